@@ -24,8 +24,8 @@ const (
 	busy  = 32 << 20  // bytes after which the collector has run more than once
 )
 
-// After how many looks the pages of files are given back once more: what ends with a busy time, connections and the
-// last records among it, reads some, and so does every heartbeat.
+// The pages of files are given back again after so many looks, if the last one is quiet. Closing what a busy time has
+// opened reads some of them, and so does each heartbeat.
 const (
 	looksAfterwards = int(2 * time.Second / lookEvery)
 	looksWhileQuiet = int(15 * time.Second / lookEvery)

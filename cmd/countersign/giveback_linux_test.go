@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
-func TestOnlyUnchangedMappingsOfTheProgramAreGivenBack(t *testing.T) {
+func TestOnlyUnchangedMappingsAreGivenBack(t *testing.T) {
 	const smaps = `00400000-00500000 r-xp 00000000 fe:00 11 /usr/bin/countersign
 Rss:                 100 kB
 Private_Dirty:        96 kB
@@ -67,6 +71,55 @@ func residentOfFiles(t *testing.T) int {
 	}
 	_, rest, _ := strings.Cut(string(status), "RssFile:")
 	n, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// The readers have the database mapped like this, while the writer writes to the file.
+func TestASharedMappingIsGivenBackAndShowsTheFileAsItIs(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "countersign.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(bytes.Repeat([]byte("old "), 64<<10)); err != nil {
+		t.Fatal(err)
+	}
+	mapped, err := unix.Mmap(int(f.Fd()), 0, 256<<10, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(mapped)
+	if n := bytes.Count(mapped, []byte("old ")); n != 64<<10 {
+		t.Fatalf("%d of what was written", n)
+	}
+	if before := residentOf(t, f.Name()); before < 256 {
+		t.Fatalf("%d KiB resident before", before)
+	}
+	if _, err := f.WriteAt([]byte("new "), 128<<10); err != nil {
+		t.Fatal(err)
+	}
+	giveBackFiles()
+	if after := residentOf(t, f.Name()); after != 0 {
+		t.Errorf("%d KiB resident after", after)
+	}
+	if !bytes.HasPrefix(mapped[128<<10:], []byte("new old ")) || bytes.Count(mapped, []byte("old ")) != 64<<10-1 {
+		t.Errorf("it is not what the file has")
+	}
+}
+
+// residentOf is what this process has of one file in memory, in KiB.
+func residentOf(t *testing.T, path string) int {
+	t.Helper()
+	smaps, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(smaps), " "+path+"\n")
+	_, rest, _ = strings.Cut(rest, "\nRss:")
+	n, err := strconv.Atoi(strings.Fields(rest + " -")[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -149,7 +149,7 @@ func (l *link) fetchCatalog(ctx context.Context) (*catalog, []string, error) {
 		return nil, nil, err
 	}
 	l.mu.Lock()
-	l.stale = false // from here on: to connect makes it so
+	l.stale = false // only now: connecting marks it stale, and what changes later does so again
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
