@@ -85,7 +85,7 @@ func TestRule5_ALatePressNamesTheStateAndWhatToDo(t *testing.T) {
 				t.Errorf("%s, %s: got %q, want %q", test.state, tag, got, test.want[tag])
 			}
 			if strings.ContainsAny(got, "{}<>") {
-				t.Errorf("%s, %s: %q has a hole", test.state, tag, got)
+				t.Errorf("%s, %s: %q has a placeholder left", test.state, tag, got)
 			}
 		}
 	}

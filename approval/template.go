@@ -46,17 +46,17 @@ const unknownFormat = "unknown"
 // WrongFormats returns what is wrong with the formats in a rule's sentence.
 func WrongFormats(text string) (wrong []WrongFormat) {
 	for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
-		hole, name, how := m[0], m[1], m[2]
+		whole, name, how := m[0], m[1], m[2]
 		switch _, why := parseFormat(how); {
-		case !strings.Contains(hole, "|"):
+		case !strings.Contains(whole, "|"):
 		case name == "toolName":
-			wrong = append(wrong, WrongFormat{hole, "", "toolName takes no format"})
+			wrong = append(wrong, WrongFormat{whole, "", "toolName takes no format"})
 		case why == unknownFormat:
 			unknown, _, _ := strings.Cut(how, ":")
-			wrong = append(wrong, WrongFormat{hole, unknown, "there is no format " + strconv.Quote(unknown) +
+			wrong = append(wrong, WrongFormat{whole, unknown, "there is no format " + strconv.Quote(unknown) +
 				"; there are " + strings.Join(Formats, ", ")})
 		case why != "":
-			wrong = append(wrong, WrongFormat{hole, "", why})
+			wrong = append(wrong, WrongFormat{whole, "", why})
 		}
 	}
 	return wrong
@@ -97,8 +97,8 @@ func (g *Gate) fillIn(text string, c Call, ignore []string, how filling) string 
 	}
 	covered := c.Args.Covered(ignore)
 	masked, _ := g.masker.Load().Args(covered)
-	filled := placeholder.ReplaceAllStringFunc(text, func(hole string) string {
-		m := placeholder.FindStringSubmatch(hole)
+	filled := placeholder.ReplaceAllStringFunc(text, func(found string) string {
+		m := placeholder.FindStringSubmatch(found)
 		switch name := m[1]; name {
 		case "toolName":
 			return c.Target()

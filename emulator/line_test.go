@@ -72,7 +72,7 @@ func TestLINEAcceptsAndRefusesMessages(t *testing.T) {
 		{"sender", `{"type":"text","text":"a","sender":{"name":"Online gate"}}`, ""},
 		{"sender called LINE", `{"type":"text","text":"a","sender":{"name":"LINE gate"}}`, "messages[0].sender.name"},
 		{"textV2", `{"type":"textV2","text":"a {{b}} {who}","substitution":{"who":{"type":"mention","mentionee":{"type":"all"}}}}`, ""},
-		{"textV2 with a hole", `{"type":"textV2","text":"a {who}"}`, "messages[0].text"},
+		{"textV2 with a placeholder", `{"type":"textV2","text":"a {who}"}`, "messages[0].text"},
 		{"textV2 with a loose brace", `{"type":"textV2","text":"{\"a\":1}"}`, "messages[0].text"},
 
 		{"card", lineCard, ""},

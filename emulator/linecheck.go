@@ -62,15 +62,15 @@ var (
 	lineFont    = regexp.MustCompile(`^(xxs|xs|sm|md|lg|xl|xxl|3xl|4xl|5xl|` + linePixels + `)$`)
 	lineImage   = regexp.MustCompile(`^(xxs|xs|sm|md|lg|xl|xxl|3xl|4xl|5xl|full|[0-9]{1,3}(\.[0-9]+)?%|` + linePixels +
 		`)$`)
-	lineJustPx  = regexp.MustCompile(`^` + linePixels + `$`)
-	lineRatio   = regexp.MustCompile(`^[1-9][0-9]{0,5}(\.[0-9]+)?:[1-9][0-9]{0,5}(\.[0-9]+)?$`)
-	lineHTTPS   = regexp.MustCompile(`^https://[^\s/?#]+\S*$`)
-	lineURI     = regexp.MustCompile(`^(https?|line|tel):\S+$`)
-	lineAngle   = regexp.MustCompile(`^[0-9]{1,3}(\.[0-9]+)?deg$`)
-	linePercent = regexp.MustCompile(`^[0-9]{1,3}(\.[0-9]+)?%$`)
-	lineTime    = regexp.MustCompile(`^[0-9:T-]{5,16}$`)
-	lineOwnName = regexp.MustCompile(`(?i)\bline\b`)
-	lineHole    = regexp.MustCompile(`\{\{|\}\}|\{[^{}]*\}?|\}`)
+	lineJustPx      = regexp.MustCompile(`^` + linePixels + `$`)
+	lineRatio       = regexp.MustCompile(`^[1-9][0-9]{0,5}(\.[0-9]+)?:[1-9][0-9]{0,5}(\.[0-9]+)?$`)
+	lineHTTPS       = regexp.MustCompile(`^https://[^\s/?#]+\S*$`)
+	lineURI         = regexp.MustCompile(`^(https?|line|tel):\S+$`)
+	lineAngle       = regexp.MustCompile(`^[0-9]{1,3}(\.[0-9]+)?deg$`)
+	linePercent     = regexp.MustCompile(`^[0-9]{1,3}(\.[0-9]+)?%$`)
+	lineTime        = regexp.MustCompile(`^[0-9:T-]{5,16}$`)
+	lineOwnName     = regexp.MustCompile(`(?i)\bline\b`)
+	linePlaceholder = regexp.MustCompile(`\{\{|\}\}|\{[^{}]*\}?|\}`)
 )
 
 func lineURL(c *checker, at string, v any) {
@@ -101,7 +101,7 @@ func lineMessage(c *checker, at string, v any) {
 		"textV2": func(c *checker, at string, v any) {
 			of("text", map[string]rule{"text": text(1, 5000, utf16Len), "quoteToken": quote,
 				"substitution": lineSubstitution})(c, at, v)
-			lineHoles(c, at, v)
+			checkPlaceholders(c, at, v)
 		},
 		"flex": of("altText contents", map[string]rule{
 			"altText": text(1, 1500, utf16Len),
@@ -121,17 +121,18 @@ func lineMessage(c *checker, at string, v any) {
 	})(c, at, v)
 }
 
-// lineHoles checks that every {name} of a textV2 has its substitution, which is what makes the type unfit for foreign
-// text.
-func lineHoles(c *checker, at string, v any) {
+// checkPlaceholders checks that every {name} of a textV2 has its substitution, which is what makes the type unfit for
+// foreign text.
+func checkPlaceholders(c *checker, at string, v any) {
 	object, _ := v.(map[string]any)
 	known, _ := object["substitution"].(map[string]any)
-	for _, hole := range lineHole.FindAllString(str(object["text"]), -1) {
-		if hole == "{{" || hole == "}}" {
+	for _, given := range linePlaceholder.FindAllString(str(object["text"]), -1) {
+		if given == "{{" || given == "}}" {
 			continue
 		}
-		if _, ok := known[strings.Trim(hole, "{}")]; !ok || !strings.HasPrefix(hole, "{") || !strings.HasSuffix(hole, "}") {
-			c.fail(linePath(at, "text"), "Undefined or malformed placeholder "+hole)
+		_, ok := known[strings.Trim(given, "{}")]
+		if !ok || !strings.HasPrefix(given, "{") || !strings.HasSuffix(given, "}") {
+			c.fail(linePath(at, "text"), "Undefined or malformed placeholder "+given)
 		}
 	}
 }

@@ -126,7 +126,7 @@ func (l *Language) known() *Language {
 	return l
 }
 
-// Say returns the sentence id with its holes filled in, args being names and values in turn. Where n is
+// Say returns the sentence id with its placeholders filled in, args being names and values in turn. Where n is
 // a whole number the sentence is in the form that the language has for n things. What is filled in is
 // not looked at again. A sentence that this language lacks is said in English, and one that nobody knows
 // by its id.

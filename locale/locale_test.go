@@ -64,9 +64,9 @@ func forms(m *i18n.Message) map[string]string {
 	return f
 }
 
-// holes returns the names that are filled in. A sentence is text and holes, and nothing else that a
+// placeholders returns the names that are filled in. A sentence is text and placeholders, and nothing else that a
 // template can have.
-func holes(t *testing.T, id, s string) []string {
+func placeholders(t *testing.T, id, s string) []string {
 	t.Helper()
 	trees, err := parse.Parse(id, s, "", "")
 	if err != nil {
@@ -80,7 +80,7 @@ func holes(t *testing.T, id, s string) []string {
 		}
 		a, ok := n.(*parse.ActionNode)
 		if !ok || !regexp.MustCompile(`^\{\{\.[a-z]+\}\}$`).MatchString(a.String()) {
-			t.Errorf("%s: %s is no hole", id, n)
+			t.Errorf("%s: %s is no placeholder", id, n)
 			continue
 		}
 		names = append(names, strings.Trim(a.String(), "{.}"))
@@ -98,7 +98,7 @@ var uncounted = []string{
 func TestEnglishCounts(t *testing.T) {
 	for id, m := range english(t) {
 		want := []string{"other"}
-		if slices.Contains(holes(t, id, m.Other), "n") && !slices.Contains(uncounted, id) {
+		if slices.Contains(placeholders(t, id, m.Other), "n") && !slices.Contains(uncounted, id) {
 			want = []string{"one", "other"}
 		}
 		f := forms(m)
@@ -106,8 +106,8 @@ func TestEnglishCounts(t *testing.T) {
 			t.Errorf("%s has the forms %v, want %v", id, got, want)
 			continue
 		}
-		if one := f["one"]; one != "" && !slices.Equal(holes(t, id, one), holes(t, id, m.Other)) {
-			t.Errorf("%s: its forms have not the same holes", id)
+		if one := f["one"]; one != "" && !slices.Equal(placeholders(t, id, one), placeholders(t, id, m.Other)) {
+			t.Errorf("%s: its forms have not the same placeholders", id)
 		}
 	}
 }
@@ -149,8 +149,8 @@ func TestTranslations(t *testing.T) {
 			if got := slices.Sorted(maps.Keys(forms(m))); !slices.Equal(got, []string{"other"}) {
 				t.Errorf("%s: %s has the forms %v, want other alone", tag, id, got)
 			}
-			if got, want := holes(t, id, m.Other), holes(t, id, en.Other); !slices.Equal(got, want) {
-				t.Errorf("%s: %s has the holes %v, want %v", tag, id, got, want)
+			if got, want := placeholders(t, id, m.Other), placeholders(t, id, en.Other); !slices.Equal(got, want) {
+				t.Errorf("%s: %s has the placeholders %v, want %v", tag, id, got, want)
 			}
 			if got, want := signs(m.Other), signs(en.Other); !slices.Equal(got, want) {
 				t.Errorf("%s: %s leaves %q as they are, want %q", tag, id, got, want)
@@ -255,7 +255,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// What fills a hole is data, whatever it looks like.
+// What fills a placeholder is data, whatever it looks like.
 func TestWhatIsFilledInIsNotATemplate(t *testing.T) {
 	for _, hostile := range []string{"{{.time}}", "{{.n}}", "{time}", "{who}", `{{printf "%s" .time}}`, "{{", "}}", "%s", "{{/*", "$who", `<b>&amp;`, "\x00", "\xff", "{{template \"x\"}}"} {
 		for _, tag := range tags {

@@ -72,8 +72,9 @@ var languageSynonyms = map[string]string{
 }
 
 func (c *compiler) message(r *rule, where, text string) {
-	for _, hole := range approval.UnknownPlaceholders(text) {
-		c.warn(r.origin, where, "%s is not replaced; write {toolName}, {args} or {args.NAME}%s", hole, meantHole(hole))
+	for _, given := range approval.UnknownPlaceholders(text) {
+		c.warn(r.origin, where, "%s is not replaced; write {toolName}, {args} or {args.NAME}%s", given,
+			meantPlaceholder(given))
 	}
 	c.formats(r, where, text)
 	if bad := badText(text, maxMessage); (text != "" || where != "message") && bad != "" {
@@ -87,9 +88,9 @@ func (c *compiler) summary(r *rule, where, text string) {
 		c.fail(r.origin, where, "the summary %s", bad)
 		return
 	}
-	for _, hole := range approval.StrayBraces(text) {
+	for _, given := range approval.StrayBraces(text) {
 		c.fail(r.origin, where, "%s in the summary cannot be replaced; write {toolName}, {args} or "+
-			"{args.NAME}, with a format {args.NAME|money:USD/100}%s", shortHole(hole), meantHole(hole))
+			"{args.NAME}, with a format {args.NAME|money:USD/100}%s", shortPlaceholder(given), meantPlaceholder(given))
 	}
 	c.formats(r, where, text)
 }
@@ -100,7 +101,7 @@ func (c *compiler) formats(r *rule, where, text string) {
 		if wrong.Format != "" {
 			meant = didYouMean(wrong.Format, approval.Formats, formatSynonyms)
 		}
-		c.fail(r.origin, where, "%s: %s%s", shortHole(wrong.Placeholder), wrong.Why, meant)
+		c.fail(r.origin, where, "%s: %s%s", shortPlaceholder(wrong.Placeholder), wrong.Why, meant)
 	}
 }
 
@@ -110,9 +111,9 @@ var formatSynonyms = map[string]string{
 	"bytes": "size", "filesize": "size", "time": "date", "datetime": "date", "timestamp": "date",
 }
 
-// meantHole asks whether another placeholder was meant.
-func meantHole(hole string) string {
-	name, _, _ := strings.Cut(strings.Trim(hole, "{} \t"), "|")
+// meantPlaceholder asks whether another placeholder was meant.
+func meantPlaceholder(given string) string {
+	name, _, _ := strings.Cut(strings.Trim(given, "{} \t"), "|")
 	first, path, has := strings.Cut(strings.TrimSpace(name), ".")
 	known := []string{"toolName", "args"}
 	if has || first == "arg" {
@@ -129,8 +130,8 @@ func meantHole(hole string) string {
 	return meant
 }
 
-// shortHole is a placeholder as a problem quotes it.
-func shortHole(s string) string {
+// shortPlaceholder is a placeholder as a problem quotes it.
+func shortPlaceholder(s string) string {
 	if r := []rune(s); len(r) > 60 {
 		return string(r[:60]) + "…"
 	}

@@ -286,11 +286,11 @@ func shellStatement(t *rapid.T) shellText {
 		`cat /tmp/SECRET/x`, `curl https://h/SECRET/`, `eval "prog SECRET"`, `echo '{"NAME":"SECRET"}' | sh`, `SECRET`, `sudo -p NAME: SECRET`, `"SECRET"$(RUN)`, `$(echo SECRET)`,
 	}).Draw(t, "form")
 	s := shellText{text: form}
-	fill := func(hole, with string) bool {
-		if !strings.Contains(s.text, hole) {
+	fill := func(mark, with string) bool {
+		if !strings.Contains(s.text, mark) {
 			return false
 		}
-		s.text = strings.ReplaceAll(s.text, hole, with)
+		s.text = strings.ReplaceAll(s.text, mark, with)
 		return true
 	}
 	variable := rapid.SampledFrom([]string{"token", "PASSWORD", "api_key", "GITHUB_TOKEN", "secret", "DB_PASS"}).Draw(t, "variable")
