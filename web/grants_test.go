@@ -60,9 +60,9 @@ func (r reply) harmless() reply {
 
 func TestGrantsSayWhatTheyCover(t *testing.T) {
 	w := adminWorld(t)
-	w.granted("hana", "pay", `{"to":"ACME","note":"`+`<i>x</i>`+`","password":"hunter2-secret"}`, true, approval.GrantWish{For: 2 * time.Hour, Uses: 3}, nasty)
-	w.granted("ken", "pay", `{"to":"EVIL"}`, false, approval.GrantWish{For: time.Hour}, "no")
-	w.ask("pay", `{"to":"EVIL"}`)
+	w.granted("hana", "pay", `{"to":"ACME Ltd","note":"`+`<i>x</i>`+`","password":"hunter2-secret"}`, true, approval.GrantWish{For: 2 * time.Hour, Uses: 3}, nasty)
+	w.granted("ken", "pay", `{"to":"EVIL Ltd"}`, false, approval.GrantWish{For: time.Hour}, "no")
+	w.ask("pay", `{"to":"EVIL Ltd"}`)
 	r := w.get("hana", "/grants").is(http.StatusOK).harmless()
 	r.has("Grant", "Standing denial", "bot", "exactly these", "0, 3 left", "hana", "ken", "&lt;i&gt;x", "today 12:00 UTC (in 2 h)", "Last used")
 	r.lacks("hunter2-secret", "<i>x")
@@ -73,13 +73,13 @@ func TestGrantsSayWhatTheyCover(t *testing.T) {
 
 func TestGrantsAreForThoseWhoDecideAndAdmins(t *testing.T) {
 	w := adminWorld(t)
-	g := w.granted("hana", "pay", `{"to":"ACME"}`, true, approval.GrantWish{For: time.Hour}, "")
-	w.get("guest", "/grants").is(http.StatusForbidden).lacks("ACME")
+	g := w.granted("hana", "pay", `{"to":"ACME Ltd"}`, true, approval.GrantWish{For: time.Hour}, "")
+	w.get("guest", "/grants").is(http.StatusForbidden).lacks("ACME Ltd")
 	w.get("guest", "/").lacks(`href="/grants"`)
 	w.get("ken", "/").has(`href="/grants"`)
-	w.get("root", "/grants").is(http.StatusOK).has("ACME", "/revoke")
+	w.get("root", "/grants").is(http.StatusOK).has("ACME Ltd", "/revoke")
 	// ken may see it, and neither is offered the end of it nor gets it.
-	w.get("ken", "/grants").is(http.StatusOK).has("ACME").lacks("/revoke")
+	w.get("ken", "/grants").is(http.StatusOK).has("ACME Ltd").lacks("/revoke")
 	for _, who := range []string{"ken", "guest"} {
 		w.post(who, "/grants/"+g.ID+"/revoke", url.Values{"by": {"hana"}, "person": {"hana"}}).is(http.StatusForbidden)
 	}
@@ -93,7 +93,7 @@ func TestGrantsAreForThoseWhoDecideAndAdmins(t *testing.T) {
 
 func TestAGrantIsRevokedOnce(t *testing.T) {
 	w := adminWorld(t)
-	g := w.granted("hana", "pay", `{"to":"ACME"}`, true, approval.GrantWish{For: time.Hour}, "")
+	g := w.granted("hana", "pay", `{"to":"ACME Ltd"}`, true, approval.GrantWish{For: time.Hour}, "")
 	const at = 4
 	var notes [at]string
 	var group sync.WaitGroup
@@ -126,13 +126,13 @@ func TestAGrantIsRevokedOnce(t *testing.T) {
 	if err != nil || len(es) != 1 || es[0].Actor != "hana" {
 		t.Errorf("on record: %+v, %v", es, err)
 	}
-	w.get("hana", "/grants").lacks("ACME")
-	w.get("hana", "/grants?all=1").has("ACME", "revoked, ").lacks("/revoke")
+	w.get("hana", "/grants").lacks("ACME Ltd")
+	w.get("hana", "/grants?all=1").has("ACME Ltd", "revoked, ").lacks("/revoke")
 }
 
 func TestAStandingDenialIsLifted(t *testing.T) {
 	w := adminWorld(t)
-	g := w.granted("ken", "pay", `{"to":"EVIL"}`, false, approval.GrantWish{For: time.Hour}, "")
+	g := w.granted("ken", "pay", `{"to":"EVIL Ltd"}`, false, approval.GrantWish{For: time.Hour}, "")
 	w.post("mei", "/grants/"+g.ID+"/lift", url.Values{}).is(http.StatusForbidden)
 	w.post("ken", "/grants/"+g.ID+"/lift", url.Values{"back": {"https://evil.example/"}}).is(http.StatusSeeOther)
 	if w.post("ken", "/grants/"+g.ID+"/lift", url.Values{"back": {"//evil.example/grants?"}}).header.Get("Location") != "/grants" {
@@ -141,7 +141,7 @@ func TestAStandingDenialIsLifted(t *testing.T) {
 	if still, _ := w.gate.Grant(w.ctx, g.ID); still.EndCode != "lifted" {
 		t.Errorf("%+v", still)
 	}
-	if id := w.ask("pay", `{"to":"EVIL"}`); id == g.RequestID {
+	if id := w.ask("pay", `{"to":"EVIL Ltd"}`); id == g.RequestID {
 		t.Error("the denial answers still")
 	}
 }
@@ -187,24 +187,24 @@ func TestRememberedDenialsAreShown(t *testing.T) {
 	w := adminWorld(t)
 	w.granted("ken", "pay", `{"to":"STANDS"}`, false, approval.GrantWish{For: time.Hour}, "no")
 	w.get("hana", "/grants").lacks("Remembered denial")
-	id := w.denied("ken", "pay", `{"to":"EVIL","password":"hunter2-secret"}`, nasty)
+	id := w.denied("ken", "pay", `{"to":"EVIL Ltd","password":"hunter2-secret"}`, nasty)
 	r := w.get("hana", "/grants").is(http.StatusOK).harmless()
-	r.has("Remembered denial", "EVIL", "ken, today 10:00 UTC", "today 10:10 UTC (in 10 min)", "Remembered for", "/denials/"+id+"/lift").lacks("hunter2-secret")
+	r.has("Remembered denial", "EVIL Ltd", "ken, today 10:00 UTC", "today 10:10 UTC (in 10 min)", "Remembered for", "/denials/"+id+"/lift").lacks("hunter2-secret")
 	w.get("root", "/grants").has("/denials/" + id + "/lift")
 	w.get("mei", "/grants").has("短期拒絕").lacks("/denials/")
 	w.get("yuki", "/grants").has("一時的な却下")
 	w.get("som", "/grants").has("การปฏิเสธที่จำไว้")
-	w.get("hana", "/grants?agent=other").lacks("EVIL")
-	w.get("guest", "/grants").is(http.StatusForbidden).lacks("EVIL")
+	w.get("hana", "/grants?agent=other").lacks("EVIL Ltd")
+	w.get("guest", "/grants").is(http.StatusForbidden).lacks("EVIL Ltd")
 	w.get("hana", "/grants?denials=x").is(http.StatusBadRequest)
 	w.clock.Advance(10 * time.Minute)
-	w.get("hana", "/grants").lacks("EVIL")
+	w.get("hana", "/grants").lacks("EVIL Ltd")
 }
 
 // Whoever may not lift a denial elsewhere may not here either, and a lifted one is asked about again.
 func TestARememberedDenialIsLifted(t *testing.T) {
 	w := adminWorld(t)
-	id := w.denied("ken", "pay", `{"to":"EVIL"}`, "")
+	id := w.denied("ken", "pay", `{"to":"EVIL Ltd"}`, "")
 	at, form := "/denials/"+id+"/lift", url.Values{"back": {"/grants?agent=bot"}, "by": {"ken"}}
 	for _, who := range []string{"mei", "guest"} {
 		w.post(who, at, form).is(http.StatusForbidden)
@@ -212,7 +212,7 @@ func TestARememberedDenialIsLifted(t *testing.T) {
 	w.post("", at, form).is(http.StatusUnauthorized)
 	w.send("ken", http.MethodPost, at, form, "Sec-Fetch-Site", "cross-site").is(http.StatusForbidden)
 	w.post("ken", "/denials/01ARZ3NDEKTSV4RRFFQ69G5FAV/lift", form).is(http.StatusNotFound)
-	w.get("ken", "/grants").has("EVIL")
+	w.get("ken", "/grants").has("EVIL Ltd")
 	told := func(r reply) reply {
 		t.Helper()
 		if r.status != http.StatusSeeOther || r.header.Get("Location") != "/grants?agent=bot" {
@@ -220,9 +220,9 @@ func TestARememberedDenialIsLifted(t *testing.T) {
 		}
 		return w.get("ken", "/grants", "Cookie", strings.SplitN(r.header.Get("Set-Cookie"), ";", 2)[0])
 	}
-	told(w.post("ken", at, form)).has("Denial lifted: people are asked about").lacks("EVIL")
+	told(w.post("ken", at, form)).has("Denial lifted: people are asked about").lacks("EVIL Ltd")
 	told(w.post("ken", at, form)).has("it had already ended")
-	answer, err := w.gate.Check(w.ctx, w.call("pay", `{"to":"EVIL"}`))
+	answer, err := w.gate.Check(w.ctx, w.call("pay", `{"to":"EVIL Ltd"}`))
 	if err != nil || answer.Kind != approval.AnswerPending {
 		t.Errorf("%s, %v", answer.Kind, err)
 	}

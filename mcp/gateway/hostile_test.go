@@ -1,7 +1,9 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,11 +106,15 @@ func TestIdsOfAllKindsComeBack(t *testing.T) {
 	})
 }
 
+// serversOwn is the state a modern server gives with its request for input. It is too long to occur by chance
+// in what is sealed.
+const serversOwn = "the server's own"
+
 // asks has a modern server require input, and answer once it is there.
 func asks(s *scripted) {
 	s.when("tools/call", func(x *turn) {
 		if x.member("requestState") == "" {
-			x.result(`{"resultType":"input_required","inputRequests":{"sure":{"method":"elicitation/create","params":{"mode":"form","message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}},"requestState":"the server's own"}`)
+			x.result(`{"resultType":"input_required","inputRequests":{"sure":{"method":"elicitation/create","params":{"mode":"form","message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}},"requestState":"` + serversOwn + `"}`)
 			return
 		}
 		x.result(`{"resultType":"complete","content":[{"type":"text","text":"done"}]}`)
@@ -121,7 +127,11 @@ func stateOf(t *testing.T, a answer) string {
 	if err := json.Unmarshal(a.Result, &r); err != nil || r.ResultType != "input_required" || r.RequestState == "" {
 		t.Fatalf("got %s, want input_required", a.raw)
 	}
-	if strings.Contains(r.RequestState, "own") {
+	sealed, err := base64.RawURLEncoding.DecodeString(r.RequestState)
+	if err != nil {
+		t.Fatalf("the state %s: %v", r.RequestState, err)
+	}
+	if bytes.Contains(sealed, []byte(serversOwn)) || strings.Contains(r.RequestState, serversOwn) {
 		t.Errorf("the server's state is there to read: %s", r.RequestState)
 	}
 	return r.RequestState
