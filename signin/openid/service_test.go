@@ -1,10 +1,13 @@
 package openid_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -135,8 +138,14 @@ func TestTheAddressAtTheProvider(t *testing.T) {
 		if len(q.Get(name)) < 26 || q.Get(name) == r.Get(name) {
 			t.Errorf("%s is %q and then %q: too short, or the same", name, q.Get(name), r.Get(name))
 		}
-		if strings.Contains(first.Cookie, q.Get(name)) {
-			t.Errorf("%s can be read in the cookie", name)
+	}
+	cookie, err := base64.RawURLEncoding.DecodeString(first.Cookie)
+	if err != nil {
+		t.Fatalf("the cookie %s: %v", first.Cookie, err)
+	}
+	for _, text := range []string{q.Get("state"), q.Get("nonce"), redirect} {
+		if json.Valid(cookie) || bytes.Contains(cookie, []byte(text)) {
+			t.Errorf("the cookie can be read: %q", cookie)
 		}
 	}
 	if first.Cookie == second.Cookie || len(first.Cookie) > 3000 {
