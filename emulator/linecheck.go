@@ -101,7 +101,7 @@ func lineMessage(c *checker, at string, v any) {
 		"textV2": func(c *checker, at string, v any) {
 			of("text", map[string]rule{"text": text(1, 5000, utf16Len), "quoteToken": quote,
 				"substitution": lineSubstitution})(c, at, v)
-			checkPlaceholders(c, at, v)
+			lineSubstituted(c, at, v)
 		},
 		"flex": of("altText contents", map[string]rule{
 			"altText": text(1, 1500, utf16Len),
@@ -121,9 +121,9 @@ func lineMessage(c *checker, at string, v any) {
 	})(c, at, v)
 }
 
-// checkPlaceholders checks that every {name} of a textV2 has its substitution, which is what makes the type unfit for
+// lineSubstituted checks that every {name} of a textV2 has its substitution, which is what makes the type unfit for
 // foreign text.
-func checkPlaceholders(c *checker, at string, v any) {
+func lineSubstituted(c *checker, at string, v any) {
 	object, _ := v.(map[string]any)
 	known, _ := object["substitution"].(map[string]any)
 	for _, given := range linePlaceholder.FindAllString(str(object["text"]), -1) {
