@@ -243,6 +243,8 @@ func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object
 		return mcp.Message{}
 	case "large":
 		return text(m.ID, strings.Repeat("x", 1<<20))
+	case "a buffer's worth":
+		return text(m.ID, strings.Repeat("x", maxPooledBuffer))
 	case "error":
 		code := params.Get("arguments")
 		o, _ := mcp.ReadObject(code)
