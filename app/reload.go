@@ -18,20 +18,43 @@ import (
 
 // Reload reads the configuration file again and puts it in force, whole or not at all. A file that does
 // not check changes nothing: each problem is logged, the failure is audited, and the error names them.
-func (a *App) Reload(ctx context.Context) (err error) {
-	if a.o.Reloaded != nil {
-		defer func() { a.o.Reloaded(err) }() // the first defer, so that the lock is free by then
-	}
+func (a *App) Reload(ctx context.Context) error {
+	return a.reloadIf(ctx, func([]byte, error) bool { return true })
+}
+
+// reloadIf is [App.Reload] where the file has changed by what is read of it. Nothing is read while another content is
+// being put in force, so that the one that was read last stays.
+func (a *App) reloadIf(ctx context.Context, changed func(content []byte, err error) bool) (err error) {
+	done := false
+	defer func() { // the first defer, so that the lock is free by then
+		if done && a.o.Reloaded != nil {
+			a.o.Reloaded(err)
+		}
+	}()
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
+	old := a.live.Load()
+	if old.cfg.Path == "" {
+		done = true
+		return fmt.Errorf("this configuration did not come from a file and cannot be read again")
+	}
+	content, err := old.cfg.Read()
+	if done = changed(content, err); !done {
+		return nil
+	}
+	return a.reload(ctx, old, content, err)
+}
+
+// reload puts a content of the file in force, unless err says why it could not be read.
+func (a *App) reload(ctx context.Context, old *live, content []byte, err error) error {
 	for _, c := range a.certificates {
 		c.Refresh()
 	}
-	old := a.live.Load()
-	if old.cfg.Path == "" {
-		return fmt.Errorf("this configuration did not come from a file and cannot be read again")
+	var cfg *config.Config
+	var problems []config.Problem
+	if err == nil {
+		cfg, problems, err = old.cfg.Reload(content, a.o.Env)
 	}
-	cfg, problems, err := old.cfg.Reload(a.o.Env)
 	for _, p := range problems {
 		if p.Warning {
 			a.log.WarnContext(ctx, "a problem in the configuration", "problem", p.String())
@@ -45,15 +68,15 @@ func (a *App) Reload(ctx context.Context) (err error) {
 				err = &envError{trouble, err}
 			}
 		}
-		return a.reloadFailed(ctx, err)
+		return a.reloadFailed(ctx, content, err)
 	}
 	next, err := a.newLive(cfg, old)
 	if err != nil {
-		return a.reloadFailed(ctx, err)
+		return a.reloadFailed(ctx, content, err)
 	}
 	loosened := policy.Loosened(old.cfg.Policy, cfg.Policy)
 	if err := a.gate.SetPolicy(ctx, cfg.Policy, loosened); err != nil {
-		return a.reloadFailed(ctx, err)
+		return a.reloadFailed(ctx, content, err)
 	}
 	a.gate.SetMasker(next.maker.Masker)
 	a.live.Store(next) // first: who callers without a token are stands there, and is looked at next
@@ -133,7 +156,8 @@ func (a *App) cancelRemoved(ctx context.Context) {
 	}
 }
 
-func (a *App) reloadFailed(ctx context.Context, why error) error {
+// reloadFailed says why a content of the file is not in force; nil: it could not be read.
+func (a *App) reloadFailed(ctx context.Context, content []byte, why error) error {
 	brief := briefly(why)
 	a.unread.Store(&brief)
 	a.metrics.reloaded(why)
@@ -141,15 +165,14 @@ func (a *App) reloadFailed(ctx context.Context, why error) error {
 	if err := a.gate.PolicyReloadFailed(ctx, why.Error()); err != nil {
 		a.log.ErrorContext(ctx, "the failed reload could not be put on record", "error", err)
 	}
-	a.tellBroken(ctx, brief)
+	a.tellBroken(ctx, content, brief)
 	return fmt.Errorf("reload: %w", why)
 }
 
 // tellBroken tells the admins of a configuration that cannot be used, once for the same content.
-func (a *App) tellBroken(ctx context.Context, why string) {
-	content, err := os.ReadFile(a.live.Load().cfg.Path)
-	if err != nil {
-		content = []byte(err.Error())
+func (a *App) tellBroken(ctx context.Context, content []byte, why string) {
+	if content == nil {
+		content = []byte(why)
 	}
 	sum := sha256.Sum256(content)
 	if a.broken != nil && *a.broken == sum {
@@ -238,16 +261,17 @@ func (a *App) watch(ctx context.Context, seen []byte) {
 		if last = info; !rests || unchanged(read, info) {
 			continue
 		}
-		now, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		read = info
-		if bytes.Equal(now, seen) || strings.TrimSpace(string(now)) == "" { // half written: it will change again
-			continue
-		}
-		seen = now
-		_ = a.Reload(ctx) // it has said what went wrong
+		_ = a.reloadIf(ctx, func(now []byte, err error) bool { // it says what goes wrong
+			if err != nil {
+				return false
+			}
+			read = info
+			if bytes.Equal(now, seen) || strings.TrimSpace(string(now)) == "" { // half written: it will change again
+				return false
+			}
+			seen = now
+			return true
+		})
 	}
 }
 

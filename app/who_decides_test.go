@@ -107,6 +107,32 @@ func TestRule10_AdminsAreToldOnceOfAConfigurationThatCannotBeUsed(t *testing.T) 
 	}
 }
 
+// What is told of is what was read, also where the file is written before it is told.
+func TestRule10_AdminsAreToldOfEachConfigurationThatCannotBeUsed(t *testing.T) {
+	w := newWorld(t)
+	good := w.read()
+	broken := func(key string) string { return strings.Replace(good, "name: reading", key+": reading", 1) }
+	w.stop()
+	w.trouble = func() error { // asked between the two
+		if err := os.WriteFile(w.path, []byte(broken("naem")), 0o600); err != nil {
+			t.Error(err)
+		}
+		return nil
+	}
+	w.start()
+	w.write(broken("nane"))
+	for range 2 {
+		if err := w.app.Reload(w.ctx); err == nil {
+			t.Fatal("it was reloaded")
+		}
+	}
+	w.lineCard("nane", 1)
+	w.lineCard("naem", 1)
+	if got := w.lineCount("can't be used, so the previous one stays in force"); got != 2 {
+		t.Errorf("told %d times of two", got)
+	}
+}
+
 func TestRule10_AdminsAreToldOfRulesThatLetMoreThrough(t *testing.T) {
 	w := newWorld(t, inGroups)
 	w.reload(replacing("      approvals: [{group: finance}]\n", ""))

@@ -209,20 +209,30 @@ func Parse(name string, data []byte, env func(string) (string, bool), files ...s
 // Where all are warnings the error is nil. Otherwise there is no Config, and
 // the error is an [*InvalidError] or says why the file could not be read.
 func (r Reader) Load(path string, env func(string) (string, bool), files ...string) (*Config, []Problem, error) {
-	f, err := os.Open(path)
+	data, err := read(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, yamlpos.MaxFile+1))
-	if err != nil {
-		return nil, nil, err
-	}
+	return r.parse(path, data, env, files)
+}
+
+func (r Reader) parse(path string, data []byte, env func(string) (string, bool),
+	files []string) (*Config, []Problem, error) {
 	cfg, problems, err := r.Parse(path, data, env, files...)
 	if cfg != nil {
 		cfg.Path = path
 	}
 	return cfg, problems, err
+}
+
+// read returns no more of a file than shows that it is too large.
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, yamlpos.MaxFile+1))
 }
 
 // Parse is [Reader.Load] for a file's content; name is what problems call it.
@@ -255,9 +265,12 @@ func (r Reader) Parse(name string, data []byte, env func(string) (string, bool),
 	return c.cfg, c.problems, nil
 }
 
-// Reload reads the file again that the configuration came from, with the same kinds of channel.
-func (c *Config) Reload(env func(string) (string, bool)) (*Config, []Problem, error) {
-	return Reader{c.kinds}.Load(c.Path, env, c.Files...)
+// Read returns what is now in the file that the configuration came from.
+func (c *Config) Read() ([]byte, error) { return read(c.Path) }
+
+// Reload is [Load] for what [Config.Read] returned, with the same kinds of channel and the same files.
+func (c *Config) Reload(data []byte, env func(string) (string, bool)) (*Config, []Problem, error) {
+	return Reader{c.kinds}.parse(c.Path, data, env, c.Files)
 }
 
 // Agents returns the configured agents.
