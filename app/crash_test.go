@@ -10,13 +10,13 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	_ "modernc.org/sqlite"
 
 	"countersign/app"
 	"countersign/client"
 	"countersign/config"
+	"countersign/internal/testkit"
 )
 
 // lockFile takes the database's write lock, as a backup tool gone wrong would, until unlock.
@@ -132,7 +132,7 @@ func (w *world) childOf(point, token string) (*exec.Cmd, *client.Client) {
 	addr := lines.Text()
 	fmt.Fprintln(in, "go")
 	lines.Scan() // armed
-	c, err := client.New("http://"+addr, secrets[token], client.WithTimeout(10*time.Second))
+	c, err := client.New("http://"+addr, secrets[token], client.WithTimeout(testkit.Patience))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -6,7 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
+
+	"countersign/internal/testkit"
 )
 
 // withProfiles has the configuration serve them.
@@ -26,7 +27,7 @@ func (w *world) profile(addr, name, token string, change func(*http.Request)) (i
 	if change != nil {
 		change(r)
 	}
-	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: testkit.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(r)
 	if err != nil {
 		w.t.Error(err)

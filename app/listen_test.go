@@ -25,12 +25,13 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/testkit"
 )
 
 // dial opens a connection that is closed at the test's end.
 func (w *world) dial(addr string) net.Conn {
 	w.t.Helper()
-	c, err := net.DialTimeout("tcp", addr, 10*time.Second)
+	c, err := net.DialTimeout("tcp", addr, testkit.Patience)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestRule11_ASlowSenderDoesNotUseUpTheTimeToStop(t *testing.T) {
 	w := newWorld(t)
 	w.half(w.app.Addr(), "POST /v1/calls HTTP/1.1\r\nContent-Type: application/json\r\nAuthorization: Bearer "+secrets["AGENT_TOKEN"], `{"tool":`)
 	w.eventually("its body is on its way", func() bool { return w.metric(`countersign_request_bodies{sender="token"}`) == 1 })
-	ctx, cancel := context.WithTimeout(w.ctx, 8*time.Second)
+	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
 	defer cancel()
 	if err := w.app.Stop(ctx); err != nil || ctx.Err() != nil {
 		t.Errorf("stop: %v; time left: %v", err, ctx.Err() == nil)
@@ -219,7 +220,7 @@ func TestTLSWithRenewal(t *testing.T) {
 	w := newWorld(t, webhooksApart, replacing("agents:", "webhook_tls: {cert: "+cert+", key: "+key+"}\nagents:"))
 	serial := func() int64 {
 		t.Helper()
-		c, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", w.app.WebhookAddr(), &tls.Config{RootCAs: pool})
+		c, err := tls.DialWithDialer(&net.Dialer{Timeout: testkit.Patience}, "tcp", w.app.WebhookAddr(), &tls.Config{RootCAs: pool})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +332,7 @@ func TestATrustedProxyBringsNoAnonymousCallers(t *testing.T) {
 	send := func(header string) int {
 		t.Helper()
 		c := w.dial(w.app.Addr())
-		c.SetDeadline(time.Now().Add(30 * time.Second))
+		c.SetDeadline(time.Now().Add(testkit.Patience))
 		if _, err := fmt.Fprintf(c, "POST /v1/calls HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 22\r\n%s\r\n%s", w.app.Addr(), header, `{"tool":"read_ledger"}`); err != nil {
 			t.Fatal(err)
 		}

@@ -208,7 +208,7 @@ func replacing(old, with string) func(string) string {
 }
 
 func (w *world) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	if err := w.app.Stop(ctx); err != nil {
 		w.t.Errorf("stop: %v", err)

@@ -71,7 +71,7 @@ func start(t *testing.T, change ...func(*emulator.Config)) *world {
 		}
 	}))
 	s.SetWebhooks(hook.URL+"/webhook/line", hook.URL+"/webhook/slack")
-	w.client = &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}
+	w.client = &http.Client{Transport: &http.Transport{}, Timeout: testkit.Patience}
 	t.Cleanup(func() {
 		w.client.CloseIdleConnections()
 		_ = s.Close()
@@ -87,7 +87,7 @@ func (w *world) hooked() []hooked {
 }
 
 func (w *world) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), testkit.Patience)
 	w.t.Cleanup(cancel)
 	return ctx
 }

@@ -160,7 +160,7 @@ func TestOverTLSTheLimitsAreTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := New(inner, Options{Connections: 3})
-	server := &http.Server{ConnContext: l.Context, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
+	server := &http.Server{ConnContext: l.Context, ReadHeaderTimeout: time.Hour, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
 		Handler: l.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if connOf(r.Context()) == nil {
 				t.Error("the connection is not known")
@@ -172,14 +172,14 @@ func TestOverTLSTheLimitsAreTheSame(t *testing.T) {
 	defer func() { server.Close(); <-served }()
 	var conns []net.Conn
 	for range 10 { // that never shake hands
-		conn, err := net.DialTimeout("tcp", inner.Addr().String(), 10*time.Second)
+		conn, err := net.DialTimeout("tcp", inner.Addr().String(), testkit.Patience)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
 		conns = append(conns, conn)
 	}
-	conns[0].SetReadDeadline(time.Now().Add(30 * time.Second))
+	conns[0].SetReadDeadline(time.Now().Add(testkit.Patience))
 	if _, err := conns[0].Read(make([]byte, 1)); err == nil || isTimeout(err) {
 		t.Errorf("the oldest is still open: %v", err)
 	}
@@ -187,7 +187,7 @@ func TestOverTLSTheLimitsAreTheSame(t *testing.T) {
 	pool.AppendCertsFromPEM(cert)
 	tr := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "gate.example"}}
 	defer tr.CloseIdleConnections()
-	res, err := (&http.Client{Transport: tr, Timeout: 30 * time.Second}).Post("https://"+inner.Addr().String()+"/", "text/plain", strings.NewReader("unread"))
+	res, err := (&http.Client{Transport: tr, Timeout: testkit.Patience}).Post("https://"+inner.Addr().String()+"/", "text/plain", strings.NewReader("unread"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestOverTLSTheLimitsAreTheSame(t *testing.T) {
 	if b, err := io.ReadAll(res.Body); err != nil || string(b) != "HTTP/1.1" {
 		t.Errorf("got %q, %v", b, err)
 	}
-	old, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", inner.Addr().String(),
+	old, err := tls.DialWithDialer(&net.Dialer{Timeout: testkit.Patience}, "tcp", inner.Addr().String(),
 		&tls.Config{RootCAs: pool, ServerName: "gate.example", MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
 	if err == nil {
 		old.Close()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 )
 
 // events is one client's end of a stream.
@@ -66,7 +67,7 @@ func (e *events) line() (line string, ok bool) {
 	select {
 	case line, ok = <-e.lines:
 		return line, ok
-	case <-time.After(10 * time.Second):
+	case <-time.After(testkit.Patience):
 		e.t.Fatal("no line came")
 		return "", false
 	}

@@ -16,6 +16,7 @@ import (
 	"countersign/app"
 	"countersign/config"
 	"countersign/emulator"
+	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 	"countersign/setup"
 )
@@ -119,7 +120,7 @@ func (w *world) run(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		if err := w.gate.Stop(ctx); err != nil {
 			t.Error(err)

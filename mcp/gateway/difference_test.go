@@ -10,6 +10,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/filediff"
+	"countersign/internal/testkit"
 	"countersign/mcp"
 	"countersign/mcp/gateway"
 )
@@ -150,7 +151,7 @@ func TestAServerThatIsSlowToReadDelaysNobodyForLong(t *testing.T) {
 	c := join(t, w, mcp.Legacy, `{}`)
 	begin := time.Now()
 	contains(t, "the answer", say(c.callTool("write", writeArgs)), "Approval requested")
-	if r := w.pending(1)[0]; r.Preview != "" || len(f.asked()) != 1 || time.Since(begin) > 20*time.Second {
+	if r := w.pending(1)[0]; r.Preview != "" || len(f.asked()) != 1 || time.Since(begin) > testkit.Patience {
 		t.Errorf("after %s: %q", time.Since(begin), r.Preview)
 	}
 	if up.count() != 1 {

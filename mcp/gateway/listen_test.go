@@ -61,7 +61,7 @@ func (e *ear) next() mcp.Message {
 		return m
 	case m := <-e.end:
 		e.t.Fatalf("the subscription ended: %s", say(m))
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Patience):
 		e.t.Fatal("nothing came")
 	}
 	return mcp.Message{}
@@ -175,7 +175,7 @@ func TestListeningEndsWithTheGateway(t *testing.T) {
 	case m := <-e.end:
 		want(t, "the end", mcp.Text(member(m.Result, "resultType")), "complete")
 		want(t, "the end's subscription", string(member(m.Result, "_meta", mcp.MetaSubscription)), e.id)
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Error("it did not end")
 	}
 }
@@ -221,7 +221,7 @@ func TestStoppingDoesNotEndTasks(t *testing.T) {
 	w, up := taskWorld(t, mcp.Legacy, running, around{})
 	id := join(t, w, mcp.Modern, withTasks).begin("tool", `{}`)
 	e, _ := listenTo(t, w, withTasks, `{"taskIds":["`+id+`"]}`)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	if err := w.gw.Stop(ctx); err != nil {
 		t.Fatal(err)

@@ -109,7 +109,7 @@ func (s *scripted) calls(method string) []said {
 // await waits until it was sent n messages of a method.
 func (s *scripted) await(method string, n int) []said {
 	s.t.Helper()
-	over := time.After(20 * time.Second)
+	over := time.After(testkit.Patience)
 	for {
 		s.mu.Lock()
 		change := s.changed
@@ -556,7 +556,7 @@ func (c *wire) hear() <-chan said {
 // nextSteps returns the next message of a method, passing over others.
 func nextSteps(t testing.TB, heard <-chan said, method string) said {
 	t.Helper()
-	over := time.After(20 * time.Second)
+	over := time.After(testkit.Patience)
 	for {
 		select {
 		case m := <-heard:

@@ -82,7 +82,7 @@ func (c *peer) becomes(id, status string) string {
 func (w *world) restart(t *testing.T, o gateway.Options) {
 	t.Helper()
 	w.http.Close()
-	stop, done := context.WithTimeout(context.Background(), 10*time.Second)
+	stop, done := context.WithTimeout(context.Background(), testkit.Patience)
 	defer done()
 	if err := w.gw.Stop(stop); err != nil {
 		t.Error(err)

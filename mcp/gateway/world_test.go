@@ -12,6 +12,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/redact"
 	"countersign/budget"
+	"countersign/internal/testkit"
 	"countersign/mcp/downstream"
 	"countersign/mcp/gateway"
 	"countersign/outbox"
@@ -153,7 +154,7 @@ func newWorldIn(t testing.TB, rules string, o gateway.Options, in around) *world
 	t.Cleanup(func() {
 		h.Close()
 		srv.Close()
-		stop, done := context.WithTimeout(context.Background(), 10*time.Second)
+		stop, done := context.WithTimeout(context.Background(), testkit.Patience)
 		defer done()
 		if err := w.gw.Stop(stop); err != nil {
 			t.Error(err)

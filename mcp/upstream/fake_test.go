@@ -111,9 +111,13 @@ var fakes map[string]func()
 
 func init() {
 	fakes = map[string]func(){
-		"sdk":        func() { runSDK(&sdk.StdioTransport{}) },
-		"sdk-legacy": func() { runSDK(&sdk.IOTransport{Reader: withoutDiscover(os.Stdin), Writer: os.Stdout}) },
-		"plain":      func() { behave(nil) },
+		"sdk": func() {
+			runSDK(&sdk.IOTransport{Reader: renaming(os.Stdin, `"initialize"`, `"none"`), Writer: os.Stdout})
+		},
+		"sdk-legacy": func() {
+			runSDK(&sdk.IOTransport{Reader: renaming(os.Stdin, `"server/discover"`, `"none"`, "io.modelcontextprotocol/protocolVersion", "x/y"), Writer: os.Stdout})
+		},
+		"plain": func() { behave(nil) },
 		"junk": func() {
 			fmt.Print("\xef\xbb\xbfWelcome!\n\n\r\n[1,2]\n\"text\"\n{\"not\":\"a message\"}\n")
 			behave(does{"tools/call": func(m mcp.Message) { fmt.Print("\xef\xbb\xbf  "); sayYes(m) }})
@@ -145,7 +149,11 @@ func init() {
 			time.Sleep(discoverTimeout + 300*time.Millisecond)
 			behave(does{"server/discover": sayModern, "initialize": sayNo})
 		},
-		"modern": func() { behave(does{"server/discover": sayModern, "subscriptions/listen": listenFake}) },
+		// A server of both eras that is slow to start is spoken to in the legacy way; this one, and those below, are
+		// modern on a slow machine too.
+		"modern": func() {
+			behave(does{"server/discover": sayModern, "initialize": sayNo, "subscriptions/listen": listenFake})
+		},
 		"of the future": func() {
 			behave(does{"initialize": func(m mcp.Message) {
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2099-01-01","capabilities":{}}}`, m.ID)
@@ -196,8 +204,8 @@ func init() {
 		"answers what is no JSON": func() {
 			behave(does{"tools/call": func(m mcp.Message) { say(`{"jsonrpc":"2.0","id":%s,"result":{"x":NaN}}`, m.ID) }})
 		},
-		"asks":            func() { askFake(sayNo) },
-		"modern and asks": func() { askFake(sayModern) },
+		"asks":            func() { askFake(sayNo, sayHello) },
+		"modern and asks": func() { askFake(sayModern, sayNo) },
 		"chatters": func() {
 			behave(does{"tools/call": func(m mcp.Message) {
 				say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info"}}`)
@@ -287,11 +295,12 @@ func listenFake(m mcp.Message) {
 }
 
 // askFake asks as many questions as it is called to, and answers the call with the answers.
-func askFake(hello func(mcp.Message)) {
+func askFake(modern, legacy func(mcp.Message)) {
 	var calling jsontext.Value
 	var got []string
 	behave(does{
-		"server/discover": hello,
+		"server/discover": modern,
+		"initialize":      legacy,
 		"tools/call": func(m mcp.Message) {
 			calling = m.ID
 			say(`{"jsonrpc":"2.0","id":"p","method":"ping"}`)

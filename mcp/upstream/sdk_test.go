@@ -235,8 +235,10 @@ func TestReferenceServer(t *testing.T) {
 // runSDK is the reference server as a process.
 func runSDK(t sdk.Transport) { sdkServer().Run(context.Background(), t) }
 
-// withoutDiscover renames server/discover, so that a server of both eras does not know it.
-func withoutDiscover(r io.Reader) io.ReadCloser {
+// renaming has a server of both eras not know what one of them begins with: a name in what it reads, each odd
+// one of the list, becomes the next.
+func renaming(r io.Reader, names ...string) io.ReadCloser {
+	rename := strings.NewReplacer(names...)
 	pr, pw := io.Pipe()
 	go func() {
 		d := json.NewDecoder(r)
@@ -246,8 +248,7 @@ func withoutDiscover(r io.Reader) io.ReadCloser {
 				pw.CloseWithError(err)
 				return
 			}
-			s := strings.Replace(string(m), `"server/discover"`, `"server/nosuch"`, 1)
-			io.WriteString(pw, strings.ReplaceAll(s, "io.modelcontextprotocol/protocolVersion", "x/y")+"\n")
+			io.WriteString(pw, rename.Replace(string(m))+"\n")
 		}
 	}()
 	return pr

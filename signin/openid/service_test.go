@@ -58,7 +58,7 @@ func newWorld(t *testing.T, o openidtest.Options) *world {
 	if o.Public {
 		w.cfg.ClientSecret = ""
 	}
-	w.service = openid.New(openid.Options{Now: w.clock.Now, Timeout: 5 * time.Second})
+	w.service = openid.New(openid.Options{Now: w.clock.Now, Timeout: testkit.Patience})
 	t.Cleanup(w.service.Close)
 	w.service.Configure(&w.cfg, w.people)
 	return w
