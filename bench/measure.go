@@ -137,8 +137,8 @@ func until(ctx context.Context, what string, do func() error) error {
 	}
 }
 
-// patience is how long anything that is started may take until it answers.
-const patience = 20 * time.Second
+// patience is how long anything that is started may take until it answers: a machine may be slow.
+const patience = time.Minute
 
 // median is the middle one, 0 of none.
 func median[T ~int64 | ~float64](l []T) T {
