@@ -283,9 +283,8 @@ func (a *App) Start() error {
 	})
 	a.goes(func() { a.learn(a.work) })
 	a.goes(func() { a.runChannels(a.work) })
-	if path := a.o.Config.Path; path != "" {
-		seen, _ := os.ReadFile(path)
-		a.goes(func() { a.watch(a.work, seen) })
+	if a.o.Config.Path != "" {
+		a.goes(func() { a.watch(a.work) })
 	}
 	for _, h := range a.handlers() {
 		if r, ok := h.(kind.Runner); ok {

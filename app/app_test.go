@@ -458,6 +458,14 @@ func TestStopLetsThoseWhoWaitGo(t *testing.T) {
 	}
 }
 
+func TestAConfigurationThatChangesDuringTheStartIsReloaded(t *testing.T) {
+	w := newWorld(t)
+	w.stop()
+	w.loaded = func() { w.write(replacing("use_within: 15m", "use_within: 5m")(w.read())) }
+	w.start()
+	w.eventually("the reload", func() bool { return strings.Contains(w.log.String(), "was reloaded and is in force") })
+}
+
 func TestReloadIsWholeOrNotAtAll(t *testing.T) {
 	w := newWorld(t)
 	write := func(s string) {

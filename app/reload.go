@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"strings"
 	"time"
 
 	"countersign/auth"
@@ -238,11 +237,11 @@ func needRestart(old, cfg *config.Config) []string {
 // editors write in steps.
 const lookEvery = 250 * time.Millisecond
 
-// watch reloads when the file's content is another than was seen. It looks at the file itself: its folder may hold what
-// never rests, such as the database, and not every file system says what changes in it. Editors and orchestrators may
-// put a new file in the old one's place.
-func (a *App) watch(ctx context.Context, seen []byte) {
-	path := a.o.Config.Path
+// watch reloads when the file's content is another than was seen, at first the one that the program was started on.
+// It looks at the file itself: its folder may hold what never rests, such as the database, and not every file system
+// says what changes in it. Editors and orchestrators may put a new file in the old one's place.
+func (a *App) watch(ctx context.Context) {
+	path, seen := a.o.Config.Path, a.o.Config.Sum
 	again := time.NewTicker(lookEvery)
 	defer again.Stop()
 	var last, read os.FileInfo // at the last look, and when it was read; nil: it was not there, or not read yet
@@ -266,10 +265,11 @@ func (a *App) watch(ctx context.Context, seen []byte) {
 				return false
 			}
 			read = info
-			if bytes.Equal(now, seen) || strings.TrimSpace(string(now)) == "" { // half written: it will change again
+			sum := sha256.Sum256(now)
+			if sum == seen || len(bytes.TrimSpace(now)) == 0 { // half written: it will change again
 				return false
 			}
-			seen = now
+			seen = sum
 			return true
 		})
 	}

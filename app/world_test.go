@@ -97,6 +97,8 @@ type world struct {
 	lock      sync.Mutex // of env, once the program runs
 	// trouble is why the variables' file cannot be read.
 	trouble func() error
+	// loaded is called when the program has read its configuration and has not started.
+	loaded func()
 }
 
 func newChat(t testing.TB, now ...func() time.Time) *emulator.Emulator {
@@ -181,6 +183,9 @@ func (w *world) start() {
 	cfg, _, err := config.Load(w.path, w.lookup)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if w.loaded != nil {
+		w.loaded()
 	}
 	a, err := app.New(w.ctx, app.Options{Config: cfg, Env: w.lookup, EnvTrouble: w.envTrouble, Version: "test", Now: w.now, Elapsed: w.elapsed, Failpoint: w.failpoint,
 		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"maps"
@@ -172,6 +173,8 @@ type Config struct {
 	File `yaml:",inline"`
 	// Path is the file it was read from, as given to Load; "" from Parse.
 	Path string `yaml:"-" json:"-"`
+	// Sum is the SHA-256 of what was read.
+	Sum [sha256.Size]byte `yaml:"-" json:"-"`
 	// Files are further files of the gate, beside those that are named here, as given to Load.
 	Files []string `yaml:"-" json:"-"`
 	// StorePath is the path of the SQLite file, as written: relative paths are from the working directory.
@@ -240,7 +243,7 @@ func (r Reader) Parse(name string, data []byte, env func(string) (string, bool),
 	files ...string) (*Config, []Problem, error) {
 	c := &checker{
 		name:     name,
-		cfg:      &Config{Files: files, kinds: r.Kinds},
+		cfg:      &Config{Sum: sha256.Sum256(data), Files: files, kinds: r.Kinds},
 		reported: map[yamlpos.Position]bool{},
 		owners:   map[string]owner{},
 	}
