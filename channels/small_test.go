@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"countersign/internal/testkit"
 )
 
 func TestPushErrorText(t *testing.T) {
@@ -89,7 +91,7 @@ func TestHTTPClient(t *testing.T) {
 	}))
 	defer s.Close()
 	defer close(hang)
-	c := NewHTTPClient(200 * time.Millisecond)
+	c := NewHTTPClient(testkit.Patience)
 	defer c.CloseIdleConnections()
 	res, err := c.Post(s.URL+"/redirect", "text/plain", strings.NewReader("token"))
 	if err != nil || res.StatusCode != http.StatusTemporaryRedirect {
@@ -102,6 +104,8 @@ func TestHTTPClient(t *testing.T) {
 	if b, err := io.ReadAll(res.Body); err != nil || len(b) != maxAnswer {
 		t.Errorf("read %d bytes of a long answer, %v; want %d", len(b), err, maxAnswer)
 	}
+	c = NewHTTPClient(2 * time.Second) // within which the request is written on a slow machine, too
+	defer c.CloseIdleConnections()
 	for _, path := range []string{"/hang", "/drip"} {
 		ctx, w := WatchWire(context.Background())
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)

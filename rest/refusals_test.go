@@ -569,7 +569,7 @@ func TestABodyIsJSONOfAtMostOneMebibyte(t *testing.T) {
 }
 
 func TestWhenTheStoreFailsTheAnswerIs503AndNothingIsSaidOfWhy(t *testing.T) {
-	w := newWorld(t, func(s *Server) { s.patience = 50 * time.Millisecond })
+	w := newWorld(t, func(s *Server) { s.patience = 200 * time.Millisecond })
 	id := w.ask(transfer)
 	nid := w.failNotification(id)
 	failures := map[string]func(){

@@ -261,7 +261,7 @@ func TestNoAnswer(t *testing.T) {
 		release := make(chan struct{})
 		p := serve(t, func(_ http.ResponseWriter, _ string) { <-release })
 		ch := newChannel(t, p.URL)
-		ch.http = channels.NewHTTPClient(50 * time.Millisecond)
+		ch.http = channels.NewHTTPClient(2 * time.Second) // within which the request is written on a slow machine, too
 		t.Cleanup(ch.http.CloseIdleConnections)
 		_, err := ch.Send(t.Context(), push(t))
 		checkError(t, err, channels.PushError{Reason: "timeout", Unknown: true}, 0)

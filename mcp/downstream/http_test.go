@@ -724,7 +724,8 @@ func TestASlowReaderLosesTheOldest(t *testing.T) {
 }
 
 func TestSessionsThatNobodyUsesEnd(t *testing.T) {
-	s := newSite(t, func(o *HTTPOptions) { o.SessionIdle = 30 * time.Millisecond })
+	const unused = time.Second // in which each is used for the first time, on a slow machine too
+	s := newSite(t, func(o *HTTPOptions) { o.SessionIdle = unused })
 	idle, held, listened := s.session(t), s.session(t), s.session(t)
 	got := make(chan string)
 	go func() {
@@ -739,7 +740,7 @@ func TestSessionsThatNobodyUsesEnd(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(unused + unused/2)
 	if resp, _ := s.post(t, idle, call(1, "echo", "")); resp.StatusCode != 404 {
 		t.Errorf("the idle one: got %s, want 404", resp.Status)
 	}

@@ -45,9 +45,9 @@ func overHTTP(t *testing.T, f *fake) sdk.Transport {
 func overStdio(t *testing.T, f *fake) sdk.Transport {
 	in, toUs := io.Pipe()
 	fromUs, out := io.Pipe()
-	done := make(chan error, 1)
+	done, logs := make(chan error, 1), &testkit.Buffer{}
 	go func() {
-		done <- Stdio(context.Background(), in, out, StdioOptions{Sessions: f, Agent: "agent-1", Logger: (&testkit.Buffer{}).Logger()})
+		done <- Stdio(context.Background(), in, out, StdioOptions{Sessions: f, Agent: "agent-1", Logger: logs.Logger()})
 		out.Close()
 	}()
 	t.Cleanup(func() {
@@ -56,7 +56,7 @@ func overStdio(t *testing.T, f *fake) sdk.Transport {
 			t.Errorf("Stdio: %v", err)
 		}
 		fromUs.Close()
-		f.check(t)
+		f.check(t, logs)
 	})
 	return &sdk.IOTransport{Reader: fromUs, Writer: toUs}
 }

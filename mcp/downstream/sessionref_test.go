@@ -27,5 +27,5 @@ func TestALeaseEndsOnce(t *testing.T) {
 	b.end()
 	<-b.closed
 	b.end()
-	f.check(t)
+	f.check(t, l)
 }

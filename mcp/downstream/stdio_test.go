@@ -45,19 +45,9 @@ func newWire(t *testing.T) *wire {
 		w.in.Close()
 		w.from.Close()
 		<-w.done
-		w.checkEnd()
+		w.check(t, w.logs)
 	})
 	return w
-}
-
-// checkEnd checks how the connection ended. [Stdio] has closed the sessions, unless it has said that they take
-// too long, as they may on a slow machine: then they are closed later.
-func (w *wire) checkEnd() {
-	w.t.Helper()
-	if strings.Contains(w.logs.String(), "take too long to end") {
-		testkit.Eventually(w.t, "the sessions are closed", func() bool { return len(w.sessions()) == 0 })
-	}
-	w.check(w.t)
 }
 
 func (w *wire) say(lines ...string) {
@@ -293,7 +283,7 @@ func TestStdioEnds(t *testing.T) {
 			if err := <-w.err; !errors.Is(err, c.want) {
 				t.Errorf("ended with %v, want %v", err, c.want)
 			}
-			w.checkEnd()
+			w.check(t, w.logs)
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/client"
+	"countersign/internal/testkit"
 )
 
 // asker is the part of a gate by which calls are decided, in this process or another.
@@ -527,7 +528,7 @@ func TestRule4_WhoMayNotUseAnApprovalAnyMoreUsesNone(t *testing.T) {
 			if got := fmt.Sprintf("%s %v", o.Kind, err); !strings.HasPrefix(got, tt.want) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
-			time.Sleep(100 * time.Millisecond) // until the gate has seen that the connection is gone
+			testkit.Eventually(t, "the gate has seen that the connection is gone", func() bool { return w.underway.Load() == 0 })
 			w.decide(first.Request.ID, true, "")
 			time.Sleep(100 * time.Millisecond)
 			if !w.request(first.Request.ID).ConsumedAt.IsZero() {

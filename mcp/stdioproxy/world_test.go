@@ -58,9 +58,10 @@ type world struct {
 	dir  *auth.Directory
 	url  string
 	// before, if set, answers a request in the API's place when it returns true.
-	before atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
-	asked  atomic.Int64 // requests to the API
-	ahead  atomic.Int64 // on the clock of the store and the gate, in ms
+	before   atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
+	asked    atomic.Int64 // requests to the API
+	underway atomic.Int64 // of these
+	ahead    atomic.Int64 // on the clock of the store and the gate, in ms
 }
 
 func (w *world) now() time.Time {
@@ -81,6 +82,8 @@ func newWorld(t testing.TB, rules string) *world {
 	api := rest.New(rest.Options{Gate: w.gate, Directory: w.dir, Stopping: stopping})
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.asked.Add(1)
+		w.underway.Add(1)
+		defer w.underway.Add(-1)
 		if f := w.before.Load(); f != nil && (*f)(rw, r) {
 			return
 		}
