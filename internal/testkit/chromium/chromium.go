@@ -164,7 +164,7 @@ func Ask[T any](p *Tab, expression string) T {
 // Until waits for an expression to hold.
 func (p *Tab) Until(what, expression string) {
 	p.T.Helper()
-	ctx, stop := context.WithTimeout(p.ctx, 20*time.Second)
+	ctx, stop := context.WithTimeout(p.ctx, time.Minute)
 	defer stop()
 	var err error
 	for held := false; !held; {
