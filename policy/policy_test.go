@@ -298,7 +298,7 @@ func TestRule1_RunawayExpressionDenies(t *testing.T) {
 	if !strings.HasPrefix(v.Message, `Rule "triple" cannot be evaluated for this call: when: the evaluation `) {
 		t.Errorf("message %q", v.Message)
 	}
-	t.Logf("stopped twice after %v: %s", time.Since(start), v.Message)
+	t.Logf("stopped after %v: %s", time.Since(start), v.Message)
 }
 
 func TestRule1_EarlierConditionsGuardLaterOnes(t *testing.T) {

@@ -203,7 +203,7 @@ func TestTooManyReadingsAreDenied(t *testing.T) {
 	if v := evaluate(t, p, call(t, "x", object)); v.Action != approval.Deny || v.ReasonCode != "ambiguous_args" {
 		t.Errorf("got %+v, want a denial", v)
 	}
-	object = `{"l":[` + strings.Repeat(`{"Path":"b"},`, 3000) + `{}]}`
+	object = `{"l":[` + strings.Repeat(`{"Path":"b"},`, 1000) + `{}]}`
 	if v := evaluate(t, p, call(t, "x", object)); v.Action != approval.Quarantine || v.ReasonCode != "ambiguous_args" || v.Risk != approval.RiskHigh {
 		t.Errorf("got %+v, want one more reading to be tried", v)
 	}
