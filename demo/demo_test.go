@@ -140,6 +140,11 @@ func TestAChangeOfThePolicyIsSaid(t *testing.T) {
 	if state := pageState(t, d.Chat); strings.Contains(state, `"notice":`) {
 		t.Errorf("it is put right, and still the page says that it is wrong: %s", state)
 	}
+
+	write("args.amount_cents < 1700", "args.amount_cents < oops")
+	onPage(ctx, t, d.Chat, `"notice":"Your change is not in force`)
+	write("args.amount_cents < oops", "args.amount_cents < 1700")
+	onPage(ctx, t, d.Chat, `"news":{"n":3,"text":"countersign.yaml was read again. Your change is in force."}`)
 }
 
 func TestTheAgentWaitsForTheFirstTap(t *testing.T) {

@@ -87,12 +87,13 @@ func (s *setting) reloaded(err error) {
 		s.alert("policy", "Your change is not in force, the earlier policy still is. "+s.onPage(why))
 		return
 	}
-	s.alert("policy", "")
 	s.mu.Lock()
+	broken := s.alerts["policy"] != ""
 	same := bytes.Equal(content, s.seen)
 	s.seen = content
 	s.mu.Unlock()
-	if !same {
+	s.alert("policy", "")
+	if !same || broken { // a change that is taken back is one, too
 		s.tell("countersign.yaml was read again. Your change is in force.")
 	}
 }
