@@ -21,12 +21,12 @@ func (a *App) Reload(ctx context.Context) error {
 	return a.reloadIf(ctx, func([]byte, error) bool { return true })
 }
 
-// reloadIf is [App.Reload] where the file has changed by what is read of it. Nothing is read while another content is
-// being put in force, so that the one that was read last stays.
+// reloadIf is [App.Reload] if changed says so of what was read. The file is read under the lock, so that what was read
+// last is what is in force.
 func (a *App) reloadIf(ctx context.Context, changed func(content []byte, err error) bool) (err error) {
-	done := false
+	report := false
 	defer func() { // the first defer, so that the lock is free by then
-		if done && a.o.Reloaded != nil {
+		if report && a.o.Reloaded != nil {
 			a.o.Reloaded(err)
 		}
 	}()
@@ -34,11 +34,11 @@ func (a *App) reloadIf(ctx context.Context, changed func(content []byte, err err
 	defer a.reloading.Unlock()
 	old := a.live.Load()
 	if old.cfg.Path == "" {
-		done = true
+		report = true
 		return fmt.Errorf("this configuration did not come from a file and cannot be read again")
 	}
 	content, err := old.cfg.Read()
-	if done = changed(content, err); !done {
+	if report = changed(content, err); !report {
 		return nil
 	}
 	return a.reload(ctx, old, content, err)
@@ -155,7 +155,7 @@ func (a *App) cancelRemoved(ctx context.Context) {
 	}
 }
 
-// reloadFailed says why a content of the file is not in force; nil: it could not be read.
+// reloadFailed logs, audits and tells why a content of the file is not in force. It is nil where it could not be read.
 func (a *App) reloadFailed(ctx context.Context, content []byte, why error) error {
 	brief := briefly(why)
 	a.unread.Store(&brief)

@@ -271,7 +271,7 @@ func (r Reader) Parse(name string, data []byte, env func(string) (string, bool),
 // Read returns what is now in the file that the configuration came from.
 func (c *Config) Read() ([]byte, error) { return read(c.Path) }
 
-// Reload is [Load] for what [Config.Read] returned, with the same kinds of channel and the same files.
+// Reload is [Load] for data that [Config.Read] returned, with the same kinds of channel and the same Files.
 func (c *Config) Reload(data []byte, env func(string) (string, bool)) (*Config, []Problem, error) {
 	return Reader{c.kinds}.parse(c.Path, data, env, c.Files)
 }

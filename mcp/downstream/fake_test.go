@@ -247,7 +247,7 @@ func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object
 		return mcp.Message{}
 	case "large":
 		return text(m.ID, strings.Repeat("x", 1<<20))
-	case "a buffer's worth":
+	case "as large as a buffer":
 		return text(m.ID, strings.Repeat("x", maxPooledBuffer))
 	case "error":
 		code := params.Get("arguments")

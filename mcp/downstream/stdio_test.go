@@ -246,7 +246,7 @@ func TestStdioCancelsForAClientThatDoesNotRead(t *testing.T) {
 	w.say(initialize)
 	w.hear()
 	for i := range 200 { // far more than fits between us
-		w.say(call(i, "a buffer's worth", ""), "garbage")
+		w.say(call(i, "as large as a buffer", ""), "garbage")
 	}
 	w.say(call(1000, "hold", ""))
 	<-w.holding

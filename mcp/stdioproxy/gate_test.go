@@ -528,7 +528,7 @@ func TestRule4_WhoMayNotUseAnApprovalAnyMoreUsesNone(t *testing.T) {
 			if got := fmt.Sprintf("%s %v", o.Kind, err); !strings.HasPrefix(got, tt.want) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
-			testkit.Eventually(t, "the gate has seen that the connection is gone", func() bool { return w.underway.Load() == 0 })
+			testkit.Eventually(t, "the gate has seen that the connection is gone", func() bool { return w.inflight.Load() == 0 })
 			w.decide(first.Request.ID, true, "")
 			time.Sleep(100 * time.Millisecond)
 			if !w.request(first.Request.ID).ConsumedAt.IsZero() {

@@ -60,7 +60,7 @@ type world struct {
 	// before, if set, answers a request in the API's place when it returns true.
 	before   atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
 	asked    atomic.Int64 // requests to the API
-	underway atomic.Int64 // of these
+	inflight atomic.Int64 // of these, those without an answer yet
 	ahead    atomic.Int64 // on the clock of the store and the gate, in ms
 }
 
@@ -82,8 +82,8 @@ func newWorld(t testing.TB, rules string) *world {
 	api := rest.New(rest.Options{Gate: w.gate, Directory: w.dir, Stopping: stopping})
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.asked.Add(1)
-		w.underway.Add(1)
-		defer w.underway.Add(-1)
+		w.inflight.Add(1)
+		defer w.inflight.Add(-1)
 		if f := w.before.Load(); f != nil && (*f)(rw, r) {
 			return
 		}

@@ -235,8 +235,8 @@ func TestReferenceServer(t *testing.T) {
 // runSDK is the reference server as a process.
 func runSDK(t sdk.Transport) { sdkServer().Run(context.Background(), t) }
 
-// renaming has a server of both eras not know what one of them begins with: a name in what it reads, each odd
-// one of the list, becomes the next.
+// renaming returns the messages of r with names replaced, given in pairs of old and new: a server of both eras then
+// does not know the method with which one of them begins.
 func renaming(r io.Reader, names ...string) io.ReadCloser {
 	rename := strings.NewReplacer(names...)
 	pr, pw := io.Pipe()
