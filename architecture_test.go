@@ -366,6 +366,43 @@ func clockReads(t *testing.T, path string) (found []token.Position) {
 	return found
 }
 
+// byAddress are ways to touch memory by an address that the runtime or SQLite may have given to something else since:
+// a page that is taken away there is a page of the heap, or one of the database on its way to the disk. A fault that is
+// turned into a panic hides the same.
+var byAddress = []string{"Syscall", "Syscall6", "Syscall9", "SyscallN", "RawSyscall", "RawSyscall6", "Madvise", "Mmap",
+	"Munmap", "MmapPtr", "MunmapPtr", "Mprotect", "SYS_MADVISE", "SYS_MMAP", "SYS_MUNMAP", "ProcessVMWritev",
+	"VirtualFree", "VirtualProtect", "UnmapViewOfFile", "SetPanicOnFault"}
+
+func TestRule7_TheProgramTouchesNoMemoryByAddress(t *testing.T) {
+	read := 0
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		read++
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, i := range file.Imports {
+			if i.Path.Value == `"unsafe"` || i.Path.Value == `"C"` {
+				t.Errorf("%s imports %s", path, i.Path.Value)
+			}
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains(byAddress, s.Sel.Name) {
+				t.Errorf("%s: %s touches memory by its address", fset.Position(s.Pos()), s.Sel.Name)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || read == 0 {
+		t.Fatal(read, err)
+	}
+}
+
 // discards are the files in which a property or a fuzz target throws away an input that says nothing.
 var discards = []string{"store/model_test.go", "approval/args/args_test.go", "approval/grantmodel_test.go",
 	"approval/redact/redact_test.go"}

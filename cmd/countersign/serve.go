@@ -74,20 +74,17 @@ func (c *serveCmd) serve(ctx context.Context, s *std) error {
 	return s.serveUntilStopped(ctx, a, log, signals)
 }
 
-// serveUntilStopped serves, reads the configuration again when it is told to, and gives memory back when there is some.
+// serveUntilStopped serves, reads the configuration again when it is told to, and releases memory after a busy time.
 func (s *std) serveUntilStopped(ctx context.Context, a *app.App, log *slog.Logger, signals <-chan os.Signal) error {
-	giveBack()
+	releaseMemory()
 	use := newMemoryUse(allocatedBytes())
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
 		select {
 		case <-look.C:
-			switch use.look(allocatedBytes()) {
-			case dueFiles:
-				giveBackFiles()
-			case dueAll:
-				giveBack()
+			if use.look(allocatedBytes()) {
+				releaseMemory()
 			}
 		case err := <-a.Failed():
 			return errors.Join(err, stop(a))
