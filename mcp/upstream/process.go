@@ -31,6 +31,9 @@ type process struct {
 	stderrDone     chan struct{} // and its stderr too
 	stopOnce       sync.Once
 
+	signals sync.Mutex // held while the group is signalled, and while its number is given up
+	reaped  bool       // its number may be somebody else's
+
 	mu          sync.Mutex
 	stderrLines []string // the last lines of stderr
 }
@@ -115,7 +118,7 @@ func (p *process) supervise(started chan<- error) {
 	awaitExit(p.cmd)
 	close(p.exited)
 	// Its children must not outlive it; what they have written is still read.
-	terminateGroup(p.cmd)
+	p.signal(terminateGroup)
 	timeout := time.NewTimer(time.Second)
 	defer timeout.Stop()
 	for _, drained := range []chan struct{}{p.stdoutDone, p.stderrDone} {
@@ -125,15 +128,32 @@ func (p *process) supervise(started chan<- error) {
 			timeout.Reset(0)
 		}
 	}
-	killGroup(p.cmd)
+	p.signal(killGroup)
 	release()
-	reap(p.cmd)
+	p.reap()
 	// A child that left the group can hold the pipes for as long as it likes; nobody listens any more.
 	p.stdin.Close()
 	p.stdout.Close()
 	p.stderr.Close()
 	<-p.stderrDone
 	close(p.groupGone)
+}
+
+// signal sends the group a signal, unless its number was given up: whoever has it by then is not ours to end.
+func (p *process) signal(send func(*exec.Cmd)) {
+	p.signals.Lock()
+	defer p.signals.Unlock()
+	if !p.reaped {
+		send(p.cmd)
+	}
+}
+
+// reap gives up the number of the process, and so of its group.
+func (p *process) reap() {
+	p.signals.Lock()
+	defer p.signals.Unlock()
+	p.reaped = true
+	reap(p.cmd)
 }
 
 // markStdoutDone says that its output was read to the end.
@@ -144,9 +164,9 @@ func (p *process) stop() {
 	p.stopOnce.Do(func() {
 		p.stdin.Close()
 		if !p.exitsWithin(grace) {
-			terminateGroup(p.cmd)
+			p.signal(terminateGroup)
 			if !p.exitsWithin(grace) {
-				killGroup(p.cmd)
+				p.signal(killGroup)
 			}
 		}
 	})
