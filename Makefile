@@ -8,7 +8,7 @@ TIME ?= 30s
 .DEFAULT_GOAL := help
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## the program, as ./countersign
 	go build -trimpath -o countersign ./cmd/countersign
@@ -56,10 +56,14 @@ cross: ## does everything, tests included, compile for macOS and Windows?
 adk: ## the module adk
 	cd adk && go vet ./... && go test ./...
 
+vulnerabilities: ## known holes in Go and in the modules, where the program reaches them; asks the Go vulnerability database
+	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
+	cd adk && go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
+
 bench: ## one package's benchmarks: make bench PKG=./policy; BENCHMARKS.md says how to read them
 	go test -run '^$$' -bench . $(PKG)
 
 format: ## fail where gofmt would change something
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted:"; echo "$$unformatted"; exit 1; fi
 
-.PHONY: help build demo fast whole test race golden fuzz browser interop deploy cross adk bench format
+.PHONY: help build demo fast whole test race golden fuzz browser interop deploy cross adk vulnerabilities bench format
