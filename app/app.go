@@ -143,7 +143,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.live.Store(first)
 	a.onStop("channels", func(context.Context) error { a.live.Load().close(nil); return nil })
 	a.directory.Replace(cfg.Agents(), cfg.People())
-	a.budgets = budget.NewRegistry(budget.Options{Now: a.o.Now, Over: a.overBudget})
+	a.budgets = budget.NewRegistry(budget.Options{Now: a.o.Now, Over: a.overBudget, Room: roomOf})
 	a.budgets.Replace(cfg.Budgets(auth.LocalAgent))
 
 	broker := approval.NewBroker()

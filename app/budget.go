@@ -43,9 +43,18 @@ func (a *App) tellOver(ctx context.Context) {
 	}
 }
 
+// roomOf is roomFor by principal.
+func roomOf(ctx context.Context, who budget.Principal) error {
+	kind := approval.Human
+	if who.Agent {
+		kind = approval.Agent
+	}
+	return roomFor(ctx, approval.Actor{Kind: kind, Name: who.Name})
+}
+
 // occupying counts the calls of an agent that are held.
-func (a *App) occupying(agent string) func() (release func(), err error) {
-	return func() (func(), error) { return a.budgets.Agent(agent).Hold(budget.Waits) }
+func (a *App) occupying(agent string) func(context.Context) (release func(), err error) {
+	return func(ctx context.Context) (func(), error) { return a.budgets.Agent(agent).Hold(ctx, budget.Waits) }
 }
 
 // checkHook refuses a hook's event of so many bytes before it is read.

@@ -98,6 +98,6 @@ func (p *profiles) admit(r *http.Request) (who approval.Actor, status int, why s
 	case r.Method != http.MethodGet:
 		return who, http.StatusMethodNotAllowed, "profiles are read with GET"
 	}
-	known(r)
+	known(r, who)
 	return who, 0, ""
 }

@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"countersign/agents/hooks"
+	"countersign/approval"
 	"countersign/budget"
 	"countersign/config"
 	"countersign/internal/bearer"
+	"countersign/internal/ratelimitedlog"
 	"countersign/listener"
 	"countersign/rest"
 )
@@ -33,9 +35,8 @@ const (
 // keyOf is the key of the configuration that a listener's certificate stands under.
 var keyOf = map[string]string{nameAPI: "tls", nameWebhook: "webhook_tls", namePages: "pages_tls"}
 
-// How many connections each listener holds at most, where there are enough file descriptors for all.
+// How many connections each listener but the API's holds at most, where there are enough file descriptors for all.
 const (
-	apiConnections     = 2048
 	webhookConnections = 256
 	socketConnections  = 256
 	pagesConnections   = 512
@@ -55,7 +56,7 @@ type limits struct {
 // newLimits divides what there is among the listeners that the configuration has. socket is the path of the
 // local one, or empty.
 func newLimits(cfg *config.Config, socket string) *limits {
-	names, wants := []string{nameAPI}, []int{apiConnections}
+	names, wants := []string{nameAPI}, []int{cfg.Connections()}
 	if cfg.WebhookListen != "" {
 		names, wants = append(names, nameWebhook), append(wants, webhookConnections)
 	}
@@ -85,7 +86,49 @@ func newLimits(cfg *config.Config, socket string) *limits {
 }
 
 // known notes that the sender of a request has shown who they are.
-func known(r *http.Request) { listener.Known(r.Context()) }
+func known(r *http.Request, who approval.Actor) { listener.Known(r.Context(), senderOf(who)) }
+
+// signed notes that a request is from a platform, which brings what people press.
+func signed(r *http.Request) { listener.Known(r.Context(), listener.People) }
+
+// signedIn notes that a person asks for a page.
+func signedIn(ctx context.Context) { listener.Known(ctx, listener.People) }
+
+// senderOf is what kind of sender an actor is to the listeners.
+func senderOf(who approval.Actor) listener.Sender {
+	if who.Kind == approval.Agent {
+		return listener.Agents
+	}
+	return listener.People
+}
+
+// waitAgain is when a wait for which there was no connection is worth another try.
+const waitAgain = 5 * time.Second
+
+// roomFor refuses a wait or a stream where the connections that are left are kept for others.
+func roomFor(ctx context.Context, who approval.Actor) error {
+	if listener.Wait(ctx, senderOf(who)) == nil {
+		return nil
+	}
+	return &approval.Error{Code: approval.CodeRateLimited, After: waitAgain, Message: fmt.Sprintf("Too many requests wait "+
+		"or follow a stream at once, whoever they are from; the connections that are left are kept for decisions. Ask "+
+		"without waiting, or try again in %s; whoever runs Countersign can raise limits.connections.", waitAgain)}
+}
+
+// refusing returns what takes note that a listener had no room.
+func (a *App) refusing(name string) func(listener.Refusal) {
+	var connections, waits ratelimitedlog.Counter
+	return func(what listener.Refusal) {
+		counter := &connections
+		if what == listener.RefusedWait {
+			counter = &waits
+		}
+		if n, tell := counter.Add(time.Now()); tell {
+			a.part("http").Warn("a listener has no room: too many connections are in use", "listener", name, "refused", string(what),
+				"count", n, "do", "find out who waits, or raise limits.connections and the number of files that may be open")
+		}
+	}
+}
 
 // origin says where a request came from.
 func (a *App) origin(r *http.Request) listener.Origin { return a.live.Load().cfg.Proxies.Origin(r) }
@@ -156,7 +199,7 @@ func (a *App) listen(cfg *config.Config) (err error) {
 func (a *App) serveOn(name string, bound net.Listener, pair *listener.Pair, h http.Handler) error {
 	connections := a.limits.connections[name]
 	l := listener.New(bound, listener.Options{Connections: connections, PerAddress: max(1, connections/8),
-		Bodies: a.bodies,
+		Bodies: a.bodies, Refused: a.refusing(name),
 		Shared: func(from netip.Addr) bool { return a.live.Load().cfg.Proxies.Trust(from) }})
 	s := &http.Server{
 		Handler: l.Handler(h), ConnContext: l.Context, ErrorLog: slog.NewLogLogger(a.part("http").Handler(), slog.LevelDebug),

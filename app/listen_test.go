@@ -352,3 +352,57 @@ func TestATrustedProxyBringsNoAnonymousCallers(t *testing.T) {
 		}
 	}
 }
+
+// Rule 2.12: agents within their budgets held every connection with long polls, and nobody could decide or freeze.
+func TestRule12_WaitingAgentsLockNobodyOut(t *testing.T) {
+	w := newWorld(t, replacing("limits: none", "limits: {connections: 64}"))
+	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
+	begin := func(head, token, body string) net.Conn {
+		c := w.dial(w.app.Addr())
+		c.SetDeadline(time.Now().Add(testkit.Patience))
+		if _, err := fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"+
+			"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", head, w.app.Addr(), secrets[token], len(body), body); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	poll := "GET /v1/approvals/" + id + "?wait=60s"
+	for range 56 {
+		begin(poll, "AGENT_TOKEN", "")
+	}
+	const refused = `countersign_waits_refused_total{listener="api"}`
+	w.eventually("a part of the waits is refused", func() bool { return w.metric(refused) == 56-48 })
+	hook := `{"session_id":"1","cwd":"/srv","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"make"}}`
+	for _, tt := range []struct {
+		head, token, body string
+		status            int
+		has               string
+	}{
+		{poll, "AGENT_TOKEN", "", 429, `"code":"rate_limited"`},
+		{"GET /v1/approvals/resolved?wait=60s", "AGENT_TOKEN", "", 429, `"code":"rate_limited"`},
+		{"GET /v1/events", "AGENT_TOKEN", "", 429, `"code":"rate_limited"`},
+		{"POST /v1/calls?wait=60s", "AGENT_TOKEN", `{"tool":"transfer_credits","args":{"amount_cents":2000,"to":"0xAbC"}}`, 429, "rate_limited"},
+		{"POST /hooks/claude-code?wait=60s", "AGENT_TOKEN", hook, 200, "Too many requests wait"},
+		{"GET /v1/approvals/" + id, "AGENT_TOKEN", "", 200, id},
+		{"GET /readyz", "AGENT_TOKEN", "", 200, "ready"},
+		{"POST /v1/freeze", "HANA_TOKEN", `{"agent":"bot","reason":"too many"}`, 200, "bot"},
+		{"POST /v1/approvals/" + id + "/decide", "HANA_TOKEN", `{"decision":"approve"}`, 409, "frozen"},
+	} {
+		c := begin(tt.head, tt.token, tt.body)
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("%s: no answer: %v", tt.head, err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != tt.status || !strings.Contains(string(body), tt.has) {
+			t.Errorf("%s: got %d %s (%v), want %d with %q", tt.head, res.StatusCode, body, err, tt.status, tt.has)
+		}
+		if tt.status == http.StatusTooManyRequests && res.Header.Get("Retry-After") != "5" {
+			t.Errorf("%s: Retry-After %q", tt.head, res.Header.Get("Retry-After"))
+		}
+		c.Close()
+	}
+	if !strings.Contains(w.log.String(), "a listener has no room") {
+		t.Error("the log does not say what was refused")
+	}
+}

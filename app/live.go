@@ -190,7 +190,7 @@ type wayIn struct {
 // newWaysIn makes what takes each kind's webhooks, whether it is configured or not: a reload can bring it.
 func (a *App) newWaysIn() {
 	o := webhook.Options{
-		Chat: a.chat, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook, Signed: known,
+		Chat: a.chat, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook, Signed: signed,
 		Remote:   a.remote,
 		Requests: a.gate, Maker: func() channels.Maker { return a.live.Load().maker },
 	}

@@ -100,7 +100,7 @@ func (a *App) caller(r *http.Request) (downstream.Caller, error) {
 	case err != nil:
 		return downstream.Caller{}, errBadToken
 	}
-	known(r)
+	known(r, who.Actor)
 	if who.Kind != approval.Agent {
 		return downstream.Caller{}, errPerson
 	}

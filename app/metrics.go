@@ -237,6 +237,9 @@ type listenerStates struct {
 var (
 	connections = prometheus.NewDesc("countersign_connections", "Open connections, by listener.", []string{"listener"},
 		nil)
+	waitsRefused = prometheus.NewDesc("countersign_waits_refused_total",
+		"Waits and streams that were refused because the connections that were left are kept for others, by listener.",
+		[]string{"listener"}, nil)
 	closings = prometheus.NewDesc("countersign_connections_closed_total",
 		"Connections that were closed because there were too many: evicted to make room for a new one, or refused because "+
 			"all were in use.", []string{"listener", "reason"}, nil)
@@ -252,7 +255,7 @@ var (
 
 // Describe implements [prometheus.Collector].
 func (s *listenerStates) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connections, closings, bodyCount, bodyBytes, bodyBusy, expiry} {
+	for _, d := range []*prometheus.Desc{connections, closings, waitsRefused, bodyCount, bodyBytes, bodyBusy, expiry} {
 		ch <- d
 	}
 }
@@ -264,6 +267,7 @@ func (s *listenerStates) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(st.Open), name)
 		ch <- prometheus.MustNewConstMetric(closings, prometheus.CounterValue, float64(st.Evicted), name, "evicted")
 		ch <- prometheus.MustNewConstMetric(closings, prometheus.CounterValue, float64(st.Refused), name, "refused")
+		ch <- prometheus.MustNewConstMetric(waitsRefused, prometheus.CounterValue, float64(st.Waits), name)
 	}
 	for name, c := range s.certificates {
 		ch <- prometheus.MustNewConstMetric(expiry, prometheus.GaugeValue, float64(c.Expires().Unix()), name)

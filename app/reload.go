@@ -224,6 +224,7 @@ func needRestart(old, cfg *config.Config) []string {
 		{"store", old.Store != cfg.Store},
 		{"mcp", !reflect.DeepEqual(old.MCP, cfg.MCP)},
 		{"heartbeat", fmt.Sprint(old.Heartbeat()) != fmt.Sprint(cfg.Heartbeat())},
+		{"limits.connections", old.Connections() != cfg.Connections()},
 		{"notifications", old.Notifications != cfg.Notifications},
 	} {
 		if k.changed {

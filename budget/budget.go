@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -112,6 +113,9 @@ type Over struct {
 // Options are what a [Registry] is made of.
 type Options struct {
 	Now func() time.Time // default time.Now
+	// Room refuses what a principal wants to hold for long, with the context of its request, where there is no room
+	// for it whatever its budget says; nil: there is. The error should be an [approval.Error].
+	Room func(ctx context.Context, who Principal) error
 	// Over is told that a principal is over a budget, once an hour for each; it must not block. nil: nobody is.
 	Over func(Over)
 }
@@ -131,6 +135,9 @@ func NewRegistry(o Options) *Registry {
 	}
 	if o.Over == nil {
 		o.Over = func(Over) {}
+	}
+	if o.Room == nil {
+		o.Room = func(context.Context, Principal) error { return nil }
 	}
 	r := &Registry{o: o, began: o.Now()}
 	r.accounts.Store(&map[Principal]*Account{})
@@ -267,11 +274,14 @@ func (a *Account) Give(k Kind, n int) {
 	}
 }
 
-// Hold takes one of what is held, until release is called, once. If there are too many it returns an
-// [approval.Error] with [approval.CodeRateLimited].
-func (a *Account) Hold(k Kind) (release func(), err error) {
+// Hold takes one of what is held, until release is called, once. If there are too many, or [Options].Room refuses it,
+// it returns an [approval.Error] with [approval.CodeRateLimited].
+func (a *Account) Hold(ctx context.Context, k Kind) (release func(), err error) {
 	if a == nil {
 		return func() {}, nil
+	}
+	if err := a.r.o.Room(ctx, a.who); err != nil {
+		return nil, err
 	}
 	held, most := &a.held[index(k)-rates], a.limits.Load().most(k)
 	for {

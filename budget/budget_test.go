@@ -122,24 +122,24 @@ func TestRule12_WhatIsNotRefusedUsesUpWhatIsLeft(t *testing.T) {
 func TestRule12_WhatIsHeldIsCounted(t *testing.T) {
 	c := newClock()
 	r, a := one(c, Limits{Waits: 2}, nil)
-	first, err := a.Hold(Waits)
+	first, err := a.Hold(t.Context(), Waits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Hold(Waits); err != nil {
+	if _, err := a.Hold(t.Context(), Waits); err != nil {
 		t.Fatal(err)
 	}
-	_, err = a.Hold(Waits)
+	_, err = a.Hold(t.Context(), Waits)
 	after(t, err)
 	first()
 	first() // a second time changes nothing
-	if _, err = a.Hold(Waits); err != nil {
+	if _, err = a.Hold(t.Context(), Waits); err != nil {
 		t.Fatal(err)
 	}
-	_, err = a.Hold(Waits)
+	_, err = a.Hold(t.Context(), Waits)
 	after(t, err)
 	r.Replace(map[Principal]Limits{bot: {}})
-	if _, err = a.Hold(Waits); err != nil {
+	if _, err = a.Hold(t.Context(), Waits); err != nil {
 		t.Error("without a limit:", err)
 	}
 }
@@ -175,14 +175,14 @@ func TestRule12_ItIsToldOnceAnHour(t *testing.T) {
 	r, a := one(c, Limits{Calls: Rate{1, time.Minute}, Waits: 1}, func(o Over) { told = append(told, o) })
 	for range 100 {
 		_ = a.Take(Calls, 1)
-		_, _ = a.Hold(Waits)
+		_, _ = a.Hold(t.Context(), Waits)
 	}
 	if len(told) != 2 || told[0] != (Over{bot, Calls, "1/m"}) || told[1] != (Over{bot, Waits, "1"}) {
 		t.Errorf("told %+v", told)
 	}
 	c.Advance(time.Hour)
-	_, _ = a.Hold(Waits)
-	_, _ = a.Hold(Waits)
+	_, _ = a.Hold(t.Context(), Waits)
+	_, _ = a.Hold(t.Context(), Waits)
 	if len(told) != 3 {
 		t.Errorf("told %d times, want 3", len(told))
 	}
@@ -249,7 +249,7 @@ func TestRule12_OfConcurrentTakersNoneGetsTooMuch(t *testing.T) {
 		wg.Go(func() {
 			for range 500 {
 				err := a.Take(Requests, 1)
-				_, no := a.Hold(Streams)
+				_, no := a.Hold(t.Context(), Streams)
 				mu.Lock()
 				if err == nil {
 					taken++

@@ -19,8 +19,8 @@ func (m Messages) Charge(agent string, bytes int) (refuse func() error) {
 }
 
 // Stream counts a stream until release is called.
-func (m Messages) Stream(agent string) (release func(), err error) {
-	return m.Agent(agent).Hold(Streams)
+func (m Messages) Stream(ctx context.Context, agent string) (release func(), err error) {
+	return m.Agent(agent).Hold(ctx, Streams)
 }
 
 // Sessions is how many sessions an agent may have open.

@@ -12,6 +12,33 @@ import (
 type Limits struct {
 	Agent  *AgentLimits  `yaml:"agent,omitempty" json:"agent,omitempty"`
 	Person *PersonLimits `yaml:"person,omitempty" json:"person,omitempty"`
+	// Connections is how many the listener of the API holds at most.
+	Connections *Connections `yaml:"connections,omitempty" json:"connections,omitempty"`
+}
+
+// Connections is how many connections there may be at a time.
+type Connections int
+
+// defaultConnections is how many connections the API's listener holds where nothing is said.
+const defaultConnections = 2048
+
+var errConnections = errors.New("must be a whole number from 64 to 1000000")
+
+func (n *Connections) SetText(s string) error {
+	var v int
+	if _, err := fmt.Sscanf(s+"\n", "%d\n", &v); err != nil || v < 64 || v > 1e6 {
+		return errConnections
+	}
+	*n = Connections(v)
+	return nil
+}
+
+// Connections is how many connections the API's listener holds at most.
+func (c *Config) Connections() int {
+	if n := c.Limits.Connections; n != nil {
+		return int(*n)
+	}
+	return defaultConnections
 }
 
 // AgentLimits are the budgets of an agent. What is nil was not said; 0 is no limit.

@@ -55,6 +55,19 @@ func TestRule12_Limits(t *testing.T) {
 	}
 }
 
+func TestConnectionsOfTheAPI(t *testing.T) {
+	for text, want := range map[string]int{"": 2048, "limits: none": 2048, "limits: {connections: 64}": 64} {
+		if cfg, _ := parseText(t, "agents: [{name: bot, token: \"${BOT_TOKEN}\"}]\n"+text+"\n"); cfg.Connections() != want {
+			t.Errorf("%q: %d connections, want %d", text, cfg.Connections(), want)
+		}
+	}
+	for _, text := range []string{"63", "none", "-1", "1000001", "64.5", "64 more"} {
+		if err := new(Connections).SetText(text); err == nil {
+			t.Errorf("%s connections are taken", text)
+		}
+	}
+}
+
 func TestLimitsArePrintedAsTheyAreWritten(t *testing.T) {
 	cfg, _ := parseText(t, "agents: [{name: bot, token: \"${BOT_TOKEN}\"}]\nlimits: {agent: {calls: 7/h, bytes: 3MiB/s, waits: 2}}\n")
 	asJSON, err := json.Marshal(cfg.Limits)

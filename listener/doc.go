@@ -3,7 +3,9 @@
 // A [Listener] holds at most so many connections. One more takes the place of the one that has done nothing
 // for the longest time: first of those that never showed who they are, and of these the ones of the address
 // that has most. So whoever fills a listener only pushes out their own, and nobody is shut out for longer
-// than it takes to connect. A connection on which somebody known is being answered is never closed. What is
+// than it takes to connect. A connection on which somebody known is being answered is never closed. So that agents
+// who wait do not hold all of them, [Wait] refuses beyond three quarters, and [Known] protects agents' connections
+// up to seven eighths: the rest is kept for people, webhooks and operations. What is
 // not enough for all (file descriptors) is divided beforehand by [Share], so that a listener that is full
 // leaves the others theirs.
 //

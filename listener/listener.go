@@ -23,7 +23,19 @@ type Options struct {
 	Shared func(netip.Addr) bool
 	// Bodies says which limits a request's body is under, and who counts as its sender. nil: none.
 	Bodies func(r *http.Request) (*Bodies, string)
+	// Refused is told of each connection, and of each wait, for which there was no room; it must not block. nil: nobody
+	// is.
+	Refused func(what Refusal)
 }
+
+// Refusal is what a listener had no room for.
+type Refusal string
+
+// What can be refused.
+const (
+	RefusedConnection Refusal = "connection" // closed at once: all others were in use
+	RefusedWait       Refusal = "wait"       // see [Wait]
+)
 
 // Listener is a [net.Listener] with a limited number of connections. Its server needs [Listener.Context] as
 // ConnContext and [Listener.Handler] around its handler. It is safe for concurrent use.
@@ -32,6 +44,7 @@ type Listener struct {
 	o     Options
 	ticks atomic.Uint64 // orders what connections do
 	dated dates         // what answers say of the time
+	known atomic.Int64  // connections on which somebody known is being answered
 
 	mu    sync.Mutex // of all below
 	conns map[*conn]struct{}
@@ -45,6 +58,7 @@ type Stats struct {
 	Accepted uint64 // since the start
 	Evicted  uint64 // closed to make room for another one
 	Refused  uint64 // closed at once: all others were in use
+	Waits    uint64 // that were refused
 }
 
 // New returns a listener that takes its connections from l.
@@ -54,6 +68,9 @@ func New(l net.Listener, o Options) *Listener {
 	}
 	if o.Shared == nil {
 		o.Shared = func(netip.Addr) bool { return false }
+	}
+	if o.Refused == nil {
+		o.Refused = func(Refusal) {}
 	}
 	return &Listener{Listener: l, o: o, conns: map[*conn]struct{}{}, from: map[netip.Addr]int{}}
 }
@@ -80,6 +97,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return c, nil
 		}
 		inner.Close()
+		l.o.Refused(RefusedConnection)
 	}
 }
 
@@ -211,12 +229,62 @@ func connOf(ctx context.Context) *conn {
 	return c
 }
 
-// Known notes that whoever sends the request with this context has shown who they are: their connection is
-// not closed for another one's sake while the request is answered, and later than a stranger's afterwards.
-func Known(ctx context.Context) {
-	if c := connOf(ctx); c != nil {
-		c.state.CompareAndSwap(serving, servingKnown)
+// Sender is who sends a request, as far as it matters for the room that is kept for them.
+type Sender int
+
+// Who sends requests.
+const (
+	// Agents are programs, which may wait for people by the thousand.
+	Agents Sender = iota
+	// People are those for whom room is kept: people, the platforms that bring what they press, and operations.
+	People
+)
+
+// room is how many of the connections may be answered at once for a sender to be protected, and to wait. What one may
+// not have is kept for the next: agents that wait leave room for the calls of other agents, all agents for people, and
+// people's streams for their decisions.
+func (l *Listener) room(who Sender, sixteenths int64) bool {
+	if who == People {
+		sixteenths += 3
 	}
+	return l.known.Load() <= max(1, int64(l.o.Connections)*sixteenths/16)
+}
+
+// Parts of the connections, in sixteenths, that agents may have.
+const (
+	agentsWait = 12 // for what takes long: waits, streams. People: fifteen
+	agentsAll  = 14 // for anything. People: all
+)
+
+// Known notes that whoever sends the request with this context has shown who they are: their connection is
+// not closed for another one's sake while the request is answered, and later than a stranger's afterwards. Beyond
+// seven eighths of all connections an agent's is closed as a stranger's would be.
+func Known(ctx context.Context, who Sender) {
+	c := connOf(ctx)
+	if c == nil || !c.state.CompareAndSwap(serving, servingKnown) {
+		return
+	}
+	if c.l.known.Add(1); !c.l.room(who, agentsAll) {
+		c.l.known.Add(-1)
+		c.state.Store(serving)
+	}
+}
+
+// ErrFull is the error of [Wait].
+var ErrFull = errors.New("too many requests wait at once")
+
+// Wait asks whether the request with this context may now wait for long on its connection; the error is [ErrFull].
+// Whoever is refused is told to come again.
+func Wait(ctx context.Context, who Sender) error {
+	c := connOf(ctx)
+	if c == nil || c.l.room(who, agentsWait) {
+		return nil
+	}
+	c.l.mu.Lock()
+	c.l.stats.Waits++
+	c.l.mu.Unlock()
+	c.l.o.Refused(RefusedWait)
+	return ErrFull
 }
 
 // state is what a connection is doing, in the order in which connections can be spared.
@@ -248,7 +316,11 @@ func (c *conn) begin() bool {
 // end notes that the request has been answered.
 func (c *conn) end() {
 	c.since.Store(c.l.ticks.Add(1))
-	_ = c.state.CompareAndSwap(serving, waiting) || c.state.CompareAndSwap(servingKnown, waitingKnown)
+	if c.state.CompareAndSwap(servingKnown, waitingKnown) {
+		c.l.known.Add(-1)
+		return
+	}
+	c.state.CompareAndSwap(serving, waiting)
 }
 
 // Close ends the connection.

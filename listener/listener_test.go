@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -180,7 +181,7 @@ func TestRule12_WhoHasMostLosesTheOldest(t *testing.T) {
 		release := make(chan struct{})
 		w := newWorld(t, Options{Connections: 5}, func(_ http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Token") != "" {
-				Known(r.Context())
+				Known(r.Context(), People)
 			}
 			if r.Header.Get("Hold") != "" {
 				<-release
@@ -484,6 +485,72 @@ func TestShares(t *testing.T) {
 		}
 		if sum > total+len(wants) {
 			t.Fatalf("%d are given out of %d", sum, total)
+		}
+	})
+}
+
+// Rule 2.12: agents that wait leave connections to other agents, all agents to people, and people's streams to decisions.
+func TestRule12_AgentsThatWaitLeaveConnectionsForPeople(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var refusals []Refusal
+		w := newWorld(t, Options{Connections: 16, Refused: func(what Refusal) { refusals = append(refusals, what) }},
+			func(w http.ResponseWriter, r *http.Request) {
+				who := Agents
+				if r.Header.Get("Who") == "person" {
+					who = People
+				}
+				Known(r.Context(), who)
+				if r.Header.Get("What") == "wait" && Wait(r.Context(), who) != nil {
+					w.WriteHeader(http.StatusTooManyRequests)
+					return
+				}
+				<-release
+			})
+		send := func(who, what string) *client {
+			c := w.dial("192.0.2.1")
+			c.send("GET / HTTP/1.1\r\nHost: gate\r\nWho: " + who + "\r\nWhat: " + what + "\r\n\r\n")
+			return c
+		}
+		refused := func(who string) {
+			t.Helper()
+			c := send(who, "wait")
+			if got := c.status(time.Second); got != http.StatusTooManyRequests {
+				t.Errorf("one wait more of %s: got %d", who, got)
+			}
+			c.Close()
+			synctest.Wait()
+		}
+		held := map[string][]*client{}
+		keep := func(name, who, what string, n int) {
+			for range n {
+				held[name] = append(held[name], send(who, what))
+			}
+		}
+		keep("waits", "agent", "wait", 12)
+		refused("agent")
+		keep("calls", "agent", "call", 2)
+		spare := send("agent", "call") // beyond what agents are sure of
+		keep("streams", "person", "wait", 1)
+		refused("person")
+		keep("decisions", "person", "decide", 1)
+		if !isClosed(spare) {
+			t.Error("an agent's connection is in a person's way")
+		}
+		close(release)
+		synctest.Wait()
+		for name, all := range held {
+			for _, c := range all {
+				if got := c.status(time.Second); got != http.StatusOK {
+					t.Errorf("%s: got %d", name, got)
+				}
+			}
+		}
+		if want := []Refusal{RefusedWait, RefusedWait}; !slices.Equal(refusals, want) || w.l.Stats().Waits != 2 {
+			t.Errorf("refused: %v, %+v", refusals, w.l.Stats())
+		}
+		if n := w.l.known.Load(); n != 0 {
+			t.Errorf("%d connections count as in use after all", n)
 		}
 	})
 }

@@ -56,7 +56,7 @@ type Options struct {
 	// Anonymous says who callers without a token are, now. nil: nobody.
 	Anonymous func() auth.Anonymous
 	// Authenticated is told of a request whose sender has shown who they are, before its body is read. nil: nobody.
-	Authenticated func(r *http.Request)
+	Authenticated func(r *http.Request, who approval.Actor)
 	// Remote says where a request came from, for the log. nil: nothing.
 	Remote func(r *http.Request) string
 	// SignIn makes links that sign people in to the pages. nil: there are no pages.
@@ -104,7 +104,7 @@ type Server struct {
 	quotas    func() []Quota
 	beats     func() []Beat
 	callers   auth.Callers
-	admitted  func(*http.Request) // Options.Authenticated
+	admitted  func(*http.Request, approval.Actor) // Options.Authenticated
 	remote    func(*http.Request) string
 	budgets   *budget.Registry
 	keepAlive time.Duration
@@ -139,7 +139,7 @@ func New(o Options) *Server {
 		s.beats = func() []Beat { return nil }
 	}
 	if s.admitted == nil {
-		s.admitted = func(*http.Request) {}
+		s.admitted = func(*http.Request, approval.Actor) {}
 	}
 	if s.remote == nil {
 		s.remote = func(*http.Request) string { return "" }
@@ -303,7 +303,7 @@ func (s *Server) serve(x *exchange) error {
 		if x.who, err = s.authenticate(x.r); err != nil {
 			return err
 		}
-		s.admitted(x.r)
+		s.admitted(x.r, x.who.Actor)
 		if err := s.charge(x); err != nil {
 			return err
 		}
@@ -377,9 +377,9 @@ func (s *Server) charge(x *exchange) error {
 func (x *exchange) occupy() (release func(), err error) {
 	switch {
 	case x.streams():
-		return x.account.Hold(budget.Streams)
+		return x.account.Hold(x.r.Context(), budget.Streams)
 	case x.wait > 0:
-		return x.account.Hold(budget.Waits)
+		return x.account.Hold(x.r.Context(), budget.Waits)
 	}
 	return func() {}, nil
 }

@@ -65,6 +65,10 @@ type Options struct {
 	NameOf  func(a approval.Address) string
 	// Room reports whether an address is one where several people see a card; default: none is.
 	Room func(a approval.Address) bool
+	// Known is told of a request whose sender is signed in; nil: nobody is. Wait asks, with its context, whether a page
+	// may now follow what changes; nil: it may.
+	Known func(ctx context.Context)
+	Wait  func(ctx context.Context) error
 	// Budgets are those of people, whose turns a long reading takes. nil: there are none.
 	Budgets *budget.Registry
 	// Freezes are told of what is frozen and lifted here; default: nobody is.
@@ -105,6 +109,12 @@ func New(o Options) *Server {
 	s := &Server{Options: o, mux: http.NewServeMux(), liveCheck: liveCheck}
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
+	}
+	if s.Known == nil {
+		s.Known = func(context.Context) {}
+	}
+	if s.Wait == nil {
+		s.Wait = func(context.Context) error { return nil }
 	}
 	if s.Masker == nil {
 		s.Masker = func() *redact.Masker { return redact.New() }
@@ -270,6 +280,7 @@ func (s *Server) admitBy(x *exchange, whom audience, ask func(*http.Request) (Se
 	if ok {
 		if who, still := s.Directory.ByName(session.Person); still {
 			x.viewer = &Viewer{Actor: who, Session: session}
+			s.Known(x.r.Context())
 			x.lang = locale.Get(who.Locale)
 		}
 	}

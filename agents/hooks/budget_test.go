@@ -130,7 +130,7 @@ func TestAnEventIsReadInPlace(t *testing.T) {
 
 func TestRule12_AHeldHookOverTheBudgetIsNotAsked(t *testing.T) {
 	over := errors.New("too many waits")
-	g := Gate{Agent: "bot", Occupy: func() (func(), error) { return nil, over }} // without a gate to ask
+	g := Gate{Agent: "bot", Occupy: func(context.Context) (func(), error) { return nil, over }} // without a gate to ask
 	if _, err := g.Ask(t.Context(), client.Call{Tool: "Bash", Args: json.RawMessage(`{}`)}, MaxHold); !errors.Is(err, over) {
 		t.Errorf("got %v", err)
 	}

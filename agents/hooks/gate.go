@@ -22,7 +22,7 @@ type Gate struct {
 	// is only asked when an approval is used.
 	Hold func(ctx context.Context, still func() error) (context.Context, func())
 	// Occupy counts a call that is held until release is called; an error refuses it. nil: any number is held.
-	Occupy func() (release func(), err error)
+	Occupy func(ctx context.Context) (release func(), err error)
 	// Stop, once closed, ends waits as if their time were up. nil: nothing does.
 	Stop <-chan struct{}
 	// Turn waits until work on so many bytes of the agent's may begin, and counts it until release is called. nil:
@@ -37,7 +37,7 @@ func (g Gate) Ask(ctx context.Context, c client.Call, wait time.Duration) (clien
 		return client.Answer{}, err
 	}
 	if wait > 0 && g.Occupy != nil {
-		release, err := g.Occupy()
+		release, err := g.Occupy(ctx)
 		if err != nil {
 			return client.Answer{}, err
 		}

@@ -25,7 +25,7 @@ type Budget interface {
 	// Pause holds a refusal back for a moment.
 	Pause(ctx context.Context)
 	// Stream counts a stream until release is called.
-	Stream(agent string) (release func(), err error)
+	Stream(ctx context.Context, agent string) (release func(), err error)
 	// Sessions is how many sessions an agent may have open.
 	Sessions(agent string) int
 	// NoSession takes note that an agent was refused one more, and returns why.

@@ -124,7 +124,7 @@ func (h *HTTP) listen(w http.ResponseWriter, r *http.Request, c *legacySession, 
 		return
 	}
 	if h.o.Budget != nil {
-		release, over := h.o.Budget.Stream(c.agent)
+		release, over := h.o.Budget.Stream(r.Context(), c.agent)
 		if over != nil {
 			refuseOver(w, over)
 			return

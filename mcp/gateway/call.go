@@ -476,7 +476,7 @@ func (r *clientRequest) hold(p *pendingCall, conn upstream.Conn) error {
 		return nil
 	}
 	if p.answer.Request.Status == approval.Pending {
-		release, over := r.account().Hold(budget.Waits)
+		release, over := r.account().Hold(r.ctx, budget.Waits)
 		if over != nil {
 			p.notHeld = over
 			return nil

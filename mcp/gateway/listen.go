@@ -97,7 +97,7 @@ func (r *clientRequest) listen() (jsontext.Value, *mcp.Error) {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams,
 			"Invalid params: notifications must be an object that says what to listen to.")
 	}
-	release, over := r.account().Hold(budget.Streams)
+	release, over := r.account().Hold(r.ctx, budget.Streams)
 	if over != nil {
 		return nil, mcp.Errorf(mcp.CodeUnavailable, "%s", budgetText(over))
 	}
