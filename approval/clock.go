@@ -55,11 +55,13 @@ func (g *Gate) toldAll(rs []Request) []Request {
 
 func (g *Gate) toldOutcome(o Answer) Answer {
 	if o.Request != nil {
+		if o.Kind == AnswerApproved && !o.Request.DispatchedAt.IsZero() {
+			if o.RunID = o.Request.ID; o.used == (consumption{}) {
+				o.used = o.Request.consumption() // in the store's time
+			}
+		}
 		r := g.told(*o.Request)
 		o.Request = &r
-		if o.Kind == AnswerApproved && !r.DispatchedAt.IsZero() {
-			o.RunID = r.ID
-		}
 	}
 	if o.Grant != nil {
 		gr := g.toldGrant(*o.Grant)

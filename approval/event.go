@@ -21,6 +21,7 @@ const (
 	EventApprovalCancelled    EventType = "approval_cancelled"
 	EventApprovalLapsed       EventType = "approval_lapsed"
 	EventApprovalConsumed     EventType = "approval_consumed"
+	EventApprovalReturned     EventType = "approval_returned" // the call that used it did not run; Reason says why
 	EventApprovalAcked        EventType = "approval_acked"
 	EventNotificationSent     EventType = "notification_sent"
 	EventNotificationRetrying EventType = "notification_retrying"
@@ -71,7 +72,7 @@ const (
 var EventTypes = []EventType{
 	EventCallAllowed, EventCallDenied, EventApprovalRequested, EventDecision,
 	EventVote, EventDecisionRefused, EventApprovalCancelled, EventApprovalLapsed,
-	EventApprovalConsumed, EventApprovalAcked, EventExtended, EventNeedUnmet,
+	EventApprovalConsumed, EventApprovalReturned, EventApprovalAcked, EventExtended, EventNeedUnmet,
 	EventNotificationSent, EventNotificationRetrying, EventNotificationFailed,
 	EventPolicyReloaded, EventPolicyReloadFailed, EventWebhookRefused,
 	EventReasonAdded, EventChannelDead, EventChannelAlive,

@@ -48,6 +48,8 @@ type Answer struct {
 	// Committed, where it is not nil, returns once the record of an allowed call is durable: the call may
 	// be sent at once, and is not answered before. An error says that there is no such record.
 	Committed func(context.Context) error
+
+	used consumption // the use of an approval that let it through, if the gate's side sends it on
 }
 
 // Options are what a [Gate] is made of. Store, Broker and Policy are required.

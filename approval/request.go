@@ -81,6 +81,7 @@ type Request struct {
 	Task         bool   // the gate's side runs the call once it is approved
 	DispatchedAt time.Time
 	RunResult    RunResult // what came of the dispatched call, "" while nobody has said
+	Returned     int       // how often it was given back, since the call that had used it did not run
 
 	// Need is who must say yes, nil: any one approver. Stage is the one that is open, from 0; it counts only while the
 	// request is pending.

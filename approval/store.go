@@ -79,6 +79,10 @@ type Tx interface {
 	// Consume sets consumed_at, and acked_at, to Now on an approved request that is neither consumed nor
 	// lapsed and whose use_by is after Now; and dispatched_at too, where the gate's own side sends the call on.
 	Consume(id string, dispatched bool) (bool, error)
+	// Return takes the use of an approval back: r is as it was read. It needs this very use, sent on and without an
+	// outcome, use_by after Now, and no other live request of the key; it puts the request back into the feed, last, with
+	// the next seq as ResolvedSeq, and its task has ended.
+	Return(r Request) (bool, error)
 	// Report records what came of a dispatched request that has no outcome yet, or an unknown one and now
 	// another.
 	Report(id string, ran RunResult) (bool, error)

@@ -39,7 +39,8 @@ func sseName(t approval.EventType) string {
 		return sseVoted
 	case approval.EventExtended:
 		return sseExtended
-	case approval.EventDecision, approval.EventReasonAdded, approval.EventApprovalCancelled, approval.EventApprovalLapsed:
+	case approval.EventDecision, approval.EventReasonAdded, approval.EventApprovalCancelled, approval.EventApprovalLapsed,
+		approval.EventApprovalReturned:
 		return sseResolved
 	case approval.EventApprovalConsumed:
 		return sseConsumed

@@ -34,6 +34,7 @@ const (
 	cancel
 	consume
 	consumeDispatched
+	giveBack
 	lapse
 	ack
 	addSession
@@ -185,6 +186,13 @@ var queries = []string{
   WHERE id = $2 AND ` + isUnused + ` AND use_by > $1`,
 	consumeDispatched: `UPDATE approval_requests SET consumed_at = $1, acked_at = $1, dispatched_at = $1
   WHERE id = $2 AND ` + isUnused + ` AND use_by > $1`,
+	giveBack: `UPDATE approval_requests SET consumed_at = NULL, dispatched_at = NULL, acked_at = NULL, task = 0,
+  returned = returned + 1, resolved_seq = $1
+  WHERE id = $2 AND status = 'approved' AND consumed_at = $3 AND dispatched_at = $3 AND returned = $4
+    AND outcome IS NULL AND use_by > $5
+    AND NOT EXISTS (SELECT 1 FROM approval_requests AS r
+      WHERE (r.agent, r.scope, r.server, r.tool_name, r.args_hash) = (approval_requests.agent, approval_requests.scope,
+        approval_requests.server, approval_requests.tool_name, approval_requests.args_hash) AND ` + isLive + `)`, // of r
 	lapse: `UPDATE approval_requests SET lapsed_at = use_by, resolved_seq = $1, acked_at = NULL
   WHERE id = $2 AND ` + isUnused + ` AND use_by <= $3`,
 	ack: `UPDATE approval_requests SET acked_at = $1

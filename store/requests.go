@@ -244,6 +244,19 @@ func (t *tx) Consume(id string, dispatched bool) (bool, error) {
 	return t.changed(t.c.Stmt(q).BindTime(t.at).BindText(id))
 }
 
+func (t *tx) Return(r approval.Request) (bool, error) {
+	if err := t.writable(); err != nil {
+		return false, err
+	}
+	ok, err := t.changed(t.c.Stmt(giveBack).BindInt(t.w.seq + 1).BindText(r.ID).BindTime(r.DispatchedAt).
+		BindInt(int64(r.Returned)).BindTime(t.at))
+	if ok {
+		t.w.seq++
+		t.w.noteDeadline(r.UseBy)
+	}
+	return ok, err
+}
+
 func (t *tx) Lapse(id string) (bool, error) {
 	if err := t.writable(); err != nil {
 		return false, err

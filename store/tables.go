@@ -83,6 +83,9 @@ var (
 	lateColumns = columns[approval.Request]{
 		jsonList("inputs", func(r *approval.Request) *[]approval.Input { return &r.Inputs }),
 	}
+	returnedColumns = columns[approval.Request]{
+		number("returned", func(r *approval.Request) *int { return &r.Returned }),
+	}
 	newLastColumns = columns[approval.Request]{
 		jsonObject("said_before", func(r *approval.Request) **approval.Said { return &r.Before }),
 		jsonObject("annotations", func(r *approval.Request) **approval.Annotations { return &r.Annotations }),
@@ -92,7 +95,7 @@ var (
 
 	newRequestColumns = slices.Concat(headColumns, wideColumns, newNeedColumns, newLastColumns)
 	requestColumns    = slices.Concat(headColumns, wideColumns, newNeedColumns, lateNeedColumns, lateColumns,
-		newLastColumns)
+		newLastColumns, returnedColumns)
 	needColumns = slices.Concat(headColumns[:1], newNeedColumns, lateNeedColumns)
 )
 

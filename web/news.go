@@ -20,7 +20,7 @@ type topic struct {
 // ends are the events with which a request is made, decided, used or over.
 var ends = []approval.EventType{approval.EventApprovalRequested, approval.EventDecision,
 	approval.EventApprovalCancelled, approval.EventApprovalLapsed, approval.EventApprovalConsumed,
-	approval.EventReasonAdded}
+	approval.EventApprovalReturned, approval.EventReasonAdded}
 
 // topics are the pages that say when there is news, by their paths.
 var topics = map[string]topic{

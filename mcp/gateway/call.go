@@ -77,6 +77,7 @@ type pendingCall struct {
 	said     chan struct{} // takes one where that is new; nil: nobody reports it
 
 	reservation *upstream.Reservation // kept for it at the server, before an approval is used
+	begun       bool                  // the server has answered, and wanted more before its result
 	differ      differ
 }
 
@@ -705,7 +706,7 @@ func (r *clientRequest) exchange(ctx context.Context, conn upstream.Conn, p *pen
 		resp, err := conn.Do(bounded, r.serverRequest(conn, p, ask))
 		if err != nil && !upstream.Sent(err) && conn.Err() != nil && !reconnected {
 			// The connection had ended before: as nothing was sent, it goes over the next one.
-			if next, ok := p.reconnect(bounded); ok {
+			if next, ok := r.sendAgain(bounded, p); ok {
 				conn, reconnected = next, true
 				continue
 			}
@@ -742,6 +743,7 @@ func (r *clientRequest) exchange(ctx context.Context, conn upstream.Conn, p *pen
 			r.report(ctx, p, runResult(result))
 			return r.adaptResult(conn, resp.Result), nil
 		}
+		p.begun = true
 		if r.client.Era == mcp.Modern && !r.forTask { // a task's client is asked by way of the task
 			return r.passInputRequired(p, result)
 		}
@@ -810,16 +812,6 @@ func mayHaveResultType(result jsontext.Value) bool {
 	return bytes.Contains(result, []byte("resultType")) || bytes.Contains(result, []byte(`\u`))
 }
 
-// reconnect returns a new connection for what could not be sent over the old one, if the server is
-// there, and its tool still the one that the call was let through for.
-func (p *pendingCall) reconnect(ctx context.Context) (upstream.Conn, bool) {
-	conn, err := p.link.get(ctx)
-	if err != nil || p.state != nil {
-		return nil, false
-	}
-	return conn, p.checkUnchanged(ctx) == nil
-}
-
 // adaptResult makes a result of the legacy era one of the modern where that takes more.
 func (r *clientRequest) adaptResult(conn upstream.Conn, result jsontext.Value) jsontext.Value {
 	if r.client.Era == mcp.Legacy || conn.Hello().Era == mcp.Modern {
@@ -883,12 +875,7 @@ func (r *clientRequest) noAnswer(ctx context.Context, p *pendingCall, err error)
 		"sent",
 		upstream.Sent(err), "error", err)
 	if !upstream.Sent(err) {
-		r.report(ctx, p, approval.RunFailed)
-		text := fmt.Sprintf("The call did not reach the MCP server %s and was not run: %s.", name, r.g.errorText(err))
-		if p.answer.Kind == approval.AnswerApproved {
-			text += " Its approval is used up. Call it again, and people are asked again."
-		}
-		return r.failure(text, mcp.CodeUnavailable)
+		return r.notRun(ctx, p, err)
 	}
 	r.report(ctx, p, approval.RunUnknown)
 	why := r.g.errorText(err)

@@ -785,11 +785,11 @@ func TestACallThatWasNotSentDidNotRun(t *testing.T) {
 	s.srv.Listener.Close()
 	w.answer(id, true, "")
 	a := finish(t, done)
-	if !strings.HasPrefix(a.text(), "The call did not reach the MCP server up and was not run: ") || !strings.HasSuffix(a.text(), " Its approval is used up. Call it again, and people are asked again.") || !a.isError() {
+	if !strings.HasPrefix(a.text(), "The call did not reach the MCP server up and was not run: ") || !strings.HasSuffix(a.text(), " Its approval is not used up: call it again with exactly the same arguments before "+approval.FormatTime(w.request(id).UseBy)+".") || !a.isError() {
 		t.Errorf("got %s", a.raw)
 	}
-	if got := w.ran(id); got != approval.RunFailed {
-		t.Errorf("the outcome is %s, want failed", got)
+	if r := w.request(id); !r.Live() || r.RunResult != "" {
+		t.Errorf("the approval is %+v", r)
 	}
 	wantCalls(t, s, 0)
 }

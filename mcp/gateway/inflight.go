@@ -367,16 +367,20 @@ func (r *clientRequest) resumeGranted(conn upstream.Conn, p *pendingCall,
 	return r.applyAnswer(conn, p)
 }
 
-// deniedByFreeze ends a call that was let through and waits for its client, once the agent is frozen. A gate elsewhere
-// refuses what the client brings.
-func (r *clientRequest) deniedByFreeze(p *pendingCall) (jsontext.Value, *mcp.Error, bool) {
+// frozenText is what a frozen agent is told, "" while it is not. A gate elsewhere refuses what the client brings.
+func (r *clientRequest) frozenText(ctx context.Context) (string, error) {
 	g, ok := r.g.o.Asker.(interface {
 		DeniedByFreeze(ctx context.Context, agent string) (string, error)
 	})
 	if !ok {
-		return nil, nil, false
+		return "", nil
 	}
-	text, err := g.DeniedByFreeze(r.ctx, r.client.Agent)
+	return g.DeniedByFreeze(ctx, r.client.Agent)
+}
+
+// deniedByFreeze ends a call that was let through and waits for its client, once the agent is frozen.
+func (r *clientRequest) deniedByFreeze(p *pendingCall) (jsontext.Value, *mcp.Error, bool) {
+	text, err := r.frozenText(r.ctx)
 	if err != nil {
 		result, bad := r.gateFailure(p, err)
 		return result, bad, true

@@ -216,7 +216,7 @@ func (r *clientRequest) runTask(t *task, p *pendingCall) (jsontext.Value, *mcp.E
 	conn, err := p.link.get(r.ctx)
 	if err != nil {
 		p.reservation.Release()
-		return r.noAnswer(r.ctx, p, err)
+		return r.notRun(r.ctx, p, err)
 	}
 	if p.answer.Kind == approval.AnswerApproved {
 		p.params = p.params.With("arguments", approvedArgs(&p.answer))

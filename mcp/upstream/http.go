@@ -314,28 +314,6 @@ func dialFailed(err error) bool {
 	return ok && o.Op == "dial"
 }
 
-// statusError is an answer of HTTP that is none of MCP.
-type statusError struct{ code int }
-
-func (e *statusError) Error() string {
-	s := fmt.Sprintf("the server answered with HTTP %d %s", e.code, http.StatusText(e.code))
-	if e.code/100 == 3 {
-		s += ", and redirects are not followed"
-	}
-	return strings.TrimRight(s, " ")
-}
-
-// notActedOn reports whether the request was certainly not acted on.
-func (e *statusError) notActedOn() bool {
-	switch e.code {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
-		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
-		http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return true
-	}
-	return false
-}
-
 // errBadAnswer says that what came back with a good status is no answer of MCP.
 var errBadAnswer = errors.New("the server's answer cannot be used")
 
@@ -453,16 +431,19 @@ func checkAnswers(m mcp.Message, id jsontext.Value) (mcp.Message, error) {
 func (c *httpConn) readRefusal(res *http.Response, id jsontext.Value) (mcp.Message, bool, error) {
 	defer res.Body.Close()
 	raw, err := readAll(res.Body, res.ContentLength, maxErrorBody)
-	if c.sessionLost(res.StatusCode) {
+	if c.sessionLost(res.StatusCode, raw, id) {
 		return mcp.Message{}, false, errSessionLost
+	}
+	status := c.newStatusError(res, raw)
+	if status.notActedOn() {
+		return mcp.Message{}, false, status
 	}
 	if err == nil && id != nil && mediaType(res.Header) == "application/json" {
 		if m, ok := c.errorAnswer(res.StatusCode, raw, id); ok {
 			return m, true, nil
 		}
 	}
-	status := &statusError{res.StatusCode}
-	return mcp.Message{}, !status.notActedOn(), status
+	return mcp.Message{}, true, status
 }
 
 // errorAnswer reads the error of MCP that came with a status, if there is one and it answers the request.
@@ -479,9 +460,9 @@ func (c *httpConn) errorAnswer(status int, raw []byte, id jsontext.Value) (mcp.M
 	return m, err == nil
 }
 
-// sessionLost ends the connection if the status says that the server has forgotten the session.
-func (c *httpConn) sessionLost(status int) bool {
-	if status != http.StatusNotFound || !c.inSession.Load() {
+// sessionLost ends the connection if a refusal says that the server has forgotten the session.
+func (c *httpConn) sessionLost(status int, body []byte, id jsontext.Value) bool {
+	if !c.inSession.Load() || !forgotten(status, body, id) {
 		return false
 	}
 	c.inSession.Store(false)
@@ -738,15 +719,15 @@ func (c *httpConn) openStream(ctx context.Context, last string) (*http.Response,
 	io.Copy(io.Discard, io.LimitReader(res.Body, 4<<10))
 	res.Body.Close()
 	if res.StatusCode/100 == 2 {
-		return nil, &statusError{http.StatusMethodNotAllowed} // it has no such stream and does not say so
+		return nil, &statusError{code: http.StatusMethodNotAllowed} // it has no such stream and does not say so
 	}
-	return nil, &statusError{res.StatusCode}
+	return nil, c.newStatusError(res, nil)
 }
 
 // resumeStream opens a stream such as the server has given before: if it now knows none, it has forgotten the session.
 func (c *httpConn) resumeStream(ctx context.Context, last string) (*http.Response, error) {
 	res, err := c.openStream(ctx, last)
-	if status, ok := errors.AsType[*statusError](err); ok && c.sessionLost(status.code) {
+	if status, ok := errors.AsType[*statusError](err); ok && c.sessionLost(status.code, nil, nil) {
 		return nil, errSessionLost
 	}
 	return res, err

@@ -176,6 +176,15 @@ func TestHTTPAnswersThatAreNone(t *testing.T) {
 		{"404 without a session", body(404, "text/plain", ""), true, "HTTP 404"},
 		{"422 with a result", body(422, js, `{"jsonrpc":"2.0","id":ID,"result":{}}`), true, "HTTP 422"},
 		{"401", body(401, "text/plain", ""), false, "HTTP 401 Unauthorized"},
+		{"401 with an error of MCP", body(401, js, `{"jsonrpc":"2.0","id":ID,"error":{"code":-32001,"message":"no token."}}`), false, "HTTP 401 Unauthorized: no token"},
+		{"403 with an error of MCP for nobody", body(403, js, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Forbidden"}}`), false, "HTTP 403 Forbidden: Forbidden"},
+		{"429", body(429, "text/plain", "slow down"), false, "HTTP 429 Too Many Requests"},
+		{"429 with an error of MCP", body(429, js, `{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":"slow down"}}`), false, "HTTP 429 Too Many Requests: slow down"},
+		{"421", body(421, "", ""), false, "HTTP 421"},
+		{"425", body(425, "", ""), false, "HTTP 425"},
+		{"431", body(431, "", ""), false, "HTTP 431"},
+		{"408, perhaps of what stands between", body(408, "", ""), true, "HTTP 408"},
+		{"503", body(503, "", ""), true, "HTTP 503"},
 		{"403", body(403, js, `{"error":"forbidden"}`), false, "HTTP 403"},
 		{"405", body(405, "", ""), false, "HTTP 405"},
 		{"413", body(413, "", ""), false, "HTTP 413"},
@@ -226,7 +235,7 @@ func TestHTTPAnswersThatAreNone(t *testing.T) {
 }
 
 func TestAnErrorOfMCPIsTheAnswerWhateverTheStatus(t *testing.T) {
-	for _, status := range []int{200, 400, 401, 404, 500} {
+	for _, status := range []int{200, 400, 404, 500} {
 		for _, id := range []string{"ID", "null"} {
 			s := newWeb(t, &web{era: mcp.Modern, post: func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
 				w.Header().Set("Content-Type", "application/json")
@@ -352,20 +361,30 @@ func TestALegacySessionIsKeptAndEnded(t *testing.T) {
 }
 
 func TestALostSessionEndsTheConnectionAndNothingRan(t *testing.T) {
-	for _, body := range []string{"gone", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`} {
+	for _, c := range []struct {
+		status int
+		body   string
+	}{
+		{404, "gone"},
+		{404, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`},
+		{400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`},
+		{400, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: Missing session ID"}}`},
+		{400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}`},
+		{400, "Invalid or missing session ID"},
+	} {
 		s := newWeb(t, &web{session: "s", post: func(w http.ResponseWriter, _ *http.Request, _ mcp.Message) {
 			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(404)
-			io.WriteString(w, body)
+			w.WriteHeader(c.status)
+			io.WriteString(w, c.body)
 		}})
 		conn := mustDial(t, Config{URL: s.URL}, Peer{})
 		_, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
 		if !errors.Is(err, errSessionLost) || Sent(err) {
-			t.Errorf("got %v (sent %v), want that the session is lost and nothing was sent", err, Sent(err))
+			t.Errorf("%d %s: got %v (sent %v), want that the session is lost and nothing was sent", c.status, c.body, err, Sent(err))
 		}
 		<-conn.Done()
 		if !errors.Is(conn.Err(), errSessionLost) {
-			t.Errorf("the connection ended with %v", conn.Err())
+			t.Errorf("%d %s: the connection ended with %v", c.status, c.body, conn.Err())
 		}
 		conn.Close()
 		if n := len(s.saw(http.MethodDelete)); n != 0 {
@@ -374,11 +393,41 @@ func TestALostSessionEndsTheConnectionAndNothingRan(t *testing.T) {
 	}
 }
 
+// What a call itself was answered is its answer, whatever words are in it.
+func TestAnAnswerThatSpeaksOfSessionsIsAnAnswer(t *testing.T) {
+	s := newWeb(t, &web{session: "s", post: func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(400)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"No such session"}}`, m.ID)
+	}})
+	conn := mustDial(t, Config{URL: s.URL}, Peer{})
+	m, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
+	if err != nil || m.Err == nil || conn.Err() != nil {
+		t.Errorf("got %s, %v, and the connection ended with %v", m.Bytes(), err, conn.Err())
+	}
+}
+
+func TestRetryAfterIsRead(t *testing.T) {
+	for header, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-1": 0, "soon": 0, "999999999": 24 * time.Hour,
+		"Sat, 28 Nov 2026 12:00:30 GMT": 30 * time.Second, "Sat, 28 Nov 2026 11:00:00 GMT": 0} {
+		s := newWeb(t, &web{era: mcp.Modern, post: func(w http.ResponseWriter, _ *http.Request, _ mcp.Message) {
+			w.Header().Set("Retry-After", header)
+			w.Header().Set("Date", "Sat, 28 Nov 2026 12:00:00 GMT")
+			w.WriteHeader(429)
+		}})
+		conn := mustDial(t, Config{URL: s.URL}, Peer{})
+		_, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
+		if got, busy := RetryAfter(err); got != want || !busy {
+			t.Errorf("%q: got %v, %v, want %v", header, got, busy, want)
+		}
+	}
+}
+
 func TestASessionThatIsRefusedIsGivenUp(t *testing.T) {
 	s := newWeb(t, &web{session: "s", post: func(w http.ResponseWriter, _ *http.Request, _ mcp.Message) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(400)
-		io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`)
+		io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request"}}`)
 	}})
 	conn := mustDial(t, Config{URL: s.URL}, Peer{})
 	if err := conn.(*httpConn).probe(testContext(t)); !errors.Is(err, errSessionRefused) {
@@ -680,11 +729,12 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		reached := false
 		other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
 		s := newWeb(t, &web{era: mcp.Modern, post: func(w http.ResponseWriter, r *http.Request, _ mcp.Message) {
-			http.Redirect(w, r, other.URL, status)
+			http.Redirect(w, r, other.URL+r.URL.Path+"/?key=hidden", status)
 		}})
-		conn := mustDial(t, Config{URL: s.URL}, Peer{})
+		conn := mustDial(t, Config{URL: s.URL + "/mcp/0123456789abcdefg"}, Peer{})
 		_, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
-		if err == nil || Sent(err) || reached || !strings.Contains(err.Error(), "not followed") {
+		if err == nil || Sent(err) || !Refused(err) || reached ||
+			!strings.HasSuffix(err.Error(), ", a redirect to "+other.URL+"/mcp/.../, which is not followed; give that address instead") {
 			t.Errorf("with status %d got %v (sent %v), and the other server was reached: %v", status, err, Sent(err), reached)
 		}
 		other.Close()

@@ -34,6 +34,7 @@ var contract = []struct {
 	{"Resolve", resolve},
 	{"Consume", consume},
 	{"Dispatch", dispatch},
+	{"Return", giveBack},
 	{"UnderWay", underWay},
 	{"Tasks", tasks},
 	{"Pins", pins},
@@ -85,6 +86,7 @@ var contract = []struct {
 	{"RaceDeciders", raceDeciders},
 	{"RaceConsumers", raceConsumers},
 	{"RaceConsumeAndCancel", raceConsumeAndCancel},
+	{"RaceReturns", raceReturns},
 	{"RaceReporters", raceReporters},
 	{"RaceVoters", raceVoters},
 	{"RaceExtenders", raceExtenders},
@@ -214,7 +216,7 @@ func Head(r approval.Request) approval.Head {
 	h.Task, h.DispatchedAt, h.RunResult = false, time.Time{}, ""
 	h.Need, h.Stage, h.Votes, h.Who, h.EndCode, h.ReplacedBy, h.Replaces, h.Policy = nil, 0, nil, "", "", "", "", ""
 	h.CorrelationID, h.PreviewFrom = "", ""
-	h.ExtendedAt = time.Time{}
+	h.ExtendedAt, h.Returned = time.Time{}, 0
 	return h
 }
 
@@ -258,9 +260,9 @@ func requestKeepsEverything(t *testing.T, s approval.Store) {
 		}
 		return tx.InsertRequest(ended)
 	})
-	// Lapse, SetInputs, PutVote, Resolve and Extend have these.
+	// Lapse, Return, SetInputs, PutVote, Resolve and Extend have these.
 	everyFieldSet(t, []approval.Request{full, ended},
-		"LapsedAt", "Inputs", "Votes", "Who", "EndCode", "ReplacedBy", "ExtendedAt")
+		"LapsedAt", "Returned", "Inputs", "Votes", "Who", "EndCode", "ReplacedBy", "ExtendedAt")
 	equal(t, "the full request", get(t, s, full.ID), full)
 	equal(t, "the ended request", get(t, s, ended.ID), ended)
 	view(t, s, func(tx approval.Tx) error {
@@ -630,6 +632,37 @@ func used(t testing.TB, s approval.Store, tool string, dispatched bool) approval
 	approve(t, s, r.ID, time.Hour)
 	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Consume(r.ID, dispatched)) })
 	return get(t, s, r.ID)
+}
+
+// The use of what was sent on is taken back once, if nothing is known of it and nothing else came in its place.
+func giveBack(t *testing.T, s approval.Store) {
+	mine, kept := used(t, s, "mine", false), used(t, s, "kept", true)
+	update(t, s, func(tx approval.Tx) error {
+		other := kept
+		other.DispatchedAt = kept.DispatchedAt.Add(time.Millisecond)
+		counted := kept
+		counted.Returned = 1
+		return errors.Join(mustNotChange(tx.Return(mine)), mustNotChange(tx.Return(other)), mustNotChange(tx.Return(counted)))
+	})
+	equal(t, "after what must change nothing", get(t, s, kept.ID), kept)
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join(mustChange(tx.Return(kept)), mustNotChange(tx.Return(kept)))
+	})
+	got, back := get(t, s, kept.ID), kept
+	back.ConsumedAt, back.DispatchedAt, back.AckedAt = time.Time{}, time.Time{}, time.Time{}
+	back.Returned, back.ResolvedSeq = 1, got.ResolvedSeq
+	if equal(t, "given back", got, back); got.ResolvedSeq <= kept.ResolvedSeq {
+		t.Errorf("it is not the last in the feed: %d after %d", got.ResolvedSeq, kept.ResolvedSeq)
+	}
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Consume(kept.ID, true)) })
+	again := get(t, s, kept.ID)
+	update(t, s, func(tx approval.Tx) error {
+		return errors.Join(mustNotChange(tx.Return(kept)), mustChange(tx.Report(kept.ID, approval.RunUnknown)),
+			mustNotChange(tx.Return(again)))
+	})
+	first := used(t, s, "asked anew", true)
+	insert(t, s, "bot", "asked anew", nil)
+	update(t, s, func(tx approval.Tx) error { return mustNotChange(tx.Return(first)) })
 }
 
 // An outcome is kept once, of what was dispatched; a known one takes the place of an unknown one.
@@ -1438,6 +1471,7 @@ func notFound(t *testing.T, s approval.Store) {
 			"Resolve": func() (bool, error) { return tx.Resolve(ending(tx, "none", approval.Denied)) },
 			"Consume": func() (bool, error) { return tx.Consume("none", false) },
 			"Lapse":   func() (bool, error) { return tx.Lapse("none") },
+			"Return":  func() (bool, error) { return tx.Return(approval.Request{ID: "none", DispatchedAt: tx.Now()}) },
 			"Report":  func() (bool, error) { return tx.Report("none", approval.RunFailed) },
 			"Ack":     func() (bool, error) { return tx.Ack("none", "none") },
 			"SetNeed": func() (bool, error) { return tx.SetNeed(newRequest(tx, "bot", "none")) },
@@ -1461,6 +1495,7 @@ func writes(tx approval.Tx, r *approval.Request) map[string]error {
 		"Resolve":            second(tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied})),
 		"Consume":            second(tx.Consume(r.ID, false)),
 		"Lapse":              second(tx.Lapse(r.ID)),
+		"Return":             second(tx.Return(*r)),
 		"Report":             second(tx.Report(r.ID, approval.RunFailed)),
 		"PutPin":             tx.PutPin(approval.ToolPin{Tool: "t", Digest: hash("t"), SeenAt: time.Now()}),
 		"AddSession":         tx.AddSession(r.ID, "s"),
@@ -1950,6 +1985,20 @@ func raceConsumeAndCancel(t *testing.T, s approval.Store) {
 	got := get(t, s, r.ID)
 	if len(won) != 1 || (won[0]%2 == 0) != (got.Status == approval.Approved) ||
 		(won[0]%2 == 0) == got.ConsumedAt.IsZero() {
+		t.Errorf("winners %v, stored %+v", won, got)
+	}
+}
+
+func raceReturns(t *testing.T, s approval.Store) {
+	r := used(t, s, "pay", true)
+	won := winners(t, s, func(tx approval.Tx, i int) (bool, error) {
+		if i%4 == 0 {
+			return tx.Report(r.ID, approval.RunUnknown)
+		}
+		return tx.Return(r)
+	})
+	got := get(t, s, r.ID)
+	if len(won) != 1 || (won[0]%4 == 0) != (got.RunResult == approval.RunUnknown) || (won[0]%4 == 0) == got.Live() {
 		t.Errorf("winners %v, stored %+v", won, got)
 	}
 }
