@@ -29,6 +29,7 @@ type Session struct {
 	ID     string // names it, and authorises nothing
 	Person string
 	Since  time.Time
+	Keyed  bool // what is done in it takes its key
 }
 
 // Sessions know who is signed in.
@@ -95,6 +96,7 @@ type Server struct {
 	// openIDFailures counts sign-ins that failed at the provider, for the log.
 	openIDFailures ratelimitedlog.Counter
 	guarded        http.Handler
+	notes          seal
 	exports        exports
 	lives          liveCount
 	liveCheck      time.Duration // [liveCheck], but in tests
@@ -102,7 +104,7 @@ type Server struct {
 
 // New returns the handler.
 func New(o Options) *Server {
-	s := &Server{Options: o, mux: http.NewServeMux(), liveCheck: liveCheck}
+	s := &Server{Options: o, mux: http.NewServeMux(), notes: newSeal(), liveCheck: liveCheck}
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -196,10 +198,6 @@ func (s *Server) ownHost(host string) bool {
 // hostname is a Host without its port and brackets.
 func hostname(host string) string { return (&url.URL{Host: host}).Hostname() }
 
-// Secure reports whether the cookies of a request's answer are for https alone: always, but in the clear on this
-// machine.
-func Secure(r *http.Request) bool { return r.TLS != nil || !loopback.IsHost(hostname(r.Host)) }
-
 // audience is whom a route is for.
 type audience int
 
@@ -238,6 +236,9 @@ func (s *Server) handler(rt route) http.Handler {
 		x := &exchange{ResponseWriter: w, s: s, r: r.WithContext(ctx), lang: languageOf(r),
 			since: s.Gate.Broker().Newest()}
 		err := s.admit(x, rt.audience)
+		if err == nil && rt.audience != everyone {
+			err = x.proven()
+		}
 		if err == nil {
 			err = rt.handle(ctx, x)
 		}
@@ -301,7 +302,9 @@ func (s *Server) fail(ctx context.Context, x *exchange, err error) {
 			"correlation_id", approval.Correlation(ctx), "error", err)
 	}
 	text := ""
-	if e, ok := errors.AsType[*approval.Error](err); ok && code != approval.CodeInternal {
+	if code == codeKeyRequired {
+		text = x.lang.Say("frame_keyless")
+	} else if e, ok := errors.AsType[*approval.Error](err); ok && code != approval.CodeInternal {
 		text = locale.TimesIn(e.Message, x.time)
 	}
 	x.fails(status, code, text)
@@ -315,6 +318,7 @@ var statuses = map[approval.Code]int{
 	approval.CodeNotAnApprover:    http.StatusForbidden,
 	approval.CodePeopleOnly:       http.StatusForbidden,
 	codeForbidden:                 http.StatusForbidden,
+	codeKeyRequired:               http.StatusForbidden,
 	approval.CodeNotYourStage:     http.StatusForbidden,
 	approval.CodeStepUpRequired:   http.StatusForbidden,
 	approval.CodeAlreadyResolved:  http.StatusConflict,
