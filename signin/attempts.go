@@ -100,6 +100,8 @@ func fromAddress(address string) []limit {
 	return []limit{{network(a, 64), attemptsPerMinute}, {network(a, 48), attemptsOfSite}}
 }
 
+func ofPerson(name string) limit { return limit{"person " + name, attemptsPerMinute} }
+
 func network(a netip.Addr, bits int) string {
 	p, err := a.Prefix(bits)
 	if err != nil {

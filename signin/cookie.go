@@ -17,25 +17,36 @@ func cookieName(secure bool) string { //nolint:revive // flag-parameter: it is h
 	return plainCookie
 }
 
-// SetCookie gives a browser its session. secure says that it came over HTTPS.
-func SetCookie(w http.ResponseWriter, secret string, secure bool) {
+// SetCookie gives a browser its session in answer to a request. secure says that it came over HTTPS.
+func SetCookie(w http.ResponseWriter, r *http.Request, secret string, secure bool) {
+	ClearCookie(w, r)
 	setCookie(w, secret, secure, int(SessionLasts.Seconds()))
 }
 
-// ClearCookie takes it away again.
-func ClearCookie(w http.ResponseWriter, secure bool) { setCookie(w, "", secure, -1) }
+// ClearCookie takes away what a browser shows.
+func ClearCookie(w http.ResponseWriter, r *http.Request) {
+	for _, secure := range []bool{true, false} {
+		if len(r.CookiesNamed(cookieName(secure))) > 0 {
+			setCookie(w, "", secure, -1)
+		}
+	}
+}
 
 func setCookie(w http.ResponseWriter, value string, secure bool, maxAge int) {
 	http.SetCookie(w, &http.Cookie{Name: cookieName(secure), Value: value, Path: "/", MaxAge: maxAge, Secure: secure,
 		HttpOnly: true, SameSite: http.SameSiteLaxMode})
 }
 
-// Cookie returns the secret that a browser shows, "" for none. Over HTTPS the other name counts for nothing, which
-// anybody between could have set; nor do several of one name, of which one is somebody else's.
-func Cookie(r *http.Request, secure bool) string {
-	found := r.CookiesNamed(cookieName(secure))
-	if len(found) != 1 || len(found[0].Value) != secretLen {
-		return ""
+// Cookie returns the secret that a browser shows, "" for none. The name for plain HTTP counts only where that may be
+// the way, since anybody between could have set it; nor do several of one name, of which one is somebody else's.
+func Cookie(r *http.Request, plain bool) string {
+	for _, secure := range []bool{true, false} {
+		if !secure && !plain {
+			break
+		}
+		if found := r.CookiesNamed(cookieName(secure)); len(found) == 1 && isSecret(found[0].Value) {
+			return found[0].Value
+		}
 	}
-	return found[0].Value
+	return ""
 }

@@ -66,12 +66,9 @@ func (s *Service) newLink(ctx context.Context, tx Tx, person string, via approva
 	return token, s.linkByWall(l), err
 }
 
-// Link returns what a link says, and spends nothing: whoever opened it may be a program. Errors: [ErrRefused],
-// [ErrTooMany].
+// Link returns what a link says, and spends nothing: whoever opened it may be a program, or a picture on somebody
+// else's page. So it counts as no attempt. Errors: [ErrRefused].
 func (s *Service) Link(ctx context.Context, token string, from Origin) (Link, error) {
-	if err := s.Attempt(from); err != nil {
-		return Link{}, err
-	}
 	l, why, err := s.look(ctx, token)
 	if err != nil {
 		return Link{}, err
@@ -79,17 +76,11 @@ func (s *Service) Link(ctx context.Context, token string, from Origin) (Link, er
 	if why != "" {
 		return Link{}, s.refused(ctx, why, l, from)
 	}
-	if err := s.attemptOf(l.Person); err != nil {
-		return Link{}, err
-	}
 	return s.linkByWall(l.Link), nil
 }
 
 // Redeem spends a link and starts a session with it, in one transaction. Errors: [ErrRefused], [ErrTooMany].
 func (s *Service) Redeem(ctx context.Context, token string, from Origin) (secret string, _ Session, err error) {
-	if err := s.Attempt(from); err != nil {
-		return "", Session{}, err
-	}
 	l, why, err := s.look(ctx, token)
 	if err != nil {
 		return "", Session{}, err
@@ -97,10 +88,10 @@ func (s *Service) Redeem(ctx context.Context, token string, from Origin) (secret
 	if why != "" {
 		return "", Session{}, s.refused(ctx, why, l, from)
 	}
-	if err := s.attemptOf(l.Person); err != nil {
-		return "", Session{}, err
+	if !s.attempts.allow(s.store.Now(), append(fromAddress(from.Address), ofPerson(l.Person))...) {
+		return "", Session{}, ErrTooMany
 	}
-	secret = newSecret()
+	secret = newSecret(from)
 	var sess Session
 	err = s.update(ctx, func(tx Tx) (err error) {
 		sess, err = s.redeem(ctx, tx, l, secret, from)

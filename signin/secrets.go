@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base32"
 	"encoding/hex"
 	"strings"
@@ -12,21 +13,55 @@ import (
 // inText has no letter at which a chat could take an address to end.
 var inText = base32.StdEncoding.WithPadding(base32.NoPadding)
 
-// secretLen is how long a secret is as text.
+// secretLen is how long 256 bits are as text.
 const secretLen = 52
 
-// newSecret returns 256 random bits as text.
-func newSecret() string {
+// A session's secret begins with where the browser has its cookie: what is stored of it covers that, so that no cookie
+// of this machine is one of another host, whatever a request says of itself.
+const (
+	ofHost    = "h"
+	ofMachine = "m"
+)
+
+// newSecret returns the secret of a session that starts from there: 256 random bits as text.
+func newSecret(from Origin) string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails: the program ends if there is no randomness
-	return asText(b[:])
+	if from.Machine {
+		return ofMachine + asText(b[:])
+	}
+	return ofHost + asText(b[:])
+}
+
+// isSecret reports whether a text could be a session's secret.
+func isSecret(s string) bool {
+	return len(s) == len(ofHost)+secretLen && (s[:1] == ofHost || s[:1] == ofMachine)
+}
+
+// NeedsKey reports whether what is done in a session with this secret takes its key too: the cookie goes to every
+// port of this machine, and so proves nothing but that it was there.
+func NeedsKey(secret string) bool { return strings.HasPrefix(secret, ofMachine) }
+
+// Key is what a session whose secret [NeedsKey] proves itself with, and which. Only the answer to signing in holds it.
+// It follows from the session's id and a key that only this process has, so that after a restart one signs in anew.
+func (s *Service) Key(session string) (which, key string) {
+	return s.derived("which key " + session)[:16], s.derived("key " + session)
+}
+
+// IsKey reports whether a text is a session's key.
+func (s *Service) IsKey(session, text string) bool {
+	_, key := s.Key(session)
+	return subtle.ConstantTimeCompare([]byte(key), []byte(text)) == 1
 }
 
 // Token returns what the address of a link holds, again: it follows from the link's id and a key that only this process
 // has. It is drawn where it is shown, and so does not stand in a queue before that. After a restart it opens nothing.
-func (s *Service) Token(linkID string) string {
+func (s *Service) Token(linkID string) string { return s.derived(linkID) }
+
+// derived is a secret that follows from a name and this process's key.
+func (s *Service) derived(name string) string {
 	sum := hmac.New(sha256.New, s.key[:])
-	sum.Write([]byte(linkID))
+	sum.Write([]byte(name))
 	return asText(sum.Sum(nil))
 }
 

@@ -16,7 +16,7 @@ func (s *Service) Start(ctx context.Context, person string, m Method, from Origi
 	if err := s.attemptOf(person); err != nil {
 		return "", Session{}, err
 	}
-	secret := newSecret()
+	secret := newSecret(from)
 	var sess Session
 	err := s.update(ctx, func(tx Tx) (err error) {
 		if !s.known(person) {
@@ -83,7 +83,7 @@ func (s *Service) Session(ctx context.Context, secret string) (Session, error) {
 // Look is [Service.Session] that does not count as that they are there: what a page does by itself keeps no session
 // alive.
 func (s *Service) Look(ctx context.Context, secret string) (Session, error) {
-	if len(secret) != secretLen {
+	if !isSecret(secret) {
 		return Session{}, ErrNoSession
 	}
 	var found SessionRow

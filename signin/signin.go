@@ -65,6 +65,7 @@ type Session struct {
 type Origin struct {
 	Address   string // without a port; what the listener believes, proxies that it trusts included
 	UserAgent string
+	Machine   bool // it has the pages open under a name of this machine, whose cookies go to every port of it
 }
 
 var (
@@ -98,7 +99,7 @@ type Service struct {
 	log      *slog.Logger
 	attempts *attempts // by address and by person
 	told     perMinute // refusals that are put on record
-	key      [32]byte  // of the links' tokens
+	key      [32]byte  // of the links' tokens, and of the keys of sessions
 }
 
 // New returns the service.
@@ -109,8 +110,9 @@ func New(o Options) *Service {
 	return s
 }
 
-// Attempt counts one attempt to sign in, from an address. Those who check something themselves before they call
-// [Service.Start] call it first. Errors: [ErrTooMany].
+// Attempt counts one attempt that could sign somebody in, from an address. Those who check something themselves before
+// they call [Service.Start] call it where that could be right. What cannot be counts for nobody: who guesses 256 bits
+// gets nowhere, and would use up what others behind the same address have. Errors: [ErrTooMany].
 func (s *Service) Attempt(from Origin) error {
 	if !s.attempts.allow(s.store.Now(), fromAddress(from.Address)...) {
 		return ErrTooMany
@@ -121,7 +123,7 @@ func (s *Service) Attempt(from Origin) error {
 // attemptOf counts one attempt that could sign a person in, from whatever address. What cannot counts for nobody, so
 // that no stranger uses up what somebody has.
 func (s *Service) attemptOf(person string) error {
-	if !s.attempts.allow(s.store.Now(), limit{"person " + person, attemptsPerMinute}) {
+	if !s.attempts.allow(s.store.Now(), ofPerson(person)) {
 		return ErrTooMany
 	}
 	return nil

@@ -1,7 +1,11 @@
 package web
 
 import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"mime"
@@ -126,8 +130,8 @@ type note struct {
 	Bad  bool     `json:"bad,omitempty"`
 }
 
-// Note has the next page that this browser gets say a sentence. It travels in a cookie of the page's own host, so that
-// no link can have a page say that something was done.
+// Note has the next page that this browser gets say a sentence. It travels in a sealed cookie, so that neither a link
+// nor another server on this machine can have a page say that something was done.
 func (x *exchange) Note(id string, args ...string) { x.keepNote(note{ID: id, Args: args}) }
 
 // Refuse is [exchange.Note] of what did not happen.
@@ -138,35 +142,86 @@ func (x *exchange) keepNote(n note) {
 	if err != nil || len(data) > 2000 {
 		return
 	}
-	http.SetCookie(x, x.cookie("note", base64.RawURLEncoding.EncodeToString(data), time.Minute))
+	http.SetCookie(x, x.cookie("note", x.s.notes.close(data, x.s.Now()), noteKept))
 }
+
+// noteKept is how long a note waits for the next page.
+const noteKept = time.Minute
 
 // cookie makes a cookie that only this host gets back.
 func (x *exchange) cookie(name, value string, keep time.Duration) *http.Cookie {
-	return &http.Cookie{Name: cookieName(name, x.r), Value: value, Path: "/", MaxAge: int(keep / time.Second),
-		HttpOnly: true, Secure: Secure(x.r), SameSite: http.SameSiteLaxMode}
+	_, secure := x.reached()
+	return &http.Cookie{Name: cookieName(name, secure), Value: value, Path: "/", MaxAge: int(keep / time.Second),
+		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode}
 }
 
-func cookieName(name string, r *http.Request) string {
-	if Secure(r) {
+func cookieName(name string, secure bool) string { //nolint:revive // flag-parameter: it is how the browser came
+	if secure {
 		return "__Host-countersign-" + name
 	}
 	return "countersign-" + name
 }
 
+// take returns what a cookie of a name holds, "" for none, and has the browser forget it. Of several of one name one is
+// somebody else's.
+func (x *exchange) take(name string) string {
+	value := ""
+	for _, secure := range []bool{false, true} {
+		if !secure && !mayBePlain(x.r) {
+			continue
+		}
+		found := x.r.CookiesNamed(cookieName(name, secure))
+		if len(found) == 0 {
+			continue
+		}
+		if value = ""; len(found) == 1 {
+			value = found[0].Value
+		}
+		http.SetCookie(x, &http.Cookie{Name: found[0].Name, Path: "/", MaxAge: -1, HttpOnly: true, Secure: secure,
+			SameSite: http.SameSiteLaxMode})
+	}
+	return value
+}
+
 // takeNote returns what is to be said first, once.
 func (x *exchange) takeNote() *note {
-	c, err := x.r.Cookie(cookieName("note", x.r))
-	if err != nil || x.r.Method != http.MethodGet {
+	if x.r.Method != http.MethodGet {
 		return nil
 	}
-	gone := x.cookie("note", "", 0)
-	gone.MaxAge = -1
-	http.SetCookie(x, gone)
-	data, err := base64.RawURLEncoding.DecodeString(c.Value)
+	data, ok := x.s.notes.open(x.take("note"), x.s.Now())
 	var n note
-	if err != nil || json.Unmarshal(data, &n) != nil || n.ID == "" {
+	if !ok || json.Unmarshal(data, &n) != nil || n.ID == "" {
 		return nil
 	}
 	return &n
+}
+
+// seal shows that we made a note, and when.
+type seal [sha256.Size]byte
+
+func newSeal() (s seal) {
+	_, _ = rand.Read(s[:]) // never fails: the program ends if there is no randomness
+	return s
+}
+
+func (s seal) sum(data []byte) []byte {
+	h := hmac.New(sha256.New, s[:])
+	h.Write(data)
+	return h.Sum(nil)
+}
+
+// close returns data as a cookie holds it.
+func (s seal) close(data []byte, now time.Time) string {
+	data = append(binary.BigEndian.AppendUint64(nil, uint64(now.Unix())), data...) //nolint:gosec // G115: after 1970
+	return base64.RawURLEncoding.EncodeToString(append(s.sum(data), data...))
+}
+
+// open returns what close was given, while a note is kept.
+func (s seal) open(cookie string, now time.Time) ([]byte, bool) {
+	data, err := base64.RawURLEncoding.DecodeString(cookie)
+	if err != nil || len(data) < len(s)+8 || !hmac.Equal(data[:len(s)], s.sum(data[len(s):])) {
+		return nil, false
+	}
+	made := time.Unix(int64(binary.BigEndian.Uint64(data[len(s):])), 0) //nolint:gosec // G115: we wrote it
+	return data[len(s)+8:], now.Sub(made) <= noteKept
 }

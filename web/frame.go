@@ -65,8 +65,9 @@ type View struct {
 	Every time.Duration
 	Data  any
 
-	lang   *locale.Language
-	reader locale.Reader
+	lang    *locale.Language
+	reader  locale.Reader
+	keyName string
 }
 
 // Note is what came of a form.
@@ -146,6 +147,9 @@ func (x *exchange) page(status int, name, title string, data any) error {
 		v.Live, v.Hear = l.LiveAt(), pathLive
 	} else if hear := x.news(status); hear != "" {
 		v.Live, v.Hear, v.Quiet = x.r.URL.RequestURI(), hear, true
+	}
+	if x.viewer != nil && x.viewer.Session.Keyed {
+		v.keyName, _ = x.s.SignIn.Key(x.viewer.Session.ID)
 	}
 	var b bytes.Buffer
 	n := x.takeNote()

@@ -45,14 +45,12 @@ func (s *Server) beginOpenID(ctx context.Context, x *exchange) error {
 		return err
 	}
 	base := strings.TrimSuffix(s.Base(), "/")
-	if u, err := url.Parse(base); err == nil && !strings.EqualFold(u.Host, x.r.Host) {
+	host, _ := x.reached()
+	if u, err := url.Parse(base); err == nil && !strings.EqualFold(u.Host, host) {
 		// The provider sends browsers back to base, and a cookie of this address would stay here.
 		to := base + pathSignIn + "?next=" + url.QueryEscape(x.takeNext())
 		return x.page(http.StatusOK, "openid_leave", x.lang.Say("openid_moving"),
 			leaveData{to, u.Host, x.lang.Say("openid_moving_text")})
-	}
-	if err := s.SignIn.Attempt(x.origin()); err != nil {
-		return x.noSignIn(err)
 	}
 	begun, err := s.OpenID.Begin(ctx, base+openIDCallback)
 	if err != nil {
@@ -65,38 +63,27 @@ func (s *Server) beginOpenID(ctx context.Context, x *exchange) error {
 
 // finishOpenID takes what a browser brings back from the provider.
 func (s *Server) finishOpenID(ctx context.Context, x *exchange) error {
-	from := x.origin()
-	if err := s.SignIn.Attempt(from); err != nil {
-		return x.noSignIn(err)
+	from, kept, answer := x.origin(), x.take(openIDCookie), x.r.URL.Query()
+	if s.OpenID.Awaits(kept, answer) { // what the provider is asked about counts
+		if err := s.SignIn.Attempt(from); err != nil {
+			return x.noSignIn(err)
+		}
 	}
-	person, err := s.OpenID.Finish(ctx, x.takeOpenID(), x.r.URL.Query())
+	person, err := s.OpenID.Finish(ctx, kept, answer)
 	if e, ok := errors.AsType[*openid.Error](err); ok && e.Reason == openid.Unknown {
 		_ = s.SignIn.RefuseAccount(ctx, e.Issuer, e.Identity, from) // what they are told is told below
 	}
 	if err != nil {
 		return s.openIDFailed(ctx, x, err)
 	}
-	secret, _, err := s.SignIn.Start(ctx, person, signin.MethodOpenID, from)
+	secret, sess, err := s.SignIn.Start(ctx, person, signin.MethodOpenID, from)
 	if errors.Is(err, signin.ErrRefused) { // removed meanwhile
 		return s.openIDFailed(ctx, x, &openid.Error{Reason: openid.Unknown, Detail: "not in people any more"})
 	}
 	if err != nil {
 		return x.noSignIn(err)
 	}
-	return x.SignedIn(ctx, secret)
-}
-
-// takeOpenID returns the cookie of the sign-in that was begun, and takes it from the browser. Of several with that name
-// one is somebody else's, and none counts.
-func (x *exchange) takeOpenID() string {
-	gone := x.cookie(openIDCookie, "", 0)
-	gone.MaxAge = -1
-	http.SetCookie(x, gone)
-	found := x.r.CookiesNamed(gone.Name)
-	if len(found) != 1 {
-		return ""
-	}
-	return found[0].Value
+	return x.SignedIn(ctx, secret, sess.ID)
 }
 
 // openIDStatuses are what reasons mean over HTTP.

@@ -77,7 +77,13 @@ func (p *provided) leave(header ...string) (to string, kept *http.Cookie) {
 func (p *provided) next(to string) *http.Cookie {
 	p.t.Helper()
 	r := p.get("", "/signin?"+url.Values{"next": {to}}.Encode()).is(http.StatusOK).has("Sign in with Example", `action="/signin/openid"`)
-	return r.cookies()["countersign-next"]
+	for name, c := range r.cookies() {
+		if strings.HasSuffix(name, "countersign-next") {
+			return c
+		}
+	}
+	p.t.Fatalf("where it was going is not kept: %v", r.cookies())
+	return nil
 }
 
 // back brings an answer back, with cookies.
@@ -111,7 +117,7 @@ func TestSignInAtAProvider(t *testing.T) {
 		t.Errorf("the cookie is %+v", kept)
 	}
 	r := p.back(p.provider.Visit(t, to), kept, next).is(http.StatusSeeOther)
-	if got := r.header.Get("Location"); got != "/r/1?x=1" {
+	if got, _ := r.leads(); got != "/r/1?x=1" {
 		t.Errorf("then to %q", got)
 	}
 	set := r.cookies()
@@ -167,7 +173,7 @@ func TestAfterSignInNobodyIsLedElsewhere(t *testing.T) {
 	for _, next := range []string{"https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/\t/evil.example", ""} {
 		p := newProvided(t)
 		to, kept := p.leave()
-		if got := p.back(p.provider.Visit(t, to), kept, p.next(next)).is(http.StatusSeeOther).header.Get("Location"); got != "/" {
+		if got, _ := p.back(p.provider.Visit(t, to), kept, p.next(next)).is(http.StatusSeeOther).leads(); got != "/" {
 			t.Errorf("%q leads to %q", next, got)
 		}
 	}
@@ -298,18 +304,6 @@ func TestWhatASignInThatFailsSays(t *testing.T) {
 	p.post("", "/signin/openid", url.Values{}).is(http.StatusNotFound).nobody().has("This way to sign in is not set up").lacks("<form")
 	p.back(url.Values{"code": {"x"}}).is(http.StatusNotFound).nobody()
 	p.get("", "/signin").is(http.StatusOK).lacks("/signin/openid")
-}
-
-func TestSignInIsTriedSoOften(t *testing.T) {
-	p := newProvided(t)
-	statuses := map[int]int{}
-	for range 40 {
-		statuses[p.back(url.Values{"state": {"x"}, "code": {"x"}}).nobody().status]++
-	}
-	if statuses[http.StatusTooManyRequests] == 0 || statuses[http.StatusBadRequest] == 0 || len(statuses) != 2 {
-		t.Errorf("the answers are %v", statuses)
-	}
-	p.post("", "/signin/openid", url.Values{}).is(http.StatusTooManyRequests)
 }
 
 func TestSignInAtAProviderInFourLanguages(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"time"
 
 	"countersign/approval"
 	"countersign/signin"
@@ -176,9 +175,6 @@ func (s *Server) removePasskey(ctx context.Context, x *exchange) error {
 // beginSignIn asks for any passkey of these pages, whoever has it. Nobody is signed in, so that a cookie stands for the
 // browser until its answer.
 func (s *Server) beginSignIn(_ context.Context, x *exchange, _ url.Values) (ceremony, error) {
-	if err := s.SignIn.Attempt(x.origin()); err != nil {
-		return ceremony{}, err
-	}
 	options, ticket, err := s.Passkeys.BeginSignIn()
 	if err == nil {
 		http.SetCookie(x, x.cookie("passkey", ticket, passkey.Lasts))
@@ -191,20 +187,14 @@ func (s *Server) signInByPasskey(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	ticket := ""
-	if c := x.r.CookiesNamed(cookieName("passkey", x.r)); len(c) == 1 {
-		ticket = c[0].Value
-	}
-	gone := x.cookie("passkey", "", time.Second)
-	gone.MaxAge = -1
-	http.SetCookie(x, gone)
-	err = s.SignIn.Attempt(x.origin())
-	var who, secret string
+	var sess signin.Session
+	var secret string
+	who, err := s.Passkeys.FinishSignIn(ctx, x.take("passkey"), []byte(form.Get("passkey")))
 	if err == nil {
-		who, err = s.Passkeys.FinishSignIn(ctx, ticket, []byte(form.Get("passkey")))
+		err = s.SignIn.Attempt(x.origin())
 	}
 	if err == nil {
-		secret, _, err = s.SignIn.Start(ctx, who, signin.MethodPasskey, x.origin())
+		secret, sess, err = s.SignIn.Start(ctx, who, signin.MethodPasskey, x.origin())
 	}
 	if errors.Is(err, signin.ErrRefused) {
 		err = passkey.ErrRefused
@@ -217,7 +207,7 @@ func (s *Server) signInByPasskey(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.SignedIn(ctx, secret)
+	return x.SignedIn(ctx, secret, sess.ID)
 }
 
 // passkeysHere reports whether passkeys work on the page that is looked at.

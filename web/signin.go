@@ -51,7 +51,7 @@ func (s cookieSessions) Still(r *http.Request) (Session, bool, error) {
 
 // sessionBy is the session that ask finds by a browser's cookie.
 func sessionBy(ask func(context.Context, string) (signin.Session, error), r *http.Request) (Session, bool, error) {
-	secret := signin.Cookie(r, Secure(r))
+	secret := signin.Cookie(r, mayBePlain(r))
 	if secret == "" {
 		return Session{}, false, nil
 	}
@@ -59,7 +59,7 @@ func sessionBy(ask func(context.Context, string) (signin.Session, error), r *htt
 	if errors.Is(err, signin.ErrNoSession) {
 		return Session{}, false, nil
 	}
-	return Session{ID: sess.ID, Person: sess.Person, Since: sess.CreatedAt}, err == nil, err
+	return Session{ID: sess.ID, Person: sess.Person, Since: sess.CreatedAt, Keyed: signin.NeedsKey(secret)}, err == nil, err
 }
 
 // byItself reports whether a page asks with nobody there: the stream of what changes, and the copy that a script
@@ -73,7 +73,7 @@ const byScript = "Countersign-Refresh"
 
 // origin is where a request comes from.
 func (x *exchange) origin() signin.Origin {
-	return signin.Origin{Address: x.s.Address(x.r), UserAgent: x.r.UserAgent()}
+	return signin.Origin{Address: x.s.Address(x.r), UserAgent: x.r.UserAgent(), Machine: x.onMachine()}
 }
 
 // nextKept is how long a browser remembers which page it was on its way to: a link is used up by then.
@@ -101,14 +101,7 @@ type signInData struct {
 
 // takeNext returns where the browser was on its way to, the inbox if nowhere, and forgets it.
 func (x *exchange) takeNext() string {
-	c, err := x.r.Cookie(cookieName("next", x.r))
-	if err != nil {
-		return "/"
-	}
-	gone := x.cookie("next", "", 0)
-	gone.MaxAge = -1
-	http.SetCookie(x, gone)
-	next, err := base64.RawURLEncoding.DecodeString(c.Value)
+	next, err := base64.RawURLEncoding.DecodeString(x.take("next"))
 	if err != nil {
 		return "/"
 	}
@@ -164,30 +157,35 @@ func (s *Server) redeem(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	secret, _, err := s.SignIn.Redeem(ctx, form.Get("t"), x.origin())
+	secret, sess, err := s.SignIn.Redeem(ctx, form.Get("t"), x.origin())
 	if err != nil {
 		return x.noSignIn(err)
 	}
-	return x.SignedIn(ctx, secret)
+	return x.SignedIn(ctx, secret, sess.ID)
 }
 
 // SignedIn gives the browser its new session, in place of any other, and takes it to where it was on its way to.
-func (x *exchange) SignedIn(ctx context.Context, secret string) error {
-	if old := signin.Cookie(x.r, Secure(x.r)); old != "" {
+func (x *exchange) SignedIn(ctx context.Context, secret, session string) error {
+	if old := signin.Cookie(x.r, mayBePlain(x.r)); old != "" {
 		if err := x.s.SignIn.SignOut(ctx, old); err != nil {
 			return err
 		}
 	}
-	signin.SetCookie(x, secret, Secure(x.r))
-	x.Redirect(x.takeNext())
+	_, secure := x.reached()
+	signin.SetCookie(x, x.r, secret, secure)
+	next := x.takeNext()
+	if signin.NeedsKey(secret) {
+		next = x.s.withKey(next, session)
+	}
+	x.Redirect(next)
 	return nil
 }
 
 func (s *Server) signOut(ctx context.Context, x *exchange) error {
-	if err := s.SignIn.SignOut(ctx, signin.Cookie(x.r, Secure(x.r))); err != nil {
+	if err := s.SignIn.SignOut(ctx, signin.Cookie(x.r, mayBePlain(x.r))); err != nil {
 		return err
 	}
-	signin.ClearCookie(x, Secure(x.r))
+	signin.ClearCookie(x, x.r)
 	x.Note("signin_out")
 	x.Redirect(pathSignIn)
 	return nil

@@ -42,11 +42,26 @@ func (w *world) redeem(token string, header ...string) reply {
 	return w.post("", pathLink, url.Values{"t": {token}}, header...)
 }
 
+// leads returns where an answer leads, and the key that it gives the browser on the way, "" for none.
+func (r reply) leads() (to, key string) {
+	to, behind, _ := strings.Cut(r.header.Get("Location"), "#key=")
+	_, key, _ = strings.Cut(behind, ".")
+	return to, key
+}
+
 // signedIn signs somebody in and returns the header of their cookie.
 func (w *world) signedIn(person string) []string {
+	cookie, _ := w.signedInWithKey(person)
+	return cookie
+}
+
+// signedInWithKey is signedIn that returns the session's key too.
+func (w *world) signedInWithKey(person string) (cookie []string, key string) {
 	w.t.Helper()
-	c := w.redeem(w.link(person, "line")).is(http.StatusSeeOther).cookies()["countersign"]
-	return []string{"Cookie", c.Name + "=" + c.Value}
+	r := w.redeem(w.link(person, "line")).is(http.StatusSeeOther)
+	c := r.cookies()["countersign"]
+	_, key = r.leads()
+	return []string{"Cookie", c.Name + "=" + c.Value}, key
 }
 
 func TestALinkIsAskedAboutAndSignsIn(t *testing.T) {
@@ -59,7 +74,7 @@ func TestALinkIsAskedAboutAndSignsIn(t *testing.T) {
 		"Mozilla/5.0 (&lt;b&gt;)", `action="/signin/link"`)
 	r := w.redeem(token).is(http.StatusSeeOther)
 	c := r.cookies()["countersign"]
-	if r.header.Get("Location") != "/" || c == nil {
+	if to, _ := r.leads(); to != "/" || c == nil {
 		t.Fatalf("%v", r.header)
 	}
 	w.get("", "/", "Cookie", c.String()).is(200).has("hana")
@@ -127,22 +142,43 @@ func TestAllLinksAreRefusedAlike(t *testing.T) {
 	}
 }
 
-func TestAttemptsFromOneAddressAreLimited(t *testing.T) {
-	w := signInWorld(t)
-	token := w.link("hana", "line")
-	for range 30 {
-		w.redeem(strings.Repeat("a", 52)).is(http.StatusGone)
+// A picture on somebody else's page, or a neighbour behind the same address, has a browser here look at links and try
+// some: none of it could have signed anybody in, and so nobody is kept out by it.
+func TestWhatSignsNobodyInKeepsNobodyOut(t *testing.T) {
+	o := newProvided(t)
+	token, image := o.link("hana", "line"), []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "image"}
+	for range 31 {
+		o.redeem(strings.Repeat("a", 52)).is(http.StatusGone)
+		o.get("", LinkPage("a"), image...).is(http.StatusGone)
+		o.get("", LinkPage(token), image...).is(http.StatusOK)
+		o.get("", openIDCallback+"?code=a&state=b", image...).is(http.StatusBadRequest)
+		o.post("", pathPasskeySignIn, url.Values{"passkey": {"{}"}}).is(http.StatusSeeOther)
+		o.leave()
 	}
-	w.redeem(token).is(http.StatusTooManyRequests)
-	w.get("", LinkPage(token)).is(http.StatusTooManyRequests)
-	w.clock.Advance(time.Minute)
-	w.redeem(token).is(http.StatusSeeOther)
+	o.redeem(token).is(http.StatusSeeOther)
+	to, kept := o.leave()
+	o.back(o.provider.Visit(t, to), kept).is(http.StatusSeeOther)
+}
+
+// What the provider is asked about counts: it, too, refuses those who ask too much.
+func TestAnswersOfOneAddressAreLimited(t *testing.T) {
+	o := newProvided(t)
+	to, kept := o.leave()
+	answer := o.provider.Visit(t, to)
+	answer.Set("code", "wrong")
+	for range 30 {
+		o.back(answer, kept).nobody()
+	}
+	o.back(answer, kept).is(http.StatusTooManyRequests)
+	o.clock.Advance(time.Minute)
+	to, kept = o.leave()
+	o.back(o.provider.Visit(t, to), kept).is(http.StatusSeeOther)
 }
 
 func TestTheCookieIsForThisHostAlone(t *testing.T) {
 	w := signInWorld(t)
 	w.pages.Base = func() string { return "https://gate.example.com" }
-	c := w.redeem(w.link("hana", "line")).cookies()["countersign"]
+	c := w.redeem(w.link("hana", "line"), "Origin", w.srv.URL).cookies()["countersign"]
 	if c == nil || c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 12*60*60 {
 		t.Errorf("in the clear on this machine: %+v", c)
 	}
@@ -180,14 +216,14 @@ func TestOneIsTakenToWhereOneWasOnTheWayTo(t *testing.T) {
 	} {
 		c := w.get("", pathSignIn+"?next="+url.QueryEscape(next)).is(200).cookies()["countersign-next"]
 		r := w.redeem(w.link("guest", "line"), "Cookie", c.Name+"="+c.Value).is(http.StatusSeeOther)
-		if got := r.header.Get("Location"); got != want {
+		if got, _ := r.leads(); got != want {
 			t.Errorf("%q leads to %q", next, got)
 		}
 		w.clock.Advance(signin.LinkLasts)
 	}
 	// What is in the cookie is believed no more than what is in an address.
 	for _, value := range []string{"Ly9ldmlsLmV4YW1wbGU", "!"} { // //evil.example
-		if got := w.redeem(w.link("guest", "line"), "Cookie", "countersign-next="+value).header.Get("Location"); got != "/" {
+		if got, _ := w.redeem(w.link("guest", "line"), "Cookie", "countersign-next="+value).leads(); got != "/" {
 			t.Errorf("%q leads to %q", value, got)
 		}
 	}
@@ -195,24 +231,26 @@ func TestOneIsTakenToWhereOneWasOnTheWayTo(t *testing.T) {
 
 func TestSigningOutAndEndingOtherSessions(t *testing.T) {
 	w := signInWorld(t)
-	phone, desk, lost, kens := w.signedIn("hana"), w.signedIn("hana"), w.signedIn("hana"), w.signedIn("ken")
+	phone, key := w.signedInWithKey("hana")
+	desk, lost := w.signedIn("hana"), w.signedIn("hana")
+	kens, kensKey := w.signedInWithKey("ken")
 	all, err := w.signIns.Sessions(w.ctx, "hana")
 	if err != nil || len(all) != 3 {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	w.get("", pathSessions, phone...).is(200).has("This browser", "a link from a chat", "End all other sessions")
-	id := url.Values{"id": {all[2].ID}}
-	w.post("", pathSessions, id, kens...).is(http.StatusNotFound)
+	w.post("", pathSessions, url.Values{"id": {all[2].ID}, "key": {kensKey}}, kens...).is(http.StatusNotFound)
+	id := url.Values{"id": {all[2].ID}, "key": {key}}
 	w.post("", pathSessions, id).is(http.StatusUnauthorized)
 	for i, sess := range all { // the one of "lost" started last
 		if sess.ID > all[0].ID && sess.ID > all[(i+1)%3].ID && sess.ID > all[(i+2)%3].ID {
-			id = url.Values{"id": {sess.ID}}
+			id.Set("id", sess.ID)
 		}
 	}
 	w.post("", pathSessions, id, phone...).is(http.StatusSeeOther)
 	w.get("", "/", lost...).is(http.StatusSeeOther)
 	w.get("", "/", desk...).is(200)
-	w.post("", pathSessions, url.Values{}, phone...).is(http.StatusSeeOther)
+	w.post("", pathSessions, url.Values{"key": {key}}, phone...).is(http.StatusSeeOther)
 	w.get("", "/", desk...).is(http.StatusSeeOther)
 	w.get("", "/", kens...).is(200)
 	w.send("", http.MethodPost, "/signout", url.Values{}, append([]string{"Sec-Fetch-Site", "cross-site"}, phone...)...).is(http.StatusForbidden)

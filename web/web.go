@@ -29,6 +29,7 @@ type Session struct {
 	ID     string // names it, and authorises nothing
 	Person string
 	Since  time.Time
+	Keyed  bool // what is done in it takes its key
 }
 
 // Sessions know who is signed in.
@@ -99,6 +100,7 @@ type Server struct {
 	// openIDFailures counts sign-ins that failed at the provider, for the log.
 	openIDFailures ratelimitedlog.Counter
 	guarded        http.Handler
+	notes          seal
 	exports        exports
 	lives          liveCount
 	liveCheck      time.Duration // [liveCheck], but in tests
@@ -106,7 +108,7 @@ type Server struct {
 
 // New returns the handler.
 func New(o Options) *Server {
-	s := &Server{Options: o, mux: http.NewServeMux(), liveCheck: liveCheck}
+	s := &Server{Options: o, mux: http.NewServeMux(), notes: newSeal(), liveCheck: liveCheck}
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -206,10 +208,6 @@ func (s *Server) ownHost(host string) bool {
 // hostname is a Host without its port and brackets.
 func hostname(host string) string { return (&url.URL{Host: host}).Hostname() }
 
-// Secure reports whether the cookies of a request's answer are for https alone: always, but in the clear on this
-// machine.
-func Secure(r *http.Request) bool { return r.TLS != nil || !loopback.IsHost(hostname(r.Host)) }
-
 // audience is whom a route is for.
 type audience int
 
@@ -248,6 +246,9 @@ func (s *Server) handler(rt route) http.Handler {
 		x := &exchange{ResponseWriter: w, s: s, r: r.WithContext(ctx), lang: languageOf(r),
 			since: s.Gate.Broker().Newest()}
 		err := s.admit(x, rt.audience)
+		if err == nil && rt.audience != everyone {
+			err = x.proven()
+		}
 		if err == nil {
 			err = rt.handle(ctx, x)
 		}
@@ -312,7 +313,9 @@ func (s *Server) fail(ctx context.Context, x *exchange, err error) {
 			"correlation_id", approval.Correlation(ctx), "error", err)
 	}
 	text := ""
-	if e, ok := errors.AsType[*approval.Error](err); ok && code != approval.CodeInternal {
+	if code == codeKeyRequired {
+		text = x.lang.Say("frame_keyless")
+	} else if e, ok := errors.AsType[*approval.Error](err); ok && code != approval.CodeInternal {
 		text = locale.TimesIn(e.Message, x.time)
 	}
 	x.fails(status, code, text)
@@ -326,6 +329,7 @@ var statuses = map[approval.Code]int{
 	approval.CodeNotAnApprover:    http.StatusForbidden,
 	approval.CodePeopleOnly:       http.StatusForbidden,
 	codeForbidden:                 http.StatusForbidden,
+	codeKeyRequired:               http.StatusForbidden,
 	approval.CodeNotYourStage:     http.StatusForbidden,
 	approval.CodeStepUpRequired:   http.StatusForbidden,
 	approval.CodeAlreadyResolved:  http.StatusConflict,

@@ -161,8 +161,8 @@ func (s *Service) Finish(ctx context.Context, cookie string, answer url.Values) 
 	if to == nil {
 		return "", &Error{Reason: Off}
 	}
-	a, ok := s.seal.open(cookie)
-	if !ok || !a.holds(to.cfg, s.o.Now()) || !one(answer, "state", a.State) {
+	a, ok := s.awaited(to, cookie, answer)
+	if !ok {
 		return "", &Error{Reason: Stale, Detail: "no sign-in of this browser awaits this answer"}
 	}
 	p, exchange, err := s.reach(ctx, to, a.Redirect)
@@ -187,6 +187,21 @@ func (s *Service) Finish(ctx context.Context, cookie string, answer url.Values) 
 		return person, nil
 	}
 	return "", &Error{Reason: Unknown, Detail: "nobody in people is this account", Issuer: id.issuer, Identity: id.hash()}
+}
+
+// Awaits reports whether a sign-in that was begun awaits this answer: the provider is asked about no other.
+func (s *Service) Awaits(cookie string, answer url.Values) bool {
+	to := s.settings.Load()
+	if to == nil {
+		return false
+	}
+	_, ok := s.awaited(to, cookie, answer)
+	return ok
+}
+
+func (s *Service) awaited(to *settings, cookie string, answer url.Values) (attempt, bool) {
+	a, ok := s.seal.open(cookie)
+	return a, ok && a.holds(to.cfg, s.o.Now()) && one(answer, "state", a.State)
 }
 
 // one reports whether a parameter is there once and has a value.

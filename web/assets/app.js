@@ -5,6 +5,31 @@
 const $ = (id) => document.getElementById(id);
 const all = (selector) => [...document.querySelectorAll(selector)];
 
+// At an address of this machine the cookie goes to every port, and so decides nothing. What does is a key, which the
+// answer to signing in brings behind a #, and which is kept where only our own origin reads it: port and all.
+const keyKept = "countersign-key", keyName = document.body.dataset.key || "";
+let keyHeld = "";
+function takeKey() {
+  const came = /^#key=(\w+\.\w+)$/.exec(location.hash)?.[1] || "";
+  if (location.hash.startsWith("#key=")) history.replaceState(history.state, "", location.pathname + location.search);
+  if (!keyName) return;
+  if (came.startsWith(keyName + ".")) keyHeld = came;
+  try { if (keyHeld) localStorage.setItem(keyKept, keyHeld); } catch {} // where nothing is kept, it is for this page
+  $("keyless").hidden = key() !== "";
+}
+function key() {
+  let kept = keyHeld;
+  try { kept = localStorage.getItem(keyKept) || kept; } catch {}
+  return kept.startsWith(keyName + ".") ? kept.slice(keyName.length + 1) : "";
+}
+takeKey();
+addEventListener("hashchange", takeKey);
+addEventListener("submit", (e) => {
+  if (!keyName || e.target.method !== "post") return;
+  const field = e.target.querySelector("input[name=key]") || e.target.appendChild(Object.assign(document.createElement("input"), {type: "hidden", name: "key"}));
+  field.value = key();
+}, true);
+
 // Deadlines count down by the gate's clock: this browser's may be wrong.
 const ahead = Date.now() - (Date.parse(document.body.dataset.now) || Date.now());
 const [within, both, ...units] = (document.body.dataset.units || "").split("|");

@@ -1,0 +1,74 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"countersign/approval"
+	"countersign/internal/loopback"
+)
+
+// codeKeyRequired refuses what is done in a session of this machine without the session's key.
+const codeKeyRequired approval.Code = "key_required"
+
+var errKeyless = approval.Errorf(codeKeyRequired, "This browser can look, and do nothing: it does not have the "+
+	"session's key. Nothing was done. Sign in with a new link.")
+
+// keyField is the field of a form in which our script sends the key.
+const keyField = "key"
+
+// proven reports whether what a form does is done by whoever signed in. A browser gives the cookie of localhost to
+// every port of this machine, whose servers can then ask for any page and send any form as if they were the browser.
+// The key they cannot have: it is in the answer to signing in alone, from which our script puts it into the storage of
+// our own origin, port included, and into the forms that are sent.
+func (x *exchange) proven() error {
+	if x.r.Method == http.MethodGet || x.r.Method == http.MethodHead || !x.viewer.Session.Keyed {
+		return nil
+	}
+	form, err := x.Form()
+	if err != nil {
+		return err
+	}
+	if !x.s.SignIn.IsKey(x.viewer.Session.ID, form.Get(keyField)) {
+		return errKeyless
+	}
+	return nil
+}
+
+// withKey adds a session's key to where a browser goes next, where no server is told it.
+func (s *Server) withKey(to, session string) string {
+	to, _, _ = strings.Cut(to, "#")
+	which, key := s.SignIn.Key(session)
+	return to + "#key=" + which + "." + key
+}
+
+// KeyName names the key that the viewer's browser must have for what is done on the page, "" where it needs none.
+func (v *View) KeyName() string { return v.keyName }
+
+// reached is what a browser has in its address: the host, and whether HTTPS is the way. A proxy may bring requests
+// without either; where the browser says itself that it is at public_url, or nothing else, that is believed of https.
+func (x *exchange) reached() (host string, secure bool) {
+	host, secure = x.r.Host, x.r.TLS != nil || !loopback.IsHost(hostname(x.r.Host))
+	base, err := url.Parse(x.s.Base())
+	if err != nil || base.Host == "" || secure {
+		return host, secure
+	}
+	// What is sent back from a provider goes to public_url, and has no Origin.
+	if origin := x.r.Header.Get("Origin"); strings.EqualFold(origin, base.Scheme+"://"+base.Host) ||
+		origin == "" && x.r.URL.Path == openIDCallback {
+		return base.Host, base.Scheme == "https"
+	} else if origin == "" {
+		return host, base.Scheme == "https"
+	}
+	return host, false
+}
+
+// onMachine reports whether the browser has a name of this machine in its address.
+func (x *exchange) onMachine() bool {
+	host, _ := x.reached()
+	return loopback.IsHost(hostname(host))
+}
+
+// mayBePlain reports whether a request may have come in the clear, as far as it says of itself.
+func mayBePlain(r *http.Request) bool { return r.TLS == nil && loopback.IsHost(hostname(r.Host)) }
