@@ -58,8 +58,8 @@ type Call struct {
 	Server string // the MCP server that has the tool, "" for an agent's own
 	Tool   string
 	Args   args.Args
-	// Method is the MCP method where it is another than tools/call, such as resources/read. Tool is then
-	// [MethodTool] of it, a name that no tool of a server has.
+	// Method is the MCP method where it is another than tools/call, such as resources/read; "": it is a tool's call. Tool is
+	// then [MethodTool] of it, for people and for rules. Callers may name tools so too: what a call is, Method alone says.
 	Method string
 	// ToolDigest is the SHA-256, in hex, of the tool as its server describes it; "" where nobody looked.
 	ToolDigest string

@@ -298,7 +298,7 @@ func (g *Gate) judge(ctx context.Context, p Policy, c Call) judged {
 	v.Message = g.fillIn(v.Message, c, v.IgnoreArgs, filling{most: maxFilledMessage})
 	v.Sentences = g.filledIn(v.Sentences, c, v.IgnoreArgs)
 	j := judged{call: c, verdict: v, digest: p.Digest()}
-	j.key = Key{c.Agent, c.Scope, c.Server, c.Tool, c.Args.Hash(v.IgnoreArgs...)}
+	j.key = Key{c.Agent, c.Scope, c.Server, c.Tool, c.Args.Hash(v.IgnoreArgs...), c.Method}
 	if v.Observe || v.Action != Quarantine {
 		j.data = g.callData(j)
 	} else {
@@ -324,7 +324,7 @@ func (g *Gate) callData(j judged) []byte {
 		observed = j.verdict.Action
 	}
 	for _, f := range [...]struct{ name, value string }{
-		{`,"scope":`, m.Line(j.call.Scope)}, {`,"read_for":`, j.call.ReadFor}, {`,"session_id":`, m.Line(j.call.SessionID)},
+		{`,"method":`, j.call.Method}, {`,"scope":`, m.Line(j.call.Scope)}, {`,"read_for":`, j.call.ReadFor}, {`,"session_id":`, m.Line(j.call.SessionID)},
 		{`,"turn_id":`, m.Line(j.call.TurnID)}, {`,"observed":`, string(observed)},
 	} {
 		if f.value != "" {
@@ -575,7 +575,7 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 		}
 	}
 	r := Request{
-		ID: tx.NewID(), Agent: c.Agent, Scope: c.Scope, Server: c.Server, Tool: c.Tool,
+		ID: tx.NewID(), Agent: c.Agent, Scope: c.Scope, Server: c.Server, Tool: c.Tool, Method: c.Method,
 		Args: c.Args.Canonical(), ArgsHash: j.key.ArgsHash,
 		Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, HumanMessage: v.Message, RequireReason: v.RequireReason,
 		Sentences: v.Sentences,

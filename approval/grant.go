@@ -29,6 +29,7 @@ type Grant struct {
 	Deny bool
 
 	Agent, Scope, Server, Tool string
+	Method                     string // as in [Call]
 	Args                       []byte // canonical, those of its request
 	ArgsHash                   string
 	IgnoredArgs                []string

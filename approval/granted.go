@@ -49,6 +49,7 @@ func (g *Gate) answersTo(ctx context.Context, tx Tx, j *judged) (a answers, err 
 			continue
 		}
 		switch {
+		case !gr.Deny && gr.Method != c.Method: // what a caller named as that method, or the other way about
 		case !gr.Deny:
 			a.live = append(a.live, gr)
 		case a.denial == nil && gr.denies(j):
@@ -261,7 +262,7 @@ func (g *Gate) useEvent(j *judged, gr *Grant, u *GrantUse) Event {
 		data["uses_left"] = gr.Left()
 	}
 	for name, value := range map[string]string{"scope": j.call.Scope, "session_id": j.call.SessionID,
-		"turn_id": j.call.TurnID} {
+		"turn_id": j.call.TurnID, "method": j.call.Method} {
 		if value != "" {
 			data[name] = m.Line(value)
 		}

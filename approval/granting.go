@@ -131,7 +131,8 @@ func (g *Gate) makeGrant(ctx context.Context, tx Tx, r *Request, d *Decision, fo
 	now, w := tx.Now(), d.Grant
 	gr := Grant{
 		ID: tx.NewID(), Deny: !d.Approve, Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
-		Args: r.Args, ArgsHash: r.ArgsHash, IgnoredArgs: r.IgnoredArgs, RequestID: r.ID, Rule: r.Rule, Risk: r.Risk,
+		Method: r.Method, Args: r.Args, ArgsHash: r.ArgsHash, IgnoredArgs: r.IgnoredArgs, RequestID: r.ID,
+		Rule: r.Rule, Risk: r.Risk,
 		ToolDigest: r.ToolDigest, ToolSeen: r.ToolSeen, By: d.By.Name, For: forWhom, Via: d.Via, Reason: d.Reason,
 		MadeAt: now, ExpiresAt: now.Add(lastsFor(w)), Uses: w.Uses,
 	}

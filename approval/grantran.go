@@ -52,7 +52,7 @@ func (g *Gate) useRan(ctx context.Context, tx Tx, gr *Grant, u *GrantUse, ran Ru
 	if err := gr.ran(tx, was, ran); err != nil {
 		return err
 	}
-	key := Key{gr.Agent, gr.Scope, gr.Server, gr.Tool, u.ArgsHash}
+	key := Key{gr.Agent, gr.Scope, gr.Server, gr.Tool, u.ArgsHash, gr.Method}
 	recent, err := tx.Recent(key)
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ const (
 
 // Key is what makes two calls the same call.
 type Key struct {
-	Agent, Scope, Server, Tool, ArgsHash string
+	Agent, Scope, Server, Tool, ArgsHash, Method string
 }
 
 // Request is the stored approval request of a quarantined call. Times are UTC and truncated to
@@ -42,6 +42,7 @@ type Request struct {
 	Scope  string
 	Server string
 	Tool   string
+	Method string // as in [Call]
 
 	Args        []byte // canonical JSON, whole
 	ArgsHash    string // over Args less IgnoredArgs
@@ -120,8 +121,8 @@ func (r Request) Size() int {
 const smallRow = 512
 
 // Head is a request without what may be large: Args, Rationale, Preview and what is stored behind them, ToolDigest,
-// ToolSeen, Task, DispatchedAt and RunResult, are not read, nor is what [Tx.NeedOf] reads. It is what a step needs that
-// ends or counts requests.
+// ToolSeen, Task, DispatchedAt, RunResult and Method (so that it has no Key), are not read, nor is what [Tx.NeedOf]
+// reads. It is what a step needs that ends or counts requests.
 type Head struct {
 	Request
 	Wide int // how many bytes Args, Rationale and Preview take: storing the row again costs as much
@@ -159,7 +160,7 @@ const (
 )
 
 // Key returns the key that the request is deduplicated by.
-func (r Request) Key() Key { return Key{r.Agent, r.Scope, r.Server, r.Tool, r.ArgsHash} }
+func (r Request) Key() Key { return Key{r.Agent, r.Scope, r.Server, r.Tool, r.ArgsHash, r.Method} }
 
 // Target names the tool as people write it: tool, or server/tool.
 func (r Request) Target() string { return target(r.Server, r.Tool) }

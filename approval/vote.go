@@ -369,13 +369,9 @@ func (g *Gate) enough(tx Tx, r *Request, v *Verdict) (bool, error) {
 // call is the call that the request was made for, as far as the policy looks at it.
 func (r *Request) call() (Call, error) {
 	parsed, err := args.Parse(r.Args)
-	c := Call{Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: parsed, TurnID: r.TurnID,
-		SessionID: r.SessionID, Rationale: r.Rationale, Preview: r.Preview, PreviewFrom: r.PreviewFrom,
-		ToolDigest: r.ToolDigest, ToolSeen: r.ToolSeen, Task: r.Task, Annotations: r.Annotations}
-	if r.Server != "" && strings.Contains(r.Tool, ":") { // no tool of a server is named so
-		c.Method = strings.ReplaceAll(r.Tool, ":", "/")
-	}
-	return c, err
+	return Call{Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Method: r.Method, Args: parsed,
+		TurnID: r.TurnID, SessionID: r.SessionID, Rationale: r.Rationale, Preview: r.Preview, PreviewFrom: r.PreviewFrom,
+		ToolDigest: r.ToolDigest, ToolSeen: r.ToolSeen, Task: r.Task, Annotations: r.Annotations}, err
 }
 
 // stand brings a pending request to where it stands now, by the policy and the people of now, and tells those whose

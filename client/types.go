@@ -119,6 +119,7 @@ type Approval struct {
 	Scope         string          `json:"scope"`
 	Server        string          `json:"server"`
 	Tool          string          `json:"tool"`
+	Method        string          `json:"method,omitempty"` // the MCP method where it is not tools/call
 	Args          json.RawMessage `json:"args"`
 	ArgsHash      string          `json:"args_hash"`
 	RiskLevel     string          `json:"risk_level"`

@@ -43,6 +43,7 @@ type Record struct {
 	Scope string
 	// Server and Tool are what was called; Session asked for it.
 	Server, Tool, Session string
+	Method                string // the MCP method of a call that is none of a tool
 	Args                  []byte // JSON, whole; nil: too little is on record to judge it
 	Was                   Was
 	By, Reason            string // who decided, and why
@@ -75,11 +76,13 @@ func OfEvent(e approval.Event) (Record, bool) {
 		ReasonCode string `json:"reason_code"`
 		Scope      string `json:"scope"`
 		Session    string `json:"session_id"`
+		Method     string `json:"method"`
 	}
 	if json.Unmarshal(e.Data, &d) != nil || d.ReasonCode == approval.EndFrozen {
 		return Record{}, false
 	}
-	r := Record{ID: e.ID, At: e.At, Agent: e.Agent, Tool: e.Tool, Scope: d.Scope, Session: d.Session, Rule: d.Rule,
+	r := Record{ID: e.ID, At: e.At, Agent: e.Agent, Tool: e.Tool, Method: d.Method, Scope: d.Scope, Session: d.Session,
+		Rule: d.Rule,
 		Risk: e.Risk}
 	if server, tool, ok := strings.Cut(e.Tool, "/"); ok {
 		r.Server, r.Tool = server, tool

@@ -5,7 +5,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"strings"
 
 	"countersign/approval"
 	"countersign/approval/args"
@@ -143,17 +142,15 @@ func judged(ctx context.Context, p approval.Policy, hints []*approval.Annotation
 	if len(hints) == 0 {
 		hints = []*approval.Annotations{nil}
 	}
-	for _, method := range methods(r) {
-		for _, said := range hints {
-			c := approval.Call{Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: a, Method: method,
-				SessionID: r.Session, Annotations: said}
-			v := p.Evaluate(ctx, c)
-			switch is := would(v); {
-			case now == "":
-				now, rule = is, v.Rule
-			case is != now:
-				return NowUnknown, ""
-			}
+	for _, said := range hints {
+		c := approval.Call{Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: a, Method: r.Method,
+			SessionID: r.Session, Annotations: said}
+		v := p.Evaluate(ctx, c)
+		switch is := would(v); {
+		case now == "":
+			now, rule = is, v.Rule
+		case is != now:
+			return NowUnknown, ""
 		}
 	}
 	return now, rule
@@ -168,18 +165,6 @@ func would(v approval.Verdict) Now {
 	}
 	return NowDeny
 }
-
-// methods are what a call may have been: the record does not keep the method, but for the name of its tool.
-func methods(r Record) []string {
-	family, _, found := strings.Cut(r.Tool, ":")
-	if !found || !slices.Contains(families, family) {
-		return []string{""}
-	}
-	return []string{"", strings.ReplaceAll(r.Tool, ":", "/")}
-}
-
-// families are how the MCP methods begin that are asked about.
-var families = []string{"resources", "prompts", "completion", "logging", "sampling", "elicitation", "roots", "tasks"}
 
 // Hints returns all that the server of a tool may have said of it, as far as rules look at that: used is what each of
 // them asks for.

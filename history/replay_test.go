@@ -152,12 +152,14 @@ policy:
 	}
 }
 
-// Which method a call had is not on record, but for the name of its tool.
-func TestACallOfAnotherMethodMayBeUnknown(t *testing.T) {
-	p := compiled(t, `policy: {rules: [{name: all, tools: ["*:*"], action: deny}]}`)
-	got := replay(t, p, history.Record{Server: "s", Tool: "resources:read", Args: []byte(`{}`), Was: history.WasApproved},
-		history.Record{Server: "s", Tool: "mine:read", Args: []byte(`{}`), Was: history.WasApproved})
-	equal(t, "approved", got.Table[history.WasApproved], map[history.Now]int{history.NowUnknown: 1, history.NowDeny: 1})
+// What a call was, its record says, and not the name of its tool.
+func TestACallOfAMethodIsJudgedAsOne(t *testing.T) {
+	p := compiled(t, `policy: {rules: [{name: tools, tools: ["*:*"], action: deny}, {name: reads, method: "resources/*", tools: ["*"], action: allow}]}`)
+	was := history.Record{Server: "s", Tool: "resources:read", Args: []byte(`{}`), Was: history.WasApproved}
+	method := was
+	method.Method = "resources/read"
+	got := replay(t, p, was, method)
+	equal(t, "approved", got.Table[history.WasApproved], map[history.Now]int{history.NowAllow: 1, history.NowDeny: 1})
 }
 
 func TestReplayEndsWithAnError(t *testing.T) {

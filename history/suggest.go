@@ -144,7 +144,8 @@ type toolRecord struct {
 type part struct{ arg, value string }
 
 func (s *suggester) add(r Record) {
-	if r.Was.action() != NowAsk || r.Was == WasPending || r.Was == WasGranted {
+	if r.Was.action() != NowAsk || r.Was == WasPending || r.Was == WasGranted ||
+		r.Method != "" { // rules are drafted for tools
 		return
 	}
 	s.calls++

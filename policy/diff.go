@@ -67,7 +67,7 @@ func (c *compiler) diff(r *rule, in *Rule) {
 	switch {
 	case strings.Contains(d.Read, "/"):
 		c.fail(r.origin, "diff.read", "%q: the file is read by a tool of the call's own server; leave the server out", d.Read)
-	case !approval.ValidName(d.Read) || strings.Contains(d.Read, ":"):
+	case !approval.ValidName(d.Read):
 		c.fail(r.origin, "diff.read", "%q is not the name of a tool", d.Read)
 	}
 	c.diffArg(r, "diff.path", d.Path)

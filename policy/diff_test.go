@@ -61,7 +61,6 @@ func TestWhatIsWrongWithADiffIsSaidWhereItStands(t *testing.T) {
 		"another word":      {"{read: read, read_param: path}", 26, `did you mean "read_args"?`},
 		"a tool of another": {"{read: files/read}", 20, "leave the server out"},
 		"a glob":            {"{read: read_*}", 20, "is not the name of a tool"},
-		"a method":          {`{read: "resources:read"}`, 20, "is not the name of a tool"},
 		"a number":          {"{read: 7}", 20, "a text is needed here"},
 		"no args":           {"{read: read, read_args: {}}", 37, "leave read_args out"},
 		"a list of args":    {"{read: read, read_args: [path]}", 37, "such as {path: path}, not a list"},

@@ -96,6 +96,7 @@ type request struct {
 	Scope         string   `json:"scope" description:"A working directory, tenant or the like; part of what makes two calls the same."`
 	Server        string   `json:"server" description:"The MCP server that has the tool; empty for an agent's own."`
 	Tool          string   `json:"tool"`
+	Method        string   `json:"method,omitempty" description:"If present, the call is not a tool's but one of this MCP method."`
 	Args          object   `json:"args" nullable:"false" description:"The canonical args, whole and unmasked: what was hashed and what will run."`
 	ArgsHash      string   `json:"args_hash" description:"SHA-256, in hex, of the canonical args less those that the rule ignores." pattern:"^[0-9a-f]{64}$"`
 	RiskLevel     string   `json:"risk_level" enum:"low,medium,high,critical"`
@@ -138,7 +139,7 @@ type request struct {
 func (s *Server) wireRequest(r approval.Request) request {
 	return request{
 		ID: r.ID, Status: string(r.Status), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
-		Args: r.Args, ArgsHash: r.ArgsHash, RiskLevel: string(r.Risk), Rule: r.Rule,
+		Method: r.Method, Args: r.Args, ArgsHash: r.ArgsHash, RiskLevel: string(r.Risk), Rule: r.Rule,
 		ReasonCode:   cmp.Or(r.EndCode, r.ReasonCode),
 		Summary:      s.summary(r),
 		HumanMessage: r.HumanMessage,

@@ -299,7 +299,7 @@ func TestConstraints(t *testing.T) {
 		`INSERT INTO signin_sessions VALUES ('` + hash + `', '` + id1 + `', '', 'link', '', '', '` + at + `', '` + at + `', '` + late + `')`:            "CHECK",
 		`INSERT INTO signin_sessions VALUES ('` + hash + `', '` + id1 + `', 'hana', 'link', '', '', '` + at + `', '` + early + `', '` + late + `')`:     "CHECK",
 		`INSERT INTO epochs (agent, id, frozen) VALUES ('bot', '` + id1 + `', 1)`:                                                                       "freeze_is_whole",
-		`INSERT INTO recent_endings VALUES ('a', '', '', 't', 'h', 'd', NULL, NULL, '` + at + `')`:                                                      "denial_has_a_time",
+		`INSERT INTO recent_endings VALUES ('a', '', '', 't', 'h', '', 'd', NULL, NULL, '` + at + `')`:                                                  "denial_has_a_time",
 		`INSERT INTO store_state (one, seq, at, last_id) VALUES (2, 0, '` + at + `', '00000000000000000000000000')`:                                     "CHECK",
 	} {
 		if _, err := db.Exec(stmt); err == nil || !strings.Contains(err.Error(), want) {

@@ -211,7 +211,7 @@ var queries = []string{
 	selectRecent: `SELECT ` + recentColumns.names() + ` FROM recent_endings
   WHERE ` + isKey,
 	putRecent: `INSERT INTO recent_endings (` + keyColumns + `, ` + recentColumns.names() + `, newest)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
   ON CONFLICT (` + keyColumns + `) DO UPDATE SET ` + recentColumns.excluded() + `, newest = excluded.newest`,
 	deleteRecent: `DELETE FROM recent_endings WHERE ` + isKey,
 	appendEvent:  eventColumns.insert(`audit_events`),

@@ -15,12 +15,13 @@ import (
 
 // keyColumns are those of an [approval.Key], in the order in which bindKey binds them.
 const (
-	keyColumns = `agent, scope, server, tool_name, args_hash`
-	isKey      = `(` + keyColumns + `) = ($1, $2, $3, $4, $5)`
+	keyColumns = `agent, scope, server, tool_name, args_hash, method`
+	isKey      = `(` + keyColumns + `) = ($1, $2, $3, $4, $5, $6)`
 )
 
 func bindKey(s *sqlite3.Stmt, k approval.Key) *sqlite3.Stmt {
-	return s.BindText(k.Agent).BindText(k.Scope).BindText(k.Server).BindText(k.Tool).BindText(k.ArgsHash)
+	return s.BindText(k.Agent).BindText(k.Scope).BindText(k.Server).BindText(k.Tool).BindText(k.ArgsHash).
+		BindText(k.Method)
 }
 
 // Of requests, the wide columns may be large and stand last: to read one, SQLite goes through every page of a large
@@ -91,6 +92,7 @@ var (
 		jsonObject("annotations", func(r *approval.Request) **approval.Annotations { return &r.Annotations }),
 		jsonObject("sentences", func(r *approval.Request) **approval.Sentences { return &r.Sentences }),
 		optText("preview_from", func(r *approval.Request) *string { return &r.PreviewFrom }),
+		text("method", func(r *approval.Request) *string { return &r.Method }),
 	}
 
 	newRequestColumns = slices.Concat(headColumns, wideColumns, newNeedColumns, newLastColumns)
@@ -284,6 +286,7 @@ var (
 		timestamp("made_at", func(r *approval.Grant) *time.Time { return &r.MadeAt }),
 		timestamp("expires_at", func(r *approval.Grant) *time.Time { return &r.ExpiresAt }),
 		number("uses", func(r *approval.Grant) *int { return &r.Uses }),
+		text("method", func(r *approval.Grant) *string { return &r.Method }),
 	}
 	lateGrantColumns = columns[approval.Grant]{
 		number("used", func(r *approval.Grant) *int { return &r.Used }),

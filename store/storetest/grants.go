@@ -33,7 +33,7 @@ func grantsKeepEverything(t *testing.T, s approval.Store) {
 	var full approval.Grant
 	update(t, s, func(tx approval.Tx) error {
 		full = approval.Grant{
-			ID: tx.NewID(), Deny: true, Agent: "bot", Scope: "/srv", Server: "bank", Tool: "pay",
+			ID: tx.NewID(), Deny: true, Agent: "bot", Scope: "/srv", Server: "bank", Tool: "pay", Method: "pay/now",
 			Args: []byte(`{"a":1.0,"b":"日本 \u0000"}`), ArgsHash: hash("args"), IgnoredArgs: []string{"note", "a\nb"},
 			Terms: approval.GrantTerms{
 				Vary: map[string]approval.Vary{

@@ -234,6 +234,7 @@ func requestKeepsEverything(t *testing.T, s approval.Store) {
 		now := tx.Now()
 		full = approval.Request{
 			ID: tx.NewID(), Agent: "bot", Scope: "/srv/\x00\"é日本\u202e", Server: "files", Tool: "write_file",
+			Method: "write/file",
 			Args: []byte(`{"a":1.0,"b":"` + strings.Repeat("x", 100_000) + `"}`), ArgsHash: hash("full"),
 			IgnoredArgs: []string{"description", "a\nb"},
 			Risk:        approval.RiskCritical, Rule: "r1", ReasonCode: "over_threshold", HumanMessage: "Too much.",
@@ -285,6 +286,7 @@ func oneLiveRequestForAKey(t *testing.T, s approval.Store) {
 			func(r *approval.Request) { r.Server = "bank" },
 			func(r *approval.Request) { r.Tool = "pay2" },
 			func(r *approval.Request) { r.ArgsHash = hash("other") },
+			func(r *approval.Request) { r.Method = "pay" },
 		} {
 			r := newRequest(tx, "bot", "pay")
 			change(&r)
@@ -301,7 +303,7 @@ func oneLiveRequestForAKey(t *testing.T, s approval.Store) {
 	}
 	view(t, s, func(tx approval.Tx) error {
 		rs, err := tx.Requests(approval.RequestQuery{Agent: "bot", Tool: "pay"})
-		equal(t, "requests of the tool", len(rs), 4)
+		equal(t, "requests of the tool", len(rs), 5)
 		return err
 	})
 }
@@ -944,7 +946,7 @@ func feed(t *testing.T, s approval.Store) {
 }
 
 func recent(t *testing.T, s approval.Store) {
-	k := approval.Key{Agent: "bot", Scope: "/", Server: "bank", Tool: "pay", ArgsHash: hash("k")}
+	k := approval.Key{Agent: "bot", Scope: "/", Server: "bank", Tool: "pay", Method: "pay/now", ArgsHash: hash("k")}
 	read := func() (r approval.Recent) {
 		view(t, s, func(tx approval.Tx) (err error) {
 			r, err = tx.Recent(k)
