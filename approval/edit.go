@@ -62,8 +62,7 @@ func (g *Gate) editIn(ctx context.Context, tx Tx, d Decision, j *judged, wrong s
 		return g.decide(ctx, tx, d)
 	case err != nil:
 		return resolved{}, err
-	case r.ArgsHash == j.call.Args.Hash(r.IgnoredArgs...), r.ArgsHash == j.key.ArgsHash:
-		// Nothing that the approval covers is another, or only what is ignored was added: a request never replaces itself.
+	case bytes.Equal(r.Args, j.call.Args.Canonical()): // nothing is another
 		d.Args = nil
 		return g.decide(ctx, tx, d)
 	}
@@ -90,10 +89,30 @@ func (g *Gate) editIn(ctx context.Context, tx Tx, d Decision, j *judged, wrong s
 		refusal = &Error{Code: CodeConfirmRequired, Request: &r,
 			Message: "These args need a second yes: approve them once more to confirm."}
 	}
+	var next *Request
+	if refusal == nil {
+		if next, refusal, err = g.livesAs(ctx, tx, &r, j); err != nil {
+			return resolved{}, err
+		}
+	}
 	if refusal != nil {
 		return resolved{r, refusal}, g.refused(ctx, tx, r, d, refusal)
 	}
-	return g.replace(ctx, tx, r, d, j)
+	return g.replace(ctx, tx, r, d, j, next)
+}
+
+// livesAs returns the live request of just the new args, which an edit of r joins; nil for none. One that differs in
+// what the rule ignores has their key, and is not what the editor saw: nothing comes of the edit while it lives.
+func (g *Gate) livesAs(ctx context.Context, tx Tx, r *Request, j *judged) (*Request, *Error, error) {
+	live, err := g.settledLive(ctx, tx, j.key)
+	switch {
+	case err != nil || live == nil || live.ID == r.ID:
+		return nil, nil, err
+	case !bytes.Equal(live.Args, j.call.Args.Canonical()):
+		return nil, Errorf(CodeInvalidArgs, "Nothing was decided. Request %s is live and differs from these arguments only "+
+			"in what the rule ignores; decide or cancel that one first.", Short(live.ID)), nil
+	}
+	return live, nil, nil
 }
 
 // ballotOf brings a request to where it stands now and finds out what the decider may do about it; d.By takes the roles
@@ -113,28 +132,25 @@ func (g *Gate) ballotOf(ctx context.Context, tx Tx, r Request, d *Decision) (bal
 	return b, r, err
 }
 
-// replace ends a request and has the one of the new args take its place, with the editor's vote.
-func (g *Gate) replace(ctx context.Context, tx Tx, r Request, d Decision, j *judged) (resolved, error) {
-	j.key.ArgsHash = j.call.Args.Hash(j.verdict.IgnoreArgs...)
-	next, err := g.settledLive(ctx, tx, j.key)
-	if err != nil {
-		return resolved{}, err
-	}
+// replace ends a request and has the one of the new args take its place, with the editor's vote: next, if there is one.
+// Both may have one key, where only what the rule ignores was changed, so the first ends before the other is made.
+func (g *Gate) replace(ctx context.Context, tx Tx, r Request, d Decision, j *judged, next *Request) (resolved, error) {
 	made := next == nil
 	if made {
-		n, err := g.createEdited(ctx, tx, r, d, j)
-		if err != nil {
-			return resolved{}, err
-		}
+		n := g.editedRequest(tx, &r, j)
 		next = &n
 	}
 	if err := g.endEdited(ctx, tx, r, d, next); err != nil {
 		return resolved{}, err
 	}
+	if made {
+		if err := g.createEdited(ctx, tx, &r, d, next); err != nil {
+			return resolved{}, err
+		}
+	}
 	if next.Status == Pending {
 		own := d
 		own.RequestID, own.Args, own.Versions = next.ID, nil, nil // what was seen is the request that this one replaces
-		own.proven = own.proven && bytes.Equal(next.Args, j.call.Args.Canonical())
 		// Where the new args need others, theirs are asked; the editor's vote counts where they may give it.
 		if _, err := g.decideOn(ctx, tx, *next, own); err != nil {
 			return resolved{}, err
@@ -152,8 +168,8 @@ func (g *Gate) replace(ctx context.Context, tx Tx, r Request, d Decision, j *jud
 	return resolved{request: n}, nil
 }
 
-// createEdited stores the request of the new args.
-func (g *Gate) createEdited(ctx context.Context, tx Tx, r Request, d Decision, j *judged) (Request, error) {
+// editedRequest is the request of the new args.
+func (g *Gate) editedRequest(tx Tx, r *Request, j *judged) Request {
 	v, now := &j.verdict, tx.Now()
 	timeout := v.Timeout
 	if timeout <= 0 {
@@ -185,26 +201,31 @@ func (g *Gate) createEdited(ctx context.Context, tx Tx, r Request, d Decision, j
 			}
 		}
 	}
+	return n
+}
+
+// createEdited stores the request of the new args.
+func (g *Gate) createEdited(ctx context.Context, tx Tx, r *Request, d Decision, n *Request) error {
 	recent, err := tx.Recent(n.Key())
 	if err != nil {
-		return Request{}, err
+		return err
 	}
-	if recent.Use != nil && now.Sub(recent.Use.ConsumedAt) < rememberUse {
+	if recent.Use != nil && n.RequestedAt.Sub(recent.Use.ConsumedAt) < rememberUse {
 		n.Previous = recent.Use
 	}
-	if err := tx.InsertRequest(n); err != nil {
-		return Request{}, err
+	if err := tx.InsertRequest(*n); err != nil {
+		return err
 	}
 	if recent.DeniedID != "" { // this request is newer than that denial
 		if err := tx.PutRecent(n.Key(), Recent{Use: recent.Use}); err != nil {
-			return Request{}, err
+			return err
 		}
 	}
-	e := requestEvent(n, EventApprovalRequested)
+	e := requestEvent(*n, EventApprovalRequested)
 	e.Actor, e.Reason = d.By.String(), n.ReasonCode
-	e.Data = g.decisionData(ctx, &n, map[string]any{"rule": n.Rule, "replaces": r.ID,
+	e.Data = g.decisionData(ctx, n, map[string]any{"rule": n.Rule, "replaces": r.ID,
 		"expires_at": FormatTime(g.store.ToWall(n.ExpiresAt))})
-	return n, g.auditFor(ctx, tx, &n, e)
+	return g.auditFor(ctx, tx, n, e)
 }
 
 // endEdited ends the request whose args were not approved.
@@ -268,11 +289,8 @@ func (g *Gate) afterEdit(ctx context.Context, tx Tx, j *judged, edited *Request,
 	if err != nil || !next.Live() {
 		return Answer{}, err
 	}
-	if !j.call.AcceptsEdits {
-		out.Kind, out.Message, out.ReasonCode, out.Request = AnswerDenied, editedMessage(edited, &next), EndEdited, edited
-		e := j.event(EventCallDenied, string(Deny), EndEdited)
-		e.ApprovalID = edited.ID
-		return out, g.audit(ctx, tx, e)
+	if !j.runs(&next) {
+		return g.notAsApproved(ctx, tx, j, edited, &next, out)
 	}
 	if next.Status == Pending {
 		out.Kind, out.Message, out.Request = AnswerPending, pendingMessage(next), &next
@@ -308,10 +326,14 @@ func (g *Gate) afterEdit(ctx context.Context, tx Tx, j *judged, edited *Request,
 	if err := g.pinFirst(ctx, tx, &jn); err != nil {
 		return Answer{}, err
 	}
-	out.Kind, out.Message, out.Request, out.Args = AnswerApproved, approvedMessage(g.told(used)), &used, used.Args
-	if used.ArgsHash != j.key.ArgsHash {
-		out.Note = editedNote(&used)
-		out.Message += " " + out.Note
-	}
-	return out, nil
+	return g.letThrough(j, &used, out), nil
+}
+
+// notAsApproved answers a call that asked for other args than were approved, or wait for it, and would run its own: it
+// is denied, and told for which to ask. asked is what it stands under.
+func (g *Gate) notAsApproved(ctx context.Context, tx Tx, j *judged, asked, approved *Request, out Answer) (Answer, error) {
+	out.Kind, out.Message, out.ReasonCode, out.Request = AnswerDenied, editedMessage(asked, approved), EndEdited, asked
+	e := j.event(EventCallDenied, string(Deny), EndEdited)
+	e.ApprovalID, e.Data = asked.ID, g.callData(*j)
+	return out, g.audit(ctx, tx, e)
 }

@@ -163,24 +163,3 @@ func TestAnEditIsCheckedAgainstTheToolsSchema(t *testing.T) {
 		t.Errorf("it is %s", r.Status)
 	}
 }
-
-func TestRule3_AnEditThatAddsWhatIsIgnoredIsTheSameCall(t *testing.T) {
-	for _, need := range []*approval.Need{nil, financeTwice} {
-		w := newCouncil(t, need, fHana, fKen)
-		w.policy(func(approval.Call) approval.Verdict {
-			v := quarantine(approval.RiskHigh)
-			v.IgnoreArgs, v.Need = []string{"memo"}, need
-			return v
-		})
-		id := w.expect(call(less), approval.AnswerPending).Request.ID
-		r, err := w.edit(id, "hana", `{"amount_cents":500,"memo":"x","to":"0xAbC"}`)
-		if err != nil || r.ID != id || r.ReplacedBy != "" || len(r.Ballots()) != 1 {
-			t.Fatalf("%+v, %v", r, err)
-		}
-		if need == nil {
-			w.expect(call(less), approval.AnswerApproved)
-		} else {
-			w.expect(call(less), approval.AnswerPending)
-		}
-	}
-}

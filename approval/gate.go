@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -428,8 +429,7 @@ func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, 
 			return Answer{}, err
 		}
 		if used != nil {
-			out.Kind, out.Message, out.Request = AnswerApproved, approvedMessage(g.told(*used)), used
-			return out, nil
+			return g.letThrough(j, used, out), nil
 		}
 	}
 	switch {
@@ -480,7 +480,11 @@ func (g *Gate) join(ctx context.Context, tx Tx, j *judged, live *Request, change
 	if err != nil {
 		return Answer{}, err
 	}
-	if why != usable {
+	switch why {
+	case usable:
+	case otherArgs:
+		return g.notAsApproved(ctx, tx, j, live, live, out)
+	default:
 		_, err := g.cancel(ctx, tx, *live, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
 		return Answer{}, err
 	}
@@ -488,8 +492,17 @@ func (g *Gate) join(ctx context.Context, tx Tx, j *judged, live *Request, change
 	if err != nil {
 		return Answer{}, err
 	}
-	out.Kind, out.Message, out.Request = AnswerApproved, approvedMessage(g.told(used)), &used
-	return out, nil
+	return g.letThrough(j, &used, out), nil
+}
+
+// letThrough is the answer to a call that has used an approval. Where a person has changed the args it says so.
+func (g *Gate) letThrough(j *judged, used *Request, out Answer) Answer {
+	out.Kind, out.Message, out.Request = AnswerApproved, approvedMessage(g.told(*used)), used
+	if used.Replaces != "" && !bytes.Equal(used.Args, j.call.Args.Canonical()) {
+		out.Args, out.Note = used.Args, editedNote(used)
+		out.Message += " " + out.Note
+	}
+	return out
 }
 
 // mayUseNow is [mayUse] with the votes as they count in tx.

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -102,9 +103,9 @@ func (g *Gate) fits(ctx context.Context, tx Tx, gr *Grant, j *judged) (fit, erro
 	if gr.Session != "" && gr.Session != c.SessionID {
 		return fit{}, nil
 	}
-	spent, ok := gr.coversArgs(j)
-	if !ok {
-		return fit{}, nil
+	spent, ok, err := gr.coversArgs(tx, j)
+	if err != nil || !ok {
+		return fit{}, err
 	}
 	switch {
 	case j.changed || c.ToolDigest != "" && gr.ToolDigest != "" && c.ToolDigest != gr.ToolDigest:
@@ -114,7 +115,7 @@ func (g *Gate) fits(ctx context.Context, tx Tx, gr *Grant, j *judged) (fit, erro
 	case !gr.holdsUnder(v) || gr.Terms.IsZero() && gr.ArgsHash != j.key.ArgsHash:
 		return g.underOthers(ctx, gr, j)
 	}
-	ok, err := g.couldMake(tx, gr, v.Need)
+	ok, err = g.couldMake(tx, gr, v.Need)
 	if err != nil || !ok {
 		return fit{ends: grantMakerChanged}, err
 	}
@@ -122,19 +123,35 @@ func (g *Gate) fits(ctx context.Context, tx Tx, gr *Grant, j *judged) (fit, erro
 }
 
 // coversArgs reports whether a call's args are those of the grant, as far as they may not differ, and returns what is
-// spent with them. That the rule ignores other args by now makes no other call of it: it ends the grant.
-func (gr *Grant) coversArgs(j *judged) (map[string]string, bool) {
+// spent with them. What the rule ignores counts: the grant's maker was shown that too. That the rule ignores other args
+// by now makes no other call of it: it ends the grant.
+func (gr *Grant) coversArgs(tx Tx, j *judged) (spent map[string]string, ok bool, err error) {
 	if j.call.Args.Ambiguous() {
-		return nil, false
+		return nil, false, nil
 	}
 	if gr.Terms.IsZero() {
-		return gr.Spent, gr.ArgsHash == j.key.ArgsHash || gr.ArgsHash == j.call.Args.Hash(gr.IgnoredArgs...)
+		ok, err := gr.isOfArgs(tx, j)
+		return gr.Spent, ok, err
 	}
 	approved, err := args.Parse(gr.Args)
 	if err != nil {
-		return nil, false
+		return nil, false, nil
 	}
-	return gr.Terms.Covers(approved, j.call.Args, j.verdict.IgnoreArgs, gr.Spent)
+	spent, ok = gr.Terms.Covers(approved, j.call.Args, gr.Spent)
+	return spent, ok, nil
+}
+
+// isOfArgs reports whether a call's args are those that the grant was made for, to the byte: only those are read that
+// the hash leaves something out of.
+func (gr *Grant) isOfArgs(tx Tx, j *judged) (bool, error) {
+	if gr.ArgsHash != j.call.Args.Hash(gr.IgnoredArgs...) {
+		return false, nil
+	}
+	if len(gr.IgnoredArgs) == 0 {
+		return true, nil
+	}
+	whole, err := tx.Grant(gr.ID)
+	return err == nil && bytes.Equal(whole.Args, j.call.Args.Canonical()), err
 }
 
 // holdsUnder reports whether the rule that a call was judged by is the one that the grant was made under, and still
@@ -379,11 +396,12 @@ func (gr *Grant) event(t EventType) Event {
 	return e
 }
 
-// grantInstead answers a call whose request waits for a person by a grant that covers it now, and ends the request.
-// The answer is without a kind where none does.
+// grantInstead answers a call whose request waits for a person by a grant that covers it now, and ends the request, if
+// that is of the same args: it goes on waiting where it differs in what the rule ignores. The answer is without a kind
+// where no grant covers the call.
 func (g *Gate) grantInstead(ctx context.Context, tx Tx, j *judged, r *Request, out Answer) (Answer, error) {
 	used, err := g.granted(ctx, tx, j, out)
-	if err != nil || used.Kind == "" {
+	if err != nil || used.Kind == "" || !bytes.Equal(r.Args, j.call.Args.Canonical()) {
 		return used, err
 	}
 	_, err = g.cancel(ctx, tx, *r, Actor{Kind: System, Name: "policy"}, ViaSystem, ReasonGranted)

@@ -1,6 +1,9 @@
 package approval
 
-import "time"
+import (
+	"bytes"
+	"time"
+)
 
 // usability says whether an approval may be used for a call, or why not.
 type usability string
@@ -11,17 +14,21 @@ const (
 	deniedNow     usability = "denied"                       // the policy denies the call
 	toolChanged   usability = usability(reasonToolChanged)   // it was given for another state of the tool
 	policyChanged usability = usability(reasonPolicyChanged) // more is asked for than it was given for
+	otherArgs     usability = usability(EndEdited)           // the caller would run other args than people were shown
 )
 
 // mayUse is the one rule of whether the approval of r may be used for a call as it is judged now: on a check, at the
 // end of a wait, and where it accepted a changed tool. changed says that the tool is not the one on record, enough that
 // the votes which count now meet the stricter of the need it was given for and the policy's. In observe mode the policy
-// takes nothing back.
+// takes nothing back. That a call has joined r says no more than that their hashes are equal: what runs must be what
+// was shown, with those args that the hash leaves out.
 func mayUse(r *Request, j *judged, changed, enough bool, now time.Time) usability {
 	v := &j.verdict
 	switch {
 	case r.Status != Approved || !r.Live() || r.Due(now):
 		return unusable
+	case v.Observe && !j.runs(r):
+		return otherArgs
 	case v.Observe:
 		return usable
 	case v.Action != Allow && v.Action != Quarantine:
@@ -32,8 +39,16 @@ func mayUse(r *Request, j *judged, changed, enough bool, now time.Time) usabilit
 		return policyChanged
 	case !enough:
 		return policyChanged
+	case !j.runs(r):
+		return otherArgs
 	}
 	return usable
+}
+
+// runs reports whether what runs with an approval of r is what people were shown, to the byte: its caller takes the
+// stored args in place of the call's own, or these are the same.
+func (j *judged) runs(r *Request) bool {
+	return j.call.AcceptsEdits || bytes.Equal(r.Args, j.call.Args.Canonical())
 }
 
 // isOtherTool reports whether an approval was given for another state of the tool than the call's, or for none in

@@ -12,7 +12,7 @@ func TestRule4_MayThisApprovalBeUsed(t *testing.T) {
 	noon := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	key := Key{Agent: "bot", Tool: "pay", ArgsHash: "h"}
 	approved := func(change func(*Request)) Request {
-		r := Request{Agent: key.Agent, Tool: key.Tool, ArgsHash: key.ArgsHash, Risk: RiskMedium, Status: Approved, UseBy: noon.Add(time.Minute)}
+		r := Request{Agent: key.Agent, Tool: key.Tool, ArgsHash: key.ArgsHash, Args: []byte("{}"), Risk: RiskMedium, Status: Approved, UseBy: noon.Add(time.Minute)}
 		if change != nil {
 			change(&r)
 		}
@@ -21,6 +21,7 @@ func TestRule4_MayThisApprovalBeUsed(t *testing.T) {
 	status := func(s Status) Request { return approved(func(r *Request) { r.Status = s }) }
 	of := func(digest string) Request { return approved(func(r *Request) { r.ToolDigest = digest }) }
 	ask := func(risk Risk) Verdict { return Verdict{Action: Quarantine, Risk: risk} }
+	shown := approved(func(r *Request) { r.Args = []byte(`{"memo":"x"}`) }) // the call has no memo
 	observed := func(v Verdict) Verdict { v.Observe = true; return v }
 
 	for _, c := range []struct {
@@ -31,6 +32,7 @@ func TestRule4_MayThisApprovalBeUsed(t *testing.T) {
 		changed bool
 		key     Key // where it is not the request's
 		short   bool
+		edits   bool // its caller takes the approved args in place of its own
 		want    usability
 	}{
 		{name: "approved, asked for at the same risk", r: approved(nil), v: ask(RiskMedium)},
@@ -71,12 +73,19 @@ func TestRule4_MayThisApprovalBeUsed(t *testing.T) {
 		{name: "too few votes count, and the policy allows it", r: approved(nil), v: Verdict{Action: Allow}, short: true, want: policyChanged},
 		{name: "too few votes count, and it is denied", r: approved(nil), v: Verdict{Action: Deny}, short: true, want: deniedNow},
 
+		{name: "other ignored args were shown", r: shown, v: ask(RiskMedium), want: otherArgs},
+		{name: "other ignored args were shown, and they run", r: shown, v: ask(RiskMedium), edits: true},
+		{name: "other ignored args were shown, and the policy allows the call", r: shown, v: Verdict{Action: Allow}, want: otherArgs},
+		{name: "other ignored args were shown, in observe mode", r: shown, v: observed(ask(RiskMedium)), want: otherArgs},
+		{name: "a higher risk is told before other ignored args", r: shown, v: ask(RiskHigh), want: policyChanged},
+		{name: "deny wins over other ignored args", r: shown, v: Verdict{Action: Deny}, want: deniedNow},
+
 		{name: "observe mode: denied", r: approved(nil), v: observed(Verdict{Action: Deny})},
 		{name: "observe mode: a higher risk", r: approved(nil), v: observed(ask(RiskCritical))},
 		{name: "observe mode: another tool", r: of(other), v: observed(ask(RiskLow)), digest: digest, changed: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			j := judged{call: Call{ToolDigest: c.digest}, verdict: c.v, key: key}
+			j := judged{call: Call{ToolDigest: c.digest, AcceptsEdits: c.edits}, verdict: c.v, key: key}
 			if c.key != (Key{}) {
 				j.key = c.key
 			}

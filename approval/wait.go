@@ -300,6 +300,10 @@ func (g *Gate) tryUse(ctx context.Context, tx Tx, j judged, id string) (out Answ
 	case usable:
 	case unusable:
 		return out, r, nil
+	case otherArgs:
+		v := j.verdict
+		out, err = g.notAsApproved(ctx, tx, &j, &r, &r, Answer{Risk: v.Risk, Rule: v.Rule})
+		return g.toldOutcome(out), r, err
 	case deniedNow:
 		v := j.verdict
 		j.data = g.callData(j)
@@ -318,8 +322,8 @@ func (g *Gate) tryUse(ctx context.Context, tx Tx, j judged, id string) (out Answ
 	if err := g.pinFirst(ctx, tx, &j); err != nil {
 		return out, r, err
 	}
-	return g.toldOutcome(Answer{Kind: AnswerApproved, Message: approvedMessage(g.told(r)), Risk: r.Risk, Rule: r.Rule,
-		ReasonCode: r.ReasonCode, Request: &r}), r, nil
+	out = g.letThrough(&j, &r, Answer{Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode})
+	return g.toldOutcome(out), r, nil
 }
 
 // lookAtClock is how often those who wait compare the clock with their deadline: a sleeping

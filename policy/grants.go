@@ -239,8 +239,6 @@ func (c *compiler) grantTerms(r *rule, in *Rule) {
 		switch {
 		case name == "":
 			c.fail(r.origin, "grants.vary", "an empty name")
-		case slices.Contains(in.IgnoreArgs, name):
-			c.fail(r.origin, where, "%q is in ignore_args too, so any value of it is let through; keep one of them", name)
 		case strings.ContainsRune(name, '.'):
 			c.warn(r.origin, where, "only top-level arguments can vary; %q is read as the name of one", name)
 		}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"net/url"
@@ -184,7 +185,7 @@ func (s *Server) showEdited(ctx context.Context, x *exchange, r *approval.Reques
 	if _, masked := s.maker(x).Raw(*r); masked > 0 {
 		return s.showRequest(ctx, x, http.StatusBadRequest, x.lang.Say("request_edit_masked"), typed{Reason: kept.Reason})
 	}
-	if edited.Hash(r.IgnoredArgs...) == r.ArgsHash {
+	if bytes.Equal(edited.Canonical(), r.Args) {
 		x.Note("passkeys_edit_same")
 		x.Redirect(stepUpPath(r.ID))
 		return nil

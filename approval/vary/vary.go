@@ -5,7 +5,6 @@ package vary
 import (
 	"bytes"
 	"maps"
-	"slices"
 
 	"countersign/approval/args"
 	"countersign/approval/decimal"
@@ -30,10 +29,9 @@ type Arg struct {
 func (t Terms) IsZero() bool { return len(t.Vary) == 0 && !t.AnyArgs }
 
 // Covers reports whether a call's arguments are what was approved, as far as they may not differ, and within bounds
-// where they may. spent has the sums so far of what has a total; those with this call are returned. Members named in
-// ignored count for nothing. Arguments are never covered that a tool may read otherwise than the gate, see
-// [args.Args.Ambiguous].
-func (t Terms) Covers(approved, now args.Args, ignored []string, spent map[string]string) (map[string]string, bool) {
+// where they may. spent has the sums so far of what has a total; those with this call are returned. Arguments are never
+// covered that a tool may read otherwise than the gate, see [args.Args.Ambiguous].
+func (t Terms) Covers(approved, now args.Args, spent map[string]string) (map[string]string, bool) {
 	if approved.Ambiguous() || now.Ambiguous() {
 		return nil, false
 	}
@@ -42,15 +40,10 @@ func (t Terms) Covers(approved, now args.Args, ignored []string, spent map[strin
 	}
 	left := map[string][]byte{} // what was approved and not met yet
 	for name, value := range approved.Members() {
-		if !slices.Contains(ignored, name) {
-			left[name] = value
-		}
+		left[name] = value
 	}
 	sums := maps.Clone(spent)
 	for name, value := range now.Members() {
-		if slices.Contains(ignored, name) {
-			continue
-		}
 		was, ok := left[name]
 		if !ok {
 			return nil, false
