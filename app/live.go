@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"countersign/approval"
@@ -294,13 +295,19 @@ const (
 func (a *App) learn(ctx context.Context) {
 	wait := firstLearn
 	for {
-		all := true
+		var asked sync.WaitGroup // at once: a platform that is slow keeps no other one's presses waiting
+		var silent atomic.Bool
 		for _, ch := range a.live.Load().channels {
 			if id, ok := ch.(channels.Identified); ok && !id.Identified() {
-				all = a.probe(ctx, ch.Name(), id) && all
+				asked.Go(func() {
+					if !a.probe(ctx, ch.Name(), id) {
+						silent.Store(true)
+					}
+				})
 			}
 		}
-		if all {
+		asked.Wait()
+		if !silent.Load() {
 			wait = firstLearn
 			select {
 			case <-a.relearn:

@@ -269,6 +269,16 @@ func (a answer) write(w http.ResponseWriter) {
 	w.Write(a.body)
 }
 
+// leaving returns a context that ends while keep of ctx's time is left: so long a press waits for what only the platform
+// can say.
+func leaving(ctx context.Context, keep time.Duration) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, end.Add(-keep))
+}
+
 // within bounds the work of one delivery. A platform that hangs up does not undo what is under way.
 func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(approval.WithCorrelation(context.WithoutCancel(ctx), "webhook:"+rand.Text()), d)

@@ -117,7 +117,7 @@ func TestASenderIsKnownByTheSignature(t *testing.T) {
 	f := newFixture(t)
 	known := 0
 	f.o.Signed = func(*http.Request) { known++ }
-	f.line = NewLINE(f.o, func() []string { return []string{signingSecret} }, func() string { return f.bot })
+	f.line = NewLINE(f.o, func() []string { return []string{signingSecret} }, f.botNow)
 	f.slackWith(func(*Options) {})
 	body := `{"destination":"` + lineBot + `","events":[]}`
 	f.postLINE(body, "")

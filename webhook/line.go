@@ -19,16 +19,21 @@ import (
 // would else be good for ever.
 const maxEventAge = 24 * time.Hour
 
+// lineLeaves is how much of commitWithin is left for the commit when an event has waited for LINE to say who our bot is,
+// as after a restart.
+const lineLeaves = time.Second
+
 // LINE handles POST /webhook/line.
 type LINE struct {
 	common
 	secrets func() []string
-	bot     func() string
+	bot     func(context.Context) string
 }
 
 // NewLINE returns the handler. secrets gives the channel secrets in force, several while one is being
-// replaced; bot gives the bot's own user id, "" while it is not known: then events are answered with 503.
-func NewLINE(o Options, secrets func() []string, bot func() string) *LINE {
+// replaced; bot gives the bot's own user id, for which it may wait until its context ends, and "" where it is not known
+// by then: events are answered with 503.
+func NewLINE(o Options, secrets func() []string, bot func(context.Context) string) *LINE {
 	return &LINE{common: newCommon("line", o), secrets: secrets, bot: bot}
 }
 
@@ -81,7 +86,10 @@ func (h *LINE) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer{stored: true}.write(w)
 		return
 	}
-	switch bot := h.bot(); {
+	waiting, done := leaving(ctx, lineLeaves)
+	bot := h.bot(waiting)
+	done()
+	switch {
 	case bot == "":
 		h.log.ErrorContext(ctx, "a LINE event came before LINE told us who our bot is; LINE is asked to deliver it again")
 		answer{}.write(w)

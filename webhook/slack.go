@@ -39,7 +39,7 @@ type Workspace struct {
 type Slack struct {
 	common
 	secrets   func() []string
-	workspace func() (Workspace, bool)
+	workspace func(context.Context) (Workspace, bool)
 	dialogs   Dialogs
 	home      func(ctx context.Context, userID string, by approval.Actor)
 	after     *afterResponse
@@ -47,9 +47,9 @@ type Slack struct {
 }
 
 // NewSlack returns the handler. secrets gives the signing secrets in force, several while one is being
-// replaced; workspace says where we are installed, false while Slack has not told us: then taps are
-// answered with 503.
-func NewSlack(o Options, secrets func() []string, workspace func() (Workspace, bool)) *Slack {
+// replaced; workspace says where we are installed. It may wait for that until its context ends; false is that Slack
+// has not told us by then: taps are answered with 503.
+func NewSlack(o Options, secrets func() []string, workspace func(context.Context) (Workspace, bool)) *Slack {
 	return &Slack{common: newCommon("slack", o), secrets: secrets, workspace: workspace, dialogs: o.Dialogs, home: o.Home,
 		after: newAfterResponse(), outsiders: &ratelimitedlog.Counter{Every: time.Hour}}
 }
@@ -168,7 +168,9 @@ type origin struct {
 
 // from says who acts. Where that is not to be acted on, refused is true and a the answer.
 func (h *Slack) from(ctx context.Context, o origin) (by approval.Actor, a answer, refused bool) {
-	ws, known := h.workspace()
+	waiting, done := leaving(ctx, commitWithin) // as after a restart
+	ws, known := h.workspace(waiting)
+	done()
 	inEnterprise := known && ws.Enterprise != "" && o.enterprise == ws.Enterprise
 	home, outside := cmp.Or(append(o.userTeams, o.team)...), false
 	for _, team := range o.userTeams {

@@ -194,7 +194,7 @@ func (h *Slack) event(ctx context.Context, raw []byte) answer {
 	if e.ThreadTS != e.TS {
 		quoted = e.ThreadTS
 	}
-	if text := unescape.Replace(h.withoutName(e.Text)); isMention {
+	if text := unescape.Replace(h.withoutName(ctx, e.Text)); isMention {
 		h.words(&t, text, quoted)
 	} else {
 		words(&t, text, quoted)
@@ -208,11 +208,11 @@ func (h *Slack) event(ctx context.Context, raw []byte) answer {
 }
 
 // withoutName takes our own name off the front of what somebody wrote: "<@U0BOT> deny …".
-func (h *Slack) withoutName(text string) string {
+func (h *Slack) withoutName(ctx context.Context, text string) string {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "<@")
 	name, rest, closed := strings.Cut(rest, ">")
 	id, _, _ := strings.Cut(name, "|")
-	if ws, _ := h.workspace(); !ok || !closed || ws.Bot != "" && id != ws.Bot {
+	if ws, _ := h.workspace(ctx); !ok || !closed || ws.Bot != "" && id != ws.Bot {
 		return text
 	}
 	return strings.TrimLeft(rest, " \t\n\u00a0:,")

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -91,6 +92,28 @@ type fixture struct {
 	bot    string
 	ws     Workspace
 	known  bool
+	told   chan struct{} // nil: what the platform says of us is waited for by nobody
+}
+
+// wait is until the platform has said who we are, or whoever asks has had enough.
+func (f *fixture) wait(ctx context.Context) {
+	if f.told == nil {
+		return
+	}
+	select {
+	case <-f.told:
+	case <-ctx.Done():
+	}
+}
+
+func (f *fixture) botNow(ctx context.Context) string {
+	f.wait(ctx)
+	return f.bot
+}
+
+func (f *fixture) workspace(ctx context.Context) (Workspace, bool) {
+	f.wait(ctx)
+	return f.ws, f.known
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -100,8 +123,8 @@ func newFixture(t *testing.T) *fixture {
 		Now: func() time.Time { return f.now }, Count: func(_, result string) { f.counts[result]++ }}
 	f.o = o
 	secrets := func() []string { return []string{"an-older-secret-on-its-way-out", signingSecret} }
-	f.line = NewLINE(o, secrets, func() string { return f.bot })
-	f.slack = NewSlack(o, secrets, func() (Workspace, bool) { return f.ws, f.known })
+	f.line = NewLINE(o, secrets, f.botNow)
+	f.slack = NewSlack(o, secrets, f.workspace)
 	t.Cleanup(f.slack.Close)
 	return f
 }
@@ -109,7 +132,7 @@ func newFixture(t *testing.T) *fixture {
 // slackWith has Slack's handler made anew, with other options.
 func (f *fixture) slackWith(change func(o *Options)) {
 	change(&f.o)
-	f.slack = NewSlack(f.o, func() []string { return []string{signingSecret} }, func() (Workspace, bool) { return f.ws, f.known })
+	f.slack = NewSlack(f.o, func() []string { return []string{signingSecret} }, f.workspace)
 	f.t.Cleanup(f.slack.Close)
 }
 
@@ -292,6 +315,42 @@ func TestLINEEventsThatDoNotCount(t *testing.T) {
 		f := newFixture(t)
 		f.wantStatus(f.postLINE("{", signLINE(signingSecret, []byte("{"))), 400)
 	})
+}
+
+// Rule 2.7: a press right after a restart was not acted on, and only LINE would have sent it again.
+func TestRule7_APressWaitsForThePlatformToSayWhoWeAre(t *testing.T) {
+	for name, post := range map[string]func(f *fixture) *httptest.ResponseRecorder{
+		"LINE":  func(f *fixture) *httptest.ResponseRecorder { return f.lineEvents(postback()) },
+		"Slack": func(f *fixture) *httptest.ResponseRecorder { return f.slackButton(nil) },
+	} {
+		for _, tt := range []struct {
+			name          string
+			after, atMost time.Duration
+			status, taps  int
+		}{
+			{"it is said in time", 400 * time.Millisecond, 400 * time.Millisecond, 200, 1},
+			{"it is not said", time.Hour, 1100 * time.Millisecond, 503, 0},
+		} {
+			t.Run(name+", "+tt.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFixture(t)
+					defer f.slack.Close()
+					f.told, f.bot, f.known = make(chan struct{}), "", false
+					said := time.AfterFunc(tt.after, func() {
+						f.bot, f.known = lineBot, true
+						close(f.told)
+					})
+					defer said.Stop()
+					begin := time.Now()
+					f.wantStatus(post(f), tt.status)
+					if took := time.Since(begin); took > tt.atMost {
+						t.Errorf("it took %s, more than the platform waits", took)
+					}
+					f.wantTaps(tt.taps)
+				})
+			})
+		}
+	}
 }
 
 func TestALINEStrangerIsTakenUnderTheirOwnID(t *testing.T) {
@@ -744,7 +803,7 @@ func TestSecretsAreReplacedWithoutAGap(t *testing.T) {
 	})
 	f.wantStatus(w, 401)
 	f.wantTaps(4)
-	none := NewLINE(f.o, func() []string { return nil }, func() string { return lineBot })
+	none := NewLINE(f.o, func() []string { return nil }, func(context.Context) string { return lineBot })
 	if none.signed([]byte("{}"), signLINE("", []byte("{}"))) {
 		t.Error("without a secret anything is signed")
 	}

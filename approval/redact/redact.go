@@ -843,6 +843,14 @@ func (w *walker) reused(name string, i int) bool {
 	if w.at(i) == '"' {
 		own, _ = w.str(i)
 	}
+	return w.reusedBeside(name, own)
+}
+
+// reusedBeside is reused by a string that is not own.
+func (w *walker) reusedBeside(name, own string) bool {
+	if w.m.forLogs() || name == "" {
+		return false
+	}
 	for _, text := range w.dataRunners() {
 		if text != own && speaksOf(text, name) {
 			return true
@@ -883,7 +891,7 @@ func (w *walker) dataRunners() []string {
 		if end < 0 {
 			break
 		}
-		if c := commandsOf(text); c.data {
+		if c := commandsOf(text); c.anyData() {
 			w.runners = append(w.runners, text)
 		}
 		i = end

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"slices"
 	"sort"
 	"strings"
 )
@@ -18,6 +19,16 @@ type commands struct {
 	// names are the words, in lower case and without what marks a variable, that stand where a command does: what
 	// stands under such a name is run.
 	names map[string]bool
+	// apart are the simple commands that may run what they hold as data, where that can be said of single ones.
+	apart []span
+}
+
+// anyData reports whether any part of the text runs what it holds as data.
+func (c commands) anyData() bool { return c.data || len(c.apart) > 0 }
+
+// inApart reports whether s[i] belongs to a command that may run what it holds as data.
+func (c *commands) inApart(i int) bool {
+	return slices.ContainsFunc(c.apart, func(a span) bool { return a.start <= i && i < a.end })
 }
 
 // maxCommandNames bounds names; a text with more runs everything.
@@ -68,11 +79,12 @@ var (
 type commandScan struct {
 	s     string
 	out   commands
-	shell bool // a shell was named: what is in quotes may be for it
-	code  bool // a call that runs strings was named
-	lang  bool // an interpreter was named, whose code may be here
-	fed   bool // something was written or piped, before a shell or an interpreter
-	reads bool // a shell or an interpreter stands as a command
+	shell bool  // a shell was named: what is in quotes may be for it
+	code  bool  // a call that runs strings was named
+	lang  bool  // an interpreter was named, whose code may be here
+	fed   bool  // something was written or piped, before a shell or an interpreter
+	reads bool  // a shell or an interpreter stands as a command
+	fixed []int // where words are that expand nothing but fixedVariables, in the text's order
 	state
 	outer []state // of the substitutions that are open
 }
@@ -96,6 +108,7 @@ func commandsOf(s string) commands {
 	for i := 0; i < len(s); {
 		i = c.step(i)
 	}
+	c.out.data = c.out.data || len(c.fixed) > 0 && !c.separate()
 	variable := strings.ContainsAny(s, "$`%")
 	c.out.data = c.out.data || (c.shell || c.code) && variable || c.lang &&
 		(c.code || strings.ContainsAny(s, "`") || strings.Contains(s, "%x") ||
@@ -281,6 +294,62 @@ func (c *commandScan) mark(start, end int) {
 	c.out.words = appendSpan(c.out.words, span{start, end})
 }
 
+// expands takes note of a word whose variables may bring in anything that the text holds: then it is not known what
+// runs.
+func (c *commandScan) expands(start int, word string) {
+	if strings.Contains(fixedVariables.Replace(word), "$") {
+		c.out.data = true
+		return
+	}
+	c.fixed = append(c.fixed, start)
+}
+
+// fixedVariables takes out the variables that nothing but an assignment to them fills with what the text holds, however
+// a shell reads it; the name's own first letter stays, so that nothing new is read from what was around it.
+var fixedVariables = strings.NewReplacer("${IFS}", "I", "${HOME}", "H")
+
+// setters are commands that put what they are given into variables whose names need not be seen.
+var setters = setOf("read printf declare typeset local export readonly mapfile readarray getopts let set unset test")
+
+// separate finds the simple commands with words that expand fixedVariables; all else in the text is no data of theirs.
+// It reports false where that cannot be said for certain: where quotes could be paired in two ways, something goes from
+// one command to another, or the variables are named elsewhere.
+func (c *commandScan) separate() bool {
+	plain := fixedVariables.Replace(unquoting.Replace(c.s))
+	if strings.ContainsAny(c.s, "\\`|<>#(\r") || strings.Contains(c.s, "$'") || strings.Contains(c.s, `$"`) ||
+		strings.Contains(plain, "IFS") || strings.Contains(plain, "HOME") {
+		return false
+	}
+	for name := range c.out.names {
+		if setters[name] {
+			return false
+		}
+	}
+	quote, begin, fixed := byte(0), 0, c.fixed
+	for i := 0; i <= len(c.s); i++ {
+		switch {
+		case i == len(c.s) && quote != 0:
+			return false
+		case i < len(c.s) && quote != 0:
+			if c.s[i] == quote {
+				quote = 0
+			}
+		case i < len(c.s) && isQuote(c.s[i]):
+			quote = c.s[i]
+		case i == len(c.s) || strings.IndexByte(";&\n", c.s[i]) >= 0:
+			holds := false
+			for len(fixed) > 0 && fixed[0] <= i {
+				fixed, holds = fixed[1:], true
+			}
+			if holds {
+				c.out.apart = append(c.out.apart, span{begin, i})
+			}
+			begin = i + 1
+		}
+	}
+	return true
+}
+
 func (c *commandScan) word(start, end int) {
 	raw := c.s[start:end]
 	w := raw
@@ -295,7 +364,7 @@ func (c *commandScan) word(start, end int) {
 		c.code = true
 	}
 	if strings.Contains(raw, "'") && expands(raw) {
-		c.out.data = true // not this shell puts something in its place
+		c.expands(start, raw) // not this shell puts something in its place
 	}
 	if strings.Contains(raw, ">") && !strings.Contains(raw, "/dev/null") && !strings.Contains(raw, ">&") {
 		c.fed = true
@@ -330,7 +399,9 @@ func (c *commandScan) word(start, end int) {
 	case keywords[w]:
 	case isAssignment(w):
 		c.flagged = false
-		c.out.data = c.out.data || strings.Contains(raw, "'") && strings.Contains(raw, "$")
+		if strings.Contains(raw, "'") && strings.Contains(raw, "$") {
+			c.expands(start, raw)
+		}
 	case w[0] == '-' && len(w) > 1 && (c.wrapped || start == 0):
 		c.wrapped = true
 		c.flagged = w != "--" && !strings.Contains(w, "=")
@@ -342,7 +413,10 @@ func (c *commandScan) word(start, end int) {
 // command handles a word that may be run.
 func (c *commandScan) command(start, end int, w, base string) {
 	c.mark(start, end)
-	if strings.Contains(folders.Replace(w), "$") || strings.Count(w, "%") > 1 || isPattern(w) {
+	if strings.Contains(folders.Replace(w), "$") {
+		c.expands(start, w)
+	}
+	if strings.Count(w, "%") > 1 || isPattern(w) {
 		c.out.data = true
 	}
 	name := strings.ToLower(strings.Trim(w, "$%!{}#&@"))

@@ -75,6 +75,39 @@ func TestRule3_WhatWouldRunIsShown(t *testing.T) {
 	}
 }
 
+// TestRule3_APasswordBesideWhatRunsIsMasked: what stands in a command's words may run there, and a password in another
+// command is none of that. Where something could go from one to the other, all of it is shown.
+func TestRule3_APasswordBesideWhatRunsIsMasked(t *testing.T) {
+	const helper, login = `git -c 'credential.helper=!touch${IFS}/tmp/zrun' fetch`, `curl -d password=hunter2hunter2 https://example.com`
+	for _, in := range []string{
+		helper + "; " + login, login + "; " + helper, helper + " && " + login, helper + "\n" + login, helper + " & " + login,
+		`touch${IFS}/tmp/zrun; ` + login, `git -c 'core.pager=!${HOME}/zrun' log && ` + login,
+		helper + `; curl -H "X: y" -d 'password=hunter2hunter2' https://example.com`,
+	} {
+		got, _ := new(Masker).Text(in)
+		if !strings.Contains(got, "zrun") || strings.Contains(got, "hunter2") {
+			t.Errorf("%q is shown as %q", in, got)
+		}
+		if args, _ := new(Masker).Args([]byte(`{"command":` + quoted(in) + `}`)); !strings.Contains(string(args), "zrun") || strings.Contains(string(args), "hunter2") {
+			t.Errorf("%q in args is shown as %s", in, args)
+		}
+	}
+	const runs = `git -c 'alias.x=!a${IFS}b' x`
+	for _, in := range []string{
+		`git -c 'alias.x=!a${IFS}token=zrun' x`, `git -c 'alias.x=!a${IFS}b' --token=zrun x`, `sudo${IFS}-p token: zrun`,
+		`git -c 'alias.x=!sudo${IFS}-p${IFS}password=zrun' x`, `token=zrun; git -c 'alias.x=!${IFS}$token' x`,
+		`IFS=x; token=zrun; ` + runs, `read IFS; token=zrun; ` + runs, `I""FS=x; token=zrun; ` + runs, `for HOME in x; do token=zrun; done; git -c 'alias.x=!${HOME}' x`,
+		`printf -v x token=zrun; ` + runs, `declare -n x=token; token=zrun; ` + runs, `echo token=zrun | ` + runs, `echo token=zrun >f; ` + runs,
+		runs + ` <<< token=zrun`, `(token=zrun; ` + runs + `)`, `token=zrun; git -c 'alias.x=!${IFS%?}' x`, `token=zrun; git -c 'alias.x=!$IFS$1' x`,
+		`echo "'; token=zrun ${IFS}'; "; $x`, `token=zrun "; ` + runs, `token=zrun; ` + runs + ` # '`, `token=zrun; e\val${IFS}x; ` + runs,
+		`token=zrun; sh -c 'a${IFS}b'`, `token=zrun; eval${IFS}x; $token`, "token=zrun; `" + runs + "`",
+	} {
+		if got, _ := new(Masker).Text(in); !strings.Contains(got, "zrun") {
+			t.Errorf("%q is shown as %q", in, got)
+		}
+	}
+}
+
 // TestRule3_RoundaboutCommandsAreShown: what stands under a secret's name is run here by a detour: by another language,
 // another shell, a file or a pipe, a program that runs its arguments.
 func TestRule3_RoundaboutCommandsAreShown(t *testing.T) {

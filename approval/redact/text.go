@@ -25,7 +25,7 @@ func (w *walker) leaf(text string, k kind) []span {
 		return []span{{0, len(text)}}
 	case wholeSecret(text) && !substitutes(text):
 		return []span{{0, len(text)}}
-	case k == secret || commandsOf(text).data:
+	case k == secret || commandsOf(text).anyData():
 		return w.m.find(text, w)
 	}
 	return union(w.m.credentials(text, 0, k), w.m.find(text, w))
@@ -299,8 +299,8 @@ func (f *finder) hides(name string, start, end int, sep separation) bool {
 		return false
 	}
 	runs := f.runs()
-	if runs.data || runs.runsName(name) || sep == separated && runs.wordStart(start) >= 0 || f.args != nil &&
-		f.args.reused(name, len(f.args.in)) {
+	if runs.data || runs.inApart(start) || runs.runsName(name) || sep == separated && runs.wordStart(start) >= 0 ||
+		f.args != nil && f.args.reusedBeside(name, f.s) {
 		return false
 	}
 	return !f.inProgram(start) && !(strings.Contains(value, ",") && f.inBraces(start))
@@ -511,7 +511,7 @@ func (f *finder) headerValue(key string, k kind, value, start, stop int) (found 
 }
 
 // runsData reports whether nothing is masked by its name alone since the text runs data.
-func (f *finder) runsData() bool { return !f.m.forLogs() && f.runs().data }
+func (f *finder) runsData() bool { return !f.m.forLogs() && f.runs().anyData() }
 
 // valueAt returns the bounds of the value that begins at i in free text, and whether that is all of it: what is
 // between quotes, or else a word as a shell or a list would end it.

@@ -1,6 +1,7 @@
 package line
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"regexp"
@@ -36,9 +37,9 @@ func newInbound(o webhook.Options, now kind.Current) http.Handler {
 		}
 		return nil
 	}
-	bot := func() string {
+	bot := func(ctx context.Context) string {
 		if _, ch := now(); ch != nil {
-			return ch.(*Channel).BotUserID()
+			return ch.(*Channel).AwaitBotUserID(ctx)
 		}
 		return ""
 	}

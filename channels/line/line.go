@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,11 +27,13 @@ const Name = "line"
 
 // Channel sends to LINE. It is safe for concurrent use.
 type Channel struct {
-	token    secret.Value
-	endpoint string
-	http     *http.Client
-	bot      atomic.Pointer[string]
-	quotas   quotas
+	token      secret.Value
+	endpoint   string
+	http       *http.Client
+	bot        atomic.Pointer[string]
+	identified chan struct{} // closed by identify once bot is there
+	identify   func()
+	quotas     quotas
 }
 
 var (
@@ -48,7 +51,9 @@ func New(c Config) (*Channel, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	identified := make(chan struct{})
 	ch := &Channel{
+		identified: identified, identify: sync.OnceFunc(func() { close(identified) }),
 		token: c.ChannelAccessToken, endpoint: or(strings.TrimRight(c.APIURL, "/"), DefaultAPIURL),
 		http:   channels.NewHTTPClient(channels.HTTPTimeout),
 		quotas: quotas{log: slog.New(slog.DiscardHandler), now: time.Now, read: make(chan struct{}, 1)},
@@ -94,6 +99,7 @@ func (ch *Channel) Probe(ctx context.Context) error {
 			Err: errors.New("LINE's answer does not say who the bot is")}
 	}
 	ch.bot.Store(&info.UserId)
+	ch.identify()
 	return nil
 }
 
@@ -107,6 +113,15 @@ func (ch *Channel) BotUserID() string {
 		return *id
 	}
 	return ""
+}
+
+// AwaitBotUserID is BotUserID which waits for it until ctx ends.
+func (ch *Channel) AwaitBotUserID(ctx context.Context) string {
+	select {
+	case <-ch.identified:
+	case <-ctx.Done():
+	}
+	return ch.BotUserID()
 }
 
 // receipt is the Data of a receipt.

@@ -17,6 +17,7 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/internal/testkit"
 	"countersign/secret"
 )
 
@@ -361,11 +362,16 @@ func TestProbe(t *testing.T) {
 	if got := ch.BotUserID(); got != "" {
 		t.Errorf("bot %q before any probe", got)
 	}
+	waited := make(chan string, 1)
+	go func() { waited <- ch.AwaitBotUserID(t.Context()) }()
 	if err := ch.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := ch.BotUserID(); got != "U0123456789abcdef0123456789abcdef" {
 		t.Errorf("bot %q", got)
+	}
+	if got := testkit.Receive(t, "who waited for it", waited); got != ch.BotUserID() {
+		t.Errorf("whoever waited got %q", got)
 	}
 	status = 401
 	if err := ch.Probe(t.Context()); !channels.AsPushError(err).ChannelDown {

@@ -109,11 +109,11 @@ func (c current) api() string {
 	return DefaultAPIURL
 }
 
-func (c current) workspace() (webhook.Workspace, bool) {
+func (c current) workspace(ctx context.Context) (webhook.Workspace, bool) {
 	cfg, ch := c.get()
 	if ch == nil {
 		return webhook.Workspace{}, false
 	}
-	id, ok := ch.Identity()
+	id, ok := ch.AwaitIdentity(ctx)
 	return webhook.Workspace{Team: id.TeamID, Enterprise: id.EnterpriseID, App: cfg.AppID, Bot: id.UserID}, ok
 }

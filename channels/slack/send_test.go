@@ -16,6 +16,7 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/internal/testkit"
 	"countersign/secret"
 )
 
@@ -447,12 +448,20 @@ func TestProbe(t *testing.T) {
 	if _, ok := ch.Identity(); ok {
 		t.Error("an identity before any probe")
 	}
+	waited := make(chan Identity, 1)
+	go func() {
+		id, _ := ch.AwaitIdentity(t.Context())
+		waited <- id
+	}()
 	if err := ch.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := Identity{TeamID: "T0TEAM0001", UserID: "U0BOT", BotID: "B0BOT"}
 	if got, ok := ch.Identity(); !ok || got != want {
 		t.Errorf("identity %+v, want %+v", got, want)
+	}
+	if got := testkit.Receive(t, "who waited for it", waited); got != want {
+		t.Errorf("whoever waited got %+v, want %+v", got, want)
 	}
 	for body, down := range map[string]bool{`{"ok":false,"error":"invalid_auth"}`: true, `{}`: false, `{"ok":true}`: false} {
 		p := serve(t, func(w http.ResponseWriter, _ string) { io.WriteString(w, body) })

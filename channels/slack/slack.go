@@ -31,6 +31,8 @@ type Channel struct {
 	allowShared bool
 	http        *http.Client
 	identity    atomic.Pointer[Identity]
+	identified  chan struct{} // closed by identify once identity is there
+	identify    func()
 
 	mu     sync.Mutex
 	shared map[string]sharing // by channel id
@@ -71,7 +73,9 @@ func New(c Config) (*Channel, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	identified := make(chan struct{})
 	return &Channel{
+		identified: identified, identify: sync.OnceFunc(func() { close(identified) }),
 		token: c.BotToken, base: c.base(), home: c.Channel, allowShared: c.AllowShared,
 		http: channels.NewHTTPClient(channels.HTTPTimeout), shared: map[string]sharing{},
 	}, nil
@@ -113,6 +117,7 @@ func (ch *Channel) whoAmI(ctx context.Context) (*exchange, *channels.PushError) 
 	}
 	id := identityOf(x.answer)
 	ch.identity.Store(&id)
+	ch.identify()
 	return x, nil
 }
 
@@ -131,6 +136,15 @@ func (ch *Channel) Identity() (Identity, bool) {
 		return *id, true
 	}
 	return Identity{}, false
+}
+
+// AwaitIdentity is Identity which waits for it until ctx ends.
+func (ch *Channel) AwaitIdentity(ctx context.Context) (Identity, bool) {
+	select {
+	case <-ch.identified:
+	case <-ctx.Done():
+	}
+	return ch.Identity()
 }
 
 // Identified reports whether Slack has said who we are.
