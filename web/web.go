@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,7 +67,7 @@ type Options struct {
 	NameOf  func(a approval.Address) string
 	// Room reports whether an address is one where several people see a card; default: none is.
 	Room func(a approval.Address) bool
-	// Budgets are those of people, whose turns a long reading takes. nil: there are none.
+	// Budgets are those of people, from which pages take as everything else of theirs does. nil: there are none.
 	Budgets *budget.Registry
 	// Freezes are told of what is frozen and lifted here; default: nobody is.
 	Freezes Freezes
@@ -237,7 +238,9 @@ func (s *Server) handler(rt route) http.Handler {
 			since: s.Gate.Broker().Newest()}
 		err := s.admit(x, rt.audience)
 		if err == nil && rt.audience != everyone {
-			err = x.proven()
+			if err = x.proven(); err == nil {
+				err = x.charge(rt.path)
+			}
 		}
 		if err == nil {
 			err = rt.handle(ctx, x)
@@ -306,6 +309,9 @@ func (s *Server) fail(ctx context.Context, x *exchange, err error) {
 		text = x.lang.Say("frame_keyless")
 	} else if e, ok := errors.AsType[*approval.Error](err); ok && code != approval.CodeInternal {
 		text = locale.TimesIn(e.Message, x.time)
+	}
+	if e, ok := errors.AsType[*approval.Error](err); ok && e.After > 0 {
+		x.Header().Set("Retry-After", strconv.Itoa(int((e.After+time.Second-1)/time.Second)))
 	}
 	x.fails(status, code, text)
 }
