@@ -52,7 +52,7 @@ func (w *world) signIn(c *client.Client) string {
 	return w.redeem(l.URL)
 }
 
-// redeem posts the form of a link's page, and returns the cookie.
+// redeem posts the form of a link's page, and returns the cookie; the key that forms take is in w.key.
 func (w *world) redeem(link string) string {
 	w.t.Helper()
 	if got := w.page(link, "", nil); got.StatusCode != http.StatusOK {
@@ -65,6 +65,8 @@ func (w *world) redeem(link string) string {
 	got := w.page(link, "", url.Values{"t": at.Query()["t"]})
 	for _, c := range got.Cookies() {
 		if c.Name == "countersign" {
+			_, key, _ := strings.Cut(got.Header.Get("Location"), "#key=")
+			_, w.key, _ = strings.Cut(key, ".")
 			return c.Name + "=" + c.Value
 		}
 	}

@@ -90,6 +90,7 @@ type world struct {
 	bot  *client.Client
 	hana *client.Client
 	log  *testkit.Buffer
+	key  string           // what the forms of whoever signed in last take
 	now  func() time.Time // nil: the wall clock
 	// elapsed is the time that passes, nil: the machine's; failpoint is the program's.
 	elapsed   func() time.Duration

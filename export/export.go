@@ -150,10 +150,10 @@ func cell(v string) string {
 	return b.String()
 }
 
-// isFormula reports whether a text could be a formula, behind quotes and what nobody sees.
+// isFormula reports whether a text could be a formula, behind blanks, quotes and what nobody sees.
 func isFormula(v string) bool {
 	v = strings.TrimLeftFunc(v, func(r rune) bool {
-		return r == '"' || !unicode.IsPrint(r) && r != '\t' && r != '\r' && r != '\n' && r != utf8.RuneError
+		return r == '"' || r == ' ' || !unicode.IsPrint(r) && r != '\t' && r != '\r' && r != '\n' && r != utf8.RuneError
 	})
 	first, _ := utf8.DecodeRuneInString(v)
 	return strings.ContainsRune("=+-@＝＋－＠", first)

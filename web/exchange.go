@@ -102,9 +102,17 @@ func localPath(to string) string {
 	return to
 }
 
+// maxLanguages is how long a wish for languages may be that is read. No browser's is a tenth of it, and what reading one
+// costs grows with it, for whoever sends it.
+const maxLanguages = 1 << 10
+
 // languageOf is what a browser asks for, of what there is.
 func languageOf(r *http.Request) *locale.Language {
-	wanted, _, err := language.ParseAcceptLanguage(r.Header.Get("Accept-Language"))
+	asked := r.Header.Get("Accept-Language")
+	if len(asked) > maxLanguages {
+		return locale.Get(locale.Default)
+	}
+	wanted, _, err := language.ParseAcceptLanguage(asked)
 	if err != nil {
 		return locale.Get(locale.Default)
 	}

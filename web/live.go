@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/budget"
 )
 
 const (
@@ -65,6 +66,11 @@ func (s *Server) live(ctx context.Context, x *exchange) error {
 		return approval.Errorf(approval.CodeRateLimited, "You have too many pages open.")
 	}
 	defer s.lives.leave(id, person)
+	release, err := x.account().Hold(budget.Streams)
+	if err != nil {
+		return err
+	}
+	defer release()
 	hears, err := s.hearing(x)
 	if err != nil {
 		return err

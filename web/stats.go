@@ -11,7 +11,6 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
-	"countersign/budget"
 	"countersign/history"
 )
 
@@ -103,7 +102,7 @@ func (s *Server) counted(ctx context.Context, x *exchange, q history.Query) (his
 
 // steps has each step of a long reading take its turn.
 func (s *Server) steps(x *exchange) func(context.Context, history.Do) error {
-	account := s.Budgets.Account(budget.Of(x.viewer.Actor))
+	account := x.account()
 	return func(ctx context.Context, do history.Do) error {
 		if err := account.AwaitRead(ctx); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -70,7 +71,7 @@ type Options struct {
 	// may now follow what changes; nil: it may.
 	Known func(ctx context.Context)
 	Wait  func(ctx context.Context) error
-	// Budgets are those of people, whose turns a long reading takes. nil: there are none.
+	// Budgets are those of people, from which pages take as everything else of theirs does. nil: there are none.
 	Budgets *budget.Registry
 	// Freezes are told of what is frozen and lifted here; default: nobody is.
 	Freezes Freezes
@@ -247,7 +248,9 @@ func (s *Server) handler(rt route) http.Handler {
 			since: s.Gate.Broker().Newest()}
 		err := s.admit(x, rt.audience)
 		if err == nil && rt.audience != everyone {
-			err = x.proven()
+			if err = x.proven(); err == nil {
+				err = x.charge(rt.path)
+			}
 		}
 		if err == nil {
 			err = rt.handle(ctx, x)
@@ -317,6 +320,9 @@ func (s *Server) fail(ctx context.Context, x *exchange, err error) {
 		text = x.lang.Say("frame_keyless")
 	} else if e, ok := errors.AsType[*approval.Error](err); ok && code != approval.CodeInternal {
 		text = locale.TimesIn(e.Message, x.time)
+	}
+	if e, ok := errors.AsType[*approval.Error](err); ok && e.After > 0 {
+		x.Header().Set("Retry-After", strconv.Itoa(int((e.After+time.Second-1)/time.Second)))
 	}
 	x.fails(status, code, text)
 }

@@ -153,11 +153,9 @@ func (s *std) printJSONLine(v any) error {
 	return s.writeJSON(b)
 }
 
+// writeJSON escapes what a reader would not see for programs too: what they hand on comes to a terminal in the end.
 func (s *std) writeJSON(b []byte) error {
-	if s.terminal {
-		b = seenJSON(b)
-	}
-	_, err := s.out.Write(b)
+	_, err := s.out.Write(seenJSON(b))
 	return err
 }
 
@@ -189,7 +187,7 @@ func seenJSON(b []byte) []byte {
 	return out
 }
 
-// seenLines hands on whole lines to a terminal, each as seen makes it.
+// seenLines hands on whole lines, each as seen makes it.
 type seenLines struct {
 	w    io.Writer
 	seen func(line []byte) []byte
@@ -219,14 +217,15 @@ func (l *seenLines) Close() error {
 // exported is where an export is written, row by row.
 func (s *std) exported(format string) io.WriteCloser {
 	switch {
-	case !s.terminal:
+	case format != "csv":
+		return &seenLines{w: s.out, seen: seenJSON}
+	case !s.terminal: // CSV has no escapes
 		return asItIs{s.out}
-	case format == "csv":
+	default:
 		return &seenLines{w: s.out, seen: func(lines []byte) []byte {
 			return []byte(visibleLines(strings.ReplaceAll(string(lines), "\r\n", "\n")))
 		}}
 	}
-	return &seenLines{w: s.out, seen: seenJSON}
 }
 
 // asItIs is a writer with nothing to finish.
