@@ -183,7 +183,7 @@ func TestTheInboxWithoutAConnection(t *testing.T) {
 		p.Until("it has caught up", `document.getElementById("r-`+fresh+`") && !document.getElementById("r-`+ids[0]+`") && document.getElementById("stale").hidden`)
 		p.Until("nothing was lost", `window.same && document.activeElement.id === "reason" && document.activeElement.value === "my own words" &&
 			document.querySelector("#r-`+ids[2]+` input").checked && document.getElementById("picked").innerText === "Selected: 1"`)
-		p.Click("#bar button", "Deny selected")
+		p.Click("#together button", "Deny selected")
 		p.Until("the answer is there", `!window.same && document.readyState === "complete"`)
 		p.Says(".note", "Done: pay · Denied")
 		w.stands(ids[2], approval.Denied)
@@ -204,12 +204,12 @@ func TestAPageThatCannotBeBroughtUpToDateSaysSo(t *testing.T) {
 	t.Cleanup(srv.Close)
 	p := chromium.Open(chromium.Start(t), t, srv.URL, 390, 844, signedIn(srv.URL, "hana"))
 	p.Expect("503")
-	p.Until("nothing can be decided together", `document.readyState === "complete" && document.getElementById("bar").hidden`)
+	p.Until("nothing waits", `document.readyState === "complete" && !document.querySelector(".request")`)
 	troubled.Store(true)
 	first := w.ask("pay", `{"n":1}`)
 	p.Says(banner, "What you see may be out of date: the gate has trouble. Trying again.")
 	troubled.Store(false)
-	p.Until("it has caught up", `document.getElementById("r-`+first+`") && document.getElementById("stale").hidden && !document.getElementById("bar").hidden`)
+	p.Until("it has caught up", `document.getElementById("r-`+first+`") && document.getElementById("stale").hidden`)
 
 	// A page that is not live knows of its connection by the browser alone.
 	p.Do(chromedp.Navigate(srv.URL + pathSessions))

@@ -44,16 +44,11 @@ func parsePick(s string) (picked, bool) {
 
 // picks reads which requests a form decides, and how.
 func picks(form url.Values) (some []picked, approve bool, err error) {
-	named, word := form["pick"], form.Get("do")
-	if one := form.Get("one"); one != "" { // a card's own button
-		var pick string
-		word, pick, _ = strings.Cut(one, ":")
-		named = []string{pick}
-	}
+	word := form.Get("do")
 	if word != "approve" && word != "deny" {
 		return nil, false, errForm
 	}
-	for _, n := range named {
+	for _, n := range form["pick"] {
 		p, ok := parsePick(n)
 		if !ok {
 			return nil, false, errForm

@@ -18,8 +18,16 @@ func (s *Server) inboxRoutes() []route {
 	return []route{
 		{method: http.MethodGet, path: "/{$}", audience: people, handle: s.inbox},
 		{method: http.MethodPost, path: "/decide", audience: people, handle: s.decideMany},
+		{method: http.MethodPost, path: "/stay", audience: everyone, handle: stay},
 		{method: http.MethodGet, path: pathLive, audience: people, handle: s.live, stream: true},
 	}
+}
+
+// stay answers the button that Enter presses in a form that does something: the browser stays where it is, with all
+// that is typed. Which request is decided, and how, is never the order of a form's buttons.
+func stay(_ context.Context, x *exchange) error {
+	x.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 // othersShown is how many requests that others decide stand below those that wait for the viewer.
@@ -31,8 +39,7 @@ type inboxData struct {
 	Agents   []string // to choose from
 	Risks    []choice
 	Sections []inboxSection
-	Total    int  // how many wait in all
-	Decides  bool // there is something that the viewer may decide
+	Total    int // how many wait in all
 	Back     string
 }
 
@@ -163,7 +170,6 @@ func (d *inboxData) add(s *Server, x *exchange, whose approval.Whose, w *approva
 			sec.Groups = append(sec.Groups, inboxGroup{Agent: legible.Line(row.Agent), Run: m.Line(legible.Cut(run, maxWord))})
 		}
 		sec.Groups[at].Cards = append(sec.Groups[at].Cards, s.inboxCard(x, m, row))
-		d.Decides = d.Decides || row.Mine
 	}
 	if w.Next != "" {
 		query := x.r.URL.Query()

@@ -51,11 +51,11 @@ func TestTheInboxShowsWhatWaits(t *testing.T) {
 	if !strings.Contains(mine, pay) || strings.Contains(mine, wire) || !strings.Contains(others, wire) {
 		t.Error("who is not in finance has the payment first, and the wire among what others decide")
 	}
-	if strings.Contains(others, `value="approve:`+wire) {
+	if strings.Contains(others, `name="pick" value="`+wire) {
 		t.Error("what others decide has buttons")
 	}
-	r.has(`value="approve:` + w.pick(wire) + `"`)
-	w.get("guest", "/").is(200).has(pay).lacks(`name="one"`, `name="pick"`, `name="do"`)
+	r.has(`<input type="hidden" name="pick" value="` + w.pick(wire) + `">`)
+	w.get("guest", "/").is(200).has(pay).lacks(`name="pick"`, `name="do"`)
 }
 
 func TestTheInboxIsFiltered(t *testing.T) {
@@ -126,7 +126,7 @@ func TestFormsOfTheInboxThatLie(t *testing.T) {
 	a, b := w.ask("pay", `{"n":1}`), w.ask("pay", `{"n":2}`)
 	for name, form := range map[string]url.Values{
 		"versions mixed up": {"do": {"approve"}, "pick": {a + "." + w.version(b), b + "." + w.version(a)}},
-		"a version of none": {"one": {"approve:" + a + ".x"}},
+		"a version of none": {"do": {"approve"}, "pick": {a + ".x"}},
 		"somebody else":     {"do": {"approve"}, "pick": {a + "." + w.version(b)}, "by": {"ken"}, "person": {"ken"}, "via": {"line"}},
 	} {
 		w.post("hana", "/decide", form).is(200).has("Not decided")
@@ -136,19 +136,19 @@ func TestFormsOfTheInboxThatLie(t *testing.T) {
 	}
 	for name, form := range map[string]url.Values{
 		"nothing": {"do": {"approve"}}, "no word": {"pick": {w.pick(a)}}, "another word": {"do": {"grant"}, "pick": {w.pick(a)}},
-		"no version": {"do": {"approve"}, "pick": {a}}, "no id": {"do": {"approve"}, "pick": {"." + w.version(a)}}, "an id that is none": {"one": {"approve:'--.x"}},
+		"no version": {"do": {"approve"}, "pick": {a}}, "no id": {"do": {"approve"}, "pick": {"." + w.version(a)}}, "an id that is none": {"do": {"approve"}, "pick": {"'--.x"}},
 		"too many": {"do": {"approve"}, "pick": many(w, 101)}, "too large": {"do": {"approve"}, "pick": {w.pick(a)}, "reason": {strings.Repeat("x", maxForm)}},
 	} {
 		if r := w.post("hana", "/decide", form); r.status != http.StatusBadRequest {
 			t.Errorf("%s: %d", name, r.status)
 		}
 	}
-	w.post("guest", "/decide", url.Values{"one": {"approve:" + w.pick(a)}}).is(200).has("For approvers only")
-	w.post("root", "/decide", url.Values{"one": {"approve:" + w.pick(a)}}).is(200).has("For approvers only")
-	w.post("mei", "/decide", url.Values{"one": {"approve:" + w.pick(w.ask("wire", `{}`))}}).is(200).lacks("approved\">")
-	w.post("", "/decide", url.Values{"one": {"approve:" + w.pick(a)}}).is(http.StatusUnauthorized)
+	w.post("guest", "/decide", url.Values{"do": {"approve"}, "pick": {w.pick(a)}}).is(200).has("For approvers only")
+	w.post("root", "/decide", url.Values{"do": {"approve"}, "pick": {w.pick(a)}}).is(200).has("For approvers only")
+	w.post("mei", "/decide", url.Values{"do": {"approve"}, "pick": {w.pick(w.ask("wire", `{}`))}}).is(200).lacks("approved\">")
+	w.post("", "/decide", url.Values{"do": {"approve"}, "pick": {w.pick(a)}}).is(http.StatusUnauthorized)
 	w.stands(a, approval.Pending)
-	w.post("ken", "/decide", url.Values{"one": {"approve:" + w.pick(a)}, "by": {"hana"}, "back": {"//evil.example"}}).is(http.StatusSeeOther)
+	w.post("ken", "/decide", url.Values{"do": {"approve"}, "pick": {w.pick(a)}, "by": {"hana"}, "back": {"//evil.example"}}).is(http.StatusSeeOther)
 	if r := w.request(a); r.ResolvedBy != "ken" {
 		t.Errorf("by %s", r.ResolvedBy)
 	}
@@ -168,10 +168,10 @@ func many(w *world, n int) (picks []string) {
 func TestAReplayedFormDecidesNothing(t *testing.T) {
 	w := newWorld(t)
 	id := w.ask("pay", `{}`)
-	form := url.Values{"one": {"approve:" + w.pick(id)}}
+	form := url.Values{"do": {"approve"}, "pick": {w.pick(id)}}
 	w.post("hana", "/decide", form).is(http.StatusSeeOther)
 	w.post("hana", "/decide", form).is(200).has("Not decided", "Already decided")
-	form = url.Values{"one": {"deny:" + form.Get("one")[len("approve:"):]}}
+	form.Set("do", "deny")
 	w.post("ken", "/decide", form).is(200).has("Not decided")
 	w.stands(id, approval.Approved)
 }
@@ -183,7 +183,7 @@ func TestWhatExpiresAtTheMillisecond(t *testing.T) {
 	w.clock.Advance(w.request(id).ExpiresAt.Sub(w.clock.Now()) - time.Millisecond)
 	w.get("hana", "/").is(200).has(id)
 	w.clock.Advance(time.Millisecond)
-	w.post("hana", "/decide", url.Values{"one": {"approve:" + pick}}).is(200).has("Too late")
+	w.post("hana", "/decide", url.Values{"do": {"approve"}, "pick": {pick}}).is(200).has("Too late")
 	w.stands(id, approval.Expired)
 	w.get("hana", "/").is(200).lacks(id)
 }
@@ -241,7 +241,7 @@ func TestAListedRequestHasTheVersionOfItsPage(t *testing.T) {
 		id := w.ask(tool, `{"to":"acme"}`, func(c *approval.Call) {
 			c.ToolDigest, c.ToolSeen, c.Rationale = strings.Repeat("ab", 32), true, "because"
 		})
-		w.get("hana", "/").is(http.StatusOK).has(`value="deny:` + w.pick(id) + `"`)
+		w.get("hana", "/").is(http.StatusOK).has(`<input type="hidden" name="pick" value="` + w.pick(id) + `"`)
 		w.get("hana", "/r/"+id).is(http.StatusOK).has(`value="` + strings.TrimPrefix(w.pick(id), id+".") + `"`)
 	}
 }

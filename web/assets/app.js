@@ -82,29 +82,109 @@ function served(region) {
   for (const c of e.querySelectorAll("time.countdown")) c.textContent = "";
   for (const c of e.querySelectorAll(".request")) c.className = "card request";
   for (const c of e.querySelectorAll("details")) c.removeAttribute("open");
+  for (const c of e.querySelectorAll("[data-moving]")) c.removeAttribute("data-moving");
   return e.innerHTML;
 }
 
-// swap puts the new copy of one region in place, and keeps what is chosen, focused and scrolled to.
+// swap puts the new copy of one region in place, and keeps what is focused, open and scrolled to.
 function swap(old, fresh) {
   if (served(old) === served(fresh)) return;
-  const picked = new Set([...old.querySelectorAll("input[name=pick]:checked")].map((e) => e.value));
   const focus = old.contains(document.activeElement) ? keyOf(document.activeElement) : "";
   const anchor = !(quiet && scrollY < innerHeight / 2) && [...old.querySelectorAll("[data-id]")].find((e) => e.getBoundingClientRect().bottom > 0);
   const top = anchor ? anchor.getBoundingClientRect().top : 0;
   const known = new Set([...old.querySelectorAll("[data-id]")].map((e) => e.dataset.id));
   const open = [...old.querySelectorAll("details[open]")].map(keyOf);
   old.replaceChildren(...document.importNode(fresh, true).childNodes);
-  for (const e of old.querySelectorAll("input[name=pick]")) e.checked = picked.has(e.value);
   for (const key of open) if (key) document.querySelector(key)?.setAttribute("open", "");
   if (current) mark(document.getElementById(current), false);
   if (focus) document.querySelector(focus)?.focus({preventScroll: true});
   const again = anchor && document.getElementById(anchor.id);
   if (again) scrollBy(0, again.getBoundingClientRect().top - top);
-  const news = [...old.querySelectorAll("[data-id]")].filter((e) => !known.has(e.dataset.id));
+  tellOf([...old.querySelectorAll("[data-id]")].filter((e) => !known.has(e.dataset.id)));
+}
+
+// tellOf marks what is new, and says so to those who see nothing.
+function tellOf(news) {
   for (const e of news) e.classList.add("fresh");
   if (news.length && $("news")) $("news").textContent = $("news").dataset.text + " " + news.slice(0, 3).map((e) => e.querySelector("h4")?.innerText).join(", ");
 }
+
+// join puts a new copy of the inbox's list in place and moves nothing that need not be: a card that is as it was stays,
+// and what has come since joins at the end under a heading of its own, not where somebody is about to press.
+function join(old, fresh) {
+  const cards = (e) => [...e.querySelectorAll(".request")];
+  const was = cards(old), is = new Map(cards(fresh).map((e) => [e.id, e]));
+  if (!was.length || !is.size) { swap(old, fresh); return; }
+  const stays = was.filter((e) => is.has(e.id) && e.getBoundingClientRect().bottom > 0);
+  const anchor = (stays.find((e) => e.id === current) || stays[0])?.id;
+  const top = anchor && $(anchor).getBoundingClientRect().top;
+  for (const e of was) {
+    const now = is.get(e.id);
+    if (!now) { drop(e); continue; }
+    if (served(e) === served(now)) continue;
+    const focus = e.contains(document.activeElement) ? keyOf(document.activeElement) : "";
+    e.replaceWith(document.importNode(now, true));
+    if (focus) document.querySelector(focus)?.focus({preventScroll: true});
+    if (current === now.id) mark($(now.id), false);
+  }
+  const sections = [...fresh.querySelectorAll("section")].map((now) => [old.querySelector(`section[aria-labelledby="${now.getAttribute("aria-labelledby")}"]`), now]);
+  for (const [section, now] of sections) {
+    if (section && !section.querySelector(".request")) section.replaceWith(document.importNode(now, true));
+    else if (section) more(section, now);
+  }
+  const known = new Set(cards(old).map((e) => e.id)), news = [...is.values()].filter((e) => !known.has(e.id)).reverse();
+  for (const e of news) arrive(old, e);
+  if (anchor) scrollBy(0, $(anchor).getBoundingClientRect().top - top);
+  tellOf(cards(old).filter((e) => !was.some((w) => w.id === e.id)));
+}
+
+// drop takes a card out of the list, and its group with the last of it.
+function drop(card) {
+  const group = card.closest(".group"), arrived = card.closest("#arrived");
+  card.remove();
+  if (!group.querySelector(".request")) group.remove();
+  if (arrived && !arrived.querySelector(".request")) arrived.remove();
+}
+
+// more keeps the link to what follows.
+function more(section, now) {
+  section.querySelector(".more")?.parentNode.remove();
+  const link = now.querySelector(".more");
+  if (link) section.append(document.importNode(link.parentNode, true));
+}
+
+// arrive puts one new card, with the heading of its group, at the end of the list.
+function arrive(list, card) {
+  if (!$("arrived")) {
+    const section = Object.assign(document.createElement("section"), {id: "arrived", className: "stack"});
+    section.setAttribute("aria-labelledby", "s-arrived");
+    section.append(Object.assign(document.createElement("h2"), {id: "s-arrived", textContent: list.dataset.arrived}));
+    list.append(section);
+  }
+  const group = document.importNode(card.closest(".group"), true);
+  for (const e of group.querySelectorAll(".request")) if (e.id !== card.id) e.remove();
+  $("arrived").append(group);
+}
+
+// What has moved by itself takes no click for a while, nor does what has only just come (that is in its style): the
+// click was meant for what lay under the pointer before. Nor do single keys decide before that.
+const settle = 700, marks = new WeakMap();
+function moving(form) {
+  form.toggleAttribute("data-moving", true);
+  clearTimeout(marks.get(form));
+  marks.set(form, setTimeout(() => form.removeAttribute("data-moving"), settle));
+  stir();
+}
+
+// still does something that may move what is on the page, and marks what it has moved.
+function still(change) {
+  const place = (e) => { const {top, left} = e.getBoundingClientRect(); return [top, left]; };
+  const before = all("form[method=post]").map((e) => [e, place(e)]);
+  const done = change();
+  for (const [e, was] of before) if (e.isConnected && place(e).some((n, i) => Math.abs(n - was[i]) > 1)) moving(e);
+  return done;
+}
+for (const type of ["resize", "toggle"]) addEventListener(type, () => all("form[method=post]").forEach(moving), true);
 
 // put puts the parts of a page that was fetched anew in place. What somebody is typing in is left alone.
 // It returns whether that was all of it.
@@ -122,10 +202,8 @@ function put(fresh) {
       if (version(old) === version(now) && old.querySelectorAll("form").length === now.querySelectorAll("form").length) continue;
       if (typedIn(old)) { if ($("changed")) $("changed").hidden = false; continue; }
     }
-    swap(old, now);
+    (old.id === "requests" ? join : swap)(old, now);
   }
-  const bar = $("bar");
-  if (bar && !typedIn(bar)) bar.hidden = fresh.getElementById("bar")?.hidden ?? true;
   return whole;
 }
 
@@ -156,7 +234,7 @@ async function refresh() {
     if (!answer.ok) throw new Error(String(answer.status));
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     await held?.promise;
-    if (put(fresh) && quiet) caughtUp(fresh);
+    if (still(() => put(fresh)) && quiet) caughtUp(fresh);
     countDown();
     counted();
     stale("");
@@ -182,8 +260,10 @@ function stale(why) {
   const e = $("stale");
   if (e.dataset.is === why) return;
   e.dataset.is = why;
-  e.textContent = why ? e.dataset[why] : "";
-  e.hidden = !why;
+  still(() => {
+    e.textContent = why ? e.dataset[why] : "";
+    e.hidden = !why;
+  });
 }
 
 // tellNews says on a quiet page that there is news, which is shown when somebody asks for it: the parts that are new,
@@ -253,6 +333,7 @@ let current = "";
 function mark(card, move = true) {
   for (const e of all(".request.current")) e.classList.remove("current");
   current = card ? card.id : "";
+  stir();
   if (!card) return;
   card.classList.add("current");
   if (move) { card.focus({preventScroll: true}); card.scrollIntoView({block: "nearest"}); }
@@ -272,21 +353,53 @@ function counted() {
   e.textContent = n ? `${e.dataset.text} ${n}` : "";
 }
 
+// stir notes that something was pressed or moved: a key decides what has rested under hand since.
+let stirred = performance.now();
+function stir() { stirred = performance.now(); }
+
+// tell says why a key did nothing, until the next is pressed.
+function tell(why) { if ($("told")) $("told").textContent = why ? $("told").dataset[why] : ""; }
+
+// inSight reports whether all of a card is to be seen, and else brings it there and says so.
+function inSight(card) {
+  const within = (id, side, without) => $(id)?.checkVisibility() ? $(id).getBoundingClientRect()[side] : without;
+  const top = Math.max(covered, within("stale", "bottom", 0)), bottom = within("together", "top", innerHeight);
+  const at = card.getBoundingClientRect();
+  if (at.top >= top - 1 && at.bottom <= Math.min(bottom, innerHeight) + 1) return true;
+  tell(at.height > Math.min(bottom, innerHeight) - top ? "long" : "sight");
+  card.scrollIntoView({block: "nearest"});
+  return false;
+}
+
+// decide presses a button of a card that is wholly in sight and has rested there.
+function decide(card, button) {
+  if (!button || !inSight(card)) return;
+  if (performance.now() - stirred >= settle) { button.click(); return; }
+  tell("moved");
+  card.scrollIntoView({block: "nearest"}); // what is told covers nothing of it
+}
+
 const keys = {
   j: () => step(1),
   k: () => step(-1),
-  x: (card) => { const box = card?.querySelector("input[name=pick]"); if (box) { box.checked = !box.checked; counted(); } },
-  a: (card) => (card?.querySelector("button.approve") || card?.querySelector("a.open"))?.click(),
-  d: (card) => card?.querySelector("button.deny")?.click(),
+  x: (card) => { const box = card?.querySelector("input[name=pick]"); if (box && inSight(card)) { box.checked = !box.checked; counted(); } },
+  a: (card) => { const button = card?.querySelector("button.approve"); button ? decide(card, button) : card?.querySelector("a.open")?.click(); },
+  d: (card) => decide(card, card?.querySelector("button.deny")),
   v: (card) => card?.querySelector("a.open")?.click(),
   "/": () => { const q = $("q"); q.closest("details").open = true; q.focus(); },
   "?": () => $("keys").showModal(),
 };
 
+// Whoever speaks to the machine, or hits keys unmeant, switches single keys off; the browser keeps that.
+const counting = () => localStorage.getItem("single-keys") !== "off";
+
+let covered = 0; // of the window's top, by what was told when the key was pressed
 function press(e) {
+  covered = $("told").getBoundingClientRect().bottom;
+  tell("");
   const key = e.key > "~" ? e.code.replace("Key", "").toLowerCase() : e.key; // a keyboard of other letters has these too
   if (e.ctrlKey || e.metaKey || e.altKey || e.repeat && !/^[jk]$/.test(key) || document.querySelector("dialog[open]") ||
-    e.target.matches("textarea, select, input:not([type=checkbox])") || !keys[key]) return;
+    e.target.matches("textarea, select, input") || !keys[key] || !counting()) return;
   e.preventDefault();
   keys[key](document.getElementById(current));
 }
@@ -296,11 +409,15 @@ setInterval(countDown, 1000);
 if (live && !(quiet && document.hidden)) listen();
 if ($("list")) {
   addEventListener("keydown", press);
+  for (const type of ["keydown", "pointerdown", "scroll", "resize"]) addEventListener(type, stir, {passive: true}); // after press
+  addEventListener("pointerdown", () => tell(""));
   addEventListener("focusin", (e) => { const card = e.target.closest?.(".request"); if (card && card.id !== current) mark(card, false); });
   addEventListener("change", counted);
   if ($("keys-open")) {
     $("keys-open").hidden = false;
     $("keys-open").addEventListener("click", () => $("keys").showModal());
+    $("keys-count").checked = counting();
+    $("keys-count").addEventListener("change", (e) => localStorage.setItem("single-keys", e.target.checked ? "on" : "off"));
   }
   counted();
 }

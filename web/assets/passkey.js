@@ -35,7 +35,7 @@
   // A page that is kept current may bring its forms anew, so that the document listens.
   document.addEventListener("submit", async (e) => {
     const form = e.target;
-    if (!form.dataset.passkey) return;
+    if (!form.dataset.passkey || e.submitter?.hasAttribute("formaction")) return; // Enter in a field begins nothing
     e.preventDefault();
     const wrong = form.querySelector("[role=alert]");
     const say = (s) => { wrong.textContent = s; wrong.hidden = !s; };
