@@ -58,8 +58,9 @@ type Call struct {
 	Server string // the MCP server that has the tool, "" for an agent's own
 	Tool   string
 	Args   args.Args
-	// Method is the MCP method where it is another than tools/call, such as resources/read; "": it is a tool's call. Tool is
-	// then [MethodTool] of it, for people and for rules. Callers may name tools so too: what a call is, Method alone says.
+	// Method is the MCP method where it is another than tools/call, such as resources/read; "": it is a tool's call. Tool
+	// is then [MethodTool] of it, for people and for rules. Callers may name tools so too: what a call is, Method alone
+	// says.
 	Method string
 	// ToolDigest is the SHA-256, in hex, of the tool as its server describes it; "" where nobody looked.
 	ToolDigest string
@@ -235,4 +236,6 @@ type Policy interface {
 	Digest() string
 	// Source is the policy as text, for whoever reads later by what a request was judged; "": there is none.
 	Source() string
+	// RuleDigests are the digests of its rules ([Verdict.RuleDigest]) by what they are called. It is not to be changed.
+	RuleDigests() map[string]string
 }

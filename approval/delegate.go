@@ -3,10 +3,13 @@ package approval
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"countersign/approval/legible"
 )
 
 // MaxDelegation is how long a delegation may last.
@@ -58,6 +61,7 @@ func (g *Gate) DelegateIn(ctx context.Context, tx Tx, d Delegation, by Actor, vi
 	}
 	d.ID, d.CreatedAt, d.CreatedBy = tx.NewID(), now, by.Name
 	d.EndedAt, d.EndedBy = time.Time{}, ""
+	d.RuleDigest = g.Policy().RuleDigests()[d.Rule]
 	refusal, err := g.mayDelegate(tx, &d, by)
 	if err != nil {
 		return Delegation{}, nil, err
@@ -98,6 +102,9 @@ func (g *Gate) mayDelegate(tx Tx, d *Delegation, by Actor) (*Error, error) {
 		return Errorf(CodeInvalidParameter, "A delegation lasts at most 30 days."), nil
 	case len(d.Rule) > maxNamed:
 		return Errorf(CodeInvalidParameter, "No rule has so long a name."), nil
+	case d.Rule != "" && d.RuleDigest == "":
+		return Errorf(CodeInvalidParameter, "No rule is called %s; countersign explain shows what the rules are called.",
+			legible.Line(d.Rule)), nil
 	}
 	all, err := tx.Delegations()
 	if err != nil {
@@ -178,7 +185,7 @@ func (g *Gate) auditDelegation(ctx context.Context, tx Tx, t EventType, by Actor
 	data["delegator"], data["delegate"] = g.named(d.Delegator), g.named(d.Delegate)
 	data["from"], data["until"] = FormatTime(g.store.ToWall(d.From)), FormatTime(g.store.ToWall(d.Until))
 	if d.Rule != "" {
-		data["rule"] = g.named(d.Rule)
+		data["rule"], data["rule_digest"] = g.named(d.Rule), d.RuleDigest
 	}
 	e := Event{Type: t, Actor: by.String(), Data: marshal(data)}
 	if t == EventDecisionRefused {
@@ -194,6 +201,29 @@ func (g *Gate) Delegations(ctx context.Context) ([]Delegation, error) {
 		ds[i] = g.toldDelegation(ds[i])
 	}
 	return ds, err
+}
+
+// isFor reports whether a delegation is for requests of a rule.
+func (d *Delegation) isFor(ruleDigest string) bool {
+	return d.Rule == "" || d.RuleDigest != "" && d.RuleDigest == ruleDigest
+}
+
+// RuleOf returns what the rule of a delegation is called now; false: it was changed or removed, so that the delegation
+// covers nothing. One for all rules has none.
+func (g *Gate) RuleOf(d Delegation) (name string, holds bool) {
+	if d.Rule == "" {
+		return "", true
+	}
+	rules := g.Policy().RuleDigests()
+	if d.RuleDigest != "" && rules[d.Rule] == d.RuleDigest {
+		return d.Rule, true
+	}
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		if d.isFor(rules[name]) {
+			return name, true
+		}
+	}
+	return d.Rule, false
 }
 
 // standIns remembers whether there were ever delegations, so that nobody looks for them where there are none.

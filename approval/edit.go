@@ -178,7 +178,8 @@ func (g *Gate) editedRequest(tx Tx, r *Request, j *judged) Request {
 	n := Request{
 		ID: tx.NewID(), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Method: r.Method,
 		Args: j.call.Args.Canonical(), ArgsHash: j.key.ArgsHash,
-		Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, HumanMessage: v.Message, Sentences: v.Sentences,
+		Risk: v.Risk, Rule: v.Rule, RuleDigest: v.RuleDigest, ReasonCode: v.ReasonCode, HumanMessage: v.Message,
+		Sentences:     v.Sentences,
 		RequireReason: v.RequireReason && v.Action == Quarantine, TurnID: r.TurnID, SessionID: r.SessionID,
 		Annotations: r.Annotations,
 		ToolDigest:  r.ToolDigest, ToolSeen: r.ToolSeen, Task: r.Task, Status: Pending, RequestedAt: now,

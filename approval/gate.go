@@ -325,7 +325,8 @@ func (g *Gate) callData(j judged) []byte {
 		observed = j.verdict.Action
 	}
 	for _, f := range [...]struct{ name, value string }{
-		{`,"method":`, j.call.Method}, {`,"scope":`, m.Line(j.call.Scope)}, {`,"read_for":`, j.call.ReadFor}, {`,"session_id":`, m.Line(j.call.SessionID)},
+		{`,"method":`, j.call.Method}, {`,"scope":`, m.Line(j.call.Scope)}, {`,"read_for":`, j.call.ReadFor},
+		{`,"session_id":`, m.Line(j.call.SessionID)},
 		{`,"turn_id":`, m.Line(j.call.TurnID)}, {`,"observed":`, string(observed)},
 	} {
 		if f.value != "" {
@@ -590,9 +591,10 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 	r := Request{
 		ID: tx.NewID(), Agent: c.Agent, Scope: c.Scope, Server: c.Server, Tool: c.Tool, Method: c.Method,
 		Args: c.Args.Canonical(), ArgsHash: j.key.ArgsHash,
-		Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, HumanMessage: v.Message, RequireReason: v.RequireReason,
-		Sentences: v.Sentences,
-		TurnID:    c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview, PreviewFrom: c.PreviewFrom,
+		Risk: v.Risk, Rule: v.Rule, RuleDigest: v.RuleDigest, ReasonCode: v.ReasonCode, HumanMessage: v.Message,
+		RequireReason: v.RequireReason,
+		Sentences:     v.Sentences,
+		TurnID:        c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview, PreviewFrom: c.PreviewFrom,
 		ToolDigest: c.ToolDigest, ToolSeen: c.ToolSeen && c.ToolDigest != "", Task: c.Task,
 		Status: Pending, RequestedAt: now, ExpiresAt: now.Add(v.Timeout).Truncate(time.Millisecond), BatchID: batchID,
 		Need: v.Need, Policy: j.digest, CorrelationID: Correlation(ctx), Annotations: c.Annotations,

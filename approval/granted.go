@@ -188,7 +188,8 @@ func (g *Gate) couldMake(tx Tx, gr *Grant, need *Need) (bool, error) {
 	if g.dir == nil {
 		return true, nil
 	}
-	r := Request{ID: gr.RequestID, Agent: gr.Agent, Rule: gr.Rule, RequestedAt: gr.MadeAt}
+	r := Request{ID: gr.RequestID, Agent: gr.Agent, Rule: gr.Rule, RuleDigest: gr.RuleDigest,
+		RequestedAt: gr.MadeAt}
 	if need != nil && len(need.Escalate) > 0 { // they may have come in that way
 		h, err := tx.Head(gr.RequestID)
 		if err != nil {

@@ -237,8 +237,8 @@ func (g *Gate) mayGrantAfter(ctx context.Context, tx Tx, r *Request, d *Decision
 	if err != nil {
 		return nil, "", err
 	}
-	ok, err := g.couldMake(tx, &Grant{Agent: r.Agent, Rule: v.Rule, RequestID: r.ID, By: d.By.Name, For: forWhom,
-		MadeAt: tx.Now()}, v.Need)
+	ok, err := g.couldMake(tx, &Grant{Agent: r.Agent, Rule: v.Rule, RuleDigest: v.RuleDigest, RequestID: r.ID,
+		By: d.By.Name, For: forWhom, MadeAt: tx.Now()}, v.Need)
 	if err == nil && !ok {
 		return refuse(CodeNotAnApprover, "You can no longer approve this request.")
 	}

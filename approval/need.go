@@ -114,10 +114,12 @@ type Delegation struct {
 	From      time.Time
 	Until     time.Time
 	Rule      string // only of this rule's requests; "": of all
-	CreatedAt time.Time
-	CreatedBy string
-	EndedAt   time.Time // when it was ended before its time
-	EndedBy   string
+	// RuleDigest is the rule's. Rule is what it was called: after a reload another may be called so.
+	RuleDigest string
+	CreatedAt  time.Time
+	CreatedBy  string
+	EndedAt    time.Time // when it was ended before its time
+	EndedBy    string
 }
 
 // ActiveAt reports whether the delegation holds at a time.

@@ -67,7 +67,7 @@ func (e *electorate) delegations() ([]Delegation, error) {
 		return nil, err
 	}
 	for _, d := range all {
-		if d.ActiveAt(e.now) && (d.Rule == "" || d.Rule == e.r.Rule) {
+		if d.ActiveAt(e.now) && d.isFor(e.r.RuleDigest) {
 			e.standIns = append(e.standIns, d)
 		}
 	}
@@ -272,12 +272,14 @@ func (g *Gate) raised(ctx context.Context, tx Tx, r Request) (Request, bool, err
 	if err != nil {
 		return r, false, err
 	}
-	need := r.Need
-	if v := p.Evaluate(ctx, c); v.Action == Quarantine && !v.Observe {
+	need, rule := r.Need, r.RuleDigest
+	v := p.Evaluate(ctx, c)
+	if v.Action == Quarantine && !v.Observe {
 		need = r.Need.Stricter(v.Need)
 	}
+	r.RuleDigest = v.RuleDigest
 	if reflect.DeepEqual(need, r.Need) {
-		if digest == "" {
+		if digest == "" && rule == r.RuleDigest {
 			return r, false, nil
 		}
 		r.Policy = digest
@@ -355,7 +357,9 @@ func (g *Gate) enough(tx Tx, r *Request, v *Verdict) (bool, error) {
 	if v.Action == Quarantine {
 		need = need.Stricter(v.Need)
 	}
-	e := g.electorate(tx, r, need)
+	now := *r
+	now.RuleDigest = v.RuleDigest // who stood in did so for the rule of then
+	e := g.electorate(tx, &now, need)
 	if !reflect.DeepEqual(need, r.Need) {
 		var err error
 		if votes, err = e.restaged(votes, r.Need); err != nil {

@@ -138,7 +138,7 @@ func (g *Gate) isMine(ctx context.Context, tx Tx, h *Head, who Actor) (bool, err
 	if err != nil {
 		return false, err
 	}
-	h.Need, h.Stage, h.Votes = need.Need, need.Stage, need.Votes
+	h.Need, h.Stage, h.Votes, h.RuleDigest = need.Need, need.Stage, need.Votes, need.RuleDigest
 	return g.MayVoteIn(ctx, tx, h.Request, who)
 }
 
@@ -182,6 +182,7 @@ func (g *Gate) waitingRow(ctx context.Context, tx Tx, h *Head, room *int) (row W
 			return row, err
 		}
 		row.Need, row.Stage, row.Votes, row.ExtendedAt = need.Need, need.Stage, need.Votes, need.ExtendedAt
+		row.RuleDigest = need.RuleDigest
 	}
 	row.Standing, err = g.StandingIn(ctx, tx, row.Request)
 	row.Request = g.told(row.Request)

@@ -71,6 +71,7 @@ type rules struct {
 func (r rules) Evaluate(_ context.Context, c approval.Call) approval.Verdict { return r.verdict(c) }
 func (rules) Digest() string                                                 { return "" }
 func (rules) Source() string                                                 { return "" }
+func (rules) RuleDigests() map[string]string                                 { return nil }
 func (r rules) Terms() approval.Terms                                        { return r.terms }
 
 var terms = approval.Terms{UseWithin: 15 * time.Minute, RememberDenial: 10 * time.Minute}

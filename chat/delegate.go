@@ -34,8 +34,11 @@ func (s *Service) delegation(ctx context.Context, tx approval.Tx, t Interaction)
 	for _, d := range ds {
 		line := s.say(t.By, phrases.SayDelegationLine, "id", shortID(d.ID), "delegate", d.Delegate, "delegator", d.Delegator,
 			"from", d.From, "until", d.Until)
-		if d.Rule != "" {
-			line += " (" + d.Rule + ")"
+		switch rule, holds := s.gate.RuleOf(d); {
+		case !holds:
+			line += " (" + s.say(t.By, phrases.SayDelegationRuleGone, "rule", rule) + ")"
+		case rule != "":
+			line += " (" + rule + ")"
 		}
 		lines = append(lines, line)
 	}

@@ -58,7 +58,7 @@ func (s *Service) mayVote(ctx context.Context, tx approval.Tx, h approval.Head, 
 	if err != nil {
 		return false, err
 	}
-	h.Need, h.Stage, h.Votes = r.Need, r.Stage, r.Votes
+	h.Need, h.Stage, h.Votes, h.RuleDigest = r.Need, r.Stage, r.Votes, r.RuleDigest
 	return s.gate.MayVoteIn(ctx, tx, h.Request, who)
 }
 

@@ -263,7 +263,8 @@ type Delegation struct {
 	To        string `json:"to"`  // who votes for them
 	From      Time   `json:"from"`
 	Until     Time   `json:"until"`
-	Rule      string `json:"rule"` // only requests of this rule; "": all
+	Rule      string `json:"rule"`                // only requests of this rule; "": all
+	RuleGone  bool   `json:"rule_gone,omitempty"` // the rule was changed or removed since: this covers nothing
 	CreatedAt Time   `json:"created_at"`
 	CreatedBy string `json:"created_by"`
 	EndedAt   Time   `json:"ended_at"` // when it was ended before its time

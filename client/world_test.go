@@ -50,8 +50,9 @@ func (asks) Evaluate(_ context.Context, c approval.Call) approval.Verdict {
 	return v
 }
 
-func (asks) Digest() string { return "" }
-func (asks) Source() string { return "" }
+func (asks) Digest() string                 { return "" }
+func (asks) Source() string                 { return "" }
+func (asks) RuleDigests() map[string]string { return map[string]string{"asks": "asks-1"} }
 func (asks) Terms() approval.Terms {
 	return approval.Terms{UseWithin: 15 * time.Minute, RememberDenial: 10 * time.Minute, MaxPending: 3}
 }

@@ -237,7 +237,7 @@ func (o *Outbox) routesOf(tx approval.Tx, r approval.Request) ([]approval.Route,
 	if err != nil {
 		return nil, err
 	}
-	r.Need, r.Stage, r.Votes = n.Need, n.Stage, n.Votes
+	r.Need, r.Stage, r.Votes, r.RuleDigest = n.Need, n.Stage, n.Votes, n.RuleDigest
 	return o.routing.Routes(tx, r)
 }
 
@@ -449,7 +449,7 @@ func (o *Outbox) hasOther(tx approval.Tx, r approval.Request,
 	if err != nil {
 		return nil, false, err
 	}
-	r.Need, r.Stage, r.Votes = n.Need, n.Stage, n.Votes
+	r.Need, r.Stage, r.Votes, r.RuleDigest = n.Need, n.Stage, n.Votes, n.RuleDigest
 	if all, err = o.routing.Routes(tx, r); err != nil {
 		return nil, false, err
 	}

@@ -91,6 +91,10 @@ func (c *compiler) compile() *Policy {
 	p.number()
 	p.spellings = newSpellings(p.rules)
 	p.digest = cfg.digest(p.terms)
+	p.digests = make(map[string]string, len(p.rules))
+	for i := range p.rules {
+		p.digests[p.rules[i].name] = p.rules[i].digest
+	}
 	p.source = cfg.source(p)
 	c.shadows(p)
 	c.asks(p)

@@ -36,6 +36,7 @@ type Policy struct {
 	observe   bool
 	terms     approval.Terms
 	digest    string
+	digests   map[string]string // of the rules, by name
 	source    string
 	otherwise rule // what holds when no rule matches a tool call,
 	method    rule // a call of another method that is known,
@@ -182,6 +183,9 @@ func (p *Policy) judge(e *evaluation) approval.Verdict {
 
 // Digest names the policy.
 func (p *Policy) Digest() string { return p.digest }
+
+// RuleDigests are the digests of the rules by what they are called: a name, or the place of a rule without one.
+func (p *Policy) RuleDigests() map[string]string { return p.digests }
 
 // Source is the policy as text, in JSON: as it is written, with variables by their names and never their values, and
 // what each rule comes to.

@@ -108,7 +108,7 @@ func (s *Server) delegate(ctx context.Context, x *exchange) error {
 	if d, err = s.gate.Delegate(ctx, d, x.who.Actor, x.via()); err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, wireDelegation(d))
+	return x.answer(http.StatusOK, s.wireDelegation(d))
 }
 
 func (s *Server) delegations(ctx context.Context, x *exchange) error {
@@ -116,7 +116,7 @@ func (s *Server) delegations(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, delegationList{Delegations: wire(ds, wireDelegation)})
+	return x.answer(http.StatusOK, delegationList{Delegations: wire(ds, s.wireDelegation)})
 }
 
 func (s *Server) endDelegation(ctx context.Context, x *exchange) error {
@@ -124,5 +124,5 @@ func (s *Server) endDelegation(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, wireDelegation(d))
+	return x.answer(http.StatusOK, s.wireDelegation(d))
 }

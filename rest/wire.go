@@ -506,7 +506,8 @@ type delegation struct {
 	To        string   `json:"to" description:"Who votes for them."`
 	From      string   `json:"from" format:"date-time"`
 	Until     string   `json:"until" format:"date-time" description:"When it ends; exclusive."`
-	Rule      optional `json:"rule" description:"Only requests of this rule; null: all."`
+	Rule      optional `json:"rule" description:"Only requests of this rule, as it is called now; null: all."`
+	RuleGone  bool     `json:"rule_gone,omitempty" description:"That rule was changed or removed since: the delegation covers nothing."`
 	CreatedAt string   `json:"created_at" format:"date-time"`
 	CreatedBy string   `json:"created_by"`
 	EndedAt   optional `json:"ended_at" format:"date-time" description:"When it was ended before its time."`
@@ -514,9 +515,11 @@ type delegation struct {
 	_         struct{} `additionalProperties:"false" description:"One person votes for another, for a while."`
 }
 
-func wireDelegation(d approval.Delegation) delegation {
+func (s *Server) wireDelegation(d approval.Delegation) delegation {
+	rule, holds := s.gate.RuleOf(d)
 	return delegation{ID: d.ID, For: d.Delegator, To: d.Delegate, From: approval.FormatTime(d.From),
-		Until: approval.FormatTime(d.Until), Rule: optional(d.Rule), CreatedAt: approval.FormatTime(d.CreatedAt),
+		Until: approval.FormatTime(d.Until), Rule: optional(rule), RuleGone: !holds,
+		CreatedAt: approval.FormatTime(d.CreatedAt),
 		CreatedBy: d.CreatedBy, EndedAt: optional(approval.FormatTime(d.EndedAt)), EndedBy: optional(d.EndedBy)}
 }
 

@@ -42,7 +42,10 @@ type rules struct {
 func (r rules) Evaluate(_ context.Context, c approval.Call) approval.Verdict { return r.verdict(c) }
 func (rules) Digest() string                                                 { return "" }
 func (rules) Source() string                                                 { return "" }
+func (rules) RuleDigests() map[string]string                                 { return ruleDigests }
 func (r rules) Terms() approval.Terms                                        { return r.terms }
+
+var ruleDigests = map[string]string{"asks": "asks-1"}
 
 var terms = approval.Terms{UseWithin: 15 * time.Minute, RememberDenial: 10 * time.Minute}
 

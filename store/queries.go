@@ -237,8 +237,8 @@ var queries = []string{
 	putPin: pinColumns.insert(`tool_pins`) + `
   ON CONFLICT (` + pinKeyColumns.names() + `) DO UPDATE SET ` + pinnedColumns.excluded(),
 
-	setNeed: `UPDATE approval_requests SET need = $1, stage = $2, policy_digest = $3
-  WHERE id = $4 AND status = 'pending'`,
+	setNeed: `UPDATE approval_requests SET need = $1, stage = $2, policy_digest = $3, rule_digest = $4
+  WHERE id = $5 AND status = 'pending'`,
 	extend: `UPDATE approval_requests SET expires_at = $1, extended_at = $2
   WHERE id = $3 AND status = 'pending' AND expires_at > $2 AND extended_at IS NULL`,
 	selectNeed: `SELECT ` + needColumns.names() + ` FROM approval_requests WHERE id = $1`,

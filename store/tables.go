@@ -72,6 +72,7 @@ var (
 		need("need", func(r *approval.Request) **approval.Need { return &r.Need }),
 		number("stage", func(r *approval.Request) *int { return &r.Stage }),
 		optText("policy_digest", func(r *approval.Request) *string { return &r.Policy }),
+		optText("rule_digest", func(r *approval.Request) *string { return &r.RuleDigest }),
 		optText("correlation_id", func(r *approval.Request) *string { return &r.CorrelationID }),
 		optText("replaces", func(r *approval.Request) *string { return &r.Replaces }),
 	}
@@ -217,6 +218,7 @@ var (
 		timestamp("from_at", func(r *approval.Delegation) *time.Time { return &r.From }),
 		timestamp("until_at", func(r *approval.Delegation) *time.Time { return &r.Until }),
 		optText("rule", func(r *approval.Delegation) *string { return &r.Rule }),
+		optText("rule_digest", func(r *approval.Delegation) *string { return &r.RuleDigest }),
 		timestamp("created_at", func(r *approval.Delegation) *time.Time { return &r.CreatedAt }),
 		text("created_by", func(r *approval.Delegation) *string { return &r.CreatedBy }),
 		timestamp("ended_at", func(r *approval.Delegation) *time.Time { return &r.EndedAt }),

@@ -12,7 +12,8 @@ func (t *tx) SetNeed(r approval.Request) (bool, error) {
 	}
 	s := t.c.Stmt(setNeed)
 	bindNeed(s, r.Need)
-	return t.changed(s.BindInt(int64(r.Stage)).BindOptText(r.Policy).BindText(r.ID))
+	return t.changed(s.BindInt(int64(r.Stage)).BindOptText(r.Policy).BindOptText(r.RuleDigest).
+		BindText(r.ID))
 }
 
 func (t *tx) Extend(id string, until time.Time) (bool, error) {

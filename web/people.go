@@ -117,7 +117,7 @@ func (s *Server) peoplePage(ctx context.Context, x *exchange, status int, form d
 		return err
 	}
 	for _, one := range ds {
-		d.StandIns = append(d.StandIns, standInOf(x, one))
+		d.StandIns = append(d.StandIns, s.standInOf(x, one))
 	}
 	s.choices(x, &d.Form)
 	frozen, err := s.Gate.Frozen(ctx)
@@ -169,11 +169,15 @@ func maskAddress(to string) string {
 
 func clockText(c auth.Clock) string { return fmt.Sprintf("%02d:%02d", int(c)/60, int(c)%60) }
 
-func standInOf(x *exchange, d approval.Delegation) standInShown {
+func (s *Server) standInOf(x *exchange, d approval.Delegation) standInShown {
+	rule, holds := s.Gate.RuleOf(d)
+	if !holds {
+		rule = x.lang.Say("people_rule_gone", "rule", rule)
+	}
 	v := standInShown{ID: d.ID, Title: x.lang.Say("people_stand_in", "delegate", legible.Line(d.Delegate),
 		"delegator", legible.Line(d.Delegator)),
 		Mine: x.viewer.Admin || x.viewer.Name == d.Delegator || x.viewer.Name == d.Delegate}
-	for _, f := range []fact{{"from", x.time(d.From)}, {"until", x.away(d.Until)}, {"rule", d.Rule},
+	for _, f := range []fact{{"from", x.time(d.From)}, {"until", x.away(d.Until)}, {"rule", rule},
 		{"made_by", d.CreatedBy}} {
 		if f.Text != "" {
 			v.Facts = append(v.Facts, fact{x.lang.Say("people_" + f.Name), legible.Line(f.Text)})

@@ -20,9 +20,10 @@ func (asking) Evaluate(context.Context, approval.Call) approval.Verdict {
 		IgnoreArgs: []string{"note"}}
 }
 
-func (asking) Digest() string        { return "" }
-func (asking) Source() string        { return "" }
-func (asking) Terms() approval.Terms { return approval.Terms{UseWithin: 15 * time.Minute} }
+func (asking) Digest() string                 { return "" }
+func (asking) Source() string                 { return "" }
+func (asking) RuleDigests() map[string]string { return nil }
+func (asking) Terms() approval.Terms          { return approval.Terms{UseWithin: 15 * time.Minute} }
 
 func TestTheGateOfTheSameProcess(t *testing.T) {
 	broker := approval.NewBroker()

@@ -104,22 +104,24 @@ const (
 	SayDelegations     Phrase = "told_delegations"
 	SayDelegationLine  Phrase = "told_delegation_line"
 	SayDelegationsNone Phrase = "told_delegations_none"
-	SayDelegationEnded Phrase = "told_delegation_ended"
-	SayDelegationWhich Phrase = "told_delegation_which"
-	SayAmbiguous       Phrase = "told_ambiguous"
-	SayTypedShort      Phrase = "told_typed_short"
-	SayOthersWait      Phrase = "told_others_wait"
-	SayOnlyOthers      Phrase = "told_only_others"
-	SayAdminsFrozen    Phrase = "told_admins_frozen"
-	SayAdminsLifted    Phrase = "told_admins_lifted"
-	SayNeedUnmet       Phrase = "told_need_unmet"
-	SayLateFrozen      Phrase = "told_late_frozen"
-	SayLateEdited      Phrase = "told_late_edited"
-	SayYouEdited       Phrase = "told_you_edited"
-	SayNotExtended     Phrase = "told_not_extended"
-	SayPasskeyAdded    Phrase = "told_passkey_added"
-	SayPasskeyRemoved  Phrase = "told_passkey_removed"
-	SayPasskeyBlocked  Phrase = "told_passkey_blocked"
+	// SayDelegationRuleGone is of a delegation for a rule that is another now.
+	SayDelegationRuleGone Phrase = "told_delegation_rule_gone"
+	SayDelegationEnded    Phrase = "told_delegation_ended"
+	SayDelegationWhich    Phrase = "told_delegation_which"
+	SayAmbiguous          Phrase = "told_ambiguous"
+	SayTypedShort         Phrase = "told_typed_short"
+	SayOthersWait         Phrase = "told_others_wait"
+	SayOnlyOthers         Phrase = "told_only_others"
+	SayAdminsFrozen       Phrase = "told_admins_frozen"
+	SayAdminsLifted       Phrase = "told_admins_lifted"
+	SayNeedUnmet          Phrase = "told_need_unmet"
+	SayLateFrozen         Phrase = "told_late_frozen"
+	SayLateEdited         Phrase = "told_late_edited"
+	SayYouEdited          Phrase = "told_you_edited"
+	SayNotExtended        Phrase = "told_not_extended"
+	SayPasskeyAdded       Phrase = "told_passkey_added"
+	SayPasskeyRemoved     Phrase = "told_passkey_removed"
+	SayPasskeyBlocked     Phrase = "told_passkey_blocked"
 
 	// Cards of several calls, and what is decided without asking.
 	SayLeftOut        Phrase = "told_left_out"
@@ -294,11 +296,12 @@ var English = map[Phrase]string{
 	SayDelegated:      "{delegate} stands in for you until {until}. To end it, type: undelegate {id}",
 	SayDelegateHow: "Nothing was delegated. Type: delegate <person> 3d, or: delegate <person> until 2026-12-01. It " +
 		"lasts at most 30 days.",
-	SayDelegateNot:     "Nothing was delegated: both of you must be approvers, and you can't delegate to yourself.",
-	SayDelegations:     "Who stands in for whom:",
-	SayDelegationLine:  "{id}: {delegate} for {delegator}, from {from} until {until}",
-	SayDelegationsNone: "Nobody is standing in for anyone.",
-	SayDelegationEnded: "Ended: {delegate} no longer stands in for {delegator}.",
+	SayDelegateNot:        "Nothing was delegated: both of you must be approvers, and you can't delegate to yourself.",
+	SayDelegations:        "Who stands in for whom:",
+	SayDelegationLine:     "{id}: {delegate} for {delegator}, from {from} until {until}",
+	SayDelegationsNone:    "Nobody is standing in for anyone.",
+	SayDelegationRuleGone: "{rule} was changed or removed: this covers nothing",
+	SayDelegationEnded:    "Ended: {delegate} no longer stands in for {delegator}.",
 	SayDelegationWhich: "Nothing was ended: that id fits no delegation, or more than one. Type \"delegations\" to " +
 		"see them.",
 	SayAmbiguous:    "Nothing was done: more than one request ends in {typed}. Type more of the id.",

@@ -231,8 +231,12 @@ func (c *delegationsCmd) Run(ctx context.Context, s *std) error {
 	now := time.Now()
 	rows := [][]string{{"ID", "SHORT", "WHO", "FOR", "FROM", "UNTIL", "RULE"}}
 	for _, d := range ds {
+		rule := cmp.Or(d.Rule, "all")
+		if d.RuleGone {
+			rule += " (changed or removed: covers nothing)"
+		}
 		rows = append(rows, []string{d.ID, client.ShortID(d.ID), d.To, d.For, s.timeText(d.From.Time, now),
-			s.timeText(d.Until.Time, now), cmp.Or(d.Rule, "all")})
+			s.timeText(d.Until.Time, now), rule})
 	}
 	s.table(rows...)
 	return nil

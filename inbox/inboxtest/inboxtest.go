@@ -50,6 +50,9 @@ func (rules) Digest() string { return "" }
 // Source is the text of none.
 func (rules) Source() string { return "" }
 
+// RuleDigests are of the one rule.
+func (rules) RuleDigests() map[string]string { return map[string]string{"asks": "asks-1"} }
+
 // Terms are the usual ones.
 func (rules) Terms() approval.Terms {
 	return approval.Terms{UseWithin: 15 * time.Minute, RememberDenial: 10 * time.Minute, MaxPending: 50}

@@ -263,8 +263,9 @@ func request(a client.Approval) approval.Request {
 		a.Args = exact.Canonical() // JSON has more than one way to write a text
 	}
 	r := approval.Request{
-		ID: a.ID, Agent: self, Scope: a.Scope, Server: a.Server, Tool: a.Tool, Method: a.Method, Args: a.Args, ArgsHash: a.ArgsHash,
-		Risk: approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode, HumanMessage: a.HumanMessage,
+		ID: a.ID, Agent: self, Scope: a.Scope, Server: a.Server, Tool: a.Tool, Method: a.Method, Args: a.Args,
+		ArgsHash: a.ArgsHash,
+		Risk:     approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode, HumanMessage: a.HumanMessage,
 		Rationale: a.Rationale, Preview: a.Preview, PreviewFrom: a.PreviewFrom,
 		TurnID: a.TurnID, SessionID: a.SessionID, Status: approval.Status(a.Status), RequestedAt: a.RequestedAt.Time,
 		ExpiresAt:  a.ExpiresAt.Time,

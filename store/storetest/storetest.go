@@ -234,7 +234,7 @@ func requestKeepsEverything(t *testing.T, s approval.Store) {
 		now := tx.Now()
 		full = approval.Request{
 			ID: tx.NewID(), Agent: "bot", Scope: "/srv/\x00\"é日本\u202e", Server: "files", Tool: "write_file",
-			Method: "write/file",
+			Method: "write/file", RuleDigest: "d1",
 			Args: []byte(`{"a":1.0,"b":"` + strings.Repeat("x", 100_000) + `"}`), ArgsHash: hash("full"),
 			IgnoredArgs: []string{"description", "a\nb"},
 			Risk:        approval.RiskCritical, Rule: "r1", ReasonCode: "over_threshold", HumanMessage: "Too much.",

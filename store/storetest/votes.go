@@ -33,7 +33,7 @@ func vote(tx approval.Tx, person string) approval.Vote {
 func needOf(r approval.Request) approval.Request {
 	return approval.Request{
 		ID: r.ID, Need: r.Need, Stage: r.Stage, Votes: r.Votes, Who: r.Who, EndCode: r.EndCode, ReplacedBy: r.ReplacedBy,
-		Replaces: r.Replaces, Policy: r.Policy, CorrelationID: r.CorrelationID, ExtendedAt: r.ExtendedAt,
+		Replaces: r.Replaces, Policy: r.Policy, RuleDigest: r.RuleDigest, CorrelationID: r.CorrelationID, ExtendedAt: r.ExtendedAt,
 	}
 }
 
@@ -62,7 +62,7 @@ func setNeed(t *testing.T, s approval.Store) {
 	checkRead(t, s, r)
 	one := &approval.Need{Stages: []approval.Stage{{Count: 1}}}
 	for _, n := range []*approval.Need{fullNeed(), {}, one, nil, {Confirm: true}, {StepUp: true}} {
-		r.Need, r.Stage, r.Policy = n, r.Stage+1, r.Policy+"p"
+		r.Need, r.Stage, r.Policy, r.RuleDigest = n, r.Stage+1, r.Policy+"p", r.RuleDigest+"r"
 		update(t, s, func(tx approval.Tx) error {
 			other := r
 			other.Agent, other.Status, other.Args = "bot2", approval.Denied, []byte(`{"other":1}`)
