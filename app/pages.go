@@ -2,7 +2,6 @@ package app
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -22,8 +21,7 @@ func (a *App) newPages() *web.Server {
 		SignIn: a.signIn, OpenID: a.openID, Passkeys: a.passkeys, Address: a.remote, Base: a.base, Masker: a.masker,
 		Notifications: a.outbox, Granted: a.chat, Pushes: a.outbox, Explainer: explainer{a}, Describer: a.gateway,
 		Room:  func(at approval.Address) bool { return slices.Contains(a.live.Load().rooms, at) },
-		Known: signedIn, Wait: func(ctx context.Context) error { return roomFor(ctx, approval.Actor{Kind: approval.Human}) },
-		Logger: a.part("web"), Stopping: a.stopping, Now: a.o.Now}
+		Known: signedIn, Logger: a.part("web"), Stopping: a.stopping, Now: a.o.Now}
 	a.aroundInbox(&o)
 	return web.New(o)
 }

@@ -237,6 +237,9 @@ func (g *Gate) mayGrantAfter(ctx context.Context, tx Tx, r *Request, d *Decision
 	if err != nil {
 		return nil, "", err
 	}
+	if v.RequireReason && r.ResolveReason == "" {
+		return refuse(CodeGrantRefused, "The policy asks for a reason by now, and this approval has none.")
+	}
 	ok, err := g.couldMake(tx, &Grant{Agent: r.Agent, Rule: v.Rule, RuleDigest: v.RuleDigest, RequestID: r.ID,
 		By: d.By.Name, For: forWhom, MadeAt: tx.Now()}, v.Need)
 	if err == nil && !ok {

@@ -96,6 +96,8 @@ type Vote struct {
 	At      time.Time
 	Via     Via
 	StepUp  bool // given with a passkey, for this very request
+	// Confirmed: whoever gave it was told what it lets run, and said yes to that.
+	Confirmed bool
 }
 
 // Voter is a vote's person as texts name them: ken, or "ken for hana".

@@ -19,13 +19,15 @@ type electorate struct {
 	need  *Need
 	now   time.Time
 	owner string // of the agent, where that matters
+	// reason: an approval without one does not count
+	reason bool
 
 	standIns []Delegation // that hold now
 	read     bool         // standIns were read
 }
 
 func (g *Gate) electorate(tx Tx, r *Request, need *Need) *electorate {
-	e := &electorate{g: g, tx: tx, r: r, need: need, now: tx.Now()}
+	e := &electorate{g: g, tx: tx, r: r, need: need, now: tx.Now(), reason: r.RequireReason}
 	if need != nil && need.SeparateDuties && g.dir != nil {
 		e.owner = g.dir.Owner(r.Agent)
 	}
@@ -86,10 +88,10 @@ func (e *electorate) mayFor(stage Stage, delegate, delegator Actor) (bool, error
 	}), err
 }
 
-// counts reports whether a vote could be given now by who gave it.
+// counts reports whether a vote could be given now, as it was, by who gave it.
 func (e *electorate) counts(v Vote) (bool, error) {
 	stages := e.need.InStages()
-	if !v.Approve || v.Stage < 1 || v.Stage > len(stages) || e.need != nil && e.need.StepUp && !v.StepUp {
+	if !v.Approve || v.Stage < 1 || v.Stage > len(stages) || !e.sayEnough(v) {
 		return false, nil
 	}
 	if e.g.dir == nil {
@@ -100,6 +102,12 @@ func (e *electorate) counts(v Vote) (bool, error) {
 		return e.mayIn(stage, who), nil
 	}
 	return e.mayFor(stage, who, e.g.PersonNow(v.For))
+}
+
+// sayEnough reports whether a vote has what an approval takes beside the yes.
+func (e *electorate) sayEnough(v Vote) bool {
+	n := e.need
+	return (!e.reason || v.Reason != "") && (n == nil || (!n.StepUp || v.StepUp) && (!n.Confirm || v.Confirmed))
 }
 
 // tally is how far votes have brought a request.
@@ -260,8 +268,8 @@ func Names(votes []Vote) string {
 	return strings.Join(all, "")
 }
 
-// raised brings a pending request's need to what the policy asks for now, if that is more. A request that the policy
-// in force has judged already is left alone.
+// raised brings a pending request's need, and whether it takes a reason, to what the policy asks for now, if that is
+// more. A request that the policy in force has judged already is left alone.
 func (g *Gate) raised(ctx context.Context, tx Tx, r Request) (Request, bool, error) {
 	p := g.Policy()
 	digest := p.Digest()
@@ -272,13 +280,13 @@ func (g *Gate) raised(ctx context.Context, tx Tx, r Request) (Request, bool, err
 	if err != nil {
 		return r, false, err
 	}
-	need, rule := r.Need, r.RuleDigest
+	need, reason, rule := r.Need, r.RequireReason, r.RuleDigest
 	v := p.Evaluate(ctx, c)
 	if v.Action == Quarantine && !v.Observe {
-		need = r.Need.Stricter(v.Need)
+		need, reason = r.Need.Stricter(v.Need), r.RequireReason || v.RequireReason
 	}
 	r.RuleDigest = v.RuleDigest
-	if reflect.DeepEqual(need, r.Need) {
+	if reason == r.RequireReason && reflect.DeepEqual(need, r.Need) {
 		if digest == "" && rule == r.RuleDigest {
 			return r, false, nil
 		}
@@ -287,7 +295,7 @@ func (g *Gate) raised(ctx context.Context, tx Tx, r Request) (Request, bool, err
 		return r, false, err
 	}
 	old := r.Need
-	r.Need, r.Policy = need, digest
+	r.Need, r.RequireReason, r.Policy = need, reason, digest
 	if err := g.restage(tx, &r, old); err != nil {
 		return r, false, err
 	}
@@ -360,6 +368,7 @@ func (g *Gate) enough(tx Tx, r *Request, v *Verdict) (bool, error) {
 	now := *r
 	now.RuleDigest = v.RuleDigest // who stood in did so for the rule of then
 	e := g.electorate(tx, &now, need)
+	e.reason = e.reason || v.Action == Quarantine && v.RequireReason
 	if !reflect.DeepEqual(need, r.Need) {
 		var err error
 		if votes, err = e.restaged(votes, r.Need); err != nil {
@@ -405,7 +414,7 @@ func (g *Gate) opened(tx Tx, r *Request, t *tally) error {
 // vote carries out a decision that may be: the last vote resolves the request.
 func (g *Gate) vote(ctx context.Context, tx Tx, r Request, d Decision, e *electorate, b *ballot) error {
 	v := Vote{Stage: r.Stage + 1, Person: d.By.Name, For: b.For, Approve: d.Approve, Reason: d.Reason, At: tx.Now(),
-		Via: d.Via, StepUp: d.Approve && d.proven}
+		Via: d.Via, StepUp: d.Approve && d.proven, Confirmed: d.Approve && d.Confirmed}
 	if err := tx.PutVote(r.ID, v); err != nil {
 		return err
 	}

@@ -237,8 +237,8 @@ var queries = []string{
 	putPin: pinColumns.insert(`tool_pins`) + `
   ON CONFLICT (` + pinKeyColumns.names() + `) DO UPDATE SET ` + pinnedColumns.excluded(),
 
-	setNeed: `UPDATE approval_requests SET need = $1, stage = $2, policy_digest = $3, rule_digest = $4
-  WHERE id = $5 AND status = 'pending'`,
+	setNeed: `UPDATE approval_requests SET need = $1, require_reason = $2, stage = $3, policy_digest = $4, rule_digest = $5
+  WHERE id = $6 AND status = 'pending'`,
 	extend: `UPDATE approval_requests SET expires_at = $1, extended_at = $2
   WHERE id = $3 AND status = 'pending' AND expires_at > $2 AND extended_at IS NULL`,
 	selectNeed: `SELECT ` + needColumns.names() + ` FROM approval_requests WHERE id = $1`,
@@ -246,7 +246,7 @@ var queries = []string{
 	selectEnding: `SELECT id FROM approval_requests
   WHERE id >= $1 AND substr(id, -length($2)) = upper($2) ORDER BY id DESC`,
 	putVote: `INSERT INTO approval_votes (` + voteColumns.names() + `, request, nth)
-  VALUES (` + voteColumns.params() + `, $9, (SELECT coalesce(max(nth) + 1, 0) FROM approval_votes WHERE request = $9))
+  VALUES (` + voteColumns.params() + `, $10, (SELECT coalesce(max(nth) + 1, 0) FROM approval_votes WHERE request = $10))
   ON CONFLICT (request, person) DO UPDATE SET ` + voteColumns[1:].excluded() + `, nth = excluded.nth`,
 	moveVote:    `UPDATE approval_votes SET stage = $1 WHERE request = $2 AND person = $3`,
 	selectVotes: `SELECT ` + voteColumns.names() + ` FROM approval_votes WHERE request = $1 ORDER BY nth`,

@@ -28,6 +28,9 @@ func bindKey(s *sqlite3.Stmt, k approval.Key) *sqlite3.Stmt {
 // row. An [approval.Head] is without them. No new request has the late ones. Those that say who must say yes, and
 // whose yes it was, stand there because they came later; [approval.Tx.NeedOf] reads them alone.
 var (
+	reasonColumn = columns[approval.Request]{
+		boolean("require_reason", func(r *approval.Request) *bool { return &r.RequireReason }),
+	}
 	headColumns = columns[approval.Request]{
 		text("id", func(r *approval.Request) *string { return &r.ID }),
 		text("agent", func(r *approval.Request) *string { return &r.Agent }),
@@ -52,7 +55,7 @@ var (
 		optText("batch_id", func(r *approval.Request) *string { return &r.BatchID }),
 		optText("rule", func(r *approval.Request) *string { return &r.Rule }),
 		text("policy_reason", func(r *approval.Request) *string { return &r.ReasonCode }),
-		boolean("require_reason", func(r *approval.Request) *bool { return &r.RequireReason }),
+		reasonColumn[0],
 		jsonList("ignored_args", func(r *approval.Request) *[]string { return &r.IgnoredArgs }),
 		jsonObject("previous_use", func(r *approval.Request) **approval.Use { return &r.Previous }),
 		text("human_message", func(r *approval.Request) *string { return &r.HumanMessage }),
@@ -99,7 +102,7 @@ var (
 	newRequestColumns = slices.Concat(headColumns, wideColumns, newNeedColumns, newLastColumns)
 	requestColumns    = slices.Concat(headColumns, wideColumns, newNeedColumns, lateNeedColumns, lateColumns,
 		newLastColumns, returnedColumns)
-	needColumns = slices.Concat(headColumns[:1], newNeedColumns, lateNeedColumns)
+	needColumns = slices.Concat(headColumns[:1], reasonColumn, newNeedColumns, lateNeedColumns)
 )
 
 // headList is what scanHead reads.
@@ -209,6 +212,7 @@ var (
 		timestamp("at", func(r *approval.Vote) *time.Time { return &r.At }),
 		text("via", func(r *approval.Vote) *approval.Via { return &r.Via }),
 		boolean("step_up", func(r *approval.Vote) *bool { return &r.StepUp }),
+		boolean("confirmed", func(r *approval.Vote) *bool { return &r.Confirmed }),
 	}
 
 	delegationColumns = columns[approval.Delegation]{

@@ -12,6 +12,7 @@ func (t *tx) SetNeed(r approval.Request) (bool, error) {
 	}
 	s := t.c.Stmt(setNeed)
 	bindNeed(s, r.Need)
+	reasonColumn.bind(s, &r)
 	return t.changed(s.BindInt(int64(r.Stage)).BindOptText(r.Policy).BindOptText(r.RuleDigest).
 		BindText(r.ID))
 }

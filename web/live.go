@@ -58,15 +58,12 @@ func (c *liveCount) leave(session, person string) {
 
 // live tells a page whenever something has changed, and nothing of what: the page is fetched anew, by whoever may.
 func (s *Server) live(ctx context.Context, x *exchange) error {
-	if err := s.Wait(ctx); err != nil {
-		return err
-	}
 	id, person := x.viewer.Session.ID, x.viewer.Name
 	if !s.lives.join(id, person) {
 		return approval.Errorf(approval.CodeRateLimited, "You have too many pages open.")
 	}
 	defer s.lives.leave(id, person)
-	release, err := x.account().Hold(budget.Streams)
+	release, err := x.account().Hold(ctx, budget.Streams)
 	if err != nil {
 		return err
 	}

@@ -67,10 +67,8 @@ type Options struct {
 	NameOf  func(a approval.Address) string
 	// Room reports whether an address is one where several people see a card; default: none is.
 	Room func(a approval.Address) bool
-	// Known is told of a request whose sender is signed in; nil: nobody is. Wait asks, with its context, whether a page
-	// may now follow what changes; nil: it may.
+	// Known is told of a request whose sender is signed in; nil: nobody is.
 	Known func(ctx context.Context)
-	Wait  func(ctx context.Context) error
 	// Budgets are those of people, from which pages take as everything else of theirs does. nil: there are none.
 	Budgets *budget.Registry
 	// Freezes are told of what is frozen and lifted here; default: nobody is.
@@ -115,9 +113,6 @@ func New(o Options) *Server {
 	}
 	if s.Known == nil {
 		s.Known = func(context.Context) {}
-	}
-	if s.Wait == nil {
-		s.Wait = func(context.Context) error { return nil }
 	}
 	if s.Masker == nil {
 		s.Masker = func() *redact.Masker { return redact.New() }

@@ -114,7 +114,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 		{"approved, with an argument that does not count", "approved", "Approved by hana", func(w *world, g asker) (approval.Answer, error) {
 			o := first(w, g, call(w.t, "move", `{"to":"/b","reason":"as it was shown"}`))
 			w.decide(o.Request.ID, true, "")
-			return g.CheckWriteBehind(context.Background(), call(w.t, "move", `{"to":"/b","reason":"as it is now"}`))
+			return g.CheckWriteBehind(context.Background(), accepting(call(w.t, "move", `{"to":"/b","reason":"as it is now"}`)))
 		}},
 		{"denied while held", "denied", "Approval denied by hana: not today.", waited(func(w *world, id string) { w.decide(id, false, "not today") })},
 		{"denied between", "denied", "Approval denied by hana: no reason given.", func(w *world, g asker) (approval.Answer, error) {
@@ -156,7 +156,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 		})},
 		{"asked about more strictly meanwhile", "cancelled", "[APPROVAL CANCELLED] files/write(", waited(func(w *world, id string) {
 			w.policy(`{policy: {rules: [{tools: ["*"], risk: critical, action: quarantine}]}}`)
-			w.decide(id, true, "")
+			w.decide(id, true, "It is due.")
 		})},
 		{"edited before", "approved", "Approved by hana at TIME. Run it now; this approval is used. hana changed the arguments", func(w *world, g asker) (approval.Answer, error) {
 			c := accepting(call(w.t, "write", write))

@@ -32,8 +32,9 @@ func vote(tx approval.Tx, person string) approval.Vote {
 // needOf returns r as NeedOf has it.
 func needOf(r approval.Request) approval.Request {
 	return approval.Request{
-		ID: r.ID, Need: r.Need, Stage: r.Stage, Votes: r.Votes, Who: r.Who, EndCode: r.EndCode, ReplacedBy: r.ReplacedBy,
-		Replaces: r.Replaces, Policy: r.Policy, RuleDigest: r.RuleDigest, CorrelationID: r.CorrelationID, ExtendedAt: r.ExtendedAt,
+		ID: r.ID, RequireReason: r.RequireReason, Need: r.Need, Stage: r.Stage, Votes: r.Votes, Who: r.Who, EndCode: r.EndCode,
+		ReplacedBy: r.ReplacedBy, Replaces: r.Replaces, Policy: r.Policy, RuleDigest: r.RuleDigest, CorrelationID: r.CorrelationID,
+		ExtendedAt: r.ExtendedAt,
 	}
 }
 
@@ -62,7 +63,8 @@ func setNeed(t *testing.T, s approval.Store) {
 	checkRead(t, s, r)
 	one := &approval.Need{Stages: []approval.Stage{{Count: 1}}}
 	for _, n := range []*approval.Need{fullNeed(), {}, one, nil, {Confirm: true}, {StepUp: true}} {
-		r.Need, r.Stage, r.Policy, r.RuleDigest = n, r.Stage+1, r.Policy+"p", r.RuleDigest+"r"
+		r.Need, r.RequireReason, r.Stage, r.Policy = n, !r.RequireReason, r.Stage+1, r.Policy+"p"
+		r.RuleDigest += "r"
 		update(t, s, func(tx approval.Tx) error {
 			other := r
 			other.Agent, other.Status, other.Args = "bot2", approval.Denied, []byte(`{"other":1}`)
@@ -103,7 +105,7 @@ func votes(t *testing.T, s approval.Store) {
 	var want []approval.Vote
 	update(t, s, func(tx approval.Tx) error { // all at one time: their order is that in which they were given
 		want = []approval.Vote{
-			{Stage: 1, Person: "mei", Approve: true, At: tx.Now(), Via: approval.ViaCLI, StepUp: true},
+			{Stage: 1, Person: "mei", Approve: true, At: tx.Now(), Via: approval.ViaCLI, StepUp: true, Confirmed: true},
 			{Stage: 2, Person: "ken", For: "hana", Approve: true, Reason: "日本 \x00 ok", At: tx.Now(), Via: approval.Via("line")},
 			{Stage: 2, Person: "abe", Reason: "no", At: tx.Now(), Via: approval.ViaWeb},
 		}
