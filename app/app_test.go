@@ -244,9 +244,16 @@ func TestTypedWordsInLINE(t *testing.T) {
 	c := w.expect(client.Call{Tool: "close_books"}, client.AnswerPending).ApprovalID
 	w.lineCard(c, 1)
 	w.tapLINE("hana", c, "approve")
-	w.told("This request needs a reason. Type: approve " + c[len(c)-6:] + " followed by your reason.")
-	say("approve "+c+" all in", "")
+	w.told("close_books: why? Your next message here, within a minute, is the reason")
+	w.eventually("the question's receipt", func() bool { // nobody answers it faster than that
+		page, err := w.hana.Notifications(w.ctx, client.NotificationQuery{Status: "queued"})
+		return err == nil && len(page.Items) == 0
+	})
+	say("all in", "")
 	w.told("Approved: close_books.")
+	if r := w.status(c); r.Status != "approved" || r.ResolveReason != "all in" {
+		t.Errorf("%+v", r)
+	}
 }
 
 func TestTypedWordsInSlack(t *testing.T) {
@@ -618,14 +625,14 @@ func TestTypedWordsThatSayMoreApproveNothing(t *testing.T) {
 	card := w.lineCard(id, 1)
 	for i, text := range []string{"approve " + id + ": lol no way", "同意 " + id + " 才怪", "承認 " + id + " しない", "อนุมัติ " + id + " ไหม", "approve " + id + " checked with Ken", "approve " + id + "?"} {
 		w.ok(w.chat.TypeLINE(w.ctx, "hana", text, ""))
-		w.told("Nothing was decided, because I could not be sure that you meant yes")
+		w.told("Nothing was decided: an approval is the word and the id, and nothing else")
 		w.lineCard(id, 2+i) // it came in the reply
 		if r := w.status(id); r.Status != "pending" {
 			t.Fatalf("%q: %s", text, r.Status)
 		}
 	}
 	w.ok(w.chat.TypeLINE(w.ctx, "hana", "approve: lol no way", card.ID))
-	w.told("Nothing was decided, because I could not be sure that you meant yes")
+	w.told("Nothing was decided: an approval is the word and the id, and nothing else")
 	w.ok(w.chat.TypeLINE(w.ctx, "hana", "proceed "+id+".", ""))
 	w.told("Approved: transfer_credits. The agent may run it once.")
 	other := w.expect(transfer(2311), client.AnswerPending).ApprovalID

@@ -136,14 +136,23 @@ func TestDialogueLINEExplicit(t *testing.T) {
 }
 
 func TestDialogueLINEApproveWithAReasonRequired(t *testing.T) {
-	d := startDialogue(t, "An approval that needs a reason: any words do not pass for one.", peopleLINE, channelsLINE)
+	d := startDialogue(t, "An approval that needs a reason: the gate asks for it, and only the next message is it.", peopleLINE, channelsLINE)
 	id := d.calls(closing)
 	card := d.line("hana", 1)[0]
 	d.tapsLINE("hana", id, "approve")
 	d.line("hana", 1)
-	d.typesLINE("hana", "let me think", "")
-	d.line("hana", 1)
 	d.typesLINE("hana", "approve: the auditors signed", card.ID)
+	d.line("hana", 2)
+	d.typesLINE("hana", "approve "+id, "")
+	d.line("hana", 1)
+	d.typesLINE("hana", "back", "")
+	d.line("hana", 1)
+	d.typesLINE("hana", "the auditors signed", "")
+	d.line("hana", 1)
+	d.typesLINE("hana", "approve "+id, "")
+	d.line("hana", 1)
+	d.receipted()
+	d.typesLINE("hana", "the auditors signed", "")
 	d.line("hana", 1)
 	d.hearsBack(1)
 	d.calls(closing)

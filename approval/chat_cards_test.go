@@ -150,22 +150,22 @@ func TestAReasonForAllOfACardIsForWhatWasPressed(t *testing.T) {
 	}{
 		{chat.IntentDeny, chat.Shows{Version: 1}, "wrong account", "denied denied pending"},
 		{chat.IntentDeny, chat.Shows{Version: 2}, "wrong account", "denied denied denied"},
-		{chat.IntentApprove, chat.Shows{Version: 1}, "approve CARD as agreed", "approved approved pending"},
-		{chat.IntentApprove, chat.Shows{Version: 2}, "approve CARDv2 as agreed", "approved approved approved"},
+		{chat.IntentApprove, chat.Shows{Version: 1}, "as agreed", "approved approved pending"},
+		{chat.IntentApprove, chat.Shows{Version: 2}, "as agreed", "approved approved approved"},
 	} {
 		w, ids, card := together(t, needsOne)
 		if x.shows.Version == 2 {
 			w.send()
 		}
 		out := w.tap(all(x.intent, card, x.shows.Version, x.shows.After))
-		if out.Code != approval.CodeReasonRequired || !strings.Contains(out.Text, " "+x.shows.Typed(card)+" ") {
+		if deny := x.intent == chat.IntentDeny; out.Code != approval.CodeReasonRequired ||
+			strings.Contains(out.Text, " "+x.shows.Typed(card)+" ") != deny {
 			t.Errorf("answered %q (%s)", out.Text, out.Code)
 		}
-		text := strings.Replace(x.typed, "CARD", card, 1)
-		m := chat.ParseWords(text, false)
-		w.line(hana, chat.Interaction{Intent: m.Intent, RequestID: m.ID, Shows: m.Shows, Reason: m.Reason, Text: text})
+		w.send()
+		w.line(hana, chat.Interaction{Intent: chat.IntentOther, Text: x.typed, At: w.clock.Now()})
 		if got := w.statuses(ids); got != x.want {
-			t.Errorf("%s, then %q: %s, want %s", x.intent, text, got, x.want)
+			t.Errorf("%s, then %q: %s, want %s", x.intent, x.typed, got, x.want)
 		}
 	}
 }

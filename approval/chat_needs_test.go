@@ -165,7 +165,11 @@ func TestTypedApprovalsAreAskedOnceMoreWithTheirReason(t *testing.T) {
 		return v
 	})
 	id := w.check(transfer).Request.ID
-	if out := w.tap(inWords(ken, "approve "+id+" checked with finance")); out.Text != "bot asks to run transfer_credits. Approve it?" {
+	w.tap(inWords(ken, "approve "+id))
+	w.send()
+	why := inWords(ken, "checked with finance")
+	why.At = w.clock.Now()
+	if out := w.tap(why); out.Text != "bot asks to run transfer_credits. Approve it?" {
 		t.Fatalf("answered %q", out.Text)
 	}
 	if out := w.tap(press(ken, chat.IntentConfirm, w.lastReply().ID)); len(out.Decided) != 1 || out.Decided[0].ResolveReason != "checked with finance" {

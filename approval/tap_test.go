@@ -222,7 +222,7 @@ func TestATapWithoutTheReasonItNeedsSaysHowToGiveOne(t *testing.T) {
 	})
 	id := w.check(transfer).Request.ID
 	out := w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: id})
-	if out.Code != approval.CodeReasonRequired || out.Text != "This request needs a reason. Type: approve "+id[20:]+" followed by your reason." {
+	if out.Code != approval.CodeReasonRequired || out.Text != "transfer_credits needs a reason, so nothing is decided yet. Press Approve on its card, or type to me in a direct message: approve "+id[20:] {
 		t.Errorf("%+v", out)
 	}
 	if out = w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: id, Reason: "quarter end"}); len(out.Decided) != 1 {

@@ -266,17 +266,14 @@ func (c Card) Risk(r approval.Risk) string {
 // All is the button for all that the card shows, but for its intent.
 func (c Card) All() Button { return Button{ID: c.BatchID, Shows: c.Shows} }
 
-// Begun is what a keyboard begins with for a decision on what a button is about, which a reason follows: the word, and
+// Begun is what a keyboard begins with for the denial of what a button is about, which a reason follows: the word, and
 // the end of the request's id, so that it says by itself what it is about.
 func (c Card) Begun(b Button) string {
 	id := b.Shows.Typed(b.ID)
 	if b.ID != c.BatchID {
 		id = short(b.ID)
 	}
-	if b.Intent == chat.IntentDeny {
-		return c.Say(TextDenyBegun, "id", id)
-	}
-	return c.Say(TextApproveBegun, "id", id)
+	return c.Say(TextDenyBegun, "id", id)
 }
 
 // answer is how an answer to a question for a reason begins.

@@ -107,7 +107,6 @@ const (
 	TextSuggestAsk    Text = "suggest_ask"
 	TextReasonPrefix  Text = "reason_prefix"
 	TextDenyBegun     Text = "deny_begun"
-	TextApproveBegun  Text = "approve_begun"
 
 	// Of a message that shows all of a request.
 	TextPart    Text = "part"

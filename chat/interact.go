@@ -83,16 +83,18 @@ type Interaction struct {
 	At time.Time
 	// OneReply says that the channel answers several cards in one message.
 	OneReply bool
-	// AsksWhy says that the channel has no dialog: after a denial without a reason the next text gives it.
+	// AsksWhy says that the channel has no dialog: after a denial without a reason, and where one is required, the next
+	// text gives it.
 	AsksWhy bool
 	// Told says that the platform shows the tapper a refusal by itself, as in a dialog that stays open: a
 	// refusal then needs no answer of its own.
 	Told bool
 
-	language   string        // of Text, where it is clear: the answer is in it
-	confirmed  bool          // what was asked once more was answered with yes
-	unresolved approval.Code // why Typed is nobody's id: [approval.CodeNotFound], [approval.CodeAmbiguousID], or too short
-	couldBe    string        // the ids that it could be
+	open       *approval.Notification // the question for a reason that waits for their next message; nil: none
+	language   string                 // of Text, where it is clear: the answer is in it
+	confirmed  bool                   // what was asked once more was answered with yes
+	unresolved approval.Code          // why Typed is nobody's id: [approval.CodeNotFound], [approval.CodeAmbiguousID], or too short
+	couldBe    string                 // the ids that it could be
 }
 
 // InteractionResult is what became of a tap.
@@ -154,6 +156,10 @@ func (s *Service) firstSight(ctx context.Context, tx approval.Tx, t *Interaction
 	}
 	return InteractionResult{}, s.outbox.Returned(ctx, tx, t.By, t.address(), t.when(tx))
 }
+
+// asks reports whether whoever made the interaction can be asked for a reason, which their next message then is: where
+// they are alone with us, and there is no dialog.
+func (t Interaction) asks() bool { return t.AsksWhy || t.Text != "" && !t.Elsewhere }
 
 // address is where whoever made the interaction is answered.
 func (t Interaction) address() approval.Address {
@@ -241,6 +247,10 @@ func decisionWord(i Intent) string {
 
 // carryOut does what an interaction wants.
 func (s *Service) carryOut(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
+	var err error
+	if t.open, err = s.openQuestion(tx, t); err != nil {
+		return InteractionResult{}, err
+	}
 	if t.unresolved != "" && t.By.Kind == approval.Human {
 		return s.unresolvedID(tx, t)
 	}
@@ -248,6 +258,9 @@ func (s *Service) carryOut(ctx context.Context, tx approval.Tx, t Interaction) (
 	case IntentApprove, IntentDeny:
 		return s.decide(ctx, tx, t)
 	case IntentConfirm, IntentBack:
+		if t.Text != "" {
+			return s.takeBack(ctx, tx, t)
+		}
 		return s.answerOnce(ctx, tx, t)
 	case IntentExtend:
 		return s.extend(ctx, tx, t)
@@ -281,7 +294,7 @@ func (s *Service) decide(ctx context.Context, tx approval.Tx, t Interaction) (In
 	if err != nil || found.ids == nil {
 		return answer, err
 	}
-	unambiguous, err := s.saysOneThing(ctx, tx, t, found.ids)
+	unambiguous, err := s.saysOneThing(tx, t, found.ids)
 	switch {
 	case err != nil:
 		return InteractionResult{}, err
@@ -291,37 +304,19 @@ func (s *Service) decide(ctx context.Context, tx approval.Tx, t Interaction) (In
 	return s.decideEach(ctx, tx, t, found)
 }
 
-// saysOneThing reports whether typed words say one thing of their targets: an approval is the word, and the id or
-// the quote, and nothing else, but for a reason where one is required; and what quotes one card names no
-// other request. Whoever may not decide is told so first, and of what is over how it ended.
-func (s *Service) saysOneThing(ctx context.Context, tx approval.Tx, t Interaction, meant []string) (bool, error) {
-	if t.Text == "" || !t.By.MayDecide() {
+// saysOneThing reports whether typed words say one thing of their targets: an approval has no reason beside it, and what
+// quotes one card names no other request. Whoever may not decide is told so first.
+func (s *Service) saysOneThing(tx approval.Tx, t Interaction, meant []string) (bool, error) {
+	switch {
+	case t.Text == "" || !t.By.MayDecide():
+		return true, nil
+	case t.Intent == IntentApprove && !approval.Blank(t.Reason):
+		return false, nil
+	case t.RequestID == "" || t.QuotedID == "":
 		return true, nil
 	}
-	if t.RequestID != "" && t.QuotedID != "" {
-		ids, err := s.quoted(tx, t)
-		if err != nil || len(ids) > 0 &&
-			!slices.ContainsFunc(meant, func(id string) bool { return slices.Contains(ids, id) }) {
-			return false, err
-		}
-	}
-	if t.Intent != IntentApprove || approval.Blank(t.Reason) {
-		return true, nil
-	}
-	over := true
-	for _, id := range meant {
-		r, err := s.gate.RequestIn(ctx, tx, id)
-		switch {
-		case errors.Is(err, approval.ErrNotFound):
-		case err != nil:
-			return false, err
-		case r.Status == approval.Pending && r.RequireReason:
-			return true, nil
-		case r.Status == approval.Pending:
-			over = false
-		}
-	}
-	return over, nil
+	ids, err := s.quoted(tx, t)
+	return len(ids) == 0 || slices.ContainsFunc(meant, func(id string) bool { return slices.Contains(ids, id) }), err
 }
 
 // unclear answers words that decide nothing with the cards of the requests that they name, or else with
@@ -423,7 +418,7 @@ func (s *Service) decideEach(ctx context.Context, tx approval.Tx, t Interaction,
 		d.about.Note, d.about.BatchID = approval.ConfirmNote(t.Reason), ""
 	case t.AsksWhy && d.note == "" && d.alone && len(d.out.Decided) > 0:
 		d.about.Note = approval.NoteMore
-	case t.AsksWhy:
+	case t.AsksWhy || t.asks() && d.note != approval.NoteReason:
 		d.about.Note = d.note
 	}
 	anew, err := s.shownAnew(tx, t, found.joined)
@@ -576,7 +571,7 @@ func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction
 	if t.Told {
 		return out, true, nil
 	}
-	if about.Text = out.Text; t.AsksWhy {
+	if about.Text = out.Text; t.asks() {
 		about.Note = approval.Note(t.Intent)
 	}
 	return out, true, s.reply(tx, t, about, nil)
@@ -636,7 +631,12 @@ func (s *Service) refusal(t Interaction, e *approval.Error, id string) string {
 		} else if r != nil {
 			tool = r.Target()
 		}
-		if t.AsksWhy && t.Intent == IntentDeny {
+		switch approves := t.Intent == IntentApprove; {
+		case approves && t.asks():
+			return s.say(t.By, phrases.SayReasonWhy, "tool", tool)
+		case approves:
+			return s.say(t.By, phrases.SayReasonAsked, "tool", tool, "id", id)
+		case t.asks():
 			return s.say(t.By, phrases.SayReasonNext, "tool", tool, "id", id)
 		}
 		return s.say(t.By, phrases.SayReasonNeeded, "word", s.word(t.By, t.Intent), "id", id)
@@ -818,6 +818,13 @@ func (t Interaction) linkNote() approval.Note {
 func (s *Service) reply(tx approval.Tx, t Interaction, n approval.Notification, cards []approval.Head) error {
 	n.Channel, n.Recipient, n.Kind, n.ReplyTo = t.Channel, t.From, approval.KindReply, t.ReplyTo
 	n.Language = t.language
+	closed, err := s.closes(tx, t, n)
+	if err != nil {
+		return err
+	}
+	if closed != "" {
+		n.Text = strings.TrimPrefix(n.Text+"\n"+closed, "\n")
+	}
 	if t.By.Kind == approval.Stranger {
 		n.Note = approval.NoteStranger
 	}

@@ -37,7 +37,7 @@ func (s *Service) answerOnce(ctx context.Context, tx approval.Tx, t Interaction)
 	}
 	note := n.Note
 	if err == nil && t.Intent == IntentBack && n.Kind == approval.KindReply && n.Address() == t.address() &&
-		(note == approval.NoteMore || note == approval.NoteReason) { // an offer is declined
+		(note == approval.NoteMore || note.AsksReason()) { // an offer is declined
 		return s.answer(tx, t, s.say(t.By, phrases.SayBack))
 	}
 	if err != nil || n.Kind != approval.KindReply || n.Address() != t.address() || !note.AsksOnce() ||
@@ -134,13 +134,11 @@ func (s *Service) resolve(ctx context.Context, t Interaction) (Interaction, erro
 	if t.Typed == "" || t.By.Kind != approval.Human || t.Intent == IntentEndVotes {
 		return t, nil
 	}
-	yes := t.Intent == IntentApprove || t.Intent == IntentUnclear
-	if t.Intent == IntentUnclear && len(t.Typed) < approval.MinTypedApprove {
-		return t, nil
-	}
-	if yes && len(t.Typed) < approval.MinTypedApprove {
-		t.unresolved = approval.CodeInvalidParameter
-		return t, nil
+	if yes := t.Intent == IntentApprove || t.Intent == IntentUnclear; yes && len(t.Typed) < approval.MinTypedApprove {
+		if t.Intent == IntentApprove {
+			t.unresolved = approval.CodeInvalidParameter
+		}
+		return t.asWords(), nil
 	}
 	resolve := s.gate.ResolveID
 	switch t.Intent {
@@ -155,9 +153,7 @@ func (s *Service) resolve(ctx context.Context, t Interaction) (Interaction, erro
 		t.unresolved, t.couldBe = e.Code, e.Message
 		return t.asWords(), nil
 	}
-	if t.RequestID = id; err == nil && yes {
-		t.Intent = IntentApprove
-	}
+	t.RequestID = id
 	return t, err
 }
 
@@ -166,12 +162,14 @@ func (t Interaction) asWords() Interaction {
 	word, rest := cutWord(strings.TrimSpace(t.Text))
 	after := split(word, rest).after
 	switch {
+	case t.Intent == IntentApprove && !hasDigit(t.Typed) && t.unresolved != approval.CodeAmbiguousID: // "ok thanks"
+		t.Intent, t.unresolved = IntentUnclear, ""
 	case t.unresolved != approval.CodeNotFound:
 	case t.Intent == IntentDeny && t.QuotedID != "" && t.Reason != "":
 		t.Reason, t.unresolved = after, ""
 	case t.Intent == IntentDeny && hasDigit(t.Typed) && idThenColon(after): // meant for no other request
 	case t.Intent == IntentUnclear:
-		t.Reason, t.unresolved = "", ""
+		t.unresolved = ""
 	case t.Intent == IntentDeny && (!hasDigit(t.Typed) || t.Reason != ""):
 		t.Intent, t.Reason, t.unresolved = IntentOther, "", ""
 	}

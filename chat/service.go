@@ -3,7 +3,8 @@
 // An [Interaction] is one signed event of a platform. Its event id, the decision it carries and the answer to whoever
 // made it are one transaction: all of it is kept, or the platform may deliver it again. Whether somebody may decide is
 // the gate's to say ([approval.Gate]); this package finds out what is meant, and the words for what came of it. What
-// is not clear decides nothing: a bare yes brings up the cards, and words that may take a yes back are asked about.
+// is not clear decides nothing: a bare yes brings up the cards, and so does an approval with any further word. Where a
+// reason is required it is asked for, and the next message is it ([Service.giveReason]).
 package chat
 
 import (

@@ -22,7 +22,7 @@ type Words struct {
 	Typed string
 	// Name is the agent to freeze, or the person who is to vote for whoever types it.
 	Name   string
-	Reason string // as it was typed; of an approval it counts only where a reason is required; of a delegation, how long
+	Reason string // as it was typed, never of an approval; of a delegation, how long
 }
 
 // lexicon is one language's words, in lower case.
@@ -42,6 +42,8 @@ type lexicon struct {
 	delegate, delegations, undelegate        []string
 	grants, revoke, lift                     []string
 	signIn                                   []string
+	// back takes a question away.
+	back []string
 	// everyone stands for all agents, until before or after a date.
 	everyone, until []string
 }
@@ -55,7 +57,6 @@ var lexicons = []lexicon{{
 		"proceed"},
 	no:      []string{"deny", "denied", "no", "n", "nope", "reject", "rejected", "refuse", "decline", "cancel"},
 	refuse:  []string{"deny", "reject", "refuse", "decline"},
-	asks:    []string{"?"},
 	reason:  []string{"reason"},
 	pending: []string{"pending", "list", "waiting"},
 	show:    []string{"show", "details"},
@@ -65,7 +66,7 @@ var lexicons = []lexicon{{
 	extend:  []string{"extend"}, freeze: []string{"freeze"}, unfreeze: []string{"unfreeze", "unfrozen"},
 	delegate: []string{"delegate"}, delegations: []string{"delegations"}, undelegate: []string{"undelegate"},
 	grants: []string{"grants"}, revoke: []string{"revoke"}, lift: []string{"lift"},
-	signIn:   []string{"signin", "login", "inbox"},
+	signIn: []string{"signin", "login", "inbox"}, back: []string{"back"},
 	everyone: []string{"all", "everything", "everyone"}, until: []string{"until", "till", "to"},
 }, {
 	locale: "ja",
@@ -93,7 +94,7 @@ var lexicons = []lexicon{{
 	extend:  []string{"延長"}, freeze: []string{"凍結"}, unfreeze: []string{"解除", "凍結解除", "解凍"},
 	delegate: []string{"委任"}, delegations: []string{"委任一覧"}, undelegate: []string{"委任終了", "委任解除"},
 	grants: []string{"継続承認", "継続承認一覧"}, revoke: []string{"継続終了"}, lift: []string{"却下解除"},
-	signIn:   []string{"サインイン", "ログイン", "受信箱"},
+	signIn: []string{"サインイン", "ログイン", "受信箱"}, back: []string{"戻る", "もどる"},
 	everyone: []string{"すべて", "全部", "全て"}, until: []string{"まで"},
 }, {
 	locale: "th",
@@ -115,7 +116,7 @@ var lexicons = []lexicon{{
 	delegate: []string{"มอบหมาย"}, delegations: []string{"รายการมอบหมาย"},
 	undelegate: []string{"เลิกมอบหมาย", "ยกเลิกการมอบหมาย"},
 	grants:     []string{"อนุมัติต่อเนื่อง"}, revoke: []string{"เพิกถอน"}, lift: []string{"เลิกปฏิเสธ"},
-	signIn:   []string{"เข้าสู่ระบบ", "ลงชื่อเข้าใช้", "กล่องข้อความ", "กล่องคำขอ"},
+	signIn: []string{"เข้าสู่ระบบ", "ลงชื่อเข้าใช้", "กล่องข้อความ", "กล่องคำขอ"}, back: []string{"ย้อนกลับ", "กลับ"},
 	everyone: []string{"ทั้งหมด"}, until: []string{"ถึง", "จนถึง"},
 }, {
 	locale: "zh-TW",
@@ -135,7 +136,7 @@ var lexicons = []lexicon{{
 	extend:  []string{"延長", "延期"}, freeze: []string{"凍結"}, unfreeze: []string{"解除凍結", "解凍"},
 	delegate: []string{"委託", "委派"}, delegations: []string{"委託清單"}, undelegate: []string{"結束委託", "取消委託"},
 	grants: []string{"持續核准", "持續核准清單"}, revoke: []string{"撤銷"}, lift: []string{"解除拒絕"},
-	signIn:   []string{"登入", "收件匣"},
+	signIn: []string{"登入", "收件匣"}, back: []string{"返回"},
 	everyone: []string{"全部", "所有"}, until: []string{"到", "至"},
 }}
 
@@ -174,6 +175,7 @@ func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool
 			{meaning{IntentRevoke, false}, l.revoke},
 			{meaning{IntentLift, false}, l.lift},
 			{meaning{IntentSignIn, false}, l.signIn},
+			{meaning{IntentBack, false}, l.back},
 		} {
 			for _, w := range group.words {
 				words[plain(w)] = group.meaning
@@ -214,7 +216,7 @@ var spokenIn = func() map[string][]string {
 	for _, l := range lexicons {
 		for _, words := range [][]string{l.yes, l.no, l.refuse, l.reason, l.pending, l.show, l.log, l.status, l.help,
 			l.extend, l.freeze, l.unfreeze, l.delegate, l.delegations, l.undelegate, l.grants, l.revoke, l.lift,
-			l.signIn} {
+			l.signIn, l.back} {
 			for _, w := range words {
 				if w = plain(w); !slices.Contains(in[w], l.locale) {
 					in[w] = append(in[w], l.locale)
@@ -230,8 +232,8 @@ var spokenIn = func() map[string][]string {
 // slash or a mention of the bot, is gone already. It takes
 //
 //	yes                      a bare word, which may end in "." or "!"
-//	approve <id> [reason]    and deny likewise, with any of the words; a colon may stand before the reason
-//	approve: reason          only when quoting; the colon must be there
+//	approve <id>             with any of the words
+//	deny <id> [reason]       likewise; a colon may stand before the reason
 //	deny <id>: reason        as LINE's keyboard begins it, quoting or not; without the reason, as deny <id>
 //	deny reason              only when quoting; deny: reason and no, reason too
 //	reason: wrong account    why, of what was denied before; without the reason too, as an app begins it
@@ -240,16 +242,13 @@ var spokenIn = func() map[string][]string {
 //	freeze AGENT [reason]    and unfreeze [AGENT]; all for every agent
 //	delegate PERSON 3d       or until 2026-12-01; undelegate <id>, or end delegation <id>
 //	revoke <id>              ends a grant or a standing denial; lift <id> forgets a denial
-//	pending, log, status, grants, delegations, sign in, inbox, help, ?
+//	pending, log, status, grants, delegations, sign in, inbox, back, help, ?
 //
 // An <id> is a ULID, of a card with what of it is meant ([Shows.Typed]), or, in Typed, what may be the end of one: four
 // of its letters and digits, or more.
 //
-// and nothing else. An approval is the word, and the id or the quote: a yes with anything more is
-// [IntentUnclear], with the id where the text begins with one, so that the card can be shown. What
-// stands after the id, or quoting after a colon, may be a reason, which only the request can tell: it
-// counts where one is required. A reason that holds a word of doubt or negation makes the text unclear too,
-// and so does a second request.
+// and nothing else. An approval is the word, and the id or the quote, and perhaps a polite ending: a yes with anything
+// more is [IntentUnclear], with the id where the text begins with one, so that the card can be shown.
 //
 // Japanese, Chinese and Thai run words together: only a run that is a word as a whole is one, so that
 // 不同意, 承認しない and 核准嗎 are not taken for the yes that they hold. Full-width and half-width forms,
@@ -313,6 +312,13 @@ func parseWords(text string, quoting bool) Words {
 	return other
 }
 
+// beginsAsOrder reports whether a text begins with one of our words, so that it may be meant for an order.
+func beginsAsOrder(text string) bool {
+	word, _ := cutWord(strings.TrimSpace(text))
+	_, ok := vocabulary[plain(word)]
+	return ok
+}
+
 // naming sets the request that is named: by its id, or by what may be the end of it.
 func (w Words) naming(id string) Words {
 	if len(id) == wholeID {
@@ -326,7 +332,7 @@ func (w Words) naming(id string) Words {
 // ordered reads what follows freeze, unfreeze and delegate: a name, and what is said beside it. A question orders
 // nothing.
 func ordered(intent Intent, rest string) (w Words, ok bool) {
-	if strings.Contains(plain(rest), "?") || asks(rest) {
+	if asks(rest) {
 		return w, false
 	}
 	w.Intent = intent
@@ -346,7 +352,7 @@ func ordered(intent Intent, rest string) (w Words, ok bool) {
 //nolint:revive // as of parseWords
 func decision(means meaning, word, rest string, quoting bool) (w Words, ok bool) {
 	if means.intent == IntentApprove {
-		return approves(split(word, rest), rest, quoting), true
+		return approves(split(word, rest), rest), true
 	}
 	w.Intent = means.intent
 	if ends(rest) {
@@ -377,43 +383,25 @@ func decision(means meaning, word, rest string, quoting bool) (w Words, ok bool)
 	return w, w.Reason != "" && !namesRequest(plain(w.Reason))
 }
 
-// approves reads what follows a word for yes.
-func approves(l lead, rest string, quoting bool) Words {
+// approves reads what follows a word for yes. An approval is the word, and the id or the quote: with anything more the
+// text is unclear, whatever that says, since no list of words tells a reason from a change of mind.
+func approves(l lead, rest string) Words {
 	if fullStop(rest) {
 		return Words{Intent: IntentApprove}
 	}
 	unclear := Words{Intent: IntentUnclear}
-	w := Words{Intent: IntentApprove}
-	ok := false
-	if l.sets() {
-		if id, after, named := leadingID(l.after); named && len(id) == wholeID && !namesRequest(plain(after)) {
-			unclear.ID = id
-		}
-		id, reason, named := cutID(l.after, ":")
-		switch {
-		case !named:
-		case len(id) == wholeID:
-			w.ID, w.Reason, ok = id, reason, true
-		case reason == "" && !hasDigit(id) && !l.colon(): // "ok thanks", or the end of an id: the gate knows
-			unclear.Typed = id
-		case !hasDigit(id) && !quoting && len(id) >= approval.MinTypedApprove && !namesRequest(plain(reason)) &&
-			!doubtful(reason): // "ok thanks for this", or the end of an id and a reason
-			unclear.Typed, unclear.Reason = id, reason
-		case !hasDigit(id) || quoting && (l.colon() || reason != "") || reason != "" && len(id) < approval.MinTypedApprove:
-		default:
-			w.Typed, w.Reason, ok = id, reason, true
-		}
-	}
-	switch {
-	case ok:
-	case quoting && unclear.ID == "" && l.colon():
-		w.Reason = afterPrefix(l.after)
-		ok = w.Reason != ""
-	}
-	if !ok || w.Reason != "" && (namesRequest(plain(w.Reason)) || doubtful(w.Reason)) {
+	if !l.sets() {
 		return unclear
 	}
-	return w
+	id, after, ok := leadingID(l.after)
+	_, order := vocabulary[plain(id)] // "yes, reject" names nothing
+	switch {
+	case !ok || order || namesRequest(plain(after)):
+		return unclear
+	case fullStop(afterPolite(after)):
+		return Words{Intent: IntentApprove}.naming(id)
+	}
+	return unclear.naming(id) // its card is shown
 }
 
 // namesDenied reports whether what may be the end of an id, in front of more, is meant for one by who denies. Ordinary
@@ -570,13 +558,18 @@ func plain(s string) string {
 	return strings.ToLower(norm.NFC.String(width.Fold.String(s)))
 }
 
-// cutWord splits off the leading run of letters and marks.
+// cutWord splits off the leading run of letters and marks. A word of a script without spaces ends where Latin letters
+// begin, since an id may stand right behind it: 核准KX7F3J.
 func cutWord(s string) (word, rest string) {
-	end := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsMark(r) })
-	if end < 0 {
-		return s, ""
+	var wide bool
+	for i, r := range s {
+		latin := unicode.Is(unicode.Latin, r)
+		if !unicode.IsLetter(r) && !unicode.IsMark(r) || wide && latin {
+			return s[:i], s[i:]
+		}
+		wide = wide || !latin && unicode.IsLetter(r)
 	}
-	return s[:end], s[end:]
+	return s, ""
 }
 
 // cutRune splits off the first character.
@@ -587,4 +580,13 @@ func cutRune(s string) (first, rest string, ok bool) {
 		}
 	}
 	return s, "", s != ""
+}
+
+// asks reports whether a text has a question mark, or ends as a question does.
+func asks(text string) bool {
+	text = plain(text)
+	end := strings.TrimRightFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsPunct(r) })
+	return strings.Contains(text, "?") || slices.ContainsFunc(lexicons, func(l lexicon) bool {
+		return slices.ContainsFunc(l.asks, func(ending string) bool { return strings.HasSuffix(end, plain(ending)) })
+	})
 }

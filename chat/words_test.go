@@ -60,7 +60,7 @@ func TestParseWords(t *testing.T) {
 		{"yes " + id, false, Words{Intent: approve, ID: id}},
 		{"approve: " + id, false, Words{Intent: approve, ID: id}},
 		{"approve `" + id + "`", false, Words{Intent: approve, ID: id}},
-		{"approve " + id + " checked with finance", false, Words{Intent: approve, ID: id, Reason: "checked with finance"}},
+		{"approve " + id + " checked with finance", false, Words{Intent: IntentUnclear}},
 		{"deny " + id + "\nwrong account,\nask again", false, Words{Intent: deny, ID: id, Reason: "wrong account,\nask again"}},
 		{"deny " + id, true, Words{Intent: deny, ID: id}},
 		{"approve " + id[:25], false, Words{Intent: other}},
@@ -69,9 +69,9 @@ func TestParseWords(t *testing.T) {
 		{"approve " + id + " 01KAFHZX3T9W8Y7B6A5D4C0002", false, Words{Intent: other}},
 		{id, false, Words{Intent: other}},
 		{id + " approve", false, Words{Intent: other}},
-		// Quoting a card: a yes needs a colon before its reason, since "approve only 5" is a condition.
-		{"approve: checked", true, Words{Intent: approve, Reason: "checked"}},
-		{"yes：checked", true, Words{Intent: approve, Reason: "checked"}},
+		// Quoting a card: a yes takes no further words either.
+		{"approve: checked", true, Words{Intent: approve, Typed: "CHECKED"}}, // no id ends so,
+		{"yes：was checked", true, Words{Intent: IntentUnclear}},
 		{"approve only if under $5", true, Words{Intent: other}},
 		{"approve, but only 5", true, Words{Intent: other}},
 		{"ok what is it for?", true, Words{Intent: other}},
@@ -110,13 +110,13 @@ func TestParseWordsAfterAnID(t *testing.T) {
 		want Words
 	}{
 		{"approve " + id + ".", Words{Intent: approve, ID: id}},
-		{"approve " + id + ": checked", Words{Intent: approve, ID: id, Reason: "checked"}},
-		{"approve " + id + " reason: checked", Words{Intent: approve, ID: id, Reason: "checked"}},
+		{"approve " + id + ": checked", Words{Intent: IntentUnclear}},
+		{"approve " + id + " reason: checked", Words{Intent: IntentUnclear}},
 		{"deny " + id + ", wrong account", Words{Intent: deny, ID: id, Reason: "wrong account"}},
 		{"deny " + id + " “wrong” account", Words{Intent: deny, ID: id, Reason: "“wrong” account"}},
 		{"deny " + id + " why not ask first?", Words{Intent: deny, ID: id, Reason: "why not ask first?"}},
 		{"deny " + id + " 👎", Words{Intent: deny, ID: id, Reason: "👎"}},
-		{"approve " + id + " order 1234567890123456789012345", Words{Intent: approve, ID: id, Reason: "order 1234567890123456789012345"}},
+		{"approve " + id + " order 1234567890123456789012345", Words{Intent: IntentUnclear}},
 		{"approve " + id + ", but only 5", Words{Intent: unclear}},
 		{"approve " + id + "?", Words{Intent: unclear}},
 		{"approve " + id + " ?", Words{Intent: unclear}},
@@ -181,8 +181,8 @@ func TestParseWordsInJapanese(t *testing.T) {
 		{"承認　" + wide(id), IntentApprove, id, ""},
 		{"ＡＰＰＲＯＶＥ　" + wide(strings.ToLower(id)), IntentApprove, id, ""},
 		{"承認します " + id + "。", IntentApprove, id, ""},
-		{"承認 " + id + " 経理に確認済み", IntentApprove, id, "経理に確認済み"},
-		{"承認 " + id + "　理由：経理に確認済み", IntentApprove, id, "経理に確認済み"},
+		{"承認 " + id + " 経理に確認済み", IntentUnclear, id, ""},
+		{"承認 " + id + "　理由：経理に確認済み", IntentUnclear, id, ""},
 		{"却下 " + id + " 口座が違います。ＡＢＣを確認", IntentDeny, id, "口座が違います。ＡＢＣを確認"},
 		{"却下" + id + "、口座が違います", IntentDeny, id, "口座が違います"},
 		{"理由：口座が違います", IntentReason, "", "口座が違います"},
@@ -202,7 +202,7 @@ func TestParseWordsInJapanese(t *testing.T) {
 		"理由", "理由は口座違い", "状況は？何", "表示", "ヘルプが欲しい", "却下 口座が違います", "承認01", id+" 承認", "OK承認", "承認OK")
 	testQuotes(t, []words{
 		{"承認", IntentApprove, "", ""},
-		{"承認：確認済み", IntentApprove, "", "確認済み"},
+		{"承認：確認済み", IntentUnclear, "", ""},
 		{"却下 口座が違います", IntentDeny, "", "口座が違います"},
 		{"却下、口座が違います", IntentDeny, "", "口座が違います"},
 		{"却下：「口座」が違います", IntentDeny, "", "「口座」が違います"},
@@ -229,7 +229,7 @@ func TestParseWordsInThai(t *testing.T) {
 		{"อนุมัติ" + id, IntentApprove, id, ""},
 		{"อนุมัติครับ " + id, IntentApprove, id, ""},
 		{"อนุมัติ " + id + " ครับ", IntentApprove, id, ""},
-		{"อนุมัติ " + id + " ตรวจแล้ว", IntentApprove, id, "ตรวจแล้ว"},
+		{"อนุมัติ " + id + " ตรวจแล้ว", IntentUnclear, id, ""},
 		{"ปฏิเสธ " + id + " บัญชีผิด", IntentDeny, id, "บัญชีผิด"},
 		{"ปฏิเสธ " + id + " เหตุผล: บัญชีผิด", IntentDeny, id, "บัญชีผิด"},
 		{"เหตุผล: บัญชีผิด", IntentReason, "", "บัญชีผิด"},
@@ -243,7 +243,7 @@ func TestParseWordsInThai(t *testing.T) {
 		"ไม่อนุมัติไม่ได้", "อย่าอนุมัติ", "ครับ", "ค่ะ", "ได้", "เหตุผล", "ช่วยเหลือฉัน", "ปฏิเสธ บัญชีผิด", "ไม่มีปัญหา")
 	testQuotes(t, []words{
 		{"อนุมัติครับ", IntentApprove, "", ""},
-		{"อนุมัติ: ตรวจแล้ว", IntentApprove, "", "ตรวจแล้ว"},
+		{"อนุมัติ: ตรวจแล้ว", IntentUnclear, "", ""},
 		{"ปฏิเสธ บัญชีผิด", IntentDeny, "", "บัญชีผิด"},
 		{"ปฏิเสธครับ บัญชีผิด", IntentDeny, "", "บัญชีผิด"},
 		{"ไม่, บัญชีผิด", IntentDeny, "", "บัญชีผิด"},
@@ -268,7 +268,7 @@ func TestParseWordsInChinese(t *testing.T) {
 		{"核准 " + id, IntentApprove, id, ""},
 		{"核准" + wide(id), IntentApprove, id, ""},
 		{"核准：" + id + "。", IntentApprove, id, ""},
-		{"核准 " + id + " 已與財務確認", IntentApprove, id, "已與財務確認"},
+		{"核准 " + id + " 已與財務確認", IntentUnclear, id, ""},
 		{"拒絕 " + id + "，帳號錯誤", IntentDeny, id, "帳號錯誤"},
 		{"駁回" + id + " 原因：帳號錯誤", IntentDeny, id, "帳號錯誤"},
 		{"原因：帳號錯誤", IntentReason, "", "帳號錯誤"},
@@ -283,7 +283,7 @@ func TestParseWordsInChinese(t *testing.T) {
 		"確認", "原因", "原因不明", "拒絕 帳號錯誤", "說明一下", "核准"+id+"嗎", "核准"+id+"和01KAFHZX3T9W8Y7B6A5D4C0002")
 	testQuotes(t, []words{
 		{"同意", IntentApprove, "", ""},
-		{"核准：已確認", IntentApprove, "", "已確認"},
+		{"核准：已確認", IntentUnclear, "", ""},
 		{"拒絕 帳號錯誤", IntentDeny, "", "帳號錯誤"},
 		{"拒絕，帳號錯誤", IntentDeny, "", "帳號錯誤"},
 		{"不，帳號錯誤", IntentDeny, "", "帳號錯誤"},
@@ -390,6 +390,9 @@ func TestWhatIsToldToBeTypedIsUnderstood(t *testing.T) {
 			intent Intent
 		}{
 			{l.Say("reason_needed", "id", id), approve},
+			{l.Say(string(phrases.SayReasonWhy), "tool", "t"), IntentBack},
+			{l.Say(string(phrases.SayReasonAsked), "tool", "t", "id", id), approve},
+			{l.Say(string(phrases.SayNotTheReason), "tool", "t", "id", id), approve},
 			{l.Say(string(phrases.SayReasonNeeded), "word", "deny", "id", id), deny},
 			{strings.ReplaceAll(l.Say(string(phrases.SayQuotesMany), "n", "2", "word", "approve"), "<id>", id), approve},
 			{strings.ReplaceAll(l.Say(string(phrases.SayUnclear)), "<id>", id), approve},
@@ -398,7 +401,12 @@ func TestWhatIsToldToBeTypedIsUnderstood(t *testing.T) {
 			{strings.ReplaceAll(l.Say(string(phrases.SayWhichOne), "n", "2"), "<id>", id), deny},
 		} {
 			typed := strings.ReplaceAll(told.text, "：", ":")
-			typed = typed[strings.LastIndex(typed, ":")+1:]
+			if typed = typed[strings.LastIndex(typed, ":")+1:]; told.intent == IntentBack {
+				if w := ParseWords(typed, false); w != (Words{Intent: IntentBack}) {
+					t.Errorf("%s: %q is read as %+v", tag, typed, w)
+				}
+				continue
+			}
 			if w := ParseWords(typed, false); w.Intent != told.intent || w.ID != id {
 				t.Errorf("%s: %q is read as %+v", tag, typed, w)
 			}
@@ -421,7 +429,7 @@ func TestWhatIsToldToBeTypedIsUnderstood(t *testing.T) {
 		for _, b := range []struct {
 			label  string
 			intent Intent
-		}{{"approve", approve}, {"deny", deny}} {
+		}{{"approve", approve}, {"deny", deny}, {"back", IntentBack}} {
 			if w := ParseWords(l.Say(b.label), false); w.Intent != b.intent {
 				t.Errorf("%s: the words of a button, %q, are read as %s", tag, l.Say(b.label), w.Intent)
 			}
@@ -448,14 +456,6 @@ func TestWhatAKeyboardBeginsIsUnderstood(t *testing.T) {
 				if got := ParseWords(text, false); got.Intent != IntentDeny || got.Reason != reason {
 					t.Errorf("%s: %q is read as %+v", tag, text, got)
 				}
-			}
-			text := locale.Get(tag).Say("approve_begun", "id", whose) + "checked"
-			got := ParseWords(text, false)
-			if want := (Words{Intent: IntentApprove, Reason: "checked"}).naming(whose); got != want && got.Intent != IntentUnclear {
-				t.Errorf("%s: %q is read as %+v", tag, text, got)
-			}
-			if got.Typed+got.ID != whose || got.Reason != "checked" && len(whose) == wholeID {
-				t.Errorf("%s: %q is read as %+v", tag, text, got)
 			}
 		}
 	}
@@ -567,7 +567,7 @@ func FuzzParseWords(f *testing.F) {
 		}
 		switch w.Intent {
 		case IntentApprove:
-			if !looksApproved(s, w, quoting) {
+			if !looksApproved(s, w) {
 				t.Errorf("%q approves: %+v", s, w)
 			}
 		case IntentDeny:
@@ -594,42 +594,21 @@ func FuzzParseWords(f *testing.F) {
 	})
 }
 
-// approvals is what an approval looks like, told once more: a word for yes, perhaps a polite ending, and
-// then nothing, or an id; and one full stop at most. Where a reason is required, that follows the id, or when
-// quoting a colon.
-var approvals, withReason = func() (exact, reason *regexp.Regexp) {
+// approvals is what an approval looks like, told once more: a word for yes, perhaps a polite ending, and then nothing, or
+// an id, perhaps with a polite ending; and one full stop at most.
+var approvals = func() *regexp.Regexp {
 	var yes, polite []string
 	for _, l := range lexicons {
 		yes, polite = append(yes, l.yes...), append(polite, l.polite...)
 	}
 	sort.Slice(yes, func(i, j int) bool { return len(yes[i]) > len(yes[j]) })
 	sort.Slice(polite, func(i, j int) bool { return len(polite[i]) > len(polite[j]) })
-	const space, named = `[\s\p{Z}]*`, "[\\s\\p{Z}]*:?[\\s\\p{Z}]*`*[0-7][0-9a-z]{25}`*"
+	const space, named = `[\s\p{Z}]*`, "[\\s\\p{Z}]*:?[\\s\\p{Z}]*`*[0-9a-z]{4,26}`*"
 	courtesy := `(?:` + space + `(?:` + strings.Join(polite, "|") + `))?`
-	word := `^(?:` + strings.Join(yes, "|") + `)` + courtesy
-	return regexp.MustCompile(word + `(?:` + named + courtesy + `)?` + space + `(?:[.。]|!*)$`),
-		regexp.MustCompile(word + `(?:` + named + courtesy + `[\s\p{Z}:]|(` + space + `:)).*[\p{L}\p{N}].*$`)
+	return regexp.MustCompile(`^(?:` + strings.Join(yes, "|") + `)` + courtesy + `(?:` + named + courtesy + `)?` + space +
+		`(?:[.。]|!*)$`)
 }()
 
-func looksApproved(s string, w Words, quoting bool) bool {
-	s = strings.ReplaceAll(plain(strings.TrimSpace(s)), "\n", " ")
-	if w.Reason == "" {
-		return approvals.MatchString(s)
-	}
-	m := withReason.FindStringSubmatch(s)
-	return m != nil && (m[1] == "" || quoting) && !strings.Contains(s, "?") && !contradictions.MatchString(harmless.ReplaceAllString(s, ""))
+func looksApproved(s string, w Words) bool {
+	return w.Reason == "" && approvals.MatchString(strings.ReplaceAll(plain(strings.TrimSpace(s)), "\n", " "))
 }
-
-// contradictions are the plainest words that no approval holds, but for those that only look like them
-// and for what an address holds.
-var (
-	contradictions = regexp.MustCompile(`(?:^|[^a-z'])(?:no|not|never|don't|unless|if|but|only|until|wait|tomorrow|deny|cancel|lol)(?:[^a-z'’]|$)` +
-		`|但|如果|除非|不|沒|才怪|明天|まだ|ません|ただし|もし|しない|待って|明日|ถ้า|ไม่|พรุ่งนี้|👎`)
-	harmless = func() *regexp.Regexp {
-		list := []string{`https?://[!-~]*`, `due[^a-z]+tomorrow`, `read[^a-z]+only`}
-		for _, d := range doubtsOf {
-			list = append(list, d.harmless...)
-		}
-		return regexp.MustCompile(strings.Join(list, "|"))
-	}()
-)

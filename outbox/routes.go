@@ -262,7 +262,7 @@ func (o *Outbox) logReach(ctx context.Context, to reach, r approval.Request, abo
 	about = append([]any{"approval_id", r.ID, "tool", r.Target(), "agent", r.Agent}, about...)
 	switch to {
 	case nextAddress:
-		o.log.WarnContext(ctx, "a notification failed for good; the card goes on to the next address of its recipient",
+		o.log.WarnContext(ctx, "a notification failed, or does not go out in time; the card goes on to the next address of its recipient",
 			about...)
 	case onlyAdmins:
 		o.log.ErrorContext(ctx, "none of those who decide could be told of a request: every notification failed; admins "+
@@ -385,9 +385,10 @@ func (o *Outbox) pick(tx approval.Tx, route approval.Route,
 }
 
 // elsewhere sends the card of a pending request on along the routes that a dead end is part of, to the
-// next address; where there is none, and nobody else has the card, to admins.
+// next address; where there is none, and nobody else has the card, to admins. down is a channel that sends nothing at
+// present, "" for none: what waits there reaches nobody in time.
 func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Address,
-	kind approval.NotificationKind) (reach, error) {
+	kind approval.NotificationKind, down string) (reach, error) {
 	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
 	if err != nil {
 		return nobody, err
@@ -404,7 +405,8 @@ func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Addr
 		if x.BatchID != "" && x.ApprovalID != "" {
 			c.n.ApprovalID, c.n.BatchID = x.ApprovalID, x.BatchID // the card shows all of it
 		}
-		if x.Address() == end || x.Status == approval.Failed || x.Status == approval.Skipped {
+		if x.Address() == end || x.Status == approval.Failed || x.Status == approval.Skipped ||
+			x.Channel == down && x.SentAt.IsZero() && x.Status != approval.Delivered {
 			continue
 		}
 		dead, err := tx.Dead(x.Address())
@@ -418,6 +420,9 @@ func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Addr
 	all, hasOther, err := o.hasOther(tx, r, has)
 	if err != nil {
 		return nobody, err
+	}
+	for _, a := range slices.Concat(slices.Concat(all, o.routing.Admins())...) {
+		tried[a] = tried[a] || a.Channel == down
 	}
 	var routes []approval.Route
 	for _, route := range all {
@@ -564,7 +569,7 @@ func (o *Outbox) reroute(tx approval.Tx, r approval.Request, a approval.Address)
 	}) {
 		return others, err
 	}
-	return o.elsewhere(tx, r, a, approval.KindRequest)
+	return o.elsewhere(tx, r, a, approval.KindRequest, "")
 }
 
 // isCard reports whether a notification is a request's card, pushed.

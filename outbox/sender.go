@@ -31,6 +31,9 @@ type Deliveries interface {
 	Begin(ctx context.Context, tries []approval.Attempt) ([]approval.Notification, error)
 	Sent(ctx context.Context, n approval.Notification, r approval.Receipt) error
 	NotSent(ctx context.Context, n approval.Notification, f approval.Failure) error
+	// SendOn has cards go to somebody else, in time, that wait for a channel which sends nothing now. It returns those
+	// with which it is done.
+	SendOn(ctx context.Context, ids []string) (done []string, err error)
 }
 
 // Queue wakes when notifications were committed: approval.Broker.
@@ -125,6 +128,8 @@ type Sender struct {
 	maker   channels.Maker
 	lanes   map[string]*lane
 	busy    map[string]bool // notifications in a backlog or being sent
+	sentOn  map[string]bool // those that wait for a channel, and went to somebody else meanwhile
+	looking bool            // at what waits for a channel
 	behind  bool            // the queue has more than was taken
 	wanted  bool            // Run is to look at the whole queue
 	next    time.Time       // when to look again; zero: not before a wake
@@ -167,7 +172,7 @@ func NewSender(o SenderOptions) *Sender {
 	s := &Sender{
 		outbox: o.Outbox, queue: o.Queue, retries: o.Retries, parallel: o.Parallel,
 		metrics: o.Metrics, log: o.Log, now: o.Now, failpoint: o.Failpoint,
-		poke: make(chan struct{}, 1), busy: map[string]bool{},
+		poke: make(chan struct{}, 1), busy: map[string]bool{}, sentOn: map[string]bool{},
 	}
 	if s.retries == (Retries{}) {
 		s.retries = DefaultRetries()
@@ -345,9 +350,14 @@ func (s *Sender) found(ready []approval.Notification, whole *approval.Delivery, 
 		return false
 	}
 	took := false
+	var stuck []string
 	for _, n := range ready {
 		took = s.accept(n, whole, now) || took
+		if l := s.lanes[n.Channel]; l != nil && (l.paused != "" || now.Before(l.held[classOf(n.Kind)])) {
+			stuck = append(stuck, n.ID)
+		}
 	}
+	s.sendOn(stuck)
 	switch {
 	case next.IsZero():
 	case next.After(asked):
@@ -358,6 +368,35 @@ func (s *Sender) found(ready []approval.Notification, whole *approval.Delivery, 
 		s.at(now.Add(scanAgain))
 	}
 	return took
+}
+
+// sendOn has go to somebody else, in time, what waits for a channel that is paused or wishes to be left alone.
+func (s *Sender) sendOn(stuck []string) {
+	stuck = slices.DeleteFunc(stuck, func(id string) bool { return s.sentOn[id] })
+	if s.looking || len(stuck) == 0 || s.running.Err() != nil {
+		return
+	}
+	s.looking = true
+	ctx := s.running
+	s.workers.Go(func() {
+		for ids := range slices.Chunk(stuck, scanLimit) {
+			done, err := s.outbox.SendOn(ctx, ids)
+			if err != nil {
+				break // it is looked at again
+			}
+			s.mu.Lock()
+			if len(s.sentOn) > scanMost {
+				clear(s.sentOn)
+			}
+			for _, id := range done {
+				s.sentOn[id] = true
+			}
+			s.mu.Unlock()
+		}
+		s.mu.Lock()
+		s.looking = false
+		s.mu.Unlock()
+	})
 }
 
 // accept sends n, now or when its channel has a hand free, and reports whether it did.

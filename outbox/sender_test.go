@@ -20,6 +20,7 @@ import (
 
 // memory is an outbox and a queue with the rules of outbox.Outbox, in memory.
 type memory struct {
+	sentOn  []string
 	mu      sync.Mutex
 	rows    []*approval.Notification
 	details map[string]approval.Failure // the last failure of each row
@@ -135,6 +136,13 @@ func (m *memory) Load(_ context.Context, id string) (approval.Delivery, error) {
 	m.loads++
 	n := *m.find(id)
 	return approval.Delivery{Notification: n, Target: m.targets[n.TargetID]}, nil
+}
+
+func (m *memory) SendOn(_ context.Context, ids []string) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sentOn = append(m.sentOn, ids...)
+	return ids, nil
 }
 
 func (m *memory) LoadReady(ctx context.Context, id string) (
@@ -563,6 +571,11 @@ func TestBadTokenPauses(t *testing.T) {
 		if got := b.s.Paused(); got["line"] != channels.ReasonBadToken || len(got) != 1 {
 			t.Errorf("paused %v", got)
 		}
+		b.mu.Lock()
+		if !slices.Contains(b.sentOn, "1") || slices.Contains(b.sentOn, "s") {
+			t.Errorf("of what waits, %q was looked at", b.sentOn)
+		}
+		b.mu.Unlock()
 		var gaps []time.Duration
 		at := start
 		for _, probe := range p.probes {

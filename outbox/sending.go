@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"countersign/approval"
@@ -372,6 +373,13 @@ func (o *Outbox) NotSent(ctx context.Context, n approval.Notification, f approva
 			return rerouted{}, nil // somebody else's attempt by now
 		}
 		was, attempt, before := row.Status, row.Attempt, row.Error
+		late, over, err := overdue(tx, row, latest(tx.Now(), f.RetryAt))
+		if err != nil {
+			return rerouted{}, err
+		}
+		if over && !f.Final && !f.Unbegun { // a try after the deadline is none
+			f.Final, f.Detail = true, strings.TrimSuffix("no try is left before the deadline: "+f.Detail, ": ")
+		}
 		failed(&row, f, tx.Now())
 		if ok, err := tx.UpdateNotification(row, was, attempt); err != nil || !ok {
 			return rerouted{}, err
@@ -386,7 +394,7 @@ func (o *Outbox) NotSent(ctx context.Context, n approval.Notification, f approva
 			}
 		}
 		if !f.Final {
-			return rerouted{}, nil
+			return o.sendOn(tx, row, late, row.Channel)
 		}
 		return o.afterFailure(tx, row)
 	})
@@ -431,16 +439,24 @@ func (o *Outbox) afterFailure(tx approval.Tx, row approval.Notification) (rerout
 	if row.ApprovalID == "" || row.Kind == approval.KindReply {
 		return rerouted{}, nil
 	}
-	hs, err := approval.ShownHeads(tx, row)
+	hs, err := pendingHeads(tx, row)
 	if err != nil {
 		return rerouted{}, err
 	}
+	return o.sendOn(tx, row, hs, "")
+}
+
+// pendingHeads returns the requests on a card that are pending.
+func pendingHeads(tx approval.Tx, n approval.Notification) ([]approval.Head, error) {
+	hs, err := approval.ShownHeads(tx, n)
+	return slices.DeleteFunc(hs, func(h approval.Head) bool { return h.Status != approval.Pending }), err
+}
+
+// sendOn has the card of requests that a notification shows go elsewhere. down is as for [Outbox.elsewhere].
+func (o *Outbox) sendOn(tx approval.Tx, row approval.Notification, hs []approval.Head, down string) (rerouted, error) {
 	var worst rerouted
 	for _, h := range hs {
-		if h.Status != approval.Pending {
-			continue
-		}
-		reach, err := o.elsewhere(tx, h.Request, row.Address(), row.Kind)
+		reach, err := o.elsewhere(tx, h.Request, row.Address(), row.Kind, down)
 		if err != nil {
 			return rerouted{}, err
 		}
@@ -452,6 +468,65 @@ func (o *Outbox) afterFailure(tx approval.Tx, row approval.Notification) (rerout
 		}
 	}
 	return worst, nil
+}
+
+// inTime is the part of the time that a card has until a deadline by which it is to be out: after that it goes to
+// somebody else too, who then has the rest.
+const inTime = 2
+
+// overdue returns those of the pending requests on a card of which too much time would be gone at its next try, and
+// whether that would come after all of their deadlines.
+func overdue(tx approval.Tx, n approval.Notification, next time.Time) (late []approval.Head, over bool, err error) {
+	if !isCard(n) {
+		return nil, false, nil
+	}
+	hs, err := pendingHeads(tx, n)
+	over = len(hs) > 0
+	for _, h := range hs {
+		if !next.Before(n.CreatedAt.Add(h.ExpiresAt.Sub(n.CreatedAt) / inTime)) {
+			late = append(late, h)
+		}
+		over = over && !next.Before(h.ExpiresAt)
+	}
+	return late, over, err
+}
+
+// SendOn has the cards go elsewhere, too, that wait for a channel which sends nothing at present, and of which too much
+// time is gone. It returns those with which it is done.
+func (o *Outbox) SendOn(ctx context.Context, ids []string) (done []string, err error) {
+	type moved struct {
+		done []string
+		to   []rerouted
+	}
+	out, err := approval.Update(ctx, o.store, func(tx approval.Tx) (m moved, err error) {
+		for _, id := range ids {
+			n, err := tx.Notification(id)
+			if err != nil {
+				return m, err
+			}
+			if n.Status != approval.Queued && n.Status != approval.Retrying || !isCard(n) {
+				m.done = append(m.done, id)
+				continue
+			}
+			late, _, err := overdue(tx, n, tx.Now())
+			if err != nil || len(late) == 0 {
+				if err != nil {
+					return m, err
+				}
+				continue
+			}
+			to, err := o.sendOn(tx, n, late, n.Channel)
+			if err != nil {
+				return m, err
+			}
+			m.done, m.to = append(m.done, id), append(m.to, to)
+		}
+		return m, nil
+	})
+	for _, to := range out.to {
+		o.logReach(ctx, to.reach, to.request, "last_reason", "the channel sends nothing at present")
+	}
+	return out.done, err
 }
 
 // record puts on record what became of a notification.

@@ -199,8 +199,9 @@ func (h *Slack) event(ctx context.Context, raw []byte) answer {
 	} else {
 		words(&t, text, quoted)
 	}
-	if t.RequestID == "" && t.QuotedID == "" {
-		// Slack delivers late, up to a day: a bare word must not reach a request that came after it.
+	answers := t.Intent == chat.IntentOther || t.Intent == chat.IntentReason
+	if t.RequestID == "" && (t.QuotedID == "" || answers) {
+		// Slack delivers late, up to a day: a bare word must not reach a request, or a question, that came after it.
 		t.At = slackTime(e.TS)
 	}
 	_, stored := h.interact(ctx, t)

@@ -671,8 +671,8 @@ type decides struct {
 
 // buttons are Approve and Deny. They are postbacks: an action of type message would arrive as typed words too. Deny
 // opens the keyboard with the denial begun once more, for its reason, which names the request whatever card stands
-// below by then; where nothing is decided without a reason, both do. Both weigh the same, and at a critical risk
-// neither has a colour that says yes.
+// below by then. Where nothing is decided without a reason, Approve opens it too, empty: the gate asks for the reason.
+// Both weigh the same, and at a critical risk neither has a colour that says yes.
 func buttons(c channels.Card, x decides) *api.FlexBox {
 	yes, no := approve, deny
 	if x.risk == approval.RiskCritical {
@@ -689,8 +689,10 @@ func buttons(c channels.Card, x decides) *api.FlexBox {
 			DisplayText: legible.ShortenMiddle(shown, maxDisplayText, stricter),
 		}
 		if x.reasonNeeded || intent == chat.IntentDeny {
-			action.FillInText = c.Begun(x.on.With(intent))
 			action.InputOption = api.PostbackActionINPUT_OPTION_OPEN_KEYBOARD
+		}
+		if intent == chat.IntentDeny {
+			action.FillInText = c.Begun(x.on.With(intent))
 		}
 		return &api.FlexButton{Flex: 1, Height: api.FlexButtonHEIGHT_SM, Style: api.FlexButtonSTYLE_PRIMARY, Color: colour,
 			Action: action}

@@ -31,6 +31,10 @@ const (
 	SayNoRequest      Phrase = "told_no_request"
 	SayReasonNeeded   Phrase = "told_reason_needed"
 	SayReasonNext     Phrase = "told_reason_next"
+	SayReasonWhy      Phrase = "told_reason_why"
+	SayReasonAsked    Phrase = "told_reason_asked"
+	SayReasonClosed   Phrase = "told_reason_closed"
+	SayNotTheReason   Phrase = "told_not_the_reason"
 	SayReasonTooLong  Phrase = "told_reason_too_long"
 	SayReasonKept     Phrase = "told_reason_kept"
 	SayReasonKeptOld  Phrase = "told_reason_kept_old"
@@ -205,6 +209,13 @@ var English = map[Phrase]string{
 	SayReasonNeeded:  "This request needs a reason. Type: {word} {id} followed by your reason.",
 	SayReasonNext: "{tool} needs a reason, so nothing is decided yet. Type your reason now, or type: deny {id} " +
 		"followed by your reason.",
+	SayReasonWhy: "{tool}: why? Your next message here, within a minute, is the reason, and approves it. To take this " +
+		"back, type: back",
+	SayReasonAsked: "{tool} needs a reason, so nothing is decided yet. Press Approve on its card, or type to me in a " +
+		"direct message: approve {id}",
+	SayReasonClosed: "I no longer wait for the reason for {tool}: nothing was decided about it.",
+	SayNotTheReason: "Nothing was decided: a reason counts within a minute, is no question, and does not begin with a " +
+		"word such as \"ok\" or \"no\". To approve {tool}, type again: approve {id}",
 	SayReasonTooLong: "The reason is too long: use at most 3000 characters.",
 	SayReasonKept:    "Thanks, the agent now has your reason. {tool} stays denied.",
 	SayReasonKeptOld: "You already denied {tool} and said why. That reason stays.",
@@ -224,8 +235,8 @@ var English = map[Phrase]string{
 		"buttons, or type: deny <id> <reason>",
 	SayWhichOne:      "{n} requests are waiting, so nothing was denied. Use a card's buttons, or type: deny <id> <reason>",
 	SayNotUnderstood: "Sorry, I didn't get that. Try \"pending\" to see what's waiting, or \"help\".",
-	SayUnclear: "Nothing was decided, because I could not be sure that you meant yes. Add a reason only if the card " +
-		"asks for one, and without words such as \"not\" or \"maybe\". Use the card's buttons, or type only: approve <id>",
+	SayUnclear: "Nothing was decided: an approval is the word and the id, and nothing else. Use the card's buttons, or " +
+		"type only: approve <id>",
 	SayHelp: "What you can type:\n" +
 		"pending: what's waiting, with buttons\n" +
 		"show <id>: all of a request\n" +
@@ -239,7 +250,7 @@ var English = map[Phrase]string{
 		"sign in: a link to the pages, where you can see everything\n" +
 		"help: show this list\n" +
 		"The last six characters of an id are enough. A reply that quotes a card needs no id. A bare \"yes\" " +
-		"approves nothing. Add a reason to an approval only if the card asks for one.",
+		"approves nothing, and neither does an approval with further words.",
 	SayHelpStranger: "This is Countersign. You're not an approver here. Ask whoever runs it to add your ID: {address}",
 	SaySignIn:       "This link signs you in to the pages as {who}. It works once, within ten minutes. Don't share it.",
 	SaySignInHere: "This link signs you in to the pages as {who}. It works once, within ten minutes, and only on " +
