@@ -215,7 +215,7 @@ func Head(r approval.Request) approval.Head {
 	h.Args, h.Rationale, h.Preview, h.ToolDigest, h.ToolSeen = nil, "", "", "", false
 	h.Task, h.DispatchedAt, h.RunResult = false, time.Time{}, ""
 	h.Need, h.Stage, h.Votes, h.Who, h.EndCode, h.ReplacedBy, h.Replaces, h.Policy = nil, 0, nil, "", "", "", "", ""
-	h.CorrelationID, h.PreviewFrom = "", ""
+	h.CorrelationID, h.PreviewFrom, h.RuleDigest = "", "", ""
 	h.ExtendedAt, h.Returned = time.Time{}, 0
 	return h
 }
