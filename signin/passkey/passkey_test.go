@@ -488,7 +488,7 @@ func FuzzWhatABrowserPosts(f *testing.F) {
 			t.Error("it approves as ken, who was not asked")
 		}
 		if who, err := w.FinishSignIn(ctx, "ticket", answer); err == nil {
-			t.Errorf("it signs in as %s", who)
+			t.Errorf("it signs in as %s", who.Person)
 		}
 		if _, err := w.FinishAdding(ctx, w.browser("ken"), "", answer); err == nil {
 			t.Error("it adds a passkey")
