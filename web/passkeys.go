@@ -194,7 +194,7 @@ func (s *Server) signInByPasskey(ctx context.Context, x *exchange) error {
 		err = s.SignIn.Attempt(x.origin())
 	}
 	if err == nil {
-		secret, sess, err = s.SignIn.Start(ctx, who, signin.MethodPasskey, x.origin())
+		secret, sess, err = s.SignIn.StartWithPasskey(ctx, who.Person, who.ID, x.origin())
 	}
 	if errors.Is(err, signin.ErrRefused) {
 		err = passkey.ErrRefused

@@ -55,6 +55,7 @@ var contract = []struct {
 	{"LastSaid", lastSaid},
 	{"Policies", policies},
 	{"SignIns", signIns},
+	{"PasskeySessions", passkeySessions},
 	{"Passkeys", passkeys},
 	{"Lapse", lapse},
 	{"Feed", feed},
@@ -215,7 +216,7 @@ func Head(r approval.Request) approval.Head {
 	h.Args, h.Rationale, h.Preview, h.ToolDigest, h.ToolSeen = nil, "", "", "", false
 	h.Task, h.DispatchedAt, h.RunResult = false, time.Time{}, ""
 	h.Need, h.Stage, h.Votes, h.Who, h.EndCode, h.ReplacedBy, h.Replaces, h.Policy = nil, 0, nil, "", "", "", "", ""
-	h.CorrelationID, h.PreviewFrom, h.RuleDigest = "", "", ""
+	h.CorrelationID, h.PreviewFrom, h.Method, h.RuleDigest = "", "", "", ""
 	h.ExtendedAt, h.Returned = time.Time{}, 0
 	return h
 }
