@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 )
 
-// TokenProof returns the proof that the token of a name is known here, for a nonce that its owner made and the port at which
-// they are. The name follows from the token, so that only who has that can ask. It and the proof tell nothing of it.
+// TokenProof returns the proof that the token of a name is known here, for a nonce that its owner made and the port at
+// which they are. The name follows from the token, so that only who has that can ask. Neither tells anything of it.
 func (d *Directory) TokenProof(name, nonce, port string) (proof string, ok bool) {
 	n := d.now.Load()
 	if n == nil {

@@ -18,8 +18,8 @@ import (
 )
 
 // errUnproven is that of a server which does not show that it knows the token.
-var errUnproven = errors.New("it did not show that it is a gate that knows this token, and so was not sent it; another " +
-	"program may have taken the port while the gate was down: look which one has it, and start the gate again")
+var errUnproven = errors.New("it did not show that it is a gate that knows this token, and so was not sent it; " +
+	"another program may have taken the port while the gate was down: look which one has it, and start the gate again")
 
 // WithProof has a server on this machine prove on each connection, before anything is sent over it, that it knows the
 // token: any program can take the port of a gate that is down. Over HTTPS the certificate proves more, and at a unix
@@ -79,6 +79,7 @@ func (c *Client) proves(conn net.Conn, address string) error {
 	body, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	var got struct{ Proof string }
+	want := derived(token, "proof at port "+port+" for "+nonce)
 	switch {
 	case err != nil:
 		return err
@@ -87,7 +88,7 @@ func (c *Client) proves(conn net.Conn, address string) error {
 			return e // nothing was sent, whoever says so
 		}
 		return errUnproven
-	case json.Unmarshal(body, &got) != nil || !hmac.Equal([]byte(got.Proof), []byte(derived(token, "proof at port "+port+" for "+nonce))):
+	case json.Unmarshal(body, &got) != nil || !hmac.Equal([]byte(got.Proof), []byte(want)):
 		return errUnproven
 	case resp.Close || r.Buffered() > 0:
 		return errors.New("it does not keep the connection on which it proved that it knows the token")

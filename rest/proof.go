@@ -20,11 +20,11 @@ type proof struct {
 func (s *Server) proves(_ context.Context, x *exchange) error {
 	nonce, port := x.query.Get("nonce"), x.query.Get("port")
 	if len(nonce) < 20 || len(nonce) > 100 {
-		return approval.Errorf(approval.CodeInvalidParameter, "nonce must be 20 to 100 characters that were never sent before.")
+		return approval.Errorf(approval.CodeInvalidParameter, "nonce must be 20 to 100 characters, never sent before.")
 	}
 	if !s.isPort(x.r, port) {
-		return approval.Errorf(approval.CodeInvalidParameter, "This gate is not at the port that was asked for. Name the one "+
-			"that it listens on, or put the address that leads to it into public_url.")
+		return approval.Errorf(approval.CodeInvalidParameter, "This gate is not at the port that was asked for. "+
+			"Name the one that it listens on, or put the address that leads to it into public_url.")
 	}
 	text, ok := s.dir.TokenProof(x.query.Get("token"), nonce, port)
 	if !ok {

@@ -80,8 +80,8 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		{
 			method: http.MethodGet, path: "/v1/proof", public: true, handle: s.proves,
 			doc: routeDoc{id: "proof", tag: "everyone", summary: "Have the gate prove that it knows a token.",
-				description: "For clients over plain HTTP on one machine, before they send the token: another program may have the " +
-					"gate's port. K is the SHA-256 of the token, and HMAC is that with SHA-256, in hex. The proof is " +
+				description: "For clients over plain HTTP on one machine, before they send the token: another program may have " +
+					"the gate's port. K is the SHA-256 of the token, and HMAC is that with SHA-256, in hex. The proof is " +
 					"HMAC(K, \"proof at port PORT for NONCE\").",
 				query: []queryParam{
 					{"token", "The first 32 digits of HMAC(K, \"name of a token\").", anyText},
