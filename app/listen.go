@@ -159,7 +159,7 @@ func (a *App) listen(cfg *config.Config) (err error) {
 		History: a.store, NameOf: a.nameOf,
 		Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping,
 		Quotas: a.quotaLog, Heartbeat: a.beats, Anonymous: a.anonymous, Authenticated: known, Remote: a.remote,
-		SignIn: signInLinks{a}, Budgets: a.budgets, Summary: a.summary})
+		SignIn: signInLinks{a}, Base: a.base, Budgets: a.budgets, Summary: a.summary})
 	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz),
 		"/metrics": a.metrics.handler(),
 		"/mcp":     a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, CheckBudget: a.checkHook,

@@ -47,6 +47,7 @@ type Directory struct {
 type directory struct {
 	// by digest, so that a look-up takes no time that depends on a secret's prefix
 	tokens map[[sha256.Size]byte]approval.Actor
+	proofs map[string][sha256.Size]byte // the same digests by the names of their tokens
 	chat   map[approval.Address]approval.Actor
 	names  map[string]approval.Actor // people
 	agents map[string]string         // with their owners
@@ -80,6 +81,10 @@ func (d *Directory) Replace(agents []AgentIdentity, people []Person) {
 		for channel, id := range p.Addresses {
 			n.chat[approval.Address{Channel: channel, To: id}] = who
 		}
+	}
+	n.proofs = make(map[string][sha256.Size]byte, len(n.tokens))
+	for digest := range n.tokens {
+		n.proofs[nameOf(digest)] = digest
 	}
 	d.now.Store(n)
 	d.Recheck()

@@ -25,6 +25,7 @@ type Client struct {
 	http    *http.Client
 	name    string
 	timeout time.Duration
+	socket  bool // it is a unix socket
 	clock   *clock
 }
 
@@ -98,7 +99,7 @@ func New(baseURL, token string, opts ...Option) (*Client, error) {
 		}
 	}
 	c := &Client{base: u, where: where, token: func() string { return token }, timeout: 15 * time.Second,
-		clock: new(clock),
+		socket: socket != "", clock: new(clock),
 		http: &http.Client{
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -202,6 +203,9 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 		err = context.Cause(ctx)
 	} else if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
+	}
+	if e, ok := errors.AsType[*Error](err); ok { // instead of a proof: see [WithProof]
+		return e
 	}
 	return fmt.Errorf("client: no answer from %s: %w", c.where, err)
 }

@@ -198,6 +198,9 @@ func TestEveryOperationHasItsErrors(t *testing.T) {
 				continue
 			}
 			for _, status := range []string{"400", "401", "500", "503"} {
+				if p == "/v1/proof" && status == "503" { // it asks no store
+					continue
+				}
 				if dig(op, "responses", status, "content", "application/problem+json") == nil {
 					t.Errorf("%s %s does not document %s", m, p, status)
 				}

@@ -61,6 +61,8 @@ type Options struct {
 	Remote func(r *http.Request) string
 	// SignIn makes links that sign people in to the pages. nil: there are no pages.
 	SignIn SignIn
+	// Base is the configured address of the gate, now; default: none.
+	Base func() string
 	// Budgets are those of agents and people. nil: there are none.
 	Budgets *budget.Registry
 	// Patience is how long the store may take before the answer is 503; default 10 s.
@@ -107,6 +109,7 @@ type Server struct {
 	admitted  func(*http.Request, approval.Actor) // Options.Authenticated
 	remote    func(*http.Request) string
 	budgets   *budget.Registry
+	base      func() string
 	keepAlive time.Duration
 
 	routes   []route
@@ -143,6 +146,9 @@ func New(o Options) *Server {
 	}
 	if s.remote == nil {
 		s.remote = func(*http.Request) string { return "" }
+	}
+	if s.base = o.Base; s.base == nil {
+		s.base = func() string { return "" }
 	}
 	if s.stopping == nil {
 		s.stopping = context.Background()

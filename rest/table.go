@@ -78,6 +78,19 @@ func (s *Server) table() []route { //nolint:funlen // a table
 				answers: []answerDoc{{http.StatusOK, "The OpenAPI document.", object{}, ""}}},
 		},
 		{
+			method: http.MethodGet, path: "/v1/proof", public: true, handle: s.proves,
+			doc: routeDoc{id: "proof", tag: "everyone", summary: "Have the gate prove that it knows a token.",
+				description: "For clients over plain HTTP on one machine, before they send the token: another program may have " +
+					"the gate's port. K is the SHA-256 of the token, and HMAC is that with SHA-256, in hex. The proof is " +
+					"HMAC(K, \"proof at port PORT for NONCE\").",
+				query: []queryParam{
+					{"token", "The first 32 digits of HMAC(K, \"name of a token\").", anyText},
+					{"nonce", "20 to 100 random characters.", anyText},
+					{"port", "The port that the client is connected to.", anyText}},
+				answers: []answerDoc{{http.StatusOK, "The proof. Compare it with your own.", proof{}, ""}},
+				errors:  []approval.Code{approval.CodeUnauthorized, approval.CodeInvalidParameter}},
+		},
+		{
 			method: http.MethodPost, path: "/v1/calls", audience: agents, handle: s.call,
 			doc: routeDoc{id: "call", tag: "agents", summary: "Ask whether a call may run now.",
 				description: "An approved answer has used the approval: run the call, or the approval is lost. With wait the " +

@@ -9,6 +9,9 @@
 // somebody is: what they may do is looked up each time, and whoever is not configured any more has no session from then
 // on. Its secret is made when it starts, so that nobody can have put one into a browser beforehand.
 //
+// Browsers give a cookie of this machine to every port of it. A session that starts there is marked in its secret, and
+// takes a key for all that is done in it, which only the answer to signing in holds ([NeedsKey], [Service.Key]).
+//
 // Secrets are 256 random bits. They are stored as their SHA-256 and found by that: what a look-up takes says nothing of
 // how much of a guess was right. All that is refused is refused with the same error, whatever the reason, which only
 // the audit log has. An agent gets no session: its name is no person's.

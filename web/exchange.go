@@ -102,8 +102,8 @@ func localPath(to string) string {
 	return to
 }
 
-// maxLanguages is how long a wish for languages may be that is read. No browser's is a tenth of it, and what reading one
-// costs grows with it, for whoever sends it.
+// maxLanguages is how long a wish for languages may be that is read. No browser's is a tenth of it, and what reading
+// costs grows with it, whoever sends it.
 const maxLanguages = 1 << 10
 
 // languageOf is what a browser asks for, of what there is.

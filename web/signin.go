@@ -59,7 +59,8 @@ func sessionBy(ask func(context.Context, string) (signin.Session, error), r *htt
 	if errors.Is(err, signin.ErrNoSession) {
 		return Session{}, false, nil
 	}
-	return Session{ID: sess.ID, Person: sess.Person, Since: sess.CreatedAt, Keyed: signin.NeedsKey(secret)}, err == nil, err
+	return Session{ID: sess.ID, Person: sess.Person, Since: sess.CreatedAt,
+		Keyed: signin.NeedsKey(secret)}, err == nil, err
 }
 
 // byItself reports whether a page asks with nobody there: the stream of what changes, and the copy that a script

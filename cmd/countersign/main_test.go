@@ -24,6 +24,7 @@ import (
 	"go.uber.org/goleak"
 
 	canonical "countersign/approval/args"
+	"countersign/auth"
 	"countersign/client"
 	"countersign/internal/testkit"
 )
@@ -192,8 +193,25 @@ const (
 	doneID    = "01K9ZQ3V5T8M2N4P6R7S9W1X40"
 )
 
+// proves proves that the gate knows a token.
+func proves(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	who := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Token: "hana-token-0123456789"}, {Name: "a", Token: "hana-token"},
+		{Name: "b", Token: "hana-no-record"}, {Name: "c", Token: "hana-no-secrets"}, {Name: "d", Token: "hana-no-admin"},
+		{Name: "bot", Token: "agent-token-0123456789"}, {Name: "e", Token: "agent-token"}})
+	if proof, ok := who.TokenProof(q.Get("token"), q.Get("nonce"), q.Get("port")); ok {
+		answer(w, 200, map[string]any{"proof": proof})
+		return
+	}
+	problem(w, 401, "unauthorized", "The token is not known.")
+}
+
 func (f *fakeGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
+	if r.URL.Path == "/v1/proof" {
+		proves(w, r)
+		return
+	}
 	f.record(r, body)
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	agent, person := strings.HasPrefix(token, "agent-"), strings.HasPrefix(token, "hana-")

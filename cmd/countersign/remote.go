@@ -154,7 +154,7 @@ func (g *connection) renew(ctx context.Context) error {
 
 // dial returns the gate at an address.
 func (r *remote) dial(server, token, from string) (*connection, error) {
-	c, err := client.New(server, token, client.WithName("cli"))
+	c, err := client.New(server, token, client.WithName("cli"), client.WithProof())
 	if err != nil {
 		return nil, usagef("%s (--server, --token or their variables)", strings.TrimPrefix(err.Error(), "client: "))
 	}
