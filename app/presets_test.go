@@ -116,7 +116,7 @@ func TestCodingAgentsReadAndPlanWithoutAsking(t *testing.T) {
 func TestCodingAgentsAskAboutTheRest(t *testing.T) {
 	p := included(t, codingAgentPreset)
 	const edits, patches, others, commands = "edits in the folder that the agent works in", "patches in the folder that the agent works in", "other edits", "other commands"
-	const outside, manyDevices = "searches outside of the folder that the agent works in", "processes and devices, many files at once"
+	const outside, many = "searches outside of the folder that the agent works in", "many files outside of the folder that the agent works in"
 	for _, call := range []struct {
 		agent       hooks.Agent
 		tool, input string
@@ -160,14 +160,13 @@ func TestCodingAgentsAskAboutTheRest(t *testing.T) {
 		{hooks.Codex, "grep_files", `{"pattern":"TOKEN","path":"/var/lib"}`, approval.RiskMedium, outside},
 		{hooks.Gemini, "grep_search", `{"pattern":"TOKEN","dir_path":"/srv"}`, approval.RiskMedium, outside},
 		{hooks.Gemini, "search_file_content", `{"pattern":"TOKEN","path":"/srv/x"}`, approval.RiskMedium, outside},
-		{hooks.Gemini, "read_many_files", `{"include":["src/**","/srv/gate/*"]}`, approval.RiskMedium, outside},
-		{hooks.Gemini, "read_many_files", `{"include":["{src,../other}/**"]}`, approval.RiskMedium, outside},
-		{hooks.Gemini, "read_many_files", `{"paths":["~/other/*"]}`, approval.RiskMedium, outside},
-		{hooks.Gemini, "read_many_files", `{"include":"/srv/gate/*"}`, approval.RiskMedium, outside},
-		{hooks.Gemini, "read_many_files", `{"include":["src/a.ts","/proc/1/environ"]}`, approval.RiskHigh, manyDevices},
-		{hooks.Gemini, "read_many_files", `{"include":["../../../../proc/*/environ"]}`, approval.RiskHigh, manyDevices},
-		{hooks.Gemini, "read_many_files", `{"paths":["{a,/proc/1/environ}"]}`, approval.RiskHigh, manyDevices},
-		{hooks.Gemini, "read_many_files", `{"include":["/pr*c/1/environ"]}`, approval.RiskHigh, manyDevices},
+		{hooks.Gemini, "read_many_files", `{"include":["src/**","/srv/gate/*"]}`, approval.RiskHigh, many},
+		{hooks.Gemini, "read_many_files", `{"include":["{src,../other}/**"]}`, approval.RiskHigh, many},
+		{hooks.Gemini, "read_many_files", `{"paths":["~/other/*"]}`, approval.RiskHigh, many},
+		{hooks.Gemini, "read_many_files", `{"include":["src/a.ts","/proc/1/environ"]}`, approval.RiskHigh, many},
+		{hooks.Gemini, "read_many_files", `{"include":["../../../../proc/*/environ"]}`, approval.RiskHigh, many},
+		{hooks.Gemini, "read_many_files", `{"paths":["{a,/proc/1/environ}"]}`, approval.RiskHigh, many},
+		{hooks.Gemini, "read_many_files", `{"include":["/pr*c/1/environ"]}`, approval.RiskHigh, many},
 		{hooks.ClaudeCode, "WebFetch", `{"url":"https://example.com","prompt":"x"}`, approval.RiskMedium, "the web"},
 		{hooks.ClaudeCode, "WebSearch", `{"query":"x"}`, approval.RiskMedium, "the web"},
 		{hooks.ClaudeCode, "Agent", `{"prompt":"x","description":"y","subagent_type":"z"}`, approval.RiskHigh, ""},

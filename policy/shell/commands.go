@@ -61,8 +61,8 @@ const (
 		"-prune -not -o -or -a -and -true -false -xdev -mount -depth -readable -executable -H -L -P"
 )
 
-// signedRE is what of a format, or of an order, has git run a program that checks signatures: %G with a letter, with one
-// of the signs that may stand between, and fields of that name.
+// signedRE is what of a format, or of an order, has git run a program that checks signatures: %G with a letter, with
+// one of the signs that may stand between, and fields of that name.
 var signedRE = regexp.MustCompile(`%[-+ ]*G|signature`)
 
 // formats are the flags that name a format, and namedFormats the names that git itself knows and nobody can give

@@ -16,7 +16,8 @@ func crash() {
 	if v == nil {
 		return
 	}
-	report := fmt.Sprintf("SQLite has panicked, so the process ends before anything more is stored: %v\n\n%s", v, debug.Stack())
+	report := fmt.Sprintf("SQLite has panicked, so the process ends before anything more is stored: %v\n\n%s", v,
+		debug.Stack())
 	go panic(report)
 	select {}
 }
