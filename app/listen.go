@@ -110,9 +110,10 @@ func roomFor(ctx context.Context, who approval.Actor) error {
 	if listener.Wait(ctx, senderOf(who)) == nil {
 		return nil
 	}
-	return &approval.Error{Code: approval.CodeRateLimited, After: waitAgain, Message: fmt.Sprintf("Too many requests wait "+
-		"or follow a stream at once, whoever they are from; the connections that are left are kept for decisions. Ask "+
-		"without waiting, or try again in %s; whoever runs Countersign can raise limits.connections.", waitAgain)}
+	return &approval.Error{Code: approval.CodeRateLimited, After: waitAgain, Message: fmt.Sprintf(
+		"Too many requests wait or follow a stream at once, whoever they are from; the connections that are left are kept "+
+			"for decisions. Ask without waiting, or try again in %s; whoever runs Countersign can raise limits.connections.",
+		waitAgain)}
 }
 
 // refusing returns what takes note that a listener had no room.
@@ -123,9 +124,9 @@ func (a *App) refusing(name string) func(listener.Refusal) {
 		if what == listener.RefusedWait {
 			counter = &waits
 		}
-		if n, tell := counter.Add(time.Now()); tell {
-			a.part("http").Warn("a listener has no room: too many connections are in use", "listener", name, "refused", string(what),
-				"count", n, "do", "find out who waits, or raise limits.connections and the number of files that may be open")
+		if n, tell := counter.Add(a.o.Now()); tell {
+			a.part("http").Warn("a listener has no room: too many connections are in use", "listener", name,
+				"refused", string(what), "count", n, "do", "find out who waits, or raise limits.connections and the number of files that may be open")
 		}
 	}
 }

@@ -116,6 +116,7 @@ func TestCodingAgentsReadAndPlanWithoutAsking(t *testing.T) {
 func TestCodingAgentsAskAboutTheRest(t *testing.T) {
 	p := included(t, codingAgentPreset)
 	const edits, patches, others, commands = "edits in the folder that the agent works in", "patches in the folder that the agent works in", "other edits", "other commands"
+	const outside, many = "searches outside of the folder that the agent works in", "many files outside of the folder that the agent works in"
 	for _, call := range []struct {
 		agent       hooks.Agent
 		tool, input string
@@ -151,6 +152,21 @@ func TestCodingAgentsAskAboutTheRest(t *testing.T) {
 		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/home/u"}`, approval.RiskMedium, "searches of a whole disk or home folder"},
 		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/"}`, approval.RiskMedium, "searches of a whole disk or home folder"},
 		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/home/u/.config"}`, approval.RiskCritical, "searches of a whole disk or home folder"},
+		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/srv"}`, approval.RiskMedium, outside},
+		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/opt/gate/config"}`, approval.RiskMedium, outside},
+		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/home/u/src/application"}`, approval.RiskMedium, outside},
+		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"~/src/other"}`, approval.RiskMedium, outside},
+		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"C:\\gate"}`, approval.RiskMedium, outside},
+		{hooks.Codex, "grep_files", `{"pattern":"TOKEN","path":"/var/lib"}`, approval.RiskMedium, outside},
+		{hooks.Gemini, "grep_search", `{"pattern":"TOKEN","dir_path":"/srv"}`, approval.RiskMedium, outside},
+		{hooks.Gemini, "search_file_content", `{"pattern":"TOKEN","path":"/srv/x"}`, approval.RiskMedium, outside},
+		{hooks.Gemini, "read_many_files", `{"include":["src/**","/srv/gate/*"]}`, approval.RiskHigh, many},
+		{hooks.Gemini, "read_many_files", `{"include":["{src,../other}/**"]}`, approval.RiskHigh, many},
+		{hooks.Gemini, "read_many_files", `{"paths":["~/other/*"]}`, approval.RiskHigh, many},
+		{hooks.Gemini, "read_many_files", `{"include":["src/a.ts","/proc/1/environ"]}`, approval.RiskHigh, many},
+		{hooks.Gemini, "read_many_files", `{"include":["../../../../proc/*/environ"]}`, approval.RiskHigh, many},
+		{hooks.Gemini, "read_many_files", `{"paths":["{a,/proc/1/environ}"]}`, approval.RiskHigh, many},
+		{hooks.Gemini, "read_many_files", `{"include":["/pr*c/1/environ"]}`, approval.RiskHigh, many},
 		{hooks.ClaudeCode, "WebFetch", `{"url":"https://example.com","prompt":"x"}`, approval.RiskMedium, "the web"},
 		{hooks.ClaudeCode, "WebSearch", `{"query":"x"}`, approval.RiskMedium, "the web"},
 		{hooks.ClaudeCode, "Agent", `{"prompt":"x","description":"y","subagent_type":"z"}`, approval.RiskHigh, ""},
@@ -281,5 +297,26 @@ func TestPresetsAndTheDemoSpeakEachLanguage(t *testing.T) {
 	}
 	if said < 20 {
 		t.Errorf("only %d sentences were found", said)
+	}
+}
+
+// A home folder is one however its name is written: a search in it is asked about.
+func TestAHomeFolderIsNoProjectHoweverItIsWritten(t *testing.T) {
+	p := included(t, codingAgentPreset)
+	for scope, want := range map[string]approval.Action{
+		"/home/u": approval.Quarantine, "/home/u/": approval.Quarantine, "/home/u/.": approval.Quarantine, "/home/u/./": approval.Quarantine,
+		"/home/./u": approval.Quarantine, "//home//u//.": approval.Quarantine, "/home/u/src/..": approval.Quarantine, "/.": approval.Quarantine,
+		"/": approval.Quarantine, "/root/.": approval.Quarantine, "/etc/./": approval.Quarantine,
+		"/home/u/src": approval.Allow, "/home/u/.dotfiles": approval.Allow, "/home/u/./src": approval.Allow, "/srv/app": approval.Allow,
+	} {
+		for tool, input := range map[string]string{"Grep": `{"pattern":"TOKEN"}`, "read_many_files": `{"include":["**/*"]}`, "Bash": `{"command":"rg TOKEN"}`} {
+			a, err := args.Parse([]byte(input))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := p.Evaluate(t.Context(), approval.Call{Agent: "a", Tool: tool, Args: a, Scope: scope}); v.Action != want {
+				t.Errorf("%s in %s: got %s by %q, want %s", tool, scope, v.Action, v.Rule, want)
+			}
+		}
 	}
 }

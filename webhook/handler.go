@@ -269,8 +269,8 @@ func (a answer) write(w http.ResponseWriter) {
 	w.Write(a.body)
 }
 
-// leaving returns a context that ends while keep of ctx's time is left: so long a press waits for what only the platform
-// can say.
+// leaving returns a context that ends while keep of ctx's time is left: so long a press waits for what only the
+// platform can say.
 func leaving(ctx context.Context, keep time.Duration) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {

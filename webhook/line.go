@@ -19,8 +19,8 @@ import (
 // would else be good for ever.
 const maxEventAge = 24 * time.Hour
 
-// lineLeaves is how much of commitWithin is left for the commit when an event has waited for LINE to say who our bot is,
-// as after a restart.
+// lineLeaves is how much of commitWithin is left for the commit when an event has waited for LINE to say who our bot
+// is, as after a restart.
 const lineLeaves = time.Second
 
 // LINE handles POST /webhook/line.

@@ -146,7 +146,7 @@ func named(agent Agent, server string) string {
 }
 
 func TestOnlyToolsOfThatServerAreLeftToTheGateway(t *testing.T) {
-	gateways := []string{"my", "my files", "gate__files", ""}
+	gateways := []string{"my", "my files", "gate__files", "g_w", ""}
 	for _, c := range []struct {
 		agent  Agent
 		tool   string
@@ -180,7 +180,11 @@ func TestOnlyToolsOfThatServerAreLeftToTheGateway(t *testing.T) {
 		{Codex, "mcp__my__", "-", false},
 		{Codex, "mcp__my2__do", "-", false},
 		{Codex, "mcp__my_files__write", "-", false},
-		{Codex, "mcp__gate__files__write", "-", true},
+		{Codex, "mcp__gate__files__write", "-", false}, // perhaps of gate--files
+		{Codex, "mcp__g_w__do", "-", false},            // perhaps of g.w
+		{ClaudeCode, "mcp__g_w__do", "-", false},
+		{ClaudeCode, "mcp__g_w__do", "g.w", false},
+		{ClaudeCode, "mcp__g_w__do", "g_w", true},
 		{Codex, "mcp__gate__files__write__all", "-", false},
 		{Codex, "mcp__gate__files___write", "-", false},
 		{Codex, "mcp__gate__mail__send", "-", false},

@@ -133,7 +133,8 @@ func quotedLen(s string) int {
 
 // left reports whether the call goes through a gateway of exactly that name, which asks by itself. Where the
 // event does not tell the server's name, it could end at any two underscores: what allows more than one
-// reading is asked about.
+// reading is asked about. So is a name with an underscore, for which agents put _ in the place of other characters:
+// g_w may be the name of g.w, which is another server.
 func (e Event) left(gateways []string) bool {
 	for _, name := range gateways {
 		if name == "" {
@@ -143,7 +144,7 @@ func (e Event) left(gateways []string) bool {
 			return true
 		}
 		tool, fits := strings.CutPrefix(e.joined, name+"__")
-		if fits && tool != "" && tool[0] != '_' && !strings.Contains(tool, "__") {
+		if fits && !strings.Contains(name, "_") && tool != "" && tool[0] != '_' && !strings.Contains(tool, "__") {
 			return true
 		}
 	}

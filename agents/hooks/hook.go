@@ -19,8 +19,8 @@ type Hook struct {
 	Defer bool
 	// Gateways are the MCP servers, by exactly the agent's names, that are behind a gateway of ours: their
 	// calls are asked about there, and get no opinion here. Where the event does not name the server
-	// (Codex), a call counts only if what follows mcp__NAME__ has no further two underscores, so a gateway's
-	// prefix belongs into the name: gate__files.
+	// (Codex), a call counts only if NAME has no underscore, which may stand for another character, and what follows
+	// mcp__NAME__ has no two of them.
 	Gateways []string
 	// Read looks at the files that an edit changes; nil does not look.
 	Read Read

@@ -29,20 +29,20 @@ type hookCmd struct {
 	Own     string   `placeholder:"FILE" help:"The configuration of your own gate, which the hook starts at --server if it is not running. install writes both, so that no environment variable of the agent can send the hook elsewhere."`
 	Wait    duration `placeholder:"55s" help:"How long to wait for a decision; it must be shorter than the hook's time-out. Without it a pending call is denied at once, and the agent is told what to do next."`
 	Defer   bool     `help:"Claude Code only: stop the run when a call is pending; claude --resume asks about the same call again."`
-	Gateway []string `sep:"none" placeholder:"NAME" help:"Do not ask about the tools of this MCP server, because it is behind a gateway that asks. Give exactly the agent's name for it; for codex add the gateway's prefix, as in gate__files. Repeatable."`
+	Gateway []string `sep:"none" placeholder:"NAME" help:"Do not ask about the tools of this MCP server, because it is behind a gateway that asks. Give exactly the agent's name for it; for codex one without an underscore. Repeatable."`
 }
 
 func (*hookCmd) Help() string {
 	return `You need not run this yourself: "countersign install" writes it into the agent's settings. It reads the agent's event on standard input and answers in the agent's own format. For a call that the policy allows it prints nothing (for Gemini: allow), so that the agent's own rules still apply. An approved call is allowed, with exactly the bytes that were approved; every other call is denied, and the model is told what to do next. At the beginning of a session or a turn it reports what was decided since.
 
---gateway takes exactly the name that the agent has for the server. Codex reports only mcp__SERVER__TOOL, which does not show where the server's name ends. There a call is left to the gateway only if no further "__" follows mcp__NAME__; otherwise the hook asks about it. So for the tools files__read and files__write of a gateway that Codex calls gate, write --gateway gate__files.
+--gateway takes exactly the name that the agent has for the server. Codex reports only mcp__SERVER__TOOL, which does not show where the server's name ends. There a call is left to the gateway only if NAME has no underscore, which may stand for another character of another server's name, and no further "__" follows mcp__NAME__; otherwise the hook asks about it.
 
 Exit code: 0 answered; 2 the hook could not ask or answer: the call is blocked, and standard error says why; 1 the same at the beginning of a session or a turn, where there is no call to block.
 
 Examples:
 
     countersign hook claude-code --wait 55s
-    countersign hook codex --wait 55s --gateway gate__files
+    countersign hook codex --wait 55s --gateway files
     countersign hook gemini`
 }
 

@@ -35,7 +35,7 @@ type installCmd struct {
 	Timeout duration  `default:"60s" help:"How long the agent waits for the hook before it gives up."`
 	Wait    *duration `placeholder:"55s" help:"How long the hook waits for a decision. Default: 5s less than --timeout; 0 does not wait."`
 	Defer   bool      `help:"Claude Code only: stop the run when a call is pending; claude --resume asks about the same call again. Without --wait it stops at once."`
-	Gateway []string  `sep:"none" placeholder:"NAME" help:"Do not ask about the tools of this MCP server, because it is behind a gateway that asks. Give exactly the agent's name for it; for codex add the gateway's prefix, as in gate__files. Repeatable."`
+	Gateway []string  `sep:"none" placeholder:"NAME" help:"Do not ask about the tools of this MCP server, because it is behind a gateway that asks. Give exactly the agent's name for it; for codex one without an underscore. Repeatable."`
 	Server  string    `placeholder:"URL" help:"The gate that the hook asks. Default: COUNTERSIGN_SERVER as it is now, else your own gate if there is one, else http://127.0.0.1:8787. It is written into the settings; a later COUNTERSIGN_SERVER does not change it."`
 	Preset  *bool     `negatable:"" help:"Include preset/coding-agent in the gate's policy, so that nobody is asked about reading and searching; --no-preset does not mention it."`
 	HTTP    string    `name:"http" placeholder:"URL" help:"Claude Code only: have it post to the gate at this address, instead of running a program."`

@@ -22,7 +22,7 @@ type command struct {
 	most     int                           // operands that it may have, -1: as many as there are
 	list     []string                      // flags with which it only lists, whatever the operands
 	patterns bool                          // it only counts or lists what files are called: a shell may fill names in
-	refused  []string                      // what no value of a flag may hold
+	signs    bool                          // it is git's, and shows what may be signed
 	also     func(g given, s string) error // what else must hold
 
 	recursive bool     // it shows what is in all files of a folder
@@ -61,8 +61,16 @@ const (
 		"-prune -not -o -or -a -and -true -false -xdev -mount -depth -readable -executable -H -L -P"
 )
 
-// signed are the parts of a format for which git runs a program that checks signatures.
-var signed = []string{"%G", "signature"}
+// signedRE is what of a format, or of an order, has git run a program that checks signatures: %G with a letter, with
+// one of the signs that may stand between, and fields of that name.
+var signedRE = regexp.MustCompile(`%[-+ ]*G|signature`)
+
+// formats are the flags that name a format, and namedFormats the names that git itself knows and nobody can give
+// another meaning: any other one is looked up in its configuration, which may have it check signatures.
+var (
+	formats      = []string{"format", "pretty"}
+	namedFormats = strings.Fields("oneline short medium full fuller reference email mboxrd raw")
+)
 
 // commands are the list.
 var commands = map[string]*command{
@@ -121,14 +129,14 @@ var commands = map[string]*command{
 var gitCommands = map[string]*command{
 	"status": {short: "sb", most: many,
 		long: "short branch long show-stash ahead-behind ignored? porcelain? untracked-files?"},
-	"log":  {short: "pswbiEFPRMC", valued: "nSGL", stuck: "U", number: true, long: gitLog, most: many, refused: signed},
-	"show": {short: "pswbM", valued: "n", stuck: "U", number: true, long: gitLog, most: many, refused: signed},
+	"log":  {short: "pswbiEFPRMC", valued: "nSGL", stuck: "U", number: true, long: gitLog, most: many, signs: true},
+	"show": {short: "pswbM", valued: "n", stuck: "U", number: true, long: gitLog, most: many, signs: true},
 	"diff": {short: "pswbRMC", stuck: "U", long: gitDiff, most: many, also: comparesInside},
 	"blame": {short: "wCMesl", valued: "L", most: many, long: "porcelain line-porcelain show-email show-name " +
 		"show-number date= abbrev? root"},
 	"branch": {short: "arv", long: "all remotes verbose list show-current no-color sort= no-column color?",
-		list: []string{"--list"}, refused: signed},
-	"tag":      {short: "l", long: "list sort= no-column", list: []string{"-l", "--list"}, refused: signed},
+		list: []string{"--list"}, signs: true},
+	"tag":      {short: "l", long: "list sort= no-column", list: []string{"-l", "--list"}, signs: true},
 	"remote":   {short: "v", long: "verbose"},
 	"stash":    {most: 1, also: onlyOperand("list")},
 	"worktree": {most: 1, also: onlyOperand("list")},
@@ -216,7 +224,7 @@ func fromInput(g given, _ string) error {
 // comparesInside: where an operand is a folder, diff shows files in there that it does not name. So does git's, which
 // takes two paths for files of no repository where one of them lies outside.
 func comparesInside(g given, scope string) error {
-	if len(g.operands) > 0 && (wideRE.MatchString(scope) || elusive(scope, "")) {
+	if len(g.operands) > 0 && (isWide(scope) || elusive(scope, "")) {
 		return errors.New("it may show what lies in a whole disk or home folder")
 	}
 	for _, o := range g.operands {

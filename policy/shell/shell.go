@@ -340,7 +340,7 @@ func (cmd *command) read(words []word) (g given, err error) {
 				!(cmd.words != "" && beforeRE.MatchString(words[i].text)) {
 				return g, fmt.Errorf("%s has no value of its own", show(w.text))
 			}
-			if err := cmd.value(words[i].text); err != nil {
+			if err := cmd.value(strings.TrimLeft(g.flags[len(g.flags)-1], "-"), words[i].text); err != nil {
 				return g, err
 			}
 		}
@@ -361,7 +361,7 @@ func (cmd *command) longFlag(g *given, text string) (takes bool, err error) {
 		case has && plain == known:
 			return false, fmt.Errorf("%s takes no value", show("--"+name))
 		case has:
-			return false, cmd.value(value)
+			return false, cmd.value(name, value)
 		}
 		return strings.HasSuffix(known, "="), nil
 	}
@@ -389,7 +389,7 @@ func (cmd *command) shortFlags(g *given, text string) (takes bool, err error) {
 				return false, fmt.Errorf("%s may take more flags for its value", show(text))
 			}
 			if rest != "" {
-				return false, cmd.value(rest)
+				return false, cmd.value(string(r), rest)
 			}
 			return true, nil
 		case strings.ContainsRune(cmd.stuck, r):
@@ -417,11 +417,13 @@ func (cmd *command) wordFlag(g *given, text string) (takes bool, err error) {
 // beforeRE is a number of find's that means less than: -mtime -7.
 var beforeRE = regexp.MustCompile(`^-[0-9]+[bcwkMG]?$`)
 
-func (cmd *command) value(v string) error {
-	for _, bad := range cmd.refused {
-		if strings.Contains(v, bad) {
-			return fmt.Errorf("%s may run a program", bad)
-		}
+// value looks at the value of a flag.
+func (cmd *command) value(flag, v string) error {
+	if cmd.signs && slices.Contains(formats, flag) && !strings.Contains(v, "%") && !slices.Contains(namedFormats, v) {
+		return errors.New("a format of git's configuration may run a program")
+	}
+	if cmd.signs && signedRE.MatchString(v) {
+		return errors.New("a format with what git says of signatures has it run a program")
 	}
 	return nil
 }
@@ -444,7 +446,7 @@ func (cmd *command) check(g given, scope string) error {
 	if !cmd.recursive && !g.has(cmd.recurses...) {
 		return nil
 	}
-	if wideRE.MatchString(scope) || elusive(scope, "") {
+	if isWide(scope) || elusive(scope, "") {
 		return errors.New("it searches a whole disk or home folder")
 	}
 	paths := g.operands
@@ -461,6 +463,11 @@ func (cmd *command) check(g given, scope string) error {
 
 // wideRE is a folder in which there is more than a project: all of a disk, or what somebody has at home.
 var wideRE = regexp.MustCompile(`^(/+|/+(root|etc|var|home|Users|(home|Users)/+[^/]+)/*)$`)
+
+// isWide reports whether a folder is such a one, however its name is written.
+func isWide(folder string) bool {
+	return folder != "" && (wideRE.MatchString(folder) || wideRE.MatchString(path.Clean(folder)))
+}
 
 // elusive reports whether a path leads to what is no file: devices, and what processes have open. A home folder may lie
 // anywhere, also right below the top.

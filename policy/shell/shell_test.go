@@ -29,7 +29,7 @@ func TestPlainWordsOfReadOnlyCommandsPass(t *testing.T) {
 		"find . -mtime -7 -type f", "find . '(' -name a -o -name b ')' -print", "find . -size +1M",
 		"git status", "git status --short --branch", "git status --porcelain=v2", "git log --oneline -5", "git log -n 3 --stat",
 		"git log -p -1 -- main.go", "git log --since='2 weeks ago' --author=hana", "git --no-pager log -5",
-		"git log --format='%h %s'", "git log main..HEAD", "git diff", "git diff --stat HEAD~1", "git diff --cached",
+		"git log --format='%h %s'", "git log --pretty=fuller", "git log --format='%w(72)%+b%-d' -1", "git log main..HEAD", "git diff", "git diff --stat HEAD~1", "git diff --cached",
 		"git diff HEAD^ -- src", "git show HEAD", "git show HEAD:go.mod", "git show --stat HEAD~2", "git branch", "git branch -a",
 		"git branch -vv", "git branch --show-current", "git branch --list 'feature/*'", "git rev-parse HEAD",
 		"git rev-parse --show-toplevel", "git rev-parse --abbrev-ref HEAD", "git ls-files", "git ls-files -m src",
@@ -106,7 +106,7 @@ func TestEvasionsDoNotPass(t *testing.T) {
 			"git -C /tmp status", "git --exec-path=x status", "git --git-dir=x log", "git --work-tree=x status", "git -p log", "git --paginate log",
 			"git --config-env=a=b log", "git --no-pager -c a=b log", "git --no-pager --no-pager log", "git log --output=x", "git log --output x", "git log --outp=x", "git diff --output=x", "git diff --no-index a b",
 			"git diff --ext-diff", "git diff --textconv", "git log --ext-diff", "git show --textconv", "git log --show-signature", "git log --format='%G?'",
-			"git log --pretty=format:%GS", "git log --format '%G?'", "git diff -O x", "git diff --no-index --output=a b c", "git grep -O x", "git grep --open-files-in-pager=rm x", "git grep -Orm x", "git grep --no-index x /",
+			"git log --pretty=format:%GS", "git log --format='%+G?'", "git log --format='%-GK'", "git log --format='% GF'", "git show --pretty='tformat:%h%+GG'", "git log --format='%<(20)%GP'", "git log --format=mine", "git log --pretty=mine", "git log --pretty=format", "git log --format mine", "git log --pretty=onelin", "git log --format='%h%(signature)'", "git -c log.showSignature=true log", "git -c pretty.x=%G? log", "git log --format '%G?'", "git diff -O x", "git diff --no-index --output=a b c", "git grep -O x", "git grep --open-files-in-pager=rm x", "git grep -Orm x", "git grep --no-index x /",
 			"git branch newname", "git branch -d x", "git branch -D x", "git branch -m x", "git branch -v newname", "git branch --set-upstream-to=x",
 			"git branch --edit-description", "git branch -a newname", "git tag v1", "git tag -d v1", "git tag -v v1", "git tag --sort=x v1", "git remote add a b", "git remote show origin",
 			"git remote update", "git stash", "git stash pop", "git stash list --output=x", "git reflog expire --all", "git reflog delete x", "git worktree add x",
@@ -156,7 +156,7 @@ func TestSearchesStayInTheFolderOfTheCall(t *testing.T) {
 	}{
 		{"rg x /a/b", "/a", true}, {"rg x /a", "/a", true}, {"rg x /a/./b/", "/a/", true}, {"rg x /ab", "/a", false},
 		{"rg x /a/../b", "/a", false}, {"rg x /a", "", false}, {"rg x /a", "/", false}, {"rg x a", "", true},
-		{"cd /a && ls", "/a/", true}, {"rg x", "/home/u", false}, {"grep -rn x .", "/root/", false}, {"git grep x", "/", false}, {"grep x a", "/home/u", true}, {"rg x src", "/root/src", true},
+		{"cd /a && ls", "/a/", true}, {"rg x", "/home/u", false}, {"rg x", "/home/u/.", false}, {"rg x", "/home/./u", false}, {"rg x", "/home/u/src/..", false}, {"rg x", "/home/u//./", false}, {"rg x", "/.", false}, {"git diff e .config/countersign", "/home/u/.", false}, {"grep -rn x .", "/root/", false}, {"git grep x", "/", false}, {"grep x a", "/home/u", true}, {"rg x src", "/root/src", true},
 		{"cat proc/1/environ", "/", false}, {"cat 1/environ", "/proc", false}, {"rg x", "/proc/1", false}, {"git diff e .config/countersign", "/home/u", false}, {"git diff --stat", "/home/u", true}, {"cat a/x", "/proj", true}, {"cd /a", "", false}, {"cat /b/x", "/a", true},
 	} {
 		if err := shell.ReadOnly(c.line, c.scope); (err == nil) != c.passes {

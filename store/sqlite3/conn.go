@@ -60,6 +60,7 @@ type Conn struct {
 
 // Open opens the file at path, which must exist, and runs the pragmas on it.
 func Open(path string, o Options) (_ *Conn, err error) {
+	defer crash()
 	c := &Conn{
 		tls: libc.NewTLS(), queries: o.Queries, stmts: make([]*Stmt, len(o.Queries)), cached: map[string]*Stmt{},
 	}
@@ -106,6 +107,7 @@ func (c *Conn) pointer() uintptr {
 
 // Close may be called on a nil connection, and again.
 func (c *Conn) Close() error {
+	defer crash()
 	if c == nil || c.tls == nil {
 		return nil
 	}
@@ -134,12 +136,14 @@ func (c *Conn) Close() error {
 // InTransaction reports whether a transaction is open. SQLite ends one by itself when it must: the
 // disk is full, a page could not be read or written, memory is short.
 func (c *Conn) InTransaction() bool {
+	defer crash()
 	return lib.Xsqlite3_get_autocommit(c.tls, c.db) == 0
 }
 
 // Interrupt makes the statement in progress fail with [CodeInterrupt]. It may be called from any
 // goroutine while the connection is open.
 func (c *Conn) Interrupt() {
+	defer crash()
 	tls := libc.NewTLS()
 	defer tls.Close()
 	lib.Xsqlite3_interrupt(tls, c.db)
@@ -204,6 +208,7 @@ func (c *Conn) Texts() []string {
 // Prepare compiles a statement for its caller, who finalizes it. One that cannot be compiled says so when it is
 // run.
 func (c *Conn) Prepare(sql string) *Stmt {
+	defer crash()
 	s := &Stmt{c: c}
 	text, err := libc.CString(sql)
 	if err != nil {
@@ -222,6 +227,7 @@ func (c *Conn) Prepare(sql string) *Stmt {
 
 // fail makes an error of a result code and what the connection says of it.
 func (c *Conn) fail(rc int32) error {
+	defer crash()
 	e := &Error{Code: Code(rc), Message: libc.GoString(lib.Xsqlite3_errstr(c.tls, rc))}
 	if c.db != 0 && lib.Xsqlite3_extended_errcode(c.tls, c.db) == rc {
 		e.Message = libc.GoString(lib.Xsqlite3_errmsg(c.tls, c.db))

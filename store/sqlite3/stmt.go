@@ -27,6 +27,7 @@ type Stmt struct {
 
 // Finalize frees a statement that its caller has prepared.
 func (s *Stmt) Finalize() {
+	defer crash()
 	if s == nil || s.p == 0 {
 		return
 	}
@@ -47,6 +48,7 @@ func (s *Stmt) Fail(err error) {
 
 // reset ends the execution and returns its error.
 func (s *Stmt) reset() error {
+	defer crash()
 	if s.begun {
 		lib.Xsqlite3_reset(s.c.tls, s.p) // repeats the error of the last step
 	}
@@ -97,6 +99,7 @@ func (s *Stmt) fits(n int) bool {
 
 // BindText binds a text, the empty one too.
 func (s *Stmt) BindText(v string) *Stmt {
+	defer crash()
 	s.param++
 	if !s.fits(len(v)) {
 		return s
@@ -119,6 +122,7 @@ func (s *Stmt) BindOptText(v string) *Stmt {
 
 // BindTextBytes binds a text that is there as bytes, the empty one too.
 func (s *Stmt) BindTextBytes(v []byte) *Stmt {
+	defer crash()
 	s.param++
 	if !s.fits(len(v)) {
 		return s
@@ -141,6 +145,7 @@ func (s *Stmt) BindOptTextBytes(v []byte) *Stmt {
 
 // BindOptBlob binds bytes, NULL for none.
 func (s *Stmt) BindOptBlob(v []byte) *Stmt {
+	defer crash()
 	if len(v) == 0 {
 		return s.BindNull()
 	}
@@ -158,6 +163,7 @@ func (s *Stmt) BindOptBlob(v []byte) *Stmt {
 
 // BindInt binds a number.
 func (s *Stmt) BindInt(v int64) *Stmt {
+	defer crash()
 	s.param++
 	if s.err == nil {
 		s.bound(lib.Xsqlite3_bind_int64(s.c.tls, s.p, s.param, v))
@@ -183,6 +189,7 @@ func (s *Stmt) BindBool(v bool) *Stmt { //nolint:revive // flag-parameter: the f
 
 // BindNull binds NULL.
 func (s *Stmt) BindNull() *Stmt {
+	defer crash()
 	s.param++
 	if s.param < 64 && s.set&(1<<s.param) == 0 {
 		return s // it is NULL from the start, or since the last time
@@ -196,6 +203,7 @@ func (s *Stmt) BindNull() *Stmt {
 
 // BindTime binds a time as text in [TimeFormat], NULL for the zero time.
 func (s *Stmt) BindTime(v time.Time) *Stmt {
+	defer crash()
 	if v.IsZero() {
 		return s.BindNull()
 	}
@@ -217,6 +225,7 @@ func (s *Stmt) BindTime(v time.Time) *Stmt {
 
 // Parameters are the names of the statement's parameters.
 func (s *Stmt) Parameters() []string {
+	defer crash()
 	names := make([]string, lib.Xsqlite3_bind_parameter_count(s.c.tls, s.p))
 	for i := range names {
 		names[i] = libc.GoString(lib.Xsqlite3_bind_parameter_name(s.c.tls, s.p, int32(i+1)))
@@ -233,6 +242,7 @@ func (s *Stmt) Exec() (int, error) {
 
 // Finish ends the execution after Step has returned false, or early, and returns how many rows it changed.
 func (s *Stmt) Finish() (int, error) {
+	defer crash()
 	n := 0
 	if s.err == nil {
 		n = int(lib.Xsqlite3_changes(s.c.tls, s.c.db))
@@ -242,6 +252,7 @@ func (s *Stmt) Finish() (int, error) {
 
 // Step goes to the next row and reports whether there is one.
 func (s *Stmt) Step() bool {
+	defer crash()
 	if s.err != nil {
 		return false
 	}
@@ -259,6 +270,7 @@ func (s *Stmt) Step() bool {
 
 // ColumnView returns the next column's bytes, which last until the next row; nil for NULL and the empty one.
 func (s *Stmt) ColumnView() []byte {
+	defer crash()
 	i := s.col
 	s.col++
 	p := lib.Xsqlite3_column_blob(s.c.tls, s.p, i) // a text's bytes as they are
@@ -276,6 +288,7 @@ func (s *Stmt) ColumnBytes() []byte { return slices.Clone(s.ColumnView()) }
 
 // ColumnInt returns the next column as a number, 0 for NULL.
 func (s *Stmt) ColumnInt() int64 {
+	defer crash()
 	i := s.col
 	s.col++
 	return lib.Xsqlite3_column_int64(s.c.tls, s.p, i)
