@@ -224,7 +224,11 @@ type exactly map[string]http.Handler
 
 func (e exactly) before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if h, ok := e[r.URL.Path]; ok {
+		path := r.URL.Path
+		if path == "/mcp/" { // as many clients write it
+			path = "/mcp"
+		}
+		if h, ok := e[path]; ok {
 			h.ServeHTTP(w, r)
 			return
 		}

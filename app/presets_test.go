@@ -2,6 +2,7 @@ package app
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,6 +84,10 @@ func TestCodingAgentsReadAndPlanWithoutAsking(t *testing.T) {
 		{hooks.ClaudeCode, "Bash", `{"command":"grep -rn \"func main\" --include=\"*.go\" . | head -20"}`},
 		{hooks.ClaudeCode, "Bash", `{"command":"cd /home/u/src/app && rg -n 'x' /home/u/src/app/web"}`},
 		{hooks.ClaudeCode, "ToolSearch", `{"query":"select:Read"}`},
+		{hooks.ClaudeCode, "ListMcpResourcesTool", `{"server":"files"}`},
+		{hooks.ClaudeCode, "StructuredOutput", `{"answer":"42"}`},
+		{hooks.ClaudeCode, "TaskStop", `{"task_id":"1"}`},
+		{hooks.ClaudeCode, "KillShell", `{"shell_id":"1"}`},
 		{hooks.Codex, "Bash", `{"command":"sed -n '1,200p' main.go"}`},
 		{hooks.Codex, "Bash", `{"command":"rg --files | head -50"}`},
 		{hooks.Codex, "Bash", `{"command":["bash","-lc","rg -n TODO src"]}`},
@@ -108,6 +113,21 @@ func TestCodingAgentsReadAndPlanWithoutAsking(t *testing.T) {
 	} {
 		if v := hooked(t, p, call.agent, call.tool, call.input); v.Action != approval.Allow {
 			t.Errorf("%s %s %s: got %s, %s by %q", call.agent, call.tool, call.input, v.Action, v.ReasonCode, v.Rule)
+		}
+	}
+}
+
+// A model that chooses another time-out on its next try asks for the same command: its card marks the time-out, and what
+// was approved runs.
+func TestRule3_ATimeoutMakesNoOtherCommand(t *testing.T) {
+	p := included(t, codingAgentPreset)
+	for _, c := range []struct {
+		agent hooks.Agent
+		tool  string
+	}{{hooks.ClaudeCode, "Bash"}, {hooks.Codex, "Bash"}, {hooks.Gemini, "run_shell_command"}} {
+		v := hooked(t, p, c.agent, c.tool, `{"command":"make deploy","timeout":120000}`)
+		if v.Action != approval.Quarantine || !slices.Equal(v.IgnoreArgs, []string{"timeout", "timeout_ms"}) {
+			t.Errorf("%s: %s, without %q", c.tool, v.Action, v.IgnoreArgs)
 		}
 	}
 }

@@ -30,7 +30,6 @@ func TestWhereThePagesAre(t *testing.T) {
 		{"for every network", "", "0.0.0.0:8787", nil, "", false},
 		{"for a network by its name", "", "gate:8787", nil, "", false},
 		{"from outside", "https://gate.example.com", "0.0.0.0:8787", nil, "https://gate.example.com/r/01/passkey", true},
-		{"below a path", "https://example.com/gate", DefaultListen, nil, "https://example.com/gate/r/01/passkey", true},
 		{"from outside in the clear", "http://gate.example.com", DefaultListen, nil, "", false},
 		{"here, by its name", "http://localhost:8787", DefaultListen, nil, "http://localhost:8787/r/01/passkey", true},
 		{"here, by its address", "http://127.0.0.1:8787", DefaultListen, nil, "http://127.0.0.1:8787/r/01/passkey", false},

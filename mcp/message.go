@@ -89,6 +89,63 @@ func Parse(raw []byte) (Message, *Error) {
 	return m, bad
 }
 
+// ParseAnswer is [Parse] for what a server sends to a client whose ids are whole numbers. What can mean only one thing is
+// taken as that: the id of an answer written as text or with a fraction of zero, and null for a result or an error
+// beside the other one.
+func ParseAnswer(raw []byte) (Message, *Error) {
+	m, bad := Parse(raw)
+	if bad != nil {
+		o, err := ReadObject(bytes.TrimSpace(raw))
+		if err != nil || o.Get("method") != nil || string(o.Get("id")) == "null" && o.Get("error") == nil {
+			return m, bad
+		}
+		was, _, _ := o.message()
+		if string(was.Err) == "null" && was.Result != nil {
+			o = o.Without("error")
+		} else if string(was.Result) == "null" && was.Err != nil {
+			o = o.Without("result")
+		}
+		if id := WholeID(was.ID); id != nil {
+			o = o.With("id", id)
+		}
+		if m, err := Parse(o.Bytes()); err == nil {
+			return m, nil
+		}
+		return m, bad
+	}
+	if m.IsResponse() {
+		if string(m.Err) == "null" {
+			return m, Errorf(CodeInvalidRequest, "Invalid request: there is neither a result nor an error but null.")
+		}
+		if id := WholeID(m.ID); id != nil {
+			m.ID = id
+		}
+	}
+	return m, nil
+}
+
+// WholeID returns the whole number that an id stands for, nil for everything else.
+func WholeID(id jsontext.Value) jsontext.Value {
+	if len(id) == 0 || len(id) > 32 {
+		return nil
+	}
+	text := string(id)
+	switch id.Kind() {
+	case '"':
+		text = Text(id)
+	case '0':
+		whole, fraction, _ := strings.Cut(text, ".")
+		if strings.Trim(fraction, "0") == "" {
+			text = whole
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || string(Number(n)) != text {
+		return nil
+	}
+	return Number(n)
+}
+
 // message takes a message's members as they stand. jsonrpc and method are still to be checked.
 func (o Object) message() (m Message, version, method jsontext.Value) {
 	for _, f := range o {
@@ -114,8 +171,9 @@ func (o Object) message() (m Message, version, method jsontext.Value) {
 func (m *Message) validate(version, method jsontext.Value) *Error {
 	bad := func(what string) *Error { return Errorf(CodeInvalidRequest, "Invalid request: %s", what) }
 	if string(m.ID) == "null" && m.Err == nil || m.ID != nil && !validID(m.ID) && string(m.ID) != "null" {
+		was := m.ID
 		m.ID = nil
-		return bad("id must be a string or an integer.")
+		return bad(fmt.Sprintf("id must be a string or an integer, and is %.40s.", was))
 	}
 	if version == nil || Text(version) != "2.0" {
 		return bad(`jsonrpc must be "2.0".`)

@@ -69,8 +69,11 @@ func (t *tool) seenByAll() bool {
 	return same != nil && same.digest == t.digest
 }
 
-// has reports whether the server declared a capability.
-func (c *catalog) has(name string) bool { return c.caps.Get(name) != nil }
+// has reports whether the server declared a capability. null declares nothing.
+func (c *catalog) has(name string) bool {
+	v := c.caps.Get(name)
+	return v != nil && string(v) != isNull
+}
 
 // catalog returns what the server has, as it said when it was last asked. What another process said before this one
 // does not count.
@@ -157,12 +160,13 @@ func (l *link) fetchCatalog(ctx context.Context) (*catalog, []string, error) {
 	c.conn = conn
 	var bad []string
 	if c.has("tools") {
-		items, err := l.fetchList(ctx, conn, "tools/list", "tools", "name", c)
+		items, odd, err := l.fetchList(ctx, conn, "tools/list", "tools", "name", c)
 		if err != nil {
 			return nil, nil, err
 		}
+		bad = append(bad, odd...)
 		for _, it := range items {
-			t, problem := l.newTool(it)
+			t, problem := l.newTool(it, c.hello.Era)
 			switch {
 			case problem != "":
 				bad = append(bad, problem)
@@ -193,13 +197,22 @@ func (l *link) fetchCatalog(ctx context.Context) (*catalog, []string, error) {
 		if !c.has(rest.capability) {
 			continue
 		}
-		*rest.items, err = l.fetchList(ctx, conn, rest.method, rest.member, rest.key, c)
+		items, odd, err := l.fetchList(ctx, conn, rest.method, rest.member, rest.key, c)
 		if _, lost := errors.AsType[*upstream.Error](err); lost {
 			return nil, nil, err
 		}
 		if e, answered := errors.AsType[*mcp.Error](err); err != nil &&
 			(rest.need || !answered || e.Code != mcp.CodeMethodNotFound) {
 			bad = append(bad, err.Error())
+		}
+		bad = append(bad, odd...)
+		for _, it := range items {
+			fine, problem := repairItem(it)
+			if problem != "" {
+				bad = append(bad, fmt.Sprintf("%s: %.128q: %s", rest.method, it.key, problem))
+				continue
+			}
+			*rest.items = append(*rest.items, fine)
 		}
 	}
 	return c, bad, nil
@@ -218,11 +231,11 @@ func newCatalog(h upstream.Hello) *catalog {
 const (
 	maxPages = 1000
 	maxList  = 32 << 20
+	maxOdd   = 100 // elements that cannot be read
 )
 
 func (l *link) fetchList(ctx context.Context, conn upstream.Conn, method, member, key string,
-	c *catalog) ([]item, error) {
-	var items []item
+	c *catalog) (items []item, odd []string, _ error) {
 	size, cursor := 0, jsontext.Value(nil)
 	for range maxPages {
 		var params mcp.Object
@@ -234,36 +247,37 @@ func (l *link) fetchList(ctx context.Context, conn upstream.Conn, method, member
 		}
 		resp, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: method, Params: params.Bytes()})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", method, err)
+			return nil, nil, fmt.Errorf("%s: %w", method, err)
 		}
 		if resp.Err != nil {
-			return nil, fmt.Errorf("%s: %w", method, mcp.ReadError(resp.Err))
+			return nil, nil, fmt.Errorf("%s: %w", method, mcp.ReadError(resp.Err))
 		}
 		result, bad := mcp.ReadObject(resp.Result)
 		if bad != nil {
-			return nil, fmt.Errorf("%s: the server's answer: %w", method, bad)
+			return nil, nil, fmt.Errorf("%s: the server's answer: %w", method, bad)
 		}
 		vs, bad := mcp.ReadArray(result.Get(member))
 		if bad != nil {
-			return nil, fmt.Errorf("%s: %s: %w", method, member, bad)
+			return nil, nil, fmt.Errorf("%s: %s: %w", method, member, bad)
 		}
 		for _, v := range vs {
 			if size += len(v); size > maxList {
-				return nil, fmt.Errorf("%s: the list has more than %d MiB", method, maxList>>20)
+				return nil, nil, fmt.Errorf("%s: the list has more than %d MiB", method, maxList>>20)
 			}
 			o, bad := mcp.ReadObject(v)
 			if bad != nil {
-				l.server.g.log.ErrorContext(ctx, "an element of a server's list is left out", "server", l.server.Name, "list",
-					method, "problem", bad)
+				if odd = append(odd, fmt.Sprintf("%s: element %d: %s", method, len(items)+len(odd)+1, bad)); len(odd) > maxOdd {
+					return nil, nil, fmt.Errorf("%s: more than %d elements cannot be read", method, maxOdd)
+				}
 				continue
 			}
 			items = append(items, item{o.Text(key), slices.Clone(v)})
 		}
 		if cursor = slices.Clone(result.Get("nextCursor")); cursor == nil || mcp.Text(cursor) == "" {
-			return items, nil
+			return items, odd, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: the list did not end after %d pages", method, maxPages)
+	return nil, nil, fmt.Errorf("%s: the list did not end after %d pages", method, maxPages)
 }
 
 var toolRE = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
@@ -275,7 +289,7 @@ const maxOfferedName = 64
 const ownPrefix = "countersign__"
 
 // newTool makes a tool of an element of a server's list: nil where the configuration does not offer it.
-func (l *link) newTool(it item) (t *tool, problem string) {
+func (l *link) newTool(it item, era mcp.Era) (t *tool, problem string) {
 	offered := l.server.offeredName(it.key)
 	switch {
 	case l.server.Tools != nil && !slices.Contains(l.server.Tools, it.key):
@@ -294,8 +308,12 @@ func (l *link) newTool(it item) (t *tool, problem string) {
 	if err != nil {
 		return nil, fmt.Sprintf("%q: %s", it.key, err)
 	}
-	t = &tool{link: l, name: it.key, offered: offered, digest: toolDigest(o), output: o.Get("outputSchema") != nil,
-		params: mcp.ParamHeaders(o.Get("inputSchema")), annotations: annotationsOf(o)}
+	said := o
+	if o, problem = repairTool(o, era); problem != "" {
+		return nil, fmt.Sprintf("%q: %s", it.key, problem)
+	}
+	t = &tool{link: l, name: it.key, offered: offered, digest: toolDigest(said), output: o.Get("outputSchema") != nil,
+		params: mcp.ParamHeaders(o.Get("inputSchema")), annotations: annotationsOf(said)}
 	t.raw = o.With("name", mcp.Quote(offered)).Bytes()
 	return t, ""
 }

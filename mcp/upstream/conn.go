@@ -181,10 +181,7 @@ func parseDiscover(m mcp.Message) (Hello, bool) {
 	if meta, err := o.Object("_meta"); err == nil {
 		h.Server = objectOrNil(meta.Get(mcp.MetaServer))
 	}
-	h.Capabilities = objectOrNil(o.Get("capabilities"))
-	if h.Capabilities == nil {
-		h.Capabilities = jsontext.Value("{}")
-	}
+	h.Capabilities = capabilitiesOf(o)
 	return h, true
 }
 
@@ -197,15 +194,20 @@ func parseInitialize(m mcp.Message) (Hello, error) {
 		return Hello{}, fmt.Errorf("the server's answer to initialize cannot be used: %w", err)
 	}
 	h := Hello{Era: mcp.Legacy, Version: o.Text("protocolVersion"), Instructions: o.Text("instructions"),
-		Server: objectOrNil(o.Get("serverInfo")), Capabilities: objectOrNil(o.Get("capabilities"))}
+		Server: objectOrNil(o.Get("serverInfo")), Capabilities: capabilitiesOf(o)}
 	if !slices.Contains(mcp.LegacyVersions, h.Version) {
 		return Hello{}, fmt.Errorf("the server speaks version %.32q of the protocol, which Countersign does not support",
 			h.Version)
 	}
-	if h.Capabilities == nil {
-		h.Capabilities = jsontext.Value("{}")
-	}
 	return h, nil
+}
+
+// capabilitiesOf is what a server says that it can do. One that says nothing of it is asked for its tools.
+func capabilitiesOf(o mcp.Object) jsontext.Value {
+	if v := objectOrNil(o.Get("capabilities")); v != nil {
+		return v
+	}
+	return jsontext.Value(`{"tools":{}}`)
 }
 
 func objectOrNil(v jsontext.Value) jsontext.Value {

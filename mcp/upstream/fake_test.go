@@ -184,7 +184,7 @@ func init() {
 		"answers twice": func() {
 			behave(does{"tools/call": func(m mcp.Message) {
 				say(`{"jsonrpc":"2.0","id":99999,"result":{}}`)
-				say(`{"jsonrpc":"2.0","id":"%s","result":{}}`, m.ID)
+				say(`{"jsonrpc":"2.0","id":"x%s","result":{}}`, m.ID)
 				sayYes(m)
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"second":true}}`, m.ID)
 			}})

@@ -376,7 +376,7 @@ func (c *httpConn) do(x *inflight, r Request) (m mcp.Message, body io.ReadCloser
 		if err != nil {
 			return m, nil, true, fmt.Errorf("the server's answer broke off: %w", err)
 		}
-		m, bad := mcp.Parse(raw)
+		m, bad := mcp.ParseAnswer(raw)
 		if bad != nil {
 			return m, nil, true, fmt.Errorf("%w: %s", errBadAnswer, bad.Message)
 		}
@@ -421,7 +421,11 @@ func (c *httpConn) requestHeader(r Request) http.Header {
 // it.
 func checkAnswers(m mcp.Message, id jsontext.Value) (mcp.Message, error) {
 	if !m.IsResponse() || string(m.ID) != string(id) && (m.Err == nil || string(m.ID) != "null") {
-		return mcp.Message{}, fmt.Errorf("%w: it answers something else", errBadAnswer)
+		what := fmt.Sprintf("the request %.40s", m.ID)
+		if !m.IsResponse() {
+			what = fmt.Sprintf("%.40q", m.Method)
+		}
+		return mcp.Message{}, fmt.Errorf("%w: it answers something else than the request %s: %s", errBadAnswer, id, what)
 	}
 	m.ID = id
 	return m, nil
@@ -448,7 +452,7 @@ func (c *httpConn) readRefusal(res *http.Response, id jsontext.Value) (mcp.Messa
 
 // errorAnswer reads the error of MCP that came with a status, if there is one and it answers the request.
 func (c *httpConn) errorAnswer(status int, raw []byte, id jsontext.Value) (mcp.Message, bool) {
-	m, bad := mcp.Parse(raw)
+	m, bad := mcp.ParseAnswer(raw)
 	if bad != nil || m.Err == nil {
 		return mcp.Message{}, false
 	}
@@ -610,7 +614,7 @@ func (c *httpConn) readStream(e *eventReader, id jsontext.Value, take func(mcp.M
 		if err != nil {
 			return mcp.Message{}, err
 		}
-		m, bad := mcp.Parse(data)
+		m, bad := mcp.ParseAnswer(data)
 		switch {
 		case bad != nil:
 			if id != nil && string(answeredID(bytes.TrimSpace(data))) == string(id) {

@@ -193,7 +193,8 @@ func TestHTTPAnswersThatAreNone(t *testing.T) {
 		{"202", body(202, "", ""), true, "gave no answer"},
 		{"a page", body(200, "text/html", "<p>"), true, "neither JSON nor"},
 		{"no JSON", body(200, js, `{`), true, "not valid JSON"},
-		{"another id", body(200, js, `{"jsonrpc":"2.0","id":"ID","result":{}}`), true, "something else"},
+		{"another id", body(200, js, `{"jsonrpc":"2.0","id":"xID","result":{}}`), true, `something else than the request ID: the request "xID"`},
+		{"an id with a fraction", body(200, js, `{"jsonrpc":"2.0","id":1.5,"result":{}}`), true, "and is 1.5"},
 		{"a result of nobody", body(200, js, `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"},"result":{}}`), true, "cannot be used"},
 		{"a request", body(200, js, `{"jsonrpc":"2.0","id":ID,"method":"x"}`), true, "something else"},
 		{"a batch", body(200, js, `[{"jsonrpc":"2.0","id":ID,"result":{}}]`), true, "batches"},
@@ -220,7 +221,8 @@ func TestHTTPAnswersThatAreNone(t *testing.T) {
 				s := newWeb(t, &web{era: e.era, post: c.post})
 				conn := mustDial(t, Config{URL: s.URL}, Peer{})
 				m, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
-				if err == nil || Sent(err) != c.sent || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") {
+				asked := string(jsontext.Value(mcp.Number(int64(conn.(*httpConn).ids.Load()))))
+				if err == nil || Sent(err) != c.sent || !strings.Contains(err.Error(), strings.ReplaceAll(c.says, "ID", asked)) || strings.Contains(err.Error(), "secret") {
 					t.Errorf("got %s, %v (sent %v), want %q and sent %v", m.Bytes(), err, Sent(err), c.says, c.sent)
 				}
 				if n, _, _ := s.seen("tools/call"); n != 1 {

@@ -420,7 +420,7 @@ func (c *stdioConn) read() {
 
 // handleLine reads one line; whole says that it did not end with the output.
 func (c *stdioConn) handleLine(line []byte, whole bool) {
-	m, err := mcp.Parse(line)
+	m, err := mcp.ParseAnswer(line)
 	switch {
 	case err != nil && whole:
 		c.skipLine(line, err)
@@ -489,7 +489,9 @@ func answeredID(line []byte) jsontext.Value {
 			return id
 		}
 		if name == "id" {
-			id = v.Clone()
+			if id = mcp.WholeID(v); id == nil {
+				id = v.Clone()
+			}
 		}
 	}
 }
