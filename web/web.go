@@ -221,10 +221,15 @@ type route struct {
 
 var (
 	errElsewhere = approval.Errorf(codeForbidden, "This form was not sent from a page of this Countersign.")
+	errViewer    = &approval.Error{Code: codeOtherViewer}
 	errSignIn    = approval.Errorf(approval.CodeUnauthorized, "Sign in first.")
 )
 
-const codeForbidden approval.Code = "forbidden"
+const (
+	codeForbidden approval.Code = "forbidden"
+	// codeOtherViewer: the page was made for somebody else than who is signed in now, in this browser.
+	codeOtherViewer approval.Code = "other_viewer"
+)
 
 // handler finds out who looks, and shows what went wrong.
 func (s *Server) handler(rt route) http.Handler {
@@ -238,6 +243,9 @@ func (s *Server) handler(rt route) http.Handler {
 		x := &exchange{ResponseWriter: w, s: s, r: r.WithContext(ctx), lang: languageOf(r),
 			since: s.Gate.Broker().Newest()}
 		err := s.admit(x, rt.audience)
+		if err == nil && rt.method == http.MethodPost {
+			err = x.readForm()
+		}
 		if err == nil {
 			err = rt.handle(ctx, x)
 		}
@@ -315,6 +323,7 @@ var statuses = map[approval.Code]int{
 	approval.CodeNotAnApprover:    http.StatusForbidden,
 	approval.CodePeopleOnly:       http.StatusForbidden,
 	codeForbidden:                 http.StatusForbidden,
+	codeOtherViewer:               http.StatusConflict,
 	approval.CodeNotYourStage:     http.StatusForbidden,
 	approval.CodeStepUpRequired:   http.StatusForbidden,
 	approval.CodeAlreadyResolved:  http.StatusConflict,
