@@ -134,7 +134,7 @@ func TestListsLeadWithWhatWillHappen(t *testing.T) {
 	}
 	leads(t, "Slack's Home tab", home, `\d\. 🟠 HIGH risk · `, both...)
 
-	form := url.Values{"do": {"deny"}, "reason": {"not now"}, "back": {"/"}, "key": {w.key}}
+	form := url.Values{"viewer": {"hana"}, "do": {"deny"}, "reason": {"not now"}, "back": {"/"}, "key": {w.key}}
 	for _, a := range page.Items {
 		form.Add("pick", a.ID+"."+a.Version)
 	}

@@ -47,11 +47,42 @@ func (s *screen) layout() {
 		width -= s.listWidth() + 3
 	}
 	s.detail.SetWidth(max(width, 1))
-	s.detail.SetHeight(s.body())
-	s.detail.SetContentLines(s.request(max(width, 1)))
+	lines, height := s.request(max(width, 1)), s.body()
+	if len(lines) > height {
+		height = max(height-1, 1) // the last line says how many are below
+	}
+	s.detail.SetHeight(height)
+	s.detail.SetContentLines(lines)
+	s.noteDrawn(width, len(lines))
 	if at := s.at(); at >= 0 {
 		s.top = min(s.top, at)
 		s.top = max(s.top, at-s.body()+1)
+	}
+}
+
+// drawsRequest reports whether what is looked at is on the screen.
+func (s *screen) drawsRequest() bool {
+	switch {
+	case s.width == 0, s.height < 4+len(s.foot()), s.shown.ID == "", s.mode == helping:
+		return false
+	}
+	return s.mode == reading || s.back == reading && s.mode != listing || s.wide()
+}
+
+// noteDrawn keeps how far what is looked at has been on the screen, from its first line on, and when that was all of
+// it: what was leapt over was not.
+func (s *screen) noteDrawn(width, total int) {
+	if !s.drawsRequest() {
+		return
+	}
+	if of := fmt.Sprint(s.shown.ID, s.shown.Version, width, s.mode == reading && s.full); of != s.drawnOf {
+		s.drawnOf, s.drawn = of, 0
+	}
+	if at := s.detail.YOffset(); at <= s.drawn {
+		s.drawn = max(s.drawn, at+s.detail.Height())
+	}
+	if s.drawn >= total {
+		s.read[s.shown.ID] = s.shown.Version
 	}
 }
 
@@ -65,7 +96,7 @@ func (s *screen) View() tea.View {
 		lines = append(lines, s.filled(strings.Split(keysHelp, "\n"))...)
 	case s.shown.ID == "":
 		lines = append(lines, s.filled(s.empty())...)
-	case s.mode == reading || s.back == reading && s.mode != listing:
+	case s.mode == reading || s.back == reading && s.mode != listing: // as in drawsRequest
 		lines = append(lines, s.text("space")...)
 	case s.wide():
 		lines = append(lines, s.both()...)
@@ -177,8 +208,8 @@ func (s *screen) row(a client.Approval, width int) string {
 func (s *screen) text(keys string) []string {
 	lines := s.filled(strings.Split(s.detail.View(), "\n"))
 	below := s.detail.TotalLineCount() - s.detail.YOffset() - s.detail.Height()
-	if below > 0 && len(lines) > 1 {
-		lines[len(lines)-1] = faint.Render(fmt.Sprintf("… %d more lines: %s", below+1, keys))
+	if below > 0 && len(lines) > s.detail.Height() {
+		lines[len(lines)-1] = faint.Render(fmt.Sprintf("… %d more lines: %s", below, keys))
 	}
 	return lines
 }

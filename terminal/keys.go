@@ -149,7 +149,7 @@ func (s *screen) acts(name string) tea.Cmd {
 	case "g":
 		return s.grant()
 	case "e":
-		if s.one() {
+		if s.one() && s.whole() {
 			return s.edit()
 		}
 	case "+":
@@ -184,7 +184,11 @@ func (s *screen) toggle() {
 	}
 	if s.mode == listing && !s.wide() { // what was not on the screen is not selected either
 		s.mode, s.full = reading, false
+		s.detail.GotoTop()
 		s.status = "Read it, and press again."
+		return
+	}
+	if !s.whole() {
 		return
 	}
 	s.selected[s.shown.ID] = s.shown
@@ -198,6 +202,8 @@ func (s *screen) approve() tea.Cmd {
 	case len(s.selected) > 0:
 		s.ask(fmt.Sprintf("Approve the %s that you selected? What is critical is left out.", requests(len(all))),
 			func(string) tea.Cmd { return s.decideAll(all, client.Approve, "") })
+		return nil
+	case !s.whole():
 		return nil
 	case all[0].RiskLevel == "critical":
 		s.ask("CRITICAL. Approve "+legible.Line(all[0].Target())+"?",
@@ -234,7 +240,7 @@ func requests(n int) string {
 
 // grant approves for longer.
 func (s *screen) grant() tea.Cmd {
-	if !s.one() {
+	if !s.one() || !s.whole() {
 		return nil
 	}
 	a := s.shown

@@ -24,7 +24,10 @@ type Options struct {
 	Now   func() time.Time
 	Zone  *time.Location // in which times are told; UTC is named
 	Width int            // of what Plain prints, in columns; 0: 80
-	Env   func(string) (string, bool)
+	// Height is how many lines the screen has on which Plain prints: what is longer comes a screen at a time. 0: not
+	// known, or no screen.
+	Height int
+	Env    func(string) (string, bool)
 	// Settle is called where Plain asks something and In is a keyboard: what comes before the channel does was typed
 	// before the question could be read, and is no answer to it. nil: In is no keyboard.
 	Settle func() <-chan time.Time
@@ -54,6 +57,7 @@ func Plain(ctx context.Context, o Options) error {
 var (
 	errEnough  = errors.New("enough")
 	errRunning = errors.New("the inbox ended")
+	errOver    = errors.New("the request that was asked about does not wait any more")
 )
 
 // asker is one run of Plain.
@@ -63,6 +67,7 @@ type asker struct {
 	running chan error
 	skipped map[string]bool
 	said    string // the last word about waiting, which is not said twice
+	asked   client.Approval
 }
 
 // maxAhead is how many lines are taken before they are asked for.
@@ -100,9 +105,12 @@ func (p *asker) loop(ctx context.Context) error {
 			}
 			continue
 		}
-		p.said = ""
-		p.box(*a, more)
-		if err := p.ask(ctx, *a); err != nil {
+		p.said, p.asked = "", *a
+		err := p.box(ctx, *a, more)
+		if err == nil {
+			err = p.ask(ctx, *a)
+		}
+		if err != nil && !errors.Is(err, errOver) {
 			return err
 		}
 	}
@@ -155,29 +163,41 @@ func (p *asker) idle(ctx context.Context) error {
 		}
 		return nil
 	case err := <-p.running:
-		return over(err)
+		return stopped(err)
 	case <-ctx.Done():
 		return errEnough
 	}
 }
 
-// over is the end of an inbox that ended by itself.
-func over(err error) error { return errors.Join(errRunning, err) }
+// stopped is the end of an inbox that ended by itself.
+func stopped(err error) error { return errors.Join(errRunning, err) }
 
-// line is the next answer.
+// line is the next answer. Where the request ends meanwhile that is said, and the answer is to nothing: it may have been
+// begun before.
 func (p *asker) line(ctx context.Context, prompt string) (string, error) {
 	fmt.Fprint(p.Out, prompt)
 	var early <-chan time.Time
 	if p.Settle != nil {
 		early = p.Settle()
 	}
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	over := ""
 	for {
+		if why := ending(p.Inbox, p.asked); why != over && over == "" {
+			over = why
+			p.say("\nThat is over: %s. Nothing more can be decided about it; press Enter.", legible.Line(why))
+		}
 		select {
+		case <-p.Inbox.Changed():
+		case <-second.C: // deadlines pass by themselves
 		case line, ok := <-p.lines:
 			switch {
 			case !ok:
 				p.say("")
 				return "", errEnough
+			case over != "":
+				return "", errOver
 			case early == nil:
 				return strings.TrimSpace(line), nil
 			}
@@ -187,7 +207,7 @@ func (p *asker) line(ctx context.Context, prompt string) (string, error) {
 			early = nil
 		case err := <-p.running:
 			p.say("")
-			return "", over(err)
+			return "", stopped(err)
 		case <-ctx.Done():
 			p.say("")
 			return "", errEnough
@@ -196,7 +216,7 @@ func (p *asker) line(ctx context.Context, prompt string) (string, error) {
 }
 
 // box draws a request.
-func (p *asker) box(a client.Approval, more int) {
+func (p *asker) box(ctx context.Context, a client.Approval, more int) error {
 	v := p.view()
 	inner := p.Width - 4
 	head := " " + strings.ToUpper(legible.Line(a.RiskLevel)) + " · " + client.ShortID(a.ID) + " "
@@ -204,11 +224,39 @@ func (p *asker) box(a client.Approval, more int) {
 		head += fmt.Sprintf("· %d more ", more)
 	}
 	p.say("\n╭─%s%s╮", head, strings.Repeat("─", max(p.Width-3-ansi.StringWidth(head), 0)))
-	for _, line := range wrapped(v.short(a), inner, unpainted) {
-		p.say("│ %s │", fit(line, inner))
+	lines := wrapped(v.short(a), inner, unpainted)
+	for i := range lines {
+		lines[i] = "│ " + fit(lines[i], inner) + " │"
+	}
+	if err := p.show(ctx, lines); err != nil {
+		return err
 	}
 	p.say("╰%s╯", strings.Repeat("─", p.Width-2))
 	p.keys(a)
+	return nil
+}
+
+// show prints lines, a screen at a time: nothing is asked before all of them were to be seen.
+func (p *asker) show(ctx context.Context, lines []string) error {
+	for page := max(p.Height-4, 1); ; { // the head, what is asked, and where it is answered
+		n := len(lines)
+		if p.Height > 0 {
+			n = min(n, page)
+		}
+		for _, line := range lines[:n] {
+			p.say("%s", line)
+		}
+		if lines = lines[n:]; len(lines) == 0 {
+			return nil
+		}
+		line, err := p.line(ctx, fmt.Sprintf("  … %d more lines. Enter for more, q to quit ", len(lines)))
+		switch {
+		case err != nil:
+			return err
+		case line == "q":
+			return errEnough
+		}
+	}
 }
 
 func (p *asker) keys(a client.Approval) {
@@ -233,10 +281,13 @@ func (p *asker) ask(ctx context.Context, a client.Approval) error {
 		case "d":
 			done, err = p.deny(ctx, a, reason)
 		case "v":
-			for _, line := range wrapped(p.view().everything(a), p.Width-2, unpainted) {
-				p.say("  %s", line)
+			lines := wrapped(p.view().everything(a), p.Width-2, unpainted)
+			for i := range lines {
+				lines[i] = "  " + lines[i]
 			}
-			p.keys(a)
+			if err = p.show(ctx, lines); err == nil {
+				p.keys(a)
+			}
 		case "s":
 			p.skipped[a.ID], done = true, true
 		case "q":

@@ -42,14 +42,17 @@ type talk struct {
 	seen  int // of the output
 }
 
-func plainly(t *testing.T, w *inboxtest.World) *talk {
+func plainly(t *testing.T, w *inboxtest.World) *talk { return plainlyOn(t, w, 0) }
+
+// plainlyOn is plainly on a screen of so many lines.
+func plainlyOn(t *testing.T, w *inboxtest.World, height int) *talk {
 	t.Helper()
 	r, in := io.Pipe()
 	x := &talk{T: t, World: w, in: in, out: new(testkit.Buffer), ended: make(chan error, 1)}
 	b := inbox.New(inbox.Options{Gate: w.Hana, Now: w.Clock.Now, Poll: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		x.ended <- terminal.Plain(ctx, terminal.Options{Inbox: b, In: r, Out: x.out, Now: w.Clock.Now, Zone: tokyo, Width: 60})
+		x.ended <- terminal.Plain(ctx, terminal.Options{Inbox: b, In: r, Out: x.out, Now: w.Clock.Now, Zone: tokyo, Width: 60, Height: height})
 	}()
 	t.Cleanup(func() {
 		in.Close()
@@ -123,6 +126,65 @@ func TestPlainAsksAboutOneAfterAnother(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	testkit.Golden(t, "testdata/plain.txt", still(x.out.String()))
+}
+
+// A request whose time runs out while it is asked about is over, and what is typed then is no answer to the next one.
+func TestRule6_PlainSaysThatTimeRanOut(t *testing.T) {
+	w := inboxtest.New(t)
+	x := plainly(t, w)
+	x.reads("Nothing waits")
+	w.Ask("transfer", `{"n":1}`)
+	x.reads("> ")
+	w.Clock.Advance(30 * time.Minute)
+	second := w.Ask("pay", `{"n":2}`)
+	w.Clock.Advance(31 * time.Minute)
+	x.reads("That is over: its time")
+	x.types("a")
+	x.reads("bank/pay")
+	x.reads("> ")
+	if a := w.Request(second); a.Status != "pending" {
+		t.Errorf("%+v", a)
+	}
+	x.types("d")
+	x.reads("Why? ")
+	w.Clock.Advance(31 * time.Minute)
+	x.reads("That is over: its time")
+	x.types("too much")
+	x.reads("Nothing waits")
+	x.types("q")
+	x.ends()
+}
+
+// What is longer than the screen comes a screen at a time, and is asked about after the last.
+func TestRule3_PlainShowsAllBeforeItAsks(t *testing.T) {
+	w := inboxtest.New(t)
+	x := plainlyOn(t, w, 14)
+	x.reads("Nothing waits")
+	id := w.Ask("transfer", `{"text":"`+strings.Repeat(`line\n`, 20)+`the end"}`)
+	pages := 0
+	for asked := false; !asked; {
+		testkit.Eventually(t, "a page", func() bool {
+			text := x.out.String()
+			asked = strings.Contains(text, "[q] Quit")
+			return asked || strings.Count(text, "more lines. Enter for more") > pages
+		})
+		if !asked {
+			x.types("a")
+			pages++
+		}
+	}
+	if pages < 2 {
+		t.Errorf("it came at once, but for %d screens", pages)
+	}
+	x.reads("the end")
+	x.reads("[q] Quit")
+	if a := w.Request(id); a.Status != "pending" {
+		t.Errorf("%+v", a)
+	}
+	x.types("a")
+	x.reads("Approved.")
+	x.types("q")
+	x.ends()
 }
 
 // What nobody said yes to is not approved: empty lines, ends of input, other words, typed ahead or not.

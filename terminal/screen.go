@@ -23,8 +23,8 @@ import (
 func Screen(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &screen{Options: o, ctx: ctx, selected: map[string]client.Approval{}, detail: viewport.New(),
-		input: textinput.New()}
+	s := &screen{Options: o, ctx: ctx, selected: map[string]client.Approval{}, read: map[string]string{},
+		detail: viewport.New(), input: textinput.New()}
 	p := tea.NewProgram(s, tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(environ(o.Env)))
 	defer context.AfterFunc(ctx, p.Quit)() // and not killed: the terminal is left as it was
 	running := make(chan error, 1)
@@ -80,6 +80,9 @@ type screen struct {
 	over     string                     // why there is nothing to decide about it any more
 	selected map[string]client.Approval // as they were when they were selected
 	moved    time.Time                  // when shown became another by itself
+	read     map[string]string          // the version in which all of a request was on the screen, by its id
+	drawn    int                        // how many lines of drawnOf were on the screen, from the first on
+	drawnOf  string                     // a request, its version, and how it is laid out
 	asked    time.Time                  // when the gate's answer became a question
 
 	mode     mode
@@ -196,20 +199,14 @@ func (s *screen) refresh() {
 			changes := cmp.Or(strings.Join(inbox.Changes(s.shown, is), "; "), "read it again")
 			s.status = "It changed: " + legible.Line(changes) + "."
 			s.shown, s.moved = is, s.Now()
+			s.detail.GotoTop()
 		}
 		if s.at() < 0 {
 			s.place()
 		}
 		return
 	}
-	switch ended, ok := s.Inbox.Ended(s.shown.ID); {
-	case ok:
-		s.over = strings.Join(inbox.Changes(s.shown, ended), "; ")
-	case s.Inbox.GateNow().Before(s.shown.ExpiresAt.Time):
-		s.over = "it does not wait any more"
-	default:
-		s.over = "its time is up"
-	}
+	s.over = ending(s.Inbox, s.shown)
 	s.place()
 }
 
@@ -295,10 +292,25 @@ func (s *screen) one() bool {
 		s.status = "One moment: the gate has not answered yet."
 	case s.mode == listing && !s.wide():
 		s.mode, s.full = reading, false
+		s.detail.GotoTop()
 		s.status = "Read it, and press again."
 	default:
 		return true
 	}
+	return false
+}
+
+// whole reports whether all of what is looked at has been on the screen, as it stands: what was not seen is not
+// approved. Else it is opened, to be read to its end.
+func (s *screen) whole() bool {
+	if version, ok := s.read[s.shown.ID]; ok && version == s.shown.Version {
+		return true
+	}
+	if s.mode != reading {
+		s.mode, s.full = reading, false
+		s.detail.GotoTop()
+	}
+	s.status = "Not all of it was on the screen. Read it to its end (space), and press again."
 	return false
 }
 

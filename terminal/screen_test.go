@@ -490,3 +490,41 @@ func TestScreenSaysWhatWillHappenFirst(t *testing.T) {
 	d.shows("Refund $20.00 to acme", "bank/refund", "why it is asked: A person must confirm this.")
 	d.golden("summary")
 }
+
+// What does not fit the screen is approved, given for longer, edited or selected once all of it was there, from its
+// first line to its last; what was leapt over was not.
+func TestRule3_ScreenApprovesWhatWasOnItWhole(t *testing.T) {
+	w := inboxtest.New(t)
+	lines := strings.Repeat(`line\n`, 60)
+	id, short := w.Ask("transfer", `{"text":"`+lines+`the end"}`), w.Ask("pay", `{"n":1}`)
+	d := on(t, w, w.Hana, 100, 24, nil)
+	d.shows("2 wait", "more lines: space")
+	d.read()
+	for _, key := range []string{"a", "g", "e", "x"} {
+		d.types(key)
+		d.shows("Not all of it was on the screen.")
+		d.types("\x1b[F") // leaps to the end
+		d.shows("the end")
+		d.types(key)
+		d.types("\x1b[H")
+		d.shows("more lines: space")
+		d.types("?")
+		d.shows("select, for several at once")
+		d.types("?")
+		d.shows("▸", "more lines: space")
+		if a := w.Request(id); a.Status != "pending" {
+			t.Fatalf("%s decided what was not on the screen: %+v", key, a)
+		}
+	}
+	d.types("v")
+	d.shows("esc back")
+	for range 8 {
+		d.types(" ")
+	}
+	d.shows("args hash")
+	d.types("a")
+	d.shows("Approved.")
+	if a, b := w.Request(id), w.Request(short); a.Status != "approved" || b.Status != "pending" {
+		t.Errorf("%+v, %+v", a, b)
+	}
+}

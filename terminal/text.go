@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,7 @@ const (
 	quiet        // of little weight
 	caution      // to be read before anything is decided
 	title        // what is asked for
+	exact        // what would run, and the agent's words: no space is dropped where a line breaks
 )
 
 // english is what the command line speaks.
@@ -61,11 +63,10 @@ func (v view) short(a client.Approval) []part {
 	if a.Summary != "" {
 		out = []part{{title, legible.Line(a.Summary)}, {plain, legible.Line(a.Target())}}
 	}
-	who := legible.Line(a.Agent)
+	out = append(out, part{plain, "risk " + legible.Line(a.RiskLevel) + ", asked by " + legible.Line(a.Agent)})
 	if a.Scope != "" {
-		who += " in " + legible.Line(a.Scope)
+		out = append(out, part{exact, "scope, in the agent's words: “" + legible.Line(legible.Cut(a.Scope, maxScope)) + "”"})
 	}
-	out = append(out, part{plain, "risk " + legible.Line(a.RiskLevel) + ", asked by " + who})
 	out = append(out, v.votes(a)...)
 	out = append(out, v.before(a)...)
 	out = append(out, arguments(a.Args)...)
@@ -126,9 +127,9 @@ func arguments(args json.RawMessage) []part {
 		name, err := d.Token()
 		var value json.RawMessage
 		if err != nil || d.Decode(&value) != nil {
-			return append(out[:1], part{plain, legible.Lines(string(args))})
+			return append(out[:1], part{exact, legible.Lines(string(args))})
 		}
-		out = append(out, part{plain, legible.Line(fmt.Sprint(name)) + ": " + argument(value)})
+		out = append(out, part{exact, legible.Line(fmt.Sprint(name)) + ": " + argument(value)})
 	}
 	if len(out) == 1 {
 		out = append(out, part{quiet, "none"})
@@ -158,20 +159,20 @@ func argument(value json.RawMessage) string {
 // everything is all that the gate tells of a request.
 func (v view) everything(a client.Approval) []part {
 	out := v.short(a)
-	out = append(out, part{heading, "Arguments as JSON, exactly"}, part{plain, legible.Line(string(a.Args))})
+	out = append(out, part{heading, "Arguments as JSON, exactly"}, part{exact, legible.Line(string(a.Args))})
 	read := a.Preview != "" && a.PreviewFrom != ""
 	if a.Rationale != "" || a.Preview != "" && !read {
 		out = append(out, part{heading, "Written by the agent (not verified)"})
 	}
 	if a.Rationale != "" {
-		out = append(out, part{plain, legible.Lines(a.Rationale)})
+		out = append(out, part{exact, legible.Lines(a.Rationale)})
 	}
 	if read {
 		out = append(out, part{heading, "Compared with what Countersign read through " + legible.Line(a.PreviewFrom) +
 			" just before asking"})
 	}
 	if a.Preview != "" {
-		out = append(out, part{plain, legible.Lines(a.Preview)})
+		out = append(out, part{exact, legible.Lines(a.Preview)})
 	}
 	out = append(out, part{heading, "On record"})
 	row := func(name, value string) {
@@ -185,7 +186,8 @@ func (v view) everything(a client.Approval) []part {
 	row("why", a.ReasonCode)
 	row("asked", v.clock(a.RequestedAt.Time))
 	row("expires", v.clock(a.ExpiresAt.Time))
-	row("session", a.SessionID)
+	row("session, in the agent's words", a.SessionID)
+	row("scope, in the agent's words", a.Scope)
 	row("turn", a.TurnID)
 	for i, n := range a.Needs {
 		who := cmp.Or(n.Group, strings.Join(n.Approvers, ", "), "any approvers")
@@ -195,6 +197,24 @@ func (v view) everything(a client.Approval) []part {
 	row("args hash", a.ArgsHash)
 	row("policy", a.PolicyDigest)
 	return out
+}
+
+// maxScope is how much of what an agent calls its scope is told before a decision; on record it is whole.
+const maxScope = 40
+
+// ending says why a request does not wait any more; "" where it does.
+func ending(b *inbox.Inbox, shown client.Approval) string {
+	waits := func(a client.Approval) bool { return a.ID == shown.ID }
+	ended, known := b.Ended(shown.ID)
+	switch {
+	case slices.ContainsFunc(b.Snapshot().Waiting, waits):
+		return ""
+	case known:
+		return strings.Join(inbox.Changes(shown, ended), "; ")
+	case b.GateNow().Before(shown.ExpiresAt.Time):
+		return "it does not wait any more"
+	}
+	return "its time is up"
 }
 
 // further begins what goes on from the line before, so that no text can look like a line of its own.
@@ -208,7 +228,12 @@ func wrapped(parts []part, width int, paint func(kind, string) string) []string 
 			out = append(out, "")
 		}
 		for line := range strings.SplitSeq(strings.ReplaceAll(p.text, "\t", "    "), "\n") {
-			rest := ansi.Wrap(line, max(width-len(further), 1), "")
+			rest, room := "", max(width-len(further), 1)
+			if p.kind == exact || p.kind == title {
+				rest = ansi.Hardwrap(line, room, true)
+			} else {
+				rest = ansi.Wrap(line, room, "")
+			}
 			for i, piece := range strings.Split(rest, "\n") {
 				if i > 0 {
 					piece = further + piece

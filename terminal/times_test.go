@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,28 @@ func TestTimesAreToldAsEverywhere(t *testing.T) {
 	for d, want := range map[time.Duration]string{28 * time.Minute: "28 min", time.Second: "1 s", 0: "over", -time.Hour: "over"} {
 		if got := v.left(client.Approval{ExpiresAt: client.Time{Time: v.now.Add(d)}}); got != want {
 			t.Errorf("%s left: %q, want %q", d, got, want)
+		}
+	}
+}
+
+// No space is dropped where a line breaks: what is drawn is what would run, at any width.
+func TestRule3_NothingIsDroppedWhereALineBreaks(t *testing.T) {
+	const args = `{"command":"rm -rf /srv/a  b /srv/c   d    e","path":"/srv/x  y"}`
+	parts := (view{}).everything(client.Approval{Args: []byte(args), Rationale: "a  b   c    d"})
+	for width := 8; width < len(args); width++ {
+		for _, p := range parts {
+			if p.kind != exact {
+				continue
+			}
+			for line := range strings.SplitSeq(p.text, "\n") {
+				got := wrapped([]part{{exact, line}}, width, func(_ kind, s string) string { return s })
+				for i := range got[1:] {
+					got[i+1] = strings.TrimPrefix(got[i+1], further)
+				}
+				if strings.Join(got, "") != line {
+					t.Fatalf("%d columns: %q is drawn as %q", width, line, got)
+				}
+			}
 		}
 	}
 }

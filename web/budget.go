@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"strings"
 
 	"countersign/budget"
 )
@@ -29,7 +28,7 @@ func (x *exchange) charge(path string) error {
 			if err != nil {
 				return err
 			}
-			spared = form.Get("do") == "deny" || strings.HasPrefix(form.Get("one"), "deny:")
+			spared = form.Get("do") == "deny"
 		}
 	}
 	if spared {

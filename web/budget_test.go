@@ -45,9 +45,9 @@ func TestRule12_PagesTakeFromTheirReadersBudgets(t *testing.T) {
 		t.Errorf("over the API: %v", err)
 	}
 	version := func(id string) string { return w.request(id).Version() }
-	w.post("hana", "/decide", url.Values{"one": {"approve:" + first + "." + version(first)}, "back": {"/"}}).is(http.StatusTooManyRequests)
+	w.post("hana", "/decide", url.Values{"do": {"approve"}, "pick": {w.pick(first)}, "back": {"/"}}).is(http.StatusTooManyRequests)
 	w.stands(first, approval.Pending)
-	w.post("hana", "/decide", url.Values{"one": {"deny:" + first + "." + version(first)}, "back": {"/"}}).is(http.StatusSeeOther)
+	w.post("hana", "/decide", url.Values{"do": {"deny"}, "pick": {w.pick(first)}, "back": {"/"}}).is(http.StatusSeeOther)
 	w.stands(first, approval.Denied)
 	w.post("hana", "/r/"+second+"/decide", url.Values{"do": {"deny"}, "v": {version(second)}}).is(http.StatusSeeOther)
 	w.stands(second, approval.Denied)

@@ -48,7 +48,8 @@ type exchange struct {
 	r      *http.Request
 	viewer *Viewer // nil: nobody is signed in
 	lang   *locale.Language
-	since  int64 // the newest event before the answer was begun
+	form   url.Values // of a POST: what a page has sent, for whoever is signed in now
+	since  int64      // the newest event before the answer was begun
 }
 
 // maxForm is how much a form may hold: arguments that are edited are up to 1 MiB, and are escaped. Nobody who is not
@@ -61,8 +62,29 @@ const (
 var errForm = approval.Errorf(approval.CodeInvalidParameter,
 	"The form could not be read. Go back, reload the page and try again.")
 
-// Form reads what a page has sent.
+// Form is what a page has sent.
 func (x *exchange) Form() (url.Values, error) {
+	if x.form == nil {
+		return nil, errForm
+	}
+	return x.form, nil
+}
+
+// readForm reads what a page has sent. It counts only if the page was made for whoever is signed in: they may have
+// signed in in another tab, after somebody else had looked at this one.
+func (x *exchange) readForm() error {
+	form, err := x.parseForm()
+	if err != nil {
+		return err
+	}
+	if x.viewer != nil && form.Get("viewer") != x.viewer.Name {
+		return errViewer
+	}
+	x.form = form
+	return nil
+}
+
+func (x *exchange) parseForm() (url.Values, error) {
 	kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {
 		return nil, errForm

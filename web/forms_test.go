@@ -1,9 +1,13 @@
 package web
 
 import (
+	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+
+	"countersign/approval"
 )
 
 // Enter presses the first button of a form. Where a form does something and has a field, that button does nothing:
@@ -50,4 +54,33 @@ func postForms(t *testing.T) map[string]string {
 		}
 	}
 	return all
+}
+
+// A form says for whom its page was made. Where somebody else is signed in by then it does nothing, whatever it is for.
+func TestRule8_AFormCountsForWhomItsPageWasMade(t *testing.T) {
+	for name, form := range postForms(t) {
+		if !strings.Contains(form, `{{template "viewer" $}}`) {
+			t.Errorf("%s does not say for whom it was made:\n%s", name, form)
+		}
+	}
+	w := newWorld(t)
+	id := w.ask("pay", `{}`)
+	tried := 0
+	for _, rt := range w.pages.table() {
+		if rt.method != http.MethodPost {
+			continue
+		}
+		tried++
+		for _, other := range []string{"ken", "", "Hana"} {
+			form := url.Values{"viewer": {other}, "v": {w.version(id)}, "do": {"approve"}, "pick": {w.pick(id)}}
+			w.post("hana", strings.ReplaceAll(rt.path, "{id}", id), form).is(http.StatusConflict).
+				has("Nothing was done: somebody else is signed in now")
+		}
+	}
+	if tried < 20 {
+		t.Errorf("only %d kinds of forms were tried", tried)
+	}
+	w.stands(id, approval.Pending)
+	w.get("hana", "/r/"+id).is(http.StatusOK).has(`name="viewer" value="hana"`)
+	w.post("hana", "/r/"+id+"/decide", url.Values{"viewer": {"hana"}, "v": {w.version(id)}, "do": {"approve"}}).is(http.StatusSeeOther)
 }

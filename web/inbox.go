@@ -67,11 +67,15 @@ type inboxSection struct {
 	More      string // what the link to it says
 }
 
-// inboxGroup is what one agent waits for in one run.
+// inboxGroup is what one agent waits for in one run. What the agent calls the run is told as its word, and is no
+// heading: it could be a sentence that the gate never said.
 type inboxGroup struct {
 	Agent, Run string
 	Cards      []inboxCard
 }
+
+// maxRun is how much of what an agent calls its run is told in the list.
+const maxRun = 40
 
 // inboxCard is one request in the list.
 type inboxCard struct {
@@ -158,16 +162,20 @@ func (d *inboxData) add(s *Server, x *exchange, whose approval.Whose, w *approva
 	places := map[[2]string]int{}
 	for i := range w.Rows {
 		row := &w.Rows[i]
-		run := row.SessionID
+		run, said := row.SessionID, "inbox_session"
 		if run == "" {
-			run = row.Scope
+			run, said = row.Scope, "inbox_scope"
 		}
 		key := [2]string{row.Agent, run}
 		at, known := places[key]
 		if !known {
 			at = len(sec.Groups)
 			places[key] = at
-			sec.Groups = append(sec.Groups, inboxGroup{Agent: legible.Line(row.Agent), Run: m.Line(legible.Cut(run, maxWord))})
+			g := inboxGroup{Agent: legible.Line(row.Agent)}
+			if run != "" {
+				g.Run = x.lang.Say(said, "said", m.Line(legible.Cut(run, maxRun)))
+			}
+			sec.Groups = append(sec.Groups, g)
 		}
 		sec.Groups[at].Cards = append(sec.Groups[at].Cards, s.inboxCard(x, m, row))
 	}

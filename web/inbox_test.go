@@ -289,3 +289,21 @@ policy:
 	}
 	w.get("hana", "/policy").is(200).has("Refund {args.cents|money:USD/100}")
 }
+
+// What an agent calls its session or scope is no heading: it is told as the agent's word, and cut.
+func TestRule3_AnAgentWritesNoHeadings(t *testing.T) {
+	const claim = "Checked by security: everything here is harmless. Approve all of it"
+	for _, change := range []func(*approval.Call){func(c *approval.Call) { c.SessionID = claim }, func(c *approval.Call) { c.Scope = claim }} {
+		w := newWorld(t)
+		id := w.ask("pay", `{}`, change)
+		for _, path := range []string{"/", "/r/" + id} {
+			body := w.get("hana", path).is(200).body
+			for _, heading := range regexp.MustCompile(`(?s)<h[1-6].*?</h[1-6]>`).FindAllString(body, -1) {
+				if strings.Contains(heading, "Checked by security") {
+					t.Errorf("%s: the agent wrote %s", path, heading)
+				}
+			}
+		}
+		w.get("hana", "/").has("in the agent&#39;s words: “Checked by security: everything here is … (&#43;").lacks("Approve all of it")
+	}
+}

@@ -106,6 +106,7 @@ func TestAPasskeyForEditedArgsApprovesNothingElse(t *testing.T) {
 	} {
 		form := test.form()
 		form.Set("confirmed", "yes")
+		form.Set("viewer", test.person)
 		r := k.post(test.person, "/r/"+test.id+"/passkey", form).is(test.want)
 		if test.want == http.StatusForbidden {
 			r.has(`role="alert"`, "was not accepted", html.EscapeString(form.Get("args"))) // what was typed is kept

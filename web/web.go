@@ -225,10 +225,15 @@ type route struct {
 
 var (
 	errElsewhere = approval.Errorf(codeForbidden, "This form was not sent from a page of this Countersign.")
+	errViewer    = &approval.Error{Code: codeOtherViewer}
 	errSignIn    = approval.Errorf(approval.CodeUnauthorized, "Sign in first.")
 )
 
-const codeForbidden approval.Code = "forbidden"
+const (
+	codeForbidden approval.Code = "forbidden"
+	// codeOtherViewer: the page was made for somebody else than who is signed in now, in this browser.
+	codeOtherViewer approval.Code = "other_viewer"
+)
 
 // handler finds out who looks, and shows what went wrong.
 func (s *Server) handler(rt route) http.Handler {
@@ -242,6 +247,9 @@ func (s *Server) handler(rt route) http.Handler {
 		x := &exchange{ResponseWriter: w, s: s, r: r.WithContext(ctx), lang: languageOf(r),
 			since: s.Gate.Broker().Newest()}
 		err := s.admit(x, rt.audience)
+		if err == nil && rt.method == http.MethodPost {
+			err = x.readForm()
+		}
 		if err == nil && rt.audience != everyone {
 			if err = x.proven(); err == nil {
 				err = x.charge(rt.path)
@@ -331,6 +339,7 @@ var statuses = map[approval.Code]int{
 	approval.CodePeopleOnly:       http.StatusForbidden,
 	codeForbidden:                 http.StatusForbidden,
 	codeKeyRequired:               http.StatusForbidden,
+	codeOtherViewer:               http.StatusConflict,
 	approval.CodeNotYourStage:     http.StatusForbidden,
 	approval.CodeStepUpRequired:   http.StatusForbidden,
 	approval.CodeAlreadyResolved:  http.StatusConflict,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -186,7 +187,29 @@ func (w *world) get(person, path string, header ...string) reply {
 // post sends a form as a browser does from one of our pages.
 func (w *world) post(person, path string, form url.Values, header ...string) reply {
 	w.t.Helper()
+	if !form.Has("viewer") {
+		if form = maps.Clone(form); form == nil {
+			form = url.Values{}
+		}
+		form.Set("viewer", w.viewer(person, header))
+	}
 	return w.send(person, http.MethodPost, path, form, append([]string{"Sec-Fetch-Site", "same-origin"}, header...)...)
+}
+
+// viewer is who is signed in by these cookies, for whom a page of theirs is made.
+func (w *world) viewer(person string, header []string) string {
+	w.t.Helper()
+	r := httptest.NewRequestWithContext(w.ctx, http.MethodGet, w.srv.URL, http.NoBody)
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+		r.Header.Add(header[i], header[i+1])
+	}
+	if session, ok, err := w.pages.Sessions.Still(r); err == nil && ok {
+		return session.Person
+	}
+	return person
 }
 
 func (w *world) send(person, method, path string, form url.Values, header ...string) reply {

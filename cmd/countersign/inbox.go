@@ -60,8 +60,8 @@ func (c *inboxCmd) Run(ctx context.Context, s *std) error {
 	}
 	if c.Plain || !s.terminal || !isTerminalIn(s.in) || s.getenv("TERM") == "dumb" {
 		if tty, ok := s.out.(*os.File); ok && s.terminal {
-			if width, _, err := term.GetSize(int(tty.Fd())); err == nil {
-				o.Width = min(max(width, 20), 100)
+			if width, height, err := term.GetSize(int(tty.Fd())); err == nil {
+				o.Width, o.Height = min(max(width, 20), 100), height
 			}
 		}
 		err = terminal.Plain(ctx, o)
