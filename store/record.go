@@ -141,6 +141,7 @@ func (w *writer) noteCommit() {
 	}
 	w.unsynced, w.syncFailed = false, false
 	w.db.synced.Store(w.seq)
+	w.db.mark.note(w.seq)
 }
 
 // syncSoon has the log synced within syncWithin, and again and again until that succeeds.

@@ -379,6 +379,7 @@ var (
 		optText("boot_id", func(r *storedState) *string { return &r.clock.boot }),
 		milliseconds("boot_ms", func(r *storedState) *time.Duration { return &r.clock.elapsed }),
 		number("logged", func(r *storedState) *int64 { return &r.logged }),
+		text("life", func(r *storedState) *string { return &r.life }),
 	}
 )
 
@@ -387,5 +388,6 @@ type storedState struct {
 	seq    int64
 	lastID string
 	clock  clockState
-	logged int64 // up to which event of the event log they are in the database
+	life   string // which store it is, beside copies of it and other gates'
+	logged int64  // up to which event of the event log they are in the database
 }

@@ -48,8 +48,10 @@ func oldStore(t *testing.T) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "store.db")
-	if err := os.WriteFile(path, file, 0o600); err != nil {
-		t.Fatal(err)
+	for path, content := range map[string][]byte{path: file, path + markSuffix: []byte("1\n")} { // as it was written then
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return path
 }

@@ -113,7 +113,7 @@ type writer struct {
 
 	c      *sqlite3.Conn // nil: to be opened again
 	seq    int64
-	found  int64 // the seq that the last process has left
+	life   string // of the store
 	lastID ulid.ULID
 
 	kept       clockState  // as store_state has it; zero: not known
@@ -210,10 +210,14 @@ func (w *writer) load(o Options) error {
 			w.lastID = id
 		}
 	}
+	if err := w.db.recognize(w.c, &kept); err != nil {
+		return err
+	}
+	w.life = kept.life
 	if err := w.openEvents(&kept); err != nil {
 		return err
 	}
-	w.seq, w.found = kept.seq, kept.seq
+	w.seq = kept.seq
 	w.logged, w.takenTo = kept.logged, kept.logged
 	w.db.clock = newClock(o.Now, o.Elapsed, o.Boot, w.db.log, kept.clock)
 	if w.db.cutOff {
@@ -522,6 +526,9 @@ func (w *writer) attempt() error {
 }
 
 func (w *writer) begin() (err error) {
+	if err := w.db.lostError(); err != nil {
+		return err
+	}
 	if w.c == nil {
 		if w.c, err = w.db.openWriter(); err != nil {
 			w.c = nil
@@ -665,7 +672,8 @@ func (w *writer) saveState() error {
 		return nil
 	}
 	row := &w.rows.state
-	*row = storedState{seq: w.seq, lastID: w.lastID.String(), clock: w.db.clock.state(), logged: w.takenTo}
+	*row = storedState{seq: w.seq, lastID: w.lastID.String(), clock: w.db.clock.state(), logged: w.takenTo,
+		life: w.life}
 	_, err := stateColumns.bind(w.c.Stmt(saveState), row).Exec()
 	return err
 }
