@@ -263,20 +263,19 @@ func TestTheMapNamesEveryRoom(t *testing.T) {
 // writesFiles are the files outside tests that name, make or write files themselves, and why nothing is lost when the
 // power goes. All others have internal/safefile do it: a file that is only renamed can be empty after that.
 var writesFiles = map[string]string{
-	"app/socket_unix.go":                    "a socket is made anew at every start",
-	"bench/disk.go":                         "a measurement",
-	"bench/own.go":                          "of a gate that lives as long as the measurement",
-	"cmd/countersign/open.go":               "a page that the browser reads once",
-	"demo/setting.go":                       "of a gate that lives as long as the demo",
-	"internal/safefile/safefile.go":         "it is what does it",
-	"internal/testkit/testkit.go":           "of the tests",
-	"internal/testkit/chromium/chromium.go": "of the tests",
-	"localgate/up.go":                       "a log for people, and a lock",
-	"schema/schematest/schematest.go":       "of the tests",
-	"scripts/pack/main.go":                  "a release, which is made anew where that failed",
-	"store/copy.go":                         "a copy, which is synced and then named (copyTo)",
-	"store/file.go":                         "the store's own files, which are synced where they are written",
-	"terminal/edit.go":                      "what an editor is shown for a moment",
+	"app/socket_unix.go":              "a socket is made anew at every start",
+	"bench/disk.go":                   "a measurement",
+	"bench/own.go":                    "of a gate that lives as long as the measurement",
+	"cmd/countersign/open.go":         "a page that the browser reads once",
+	"demo/setting.go":                 "of a gate that lives as long as the demo",
+	"internal/safefile/safefile.go":   "it is what does it",
+	"internal/testkit/testkit.go":     "of the tests",
+	"localgate/up.go":                 "a log for people, and a lock",
+	"schema/schematest/schematest.go": "of the tests",
+	"scripts/pack/main.go":            "a release, which is made anew where that failed",
+	"store/copy.go":                   "a copy, which is synced and then named (copyTo)",
+	"store/file.go":                   "the store's own files, which are synced where they are written",
+	"terminal/edit.go":                "what an editor is shown for a moment",
 }
 
 // Rule 2.7: what was written is there after a loss of power.

@@ -247,7 +247,8 @@ func (d *DB) Update(ctx context.Context, fn func(tx approval.Tx) error) error {
 	return d.writer.update(ctx, fn, durable)
 }
 
-// Ping returns nil as soon as the store has shown that it commits: by the next group of updates, whosever it is.
+// Ping returns nil as soon as the store has shown that it commits what is written: by the next group of updates,
+// whosever it is, or by a write of its own.
 // It does not wait for what is in the queue.
 func (d *DB) Ping(ctx context.Context) error { return d.writer.ping(ctx) }
 
@@ -360,7 +361,7 @@ func (d *DB) openWriter() (*sqlite3.Conn, error) {
 	return d.connect(append([]string{
 		"journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "wal_autocheckpoint = 1000",
 		"journal_size_limit = 16777216", // what the log grew to while a backup was made is given back
-		"temp_store = MEMORY", // savepoints keep the pages they may have to restore there
+		"temp_store = MEMORY",           // savepoints keep the pages they may have to restore there
 		"cache_size = -2048",
 	}, d.testPragmas...)...)
 }

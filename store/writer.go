@@ -281,17 +281,20 @@ func (w *writer) update(ctx context.Context, fn func(approval.Tx) error, promise
 	return err
 }
 
-// notifyCommitted tells those who asked that a group was committed.
+// notifyCommitted tells those who asked that a group was committed that has written something.
 func (w *writer) notifyCommitted() {
 	next := make(chan struct{})
 	close(*w.committed.Swap(&next))
 }
 
-// ping returns nil once a group is committed that had not been when it was called, whosever it is: an
-// empty one of its own unless others wait.
+// ping returns nil once a group is committed that had not been when it was called and has written something, whosever
+// it is: one of its own unless others wait. A group that writes nothing is committed on a full disk as well.
 func (w *writer) ping(ctx context.Context) error {
 	committed := *w.committed.Load()
-	j := &job{ctx: ctx, fn: func(approval.Tx) error { return nil }, done: make(chan struct{}, 1)}
+	j := &job{ctx: ctx, fn: func(x approval.Tx) error {
+		x.(*tx).w.mustSync = true
+		return nil
+	}, done: make(chan struct{}, 1)}
 	w.mu.RLock()
 	if w.closed {
 		w.mu.RUnlock()
@@ -513,7 +516,6 @@ func (w *writer) attempt() error {
 	if err := w.commit(); err != nil {
 		return fault(err)
 	}
-	w.notifyCommitted()
 	if w.changes && w.onCommit != nil {
 		w.onCommit(w.summary)
 	}
@@ -662,6 +664,7 @@ func (w *writer) commit() error {
 	}
 	if writes {
 		w.noteCommit()
+		w.notifyCommitted()
 	}
 	w.failpoint("after-commit")
 	return nil

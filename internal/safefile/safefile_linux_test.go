@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -30,9 +29,6 @@ func syncs(t *testing.T, path string, fail error) *[]string {
 }
 
 func TestRule7_AFileIsOnTheDiskBeforeItHasItsNameAndItsNameBeforeItIsTold(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("there a folder cannot be synced")
-	}
 	path := filepath.Join(t.TempDir(), "gate.env")
 	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
 		t.Fatal(err)
