@@ -2,11 +2,15 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"countersign/approval"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -244,6 +248,58 @@ func TestAMarkThatWasRemovedIsMadeAnew(t *testing.T) {
 	if newest := d.seq.Load(); err != nil || seq != newest || life != d.writer.life {
 		t.Errorf("it says %d %q, %v, and the newest is %d", seq, life, err, newest)
 	}
+}
+
+// As seen: a third of the numbers were missing in the audit log, because endings took them.
+func TestRule11_TheNumbersOfTheAuditLogHaveNoHoleThatNoEventExplains(t *testing.T) {
+	numbers := func(d *DB) (seqs []int64, gaps string) {
+		view(t, d, func(tx approval.Tx) error {
+			es, err := tx.Events(approval.EventQuery{Ascending: true})
+			for _, e := range es {
+				if seqs = append(seqs, e.Seq); e.Type == approval.EventAuditGap {
+					gaps += e.Reason + " " + string(e.Data)
+				}
+			}
+			return err
+		})
+		return seqs, gaps
+	}
+	d := open(t, Options{})
+	var ended []int64
+	for i := range 3 {
+		update(t, d, func(tx approval.Tx) error {
+			id, err := create(tx, "bot", strings.Repeat("x", i+1)) // with its event
+			if err != nil {
+				return err
+			}
+			_, err = tx.Resolve(approval.Resolution{ID: id, Status: approval.Denied, At: tx.Now(), By: "hana", Via: approval.ViaAPI})
+			r, err2 := tx.Request(id)
+			ended = append(ended, r.ResolvedSeq)
+			return errors.Join(err, err2)
+		})
+	}
+	if seqs, gaps := numbers(d); !slices.Equal(seqs, []int64{1, 2, 3}) || gaps != "" {
+		t.Errorf("the events have %d, %q", seqs, gaps)
+	}
+	if !slices.Equal(ended, []int64{1, 2, 3}) {
+		t.Errorf("the endings have %d", ended)
+	}
+	// Of a store of before, what is missing is told, and all that comes later has a later number.
+	old := open(t, Options{Path: oldStore(t), Now: oldNow})
+	seqs, gaps := numbers(old)
+	newest := seqs[len(seqs)-1]
+	if want := fmt.Sprintf(`endings_had_numbers {"from_seq":1,"to_seq":%d}`, newest-1); gaps != want {
+		t.Errorf("it is told %q, want %q", gaps, want)
+	}
+	update(t, old, func(tx approval.Tx) error {
+		_, err := tx.Resolve(approval.Resolution{ID: oldPending, Status: approval.Denied, At: tx.Now(), By: "hana",
+			Via: approval.ViaAPI})
+		r, err2 := tx.Request(oldPending)
+		if r.ResolvedSeq < newest {
+			t.Errorf("an ending has %d, and the last before had up to %d", r.ResolvedSeq, newest-1)
+		}
+		return errors.Join(err, err2)
+	})
 }
 
 // A transaction that is undone does not accept a restored store.
