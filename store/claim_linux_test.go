@@ -60,7 +60,7 @@ func TestRule7_NothingIsAnsweredByAStoreWhoseFileIsGone(t *testing.T) {
 	d.CheckClaim()
 	for name, err := range map[string]error{
 		"an update": d.Update(t.Context(), oneEvent),
-		"a read":    d.View(t.Context(), func(tx approval.Tx) error { return nil }),
+		"a read":    d.View(t.Context(), func(approval.Tx) error { return nil }),
 		"the probe": d.Ping(t.Context()),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "nothing is stored any more") {

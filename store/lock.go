@@ -57,7 +57,7 @@ func takeClaim(path string) (_ *claim, err error) {
 }
 
 // checkLog fails where the write-ahead log beside the database is another's: that of the file which was here before a
-// copy was put in its place. SQLite would take what is in it for the copy's. A copy says in its header that it has none.
+// copy was put in its place. SQLite would take what is in it for the copy's. A copy's header says that it has none.
 func (c *claim) checkLog() error {
 	const rollbackJournal, atVersion = 1, 18
 	cutOff, err := wasCutOff(c.path)
@@ -68,8 +68,8 @@ func (c *claim) checkLog() error {
 	if _, err := c.db.ReadAt(version, atVersion); err != nil || version[0] != rollbackJournal || !cutOff {
 		return nil // what else is wrong with it SQLite says
 	}
-	return unavailable(fmt.Sprintf("%s-wal is of the database that was here before, and not of the copy that is at %s now; "+
-		"move it away, and %s-shm with it, and start again.", c.path, c.path, c.path), nil)
+	return unavailable(fmt.Sprintf("%s-wal is of the database that was here before, and not of the copy that is at %s "+
+		"now; move it away, and %s-shm with it, and start again.", c.path, c.path, c.path), nil)
 }
 
 func inUse(path, owner string) error {

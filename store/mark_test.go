@@ -39,7 +39,9 @@ func (s fileSet) write(t *testing.T, path string) {
 }
 
 // startOnce opens a store, appends events, and returns whether it was taken for a restored one, and what it logged.
-func startOnce(t *testing.T, path string, events int, accept bool) (restored bool, log string) {
+func startOnce( //nolint:revive // flag-parameter: whether it is accepted is what the tests are about
+	t *testing.T, path string, events int, accept bool,
+) (restored bool, log string) {
 	t.Helper()
 	out := &testkit.Buffer{}
 	d, err := Open(t.Context(), Options{Path: path, Logger: out.Logger()})

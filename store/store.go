@@ -140,13 +140,7 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 			err = errors.Join(err, d.claim.close())
 		}
 	}()
-	if err := makePrivate(path); err != nil {
-		return nil, openFault(path, err)
-	}
-	if err := removeParts(filepath.Dir(path)); err != nil {
-		d.log.WarnContext(ctx, "what a backup or an upgrade left that was cut off cannot be removed", slog.Any("error", err))
-	}
-	if err := d.claim.checkLog(); err != nil {
+	if err := d.tidy(); err != nil {
 		return nil, err
 	}
 	if d.cutOff, err = wasCutOff(path); err != nil { // the migrations leave no log behind
@@ -182,6 +176,17 @@ func realPath(path string) (string, error) {
 		return path, nil
 	}
 	return filepath.EvalSymlinks(path)
+}
+
+// tidy looks at what lies beside the store before it is opened.
+func (d *DB) tidy() error {
+	if err := makePrivate(d.path); err != nil {
+		return openFault(d.path, err)
+	}
+	if err := removeParts(filepath.Dir(d.path)); err != nil {
+		d.log.Warn("what a backup or an upgrade left that was cut off cannot be removed", slog.Any("error", err))
+	}
+	return d.claim.checkLog()
 }
 
 // makePrivate sees to it that the files are their owner's alone that others may have put there. SQLite gives those that

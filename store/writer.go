@@ -180,40 +180,9 @@ func newWriter(d *DB, o Options) (_ *writer, err error) {
 // load takes up time, seq and ids where the last process has left them. After one that was cut off, what it left is
 // synced, and where the power may have gone seqs are passed over that it may have given out.
 func (w *writer) load(o Options) error {
-	s := w.c.Stmt(loadState)
-	if !s.Step() {
-		_, err := s.Finish()
-		return errors.Join(err, errors.New("store: store_state is empty"))
-	}
-	var kept storedState
-	stateColumns.scan(s, &kept)
-	if _, err := s.Finish(); err != nil {
+	kept, err := w.loadKept()
+	if err != nil {
 		return err
-	}
-	ids := []string{kept.lastID}
-	s = w.c.Stmt(loadNewest)
-	if s.Step() {
-		kept.seq = max(kept.seq, s.ColumnInt())
-		if since := sinceEpoch(s.ColumnTime()) - kept.clock.at; since > 0 { // see stateFollows
-			kept.clock.at += since
-			kept.clock.elapsed += since
-		}
-		ids = append(ids, s.ColumnText(), s.ColumnText(), s.ColumnText())
-	}
-	if _, err := s.Finish(); err != nil {
-		return err
-	}
-	for _, text := range ids {
-		if text == "" {
-			continue
-		}
-		id, err := ulid.ParseStrict(text)
-		if err != nil {
-			return fmt.Errorf("store: id %q: %w", text, err)
-		}
-		if id.Compare(w.lastID) > 0 {
-			w.lastID = id
-		}
 	}
 	if err := w.db.recognize(w.c, &kept); err != nil {
 		return err
@@ -257,6 +226,45 @@ func (w *writer) load(o Options) error {
 	}}
 	w.group = append(w.group[:0], j)
 	return cmp.Or(w.attempt(), j.err)
+}
+
+// loadKept reads what is kept, and what of it the newest rows tell.
+func (w *writer) loadKept() (kept storedState, err error) {
+	s := w.c.Stmt(loadState)
+	if !s.Step() {
+		_, err := s.Finish()
+		return kept, errors.Join(err, errors.New("store: store_state is empty"))
+	}
+	stateColumns.scan(s, &kept)
+	if _, err := s.Finish(); err != nil {
+		return kept, err
+	}
+	ids := []string{kept.lastID}
+	s = w.c.Stmt(loadNewest)
+	if s.Step() {
+		kept.seq = max(kept.seq, s.ColumnInt())
+		if since := sinceEpoch(s.ColumnTime()) - kept.clock.at; since > 0 { // see stateFollows
+			kept.clock.at += since
+			kept.clock.elapsed += since
+		}
+		ids = append(ids, s.ColumnText(), s.ColumnText(), s.ColumnText())
+	}
+	if _, err := s.Finish(); err != nil {
+		return kept, err
+	}
+	for _, text := range ids {
+		if text == "" {
+			continue
+		}
+		id, err := ulid.ParseStrict(text)
+		if err != nil {
+			return kept, fmt.Errorf("store: id %q: %w", text, err)
+		}
+		if id.Compare(w.lastID) > 0 {
+			w.lastID = id
+		}
+	}
+	return kept, nil
 }
 
 // explain has an event say why numbers are missing in the audit log, as soon as there can be one.

@@ -14,7 +14,7 @@ import (
 func syncs(t *testing.T, path string, fail error) *[]string {
 	t.Helper()
 	var done []string
-	real := syncFile
+	before := syncFile
 	syncFile = func(f *os.File) error {
 		name := "file"
 		if info, err := f.Stat(); err == nil && info.IsDir() {
@@ -22,9 +22,9 @@ func syncs(t *testing.T, path string, fail error) *[]string {
 		}
 		now, _ := os.ReadFile(path)
 		done = append(done, name+" while it says "+string(now))
-		return errors.Join(real(f), fail)
+		return errors.Join(before(f), fail)
 	}
-	t.Cleanup(func() { syncFile = real })
+	t.Cleanup(func() { syncFile = before })
 	return &done
 }
 
@@ -77,13 +77,13 @@ func TestWhatCannotBeSyncedLeavesTheOldFileAlone(t *testing.T) {
 func TestWhatIsBeingWrittenEndsAsTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gate.env")
 	seen := false
-	real := syncFile
-	t.Cleanup(func() { syncFile = real })
+	before := syncFile
+	t.Cleanup(func() { syncFile = before })
 	syncFile = func(f *os.File) error {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			seen = strings.HasSuffix(f.Name(), ".env") && info.Mode().Perm() == 0o600
 		}
-		return real(f)
+		return before(f)
 	}
 	if err := Write(path, []byte("new"), 0o600); err != nil || !seen {
 		t.Errorf("%v, seen as it is: %v", err, seen)
