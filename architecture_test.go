@@ -37,6 +37,7 @@ var arrows = map[string]struct {
 	"approval/legible":           {nil, "characters, and nothing of what they say"},
 	"approval/redact":            {[]string{"approval/legible"}, "texts and JSON in, the same without secrets out"},
 	"internal/bearer":            {nil, "a request in, its token out"},
+	"internal/safefile":          {nil, "bytes in, on the disk under their name, and nothing of what they say"},
 	"internal/bodies":            {nil, "a stream in, its bytes out"},
 	"internal/filediff":          {nil, "two texts in, their difference out"},
 	"internal/loopback":          {nil, "a host's name in, yes or no out"},
@@ -56,7 +57,7 @@ var arrows = map[string]struct {
 	"signin/passkey":             {[]string{"approval", "approval/legible"}, "what a passkey proves, and nothing of sessions; it alone makes proofs"},
 	"signin/passkey/passkeytest": {nil, "a security key that shared code with what checks it would share its mistakes"},
 	"signin":                     {[]string{"approval", "approval/legible"}, "who looks at the pages, and nothing of what is on them"},
-	"store":                      {[]string{"approval", "schema", "signin", "signin/passkey", "store/sqlite3"}, "rows, and no rules"},
+	"store":                      {[]string{"approval", "internal/safefile", "schema", "signin", "signin/passkey", "store/sqlite3"}, "rows, and no rules"},
 	"store/sqlite3":              {nil, "SQLite's calls, and no tables"},
 	"store/storetest":            {[]string{"approval", "signin", "signin/passkey"}, "the contract is the domain's, for every store"},
 	"policy":                     {[]string{"approval", "approval/args", "approval/decimal", "approval/legible", "chat/phrases", "policy/presets", "policy/shell", "yamlpos"}, "a call in, a verdict out"},
@@ -66,7 +67,7 @@ var arrows = map[string]struct {
 	"budget":                     {[]string{"approval"}, "who has used how much, and of nothing what for"},
 	"heartbeat":                  {[]string{"approval"}, "it starts work that others do"},
 	"agents/hooks":               {[]string{"approval", "approval/args", "client", "internal/bodies", "internal/filediff", "internal/ratelimitedlog"}, "an agent's event in, its answer out; it asks through client.Asker, whichever process the gate is in"},
-	"agents/settings":            {[]string{"config"}, "it edits files, and asks the gate nothing"},
+	"agents/settings":            {[]string{"config", "internal/safefile"}, "it edits files, and asks the gate nothing"},
 	"mcp":                        {nil, "messages, and no sessions"},
 	"mcp/upstream":               {[]string{"mcp"}, "connections to servers, which know no rules"},
 	"mcp/downstream":             {[]string{"internal/bodies", "internal/loopback", "mcp"}, "connections of clients, which know no rules"},
@@ -90,14 +91,14 @@ var arrows = map[string]struct {
 	"inbox":           {[]string{"client"}, "a list and what is decided on it, on no terminal"},
 	"inbox/inboxtest": {[]string{"approval", "approval/redact", "auth", "client", "internal/testkit", "outbox", "outbox/outboxtest", "rest", "schema/schematest", "store"}, "a whole gate for tests of whoever decides"},
 	"terminal":        {[]string{"approval/legible", "client", "inbox", "locale"}, "it shows and asks; what is decided is the inbox's"},
-	"logins":          {[]string{"secret"}, "files with tokens, and nobody who uses them"},
+	"logins":          {[]string{"internal/safefile", "secret"}, "files with tokens, and nobody who uses them"},
 	"localgate":       {nil, "it starts the program as a stranger would, and knows it by its socket"},
 	"demo":            {[]string{"app", "client", "config", "emulator", "secret"}, "the program, its stand-ins and an agent, through the front doors"},
 	"bench":           {[]string{"emulator", "secret"}, "it loads the program by its front doors, and shares no code with it"},
 	"interop":         {nil, "it knows the program by its front doors"},
 	"setup":           {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks", "client", "config", "locale"}, "it asks the platforms, and a running gate, from outside"},
 	"scripts/pack":    {nil, "binaries in, a release out, and nothing of what they do"},
-	"cmd/countersign": {[]string{"agents/hooks", "agents/settings", "app", "approval", "approval/args", "approval/redact", "bench", "client", "config", "demo", "emulator", "history", "inbox", "internal/loopback", "locale", "localgate", "logins", "mcp/stdioproxy", "policy/presets", "secret", "setup", "store", "terminal", "yamlpos"}, "flags and tables: the store only to copy it"},
+	"cmd/countersign": {[]string{"agents/hooks", "agents/settings", "app", "approval", "approval/args", "approval/redact", "bench", "client", "config", "demo", "emulator", "history", "inbox", "internal/safefile", "internal/loopback", "locale", "localgate", "logins", "mcp/stdioproxy", "policy/presets", "secret", "setup", "store", "terminal", "yamlpos"}, "flags and tables: the store only to copy it"},
 }
 
 // outside says which other modules the packages that promise to be lean may import.
@@ -256,6 +257,58 @@ func TestTheMapNamesEveryRoom(t *testing.T) {
 	}
 	for name := range listed {
 		t.Errorf("ARCHITECTURE.md tells of %s, which is not there", name)
+	}
+}
+
+// writesFiles are the files outside tests that name, make or write files themselves, and why nothing is lost when the
+// power goes. All others have internal/safefile do it: a file that is only renamed can be empty after that.
+var writesFiles = map[string]string{
+	"app/socket_unix.go":              "a socket is made anew at every start",
+	"bench/disk.go":                   "a measurement",
+	"bench/own.go":                    "of a gate that lives as long as the measurement",
+	"cmd/countersign/open.go":         "a page that the browser reads once",
+	"demo/setting.go":                 "of a gate that lives as long as the demo",
+	"internal/safefile/safefile.go":   "it is what does it",
+	"internal/testkit/testkit.go":     "of the tests",
+	"localgate/up.go":                 "a log for people, and a lock",
+	"schema/schematest/schematest.go": "of the tests",
+	"scripts/pack/main.go":            "a release, which is made anew where that failed",
+	"store/copy.go":                   "a copy, which is synced and then named (copyTo)",
+	"store/file.go":                   "the store's own files, which are synced where they are written",
+	"terminal/edit.go":                "what an editor is shown for a moment",
+}
+
+// Rule 2.7: what was written is there after a loss of power.
+func TestRule7_FilesAreWrittenWhole(t *testing.T) {
+	makes := []string{"Create", "CreateTemp", "Link", "OpenFile", "Rename", "WriteFile"}
+	found := map[string]bool{}
+	for _, p := range packages(t) {
+		for _, f := range p.GoFiles {
+			fset := token.NewFileSet()
+			path := filepath.Join(p.Dir, f)
+			file, err := parser.ParseFile(fset, path, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := strings.TrimPrefix(p.ImportPath, "countersign/") + "/" + f
+			ast.Inspect(file, func(n ast.Node) bool {
+				s, ok := n.(*ast.SelectorExpr)
+				if !ok || !slices.Contains(makes, s.Sel.Name) {
+					return true
+				}
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == "os" {
+					if found[name] = true; writesFiles[name] == "" {
+						t.Errorf("%s: os.%s: use internal/safefile, or say in writesFiles why not", fset.Position(n.Pos()), s.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+	for name := range writesFiles {
+		if !found[name] {
+			t.Errorf("writesFiles names %s, which does not", name)
+		}
 	}
 }
 

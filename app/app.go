@@ -257,6 +257,9 @@ func (a *App) afterLast() error {
 	if err := a.signIn.Restored(a.work); err != nil {
 		return fmt.Errorf("who is signed in in a restored backup: %w", err)
 	}
+	if err := a.store.AcceptRestored(a.work); err != nil {
+		return fmt.Errorf("a restored backup whose calls have ended: %w", err)
+	}
 	a.log.Warn("the store is older than the one that was here before, as after a backup was restored; all that waits, " +
 		"and approvals not used yet, are cancelled, because they may have been used since; everybody must sign in again")
 	return nil
@@ -333,6 +336,7 @@ func (a *App) keepTime(ctx context.Context) {
 		if err := a.store.KeepTime(ctx); err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "a change of the machine's clock could not be stored; trying again", "error", err)
 		}
+		a.store.CheckClaim()
 		if err := a.store.Mark(); err != nil {
 			a.log.WarnContext(ctx, "the note of how far the store has come could not be written; trying again", "error", err)
 		}

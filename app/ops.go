@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -32,6 +33,9 @@ func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
 		status, out.Status = http.StatusServiceUnavailable, "stopping"
 	} else if err := a.store.Ping(ctx); err != nil {
 		status, out.Status = http.StatusServiceUnavailable, "the store does not answer"
+		if e, ok := errors.AsType[*approval.Error](err); ok {
+			out.Problems = append(out.Problems, e.Message)
+		}
 		a.log.ErrorContext(ctx, "not ready", "error", err)
 	}
 	out.Problems = append(out.Problems, a.problems()...)

@@ -28,8 +28,10 @@ func TestWhatWaitedSurvivesAnUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(w.env["STORE"], old, 0o600); err != nil {
-		t.Fatal(err)
+	for path, content := range map[string][]byte{w.env["STORE"]: old, w.env["STORE"] + ".mark": []byte("1\n")} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	begun := time.Now()
 	w.now = func() time.Time { return time.Date(2026, 11, 23, 5, 0, 0, 0, time.UTC).Add(time.Since(begun)) }

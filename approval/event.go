@@ -66,6 +66,8 @@ const (
 	EventPasskeyRemoved EventType = "passkey_removed"
 	EventPasskeyBlocked EventType = "passkey_blocked" // its count went back: there may be a copy of it
 	EventPasskeyRefused EventType = "passkey_refused" // Reason says why
+	// EventAuditGap names what is missing in the audit log: Data says of which numbers, or how many records; Reason why.
+	EventAuditGap EventType = "audit_gap"
 )
 
 // EventTypes are all of them.
@@ -82,7 +84,7 @@ var EventTypes = []EventType{
 	EventGrantEnded, EventDenialLifted,
 	EventSignInLink, EventSignedIn, EventSignedOut, EventSessionEnded,
 	EventSignInRefused, EventPasskeyAdded, EventPasskeyRemoved,
-	EventPasskeyBlocked, EventPasskeyRefused,
+	EventPasskeyBlocked, EventPasskeyRefused, EventAuditGap,
 }
 
 // EventDecisions are what the Decision of an event can be.

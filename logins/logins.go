@@ -1,7 +1,6 @@
 package logins
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -14,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"countersign/internal/safefile"
 	"countersign/secret"
 )
 
@@ -141,18 +141,8 @@ func (l *Logins) Put(server string, token secret.Value) (Login, error) {
 	if err != nil {
 		return Login{}, err
 	}
-	f, err := os.CreateTemp(l.folder, ".new-*"+suffix) // which nobody else can read
-	if err != nil {
-		return Login{}, err
-	}
-	defer os.Remove(f.Name()) // where it stayed
-	_, err = f.Write(append(b, '\n'))
-	err = cmp.Or(err, f.Sync(), f.Close())
-	if err != nil {
-		return Login{}, err
-	}
 	path := l.file(server)
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := safefile.Write(path, append(b, '\n'), 0o600); err != nil {
 		return Login{}, err
 	}
 	return Login{Server: server, Token: token, Path: path}, nil
@@ -160,7 +150,7 @@ func (l *Logins) Put(server string, token secret.Value) (Login, error) {
 
 // Remove forgets the token for a server; ErrNone if there was none. Whatever the file holds, it is gone.
 func (l *Logins) Remove(server string) error {
-	err := os.Remove(l.file(Server(server)))
+	err := safefile.Remove(l.file(Server(server)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNone
 	}

@@ -52,7 +52,7 @@ func TestOnlyItsUserCanReadIt(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %o", path, info.Mode(), err, want)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(x.Path), ".new-*")); left != nil {
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(x.Path), ".*")); left != nil {
 		t.Errorf("left behind: %v", left)
 	}
 }

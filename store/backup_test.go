@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/schema/schematest"
 )
 
 func oneEvent(tx approval.Tx) error {
@@ -64,26 +65,23 @@ func TestABackupIsMadeBesideALiveGate(t *testing.T) {
 }
 
 func TestABackupOverwritesNothing(t *testing.T) {
-	d := open(t, Options{})
-	for _, name := range []string{"backup.db", "backup.db.part"} {
-		dir := t.TempDir()
-		taken := filepath.Join(dir, name)
-		if err := os.WriteFile(taken, []byte("mine"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, err := Backup(t.Context(), d.path, filepath.Join(dir, "backup.db"))
-		if e, ok := errors.AsType[*approval.Error](err); !ok || !strings.Contains(e.Message, taken+" exists already") {
-			t.Errorf("%s: %v", name, err)
-		}
-		if text, err := os.ReadFile(taken); err != nil || string(text) != "mine" {
-			t.Errorf("%s is now %q, %v", name, text, err)
-		}
-		if names := files(t, dir); !slices.Equal(names, []string{name}) {
-			t.Errorf("%s: the folder has %q", name, names)
-		}
+	d, dir := open(t, Options{}), t.TempDir()
+	taken := filepath.Join(dir, "backup.db")
+	if err := os.WriteFile(taken, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Backup(t.Context(), d.path, taken)
+	if e, ok := errors.AsType[*approval.Error](err); !ok || !strings.Contains(e.Message, taken+" exists already") {
+		t.Errorf("%v", err)
+	}
+	if text, err := os.ReadFile(taken); err != nil || string(text) != "mine" {
+		t.Errorf("it is now %q, %v", text, err)
+	}
+	if names := files(t, dir); !slices.Equal(names, []string{"backup.db"}) {
+		t.Errorf("the folder has %q", names)
 	}
 	// Somebody takes the name while the backup is written.
-	dir := t.TempDir()
+	dir = t.TempDir()
 	part, to := filepath.Join(dir, "b.part"), filepath.Join(dir, "b")
 	for _, path := range []string{part, to} {
 		if err := os.WriteFile(path, []byte(path), 0o600); err != nil {
@@ -142,5 +140,85 @@ func TestABackupThatCannotBeMadeLeavesNothing(t *testing.T) {
 	}
 	if names := files(t, dir); slices.Contains(names, "none.db") {
 		t.Error("a store was made to be backed up")
+	}
+}
+
+// What a backup left that was killed goes with the next one, or the next start; what another is writing stays.
+func TestWhatAKilledBackupLeftIsRemoved(t *testing.T) {
+	d, dir := open(t, Options{}), t.TempDir()
+	writing, err := makePart(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writing.Close()
+	leaves := func(dir string) (names []string) {
+		for _, name := range []string{partPrefix + "1", partPrefix + "1-journal"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, name)
+		}
+		return names
+	}
+	leaves(dir)
+	if _, err := Backup(t.Context(), d.path, filepath.Join(dir, "backup.db")); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{filepath.Base(writing.Name()), "backup.db"}
+	if names := files(t, dir); !slices.Equal(names, want) {
+		t.Errorf("the folder has %q, want %q", names, want)
+	}
+	path := schematest.NewFile(t)
+	names := leaves(filepath.Dir(path))
+	open(t, Options{Path: path})
+	for _, name := range files(t, filepath.Dir(path)) {
+		if slices.Contains(names, name) {
+			t.Errorf("the start has left %s", name)
+		}
+	}
+}
+
+// What the log grew to while a reader kept it, as a backup does, is given back soon after.
+func TestTheLogShrinksAfterABackup(t *testing.T) {
+	d := open(t, Options{})
+	large := func(tx approval.Tx) error {
+		for range 40 {
+			if _, err := tx.Append(approval.Event{Type: approval.EventCallAllowed, Reason: strings.Repeat("x", 1<<20)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	size := func() int64 {
+		info, err := os.Stat(d.path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	reading, done := make(chan struct{}), make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		view(t, d, func(tx approval.Tx) error {
+			_, err := tx.Epochs()
+			close(reading)
+			<-done
+			return err
+		})
+	})
+	<-reading
+	err := d.Update(t.Context(), large)
+	grown := size()
+	close(done)
+	reader.Wait()
+	if err != nil || grown < 32<<20 {
+		t.Fatalf("the log has %d bytes, %v", grown, err)
+	}
+	if _, err := Backup(t.Context(), d.path, filepath.Join(t.TempDir(), "backup.db")); err != nil {
+		t.Fatal(err)
+	}
+	update(t, d, oneEvent)
+	if size() > 16<<20 {
+		t.Errorf("the log still has %d bytes", size())
 	}
 }

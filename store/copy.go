@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/safefile"
 	"countersign/schema"
 	"countersign/store/sqlite3"
 )
@@ -32,7 +34,7 @@ const copyNames = 5
 const (
 	copyTime    = "20060102T150405Z"
 	copyPattern = `\.before-v[0-9]+-[0-9]{8}T[0-9]{6}Z`
-	partSuffix  = ".part"
+	partPrefix  = ".countersign-copy-"
 )
 
 // upgrade brings the tables up to date, after a copy where there is something to copy.
@@ -59,9 +61,6 @@ func (d *DB) upgrade(ctx context.Context, db *sql.DB, o Options) error {
 // copyBeside makes a copy named by the time, or by the next second that no copy is named by: that of an upgrade which
 // was cut off is not written over.
 func (d *DB) copyBeside(ctx context.Context, db *sql.DB, now time.Time) (path string, err error) {
-	if err := d.removeParts(); err != nil {
-		return "", err
-	}
 	for range copyNames {
 		path = fmt.Sprintf("%s.before-v%d-%s", d.path, schema.Version(), now.UTC().Format(copyTime))
 		if err = copyTo(ctx, db, path); !errors.Is(err, fs.ErrExist) {
@@ -72,25 +71,77 @@ func (d *DB) copyBeside(ctx context.Context, db *sql.DB, now time.Time) (path st
 	return path, err
 }
 
-// copyTo makes a copy that is on the disk, or none. It fails with [fs.ErrExist] where the name is taken, or where
-// another copy is being written to it.
+// copyTo makes a copy that is on the disk, or none. It fails with [fs.ErrExist] where the name is taken.
 func copyTo(ctx context.Context, db *sql.DB, path string) error {
-	part := path + partSuffix
-	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	folder := filepath.Dir(path)
+	if err := removeParts(folder); err != nil {
+		return err
+	}
+	f, err := makePart(folder)
 	if err != nil {
 		return err
 	}
+	part := f.Name()
 	err = errors.Join(writeCopy(ctx, db, f), f.Close())
 	if err == nil {
 		err = nameCopy(part, path)
 	}
 	if err == nil {
-		return syncFolder(filepath.Dir(path))
+		return safefile.SyncFolder(folder)
 	}
-	if left := os.Remove(part); left != nil && !errors.Is(left, fs.ErrNotExist) {
-		err = errors.Join(err, left)
+	for _, left := range []string{part, part + "-journal"} {
+		if leftErr := os.Remove(left); leftErr != nil && !errors.Is(leftErr, fs.ErrNotExist) {
+			err = errors.Join(err, leftErr)
+		}
 	}
 	return err
+}
+
+// makePart makes the file that a copy is written to. Whoever writes one has it locked: what is not locked is what a
+// process left that ended while it copied.
+func makePart(folder string) (*os.File, error) {
+	for {
+		f, err := os.CreateTemp(folder, partPrefix+"*")
+		if err != nil {
+			return nil, err
+		}
+		locked, err := lockPart(f)
+		if err != nil {
+			return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+		if locked && isStill(f.Name(), f) {
+			return f, nil
+		}
+		if err := f.Close(); err != nil { // taken for a remnant before it was locked
+			return nil, err
+		}
+	}
+}
+
+// removeParts removes from a folder what processes left that ended while they copied.
+func removeParts(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), partPrefix) || !e.Type().IsRegular() || strings.HasSuffix(e.Name(), "-journal") {
+			continue
+		}
+		path := filepath.Join(folder, e.Name())
+		f, err := openOwn(path, 0)
+		if err != nil {
+			continue // another user's, or gone meanwhile
+		}
+		left, err := lockPart(f)
+		if err == nil && left {
+			err = errors.Join(os.Remove(path), os.RemoveAll(path+"-journal"))
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // nameCopy gives what was written its name, and takes none that somebody else took meanwhile. Where a file system knows
@@ -106,10 +157,17 @@ func nameCopy(part, path string) error {
 	return os.Rename(part, path)
 }
 
-// writeCopy has SQLite write all of the database, as a transaction sees it, to an empty file that is its owner's alone.
+// atUserVersion is where the header of a database has its user_version.
+const atUserVersion = 60
+
+// writeCopy has SQLite write all of the database, as a transaction sees it, to an empty file that is its owner's alone,
+// and notes in it that it is a copy.
 func writeCopy(ctx context.Context, db *sql.DB, f *os.File) error {
 	if _, err := db.ExecContext(ctx, `VACUUM INTO $1`, f.Name()); err != nil {
 		return fault(sqlite3.FromDriver(err))
+	}
+	if _, err := f.WriteAt(binary.BigEndian.AppendUint32(nil, copiedVersion), atUserVersion); err != nil {
+		return err
 	}
 	return f.Sync()
 }
@@ -144,18 +202,6 @@ func (d *DB) beside(pattern string) ([]string, error) {
 		}
 	}
 	return paths, nil
-}
-
-// removeParts removes what a process left that ended while it copied.
-func (d *DB) removeParts() error {
-	parts, err := d.beside(copyPattern + `\.part(-journal)?`)
-	if err != nil {
-		return err
-	}
-	for _, p := range parts {
-		err = errors.Join(err, os.Remove(p))
-	}
-	return err
 }
 
 // removeOldCopies leaves the newest copies. One that cannot be removed hinders nothing.

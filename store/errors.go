@@ -82,6 +82,10 @@ func errClosed() error {
 // operator who starts the program.
 func openFault(path string, err error) error {
 	what := "cannot be opened"
+	if strange, ok := errors.AsType[*strangeFile](err); ok {
+		return unavailable(fmt.Sprintf("The store %s cannot be opened: %v; move that away, and start again.", path, strange),
+			err)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		what = "cannot be opened: its folder does not exist; create it or name another"

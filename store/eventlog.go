@@ -70,7 +70,7 @@ type loggedEvent struct {
 
 // openEventLog opens the file beside the database, and reads what the last process has left in it.
 func openEventLog(d *DB) (_ *eventLog, left []loggedEvent, err error) {
-	f, err := os.OpenFile(d.path+eventLogSuffix, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openOwn(d.path+eventLogSuffix, os.O_CREATE)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,7 +110,7 @@ func (l *eventLog) append(e *approval.Event) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := &l.halves[l.active]
-	if l.closed || l.stalled {
+	if l.closed || l.stalled || l.db.lostError() != nil {
 		return false
 	}
 	e.At = l.db.Now()

@@ -97,6 +97,38 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
+// Whether the store answers is found out by a write: on a full disk all else works.
+func TestTheProbeSeesAFullDisk(t *testing.T) {
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	var full unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &full); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, Options{})
+	update(t, d, oneEvent)
+	info, err := os.Stat(d.path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(info.Size()) + 100, Max: full.Max}); err != nil {
+		t.Fatal(err)
+	}
+	failed, pinged := d.Update(t.Context(), oneEvent), d.Ping(t.Context())
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &full); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{"an update": failed, "the probe": pinged} {
+		if e, _ := errors.AsType[*approval.Error](err); e == nil || e.Code != approval.CodeStoreUnavailable ||
+			!strings.Contains(e.Message, "disk") {
+			t.Errorf("%s on a full disk: %v", name, err)
+		}
+	}
+	if err := d.Ping(t.Context()); err != nil {
+		t.Errorf("once there is room: %v", err)
+	}
+}
+
 // A disk without room for the copy leaves the tables as they were, and nothing behind.
 func TestNoRoomForTheCopy(t *testing.T) {
 	signal.Ignore(unix.SIGXFSZ)

@@ -310,8 +310,8 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 	d := open(t, Options{Path: path})
 	update(t, d, func(tx approval.Tx) error { return second(create(tx, "bot", "pay")) })
 	names := files(t, dir)
-	if len(names) != 5 {
-		t.Errorf("files: %v, want the database, its log, its index, the event log and the lock", names)
+	if len(names) != 6 {
+		t.Errorf("files: %v, want the database, its log, its index, the event log, the mark and the lock", names)
 	}
 	for _, name := range names {
 		info, err := os.Stat(filepath.Join(dir, name))

@@ -21,15 +21,8 @@ func flock(f *os.File) (taken bool, err error) {
 
 func readOnlyFS(err error) bool { return errors.Is(err, unix.EROFS) }
 
-// syncFolder sees to it that the names in a folder are on the disk.
-func syncFolder(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
-		err = nil // a file system that cannot do that with folders
-	}
-	return errors.Join(err, f.Close())
-}
+// lockPart takes the lock of a copy that is being written.
+func lockPart(f *os.File) (taken bool, err error) { return flock(f) }
+
+// openStrictly has nothing followed that is a link, and nobody waited for at a pipe.
+const openStrictly = unix.O_NOFOLLOW | unix.O_NONBLOCK

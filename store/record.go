@@ -120,6 +120,9 @@ type onRows struct {
 // them have the seq, the id and the time that were given out last, and the clock went on evenly since the state was
 // saved. To save it costs a page of the log, which is as much as a record does.
 func (w *writer) stateFollows() bool {
+	if w.endings != w.savedEndings {
+		return false
+	}
 	if r := &w.onRows; r.seq != w.seq || !r.at.Equal(w.newest) || r.id != w.lastID.String() {
 		return false
 	}
@@ -141,6 +144,7 @@ func (w *writer) noteCommit() {
 	}
 	w.unsynced, w.syncFailed = false, false
 	w.db.synced.Store(w.seq)
+	w.db.mark.note(w.seq)
 }
 
 // syncSoon has the log synced within syncWithin, and again and again until that succeeds.

@@ -24,7 +24,7 @@ func (t *tx) InsertRequest(r approval.Request) error {
 	if !ok {
 		return approval.ErrLiveExists
 	}
-	t.w.seq = max(t.w.seq, r.ResolvedSeq)
+	t.w.endings = max(t.w.endings, r.ResolvedSeq)
 	t.w.onRows.id = max(t.w.onRows.id, r.ID)
 	t.w.noteDeadline(r.Deadline())
 	return nil
@@ -222,11 +222,11 @@ func (t *tx) Resolve(r approval.Resolution) (bool, error) {
 		return false, fmt.Errorf("store: a request cannot be resolved as %q", r.Status)
 	}
 	s := t.c.Stmt(q).BindText(string(r.Status)).BindTime(r.At).BindText(r.By).BindText(string(r.Via)).
-		BindOptText(r.Reason).BindInt(t.w.seq + 1).BindTime(useBy).
+		BindOptText(r.Reason).BindInt(t.w.endings + 1).BindTime(useBy).
 		BindOptText(r.Who).BindOptText(r.Code).BindOptText(r.ReplacedBy).BindText(r.ID)
 	ok, err := t.changed(s)
 	if ok {
-		t.w.seq++
+		t.w.endings++
 		t.w.noteDeadline(useBy)
 	}
 	return ok, err
@@ -261,9 +261,9 @@ func (t *tx) Lapse(id string) (bool, error) {
 	if err := t.writable(); err != nil {
 		return false, err
 	}
-	ok, err := t.changed(t.c.Stmt(lapse).BindInt(t.w.seq + 1).BindText(id).BindTime(t.at))
+	ok, err := t.changed(t.c.Stmt(lapse).BindInt(t.w.endings + 1).BindText(id).BindTime(t.at))
 	if ok {
-		t.w.seq++
+		t.w.endings++
 	}
 	return ok, err
 }
@@ -272,9 +272,9 @@ func (t *tx) AddReason(id, by, reason string) (bool, error) {
 	if err := t.writable(); err != nil {
 		return false, err
 	}
-	ok, err := t.changed(t.c.Stmt(addReason).BindText(reason).BindInt(t.w.seq + 1).BindText(id).BindText(by))
+	ok, err := t.changed(t.c.Stmt(addReason).BindText(reason).BindInt(t.w.endings + 1).BindText(id).BindText(by))
 	if ok {
-		t.w.seq++
+		t.w.endings++
 	}
 	return ok, err
 }

@@ -86,8 +86,10 @@ type DB struct {
 	synced   atomic.Int64 // the newest that outlives a loss of power
 	restored bool
 	cutOff   bool // the last process did not close the store
+	mark     *mark
 
-	lock    *os.File
+	claim   *claim
+	lost    atomic.Pointer[approval.Error] // why nothing can be stored any more
 	writer  *writer
 	events  *eventLog
 	readers chan *sqlite3.Conn // nil: a connection that is yet to be opened
@@ -107,7 +109,7 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	if o.Path == "" || o.Path == ":memory:" {
 		return nil, unavailable("The store needs the path of a file.", nil)
 	}
-	path, err := filepath.Abs(o.Path)
+	path, err := realPath(o.Path)
 	if err != nil {
 		return nil, openFault(o.Path, err)
 	}
@@ -130,16 +132,16 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	if o.Readers <= 0 {
 		o.Readers = 4
 	}
-	if d.lock, err = takeLock(path); err != nil {
+	if d.claim, err = takeClaim(path); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, d.lock.Close())
+			err = errors.Join(err, d.claim.close())
 		}
 	}()
-	if err := makeFile(path); err != nil {
-		return nil, openFault(path, err)
+	if err := d.tidy(); err != nil {
+		return nil, err
 	}
 	if d.cutOff, err = wasCutOff(path); err != nil { // the migrations leave no log behind
 		return nil, openFault(path, err)
@@ -152,11 +154,10 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 		return nil, d.named(err)
 	}
 	d.writer = w
-	mark, err := d.readMark()
-	if err != nil {
-		return nil, errors.Join(openFault(path, err), w.c.Close(), d.events.file.Close())
+	if err := d.Mark(); err != nil {
+		d.log.WarnContext(ctx, "the note of how far the store has come could not be written; trying again",
+			slog.Any("error", err))
 	}
-	d.restored = w.found < mark
 	d.readers = make(chan *sqlite3.Conn, o.Readers)
 	for range o.Readers {
 		d.readers <- nil
@@ -165,28 +166,42 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	return d, nil
 }
 
-// makeFile sees to it that the file is there and its owner's alone. SQLite gives the files it makes
-// beside it the same mode.
-func makeFile(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+// realPath is where a store lies: by whatever name it is opened, its other files are beside it.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if err := f.Close(); err != nil {
-		return err
+	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+		return path, nil
 	}
-	for _, suffix := range []string{"", "-wal", "-shm", eventLogSuffix} {
-		info, err := os.Stat(path + suffix)
+	return filepath.EvalSymlinks(path)
+}
+
+// tidy looks at what lies beside the store before it is opened.
+func (d *DB) tidy() error {
+	if err := makePrivate(d.path); err != nil {
+		return openFault(d.path, err)
+	}
+	if err := removeParts(filepath.Dir(d.path)); err != nil {
+		d.log.Warn("what a backup or an upgrade left that was cut off cannot be removed", slog.Any("error", err))
+	}
+	return d.claim.checkLog()
+}
+
+// makePrivate sees to it that the files are their owner's alone that others may have put there. SQLite gives those that
+// it makes the mode of the database.
+func makePrivate(path string) error {
+	for _, suffix := range besideSuffixes {
+		f, err := openOwn(path+suffix, 0)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
+		if err == nil {
+			err = f.Close()
+		}
 		if err != nil {
 			return err
-		}
-		if info.Mode().Perm()&0o077 != 0 {
-			if err := os.Chmod(path+suffix, 0o600); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -237,7 +252,8 @@ func (d *DB) Update(ctx context.Context, fn func(tx approval.Tx) error) error {
 	return d.writer.update(ctx, fn, durable)
 }
 
-// Ping returns nil as soon as the store has shown that it commits: by the next group of updates, whosever it is.
+// Ping returns nil as soon as the store has shown that it commits what is written: by the next group of updates,
+// whosever it is, or by a write of its own.
 // It does not wait for what is in the queue.
 func (d *DB) Ping(ctx context.Context) error { return d.writer.ping(ctx) }
 
@@ -282,6 +298,9 @@ func (d *DB) takeReader(ctx context.Context) (c *sqlite3.Conn, err error) {
 	case <-d.closing:
 		return nil, errClosed()
 	default:
+	}
+	if err := d.lostError(); err != nil {
+		return nil, err
 	}
 	select {
 	case c = <-d.readers:
@@ -346,7 +365,8 @@ func (d *DB) openReader() (*sqlite3.Conn, error) {
 func (d *DB) openWriter() (*sqlite3.Conn, error) {
 	return d.connect(append([]string{
 		"journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "wal_autocheckpoint = 1000",
-		"temp_store = MEMORY", // savepoints keep the pages they may have to restore there
+		"journal_size_limit = 16777216", // what the log grew to while a backup was made is given back
+		"temp_store = MEMORY",           // savepoints keep the pages they may have to restore there
 		"cache_size = -2048",
 	}, d.testPragmas...)...)
 }
@@ -362,9 +382,9 @@ func (d *DB) Close() error {
 		for range cap(d.readers) {
 			errs = append(errs, (<-d.readers).Close())
 		}
-		errs = append(errs, d.writer.takeRest(), d.writer.settle(), d.Mark()) // the next start counts on from here
+		errs = append(errs, d.writer.takeRest(), d.writer.settle()) // the next start counts on from here
 		// The last connection to go moves the log into the database.
-		errs = append(errs, d.writer.c.Close(), d.events.close(), d.lock.Close())
+		errs = append(errs, d.writer.c.Close(), d.events.close(), d.mark.close(), d.claim.close())
 		d.closeErr = errors.Join(errs...)
 	})
 	return d.closeErr

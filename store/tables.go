@@ -393,13 +393,17 @@ var (
 		optText("boot_id", func(r *storedState) *string { return &r.clock.boot }),
 		milliseconds("boot_ms", func(r *storedState) *time.Duration { return &r.clock.elapsed }),
 		number("logged", func(r *storedState) *int64 { return &r.logged }),
+		number("endings", func(r *storedState) *int64 { return &r.endings }),
+		text("life", func(r *storedState) *string { return &r.life }),
 	}
 )
 
 // storedState is the row of store_state: what was given out last, and where the clock stood then.
 type storedState struct {
-	seq    int64
-	lastID string
-	clock  clockState
-	logged int64 // up to which event of the event log they are in the database
+	seq     int64
+	lastID  string
+	clock   clockState
+	endings int64  // the resolved_seq given out last; -1: they were taken from seq
+	life    string // which store it is, beside copies of it and other gates'
+	logged  int64  // up to which event of the event log they are in the database
 }

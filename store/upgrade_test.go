@@ -48,8 +48,10 @@ func oldStore(t *testing.T) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "store.db")
-	if err := os.WriteFile(path, file, 0o600); err != nil {
-		t.Fatal(err)
+	for path, content := range map[string][]byte{path: file, path + markSuffix: []byte("1\n")} { // as it was written then
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return path
 }
@@ -102,7 +104,9 @@ func TestUpgradingToVotes(t *testing.T) {
 	}
 	d := open(t, Options{Path: path, Now: oldNow})
 	for name, before := range tables {
-		if _, after := rowsOf(t, path, name, before.names...); !slices.Equal(after, before.rows) {
+		_, after := rowsOf(t, path, name, before.names...)
+		after = slices.DeleteFunc(after, func(row string) bool { return strings.Contains(row, string(approval.EventAuditGap)) })
+		if !slices.Equal(after, before.rows) {
 			t.Errorf("%s: got\n%s\nbefore\n%s", name, strings.Join(after, "\n"), strings.Join(before.rows, "\n"))
 		}
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,10 +112,12 @@ type writer struct {
 	queue     chan *job
 	stopped   chan struct{}
 
-	c      *sqlite3.Conn // nil: to be opened again
-	seq    int64
-	found  int64 // the seq that the last process has left
-	lastID ulid.ULID
+	c            *sqlite3.Conn // nil: to be opened again
+	seq          int64
+	life         string // of the store
+	endings      int64  // the resolved_seq given out last: endings are counted apart, and events without a hole
+	savedEndings int64  // and as store_state has it
+	lastID       ulid.ULID
 
 	kept       clockState  // as store_state has it; zero: not known
 	level      string      // of synchronous, in c
@@ -129,6 +132,7 @@ type writer struct {
 	retries       []*job // of groups that were lost, to be committed one by one
 	guardedGroups int    // groups that are still to have savepoints
 	seqBefore     int64  // when the transaction began
+	endingsBefore int64  // then
 	changes       bool   // the transaction has changed something
 	summary       approval.Commit
 	mustSync      bool      // somebody waits for the log to be synced
@@ -137,7 +141,8 @@ type writer struct {
 	newest        time.Time // of the transactions: none that follows is of earlier
 	onRows        onRows    // what of seq, ids and time the rows of this group say
 	rows          boundRows
-	exited        *job // its function has ended the writer's goroutine
+	gaps          []approval.Event // what is missing in the audit log, to be told when the store is opened
+	exited        *job             // its function has ended the writer's goroutine
 }
 
 // boundRows have room for the rows that are bound: it is reused, since what is bound escapes to the heap.
@@ -175,15 +180,64 @@ func newWriter(d *DB, o Options) (_ *writer, err error) {
 // load takes up time, seq and ids where the last process has left them. After one that was cut off, what it left is
 // synced, and where the power may have gone seqs are passed over that it may have given out.
 func (w *writer) load(o Options) error {
+	kept, err := w.loadKept()
+	if err != nil {
+		return err
+	}
+	if err := w.db.recognize(w.c, &kept); err != nil {
+		return err
+	}
+	w.life = kept.life
+	if err := w.openEvents(&kept); err != nil {
+		return err
+	}
+	w.seq, w.endings, w.savedEndings = kept.seq, kept.endings, kept.endings
+	if kept.endings < 0 {
+		if w.endings = kept.seq; kept.seq > 0 {
+			w.explain("endings_had_numbers", 1, kept.seq)
+		}
+	}
+	w.logged, w.takenTo = kept.logged, kept.logged
+	w.db.clock = newClock(o.Now, o.Elapsed, o.Boot, w.db.log, kept.clock)
+	if w.db.cutOff {
+		if boot := w.db.clock.boot; boot == "" || boot != kept.clock.boot {
+			w.explain("power_may_have_failed", w.seq+1, w.seq+skipAhead)
+			w.seq += skipAhead
+		}
+		if err := w.saveState(); err != nil {
+			return err
+		}
+	}
+	w.db.seq.Store(w.seq)
+	w.db.synced.Store(w.seq)
+	tell, beforeCommit := w.onCommit, w.beforeCommit
+	w.onCommit, w.beforeCommit = nil, nil // nobody is there yet whom it could be told
+	defer func() { w.onCommit, w.beforeCommit = tell, beforeCommit }()
+	if err := w.takeRest(); err != nil || len(w.gaps) == 0 {
+		return err
+	}
+	j := &job{ctx: context.Background(), done: make(chan struct{}, 1), fn: func(tx approval.Tx) error {
+		for _, e := range w.gaps {
+			if _, err := tx.Append(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+	w.group = append(w.group[:0], j)
+	return cmp.Or(w.attempt(), j.err)
+}
+
+// loadKept reads what is kept, and what of it the newest rows tell.
+func (w *writer) loadKept() (kept storedState, err error) {
 	s := w.c.Stmt(loadState)
 	if !s.Step() {
 		_, err := s.Finish()
-		return errors.Join(err, errors.New("store: store_state is empty"))
+		return kept, errors.Join(err, errors.New("store: store_state is empty"))
 	}
-	var kept storedState
 	stateColumns.scan(s, &kept)
 	if _, err := s.Finish(); err != nil {
-		return err
+		return kept, err
 	}
 	ids := []string{kept.lastID}
 	s = w.c.Stmt(loadNewest)
@@ -196,7 +250,7 @@ func (w *writer) load(o Options) error {
 		ids = append(ids, s.ColumnText(), s.ColumnText(), s.ColumnText())
 	}
 	if _, err := s.Finish(); err != nil {
-		return err
+		return kept, err
 	}
 	for _, text := range ids {
 		if text == "" {
@@ -204,32 +258,19 @@ func (w *writer) load(o Options) error {
 		}
 		id, err := ulid.ParseStrict(text)
 		if err != nil {
-			return fmt.Errorf("store: id %q: %w", text, err)
+			return kept, fmt.Errorf("store: id %q: %w", text, err)
 		}
 		if id.Compare(w.lastID) > 0 {
 			w.lastID = id
 		}
 	}
-	if err := w.openEvents(&kept); err != nil {
-		return err
-	}
-	w.seq, w.found = kept.seq, kept.seq
-	w.logged, w.takenTo = kept.logged, kept.logged
-	w.db.clock = newClock(o.Now, o.Elapsed, o.Boot, w.db.log, kept.clock)
-	if w.db.cutOff {
-		if boot := w.db.clock.boot; boot == "" || boot != kept.clock.boot {
-			w.seq += skipAhead
-		}
-		if err := w.saveState(); err != nil {
-			return err
-		}
-	}
-	w.db.seq.Store(w.seq)
-	w.db.synced.Store(w.seq)
-	tell, beforeCommit := w.onCommit, w.beforeCommit
-	w.onCommit, w.beforeCommit = nil, nil // nobody is there yet whom it could be told
-	defer func() { w.onCommit, w.beforeCommit = tell, beforeCommit }()
-	return w.takeRest()
+	return kept, nil
+}
+
+// explain has an event say why numbers are missing in the audit log, as soon as there can be one.
+func (w *writer) explain(why string, from, to int64) {
+	w.gaps = append(w.gaps, approval.Event{Type: approval.EventAuditGap, Actor: "system:store", Reason: why,
+		Data: fmt.Appendf(nil, `{"from_seq":%d,"to_seq":%d}`, from, to)})
 }
 
 // openEvents opens the event log. Time goes on from the newest event that it holds, if that is later than what is kept.
@@ -277,17 +318,20 @@ func (w *writer) update(ctx context.Context, fn func(approval.Tx) error, promise
 	return err
 }
 
-// notifyCommitted tells those who asked that a group was committed.
+// notifyCommitted tells those who asked that a group was committed that has written something.
 func (w *writer) notifyCommitted() {
 	next := make(chan struct{})
 	close(*w.committed.Swap(&next))
 }
 
-// ping returns nil once a group is committed that had not been when it was called, whosever it is: an
-// empty one of its own unless others wait.
+// ping returns nil once a group is committed that had not been when it was called and has written something, whosever
+// it is: one of its own unless others wait. A group that writes nothing is committed on a full disk as well.
 func (w *writer) ping(ctx context.Context) error {
 	committed := *w.committed.Load()
-	j := &job{ctx: ctx, fn: func(approval.Tx) error { return nil }, done: make(chan struct{}, 1)}
+	j := &job{ctx: ctx, fn: func(x approval.Tx) error {
+		x.(*tx).w.mustSync = true
+		return nil
+	}, done: make(chan struct{}, 1)}
 	w.mu.RLock()
 	if w.closed {
 		w.mu.RUnlock()
@@ -509,7 +553,6 @@ func (w *writer) attempt() error {
 	if err := w.commit(); err != nil {
 		return fault(err)
 	}
-	w.notifyCommitted()
 	if w.changes && w.onCommit != nil {
 		w.onCommit(w.summary)
 	}
@@ -522,6 +565,9 @@ func (w *writer) attempt() error {
 }
 
 func (w *writer) begin() (err error) {
+	if err := w.db.lostError(); err != nil {
+		return err
+	}
 	if w.c == nil {
 		if w.c, err = w.db.openWriter(); err != nil {
 			w.c = nil
@@ -529,7 +575,7 @@ func (w *writer) begin() (err error) {
 		}
 		w.level = syncFull
 	}
-	w.seqBefore = w.seq
+	w.seqBefore, w.endingsBefore = w.seq, w.endings
 	if err := w.setLevel(w.levelFor(w.group)); err != nil {
 		w.abort()
 		return err
@@ -564,7 +610,7 @@ const (
 func (w *writer) run(j *job, undo undoing) error {
 	w.newest = w.db.Now()
 	t := &tx{db: w.db, c: w.c, w: w, at: w.newest, guard: undo == undoToSavepoint, durability: j.durability}
-	seq, summary, changes := w.seq, w.summary, w.changes
+	seq, endings, summary, changes := w.seq, w.endings, w.summary, w.changes
 	j.value = nil // of an earlier run
 	err := w.call(j, t)
 	t.ended = true
@@ -586,7 +632,7 @@ func (w *writer) run(j *job, undo undoing) error {
 		}
 		return fault(err)
 	}
-	w.seq, w.summary, w.changes, w.onRows = seq, summary, changes, onRows{}
+	w.seq, w.endings, w.summary, w.changes, w.onRows = seq, endings, summary, changes, onRows{}
 	switch undo {
 	case undoAll:
 		return w.undo()
@@ -601,7 +647,7 @@ func (w *writer) run(j *job, undo undoing) error {
 
 // undo rolls the transaction back.
 func (w *writer) undo() error {
-	w.seq = w.seqBefore
+	w.seq, w.endings = w.seqBefore, w.endingsBefore
 	_, err := w.c.Stmt(rollback).Exec()
 	return fault(err)
 }
@@ -651,10 +697,11 @@ func (w *writer) commit() error {
 		w.db.events.taken(w.logged)
 	}
 	if saves {
-		w.kept = w.rows.state.clock
+		w.kept, w.savedEndings = w.rows.state.clock, w.rows.state.endings
 	}
 	if writes {
 		w.noteCommit()
+		w.notifyCommitted()
 	}
 	w.failpoint("after-commit")
 	return nil
@@ -665,7 +712,8 @@ func (w *writer) saveState() error {
 		return nil
 	}
 	row := &w.rows.state
-	*row = storedState{seq: w.seq, lastID: w.lastID.String(), clock: w.db.clock.state(), logged: w.takenTo}
+	*row = storedState{seq: w.seq, lastID: w.lastID.String(), clock: w.db.clock.state(), logged: w.takenTo,
+		life: w.life, endings: w.endings}
 	_, err := stateColumns.bind(w.c.Stmt(saveState), row).Exec()
 	return err
 }
@@ -675,5 +723,5 @@ func (w *writer) abort() {
 	if err := w.c.Close(); err != nil {
 		w.db.log.Warn("a broken connection to the store could not be closed", "error", err)
 	}
-	w.c, w.seq = nil, w.seqBefore
+	w.c, w.seq, w.endings = nil, w.seqBefore, w.endingsBefore
 }

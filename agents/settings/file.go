@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/rogpeppe/go-internal/diff"
+
+	"countersign/internal/safefile"
 )
 
 // repository is the folder above that has a .git, or folder itself.
@@ -105,7 +107,7 @@ func (c *Change) Write() error {
 		return fmt.Errorf("%s was changed meanwhile; nothing was written to it", c.Path)
 	}
 	if c.Removes() {
-		return os.Remove(c.real)
+		return safefile.Remove(c.real)
 	}
 	mode := fs.FileMode(0o644)
 	if c.exists {
@@ -117,17 +119,5 @@ func (c *Change) Write() error {
 	} else if err := os.MkdirAll(filepath.Dir(c.real), 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(c.real), "."+filepath.Base(c.real)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(c.New)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), c.real)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return safefile.Write(c.real, c.New, mode)
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"countersign/internal/safefile"
 	"countersign/locale"
 	"countersign/localgate"
 	"countersign/setup"
@@ -106,7 +107,8 @@ func (c *initCmd) Run(_ context.Context, s *std) error {
 			secrets = fmt.Appendf(secrets, "\n# From before.\n%s=%s\n", name, envValue(old[name]))
 		}
 	}
-	if err := errors.Join(write(env, secrets), write(path, files.Config)); err != nil {
+	err = errors.Join(safefile.Write(env, secrets, 0o600), safefile.Write(path, files.Config, 0o600))
+	if err != nil {
 		return &exitError{exitFailed, err.Error()}
 	}
 	c.next(s, path, env, a, files)
@@ -129,23 +131,6 @@ func (c *initCmd) place(s *std) error {
 		return &exitError{exitFailed, err.Error()}
 	}
 	c.File = mine.Config
-	return nil
-}
-
-// write puts a file in place, whole, for its owner alone.
-func write(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // with mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
 	return nil
 }
 
