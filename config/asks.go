@@ -7,10 +7,7 @@ import (
 	"countersign/policy"
 )
 
-const (
-	defaultCardsAtOnce = 5
-	maxCardsAtOnce     = 1000
-)
+const maxCardsAtOnce = 1000
 
 // AgentAsks is how an agent's calls come to people, also those of an agent that has no section of its own.
 func (c *Config) AgentAsks(agent string) approval.Asks {
@@ -19,7 +16,7 @@ func (c *Config) AgentAsks(agent string) approval.Asks {
 			return approval.Asks{Group: a.Group, CardsAtOnce: a.CardsAtOnce}
 		}
 	}
-	return approval.Asks{CardsAtOnce: defaultCardsAtOnce}
+	return approval.Asks{}
 }
 
 func (c *checker) agentAsks(path string, a Agent) {

@@ -16,11 +16,11 @@ agents:
   - {name: c, token: "${C_TOKEN}", cards_at_once: 1000}
 `)
 	for agent, want := range map[string]approval.Asks{
-		"a":     {CardsAtOnce: 5},
+		"a":     {},
 		"b":     {Group: approval.GroupRun},
 		"c":     {CardsAtOnce: 1000},
-		"else":  {CardsAtOnce: 5}, // has no section of its own
-		"local": {CardsAtOnce: 5},
+		"else":  {}, // has no section of its own
+		"local": {},
 	} {
 		if got := cfg.AgentAsks(agent); got != want {
 			t.Errorf("%s asks as %+v; want %+v", agent, got, want)

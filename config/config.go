@@ -149,8 +149,6 @@ func (f *File) SetDefaults() {
 	}
 }
 
-func (a *Agent) SetDefaults() { a.CardsAtOnce = defaultCardsAtOnce }
-
 func (p *Person) SetDefaults() { p.Locale = defaultLocale }
 
 func (j *Job) SetDefaults() {
