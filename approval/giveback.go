@@ -68,6 +68,7 @@ func (g *Gate) giveBack(ctx context.Context, tx Tx, r *Request, used consumption
 	}
 	e := requestEvent(*r, EventApprovalReturned)
 	e.Actor, e.Reason = Actor{Kind: System, Name: "gateway"}.String(), why
-	e.Data = marshal(map[string]any{"dispatched_at": FormatTime(g.store.ToWall(r.DispatchedAt)), "returned": r.Returned + 1})
+	e.Data = marshal(map[string]any{"dispatched_at": FormatTime(g.store.ToWall(r.DispatchedAt)),
+		"returned": r.Returned + 1})
 	return true, g.auditFor(ctx, tx, r, e)
 }

@@ -152,8 +152,8 @@ func (c *checker) publicURL() {
 		return
 	}
 	if strings.Trim(u.Path, "/") != "" {
-		c.errorf("$.public_url", "public_url must have no path: the pages and the webhooks are at the root of their host; give "+
-			"the gate a host name of its own, such as https://gate.example.com")
+		c.errorf("$.public_url", "public_url must have no path: the pages and the webhooks are at the root of their host; "+
+			"give the gate a host name of its own, such as https://gate.example.com")
 		return
 	}
 	c.cfg.PublicURL = strings.TrimRight(s, "/")

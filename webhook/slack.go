@@ -108,6 +108,10 @@ func (h *Slack) signed(header http.Header, body []byte) bool {
 }
 
 func (h *Slack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && isSSLCheck(r.URL.Query()) {
+		h.count(h.channel, "ignored")
+		return
+	}
 	raw, ok := h.body(w, r, h.formed, "application/x-www-form-urlencoded", "application/json")
 	if !ok {
 		return
@@ -122,6 +126,12 @@ func (h *Slack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.delivery(ctx, r.Header.Get("Content-Type"), raw).write(w)
 }
 
+// isSSLCheck reports whether Slack only looks at our certificate. That is answered with 200, and nothing is done. By GET
+// it is not signed; of an unsigned POST no body is read, so that one is refused as all others are.
+func isSSLCheck(form url.Values) bool {
+	return form.Get("ssl_check") == "1" && !form.Has("payload") && !form.Has("command")
+}
+
 // delivery tells the kinds apart that Slack posts to one address.
 func (h *Slack) delivery(ctx context.Context, contentType string, raw []byte) answer {
 	kind, _, _ := mime.ParseMediaType(contentType)
@@ -131,6 +141,8 @@ func (h *Slack) delivery(ctx context.Context, contentType string, raw []byte) an
 	// The form is taken from the signed body alone; the URL's query is not covered by the signature.
 	form, ok := slackForm(raw)
 	switch {
+	case ok && isSSLCheck(form):
+		return answer{stored: true}
 	case ok && form.Get("payload") != "" && !form.Has("command"):
 		return h.interaction(ctx, []byte(form.Get("payload")))
 	case ok && form.Get("command") != "" && !form.Has("payload"):

@@ -146,6 +146,8 @@ func (l *link) problems() []string {
 const listTimeout = 30 * time.Second
 
 // fetchCatalog asks the server for all that it has.
+//
+//nolint:funlen // one straight way
 func (l *link) fetchCatalog(ctx context.Context) (*catalog, []string, error) {
 	conn, err := l.get(ctx) // a start has a time of its own
 	if err != nil {

@@ -12,23 +12,23 @@ import (
 
 // A tool whose form can mean only one thing is offered in that form; one whose cannot is left out and named, alone.
 func TestAMalformedToolTakesNoOtherAway(t *testing.T) {
-	const any = `{"type":"object"}`
+	const whatever = `{"type":"object"}`
 	for _, c := range []struct{ name, said, want string }{ // want: what is offered, "" for nothing
-		{"no schema", `"description":"d"`, `"description":"d","inputSchema":` + any},
-		{"schema null", `"inputSchema":null`, `"inputSchema":` + any},
-		{"schema true", `"inputSchema":true`, `"inputSchema":` + any},
-		{"schema empty", `"inputSchema":{}`, `"inputSchema":` + any},
+		{"no schema", `"description":"d"`, `"description":"d","inputSchema":` + whatever},
+		{"schema null", `"inputSchema":null`, `"inputSchema":` + whatever},
+		{"schema true", `"inputSchema":true`, `"inputSchema":` + whatever},
+		{"schema empty", `"inputSchema":{}`, `"inputSchema":` + whatever},
 		{"schema without a type", `"inputSchema":{"properties":{"a":{}}}`, `"inputSchema":{"properties":{"a":{}},"type":"object"}`},
-		{"schema of several types", `"inputSchema":{"type":["object","null"]}`, `"inputSchema":` + any},
-		{"properties null", `"inputSchema":{"type":"object","properties":null,"required":null}`, `"inputSchema":` + any},
-		{"properties []", `"inputSchema":{"type":"object","properties":[]}`, `"inputSchema":` + any},
+		{"schema of several types", `"inputSchema":{"type":["object","null"]}`, `"inputSchema":` + whatever},
+		{"properties null", `"inputSchema":{"type":"object","properties":null,"required":null}`, `"inputSchema":` + whatever},
+		{"properties []", `"inputSchema":{"type":"object","properties":[]}`, `"inputSchema":` + whatever},
 		{"property true", `"inputSchema":{"type":"object","properties":{"a":true,"b":false}}`, `"inputSchema":{"type":"object","properties":{"a":{},"b":{"not":{}}}}`},
-		{"description null", `"description":null,"title":null,"inputSchema":` + any, `"inputSchema":` + any},
-		{"annotations null", `"annotations":null,"_meta":null,"icons":null,"execution":null,"inputSchema":` + any, `"inputSchema":` + any},
+		{"description null", `"description":null,"title":null,"inputSchema":` + whatever, `"inputSchema":` + whatever},
+		{"annotations null", `"annotations":null,"_meta":null,"icons":null,"execution":null,"inputSchema":` + whatever, `"inputSchema":` + whatever},
 		{"hint null", `"inputSchema":{"type":"object"},"annotations":{"readOnlyHint":null,"title":"t"}`, `"inputSchema":{"type":"object"},"annotations":{"title":"t"}`},
-		{"output null", `"inputSchema":{"type":"object"},"outputSchema":null`, `"inputSchema":` + any},
-		{"output empty", `"inputSchema":{"type":"object"},"outputSchema":{}`, `"inputSchema":` + any},
-		{"icon without a source", `"inputSchema":{"type":"object"},"icons":[{}]`, `"inputSchema":` + any},
+		{"output null", `"inputSchema":{"type":"object"},"outputSchema":null`, `"inputSchema":` + whatever},
+		{"output empty", `"inputSchema":{"type":"object"},"outputSchema":{}`, `"inputSchema":` + whatever},
+		{"icon without a source", `"inputSchema":{"type":"object"},"icons":[{}]`, `"inputSchema":` + whatever},
 		{"all as it should be", `"x":1.0,"inputSchema":{"type": "object"},"icons":[{"src":"s"}],"annotations":{"readOnlyHint":true}`,
 			`"x":1.0,"inputSchema":{"type": "object"},"icons":[{"src":"s"}],"annotations":{"readOnlyHint":true}`},
 		{"schema of a text", `"inputSchema":{"type":"string"}`, ""},
@@ -38,8 +38,8 @@ func TestAMalformedToolTakesNoOtherAway(t *testing.T) {
 		{"property null", `"inputSchema":{"type":"object","properties":{"a":null}}`, ""},
 		{"property a text", `"inputSchema":{"type":"object","properties":{"a":"string"}}`, ""},
 		{"required true", `"inputSchema":{"type":"object","required":true}`, ""},
-		{"description a number", `"description":1,"inputSchema":` + any, ""},
-		{"annotations a text", `"annotations":"safe","inputSchema":` + any, ""},
+		{"description a number", `"description":1,"inputSchema":` + whatever, ""},
+		{"annotations a text", `"annotations":"safe","inputSchema":` + whatever, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScripted(t, false, "first", "last")

@@ -72,11 +72,9 @@ func retryAfter(h http.Header) time.Duration {
 		d = time.Duration(min(max(n, 0), int(longestRetryAfter/time.Second))) * time.Second
 	} else if at, err := http.ParseTime(v); err == nil {
 		// By the server's own clock, where it says how late it is there.
-		now, err := http.ParseTime(h.Get("Date"))
-		if err != nil {
-			now = time.Now()
+		if now, err := http.ParseTime(h.Get("Date")); err == nil {
+			d = at.Sub(now)
 		}
-		d = at.Sub(now).Round(time.Second)
 	}
 	return min(max(d, 0), longestRetryAfter)
 }
