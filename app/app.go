@@ -173,7 +173,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	})
 	a.chat = chat.New(chat.Options{Store: noted, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a},
 		SignIn: signInLinks{a}})
-	a.signIn = signin.New(signin.Options{Store: noted, Audit: audit, Directory: directory{a}, Logger: a.part("signin")})
+	a.signIn = signin.New(signin.Options{Store: noted, Audit: audit, Directory: directory{a}, Logger: a.part("signin"),
+		Opener: a.opener})
 	a.openID = openid.New(openid.Options{Now: a.o.Now})
 	a.openID.Configure(cfg.SignIn.OpenID, cfg.OpenIDPeople())
 	a.onStop("the OpenID provider", func(context.Context) error { a.openID.Close(); return nil })

@@ -2,9 +2,15 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"maps"
+	"slices"
+	"time"
 
 	"countersign/approval"
+	"countersign/config"
 	"countersign/signin"
 	"countersign/web"
 )
@@ -29,15 +35,20 @@ func (s signInLinks) LinkFor(
 
 // endSignIns ends the sessions of those who are not configured any more. What cannot be ended now is of no use either.
 func (a *App) endSignIns(ctx context.Context) {
-	n, err := a.signIn.Recheck(ctx)
+	gone, revoked, err := a.signIn.Recheck(ctx)
 	if err != nil {
-		a.log.ErrorContext(ctx, "sessions of people who are not configured any more could not be ended; they see nothing, "+
-			"and the next reload tries again", "error", err)
+		a.log.ErrorContext(ctx, "sessions of people who are not configured any more, or that began with what was taken back, "+
+			"could not be ended; they see nothing, and the next reload tries again", "error", err)
 	}
-	if n > 0 {
-		a.log.InfoContext(ctx, "people who are not configured any more were signed out", "sessions", n)
+	if len(gone) > 0 {
+		a.log.InfoContext(ctx, "people who are not configured any more were signed out", "sessions", len(gone))
 	}
-	if n, err = a.passkeys.Recheck(ctx); err != nil {
+	if len(revoked) > 0 {
+		a.log.InfoContext(ctx, "sessions were ended that began with what was taken back", "sessions", len(revoked))
+		a.tellPasskeys(ctx, revoked)
+	}
+	n, err := a.passkeys.Recheck(ctx)
+	if err != nil {
 		a.log.ErrorContext(ctx, "passkeys of people who are not configured any more could not be removed; they are of no "+
 			"use, and the next reload tries again", "error", err)
 	}
@@ -58,3 +69,62 @@ func (s signInLinks) LinkIn(
 }
 
 func (s signInLinks) HereOnly() bool { return s.live.Load().cfg.PublicURL == "" }
+
+// tellPasskeys names the passkeys that people have since sessions of theirs began that ended because what they began with
+// was taken back: whoever had that may have added one, and it signs in yet.
+func (a *App) tellPasskeys(ctx context.Context, revoked []signin.Session) {
+	since := map[string]time.Time{}
+	for _, s := range revoked {
+		if at, ok := since[s.Person]; !ok || s.CreatedAt.Before(at) {
+			since[s.Person] = s.CreatedAt
+		}
+	}
+	var added []string
+	for _, person := range slices.Sorted(maps.Keys(since)) {
+		keys, err := a.passkeys.Of(ctx, person)
+		if err != nil {
+			a.log.ErrorContext(ctx, "the passkeys could not be read that may have been added in a session that was ended",
+				"person", person, "error", err)
+			continue
+		}
+		for _, k := range keys {
+			if k.AddedAt.Before(since[person]) {
+				continue
+			}
+			a.log.WarnContext(ctx, "a passkey may have been added by whoever had what was taken back; its owner must remove "+
+				"it if they do not know it", "person", person, "passkey", k.Name, "added", k.AddedAt)
+			added = append(added, person+": "+k.Name)
+		}
+	}
+	if len(added) == 0 {
+		return
+	}
+	if err := a.chat.PasskeysInDoubt(ctx, added); err != nil {
+		a.log.ErrorContext(ctx, "the admins could not be told of passkeys in doubt", "error", err)
+	}
+}
+
+// opener names what a person has by the configuration in force to sign in with by one way; see [signin.Options].
+func (a *App) opener(person, way string) string {
+	cfg := a.live.Load().cfg
+	i := slices.IndexFunc(cfg.File.People, func(p config.Person) bool { return p.Name == person })
+	if i < 0 {
+		return ""
+	}
+	has := ""
+	switch p := cfg.File.People[i]; way {
+	case signin.FromTerminal:
+		has = p.Token.Reveal()
+	case signin.WayOpenID:
+		if o := cfg.SignIn.OpenID; o != nil && (p.OpenID != "" || o.Trusts(p.Email)) {
+			has = o.Issuer + "\n" + p.OpenID + "\n" + p.Email
+		}
+	default:
+		has = p.Addresses[way].Reveal()
+	}
+	if has == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(way + "\n" + has))
+	return way + ":" + hex.EncodeToString(sum[:])
+}

@@ -59,6 +59,16 @@ func (s *Service) RulesLoosened(ctx context.Context, what []string) error {
 	})
 }
 
+// PasskeysInDoubt tells the admins of passkeys that may have been added by whoever had a way to sign in that was taken
+// back.
+func (s *Service) PasskeysInDoubt(ctx context.Context, what []string) error {
+	return s.store.Update(ctx, func(tx approval.Tx) error {
+		return s.tellAdmins(tx, func(to approval.Actor) string {
+			return s.say(to, phrases.SayPasskeysInDoubt, "what", listed(what))
+		})
+	})
+}
+
 // Of lists in messages to admins: how many entries they have, and how long one is, in characters.
 const (
 	maxListed = 8

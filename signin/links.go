@@ -58,7 +58,8 @@ func (s *Service) newLink(ctx context.Context, tx Tx, person string, via approva
 	}
 	l := Link{ID: tx.NewID(), Person: person, Via: via, From: madeOn(via), MadeAt: now, ExpiresAt: now.Add(LinkLasts)}
 	token := s.Token(l.ID)
-	if err := tx.InsertSignInLink(LinkRow{Link: l, Digest: digest(token)}); err != nil {
+	row := LinkRow{Link: l, Digest: digest(token), Opener: s.openerOf(person, l.From)}
+	if err := tx.InsertSignInLink(row); err != nil {
 		return "", Link{}, err
 	}
 	err = s.record(ctx, tx, approval.Event{Type: approval.EventSignInLink, Actor: person, CorrelationID: l.ID},
@@ -119,7 +120,7 @@ func (s *Service) Redeem(ctx context.Context, token string, from Origin) (secret
 }
 
 func (s *Service) redeem(ctx context.Context, tx Tx, l LinkRow, secret string, from Origin) (Session, error) {
-	if !s.known(l.Person) {
+	if !s.known(l.Person) || !s.stillOpens(l.Person, l.Opener) {
 		return Session{}, ErrRefused
 	}
 	if ok, err := tx.EndSignInLink(l.Digest, LinkUsed); err != nil || !ok {
@@ -129,7 +130,7 @@ func (s *Service) redeem(ctx context.Context, tx Tx, l LinkRow, secret string, f
 	if l.From == FromTerminal {
 		m = MethodToken
 	}
-	return s.start(ctx, tx, newSession{l.Person, m, secret, from, l.ID})
+	return s.start(ctx, tx, newSession{l.Person, m, secret, from, l.ID, l.Opener})
 }
 
 // Why a link signs nobody in. Only the audit log says it.
@@ -138,6 +139,7 @@ const (
 	refusedUsed     = string(LinkUsed)
 	refusedExpired  = "expired"
 	refusedNoPerson = "no_such_person"
+	refusedRevoked  = string(LinkRevoked)
 )
 
 // look finds a link, and why it signs nobody in, "" if it does.
@@ -157,6 +159,8 @@ func (s *Service) look(ctx context.Context, token string) (l LinkRow, why string
 			why = refusedExpired
 		case !s.known(l.Person):
 			why = refusedNoPerson
+		case !s.stillOpens(l.Person, l.Opener):
+			why = refusedRevoked
 		}
 		return err
 	})

@@ -41,12 +41,14 @@ type LinkEnd string
 const (
 	LinkUsed     LinkEnd = "used"
 	LinkReplaced LinkEnd = "replaced" // by newer ones of the same person
+	LinkRevoked  LinkEnd = "revoked"  // what it was asked for with was taken back
 )
 
 // LinkRow is a link as it is stored.
 type LinkRow struct {
 	Link
 	Digest  string // SHA-256 of the token, in hex
+	Opener  string // what it was asked for with, as [Options.Opener] has it
 	EndedAt time.Time
 	End     LinkEnd
 }
@@ -55,4 +57,5 @@ type LinkRow struct {
 type SessionRow struct {
 	Session
 	Digest string // SHA-256 of the secret, in hex
+	Opener string // what it began with, as [Options.Opener] has it, or [Passkey] has
 }

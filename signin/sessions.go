@@ -13,16 +13,26 @@ import (
 // Start starts a session for somebody who has shown who they are by other means than a link. Errors: [ErrRefused] for
 // nobody's name, [ErrTooMany].
 func (s *Service) Start(ctx context.Context, person string, m Method, from Origin) (string, Session, error) {
+	return s.startWith(ctx, person, m, s.openerOf(person, string(m)), from)
+}
+
+// StartWithPasskey is [Service.Start] for whoever has shown who they are by one of their passkeys.
+func (s *Service) StartWithPasskey(ctx context.Context, person, id string, from Origin) (string, Session, error) {
+	return s.startWith(ctx, person, MethodPasskey, Passkey(id), from)
+}
+
+func (s *Service) startWith(ctx context.Context, person string, m Method, opener string, from Origin) (string, Session,
+	error) {
 	if err := s.attemptOf(person); err != nil {
 		return "", Session{}, err
 	}
 	secret := newSecret()
 	var sess Session
 	err := s.update(ctx, func(tx Tx) (err error) {
-		if !s.known(person) {
+		if !s.known(person) || !s.stillOpens(person, opener) {
 			return ErrRefused
 		}
-		sess, err = s.start(ctx, tx, newSession{person, m, secret, from, ""})
+		sess, err = s.start(ctx, tx, newSession{person, m, secret, from, "", opener})
 		return err
 	})
 	if errors.Is(err, ErrRefused) {
@@ -41,6 +51,7 @@ type newSession struct {
 	secret string
 	from   Origin
 	link   string // the id of the link that it started with, or ""
+	opener string
 }
 
 func (s *Service) start(ctx context.Context, tx Tx, n newSession) (Session, error) {
@@ -56,7 +67,7 @@ func (s *Service) start(ctx context.Context, tx Tx, n newSession) (Session, erro
 	now := tx.Now()
 	sess := Session{ID: tx.NewID(), Person: n.person, Method: n.method, Origin: Shown(n.from.Address),
 		UserAgent: Shown(n.from.UserAgent), CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(SessionLasts)}
-	if err := tx.InsertSession(SessionRow{Session: sess, Digest: digest(n.secret)}); err != nil {
+	if err := tx.InsertSession(SessionRow{Session: sess, Digest: digest(n.secret), Opener: n.opener}); err != nil {
 		return Session{}, err
 	}
 	e := approval.Event{Type: approval.EventSignedIn, Actor: n.person, CorrelationID: n.link}
@@ -91,7 +102,7 @@ func (s *Service) Look(ctx context.Context, secret string) (Session, error) {
 		if found, err = tx.SessionBySecret(digest(secret)); err != nil {
 			return err
 		}
-		if !s.lives(found.Session, tx.Now()) {
+		if !s.lives(found, tx.Now()) {
 			return ErrNoSession
 		}
 		return nil
@@ -106,8 +117,9 @@ func (s *Service) Look(ctx context.Context, secret string) (Session, error) {
 }
 
 // lives reports whether a session that is stored is one, at a time.
-func (s *Service) lives(sess Session, now time.Time) bool {
-	return now.Before(sess.ExpiresAt) && now.Before(sess.SeenAt.Add(IdleLasts)) && s.known(sess.Person)
+func (s *Service) lives(sess SessionRow, now time.Time) bool {
+	return now.Before(sess.ExpiresAt) && now.Before(sess.SeenAt.Add(IdleLasts)) && s.known(sess.Person) &&
+		s.stillOpens(sess.Person, sess.Opener)
 }
 
 // Sessions returns a person's sessions, the one seen last first.
@@ -117,7 +129,7 @@ func (s *Service) Sessions(ctx context.Context, person string) ([]Session, error
 		rows, err := tx.SessionsOf(person)
 		found = make([]Session, 0, len(rows))
 		for _, r := range rows {
-			if s.lives(r.Session, tx.Now()) {
+			if s.lives(r, tx.Now()) {
 				found = append(found, s.sessionByWall(r.Session))
 			}
 		}
@@ -134,6 +146,7 @@ const (
 	endedReplaced  = "replaced"       // the person has too many
 	endedNoPerson  = "no_such_person"
 	endedRestored  = "backup_restored"
+	endedRevoked   = "revoked" // what it began with was taken back
 )
 
 // End ends one of a person's sessions. Errors: [ErrNoSession] for an id that is none of theirs.
@@ -185,7 +198,7 @@ func (s *Service) end(ctx context.Context, tx Tx, sess Session, why string) erro
 	switch why {
 	case endedSignedOut:
 		e.Type = approval.EventSignedOut
-	case endedNoPerson, endedRestored:
+	case endedNoPerson, endedRestored, endedRevoked:
 		e.Actor = (approval.Actor{Kind: approval.System, Name: "signin"}).String()
 	}
 	return s.record(ctx, tx, e, eventData{Session: sess.ID, Method: string(sess.Method), Person: sess.Person})

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"countersign/approval"
@@ -88,7 +89,21 @@ type Options struct {
 	Audit     *approval.AuditLog
 	Directory Directory
 	Logger    *slog.Logger
+	// Opener returns what a person has now to sign in with by one way: [FromTerminal], a channel's name or [WayOpenID].
+	// It begins with the way and a colon, and is another for another credential; "": they have none. It is asked inside
+	// transactions and must not block. nil: whatever a link or session began with is not looked at.
+	Opener func(person, way string) string
 }
+
+// Ways to sign in besides [FromTerminal] and the names of channels. Passkeys are the store's: with one go the sessions
+// that began with it.
+const (
+	WayOpenID  = "openid"
+	wayPasskey = "passkey"
+)
+
+// Passkey is the opener of sessions that begin with a passkey.
+func Passkey(id string) string { return wayPasskey + ":" + id }
 
 // Service makes links and sessions and ends them. It is safe for concurrent use.
 type Service struct {
@@ -96,6 +111,7 @@ type Service struct {
 	audit    *approval.AuditLog
 	dir      Directory
 	log      *slog.Logger
+	opener   func(person, way string) string
 	attempts *attempts // by address and by person
 	told     perMinute // refusals that are put on record
 	key      [32]byte  // of the links' tokens
@@ -103,7 +119,7 @@ type Service struct {
 
 // New returns the service.
 func New(o Options) *Service {
-	s := &Service{store: o.Store, audit: o.Audit, dir: o.Directory, log: o.Logger,
+	s := &Service{store: o.Store, audit: o.Audit, dir: o.Directory, log: o.Logger, opener: o.Opener,
 		attempts: newAttempts()}
 	_, _ = rand.Read(s.key[:]) // as in newSecret
 	return s
@@ -144,6 +160,23 @@ func with(tx approval.Tx, fn func(tx Tx) error) error {
 		return errors.New("signin: the store keeps no links and sessions")
 	}
 	return fn(t)
+}
+
+// openerOf returns what a person signs in with now by one way; "": they cannot, or it is not looked at.
+func (s *Service) openerOf(person, way string) string {
+	if s.opener == nil {
+		return ""
+	}
+	return s.opener(person, way)
+}
+
+// stillOpens reports whether what a link or a session of a person began with is theirs yet.
+func (s *Service) stillOpens(person, opener string) bool {
+	if s.opener == nil {
+		return true
+	}
+	way, _, ok := strings.Cut(opener, ":")
+	return ok && (way == wayPasskey || s.opener(person, way) == opener)
 }
 
 // known reports whether somebody is a person of the configuration.

@@ -177,8 +177,8 @@ func TestWhoeverIsRemovedIsSignedOutAtOnce(t *testing.T) {
 	}
 	_, _, err := w.Redeem(t.Context(), token, here)
 	is(t, "a link from before", err, signin.ErrRefused)
-	if n, err := w.Recheck(t.Context()); n != 1 || err != nil {
-		t.Errorf("Recheck: %d, %v", n, err)
+	if gone, revoked, err := w.Recheck(t.Context()); len(gone) != 1 || len(revoked) != 0 || err != nil {
+		t.Errorf("Recheck: %v, %v, %v", gone, revoked, err)
 	}
 	w.dir.set("hana", "ken") // the name is somebody's again, and perhaps somebody else's
 	if who := w.signedInAs(secret); who != "" {

@@ -8,10 +8,63 @@ import (
 	"countersign/approval"
 )
 
-// Recheck ends the sessions and links of those who are not configured any more, and says how many sessions ended. It is
-// called after the configuration was loaded; until then they are of no use either.
-func (s *Service) Recheck(ctx context.Context) (int, error) {
-	return s.endWhere(ctx, endedNoPerson, func(person string) bool { return !s.known(person) })
+// Recheck ends the sessions and links of those who are not configured any more, and those that began with what is not
+// theirs any more: a token, a chat's user id, a provider's account. It returns the sessions that ended, and is called
+// after the configuration was loaded; until then they are of no use either.
+func (s *Service) Recheck(ctx context.Context) (gone, revoked []Session, err error) {
+	err = s.update(ctx, func(tx Tx) error {
+		gone, revoked = nil, nil
+		people, err := tx.SignInPeople()
+		if err != nil {
+			return err
+		}
+		for _, person := range people {
+			rows, err := tx.SessionsOf(person)
+			if err != nil {
+				return err
+			}
+			if !s.known(person) {
+				for _, r := range rows {
+					gone = append(gone, s.sessionByWall(r.Session))
+				}
+				if _, err := s.endAll(ctx, tx, person, "", endedNoPerson); err != nil {
+					return err
+				}
+				continue
+			}
+			for _, r := range rows {
+				if s.stillOpens(person, r.Opener) {
+					continue
+				}
+				if err := s.end(ctx, tx, r.Session, endedRevoked); err != nil {
+					return err
+				}
+				revoked = append(revoked, s.sessionByWall(r.Session))
+			}
+			if err := s.revokeLinks(tx, person); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return gone, revoked, err
+}
+
+// revokeLinks ends a person's links that were asked for with what is not theirs any more.
+func (s *Service) revokeLinks(tx Tx, person string) error {
+	links, err := tx.SignInLinksOf(person)
+	if err != nil {
+		return err
+	}
+	for _, l := range links {
+		if l.End != "" || s.stillOpens(person, l.Opener) {
+			continue
+		}
+		if _, err := tx.EndSignInLink(l.Digest, LinkRevoked); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Restored ends all sessions and links, after an older store was put in this one's place: those that had ended since

@@ -1,6 +1,9 @@
 package store
 
-import "countersign/signin/passkey"
+import (
+	"countersign/signin"
+	"countersign/signin/passkey"
+)
 
 var _ passkey.Tx = (*tx)(nil)
 
@@ -45,11 +48,25 @@ func (t *tx) UpdatePasskey(k passkey.Row) (bool, error) {
 	if err := t.writable(); err != nil {
 		return false, err
 	}
+	if !k.BlockedAt.IsZero() {
+		if err := t.endPasskeySessions(k.Person, k.ID); err != nil {
+			return false, err
+		}
+	}
 	return t.changed(latePasskeyColumns.bind(t.c.Stmt(updatePasskey), &k).BindText(k.ID))
 }
 
-func (t *tx) DeletePasskey(id string) (bool, error) {
+// endPasskeySessions ends the sessions that began with a passkey.
+func (t *tx) endPasskeySessions(person, id string) error {
+	_, err := t.changed(t.c.Stmt(endPasskeySessions).BindText(person).BindText(signin.Passkey(id)))
+	return err
+}
+
+func (t *tx) DeletePasskey(person, id string) (bool, error) {
 	if err := t.writable(); err != nil {
+		return false, err
+	}
+	if err := t.endPasskeySessions(person, id); err != nil {
 		return false, err
 	}
 	return t.changed(t.c.Stmt(deletePasskey).BindText(id))

@@ -119,6 +119,7 @@ const (
 	selectPasskeys
 	updatePasskey
 	deletePasskey
+	endPasskeySessions
 
 	insertNotification
 	selectNotification
@@ -317,6 +318,7 @@ var queries = []string{
 	selectPasskeys:      `SELECT ` + passkeyColumns.names() + ` FROM passkeys WHERE person = $1 ORDER BY id`,
 	updatePasskey:       latePasskeyColumns.update(`passkeys`, `id`),
 	deletePasskey:       `DELETE FROM passkeys WHERE id = $1`,
+	endPasskeySessions:  `DELETE FROM signin_sessions WHERE person = $1 AND opener = $2`,
 
 	insertNotification: notificationColumns.insert(`approval_notifications`),
 	selectNotification: `SELECT ` + notificationColumns.names() + ` FROM approval_notifications WHERE id = $1`,

@@ -330,6 +330,7 @@ var (
 		text("made_on", func(r *signin.LinkRow) *string { return &r.From }),
 		timestamp("made_at", func(r *signin.LinkRow) *time.Time { return &r.MadeAt }),
 		timestamp("expires_at", func(r *signin.LinkRow) *time.Time { return &r.ExpiresAt }),
+		optText("opener", func(r *signin.LinkRow) *string { return &r.Opener }),
 	}
 	lateLinkColumns = columns[signin.LinkRow]{
 		timestamp("ended_at", func(r *signin.LinkRow) *time.Time { return &r.EndedAt }),
@@ -347,6 +348,7 @@ var (
 		timestamp("created_at", func(r *signin.SessionRow) *time.Time { return &r.CreatedAt }),
 		timestamp("seen_at", func(r *signin.SessionRow) *time.Time { return &r.SeenAt }),
 		timestamp("expires_at", func(r *signin.SessionRow) *time.Time { return &r.ExpiresAt }),
+		optText("opener", func(r *signin.SessionRow) *string { return &r.Opener }),
 	}
 
 	passkeyOwnerColumns = columns[passkey.Owner]{

@@ -199,12 +199,13 @@ func (s *Server) signInByPasskey(ctx context.Context, x *exchange) error {
 	gone.MaxAge = -1
 	http.SetCookie(x, gone)
 	err = s.SignIn.Attempt(x.origin())
-	var who, secret string
+	var who passkey.Passkey
+	var secret string
 	if err == nil {
 		who, err = s.Passkeys.FinishSignIn(ctx, ticket, []byte(form.Get("passkey")))
 	}
 	if err == nil {
-		secret, _, err = s.SignIn.Start(ctx, who, signin.MethodPasskey, x.origin())
+		secret, _, err = s.SignIn.StartWithPasskey(ctx, who.Person, who.ID, x.origin())
 	}
 	if errors.Is(err, signin.ErrRefused) {
 		err = passkey.ErrRefused

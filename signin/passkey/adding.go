@@ -235,7 +235,7 @@ func (s *Service) Remove(ctx context.Context, b Browser, id string) (Passkey, er
 }
 
 func (s *Service) remove(ctx context.Context, tx Tx, r Row, why, session string) error {
-	if _, err := tx.DeletePasskey(r.ID); err != nil {
+	if _, err := tx.DeletePasskey(r.Person, r.ID); err != nil {
 		return err
 	}
 	by := r.Person

@@ -36,8 +36,8 @@ func TestAPasskeyIsAddedUsedAndRemoved(t *testing.T) {
 			}
 			asked, ticket, err := w.BeginSignIn()
 			who, err2 := w.FinishSignIn(ctx, ticket, key.Get(origin, asked))
-			if err = errors.Join(err, err2); err != nil || who != "hana" {
-				t.Fatalf("signed in as %q, %v, %s", who, err, w.reasons())
+			if err = errors.Join(err, err2); err != nil || who.Person != "hana" {
+				t.Fatalf("signed in as %q, %v, %s", who.Person, err, w.reasons())
 			}
 			if all, err := w.Of(ctx, "hana"); err != nil || len(all) != 1 || all[0].UsedAt.IsZero() {
 				t.Errorf("hana has %+v, %v", all, err)
@@ -50,7 +50,7 @@ func TestAPasskeyIsAddedUsedAndRemoved(t *testing.T) {
 			}
 			asked, ticket, _ = w.BeginSignIn()
 			if who, err := w.FinishSignIn(ctx, ticket, key.Get(origin, asked)); !errors.Is(err, passkey.ErrRefused) {
-				t.Errorf("a removed one signs in %q: %v", who, err)
+				t.Errorf("a removed one signs in %q: %v", who.Person, err)
 			}
 			if got := strings.Join(w.told.said, ", "); got != "added hana "+k.Name+", removed hana "+k.Name {
 				t.Errorf("told %q", got)
@@ -101,8 +101,8 @@ func TestForgedAnswersProveNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if who, err := w.FinishSignIn(ctx, ticket, bad.Get(origin, asked)); !errors.Is(err, passkey.ErrRefused) || who != "" {
-				t.Errorf("signing in: %q, %v", who, err)
+			if who, err := w.FinishSignIn(ctx, ticket, bad.Get(origin, asked)); !errors.Is(err, passkey.ErrRefused) || who.Person != "" {
+				t.Errorf("signing in: %q, %v", who.Person, err)
 			}
 			made := new(passkeytest.Authenticator)
 			made.Forge = c.forge
@@ -194,8 +194,8 @@ func TestAnAnswerCountsOnceForWhatItWasAskedFor(t *testing.T) {
 	_, err = w.FinishSignIn(ctx, other, key.Get(origin, asked))
 	refused("the ticket of another challenge", err)
 	signed := key.Get(origin, asked)
-	if who, err := w.FinishSignIn(ctx, ticket, signed); who != "hana" {
-		t.Errorf("its own: %q, %v", who, err)
+	if who, err := w.FinishSignIn(ctx, ticket, signed); who.Person != "hana" {
+		t.Errorf("its own: %q, %v", who.Person, err)
 	}
 	_, err = w.FinishSignIn(ctx, ticket, signed)
 	refused("its own, a second time", err)
@@ -225,8 +225,8 @@ func TestWhoeverBringsAnothersHandleIsNotSignedIn(t *testing.T) {
 	for what, handle := range map[string][]byte{"ken's": kenHandle, "none": nil, "nobody's": []byte("x")} {
 		key.Forge = func(s *passkeytest.Said) { s.Handle = handle }
 		asked, ticket, _ := w.BeginSignIn()
-		if who, err := w.FinishSignIn(ctx, ticket, key.Get(origin, asked)); !errors.Is(err, passkey.ErrRefused) || who != "" {
-			t.Errorf("hana's passkey with %s handle: %q, %v", what, who, err)
+		if who, err := w.FinishSignIn(ctx, ticket, key.Get(origin, asked)); !errors.Is(err, passkey.ErrRefused) || who.Person != "" {
+			t.Errorf("hana's passkey with %s handle: %q, %v", what, who.Person, err)
 		}
 	}
 }
@@ -337,8 +337,8 @@ func TestWhoIsRemovedHasNoPasskeysAndGetsNoneBack(t *testing.T) {
 	asked, ticket, _ := w.BeginSignIn()
 	stepUp := w.options(w.BeginStepUp(ctx, hana, wanted))
 	w.dir.set("ken")
-	if who, err := w.FinishSignIn(ctx, ticket, key.Get(origin, asked)); !errors.Is(err, passkey.ErrRefused) || who != "" {
-		t.Errorf("signs in as %q, %v", who, err)
+	if who, err := w.FinishSignIn(ctx, ticket, key.Get(origin, asked)); !errors.Is(err, passkey.ErrRefused) || who.Person != "" {
+		t.Errorf("signs in as %q, %v", who.Person, err)
 	}
 	if _, err := w.FinishStepUp(ctx, hana, wanted, key.Get(origin, stepUp)); !errors.Is(err, passkey.ErrRefused) {
 		t.Errorf("approves: %v", err)
@@ -349,7 +349,7 @@ func TestWhoIsRemovedHasNoPasskeysAndGetsNoneBack(t *testing.T) {
 	w.dir.set("hana", "ken")
 	asked, ticket, _ = w.BeginSignIn()
 	if who, err := w.FinishSignIn(ctx, ticket, key.Get(origin, asked)); !errors.Is(err, passkey.ErrRefused) {
-		t.Errorf("once they are back, signs in as %q, %v", who, err)
+		t.Errorf("once they are back, signs in as %q, %v", who.Person, err)
 	}
 	if n, err := w.Recheck(ctx); n != 0 || err != nil {
 		t.Errorf("rechecked again: %d, %v", n, err)
@@ -416,8 +416,8 @@ func TestNobodyPushesOutAnothersChallenge(t *testing.T) {
 	if _, err := w.FinishStepUp(ctx, hana, wanted, key.Get(origin, first)); err != nil {
 		t.Errorf("others used up hers: %v", err)
 	}
-	if who, err := w.FinishSignIn(ctx, ticket, key.Get(origin, asked)); who != "hana" {
-		t.Errorf("others used up hers who was not signed in yet: %q, %v", who, err)
+	if who, err := w.FinishSignIn(ctx, ticket, key.Get(origin, asked)); who.Person != "hana" {
+		t.Errorf("others used up hers who was not signed in yet: %q, %v", who.Person, err)
 	}
 	first = w.options(w.BeginStepUp(ctx, hana, wanted))
 	for range 8 {
@@ -437,7 +437,7 @@ func TestOfTwentyWhoPostAnAnswerOneSignsIn(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if who, err := w.FinishSignIn(ctx, ticket, answer); who == "hana" {
+			if who, err := w.FinishSignIn(ctx, ticket, answer); who.Person == "hana" {
 				won.Add(1)
 			} else if !errors.Is(err, passkey.ErrRefused) {
 				t.Error(err)
@@ -488,7 +488,7 @@ func FuzzWhatABrowserPosts(f *testing.F) {
 			t.Error("it approves as ken, who was not asked")
 		}
 		if who, err := w.FinishSignIn(ctx, "ticket", answer); err == nil {
-			t.Errorf("it signs in as %s", who)
+			t.Errorf("it signs in as %s", who.Person)
 		}
 		if _, err := w.FinishAdding(ctx, w.browser("ken"), "", answer); err == nil {
 			t.Error("it adds a passkey")

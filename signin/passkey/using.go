@@ -116,21 +116,21 @@ func (s *Service) BeginSignIn() (options json.RawMessage, ticket string, err err
 	return options, ticket, err
 }
 
-// FinishSignIn takes the browser's answer to [Service.BeginSignIn] and returns who it is. Errors: [ErrRefused],
+// FinishSignIn takes the browser's answer to [Service.BeginSignIn] and returns whose passkey it is. Errors: [ErrRefused],
 // [ErrUnavailable].
-func (s *Service) FinishSignIn(ctx context.Context, ticket string, answer []byte) (person string, err error) {
+func (s *Service) FinishSignIn(ctx context.Context, ticket string, answer []byte) (Passkey, error) {
 	p, err := s.party()
 	if err != nil {
-		return "", err
+		return Passkey{}, err
 	}
 	about := eventData{For: string(forSignIn)}
 	parsed, err := read(p, answer)
 	if err != nil {
-		return "", s.settle(ctx, err, about)
+		return Passkey{}, s.settle(ctx, err, about)
 	}
 	words := parsed.Response.CollectedClientData.Challenge
 	if !s.tickets.take(ticket, words, p.Config.RPID, s.o.Store.Now()) {
-		return "", s.settle(ctx, refusedChallenge, about)
+		return Passkey{}, s.settle(ctx, refusedChallenge, about)
 	}
 	row, err := s.checked(ctx, about, func(tx Tx) (*owner, error) {
 		r, err := tx.PasskeyByCredential(encoded(parsed.RawID))
@@ -148,7 +148,7 @@ func (s *Service) FinishSignIn(ctx context.Context, ticket string, answer []byte
 	if err != nil {
 		s.tickets.giveBack(words)
 	}
-	return row.Person, err
+	return row.Passkey, err
 }
 
 // read reads an answer that was given on our page.

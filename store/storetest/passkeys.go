@@ -72,8 +72,8 @@ func passkeysChange(t *testing.T, s approval.Store, rows []passkey.Row) {
 		changed.Name, changed.PublicKey, changed.Person = "other", "other", "ken" // nothing else of it is stored
 		return mustChange(tx.UpdatePasskey(changed))
 	}))
-	update(t, s, keeping(func(tx passkey.Tx) error { return mustChange(tx.DeletePasskey(rows[2].ID)) }))
-	update(t, s, keeping(func(tx passkey.Tx) error { return mustNotChange(tx.DeletePasskey(rows[2].ID)) }))
+	update(t, s, keeping(func(tx passkey.Tx) error { return mustChange(tx.DeletePasskey(rows[2].Person, rows[2].ID)) }))
+	update(t, s, keeping(func(tx passkey.Tx) error { return mustNotChange(tx.DeletePasskey(rows[2].Person, rows[2].ID)) }))
 	update(t, s, keeping(func(tx passkey.Tx) error { return mustNotChange(tx.UpdatePasskey(rows[2])) }))
 	view(t, s, keeping(func(tx passkey.Tx) error {
 		of, err := tx.PasskeysOf("hana")
@@ -81,7 +81,7 @@ func passkeysChange(t *testing.T, s approval.Store, rows []passkey.Row) {
 		return err
 	}))
 	update(t, s, keeping(func(tx passkey.Tx) error {
-		return errors.Join(mustChange(tx.DeletePasskey(rows[1].ID)), tx.DeletePasskeyOwner("ken"))
+		return errors.Join(mustChange(tx.DeletePasskey(rows[1].Person, rows[1].ID)), tx.DeletePasskeyOwner("ken"))
 	}))
 	view(t, s, keeping(func(tx passkey.Tx) error {
 		people, err := tx.PasskeyPeople()

@@ -3,11 +3,13 @@ package storetest
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"countersign/approval"
 	"countersign/signin"
+	"countersign/signin/passkey"
 )
 
 // signing runs a function of a transaction that keeps links and sessions.
@@ -25,7 +27,7 @@ func newLink(tx approval.Tx, person, token string, lasts time.Duration) signin.L
 	return signin.LinkRow{
 		Link: signin.Link{ID: tx.NewID(), Person: person, Via: "line", From: "room", MadeAt: tx.Now(),
 			ExpiresAt: tx.Now().Add(lasts)},
-		Digest: hash(token),
+		Digest: hash(token), Opener: "room:1",
 	}
 }
 
@@ -33,7 +35,7 @@ func newSession(tx approval.Tx, person, secret string) signin.SessionRow {
 	return signin.SessionRow{
 		Session: signin.Session{ID: tx.NewID(), Person: person, Method: signin.MethodPasskey, Origin: "192.0.2.7",
 			UserAgent: "Browser", CreatedAt: tx.Now(), SeenAt: tx.Now(), ExpiresAt: tx.Now().Add(time.Hour)},
-		Digest: hash(secret),
+		Digest: hash(secret), Opener: signin.Passkey("k"),
 	}
 }
 
@@ -161,4 +163,35 @@ func raceRedeemers(t *testing.T, s approval.Store) {
 		}
 		return err
 	}))
+}
+
+// passkeySessions: with a passkey that is blocked or deleted go the sessions that began with it, and no others.
+func passkeySessions(t *testing.T, s approval.Store) {
+	for _, blocked := range []bool{true, false} {
+		var key passkey.Row
+		var began, other signin.SessionRow
+		update(t, s, func(tx approval.Tx) error {
+			keys, sessions := tx.(passkey.Tx), tx.(signin.Tx)
+			id := tx.NewID()
+			owner := passkey.Owner{Person: "p" + id, Handle: strings.Repeat("h", 86-len(id)) + id}
+			key = passkey.Row{Passkey: passkey.Passkey{ID: id, Person: owner.Person, Name: "key", AddedAt: tx.Now()},
+				Credential: "c" + id, PublicKey: "k", RPID: "localhost"}
+			began, other = newSession(tx, key.Person, id), newSession(tx, key.Person, id+"2")
+			began.Opener, other.Opener = signin.Passkey(id), "terminal:1"
+			return errors.Join(keys.InsertPasskeyOwner(owner), keys.InsertPasskey(key), sessions.InsertSession(began),
+				sessions.InsertSession(other))
+		})
+		update(t, s, func(tx approval.Tx) error {
+			if blocked {
+				key.BlockedAt = tx.Now()
+				return mustChange(tx.(passkey.Tx).UpdatePasskey(key))
+			}
+			return mustChange(tx.(passkey.Tx).DeletePasskey(key.Person, key.ID))
+		})
+		view(t, s, signing(func(tx signin.Tx) error {
+			left, err := tx.SessionsOf(key.Person)
+			equal(t, "the sessions that are left", left, []signin.SessionRow{other})
+			return err
+		}))
+	}
 }

@@ -54,6 +54,7 @@ var contract = []struct {
 	{"LastSaid", lastSaid},
 	{"Policies", policies},
 	{"SignIns", signIns},
+	{"PasskeySessions", passkeySessions},
 	{"Passkeys", passkeys},
 	{"Lapse", lapse},
 	{"Feed", feed},
@@ -213,7 +214,7 @@ func Head(r approval.Request) approval.Head {
 	h.Args, h.Rationale, h.Preview, h.ToolDigest, h.ToolSeen = nil, "", "", "", false
 	h.Task, h.DispatchedAt, h.RunResult = false, time.Time{}, ""
 	h.Need, h.Stage, h.Votes, h.Who, h.EndCode, h.ReplacedBy, h.Replaces, h.Policy = nil, 0, nil, "", "", "", "", ""
-	h.CorrelationID, h.PreviewFrom = "", ""
+	h.CorrelationID, h.PreviewFrom, h.Method, h.RuleDigest = "", "", "", ""
 	h.ExtendedAt = time.Time{}
 	return h
 }
