@@ -98,7 +98,8 @@ type Tx interface {
 	// AddReason gives a request that by has denied without a reason its reason, and puts it back into the
 	// agent's feed, last, with the next seq as ResolvedSeq. A reason that is there stays.
 	AddReason(id, by, reason string) (bool, error)
-	// SetNeed stores the Need, the open Stage, the Policy and the RuleDigest of a pending request; nothing else of r is stored.
+	// SetNeed stores the Need, the open Stage, the Policy and the RuleDigest of a pending request;
+	// nothing else of r is stored.
 	SetNeed(r Request) (bool, error)
 	// Extend puts the deadline, which is after Now, of a pending request that was not extended yet off to a time, and
 	// sets extended_at to Now.
