@@ -37,8 +37,8 @@ func (s signInLinks) LinkFor(
 func (a *App) endSignIns(ctx context.Context) {
 	gone, revoked, err := a.signIn.Recheck(ctx)
 	if err != nil {
-		a.log.ErrorContext(ctx, "sessions of people who are not configured any more, or that began with what was taken back, "+
-			"could not be ended; they see nothing, and the next reload tries again", "error", err)
+		a.log.ErrorContext(ctx, "sessions of people who are not configured any more, or that began with what was taken "+
+			"back, could not be ended; they see nothing, and the next reload tries again", "error", err)
 	}
 	if len(gone) > 0 {
 		a.log.InfoContext(ctx, "people who are not configured any more were signed out", "sessions", len(gone))
@@ -91,8 +91,8 @@ func (a *App) tellPasskeys(ctx context.Context, revoked []signin.Session) {
 			if k.AddedAt.Before(since[person]) {
 				continue
 			}
-			a.log.WarnContext(ctx, "a passkey may have been added by whoever had what was taken back; its owner must remove "+
-				"it if they do not know it", "person", person, "passkey", k.Name, "added", k.AddedAt)
+			a.log.WarnContext(ctx, "a passkey may have been added by whoever had what was taken back; its owner must "+
+				"remove it if they do not know it", "person", person, "passkey", k.Name, "added", k.AddedAt)
 			added = append(added, person+": "+k.Name)
 		}
 	}

@@ -50,7 +50,7 @@ type Request struct {
 
 	Risk          Risk
 	Rule          string
-	RuleDigest    string // of the rule that it is of by the policy that judged it last, as in [Verdict]
+	RuleDigest    string // of its rule by the policy that judged it last, as in [Verdict]
 	ReasonCode    string
 	HumanMessage  string
 	RequireReason bool
