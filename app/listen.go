@@ -126,7 +126,8 @@ func (a *App) refusing(name string) func(listener.Refusal) {
 		}
 		if n, tell := counter.Add(a.o.Now()); tell {
 			a.part("http").Warn("a listener has no room: too many connections are in use", "listener", name,
-				"refused", string(what), "count", n, "do", "find out who waits, or raise limits.connections and the number of files that may be open")
+				"refused", string(what), "count", n,
+				"do", "find out who waits, or raise limits.connections and the number of files that may be open")
 		}
 	}
 }

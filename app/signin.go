@@ -70,8 +70,8 @@ func (s signInLinks) LinkIn(
 
 func (s signInLinks) HereOnly() bool { return s.live.Load().cfg.PublicURL == "" }
 
-// tellPasskeys names the passkeys that people have since sessions of theirs began that ended because what they began with
-// was taken back: whoever had that may have added one, and it signs in yet.
+// tellPasskeys names the passkeys that people have since sessions of theirs began that ended because what they began
+// with was taken back: whoever had that may have added one, and it signs in yet.
 func (a *App) tellPasskeys(ctx context.Context, revoked []signin.Session) {
 	since := map[string]time.Time{}
 	for _, s := range revoked {

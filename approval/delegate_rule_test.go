@@ -53,6 +53,7 @@ func (w *council) delegateRule(rule string) (approval.Delegation, error) {
 		Until: w.clock.Now().Add(time.Hour)}, hana, approval.ViaAPI)
 }
 
+//nolint:revive // a row of what it is to be
 func (w *council) holds(want string, holds bool) {
 	w.t.Helper()
 	ds, err := w.gate.Delegations(w.ctx)

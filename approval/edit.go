@@ -332,7 +332,8 @@ func (g *Gate) afterEdit(ctx context.Context, tx Tx, j *judged, edited *Request,
 
 // notAsApproved answers a call that asked for other args than were approved, or wait for it, and would run its own: it
 // is denied, and told for which to ask. asked is what it stands under.
-func (g *Gate) notAsApproved(ctx context.Context, tx Tx, j *judged, asked, approved *Request, out Answer) (Answer, error) {
+func (g *Gate) notAsApproved(ctx context.Context, tx Tx, j *judged, asked, approved *Request, out Answer,
+) (Answer, error) {
 	out.Kind, out.Message, out.ReasonCode, out.Request = AnswerDenied, editedMessage(asked, approved), EndEdited, asked
 	e := j.event(EventCallDenied, string(Deny), EndEdited)
 	e.ApprovalID, e.Data = asked.ID, g.callData(*j)

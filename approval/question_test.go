@@ -81,7 +81,7 @@ func TestWhatIsNotTheNextMessageApprovesNothing(t *testing.T) {
 			t.At = t.At.Add(-time.Millisecond)
 			return t
 		},
-		"at no time": func(w *world, _ string) chat.Interaction { return inWords(hana, "checked with finance") },
+		"at no time": func(_ *world, _ string) chat.Interaction { return inWords(hana, "checked with finance") },
 		"after a minute": func(w *world, _ string) chat.Interaction {
 			w.clock.advance(time.Minute + time.Millisecond)
 			return w.says(hana, "checked with finance")

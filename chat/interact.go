@@ -90,11 +90,12 @@ type Interaction struct {
 	// refusal then needs no answer of its own.
 	Told bool
 
-	open       *approval.Notification // the question for a reason that waits for their next message; nil: none
-	language   string                 // of Text, where it is clear: the answer is in it
-	confirmed  bool                   // what was asked once more was answered with yes
-	unresolved approval.Code          // why Typed is nobody's id: [approval.CodeNotFound], [approval.CodeAmbiguousID], or too short
-	couldBe    string                 // the ids that it could be
+	open      *approval.Notification // the question for a reason that waits for their next message; nil: none
+	language  string                 // of Text, where it is clear: the answer is in it
+	confirmed bool                   // what was asked once more was answered with yes
+	// unresolved is why Typed is nobody's id: [approval.CodeNotFound], [approval.CodeAmbiguousID], or too short.
+	unresolved approval.Code
+	couldBe    string // the ids that it could be
 }
 
 // InteractionResult is what became of a tap.
@@ -304,8 +305,8 @@ func (s *Service) decide(ctx context.Context, tx approval.Tx, t Interaction) (In
 	return s.decideEach(ctx, tx, t, found)
 }
 
-// saysOneThing reports whether typed words say one thing of their targets: an approval has no reason beside it, and what
-// quotes one card names no other request. Whoever may not decide is told so first.
+// saysOneThing reports whether typed words say one thing of their targets: an approval has no reason beside it, and
+// what quotes one card names no other request. Whoever may not decide is told so first.
 func (s *Service) saysOneThing(tx approval.Tx, t Interaction, meant []string) (bool, error) {
 	switch {
 	case t.Text == "" || !t.By.MayDecide():

@@ -10,8 +10,8 @@ import (
 	"countersign/chat/phrases"
 )
 
-// askedFor is how long the next text is taken for the reason of a denial, and approvesFor for that of an approval, which
-// it carries out.
+// askedFor is how long the next text is taken for the reason of a denial, and approvesFor for that of an approval,
+// which it carries out.
 const (
 	askedFor    = 10 * time.Minute
 	approvesFor = time.Minute
@@ -86,9 +86,9 @@ func (s *Service) giveReason(ctx context.Context, tx approval.Tx,
 	return out, true, s.reply(tx, t, approval.Notification{ApprovalID: rs[0].ID, Text: out.Text}, nil)
 }
 
-// answers reports whether a text may be the reason of the approval that a question is about, and so carry it out: it was
-// written in the same chat after the question came there, within [approvesFor], it is no order and no question, and it
-// quotes nothing else. That nothing came in between, [Service.askedLast] says.
+// answers reports whether a text may be the reason of the approval that a question is about, and so carry it out: it
+// was written in the same chat after the question came there, within [approvesFor], it is no order and no question, and
+// it quotes nothing else. That nothing came in between, [Service.askedLast] says.
 func (s *Service) answers(tx approval.Tx, t Interaction, asked approval.Notification) (bool, error) {
 	if t.Elsewhere || asked.SentAt.IsZero() || t.At.Before(asked.SentAt) || t.Intent != IntentOther ||
 		beginsAsOrder(t.Text) || asks(t.Text) {
@@ -123,8 +123,8 @@ func (s *Service) notTheReason(tx approval.Tx, t Interaction, asked approval.Not
 	return out, true, s.reply(tx, t, approval.Notification{ApprovalID: r.ID, Text: out.Text}, nil)
 }
 
-// openQuestion returns the question that whoever presses or types leaves open, nil for none: nothing is decided until it
-// has its reason. Whatever they are told next closes it.
+// openQuestion returns the question that whoever presses or types leaves open, nil for none: nothing is decided until
+// it has its reason. Whatever they are told next closes it.
 func (s *Service) openQuestion(tx approval.Tx, t Interaction) (*approval.Notification, error) {
 	if !t.By.MayDecide() {
 		return nil, nil

@@ -89,8 +89,8 @@ func Parse(raw []byte) (Message, *Error) {
 	return m, bad
 }
 
-// ParseAnswer is [Parse] for what a server sends to a client whose ids are whole numbers. What can mean only one
-// thing is taken as that: the id of an answer written as text or with a fraction of zero, and null for a result or an error
+// ParseAnswer is [Parse] for what a server sends to a client whose ids are whole numbers. What can mean only one thing
+// is taken as that: the id of an answer written as text or with a fraction of zero, and null for a result or an error
 // beside the other one.
 func ParseAnswer(raw []byte) (Message, *Error) {
 	m, bad := Parse(raw)

@@ -262,8 +262,8 @@ func (o *Outbox) logReach(ctx context.Context, to reach, r approval.Request, abo
 	about = append([]any{"approval_id", r.ID, "tool", r.Target(), "agent", r.Agent}, about...)
 	switch to {
 	case nextAddress:
-		o.log.WarnContext(ctx, "a notification failed, or does not go out in time; the card goes on to the next address of its recipient",
-			about...)
+		o.log.WarnContext(ctx, "a notification failed, or does not go out in time; the card goes on to the next address of "+
+			"its recipient", about...)
 	case onlyAdmins:
 		o.log.ErrorContext(ctx, "none of those who decide could be told of a request: every notification failed; admins "+
 			"are told instead; fix the channel", about...)

@@ -172,8 +172,8 @@ func (p *asker) idle(ctx context.Context) error {
 // stopped is the end of an inbox that ended by itself.
 func stopped(err error) error { return errors.Join(errRunning, err) }
 
-// line is the next answer. Where the request ends meanwhile that is said, and the answer is to nothing: it may have been
-// begun before.
+// line is the next answer. Where the request ends meanwhile that is said, and the answer is to nothing: it may have
+// been begun before.
 func (p *asker) line(ctx context.Context, prompt string) (string, error) {
 	fmt.Fprint(p.Out, prompt)
 	var early <-chan time.Time

@@ -126,8 +126,8 @@ func (h *Slack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.delivery(ctx, r.Header.Get("Content-Type"), raw).write(w)
 }
 
-// isSSLCheck reports whether Slack only looks at our certificate. That is answered with 200, and nothing is done. By GET
-// it is not signed; of an unsigned POST no body is read, so that one is refused as all others are.
+// isSSLCheck reports whether Slack only looks at our certificate. That is answered with 200, and nothing is done. By
+// GET it is not signed; of an unsigned POST no body is read, so that one is refused as all others are.
 func isSSLCheck(form url.Values) bool {
 	return form.Get("ssl_check") == "1" && !form.Has("payload") && !form.Has("command")
 }

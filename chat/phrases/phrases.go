@@ -266,8 +266,8 @@ var English = map[Phrase]string{
 		"down; nobody else is affected. Find out what it is doing, or raise its limits in the configuration.",
 	SayReloadFailed: "The configuration was changed but can't be used, so the previous one stays in force. {why}",
 	SayPasskeysInDoubt: "A way to sign in was taken back, and its sessions were ended. These passkeys were added since " +
-		"those sessions began and still sign in. If their owner doesn't know one, they must remove it under Passkeys. Taking a " +
-		"person out of the configuration removes all of theirs:{what}",
+		"those sessions began and still sign in. If their owner doesn't know one, they must remove it under Passkeys. " +
+		"Taking a person out of the configuration removes all of theirs:{what}",
 	SayRulesLoosened: "The configuration was changed, and the new rules let more calls through. If that wasn't " +
 		"intended, change it back:{what}",
 	SayLog:            "The newest notifications ({n}):",

@@ -20,8 +20,8 @@ type Tx interface {
 	PasskeyByCredential(credential string) (Row, error)
 	// PasskeysOf returns a person's passkeys, oldest first.
 	PasskeysOf(person string) ([]Row, error)
-	// UpdatePasskey stores what changes of a passkey: its count, whether it is backed up, when it was used and blocked. With
-	// one that is blocked go the sessions that began with it.
+	// UpdatePasskey stores what changes of a passkey: its count, whether it is backed up, when it was used and blocked.
+	// With one that is blocked go the sessions that began with it.
 	UpdatePasskey(k Row) (bool, error)
 	// DeletePasskey deletes one of a person's, and with it the sessions that began with it.
 	DeletePasskey(person, id string) (bool, error)

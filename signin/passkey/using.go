@@ -116,8 +116,8 @@ func (s *Service) BeginSignIn() (options json.RawMessage, ticket string, err err
 	return options, ticket, err
 }
 
-// FinishSignIn takes the browser's answer to [Service.BeginSignIn] and returns whose passkey it is. Errors: [ErrRefused],
-// [ErrUnavailable].
+// FinishSignIn takes the browser's answer to [Service.BeginSignIn] and returns whose passkey it is. Errors:
+// [ErrRefused], [ErrUnavailable].
 func (s *Service) FinishSignIn(ctx context.Context, ticket string, answer []byte) (Passkey, error) {
 	p, err := s.party()
 	if err != nil {

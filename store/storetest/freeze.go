@@ -26,10 +26,12 @@ func delegations(t *testing.T, s approval.Store) {
 			all = append(all, d)
 		}
 		made(0, time.Hour, nil)
-		made(time.Hour, 2*time.Hour, func(d *approval.Delegation) { d.Rule, d.RuleDigest, d.CreatedBy = "payments", "d1", "mei" }) // later
-		made(-2*time.Hour, -time.Hour, nil)                                                                                        // over
-		made(-2*time.Hour, 0, nil)                                                                                                 // at its end
-		made(0, time.Hour, func(d *approval.Delegation) { d.EndedAt, d.EndedBy = now, "ken" })                                     // ended
+		made(time.Hour, 2*time.Hour, func(d *approval.Delegation) { // later
+			d.Rule, d.RuleDigest, d.CreatedBy = "payments", "d1", "mei"
+		})
+		made(-2*time.Hour, -time.Hour, nil)                                                    // over
+		made(-2*time.Hour, 0, nil)                                                             // at its end
+		made(0, time.Hour, func(d *approval.Delegation) { d.EndedAt, d.EndedBy = now, "ken" }) // ended
 		made(-time.Hour, time.Hour, func(d *approval.Delegation) { d.Delegator = "mei" })
 		for _, d := range slices.Backward(all) {
 			if err := tx.PutDelegation(d); err != nil {

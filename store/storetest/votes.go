@@ -32,9 +32,9 @@ func vote(tx approval.Tx, person string) approval.Vote {
 // needOf returns r as NeedOf has it.
 func needOf(r approval.Request) approval.Request {
 	return approval.Request{
-		ID: r.ID, RequireReason: r.RequireReason, Need: r.Need, Stage: r.Stage, Votes: r.Votes, Who: r.Who, EndCode: r.EndCode,
-		ReplacedBy: r.ReplacedBy, Replaces: r.Replaces, Policy: r.Policy, RuleDigest: r.RuleDigest, CorrelationID: r.CorrelationID,
-		ExtendedAt: r.ExtendedAt,
+		ID: r.ID, RequireReason: r.RequireReason, Need: r.Need, Stage: r.Stage, Votes: r.Votes, Who: r.Who,
+		EndCode: r.EndCode, ReplacedBy: r.ReplacedBy, Replaces: r.Replaces, Policy: r.Policy, RuleDigest: r.RuleDigest,
+		CorrelationID: r.CorrelationID, ExtendedAt: r.ExtendedAt,
 	}
 }
 

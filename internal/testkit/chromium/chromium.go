@@ -207,8 +207,10 @@ func (p *Tab) Click(selector, text string) {
 	p.T.Helper()
 	target := fmt.Sprintf("%s(%s, %s)", find, Quoted(selector), Quoted(text))
 	p.Until("there is "+text, "!!"+target)
-	const middle = `e.scrollIntoView({block: "center"}); const r = e.getBoundingClientRect(), X = r.x + r.width / 2, Y = r.y + r.height / 2;`
-	p.Until(fmt.Sprintf("%q can be pressed, and nothing covers it", text), `(() => { const e = `+target+`; if (!e) return false;
+	const middle = `e.scrollIntoView({block: "center"});
+		const r = e.getBoundingClientRect(), X = r.x + r.width / 2, Y = r.y + r.height / 2;`
+	p.Until(fmt.Sprintf("%q can be pressed, and nothing covers it", text), `(() => {
+		const e = `+target+`; if (!e) return false;
 		`+middle+` return e.contains(document.elementFromPoint(X, Y)); })()`)
 	at := Ask[struct{ X, Y float64 }](p, `(() => { const e = `+target+`; `+middle+` return {X, Y}; })()`)
 	p.Do(chromedp.MouseClickXY(at.X, at.Y))
