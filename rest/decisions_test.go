@@ -358,7 +358,7 @@ func TestOnePersonVotesForAnother(t *testing.T) {
 	w.do(kenToken, "POST", "/v1/delegations", `{"to":"mei","until":"2026-11-22T00:00:00Z","for":"hana"}`).is(403, "not_admin")
 	r := w.do(rootToken, "POST", "/v1/delegations", `{"to":"mei","until":"2026-11-22T09:00:00+09:00","rule":"asks","for":"hana"}`).is(200)
 	id := r.str("id")
-	want := `{"id":"` + id + `","for":"hana","to":"mei","from":"2026-11-21T10:00:00.000Z","until":"2026-11-22T00:00:00.000Z","rule":"asks",
+	want := `{"id":"` + id + `","for":"hana","to":"mei","from":"2026-11-21T10:00:00.000Z","until":"2026-11-22T00:00:00.000Z","rule":"asks","rule_gone":false,
 		"created_at":"2026-11-21T10:00:00.000Z","created_by":"root","ended_at":null,"ended_by":null}`
 	like(t, "the delegation", r.object(), want)
 	like(t, "all of them", w.do(guestToken, "GET", "/v1/delegations", "").is(200).object(), `{"delegations":[`+want+`]}`)

@@ -51,8 +51,8 @@ var terms = approval.Terms{UseWithin: 15 * time.Minute, RememberDenial: 10 * tim
 
 // byName decides by the tool's name.
 func byName(c approval.Call) approval.Verdict {
-	v := approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh, Rule: "asks", ReasonCode: "approval_required",
-		Message: "A person must confirm this.", Timeout: time.Hour}
+	v := approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh, Rule: "asks", RuleDigest: "asks-1",
+		ReasonCode: "approval_required", Message: "A person must confirm this.", Timeout: time.Hour}
 	switch c.Tool {
 	case "read_file":
 		return approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow, Rule: "reading", ReasonCode: "allowed"}

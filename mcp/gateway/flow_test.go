@@ -417,7 +417,7 @@ func TestRule4_ThePolicyInForceIsAppliedToAnApproval(t *testing.T) {
 				_, done := w.client(modern).start(t.Context(), "tools/call", `{"name":"t","arguments":{}}`)
 				r := w.pending(1)[0]
 				w.policy(rules)
-				w.answer(r.ID, true, "")
+				w.answer(r.ID, true, "seen") // a critical one takes a reason, from then on
 				a := finish(t, done)
 				want := "[APPROVAL CANCELLED] up/t({}): cancelled by system:policy at "
 				if rules == denyAll {
