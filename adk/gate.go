@@ -175,26 +175,46 @@ func encoded(args map[string]any) ([]byte, error) {
 // approved puts the arguments that people were shown into args, with which the tool is about to run: what the rule
 // ignores may be other than when they were asked.
 func approved(args map[string]any, a client.Answer) error {
-	var stored map[string]any
-	if err := json.Unmarshal(a.Args, &stored); err != nil || stored == nil {
+	was, err := rewritten(a.Args)
+	if err != nil {
 		return errors.New("its answer has no approved args, so it may be an older version; the approval may be used up")
 	}
-	if a.Replaces != "" && !exact(a.Args) {
+	is, err := encoded(args)
+	if err == nil {
+		is, err = rewritten(is)
+	}
+	if err == nil && bytes.Equal(is, was) {
+		return nil
+	}
+	if !exact(a.Args) {
 		return errors.New("the approved args have a whole number that the ADK would round on its way to the tool; the " +
 			"approval is used up")
 	}
-	if args == nil && len(stored) > 0 {
+	if args == nil {
 		return errors.New("the call has no args, but the approved one has; the approval is used up")
 	}
-	was, err := encoded(stored)
-	if err != nil {
-		return err
+	var stored map[string]any
+	if err := json.Unmarshal(a.Args, &stored); err != nil {
+		return fmt.Errorf("the approved args cannot be handed on (%w); the approval is used up", err)
 	}
-	if is, err := encoded(args); err != nil || !bytes.Equal(is, was) {
-		clear(args)
-		maps.Copy(args, stored)
-	}
+	clear(args)
+	maps.Copy(args, stored)
 	return nil
+}
+
+// rewritten are args as encoded would write them, but every number as it stands: to compare them, where a float64 would
+// make one number of two.
+func rewritten(args []byte) ([]byte, error) {
+	var members map[string]any
+	d := json.NewDecoder(bytes.NewReader(args))
+	d.UseNumber()
+	if err := d.Decode(&members); err != nil {
+		return nil, err
+	}
+	if members == nil {
+		return nil, errors.New("these are no args")
+	}
+	return encoded(members)
 }
 
 // exact reports whether every whole number in args can be handed on: the ADK has all of them as float64.

@@ -320,6 +320,26 @@ func TestRule3_IgnoredArgsRunAsTheyWereApproved(t *testing.T) {
 	w.ran("pay 7 to acme", "read_ledger <nil>")
 }
 
+// A number that the ADK cannot hand on as people were shown it does not run, not even where it looks the same once it is
+// rounded. What the ADK itself wrote runs.
+func TestRule3_AnIgnoredNumberThatTheADKWouldRoundDoesNotRun(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	pay := func(cents, note any) *genai.FunctionCall {
+		return call("pay", map[string]any{"cents": cents, "note": note})
+	}
+	for _, later := range []any{"to acme", float64(1 << 53)} {
+		w.approve(pay(5, json.Number("9007199254740993")))
+		w.holds(w.turn(says("", pay(5, later)), says("ok")), "would round on its way to the tool", "status:gate_unavailable")
+		w.ran()
+	}
+	w.approve(pay(5, float64(1<<53)))
+	w.turn(says("", pay(5, "to acme")), says("ok"))
+	w.ran("pay 5 9.007199254740992e+15")
+	w.approve(pay(5, float64(1<<63))) // written as …6000, which is another number
+	w.turn(says("", pay(5, float64(1<<63))), says("ok"))
+	w.ran("pay 5 9.223372036854776e+18")
+}
+
 func TestUsersDoNotShareApprovalsNorAreToldOfEachOthers(t *testing.T) {
 	w := newWorld(t, adk.Options{})
 	w.approve(transfer(1))

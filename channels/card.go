@@ -483,8 +483,8 @@ func (m Maker) willRun(r approval.Request) string {
 // onLine puts on one line what is legible on several.
 var onLine = strings.NewReplacer("\n", legible.Line("\n"), "\t", legible.Line("\t"))
 
-// Sentence says in one sentence what happens once a request is approved. whole: all the args that this covers are in
-// it.
+// Sentence says in one sentence what happens once a request is approved. whole: all the args are in it but those that
+// the rule ignores.
 func (m Maker) Sentence(r approval.Request) (text string, whole bool) {
 	masked, _ := m.masker().Args(r.Args)
 	rows, _ := argRows(masked, m.ignored(r))
@@ -706,7 +706,7 @@ func (m Maker) Why(r approval.Request) string {
 	return m.sentence(r, m.Words.Why(r.HumanMessage, r.Target(), m.time))
 }
 
-// ignored returns the args that are not part of what is approved. Where keys differ only in letter case
+// ignored returns the args that another value of makes no other request. Where keys differ only in letter case
 // none is left out of the hash, whatever the rule names.
 func (m Maker) ignored(r approval.Request) []string {
 	if len(r.IgnoredArgs) == 0 {

@@ -97,7 +97,7 @@ n: 1234567
 to:
 › name: Ada
 › tags: ["a","b"]
-Not part of what is approved (may change):
+With other values here it is still this request. Only these run:
 note: x
 
 Written by the agent (not verified)
@@ -176,7 +176,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 				inArgs = true
 			case line == "":
 				inArgs = false
-			case inArgs && !strings.HasPrefix(line, "│ ") && line != "Not part of what is approved (may change):" && !rowStart.MatchString(line):
+			case inArgs && !strings.HasPrefix(line, "│ ") && line != "With other values here it is still this request. Only these run:" && !rowStart.MatchString(line):
 				t.Fatalf("a line among the args that is no row: %q", line)
 			}
 		}

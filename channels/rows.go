@@ -23,7 +23,7 @@ type Row struct {
 	Open  bool   // an object or array whose members follow
 	Gloss string // our own reading of a long number or an amount, "= 20.00"; shown apart from Value, never as part of it
 
-	Ignored bool // not part of what is approved; such rows stand last
+	Ignored bool // another value makes no other request of it, and this one runs; such rows stand last
 }
 
 const (

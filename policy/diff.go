@@ -92,15 +92,16 @@ func (c *compiler) diff(r *rule, in *Rule) {
 	r.diff = &d
 }
 
-// diffArg checks the name of an arg that people are shown the difference of: an approval must cover it.
+// diffArg checks the name of an arg that people are shown the difference of: another value of it must make another
+// request.
 func (c *compiler) diffArg(r *rule, where, name string) {
 	top, _, _ := strings.Cut(name, ".")
 	switch {
 	case slices.Contains(strings.Split(name, "."), ""):
 		c.fail(r.origin, where, "this must be the name of an argument, or a dotted path to one")
 	case slices.Contains(r.ignoreArgs, top):
-		c.fail(r.origin, where, "%q is in ignore_args, so what people are shown of it is not what they approve; keep one "+
-			"of them", top)
+		c.fail(r.origin, where, "%q is in ignore_args: a call with another one joins the request, and nobody is shown what "+
+			"that one would change; keep one of them", top)
 	}
 }
 

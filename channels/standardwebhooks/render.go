@@ -92,7 +92,7 @@ type arg struct {
 	Key     string `json:"key"`
 	Value   string `json:"value"`
 	Members bool   `json:"members,omitempty"`
-	Ignored bool   `json:"ignored,omitempty"` // not part of what is approved
+	Ignored bool   `json:"ignored,omitempty"` // another value makes no other request of it; this one runs
 }
 
 // ownWords are the agent's, and nobody has checked them.
