@@ -248,10 +248,10 @@ func (t *tx) Return(r approval.Request) (bool, error) {
 	if err := t.writable(); err != nil {
 		return false, err
 	}
-	ok, err := t.changed(t.c.Stmt(giveBack).BindInt(t.w.seq + 1).BindText(r.ID).BindTime(r.DispatchedAt).
+	ok, err := t.changed(t.c.Stmt(giveBack).BindInt(t.w.endings + 1).BindText(r.ID).BindTime(r.DispatchedAt).
 		BindInt(int64(r.Returned)).BindTime(t.at))
 	if ok {
-		t.w.seq++
+		t.w.endings++
 		t.w.noteDeadline(r.UseBy)
 	}
 	return ok, err
