@@ -65,15 +65,26 @@ func TestPeopleAndHowTheyAreReached(t *testing.T) {
 	w.get("yuki", "/people").has("承認者")
 }
 
+// withRule is a policy whose one rule to be named is called name.
+type withRule struct {
+	approval.Policy
+	name string
+}
+
+func (p withRule) RuleDigests() map[string]string { return map[string]string{p.name: "one"} }
+
 func TestSomebodyStandsIn(t *testing.T) {
 	w := peopleWorld(t, &told{})
+	if err := w.gate.SetPolicy(w.ctx, withRule{w.gate.Policy(), nasty}, nil); err != nil {
+		t.Fatal(err)
+	}
 	// yuki's times are Japan's: 21:00 there is noon in UTC
 	w.post("yuki", "/people/delegate", url.Values{"to": {"ken"}, "until": {"2026-11-22T21:00"}, "rule": {nasty}}).is(http.StatusSeeOther)
 	ds, err := w.gate.Delegations(w.ctx)
 	if err != nil || len(ds) != 1 || ds[0].Delegator != "yuki" || ds[0].Delegate != "ken" || !ds[0].Until.Equal(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)) {
 		t.Fatalf("%+v, %v", ds, err)
 	}
-	w.get("ken", "/people").harmless().has("ken stands in for yuki", "tomorrow 12:00 UTC (in 26 h)", "/people/delegations/")
+	w.get("ken", "/people").harmless().has("ken stands in for yuki", "&lt;script&gt;", "tomorrow 12:00 UTC (in 26 h)", "/people/delegations/")
 	w.get("mei", "/people").has("ken 代 yuki 決定").lacks("/people/delegations/")
 	end := "/people/delegations/" + ds[0].ID + "/end"
 	w.post("mei", end, url.Values{"by": {"ken"}}).is(http.StatusNotFound)
