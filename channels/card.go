@@ -391,19 +391,27 @@ func (m Maker) Card(d approval.Delivery) Card {
 	return c
 }
 
-// shown returns the requests that a card shows: of an [approval.Card] what the notification is narrowed to.
+// shown returns the requests that a card shows, in the order in which it shows them: of an [approval.Card] what the
+// notification is narrowed to.
 func (c *Card) shown(d approval.Delivery) []approval.Request {
 	n := d.Notification
 	if d.Card == nil || n.BatchID == "" || len(n.Cards) > 0 {
 		return d.Requests
 	}
 	c.Shows = chat.Shows{Version: min(d.Card.Version(), chat.MaxVersion), After: n.After}
+	version := map[string]int{}
+	for _, i := range d.Card.Items {
+		version[i.ID] = i.Version
+	}
 	ids := d.Card.Upto(n.After, c.Shows.Version)
 	shown := slices.DeleteFunc(slices.Clone(d.Requests), func(r approval.Request) bool {
 		return !slices.Contains(ids, r.ID)
 	})
+	// What is most dangerous is read first. What joins a card stands below what was read there already: nothing that
+	// somebody is about to press moves.
 	slices.SortStableFunc(shown, func(a, b approval.Request) int {
-		return cmp.Compare(slices.Index(ids, a.ID), slices.Index(ids, b.ID))
+		return cmp.Or(cmp.Compare(version[a.ID], version[b.ID]), cmp.Compare(b.Risk.Rank(), a.Risk.Rank()),
+			cmp.Compare(slices.Index(ids, a.ID), slices.Index(ids, b.ID)))
 	})
 	return shown
 }

@@ -570,25 +570,46 @@ func TestWhyIsInTheReadersLanguage(t *testing.T) {
 }
 
 func TestACardShowsWhatItIsNarrowedToInTheOrderInWhichItCame(t *testing.T) {
-	d := channelstest.OnACard(approval.KindRequest, 0, []int{1, 2, 2, 3}, channelstest.Batch(4)...)
+	alike := func() []approval.Request {
+		rs := channelstest.Batch(4)
+		for n := range rs {
+			rs[n].Risk = approval.RiskHigh
+		}
+		return rs
+	}
+	d := channelstest.OnACard(approval.KindRequest, 0, []int{1, 2, 2, 3}, alike()...)
 	for after, want := range [][]int{{1, 2, 3, 4}, {2, 3, 4}, {4}} {
 		d.Notification.After = after
-		d.Requests = channelstest.Batch(4)
+		d.Requests = alike()
 		slices.Reverse(d.Requests)
 		c := channelstest.Maker().Card(d)
-		var ids, wanted []string
-		for _, i := range c.Items {
-			ids = append(ids, i.ID)
-		}
-		for _, n := range want {
-			wanted = append(wanted, channelstest.ID(n))
-		}
-		if !slices.Equal(ids, wanted) || c.Shows.Version != 3 || c.Shows.After != after {
+		if ids, wanted := idsOf(c), channelstest.IDs(want...); !slices.Equal(ids, wanted) || c.Shows.Version != 3 || c.Shows.After != after {
 			t.Errorf("after %d: %v, %+v; want %v", after, ids, c.Shows, wanted)
 		}
 		if together := c.Together(); together != (len(want) > 1) {
 			t.Errorf("%d requests that can be decided together: %t", len(want), together)
 		}
+	}
+}
+
+func idsOf(c channels.Card) []string {
+	var ids []string
+	for _, i := range c.Items {
+		ids = append(ids, i.ID)
+	}
+	return ids
+}
+
+// Whoever swipes through a card of twenty has seen the one that matters; and what joins moves nothing that was there.
+func TestRule3_ACardShowsWhatIsMostDangerousFirst(t *testing.T) {
+	rs := channelstest.Batch(5)
+	for n, risk := range []approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskLow, approval.RiskHigh} {
+		rs[n].Risk = risk
+	}
+	d := channelstest.OnACard(approval.KindRequest, 0, []int{1, 1, 1, 2, 2}, rs...)
+	d.Requests = slices.Clone(rs)
+	if ids, want := idsOf(channelstest.Maker().Card(d)), channelstest.IDs(3, 2, 1, 5, 4); !slices.Equal(ids, want) {
+		t.Errorf("it shows %v, want %v", ids, want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -252,6 +253,10 @@ func ofAll(hs []approval.Head, more int) approval.Notification {
 		n.ApprovalID, n.BatchID = hs[0].ID, batch
 		return n
 	}
+	// Not all may have room on it, and the first is read first.
+	hs = slices.SortedStableFunc(slices.Values(hs), func(a, b approval.Head) int {
+		return cmp.Compare(b.Risk.Rank(), a.Risk.Rank())
+	})
 	n.ApprovalID, n.Note = hs[0].ID, approval.WaitingNote(len(hs)+more)
 	for _, h := range hs[:min(len(hs), mostReminded)] {
 		n.Cards = append(n.Cards, h.ID)

@@ -3,6 +3,7 @@
 package channelstest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -52,6 +53,15 @@ func (c Case) Card() channels.Card { return Maker().Card(c.Delivery) }
 
 // ID returns the n-th request id of the cases.
 func ID(n int) string { return fmt.Sprintf("01KAFHZX3T9W8Y7B6A5D4C%04d", n) }
+
+// IDs are those of several requests.
+func IDs(ns ...int) []string {
+	ids := make([]string, len(ns))
+	for i, n := range ns {
+		ids[i] = ID(n)
+	}
+	return ids
+}
 
 // BatchID is the id of the cases' batches.
 const BatchID = "01KAFHZX3T9W8Y7B6A5D4CBATC"
@@ -253,10 +263,17 @@ func OnACard(kind approval.NotificationKind, after int, versions []int, rs ...ap
 	return onlyShown(d)
 }
 
-// onlyShown has a delivery bring no requests but those that its card shows.
+// onlyShown has a delivery bring no requests but those that its card shows, in the order in which it shows them: by the
+// version they came with, and of one version the most dangerous first.
 func onlyShown(d approval.Delivery) approval.Delivery {
 	shown := d.Card.Upto(d.Notification.After, d.Card.Version())
 	d.Requests = slices.DeleteFunc(d.Requests, func(r approval.Request) bool { return !slices.Contains(shown, r.ID) })
+	version := func(id string) int {
+		return d.Card.Items[slices.IndexFunc(d.Card.Items, func(i approval.CardItem) bool { return i.ID == id })].Version
+	}
+	slices.SortStableFunc(d.Requests, func(a, b approval.Request) int {
+		return cmp.Or(version(a.ID)-version(b.ID), b.Risk.Rank()-a.Risk.Rank())
+	})
 	return d
 }
 
