@@ -1,12 +1,17 @@
 package approval
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Budgets bound what agents have people and the store do.
 type Budgets interface {
 	// Take uses up that many requests and pushes of an agent's, or returns an [Error] with [CodeRateLimited]
 	// and uses up nothing.
 	Take(agent string, requests, pushes int) error
+	// Push uses up pushes, over the budget too, and returns how long they have to wait for their turn.
+	Push(agent string, n int) (wait time.Duration)
 	// Give takes a use back: the transaction that it was for did not commit.
 	Give(agent string, requests, pushes int)
 	// Turn waits until work on so many bytes of an agent's may begin, so that one agent's work does not keep the
@@ -34,34 +39,29 @@ type bill struct {
 	requests, pushes int
 }
 
-func (b *bill) take(requests, pushes int) error {
-	if b.budgets == nil || requests == 0 && pushes == 0 {
+// request uses up a request.
+func (b *bill) request() error {
+	if b.budgets == nil {
 		return nil
 	}
-	if err := b.budgets.Take(b.agent, requests, pushes); err != nil {
+	if err := b.budgets.Take(b.agent, 1, 0); err != nil {
 		return err
 	}
-	b.requests, b.pushes = b.requests+requests, b.pushes+pushes
+	b.requests++
 	return nil
 }
 
-// request uses up a request, and with the first one a push, so that who has none left is refused before
-// anything is stored.
-func (b *bill) request() error {
-	if b.pushes == 0 {
-		return b.take(1, 1)
+// push uses up pushes and returns how long the card has to wait: over the budget of pushes a request is made all the
+// same.
+func (b *bill) push(n int) (wait time.Duration) {
+	if b.budgets == nil {
+		return 0
 	}
-	return b.take(1, 0)
-}
-
-// pushed says how many pushes there were in all.
-func (b *bill) pushed(n int) error {
-	if n >= b.pushes {
-		return b.take(0, n-b.pushes)
+	if b.pushes += n; n <= 0 {
+		b.budgets.Give(b.agent, 0, -n)
+		return 0
 	}
-	b.budgets.Give(b.agent, 0, b.pushes-n)
-	b.pushes = n
-	return nil
+	return b.budgets.Push(b.agent, n)
 }
 
 // void takes everything back: the transaction did not commit, or begins anew.

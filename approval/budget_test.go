@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,28 +48,48 @@ func (w *world) refused(c approval.Call) time.Duration {
 }
 
 // The attack: with max_pending 1 an agent sent 60 messages in 7.7 s by asking and cancelling.
-func TestRule12_AskingAndCancellingEndsWithTheBudgetOfPushes(t *testing.T) {
+func TestRule12_OverTheBudgetOfPushesCardsWaitInOrder(t *testing.T) {
 	w := budgeted(t, budget.DefaultAgent, func(o *approval.Options, cards *outboxtest.Routing) {
 		terms := terms
-		terms.MaxPending = 1
+		terms.MaxPending = 100
 		o.Policy = rules{asks, terms}
 		*cards = outboxtest.To("line", "U1")
 	})
-	pushed := 0
-	for i := range 60 {
-		out, err := w.gate.Check(w.ctx, numbered("bot", i))
-		w.clock.advance(128 * time.Millisecond)
-		if err != nil {
-			wantCode(t, err, approval.CodeRateLimited)
-			continue
-		}
-		pushed++
-		if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: out.Request.ID, By: bot, Via: approval.ViaAPI}); err != nil {
-			t.Fatal(err)
+	for i := range 63 { // every request is made
+		w.expect(numbered("bot", i), approval.AnswerPending)
+	}
+	var waits []time.Duration
+	told := 0
+	for _, n := range w.notifications(approval.NotificationQuery{}) {
+		switch {
+		case n.Note == approval.NoteQueued:
+			told++
+		case n.NextAttemptAt.After(w.clock.Now()):
+			waits = append(waits, n.NextAttemptAt.Sub(w.clock.Now()))
 		}
 	}
-	if n := len(w.notifications(approval.NotificationQuery{})); pushed != 30 || n != 30 {
-		t.Errorf("%d requests with %d pushes got through, want 30", pushed, n)
+	if want := []time.Duration{30 * time.Second, time.Minute, 90 * time.Second}; !slices.Equal(waits, want) || told != 1 {
+		t.Errorf("cards wait %v, told %d times; want %v, once", waits, told, want)
+	}
+	if sent := len(w.send()); sent != 60 {
+		t.Errorf("%d cards at once, want 60", sent)
+	}
+	w.clock.advance(30 * time.Second)
+	ready, _, err := w.ready(100)
+	if err != nil || len(ready) != 2 {
+		t.Fatalf("%d are ready, %v; want a card, and how many wait", len(ready), err)
+	}
+	for _, d := range ready {
+		if d.Notification.Note == approval.NoteQueued && d.Queued != 2 {
+			t.Errorf("told that %d wait, want 2", d.Queued)
+		}
+	}
+	w.clock.advance(5 * time.Minute) // they are told again
+	for i := range 11 {
+		w.expect(numbered("bot", 100+i), approval.AnswerPending)
+	}
+	if ns := w.notifications(approval.NotificationQuery{Kind: approval.KindReply}); len(ns) != 2 {
+		t.Errorf("told %d times, want twice", len(ns))
 	}
 	if out, err := w.gate.Check(w.ctx, numbered("other", 1)); err != nil || out.Kind != approval.AnswerPending {
 		t.Errorf("another agent: %v, %v", out.Kind, err)
@@ -93,24 +114,6 @@ func TestRule12_RequestsAreCountedWhateverBecomesOfThem(t *testing.T) {
 	w.expect(numbered("bot", 2), approval.AnswerApproved) // what is there already goes on
 	w.expect(numbered("other", 3), approval.AnswerPending)
 	w.clock.advance(20 * time.Second)
-	w.expect(numbered("bot", 3), approval.AnswerPending)
-}
-
-func TestRule12_WithoutAPushThereIsNoRequest(t *testing.T) {
-	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 5, Per: time.Minute}}) // two a request
-	w.expect(numbered("bot", 1), approval.AnswerPending)
-	w.expect(numbered("bot", 2), approval.AnswerPending)
-	w.refused(numbered("bot", 3))
-	if rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Agent: "bot"}); err != nil || len(rs) != 2 {
-		t.Errorf("%d requests, %v; want 2", len(rs), err)
-	}
-	if n := len(w.notifications(approval.NotificationQuery{})); n != 4 {
-		t.Errorf("%d notifications, want 4", n)
-	}
-	if n := w.count("approval_requested"); n != 2 {
-		t.Errorf("%d audit events, want 2", n)
-	}
-	w.clock.advance(12 * time.Second) // what was left, and one more
 	w.expect(numbered("bot", 3), approval.AnswerPending)
 }
 
@@ -173,9 +176,9 @@ func TestRule12_WhatDoesNotCommitCostsNothing(t *testing.T) {
 	w.refused(numbered("bot", 3))
 }
 
-func TestRule12_WhoHasNoPushLeftIsRefusedBeforeAnythingIsStored(t *testing.T) {
+func TestRule12_WhoHasNoRequestLeftIsRefusedBeforeAnythingIsStored(t *testing.T) {
 	var ids int
-	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 2, Per: time.Minute}, Requests: budget.Rate{Count: 2, Per: time.Minute}}, func(o *approval.Options, _ *outboxtest.Routing) {
+	w := budgeted(t, budget.Limits{Requests: budget.Rate{Count: 1, Per: time.Minute}}, func(o *approval.Options, _ *outboxtest.Routing) {
 		o.Store = counting{o.Store, &ids}
 	})
 	w.expect(numbered("bot", 0), approval.AnswerPending)

@@ -64,11 +64,15 @@ type Joining struct {
 	After time.Duration // where nobody waits, and nothing on the card is decided
 	// WaitsUntil is until when what has joined waits at most for the agent's earlier cards, where its card does.
 	WaitsUntil time.Time
+	Turn       time.Time // over its agent's budget of pushes: a message of its own does not leave before; else zero
 }
 
 // Placing says when the card of new requests is sent.
 type Placing struct {
 	LeavesAt time.Time // the zero time: at once
+	// Over says that the agent is over its budget of pushes, and LeavesAt is the card's turn: who is to get it is told
+	// how many wait.
+	Over bool
 	// WaitsUntil is set where the agent has enough cards before people: this one comes up as an earlier one ends, and at
 	// the latest then.
 	WaitsUntil time.Time

@@ -379,7 +379,7 @@ func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms, b 
 			return entered{}, err
 		}
 	}
-	p := &placer{g: g, tx: tx, terms: terms}
+	p := &placer{g: g, tx: tx, terms: terms, bill: b}
 	if len(js) > 1 {
 		p.batch = tx.NewID()
 	}
@@ -391,9 +391,6 @@ func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms, b 
 		out.answers[i], out.pins[i] = a, pin
 	}
 	told, err := p.announce()
-	if err == nil {
-		err = b.pushed(told.Pushes) // without a push there is no request
-	}
 	out.log = told.Log
 	return out, err
 }

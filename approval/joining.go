@@ -19,6 +19,7 @@ type placer struct {
 	g     *Gate
 	tx    Tx
 	terms Terms
+	bill  *bill
 	batch string // what the calls have in common that were made as one batch: the id of a card; "" for a single call
 
 	placed []*placed
@@ -175,24 +176,49 @@ func (p *placer) announce() (Announcement, error) {
 	return all, nil
 }
 
-func (p *placer) tell(at *placed) (Announcement, error) {
-	if at.card != nil {
-		if err := p.tx.PutCard(*at.card); err != nil {
+func (p *placer) tell(at *placed) (told Announcement, err error) {
+	turn, over := p.turn(at)
+	defer func() { p.bill.push(told.Pushes - 1) }() // each recipient counts
+	when := Placing{LeavesAt: turn, Over: over}
+	if at.opens {
+		if when.WaitsUntil, err = p.waitsUntil(at); err != nil {
+			return Announcement{}, err
+		}
+		if over && !when.WaitsUntil.IsZero() {
+			// It does not come up as an earlier one ends: who asks and cancels would have no budget.
+			when.LeavesAt, when.WaitsUntil = when.WaitsUntil, time.Time{}
+		}
+	}
+	if c := at.card; c != nil {
+		if at.opens && c.LeavesAt.Before(when.LeavesAt) {
+			c.LeavesAt = when.LeavesAt
+		} else if in := at.inTime(); !at.opens && c.Shown == 0 && in.Before(c.LeavesAt) {
+			c.LeavesAt = in // what has joined has less time
+		}
+		when.LeavesAt = c.LeavesAt
+		if err := p.tx.PutCard(*c); err != nil {
 			return Announcement{}, err
 		}
 	}
 	if !at.opens {
-		return p.g.notifier.Joined(p.tx, *at.card, at.made, Joining{at.waits, p.terms.JoinAfter, at.inTime()})
-	}
-	var when Placing
-	if at.card != nil {
-		when.LeavesAt = at.card.LeavesAt
-	}
-	var err error
-	if when.WaitsUntil, err = p.waitsUntil(at); err != nil {
-		return Announcement{}, err
+		return p.g.notifier.Joined(p.tx, *at.card, at.made, Joining{at.waits, p.terms.JoinAfter, at.inTime(), turn})
 	}
 	return p.g.notifier.Requested(p.tx, at.made, when)
+}
+
+// turn uses up a push and returns when it is its turn, the zero time for at once. What is critical does not wait, and
+// nothing until less than a third of its time is left.
+func (p *placer) turn(at *placed) (leaves time.Time, over bool) {
+	wait := p.bill.push(1)
+	critical := slices.ContainsFunc(at.made, func(r Request) bool { return r.Risk == RiskCritical })
+	if wait <= 0 || critical {
+		return time.Time{}, false
+	}
+	leaves = p.tx.Now().Add(wait).Truncate(time.Millisecond)
+	if in := at.inTime(); in.Before(leaves) {
+		leaves = in
+	}
+	return leaves, true
 }
 
 // waitsUntil returns until when a new card waits for the agent's earlier ones at most, the zero time where it need not:

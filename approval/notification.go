@@ -60,6 +60,8 @@ const (
 	NoteFreeze Note = "freeze"
 	// NoteAnswered: one that asked so, and was answered.
 	NoteAnswered Note = "answered"
+	// NoteQueued: a reply that says how many cards wait for their turn.
+	NoteQueued Note = "queued"
 	// NoteUnreached: a card that comes to an admin because nobody else could be reached.
 	NoteUnreached Note = "unreached"
 )
@@ -264,6 +266,7 @@ type Delivery struct {
 	Requests     []Request     // where Body is empty: the one, the batch's, or those whose cards a reply brings
 	Target       *Notification // of an outcome: the card that it edits
 	Card         *Card         // whose items the Requests are; nil for none
+	Queued       int           // of a NoteQueued: how many cards wait for their turn to go to its reader
 	Grantable    []string      // of these, those that were approved and may answer the same call again
 }
 

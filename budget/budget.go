@@ -61,13 +61,13 @@ func (k Kind) count(n int64) string {
 func (l *Limits) rate(k Kind) allowance {
 	switch k {
 	case Calls:
-		return allowance{l.Calls, callsAtOnce}
+		return allowance{Rate: l.Calls, once: callsAtOnce}
 	case Bytes:
-		return allowance{l.Bytes, bytesAtOnce}
+		return allowance{Rate: l.Bytes, once: bytesAtOnce}
 	case Requests:
-		return allowance{l.Requests, 0}
+		return allowance{Rate: l.Requests}
 	case Pushes:
-		return allowance{l.Pushes, 0}
+		return allowance{Rate: l.Pushes, once: pushesAtOnce, long: true}
 	}
 	panic("budget: " + string(k) + " is no rate")
 }
@@ -364,6 +364,19 @@ func (r *Registry) Take(agent string, requests, pushes int) error {
 		return err
 	}
 	return nil
+}
+
+// Push implements [approval.Budgets].
+func (r *Registry) Push(agent string, n int) (wait time.Duration) {
+	a := r.Agent(agent)
+	if a == nil {
+		return 0
+	}
+	of := a.limits.Load().rate(Pushes)
+	if wait = a.buckets[index(Pushes)].queue(of, r.now(), int64(n)); wait > 0 {
+		_ = a.refuse(Pushes, of.words(Pushes), of.of(Pushes), wait) // it is told, and nothing is refused
+	}
+	return wait
 }
 
 // Give implements [approval.Budgets].

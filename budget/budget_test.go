@@ -63,15 +63,15 @@ func TestRule12_ARateHoldsAndSaysWhenToTryAgain(t *testing.T) {
 	after(t, a.Take(Calls, 1))
 }
 
-func TestRule12_OfAnHoursRateOnlyAQuarterIsThereAtOnce(t *testing.T) {
+func TestRule12_SixtyPushesAreThereAtOnce(t *testing.T) {
 	c := newClock()
 	_, a := one(c, Limits{Pushes: Rate{120, time.Hour}}, nil)
 	n := 0
 	for a.Take(Pushes, 1) == nil {
 		n++
 	}
-	if n != 30 {
-		t.Errorf("%d at once, want 30", n)
+	if n != 60 {
+		t.Errorf("%d at once, want 60", n)
 	}
 	if d := after(t, a.Take(Pushes, 1)); d != 30*time.Second {
 		t.Errorf("try again in %s, want 30s", d)
@@ -80,7 +80,7 @@ func TestRule12_OfAnHoursRateOnlyAQuarterIsThereAtOnce(t *testing.T) {
 
 func TestRule12_WhatIsLargerThanItsBudgetPassesAloneAndIsOwed(t *testing.T) {
 	c := newClock()
-	_, a := one(c, Limits{Bytes: Rate{1000, time.Minute}, Pushes: Rate{2, time.Hour}}, nil)
+	_, a := one(c, Limits{Bytes: Rate{1000, time.Minute}, Requests: Rate{2, time.Hour}}, nil)
 	if err := a.Take(Bytes, 3000); err != nil {
 		t.Fatal(err)
 	}
@@ -92,10 +92,10 @@ func TestRule12_WhatIsLargerThanItsBudgetPassesAloneAndIsOwed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := a.Take(Pushes, 1); err != nil {
+		if err := a.Take(Requests, 1); err != nil {
 			t.Fatal(err)
 		}
-		after(t, a.Take(Pushes, 1))
+		after(t, a.Take(Requests, 1))
 		c.Advance(30 * time.Minute)
 	}
 }

@@ -27,13 +27,16 @@ func (r Rate) window() time.Duration { return min(r.Per, atOnce) }
 const (
 	callsAtOnce = 1000
 	bytesAtOnce = 16 << 20
-	shortest    = 2 * time.Second
+	// pushesAtOnce are cards: half an hour's worth of the default.
+	pushesAtOnce = 60
+	shortest     = 2 * time.Second
 )
 
 // allowance is a rate with how much of it may be used at once; 0: a window's worth.
 type allowance struct {
 	Rate
 	once int64
+	long bool // what is used at once may be more than [atOnce] is worth
 }
 
 // window is the time whose worth may be used at once.
@@ -41,7 +44,11 @@ func (a allowance) window() time.Duration {
 	if a.once == 0 || a.Count == 0 {
 		return a.Rate.window()
 	}
-	return min(a.Rate.window(), max(a.cost(a.once), shortest))
+	most := a.Rate.window()
+	if a.long {
+		most = a.Per
+	}
+	return min(most, max(a.cost(a.once), shortest))
 }
 
 // cost is how long it takes until n more are free.
@@ -217,6 +224,24 @@ func (b *bucket) owe(r allowance, now time.Duration, n int64) {
 		then := max(owed, min(owed+r.cost(n), r.window()+mostOwed))
 		if b.free.CompareAndSwap(was, int64(now+then)) {
 			return
+		}
+	}
+}
+
+// mostQueued is how long at most what is used in advance waits.
+const mostQueued = time.Hour
+
+// queue uses n, whatever is left, and returns how long it has to wait for its turn.
+func (b *bucket) queue(r allowance, now time.Duration, n int64) (wait time.Duration) {
+	if r.Count == 0 || n <= 0 {
+		return 0
+	}
+	cost, window := r.cost(n), r.window()
+	for {
+		was := b.free.Load()
+		owed := max(time.Duration(was)-now, 0)
+		if b.free.CompareAndSwap(was, int64(now+max(owed, min(owed+cost, window+mostQueued)))) {
+			return min(max(min(owed, owed+cost-window), 0), mostQueued)
 		}
 	}
 }

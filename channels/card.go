@@ -375,6 +375,9 @@ func (m Maker) Card(d approval.Delivery) Card {
 	if n.Kind == approval.KindReply {
 		text, _ := m.masker().Text(n.Text)
 		c.Text = legible.Lines(text)
+		if n.Note == approval.NoteQueued {
+			c.Text = m.say(TextQueued, "n", strconv.Itoa(d.Queued))
+		}
 		if id, ok := n.Note.SignIn(); ok && m.SignIn != nil {
 			c.Address, c.Opens = m.SignIn(id), m.say(TextOpen)
 		}

@@ -131,6 +131,7 @@ const (
 	TextConfirmYes  Text = "confirm_yes"
 	TextFreezeYes   Text = "freeze_yes"
 	TextBack        Text = "back"
+	TextQueued      Text = "queued"
 	TextExtend      Text = "extend"
 	TextFreezeAgent Text = "freeze_agent"
 

@@ -31,6 +31,7 @@ func (o *Outbox) Joined(tx approval.Tx, c approval.Card, made []approval.Request
 	if err != nil {
 		return approval.Announcement{}, err
 	}
+	due = latest(due, soon.Turn)
 	j := joining{o: o, tx: tx, card: about(made...), due: due, ns: ns, tried: map[approval.Address]bool{}}
 	j.card.n.ApprovalID, j.card.n.BatchID = made[0].ID, c.ID
 	j.leaves(c, soon)
@@ -114,7 +115,7 @@ func (j *joining) follow() error {
 
 // leaves says when the card goes to those who have none yet: with the one that has not left, or at once.
 func (j *joining) leaves(c approval.Card, soon approval.Joining) {
-	j.card.n.NextAttemptAt = j.tx.Now()
+	j.card.n.NextAttemptAt = latest(j.tx.Now(), soon.Turn)
 	if c.Shown > 0 {
 		return
 	}

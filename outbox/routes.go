@@ -26,6 +26,11 @@ func (o *Outbox) Requested(tx approval.Tx, made []approval.Request,
 	if err != nil {
 		return approval.Announcement{}, err
 	}
+	if p.Over {
+		if err := o.tellQueued(tx, tried); err != nil {
+			return approval.Announcement{}, err
+		}
+	}
 	escalated, err := o.tellLater(tx, c, to.later, tried)
 	told.Pushes += escalated
 	return told, err
@@ -176,13 +181,14 @@ func (o *Outbox) tellLater(tx approval.Tx, c card, later []Later, tried map[appr
 
 // Voted edits the cards of a pending request on which somebody voted, or whose deadline changed.
 func (o *Outbox) Voted(tx approval.Tx, r approval.Request) error {
-	_, err := o.editPending(tx, r)
+	_, err := o.editPending(tx, r, nil)
 	return err
 }
 
 // editPending edits the cards of a pending request and returns the addresses at which one is on its way, and the rooms
-// that have one.
-func (o *Outbox) editPending(tx approval.Tx, r approval.Request) (tried map[approval.Address]bool, err error) {
+// that have one. What waits for its turn to go to one of some routes goes out now.
+func (o *Outbox) editPending(tx approval.Tx, r approval.Request,
+	now []approval.Route) (tried map[approval.Address]bool, err error) {
 	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
 	if err != nil {
 		return nil, err
@@ -198,6 +204,12 @@ func (o *Outbox) editPending(tx approval.Tx, r approval.Request) (tried map[appr
 			err = o.queueEdit(tx, n, ns)
 			tried[n.Address()] = tried[n.Address()] || slices.Contains(rooms, n.Address())
 		case approval.Queued, approval.Retrying:
+			asked := slices.ContainsFunc(now, func(route approval.Route) bool { return slices.Contains(route, n.Address()) })
+			if asked && isCard(n) && n.After == 0 && n.Attempt == 0 && n.HeldFor == "" {
+				again := o.quietly(tx, about(r), n.Address())
+				n.NextAttemptAt = earlier(n.NextAttemptAt, latest(tx.Now(), again.NextAttemptAt))
+				tried[n.Address()] = true
+			}
 			err = changed(tx, n)
 			tried[n.Address()] = tried[n.Address()] || !n.NextAttemptAt.After(tx.Now()) || n.HeldFor != ""
 		}
@@ -211,11 +223,11 @@ func (o *Outbox) editPending(tx approval.Tx, r approval.Request) (tried map[appr
 // Opened is Voted for a request whose open stage is another one than before, or asks others: they get the card, and
 // admins where nobody of them is reached.
 func (o *Outbox) Opened(tx approval.Tx, r approval.Request) error {
-	tried, err := o.editPending(tx, r)
+	routes, err := o.routing.Routes(tx, r)
 	if err != nil {
 		return err
 	}
-	routes, err := o.routing.Routes(tx, r)
+	tried, err := o.editPending(tx, r, routes)
 	if err != nil {
 		return err
 	}

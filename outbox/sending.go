@@ -93,6 +93,11 @@ func (o *Outbox) load(tx approval.Tx, id string) (d approval.Delivery, err error
 	if d.Notification, err = tx.Notification(id); err != nil {
 		return d, err
 	}
+	if d.Notification.Note == approval.NoteQueued {
+		if d.Queued, err = queuedFor(tx, d.Notification.Address()); err != nil {
+			return d, err
+		}
+	}
 	if len(d.Notification.Body) == 0 {
 		if err := o.loadShown(tx, &d); err != nil {
 			return d, err
@@ -194,6 +199,12 @@ func (o *Outbox) beginOne(tx approval.Tx, t approval.Attempt) (n approval.Notifi
 		}
 		if waits, err := waitsForTyping(tx, n); err != nil || waits {
 			return n, false, err
+		}
+	case approval.KindReply:
+		if n.Note == approval.NoteQueued {
+			if waits, err := queuedFor(tx, n.Address()); err != nil || waits == 0 {
+				return n, false, errors.Join(err, skip(tx, n))
+			}
 		}
 	case approval.KindEdit:
 		if may, err := o.mayEdit(tx, n, t); err != nil || !may {
