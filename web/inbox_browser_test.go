@@ -259,3 +259,18 @@ func TestARequestDecidedMeanwhileIsSaid(t *testing.T) {
 	p.Until("it says so", `!document.getElementById("changed").hidden && document.getElementById("standing").innerText.includes("Denied")`)
 	p.Until("nothing was lost", `document.getElementById("reason").value === "my own words"`)
 }
+
+// Spaces count: what an agent wrote is drawn with all of them, wherever it stands.
+func TestRule3_SpacesAreDrawn(t *testing.T) {
+	w := newWorld(t)
+	two := `/srv/a  b   c`
+	id := w.ask("pay", `{"path":"`+two+`","nested":{"deep":["`+two+`"]}}`, func(c *approval.Call) { c.SessionID, c.Rationale, c.Preview = two, two, two })
+	w.ask("wire", `{"path":"`+two+`"}`, func(c *approval.Call) { c.Scope = two })
+	p := w.openIn(chromium.Start(t), t, "hana", "/", 1280)
+	for _, path := range []string{"/", "/r/" + id, "/history"} {
+		p.Do(chromedp.Navigate(w.srv.URL + path))
+		p.Until("all spaces are drawn", `(() => { const walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), found = [];
+			for (let n; n = walk.nextNode();) if (/\S {2,}\S/.test(n.data) && !n.parentElement.closest(".hidden")) found.push(getComputedStyle(n.parentElement).whiteSpaceCollapse);
+			return found.length > 0 && found.every((is) => is === "preserve"); })()`)
+	}
+}
