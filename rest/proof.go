@@ -42,5 +42,11 @@ func (s *Server) isPort(r *http.Request, port string) bool {
 		}
 	}
 	base, err := url.Parse(s.base())
-	return err == nil && port != "" && base.Port() == port
+	if err != nil || base.Host == "" {
+		return false
+	}
+	if at := base.Port(); at != "" {
+		return at == port
+	}
+	return base.Scheme == "http" && port == "80" || base.Scheme == "https" && port == "443"
 }

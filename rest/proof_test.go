@@ -47,4 +47,9 @@ func TestAGateProvesThatItKnowsAToken(t *testing.T) {
 	ask("", nonce, at.Port()).is(401, "unauthorized")
 	base = "http://localhost:9000" // a container's port that was put behind another
 	ask(derived(hanaToken, "name of a token")[:32], nonce, "9000").is(200)
+	for of, port := range map[string]string{"http://localhost": "80", "https://gate.example": "443"} {
+		base = of
+		ask(derived(hanaToken, "name of a token")[:32], nonce, port).is(200)
+		ask(derived(hanaToken, "name of a token")[:32], nonce, "81").is(400, "invalid_parameter")
+	}
 }

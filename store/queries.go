@@ -192,8 +192,9 @@ var queries = []string{
   WHERE id = $2 AND status = 'approved' AND consumed_at = $3 AND dispatched_at = $3 AND returned = $4
     AND outcome IS NULL AND use_by > $5
     AND NOT EXISTS (SELECT 1 FROM approval_requests AS r
-      WHERE (r.agent, r.scope, r.server, r.tool_name, r.args_hash) = (approval_requests.agent, approval_requests.scope,
-        approval_requests.server, approval_requests.tool_name, approval_requests.args_hash) AND ` + isLive + `)`,
+      WHERE (r.agent, r.scope, r.server, r.tool_name, r.args_hash, r.method) = (approval_requests.agent,
+        approval_requests.scope, approval_requests.server, approval_requests.tool_name, approval_requests.args_hash,
+        approval_requests.method) AND ` + isLive + `)`,
 	lapse: `UPDATE approval_requests SET lapsed_at = use_by, resolved_seq = $1, acked_at = NULL
   WHERE id = $2 AND ` + isUnused + ` AND use_by <= $3`,
 	ack: `UPDATE approval_requests SET acked_at = $1

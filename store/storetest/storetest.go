@@ -666,6 +666,9 @@ func giveBack(t *testing.T, s approval.Store) {
 	first := used(t, s, "asked anew", true)
 	insert(t, s, "bot", "asked anew", nil)
 	update(t, s, func(tx approval.Tx) error { return mustNotChange(tx.Return(first)) })
+	tools := used(t, s, "asked as a method", true)
+	insert(t, s, "bot", "asked as a method", func(r *approval.Request) { r.Method = "resources/read" })
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Return(tools)) }) // that is another key
 }
 
 // An outcome is kept once, of what was dispatched; a known one takes the place of an unknown one.
