@@ -217,6 +217,11 @@ func (g *Gate) createEdited(ctx context.Context, tx Tx, r *Request, d Decision, 
 	if err := tx.InsertRequest(*n); err != nil {
 		return err
 	}
+	if recent.Use != nil {
+		if err := leaveUsed(tx, recent.Use.RequestID); err != nil {
+			return err
+		}
+	}
 	if recent.DeniedID != "" { // this request is newer than that denial
 		if err := tx.PutRecent(n.Key(), Recent{Use: recent.Use}); err != nil {
 			return err

@@ -617,6 +617,11 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 	if err := tx.InsertRequest(r); err != nil {
 		return Request{}, err
 	}
+	if recent.Use != nil { // this request takes its place
+		if err := leaveUsed(tx, recent.Use.RequestID); err != nil {
+			return Request{}, err
+		}
+	}
 	if recent.DeniedID != "" { // this request is newer than that denial
 		if err := tx.PutRecent(r.Key(), Recent{Use: recent.Use}); err != nil {
 			return Request{}, err
@@ -1013,6 +1018,10 @@ func (g *Gate) cancelAsked(ctx context.Context, tx Tx, c Cancellation) (resolved
 		refusal = &Error{Code: code, Message: "Only an admin, or the person who approved it, can cancel this request."}
 	default:
 		refusal.Message = lateMessage(g.told(r), by)
+		// Whoever would have taken it back is told that it is used, and so it stays, whatever becomes of its call.
+		if err := leaveUsed(tx, r.ID); err != nil {
+			return resolved{}, err
+		}
 	}
 	e := requestEvent(r, EventDecisionRefused)
 	e.Actor, e.Decision, e.Reason = by.String(), "cancel", string(refusal.Code)

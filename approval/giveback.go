@@ -72,3 +72,10 @@ func (g *Gate) giveBack(ctx context.Context, tx Tx, r *Request, used consumption
 		"returned": r.Returned + 1})
 	return true, g.auditFor(ctx, tx, r, e)
 }
+
+// leaveUsed has an approval whose call is under way never be given back: what comes of the call is unknown until it is
+// reported.
+func leaveUsed(tx Tx, id string) error {
+	_, err := tx.Report(id, RunUnknown)
+	return err
+}

@@ -80,6 +80,13 @@ func TestRule4_AnApprovalThatIsGivenBackIsUsedOnce(t *testing.T) {
 }
 
 // What may have run, what is over and what was decided anew stays used.
+func (w *world) cancels(id string, by approval.Actor) {
+	w.t.Helper()
+	if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: id, By: by, Via: approval.ViaAPI}); err != nil {
+		w.t.Error(err)
+	}
+}
+
 func TestRule4_WhatStaysUsed(t *testing.T) {
 	other := call(`{"amount_cents":1}`)
 	other.Dispatch = true
@@ -115,6 +122,25 @@ func TestRule4_WhatStaysUsed(t *testing.T) {
 		"used anew": func(w *world, a approval.Answer) approval.Answer { w.use(sent); return a },
 		"denied since": func(w *world, a approval.Answer) approval.Answer {
 			w.mustDecide(w.expect(sent, approval.AnswerPending).Request.ID, false, hana, "no")
+			return a
+		},
+		"its approver would take it back": func(w *world, a approval.Answer) approval.Answer {
+			_, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: a.Request.ID, By: hana, Via: approval.ViaAPI})
+			if approval.CodeOf(err) != approval.CodeAlreadyResolved {
+				w.t.Errorf("told %v", err)
+			}
+			return a
+		},
+		"approved anew, and taken back": func(w *world, a approval.Answer) approval.Answer {
+			id := w.expect(sent, approval.AnswerPending).Request.ID
+			w.mustDecide(id, true, hana, "")
+			w.cancels(id, hana)
+			return a
+		},
+		"denied, asked anew and cancelled since": func(w *world, a approval.Answer) approval.Answer {
+			w.mustDecide(w.expect(sent, approval.AnswerPending).Request.ID, false, hana, "no")
+			w.clock.advance(11 * time.Minute) // the denial is not remembered any more
+			w.cancels(w.expect(sent, approval.AnswerPending).Request.ID, bot)
 			return a
 		},
 		"frozen": func(w *world, a approval.Answer) approval.Answer { w.freeze("bot", hana, "stop"); return a },

@@ -176,14 +176,16 @@ func (s *Service) askedLast(tx approval.Tx, t Interaction) (*approval.Notificati
 		q.Limit = quotedAmong
 	}
 	ns, err := tx.Notifications(q)
-	if err == nil && len(ns) == 1 && ns[0].Part > 1 { // it came by itself, after the word that asked for it
+	// These came by themselves, after the word that asked for them or for what agents did: they close no question.
+	byItself := func(n approval.Notification) bool { return n.Part > 1 || n.Note == approval.NoteQueued }
+	if err == nil && len(ns) == 1 && byItself(ns[0]) {
 		q.Limit = quotedAmong
 		ns, err = tx.Notifications(q)
 	}
 	if err != nil {
 		return nil, err
 	}
-	ns = slices.DeleteFunc(ns, func(n approval.Notification) bool { return n.Part > 1 })
+	ns = slices.DeleteFunc(ns, byItself)
 	if t.QuotedID == "" {
 		ns = ns[:min(1, len(ns))]
 	}

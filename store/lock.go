@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -113,11 +114,12 @@ func (c *claim) close() error {
 	return errors.Join(errs...)
 }
 
-// isStill reports whether an open file is the one at path.
+// isStill reports whether an open file is the one at path. Where that cannot be found out, as while a volume does not
+// answer, it is.
 func isStill(path string, f *os.File) bool {
 	at, err := os.Lstat(path)
 	if err != nil {
-		return false
+		return !errors.Is(err, fs.ErrNotExist)
 	}
 	is, err := f.Stat()
 	return err == nil && os.SameFile(at, is)

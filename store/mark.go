@@ -155,7 +155,7 @@ func (d *DB) whyRestored(c *sqlite3.Conn, found int64, life string) (why string,
 		return "its mark, " + d.mark.path + ", is missing", nil
 	case err != nil:
 		return "its mark cannot be read: " + err.Error(), nil
-	case markedLife != life:
+	case markedLife != life && markedLife != "": // without one it was written by an older program
 		return "it is another store than the one that was here before", nil
 	case found < marked:
 		return fmt.Sprintf("it ends with event %d, and the one that was here before had %d", found, marked), nil

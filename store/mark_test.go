@@ -67,7 +67,7 @@ func startOnce( //nolint:revive // flag-parameter: whether it is accepted is wha
 
 // As seen: after a loss of power the mark was empty, and the gate never started again.
 func TestRule4_AMarkThatSaysNothingIsToldAndCountsAsRestored(t *testing.T) {
-	for _, text := range []string{"", "much", "3", "0000000000000000003 another life"} {
+	for _, text := range []string{"", "much", "7", "0000000000000000003 another life"} {
 		path := schematest.NewFile(t)
 		startOnce(t, path, 3, false)
 		if err := os.WriteFile(path+markSuffix, []byte(text), 0o600); err != nil {
@@ -87,6 +87,19 @@ func TestRule4_AMarkThatSaysNothingIsToldAndCountsAsRestored(t *testing.T) {
 	}
 	if restored, _ := startOnce(t, path, 0, true); !restored {
 		t.Error("a store that was moved without its mark is taken for the one that was here")
+	}
+}
+
+// The first start of this program names the store's life before its mark has it. If it dies in between, the mark of the
+// program before is still that of this store.
+func TestRule7_AStartThatDiesAfterAnUpgradeEndsNothing(t *testing.T) {
+	path := schematest.NewFile(t)
+	startOnce(t, path, 3, false)
+	if err := os.WriteFile(path+markSuffix, []byte("3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if restored, log := startOnce(t, path, 0, false); restored {
+		t.Errorf("it is taken for a backup\n%s", log)
 	}
 }
 

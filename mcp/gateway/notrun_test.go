@@ -20,7 +20,7 @@ func refuse(status int, body string, header ...string) func(*turn) {
 		}
 		x.w.Header().Set("Content-Type", "application/json")
 		x.w.WriteHeader(status)
-		_, _ = io.WriteString(x.w, strings.ReplaceAll(body, "ID", string(x.ID)))
+		_, _ = io.WriteString(x.w, strings.ReplaceAll(body, `"id":ID`, `"id":`+string(x.ID)))
 	}
 }
 
@@ -132,7 +132,9 @@ func TestRule4_ARefusedCallGivesItsApprovalBack(t *testing.T) {
 func TestRule4_WhatIsInDoubtStaysUsed(t *testing.T) {
 	for name, does := range map[string]func(*turn){
 		"500": refuse(500, ``), "502": refuse(502, ``), "503": refuse(503, ``, "Retry-After", "1"), "408": refuse(408, ``),
-		"409": refuse(409, ``), "303": refuse(303, ``, "Location", "/x"), "broken off": (*turn).breakOff,
+		"409": refuse(409, ``), "303": refuse(303, ``, "Location", "/x"), "302": refuse(302, ``, "Location", "/x"),
+		"400 of a tool": refuse(400, `{"detail":"DB session rolled back after step 3"}`),
+		"broken off": (*turn).breakOff,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScripted(t, true, "t")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,7 +56,7 @@ func (e *statusError) notActedOn() bool {
 		http.StatusProxyAuthRequired, http.StatusLengthRequired, http.StatusRequestEntityTooLarge,
 		http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusMisdirectedRequest,
 		http.StatusTooEarly, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge,
-		http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect: // the other redirects may come after it was done
 		return true
 	}
 	return false
@@ -125,19 +126,25 @@ func RetryAfter(err error) (after time.Duration, busy bool) {
 	return e.after, e.code == http.StatusTooManyRequests
 }
 
+// noSession are the words with which the transports of SDKs refuse a session that they do not know, with 400, before
+// anything reads the message. Other words that speak of a session can be those of a tool that has acted.
+var noSession = []string{"no valid session id provided", "missing session id", "invalid session id",
+	"invalid or missing session id", "invalid or expired session id", "session not found", "unknown session",
+	"mcp-session-id header is required", "server not initialized"}
+
 // forgotten reports whether a refusal says that the server does not know the session any more. 404 is the word for it;
 // many say it with 400 and in words, of no request in particular.
 func forgotten(status int, body []byte, id jsontext.Value) bool {
 	if status != http.StatusBadRequest {
 		return status == http.StatusNotFound
 	}
-	words := body[:min(len(body), 4<<10)]
+	words := string(body[:min(len(body), 4<<10)])
 	if m, bad := mcp.Parse(body); bad == nil {
 		if m.Err == nil || bytes.Equal(m.ID, id) {
 			return false
 		}
-		words = []byte(mcp.ReadError(m.Err).Message)
+		words = mcp.ReadError(m.Err).Message
 	}
-	words = bytes.ToLower(words)
-	return bytes.Contains(words, []byte("session")) || bytes.Contains(words, []byte("not initialized"))
+	words = strings.TrimSuffix(strings.TrimSpace(strings.ToLower(words)), ".")
+	return slices.Contains(noSession, strings.TrimPrefix(words, "bad request: "))
 }
