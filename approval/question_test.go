@@ -161,6 +161,23 @@ func TestANewQuestionClosesTheOld(t *testing.T) {
 	}
 }
 
+// What comes by itself because of other agents closes no question: they could keep a person from approving by it.
+func TestRule12_WhatAgentsDoClosesNoQuestion(t *testing.T) {
+	w, id := asked(t)
+	err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+		q := w.lastReply()
+		return tx.InsertNotification(approval.Notification{ID: tx.NewID(), Kind: approval.KindReply, Note: approval.NoteQueued,
+			Channel: q.Channel, Recipient: q.Recipient, Status: approval.Queued, NextAttemptAt: tx.Now(), CreatedAt: tx.Now(),
+			UpdatedAt: tx.Now()})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := w.tap(w.says(hana, "as agreed")); len(out.Decided) != 1 || out.Decided[0].ID != id {
+		t.Errorf("%+v", out)
+	}
+}
+
 // Who may decide, and what it takes, is judged when the reason comes; the question outlives a restart, being a row.
 func TestRule5_AReasonIsNoWayAroundWhoMayDecide(t *testing.T) {
 	t.Run("a role taken away", func(t *testing.T) {
