@@ -278,30 +278,35 @@ func (w *world) askOther() string {
 	return w.do(otherToken, "POST", "/v1/calls", transfer).is(202).str("approval_id")
 }
 
-func TestRule12_RequestsAndPushesOverTheBudget(t *testing.T) {
-	for kind, l := range map[budget.Kind]budget.Limits{
-		budget.Requests: {Requests: perMinute(2)}, budget.Pushes: {Pushes: perMinute(2)},
-	} {
-		t.Run(string(kind), func(t *testing.T) {
-			w := newBudgetWorld(t)
-			w.limit(l, budget.Limits{})
-			w.rest.gate = approval.NewGate(approval.Options{
-				Store: w.store, Broker: approval.NewBroker(), Policy: rules{byName, terms}, Now: w.clock.Now, Budgets: w.rest.budgets, Notifier: w.outbox,
-			})
-			w.ask(asked(1))
-			w.ask(asked(1))
-			w.ask(asked(2))
-			w.do(botToken, "POST", "/v1/calls", asked(3)).over(kind)
-			w.do(botToken, "POST", "/v1/calls/batch", `{"calls":[`+asked(3)+`,`+asked(4)+`]}`).over(kind)
-			if r := w.do(botToken, "POST", "/v1/calls?wait=1s", asked(3)); r.header.Get("Retry-After") != "30" {
-				t.Errorf("Retry-After is %q", r.header.Get("Retry-After"))
-			}
-			w.do(botToken, "POST", "/v1/calls", `{"tool":"read_file","args":{}}`).is(200)
-			w.do(otherToken, "POST", "/v1/calls", asked(3)).is(202)
-			w.clock.Advance(30 * time.Second)
-			w.ask(asked(3))
-		})
+func newAskingWorld(t *testing.T, l budget.Limits) *world {
+	t.Helper()
+	w := newBudgetWorld(t)
+	w.limit(l, budget.Limits{})
+	w.rest.gate = approval.NewGate(approval.Options{Store: w.store, Broker: approval.NewBroker(),
+		Policy: rules{byName, terms}, Now: w.clock.Now, Budgets: w.rest.budgets, Notifier: w.outbox})
+	w.ask(asked(1))
+	w.ask(asked(1))
+	w.ask(asked(2))
+	return w
+}
+
+func TestRule12_RequestsOverTheBudget(t *testing.T) {
+	w := newAskingWorld(t, budget.Limits{Requests: perMinute(2)})
+	w.do(botToken, "POST", "/v1/calls", asked(3)).over(budget.Requests)
+	w.do(botToken, "POST", "/v1/calls/batch", `{"calls":[`+asked(3)+`,`+asked(4)+`]}`).over(budget.Requests)
+	if r := w.do(botToken, "POST", "/v1/calls?wait=1s", asked(3)); r.header.Get("Retry-After") != "30" {
+		t.Errorf("Retry-After is %q", r.header.Get("Retry-After"))
 	}
+	w.do(botToken, "POST", "/v1/calls", `{"tool":"read_file","args":{}}`).is(200)
+	w.do(otherToken, "POST", "/v1/calls", asked(3)).is(202)
+	w.clock.Advance(30 * time.Second)
+	w.ask(asked(3))
+}
+
+func TestRule12_NoRequestIsRefusedForItsPushes(t *testing.T) {
+	w := newAskingWorld(t, budget.Limits{Pushes: perMinute(2)})
+	w.ask(asked(3))
+	w.do(botToken, "POST", "/v1/calls/batch", `{"calls":[`+asked(4)+`,`+asked(5)+`]}`).is(200)
 }
 
 func TestRule12_LargeBodiesAndReadsOfOnePrincipalTakeTurns(t *testing.T) {

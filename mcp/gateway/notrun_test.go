@@ -134,7 +134,7 @@ func TestRule4_WhatIsInDoubtStaysUsed(t *testing.T) {
 		"500": refuse(500, ``), "502": refuse(502, ``), "503": refuse(503, ``, "Retry-After", "1"), "408": refuse(408, ``),
 		"409": refuse(409, ``), "303": refuse(303, ``, "Location", "/x"), "302": refuse(302, ``, "Location", "/x"),
 		"400 of a tool": refuse(400, `{"detail":"DB session rolled back after step 3"}`),
-		"broken off": (*turn).breakOff,
+		"broken off":    (*turn).breakOff,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScripted(t, true, "t")
