@@ -66,6 +66,9 @@ func TestRule7_APanicBelowSQLiteEndsTheProcess(t *testing.T) {
 			if !ok || exit.ExitCode() != 2 {
 				t.Fatalf("the process ended with %v, want exit code 2\n%s", err, &stderr)
 			}
+			if strings.Contains(stderr.String(), "fatal error: checkptr: ") {
+				return // under the race detector the compiler's own check of pointers comes first, and ends the process as well
+			}
 			for _, want := range []string{"SQLite has panicked", "invalid memory address", "sqlite3/lib", "store/sqlite3"} {
 				if !strings.Contains(strings.ReplaceAll(stderr.String(), "modernc.org/sqlite/lib", "sqlite3/lib"), want) {
 					t.Errorf("it does not say %q:\n%s", want, &stderr)
