@@ -492,7 +492,7 @@ func TestRule8_ATicketGoesNowhereElse(t *testing.T) {
 	defer s.dial.CloseIdleConnections()
 	for at, want := range map[string]string{
 		"ws" + strings.TrimPrefix(fake.URL, "http") + "/link?ticket=t1cket": "HTTP status 302",
-		"ws://127.0.0.1:1/link?ticket=t1cket":                              "the socket could not be opened",
+		"ws://127.0.0.1:1/link?ticket=t1cket":                               "the socket could not be opened",
 	} {
 		link = at
 		_, err := s.connect(t.Context(), fake.URL, secret.Value(appToken))
