@@ -109,7 +109,7 @@ var outside = map[string][]string{
 	"approval/vary":    {},
 	"approval/legible": {},
 	"approval/redact":  {"github.com/go-json-experiment/json/jsontext"},
-	"emulator":         {"github.com/gorilla/websocket", "github.com/rivo/uniseg"},
+	"emulator":         {"github.com/coder/websocket", "github.com/rivo/uniseg"},
 }
 
 type pkg struct {

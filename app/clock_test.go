@@ -62,6 +62,16 @@ func TestRule6_AnApprovalIsNotUsedADayAfterAJumpThatWasSetRight(t *testing.T) {
 		t.Errorf("before: %s", got)
 	}
 	m.setBy(23 * time.Hour)
+	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got, "clock has jumped 23h0m0s ahead") ||
+		!strings.Contains(got, "countersign clock accept") {
+		t.Errorf("readiness after the jump: %s", got)
+	}
+	if off, err := w.hana.AcceptClock(w.ctx); err != nil || off < 22*time.Hour {
+		t.Fatalf("accepted: %v, %v", off, err)
+	}
+	if got := w.get("/readyz"); strings.Contains(got, "jumped") {
+		t.Errorf("readiness once it is accepted: %s", got)
+	}
 	w.expect(transfer(1100), client.AnswerPending)
 	m.setBy(-23 * time.Hour)
 	asked := w.expect(transfer(2200), client.AnswerPending)
@@ -102,6 +112,12 @@ func TestRule6_AnApprovalIsNotUsedADayAfterAJumpThatWasSetRight(t *testing.T) {
 	m.pass(23 * time.Hour)
 	if again := w.expect(transfer(2200), client.AnswerPending); again.ApprovalID == id {
 		t.Error("the old request lives")
+	}
+	if off, err := w.hana.AcceptClock(w.ctx); err != nil || off > -20*time.Hour {
+		t.Errorf("accepted: %v, %v", off, err)
+	}
+	if got := w.get("/readyz"); strings.Contains(got, behindStore) {
+		t.Errorf("readiness once it is accepted: %s", got)
 	}
 	m.pass(100 * 24 * time.Hour)
 	if got := w.get("/readyz"); strings.Contains(got, behindStore) || w.clockAhead() >= 1 {

@@ -15,6 +15,22 @@ type Clock interface {
 	// stays what it is.
 	ToWall(t time.Time) time.Time
 	FromWall(t time.Time) time.Time
+	// Off is how far the machine's clock is from the store's time. Above 0 it has jumped ahead, and the store's time goes
+	// on as if it had not, since it is not known yet which is right: what lets calls through and would be over by then is
+	// not used meanwhile. Below 0 it was set back.
+	Off() time.Duration
+}
+
+// doubted refuses to use what lasts until a moment that may be past: the machine's clock says so, and it is not known
+// yet whether that is right.
+func (g *Gate) doubted(tx Tx, until time.Time) error {
+	lead := g.store.Off()
+	if lead <= 0 || tx.Now().Add(lead).Before(until) {
+		return nil
+	}
+	return Errorf(CodeStoreUnavailable, "The gate's clock has just jumped ahead by %s, and the approval would be over by "+
+		"it. It is not used until it is known within minutes which is right: try again later. An admin can say so: "+
+		"countersign clock accept", lead.Round(time.Second))
 }
 
 // ByWall returns r with its times as the machine's clock has them. Nothing inside the gate may be judged by them.

@@ -24,13 +24,21 @@ func (w *world) reopen(path string) {
 	w.open(path, rules{asks, terms})
 }
 
+// jumps sets the clock ahead, and has that stand until the store's time follows it.
+func (w *world) jumps(by time.Duration) {
+	w.clock.set(by)
+	w.store.Now()
+	w.clock.advance(5 * time.Minute)
+	w.store.Now()
+}
+
 // The clock jumped ahead and was set right, an approval was given, and 23 hours later it was still good.
 func TestRule6_AnApprovalLapsesAfterAJumpThatWasSetRight(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &testkit.Buffer{}}
 		path := schematest.NewFile(t)
 		w.open(path, rules{asks, terms})
-		w.clock.set(23 * time.Hour)
+		w.jumps(23 * time.Hour)
 		w.expect(call(`{"n":1}`), approval.AnswerPending) // something is written meanwhile
 		w.clock.set(-23 * time.Hour)
 		id := w.expect(transfer, approval.AnswerPending).Request.ID
@@ -65,7 +73,7 @@ func TestRule6_APressWhileTheStoreIsAheadCounts(t *testing.T) {
 	w := newWorld(t)
 	old := w.expect(call(`{"old":true}`), approval.AnswerPending).Request
 	w.clock.advance(time.Minute)
-	w.clock.set(10 * time.Minute)
+	w.jumps(10 * time.Minute)
 	w.expect(call(`{"n":1}`), approval.AnswerPending)
 	w.clock.set(-10 * time.Minute)
 	w.clock.advance(time.Minute)
@@ -102,7 +110,7 @@ func TestRule6_APressWhileTheStoreIsAheadCounts(t *testing.T) {
 // Whoever asks what happened since some time asks by the clock they see.
 func TestRule6_TheAuditLogIsToldByTheMachinesClock(t *testing.T) {
 	w := newWorld(t)
-	w.clock.set(time.Hour)
+	w.jumps(time.Hour)
 	w.expect(call(`{"n":1}`), approval.AnswerPending)
 	w.clock.set(-time.Hour)
 	w.clock.advance(time.Minute)
@@ -111,6 +119,82 @@ func TestRule6_TheAuditLogIsToldByTheMachinesClock(t *testing.T) {
 	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Since: now.Add(-10 * time.Second), Until: now.Add(10 * time.Second)})
 	if err != nil || len(es) != 1 || es[0].At.Sub(now).Abs() > time.Second {
 		t.Errorf("%+v, %v", es, err)
+	}
+}
+
+// While it is not known whether a jump ahead is right, it ends nothing, and what would be over by it lets nothing
+// through.
+func TestRule6_AJumpThatIsTakenBackEndsNothing(t *testing.T) {
+	w := grantWorld(t)
+	waits := w.expect(call(`{"n":1}`), approval.AnswerPending).Request.ID
+	id := w.expect(transfer, approval.AnswerPending).Request.ID
+	w.mustDecide(id, true, hana, "")
+	w.granted(call(`{"n":2}`), approval.GrantWish{For: time.Hour})
+	w.clock.set(400 * 24 * time.Hour)
+	for _, c := range []approval.Call{transfer, call(`{"n":2}`)} {
+		if _, err := w.gate.Check(w.ctx, c); approval.CodeOf(err) != approval.CodeStoreUnavailable ||
+			!strings.Contains(err.Error(), "jumped ahead by 9600h0m0s") || !strings.Contains(err.Error(), "countersign clock accept") {
+			t.Errorf("%s during the jump: %v", c.Tool, err)
+		}
+	}
+	if r := w.request(waits); r.Status != approval.Pending {
+		t.Errorf("waiting during the jump: %+v", r)
+	}
+	w.clock.advance(time.Minute)
+	w.clock.set(-400 * 24 * time.Hour)
+	w.expect(transfer, approval.AnswerApproved)
+	w.expect(call(`{"n":2}`), approval.AnswerAllow)
+	if r := w.request(waits); r.Status != approval.Pending || r.ExpiresAt.Sub(w.clock.Now()) > 24*time.Hour {
+		t.Errorf("waiting after the jump: %+v", r)
+	}
+}
+
+// What would last longer than the jump is used meanwhile.
+func TestRule6_AShortJumpHoldsNothingUp(t *testing.T) {
+	w := newWorld(t)
+	id := w.expect(transfer, approval.AnswerPending).Request.ID
+	w.mustDecide(id, true, hana, "")
+	w.clock.set(10 * time.Minute)
+	w.expect(transfer, approval.AnswerApproved)
+}
+
+// An admin who says that the clock is right ends what waits, what is approved and what was given for longer.
+func TestRule6_AnAdminAcceptsTheClock(t *testing.T) {
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		w := grantWorld(t)
+		w.clock.advance(time.Minute)
+		waits := w.expect(call(`{"n":1}`), approval.AnswerPending).Request.ID
+		id := w.expect(transfer, approval.AnswerPending).Request.ID
+		w.mustDecide(id, true, hana, "")
+		g := w.granted(call(`{"n":2}`), approval.GrantWish{For: 24 * time.Hour})
+		if _, err := w.gate.AcceptClock(w.ctx, hana, approval.ViaCLI); approval.CodeOf(err) != approval.CodeNotFound {
+			t.Errorf("nothing to accept: %v", err)
+		}
+		w.clock.set(by)
+		if _, err := w.gate.AcceptClock(w.ctx, ken, approval.ViaCLI); approval.CodeOf(err) != approval.CodeNotAdmin {
+			t.Errorf("by an approver: %v", err)
+		}
+		if off, err := w.gate.AcceptClock(w.ctx, hana, approval.ViaCLI); err != nil || (off-by).Abs() > time.Second {
+			t.Errorf("off by %v, %v", off, err)
+		}
+		if now := w.store.Now(); by > 0 && !now.Equal(w.clock.Now()) || by < 0 && now.Before(w.clock.Now().Add(-by-time.Second)) {
+			t.Errorf("%v: the store's time is %v, the clock's %v", by, now, w.clock.Now())
+		}
+		for _, id := range []string{waits, id} {
+			if r := w.request(id); r.Live() || r.Status != approval.Cancelled || r.EndCode != approval.EndClock {
+				t.Errorf("%v: %+v", by, r)
+			}
+		}
+		w.ended(g.ID, approval.EndClock, "system:clock")
+		for _, c := range []approval.Call{transfer, call(`{"n":2}`)} {
+			if out := w.expect(c, approval.AnswerPending); !out.Created {
+				t.Errorf("%v: %s goes on: %+v", by, c.Tool, out)
+			}
+		}
+		if es := w.events(approval.EventClockAccepted); len(es) != 1 || es[0].Actor != "hana" ||
+			!strings.Contains(string(es[0].Data), "off_ms") {
+			t.Errorf("%v: %+v", by, es)
+		}
 	}
 }
 

@@ -50,6 +50,8 @@ const (
 	EventDelegationEnded EventType = "delegation_ended"
 	EventFrozen          EventType = "frozen"
 	EventUnfrozen        EventType = "unfrozen"
+	// an admin said that the machine's clock is right after it had been set; Data says how far it was off
+	EventClockAccepted EventType = "clock_accepted"
 	// a decision was given for longer; Decision is approve or deny
 	EventGranted      EventType = "grant_made"
 	EventGrantUsed    EventType = "grant_used"
@@ -80,7 +82,7 @@ var EventTypes = []EventType{
 	EventReasonAdded, EventChannelDead, EventChannelAlive,
 	EventCallOutcome, EventCallInput, EventToolPinned, EventToolAccepted,
 	EventRateLimited, EventDelegated, EventDelegationEnded,
-	EventFrozen, EventUnfrozen, EventGranted, EventGrantUsed,
+	EventFrozen, EventUnfrozen, EventClockAccepted, EventGranted, EventGrantUsed,
 	EventGrantEnded, EventDenialLifted,
 	EventSignInLink, EventSignedIn, EventSignedOut, EventSessionEnded,
 	EventSignInRefused, EventPasskeyAdded, EventPasskeyRemoved,

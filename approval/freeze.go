@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 )
 
 // A freeze leaves an [Epoch] behind: the id of the freeze. What was asked for before has a smaller id and counts as
@@ -321,21 +322,59 @@ func (g *Gate) frozen(ctx context.Context, tx Tx, j *judged) (out Answer, ok boo
 // Restored ends what a store that was restored from a backup has waiting, and what was approved in it and not used:
 // it may have been decided or used since. It is for start-up, before any call is let through. What was frozen stays so.
 func (g *Gate) Restored(ctx context.Context) error {
+	by := Actor{Kind: System, Name: "restore"}
 	return g.store.Update(ctx, func(tx Tx) error {
-		e, err := tx.Epoch("")
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
-		g.freezes.note("")
-		by := Actor{Kind: System, Name: "restore"}
-		if e.ID = tx.NewID(); !e.Frozen {
-			e.FrozenAt, e.FrozenBy, e.Via, e.Reason = tx.Now(), by.String(), ViaSystem, EndRestored
-		}
-		if err := tx.PutEpoch(e); err != nil {
+		if err := g.endAll(tx, by, EndRestored); err != nil {
 			return err
 		}
 		return g.audit(ctx, tx, Event{Type: EventFrozen, Actor: by.String(), Reason: EndRestored})
 	})
+}
+
+// endAll ends what waits, what was approved and not used, and what was given for longer. What was frozen stays so.
+func (g *Gate) endAll(tx Tx, by Actor, why string) error {
+	e, err := tx.Epoch("")
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	g.freezes.note("")
+	if e.ID = tx.NewID(); !e.Frozen {
+		e.FrozenAt, e.FrozenBy, e.Via, e.Reason = tx.Now(), by.String(), ViaSystem, why
+	}
+	return tx.PutEpoch(e)
+}
+
+// AcceptClock has an admin say that the machine's clock is right, after it was set: see [Store]. What waits ends with
+// it, and what was approved and not used ([EndClock]): its time was another. It returns how far the clock is off:
+// see [Clock]. Refusals are an [Error] with [CodeNotAdmin], or [CodeNotFound] where there is nothing to accept.
+func (g *Gate) AcceptClock(ctx context.Context, by Actor, via Via) (off time.Duration, err error) {
+	refusal, err := Update(ctx, g.store, func(tx Tx) (refusal *Error, err error) {
+		by = g.asNow(by)
+		off = g.store.Off()
+		event := Event{Type: EventClockAccepted, Actor: by.String(),
+			Data: marshal(map[string]any{"off_ms": off.Milliseconds(), "via": via})}
+		switch {
+		case by.Kind != Human || !by.Admin:
+			refusal = Errorf(CodeNotAdmin, "Only admins can say that the clock is right.")
+		case off.Abs() < time.Second:
+			refusal = Errorf(CodeNotFound, "The machine's clock and the store's time agree: there is nothing to accept.")
+		}
+		if refusal != nil {
+			event.Type, event.Reason = EventDecisionRefused, string(refusal.Code)
+			return refusal, g.audit(ctx, tx, event)
+		}
+		if err := g.endAll(tx, Actor{Kind: System, Name: "clock"}, EndClock); err != nil {
+			return nil, err
+		}
+		return nil, g.audit(ctx, tx, event)
+	})
+	if err != nil {
+		return 0, err
+	}
+	if refusal != nil {
+		return 0, refusal
+	}
+	return off, g.store.AcceptClock(ctx)
 }
 
 // outlived returns the freeze that ended a live request, nil if there was none: one that came before its deadline did.

@@ -747,6 +747,9 @@ func (g *Gate) consume(ctx context.Context, tx Tx, r Request, c *Call) (Request,
 	if err := ctx.Err(); err != nil { // nobody is there any more to run it
 		return r, Errorf(CodeStoreUnavailable, "The caller went away; the approval was not used.")
 	}
+	if err := g.doubted(tx, r.UseBy); err != nil {
+		return r, err
+	}
 	ok, err := tx.Consume(r.ID, c.Dispatch)
 	if err != nil {
 		return r, err

@@ -17,7 +17,7 @@ import (
 // now.
 const ReasonGranted = "granted"
 
-// Why a grant ended that ended by itself, beside [EndFrozen] and [EndRestored].
+// Why a grant ended that ended by itself, beside [EndFrozen], [EndRestored] and [EndClock].
 const (
 	grantExpired       = "expired"
 	grantUsedUp        = "used_up"
@@ -239,6 +239,9 @@ func (g *Gate) useGrant(ctx context.Context, tx Tx, j *judged, gr *Grant, out An
 	if err := ctx.Err(); err != nil { // nobody is there any more to run it
 		return Answer{}, Errorf(CodeStoreUnavailable, "The caller went away; the grant was not used.")
 	}
+	if err := g.doubted(tx, gr.ExpiresAt); err != nil {
+		return Answer{}, err
+	}
 	u := GrantUse{ID: tx.NewID(), GrantID: gr.ID, ArgsHash: j.key.ArgsHash, Session: j.call.SessionID,
 		CorrelationID: Correlation(ctx), At: tx.Now()}
 	if j.call.Dispatch {
@@ -367,7 +370,7 @@ func frozeIt(e *Epoch) Actor {
 // frozenCode is why what a freeze ended is over.
 func frozenCode(e *Epoch) string {
 	if e.Via == ViaSystem {
-		return EndRestored
+		return e.Reason
 	}
 	return EndFrozen
 }

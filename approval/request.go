@@ -211,6 +211,8 @@ const (
 	EndEdited = "edited" // denied: other args were approved instead
 	// EndRestored: cancelled, since a backup was restored in which it was not over yet, and it may have been used since.
 	EndRestored = "restored"
+	// EndClock: cancelled, since an admin said that the machine's clock is right after it had been set.
+	EndClock = "clock_accepted"
 )
 
 // WhoEnded names in a text who ended the request.

@@ -24,6 +24,9 @@ type Store interface {
 	Update(ctx context.Context, fn func(tx Tx) error) error
 	Record(ctx context.Context, fn func(tx Tx) error) error
 	View(ctx context.Context, fn func(tx Tx) error) error
+	// AcceptClock takes the machine's clock to be right: the store's time follows a jump ahead at once, and where it is
+	// ahead of a clock that was set back that is no trouble any more. The store's time does not go back for it.
+	AcceptClock(ctx context.Context) error
 }
 
 // EventRecorder is a [Store] that can put an event on record without a transaction.

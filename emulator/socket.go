@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gorilla/websocket"
+	"github.com/coder/websocket"
 )
 
 // SlackSocket is an open Socket Mode connection.
@@ -55,12 +55,11 @@ const (
 )
 
 type socket struct {
-	id      string
-	conn    *websocket.Conn
-	opened  time.Time
-	writing sync.Mutex
-	gone    chan struct{} // closed when the connection has ended
-	leave   chan struct{} // closed when it shall end, once what waits is answered
+	id     string
+	conn   *websocket.Conn
+	opened time.Time
+	gone   chan struct{} // closed when the connection has ended
+	leave  chan struct{} // closed when it shall end, once what waits is answered
 
 	// Guarded by Emulator.mu.
 	sent     int
@@ -79,18 +78,13 @@ type envelope struct {
 
 // say writes one message. It must not be called under s.mu.
 func (sk *socket) say(data []byte) error {
-	sk.writing.Lock()
-	defer sk.writing.Unlock()
-	_ = sk.conn.SetWriteDeadline(time.Now().Add(socketWriteLimit))
-	return sk.conn.WriteMessage(websocket.TextMessage, data)
+	ctx, cancel := context.WithTimeout(context.Background(), socketWriteLimit)
+	defer cancel()
+	return sk.conn.Write(ctx, websocket.MessageText, data)
 }
 
 // end closes the connection as WebSocket wants it done.
-func (sk *socket) end() {
-	_ = sk.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""),
-		time.Now().Add(socketWriteLimit))
-	_ = sk.conn.Close()
-}
+func (sk *socket) end() { _ = sk.conn.Close(websocket.StatusNormalClosure, "") }
 
 // slackConnectionsOpen is apps.connections.open. It takes an app-level token and nothing else, in the header only.
 func (s *Emulator) slackConnectionsOpen(_ *Call, _ url.Values) answer {
@@ -102,9 +96,6 @@ func (s *Emulator) slackConnectionsOpen(_ *Call, _ url.Values) answer {
 		url.Values{"ticket": {ticket}, "app_id": {s.cfg.Slack.AppID}}.Encode()
 	return slackOK(map[string]any{"url": link})
 }
-
-// the ticket is the secret, not the page
-var upgrader = websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
 
 // serveSocket is the other end of a Socket Mode connection.
 func (s *Emulator) serveSocket(w http.ResponseWriter, r *http.Request) {
@@ -156,7 +147,8 @@ func (s *Emulator) serveSocket(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusNotFound, nil, "the ticket is used, expired, or none of ours")
 		return
 	}
-	conn, err := upgrader.Upgrade(w, r, nil)
+	// the ticket is the secret, not the page
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil { // it has answered
 		s.finish(c, &answer{status: http.StatusBadRequest}, false)
 		return
@@ -172,7 +164,7 @@ func (s *Emulator) keepSocket(sk *socket) {
 	var pings sync.WaitGroup
 	defer pings.Wait()
 	defer func() {
-		_ = sk.conn.Close()
+		_ = sk.conn.CloseNow()
 		s.mu.Lock()
 		s.slack.sockets = slices.DeleteFunc(s.slack.sockets, func(other *socket) bool { return other == sk })
 		s.bump()
@@ -211,7 +203,7 @@ func (s *Emulator) keepSocket(sk *socket) {
 	s.mu.Unlock()
 	pings.Go(func() { s.ping(sk) })
 	for {
-		_, data, err := sk.conn.ReadMessage()
+		_, data, err := sk.conn.Read(context.Background())
 		if err != nil {
 			return
 		}
@@ -234,7 +226,9 @@ func (s *Emulator) ping(sk *socket) {
 			frozen := sk.frozen
 			s.mu.Unlock()
 			if !frozen {
-				_ = sk.conn.WriteControl(websocket.PingMessage, []byte("Ping from the sandbox"), time.Now().Add(socketWriteLimit))
+				ctx, cancel := context.WithTimeout(context.Background(), socketWriteLimit)
+				_ = sk.conn.Ping(ctx)
+				cancel()
 			}
 		case <-sk.leave:
 			for {
@@ -251,14 +245,14 @@ func (s *Emulator) ping(sk *socket) {
 				case <-sk.gone:
 					return
 				case <-s.done:
-					_ = sk.conn.Close()
+					_ = sk.conn.CloseNow()
 					return
 				}
 			}
 		case <-sk.gone:
 			return
 		case <-s.done:
-			_ = sk.conn.Close()
+			_ = sk.conn.CloseNow()
 			return
 		}
 	}
@@ -487,7 +481,7 @@ func (s *Emulator) dismiss(id, reason string) int {
 // socket.
 func (s *Emulator) CutSlackSocket(id string) {
 	for _, sk := range s.pickSockets(id, func(*socket) {}) {
-		_ = sk.conn.NetConn().Close()
+		_ = sk.conn.CloseNow()
 	}
 }
 

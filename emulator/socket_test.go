@@ -1,6 +1,7 @@
 package emulator_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -11,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorilla/websocket"
+	"github.com/coder/websocket"
 
 	"countersign/emulator"
 )
@@ -66,22 +67,24 @@ func (w *world) link() string {
 // connect opens a socket.
 func (w *world) connect(reply func(frame) ([]byte, bool)) *app {
 	w.t.Helper()
-	conn, _, err := websocket.DefaultDialer.DialContext(w.ctx(), w.link(), nil)
+	a := &app{reply: reply, done: make(chan struct{})}
+	greeted := make(chan struct{})
+	conn, _, err := websocket.Dial(w.ctx(), w.link(), &websocket.DialOptions{
+		OnPingReceived: func(context.Context, []byte) bool {
+			a.mu.Lock()
+			a.pings++
+			a.mu.Unlock()
+			return true
+		}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	a := &app{conn: conn, reply: reply, done: make(chan struct{})}
-	greeted := make(chan struct{})
-	conn.SetPingHandler(func(data string) error {
-		a.mu.Lock()
-		a.pings++
-		a.mu.Unlock()
-		return conn.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(time.Second))
-	})
+	conn.SetReadLimit(1 << 20)
+	a.conn = conn
 	go func() {
 		defer close(a.done)
 		for {
-			_, data, err := conn.ReadMessage()
+			_, data, err := conn.Read(context.Background())
 			var f frame
 			if err == nil {
 				err = json.Unmarshal(data, &f)
@@ -102,7 +105,7 @@ func (w *world) connect(reply func(frame) ([]byte, bool)) *app {
 				continue
 			}
 			if ack, ok := reply(f); ok {
-				_ = conn.WriteMessage(websocket.TextMessage, ack)
+				_ = conn.Write(context.Background(), websocket.MessageText, ack)
 			}
 		}
 	}()
@@ -118,7 +121,7 @@ func (w *world) connect(reply func(frame) ([]byte, bool)) *app {
 }
 
 func (a *app) close() {
-	_ = a.conn.Close()
+	_ = a.conn.CloseNow()
 	<-a.done
 }
 
@@ -359,7 +362,7 @@ func TestSocketsDisconnect(t *testing.T) {
 	if len(frames) != 4 || frames[1]["reason"] != "warning" || frames[3]["type"] != "disconnect" || frames[3]["reason"] != "refresh_requested" {
 		t.Errorf("frames: %v", frames)
 	}
-	if !websocket.IsCloseError(a.err, websocket.CloseNormalClosure) {
+	if websocket.CloseStatus(a.err) != websocket.StatusNormalClosure {
 		t.Errorf("closed with %v", a.err)
 	}
 	w.waitSockets(0)
@@ -449,9 +452,10 @@ func TestSocketsFail(t *testing.T) {
 
 	link := w.link()
 	dial := func(link string) int {
-		conn, res, err := websocket.DefaultDialer.DialContext(w.ctx(), link, nil)
+		conn, res, err := websocket.Dial(w.ctx(), link, &websocket.DialOptions{
+			HTTPClient: &http.Client{Transport: &http.Transport{}}}) // on a connection of its own, or the client tries twice
 		if err == nil {
-			t.Cleanup(func() { _ = conn.Close() })
+			t.Cleanup(func() { _ = conn.CloseNow() })
 		}
 		if res == nil {
 			return 0
@@ -488,7 +492,7 @@ func TestSocketsNoticeWrongAcknowledgements(t *testing.T) {
 	a := w.connect(silent)
 	w.waitSockets(2)
 	for _, message := range []string{`{"envelope_id":"nothing"}`, `{}`, `nonsense`} {
-		if err := a.conn.WriteMessage(websocket.TextMessage, []byte(message)); err != nil {
+		if err := a.conn.Write(w.ctx(), websocket.MessageText, []byte(message)); err != nil {
 			t.Fatal(err)
 		}
 	}

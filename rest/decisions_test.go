@@ -304,6 +304,19 @@ func TestPeopleAreToldOfVotesAndAgentsOfTheEnd(t *testing.T) {
 	agent.expect("approval.requested "+id, "approval.resolved "+id)
 }
 
+func TestRule6_AnAdminAcceptsTheClock(t *testing.T) {
+	w := newWorld(t)
+	id := w.ask(transfer)
+	w.do(rootToken, "POST", "/v1/clock/accept", "").is(404, "not_found")
+	w.clock.Advance(-time.Hour)
+	w.do(botToken, "POST", "/v1/clock/accept", "").is(403, "people_only")
+	w.do(kenToken, "POST", "/v1/clock/accept", "").is(403, "not_admin")
+	like(t, "the answer", w.do(rootToken, "POST", "/v1/clock/accept", "").is(200).object(), `{"off_ms":-3600000}`)
+	if r := w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200); r.str("status") != "cancelled" || r.str("reason_code") != "clock_accepted" {
+		t.Errorf("what waited is %s", r.body)
+	}
+}
+
 func TestAFreezeDeniesEverythingUntilAnAdminLiftsIt(t *testing.T) {
 	w := newWorld(t)
 	id := w.ask(transfer)

@@ -55,6 +55,14 @@ func (s *Server) unfreeze(ctx context.Context, x *exchange) error {
 	return x.answer(http.StatusOK, wireFreeze(e))
 }
 
+func (s *Server) acceptClock(ctx context.Context, x *exchange) error {
+	off, err := s.gate.AcceptClock(ctx, x.who.Actor, x.via())
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, clockAccepted{OffMS: off.Milliseconds()})
+}
+
 // untold says that admins could not be told of what holds all the same.
 func (s *Server) untold(ctx context.Context, err error) {
 	if err != nil {

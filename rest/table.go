@@ -277,6 +277,16 @@ func (s *Server) table() []route { //nolint:funlen // a table
 				errors:  []approval.Code{approval.CodePeopleOnly}},
 		},
 		{
+			method: http.MethodPost, path: "/v1/clock/accept", audience: people, handle: s.acceptClock,
+			doc: routeDoc{id: "acceptClock", tag: "admins", summary: "Say that the machine's clock is right.",
+				description: "After it was set, when /readyz names it. A jump ahead is then followed at once; a store whose time " +
+					"is ahead of a clock that was set back is no trouble any more. Waiting requests, approvals that were not used and " +
+					"grants are cancelled.",
+				header:  []queryParam{clientHeader},
+				answers: []answerDoc{{http.StatusOK, "It is accepted.", clockAccepted{}, ""}},
+				errors:  []approval.Code{approval.CodePeopleOnly, approval.CodeNotAdmin, approval.CodeNotFound}},
+		},
+		{
 			method: http.MethodPost, path: "/v1/delegations", audience: people, handle: s.delegate,
 			doc: routeDoc{id: "delegate", tag: "people", summary: "Let somebody vote in your place for a while.",
 				description: "At most 30 days. Only an admin sets one up for others. The person who votes must be an approver, " +

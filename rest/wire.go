@@ -499,6 +499,12 @@ type freezeList struct {
 	_      struct{} `additionalProperties:"false"`
 }
 
+// clockAccepted is how far the clock was off; the document calls it ClockAccepted.
+type clockAccepted struct {
+	OffMS int64    `json:"off_ms" required:"true" description:"How far it had jumped ahead of the store's time; below 0: how far it is behind."`
+	_     struct{} `additionalProperties:"false"`
+}
+
 // delegation is one person voting for another; the document calls it Delegation.
 type delegation struct {
 	ID        string   `json:"id"`

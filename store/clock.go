@@ -17,24 +17,37 @@ const slewDivisor = 100
 // that is taken for a change of the clock and not for its being kept right in small steps.
 const stepThreshold = time.Second
 
+// holdFor is how long a jump ahead of the machine's clock must stand before the store's time takes it over.
+const holdFor = 5 * time.Minute
+
 // clock gives out the store's time. It is the machine's while that goes on. When the machine's is set back,
 // the store's goes on by the time that passes, a hundredth slower, until the two meet.
+//
+// When the machine's jumps ahead of the time that has passed, the store's goes on as before for [holdFor]: where
+// the jump is taken back meanwhile, it ends nothing. All that follows reckons with the machine's clock less what is
+// held. That needs a count of the time that passes in which the machine's sleep is; where there is none the jump is taken
+// over at once.
 //
 // Of the last such difference it remembers since when it was there, so that times can be told in either
 // clock: those of before the jump ahead stand as they are.
 type clock struct {
 	wall    func() time.Time
 	elapsed func(wall time.Time) time.Duration
+	sleeps  bool   // elapsed has the machine's sleep in it
 	boot    string // which start of the machine elapsed counts from; "": not known
 	log     *slog.Logger
 
 	mu        sync.Mutex
 	at        time.Duration // what was given out last, all of these since 1970
-	machine   time.Duration // the machine's clock, as it was read last
+	machine   time.Duration // the machine's clock, as it was read last, less what was held
 	elapsedAt time.Duration // elapsed then
 
 	from        time.Duration // the store's time goes on from here
 	fromElapsed time.Duration // elapsed then
+
+	held      time.Duration // how far the machine's clock has jumped ahead, while that is not taken over; 0: it has not
+	heldSince time.Duration // elapsed then
+	accepted  time.Duration // how far ahead of the machine's clock the store was when an admin said that this is right
 
 	// the store's time from which it was slower than a clock set back; 0: that never was, or was a mistake
 	setBack time.Duration
@@ -45,7 +58,7 @@ type clock struct {
 
 // clockState is what is kept of a clock.
 type clockState struct {
-	at, ahead, setBack, by, jumped time.Duration
+	at, ahead, setBack, by, jumped, accepted time.Duration
 
 	boot    string        // which start of the machine this is of; "": not known
 	elapsed time.Duration // then
@@ -68,11 +81,12 @@ func fromEpoch(d time.Duration) time.Time {
 // newClock takes the time up where it was left. What passed while nobody looked is counted as ever unless the
 // machine was started anew. Then it is taken from its clock: if that was set back meanwhile, less seems to have passed.
 func newClock(wall func() time.Time, elapsed func() time.Duration, boot string, log *slog.Logger, s clockState) *clock {
-	c := &clock{wall: wall, boot: boot, log: log, setBack: s.setBack, by: s.by, jumped: s.jumped}
+	c := &clock{wall: wall, sleeps: true, boot: boot, log: log, setBack: s.setBack, by: s.by, jumped: s.jumped,
+		accepted: s.accepted}
 	if elapsed != nil {
 		c.elapsed = func(time.Time) time.Duration { return elapsed() }
 	} else {
-		c.elapsed, c.boot = elapsedBy(wall())
+		c.elapsed, c.sleeps, c.boot = elapsedBy(wall())
 	}
 	now := wall()
 	if when := c.elapsed(now); c.boot != "" && c.boot == s.boot && when >= s.elapsed {
@@ -99,21 +113,22 @@ func newClock(wall func() time.Time, elapsed func() time.Duration, boot string, 
 }
 
 // elapsedBy measures the time that passes: where the machine's clock is the real one, by the machine's
-// count since it was started, which nobody sets; else, in a test, by that clock's going on.
-func elapsedBy(first time.Time) (elapsed func(time.Time) time.Duration, boot string) {
+// count since it was started, which nobody sets; else, in a test, by that clock's going on. sleeps says that the
+// machine's sleep is in it.
+func elapsedBy(first time.Time) (elapsed func(time.Time) time.Duration, sleeps bool, boot string) {
 	if first != first.Round(0) { // it has a monotonic reading
 		if _, ok := sinceBoot(); ok {
-			return countedBy(func() time.Duration { now, _ := sinceBoot(); return now }), bootID()
+			return countedBy(func() time.Duration { now, _ := sinceBoot(); return now }), true, bootID()
 		}
 		start := time.Now()
-		return func(time.Time) time.Duration { return time.Since(start) }, ""
+		return func(time.Time) time.Duration { return time.Since(start) }, false, ""
 	}
 	last, total := first, time.Duration(0)
 	return func(t time.Time) time.Duration {
 		total += max(0, t.Sub(last))
 		last = t
 		return total
-	}, ""
+	}, true, ""
 }
 
 // trustFor is for how long the process's own count is taken for the machine's, which costs a system call.
@@ -144,7 +159,8 @@ func (c *clock) now() time.Time {
 
 func (c *clock) read() time.Duration {
 	wall := c.wall()
-	seen, when := time.Duration(wall.UnixNano()), max(c.elapsed(wall), c.elapsedAt)
+	when := max(c.elapsed(wall), c.elapsedAt)
+	seen := c.hold(time.Duration(wall.UnixNano()), when)
 	off := seen - (c.machine + when - c.elapsedAt) // how far it is from where it should be
 	was := c.at - c.machine
 	c.machine, c.elapsedAt = seen, when
@@ -160,12 +176,39 @@ func (c *clock) read() time.Duration {
 	c.at, c.from, c.fromElapsed = seen, seen, when
 	switch {
 	case was >= stepThreshold:
+		c.accepted, c.unsaved = 0, true
 		c.log.Info("the machine's clock has caught up with the store's time")
 	case off > stepThreshold:
 		c.jumped, c.unsaved = seen, true
 	}
 	c.compare(false)
 	return c.at
+}
+
+// hold returns the machine's clock less what it has jumped ahead, while that is not taken over.
+func (c *clock) hold(machine, when time.Duration) time.Duration {
+	if !c.sleeps {
+		return machine
+	}
+	passed := when - c.fromElapsed
+	lead := machine - max(c.from+passed-passed/slewDivisor, c.machine+when-c.elapsedAt)
+	switch {
+	case lead <= stepThreshold:
+		if c.held > 0 {
+			c.log.Info("the jump of the machine's clock was taken back; it has ended nothing")
+		}
+		c.held = 0
+	case c.held == 0 || (lead-c.held).Abs() > stepThreshold:
+		c.held, c.heldSince = lead, when
+		c.log.Warn("the machine's clock has jumped ahead; the store's time goes on as before until it has stood for a while",
+			"by", lead.Round(time.Second), "for", holdFor, "do", "if the clock is wrong, set it right by then; if it is right "+
+				"and you do not want to wait: countersign clock accept")
+	case when-c.heldSince >= holdFor:
+		c.log.Warn("the machine's clock has stood where it jumped to, and is taken to be right: what is past its time by it "+
+			"ends", "by", lead.Round(time.Second))
+		c.held = 0
+	}
+	return machine - c.held
 }
 
 // compare sees to it that what is remembered of the clock's having been set back fits what it shows. again
@@ -193,19 +236,12 @@ func (c *clock) warn(ahead time.Duration) {
 		"ahead", ahead.Round(time.Second), "do", "see that the machine's clock is right and kept so, as by NTP")
 }
 
-// ahead is how far the store's time is ahead of the machine's clock.
-func (c *clock) ahead() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.read() - c.machine
-}
-
 // state is what is to be kept.
 func (c *clock) state() clockState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return clockState{at: c.at, ahead: max(0, c.at-c.machine), setBack: c.setBack, by: c.by, jumped: c.jumped,
-		boot: c.boot, elapsed: c.elapsedAt}
+		accepted: c.accepted, boot: c.boot, elapsed: c.elapsedAt}
 }
 
 // toWall tells a time of the store's in the machine's clock.
@@ -285,6 +321,43 @@ func (d *DB) KeepTime(ctx context.Context) error {
 	return err
 }
 
-// Ahead is how far the store's time is ahead of the machine's clock: 0, or less than a second, unless that
-// was set back.
-func (d *DB) Ahead() time.Duration { return d.clock.ahead() }
+// Clock is how the store's time and the machine's clock stand to each other.
+type Clock struct {
+	Ahead    time.Duration // how far the store's time is ahead: less than a second, unless the clock was set back
+	Accepted bool          // an admin has said that the clock is right all the same
+	Lead     time.Duration // how far the clock has jumped ahead, while the store's time does not follow; 0: it has not
+	For      time.Duration // until it does
+}
+
+// Clock looks at the machine's clock.
+func (d *DB) Clock() Clock {
+	c := d.clock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.read()
+	s := Clock{Ahead: at - c.machine, Lead: c.held}
+	s.Accepted = c.accepted > 0 && s.Ahead <= c.accepted+stepThreshold
+	if c.held > 0 {
+		s.For = max(0, holdFor-(c.elapsedAt-c.heldSince))
+	}
+	return s
+}
+
+// Off is how far the machine's clock is from the store's time: above 0 while a jump ahead is not taken over, below
+// where it was set back.
+func (d *DB) Off() time.Duration {
+	c := d.Clock()
+	return c.Lead - c.Ahead
+}
+
+// AcceptClock takes the machine's clock to be right: the store's time follows a jump ahead at once, and where it is
+// ahead of the clock that is no trouble any more. That does not set it back; it comes closer as before.
+func (d *DB) AcceptClock(ctx context.Context) error {
+	c := d.clock
+	c.mu.Lock()
+	c.read()
+	c.heldSince -= holdFor
+	c.accepted, c.unsaved = max(0, c.read()-c.machine), true
+	c.mu.Unlock()
+	return d.KeepTime(ctx)
+}

@@ -276,7 +276,7 @@ func TestAfterAKillRecordsSayWhereTheStoreStood(t *testing.T) {
 		then := o
 		then.Path = k.cut(t, path, 1<<20)
 		after := open(t, then)
-		ahead := d.Ahead() - after.Ahead()
+		ahead := d.Clock().Ahead - after.Clock().Ahead
 		recordOne(t, after, "next")
 		next := lastOf(t, after)
 		if next.Seq != last.Seq+1 || next.ID <= last.ID || next.At.Before(last.At) || ahead.Abs() > 2*evenly {

@@ -392,6 +392,7 @@ var (
 		epochTime("jumped_at", func(r *storedState) *time.Duration { return &r.clock.jumped }),
 		optText("boot_id", func(r *storedState) *string { return &r.clock.boot }),
 		milliseconds("boot_ms", func(r *storedState) *time.Duration { return &r.clock.elapsed }),
+		milliseconds("accepted_ms", func(r *storedState) *time.Duration { return &r.clock.accepted }),
 		number("logged", func(r *storedState) *int64 { return &r.logged }),
 		number("endings", func(r *storedState) *int64 { return &r.endings }),
 		text("life", func(r *storedState) *string { return &r.life }),

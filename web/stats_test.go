@@ -103,9 +103,11 @@ func TestStatsThatTakeTooLong(t *testing.T) {
 // slowHistory never answers in time.
 type slowHistory struct{ w *world }
 
-func (s slowHistory) ToWall(t time.Time) time.Time   { return s.w.store.ToWall(t) }
-func (s slowHistory) FromWall(t time.Time) time.Time { return s.w.store.FromWall(t) }
-func (s slowHistory) Now() time.Time                 { return s.w.store.Now() }
+func (s slowHistory) ToWall(t time.Time) time.Time    { return s.w.store.ToWall(t) }
+func (s slowHistory) FromWall(t time.Time) time.Time  { return s.w.store.FromWall(t) }
+func (s slowHistory) Off() time.Duration              { return s.w.store.Off() }
+func (s slowHistory) Now() time.Time                  { return s.w.store.Now() }
+func (slowHistory) AcceptClock(context.Context) error { return nil }
 func (slowHistory) View(ctx context.Context, _ func(approval.Tx) error) error {
 	<-ctx.Done()
 	return ctx.Err()

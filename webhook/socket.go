@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gorilla/websocket"
+	"github.com/coder/websocket"
 
 	"countersign/channels"
 	"countersign/secret"
@@ -64,6 +64,7 @@ type Socket struct {
 	o    SocketOptions
 	log  *slog.Logger
 	http *http.Client
+	dial *http.Client // of the connections themselves
 	wake chan struct{}
 
 	mu       sync.Mutex
@@ -85,8 +86,18 @@ type SocketState struct {
 func NewSocket(o SocketOptions) *Socket {
 	o.Quiet, o.FirstWait = cmp.Or(o.Quiet, socketQuiet), cmp.Or(o.FirstWait, firstWait)
 	o.LastWait, o.SlowWait = cmp.Or(o.LastWait, lastWait), cmp.Or(o.SlowWait, slowWait)
-	return &Socket{o: o, log: o.Slack.log, http: channels.NewHTTPClient(channels.HTTPTimeout),
+	return &Socket{o: o, log: o.Slack.log, http: channels.NewHTTPClient(channels.HTTPTimeout), dial: newDialClient(),
 		wake: make(chan struct{}, 1)}
+}
+
+// newDialClient returns a client whose answers stay open. It follows no redirect, which would take the ticket along.
+func newDialClient() *http.Client {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxResponseHeaderBytes = 64 << 10
+	return &http.Client{
+		Transport:     t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // State returns how the socket stands.
@@ -107,6 +118,7 @@ func (s *Socket) Reconfigured() {
 // Run keeps a connection open until ctx ends; what came in by then is finished and acknowledged.
 func (s *Socket) Run(ctx context.Context) {
 	defer s.http.CloseIdleConnections()
+	defer s.dial.CloseIdleConnections()
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	var now *connection
@@ -253,16 +265,19 @@ func named(word string) string {
 // connect opens a connection, and returns it once Slack has said hello. No error holds the address,
 // whose ticket is a secret.
 func (s *Socket) connect(ctx context.Context, api string, token secret.Value) (*connection, error) {
-	ctx, cancel := context.WithTimeout(ctx, channels.HTTPTimeout+socketHello)
+	opening, cancel := context.WithTimeout(ctx, channels.HTTPTimeout+socketHello)
 	defer cancel()
-	link, err := s.link(ctx, api, token)
+	link, err := s.link(opening, api, token)
 	if err != nil {
 		return nil, err
 	}
-	// Slack wants each answer in one frame
-	d := websocket.Dialer{Proxy: http.ProxyFromEnvironment, HandshakeTimeout: socketHello, WriteBufferSize: 2 * maxAck}
-	ws, res, err := d.DialContext(ctx, link, nil)
+	c := newConnection(s.o.Quiet)
+	ws, res, err := websocket.Dial(opening, link, &websocket.DialOptions{HTTPClient: s.dial,
+		OnPingReceived: func(context.Context, []byte) bool { c.allow(c.quiet); return true }})
 	if err != nil {
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err
+		}
 		if res != nil {
 			err = fmt.Errorf("HTTP status %d", res.StatusCode)
 		}
@@ -270,8 +285,8 @@ func (s *Socket) connect(ctx context.Context, api string, token secret.Value) (*
 			channels.Redact(err.Error(), token, secret.Value(link))}
 	}
 	ws.SetReadLimit(maxFrame)
-	c := &connection{ws: ws, quiet: s.o.Quiet, leaving: make(chan struct{}), room: make(chan struct{}, mostAtOnce)}
-	defer context.AfterFunc(ctx, func() { c.patience(0) })()
+	c.open(ws)
+	defer context.AfterFunc(opening, func() { c.patience(0) })()
 	if err := c.hello(); err != nil {
 		c.close()
 		return nil, err
@@ -353,16 +368,17 @@ func (s *Socket) serve(ctx context.Context, c *connection) {
 
 func (s *Socket) read(ctx context.Context, c *connection) error {
 	for {
-		kind, data, err := c.ws.ReadMessage()
+		m, err := c.next()
 		switch {
-		case errors.Is(err, websocket.ErrReadLimit):
+		case errors.Is(err, websocket.ErrMessageTooBig):
 			return errors.New("a message was too large")
-		case websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway):
+		case websocket.CloseStatus(err) == websocket.StatusNormalClosure,
+			websocket.CloseStatus(err) == websocket.StatusGoingAway:
 			return errors.New("Slack closed it")
-		case isTimeout(err) && c.unwanted():
+		case errors.Is(err, errQuiet) && c.unwanted():
 			return errors.New("it is no longer wanted")
-		case isTimeout(err):
-			return errors.New("nothing came for too long")
+		case errors.Is(err, errQuiet):
+			return errQuiet
 		case err != nil:
 			return errors.New("it broke")
 		case ctx.Err() != nil:
@@ -370,8 +386,8 @@ func (s *Socket) read(ctx context.Context, c *connection) error {
 		}
 		c.allow(c.quiet)
 		var e envelope
-		if kind != websocket.TextMessage || channels.Strictly(data, &e) != nil {
-			s.log.WarnContext(ctx, "a message over Slack's Socket Mode was not understood", "bytes", len(data))
+		if m.kind != websocket.MessageText || channels.Strictly(m.data, &e) != nil {
+			s.log.WarnContext(ctx, "a message over Slack's Socket Mode was not understood", "bytes", len(m.data))
 			continue
 		}
 		switch {
@@ -390,14 +406,6 @@ func (s *Socket) read(ctx context.Context, c *connection) error {
 			})
 		}
 	}
-}
-
-func isTimeout(err error) bool {
-	t, ok := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](err)
-	return ok && t.Timeout()
 }
 
 // envelope is what Slack sends over a socket.
@@ -462,7 +470,8 @@ func (s *Socket) take(ctx context.Context, c *connection, e envelope) {
 	}
 }
 
-// connection is one WebSocket connection to Slack.
+// connection is one WebSocket connection to Slack. What it brings is read beside those who wait for it: a read that is
+// given up ends the connection, and what is being worked on is still to be acknowledged over it.
 type connection struct {
 	ws      *websocket.Conn
 	quiet   time.Duration
@@ -470,29 +479,67 @@ type connection struct {
 	working sync.WaitGroup
 	once    sync.Once
 	leaving chan struct{} // closed when another connection is needed
-	writing sync.Mutex
+	come    chan message
+	closing chan struct{} // closed when nobody waits for what comes any more
+	reading sync.WaitGroup
 
-	waiting sync.Mutex // guards last, and the read deadline
-	last    time.Time  // when it ends whatever it brings; the zero time while it may go on
+	waiting sync.Mutex  // guards the two below
+	over    *time.Timer // when it has brought nothing for too long
+	last    time.Time   // when it ends whatever it brings; the zero time while it may go on
+}
+
+// message is what came over a connection, or why nothing comes any more.
+type message struct {
+	kind websocket.MessageType
+	data []byte
+	err  error
+}
+
+var errQuiet = errors.New("nothing came for too long")
+
+func newConnection(quiet time.Duration) *connection {
+	return &connection{quiet: quiet, room: make(chan struct{}, mostAtOnce), leaving: make(chan struct{}),
+		come: make(chan message), closing: make(chan struct{}), over: time.NewTimer(quiet)}
+}
+
+// open begins to read.
+func (c *connection) open(ws *websocket.Conn) {
+	c.ws = ws
+	c.reading.Go(func() {
+		for {
+			var m message
+			m.kind, m.data, m.err = ws.Read(context.Background())
+			select {
+			case c.come <- m:
+			case <-c.closing:
+				return
+			}
+			if m.err != nil {
+				return
+			}
+		}
+	})
+}
+
+// next waits for a message, until the connection's time is over.
+func (c *connection) next() (message, error) {
+	select {
+	case m := <-c.come:
+		return m, m.err
+	case <-c.over.C:
+		return message{}, errQuiet
+	}
 }
 
 // hello waits until Slack says hello.
 func (c *connection) hello() error {
-	c.ws.SetPingHandler(func(data string) error {
-		c.allow(c.quiet)
-		err := c.ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(socketWrite))
-		if errors.Is(err, websocket.ErrCloseSent) || isTimeout(err) {
-			return nil
-		}
-		return err
-	})
 	c.allow(socketHello)
-	_, data, err := c.ws.ReadMessage()
+	m, err := c.next()
 	var e envelope
 	switch {
 	case err != nil:
 		return &socketError{text: "Slack opened a socket and did not say hello"}
-	case json.Unmarshal(bytes.TrimSpace(data), &e) != nil || e.Type != "hello" && e.Type != "disconnect":
+	case json.Unmarshal(bytes.TrimSpace(m.data), &e) != nil || e.Type != "hello" && e.Type != "disconnect":
 		return &socketError{text: "Slack opened a socket and said something that is not understood"}
 	case e.Type == "disconnect":
 		return said(e.Reason)
@@ -506,7 +553,7 @@ func (c *connection) allow(d time.Duration) {
 	c.waiting.Lock()
 	defer c.waiting.Unlock()
 	if c.last.IsZero() {
-		_ = c.ws.SetReadDeadline(time.Now().Add(d))
+		c.over.Reset(d)
 	}
 }
 
@@ -519,7 +566,7 @@ func (c *connection) patience(d time.Duration) {
 	defer c.waiting.Unlock()
 	if at := time.Now().Add(d); c.last.IsZero() || at.Before(c.last) {
 		c.last = at
-		_ = c.ws.SetReadDeadline(at)
+		c.over.Reset(d)
 	}
 }
 
@@ -533,16 +580,17 @@ func (c *connection) unwanted() bool {
 // leave says that another connection is needed.
 func (c *connection) leave() { c.once.Do(func() { close(c.leaving) }) }
 
+// say writes one message, in one frame: Slack wants each answer so.
 func (c *connection) say(b []byte) error {
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	_ = c.ws.SetWriteDeadline(time.Now().Add(socketWrite))
-	return c.ws.WriteMessage(websocket.TextMessage, b)
+	ctx, cancel := context.WithTimeout(context.Background(), socketWrite)
+	defer cancel()
+	return c.ws.Write(ctx, websocket.MessageText, b)
 }
 
-// close ends the connection as WebSocket wants it done.
+// close ends the connection as WebSocket wants it done, and waits until nothing reads from it any more.
 func (c *connection) close() {
-	_ = c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""),
-		time.Now().Add(socketWrite))
-	_ = c.ws.Close()
+	close(c.closing)
+	_ = c.ws.Close(websocket.StatusNormalClosure, "")
+	c.reading.Wait()
+	c.over.Stop()
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorilla/websocket"
+	"github.com/coder/websocket"
 
 	"countersign/approval"
 	"countersign/chat"
@@ -385,16 +385,16 @@ func TestWhatASocketCannotMakeSenseOf(t *testing.T) {
 			script, scripts = scripts[0], scripts[1:]
 		}
 		mu.Unlock()
-		ws, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+		ws, err := websocket.Accept(w, r, nil)
 		if err != nil {
 			return
 		}
-		defer ws.Close()
+		defer ws.CloseNow()
 		for _, line := range script {
-			ws.WriteMessage(websocket.TextMessage, []byte(line))
+			ws.Write(r.Context(), websocket.MessageText, []byte(line))
 		}
 		for range strings.Count(strings.Join(script, ""), "envelope_id") {
-			_, b, err := ws.ReadMessage()
+			_, b, err := ws.Read(r.Context())
 			if err != nil {
 				return
 			}
@@ -469,5 +469,38 @@ func TestWhereASocketMayLead(t *testing.T) {
 	}
 	if _, err := s.link(t.Context(), "https://127.0.0.1:1/?q="+appToken, secret.Value(appToken)); err == nil || strings.Contains(err.Error(), appToken) {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestRule8_ATicketGoesNowhereElse(t *testing.T) {
+	var link string
+	followed := make(chan string, 1)
+	var fake *httptest.Server
+	fake = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/apps.connections.open"):
+			json.NewEncoder(w).Encode(map[string]any{"ok": true, "url": link})
+		case r.URL.Path == "/link":
+			http.Redirect(w, r, fake.URL+"/elsewhere?"+r.URL.RawQuery, http.StatusFound)
+		default:
+			followed <- r.URL.String()
+		}
+	}))
+	defer fake.Close()
+	s := NewSocket(SocketOptions{Slack: newFixture(t).slack})
+	defer s.http.CloseIdleConnections()
+	defer s.dial.CloseIdleConnections()
+	for at, want := range map[string]string{
+		"ws" + strings.TrimPrefix(fake.URL, "http") + "/link?ticket=t1cket": "HTTP status 302",
+		"ws://127.0.0.1:1/link?ticket=t1cket":                               "the socket could not be opened",
+	} {
+		link = at
+		_, err := s.connect(t.Context(), fake.URL, secret.Value(appToken))
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "t1cket") {
+			t.Errorf("%s: %v, want %q", at, err, want)
+		}
+	}
+	if len(followed) > 0 {
+		t.Errorf("the ticket went to %s", <-followed)
 	}
 }

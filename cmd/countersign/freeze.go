@@ -84,6 +84,45 @@ func (c *unfreezeCmd) Run(ctx context.Context, s *std) error {
 	return nil
 }
 
+type clockCmd struct {
+	Accept clockAcceptCmd `cmd:"" help:"Say that it is right, after it was set (admins)."`
+}
+
+type clockAcceptCmd struct {
+	remote
+	output
+}
+
+func (*clockAcceptCmd) Help() string {
+	return `When the clock of the gate's machine was set, /readyz says so. A jump ahead counts after five minutes; this command makes it count at once. A clock that was set back leaves the store's time ahead; after this command /readyz does not name that difference again. Waiting requests, unused approvals and grants are cancelled. Only admins can.
+
+Examples:
+
+    countersign clock accept`
+}
+
+func (c *clockAcceptCmd) Run(ctx context.Context, s *std) error {
+	g, err := c.connect(s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	off, err := g.AcceptClock(ctx)
+	if err != nil {
+		return g.failure(err)
+	}
+	if c.forPrograms() {
+		return c.print(s, map[string]any{"off_ms": off.Milliseconds()})
+	}
+	what := "it had jumped " + off.Round(time.Second).String() + " ahead, and the store's time has followed"
+	if off < 0 {
+		what = "the store's time is " + (-off).Round(time.Second).String() + " ahead of it, and comes closer by 1 s in 100"
+	}
+	s.printf("The clock is accepted: %s. What waited, and approvals not used yet, are cancelled: agents must ask again.\n",
+		what)
+	return nil
+}
+
 type frozenCmd struct {
 	remote
 	output

@@ -235,6 +235,12 @@ func (f *fakeGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem(w, 403, "people_only", "Only people may do this.")
 	case path == "sign-in-links":
 		answer(w, 200, map[string]any{"id": pendingID, "url": "https://gate.example.com/signin/link?t=aaaa", "expires_at": "2026-11-21T09:40:00.000Z"})
+	case path == "clock/accept":
+		off := map[string]any{"off_ms": 3_600_000}
+		if token == "hana-no-admin" {
+			off["off_ms"] = -3_600_000
+		}
+		answer(w, 200, off)
 	case path == "freeze" || strings.HasPrefix(path, "delegations"):
 		switches(w, r, body)
 	case path == "audit" && r.URL.Query().Get("format") == "ndjson" && token == "hana-no-admin":

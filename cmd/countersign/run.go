@@ -59,6 +59,7 @@ type commandLine struct {
 	Revoke        revokeCmd        `cmd:"" group:"people" help:"End grants, or standing denials."`
 	Lift          liftCmd          `cmd:"" group:"people" help:"Forget denials, so that the same call is asked about again."`
 	Freeze        freezeCmd        `cmd:"" group:"people" help:"Freeze an agent, or all: every call is denied until an admin lifts the freeze."`
+	Clock         clockCmd         `cmd:"" group:"people" help:"The clock of the gate's machine."`
 	Unfreeze      unfreezeCmd      `cmd:"" group:"people" help:"Lift a freeze (admins)."`
 	Frozen        frozenCmd        `cmd:"" group:"people" help:"List what is frozen."`
 	Delegate      delegateCmd      `cmd:"" group:"people" help:"Have somebody vote in your place, for a while."`
