@@ -21,8 +21,8 @@ import (
 var (
 	errUnproven = errors.New("it did not show that it is a gate that knows this token, and so was not sent it; " +
 		"another program may have taken the port while the gate was down: look which one has it, and start the gate again")
-	errOlder = errors.New("the gate that answers is older than this program and cannot show that it knows the token, which " +
-		"so was not sent: restart the gate with the program that is installed now")
+	errOlder = errors.New("the gate that answers is older than this program and cannot show that it knows the token, " +
+		"which was not sent: restart the gate, with the program that is installed now")
 	errConnection = errors.New("it does not keep the connection on which it proved that it knows the token")
 )
 
