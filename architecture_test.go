@@ -93,7 +93,7 @@ var arrows = map[string]struct {
 	"terminal":        {[]string{"approval/legible", "client", "inbox", "locale"}, "it shows and asks; what is decided is the inbox's"},
 	"logins":          {[]string{"internal/safefile", "secret"}, "files with tokens, and nobody who uses them"},
 	"localgate":       {nil, "it starts the program as a stranger would, and knows it by its socket"},
-	"demo":            {[]string{"app", "client", "config", "emulator", "secret"}, "the program, its stand-ins and an agent, through the front doors"},
+	"demo":            {[]string{"app", "client", "config", "emulator", "listener", "secret"}, "the program, its stand-ins and an agent, through the front doors"},
 	"bench":           {[]string{"emulator", "secret"}, "it loads the program by its front doors, and shares no code with it"},
 	"interop":         {nil, "it knows the program by its front doors"},
 	"setup":           {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks", "client", "config", "locale"}, "it asks the platforms, and a running gate, from outside"},

@@ -79,6 +79,7 @@ type App struct {
 	listener, hooks net.Listener // hooks is nil where webhooks come in with the rest
 	atPages         net.Listener // nil where the pages are with the rest
 	atDebug         net.Listener // nil where profiles are not served
+	lacking         bool         // the machine has one of localhost's addresses, and the log says so
 	pages           *web.Server
 	listening       []net.Listener
 	servers         []*http.Server // one for each of listening

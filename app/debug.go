@@ -1,8 +1,6 @@
 package app
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -20,13 +18,10 @@ func (a *App) listenForDebug(cfg *config.Config) (err error) {
 	if cfg.DebugListen == "" {
 		return nil
 	}
-	if a.atDebug, err = net.Listen("tcp", cfg.DebugListen); err != nil {
-		return fmt.Errorf("debug_listen %s: %w; another program may have the address", cfg.DebugListen, err)
+	if a.atDebug, err = a.bind("debug_listen", cfg.DebugListen); err != nil {
+		return err
 	}
-	if err := a.serveOn(nameDebug, a.atDebug, nil, &profiles{app: a}); err != nil {
-		return errors.Join(err, a.atDebug.Close())
-	}
-	return nil
+	return a.serveOn(nameDebug, a.atDebug, nil, &profiles{app: a})
 }
 
 // DebugAddr is the address of the profiles, "" where there is none.

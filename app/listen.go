@@ -152,16 +152,15 @@ func (a *App) bodies(r *http.Request) (*listener.Bodies, string) {
 
 // listen binds the addresses, so that one in use is known before anything is served.
 func (a *App) listen(cfg *config.Config) (err error) {
-	if a.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
-		return fmt.Errorf("listen %s: %w; another program may have the address, or set listen: in the configuration",
-			cfg.Listen, err)
+	if a.listener, err = a.bind("listen", cfg.Listen); err != nil {
+		return err
 	}
 	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Notifications: a.outbox, Freezes: a.chat,
 		Granted: a.chat,
 		History: a.store, NameOf: a.nameOf,
 		Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping,
 		Quotas: a.quotaLog, Heartbeat: a.beats, Anonymous: a.anonymous, Authenticated: known, Remote: a.remote,
-		SignIn: signInLinks{a}, Base: a.base, Budgets: a.budgets, Summary: a.summary})
+		SignIn: signInLinks{a}, Published: a.published, Budgets: a.budgets, Summary: a.summary})
 	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz),
 		"/metrics": a.metrics.handler(),
 		"/mcp":     a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, CheckBudget: a.checkHook,
@@ -186,13 +185,36 @@ func (a *App) listen(cfg *config.Config) (err error) {
 	if cfg.WebhookListen == "" {
 		return a.onSocket(cfg, local.before(api))
 	}
-	if a.hooks, err = net.Listen("tcp", cfg.WebhookListen); err != nil {
-		return fmt.Errorf("webhook_listen %s: %w", cfg.WebhookListen, err)
+	if a.hooks, err = a.bind("webhook_listen", cfg.WebhookListen); err != nil {
+		return err
 	}
 	if err := a.serveOn(nameWebhook, a.hooks, cfg.WebhookTLS, a.webhooks().before(http.NotFoundHandler())); err != nil {
 		return err
 	}
 	return a.onSocket(cfg, local.before(api))
+}
+
+// published are the addresses that lead to the API beside its own.
+func (a *App) published() []netip.AddrPort { return a.live.Load().cfg.LedTo }
+
+// bind takes the address that a key of the configuration names.
+func (a *App) bind(key, address string) (net.Listener, error) {
+	bound, lacks, err := listener.Listen(address)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w; another program may have the address: stop that, or set another port as %s in "+
+			"the configuration", key, address, err, key)
+	}
+	if lacks.IsValid() && !a.lacking {
+		a.lacking = true
+		a.part("http").Info("this machine has one of localhost's two addresses; the gate listens there alone", "lacks", lacks)
+	}
+	a.onStop("address "+bound.Addr().String(), func(context.Context) error {
+		if err := bound.Close(); !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	})
+	return bound, nil
 }
 
 // serveOn prepares a server; it does not serve yet. Over the API somebody may wait for a person or follow a

@@ -2,15 +2,15 @@ package app
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"countersign/approval"
 	"countersign/config"
+	"countersign/listener"
 	"countersign/policy"
 	"countersign/web"
 )
@@ -55,15 +55,18 @@ func (a *App) base() string {
 	if a.atPages != nil {
 		at, pair = a.atPages, cfg.PagesTLS
 	}
-	_, port, err := net.SplitHostPort(at.Addr().String())
-	if err != nil {
+	bound, ok := at.Addr().(*net.TCPAddr)
+	if !ok {
 		return ""
 	}
-	scheme := "http"
+	scheme, host := "http", "localhost"
 	if pair != nil {
 		scheme = "https"
 	}
-	return scheme + "://localhost:" + port
+	if !bound.IP.IsUnspecified() && !listener.IsLocalhost(bound.String()) {
+		host = bound.AddrPort().Addr().Unmap().WithZone("").String() // where it alone listens: localhost may be another's
+	}
+	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(bound.Port))
 }
 
 // pagesBefore has the pages answer what is theirs, and next the rest.
@@ -79,12 +82,9 @@ func (a *App) pagesBefore(next http.Handler) http.Handler {
 
 // listenForPages gives the pages, and /mcp beside them, a listener of their own.
 func (a *App) listenForPages(cfg *config.Config) (err error) {
-	if a.atPages, err = net.Listen("tcp", cfg.PagesListen); err != nil {
-		return fmt.Errorf("pages_listen %s: %w; another program may have the address", cfg.PagesListen, err)
+	if a.atPages, err = a.bind("pages_listen", cfg.PagesListen); err != nil {
+		return err
 	}
 	ours := exactly{"/mcp": a.mcp(cfg, a.atPages)}
-	if err := a.serveOn(namePages, a.atPages, cfg.PagesTLS, ours.before(a.pages)); err != nil {
-		return errors.Join(err, a.atPages.Close())
-	}
-	return nil
+	return a.serveOn(namePages, a.atPages, cfg.PagesTLS, ours.before(a.pages))
 }

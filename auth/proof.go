@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 )
 
-// TokenProof returns the proof that the token of a name is known here, for a nonce that its owner made and the port at
-// which they are. The name follows from the token, so that only who has that can ask. Neither tells anything of it.
-func (d *Directory) TokenProof(name, nonce, port string) (proof string, ok bool) {
+// TokenProof returns the proof that the token of a name is known here, for a nonce that its owner made and the address
+// at which they are. The name follows from the token, so that only who has that can ask. Neither tells anything of it.
+func (d *Directory) TokenProof(name, nonce, address string) (proof string, ok bool) {
 	n := d.now.Load()
 	if n == nil {
 		return "", false
@@ -17,7 +17,7 @@ func (d *Directory) TokenProof(name, nonce, port string) (proof string, ok bool)
 	if !ok {
 		return "", false
 	}
-	return derived(digest, "proof at port "+port+" for "+nonce), true
+	return derived(digest, "proof at "+address+" for "+nonce), true
 }
 
 // nameOf tells a token from others and is none.

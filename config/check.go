@@ -95,13 +95,14 @@ func (c *checker) check(root *yamlpos.Node) {
 	c.debugListen()
 	if f.WebhookListen != "" {
 		c.address("$.webhook_listen", f.WebhookListen)
-		if f.WebhookListen == f.Listen && !strings.HasSuffix(f.Listen, ":0") {
+		if sameAddress(f.WebhookListen, f.Listen) {
 			c.errorf("$.webhook_listen", "webhook_listen is the same address as listen; leave it out to take webhooks there")
 		}
 	}
 	c.certificates()
 	c.proxies()
 	c.publicURL()
+	c.ledTo()
 	c.store()
 	c.timeZone()
 	c.agents()
@@ -121,6 +122,13 @@ func (c *checker) check(root *yamlpos.Node) {
 	}
 	c.unasked()
 	c.keyboards()
+}
+
+// sameAddress reports whether two listeners would have one address. Whoever listens at one of localhost's has both.
+func sameAddress(a, b string) bool {
+	_, port, err := net.SplitHostPort(a)
+	_, other, _ := net.SplitHostPort(b)
+	return err == nil && port != "0" && port == other && (a == b || listener.IsLocalhost(a) && listener.IsLocalhost(b))
 }
 
 func (c *checker) address(path, s string) {

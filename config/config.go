@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,6 +41,8 @@ type File struct {
 	PagesTLS   *listener.Pair `yaml:"pages_tls,omitempty" json:"pages_tls,omitempty"`
 	// TrustedProxies are the addresses and networks that are believed in saying whose request they bring.
 	TrustedProxies []string `yaml:"trusted_proxies,omitempty" json:"trusted_proxies,omitempty"`
+	// Published are addresses of the machine around, at which Listen is reached: a container's ports that it publishes.
+	Published []string `yaml:"published,omitempty" json:"published,omitempty"`
 	// Socket is the path of a unix socket that the API is also served on; "": none.
 	Socket    string  `yaml:"socket,omitempty" json:"socket,omitempty"`
 	PublicURL string  `yaml:"public_url,omitempty" json:"public_url,omitempty"` // without a slash at its end
@@ -183,6 +186,9 @@ type Config struct {
 	Policy *policy.Policy `yaml:"-" json:"-"`
 	// Proxies is what TrustedProxies says.
 	Proxies listener.Proxies `yaml:"-" json:"-"`
+	// LedTo are the addresses that lead to Listen beside its own: those of Published, and of a public_url that is this
+	// machine over plain HTTP.
+	LedTo []netip.AddrPort `yaml:"-" json:"-"`
 	// PolicyConfig is what Policy was compiled from.
 	PolicyConfig policy.Config `yaml:"-" json:"-"`
 

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -68,6 +71,32 @@ func (c *checker) proxies() {
 	c.cfg.Proxies = ps
 }
 
+// ledTo reads which addresses lead to listen beside its own.
+func (c *checker) ledTo() {
+	for i, text := range c.cfg.File.Published {
+		at, err := netip.ParseAddrPort(text)
+		if err != nil || at.Port() == 0 || at.Addr().IsUnspecified() || at.Addr().Zone() != "" {
+			c.errorf(fmt.Sprintf("$.published[%d]", i), "an entry of published must be the IP address and port that clients "+
+				"connect to, such as 127.0.0.1:8787 or \"[::1]:8787\"")
+			return
+		}
+		c.cfg.LedTo = append(c.cfg.LedTo, netip.AddrPortFrom(at.Addr().Unmap(), at.Port()))
+	}
+	u, err := url.Parse(c.cfg.PublicURL)
+	if err != nil || u.Scheme != "http" || !loopback.IsHost(u.Hostname()) {
+		return
+	}
+	hosts := []string{u.Hostname()}
+	if strings.EqualFold(u.Hostname(), "localhost") {
+		hosts = []string{"127.0.0.1", "::1"}
+	}
+	for _, host := range hosts {
+		if at, err := netip.ParseAddrPort(net.JoinHostPort(host, cmp.Or(u.Port(), "80"))); err == nil {
+			c.cfg.LedTo = append(c.cfg.LedTo, netip.AddrPortFrom(at.Addr().Unmap(), at.Port()))
+		}
+	}
+}
+
 // debugListen checks that profiles are served to this machine alone, and with nothing else.
 func (c *checker) debugListen() {
 	const key = "$.debug_listen"
@@ -82,7 +111,7 @@ func (c *checker) debugListen() {
 	for _, other := range []struct{ name, address string }{
 		{"listen", f.Listen}, {"webhook_listen", f.WebhookListen}, {"pages_listen", f.PagesListen},
 	} {
-		if other.address == f.DebugListen && !strings.HasSuffix(f.DebugListen, ":0") {
+		if sameAddress(other.address, f.DebugListen) {
 			c.errorf(key, "debug_listen is the same address as %s; profiles need one of their own", other.name)
 		}
 	}
@@ -97,7 +126,7 @@ func (c *checker) pagesListen() {
 	} else {
 		c.address(key, at)
 		for other, address := range map[string]string{"listen": f.Listen, "webhook_listen": f.WebhookListen} {
-			if address == at && !strings.HasSuffix(at, ":0") {
+			if sameAddress(address, at) {
 				c.errorf(key, "pages_listen is the same address as %s; the pages need one of their own", other)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"countersign/internal/loopback"
+	"countersign/listener"
 )
 
 // PagesURL is where people open the pages, without a slash at its end: public_url where that is safe to sign in over,
@@ -30,8 +31,10 @@ func (c *Config) PagesURL() string {
 	if pair != nil {
 		scheme = "https"
 	}
-	// By its name: a passkey belongs to a name, never to an address.
-	return scheme + "://" + net.JoinHostPort("localhost", port)
+	if listener.IsLocalhost(listen) { // by its name: a passkey belongs to a name, never to an address
+		host = "localhost"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
 // PageOf is the address of the page on which a request is approved with a passkey, "" where the pages are nowhere.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"testing"
 
 	"countersign/listener"
@@ -27,6 +28,7 @@ func TestWhereThePagesAre(t *testing.T) {
 		{"the default", "", DefaultListen, nil, "http://localhost:8787/r/01/passkey", true},
 		{"another loopback address", "", "[::1]:80", nil, "http://localhost:80/r/01/passkey", true},
 		{"with a certificate", "", "localhost:443", &listener.Pair{}, "https://localhost:443/r/01/passkey", true},
+		{"one that localhost is not", "", "127.0.0.2:80", nil, "http://127.0.0.2:80/r/01/passkey", false},
 		{"for every network", "", "0.0.0.0:8787", nil, "", false},
 		{"for a network by its name", "", "gate:8787", nil, "", false},
 		{"from outside", "https://gate.example.com", "0.0.0.0:8787", nil, "https://gate.example.com/r/01/passkey", true},
@@ -45,5 +47,28 @@ func TestWhereThePagesAre(t *testing.T) {
 				t.Errorf("why there are no passkeys: %q", why)
 			}
 		})
+	}
+}
+
+// What leads to the gate beside its own address: what is said to be published, and a public_url of this machine.
+func TestWhatLeadsToTheGate(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", "[]"},
+		{`published: [127.0.0.1:8787, "[::1]:9000", "[::ffff:127.0.0.1]:1"]`, "[127.0.0.1:8787 [::1]:9000 127.0.0.1:1]"},
+		{"public_url: http://localhost:9000", "[127.0.0.1:9000 [::1]:9000]"},
+		{"public_url: http://LOCALHOST", "[127.0.0.1:80 [::1]:80]"},
+		{"public_url: http://127.0.0.1:9000/", "[127.0.0.1:9000]"},
+		{"public_url: http://[::1]:9000", "[[::1]:9000]"},
+		{"public_url: https://localhost:9000", "[]"}, // its certificate proves it
+		{"public_url: http://gate.example.com:9000", "[]"},
+		{"public_url: https://gate.example.com", "[]"},
+	} {
+		cfg, problems := parseText(t, c.text+"\npeople: [{name: hana, roles: [approver], token: hana-token-0123456789abcdef}]\n")
+		if cfg == nil {
+			t.Fatalf("%s: %v", c.text, problems)
+		}
+		if got := fmt.Sprint(cfg.LedTo); got != c.want {
+			t.Errorf("%s: %s, want %s", c.text, got, c.want)
+		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"countersign/client"
 	"countersign/config"
 	"countersign/emulator"
+	"countersign/listener"
 	"countersign/secret"
 )
 
@@ -162,7 +163,7 @@ func freePort(addr string) (string, error) {
 	if err != nil || port != "0" {
 		return addr, err
 	}
-	l, err := net.Listen("tcp", addr)
+	l, _, err := listener.Listen(addr)
 	if err != nil {
 		return "", err
 	}

@@ -14,8 +14,9 @@
 // number and in the bytes that have come; where there is one too many, the oldest of the sender with most
 // gives way, and its reader gets [ErrBusy].
 //
-// [Proxies] says who sent a request that a proxy brought. A [Certificate] is read again when its files
-// change; broken files leave the earlier one in use.
+// [Listen] takes both addresses of localhost or neither, so that nobody else passes for the gate at the other.
+// [Proxies] says who sent a request that a proxy brought. A [Certificate] is read again when its files change; broken
+// files leave the earlier one in use.
 //
 // The package decides nothing about anybody: who is known is told to it, by [Known].
 package listener

@@ -12,6 +12,7 @@ import (
 // Codes that only a way in over HTTP can have.
 const (
 	codeMethodNotAllowed     approval.Code = "method_not_allowed"
+	codeUnknownToken         approval.Code = "unknown_token"
 	codeTooLarge             approval.Code = "too_large"
 	codeUnsupportedMediaType approval.Code = "unsupported_media_type"
 	codeInvalidJSON          approval.Code = "invalid_json"
@@ -32,6 +33,7 @@ var kinds = map[approval.Code]kind{
 	approval.CodeNotAdmin:         {http.StatusForbidden, "Not an admin"},
 	approval.CodeNotFound:         {http.StatusNotFound, "Not found"},
 	codeMethodNotAllowed:          {http.StatusMethodNotAllowed, "Method not allowed"},
+	codeUnknownToken:              {http.StatusUnauthorized, "Unknown token"},
 	approval.CodeAlreadyResolved:  {http.StatusConflict, "Already resolved"},
 	approval.CodeNotFailed:        {http.StatusConflict, "Not failed"},
 	approval.CodeExpired:          {http.StatusGone, "Expired"},

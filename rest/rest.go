@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path"
 	"runtime/debug"
@@ -61,8 +62,9 @@ type Options struct {
 	Remote func(r *http.Request) string
 	// SignIn makes links that sign people in to the pages. nil: there are no pages.
 	SignIn SignIn
-	// Base is the configured address of the gate, now; default: none.
-	Base func() string
+	// Published are the addresses of this machine that lead to the gate beside those at which it listens, as configured
+	// now; nil: none.
+	Published func() []netip.AddrPort
 	// Budgets are those of agents and people. nil: there are none.
 	Budgets *budget.Registry
 	// Patience is how long the store may take before the answer is 503; default 10 s.
@@ -109,7 +111,7 @@ type Server struct {
 	admitted  func(*http.Request, approval.Actor) // Options.Authenticated
 	remote    func(*http.Request) string
 	budgets   *budget.Registry
-	base      func() string
+	published func() []netip.AddrPort
 	keepAlive time.Duration
 
 	routes   []route
@@ -147,8 +149,8 @@ func New(o Options) *Server {
 	if s.remote == nil {
 		s.remote = func(*http.Request) string { return "" }
 	}
-	if s.base = o.Base; s.base == nil {
-		s.base = func() string { return "" }
+	if s.published = o.Published; s.published == nil {
+		s.published = func() []netip.AddrPort { return nil }
 	}
 	if s.stopping == nil {
 		s.stopping = context.Background()

@@ -82,13 +82,14 @@ func (s *Server) table() []route { //nolint:funlen // a table
 			doc: routeDoc{id: "proof", tag: "everyone", summary: "Have the gate prove that it knows a token.",
 				description: "For clients over plain HTTP on one machine, before they send the token: another program may have " +
 					"the gate's port. K is the SHA-256 of the token, and HMAC is that with SHA-256, in hex. The proof is " +
-					"HMAC(K, \"proof at port PORT for NONCE\").",
+					"HMAC(K, \"proof at ADDRESS for NONCE\").",
 				query: []queryParam{
 					{"token", "The first 32 digits of HMAC(K, \"name of a token\").", anyText},
 					{"nonce", "20 to 100 random characters.", anyText},
-					{"port", "The port that the client is connected to.", anyText}},
+					{"address", "The IP address and port that the client is connected to, such as 127.0.0.1:8787 or [::1]:8787.",
+						anyText}},
 				answers: []answerDoc{{http.StatusOK, "The proof. Compare it with your own.", proof{}, ""}},
-				errors:  []approval.Code{approval.CodeUnauthorized, approval.CodeInvalidParameter}},
+				errors:  []approval.Code{codeUnknownToken, approval.CodeInvalidParameter}},
 		},
 		{
 			method: http.MethodPost, path: "/v1/calls", audience: agents, handle: s.call,

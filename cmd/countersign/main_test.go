@@ -199,11 +199,11 @@ func proves(w http.ResponseWriter, r *http.Request) {
 	who := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Token: "hana-token-0123456789"}, {Name: "a", Token: "hana-token"},
 		{Name: "b", Token: "hana-no-record"}, {Name: "c", Token: "hana-no-secrets"}, {Name: "d", Token: "hana-no-admin"},
 		{Name: "bot", Token: "agent-token-0123456789"}, {Name: "e", Token: "agent-token"}})
-	if proof, ok := who.TokenProof(q.Get("token"), q.Get("nonce"), q.Get("port")); ok {
+	if proof, ok := who.TokenProof(q.Get("token"), q.Get("nonce"), q.Get("address")); ok {
 		answer(w, 200, map[string]any{"proof": proof})
 		return
 	}
-	problem(w, 401, "unauthorized", "The token is not known.")
+	problem(w, 401, "unknown_token", "The token is not known.")
 }
 
 func (f *fakeGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
