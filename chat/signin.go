@@ -16,7 +16,7 @@ func (s *Service) signInLink(ctx context.Context, tx approval.Tx, t Interaction)
 	case code == approval.CodeRateLimited:
 		return s.refused(tx, t, code, s.say(t.By, phrases.SaySignInMany))
 	case code == approval.CodeUnauthorized: // the address was theirs when the message came in
-		t.By = approval.Actor{Kind: approval.Stranger, Name: t.Channel + ":" + t.From}
+		t.By = t.stranger()
 		_, out, err := s.refuse(ctx, tx, t)
 		return out, err
 	default:
