@@ -173,7 +173,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 		Page: func(id string) string { return a.live.Load().cfg.PageOf(id) },
 	})
 	a.chat = chat.New(chat.Options{Store: noted, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a},
-		SignIn: signInLinks{a}})
+		SignIn: signInLinks{a}, Whose: a.directory.ByChat})
 	a.signIn = signin.New(signin.Options{Store: noted, Audit: audit, Directory: directory{a}, Logger: a.part("signin"),
 		Opener: a.opener})
 	a.openID = openid.New(openid.Options{Now: a.o.Now})

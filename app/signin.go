@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"maps"
 	"slices"
@@ -24,13 +22,13 @@ func (a *App) signInURL(token string) string {
 type signInLinks struct{ *App }
 
 func (s signInLinks) LinkFor(
-	ctx context.Context, person string, via approval.Via,
+	ctx context.Context, person string, via approval.Via, token string,
 ) (address string, l signin.Link, err error) {
-	token, l, err := s.signIn.NewLink(ctx, person, via)
+	made, l, err := s.signIn.NewLink(ctx, person, via, token)
 	if err != nil {
 		return "", l, err
 	}
-	return s.signInURL(token), l, nil
+	return s.signInURL(made), l, nil
 }
 
 // endSignIns ends the sessions of those who are not configured any more. What cannot be ended now is of no use either.
@@ -59,11 +57,14 @@ func (a *App) endSignIns(ctx context.Context) {
 
 // LinkIn makes a link for somebody who asked for it in a chat.
 func (s signInLinks) LinkIn(
-	ctx context.Context, tx approval.Tx, person string, via approval.Via,
+	ctx context.Context, tx approval.Tx, person string, via approval.Via, from string,
 ) (id string, err error) {
-	_, l, err := s.signIn.NewLinkIn(ctx, tx, person, via)
-	if errors.Is(err, signin.ErrTooMany) {
+	_, l, err := s.signIn.NewLinkIn(ctx, tx, person, via, from)
+	switch {
+	case errors.Is(err, signin.ErrTooMany):
 		err = &approval.Error{Code: approval.CodeRateLimited, Message: "Too many links were asked for.", Err: err}
+	case errors.Is(err, signin.ErrRefused):
+		err = &approval.Error{Code: approval.CodeUnauthorized, Message: "Nobody is known by that address any more.", Err: err}
 	}
 	return l.ID, err
 }
@@ -116,15 +117,13 @@ func (a *App) opener(person, way string) string {
 	case signin.FromTerminal:
 		has = p.Token.Reveal()
 	case signin.WayOpenID:
-		if o := cfg.SignIn.OpenID; o != nil && (p.OpenID != "" || o.Trusts(p.Email)) {
-			has = o.Issuer + "\n" + p.OpenID + "\n" + p.Email
+		if o := cfg.SignIn.OpenID; o != nil {
+			has = o.Account(p.AtProvider())
 		}
 	default:
-		has = p.Addresses[way].Reveal()
+		if cfg.Channels[way] != nil { // without its section nobody is reached there
+			has = p.Addresses[way].Reveal()
+		}
 	}
-	if has == "" {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(way + "\n" + has))
-	return way + ":" + hex.EncodeToString(sum[:])
+	return signin.Opener(way, has)
 }

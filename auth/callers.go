@@ -31,6 +31,9 @@ type Caller struct {
 // HasToken reports whether the caller showed a token.
 func (c Caller) HasToken() bool { return c.bare == nil }
 
+// Token is what the caller showed, "" for nothing.
+func (c Caller) Token() string { return c.token }
+
 // Caller returns who r comes from. Errors: [ErrNoToken], [ErrUnknownToken].
 func (c *Callers) Caller(r *http.Request) (Caller, error) {
 	if len(r.Header["Authorization"]) == 0 {

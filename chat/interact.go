@@ -145,7 +145,7 @@ func (s *Service) firstSight(ctx context.Context, tx approval.Tx, t *Interaction
 	if !fresh {
 		return InteractionResult{Duplicate: true}, s.ignore(ctx, tx, *t, "duplicate_event")
 	}
-	t.By = s.gate.ActorNow(t.By)
+	t.By = s.byNow(*t)
 	if t.language = Language(t.Text); t.language != "" {
 		t.By.Locale = t.language
 	}
@@ -156,6 +156,22 @@ func (s *Service) firstSight(ctx context.Context, tx approval.Tx, t *Interaction
 		return InteractionResult{}, err
 	}
 	return InteractionResult{}, s.outbox.Returned(ctx, tx, t.By, t.address(), t.when(tx))
+}
+
+// byNow is who made an interaction, by the configuration of now: the user id may be another's since it came in, or
+// nobody's, though the person is there.
+func (s *Service) byNow(t Interaction) approval.Actor {
+	if t.By.Kind == approval.Human && s.whose != nil {
+		if who, ok := s.whose(t.Channel, t.From); !ok || who.Name != t.By.Name {
+			return t.stranger()
+		}
+	}
+	return s.gate.ActorNow(t.By)
+}
+
+// stranger is who made an interaction where that is nobody whom the configuration knows.
+func (t Interaction) stranger() approval.Actor {
+	return approval.Actor{Kind: approval.Stranger, Name: t.Channel + ":" + t.From}
 }
 
 // asks reports whether whoever made the interaction can be asked for a reason, which their next message then is: where

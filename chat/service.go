@@ -52,14 +52,15 @@ type Readers interface {
 
 // SignIn makes links that sign people in to the pages.
 type SignIn interface {
-	// LinkIn makes one for a person who asked on a channel, in a transaction that is under way, and returns its id. An
-	// error with [approval.CodeRateLimited] says that they asked too often.
-	LinkIn(ctx context.Context, tx approval.Tx, person string, via approval.Via) (id string, err error)
+	// LinkIn makes one for a person who asked on a channel, from an address of it, in a transaction that is under way, and
+	// returns its id. An error with [approval.CodeRateLimited] says that they asked too often, one with
+	// [approval.CodeUnauthorized] that the address is not theirs any more.
+	LinkIn(ctx context.Context, tx approval.Tx, person string, via approval.Via, from string) (id string, err error)
 	// HereOnly reports whether links open on the gate's own machine alone.
 	HereOnly() bool
 }
 
-// Options are what a [Service] is made of. All but SignIn are required.
+// Options are what a [Service] is made of. All but SignIn and Whose are required.
 type Options struct {
 	Store   approval.Store
 	Gate    *approval.Gate
@@ -67,6 +68,9 @@ type Options struct {
 	Outbox  Outbox
 	Readers Readers
 	SignIn  SignIn // nil: there are no pages
+	// Whose says who somebody with a user id of a channel is now. It is asked inside transactions and must not block. nil:
+	// whoever they were when the event came in.
+	Whose func(channel, id string) (approval.Actor, bool)
 }
 
 // Service carries out what people press and type. It is safe for concurrent use.
@@ -77,12 +81,13 @@ type Service struct {
 	outbox  Outbox
 	readers Readers
 	signIn  SignIn
+	whose   func(channel, id string) (approval.Actor, bool)
 }
 
 // New returns a service.
 func New(o Options) *Service {
 	return &Service{store: o.Store, gate: o.Gate, audit: o.Audit, outbox: o.Outbox, readers: o.Readers,
-		signIn: o.SignIn}
+		signIn: o.SignIn, whose: o.Whose}
 }
 
 // say says a phrase to somebody, in times as the machine's clock has them.

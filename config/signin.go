@@ -21,10 +21,15 @@ func (c *Config) OpenIDPeople() []openid.Person {
 	var known []openid.Person
 	for _, p := range c.File.People {
 		if p.signsIn() {
-			known = append(known, openid.Person{Name: p.Name, Subject: p.OpenID, Email: p.Email})
+			known = append(known, p.AtProvider())
 		}
 	}
 	return known
+}
+
+// AtProvider is how the person is known at the provider.
+func (p Person) AtProvider() openid.Person {
+	return openid.Person{Name: p.Name, Subject: p.OpenID, Email: p.Email}
 }
 
 // signsIn reports whether the person is known at a provider.

@@ -79,8 +79,8 @@ type Freezes interface {
 
 // SignIn makes links that sign people in to the pages. Errors: those of [signin.Service.NewLink].
 type SignIn interface {
-	// LinkFor makes one for a person, and returns its address.
-	LinkFor(ctx context.Context, person string, via approval.Via) (address string, l signin.Link, err error)
+	// LinkFor makes one for a person who has shown a token, and returns its address.
+	LinkFor(ctx context.Context, person string, via approval.Via, token string) (address string, l signin.Link, err error)
 }
 
 // Granted tells admins of a grant that was made over the API.

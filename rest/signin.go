@@ -22,13 +22,13 @@ func (s *Server) signInLink(ctx context.Context, x *exchange) error {
 	if s.signIn == nil {
 		return approval.Errorf(approval.CodeNotFound, "This gate has no pages.")
 	}
-	url, l, err := s.signIn.LinkFor(ctx, x.who.Name, x.via())
+	url, l, err := s.signIn.LinkFor(ctx, x.who.Name, x.via(), x.who.Token())
 	switch {
 	case errors.Is(err, signin.ErrTooMany):
 		e := approval.Errorf(approval.CodeRateLimited, "You asked for too many links; wait ten minutes.")
 		e.After = signin.LinkLasts
 		return e
-	case errors.Is(err, signin.ErrRefused): // taken out of the configuration this moment
+	case errors.Is(err, signin.ErrRefused): // taken back this moment
 		return approval.Errorf(approval.CodeUnauthorized, "The token does not belong to anybody any more.")
 	case err != nil:
 		return err

@@ -50,7 +50,7 @@ func TestLinksAreLimited(t *testing.T) {
 		t.Errorf("Retry-After: %q", r.header.Get("Retry-After"))
 	}
 	w.do(kenToken, "POST", "/v1/sign-in-links", "").is(200)
-	_, _, err := pagesAt{w.signIns}.LinkFor(t.Context(), "bot", approval.ViaAPI)
+	_, _, err := pagesAt{w.signIns}.LinkFor(t.Context(), "bot", approval.ViaAPI, "")
 	if !errors.Is(err, signin.ErrRefused) {
 		t.Errorf("for an agent's name: %v", err)
 	}

@@ -175,8 +175,8 @@ func (s *failingStore) View(ctx context.Context, fn func(approval.Tx) error) err
 // pagesAt makes links to pages.
 type pagesAt struct{ *signin.Service }
 
-func (p pagesAt) LinkFor(ctx context.Context, person string, via approval.Via) (string, signin.Link, error) {
-	token, l, err := p.NewLink(ctx, person, via)
+func (p pagesAt) LinkFor(ctx context.Context, person string, via approval.Via, shown string) (string, signin.Link, error) {
+	token, l, err := p.NewLink(ctx, person, via, shown)
 	return "https://gate.example.com/signin/link?t=" + token, l, err
 }
 

@@ -8,11 +8,13 @@ import (
 	"countersign/approval"
 )
 
-// NewLink makes a link that signs a person in once, who asked for it that way. The token is what the link's address
-// holds, and is not kept. Errors: [ErrRefused] for nobody's name, [ErrTooMany].
-func (s *Service) NewLink(ctx context.Context, person string, via approval.Via) (token string, l Link, err error) {
+// NewLink makes a link that signs a person in once, who asked for it that way, with shown: their token, or the user id
+// that they wrote from. What was taken back since it was looked up makes no link. The token is what the link's address
+// holds, and is not kept. Errors: [ErrRefused] for that and for nobody's name, [ErrTooMany].
+func (s *Service) NewLink(ctx context.Context, person string, via approval.Via, shown string) (token string, l Link,
+	err error) {
 	err = s.update(ctx, func(tx Tx) (err error) {
-		token, l, err = s.newLink(ctx, tx, person, via)
+		token, l, err = s.newLink(ctx, tx, person, via, shown)
 		return err
 	})
 	return token, l, err
@@ -20,17 +22,19 @@ func (s *Service) NewLink(ctx context.Context, person string, via approval.Via) 
 
 // NewLinkIn is [Service.NewLink] in a transaction that is under way, whose function returns the error.
 func (s *Service) NewLinkIn(
-	ctx context.Context, tx approval.Tx, person string, via approval.Via,
+	ctx context.Context, tx approval.Tx, person string, via approval.Via, shown string,
 ) (token string, l Link, err error) {
 	err = with(tx, func(tx Tx) (err error) {
-		token, l, err = s.newLink(ctx, tx, person, via)
+		token, l, err = s.newLink(ctx, tx, person, via, shown)
 		return err
 	})
 	return token, l, err
 }
 
-func (s *Service) newLink(ctx context.Context, tx Tx, person string, via approval.Via) (string, Link, error) {
-	if !s.known(person) {
+func (s *Service) newLink(ctx context.Context, tx Tx, person string, via approval.Via, shown string) (string, Link,
+	error) {
+	opener := Opener(madeOn(via), shown)
+	if !s.known(person) || !s.stillOpens(person, opener) {
 		return "", Link{}, ErrRefused
 	}
 	before, err := tx.SignInLinksOf(person)
@@ -58,7 +62,7 @@ func (s *Service) newLink(ctx context.Context, tx Tx, person string, via approva
 	}
 	l := Link{ID: tx.NewID(), Person: person, Via: via, From: madeOn(via), MadeAt: now, ExpiresAt: now.Add(LinkLasts)}
 	token := s.Token(l.ID)
-	row := LinkRow{Link: l, Digest: digest(token), Opener: s.openerOf(person, l.From)}
+	row := LinkRow{Link: l, Digest: digest(token), Opener: opener}
 	if err := tx.InsertSignInLink(row); err != nil {
 		return "", Link{}, err
 	}
@@ -89,8 +93,8 @@ func (s *Service) Redeem(ctx context.Context, token string, from Origin) (secret
 	if why != "" {
 		return "", Session{}, s.refused(ctx, why, l, from)
 	}
-	if !s.attempts.allow(s.store.Now(), append(fromAddress(from.Address), ofPerson(l.Person))...) {
-		return "", Session{}, ErrTooMany
+	if err := s.AttemptOf(l.Person, from); err != nil {
+		return "", Session{}, err
 	}
 	secret = newSecret(from)
 	var sess Session

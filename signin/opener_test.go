@@ -2,6 +2,7 @@ package signin_test
 
 import (
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 
@@ -16,25 +17,30 @@ func TestRule8_AWayInThatIsTakenBackEndsWhatBeganWithIt(t *testing.T) {
 	has := map[string]string{"line": "U1", signin.FromTerminal: "token-1", signin.WayOpenID: "sub-1"}
 	w := newWorld(t)
 	w.Service = signin.New(signin.Options{Store: w.db, Audit: approval.NewAuditLog(redact.New()), Directory: w.dir,
-		Logger: slog.New(slog.DiscardHandler), Opener: func(person, way string) string {
-			if has[way] == "" {
-				return ""
-			}
-			return way + ":" + person + has[way]
+		Logger: slog.New(slog.DiscardHandler), Opener: func(_, way string) string {
+			return signin.Opener(way, has[way])
 		}})
 	ctx := t.Context()
 	link := func(via approval.Via) string {
-		token, _, err := w.NewLink(ctx, "hana", via)
+		way := string(via)
+		if via == approval.ViaCLI {
+			way = signin.FromTerminal
+		}
+		token, _, err := w.NewLink(ctx, "hana", via, has[way])
 		if err != nil {
 			t.Fatal(err)
 		}
 		return token
 	}
+	account := func() string { return signin.Opener(signin.WayOpenID, has[signin.WayOpenID]) }
 	begin := map[string]func() string{
 		"line":              func() string { s, _, _ := w.Redeem(ctx, link("line"), here); return s },
 		signin.FromTerminal: func() string { s, _, _ := w.Redeem(ctx, link(approval.ViaCLI), here); return s },
-		signin.WayOpenID:    func() string { s, _, _ := w.Start(ctx, "hana", signin.MethodOpenID, here); return s },
-		"passkey":           func() string { s, _, _ := w.StartWithPasskey(ctx, "hana", "k1", here); return s },
+		signin.WayOpenID:    func() string { s, _, _ := w.Start(ctx, "hana", signin.MethodOpenID, account(), here); return s },
+		"passkey": func() string {
+			s, _, _ := w.Start(ctx, "hana", signin.MethodPasskey, signin.Passkey("k1"), here)
+			return s
+		},
 	}
 	via := map[string]approval.Via{"line": "line", signin.FromTerminal: approval.ViaCLI}
 	for way := range has {
@@ -91,5 +97,34 @@ func TestRule8_AWayInThatIsTakenBackEndsWhatBeganWithIt(t *testing.T) {
 	}
 	if revoked != 6 {
 		t.Errorf("on record: %d", revoked)
+	}
+}
+
+// What somebody shows is looked up, and taken back or replaced before it has made anything: it makes no link and starts
+// no session, though the person has another by then.
+func TestRule8_WhatWasTakenBackSinceItWasCheckedBeginsNothing(t *testing.T) {
+	ctx := t.Context()
+	for _, now := range []string{"another", ""} {
+		has := map[string]string{"line": "U1", signin.FromTerminal: "token-1", signin.WayOpenID: "sub-1"}
+		w := newWorld(t)
+		w.Service = signin.New(signin.Options{Store: w.db, Audit: approval.NewAuditLog(redact.New()), Directory: w.dir,
+			Logger: slog.New(slog.DiscardHandler), Opener: func(_, way string) string { return signin.Opener(way, has[way]) }})
+		checked := maps.Clone(has)
+		for way := range has {
+			has[way] = now
+		}
+		for way, via := range map[string]approval.Via{"line": "line", signin.FromTerminal: approval.ViaAPI} {
+			_, _, err := w.NewLink(ctx, "hana", via, checked[way])
+			is(t, "a link by "+way, err, signin.ErrRefused)
+		}
+		opener := signin.Opener(signin.WayOpenID, checked[signin.WayOpenID])
+		_, _, err := w.Start(ctx, "hana", signin.MethodOpenID, opener, here)
+		is(t, "a session", err, signin.ErrRefused)
+		if all, err := w.Sessions(ctx, "hana"); len(all) != 0 || err != nil {
+			t.Errorf("sessions: %+v, %v", all, err)
+		}
+		if got := w.told(approval.EventSignInRefused); len(got) != 1 || !strings.Contains(got[0], "revoked") {
+			t.Errorf("on record: %v", got)
+		}
 	}
 }

@@ -10,38 +10,46 @@ import (
 	"countersign/approval/legible"
 )
 
-// Start starts a session for somebody who has shown who they are by other means than a link. Errors: [ErrRefused] for
-// nobody's name, [ErrTooMany].
-func (s *Service) Start(ctx context.Context, person string, m Method, from Origin) (string, Session, error) {
-	return s.startWith(ctx, person, m, s.openerOf(person, string(m)), from)
-}
-
-// StartWithPasskey is [Service.Start] for whoever has shown who they are by one of their passkeys.
-func (s *Service) StartWithPasskey(ctx context.Context, person, id string, from Origin) (string, Session, error) {
-	return s.startWith(ctx, person, MethodPasskey, Passkey(id), from)
-}
-
-func (s *Service) startWith(ctx context.Context, person string, m Method, opener string, from Origin) (string, Session,
+// Start starts a session for somebody who has shown who they are by other means than a link. opener is what they have
+// shown, as [Options.Opener] has it, from when it was checked: what was taken back since starts nothing. Errors:
+// [ErrRefused] for that and for nobody's name, [ErrTooMany].
+func (s *Service) Start(ctx context.Context, person string, m Method, opener string, from Origin) (string, Session,
 	error) {
-	if err := s.attemptOf(person); err != nil {
+	if err := s.allow(ofPerson(person)); err != nil {
 		return "", Session{}, err
 	}
-	secret := newSecret(from)
+	var secret string
 	var sess Session
-	err := s.update(ctx, func(tx Tx) (err error) {
-		if !s.known(person) || !s.stillOpens(person, opener) {
-			return ErrRefused
-		}
-		sess, err = s.start(ctx, tx, newSession{person, m, secret, from, "", opener})
+	err := s.store.Update(ctx, func(tx approval.Tx) (err error) {
+		secret, sess, err = s.StartIn(ctx, tx, person, m, opener, from)
 		return err
 	})
 	if errors.Is(err, ErrRefused) {
-		return "", Session{}, s.refused(ctx, refusedNoPerson, LinkRow{Link: Link{Person: person}}, from)
+		why := refusedNoPerson
+		if s.known(person) {
+			why = refusedRevoked
+		}
+		return "", Session{}, s.refused(ctx, why, LinkRow{Link: Link{Person: person}}, from)
 	}
 	if err != nil {
 		return "", Session{}, err
 	}
-	return secret, s.sessionByWall(sess), nil
+	return secret, sess, nil
+}
+
+// StartIn is [Service.Start] in a transaction that is under way, whose function returns the error. The attempt has been
+// counted ([Service.AttemptOf]).
+func (s *Service) StartIn(ctx context.Context, tx approval.Tx, person string, m Method, opener string, from Origin) (
+	secret string, sess Session, err error) {
+	if !s.known(person) || !s.stillOpens(person, opener) {
+		return "", Session{}, ErrRefused
+	}
+	secret = newSecret(from)
+	err = with(tx, func(tx Tx) (err error) {
+		sess, err = s.start(ctx, tx, newSession{person, m, secret, from, "", opener})
+		return err
+	})
+	return secret, s.sessionByWall(sess), err
 }
 
 // newSession is what a session starts with.

@@ -90,14 +90,14 @@ type Options struct {
 	Audit     *approval.AuditLog
 	Directory Directory
 	Logger    *slog.Logger
-	// Opener returns what a person has now to sign in with by one way: [FromTerminal], a channel's name or [WayOpenID].
-	// It begins with the way and a colon, and is another for another credential; "": they have none. It is asked inside
-	// transactions and must not block. nil: whatever a link or session began with is not looked at.
+	// Opener returns the [Opener] of what a person has now to sign in with by one way: [FromTerminal], a channel's name
+	// or [WayOpenID]; "": nothing. It is asked inside transactions and must not block. nil: whatever a link or session
+	// began with is not looked at.
 	Opener func(person, way string) string
 }
 
 // Ways to sign in besides [FromTerminal] and the names of channels. Passkeys are the store's: with one go the sessions
-// that began with it.
+// that began with it, and one starts in the transaction in which the passkey is used.
 const (
 	WayOpenID  = "openid"
 	wayPasskey = "passkey"
@@ -105,6 +105,15 @@ const (
 
 // Passkey is the opener of sessions that begin with a passkey.
 func Passkey(id string) string { return wayPasskey + ":" + id }
+
+// Opener is the opener of what begins with what somebody has shown by a way: a token, a chat's user id, an account. It
+// tells nothing of that. "": they have shown nothing.
+func Opener(way, shown string) string {
+	if shown == "" {
+		return ""
+	}
+	return way + ":" + digest(way+"\n"+shown)
+}
 
 // Service makes links and sessions and ends them. It is safe for concurrent use.
 type Service struct {
@@ -130,16 +139,28 @@ func New(o Options) *Service {
 // they call [Service.Start] call it where that could be right. What cannot be counts for nobody: who guesses 256 bits
 // gets nowhere, and would use up what others behind the same address have. Errors: [ErrTooMany].
 func (s *Service) Attempt(from Origin) error {
-	if !s.attempts.allow(s.store.Now(), fromAddress(from.Address)...) {
-		return ErrTooMany
-	}
-	return nil
+	return s.allow(fromAddress(from.Address)...)
 }
 
-// attemptOf counts one attempt that could sign a person in, from whatever address. What cannot counts for nobody, so
-// that no stranger uses up what somebody has.
-func (s *Service) attemptOf(person string) error {
-	if !s.attempts.allow(s.store.Now(), ofPerson(person)) {
+// AttemptOf is [Service.Attempt] where it is known already whom it signs in: it counts for that person too, from
+// whatever address.
+func (s *Service) AttemptOf(person string, from Origin) error {
+	return s.allow(append(fromAddress(from.Address), ofPerson(person))...)
+}
+
+// AttemptInVain counts one that signed nobody in and that no other limit counts, from an address: whoever makes more of
+// them gets no other answer than that, and takes nothing from what others behind the same address have. Errors:
+// [ErrTooMany].
+func (s *Service) AttemptInVain(from Origin) error {
+	limits := fromAddress(from.Address)
+	for i := range limits {
+		limits[i].name = "in vain " + limits[i].name
+	}
+	return s.allow(limits...)
+}
+
+func (s *Service) allow(limits ...limit) error {
+	if !s.attempts.allow(s.store.Now(), limits...) {
 		return ErrTooMany
 	}
 	return nil
@@ -162,14 +183,6 @@ func with(tx approval.Tx, fn func(tx Tx) error) error {
 		return errors.New("signin: the store keeps no links and sessions")
 	}
 	return fn(t)
-}
-
-// openerOf returns what a person signs in with now by one way; "": they cannot, or it is not looked at.
-func (s *Service) openerOf(person, way string) string {
-	if s.opener == nil {
-		return ""
-	}
-	return s.opener(person, way)
 }
 
 // stillOpens reports whether what a link or a session of a person began with is theirs yet.

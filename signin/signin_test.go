@@ -17,7 +17,7 @@ import (
 
 func TestALinkSignsInOnce(t *testing.T) {
 	w := newWorld(t)
-	token, made, err := w.NewLink(t.Context(), "hana", "line")
+	token, made, err := w.NewLink(t.Context(), "hana", "line", "")
 	if err != nil || made.Person != "hana" || made.From != "line" || made.ExpiresAt.Sub(made.MadeAt) != 10*time.Minute {
 		t.Fatalf("%+v, %v", made, err)
 	}
@@ -46,7 +46,7 @@ func TestALinkSignsInOnce(t *testing.T) {
 
 func TestALinkOfTheTerminalSaysSo(t *testing.T) {
 	w := newWorld(t)
-	token, l, err := w.NewLink(t.Context(), "hana", approval.ViaCLI)
+	token, l, err := w.NewLink(t.Context(), "hana", approval.ViaCLI, "")
 	if err != nil || l.From != signin.FromTerminal {
 		t.Fatalf("%+v, %v", l, err)
 	}
@@ -102,7 +102,7 @@ func TestOnlyAPersonsNewestLinksSignIn(t *testing.T) {
 	for range 8 {
 		tokens = append(tokens, w.link("hana"))
 	}
-	_, _, err := w.NewLink(t.Context(), "hana", "line")
+	_, _, err := w.NewLink(t.Context(), "hana", "line", "")
 	is(t, "a ninth within ten minutes", err, signin.ErrTooMany)
 	w.link("ken") // is another one
 	for i, token := range tokens {
@@ -117,9 +117,9 @@ func TestOnlyAPersonsNewestLinksSignIn(t *testing.T) {
 func TestLinksAndSessionsAreForPeopleAlone(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"", "nobody", "bot", "agent:bot", "HANA"} {
-		_, _, err := w.NewLink(t.Context(), name, "line")
+		_, _, err := w.NewLink(t.Context(), name, "line", "")
 		is(t, "a link for "+name, err, signin.ErrRefused)
-		_, _, err = w.Start(t.Context(), name, signin.MethodOpenID, here)
+		_, _, err = w.Start(t.Context(), name, signin.MethodOpenID, "", here)
 		is(t, "a session for "+name, err, signin.ErrRefused)
 	}
 }
@@ -230,7 +230,7 @@ func TestAPersonHasOnlySoManySessions(t *testing.T) {
 	w := newWorld(t)
 	var secrets []string
 	for range 21 {
-		secret, _, err := w.Start(t.Context(), "hana", signin.MethodPasskey, here)
+		secret, _, err := w.Start(t.Context(), "hana", signin.MethodPasskey, "", here)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,7 +332,7 @@ func TestTheProcessEndsBetween(t *testing.T) {
 	if _, _, err := w.Redeem(t.Context(), token, here); err != nil {
 		t.Errorf("after a restart: %v", err)
 	}
-	if _, l, err := w.NewLink(t.Context(), "hana", "line"); err != nil || w.Token(l.ID) == token {
+	if _, l, err := w.NewLink(t.Context(), "hana", "line", ""); err != nil || w.Token(l.ID) == token {
 		t.Errorf("%+v, %v", l, err)
 	}
 }
@@ -397,10 +397,10 @@ func TestAttemptsOfOnePersonAreLimited(t *testing.T) {
 		is(t, "opened", err, nil)
 	}
 	for range 29 {
-		_, _, err := w.Start(t.Context(), "hana", signin.MethodPasskey, elsewhere())
+		_, _, err := w.Start(t.Context(), "hana", signin.MethodPasskey, "", elsewhere())
 		is(t, "in time", err, nil)
 	}
-	_, _, err := w.Start(t.Context(), "hana", signin.MethodPasskey, elsewhere())
+	_, _, err := w.Start(t.Context(), "hana", signin.MethodPasskey, "", elsewhere())
 	is(t, "once more", err, signin.ErrTooMany)
 	_, _, err = w.Redeem(t.Context(), token, elsewhere())
 	is(t, "by a link", err, signin.ErrTooMany)
@@ -438,7 +438,7 @@ func TestRefusalsFillNoLog(t *testing.T) {
 
 func TestWhatABrowserSaysOfItselfIsKeptSafe(t *testing.T) {
 	w := newWorld(t)
-	_, sess, err := w.Start(t.Context(), "hana", signin.MethodOpenID, signin.Origin{Address: "192.0.2.1", UserAgent: "x\x1b[2J\u202e" + strings.Repeat("y", 5000)})
+	_, sess, err := w.Start(t.Context(), "hana", signin.MethodOpenID, "", signin.Origin{Address: "192.0.2.1", UserAgent: "x\x1b[2J\u202e" + strings.Repeat("y", 5000)})
 	if err != nil || strings.ContainsAny(sess.UserAgent, "\x1b\u202e") || len(sess.UserAgent) > 300 {
 		t.Errorf("%q, %v", sess.UserAgent, err)
 	}

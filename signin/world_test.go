@@ -78,7 +78,7 @@ var here = signin.Origin{Address: "192.0.2.7", UserAgent: "Mozilla/5.0"}
 
 func (w *world) link(person string) string {
 	w.t.Helper()
-	token, _, err := w.NewLink(w.t.Context(), person, "line")
+	token, _, err := w.NewLink(w.t.Context(), person, "line", "")
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func TestAPageOfSomebodyRemovedEnds(t *testing.T) {
 // The stream and what the script fetches keep nobody signed in, and the stream ends with the session.
 func TestAPageLeftOpenKeepsNoSessionAlive(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Sessions = SignedIn(o.SignIn) })
-	secret, _, err := w.signIns.Start(w.ctx, "hana", signin.MethodLink, signin.Origin{Address: "127.0.0.1"})
+	secret, _, err := w.signIns.Start(w.ctx, "hana", signin.MethodLink, "", signin.Origin{Address: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestAPageLeftOpenKeepsNoSessionAlive(t *testing.T) {
 
 func TestWhoLooksThemselvesKeepsTheSession(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Sessions = SignedIn(o.SignIn) })
-	secret, _, err := w.signIns.Start(w.ctx, "hana", signin.MethodLink, signin.Origin{Address: "127.0.0.1"})
+	secret, _, err := w.signIns.Start(w.ctx, "hana", signin.MethodLink, "", signin.Origin{Address: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,15 +69,16 @@ func (s *Server) finishOpenID(ctx context.Context, x *exchange) error {
 			return x.noSignIn(err)
 		}
 	}
-	person, err := s.OpenID.Finish(ctx, kept, answer)
+	found, err := s.OpenID.Finish(ctx, kept, answer)
 	if e, ok := errors.AsType[*openid.Error](err); ok && e.Reason == openid.Unknown {
 		_ = s.SignIn.RefuseAccount(ctx, e.Issuer, e.Identity, from) // what they are told is told below
 	}
 	if err != nil {
 		return s.openIDFailed(ctx, x, err)
 	}
-	secret, sess, err := s.SignIn.Start(ctx, person, signin.MethodOpenID, from)
-	if errors.Is(err, signin.ErrRefused) { // removed meanwhile
+	secret, sess, err := s.SignIn.Start(ctx, found.Person, signin.MethodOpenID,
+		signin.Opener(signin.WayOpenID, found.Account), from)
+	if errors.Is(err, signin.ErrRefused) { // removed meanwhile, or known otherwise
 		return s.openIDFailed(ctx, x, &openid.Error{Reason: openid.Unknown, Detail: "not in people any more"})
 	}
 	if err != nil {

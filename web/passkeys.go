@@ -189,13 +189,15 @@ func (s *Server) signInByPasskey(ctx context.Context, x *exchange) error {
 	}
 	var sess signin.Session
 	var secret string
-	who, err := s.Passkeys.FinishSignIn(ctx, x.take("passkey"), []byte(form.Get("passkey")))
-	if err == nil {
-		err = s.SignIn.Attempt(x.origin())
-	}
-	if err == nil {
-		secret, sess, err = s.SignIn.StartWithPasskey(ctx, who.Person, who.ID, x.origin())
-	}
+	from := x.origin()
+	_, err = s.Passkeys.FinishSignIn(ctx, x.take("passkey"), []byte(form.Get("passkey")), passkey.Door{
+		InVain: func() error { return s.SignIn.AttemptInVain(from) },
+		Right:  func(k passkey.Passkey) error { return s.SignIn.AttemptOf(k.Person, from) },
+		Open: func(ctx context.Context, tx approval.Tx, k passkey.Passkey) (err error) {
+			secret, sess, err = s.SignIn.StartIn(ctx, tx, k.Person, signin.MethodPasskey, signin.Passkey(k.ID), from)
+			return err
+		},
+	})
 	if errors.Is(err, signin.ErrRefused) {
 		err = passkey.ErrRefused
 	}

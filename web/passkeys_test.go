@@ -124,40 +124,43 @@ func TestAnOldSessionShowsAPasskeyBeforeItAddsOne(t *testing.T) {
 	}
 }
 
+// beginSignIn begins signing in, in a browser that is nobody's yet, and returns the cookie of it.
+func (k *keyed) beginSignIn() (c ceremony, cookie string) {
+	k.t.Helper()
+	r := k.post("", "/signin/passkey/begin", url.Values{}, "Host", k.host).is(http.StatusOK)
+	if err := json.Unmarshal([]byte(r.body), &c); err != nil {
+		k.t.Fatal(err)
+	}
+	for _, c := range (&http.Response{Header: r.header}).Cookies() {
+		if c.Name == "countersign-passkey" && c.HttpOnly && c.SameSite == http.SameSiteLaxMode {
+			cookie = c.Name + "=" + c.Value
+		}
+	}
+	if cookie == "" {
+		k.t.Fatalf("no ticket in %v", r.header)
+	}
+	return c, cookie
+}
+
+// session is the secret that an answer gives the browser, "" for none.
+func session(r reply) string {
+	for _, c := range (&http.Response{Header: r.header}).Cookies() {
+		if c.Name == "countersign" {
+			return c.Value
+		}
+	}
+	return ""
+}
+
 func TestAPasskeySignsIn(t *testing.T) {
 	k := newKeyed(t)
 	k.add("hana", "phone")
-	ticket := func(r reply) string {
-		for _, c := range (&http.Response{Header: r.header}).Cookies() {
-			if c.Name == "countersign-passkey" && c.HttpOnly && c.SameSite == http.SameSiteLaxMode {
-				return c.Name + "=" + c.Value
-			}
-		}
-		t.Fatalf("no ticket in %v", r.header)
-		return ""
-	}
-	begin := func() (ceremony, string) {
-		r := k.post("", "/signin/passkey/begin", url.Values{}, "Host", k.host).is(http.StatusOK)
-		var c ceremony
-		if err := json.Unmarshal([]byte(r.body), &c); err != nil {
-			t.Fatal(err)
-		}
-		return c, ticket(r)
-	}
-	session := func(r reply) string {
-		for _, c := range (&http.Response{Header: r.header}).Cookies() {
-			if c.Name == "countersign" {
-				return c.Value
-			}
-		}
-		return ""
-	}
-	c, cookie := begin()
+	c, cookie := k.beginSignIn()
 	answer := url.Values{"passkey": {string(k.key.Get(k.at, c.Get))}}
 	if r := k.goes(k.post("", "/signin/passkey", answer, "Host", k.host), "/signin"); session(r) != "" {
 		t.Error("a browser without the ticket is signed in")
 	}
-	_, others := begin()
+	_, others := k.beginSignIn()
 	if r := k.goes(k.post("", "/signin/passkey", answer, "Host", k.host, "Cookie", others), "/signin"); session(r) != "" {
 		t.Error("an answer that was given in another browser signs in")
 	}
@@ -169,6 +172,52 @@ func TestAPasskeySignsIn(t *testing.T) {
 	if r := k.goes(k.post("", "/signin/passkey", answer, "Host", k.host, "Cookie", cookie), "/signin"); session(r) != "" {
 		t.Error("the same answer signs in again")
 	}
+}
+
+// Strangers try a few times a minute from an address, and then are told to wait: none of it is on record then, and none
+// of it counts for whoever has a passkey, or signs in in another way, behind the same address.
+func TestRule12_TriesOfStrangersAreLimitedAndKeepNobodyOut(t *testing.T) {
+	k := newKeyed(t)
+	k.add("hana", "phone")
+	try := func(answer []byte, cookie string) reply {
+		t.Helper()
+		r := k.post("", "/signin/passkey", url.Values{"passkey": {string(answer)}}, "Host", k.host, "Cookie", cookie)
+		return k.goes(r, "/signin")
+	}
+	says := func(r reply) string {
+		t.Helper()
+		for _, c := range (&http.Response{Header: r.header}).Cookies() {
+			if c.Name == "countersign-note" {
+				return k.get("", "/signin", "Host", k.host, "Cookie", c.Name+"="+c.Value).body
+			}
+		}
+		t.Fatalf("it says nothing: %v", r.header)
+		return ""
+	}
+	forger := k.key.Clone()
+	forger.Forge = func(s *passkeytest.Said) { s.Flags &^= passkeytest.Verified }
+	for range 30 {
+		c, cookie := k.beginSignIn()
+		if got := says(try(forger.Get(k.at, c.Get), cookie)); strings.Contains(got, "Wait a minute") {
+			t.Fatal("told to wait too early")
+		}
+	}
+	c, cookie := k.beginSignIn()
+	if got := says(try(forger.Get(k.at, c.Get), cookie)); !strings.Contains(got, "Wait a minute") {
+		t.Errorf("one more: %s", got)
+	}
+	es, err := k.gate.Audit(k.ctx, approval.EventQuery{Type: approval.EventPasskeyRefused, Limit: 100})
+	if err != nil || len(es) != 30 {
+		t.Errorf("%d on record, %v", len(es), err)
+	}
+	for range 3 {
+		c, cookie = k.beginSignIn()
+		r := k.post("", "/signin/passkey", url.Values{"passkey": {string(k.key.Get(k.at, c.Get))}}, "Host", k.host, "Cookie", cookie)
+		if s, err := k.signIns.Look(k.ctx, session(r)); err != nil || s.Person != "hana" {
+			t.Errorf("hana, behind the same address: %+v, %v", s, err)
+		}
+	}
+	k.post("", "/signin/link", url.Values{"t": {k.link("hana", "line")}}, "Host", k.host).is(http.StatusSeeOther)
 }
 
 // form is what the page of a request posts.

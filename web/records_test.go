@@ -454,7 +454,7 @@ func TestADownloadEndsWithItsSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(o *Options) { o.Sessions = SignedIn(o.SignIn) })
-			secret, _, err := w.signIns.Start(w.ctx, "hana", signin.MethodLink, signin.Origin{Address: "127.0.0.1"})
+			secret, _, err := w.signIns.Start(w.ctx, "hana", signin.MethodLink, "", signin.Origin{Address: "127.0.0.1"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,7 +21,7 @@ func signInWorld(t *testing.T) *world {
 
 func (w *world) link(person string, via approval.Via) string {
 	w.t.Helper()
-	token, _, err := w.signIns.NewLink(w.ctx, person, via)
+	token, _, err := w.signIns.NewLink(w.ctx, person, via, "")
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ var (
 // opened is a tab in which hana is signed in, with a passkey that it has just added.
 func (k *keyed) opened(t *testing.T) *chromium.Tab {
 	t.Helper()
-	secret, _, err := k.signIns.Start(k.ctx, "hana", signin.MethodLink, signin.Origin{Address: "127.0.0.1"})
+	secret, _, err := k.signIns.Start(k.ctx, "hana", signin.MethodLink, "", signin.Origin{Address: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}

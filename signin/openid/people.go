@@ -13,6 +13,15 @@ type Person struct {
 	Email   string
 }
 
+// Account is what a person signs in with at the provider, as text of our own: it is another for another provider,
+// subject or address. "": nothing.
+func (c *Config) Account(p Person) string {
+	if p.Subject == "" && !c.Trusts(p.Email) {
+		return ""
+	}
+	return c.Issuer + "\n" + p.Subject + "\n" + p.Email
+}
+
 // identity is who the provider says that somebody is.
 type identity struct {
 	issuer, subject string
@@ -26,29 +35,29 @@ func (id identity) hash() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// bySubject returns whose subject it is, "" for nobody's.
-func bySubject(people []Person, subject string) string {
+// bySubject returns whose subject it is; false: nobody's.
+func bySubject(people []Person, subject string) (Person, bool) {
 	for _, p := range people {
 		if p.Subject != "" && p.Subject == subject {
-			return p.Name
+			return p, true
 		}
 	}
-	return ""
+	return Person{}, false
 }
 
-// byEmail returns whose address the provider vouches for, "" for nobody's. Whoever has a subject is known by that
+// byEmail returns whose address the provider vouches for; false: nobody's. Whoever has a subject is known by that
 // alone: their address may be somebody else's by now.
-func (c *Config) byEmail(people []Person, id identity) string {
+func (c *Config) byEmail(people []Person, id identity) (Person, bool) {
 	address, ok := FoldEmail(id.email)
 	if !ok || !id.verified || !c.Trusts(address) {
-		return ""
+		return Person{}, false
 	}
 	for _, p := range people {
 		if own, ok := FoldEmail(p.Email); ok && p.Subject == "" && own == address {
-			return p.Name
+			return p, true
 		}
 	}
-	return ""
+	return Person{}, false
 }
 
 // ValidSubject reports whether a provider may call somebody this.

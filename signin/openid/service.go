@@ -154,40 +154,46 @@ func (s *Service) reach(ctx context.Context, to *settings, redirect string) (*pr
 	return p, exchange, nil
 }
 
-// Finish ends a sign-in and returns the name of the person: cookie is what the browser kept, and answer the query that
-// it brought from the provider. The error is an [*Error] or the context's.
-func (s *Service) Finish(ctx context.Context, cookie string, answer url.Values) (person string, err error) {
+// Found is who a provider vouched for: a person's name, and the [Config.Account] that they signed in with by the
+// configuration that the answer was checked with.
+type Found struct{ Person, Account string }
+
+// Finish ends a sign-in: cookie is what the browser kept, and answer the query that it brought from the provider. The
+// error is an [*Error] or the context's.
+func (s *Service) Finish(ctx context.Context, cookie string, answer url.Values) (Found, error) {
 	to := s.settings.Load()
 	if to == nil {
-		return "", &Error{Reason: Off}
+		return Found{}, &Error{Reason: Off}
 	}
 	a, ok := s.awaited(to, cookie, answer)
 	if !ok {
-		return "", &Error{Reason: Stale, Detail: "no sign-in of this browser awaits this answer"}
+		return Found{}, &Error{Reason: Stale, Detail: "no sign-in of this browser awaits this answer"}
 	}
 	p, exchange, err := s.reach(ctx, to, a.Redirect)
 	if err != nil {
-		return "", err
+		return Found{}, err
 	}
 	code, err := codeOf(answer, to.cfg, p)
 	if err != nil {
-		return "", err
+		return Found{}, err
 	}
 	id, token, err := s.redeem(ctx, to.cfg, p, exchange, a, code)
 	if err != nil {
-		return "", err
+		return Found{}, err
 	}
-	if person = bySubject(to.people, id.subject); person != "" {
-		return person, nil
+	if who, ok := bySubject(to.people, id.subject); ok {
+		return to.found(who), nil
 	}
 	if id, err = s.withEmail(ctx, to.cfg, p, token, id); err != nil {
-		return "", err
+		return Found{}, err
 	}
-	if person = to.cfg.byEmail(to.people, id); person != "" {
-		return person, nil
+	if who, ok := to.cfg.byEmail(to.people, id); ok {
+		return to.found(who), nil
 	}
-	return "", &Error{Reason: Unknown, Detail: "nobody in people is this account", Issuer: id.issuer, Identity: id.hash()}
+	return Found{}, &Error{Reason: Unknown, Detail: "nobody in people is this account", Issuer: id.issuer, Identity: id.hash()}
 }
+
+func (to *settings) found(p Person) Found { return Found{p.Name, to.cfg.Account(p)} }
 
 // Awaits reports whether a sign-in that was begun awaits this answer: the provider is asked about no other.
 func (s *Service) Awaits(cookie string, answer url.Values) bool {

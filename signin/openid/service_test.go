@@ -71,7 +71,14 @@ func (w *world) signIn(t *testing.T) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return w.service.Finish(t.Context(), begun.Cookie, w.Visit(t, begun.URL))
+	return w.finish(t, begun.Cookie, w.Visit(t, begun.URL))
+}
+
+// finish returns whose sign-in ended.
+func (w *world) finish(t *testing.T, cookie string, answer url.Values) (string, error) {
+	t.Helper()
+	found, err := w.service.Finish(t.Context(), cookie, answer)
+	return found.Person, err
 }
 
 func reasonOf(t *testing.T, err error) openid.Reason {
@@ -341,7 +348,7 @@ func TestTheBrowserThatAsked(t *testing.T) {
 	}
 	finish := func(cookie string, answer url.Values, want openid.Reason) {
 		t.Helper()
-		got, err := w.service.Finish(t.Context(), cookie, answer)
+		got, err := w.finish(t, cookie, answer)
 		if reason := reasonOf(t, err); reason != want || want != "" && got != "" {
 			t.Errorf("got %q, %v; want %q", got, err, want)
 		}
@@ -418,7 +425,7 @@ func TestMixUpWithASecondProvider(t *testing.T) {
 			return q
 		}(),
 	} {
-		if got, err := honest.service.Finish(t.Context(), begun.Cookie, answer); reasonOf(t, err) != openid.Unverified {
+		if got, err := honest.finish(t, begun.Cookie, answer); reasonOf(t, err) != openid.Unverified {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
@@ -439,7 +446,7 @@ func TestMixUpWithASecondProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := honest.service.Finish(t.Context(), begunEvil.Cookie, evil.Visit(t, begunEvil.URL)); reasonOf(t, err) != openid.Unverified {
+	if got, err := honest.finish(t, begunEvil.Cookie, evil.Visit(t, begunEvil.URL)); reasonOf(t, err) != openid.Unverified {
 		t.Errorf("a token with another's name: %q, %v", got, err)
 	}
 
@@ -451,7 +458,7 @@ func TestMixUpWithASecondProvider(t *testing.T) {
 	}
 	answer := evil.Visit(t, begunEvil.URL)
 	honest.service.Configure(&honest.cfg, honest.people)
-	if got, err := honest.service.Finish(t.Context(), begunEvil.Cookie, answer); reasonOf(t, err) != openid.Stale {
+	if got, err := honest.finish(t, begunEvil.Cookie, answer); reasonOf(t, err) != openid.Stale {
 		t.Errorf("after a reload: %q, %v", got, err)
 	}
 }
@@ -628,7 +635,7 @@ func TestAReload(t *testing.T) {
 	if label, _ := w.service.Label(); label != "Example" {
 		t.Errorf("the button says %q", label)
 	}
-	if got, err := w.service.Finish(t.Context(), begun.Cookie, answer); reasonOf(t, err) != openid.Unknown {
+	if got, err := w.finish(t, begun.Cookie, answer); reasonOf(t, err) != openid.Unknown {
 		t.Errorf("whoever was removed meanwhile: %q, %v", got, err)
 	}
 	if n := w.Requests("/.well-known/openid-configuration"); n != 1 {
@@ -636,7 +643,7 @@ func TestAReload(t *testing.T) {
 	}
 	next.ClientID = "another"
 	w.service.Configure(&next, w.people)
-	if _, err := w.service.Finish(t.Context(), begun.Cookie, answer); reasonOf(t, err) != openid.Stale {
+	if _, err := w.finish(t, begun.Cookie, answer); reasonOf(t, err) != openid.Stale {
 		t.Errorf("begun as another client: %v", err)
 	}
 	w.service.Configure(nil, nil)
@@ -646,7 +653,7 @@ func TestAReload(t *testing.T) {
 	if _, err := w.signIn(t); reasonOf(t, err) != openid.Off {
 		t.Errorf("without a provider: %v", err)
 	}
-	if _, err := w.service.Finish(t.Context(), begun.Cookie, answer); reasonOf(t, err) != openid.Off {
+	if _, err := w.finish(t, begun.Cookie, answer); reasonOf(t, err) != openid.Off {
 		t.Errorf("without a provider: %v", err)
 	}
 }

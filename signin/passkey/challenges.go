@@ -95,7 +95,7 @@ type tickets struct {
 	key [32]byte
 
 	mu    sync.Mutex
-	spent map[string]time.Time // when they were answered; in the meantime, that they are being
+	spent map[string]time.Time // when they were answered
 }
 
 func newTickets() *tickets {
@@ -118,17 +118,20 @@ func (t *tickets) seal(words, host, made string) []byte {
 	return sum.Sum(nil)
 }
 
-// take reports whether a ticket is of these words and still good, and spends the words.
-func (t *tickets) take(ticket, words, host string, now time.Time) bool {
+// holds reports whether a ticket is of these words and still good. It spends nothing.
+func (t *tickets) holds(ticket, words, host string, now time.Time) bool {
 	made, seal, _ := strings.Cut(ticket, ".")
 	at, err := strconv.ParseInt(made, 10, 64)
 	got, err2 := base64.RawURLEncoding.DecodeString(seal)
 	if err != nil || err2 != nil || !hmac.Equal(got, t.seal(words, host, made)) {
 		return false
 	}
-	if age := now.Sub(time.UnixMilli(at)); age < -time.Millisecond || age >= Lasts {
-		return false
-	}
+	age := now.Sub(time.UnixMilli(at))
+	return age >= -time.Millisecond && age < Lasts
+}
+
+// spend spends the words of a ticket that holds; false: they were.
+func (t *tickets) spend(words string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for w, when := range t.spent {
@@ -141,11 +144,4 @@ func (t *tickets) take(ticket, words, host string, now time.Time) bool {
 	}
 	t.spent[words] = now
 	return true
-}
-
-// giveBack is for an answer that was of nobody's passkey.
-func (t *tickets) giveBack(words string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.spent, words)
 }

@@ -267,7 +267,7 @@ func (r refusal) Error() string { return "passkey: " + string(r) }
 // refused puts on record why something was refused, and returns what is told of it. A store that fails changes nothing
 // of that.
 func (s *Service) refused(ctx context.Context, why refusal, d eventData) error {
-	if d.For == string(forSignIn) && !s.strangers.allow(s.o.Store.Now()) {
+	if d.For == string(forSignIn) && d.Passkey == "" && !s.strangers.allow(s.o.Store.Now()) {
 		return ErrRefused
 	}
 	err := s.update(ctx, func(tx Tx) error {

@@ -93,10 +93,13 @@ func (s *Service) answered(ctx context.Context, p party, b Browser, of purpose, 
 		return use{}, s.settle(ctx, err, about)
 	}
 	about.Request = c.wanted.RequestID
-	row, err := s.checked(ctx, about, func(tx Tx) (*owner, error) {
-		o, _, err := s.ownerIn(tx, b.Person, p.Config.RPID)
-		return o, err
-	}, func(o *owner) (*webauthn.Credential, error) { return p.ValidateLogin(o, c.session, parsed) })
+	row, err := s.checked(ctx, assertion{about: about, eligible: eligible(parsed),
+		whose: func(tx Tx) (*owner, error) {
+			o, _, err := s.ownerIn(tx, b.Person, p.Config.RPID)
+			return o, err
+		},
+		check: func(o *owner) (*webauthn.Credential, error) { return p.ValidateLogin(o, c.session, parsed) },
+	}, Door{})
 	return use{row, c.wanted}, err
 }
 
@@ -116,38 +119,51 @@ func (s *Service) BeginSignIn() (options json.RawMessage, ticket string, err err
 	return options, ticket, err
 }
 
-// FinishSignIn takes the browser's answer to [Service.BeginSignIn] and returns whose passkey it is. Errors:
-// [ErrRefused], [ErrUnavailable].
-func (s *Service) FinishSignIn(ctx context.Context, ticket string, answer []byte) (Passkey, error) {
+// Door is what stands between a passkey and the pages. What is nil is not asked.
+type Door struct {
+	// InVain counts an answer that lets nobody in, Right one that lets a passkey's owner in, before anything is written.
+	// Where there were too many, their error is what is told.
+	InVain func() error
+	Right  func(k Passkey) error
+	// Open lets its owner in, in the transaction in which the passkey is used.
+	Open func(ctx context.Context, tx approval.Tx, k Passkey) error
+}
+
+// FinishSignIn takes the browser's answer to [Service.BeginSignIn] and lets in whose passkey it is. What lets nobody in
+// is read and not written: strangers have no part of the store's writer. Errors: [ErrRefused], [ErrBackup],
+// [ErrUnavailable], those of the door.
+func (s *Service) FinishSignIn(ctx context.Context, ticket string, answer []byte, d Door) (Passkey, error) {
 	p, err := s.party()
 	if err != nil {
 		return Passkey{}, err
 	}
 	about := eventData{For: string(forSignIn)}
 	parsed, err := read(p, answer)
+	if err == nil && !s.tickets.holds(ticket, parsed.Response.CollectedClientData.Challenge, p.Config.RPID,
+		s.o.Store.Now()) {
+		err = refusedChallenge
+	}
 	if err != nil {
-		return Passkey{}, s.settle(ctx, err, about)
+		return Passkey{}, s.turnedAway(ctx, err, about, d)
 	}
 	words := parsed.Response.CollectedClientData.Challenge
-	if !s.tickets.take(ticket, words, p.Config.RPID, s.o.Store.Now()) {
-		return Passkey{}, s.settle(ctx, refusedChallenge, about)
-	}
-	row, err := s.checked(ctx, about, func(tx Tx) (*owner, error) {
-		r, err := tx.PasskeyByCredential(encoded(parsed.RawID))
-		if err != nil {
-			return nil, err
-		}
-		o, _, err := s.ownerIn(tx, r.Person, p.Config.RPID)
-		return o, err
-	}, func(o *owner) (*webauthn.Credential, error) {
-		_, cred, err := p.ValidatePasskeyLogin(func(_, _ []byte) (webauthn.User, error) { return o, nil },
-			webauthn.SessionData{Challenge: words, RelyingPartyID: p.Config.RPID,
-				UserVerification: protocol.VerificationRequired}, parsed)
-		return cred, err
-	})
-	if err != nil {
-		s.tickets.giveBack(words)
-	}
+	row, err := s.checked(ctx, assertion{about: about, eligible: eligible(parsed),
+		whose: func(tx Tx) (*owner, error) {
+			r, err := tx.PasskeyByCredential(encoded(parsed.RawID))
+			if err != nil {
+				return nil, err
+			}
+			o, _, err := s.ownerIn(tx, r.Person, p.Config.RPID)
+			return o, err
+		},
+		check: func(o *owner) (*webauthn.Credential, error) {
+			_, cred, err := p.ValidatePasskeyLogin(func(_, _ []byte) (webauthn.User, error) { return o, nil },
+				webauthn.SessionData{Challenge: words, RelyingPartyID: p.Config.RPID,
+					UserVerification: protocol.VerificationRequired}, parsed)
+			return cred, err
+		},
+		spend: func() bool { return s.tickets.spend(words, s.o.Store.Now()) },
+	}, d)
 	return row.Passkey, err
 }
 
@@ -180,46 +196,99 @@ func (s *Service) signed(p party, session string, of purpose, answer []byte) (*p
 	return parsed, c, err
 }
 
-// checked has an answer checked against whose passkeys it should be of, and stores what it says of the one that was
-// used. A count that went back blocks the passkey, in the same transaction.
-func (s *Service) checked(ctx context.Context, about eventData, whose func(tx Tx) (*owner, error),
-	check func(o *owner) (*webauthn.Credential, error)) (Row, error) {
-	type result struct {
-		row     Row
-		refused refusal
+// assertion is an answer that is to be checked.
+type assertion struct {
+	about    eventData
+	eligible bool                                         // what it says of copies on other devices
+	whose    func(tx Tx) (*owner, error)                  // finds whose passkeys it should be of
+	check    func(o *owner) (*webauthn.Credential, error) // checks it against those
+	spend    func() bool                                  // spends its challenge; false: it was. nil: that was done
+}
+
+func eligible(parsed *protocol.ParsedCredentialAssertionData) bool {
+	return parsed.Response.AuthenticatorData.Flags.HasBackupEligible()
+}
+
+// judge finds the passkey that an answer is of, by the rows of a transaction, and why it proves nothing, "" if it does.
+func (s *Service) judge(tx Tx, a assertion) (r Row, cred *webauthn.Credential, why refusal, err error) {
+	o, err := a.whose(tx)
+	switch {
+	case errors.Is(err, approval.ErrNotFound):
+		return Row{}, nil, refusedUnknown, nil
+	case err != nil:
+		return Row{}, nil, "", err
+	case !s.known(o.Person):
+		return Row{}, nil, refusedNobody, nil
 	}
-	got, err := approval.Update(ctx, s.o.Store, func(atx approval.Tx) (out result, err error) {
-		err = with(atx, func(tx Tx) error {
-			o, err := whose(tx)
-			switch {
-			case errors.Is(err, approval.ErrNotFound):
-				out.refused = refusedUnknown
-				return nil
-			case err != nil:
-				return err
-			case !s.known(o.Person):
-				out.refused = refusedNobody
-				return nil
-			}
-			cred, err := check(o)
-			if err != nil {
-				out.refused = refusedInvalid
-				return nil
-			}
-			out.row = o.rowOf(cred)
-			out.refused, err = s.used(ctx, tx, &out.row, cred)
-			return err
-		})
-		return out, err
-	})
-	if err != nil {
+	if cred, err = a.check(o); err != nil {
+		return Row{}, nil, refusedInvalid, nil
+	}
+	return o.rowOf(cred), cred, "", nil
+}
+
+// checked has an answer checked, and stores what it says of the passkey that was used. It is looked at before anything
+// is written, and again with what is written.
+func (s *Service) checked(ctx context.Context, a assertion, d Door) (Row, error) {
+	r, why, err := s.look(ctx, a, d)
+	if err == nil && why == "" {
+		r, why, err = s.take(ctx, a, d)
+	}
+	switch {
+	case err != nil:
 		return Row{}, err
+	case why != "":
+		a.about.Passkey = r.ID
+		return Row{}, s.turnedAway(ctx, why, a.about, d)
 	}
-	if got.refused != "" {
-		about.Passkey = got.row.ID
-		return Row{}, s.refused(ctx, got.refused, about)
+	return r, nil
+}
+
+// look judges an answer without writing anything, and spends its challenge if it is right.
+func (s *Service) look(ctx context.Context, a assertion, d Door) (r Row, why refusal, err error) {
+	err = s.view(ctx, func(tx Tx) (err error) {
+		r, _, why, err = s.judge(tx, a)
+		return err
+	})
+	if err != nil || why != "" {
+		return r, why, err
 	}
-	return got.row, nil
+	if d.Right != nil {
+		if err := d.Right(r.Passkey); err != nil {
+			return r, "", err
+		}
+	}
+	if a.spend != nil && !a.spend() {
+		return r, refusedChallenge, nil
+	}
+	return r, "", nil
+}
+
+// take judges an answer by the rows of now, stores that its passkey was used and lets its owner in. A count that went
+// back blocks the passkey, in the same transaction.
+func (s *Service) take(ctx context.Context, a assertion, d Door) (r Row, why refusal, err error) {
+	err = s.o.Store.Update(ctx, func(atx approval.Tx) error {
+		return with(atx, func(tx Tx) error {
+			var cred *webauthn.Credential
+			if r, cred, why, err = s.judge(tx, a); err != nil || why != "" {
+				return err
+			}
+			if why, err = s.used(ctx, tx, &r, cred); err != nil || why != "" || d.Open == nil {
+				return err
+			}
+			return d.Open(ctx, atx, r.Passkey)
+		})
+	})
+	return r, why, err
+}
+
+// turnedAway is [Service.settle] of an answer that lets nobody in, where not too many came before.
+func (s *Service) turnedAway(ctx context.Context, err error, about eventData, d Door) error {
+	if d.InVain != nil {
+		if err := d.InVain(); err != nil {
+			return err
+		}
+	}
+	return s.settle(ctx, err, about)
 }
 
 // rowOf is the row of a credential that was found among the owner's.
