@@ -31,7 +31,7 @@ func TestCardOfARequest(t *testing.T) {
 		ID: r.ID, Short: "4C0001", Tool: "bank/transfer_credits", Risk: approval.RiskHigh, State: channels.StatePending,
 		Summary: "Run bank/transfer_credits: amount_cents 2000 = 20.00", Title: "Approval needed",
 		Why:   "Transfer exceeds the confirmation threshold ($10)",
-		Facts: []channels.Fact{{Label: "Asked by", Value: "treasury-bot"}, {Label: "Session", Value: "sess-42"}, {Label: "Scope", Value: "/home/agent"}},
+		Facts: []channels.Fact{{Label: "Asked by", Value: "treasury-bot"}, {Label: "Session, in the agent's words", Value: "sess-42"}, {Label: "Scope, in the agent's words", Value: "/home/agent"}},
 		Rows:  []channels.Row{{Key: "amount_cents", Value: "2000", Gloss: "= 20.00"}}, Total: 1,
 		Rationale: "due\ntoday", Deadline: r.ExpiresAt, DeadlineAt: "21 Nov 2026 13:00", Hash: r.ArgsHash[:8],
 		Link: "https://gate.example.com/r/" + r.ID,
