@@ -856,9 +856,10 @@ func (m Maker) lines(s string) string {
 	return block(s)
 }
 
-// time tells t to the reader.
+// time tells t to the reader. The zone of this machine is nobody's that is configured.
 func (m Maker) time(t time.Time) string {
-	return m.Words.When(t, locale.Reader{Now: m.Now, Zone: m.Zone, Abroad: m.shared})
+	return m.Words.When(t, locale.Reader{Now: m.Now, Zone: m.Zone, Abroad: m.shared || m.Zone == time.Local,
+		Stays: !m.onPage})
 }
 
 // in tells how long it is from one time to another, in words. A card is sent with the same bytes on

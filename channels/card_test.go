@@ -554,7 +554,7 @@ func TestWhyIsInTheReadersLanguage(t *testing.T) {
 		"No rule covers bank/pay, so a person must approve it.":       "bank/pay に当てはまるルールがないため、人の承認が必要です。",
 		"No rule covers somewhere else, so a person must approve it.": "No rule covers somewhere else, so a person must approve it.",
 		"The description, schema or annotations of bank/pay are not those first seen at 2026-11-20T02:00:00.000Z; approving " +
-			"accepts the tool as it is now.": "bank/pay が変更されています。説明・スキーマ・注釈が、最初に確認したとき（昨日 11:00）と異なります。" +
+			"accepts the tool as it is now.": "bank/pay が変更されています。説明・スキーマ・注釈が、最初に確認したとき（11月20日 11:00）と異なります。" +
 			"承認すると、現在のツールを受け入れます。",
 		"The description, schema or annotations of bank/pay are not those accepted by hana at 2026-11-21T02:00:00.000Z; " +
 			"approving accepts the tool as it is now.": "bank/pay が変更されています。説明・スキーマ・注釈が、hana が受け入れたとき（今日 11:00）と" +
