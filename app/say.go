@@ -42,9 +42,10 @@ func (a *App) summary(r approval.Request) string {
 	return m.Summary(r)
 }
 
-// reader is how somebody who is answered now reads times: in their zone, or in the configuration's.
+// reader is how somebody who is answered now reads times: in their zone, or in the configuration's. The zone of this
+// machine is nobody's that is configured.
 func (a *App) reader(to approval.Actor) locale.Reader {
-	r := locale.Reader{Now: a.o.Now(), Zone: to.Zone}
+	r := locale.Reader{Now: a.o.Now(), Zone: to.Zone, Abroad: to.Zone == time.Local, Stays: true}
 	if r.Zone == nil {
 		r.Zone, r.Abroad = a.live.Load().cfg.Location, true
 	}

@@ -49,6 +49,9 @@ const (
 	// NoteDeny and NoteApprove: a reply that asks for the reason without which nothing is decided.
 	NoteDeny    Note = "deny"
 	NoteApprove Note = "approve"
+	// NoteOvertaken: a NoteApprove after which another card left for the same place, which the next text may be meant for.
+	// It approves nothing.
+	NoteOvertaken Note = "overtaken"
 	// NoteStranger: an answer to somebody we do not know, who gets it as a reply or not at all.
 	NoteStranger Note = "stranger"
 	// NoteMore: a reply with what else can be done about its request: an hour more, a freeze.

@@ -2,6 +2,7 @@ package approval_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -161,7 +162,98 @@ func TestANewQuestionClosesTheOld(t *testing.T) {
 	}
 }
 
-// What comes by itself because of other agents closes no question: they could keep a person from approving by it.
+// leaves has a card of a request leave for an address, of which it is not known whether it arrives.
+func (w *world) leaves(channel, to, id string, kind approval.NotificationKind) {
+	w.t.Helper()
+	n := approval.Notification{ApprovalID: id, Kind: kind, Channel: channel, Recipient: to, Status: approval.Queued}
+	err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+		n.ID, n.NextAttemptAt, n.CreatedAt, n.UpdatedAt = tx.NewID(), tx.Now(), tx.Now(), tx.Now()
+		return tx.InsertNotification(n)
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	begun, err := w.outbox.Begin(w.ctx, []approval.Attempt{{Notification: n, Body: []byte("{}"), Lease: time.Second}})
+	if err != nil || len(begun) != 1 {
+		w.t.Fatalf("%d cards left: %v", len(begun), err)
+	}
+}
+
+// A card that comes between a question and its answer closes the question: the answer may be meant for the card. It
+// closes as the card leaves, since whether it arrives is known later, or never. A card of the same request, and what
+// comes in another place, closes nothing.
+func TestRule5_ACardThatComesMeanwhileClosesTheQuestion(t *testing.T) {
+	const said = "Nothing was decided: a reason counts within a minute, while no other card has come, is no question, and does not begin " +
+		"with a word such as \"ok\" or \"no\". To approve transfer_credits, type again: approve "
+	for name, tt := range map[string]struct {
+		channel, to string
+		kind        approval.NotificationKind
+		same        bool
+		closes      bool
+	}{
+		"a card":                       {"line", "Uhana", approval.KindRequest, false, true},
+		"a reminder":                   {"line", "Uhana", approval.KindReminder, false, true},
+		"a card of the same request":   {"line", "Uhana", approval.KindReminder, true, false},
+		"a card for somebody else":     {"line", "Uken", approval.KindRequest, false, false},
+		"a card on their other chat":   {"slack", "Uhana", approval.KindRequest, false, false},
+		"a card in a channel of Slack": {"slack", "C1", approval.KindRequest, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, id := asked(t)
+			about := id
+			if !tt.same {
+				other := call(`{"n":2}`)
+				other.Tool = "wipe"
+				about = w.check(other).Request.ID
+			}
+			w.leaves(tt.channel, tt.to, about, tt.kind)
+			out := w.tap(w.says(hana, "checked with finance"))
+			if !tt.closes {
+				if len(out.Decided) != 1 || out.Decided[0].ID != id {
+					t.Errorf("it closed the question: %+v", out)
+				}
+				return
+			}
+			if n := w.lastReply(); out.Code != approval.CodeReasonRequired || n.Text != said+id[len(id)-approval.ShortID:] {
+				t.Errorf("%+v, told %q", out, n.Text)
+			}
+			w.send()
+			if out = w.tap(w.says(hana, "checked with finance")); len(out.Decided) != 0 || w.request(id).Status != approval.Pending || w.request(about).Status != approval.Pending {
+				t.Errorf("a later text decided: %+v", out)
+			}
+		})
+	}
+	t.Run("in direct messages of Slack", func(t *testing.T) { // a card in the channel does not close it, one beside it does
+		for to, decided := range map[string]int{"C1": 1, "U02HANA": 0} {
+			w := newWorld(t)
+			w.policy(needsReason)
+			id := w.check(transfer).Request.ID
+			direct := func(text string) chat.Interaction {
+				m := w.says(hana, text)
+				m.Channel, m.From, m.AsksWhy = "slack", "U02HANA", false
+				return m
+			}
+			w.tap(direct("approve " + id))
+			w.send()
+			other := call(`{"n":2}`)
+			w.leaves("slack", to, w.check(other).Request.ID, approval.KindRequest)
+			if out := w.tap(direct("checked with finance")); len(out.Decided) != decided {
+				t.Errorf("a card to %s: %+v", to, out)
+			}
+		}
+	})
+	t.Run("what it closes is said", func(t *testing.T) {
+		w, _ := asked(t)
+		w.leaves("line", "Uhana", w.check(call(`{"n":2}`)).Request.ID, approval.KindRequest)
+		w.tap(w.says(hana, "status"))
+		if n := w.lastReply(); !strings.HasSuffix(n.Text, "I no longer wait for the reason for transfer_credits: nothing was decided about it.") {
+			t.Errorf("told %q", n.Text)
+		}
+	})
+}
+
+// What comes by itself because of other agents, and is no card, closes no question: they could keep a person from
+// approving by it.
 func TestRule12_WhatAgentsDoClosesNoQuestion(t *testing.T) {
 	w, id := asked(t)
 	err := w.store.Update(w.ctx, func(tx approval.Tx) error {

@@ -3,6 +3,7 @@ package channels
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -613,7 +614,10 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 	if r.PreviewFrom != "" && r.Preview != "" {
 		i.PreviewRead = m.say(TextPreviewRead, "tool", legible.Line(r.PreviewFrom))
 	}
-	i.Facts = m.facts(r)
+	i.Facts = m.facts(r, maxAgentWord)
+	if m.onPage {
+		i.Facts = m.facts(r, math.MaxInt)
+	}
 	masked, secrets := m.masker().Args(r.Args)
 	i.Rows, i.Total = m.rows(r, masked)
 	i.Summary = m.summary(r, i.Rows)
@@ -662,16 +666,30 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 	return i
 }
 
-// facts are who asks, and from where.
-func (m Maker) facts(r approval.Request) []Fact {
+// facts are who asks, and from where: in the agent's own words, of which each has at most so many characters.
+func (m Maker) facts(r approval.Request, most int) []Fact {
 	facts := []Fact{{m.say(TextAgent), legible.Line(r.Agent)}}
-	if r.SessionID != "" {
-		facts = append(facts, Fact{m.say(TextSession), m.line(r.SessionID)})
+	said := func(label Text, s string) {
+		if s != "" {
+			facts = append(facts, Fact{m.say(label), legible.Line(approval.Quoted(m.cutWord(s, most), math.MaxInt))})
+		}
 	}
-	if r.Scope != "" {
-		facts = append(facts, Fact{m.say(TextScope), m.line(r.Scope)})
-	}
+	said(TextSession, r.SessionID)
+	said(TextScope, r.Scope)
 	return facts
+}
+
+// maxAgentWord is how much is told, before a decision, of what an agent calls its session or its scope: a longer one
+// could be a sentence that the gate never said.
+const maxAgentWord = 40
+
+// AgentWord is what an agent calls its session or its scope, as it stands among words of ours.
+func (m Maker) AgentWord(s string) string { return legible.Line(m.cutWord(s, maxAgentWord)) }
+
+// cutWord masks before it cuts: half a secret is not known as one.
+func (m Maker) cutWord(s string, most int) string {
+	s, _ = m.masker().Text(s)
+	return legible.Cut(s, most)
 }
 
 // reasonNeeded tells how an approval gets its reason.
@@ -838,9 +856,10 @@ func (m Maker) lines(s string) string {
 	return block(s)
 }
 
-// time tells t to the reader.
+// time tells t to the reader. The zone of this machine is nobody's that is configured.
 func (m Maker) time(t time.Time) string {
-	return m.Words.When(t, locale.Reader{Now: m.Now, Zone: m.Zone, Abroad: m.shared})
+	return m.Words.When(t, locale.Reader{Now: m.Now, Zone: m.Zone, Abroad: m.shared || m.Zone == time.Local,
+		Stays: !m.onPage})
 }
 
 // in tells how long it is from one time to another, in words. A card is sent with the same bytes on

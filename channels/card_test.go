@@ -31,7 +31,7 @@ func TestCardOfARequest(t *testing.T) {
 		ID: r.ID, Short: "4C0001", Tool: "bank/transfer_credits", Risk: approval.RiskHigh, State: channels.StatePending,
 		Summary: "Run bank/transfer_credits: amount_cents 2000 = 20.00", Title: "Approval needed",
 		Why:   "Transfer exceeds the confirmation threshold ($10)",
-		Facts: []channels.Fact{{Label: "Asked by", Value: "treasury-bot"}, {Label: "Session", Value: "sess-42"}, {Label: "Scope", Value: "/home/agent"}},
+		Facts: []channels.Fact{{Label: "Asked by", Value: "treasury-bot"}, {Label: "Session, in the agent's words", Value: "sess-42"}, {Label: "Scope, in the agent's words", Value: "/home/agent"}},
 		Rows:  []channels.Row{{Key: "amount_cents", Value: "2000", Gloss: "= 20.00"}}, Total: 1,
 		Rationale: "due\ntoday", Deadline: r.ExpiresAt, DeadlineAt: "21 Nov 2026 13:00", Hash: r.ArgsHash[:8],
 		Link: "https://gate.example.com/r/" + r.ID,
@@ -554,7 +554,7 @@ func TestWhyIsInTheReadersLanguage(t *testing.T) {
 		"No rule covers bank/pay, so a person must approve it.":       "bank/pay に当てはまるルールがないため、人の承認が必要です。",
 		"No rule covers somewhere else, so a person must approve it.": "No rule covers somewhere else, so a person must approve it.",
 		"The description, schema or annotations of bank/pay are not those first seen at 2026-11-20T02:00:00.000Z; approving " +
-			"accepts the tool as it is now.": "bank/pay が変更されています。説明・スキーマ・注釈が、最初に確認したとき（昨日 11:00）と異なります。" +
+			"accepts the tool as it is now.": "bank/pay が変更されています。説明・スキーマ・注釈が、最初に確認したとき（11月20日 11:00）と異なります。" +
 			"承認すると、現在のツールを受け入れます。",
 		"The description, schema or annotations of bank/pay are not those accepted by hana at 2026-11-21T02:00:00.000Z; " +
 			"approving accepts the tool as it is now.": "bank/pay が変更されています。説明・スキーマ・注釈が、hana が受け入れたとき（今日 11:00）と" +

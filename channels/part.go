@@ -2,6 +2,7 @@ package channels
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,7 +83,7 @@ func (m Maker) whole(r approval.Request) []string {
 	}
 	fact(m.say(TextTool), i.Tool)
 	fact(m.say(TextRisk), RiskIcon(r.Risk)+" "+m.say(RiskText(r.Risk)))
-	for _, f := range i.Facts {
+	for _, f := range m.facts(r, math.MaxInt) {
 		fact(f.Label, f.Value)
 	}
 	fact(m.say(TextAskedAt), m.time(r.RequestedAt))

@@ -78,8 +78,8 @@ func TestPartOfASmallRequest(t *testing.T) {
 Tool: bank/transfer_credits
 Risk: 🟠 HIGH risk
 Asked by: treasury-bot
-Session: sess-42
-Scope: /home
+Session, in the agent's words: sess-42
+Scope, in the agent's words: /home
 Asked at: today 12:00
 Why: Transfer exceeds the confirmation threshold ($10)
 Hash: ` + r.ArgsHash + `

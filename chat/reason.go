@@ -37,7 +37,7 @@ func (s *Service) giveReason(ctx context.Context, tx approval.Tx,
 	if err != nil || len(rs) == 0 {
 		return InteractionResult{}, false, err
 	}
-	if asked.Note == approval.NoteApprove {
+	if asked.Note == approval.NoteApprove || asked.Note == approval.NoteOvertaken {
 		if ok, err := s.answers(tx, t, *asked); err != nil || !ok {
 			return s.notTheReason(tx, t, *asked, rs[0], err)
 		}
@@ -88,9 +88,10 @@ func (s *Service) giveReason(ctx context.Context, tx approval.Tx,
 
 // answers reports whether a text may be the reason of the approval that a question is about, and so carry it out: it
 // was written in the same chat after the question came there, within [approvesFor], it is no order and no question, and
-// it quotes nothing else. That nothing came in between, [Service.askedLast] says.
+// it quotes nothing else. That nothing was answered in between, [Service.askedLast] says; that no card came, the
+// question's note.
 func (s *Service) answers(tx approval.Tx, t Interaction, asked approval.Notification) (bool, error) {
-	if t.Elsewhere || asked.SentAt.IsZero() || t.At.Before(asked.SentAt) || t.Intent != IntentOther ||
+	if asked.Note != approval.NoteApprove || t.Elsewhere || asked.SentAt.IsZero() || t.At.Before(asked.SentAt) || t.Intent != IntentOther ||
 		beginsAsOrder(t.Text) || asks(t.Text) {
 		return false, nil
 	}
@@ -132,7 +133,7 @@ func (s *Service) openQuestion(tx approval.Tx, t Interaction) (*approval.Notific
 	t.QuotedID = ""
 	asked, err := s.askedLast(tx, t)
 	if err != nil || asked == nil || asked.Note == approval.NoteReason ||
-		asked.Note == approval.NoteApprove && !asked.SentAt.IsZero() && tx.Now().Sub(asked.SentAt) > approvesFor {
+		asked.Note != approval.NoteDeny && !asked.SentAt.IsZero() && tx.Now().Sub(asked.SentAt) > approvesFor {
 		return nil, err
 	}
 	return asked, nil
@@ -205,10 +206,11 @@ func (s *Service) askedLast(tx approval.Tx, t Interaction) (*approval.Notificati
 		}
 	}
 	for i, n := range ns {
-		if i > 0 && n.Note == approval.NoteApprove {
+		approves := n.Note == approval.NoteApprove || n.Note == approval.NoteOvertaken
+		if i > 0 && approves {
 			continue // closed by what came after it
 		}
-		if n.Note.AsksReason() && (quoted == nil || quoted[n.ID] || quoted[n.ApprovalID]) {
+		if (approves || n.Note.AsksReason()) && (quoted == nil || quoted[n.ID] || quoted[n.ApprovalID]) {
 			return &n, nil
 		}
 	}

@@ -25,6 +25,9 @@ type Reader struct {
 	Zone *time.Location // where they are; nil: not known, so that it is UTC, and said to be
 	// Abroad: several read it, and some may be in another zone, so that the zone is named.
 	Abroad bool
+	// Stays: what they read stays as it is, and may be read on a later day, so that no day but today is called by a word:
+	// "tomorrow" would be a day late then.
+	Stays bool
 }
 
 // zone is in which times are told, and whether that has to be said.
@@ -37,6 +40,8 @@ func (r Reader) zone() (zone *time.Location, named bool) {
 
 // When tells a time as people do, by a clock of 24 hours: "today 18:46", "tomorrow 09:10", "yesterday 22:05", and else
 // with the date, which has its year where that is not this one.
+//
+// Where nobody has said in which zone the reader is, the time names its own.
 func (l *Language) When(t time.Time, r Reader) string {
 	zone, named := r.zone()
 	t, now := t.In(zone), r.Now.In(zone)
@@ -44,8 +49,8 @@ func (l *Language) When(t time.Time, r Reader) string {
 	if !r.Now.IsZero() {
 		thisYear = now.Year()
 	}
-	said := ""
-	if word, ok := nearby[day(t)-day(now)]; ok && !r.Now.IsZero() {
+	said, away := "", day(t)-day(now)
+	if word, ok := nearby[away]; ok && !r.Now.IsZero() && (away == 0 || !r.Stays) {
 		said = l.Say(word, "clock", clock)
 	} else {
 		said = l.Say("on_day", "day", l.day(t, thisYear), "clock", clock)

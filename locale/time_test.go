@@ -109,6 +109,25 @@ func TestWhereTheReaderMayBeElsewhereTheZoneIsNamed(t *testing.T) {
 	}
 }
 
+// What stays as it is may be read on another day: only today is called by a word in it.
+func TestWhatStaysCallsNoOtherDayByAWord(t *testing.T) {
+	now := time.Date(2026, 11, 22, 14, 50, 0, 0, time.UTC) // 23:50 in Tokyo
+	for _, tt := range []struct {
+		in             time.Duration
+		en, ja, th, zh string
+	}{
+		{5 * time.Minute, "today 23:55", "今日 23:55", "วันนี้ 23:55 น.", "今天 23:55"},
+		{40 * time.Minute, "23 Nov 00:30", "11月23日 00:30", "23 พ.ย. 00:30 น.", "11月23日 00:30"},
+		{-24 * time.Hour, "21 Nov 23:50", "11月21日 23:50", "21 พ.ย. 23:50 น.", "11月21日 23:50"},
+	} {
+		for tag, want := range map[string]string{"en": tt.en, "ja": tt.ja, "th": tt.th, "zh-TW": tt.zh} {
+			if got := Get(tag).When(now.Add(tt.in), Reader{Now: now, Zone: zone(t, "Asia/Tokyo"), Stays: true}); got != want {
+				t.Errorf("%s: %q, want %q", tag, got, want)
+			}
+		}
+	}
+}
+
 func TestHowFarAway(t *testing.T) {
 	now := time.Date(2026, 11, 22, 9, 18, 0, 0, time.UTC)
 	for _, tt := range []struct {

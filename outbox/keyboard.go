@@ -18,6 +18,8 @@ const (
 	// lastReplies is among how many replies the question is looked for: what admins are told without having asked can
 	// come in between.
 	lastReplies = 8
+	// questionKept is longer than any question is open whose answer approves.
+	questionKept = 10 * time.Minute
 )
 
 // typingUntil returns until when somebody at an address may be typing the reason that they were asked for: the zero
@@ -116,4 +118,28 @@ func goes(tx approval.Tx, n approval.Notification, typing time.Time) error {
 	n.NextAttemptAt, n.UpdatedAt = tx.Now(), tx.Now()
 	_, err = tx.UpdateNotification(n, n.Status, n.Attempt)
 	return err
+}
+
+// overtakeQuestions closes the questions whose answer would approve something at the place that a card of another
+// request leaves for: the next text there may be meant for the card. It is done before the card can be seen, whatever
+// becomes of the sending. What is in another place, such as a Slack channel beside direct messages, closes none: it is
+// answered there.
+func overtakeQuestions(tx approval.Tx, n approval.Notification) error {
+	replies, err := tx.Notifications(approval.NotificationQuery{Channel: n.Channel, Recipient: n.Recipient,
+		Kind: approval.KindReply, Since: tx.Now().Add(-questionKept), Limit: lastReplies, Narrow: true})
+	for _, q := range replies {
+		if q.Note != approval.NoteApprove || alike(q, n) {
+			continue
+		}
+		q.Note, q.UpdatedAt = approval.NoteOvertaken, tx.Now()
+		if _, err := tx.UpdateNotification(q, q.Status, q.Attempt); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// alike reports whether a question and a card are about the same one request.
+func alike(q, card approval.Notification) bool {
+	return q.ApprovalID == card.ApprovalID && q.BatchID == "" && card.BatchID == "" && len(card.Cards) < 2
 }

@@ -184,7 +184,7 @@ func (o *Outbox) Begin(ctx context.Context, attempts []approval.Attempt) ([]appr
 }
 
 func (o *Outbox) beginOne(tx approval.Tx, t approval.Attempt) (n approval.Notification, ok bool, err error) {
-	now := tx.Now()
+	now, overtakes := tx.Now(), false
 	if n, err = tx.Notification(t.Notification.ID); err != nil || !sendable(n, now) {
 		return n, false, err
 	}
@@ -200,6 +200,7 @@ func (o *Outbox) beginOne(tx approval.Tx, t approval.Attempt) (n approval.Notifi
 		if waits, err := waitsForTyping(tx, n); err != nil || waits {
 			return n, false, err
 		}
+		overtakes = true
 	case approval.KindReply:
 		if n.Note == approval.NoteQueued {
 			if waits, err := queuedFor(tx, n.Address()); err != nil || waits == 0 {
@@ -233,7 +234,9 @@ func (o *Outbox) beginOne(tx approval.Tx, t approval.Attempt) (n approval.Notifi
 	if _, signsIn := n.Note.SignIn(); signsIn {
 		kept.Body = nil // it holds a secret, and is drawn alike each time
 	}
-	ok, err = tx.UpdateNotification(kept, was, attempt)
+	if ok, err = tx.UpdateNotification(kept, was, attempt); err == nil && ok && overtakes {
+		err = overtakeQuestions(tx, n)
+	}
 	return n, ok, err
 }
 

@@ -176,6 +176,7 @@ func (x *exchange) reader() locale.Reader {
 	r := locale.Reader{Now: x.s.Now()}
 	if x.viewer != nil {
 		r.Zone = x.viewer.Zone
+		r.Abroad = r.Zone == time.Local // of this machine: nobody has said that they are in it
 	}
 	return r
 }

@@ -74,9 +74,6 @@ type inboxGroup struct {
 	Cards      []inboxCard
 }
 
-// maxRun is how much of what an agent calls its run is told in the list.
-const maxRun = 40
-
 // inboxCard is one request in the list.
 type inboxCard struct {
 	ID, Short         string
@@ -173,7 +170,7 @@ func (d *inboxData) add(s *Server, x *exchange, whose approval.Whose, w *approva
 			places[key] = at
 			g := inboxGroup{Agent: legible.Line(row.Agent)}
 			if run != "" {
-				g.Run = x.lang.Say(said, "said", m.Line(legible.Cut(run, maxRun)))
+				g.Run = x.lang.Say(said, "said", m.AgentWord(run))
 			}
 			sec.Groups = append(sec.Groups, g)
 		}

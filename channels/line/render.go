@@ -414,6 +414,7 @@ func (d drawing) body(f channels.Fitted) *api.FlexBox {
 		d.change(add)
 	}
 	d.args(add, f)
+	add(&api.FlexSeparator{Margin: "md"}) // an arg may be called as what stands below it is
 	d.notices(add)
 	if i.Why != "" {
 		add(columns(say(channels.TextWhy), shorten(i.Why, d.why), ink))
@@ -612,9 +613,7 @@ func diffSpan(l channels.DiffLine, end string) api.FlexSpan {
 		s.Color = added
 	case channels.DiffRemoved:
 		s.Color = removed
-	case channels.DiffHeader:
-		s.Weight = api.FlexSpanWEIGHT_BOLD
-	case channels.DiffHunk, channels.DiffRemark:
+	case channels.DiffHeader, channels.DiffHunk, channels.DiffRemark: // no heading: an agent may have written it
 		s.Color = faint
 	case channels.DiffCut:
 		s.Color, s.Style = faint, api.FlexSpanSTYLE_ITALIC

@@ -395,6 +395,9 @@ func (d drawing) blocks(f channels.Fitted) []sdk.Block {
 	if d.left > 0 {
 		t.line(d.card.Words.Count(string(channels.TextDialogMore), d.left))
 	}
+	if d.alone() {
+		t.cut() // an arg may be called as what stands below it is
+	}
 	d.notices(t)
 	d.reason(t)
 	d.agentText(t)

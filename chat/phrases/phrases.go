@@ -216,8 +216,8 @@ var English = map[Phrase]string{
 	SayReasonAsked: "{tool} needs a reason, so nothing is decided yet. Press Approve on its card, or type to me in a " +
 		"direct message: approve {id}",
 	SayReasonClosed: "I no longer wait for the reason for {tool}: nothing was decided about it.",
-	SayNotTheReason: "Nothing was decided: a reason counts within a minute, is no question, and does not begin with a " +
-		"word such as \"ok\" or \"no\". To approve {tool}, type again: approve {id}",
+	SayNotTheReason: "Nothing was decided: a reason counts within a minute, while no other card has come, is no question, " +
+		"and does not begin with a word such as \"ok\" or \"no\". To approve {tool}, type again: approve {id}",
 	SayReasonTooLong: "The reason is too long: use at most 3000 characters.",
 	SayReasonKept:    "Thanks, the agent now has your reason. {tool} stays denied.",
 	SayReasonKeptOld: "You already denied {tool} and said why. That reason stays.",
