@@ -14,7 +14,7 @@ import (
 // overBudget takes note that an agent or a person is over a budget. It is called wherever that is found, inside
 // transactions too, and so only leaves word for those who can wait.
 func (a *App) overBudget(o budget.Over) {
-	a.log.Warn("over a budget; whatever goes beyond it is refused",
+	a.log.Warn("over a budget; whatever goes beyond it is refused, and cards wait for their turn",
 		"who", o.Principal.String(), "budget", string(o.Kind), "limit",
 		o.Limit,
 		"do", "find out what it is doing, or raise its limits in the configuration")
@@ -40,6 +40,13 @@ func (a *App) tellOver(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// requeue gives cards that wait over a budget of pushes the turn that they have with the budgets of now.
+func (a *App) requeue(ctx context.Context) {
+	if err := a.outbox.Requeue(ctx); err != nil {
+		a.log.ErrorContext(ctx, "cards that wait over a budget of pushes keep the turn that they had", "error", err)
 	}
 }
 

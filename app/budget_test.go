@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -12,8 +13,10 @@ import (
 // of pushes, the admin is told once, and another agent and the people notice nothing.
 func TestRule12_OfAnAgentOverItsBudgetOfPushesCardsWaitAndAdminsAreTold(t *testing.T) {
 	w := newWorld(t, replacing("limits: none", "limits: {agent: {pushes: 40/h}, person: {calls: 0}}"))
+	last := ""
 	for i := range 40 {
 		a, err := w.bot.Call(w.ctx, transfer(2000+i))
+		last = a.ApprovalID
 		if err != nil || a.Kind != client.AnswerPending {
 			t.Fatalf("call %d: %v, %v; want it pending", i, a.Kind, err)
 		}
@@ -29,6 +32,15 @@ func TestRule12_OfAnAgentOverItsBudgetOfPushesCardsWaitAndAdminsAreTold(t *testi
 	if a, err := other.Call(w.ctx, transfer(9000)); err != nil || a.Kind != client.AnswerPending {
 		t.Errorf("another agent: %v, %v", a.Kind, err)
 	}
+	// A reload raises it, and what waits goes out.
+	text, err := os.ReadFile(w.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(w.path, []byte(replacing("pushes: 40/h", "pushes: 6000/m")(string(text))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.lineCard(last, 1)
 }
 
 // Those who come without a token are one agent together, over TCP and over the socket.

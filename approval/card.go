@@ -73,7 +73,7 @@ type Placing struct {
 	// Over says that the agent is over its budget of pushes, and LeavesAt is the card's turn: who is to get it is told
 	// how many wait.
 	Over bool
-	// WaitsUntil is set where the agent has enough cards before people: this one comes up as an earlier one ends, and at
-	// the latest then.
+	// WaitsUntil is set where the agent has enough cards before people: this one comes up as an earlier one ends, not
+	// before it leaves and at the latest then.
 	WaitsUntil time.Time
 }

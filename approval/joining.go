@@ -184,10 +184,6 @@ func (p *placer) tell(at *placed) (told Announcement, err error) {
 		if when.WaitsUntil, err = p.waitsUntil(at); err != nil {
 			return Announcement{}, err
 		}
-		if over && !when.WaitsUntil.IsZero() {
-			// It does not come up as an earlier one ends: who asks and cancels would have no budget.
-			when.LeavesAt, when.WaitsUntil = when.WaitsUntil, time.Time{}
-		}
 	}
 	if c := at.card; c != nil {
 		if at.opens && c.LeavesAt.Before(when.LeavesAt) {

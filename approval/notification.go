@@ -173,6 +173,9 @@ type Notification struct {
 	// HeldFor is the agent whose earlier cards this one waits behind: it becomes due as one of them ends, or else at
 	// NextAttemptAt. "": it waits for none.
 	HeldFor string
+	// TurnAt is when it is the card's turn, which is over its agent's budget of pushes: as an earlier one ends it does
+	// not come up before. The zero time: it has none to wait for.
+	TurnAt time.Time
 }
 
 // Size is about how many bytes the notification takes in a list.

@@ -95,18 +95,22 @@ func (o *Outbox) letUp(tx approval.Tx, held []approval.Notification) error {
 		if len(hs) == 0 {
 			continue
 		}
-		shows := make([]approval.Request, len(hs))
-		for i, h := range hs {
-			shows[i] = h.Request
-		}
-		again := o.quietly(tx, about(shows...), n.Address())
-		n.HeldFor, n.UpdatedAt, n.Silent = "", tx.Now(), again.Silent
-		n.NextAttemptAt = earlier(n.NextAttemptAt, latest(tx.Now(), again.NextAttemptAt))
+		n = o.bringUp(tx, n, aboutHeads(hs), latest(tx.Now(), n.TurnAt)) // who asks and cancels has a budget too
+		n.HeldFor, n.UpdatedAt = "", tx.Now()
 		if _, err := tx.UpdateNotification(n, n.Status, n.Attempt); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// bringUp is a notification of c that was not sent yet, to go out at a time where it would go out later.
+func (o *Outbox) bringUp(tx approval.Tx, n approval.Notification, c card, at time.Time) approval.Notification {
+	c.n.NextAttemptAt = at
+	if again := o.quietly(tx, c, n.Address()); again.NextAttemptAt.Before(n.NextAttemptAt) {
+		n.NextAttemptAt, n.Silent = again.NextAttemptAt, again.Silent
+	}
+	return n
 }
 
 // Acted marks the cards of r over which the person at an address acted. A press can come before the platform's

@@ -103,7 +103,7 @@ func (j *joining) follow() error {
 			continue
 		}
 		next := j.card
-		next.n.After, next.n.NextAttemptAt = shown, j.due
+		next.n.After, next.n.NextAttemptAt, next.n.TurnAt = shown, j.due, time.Time{}
 		if err := j.o.Queue(j.tx, j.o.quietly(j.tx, next, a)); err != nil {
 			return err
 		}
@@ -115,14 +115,14 @@ func (j *joining) follow() error {
 
 // leaves says when the card goes to those who have none yet: with the one that has not left, or at once.
 func (j *joining) leaves(c approval.Card, soon approval.Joining) {
-	j.card.n.NextAttemptAt = latest(j.tx.Now(), soon.Turn)
+	j.card.n.TurnAt, j.card.n.NextAttemptAt = soon.Turn, latest(j.tx.Now(), soon.Turn)
 	if c.Shown > 0 {
 		return
 	}
-	j.card.n.NextAttemptAt = latest(j.tx.Now(), c.LeavesAt)
+	j.card.n.NextAttemptAt = latest(j.card.n.NextAttemptAt, c.LeavesAt)
 	for _, n := range j.ns {
 		if n.Attempt == 0 && n.HeldFor != "" {
-			j.card.n.NextAttemptAt, j.card.n.HeldFor = latest(c.LeavesAt, soon.WaitsUntil), n.HeldFor
+			j.card.n.NextAttemptAt, j.card.n.HeldFor = latest(j.card.n.NextAttemptAt, soon.WaitsUntil), n.HeldFor
 		}
 	}
 }
@@ -146,20 +146,14 @@ func (j *joining) ask(routes []approval.Route, later []Later) {
 // sooner is a notification that was not sent yet, with when it is to be for what has joined: for the rest of what it
 // shows it may have waited longer.
 func (j *joining) sooner(n approval.Notification) approval.Notification {
-	next := j.card
 	at, asked := j.asked[n.Address()]
 	switch {
 	case n.After > 0:
-		next.n.NextAttemptAt = j.due
-	case asked:
-		next.n.NextAttemptAt = at
-	default:
+		at = j.due
+	case !asked:
 		return n
 	}
-	if again := j.o.quietly(j.tx, next, n.Address()); again.NextAttemptAt.Before(n.NextAttemptAt) {
-		n.NextAttemptAt, n.Silent = again.NextAttemptAt, again.Silent
-	}
-	return n
+	return j.o.bringUp(j.tx, n, j.card, at)
 }
 
 // joinedDue returns when what has joined a card that cannot be edited goes out: at once where something on the card was

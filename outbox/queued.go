@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -68,4 +69,78 @@ func queuedFor(tx approval.Tx, a approval.Address) (count int, err error) {
 		}
 	}
 	return count, nil
+}
+
+// Requeue gives the cards that wait over their agents' budgets of pushes their turn anew, in the order in which they
+// came, after the budgets have changed. None leaves later than it would have.
+func (o *Outbox) Requeue(ctx context.Context) error {
+	if o.budgets == nil {
+		return nil
+	}
+	ts, err := approval.View(ctx, o.store, o.newTurns)
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(ts, perStep) {
+		if err := o.store.Update(ctx, func(tx approval.Tx) error {
+			for _, t := range some {
+				if err := o.requeue(tx, t); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newTurn is when it is a notification's turn now.
+type newTurn struct {
+	id string
+	at time.Time
+}
+
+// newTurns takes the pushes of all that waits from the budgets as they are now.
+func (o *Outbox) newTurns(tx approval.Tx) (ts []newTurn, err error) {
+	ns, err := tx.Notifications(approval.NotificationQuery{Status: approval.Queued, Narrow: true})
+	if err != nil {
+		return nil, err
+	}
+	of := map[string]time.Time{}            // by card: all that it goes to get it together
+	for _, n := range slices.Backward(ns) { // the oldest first
+		if !n.TurnAt.After(tx.Now()) {
+			continue
+		}
+		h, err := tx.Head(n.ApprovalID)
+		if err != nil {
+			return nil, err
+		}
+		card, wait := cmp.Or(n.BatchID, n.ApprovalID), o.budgets.Push(h.Agent, 1)
+		if of[card].IsZero() {
+			of[card] = tx.Now().Add(wait).Truncate(time.Millisecond)
+		}
+		if of[card].Before(n.TurnAt) {
+			ts = append(ts, newTurn{n.ID, of[card]})
+		}
+	}
+	return ts, nil
+}
+
+// requeue gives one that was not sent yet an earlier turn.
+func (o *Outbox) requeue(tx approval.Tx, t newTurn) error {
+	n, err := tx.Notification(t.id)
+	if err != nil || n.Status != approval.Queued || n.Attempt > 0 {
+		return err
+	}
+	hs, err := approval.ShownHeads(tx, n)
+	if err != nil || len(hs) == 0 {
+		return err
+	}
+	if n.TurnAt, n.UpdatedAt = t.at, tx.Now(); n.HeldFor == "" {
+		n = o.bringUp(tx, n, aboutHeads(hs), latest(tx.Now(), t.at))
+	}
+	_, err = tx.UpdateNotification(n, n.Status, n.Attempt)
+	return err
 }

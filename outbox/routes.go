@@ -14,6 +14,9 @@ func (o *Outbox) Requested(tx approval.Tx, made []approval.Request,
 	p approval.Placing) (approval.Announcement, error) {
 	c := about(made...)
 	c.n.ApprovalID, c.n.BatchID, c.n.NextAttemptAt = made[0].ID, made[0].BatchID, p.LeavesAt
+	if p.Over {
+		c.n.TurnAt = p.LeavesAt
+	}
 	if !p.WaitsUntil.IsZero() {
 		c.n.HeldFor, c.n.NextAttemptAt = made[0].Agent, latest(p.WaitsUntil, p.LeavesAt)
 	}
@@ -105,6 +108,23 @@ func about(rs ...approval.Request) card {
 	return c
 }
 
+func aboutHeads(hs []approval.Head) card {
+	rs := make([]approval.Request, len(hs))
+	for i, h := range hs {
+		rs[i] = h.Request
+	}
+	return about(rs...)
+}
+
+// waitAs has the card wait as one that did not go out: for the agent's earlier ones and for its turn, and not for the
+// end of its reader's quiet hours.
+func (c *card) waitAs(n approval.Notification) {
+	c.n.HeldFor, c.n.TurnAt, c.n.NextAttemptAt = n.HeldFor, n.TurnAt, n.TurnAt
+	if n.HeldFor != "" {
+		c.n.NextAttemptAt = n.NextAttemptAt
+	}
+}
+
 // unreached says after the commit that no card of some requests reaches who should decide them.
 func (o *Outbox) unreached(made []approval.Request, reach reach) func(context.Context) {
 	return func(ctx context.Context) {
@@ -168,7 +188,7 @@ func without(routes []approval.Route, tried map[approval.Address]bool) []approva
 // already gets no other.
 func (o *Outbox) tellLater(tx approval.Tx, c card, later []Later, tried map[approval.Address]bool) (int, error) {
 	told, first := 0, c.n.NextAttemptAt
-	c.n.HeldFor = ""
+	c.n.HeldFor, c.n.TurnAt = "", time.Time{}
 	for _, l := range later {
 		c.n.NextAttemptAt = latest(l.At, first)
 		some, err := o.tell(tx, c, without(l.Routes, tried), tried)
@@ -414,6 +434,9 @@ func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Addr
 			continue
 		}
 		tried[x.Address()] = true
+		if x.Address() == end && x.Status == approval.Queued && x.Attempt == 0 {
+			c.waitAs(x)
+		}
 		if x.BatchID != "" && x.ApprovalID != "" {
 			c.n.ApprovalID, c.n.BatchID = x.ApprovalID, x.BatchID // the card shows all of it
 		}

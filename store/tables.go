@@ -155,6 +155,7 @@ var (
 		boolean("silent", func(r *approval.Notification) *bool { return &r.Silent }),
 		optText("language", func(r *approval.Notification) *string { return &r.Language }),
 		optText("held_for", func(r *approval.Notification) *string { return &r.HeldFor }),
+		timestamp("turn_at", func(r *approval.Notification) *time.Time { return &r.TurnAt }),
 		optTextBytes("receipt", func(r *approval.Notification) *[]byte { return &r.Receipt }),
 	}
 	bodyColumns = columns[approval.Notification]{

@@ -1011,6 +1011,7 @@ func notificationKeepsEverything(t *testing.T, s approval.Store) {
 			ReplyTo: "token", Text: "Approved.", Cards: []string{r.ID, "x"}, Part: 2, More: true, Note: approval.NoteReason,
 			Language: "th",
 			After:    1, Shown: 3, Change: 2, Drawn: 1, Silent: true, HeldFor: "bot",
+			TurnAt: now.Add(time.Minute),
 		}
 		bare = newNotification(tx, "", approval.KindReply)
 		return errors.Join(tx.InsertNotification(full), tx.InsertNotification(bare))
