@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -351,15 +352,17 @@ func (w *writer) takeLogged() error {
 	return nil
 }
 
-// takeRest takes in what waits, with no group: when the store is opened and when it is closed.
+// takeRest takes in what waits, with no group, when the store is closed.
 func (w *writer) takeRest() error {
 	if w.db.events.count.Load() == 0 {
 		return nil
 	}
 	w.group = w.group[:0]
-	if err := w.attempt(); err != nil {
-		return err
-	}
+	return cmp.Or(w.attempt(), w.allTaken())
+}
+
+// allTaken fails where something still waits to be taken in.
+func (w *writer) allTaken() error {
 	if n := w.db.events.count.Load(); n > 0 {
 		return fmt.Errorf("store: %d records could not be taken from %s into the store", n, w.db.path+eventLogSuffix)
 	}
