@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"mime"
 	"net/http"
@@ -20,12 +21,21 @@ func (f *fields) atMost(name string, most int) string {
 		func(v string) bool { return v != "" && len(v) <= most })
 }
 
+// actor reads who did it; user is another word for actor.
+func (f *fields) actor() string {
+	actor, user := f.atMost("actor", maxActor), f.atMost("user", maxActor)
+	if actor != "" && user != "" && actor != user {
+		f.refuse("user is another word for actor; an event has one, so give one of them.")
+	}
+	return cmp.Or(actor, user)
+}
+
 // auditQuery reads what is asked of the audit log.
 func (s *Server) auditQuery(ctx context.Context, x *exchange, f *fields) approval.EventQuery {
 	q := approval.EventQuery{
 		Type: one(f, "event_type", approval.EventTypes...), Decision: one(f, "decision", approval.EventDecisions...),
 		Risk: f.risk(), Tool: f.tool(), Agent: f.agent(), Since: f.time("since"), Until: f.time("until"),
-		Actor: f.atMost("actor", maxActor), CorrelationID: f.atMost("correlation_id", maxActor),
+		Actor: f.actor(), CorrelationID: f.atMost("correlation_id", maxActor),
 		SessionID: f.atMost("session_id", approval.MaxSessionID), ApprovalID: s.requestID(ctx, x, f, "approval_id"),
 	}
 	if f.query.Has("after") {

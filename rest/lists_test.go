@@ -198,6 +198,9 @@ func TestTheAuditLogIsListedAndSelected(t *testing.T) {
 		"risk_level=low":                 {"call_allowed"},
 		"tool=transfer":                  {"hitl_decision", "approval_requested"},
 		"agent=other":                    nil,
+		"actor=hana":                     {"hitl_decision"},
+		"user=hana":                      {"hitl_decision"},
+		"user=hana&actor=hana":           {"hitl_decision"},
 		"since=2026-11-21T10:01:00Z":     {"hitl_decision", "approval_requested"},
 		"until=2026-11-21T10:01:00Z":     {"call_allowed"}, // exclusive
 		"until=2026-11-21T10:01:00.001Z": {"approval_requested", "call_allowed"},
@@ -207,6 +210,8 @@ func TestTheAuditLogIsListedAndSelected(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", query, got, want)
 		}
 	}
+	w.do(rootToken, "GET", "/v1/audit?user=hana&actor=ken", "").is(400, approval.CodeInvalidParameter)
+	w.do(rootToken, "GET", "/v1/audit?user=hana&actor=ken&format=csv", "").is(400, approval.CodeInvalidParameter)
 	r := w.do(rootToken, "GET", "/v1/audit", "").is(200)
 	if strings.Contains(string(r.body), "hunter2") {
 		t.Error("the audit log shows a secret")

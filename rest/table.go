@@ -370,6 +370,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 					riskParam, toolParam,
 					agentParam,
 					{"actor", "Who did it: a person's name, agent:NAME, system:…", anyText},
+					{"user", "Another word for actor.", anyText},
 					{"approval_id", "About this request; the end of its id is enough.", anyText},
 					{"correlation_id", "With this correlation id.", anyText},
 					{"session_id", "About what this session of an agent asked for.", anyText},

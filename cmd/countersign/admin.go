@@ -248,7 +248,7 @@ type auditQueryCmd struct {
 	times
 	long
 	EventType string   `placeholder:"TYPE" help:"Only this type, such as hitl_decision."`
-	Filter    []string `sep:"none" placeholder:"KEY=VALUE" help:"Only events with this value; repeatable. Keys: event_type, decision, risk_level, tool, agent, actor, approval_id, correlation_id, session_id, since, until."`
+	Filter    []string `sep:"none" placeholder:"KEY=VALUE" help:"Only events with this value; repeatable. Keys: event_type, decision, risk_level, tool, agent, actor (or user), approval_id, correlation_id, session_id, since, until."`
 	Limit     *int     `placeholder:"50" help:"How many to list; 0 for all."`
 	Format    string   `enum:",csv,ndjson" default:"" placeholder:"csv|ndjson" help:"Print all matching events in this format."`
 }
@@ -266,7 +266,7 @@ Examples:
     countersign audit query --filter=since=2026-11-01 --format csv > november.csv`
 }
 
-var errFilter = errors.New("filters are event_type=, decision=, risk_level=, tool=, agent=, actor=, approval_id=, " +
+var errFilter = errors.New("filters are event_type=, decision=, risk_level=, tool=, agent=, actor= (or user=), approval_id=, " +
 	"correlation_id=, session_id=, since= and until=")
 
 // query reads the filters.
@@ -280,6 +280,9 @@ func (c *auditQueryCmd) query(now time.Time) (client.AuditQuery, error) {
 	for _, f := range c.Filter {
 		key, value, found := strings.Cut(f, "=")
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		if key == "user" {
+			key = "actor"
+		}
 		var err error
 		switch {
 		case words[key] != nil:
