@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"countersign/client"
@@ -12,6 +13,13 @@ import (
 
 // bank is an MCP server with one tool, which takes whole cents.
 func bank(t *testing.T) string {
+	t.Helper()
+	return serverThatLists(t, `"result":{"tools":[{"name":"pay","inputSchema":{"type":"object",`+
+		`"properties":{"cents":{"type":"integer"}},"required":["cents"]}}]}`)
+}
+
+// serverThatLists is an MCP server that answers so when it is asked for its tools.
+func serverThatLists(t *testing.T, tools string) string {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var m struct {
@@ -28,8 +36,7 @@ func bank(t *testing.T) string {
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},`+
 				`"serverInfo":{"name":"bank","version":"1"}}}`, m.ID)
 		case "tools/list":
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"pay","inputSchema":{"type":"object",`+
-				`"properties":{"cents":{"type":"integer"}},"required":["cents"]}}]}}`, m.ID)
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, tools)
 		case "notifications/initialized":
 			w.WriteHeader(http.StatusAccepted)
 		default:
@@ -60,5 +67,21 @@ func TestAnEditIsHeldToTheSchemaOfAToolBehindTheGateway(t *testing.T) {
 	}
 	if r := w.status(a.ApprovalID); r.Status != "denied" || r.ReasonCode != "edited" {
 		t.Errorf("%s, %s", r.Status, r.ReasonCode)
+	}
+}
+
+// What an MCP server has and agents are not offered is named where whoever runs the gate looks.
+func TestReadinessNamesWhatIsNotOffered(t *testing.T) {
+	broken := serverThatLists(t, `"error":{"code":-32603,"message":"boom"}`)
+	odd := serverThatLists(t, `"result":{"tools":[{"name":"fine"},{"name":"odd","inputSchema":"none"}]}`)
+	w := newWorld(t, func(text string) string {
+		return text + "\nmcp:\n  servers:\n    - {name: broken, url: \"" + broken + "\"}\n    - {name: odd, url: \"" + odd + "\"}\n"
+	})
+	for _, want := range []string{"the MCP server broken: its tools are not offered: tools/list: boom",
+		`the MCP server odd: \"odd\": its inputSchema `} {
+		w.eventually(want, func() bool { return strings.Contains(w.get("/readyz"), want) })
+	}
+	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) {
+		t.Errorf("the gate itself is %s", got)
 	}
 }

@@ -8,12 +8,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -283,6 +285,77 @@ func TestRawArguments(t *testing.T) {
 			lines := recorded()
 			if len(lines) != before+1 || !strings.Contains(lines[before], `"arguments":`+canonical) {
 				t.Errorf("the server got %q, want %s once", lines[before:], canonical)
+			}
+		})
+	}
+}
+
+// TestOneMalformedToolAndTheOfficialClients has the official TypeScript clients, which refuse a whole list for one tool
+// that is not as they have it, list tools through a gate whose server offers each of the malformed shapes in turn.
+func TestOneMalformedToolAndTheOfficialClients(t *testing.T) {
+	b, err := os.ReadFile("../mcp/gateway/testdata/shapes.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type shape struct {
+		Name   string `json:"name"`
+		Server string `json:"server"`
+		Said   string `json:"said"`
+		Want   string `json:"want"`
+	}
+	var all []shape
+	if err := json.Unmarshal(b, &all); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile("testdata/list.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, era := range []string{"legacy", "modern"} {
+		t.Run(era+" server", func(t *testing.T) {
+			dir, offered := t.TempDir(), map[string]bool{}
+			list := filepath.Join(dir, "list")
+			var some []shape
+			for _, s := range all {
+				if s.Server == era || s.Server == "" && (era == "legacy" || !strings.Contains(s.Said, "outputSchema")) {
+					some, offered[s.Name] = append(some, s), s.Want != ""
+				}
+			}
+			b, err := json.Marshal(some)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, content := range map[string][]byte{"shapes.json": b, "list": nil} {
+				if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			command, env := fake("lister")
+			if env += `, ` + listEnv + `: "` + list + `"`; era == "modern" {
+				env += `, ` + modernEnv + `: "1"`
+			}
+			g := serve(t, `policy: {rules: [{tools: ["*"], risk: low, action: allow}]}
+mcp:
+  servers: [{name: up, command: `+flow(command)+`, env: {`+env+`}, prefix: ""}]
+`)
+			// Where its packages are found is where node is run.
+			e := run(t, tools(t), environ(t), node(t), "--input-type=module", "--eval", string(program), "--", g.url+"/mcp", agentToken,
+				filepath.Join(dir, "shapes.json"), list)
+			var said []struct {
+				Client, Shape, Error string
+				Tools                []string
+			}
+			if err := json.Unmarshal([]byte(e.out), &said); err != nil || len(said) != 3*len(some) || len(some) < 20 {
+				t.Fatalf("%d answers of 3 clients to %d shapes: %v, %s", len(said), len(some), err, e)
+			}
+			for _, s := range said {
+				want := []string{"first", "last"}
+				if offered[s.Shape] {
+					want = []string{"first", "odd", "last"}
+				}
+				if got := slices.DeleteFunc(s.Tools, func(n string) bool { return strings.HasPrefix(n, "countersign__") }); s.Error != "" || !slices.Equal(got, want) {
+					t.Errorf("%s, %s: listed %q, want %q; %s", s.Client, s.Shape, got, want, s.Error)
+				}
 			}
 		})
 	}

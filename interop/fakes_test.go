@@ -15,7 +15,7 @@ import (
 )
 
 // fakes are the servers that this test binary can be.
-var fakes = map[string]func(){"recorder": recorder, "echo": echo, "echo over stdio": echoStdio}
+var fakes = map[string]func(){"recorder": recorder, "echo": echo, "echo over stdio": echoStdio, "lister": lister}
 
 // recordEnv names the file that the recorder writes to.
 const recordEnv = "COUNTERSIGN_INTEROP_RECORD"
@@ -53,6 +53,47 @@ func recorder() {
 				log.Fatal(err)
 			}
 			answer = `"result":{"content":[{"type":"text","text":"recorded"}],"structuredContent":{"big":9007199254740993,"small":1.10}}`
+		}
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, answer)
+	}
+}
+
+// listEnv names the file that the lister offers, modernEnv says that it is of the modern era.
+const (
+	listEnv   = "COUNTERSIGN_INTEROP_LIST"
+	modernEnv = "COUNTERSIGN_INTEROP_MODERN"
+)
+
+// lister is a stdio server whose tools are what stands in a file, read anew each time.
+func lister() {
+	in := bufio.NewReader(os.Stdin)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var m struct {
+			ID     json.RawMessage
+			Method string
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			log.Fatal(err)
+		}
+		if m.ID == nil {
+			continue
+		}
+		answer := `"error":{"code":-32601,"message":"Method not found"}`
+		switch modern := os.Getenv(modernEnv) != ""; {
+		case m.Method == "server/discover" && modern:
+			answer = `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`
+		case m.Method == "initialize" && !modern:
+			answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"lister","version":"1"}}`
+		case m.Method == "tools/list":
+			tools, err := os.ReadFile(os.Getenv(listEnv))
+			if err != nil {
+				log.Fatal(err)
+			}
+			answer = fmt.Sprintf(`"result":{"tools":[%s],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`, tools)
 		}
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, answer)
 	}

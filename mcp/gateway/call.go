@@ -380,7 +380,11 @@ func (r *clientRequest) answerForServer(p *pendingCall) (jsontext.Value, *mcp.Er
 		texts = append(texts, said)
 	}
 	// Clients hold results to the schema that a tool declares, unless they are errors.
-	return r.toolResult(!pending || p.tool.output, meta, texts...), nil
+	output := p.tool.output
+	if r.client.Era == mcp.Legacy {
+		output = p.tool.legacyOutput
+	}
+	return r.toolResult(!pending || output, meta, texts...), nil
 }
 
 // toolResult is the result of a tool that the gateway answers for.
@@ -812,10 +816,13 @@ func mayHaveResultType(result jsontext.Value) bool {
 	return bytes.Contains(result, []byte("resultType")) || bytes.Contains(result, []byte(`\u`))
 }
 
-// adaptResult makes a result of the legacy era one of the modern where that takes more.
+// adaptResult makes a result of one era one of the client's where that takes more.
 func (r *clientRequest) adaptResult(conn upstream.Conn, result jsontext.Value) jsontext.Value {
-	if r.client.Era == mcp.Legacy || conn.Hello().Era == mcp.Modern {
+	switch era := conn.Hello().Era; {
+	case era == r.client.Era:
 		return result
+	case era == mcp.Modern:
+		return objectInside(result)
 	}
 	o, err := mcp.ReadObject(result)
 	if err != nil || o.Get("resultType") != nil {
@@ -829,6 +836,21 @@ func (r *clientRequest) adaptResult(conn upstream.Conn, result jsontext.Value) j
 		more += ","
 	}
 	return append(jsontext.Value(more), bytes.TrimLeft(result, " \t\r\n")[1:]...)
+}
+
+// objectInside is a tool's result as legacy clients read it: what it returned in a structure is an object there. Other
+// values are put into one, as servers that speak both eras do it, and into a text where there is none.
+func objectInside(result jsontext.Value) jsontext.Value {
+	o, err := mcp.ReadObject(result)
+	value := o.Get("structuredContent")
+	if err != nil || value == nil || value.Kind() == '{' {
+		return result
+	}
+	o = o.With("structuredContent", mcp.Object{{Name: "result", Value: value}}.Bytes())
+	if blocks, err := mcp.ReadArray(o.Get("content")); err == nil && len(blocks) > 0 {
+		return o.Bytes()
+	}
+	return withNote(o.With("content", jsontext.Value("[]")).Bytes(), string(value))
 }
 
 // recordWithin bounds how long what happened is tried to be put on record.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -41,10 +42,12 @@ type tool struct {
 	link    *link
 	name    string // the server's
 	offered string
-	raw     jsontext.Value
+	raw     jsontext.Value // as modern clients are told of it
+	legacy  jsontext.Value // as legacy ones are
 	digest  string
-	output  bool // it declares an output schema, which clients hold results to
-	params  []mcp.ParamHeader
+	// output and legacyOutput say whether clients of either era are told an output schema: they hold results to it.
+	output, legacyOutput bool
+	params               []mcp.ParamHeader
 	// annotations are the server's hints about it, nil where it gives none.
 	annotations *approval.Annotations
 }
@@ -110,11 +113,21 @@ func (l *link) newerCatalog(ctx context.Context, c *catalog) (*catalog, error) {
 		return c, nil
 	}
 	l.mu.Unlock()
-	next, bad, err := l.fetchCatalog(ctx)
+	conn, err := l.get(ctx) // a start has a time of its own
+	if err != nil {
+		l.mu.Lock()
+		l.stale, l.catalogMissed = true, true
+		l.mu.Unlock()
+		return nil, err
+	}
+	next, bad, err := l.fetchCatalog(ctx, conn)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
 		l.stale, l.catalogMissed = true, true
+		if !errors.Is(err, context.Canceled) { // whoever asked is gone: that says nothing of the server
+			l.problemList = []string{"its tools are not offered: " + l.server.g.errorText(err)}
+		}
 		return nil, err
 	}
 	for _, b := range bad {
@@ -124,6 +137,12 @@ func (l *link) newerCatalog(ctx context.Context, c *catalog) (*catalog, error) {
 		}
 	}
 	l.cached, l.problemList = next, bad
+	if shared := l.server.shared; shared != nil && l.owner != nil {
+		select {
+		case shared.listed <- struct{}{}:
+		default:
+		}
+	}
 	return next, nil
 }
 
@@ -142,17 +161,36 @@ func (l *link) problems() []string {
 	return slices.Clone(l.problemList)
 }
 
+// maxSessionProblems is how many problems are named that only sessions met.
+const maxSessionProblems = 20
+
+// problems names what of the server is not offered: over the connection that all share, and to sessions with one of
+// their own.
+func (u *server) problems() []string {
+	all := u.shared.problems()
+	u.mu.Lock()
+	links := slices.Collect(maps.Keys(u.sessionLinks))
+	u.mu.Unlock()
+	var more []string
+	for _, l := range links {
+		for _, p := range l.problems() {
+			if !slices.Contains(all, p) {
+				more = append(more, p)
+			}
+		}
+	}
+	slices.Sort(more)
+	more = slices.Compact(more)
+	return append(all, more[:min(len(more), maxSessionProblems)]...)
+}
+
 // listTimeout bounds one look at a server's lists.
 const listTimeout = 30 * time.Second
 
 // fetchCatalog asks the server for all that it has.
 //
 //nolint:funlen // one straight way
-func (l *link) fetchCatalog(ctx context.Context) (*catalog, []string, error) {
-	conn, err := l.get(ctx) // a start has a time of its own
-	if err != nil {
-		return nil, nil, err
-	}
+func (l *link) fetchCatalog(ctx context.Context, conn upstream.Conn) (*catalog, []string, error) {
 	l.mu.Lock()
 	l.stale = false // only now: connecting marks it stale, and what changes later does so again
 	l.mu.Unlock()
@@ -200,12 +238,12 @@ func (l *link) fetchCatalog(ctx context.Context) (*catalog, []string, error) {
 			continue
 		}
 		items, odd, err := l.fetchList(ctx, conn, rest.method, rest.member, rest.key, c)
-		if _, lost := errors.AsType[*upstream.Error](err); lost {
+		if errors.Is(err, context.Canceled) || err != nil && conn.Err() != nil {
 			return nil, nil, err
 		}
 		if e, answered := errors.AsType[*mcp.Error](err); err != nil &&
 			(rest.need || !answered || e.Code != mcp.CodeMethodNotFound) {
-			bad = append(bad, err.Error())
+			bad = append(bad, l.server.g.errorText(err))
 		}
 		bad = append(bad, odd...)
 		for _, it := range items {
@@ -314,9 +352,15 @@ func (l *link) newTool(it item, era mcp.Era) (t *tool, problem string) {
 	if o, problem = repairTool(o, era); problem != "" {
 		return nil, fmt.Sprintf("%q: %s", it.key, problem)
 	}
-	t = &tool{link: l, name: it.key, offered: offered, digest: toolDigest(said), output: o.Get("outputSchema") != nil,
+	t = &tool{link: l, name: it.key, offered: offered, digest: toolDigest(said),
 		params: mcp.ParamHeaders(o.Get("inputSchema")), annotations: annotationsOf(said)}
-	t.raw = o.With("name", mcp.Quote(offered)).Bytes()
+	o = o.With("name", mcp.Quote(offered))
+	t.raw, t.output = o.Bytes(), o.Get("outputSchema") != nil
+	t.legacy, t.legacyOutput = t.raw, t.output
+	if era == mcp.Modern && t.output {
+		o = forLegacy(o)
+		t.legacy, t.legacyOutput = o.Bytes(), o.Get("outputSchema") != nil
+	}
 	return t, ""
 }
 

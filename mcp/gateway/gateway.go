@@ -155,7 +155,7 @@ func New(o Options) (*Gateway, error) {
 		u := &server{ServerConfig: s, g: g}
 		if !o.Wrapper {
 			s.Capabilities = allCapabilities
-			u.shared = &link{server: u}
+			u.shared = &link{server: u, listed: make(chan struct{}, 1)}
 			u.supervisor = upstream.New(s.Config, u.shared.peer(), u.shared.onConnected)
 			u.shared.get = u.supervisor.Conn
 		}
@@ -224,7 +224,7 @@ func (g *Gateway) Health() []ServerHealth {
 	var hs []ServerHealth
 	for _, u := range g.servers {
 		if u.supervisor != nil {
-			hs = append(hs, ServerHealth{Server: u.Name, Health: u.supervisor.Health(), Problems: u.shared.problems()})
+			hs = append(hs, ServerHealth{Server: u.Name, Health: u.supervisor.Health(), Problems: u.problems()})
 		}
 	}
 	return hs

@@ -30,6 +30,7 @@ type link struct {
 	catalogMissed   bool // somebody looked and was not shown what the server has
 	problemList     []string
 	subs            map[string]int // resources that somebody listens to, on a shared link
+	listed          chan struct{}  // of a shared link: takes one when a session's own link learnt what the server has
 
 	// Of an own link:
 	dialMu   sync.Mutex
@@ -229,13 +230,43 @@ func (l *link) onConnected(conn upstream.Conn) {
 		if again {
 			l.restoreSubscriptions(conn)
 		}
-		// What cannot be offered is told at the start, and not only when somebody looks.
-		if _, err := l.catalog(g.work); err != nil && g.work.Err() == nil {
-			g.log.Warn("an MCP server did not list what it has", "server", l.server.Name, "error", err)
-		}
+		l.learnCatalog(conn)
 	})
 	if news {
 		l.announceListChanges()
+	}
+}
+
+// relistAfter is how long a server that did not list what it has is left alone, unless somebody looks.
+const relistAfter = 30 * time.Second
+
+// learnCatalog has what cannot be offered told at the start, and not only when somebody looks. A server that did not
+// list what it has is asked again, at once where it has just told a session on a link of its own: nobody else looks at
+// the connection that all share then.
+func (l *link) learnCatalog(conn upstream.Conn) {
+	g := l.server.g
+	for tries := 0; ; tries++ {
+		_, err := l.catalog(g.work)
+		if err == nil && tries > 0 {
+			l.announceListChanges()
+		}
+		if err == nil || g.work.Err() != nil {
+			return
+		}
+		if tries == 0 {
+			g.log.Warn("an MCP server did not list what it has", "server", l.server.Name, "error", err)
+		}
+		t := time.NewTimer(relistAfter)
+		select {
+		case <-t.C:
+		case <-l.listed:
+		case <-conn.Done():
+		case <-g.work.Done():
+		}
+		t.Stop()
+		if conn.Err() != nil || g.work.Err() != nil {
+			return
+		}
 	}
 }
 

@@ -27,20 +27,57 @@ func repairTool(o mcp.Object, era mcp.Era) (_ mcp.Object, problem string) {
 		return nil, "its inputSchema " + problem
 	}
 	o = replaced(o, "inputSchema", input)
-	if output := o.Get("outputSchema"); output != nil && (era == mcp.Legacy || string(output) == isNull) {
-		// Without one, clients take whatever the tool returns.
-		if output, problem = repairSchema(output); problem != "" || string(output) == anyArgs {
-			output = nil
+	if era == mcp.Legacy {
+		o = repairOutput(o)
+	} else if output := o.Get("outputSchema"); output != nil {
+		var fine jsontext.Value // any schema that is an object
+		if schema, err := mcp.ReadObject(output); err == nil {
+			if fine = output; !isTextOrNone(schema.Get("$schema")) {
+				fine = schema.Without("$schema").Bytes()
+			}
 		}
-		o = replaced(o, "outputSchema", output)
+		o = replaced(o, "outputSchema", fine)
 	}
 	if o, problem = repairHints(o); problem != "" {
 		return nil, problem
 	}
-	if e := o.Get("execution"); e != nil && e.Kind() != '{' {
+	if e := o.Get("execution"); e != nil && !isExecution(e) {
 		o = o.Without("execution")
 	}
 	return o, ""
+}
+
+// repairOutput is a tool with an output schema of an object, as legacy clients know it, or with none: without one,
+// clients take whatever the tool returns.
+func repairOutput(o mcp.Object) mcp.Object {
+	output := o.Get("outputSchema")
+	if output == nil {
+		return o
+	}
+	fine, problem := repairSchema(output)
+	if problem != "" || string(fine) == anyArgs {
+		fine = nil
+	}
+	return replaced(o, "outputSchema", fine)
+}
+
+// forLegacy is a modern server's tool as legacy clients are told of it. A schema that does not say that it is an
+// object's may be anything's.
+func forLegacy(o mcp.Object) mcp.Object {
+	if schema, err := o.Object("outputSchema"); err == nil && schema.Text("type") == "object" {
+		return repairOutput(o)
+	}
+	return o.Without("outputSchema")
+}
+
+func isTextOrNone(v jsontext.Value) bool { return v == nil || v.Kind() == '"' }
+
+func isExecution(v jsontext.Value) bool {
+	o, err := mcp.ReadObject(v)
+	if err != nil || o.Get("taskSupport") == nil {
+		return err == nil
+	}
+	return slices.Contains([]string{"required", "optional", "forbidden"}, o.Text("taskSupport"))
 }
 
 // replaced is o with another value of a member, in its place; nil: without it.
@@ -78,7 +115,11 @@ func areIcons(v jsontext.Value) bool {
 	icons, err := mcp.ReadArray(v)
 	return err == nil && !slices.ContainsFunc(icons, func(v jsontext.Value) bool {
 		icon, err := mcp.ReadObject(v)
-		return err != nil || len(icon.Get("src")) == 0 || icon.Get("src").Kind() != '"'
+		if err != nil || icon.Get("src") == nil || !isTextOrNone(icon.Get("src")) || !isTextOrNone(icon.Get("mimeType")) {
+			return true
+		}
+		sizes, theme := icon.Get("sizes"), icon.Get("theme")
+		return sizes != nil && !areTexts(sizes) || theme != nil && mcp.Text(theme) != "light" && mcp.Text(theme) != "dark"
 	})
 }
 
@@ -131,6 +172,9 @@ func repairSchema(v jsontext.Value) (_ jsontext.Value, problem string) {
 			return nil, "is not one of an object"
 		}
 		o, changed = o.With("type", jsontext.Value(`"object"`)), true
+	}
+	if !isTextOrNone(o.Get("$schema")) {
+		o, changed = o.Without("$schema"), true
 	}
 	given := o.Get("properties")
 	properties, problem := repairProperties(given)

@@ -578,6 +578,9 @@ func (r *clientRequest) toolsList() (jsontext.Value, *mcp.Error) {
 		items := make([]item, len(c.tools))
 		for i, t := range c.tools {
 			items[i] = item{t.offered, t.raw}
+			if r.client.Era == mcp.Legacy {
+				items[i].raw = t.legacy
+			}
 		}
 		return items
 	}, func(_ *link, it item) item { return it })
