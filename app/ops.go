@@ -68,10 +68,7 @@ func (a *App) problems() []string {
 		ps = append(ps, c.Problems()...)
 	}
 	ps = append(ps, a.serverProblems()...)
-	for name, why := range a.sender.Paused() {
-		ps = append(ps, "the channel "+name+" is paused ("+why+"): replace its token in the configuration")
-	}
-	return ps
+	return append(ps, a.sender.Problems()...)
 }
 
 // unreachable names what in the configuration keeps people from being reached.

@@ -25,6 +25,15 @@ func (ps Problems) Error() string {
 	return strings.Join(s, "; ")
 }
 
+// In returns each problem as a line, with the section that it is in.
+func (ps Problems) In(section string) []string {
+	var lines []string
+	for _, p := range ps {
+		lines = append(lines, section+"."+p.Field+" "+p.Message)
+	}
+	return lines
+}
+
 // Err returns the problems as an error, nil where there are none.
 func (ps Problems) Err() error {
 	if len(ps) == 0 {
@@ -46,15 +55,17 @@ func (ps *Problems) Neither(field, instead string) {
 // minSecret is how long a secret must be: a shorter one is a placeholder or a slip.
 const minSecret = 16
 
-// Secret checks that a secret is there and long enough.
+// Secret checks that a secret is there and long enough, and has nothing around it.
 func (ps *Problems) Secret(field string, s secret.Value) {
-	switch {
+	switch slip := secret.FindSlip(s); {
 	case s == "":
 		ps.Add(field, "is missing")
+	case slip != "":
+		ps.Add(field, slip)
 	case len(s) < minSecret:
 		ps.Add(field, "is shorter than 16 characters")
-	case strings.ContainsFunc(string(s), func(r rune) bool { return r <= ' ' || r > '~' }):
-		ps.Add(field, "has a space or another character that no such secret has")
+	case strings.ContainsFunc(string(s), func(r rune) bool { return r <= ' ' || r > '~' || r == '"' }):
+		ps.Add(field, "has a space, a quotation mark or another character that no such secret has")
 	}
 }
 

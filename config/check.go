@@ -343,7 +343,9 @@ func (c *checker) unique(path, kind, name string, names map[string]int) {
 }
 
 func (c *checker) token(path string, s secret.Value) {
-	switch v := s.Reveal(); {
+	switch v, slip := s.Reveal(), secret.FindSlip(s); {
+	case slip != "":
+		c.errorf(path, "the token %s", slip)
 	case utf8.RuneCountInString(v) < minSecret:
 		c.errorf(path, "a token needs at least %d characters, better 32 (for instance: openssl rand -hex 32)", minSecret)
 	case strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }):

@@ -36,6 +36,10 @@ func testEnv(name string) (string, bool) {
 		return "", true
 	case "SHORT":
 		return "short", true
+	case "QUOTED":
+		return `"value-in-quotation-marks"`, true
+	case "WINDOWS":
+		return "value-of-a-windows-file\r", true
 	case "INJECTION":
 		return "x\n    token: injected-injected-injected\nlisten: 0.0.0.0:1", true
 	case "REFERENCE":
@@ -43,6 +47,12 @@ func testEnv(name string) (string, bool) {
 	}
 	if strings.HasPrefix(name, "NO_") {
 		return "", false
+	}
+	switch platform, _, _ := strings.Cut(name, "_"); {
+	case platform == "SLACK" && strings.HasSuffix(name, "TOKEN"):
+		return "xoxb-value-of-" + strings.ToLower(name), true
+	case (platform == "SLACK" || platform == "LINE") && strings.HasSuffix(name, "SECRET"):
+		return fmt.Sprintf("%032x", len(name)), true
 	}
 	return "value-of-" + strings.ToLower(name), true
 }
@@ -126,7 +136,7 @@ func TestTheWholeExample(t *testing.T) {
 	if diff := cmp.Diff(heartbeat.DefaultEntries(), cfg.Heartbeat()); diff != "" {
 		t.Errorf("heartbeat: -want +got\n%s", diff)
 	}
-	if got := lineSection(cfg).ChannelSecret[0].Reveal(); got != "value-of-line_channel_secret" {
+	if got := lineSection(cfg).ChannelSecret[0].Reveal(); got != "00000000000000000000000000000013" {
 		t.Errorf("channel_secret = %q", got)
 	}
 	if got := slackSection(cfg).Channel; got != "C0APPROVALS" {
@@ -598,7 +608,7 @@ func TestRoutes(t *testing.T) {
 	if diff := cmp.Diff([]string{"hana ja Asia/Bangkok", "ken en " + here, "mai en " + here, "root en " + here}, zones); diff != "" {
 		t.Errorf("readers: -want +got\n%s", diff)
 	}
-	if got := lineSection(cfg).ChannelSecret.Reveal(); len(got) != 2 || got[1] != "older-line-channel-secret" {
+	if got := lineSection(cfg).ChannelSecret.Reveal(); len(got) != 2 || got[1] != "8c570fa6dd201bb328f1c1eac23a96d8" {
 		t.Errorf("%d channel secrets", len(got))
 	}
 	masked, n := cfg.Masker().Args([]byte(`{"access_token":"0123456789abcdef","iban":"DE89370400440532013000","token":"USDC"}`))

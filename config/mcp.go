@@ -322,9 +322,19 @@ func (c *checker) headers(path string, s *Server) {
 		case strings.TrimSpace(value) != value || value == "" && !c.Bad[at] ||
 			strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
 			c.errorf(at, "a header's value must be visible ASCII characters, without spaces around it")
+		case strings.EqualFold(name, "Authorization") && credentialsSlip(value) != "":
+			c.errorf(at, "what is sent as %s %s", name, credentialsSlip(value))
 		}
 		seen[strings.ToLower(name)] = true
 	}
+}
+
+// credentialsSlip is [secret.FindSlip] of what an Authorization header has behind its first word, such as Bearer.
+func credentialsSlip(value string) string {
+	if scheme, after, ok := strings.Cut(value, " "); ok && !strings.ContainsAny(scheme, `"'`) {
+		value = after
+	}
+	return secret.FindSlip(secret.Value(value))
 }
 
 func sign(n int) int { return max(-1, min(1, n)) }

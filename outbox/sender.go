@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -144,6 +145,7 @@ type lane struct {
 	backlog []approval.Notification
 	held    map[class]time.Time // the platform wished to be left alone until then
 	paused  string              // why; "" for not
+	why     string              // the same for people, with what to do
 	trips   int                 // how often it was paused since its last success
 	stop    context.CancelFunc  // of its probes
 }
@@ -220,6 +222,19 @@ func (s *Sender) Paused() map[string]string {
 		}
 	}
 	return paused
+}
+
+// Problems says of each paused channel why it is, and what to do.
+func (s *Sender) Problems() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ps []string
+	for _, name := range slices.Sorted(maps.Keys(s.lanes)) {
+		if l := s.lanes[name]; l.paused != "" {
+			ps = append(ps, "the channel "+name+" is paused ("+l.why)
+		}
+	}
+	return ps
 }
 
 // look makes Run look at the whole queue.
@@ -499,7 +514,11 @@ func (s *Sender) pause(l *lane, e *channels.PushError) {
 	if l.paused != "" {
 		return
 	}
-	l.paused = e.Reason
+	l.paused, l.why = e.Reason, e.Reason
+	if e.Reason == channels.ReasonMissingScope {
+		l.why = e.Detail() // which names the scope
+	}
+	l.why += "): " + advice(e.Reason)
 	l.trips++
 	s.log.Error("a channel is paused: the platform refuses our credentials; nothing is lost, but nobody gets cards there",
 		"channel", l.name, "reason", e.Reason, "status", e.HTTPStatus, "detail", e.Detail(), "do", advice(e.Reason))
@@ -811,7 +830,8 @@ func advice(reason string) string {
 	case channels.ReasonBadToken:
 		return "put a valid token into the configuration and reload it"
 	case channels.ReasonMissingScope:
-		return "give the app the scope that the detail names, install it anew and reload the configuration"
+		return "give the app the scope that is named as needed, under OAuth & Permissions, Bot Token Scopes, install it " +
+			"anew and reload the configuration"
 	case channels.ReasonMonthlyLimit:
 		return "the account's messages of this month are used up: take a larger plan, or use another channel"
 	case channels.ReasonForbidden:

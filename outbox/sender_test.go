@@ -543,6 +543,39 @@ func TestRetryAfterShorterThanBackoff(t *testing.T) {
 	})
 }
 
+// What a channel lacks is told with what to do: a token and a scope have another remedy each.
+func TestAPausedChannelSaysWhatToDo(t *testing.T) {
+	for _, tt := range []struct {
+		reason, detail string
+		want, not      []string
+	}{
+		{channels.ReasonBadToken, "invalid_auth", []string{"the channel slack is paused", "(bad_token)", "put a valid token"}, []string{"scope"}},
+		{channels.ReasonMissingScope, "missing_scope, needs chat:write", []string{"the channel slack is paused", "needs chat:write", "OAuth & Permissions"}, []string{"token into"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &phone{name: "slack", answer: fail(channels.PushError{Reason: tt.reason, ChannelDown: true, Err: errors.New(tt.detail)}), probe: errors.New("still")}
+			b := run(t, newMemory(), nil, probed{p})
+			defer b.stop()
+			if got := b.s.Problems(); len(got) != 0 {
+				t.Errorf("%s: problems before: %q", tt.reason, got)
+			}
+			b.put(row("1", "slack", approval.KindRequest))
+			synctest.Wait()
+			got := strings.Join(b.s.Problems(), "\n")
+			for _, s := range tt.want {
+				if !strings.Contains(got, s) {
+					t.Errorf("%s: %q does not say %q", tt.reason, got, s)
+				}
+			}
+			for _, s := range tt.not {
+				if strings.Contains(got, s) {
+					t.Errorf("%s: %q says %q", tt.reason, got, s)
+				}
+			}
+		})
+	}
+}
+
 // Design §6: a bad token pauses the channel; rows keep their attempts until a successful probe.
 func TestBadTokenPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Value is a string that does not print: not with fmt, in JSON, in YAML or in a log.
@@ -52,3 +55,25 @@ func (s List) Reveal() []string {
 
 // OneOrMore says that a file may hold one secret where it can hold a list of them.
 func (s List) OneOrMore() {}
+
+// FindSlip says what was copied with a secret and is no part of it, "" where nothing shows: no platform's secret, and
+// none that people make, begins or ends so. It quotes nothing of the secret.
+func FindSlip(s Value) string {
+	v := string(s)
+	first, _ := utf8.DecodeRuneInString(v)
+	last, _ := utf8.DecodeLastRuneInString(v)
+	switch {
+	case v == "":
+		return ""
+	case first == '\ufeff':
+		return "begins with a byte order mark: save the file that it comes from as UTF-8 without one"
+	case last == '\r', last == '\n':
+		return "ends with a line end: take it away (a file with Windows line ends leaves one behind each value)"
+	case unicode.IsSpace(first), unicode.IsSpace(last):
+		return "begins or ends with a space: take it away"
+	case len(v) > 1 && first == last && strings.ContainsRune("\"'`", first):
+		return "stands in quotation marks, which count as part of it: take them away (docker's --env-file keeps those " +
+			"that a file has around a value)"
+	}
+	return ""
+}

@@ -45,3 +45,20 @@ func TestAValueIsNotShown(t *testing.T) {
 		t.Error("Reveal does not reveal")
 	}
 }
+
+// What was copied with a secret is told apart, and nothing of the secret is said.
+func TestWhatWasCopiedWithASecretIsFound(t *testing.T) {
+	const s = "hunter2-hunter2"
+	for value, want := range map[string]string{
+		"": "", s: "", "a'" + s: "", `"` + s: "", "'": "", "'" + s + `"`: "", s + "'": "",
+		`"` + s + `"`: "quotation marks", "'" + s + "'": "quotation marks", "`" + s + "`": "quotation marks", `""`: "quotation marks",
+		s + "\r": "line end", s + "\n": "line end", s + "\r\n": "line end", `"` + s + "\"\r": "line end",
+		" " + s: "space", s + "\t": "space", s + "\u00a0": "space", "\n" + s: "space",
+		"\ufeff" + s: "byte order mark", "\ufeff\"" + s + `"`: "byte order mark",
+	} {
+		got := FindSlip(Value(value))
+		if (want == "") != (got == "") || !strings.Contains(got, want) || strings.Contains(got, s) {
+			t.Errorf("%q: %q, want %q", value, got, want)
+		}
+	}
+}

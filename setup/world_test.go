@@ -31,8 +31,8 @@ const (
 // secrets are all that no finding may show.
 var secrets = map[string]string{
 	"AGENT_TOKEN": "agent-token-0123456789", "HANA_TOKEN": "hana-token-0123456789", "KEN_TOKEN": "ken-token-0123456789",
-	"LINE_CHANNEL_SECRET": "line-secret-0123456789", "LINE_CHANNEL_ACCESS_TOKEN": "line-token-0123456789",
-	"SLACK_BOT_TOKEN": "xoxb-bot-token-0123456789", "SLACK_SIGNING_SECRET": "slack-secret-0123456789", "SLACK_APP_TOKEN": "xapp-app-token-0123456789",
+	"LINE_CHANNEL_SECRET": "8c570fa6dd201bb328f1c1eac23a96d8", "LINE_CHANNEL_ACCESS_TOKEN": "line-token-0123456789",
+	"SLACK_BOT_TOKEN": "xoxb-bot-token-0123456789", "SLACK_SIGNING_SECRET": "8f742231b10e8888abcd99yyyzzz85a5", "SLACK_APP_TOKEN": "xapp-app-token-0123456789",
 	"WEBHOOK_SECRET": "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
 }
 

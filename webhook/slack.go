@@ -112,6 +112,10 @@ func (h *Slack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.count(h.channel, "ignored")
 		return
 	}
+	if h.mayBeSSLCheck(r) {
+		h.sslCheck(w, r)
+		return
+	}
 	raw, ok := h.body(w, r, h.formed, "application/x-www-form-urlencoded", "application/json")
 	if !ok {
 		return
@@ -126,10 +130,35 @@ func (h *Slack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.delivery(ctx, r.Header.Get("Content-Type"), raw).write(w)
 }
 
+// maxSSLCheck is how long the body of a look at our certificate may be: some fifty bytes come.
+const maxSSLCheck = 512
+
 // isSSLCheck reports whether Slack only looks at our certificate. That is answered with 200, and nothing is done. By
-// GET it is not signed; of an unsigned POST no body is read, so that one is refused as all others are.
+// GET, and by POST as a rule, it is not signed.
 func isSSLCheck(form url.Values) bool {
 	return form.Get("ssl_check") == "1" && !form.Has("payload") && !form.Has("command")
+}
+
+// mayBeSSLCheck reports whether the headers could be those of a look at our certificate by POST: no word of a
+// signature, and a form whose length is told and small, so that a stranger's body is not read beyond that.
+func (h *Slack) mayBeSSLCheck(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return r.Method == http.MethodPost && err == nil && kind == "application/x-www-form-urlencoded" &&
+		len(r.Header[headerSlack]) == 0 && len(r.Header[headerSlackStamp]) == 0 &&
+		r.ContentLength > 0 && r.ContentLength <= maxSSLCheck
+}
+
+// sslCheck answers a look at our certificate by POST. Whatever else comes so is not signed, and is refused.
+func (h *Slack) sslCheck(w http.ResponseWriter, r *http.Request) {
+	raw, ok := h.body(w, r, func(http.Header) bool { return true }, "application/x-www-form-urlencoded")
+	if !ok {
+		return
+	}
+	if form, ok := slackForm(raw); !ok || !isSSLCheck(form) {
+		h.refuseUnsigned(w, r)
+		return
+	}
+	h.count(h.channel, "ignored")
 }
 
 // delivery tells the kinds apart that Slack posts to one address.

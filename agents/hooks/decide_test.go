@@ -122,6 +122,11 @@ func (f *finance) remove(name string) {
 // office is a gate where two of finance must say yes, and the hook of one agent.
 func office(t *testing.T, wait time.Duration) (*approval.Gate, *finance, Hook) {
 	t.Helper()
+	return officeUnder(t, two{}, wait)
+}
+
+func officeUnder(t *testing.T, policy approval.Policy, wait time.Duration) (*approval.Gate, *finance, Hook) {
+	t.Helper()
 	broker := approval.NewBroker()
 	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), OnCommit: broker.Publish})
 	if err != nil {
@@ -129,7 +134,7 @@ func office(t *testing.T, wait time.Duration) (*approval.Gate, *finance, Hook) {
 	}
 	t.Cleanup(func() { db.Close() })
 	people := &finance{}
-	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: two{}, Masker: redact.New(), Directory: people})
+	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: policy, Masker: redact.New(), Directory: people})
 	return gate, people, Hook{Asker: Gate{Gate: gate, Agent: "coder"}, Wait: wait}
 }
 
@@ -181,6 +186,46 @@ func TestRule1_TwoPeopleAreTwoPeopleForAHook(t *testing.T) {
 		}
 		if o := decode(t, reply(t, quick, ls).Output); o.Specific.Decision != "deny" {
 			t.Errorf("once more: %+v", o.Specific)
+		}
+	}
+}
+
+// timeless is a policy that asks about everything, and takes commands with other time-outs for the same.
+type timeless struct{ asking }
+
+func (p timeless) Evaluate(ctx context.Context, c approval.Call) approval.Verdict {
+	v := p.asking.Evaluate(ctx, c)
+	v.IgnoreArgs = []string{"timeout", "timeout_ms"}
+	return v
+}
+
+// The hook leaves a time-out with the arguments, so that people see it: another one joins where the rule ignores it, and
+// the agent is given the one that was shown. The comment, which runs nothing, stays the model's newest.
+func TestRule3_ATimeoutJoinsAndTheOneThatWasShownRuns(t *testing.T) {
+	for _, c := range []struct {
+		agent             Agent
+		tool              string
+		first, then, runs string
+	}{
+		{ClaudeCode, "Bash", `{"command":"make","timeout":120000,"description":"builds"}`, `{"timeout":5,"command":"make","description":"builds it"}`,
+			`{"command":"make","timeout":120000}`},
+		{Codex, "Bash", `{"command":"make","timeout_ms":120000}`, `{"command":"make"}`, `{"command":"make","timeout_ms":120000}`},
+		{Codex, "Bash", `{"command":"make"}`, `{"command":"make","timeout_ms":9}`, `{"command":"make"}`},
+		{Gemini, "run_shell_command", `{"command":"make","timeout":120000,"description":"builds"}`, `{"command":"make","timeout":5,"description":"builds it"}`,
+			`{"description":"builds it","command":"make","timeout":120000}`},
+	} {
+		gate, _, h := officeUnder(t, timeless{}, 0)
+		reply(t, h, event(t, c.agent, c.tool, c.first))
+		reply(t, h, event(t, c.agent, c.tool, c.then))
+		if shown := vote(t, gate, "hana", "").Args; strings.Contains(c.first, "timeout") != strings.Contains(string(shown), "timeout") {
+			t.Errorf("%s: people saw %s", c.agent, shown)
+		}
+		o := decode(t, reply(t, h, event(t, c.agent, c.tool, c.then)).Output)
+		if o.Decision+o.Specific.Decision != "allow" || string(o.Specific.Input)+string(o.Specific.Args) != c.runs {
+			t.Errorf("%s: %+v, want that %s runs", c.agent, o, c.runs)
+		}
+		if o := decode(t, reply(t, h, event(t, c.agent, c.tool, c.first)).Output); o.Decision+o.Specific.Decision != "deny" {
+			t.Errorf("%s, once more: %+v", c.agent, o)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package line
 
 import (
+	"cmp"
+	"regexp"
+	"strings"
+
 	"countersign/channels"
 	"countersign/channels/kind"
 	"countersign/secret"
@@ -20,8 +24,7 @@ type Config struct {
 // Validate returns what is wrong with the section by itself, as [channels.Problems].
 func (c Config) Validate() error {
 	var ps channels.Problems
-	ps.Secrets("channel_secret", c.ChannelSecret)
-	ps.Secret("channel_access_token", c.ChannelAccessToken)
+	c.checkSecrets(&ps)
 	ps.URL("api_url", c.APIURL)
 	seen := map[string]bool{}
 	for _, name := range c.Notify {
@@ -33,9 +36,64 @@ func (c Config) Validate() error {
 	return ps.Err()
 }
 
+var (
+	secretForm    = regexp.MustCompile(`^[0-9a-f]{32}$`)
+	channelIDForm = regexp.MustCompile(`^[0-9]{1,20}$`) // which stands beside the secret in the console
+)
+
+const (
+	whereSecret = "copy the Channel secret from the channel's Basic settings tab in the LINE Developers console"
+	whereToken  = "issue a channel access token (long-lived) in the channel's Messaging API tab in the LINE Developers " +
+		"console"
+)
+
+// checkSecrets adds what is wrong with the secret and the token, such as one in place of the other.
+func (c Config) checkSecrets(ps *channels.Problems) {
+	if len(c.ChannelSecret) == 0 {
+		ps.Secrets("channel_secret", nil)
+	}
+	for _, one := range c.ChannelSecret {
+		if channelIDForm.MatchString(one.Reveal()) {
+			ps.Add("channel_secret", "is digits alone, as a Channel ID is; "+whereSecret)
+			continue
+		}
+		ps.Secret("channel_secret", one)
+	}
+	switch t := c.ChannelAccessToken.Reveal(); {
+	case channelIDForm.MatchString(t):
+		ps.Add("channel_access_token", "is digits alone, as a Channel ID is; "+whereToken)
+	case secretForm.MatchString(t):
+		ps.Add("channel_access_token", "has the form of a channel secret; "+whereToken)
+	default:
+		ps.Secret("channel_access_token", c.ChannelAccessToken)
+	}
+}
+
+// doubts are what does not look as LINE writes it: it may be a piece, or something else. Whatever else speaks LINE's
+// API, at another api_url, has forms of its own.
+func (c Config) doubts() channels.Problems {
+	var ps channels.Problems
+	if c.base() != DefaultAPIURL {
+		return nil
+	}
+	for _, one := range c.ChannelSecret.Reveal() {
+		if !secretForm.MatchString(one) {
+			ps.Add("channel_secret",
+				"is not 32 characters out of 0-9 and a-f, as LINE's are, so taps may be refused; "+whereSecret)
+		}
+	}
+	return ps
+}
+
+// base is where LINE's API is.
+func (c Config) base() string { return cmp.Or(strings.TrimRight(c.APIURL, "/"), DefaultAPIURL) }
+
 // Check implements [kind.Section].
 func (c *Config) Check(k kind.Checks) {
 	k.Problems(c.Validate())
+	for _, p := range c.doubts() {
+		k.Warnf(p.Field, "%s %s", p.Field, p.Message)
+	}
 	k.Own("channel_secret", "channel_secret", c.ChannelSecret...)
 	k.Own("channel_access_token", "channel_access_token", c.ChannelAccessToken)
 	k.Endpoint("api_url", c.APIURL)

@@ -34,6 +34,7 @@ type Channel struct {
 	identified chan struct{} // closed by identify once bot is there
 	identify   func()
 	quotas     quotas
+	doubts     channels.Problems
 }
 
 var (
@@ -54,7 +55,7 @@ func New(c Config) (*Channel, error) {
 	identified := make(chan struct{})
 	ch := &Channel{
 		identified: identified, identify: sync.OnceFunc(func() { close(identified) }),
-		token: c.ChannelAccessToken, endpoint: or(strings.TrimRight(c.APIURL, "/"), DefaultAPIURL),
+		token: c.ChannelAccessToken, endpoint: c.base(), doubts: c.doubts(),
 		http:   channels.NewHTTPClient(channels.HTTPTimeout),
 		quotas: quotas{log: slog.New(slog.DiscardHandler), now: time.Now, read: make(chan struct{}, 1)},
 	}

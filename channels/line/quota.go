@@ -156,7 +156,7 @@ func (ch *Channel) Status(words *locale.Language) []string {
 
 // Problems implements [channels.Reporter].
 func (ch *Channel) Problems() []string {
-	var ps []string
+	ps := ch.doubts.In("channels.line")
 	if !ch.Identified() {
 		ps = append(ps, "LINE has not said who our bot is, so taps in LINE cannot be taken yet")
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -425,7 +426,12 @@ func TestConfig(t *testing.T) {
 		{"", func(*Config) {}},
 		{"channel_secret", func(c *Config) { c.ChannelSecret = nil }},
 		{"channel_secret", func(c *Config) { c.ChannelSecret = secret.List{"short"} }},
+		{"channel_secret", func(c *Config) { c.ChannelSecret = secret.List{"1653424377"} }},
+		{"channel_secret", func(c *Config) { c.ChannelSecret = secret.List{`"8c570fa6dd201bb328f1c1eac23a96d8"`} }},
 		{"channel_access_token", func(c *Config) { c.ChannelAccessToken = "" }},
+		{"channel_access_token", func(c *Config) { c.ChannelAccessToken = "8c570fa6dd201bb328f1c1eac23a96d8" }},
+		{"channel_access_token", func(c *Config) { c.ChannelAccessToken = "1653424377" }},
+		{"channel_access_token", func(c *Config) { c.ChannelAccessToken += "\n" }},
 		{"channel_access_token", func(c *Config) { c.ChannelAccessToken = "has a space in the middle" }},
 		{"api_url", func(c *Config) { c.APIURL = "ftp://x" }},
 		{"api_url", func(c *Config) { c.APIURL = "api.line.me" }},
@@ -482,5 +488,32 @@ func TestASilentCardMakesNoSound(t *testing.T) {
 		if got := strings.Contains(string(p.calls()[0].body), `"notificationDisabled":true`); got != silent {
 			t.Errorf("silent %t: sent %s", silent, p.calls()[0].body)
 		}
+	}
+}
+
+// What does not look as LINE writes it is told by check, and by /readyz while the gate runs with it. Another API's
+// secrets are its own.
+func TestSecretsOfAnotherFormAreDoubted(t *testing.T) {
+	for _, tt := range []struct {
+		name, secret, api string
+		doubted           bool
+	}{
+		{"as LINE has it", "8c570fa6dd201bb328f1c1eac23a96d8", "", false},
+		{"a piece of it", "8c570fa6dd201bb328f1c1eac23a96d", "", true},
+		{"an access token", string(testToken), "", true},
+		{"another API", "its-own-secret-of-some-form", "http://127.0.0.1:9", false},
+		{"the same API, written out", "8c570fa6dd201bb328f1c1eac23a96d", DefaultAPIURL + "/", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ch, err := New(Config{ChannelSecret: secret.List{secret.Value(tt.secret)}, ChannelAccessToken: testToken, APIURL: tt.api})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ch.Close()
+			said := slices.DeleteFunc(ch.Problems(), func(p string) bool { return !strings.HasPrefix(p, "channels.line.channel_secret ") })
+			if (len(said) == 1) != tt.doubted || strings.Contains(strings.Join(said, " "), tt.secret) {
+				t.Errorf("problems %q, want one: %v", said, tt.doubted)
+			}
+		})
 	}
 }

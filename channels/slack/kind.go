@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"countersign/channels"
@@ -23,9 +24,16 @@ func Kind() kind.Kind {
 	}
 }
 
+// memberID is what ids of people are made of. Their first letter is U or W, today.
+var memberID = regexp.MustCompile(`^[A-Z][A-Z0-9]*$`)
+
 func checkAddress(address string) error {
-	if strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return errors.New("a Slack user id has no spaces; it is a member id such as U02HANA")
+	const where = "; copy the person's member id, such as U02HANA: their profile, ⋮, Copy member ID"
+	switch {
+	case !memberID.MatchString(address):
+		return errors.New("a Slack user id is of the characters A-Z 0-9, and no name" + where)
+	case strings.ContainsAny(address[:1], "ABCDEGST"):
+		return errors.New("this is " + other(address) + " in Slack, and nobody's user id" + where)
 	}
 	return nil
 }

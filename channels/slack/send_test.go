@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -515,7 +516,17 @@ func TestConfig(t *testing.T) {
 		{"", func(c *Config) { c.Channel = "" }},
 		{"", func(c *Config) { c.AppToken, c.SigningSecret = "xapp-1-A0APPROVE1-not-real", nil }},
 		{"app_token", func(c *Config) { c.AppToken = "xoxb-not-an-app-level-token" }},
+		{"bot_token", func(c *Config) { c.BotToken = `"xoxb-0123456789-abcdef"` }},
+		{"bot_token", func(c *Config) { c.BotToken = "xapp-1-A0APPROVE1-not-real" }},
+		{"bot_token", func(c *Config) { c.BotToken = "xoxp-0123456789-abcdef" }},
+		{"bot_token", func(c *Config) { c.BotToken = "xoxe-1-0123456789-abcdef" }},
+		{"signing_secret", func(c *Config) { c.SigningSecret = secret.List{testSecret, "xoxb-0123456789-abcdef"} }},
+		{"signing_secret", func(c *Config) { c.SigningSecret = secret.List{"8f742231b10e8888abcd99yyyzzz85a5\r"} }},
+		{"app_token", func(c *Config) { c.AppToken = "'xapp-1-A0APPROVE1-not-real'" }},
 		{"channel", func(c *Config) { c.Channel = "#approvals" }},
+		{"channel", func(c *Config) { c.Channel = "T0TEAM0001" }},
+		{"channel", func(c *Config) { c.Channel = "A0APPROVE1" }},
+		{"", func(c *Config) { c.Channel = "D0HANA" }},
 		{"app_id", func(c *Config) { c.AppID = "approve" }},
 		{"api_url", func(c *Config) { c.APIURL = "slack.com/api" }},
 	} {
@@ -531,6 +542,59 @@ func TestConfig(t *testing.T) {
 		ps, _ := err.(channels.Problems)
 		if len(ps) != 1 || ps[0].Field != tt.field {
 			t.Errorf("problems %v, want one of %s", err, tt.field)
+		}
+	}
+}
+
+// What does not look as Slack writes it is told by check, and by /readyz while the gate runs with it. Another API's
+// secrets are its own.
+func TestSecretsOfAnotherFormAreDoubted(t *testing.T) {
+	good := Config{BotToken: "xoxb-0123456789-abcdef", SigningSecret: secret.List{"8f742231b10e8888abcd99yyyzzz85a5"}, Channel: home}
+	for _, tt := range []struct {
+		name, want string
+		change     func(*Config)
+	}{
+		{"as Slack has them", "", func(*Config) {}},
+		{"a rotated bot token", "bot_token", func(c *Config) { c.BotToken = "xoxe.xoxb-1-0123456789" }},
+		{"a word for a bot token", "bot_token", func(c *Config) { c.BotToken = testToken }},
+		{"a piece of the signing secret", "signing_secret", func(c *Config) { c.SigningSecret[0] = c.SigningSecret[0][:31] }},
+		{"an id for the signing secret", "signing_secret", func(c *Config) { c.SigningSecret = secret.List{"1234567890.1234567890123"} }},
+		{"another API", "", func(c *Config) { c.BotToken, c.APIURL = testToken, "http://127.0.0.1:9/api" }},
+		{"the same API, written out", "bot_token", func(c *Config) { c.BotToken, c.APIURL = testToken, "https://slack.com/api" }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := good
+			c.SigningSecret = slices.Clone(good.SigningSecret)
+			tt.change(&c)
+			ch, err := New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ch.Close()
+			said := slices.DeleteFunc(ch.Problems(), func(p string) bool { return !strings.HasPrefix(p, "channels.slack.") })
+			if tt.want == "" && len(said) > 0 || tt.want != "" && (len(said) != 1 || !strings.HasPrefix(said[0], "channels.slack."+tt.want+" ")) {
+				t.Errorf("problems %q, want one of %q", said, tt.want)
+			}
+			for _, s := range append(c.SigningSecret.Reveal(), c.BotToken.Reveal()) {
+				if strings.Contains(strings.Join(said, " "), s) {
+					t.Errorf("a secret is in %q", said)
+				}
+			}
+		})
+	}
+}
+
+// Ids are opaque, but what is certainly another kind's, or a name, is nobody's address.
+func TestAnAddressIsAMembersID(t *testing.T) {
+	for _, good := range []string{"U02HANA", "W012A3CDE", "U01", "ZNEW1"} {
+		if err := checkAddress(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for bad, want := range map[string]string{"": "no name", "hana": "no name", "@hana": "no name", "U02 HANA": "no name", "u02hana": "no name", `"U02HANA"`: "no name",
+		"<@U02HANA>": "no name", "C0APPROVALS": "channel", "D0HANA": "direct message", "G0ROOM": "channel", "B0BOT": "bot", "A0APP": "app", "T0TEAM": "workspace", "S0GROUP": "user group", "E0GRID": "organisation"} {
+		if err := checkAddress(bad); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Copy member ID") {
+			t.Errorf("%s: %v, want that it is of a %s", bad, err, want)
 		}
 	}
 }

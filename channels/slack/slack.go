@@ -28,6 +28,7 @@ type Channel struct {
 	token       secret.Value
 	base        string
 	home        string // the channel that cards go to
+	doubts      channels.Problems
 	allowShared bool
 	http        *http.Client
 	identity    atomic.Pointer[Identity]
@@ -76,7 +77,7 @@ func New(c Config) (*Channel, error) {
 	identified := make(chan struct{})
 	return &Channel{
 		identified: identified, identify: sync.OnceFunc(func() { close(identified) }),
-		token: c.BotToken, base: c.base(), home: c.Channel, allowShared: c.AllowShared,
+		token: c.BotToken, base: c.base(), home: c.Channel, allowShared: c.AllowShared, doubts: c.doubts(),
 		http: channels.NewHTTPClient(channels.HTTPTimeout), shared: map[string]sharing{},
 	}, nil
 }
@@ -152,7 +153,7 @@ func (ch *Channel) Identified() bool { return ch.identity.Load() != nil }
 
 // Problems implements [channels.Reporter].
 func (ch *Channel) Problems() []string {
-	var ps []string
+	ps := ch.doubts.In("channels.slack")
 	if !ch.Identified() {
 		ps = append(ps, "Slack has not said which workspace is ours, so taps in Slack cannot be taken yet")
 	}

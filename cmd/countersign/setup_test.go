@@ -21,8 +21,8 @@ import (
 // names that nothing reads by itself.
 func platforms(e *testscript.Env) error {
 	chats, err := emulator.New(emulator.Config{
-		LINE:   emulator.LINEConfig{ChannelSecret: "line-secret-0123456789", ChannelAccessToken: "line-token-0123456789"},
-		Slack:  emulator.SlackConfig{BotToken: "xoxb-token-0123456789", AppToken: "xapp-token-0123456789", SigningSecret: "slack-secret-0123456789"},
+		LINE:   emulator.LINEConfig{ChannelSecret: "8c570fa6dd201bb328f1c1eac23a96d8", ChannelAccessToken: "line-token-0123456789"},
+		Slack:  emulator.SlackConfig{BotToken: "xoxb-token-0123456789", AppToken: "xapp-token-0123456789", SigningSecret: "8f742231b10e8888abcd99yyyzzz85a5"},
 		People: []emulator.Person{{Name: "hana", LINE: "U4af4980629d1e4b8c9a2c1b2d3e4f5a6", Slack: "U02HANA"}},
 	})
 	if err != nil {
@@ -34,8 +34,8 @@ func platforms(e *testscript.Env) error {
 	e.Defer(func() { chats.Close() })
 	e.Values["chats"] = chats
 	for name, value := range map[string]string{
-		"LINE_SECRET": "line-secret-0123456789", "LINE_TOKEN": "line-token-0123456789", "HANA_LINE": "U4af4980629d1e4b8c9a2c1b2d3e4f5a6",
-		"SLACK_TOKEN": "xoxb-token-0123456789", "SLACK_SECRET": "slack-secret-0123456789", "SLACK_SOCKET": "xapp-token-0123456789",
+		"LINE_SECRET": "8c570fa6dd201bb328f1c1eac23a96d8", "LINE_TOKEN": "line-token-0123456789", "HANA_LINE": "U4af4980629d1e4b8c9a2c1b2d3e4f5a6",
+		"SLACK_TOKEN": "xoxb-token-0123456789", "SLACK_SECRET": "8f742231b10e8888abcd99yyyzzz85a5", "SLACK_SOCKET": "xapp-token-0123456789",
 	} {
 		e.Setenv(name, value)
 	}

@@ -56,7 +56,9 @@ func (c *Config) Check() []Problem {
 	if c.ClientID == "" || strings.ContainsFunc(c.ClientID, invisible) {
 		add("client_id", "client_id is what the provider calls this program, in visible ASCII characters")
 	}
-	if strings.ContainsFunc(c.ClientSecret.Reveal(), invisible) {
+	if slip := secret.FindSlip(c.ClientSecret); slip != "" {
+		add("client_secret", "client_secret %s", slip)
+	} else if strings.ContainsFunc(c.ClientSecret.Reveal(), invisible) {
 		add("client_secret", "client_secret is of visible ASCII characters, without spaces or line ends")
 	}
 	for i, d := range c.EmailDomains {
