@@ -18,8 +18,8 @@ const (
 	livePerPerson = 18
 	// liveEvery is how often a page is told at most that something has changed.
 	liveEvery = time.Second
-	// liveCheck is how long a session goes unchecked at most, and a page without a word: one that hears nothing for much
-	// longer knows that its connection is dead.
+	// liveCheck is how long a page goes without a word at most: one that hears nothing for much longer knows that its
+	// connection is dead. A session that has come to its time is seen then.
 	liveCheck = 20 * time.Second
 	// liveWrite is how long one write may take.
 	liveWrite = 10 * time.Second
@@ -56,7 +56,27 @@ func (c *liveCount) leave(session, person string) {
 	}
 }
 
-// live tells a page whenever something has changed, and nothing of what: the page is fetched anew, by whoever may.
+// sessionEnds are the events with which sessions end before their time: a passkey takes with it those that it began.
+var sessionEnds = []approval.EventType{approval.EventSessionEnded, approval.EventSignedOut,
+	approval.EventPasskeyRemoved, approval.EventPasskeyBlocked}
+
+// ending wakes when somebody's session may have ended, by what somebody did or by another configuration: it says
+// nothing of whose. It wakes once at first, for what ended before it was called. The caller must call cancel.
+func (s *Server) ending(ctx context.Context) (ended, replaced <-chan struct{}, cancel func()) {
+	ended, forget := s.Gate.Broker().Events("", sessionEnds...)
+	other := make(chan struct{}, 1)
+	_, done := s.Directory.Hold(ctx, func() error { // who is woken looks whether it still holds; here nothing may wait
+		select {
+		case other <- struct{}{}:
+		default: // it has yet to look
+		}
+		return nil
+	})
+	return ended, other, func() { done(); forget() }
+}
+
+// live tells a page whenever something has changed, and nothing of what: the page is fetched anew, by whoever may. It
+// ends with the session.
 func (s *Server) live(ctx context.Context, x *exchange) error {
 	id, person := x.viewer.Session.ID, x.viewer.Name
 	if !s.lives.join(id, person) {
@@ -68,6 +88,8 @@ func (s *Server) live(ctx context.Context, x *exchange) error {
 		return err
 	}
 	defer release()
+	ended, replaced, forget := s.ending(ctx)
+	defer forget()
 	hears, err := s.hearing(x)
 	if err != nil {
 		return err
@@ -78,34 +100,42 @@ func (s *Server) live(ctx context.Context, x *exchange) error {
 	if !x.tell("retry: 2000\n\nevent: open\ndata: 1\n\n") {
 		return nil
 	}
+	check := time.After(s.liveCheck)
+	var rest <-chan time.Time // until when the page is told nothing: what comes meanwhile is one wake
 	for {
-		text := "event: changed\ndata: 1\n\n"
+		wake, text := hears.wake, ""
+		if rest != nil {
+			wake = nil
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.Stopping.Done():
 			return nil
-		case <-hears.wake:
+		case <-rest:
+			rest = nil
+			continue
+		case <-ended:
+		case <-replaced:
+		case <-wake:
+			text = "event: changed\ndata: 1\n\n"
 			if hears.once {
 				hears.wake = nil
 			}
-		case <-time.After(s.liveCheck):
+		case <-check:
 			text = "event: here\ndata: 1\n\n"
 		}
 		if err := s.admitStill(x, hears.whom); err != nil {
 			x.tell("event: ended\ndata: 1\n\n")
 			return nil
 		}
+		if text == "" {
+			continue
+		}
 		if !x.tell(text) {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.Stopping.Done():
-			return nil
-		case <-time.After(liveEvery): // what comes meanwhile is one wake
-		}
+		check, rest = time.After(s.liveCheck), time.After(s.liveEvery)
 	}
 }
 

@@ -3,14 +3,17 @@ package web
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"countersign/internal/testkit"
 	"countersign/signin"
+	"countersign/signin/passkey"
 )
 
 // events opens the stream of a page: next is its next event, "" at its end.
@@ -97,6 +100,108 @@ func TestAPageLeftOpenKeepsNoSessionAlive(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	w.get("", "/", cookie...).is(http.StatusSeeOther)
+}
+
+// revocable is a world in which hana is signed in with a passkey, whose streams say nothing by themselves.
+type revocable struct {
+	*keyed
+	Sessions
+	gone                     atomic.Bool // what she signed in with was taken back by the configuration
+	passkey, session, secret string
+}
+
+func (w *revocable) Still(r *http.Request) (Session, bool, error) {
+	s, ok, err := w.Sessions.Still(r)
+	return s, ok && !w.gone.Load(), err
+}
+
+func newRevocable(t *testing.T) *revocable {
+	t.Helper()
+	w := new(revocable)
+	w.keyed = newKeyed(t, func(o *Options) { w.Sessions = SignedIn(o.SignIn); o.Sessions = w })
+	w.pages.liveCheck, w.pages.liveEvery = time.Hour, time.Hour
+	her := passkey.Browser{Session: "one", Person: "hana", Since: w.clock.Now()}
+	options, err := w.pages.Passkeys.BeginAdding(w.ctx, her, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := w.pages.Passkeys.FinishAdding(w.ctx, her, "phone", w.key.Create(w.at, options))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, s, err := w.signIns.Start(w.ctx, "hana", signin.MethodPasskey, signin.Passkey(k.ID), signin.Origin{Address: "127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.passkey, w.session, w.secret = k.ID, s.ID, secret
+	return w
+}
+
+// A stream ends when its session does, by an event and not by looking now and then: on every page, also just after it
+// was told something, whoever ends it, and however.
+func TestRule8_APageEndsWithItsSessionAtOnce(t *testing.T) {
+	for what, end := range map[string]func(w *revocable) error{
+		"she signs out":         func(w *revocable) error { return w.signIns.SignOut(w.ctx, w.secret) },
+		"she ends it elsewhere": func(w *revocable) error { return w.signIns.End(w.ctx, "hana", w.session) },
+		"she removes its passkey": func(w *revocable) error {
+			_, err := w.pages.Passkeys.Remove(w.ctx, passkey.Browser{Person: "hana"}, w.passkey)
+			return err
+		},
+		"she is taken out":            func(w *revocable) error { w.dir.Replace(agentsOfTests, peopleOfTests[1:]); return nil },
+		"what began it is taken back": func(w *revocable) error { w.gone.Store(true); w.dir.Replace(agentsOfTests, peopleOfTests); return nil },
+	} {
+		for _, at := range []string{pathLive, pathLive + "?of=/history&since=0"} {
+			for _, told := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, %v", what, at, told), func(t *testing.T) {
+					w := newRevocable(t)
+					_, next, closeIt := w.eventsAt("countersign="+w.secret, at)
+					defer closeIt()
+					next()
+					if told {
+						w.ask("pay", `{}`)
+						if got := next(); got != "changed" {
+							t.Fatalf("told %q", got)
+						}
+					}
+					if err := end(w); err != nil {
+						t.Fatal(err)
+					}
+					if got := next(); got != "ended" {
+						t.Errorf("told %q", got)
+					}
+					if got := next(); got != "" {
+						t.Errorf("and then %q", got)
+					}
+				})
+			}
+		}
+	}
+}
+
+// What ends another's session ends no page, and tells it nothing.
+func TestAPageOutlivesOthersSessions(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Sessions = SignedIn(o.SignIn) })
+	w.pages.liveCheck = time.Hour
+	start := func(person string) string {
+		t.Helper()
+		secret, _, err := w.signIns.Start(w.ctx, person, signin.MethodLink, "", signin.Origin{Address: "127.0.0.1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secret
+	}
+	ken := start("ken")
+	_, next, closeIt := w.eventsAt("countersign="+start("hana"), pathLive+"?of=/history&since="+strconv.FormatInt(w.gate.Broker().Newest(), 10))
+	defer closeIt()
+	next()
+	if err := w.signIns.SignOut(w.ctx, ken); err != nil {
+		t.Fatal(err)
+	}
+	w.dir.Replace(agentsOfTests, peopleOfTests)
+	w.ask("pay", `{}`)
+	if got := next(); got != "changed" {
+		t.Errorf("told %q", got)
+	}
 }
 
 func TestWhoLooksThemselvesKeepsTheSession(t *testing.T) {

@@ -80,6 +80,8 @@ func passkeyProblem(err error) (id string, status int) {
 	switch {
 	case errors.Is(err, passkey.ErrRefused):
 		return "passkeys_refused", http.StatusForbidden
+	case errors.Is(err, passkey.ErrBackup):
+		return "passkeys_backup", http.StatusForbidden
 	case errors.Is(err, passkey.ErrTooMany):
 		return "passkeys_too_many", http.StatusConflict
 	case errors.Is(err, passkey.ErrSignInAgain):

@@ -174,6 +174,25 @@ func TestAPasskeySignsIn(t *testing.T) {
 	}
 }
 
+// Whoever's passkey says otherwise of copies than before is told so, and what to do.
+func TestAPasskeyWhoseBackupFlagChangedIsExplained(t *testing.T) {
+	k := newKeyed(t)
+	k.add("hana", "phone")
+	k.key.Eligible = true
+	c, cookie := k.beginSignIn()
+	r := k.post("", "/signin/passkey", url.Values{"passkey": {string(k.key.Get(k.at, c.Get))}}, "Host", k.host, "Cookie", cookie)
+	if k.goes(r, "/signin"); session(r) != "" {
+		t.Error("it signs in")
+	}
+	for name, c := range r.cookies() {
+		if name == "countersign-note" {
+			k.get("", "/signin", "Host", k.host, "Cookie", name+"="+c.Value).has("Remove it on the “Passkeys” page and add it again")
+			return
+		}
+	}
+	t.Errorf("it says nothing: %v", r.header)
+}
+
 // Strangers try a few times a minute from an address, and then are told to wait: none of it is on record then, and none
 // of it counts for whoever has a passkey, or signs in in another way, behind the same address.
 func TestRule12_TriesOfStrangersAreLimitedAndKeepNobodyOut(t *testing.T) {

@@ -102,12 +102,13 @@ type Server struct {
 	notes          seal
 	exports        exports
 	lives          liveCount
+	liveEvery      time.Duration // [liveEvery], but in tests
 	liveCheck      time.Duration // [liveCheck], but in tests
 }
 
 // New returns the handler.
 func New(o Options) *Server {
-	s := &Server{Options: o, mux: http.NewServeMux(), notes: newSeal(), liveCheck: liveCheck}
+	s := &Server{Options: o, mux: http.NewServeMux(), notes: newSeal(), liveEvery: liveEvery, liveCheck: liveCheck}
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
 	}

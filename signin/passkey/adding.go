@@ -17,7 +17,7 @@ import (
 
 // BeginAdding returns what a browser needs to make a passkey (the argument of navigator.credentials.create, as JSON).
 // Where the session is older than [Young], shown is the browser's answer to [Service.BeginShowing]; else it is nil.
-// Errors: [ErrUseOne], [ErrSignInAgain], [ErrTooMany], [ErrRefused], [ErrUnavailable].
+// Errors: [ErrUseOne], [ErrSignInAgain], [ErrTooMany], [ErrRefused], [ErrBackup], [ErrUnavailable].
 func (s *Service) BeginAdding(ctx context.Context, b Browser, shown []byte) (json.RawMessage, error) {
 	p, err := s.party()
 	if err != nil {

@@ -32,6 +32,9 @@ const (
 var (
 	// ErrRefused is all that somebody is told whose passkey proves nothing here, whatever the reason.
 	ErrRefused = errors.New("passkey: refused")
+	// ErrBackup is for a passkey that is right but for one thing: it says otherwise than when it was added whether it can
+	// be kept on several devices, which never changes. It is not accepted; its owner can remove it and add it again.
+	ErrBackup = errors.New("passkey: what it says of copies has changed")
 	// ErrTooMany is for one passkey more than [MaxPasskeys].
 	ErrTooMany = errors.New("passkey: too many")
 	// ErrSignInAgain is for somebody who wants to add a passkey, signed in a while ago and has none to show.
@@ -260,13 +263,27 @@ const (
 	refusedInvalid   refusal = "not_valid"
 	refusedCount     refusal = "count_went_back"
 	refusedDouble    refusal = "already_registered"
+	refusedBackup    refusal = "backup_eligibility_changed"
 )
 
 func (r refusal) Error() string { return "passkey: " + string(r) }
 
+// told is what whoever brings it is told: the reason only where they have shown that the passkey is theirs, and can do
+// something about it.
+func (r refusal) told() error {
+	if r == refusedBackup {
+		return ErrBackup
+	}
+	return ErrRefused
+}
+
 // refused puts on record why something was refused, and returns what is told of it. A store that fails changes nothing
 // of that.
 func (s *Service) refused(ctx context.Context, why refusal, d eventData) error {
+	if why == refusedBackup {
+		s.o.Logger.WarnContext(ctx, "a passkey was refused: it says otherwise than when it was added whether it can be kept on "+
+			"several devices; its owner must remove it and add it again", "person", d.Person, "passkey", d.Passkey)
+	}
 	if d.For == string(forSignIn) && d.Passkey == "" && !s.strangers.allow(s.o.Store.Now()) {
 		return ErrRefused
 	}
@@ -276,7 +293,7 @@ func (s *Service) refused(ctx context.Context, why refusal, d eventData) error {
 	if err != nil {
 		s.o.Logger.WarnContext(ctx, "a refused passkey could not be put on record", "error", err)
 	}
-	return ErrRefused
+	return why.told()
 }
 
 // settle turns a refusal into what is told, once it is on record.

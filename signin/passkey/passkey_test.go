@@ -266,6 +266,58 @@ func TestACountThatGoesBackBlocksThePasskey(t *testing.T) {
 	}
 }
 
+// A passkey that says otherwise of copies than when it was added is not accepted, and its owner is told why: it is no
+// forgery, whose owner nobody knows. It stays as it was.
+func TestAPasskeyWhoseBackupFlagChangedIsToldApartAndNotAccepted(t *testing.T) {
+	for _, eligible := range []bool{false, true} {
+		w, ctx, key := newWorld(t), t.Context(), &passkeytest.Authenticator{Eligible: eligible}
+		hana := w.browser("hana")
+		k := w.add(key, hana, "phone")
+		key.Eligible = !eligible
+		signIn := func(a *passkeytest.Authenticator) error {
+			asked, ticket, err := w.BeginSignIn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = w.FinishSignIn(ctx, ticket, a.Get(origin, asked))
+			return err
+		}
+		if err := signIn(key); !errors.Is(err, passkey.ErrBackup) {
+			t.Errorf("signing in: %v", err)
+		}
+		if _, err := w.FinishStepUp(ctx, hana, wanted, key.Get(origin, w.options(w.BeginStepUp(ctx, hana, wanted)))); !errors.Is(err, passkey.ErrBackup) {
+			t.Errorf("a step-up: %v", err)
+		}
+		if _, err := w.BeginAdding(ctx, hana, key.Get(origin, w.options(w.BeginShowing(ctx, hana)))); !errors.Is(err, passkey.ErrBackup) {
+			t.Errorf("showing: %v", err)
+		}
+		if got := w.reasons(); got != strings.Repeat("backup_eligibility_changed ", 2)+"backup_eligibility_changed" {
+			t.Errorf("on record: %s", got)
+		}
+		if log := w.log.String(); strings.Count(log, "remove it and add it again") != 3 || !strings.Contains(log, "person=hana passkey="+k.ID) {
+			t.Errorf("logged: %s", log)
+		}
+		for what, forge := range map[string]func(*passkeytest.Said){
+			"nobody verified": func(s *passkeytest.Said) { s.Flags &^= passkeytest.Verified },
+			"another host":    func(s *passkeytest.Said) { s.RPID = "evil.example" },
+			"copied, and not": func(s *passkeytest.Said) { s.Flags = s.Flags&^passkeytest.BackupEligible | passkeytest.BackupState },
+		} {
+			forger := key.Clone()
+			forger.Forge = forge
+			if err := signIn(forger); !errors.Is(err, passkey.ErrRefused) {
+				t.Errorf("%s beside it: %v", what, err)
+			}
+		}
+		key.Eligible = eligible
+		if err := signIn(key); err != nil {
+			t.Errorf("as it was: %v", err)
+		}
+		if all, err := w.Of(ctx, "hana"); err != nil || len(all) != 1 || !all[0].BlockedAt.IsZero() {
+			t.Errorf("hana has %+v, %v", all, err)
+		}
+	}
+}
+
 func TestWhoMayAddAPasskey(t *testing.T) {
 	w, ctx, key := newWorld(t), t.Context(), new(passkeytest.Authenticator)
 	hana := w.browser("hana")

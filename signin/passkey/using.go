@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
@@ -61,7 +62,7 @@ func (s *Service) ask(ctx context.Context, b Browser, c challenge) (json.RawMess
 
 // FinishStepUp takes the browser's answer to [Service.BeginStepUp] and returns the proof of it, for
 // [approval.Decision]. w is what is to be approved now: an answer that was given for something else proves nothing.
-// Errors: [ErrRefused], [ErrUnavailable].
+// Errors: [ErrRefused], [ErrBackup], [ErrUnavailable].
 func (s *Service) FinishStepUp(ctx context.Context, b Browser, w Wanted, answer []byte) (*approval.Proof, error) {
 	p, err := s.party()
 	if err != nil {
@@ -220,10 +221,28 @@ func (s *Service) judge(tx Tx, a assertion) (r Row, cred *webauthn.Credential, w
 	case !s.known(o.Person):
 		return Row{}, nil, refusedNobody, nil
 	}
-	if cred, err = a.check(o); err != nil {
-		return Row{}, nil, refusedInvalid, nil
+	if cred, err = a.check(o); err == nil {
+		return o.rowOf(cred), cred, "", nil
 	}
-	return o.rowOf(cred), cred, "", nil
+	if r, ok := a.rightButForBackup(o); ok {
+		return r, nil, refusedBackup, nil
+	}
+	return Row{}, nil, refusedInvalid, nil
+}
+
+// rightButForBackup finds the passkey of an answer that would be right if the passkey had said, when it was added, what
+// it says now of being kept on several devices: that tells it from a forgery.
+func (a assertion) rightButForBackup(o *owner) (Row, bool) {
+	other := *o
+	other.rows = slices.Clone(o.rows)
+	for i := range other.rows {
+		other.rows[i].BackupEligible = a.eligible
+	}
+	cred, err := a.check(&other)
+	if err != nil {
+		return Row{}, false
+	}
+	return o.rowOf(cred), true
 }
 
 // checked has an answer checked, and stores what it says of the passkey that was used. It is looked at before anything
@@ -237,7 +256,9 @@ func (s *Service) checked(ctx context.Context, a assertion, d Door) (Row, error)
 	case err != nil:
 		return Row{}, err
 	case why != "":
-		a.about.Passkey = r.ID
+		if r.ID != "" { // whoever it is has the passkey
+			a.about.Passkey, a.about.Person = r.ID, r.Person
+		}
 		return Row{}, s.turnedAway(ctx, why, a.about, d)
 	}
 	return r, nil
