@@ -17,6 +17,7 @@ import (
 	"countersign/approval/legible"
 	"countersign/auth"
 	"countersign/budget"
+	"countersign/chat/phrases"
 	"countersign/client"
 	"countersign/config"
 	"countersign/mcp/downstream"
@@ -144,13 +145,17 @@ func (a *App) asker(r *http.Request) (client.Asker, error) {
 		Occupy: a.occupying(c.Agent), Stop: a.stopping.Done(), Turn: a.turn(c.Agent)}, nil
 }
 
-// showAtKeyboard is what the person at an agent's keyboard is told of a request: what a card says.
+// showAtKeyboard is what the person at an agent's keyboard is told of a request: what a card says, or where its rule
+// says nothing of it the question alone. Both have the arguments once.
 func (a *App) showAtKeyboard(r approval.Request) string {
 	m := a.masker()
-	args := m.ArgsLimited(r.Args, 4000)
+	args := legible.Line(m.ArgsLimited(r.Args, 4000))
 	why, _ := m.Text(r.HumanMessage)
-	return fmt.Sprintf("%s\n%s\n\n%s, risk %s\n%s", a.summary(r), legible.Line(why), r.Target(), r.Risk,
-		legible.Line(args))
+	if r.Sentences.SummaryIn("") == "" && phrases.Unworded(r.HumanMessage, r.Target()) {
+		return fmt.Sprintf("Run '%s' with arguments %s?\n%s\n\n%s, risk %s", r.Target(), args, legible.Line(why), r.Target(),
+			r.Risk)
+	}
+	return fmt.Sprintf("%s\n%s\n\n%s, risk %s\n%s", a.summary(r), legible.Line(why), r.Target(), r.Risk, args)
 }
 
 // schemas knows what the tools take that the gateway offers.

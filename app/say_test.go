@@ -1,10 +1,13 @@
 package app
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/redact"
+	"countersign/channels"
 	"countersign/chat/phrases"
 )
 
@@ -23,5 +26,30 @@ func TestTimesInAZoneThatNobodyConfiguredNameIt(t *testing.T) {
 		if got := say(to, a.reader(to), phrases.SayExtended, "tool", "pay", "when", now.Add(time.Minute)); got != want {
 			t.Errorf("%s: %q, want %q", zone, got, want)
 		}
+	}
+}
+
+// The person at the keyboard is asked to run the tool with these arguments, where no rule has words for it; a rule's own
+// words come first where it has some. The arguments are there once, and masked.
+func TestTheKeyboardIsAskedInTheRulesWordsOrToRunTheTool(t *testing.T) {
+	a := &App{}
+	a.live.Store(&live{maker: channels.Maker{Masker: redact.New()}})
+	r := approval.Request{Agent: "bot", Risk: approval.RiskHigh}
+	r.Server, r.Tool, r.Args = "bank", "pay", []byte(`{"password":"hunter2hunter2","to":"acme"}`)
+	masked := `{"password":"•••• (14 characters, sha256 76880d60)","to":"acme"}`
+	asked := "Run 'bank/pay' with arguments " + masked + "?\n"
+	for message, want := range map[string]string{
+		"bank/pay needs a person's approval.":                   asked,
+		"No rule covers bank/pay, so a person must approve it.": asked,
+		"Transfers are looked at":                               "Run bank/pay: to",
+	} {
+		r.HumanMessage = message
+		if got := a.showAtKeyboard(r); !strings.HasPrefix(got, want) || !strings.Contains(got, "\n"+message+"\n\nbank/pay, risk high") || strings.Count(got, "•••• (14 characters") != 1 {
+			t.Errorf("%s: asked %q", message, got)
+		}
+	}
+	r.HumanMessage, r.Sentences = "bank/pay needs a person's approval.", &approval.Sentences{Summary: approval.Wording{"": "Pay somebody"}}
+	if got := a.showAtKeyboard(r); !strings.HasPrefix(got, "Pay somebody\n") {
+		t.Errorf("asked %q", got)
 	}
 }

@@ -256,13 +256,8 @@ func (c Card) Worst() (worst approval.Risk) {
 	return worst
 }
 
-// Risk says the risk of a request that waits, and what it means where it is critical.
-func (c Card) Risk(r approval.Risk) string {
-	if r == approval.RiskCritical {
-		return c.Say(TextRiskMeans)
-	}
-	return c.Say(RiskText(r))
-}
+// Risk says the risk of a request that waits, and what approving it may do.
+func (c Card) Risk(r approval.Risk) string { return c.Say(riskMeans(r)) }
 
 // All is the button for all that the card shows, but for its intent.
 func (c Card) All() Button { return Button{ID: c.BatchID, Shows: c.Shows} }
@@ -439,7 +434,7 @@ func (m Maker) choices(c *Card, d approval.Delivery) {
 		c.Text = m.willRun(r)
 		c.Once = &Once{ID: n.ID, Yes: m.say(TextConfirmYes), No: m.say(TextBack),
 			Level: r.Risk, Risk: RiskIcon(r.Risk) + " " + c.Risk(r.Risk), Summary: m.Summary(r)}
-		c.Lock = m.say(TextAltReply, "risk", c.Risk(r.Risk), "summary", c.Once.Summary, "text", c.Text)
+		c.Lock = m.say(TextAltReply, "risk", m.say(RiskText(r.Risk)), "summary", c.Once.Summary, "text", c.Text)
 	case n.Note == approval.NoteFreeze:
 		c.Once = &Once{ID: n.ID, Yes: m.say(TextFreezeYes), No: m.say(TextBack)}
 	case n.Note == approval.NoteMore, n.Note == approval.NoteReason:

@@ -29,7 +29,7 @@ func TestCardOfARequest(t *testing.T) {
 	got := card(approval.KindRequest, r)
 	want := channels.Item{
 		ID: r.ID, Short: "4C0001", Tool: "bank/transfer_credits", Risk: approval.RiskHigh, State: channels.StatePending,
-		Summary: "Run bank/transfer_credits: amount_cents 2000 = 20.00", Title: "Approval needed",
+		Summary: "Run bank/transfer_credits: amount_cents 2000 = 20.00", Title: "Approval required",
 		Why:   "Transfer exceeds the confirmation threshold ($10)",
 		Facts: []channels.Fact{{Label: "Asked by", Value: "treasury-bot"}, {Label: "Session, in the agent's words", Value: "sess-42"}, {Label: "Scope, in the agent's words", Value: "/home/agent"}},
 		Rows:  []channels.Row{{Key: "amount_cents", Value: "2000", Gloss: "= 20.00"}}, Total: 1,
@@ -40,7 +40,7 @@ func TestCardOfARequest(t *testing.T) {
 	if d := cmp.Diff([]channels.Item{want}, got.Items); d != "" {
 		t.Errorf("items (-want +got):\n%s", d)
 	}
-	if got.Text != "Approval needed" || card(approval.KindReminder, r).Text != "Reminder: still waiting for approval" {
+	if got.Text != "Approval required" || card(approval.KindReminder, r).Text != "Reminder: still waiting for approval" {
 		t.Errorf("titles %q, %q", got.Text, card(approval.KindReminder, r).Text)
 	}
 }
@@ -78,7 +78,7 @@ func TestEndingsAreToldApart(t *testing.T) {
 
 func TestBatchTitles(t *testing.T) {
 	rs := channelstest.Batch(3)
-	if got := card(approval.KindRequest, rs...).Text; got != "3 approvals needed" {
+	if got := card(approval.KindRequest, rs...).Text; got != "3 approvals required" {
 		t.Errorf("title %q", got)
 	}
 	if got := card(approval.KindReminder, rs...).Text; got != "Reminder: 3 calls are still waiting for approval" {

@@ -116,3 +116,29 @@ func TestARulesSentencesAreInTheReadersLanguage(t *testing.T) {
 		}
 	}
 }
+
+// A card says what approving may do: at each level of risk, in every language. A lock screen has the level alone.
+func TestEachLevelOfRiskHasItsSentence(t *testing.T) {
+	for _, tag := range locale.Tags() {
+		seen := map[string]approval.Risk{}
+		m := channelstest.Maker()
+		m.Words = locale.Get(tag)
+		for _, risk := range []approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical} {
+			r := channelstest.Request(`{}`)
+			r.Risk = risk
+			c := m.Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest}, Requests: []approval.Request{r}})
+			level, sentence := c.Say(channels.RiskText(risk)), c.Risk(risk)
+			means, ok := strings.CutPrefix(sentence, level)
+			if other := seen[means]; !ok || len(means) < len(": x") || other != "" {
+				t.Errorf("%s: %s is %q, %s has the same sentence", tag, risk, sentence, other)
+			}
+			seen[means] = risk
+			if got := c.Alt(1500, legible.UTF16Len); !strings.HasPrefix(got, level) || strings.Contains(got, means) {
+				t.Errorf("%s: the lock screen says %q", tag, got)
+			}
+		}
+	}
+	if unknown := (channels.Card{}).Risk("odd"); unknown != (channels.Card{}).Risk(approval.RiskHigh) {
+		t.Errorf("a risk that is not known is %q", unknown)
+	}
+}

@@ -19,7 +19,12 @@ const (
 	TextRiskMedium   Text = "risk_medium"
 	TextRiskHigh     Text = "risk_high"
 	TextRiskCritical Text = "risk_critical"
-	TextRiskMeans    Text = "risk_critical_means" // the same, and what that is
+
+	// The same, and what approving may do.
+	TextLowMeans      Text = "risk_low_means"
+	TextMediumMeans   Text = "risk_medium_means"
+	TextHighMeans     Text = "risk_high_means"
+	TextCriticalMeans Text = "risk_critical_means"
 
 	// How many of a card's requests have which risk.
 	TextCountLow      Text = "count_low"
@@ -204,6 +209,19 @@ func RiskText(r approval.Risk) Text {
 		return TextRiskCritical
 	}
 	return TextRiskHigh
+}
+
+// riskMeans returns the sentence of a risk, what approving may do; for one that is unknown that of high.
+func riskMeans(r approval.Risk) Text {
+	switch r {
+	case approval.RiskLow:
+		return TextLowMeans
+	case approval.RiskMedium:
+		return TextMediumMeans
+	case approval.RiskCritical:
+		return TextCriticalMeans
+	}
+	return TextHighMeans
 }
 
 // RiskIcon returns the sign that stands beside the words.

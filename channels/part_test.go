@@ -73,7 +73,7 @@ func TestPartOfASmallRequest(t *testing.T) {
 	r := channelstest.Request(`{"to":{"name":"Ada","tags":["a","b"]},"content":"one\ntwo","note":"x","deep":{"a":{"b":{"c":{"d":1}}}},"n":1234567}`)
 	r.Server, r.SessionID, r.Scope, r.Rationale, r.Preview, r.IgnoredArgs = "bank", "sess-42", "/home", "because\nit is due", "@@ -1 +1 @@\n-a\n+b", []string{"note"}
 	got := pages(t, channelstest.Maker(), r, 5000, legible.UTF16Len)
-	want := r.ID + " · Approval needed · Decide by today 13:00\n" + `⚠ The preview is NOT what will be written: it does not match “content”. You approve “content”, not the preview.
+	want := r.ID + " · Approval required · Decide by today 13:00\n" + `⚠ The preview is NOT what will be written: it does not match “content”. You approve “content”, not the preview.
 
 Tool: bank/transfer_credits
 Risk: 🟠 HIGH risk

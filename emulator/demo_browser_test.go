@@ -305,7 +305,7 @@ func TestPictures(t *testing.T) {
 	p.Says("#part-agent", "its token stays with us")
 
 	// All of it, with the first card still in sight.
-	batch := p.Newest(approvalsLog, "3 approvals needed")
+	batch := p.Newest(approvalsLog, "3 approvals required")
 	p.Says("#part-agent", "Three things are left")
 	for _, scheme := range []string{"light", "dark"} {
 		p.Do(chromium.Prefers(scheme))

@@ -451,7 +451,7 @@ func (d drawing) heading(t *rich) {
 	i, first := d.item, risk(d.card, d.item)+" · "
 	switch {
 	case !d.alone():
-		first = fmt.Sprintf("%d. ", d.number) + first
+		first = fmt.Sprintf("%d. %s · ", d.number, riskAmong(d.card, i))
 	case !d.glance:
 		d.sentences(t)
 		t.cut()
@@ -721,9 +721,18 @@ func head(c channels.Card, title string, i channels.Item) sdk.Block {
 	return sdk.NewHeaderBlock(words(shorten(s, maxHeader)))
 }
 
-// risk is a request's risk, as a colour and in words.
+// risk is a request's risk, as a colour and in words, and what approving it may do.
 func risk(c channels.Card, i channels.Item) string {
 	return channels.RiskIcon(i.Risk) + " " + c.Risk(i.Risk)
+}
+
+// riskAmong is the risk of one request among others, each of which would say what it may do: that of the critical ones
+// stands out.
+func riskAmong(c channels.Card, i channels.Item) string {
+	if i.Risk == approval.RiskCritical {
+		return risk(c, i)
+	}
+	return channels.RiskIcon(i.Risk) + " " + c.Say(channels.RiskText(i.Risk))
 }
 
 // words is a text object in which no markup is read.

@@ -147,7 +147,7 @@ func glance(c channels.Card, i channels.Item) ([]sdk.Block, error) {
 func tally(c channels.Card, items []channels.Item) []sdk.Block {
 	t := new(rich)
 	for n, i := range items {
-		t.strong(fmt.Sprintf("%d. %s · ", n+1, risk(c, i)))
+		t.strong(fmt.Sprintf("%d. %s · ", n+1, riskAmong(c, i)))
 		t.line(channels.CutEnd(i.Summary, maxSentence, measure))
 	}
 	return t.done()

@@ -416,6 +416,11 @@ func (p Phrase) Say(args ...any) string {
 	return strings.NewReplacer(pairs...).Replace(English[p])
 }
 
+// Unworded reports whether a request's message is the gate's own, for a call of which no rule says why people are asked.
+func Unworded(message, target string) bool {
+	return message == SayNoRule.Say("tool", target) || message == SayNeedsApproval.Say("tool", target)
+}
+
 // OfKind names what a notification is for.
 func OfKind(k approval.NotificationKind) Phrase { return Phrase("told_kind_" + k) }
 
