@@ -243,12 +243,7 @@ func exact(args []byte) bool {
 
 // edited tells the model that a tool ran with other args than it gave, and why.
 func edited(name string, a client.Answer) string {
-	why := ""
-	if a.ResolveReason != "" {
-		why = " Why: " + a.ResolveReason
-	}
-	return fmt.Sprintf("%s ran with other arguments than you gave: %s changed them and approved these: %s.%s", name,
-		a.ResolvedBy, a.Args, why)
+	return fmt.Sprintf("%s ran with other arguments than you gave. %s", name, a.Note)
 }
 
 // told is the result of a call that did not run.

@@ -103,7 +103,7 @@ func TestWhatAPersonChangedRunsAndTheModelIsToldSo(t *testing.T) {
 	out := w.turn(says("", transfer(2000)), says("ok"))
 	w.holds(out, "hears transfer: map[done:true]")
 	w.ran("transfer 1500")
-	const told = `transfer ran with other arguments than you gave: hana changed them and approved these: {"cents":1500}. Why: half of it will do`
+	const told = `transfer ran with other arguments than you gave. hana changed the arguments and approved these: {"cents":1500}. Reason: half of it will do.`
 	if last := w.model.requests[len(w.model.requests)-1]; !strings.Contains(last, told) {
 		t.Errorf("the model is not told: %s", last)
 	}

@@ -67,6 +67,17 @@ func (g *Gate) auditFor(ctx context.Context, tx Tx, r *Request, e Event) error {
 	return g.audit(ctx, tx, e)
 }
 
+// auditEnd is auditFor for the end of a request that no vote brought, of which the narrow part alone was read: it has
+// on record what a decision has. The steps that end many are bounded by what their rows take.
+func (g *Gate) auditEnd(ctx context.Context, tx Tx, e Event, fields map[string]any) error {
+	r, err := tx.Request(e.ApprovalID)
+	if err != nil {
+		return err
+	}
+	e.Data = g.decisionData(ctx, &r, fields)
+	return g.auditFor(ctx, tx, &r, e)
+}
+
 // auditArgs is the start of masked args, as audit events have it.
 func (g *Gate) auditArgs(canonical []byte) string {
 	return g.records.masker.Load().ArgsLimited(canonical, maxAuditArgs)
@@ -80,8 +91,8 @@ func (g *Gate) named(name string) string {
 	return legible.Cut(g.records.masker.Load().Line(name), maxNamed)
 }
 
-// decisionData is what the events of a vote and of a decision hold, beside some fields of their own; those that are
-// empty are left out.
+// decisionData is what the events of a vote, of a decision and of every other end hold, beside some fields of their own;
+// those that are empty are left out.
 func (g *Gate) decisionData(ctx context.Context, r *Request, fields map[string]any) []byte {
 	for name, v := range fields {
 		if v == "" {

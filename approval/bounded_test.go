@@ -205,7 +205,7 @@ func TestRule12_WhatIsDueEndsInSteps(t *testing.T) {
 	if n, err := w.gate.Expire(w.ctx); n != 150 || err != nil {
 		t.Fatalf("%d expired, %v", n, err)
 	}
-	if most, n := m.most(); n != 3 || most.calls > mostCalls || most.bytes != 0 {
+	if most, n := m.most(); n != 3 || most.calls > mostCalls || most.bytes > 64<<10 { // the args of 64, which go on record
 		t.Errorf("150 due requests took %d transactions of up to %d calls, which read %d bytes of args and bodies", n, most.calls, most.bytes)
 	}
 }

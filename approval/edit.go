@@ -98,6 +98,7 @@ func (g *Gate) editIn(ctx context.Context, tx Tx, d Decision, j *judged, wrong s
 	if refusal != nil {
 		return resolved{r, refusal}, g.refused(ctx, tx, r, d, refusal)
 	}
+	d.standsFor = b.For
 	return g.replace(ctx, tx, r, d, j, next)
 }
 
@@ -236,9 +237,12 @@ func (g *Gate) createEdited(ctx context.Context, tx Tx, r *Request, d Decision, 
 
 // endEdited ends the request whose args were not approved.
 func (g *Gate) endEdited(ctx context.Context, tx Tx, r Request, d Decision, next *Request) error {
-	now := tx.Now()
+	now, who := tx.Now(), ""
+	if d.standsFor != "" {
+		who = Vote{Person: d.By.Name, For: d.standsFor}.Voter()
+	}
 	ok, err := tx.Resolve(Resolution{ID: r.ID, Status: Denied, At: now, By: d.By.String(), Via: d.Via, Reason: d.Reason,
-		Code: EndEdited, ReplacedBy: next.ID})
+		Code: EndEdited, ReplacedBy: next.ID, Who: who})
 	if err != nil {
 		return err
 	}
@@ -248,12 +252,12 @@ func (g *Gate) endEdited(ctx context.Context, tx Tx, r Request, d Decision, next
 	if err := rememberDenial(tx, r, now); err != nil {
 		return err
 	}
-	if err := said(tx, &r, &d, false, ""); err != nil {
+	if err := said(tx, &r, &d, false, who); err != nil {
 		return err
 	}
 	e := requestEvent(r, EventDecision)
 	e.Actor, e.Decision, e.Reason = d.By.String(), "deny", d.Reason
-	e.Data = g.decisionData(ctx, &r, map[string]any{"via": string(d.Via), "reason_code": EndEdited,
+	e.Data = g.decisionData(ctx, &r, map[string]any{"via": string(d.Via), "who": who, "reason_code": EndEdited,
 		"replaced_by": next.ID, "new_args_hash": next.ArgsHash})
 	if err := g.auditFor(ctx, tx, &r, e); err != nil {
 		return err

@@ -163,3 +163,19 @@ func TestAnEditIsCheckedAgainstTheToolsSchema(t *testing.T) {
 		t.Errorf("it is %s", r.Status)
 	}
 }
+
+func TestAnEditByWhoStandsInSaysForWhom(t *testing.T) {
+	w := newCouncil(t, financeTwice, fHana, fKen, nobodys)
+	w.delegate("hana", "joe", time.Hour)
+	id := w.expect(transfer, approval.AnswerPending).Request.ID
+	next, err := w.edit(id, "joe", less)
+	if err != nil || next.Votes[0].Voter() != "joe for hana" {
+		t.Fatalf("%+v, %v", next.Votes, err)
+	}
+	if got := w.request(id).WhoEnded(); got != "joe for hana" {
+		t.Errorf("the one in its place was put forward by %s", got)
+	}
+	if o := w.expect(transfer, approval.AnswerDenied); !strings.HasPrefix(o.Message, "Not as asked. joe for hana proposes") {
+		t.Error(o.Message)
+	}
+}

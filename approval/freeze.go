@@ -410,8 +410,8 @@ func (g *Gate) endFrozen(ctx context.Context, tx Tx, r Request, e *Epoch) error 
 	}
 	event := requestEvent(r, EventApprovalCancelled)
 	event.Actor, event.Reason = e.FrozenBy, e.Reason
-	event.Data = marshal(map[string]any{"via": e.Via, "was": r.Status, "reason_code": code})
-	if err := g.audit(ctx, tx, event); err != nil {
+	fields := map[string]any{"via": string(e.Via), "was": r.Status, "reason_code": code}
+	if err := g.auditEnd(WithCorrelation(ctx, ""), tx, event, fields); err != nil { // who met it is no cause
 		return err
 	}
 	return g.notifier.Ended(tx, r)

@@ -686,12 +686,11 @@ func (g *Gate) settleHead(ctx context.Context, tx Tx, h Head) (Head, error) {
 // timedOut ends a request that is due, of which it looks at the narrow part alone.
 func (g *Gate) timedOut(ctx context.Context, tx Tx, r Request) error {
 	who := Actor{Kind: System, Name: "timeout"}.String()
-	e := requestEvent(r, EventApprovalLapsed)
+	e, fields := requestEvent(r, EventApprovalLapsed), map[string]any{"via": string(ViaSystem)}
 	end := func() (bool, error) { return tx.Lapse(r.ID) }
 	if r.Status == Pending {
 		e = requestEvent(r, EventDecision)
-		e.Decision = "timeout"
-		e.Data = marshal(map[string]any{"timeout_seconds": int64(r.ExpiresAt.Sub(r.RequestedAt) / time.Second)})
+		e.Decision, fields["timeout_seconds"] = "timeout", int64(r.ExpiresAt.Sub(r.RequestedAt)/time.Second)
 		end = func() (bool, error) {
 			return tx.Resolve(Resolution{ID: r.ID, Status: Expired, At: r.ExpiresAt, By: who, Via: ViaSystem})
 		}
@@ -699,7 +698,7 @@ func (g *Gate) timedOut(ctx context.Context, tx Tx, r Request) error {
 	e.Actor = who
 	ok, err := end()
 	if err == nil && ok {
-		err = g.audit(ctx, tx, e)
+		err = g.auditEnd(WithCorrelation(ctx, ""), tx, e, fields) // time is the cause, not who met it
 	}
 	if err != nil {
 		return err
@@ -762,7 +761,7 @@ func (g *Gate) consume(ctx context.Context, tx Tx, r Request, c *Call) (Request,
 	if c.Dispatch {
 		r.DispatchedAt = r.ConsumedAt
 	}
-	use := Use{RequestID: r.ID, ApprovedBy: r.ResolvedBy, ApprovedAt: r.ResolvedAt, ConsumedAt: r.ConsumedAt,
+	use := Use{RequestID: r.ID, ApprovedBy: r.WhoEnded(), ApprovedAt: r.ResolvedAt, ConsumedAt: r.ConsumedAt,
 		DispatchedAt: r.DispatchedAt}
 	if err := tx.PutRecent(r.Key(), Recent{Use: &use}); err != nil {
 		return r, err
@@ -792,6 +791,8 @@ type Decision struct {
 	Proof *Proof
 
 	proven bool // the proof was checked, and is one for this request
+	// standsFor is for whom it is that other args are approved, where that is not by.
+	standsFor string
 }
 
 // MaxReason is how long a reason may be, in bytes: any 3000 characters fit, which is what Slack's dialog takes.
@@ -1049,8 +1050,7 @@ func (g *Gate) takeBack(ctx context.Context, tx Tx, r Request, by Actor, via Via
 	}
 	e := requestEvent(r, EventApprovalCancelled)
 	e.Actor, e.Reason = by.String(), reason
-	e.Data = marshal(map[string]any{"via": via, "was": r.Status})
-	if err := g.audit(ctx, tx, e); err != nil {
+	if err := g.auditEnd(ctx, tx, e, map[string]any{"via": string(via), "was": r.Status}); err != nil {
 		return err
 	}
 	return g.notifier.Ended(tx, r)

@@ -164,7 +164,13 @@ func (g *Gate) Listed(ctx context.Context, found []Head) ([]Request, error) {
 			}
 			if rs[i] = found[i].Request; r.Args != nil {
 				rs[i] = g.told(r)
+				continue
 			}
+			need, err := tx.NeedOf(r.ID)
+			if err != nil {
+				return nil, err
+			}
+			rs[i].Who = need.Who
 		}
 		return rs, nil
 	})

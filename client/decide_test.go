@@ -39,7 +39,7 @@ func TestAVoteThatIsNotTheLastSaysHowFarItIs(t *testing.T) {
 	}
 	d, err = w.ken.Decide(ctx, id, client.Approve, "")
 	w.must(err)
-	if d.Status != "approved" || d.ApprovedBy != "ken" {
+	if d.Status != "approved" || d.ApprovedBy != "hana and ken" {
 		t.Errorf("%+v", d)
 	}
 }

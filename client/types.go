@@ -172,6 +172,34 @@ type Vote struct {
 	StepUp   string  `json:"step_up"` // "passkey": given with one, used for this very request
 }
 
+// Voter names whose vote it is: ken, or "ken for hana".
+func (v Vote) Voter() string {
+	if v.For == "" {
+		return v.Person
+	}
+	return v.Person + " for " + v.For
+}
+
+// Who names who ended the request, and for whom: all who approved it, as in "hana and ken for mei", or who denied it; for
+// any other end, and for one without votes, it is ResolvedBy.
+func (a Approval) Who() string {
+	want := map[string]Verdict{"approved": Approve, "denied": Deny}[a.Status]
+	var all []string
+	for _, v := range a.Votes {
+		if v.Decision == want {
+			all = append(all, v.Voter())
+		}
+	}
+	switch last := len(all) - 1; last {
+	case -1:
+		return a.ResolvedBy
+	case 0:
+		return all[0]
+	default:
+		return strings.Join(all[:last], ", ") + " and " + all[last]
+	}
+}
+
 // Stage is one step of who must say yes: that many different people out of some. With neither Group nor Approvers
 // any approver will do.
 type Stage struct {

@@ -354,7 +354,7 @@ func TestARoundOfTheDemo(t *testing.T) {
 	del, err = d.Chat.TapLINE(ctx, "hana", "", "action=approve&id="+salaries.ID)
 	tap(err, del)
 
-	onPage(ctx, t, d.Chat, `"high","Pay $121.00 from treasury to payroll","used","hana"`, `"line hana","request","delivered"`, `"slack #approvals","request",`)
+	onPage(ctx, t, d.Chat, `"high","Pay $121.00 from treasury to payroll","used","ken and hana"`, `"line hana","request","delivered"`, `"slack #approvals","request",`)
 	books := pending("close_books")
 	del, err = d.Chat.TypeLINE(ctx, "hana", "freeze treasury-bot not this month", "")
 	tap(err, del)

@@ -81,7 +81,7 @@ func show(ctx context.Context, c *client.Client, d *Demo) error {
 		if !a.ResolvedAt.IsZero() {
 			at = a.ResolvedAt
 		}
-		asked = append(asked, []string{short(a.ID), a.RiskLevel, a.Summary, status(a), a.ResolvedBy, hour(at)})
+		asked = append(asked, []string{short(a.ID), a.RiskLevel, a.Summary, status(a), a.Who(), hour(at)})
 	}
 	for _, n := range pushes.Items {
 		at := n.UpdatedAt

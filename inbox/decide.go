@@ -122,7 +122,7 @@ func Changes(shown, now client.Approval) []string {
 	}
 	for _, v := range now.Votes {
 		if !slices.ContainsFunc(shown.Votes, func(w client.Vote) bool { return w.Person == v.Person && w.Stage == v.Stage }) {
-			add("%s %s", Voter(v), map[client.Verdict]string{client.Approve: "approved", client.Deny: "denied"}[v.Decision])
+			add("%s %s", v.Voter(), map[client.Verdict]string{client.Approve: "approved", client.Deny: "denied"}[v.Decision])
 		}
 	}
 	if now.Status == "pending" && now.ExpiresAt.After(shown.ExpiresAt.Time) {
@@ -139,20 +139,12 @@ func ending(a client.Approval) string {
 	case text == "":
 		return "it is " + a.Status
 	case a.ReplacedBy != "":
-		return "other arguments were approved in its place, by " + a.ResolvedBy
+		return "other arguments were approved in its place, by " + a.Who()
 	case a.ResolvedBy != "" && !strings.HasPrefix(a.ResolvedBy, "system:"):
-		text += " by " + a.ResolvedBy
+		text += " by " + a.Who()
 	}
 	if a.ResolveReason != "" {
 		text += ": " + a.ResolveReason
 	}
 	return text
-}
-
-// Voter names who voted, and for whom.
-func Voter(v client.Vote) string {
-	if v.For == "" {
-		return v.Person
-	}
-	return v.Person + " for " + v.For
 }

@@ -63,7 +63,7 @@ func TestAVoteThatIsNotTheLastLeavesTheRequestPending(t *testing.T) {
 	second := w.decide(kenToken, id, "approve", "").is(200)
 	like(t, "the second vote", second.at("votes"), `[`+hanas+`,`+kens+`]`)
 	last := w.decide(meiToken, id, "approve", "paid").is(200)
-	like(t, "the last vote", last.object(), `{"id":"`+id+`","status":"approved","approved_by":"mei","approved_at":`+at+`,"reason":"paid"}`)
+	like(t, "the last vote", last.object(), `{"id":"`+id+`","status":"approved","approved_by":"hana, ken and mei","approved_at":`+at+`,"reason":"paid"}`)
 	r = w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200)
 	if vs := r.list("votes"); len(vs) != 3 || vs[2]["person"] != "mei" || vs[2]["stage"] != json.Number("2") {
 		t.Errorf("votes are %v", vs)
@@ -379,6 +379,17 @@ func TestOnePersonVotesForAnother(t *testing.T) {
 	vote := w.decide(meiToken, wired, "approve", "").is(200).list("votes")[0]
 	if vote["person"] != "mei" || vote["for"] != "hana" {
 		t.Errorf("the vote is %v", vote)
+	}
+	if r := w.decide(kenToken, wired, "deny", "").is(200); r.str("denied_by") != "ken" {
+		t.Errorf("denied by %s", r.body)
+	}
+	wired = w.ask(`{"tool":"wire","args":{"cents":1}}`)
+	if r := w.decide(meiToken, wired, "deny", "no").is(200); r.str("denied_by") != "mei for hana" {
+		t.Errorf("denied by %s", r.body)
+	}
+	said := w.do(botToken, "POST", "/v1/calls", `{"tool":"wire","args":{"cents":1}}`).is(200)
+	if !strings.HasPrefix(said.str("message"), "Approval denied by mei for hana: no.") || said.str("resolved_by") != "mei" {
+		t.Errorf("the agent is told %s", said.body)
 	}
 	w.do(kenToken, "DELETE", "/v1/delegations/"+id, "").is(404, "not_found")
 	if r := w.do(meiToken, "DELETE", "/v1/delegations/"+strings.ToLower(id[20:]), "").is(200); r.str("ended_by") != "mei" {

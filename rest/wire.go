@@ -407,7 +407,7 @@ type ackAnswer struct {
 type decideAnswer struct {
 	ID         string   `json:"id"`
 	Status     string   `json:"status" enum:"approved,denied"`
-	ApprovedBy string   `json:"approved_by,omitempty"`
+	ApprovedBy string   `json:"approved_by,omitempty" description:"All whose votes counted, and for whom: hana and ken for mei."`
 	ApprovedAt string   `json:"approved_at,omitempty" format:"date-time"`
 	DeniedBy   string   `json:"denied_by,omitempty"`
 	DeniedAt   string   `json:"denied_at,omitempty" format:"date-time"`
@@ -439,9 +439,9 @@ func wireDecided(r approval.Request, g *grant) decideResult {
 		Grant: g}
 	at := approval.FormatTime(r.ResolvedAt)
 	if r.Status == approval.Approved {
-		a.ApprovedBy, a.ApprovedAt = r.ResolvedBy, at
+		a.ApprovedBy, a.ApprovedAt = r.WhoEnded(), at
 	} else {
-		a.DeniedBy, a.DeniedAt = r.ResolvedBy, at
+		a.DeniedBy, a.DeniedAt = r.WhoEnded(), at
 	}
 	return decideResult{a}
 }

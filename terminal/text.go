@@ -84,7 +84,7 @@ func (v view) votes(a client.Approval) []part {
 	}
 	text := fmt.Sprintf("%d of %d approvals", have, need)
 	for i, vote := range a.Votes {
-		text += map[bool]string{true: ": ", false: ", "}[i == 0] + legible.Line(inbox.Voter(vote)) + " " +
+		text += map[bool]string{true: ": ", false: ", "}[i == 0] + legible.Line(vote.Voter()) + " " +
 			v.clock(vote.At.Time)
 	}
 	return []part{{plain, text}}

@@ -121,7 +121,7 @@ func (s *Server) history(ctx context.Context, x *exchange) error {
 	all := approval.Found[approval.Request]{Rows: rows, Next: r.Next, Short: r.Short}
 	return show(x, "history", pathHistory, f, all, func(r approval.Request) historyRow {
 		return historyRow{ID: r.ID, Summary: shownText(m.Summary(r)), Target: shownText(r.Target()),
-			Agent: shownText(r.Agent), Message: shownText(m.Why(r)), By: shownText(r.ResolvedBy),
+			Agent: shownText(r.Agent), Message: shownText(m.Why(r)), By: shownText(r.WhoEnded()),
 			Reason: shownText(r.ResolveReason), Status: r.Status,
 			Risk: r.Risk, Asked: r.RequestedAt, Ended: r.ResolvedAt, Used: !r.ConsumedAt.IsZero()}
 	})

@@ -81,7 +81,7 @@ func (f *follower) event(kind string, a client.Approval) error {
 	case a.Status != "pending":
 		word, more = a.Status, ""
 		if a.ResolvedBy != "" {
-			more = "by " + visible(a.ResolvedBy)
+			more = "by " + visible(a.Who())
 		}
 	case kind == client.EventVoted:
 		word, more = "voted", cmp.Or(progress(a.Votes, a.Needs), "1 of 1")

@@ -161,7 +161,7 @@ func (s *std) show(a client.Approval, now time.Time) {
 	add("Replaces", a.Replaces)
 	add("Replaced by", a.ReplacedBy)
 	addTime("Resolved", a.ResolvedAt)
-	add("By", a.ResolvedBy)
+	add("By", a.Who())
 	add("Via", a.ResolvedVia)
 	add("Reason", a.ResolveReason)
 	addTime("Use by", a.UseBy)

@@ -279,7 +279,9 @@ func request(a client.Approval) approval.Request {
 		r.Status == approval.Cancelled && code == approval.EndFrozen && strings.HasSuffix(a.Message, "Do not retry.") {
 		r.EndCode = code
 	}
-	r.Who = who(a)
+	if who := a.Who(); who != a.ResolvedBy { // which says it alone
+		r.Who = who
+	}
 	for _, in := range a.Inputs {
 		r.Inputs = append(r.Inputs, approval.Input{At: in.At.Time, Method: in.Method, Message: in.Message, Answer: in.Answer})
 	}
@@ -288,23 +290,6 @@ func request(a client.Approval) approval.Request {
 			ConsumedAt: u.ConsumedAt.Time, DispatchedAt: u.DispatchedAt.Time, RunResult: approval.RunResult(u.RunResult)}
 	}
 	return r
-}
-
-// who names those by whose votes a request ended, "" where its resolved_by says it.
-func who(a client.Approval) string {
-	want, all := client.Approve, []approval.Vote(nil)
-	if a.Status == string(approval.Denied) {
-		want = client.Deny
-	}
-	for _, v := range a.Votes {
-		if v.Decision == want {
-			all = append(all, approval.Vote{Person: v.Person, For: v.For})
-		}
-	}
-	if name := approval.Names(all); a.Status != string(approval.Pending) && name != a.ResolvedBy {
-		return name
-	}
-	return ""
 }
 
 // Report records what came of a dispatched call. While the gate is away it is tried again until ctx ends, and
