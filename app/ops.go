@@ -51,6 +51,7 @@ func (a *App) problems() []string {
 	ps := a.unreachable()
 	ps = append(ps, reports(l.channels)...)
 	ps = append(ps, reports(a.handlers())...)
+	ps = append(ps, a.store.Problems()...)
 	if ahead := a.store.Ahead(); ahead >= time.Second {
 		ps = append(ps, fmt.Sprintf("this machine's clock is %v behind the store's time, which never goes back and runs a "+
 			"hundredth slower until they meet: see that the clock is right", ahead.Round(time.Second)))
