@@ -27,6 +27,7 @@ var layouts = map[string]string{
 	"listener/certificate.go":             "the log",
 	"scripts/pack/bill.go":                "the bill of materials",
 	"store/copy.go":                       "the name of a file",
+	"store/leftovers.go":                  "the name of a file",
 	"web/download.go":                     "the name of a file",
 }
 

@@ -51,6 +51,7 @@ func (a *App) problems() []string {
 	ps := a.unreachable()
 	ps = append(ps, reports(l.channels)...)
 	ps = append(ps, reports(a.handlers())...)
+	ps = append(ps, a.store.Problems()...)
 	switch c := a.store.Clock(); {
 	case c.Lead > 0:
 		ps = append(ps, fmt.Sprintf("this machine's clock has jumped %v ahead; the store's time follows in %v and ends what "+

@@ -204,19 +204,28 @@ func (d *DB) beside(pattern string) ([]string, error) {
 	return paths, nil
 }
 
-// removeOldCopies leaves the newest copies. One that cannot be removed hinders nothing.
+// removeOldCopies leaves the newest copies.
 func (d *DB) removeOldCopies(ctx context.Context) {
-	copies, err := d.beside(copyPattern)
-	if err != nil {
+	if _, err := d.newest(copyPattern); err != nil {
 		d.log.WarnContext(ctx, "old copies of the store cannot be listed", slog.Any("error", err))
-		return
 	}
-	slices.SortFunc(copies, func(a, b string) int { // the newest first
+}
+
+// newest returns the newest of the files whose names end with the time that they were made, and removes the others. One
+// that cannot be removed hinders nothing.
+func (d *DB) newest(pattern string) ([]string, error) {
+	paths, err := d.beside(pattern)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(paths, func(a, b string) int { // the newest first
 		return strings.Compare(b[len(b)-len(copyTime):], a[len(a)-len(copyTime):])
 	})
-	for _, p := range copies[min(copiesKept, len(copies)):] {
+	kept := min(copiesKept, len(paths))
+	for _, p := range paths[kept:] {
 		if err := os.Remove(p); err != nil {
-			d.log.WarnContext(ctx, "an old copy of the store cannot be removed", slog.Any("error", err))
+			d.log.Warn("an old copy beside the store cannot be removed", slog.Any("error", err))
 		}
 	}
+	return paths[:kept], nil
 }

@@ -69,41 +69,37 @@ type loggedEvent struct {
 	event    approval.Event
 }
 
-// openEventLog opens the file beside the database, and reads what the last process has left in it.
-func openEventLog(d *DB) (_ *eventLog, left []loggedEvent, err error) {
+// openEventLog opens the file beside the database, and reads what the last process has left in it after the event
+// taken. None is of later than latest.
+func openEventLog(d *DB, taken int64, latest time.Time) (_ *eventLog, left leftovers, err error) {
 	f, err := openOwn(d.path+eventLogSuffix, os.O_CREATE)
 	if err != nil {
-		return nil, nil, err
+		return nil, left, err
 	}
-	l := &eventLog{db: d, file: f}
 	b, err := io.ReadAll(io.LimitReader(f, 2*halfBytes))
 	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
+		return nil, left, errors.Join(err, f.Close())
 	}
+	left = leftovers{taken: taken, latest: latest}
 	for half := range slices.Chunk(b, halfBytes) {
-		left = append(left, readFrames(half)...)
+		left.read(half)
 	}
-	slices.SortFunc(left, func(a, b loggedEvent) int { return int(a.position - b.position) })
-	left = slices.CompactFunc(left, func(a, b loggedEvent) bool { return a.position == b.position })
-	return l, left, nil
+	left.sort()
+	return &eventLog{db: d, file: f}, left, nil
 }
 
-// resume puts what the last process has left and the database does not have, up to the event taken, before all that
-// comes. It returns the newest of it, nil for none.
-func (l *eventLog) resume(left []loggedEvent, taken int64) *approval.Event {
-	l.position = taken
-	if n := len(left); n > 0 {
-		l.position = max(taken, left[n-1].position)
-	}
-	i, _ := slices.BinarySearchFunc(left, taken+1, func(e loggedEvent, p int64) int { return int(e.position - p) })
-	if left = left[i:]; len(left) == 0 {
+// resume puts what the last process has left before all that comes. It returns the newest of it, nil for none.
+func (l *eventLog) resume(left leftovers) *approval.Event {
+	l.position = left.newest()
+	n := len(left.events)
+	if n == 0 {
 		return nil
 	}
 	// Nothing is written into either half before these are taken in.
-	l.halves[0] = half{halfBytes, left}
+	l.halves[0] = half{halfBytes, left.events}
 	l.halves[1].size = halfBytes
-	l.count.Store(int64(len(left)))
-	return &left[len(left)-1].event
+	l.count.Store(int64(n))
+	return &left.events[n-1].event
 }
 
 // append puts an event on record, and reports false where it cannot.
@@ -122,7 +118,7 @@ func (l *eventLog) append(e *approval.Event) bool {
 		return false
 	}
 	l.frame = appendFrame(l.frame[:0], l.position+1, e)
-	if h.size+int64(len(l.frame)) > halfBytes {
+	if len(l.frame) > maxFrame || h.size+int64(len(l.frame)) > halfBytes {
 		return false
 	}
 	_, err := l.file.WriteAt(l.frame, int64(l.active)*halfBytes+h.size)
@@ -248,7 +244,10 @@ func (d *DB) RecordEvent(e approval.Event) bool { return d.events.append(&e) }
 
 const (
 	frameHead  = 8
+	bodyHead   = 16
 	textFields = 10
+	// maxFrame is how long a frame may be; a longer event is recorded in the store itself.
+	maxFrame = 64 << 10
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -275,34 +274,15 @@ func appendFrame(b []byte, position int64, e *approval.Event) []byte {
 	return b
 }
 
-// readFrames returns the events at the start of b: what follows the last whole one is of an earlier use of the file,
-// or was being written when the process ended.
-func readFrames(b []byte) (es []loggedEvent) {
-	for len(b) >= frameHead {
-		size, sum := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
-		if uint64(size) > uint64(len(b)-frameHead) {
-			break
-		}
-		body := b[frameHead:][:size]
-		e, err := readEvent(body)
-		if crc32.Checksum(body, castagnoli) != sum || err != nil {
-			break
-		}
-		es = append(es, e)
-		b = b[frameHead+size:]
-	}
-	return es
-}
-
 var errFrame = errors.New("store: the event log has a frame that cannot be read")
 
 func readEvent(b []byte) (e loggedEvent, err error) {
-	if len(b) < 16 {
+	if len(b) < bodyHead {
 		return e, errFrame
 	}
 	e.position = int64(binary.LittleEndian.Uint64(b))
 	e.event.At = time.UnixMilli(int64(binary.LittleEndian.Uint64(b[8:]))).UTC()
-	b = b[16:]
+	b = b[bodyHead:]
 	var s [textFields]string
 	for i := range s {
 		size, n := binary.Uvarint(b)
@@ -346,6 +326,9 @@ func (w *writer) takeLogged() error {
 			}
 			w.db.log.Error("a record of an allowed call does not fit into the store, and is lost", "agent", e.Agent,
 				"tool", e.Tool, "error", err)
+			if _, err := t.Append(gap("record_does_not_fit", `{"records":1}`)); err != nil {
+				return err
+			}
 		}
 		w.takenTo = es[i].position
 	}

@@ -85,7 +85,8 @@ type DB struct {
 	seq      atomic.Int64 // the newest that was committed
 	synced   atomic.Int64 // the newest that outlives a loss of power
 	restored bool
-	cutOff   bool // the last process did not close the store
+	cutOff   bool     // the last process did not close the store
+	aside    []string // event logs that were damaged
 	mark     *mark
 
 	claim   *claim
@@ -154,6 +155,7 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 		return nil, d.named(err)
 	}
 	d.writer = w
+	d.findAside()
 	if err := d.Mark(); err != nil {
 		d.log.WarnContext(ctx, "the note of how far the store has come could not be written; trying again",
 			slog.Any("error", err))

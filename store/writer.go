@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -142,6 +143,7 @@ type writer struct {
 	onRows        onRows    // what of seq, ids and time the rows of this group say
 	rows          boundRows
 	gaps          []approval.Event // what is missing in the audit log, to be told when the store is opened
+	damaged       bool             // the event log was, when the store was opened
 	exited        *job             // its function has ended the writer's goroutine
 }
 
@@ -188,7 +190,7 @@ func (w *writer) load(o Options) error {
 		return err
 	}
 	w.life = kept.life
-	if err := w.openEvents(&kept); err != nil {
+	if err := w.openEvents(&kept, o.Now()); err != nil {
 		return err
 	}
 	w.seq, w.endings, w.savedEndings = kept.seq, kept.endings, kept.endings
@@ -211,7 +213,10 @@ func (w *writer) load(o Options) error {
 	tell, beforeCommit := w.onCommit, w.beforeCommit
 	w.onCommit, w.beforeCommit = nil, nil // nobody is there yet whom it could be told
 	defer func() { w.onCommit, w.beforeCommit = tell, beforeCommit }()
-	return w.takeUp()
+	if err := w.takeUp(); err != nil || !w.damaged {
+		return err
+	}
+	return w.db.events.setAside(o.Now())
 }
 
 // takeUp commits what is left of the last process, synced, and what load has found missing: in one transaction, so that
@@ -219,6 +224,7 @@ func (w *writer) load(o Options) error {
 func (w *writer) takeUp() error {
 	j := &job{ctx: context.Background(), done: make(chan struct{}, 1), fn: func(tx approval.Tx) error {
 		w.mustSync = true
+		w.takenTo = w.db.events.position // what is missing is told once
 		for _, e := range w.gaps {
 			if _, err := tx.Append(e); err != nil {
 				return err
@@ -269,20 +275,30 @@ func (w *writer) loadKept() (kept storedState, err error) {
 	return kept, nil
 }
 
+// gap is the event that says that something is missing in the audit log, and why.
+func gap(why, data string) approval.Event {
+	return approval.Event{Type: approval.EventAuditGap, Actor: "system:store", Reason: why, Data: []byte(data)}
+}
+
 // explain has an event say why numbers are missing in the audit log, as soon as there can be one.
 func (w *writer) explain(why string, from, to int64) {
-	w.gaps = append(w.gaps, approval.Event{Type: approval.EventAuditGap, Actor: "system:store", Reason: why,
-		Data: fmt.Appendf(nil, `{"from_seq":%d,"to_seq":%d}`, from, to)})
+	w.gaps = append(w.gaps, gap(why, fmt.Sprintf(`{"from_seq":%d,"to_seq":%d}`, from, to)))
 }
 
 // openEvents opens the event log. Time goes on from the newest event that it holds, if that is later than what is kept.
-func (w *writer) openEvents(kept *storedState) error {
-	events, left, err := openEventLog(w.db)
+func (w *writer) openEvents(kept *storedState, now time.Time) error {
+	events, left, err := openEventLog(w.db, kept.logged, latestEvent(kept.clock.at, now))
 	if err != nil {
 		return err
 	}
+	if missing := left.missing(); left.damaged || missing > 0 {
+		w.gaps = append(w.gaps, gap("event_log_damaged", fmt.Sprintf(`{"records":%d}`, missing)))
+		w.damaged = true
+		w.db.log.Error("the event log beside the store is damaged: records of allowed calls are missing in the audit log; "+
+			"see that the disk is sound", slog.Int64("known", missing))
+	}
 	w.db.events, w.newest = events, fromEpoch(kept.clock.at)
-	if newest := events.resume(left, kept.logged); newest != nil {
+	if newest := events.resume(left); newest != nil {
 		if since := sinceEpoch(newest.At) - kept.clock.at; since > 0 {
 			kept.clock.at += since
 			kept.clock.elapsed += since
