@@ -64,6 +64,9 @@ type Call struct {
 	Method string
 	// ToolDigest is the SHA-256, in hex, of the tool as its server describes it; "" where nobody looked.
 	ToolDigest string
+	// ListedDigest is the digest of the tool with its schema's lists in the order in which the server wrote them, where
+	// that is another: tools were remembered by it once. It never lets through what ToolDigest does not stand for.
+	ListedDigest string
 	// ToolSeen says that the gate's own gateway saw the tool so, over a connection that all agents share. It is
 	// never taken from what an agent sent: without it ToolDigest is that agent's word, and binds nobody else.
 	ToolSeen bool
@@ -158,6 +161,10 @@ func (c Call) Validate() error {
 	}
 	if c.ToolDigest != "" && !validDigest(c.ToolDigest) {
 		return Errorf(CodeInvalidParameter, "tool_digest must be a SHA-256 in hex: 64 characters out of 0-9 a-f")
+	}
+	if c.ListedDigest != "" && (c.ToolDigest == "" || !validDigest(c.ListedDigest)) {
+		return Errorf(CodeInvalidParameter,
+			"tool_digest_listed must be a SHA-256 in hex, 64 characters out of 0-9 a-f, beside a tool_digest")
 	}
 	for _, f := range []struct {
 		name, value string

@@ -310,7 +310,8 @@ func (g *Gate) afterEdit(ctx context.Context, tx Tx, j *judged, edited *Request,
 	if err != nil {
 		return Answer{}, err
 	}
-	c.Dispatch, c.ToolDigest, c.ToolSeen = j.call.Dispatch, j.call.ToolDigest, j.call.ToolSeen
+	c.Dispatch, c.ToolDigest, c.ListedDigest, c.ToolSeen = j.call.Dispatch, j.call.ToolDigest, j.call.ListedDigest,
+		j.call.ToolSeen
 	jn, changed, err := g.pinned(tx, g.judge(ctx, g.Policy(), c))
 	if err != nil {
 		return Answer{}, err

@@ -240,6 +240,7 @@ type judged struct {
 	pin     ToolPin // what is on record of its tool, the zero ToolPin if nobody asked
 	pinAge  uint64  // of the pins when that was read; 0: it is not to be remembered
 	unseen  bool    // nothing is on record yet, and pin is what is to be
+	renewed bool    // it is on record by the old form of its digest, and pin is what is to be
 	changed bool    // the tool is not the one on record
 	grants  []Grant // that may let it through
 }

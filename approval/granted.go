@@ -108,9 +108,9 @@ func (g *Gate) fits(ctx context.Context, tx Tx, gr *Grant, j *judged) (fit, erro
 		return fit{}, err
 	}
 	switch {
-	case j.changed || c.ToolDigest != "" && gr.ToolDigest != "" && c.ToolDigest != gr.ToolDigest:
+	case j.changed || c.ToolDigest != "" && gr.ToolDigest != "" && !j.sameTool(gr.ToolDigest, gr.MadeAt):
 		return fit{ends: grantToolChanged}, nil
-	case c.ToolDigest != gr.ToolDigest || gr.ToolSeen && !c.ToolSeen: // nobody says that it is the same tool
+	case !j.sameTool(gr.ToolDigest, gr.MadeAt) || gr.ToolSeen && !c.ToolSeen: // nobody says that it is the same tool
 		return fit{}, nil
 	case !gr.holdsUnder(v) || gr.Terms.IsZero() && gr.ArgsHash != j.key.ArgsHash:
 		return g.underOthers(ctx, gr, j)

@@ -29,6 +29,7 @@ type modelRequest struct {
 	changed  bool // approving it accepts the tool
 	ends     time.Time
 	approver string
+	at       time.Time // when it was approved
 }
 
 type modelGrant struct {
@@ -62,6 +63,8 @@ type model struct {
 	risk                    approval.Risk
 	approvers               map[string]bool
 	tool, pinned            int
+	earlier                 map[int]bool // states of the tool that were pinned before, and hold too
+	pinnedAt                time.Time
 }
 
 type modelDenial struct {
@@ -122,12 +125,12 @@ func (m *model) covers(g *modelGrant, c modelCall) bool {
 
 // grant returns the grant that lets a call through, and ends those that the call shows to be over.
 func (m *model) grant(c modelCall) (use *modelGrant) {
-	changed := m.pinned != 0 && m.pinned != m.tool
+	changed := m.changed()
 	var suspended time.Time
 	for _, g := range slices.Backward(m.grants) {
 		switch {
 		case g.deny || g.over || !m.covers(g, c):
-		case changed || g.tool != m.tool, g.rule != m.rule || m.verdict().Grants == nil || m.risk.Rank() > g.risk.Rank(),
+		case changed || !m.sameTool(g.tool, g.made), g.rule != m.rule || m.verdict().Grants == nil || m.risk.Rank() > g.risk.Rank(),
 			!m.approvers[g.maker]:
 			g.over = true
 		case !g.suspended.IsZero():
@@ -162,8 +165,7 @@ func (m *model) answer(c modelCall) (kind approval.AnswerKind, use *modelGrant) 
 			return approval.AnswerDenied, nil
 		}
 	}
-	first := m.pinned == 0
-	changed := !first && m.pinned != m.tool
+	changed := m.changed()
 	risk := m.risk
 	if changed && risk.Rank() < approval.RiskHigh.Rank() {
 		risk = approval.RiskHigh
@@ -171,7 +173,7 @@ func (m *model) answer(c modelCall) (kind approval.AnswerKind, use *modelGrant) 
 	live := m.live(c.args())
 	if live != nil && live.status == "approved" {
 		live.status = "over"
-		if live.tool == m.tool && risk.Rank() <= live.risk.Rank() && m.approvers[live.approver] {
+		if m.sameTool(live.tool, live.at) && risk.Rank() <= live.risk.Rank() && m.approvers[live.approver] {
 			delete(m.denied, c.args())
 			m.pin()
 			return approval.AnswerApproved, nil
@@ -202,10 +204,18 @@ func (m *model) answer(c modelCall) (kind approval.AnswerKind, use *modelGrant) 
 	return approval.AnswerPending, nil
 }
 
+func (m *model) changed() bool { return m.pinned != 0 && m.pinned != m.tool && !m.earlier[m.tool] }
+
+// sameTool reports whether what was decided of a state of the tool holds for the one of now: both were known before.
+func (m *model) sameTool(decided int, at time.Time) bool {
+	known := func(tool int) bool { return tool == m.pinned || m.earlier[tool] }
+	return decided == m.tool || known(decided) && known(m.tool) && m.pinnedAt.Before(at)
+}
+
 // pin puts a tool on record that was not seen before.
 func (m *model) pin() {
 	if m.pinned == 0 {
-		m.pinned = m.tool
+		m.pinned, m.pinnedAt = m.tool, m.now()
 	}
 }
 
@@ -219,7 +229,7 @@ type modelled struct {
 func newModelled(t *testing.T) *modelled {
 	d := &modelled{world: newWorld(t)}
 	d.m = &model{now: d.clock.Now, denied: map[string]*modelDenial{}, running: map[string]*modelGrant{},
-		outcomes: map[string]approval.RunResult{}, grantable: true, rule: 1, risk: approval.RiskMedium, tool: 1,
+		outcomes: map[string]approval.RunResult{}, earlier: map[int]bool{}, grantable: true, rule: 1, risk: approval.RiskMedium, tool: 1,
 		approvers: map[string]bool{"hana": true, "ken": true}}
 	p := &people{}
 	d.sync = func() {
@@ -293,9 +303,10 @@ func (m *model) decided(r *modelRequest, approve bool, by string) { //nolint:rev
 		m.denied[r.call.args()] = &modelDenial{request: r.id, by: by, at: m.now()}
 		return
 	}
-	r.status, r.approver, r.ends = "approved", by, m.now().Add(terms.UseWithin)
-	if r.changed {
-		m.pinned = r.tool
+	r.status, r.approver, r.at, r.ends = "approved", by, m.now(), m.now().Add(terms.UseWithin)
+	if r.changed && r.tool != m.pinned && !m.earlier[r.tool] {
+		m.earlier[m.pinned] = true
+		m.pinned, m.pinnedAt = r.tool, m.now()
 	}
 }
 

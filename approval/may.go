@@ -33,7 +33,7 @@ func mayUse(r *Request, j *judged, changed, enough bool, now time.Time) usabilit
 		return usable
 	case v.Action != Allow && v.Action != Quarantine:
 		return deniedNow
-	case isOtherTool(r, &j.call, changed):
+	case j.isOtherTool(r, changed):
 		return toolChanged
 	case v.Action == Quarantine && (v.Risk.Rank() > r.Risk.Rank() || j.key != r.Key()):
 		return policyChanged
@@ -53,8 +53,8 @@ func (j *judged) runs(r *Request) bool {
 
 // isOtherTool reports whether an approval was given for another state of the tool than the call's, or for none in
 // particular while the tool has changed.
-func isOtherTool(r *Request, c *Call, changed bool) bool {
-	return c.ToolDigest != "" && c.ToolDigest != r.ToolDigest && (r.ToolDigest != "" || changed)
+func (j *judged) isOtherTool(r *Request, changed bool) bool {
+	return j.call.ToolDigest != "" && !j.sameTool(r.ToolDigest, r.ResolvedAt) && (r.ToolDigest != "" || changed)
 }
 
 // MayDecide reports whether the actor is somebody who decides at all: a person with the role, never an agent.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -22,6 +24,45 @@ type ToolPin struct {
 	Digest     string    // as [Call.ToolDigest]
 	SeenAt     time.Time // or when it was accepted
 	AcceptedBy string    // the person whose approval accepted it, "" for the first sight
+	// Earlier are the digests that were on record before and hold too, the latest first, with spaces between them: a
+	// server may have several states at once, as while a new version is rolled out.
+	Earlier string
+}
+
+// maxEarlier is how many states of a tool hold beside the latest; the oldest makes room.
+const maxEarlier = 7
+
+// holds reports whether a digest is one of those on record.
+func (p ToolPin) holds(digest string) bool {
+	return digest != "" && (p.Digest == digest || slices.Contains(strings.Fields(p.Earlier), digest))
+}
+
+// knows reports whether the call's tool is on record, in either form of its digest.
+func (p ToolPin) knows(c *Call) bool { return p.holds(c.ToolDigest) || p.holds(c.ListedDigest) }
+
+// renewed is p with the call's digest for the one that it was known by in its old form.
+func (p ToolPin) renewed(c *Call) ToolPin {
+	p.Digest = strings.Replace(p.Digest, c.ListedDigest, c.ToolDigest, 1)
+	p.Earlier = strings.Replace(p.Earlier, c.ListedDigest, c.ToolDigest, 1)
+	return p
+}
+
+// followedBy are the digests that hold beside a newer one.
+func (p ToolPin) followedBy(digest string) string {
+	all := slices.DeleteFunc(append([]string{p.Digest}, strings.Fields(p.Earlier)...),
+		func(d string) bool { return d == digest || d == "" })
+	return strings.Join(all[:min(len(all), maxEarlier)], " ")
+}
+
+// isOf reports whether a digest is of the call's tool as it is now, in either form.
+func (c *Call) isOf(digest string) bool {
+	return digest == c.ToolDigest || digest != "" && digest == c.ListedDigest
+}
+
+// sameTool reports whether what was decided at a time of a tool with the digest holds for the call's: it is the same,
+// or both were on record as states of it before.
+func (j *judged) sameTool(digest string, decided time.Time) bool {
+	return j.call.isOf(digest) || j.pin.holds(digest) && j.pin.knows(&j.call) && j.pin.SeenAt.Before(decided)
 }
 
 // reasonToolChanged is the reason code of a call whose tool is not the one on record. Approving such a
@@ -51,19 +92,22 @@ func (c Call) pinOwner() string {
 // with the verdict that this leaves: a changed tool is not let through without a person. A tool that was not
 // seen before is put on record by [Gate.pinFirst], once the call is not denied.
 func (g *Gate) pinned(tx Tx, j judged) (_ judged, changed bool, err error) {
-	j.pin, j.pinAge, j.unseen = ToolPin{}, 0, false
+	j.pin, j.pinAge, j.unseen, j.renewed = ToolPin{}, 0, false, false
 	c, v := j.call, j.verdict
 	if c.ToolDigest == "" || v.Action != Allow && v.Action != Quarantine {
 		return j, false, nil
 	}
 	p, ok := g.pins.get(c.pinOwner(), c.Server, c.Tool)
-	if !ok || p.Digest != c.ToolDigest { // the transaction is the truth
+	if !ok || !p.holds(c.ToolDigest) { // the transaction is the truth
 		if p, err = g.readPin(tx, &j); err != nil {
 			return j, false, err
 		}
 	}
 	j.pin = p
-	if p.Digest == c.ToolDigest {
+	if p.knows(&c) {
+		if !p.holds(c.ToolDigest) {
+			j.pin, j.pinAge, j.renewed = p.renewed(&c), 0, true
+		}
 		return j, false, nil
 	}
 	if v.Action == Allow {
@@ -91,7 +135,7 @@ func (g *Gate) readPin(tx Tx, j *judged) (ToolPin, error) {
 		if owner != "" {
 			p, err = tx.Pin("", c.Server, c.Tool)
 		}
-		j.unseen = errors.Is(err, ErrNotFound) || err == nil && p.Digest == c.ToolDigest
+		j.unseen = errors.Is(err, ErrNotFound) || err == nil && p.knows(&c)
 	}
 	switch {
 	case j.unseen:
@@ -99,14 +143,14 @@ func (g *Gate) readPin(tx Tx, j *judged) (ToolPin, error) {
 	case err != nil:
 		return p, err
 	}
-	if owner != "" || p.Digest == c.ToolDigest {
+	if owner != "" || p.knows(&c) {
 		return p, nil
 	}
 	own, err := tx.Pin(c.Agent, c.Server, c.Tool) // a person may have accepted it for this agent already
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return p, nil
-	case err == nil && own.AcceptedBy != "" && own.Digest == c.ToolDigest:
+	case err == nil && own.AcceptedBy != "" && own.knows(&c):
 		j.pinAge = 0
 		return own, nil
 	}
@@ -145,16 +189,24 @@ func ReadToolChange(message string) (c ToolChange, ok bool) {
 	return ToolChange{Tool: m[1], AcceptedBy: m[2], At: at}, err == nil
 }
 
-// pinFirst puts the tool of a call on record that was not seen before. A call that is denied puts nothing there.
+// pinFirst puts the tool of a call on record that was not seen before, or was known by the old form of its digest. A
+// call that is denied puts nothing there.
 func (g *Gate) pinFirst(ctx context.Context, tx Tx, j *judged) (err error) {
-	if !j.unseen {
+	if !j.unseen && !j.renewed {
 		return nil
 	}
-	j.unseen = false
+	was := ""
+	if j.renewed {
+		was = j.call.ListedDigest
+	}
+	j.unseen, j.renewed = false, false
 	if j.pinAge, err = g.putPin(tx, j.pin); err != nil {
 		return err
 	}
-	data := map[string]any{"digest": j.pin.Digest}
+	data := map[string]any{"digest": j.call.ToolDigest}
+	if was != "" {
+		data["was"] = was
+	}
 	if j.pin.Agent != "" {
 		data["said_by"] = Actor{Kind: Agent, Name: j.pin.Agent}.String()
 	}
@@ -186,11 +238,15 @@ func (g *Gate) acceptTool(ctx context.Context, tx Tx, r Request, by Actor) error
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	if old.Digest == r.ToolDigest && old.Agent == owner {
+	if old.holds(r.ToolDigest) && old.Agent == owner {
 		return nil
 	}
-	if _, err := g.putPin(tx, ToolPin{Agent: owner, Server: r.Server, Tool: r.Tool, Digest: r.ToolDigest, SeenAt: tx.Now(),
-		AcceptedBy: by.String()}); err != nil {
+	pin := ToolPin{Agent: owner, Server: r.Server, Tool: r.Tool, Digest: r.ToolDigest, SeenAt: tx.Now(),
+		AcceptedBy: by.String()}
+	if old.Agent == owner {
+		pin.Earlier = old.followedBy(r.ToolDigest)
+	}
+	if _, err := g.putPin(tx, pin); err != nil {
 		return err
 	}
 	e := requestEvent(r, EventToolAccepted)
@@ -209,7 +265,7 @@ func (p ToolPin) justAccepted(now time.Time, terms Terms) bool {
 // for what has run. nil: there is no such approval.
 func (g *Gate) useAcceptance(ctx context.Context, tx Tx, j *judged) (*Request, error) {
 	live, err := g.settledLive(ctx, tx, j.key)
-	accepted := err == nil && live != nil && live.ReasonCode == reasonToolChanged && live.ToolDigest == j.call.ToolDigest
+	accepted := err == nil && live != nil && live.ReasonCode == reasonToolChanged && j.call.isOf(live.ToolDigest)
 	if !accepted {
 		return nil, err
 	}

@@ -178,7 +178,8 @@ func TestApprovingAcceptsTheTool(t *testing.T) {
 	id := w.expect(read(2, `{}`), approval.AnswerPending).Request.ID
 	w.clock.advance(time.Minute)
 	w.mustDecide(id, true, hana, "")
-	want := approval.ToolPin{Server: "files", Tool: "read_file", Digest: digest(2), SeenAt: start.Add(time.Minute), AcceptedBy: "hana"}
+	want := approval.ToolPin{Server: "files", Tool: "read_file", Digest: digest(2), SeenAt: start.Add(time.Minute), AcceptedBy: "hana",
+		Earlier: digest(1)}
 	if got := w.pin(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -192,8 +193,9 @@ func TestApprovingAcceptsTheTool(t *testing.T) {
 		t.Errorf("got %+v", out)
 	}
 	w.expect(read(2, `{}`), approval.AnswerAllow)
-	// The tool that was there before is another one now.
-	out := w.expect(read(1, `{}`), approval.AnswerPending)
+	// The tool that was there before is not another one.
+	w.expect(read(1, `{}`), approval.AnswerAllow)
+	out := w.expect(read(3, `{}`), approval.AnswerPending)
 	if !strings.Contains(out.Request.HumanMessage, "are not those accepted by hana at 2026-11-21T10:01:00.000Z;") {
 		t.Errorf("message %q", out.Request.HumanMessage)
 	}
@@ -403,9 +405,9 @@ func TestNobodyIsJudgedByAnOldPin(t *testing.T) {
 		c := read(n, fmt.Sprintf(`{"n":%d}`, n))
 		w.mustDecide(w.expect(c, approval.AnswerPending).Request.ID, true, hana, "")
 		for range 20 {
-			old, err := w.gate.CheckWriteBehind(w.ctx, read(n-1, `{"old":1}`))
-			if err != nil || old.Kind != approval.AnswerPending {
-				t.Fatalf("the tool before %d: got %+v, %v", n, old, err)
+			next, err := w.gate.CheckWriteBehind(w.ctx, read(n+1, `{"next":1}`))
+			if err != nil || next.Kind != approval.AnswerPending {
+				t.Fatalf("the tool after %d: got %+v, %v", n, next, err)
 			}
 			if now, err := w.gate.CheckWriteBehind(w.ctx, read(n, `{"new":1}`)); err != nil || now.Kind != approval.AnswerAllow {
 				t.Fatalf("tool %d: got %+v, %v", n, now, err)
@@ -574,4 +576,77 @@ func TestRule12NoAgentsDigestChangesAnothersAnswers(t *testing.T) {
 			t.Fatalf("with mallory %v, without %v", got, want)
 		}
 	})
+}
+
+// A server that has several states of a tool at once, as while a new version is rolled out, asks once for each: what
+// was accepted holds, for approvals and grants that were given since, too. The oldest of many makes room.
+func TestEveryAcceptedStateOfAToolHolds(t *testing.T) {
+	w := newWorld(t)
+	w.policy(allows)
+	w.expect(read(1, `{}`), approval.AnswerAllow)
+	accept := func(n int) {
+		t.Helper()
+		w.clock.advance(time.Minute)
+		args := fmt.Sprintf(`{"n":%d}`, n)
+		w.mustDecide(w.expect(read(n, args), approval.AnswerPending).Request.ID, true, hana, "")
+		w.clock.advance(time.Minute)
+	}
+	accept(2)
+	for range 3 {
+		w.expect(read(1, `{}`), approval.AnswerAllow)
+		w.expect(read(2, `{}`), approval.AnswerAllow)
+	}
+	if n := w.count("tool_accepted"); n != 1 {
+		t.Errorf("%d acceptances, want 1", n)
+	}
+	// An approval of a call holds for each state that was known when it was given, and for none that came after.
+	w.policy(asks)
+	approved := func(n int, args string) {
+		t.Helper()
+		w.mustDecide(w.expect(read(n, args), approval.AnswerPending).Request.ID, true, hana, "")
+	}
+	approved(1, `{"a":1}`)
+	w.expect(read(2, `{"a":1}`), approval.AnswerApproved)
+	approved(1, `{"a":2}`)
+	accept(3)
+	w.expect(read(3, `{"a":2}`), approval.AnswerPending)
+
+	w.policy(allows)
+	for n := 4; n <= 9; n++ {
+		accept(n)
+	}
+	for n := 2; n <= 9; n++ {
+		w.expect(read(n, `{}`), approval.AnswerAllow)
+	}
+	w.expect(read(1, `{}`), approval.AnswerPending)
+}
+
+// A tool that was remembered by the digest of what its server listed, in that order, is known by it, once and for all;
+// a tool that differs in content is not.
+func TestAToolThatWasRememberedAsItWasListedIsKnown(t *testing.T) {
+	listed := func(n, was int, args string) approval.Call {
+		c := read(n, args)
+		c.ListedDigest = digest(was)
+		return c
+	}
+	for _, said := range []bool{false, true} {
+		w := newWorld(t)
+		w.policy(allows)
+		as := func(c approval.Call) approval.Call { c.ToolSeen = !said; return c }
+		w.expect(as(read(1, `{}`)), approval.AnswerAllow)
+		w.expect(as(listed(3, 2, `{}`)), approval.AnswerPending)
+		w.expect(as(listed(5, 1, `{}`)), approval.AnswerAllow)
+		w.expect(as(listed(5, 4, `{}`)), approval.AnswerAllow) // in another order
+		w.expect(as(read(5, `{}`)), approval.AnswerAllow)
+		w.expect(as(listed(6, 1, `{}`)), approval.AnswerPending) // nothing is known by the old form any more
+		es := w.events(approval.EventToolPinned)
+		if len(es) != 2 || !strings.Contains(string(es[1].Data), `"digest":"`+digest(5)+`"`) || !strings.Contains(string(es[1].Data), `"was":"`+digest(1)+`"`) {
+			t.Errorf("audited %+v", es)
+		}
+	}
+	// What waits or was approved goes on.
+	w := newWorld(t)
+	w.policy(asks)
+	w.mustDecide(w.expect(read(1, `{}`), approval.AnswerPending).Request.ID, true, hana, "")
+	w.expect(listed(5, 1, `{}`), approval.AnswerApproved)
 }

@@ -79,7 +79,7 @@ func (g *Gate) toolIsKnown(c Call, p Policy) bool {
 		return true
 	}
 	pin, ok := g.pins.get(c.pinOwner(), c.Server, c.Tool)
-	return ok && pin.Digest == c.ToolDigest && (pin.AcceptedBy == "" || !pin.justAccepted(g.clock(), p.Terms()))
+	return ok && pin.holds(c.ToolDigest) && (pin.AcceptedBy == "" || !pin.justAccepted(g.clock(), p.Terms()))
 }
 
 // record is the record of an allowed call on its way to the store.

@@ -20,6 +20,8 @@ type Call struct {
 
 	Method     string `json:"method,omitempty"`      // the MCP method where it is not tools/call
 	ToolDigest string `json:"tool_digest,omitempty"` // SHA-256, in hex, of the tool as its server describes it
+	// ListedDigest is the same with its schema's lists in the order in which the server wrote them, where that is another.
+	ListedDigest string `json:"tool_digest_listed,omitempty"`
 	// the caller sends the call on, and says what came of it with [Client.Report]
 	Dispatch bool `json:"dispatch,omitempty"`
 	Task     bool `json:"task,omitempty"` // the caller runs the call by itself once it is approved

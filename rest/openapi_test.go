@@ -233,7 +233,7 @@ func documented(body any) []string {
 
 func TestTheDocumentedFieldsAreTheOnesThatAreRead(t *testing.T) {
 	for body, want := range map[any]string{
-		&callBody{}:  "tool args server scope turn_id session_id rationale preview method tool_digest dispatch task accepts_edits waits annotations",
+		&callBody{}:  "tool args server scope turn_id session_id rationale preview method tool_digest tool_digest_listed dispatch task accepts_edits waits annotations",
 		&batchBody{}: "calls", &ackBody{}: "ids", &decideBody{}: "decision reason confirmed args grant version",
 		&decideManyBody{}: "ids decision reason confirmed grant", &grantBody{}: "for uses session",
 		&hints{}: "readOnly destructive idempotent openWorld", &freezeBody{}: "agent reason", &delegationBody{}: "to until from rule for",
@@ -267,7 +267,7 @@ func TestTheDocumentDescribesTheRequestsThatAreTaken(t *testing.T) {
 		`{"tool":"prompts:get","method":"prompts/get","tool_digest":"` + strings.Repeat("0a", 32) + `","dispatch":true,"task":false}`: true,
 		`{"tool":"x","dispatch":null,"task":null,"method":null,"tool_digest":null}`:                                                   true, `{"tool":"x","dispatch":"yes"}`: false,
 		`{"tool":"x","waits":true,"annotations":{"readOnly":true,"destructive":null}}`: true, `{"tool":"x","waits":null,"annotations":null}`: true,
-		`{"tool":"x","annotations":{"readonly":true}}`: false, `{"tool":"x","annotations":{"readOnly":"yes"}}`: false, `{"tool":"x","annotations":[]}`: false, `{"tool":"x","tool_digest":"0A"}`: false, `{"args":{}}`: false,
+		`{"tool":"x","annotations":{"readonly":true}}`: false, `{"tool":"x","annotations":{"readOnly":"yes"}}`: false, `{"tool":"x","annotations":[]}`: false, `{"tool":"x","tool_digest":"0A"}`: false, `{"tool":"x","tool_digest_listed":"0A"}`: false, `{"args":{}}`: false,
 		`{"tool":"x","args":[]}`: false, `{"tool":"x","args":null}`: false, `{"tool":"x","bogus":1}`: false, `{"tool":"a b"}`: false,
 	} {
 		var v any

@@ -605,6 +605,7 @@ type callBody struct {
 	Preview   optional  `json:"preview" description:"At most 256 KiB."`
 	Method    optional  `json:"method" pattern:"^[a-z][A-Za-z/_]{0,63}$" description:"The MCP method where it is not tools/call, such as resources/read; tool is then the method with colons for slashes."`
 	Digest    optional  `json:"tool_digest" pattern:"^[0-9a-f]{64}$" description:"SHA-256, in hex, of the tool as its server describes it; after a change people are asked about the call. It is the calling agent's claim, and binds no other agent."`
+	Listed    optional  `json:"tool_digest_listed" pattern:"^[0-9a-f]{64}$" description:"The same of the tool with its schema's lists in the order in which the server wrote them, where that is another. Tools that were remembered by it are known by it."`
 	Dispatch  bool      `json:"dispatch" nullable:"true" description:"The caller sends the call and reports its outcome."`
 	Task      bool      `json:"task" nullable:"true" description:"The caller runs the call by itself once it is approved."`
 	Edits     bool      `json:"accepts_edits" nullable:"true" description:"The caller runs the arguments that a person approved instead of these."`
@@ -636,7 +637,8 @@ func (b *callBody) call(agent string) approval.Call {
 	c := approval.Call{
 		Agent: agent, Tool: b.Tool, Args: b.Args.Args, Server: string(b.Server), Scope: string(b.Scope),
 		TurnID: string(b.TurnID), SessionID: string(b.SessionID), Rationale: string(b.Rationale), Preview: string(b.Preview),
-		Method: string(b.Method), ToolDigest: string(b.Digest), Dispatch: b.Dispatch, Task: b.Task, AcceptsEdits: b.Edits,
+		Method: string(b.Method), ToolDigest: string(b.Digest), ListedDigest: string(b.Listed),
+		Dispatch: b.Dispatch, Task: b.Task, AcceptsEdits: b.Edits,
 		Waits: b.Waits,
 	}
 	if h := b.Hints; h != nil {

@@ -249,6 +249,7 @@ var (
 		text("digest", func(r *approval.ToolPin) *string { return &r.Digest }),
 		timestamp("seen_at", func(r *approval.ToolPin) *time.Time { return &r.SeenAt }),
 		optText("accepted_by", func(r *approval.ToolPin) *string { return &r.AcceptedBy }),
+		optText("earlier", func(r *approval.ToolPin) *string { return &r.Earlier }),
 	}
 	pinColumns = slices.Concat(pinKeyColumns, pinnedColumns)
 

@@ -220,7 +220,7 @@ func (r *clientRequest) buildCall(p *pendingCall) *mcp.Error {
 	raw := jsontext.Value(nil)
 	if p.tool != nil {
 		c.Tool, c.ToolDigest, c.ToolSeen, raw = p.tool.name, p.tool.digest, p.tool.seenByAll(), p.params.Get("arguments")
-		c.Annotations = p.tool.annotations
+		c.ListedDigest, c.Annotations = p.tool.listedDigest, p.tool.annotations
 		c.AcceptsEdits = true // what is sent is what was approved
 		if !r.g.o.Wrapper {   // whose gate is elsewhere, and cannot ask for it
 			p.differ = differ{r, p}

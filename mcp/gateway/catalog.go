@@ -2,8 +2,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -44,7 +42,9 @@ type tool struct {
 	offered string
 	raw     jsontext.Value // as modern clients are told of it
 	legacy  jsontext.Value // as legacy ones are
-	digest  string
+	digest  string         // of what the server says of it
+	// listedDigest is the digest with its schemas' lists in the server's order, "" where that is no other.
+	listedDigest string
 	// output and legacyOutput say whether clients of either era are told an output schema: they hold results to it.
 	output, legacyOutput bool
 	params               []mcp.ParamHeader
@@ -352,8 +352,9 @@ func (l *link) newTool(it item, era mcp.Era) (t *tool, problem string) {
 	if o, problem = repairTool(o, era); problem != "" {
 		return nil, fmt.Sprintf("%q: %s", it.key, problem)
 	}
-	t = &tool{link: l, name: it.key, offered: offered, digest: toolDigest(said),
-		params: mcp.ParamHeaders(o.Get("inputSchema")), annotations: annotationsOf(said)}
+	t = &tool{link: l, name: it.key, offered: offered, params: mcp.ParamHeaders(o.Get("inputSchema")),
+		annotations: annotationsOf(said)}
+	t.digest, t.listedDigest = toolDigests(said)
 	o = o.With("name", mcp.Quote(offered))
 	t.raw, t.output = o.Bytes(), o.Get("outputSchema") != nil
 	t.legacy, t.legacyOutput = t.raw, t.output
@@ -396,22 +397,6 @@ func (g *Gateway) hasOtherPrefix(name string, u *server) bool {
 	return slices.ContainsFunc(g.servers, func(other *server) bool {
 		return other != u && other.Prefix != "" && strings.HasPrefix(name, other.Prefix+"__")
 	})
-}
-
-// toolDigest is the SHA-256 of what a model and a person are told of a tool.
-func toolDigest(o mcp.Object) string {
-	var told mcp.Object
-	for _, name := range []string{"annotations", "description", "inputSchema", "outputSchema", "title"} {
-		if v := o.Get(name); v != nil {
-			told = append(told, mcp.Member{Name: name, Value: v})
-		}
-	}
-	b := told.Bytes()
-	if c := b.Clone(); c.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)) == nil {
-		b = c
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }
 
 // Describe returns what a server says of one of its tools, and the digest of all that it says of it

@@ -130,6 +130,7 @@ func (d *differ) read(ctx context.Context, tool string, reading args.Args) (json
 	defer place.Release()
 	call := d.r.callOf(l)
 	call.Tool, call.ToolDigest, call.ToolSeen, call.Annotations = t.name, t.digest, t.seenByAll(), t.annotations
+	call.ListedDigest = t.listedDigest
 	call.Args, call.ReadFor = reading, d.p.call.Target()
 	answer, err := d.r.g.o.Asker.CheckWriteBehind(ctx, call)
 	switch {

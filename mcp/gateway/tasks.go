@@ -440,7 +440,8 @@ func (s *session) pendingCallOf(ctx context.Context, req approval.Request) (*pen
 			params: mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: req.Args}},
 			call: approval.Call{Agent: req.Agent, Scope: req.Scope, Server: req.Server, Tool: req.Tool, Args: parsed,
 				SessionID:  req.SessionID,
-				ToolDigest: t.digest, ToolSeen: t.seenByAll(), Annotations: t.annotations, Grouped: true, Dispatch: true,
+				ToolDigest: t.digest, ListedDigest: t.listedDigest, ToolSeen: t.seenByAll(),
+				Annotations: t.annotations, Grouped: true, Dispatch: true,
 				Task: true, AcceptsEdits: true},
 			answer: approval.Answer{Kind: approval.AnswerPending, Request: &first, Risk: req.Risk, Rule: req.Rule,
 				ReasonCode: req.ReasonCode}}, nil

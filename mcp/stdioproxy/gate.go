@@ -61,8 +61,9 @@ func problem(err error) error {
 func wireCall(c approval.Call) client.Call {
 	return client.Call{Tool: c.Tool, Args: json.RawMessage(c.Args.Canonical()), Server: c.Server, Scope: c.Scope,
 		TurnID: c.TurnID, SessionID: c.SessionID,
-		Rationale: c.Rationale, Preview: c.Preview, Method: c.Method, ToolDigest: c.ToolDigest, Dispatch: c.Dispatch,
-		Task: c.Task, AcceptsEdits: c.AcceptsEdits, Waits: c.Waits, Annotations: (*client.Annotations)(c.Annotations)}
+		Rationale: c.Rationale, Preview: c.Preview, Method: c.Method, ToolDigest: c.ToolDigest, ListedDigest: c.ListedDigest,
+		Dispatch: c.Dispatch,
+		Task:     c.Task, AcceptsEdits: c.AcceptsEdits, Waits: c.Waits, Annotations: (*client.Annotations)(c.Annotations)}
 }
 
 // answer is an answer of the API as one of the domain.

@@ -797,7 +797,7 @@ func pins(t *testing.T, s approval.Store) {
 	first := approval.ToolPin{Server: "files", Tool: "read", Digest: hash("a"), SeenAt: at}
 	other := approval.ToolPin{Tool: "read", Digest: hash("b"), SeenAt: at, AcceptedBy: "hana"}
 	accepted := approval.ToolPin{Server: "files", Tool: "read", Digest: hash("c"), SeenAt: at.Add(time.Hour),
-		AcceptedBy: "hana"}
+		AcceptedBy: "hana", Earlier: hash("a") + " " + hash("b")}
 	said := approval.ToolPin{Agent: "bot", Server: "files", Tool: "read", Digest: hash("d"), SeenAt: at}
 	pins := []approval.ToolPin{first, other, said, accepted, first}
 	everyFieldSet(t, pins)

@@ -1,0 +1,48 @@
+package gateway
+
+import (
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/mcp"
+)
+
+// What a schema requires and enumerates are sets: a server that writes them in another order has the same tool. All
+// else that differs is another.
+func TestADigestHasNoOrderOfSets(t *testing.T) {
+	schema := func(s string) string {
+		digest, _ := toolDigests(mcp.Object{{Name: "inputSchema", Value: jsontext.Value(s)}})
+		return digest
+	}
+	for _, c := range []struct {
+		name, a, b string
+		same       bool
+	}{
+		{"required", `{"required":["a","b"]}`, `{"required":["b","a","b"]}`, true},
+		{"enum", `{"properties":{"p":{"enum":[1,"1",null,{"a":1,"b":2}]}}}`, `{"properties":{"p":{"enum":[{"b":2,"a":1},null,"1",1,1]}}}`, true},
+		{"deep", `{"$defs":{"d":{"anyOf":[{"items":{"enum":["x","y"]}}]}}}`, `{"$defs":{"d":{"anyOf":[{"items":{"enum":["y","x"]}}]}}}`, true},
+		{"a property of that name", `{"properties":{"required":{"enum":["a","b"]},"default":{"required":["a","b"]}}}`,
+			`{"properties":{"required":{"enum":["b","a"]},"default":{"required":["b","a"]}}}`, true},
+		{"another name", `{"required":["a","b"]}`, `{"required":["a","c"]}`, false},
+		{"one more", `{"required":["a"]}`, `{"required":["a","b"]}`, false},
+		{"numbers as they are written", `{"enum":[1]}`, `{"enum":[1.0]}`, false},
+		{"a list in an enum", `{"enum":[["a","b"]]}`, `{"enum":[["b","a"]]}`, false},
+		{"a default", `{"default":{"enum":[1,2]}}`, `{"default":{"enum":[2,1]}}`, false},
+		{"a const", `{"const":{"required":["a","b"]}}`, `{"const":{"required":["b","a"]}}`, false},
+		{"what is not known", `{"x-data":{"enum":[1,2]}}`, `{"x-data":{"enum":[2,1]}}`, false},
+		{"alternatives", `{"anyOf":[{"type":"string"},{"type":"null"}]}`, `{"anyOf":[{"type":"null"},{"type":"string"}]}`, false},
+		{"a text", `{"required":"ab"}`, `{"required":"ba"}`, false},
+	} {
+		if got := schema(c.a) == schema(c.b); got != c.same {
+			t.Errorf("%s: the same %t, want %t", c.name, got, c.same)
+		}
+	}
+	for s, differs := range map[string]bool{`{"required":["a","b"]}`: false, `{"required":["b","a"]}`: true} {
+		o := mcp.Object{{Name: "description", Value: jsontext.Value(`"d"`)}, {Name: "outputSchema", Value: jsontext.Value(s)}}
+		digest, listed := toolDigests(o)
+		if was := digestOf(o); (listed != "") != differs || differs && listed != was || !differs && digest != was {
+			t.Errorf("%s: %s, listed %s, as it was %s", s, digest, listed, was)
+		}
+	}
+}
