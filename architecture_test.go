@@ -338,6 +338,7 @@ var readsClock = map[string]string{
 	"cmd/countersign/people.go":    "a command of its own process: \"in 28 min\" on the terminal",
 	"cmd/countersign/replay.go":    "a command of its own process: \"today 18:46\" on the terminal",
 	"cmd/countersign/run.go":       "a command of its own process: \"today 18:46\" on the terminal",
+	"cmd/countersign/suggest.go":   "a command of its own process: \"today 18:46\" on the terminal",
 	"config/check.go":              "whether a cron schedule ever comes, when the file is read",
 	"config/listen.go":             "whether a certificate is valid, when the file is read",
 	"demo/demo.go":                 "the time of day on the terminal",

@@ -144,6 +144,9 @@ func consistsOf(s string, member func(byte) bool) bool {
 	return true
 }
 
+// ReasonUnknownTool is the reason code of a call that is asked about because no rule is for its tool.
+const ReasonUnknownTool = "unknown_tool"
+
 // Validate returns an [Error] with code [CodeInvalidTool] or [CodeInvalidParameter] for a call that
 // cannot be stored as it is.
 func (c Call) Validate() error {

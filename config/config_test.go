@@ -336,6 +336,12 @@ func TestWarnings(t *testing.T) {
 		{"Slack without an approver", agent + "people:\n  - {name: hana, roles: [approver], line: U4af4980629d1e4b8c9a2c1b2d3e4f5a6}\n" + slackYAML, []string{
 			"test.yaml:6:5: warning: nobody with the role approver has a Slack user id, so nobody there can decide; add slack: U… to a person",
 		}},
+		{"secrets of another form", agent + "people:\n  - {name: hana, roles: [approver], slack: U01, line: U4af4980629d1e4b8c9a2c1b2d3e4f5a6}\n" +
+			"channels:\n  line: {channel_secret: 8c570fa6dd201bb328f1c1eac23a96d, channel_access_token: value-of-line_token, notify: [hana]}\n" +
+			"  slack: {bot_token: value-of-slack_token, signing_secret: 8f742231b10e8888abcd99yyyzzz85a5, channel: C0APPROVALS}\n", []string{
+			"test.yaml:5:26: warning: channel_secret is not 32 characters out of 0-9 and a-f, as LINE's are, so taps may be refused; copy the Channel secret from the channel's Basic settings tab in the LINE Developers console",
+			"test.yaml:6:22: warning: bot_token does not begin with xoxb-, as Slack's bot tokens do; copy the Bot User OAuth Token (xoxb-…) from OAuth & Permissions of your app",
+		}},
 		{"a person without a way in", agent + "people:\n  - {name: hana, roles: [approver], slack: U01}\n  - {name: ken, roles: [approver]}\n" + slackYAML, []string{
 			"test.yaml:4:5: warning: ken cannot decide anything; add line, slack or token to that person",
 		}},

@@ -37,9 +37,9 @@ type Server struct {
 	URL     secret.Value            `yaml:"url,omitempty" json:"url,omitempty"`
 	Headers map[string]secret.Value `yaml:"headers,omitempty" json:"headers,omitempty"`
 	// Tools are the tools that are offered; none: all.
-	Tools []string `yaml:"tools,omitempty" json:"tools,omitempty"`
+	Tools []string `yaml:"tools,omitempty" also:"toolNames" json:"tools,omitempty"`
 	// RequireApproval are the tools that people are asked about, "*" for all. It is made into rules of the policy.
-	RequireApproval []string `yaml:"require_approval,omitempty" json:"require_approval,omitempty"`
+	RequireApproval []string `yaml:"require_approval,omitempty" also:"requireApproval" json:"require_approval,omitempty"`
 	// RequireMethods are the MCP methods, beside tool calls, that people are asked about; * is a wildcard.
 	RequireMethods []string          `yaml:"require_methods,omitempty" json:"require_methods,omitempty"`
 	Prompt         string            `yaml:"prompt,omitempty" json:"prompt,omitempty"`   // the message of those rules

@@ -281,6 +281,41 @@ func TestATokenInPlaceOfANameIsNotRepeated(t *testing.T) {
 	}
 }
 
+// A file of another program's spelling says the same, and where it says it; what is told names the usual keys alone.
+func TestOtherSpellingsOfKeysSayTheSame(t *testing.T) {
+	const text = `policy:
+  levels: {medium: {require_approval: true}}
+  rules:
+    - {tools: [r], require_approval: false}
+    - {tools: [w, "a/*"], require_approval: true, risk: high}
+mcp: {servers: [{name: a, command: [x], tools: [r, w], require_approval: [w]}]}
+`
+	other := strings.NewReplacer("tools", "toolNames", "require_approval", "requireApproval").Replace(text)
+	cfg, problems := parseText(t, text)
+	same, otherProblems := parseText(t, other)
+	rules := func(cfg *Config) (all []string) {
+		for _, r := range cfg.Policy.Rules() {
+			all = append(all, told(r)+" "+string(r.Risk)+" "+r.Path)
+		}
+		return all
+	}
+	if diff := cmp.Diff(rules(cfg), rules(same)); diff != "" {
+		t.Errorf("rules: -usual +other\n%s", diff)
+	}
+	if diff := cmp.Diff(cfg.MCP, same.MCP); diff != "" || strings.Contains(fmt.Sprint(rules(same)), "toolNames") {
+		t.Errorf("servers: -usual +other\n%s", diff)
+	}
+	messages := func(ps []Problem) (all []string) {
+		for _, p := range ps {
+			all = append(all, p.Message)
+		}
+		return all
+	}
+	if diff := cmp.Diff(messages(problems), messages(otherProblems)); diff != "" {
+		t.Errorf("problems: -usual +other\n%s", diff)
+	}
+}
+
 func TestExplainAMethod(t *testing.T) {
 	cfg, _ := parseText(t, "policy: {rules: [{method: resources/read, tools: [files/*], action: deny}]}\n")
 	for _, test := range []struct {

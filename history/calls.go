@@ -140,7 +140,8 @@ func (h *head) advance() {
 func OfRequest(r *approval.Request) Record {
 	c := Record{ID: r.ID, At: r.RequestedAt, Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
 		Method: r.Method, Session: r.SessionID, Args: r.Args, Was: Was(r.Status), By: r.ResolvedBy,
-		Reason: r.ResolveReason, Rule: r.Rule, Risk: r.Risk, Card: r.BatchID}
+		Reason: r.ResolveReason, Rule: r.Rule, Risk: r.Risk, Card: r.BatchID,
+		Unknown: r.ReasonCode == approval.ReasonUnknownTool}
 	stages := r.Need.InStages()
 	c.Needs = len(stages) > 1 || slices.ContainsFunc(stages, func(s approval.Stage) bool {
 		return s.Count > 1 || s.Group != "" || len(s.Approvers) > 0

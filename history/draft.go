@@ -131,11 +131,7 @@ func (t *toolRecord) suggestion(of Part, e *evidence, d draft) Suggestion {
 	lines := []string{"- name: " + yamlText(name), "  tools: [" + yamlText(s.Tool) + "]"}
 	if len(e.agents) <= maxNamed {
 		s.Agents = slices.Sorted(maps.Keys(e.agents))
-		quoted := make([]string, len(s.Agents))
-		for i, a := range s.Agents {
-			quoted[i] = yamlText(a)
-		}
-		lines = append(lines, "  agents: ["+strings.Join(quoted, ", ")+"]")
+		lines = append(lines, "  "+agentsLine(e.agents))
 	}
 	for _, line := range d.lines {
 		lines = append(lines, "  "+line)
@@ -145,6 +141,15 @@ func (t *toolRecord) suggestion(of Part, e *evidence, d draft) Suggestion {
 		s.Caution = "These calls are of high risk: a person once more in doubt is cheaper than one such call too many."
 	}
 	return s
+}
+
+// agentsLine is the line with which a rule is for some agents.
+func agentsLine(names map[string]bool) string {
+	quoted := slices.Sorted(maps.Keys(names))
+	for i, a := range quoted {
+		quoted[i] = yamlText(a)
+	}
+	return "agents: [" + strings.Join(quoted, ", ") + "]"
 }
 
 var plainYAML = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./-]*$`)

@@ -51,6 +51,7 @@ type Record struct {
 	Risk                  approval.Risk
 	Card                  string // that it stood on with others, "" for none
 	Needs                 bool   // it took more than any one approver
+	Unknown               bool   // no rule was for its tool
 }
 
 // Target names the tool as people write it: tool, or server/tool.

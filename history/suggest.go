@@ -76,6 +76,8 @@ type Suggested struct {
 	Suggestions []Suggestion
 	// Critical are tools of which people approved whatever was asked at critical risk: no rule should change that.
 	Critical []string
+	// Unknown are the tools that no rule was for, those first that were called most often.
+	Unknown []UnknownTool
 }
 
 const (
@@ -99,7 +101,7 @@ const (
 
 // Suggest proposes rules out of what people decided; records are the requests on record, the newest first.
 func Suggest(ctx context.Context, records iter.Seq2[Record, error]) (Suggested, error) {
-	s := suggester{tools: map[string]*toolRecord{}}
+	s, unknown := suggester{tools: map[string]*toolRecord{}}, unknowns{}
 	for r, err := range records {
 		if err == nil {
 			err = ctx.Err()
@@ -108,8 +110,9 @@ func Suggest(ctx context.Context, records iter.Seq2[Record, error]) (Suggested, 
 			return Suggested{}, err
 		}
 		s.add(r)
+		unknown.add(r)
 	}
-	out := Suggested{Calls: s.calls}
+	out := Suggested{Calls: s.calls, Unknown: unknown.list()}
 	for _, name := range slices.Sorted(maps.Keys(s.tools)) {
 		t := s.tools[name]
 		if t.whole.speaks() && t.whole.risk == approval.RiskCritical {

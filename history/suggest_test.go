@@ -13,6 +13,8 @@ import (
 	"countersign/history"
 	"countersign/policy"
 	"countersign/yamlpos"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // said is a call that people were asked about, some minutes before the last.
@@ -347,6 +349,48 @@ func TestAValueIsNoVariableOfTheConfiguration(t *testing.T) {
 		}
 		if v := p.Evaluate(t.Context(), approval.Call{Agent: "bot", Tool: "pay", Args: a}); v.Action != want {
 			t.Errorf("%s: %s, want %s, by\n%s", raw, v.Action, want, src)
+		}
+	}
+}
+
+// Tools that no rule is for are listed whatever became of the calls, with a rule that does what was done.
+func TestToolsThatNoRuleIsForAreListed(t *testing.T) {
+	unknown := func(n int, was history.Was, agent, tool string) history.Record {
+		r := said(n, was, tool, `{}`)
+		r.Agent, r.Rule, r.Risk, r.Unknown = agent, "", approval.RiskHigh, true
+		return r
+	}
+	method := unknown(9, history.WasApproved, "bot", "mcp:prompts/get")
+	method.Method = "prompts/get"
+	got := suggest(t, said(0, history.WasApproved, "pay", `{}`), unknown(1, history.WasPending, "coder", "NewTool"), unknown(2, history.WasDenied, "bot", "NewTool"),
+		unknown(3, history.WasExpired, "bot", "files/wipe"), method)
+	want := []history.UnknownTool{
+		{Tool: "NewTool", Agents: []string{"bot", "coder"}, Calls: 2, Last: begin.Add(-time.Minute),
+			YAML: "- name: NewTool\n  tools: [NewTool]\n  agents: [bot, coder]\n  when: \"server == \\\"\\\"\"\n  action: ask   # or allow, or deny\n  risk: high\n"},
+		{Tool: "files/wipe", Agents: []string{"bot"}, Calls: 1, Last: begin.Add(-3 * time.Minute),
+			YAML: "- name: files/wipe\n  tools: [files/wipe]\n  agents: [bot]\n  action: ask   # or allow, or deny\n  risk: high\n"},
+	}
+	if diff := cmp.Diff(want, got.Unknown); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	var rules strings.Builder
+	rules.WriteString("policy:\n  rules:\n")
+	for _, u := range got.Unknown {
+		rules.WriteString("    " + strings.ReplaceAll(strings.TrimSuffix(u.YAML, "\n"), "\n", "\n    ") + "\n")
+	}
+	doc, _ := yamlpos.Parse([]byte(rules.String()), nil, func(_ yamlpos.Position, message string) { t.Error(message) })
+	p, problems := policy.Compile(policy.Read(doc), policy.Options{})
+	if p == nil {
+		t.Fatal(problems)
+	}
+	for _, c := range []struct{ agent, server, tool, rule string }{{"coder", "", "NewTool", "NewTool"}, {"bot", "files", "wipe", "files/wipe"}, {"coder", "evil", "NewTool", ""}, {"coder", "files", "wipe", ""}} {
+		a, err := args.Parse([]byte(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := p.Evaluate(t.Context(), approval.Call{Agent: c.agent, Server: c.server, Tool: c.tool, Args: a})
+		if v.Rule != c.rule || v.Action != approval.Quarantine || v.Risk != approval.RiskHigh {
+			t.Errorf("%+v: %s by %q at %s", c, v.Action, v.Rule, v.Risk)
 		}
 	}
 }

@@ -16,7 +16,7 @@ const (
 	codeApprovalRequired = "approval_required" // a rule quarantines and names no code
 	codeForbidden        = "forbidden"         // a rule denies and names no code
 	codeAllowed          = "allowed"           // a rule allows and names no code
-	codeUnknownTool      = "unknown_tool"
+	codeUnknownTool      = approval.ReasonUnknownTool
 	codeMethodDefault    = "method_default" // no rule concerns a call of a method that is known
 	codeUnknownMethod    = "unknown_method"
 	codePolicyError      = "policy_error"

@@ -61,14 +61,28 @@ func (r *reader) item(list string, i int, n *yamlpos.Node) string {
 	return path
 }
 
+// otherKeys are keys as other programs write them, which are read as ours wherever there is ours.
+var otherKeys = map[string]string{"toolNames": "tools", "requireApproval": "require_approval"}
+
 // mapping reads a mapping strictly: each key by its own function.
 func (r *reader) mapping(n *yamlpos.Node, path string, keys map[string]func(pair), synonyms map[string]string) {
 	if n.Kind != yamlpos.Mapping {
 		r.fail(n, path, "a mapping of names to values is needed here, not %s", describe(n))
 		return
 	}
+	spelled := map[string]string{} // how each key is written
 	for _, e := range r.entries(n, path) {
-		if read, ok := keys[e.key]; ok {
+		name := e.key
+		if usual := otherKeys[name]; keys[usual] != nil {
+			name, e.path = usual, path+"."+usual
+			r.at[e.path] = e.pos
+		}
+		if read, ok := keys[name]; ok {
+			if first, twice := spelled[name]; twice {
+				r.failAt(e.keyPos, e.path, "%s and %s say the same thing; keep one of them", first, e.key)
+				continue
+			}
+			spelled[name] = e.key
 			read(e)
 			continue
 		}

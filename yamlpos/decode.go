@@ -14,7 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// Decoder fills Go values from nodes, by their yaml tags. It goes on after a mistake, and remembers where each
+// Decoder fills Go values from nodes, by their yaml tags. A tag also:"otherName" is another spelling of a field's key,
+// which no path and no list of keys names. It goes on after a mistake, and remembers where each
 // value stands, so that what is checked later can say so. Values are named by their paths: $.agents[0].token.
 type Decoder struct {
 	Report func(Position, string)
@@ -153,14 +154,24 @@ func (d *Decoder) mapping(path string, n *Node, v reflect.Value) {
 		d.fail(path, n.Position, "%s must be a mapping of keys to values", LastKey(path))
 		return
 	}
-	fields := fieldsOf(v)
+	fields, spellings := fieldsOf(v), spellingsOf(v.Type())
+	spelled := map[string]string{} // how each key is written
 	for _, e := range n.Entries {
-		p := path + "." + e.Key
-		f, ok := fields[e.Key]
+		name := e.Key
+		if usual, ok := spellings[name]; ok {
+			name = usual
+		}
+		p := path + "." + name
+		f, ok := fields[name]
 		if !ok {
 			d.fail(p, e.KeyPosition, "%s", unknown(e.Key, path, fields))
 			continue
 		}
+		if first, twice := spelled[name]; twice {
+			d.fail(p, e.KeyPosition, "%s and %s say the same thing; keep one of them", first, e.Key)
+			continue
+		}
+		spelled[name] = e.Key
 		d.decode(p, e.Value, f)
 		d.Places[p] = e.Place()
 	}
@@ -239,6 +250,20 @@ func fieldsOf(v reflect.Value) map[string]reflect.Value {
 		}
 	}
 	return fields
+}
+
+// spellingsOf returns the keys that are other spellings of a struct's, with the usual ones.
+func spellingsOf(t reflect.Type) map[string]string {
+	var spellings map[string]string
+	for i := range t.NumField() {
+		if other, ok := t.Field(i).Tag.Lookup("also"); ok {
+			if spellings == nil {
+				spellings = map[string]string{}
+			}
+			spellings[other], _, _ = strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
+		}
+	}
+	return spellings
 }
 
 // LastKey names a path's last key as a reader of the file knows it.

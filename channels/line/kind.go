@@ -24,7 +24,8 @@ func Kind() kind.Kind {
 
 func checkAddress(address string) error {
 	if !userID.MatchString(address) {
-		return errors.New("a LINE user id is U and 32 of the characters 0-9 a-f (not the LINE ID that people search for)")
+		return errors.New("a LINE user id is U and 32 of the characters 0-9 a-f (not the LINE ID that people search for); " +
+			"the bot's greeting says it to whoever adds the bot")
 	}
 	return nil
 }

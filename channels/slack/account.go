@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 
 	"countersign/approval/legible"
@@ -32,12 +33,17 @@ func (ch *Channel) Scopes(ctx context.Context) (granted []string, id Identity, a
 		URL  string `json:"url"`
 	}
 	_ = json.Unmarshal(x.body, &said) // a workspace without a name is one all the same
-	for scope := range strings.SplitSeq(strings.Join(x.header.Values("X-OAuth-Scopes"), ","), ",") {
+	return scopesOf(x.header), identityOf(x.answer), Workspace{named(said.Team), named(said.URL)}, nil
+}
+
+// scopesOf returns what a token may do, as Slack says with each answer; nil where it does not say.
+func scopesOf(h http.Header) (granted []string) {
+	for scope := range strings.SplitSeq(strings.Join(h.Values("X-OAuth-Scopes"), ","), ",") {
 		if scope = strings.TrimSpace(scope); scope != "" {
 			granted = append(granted, named(scope))
 		}
 	}
-	return granted, identityOf(x.answer), Workspace{named(said.Team), named(said.URL)}, nil
+	return granted
 }
 
 // Room is what a channel is to the bot.

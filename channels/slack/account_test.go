@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +46,32 @@ var questions = []struct {
 }
 
 func isView(method string) bool { return strings.HasPrefix(method, "views.") }
+
+// Slack says with each answer what the token may do: without chat:write nobody would get a card, which is told before
+// one is lost, and no longer once it is mended.
+func TestATokenThatMayNotWriteIsToldOf(t *testing.T) {
+	var scopes atomic.Value
+	p := serve(t, func(w http.ResponseWriter, method string) {
+		if h := scopes.Load().(string); h != "" {
+			w.Header().Set("X-OAuth-Scopes", h)
+		}
+		good(w, method)
+	})
+	ch := newChannel(t, p.URL)
+	for _, tt := range []struct {
+		scopes string
+		told   bool
+	}{{"im:history,commands", true}, {"", true}, {"im:history,chat:write", false}, {"", false}, {"chat:write.public", true}} {
+		scopes.Store(tt.scopes)
+		if err := ch.Probe(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		said := strings.Join(ch.Problems(), "\n")
+		if strings.Contains(said, "lacked the scope chat:write") != tt.told || tt.told && !strings.Contains(said, "OAuth & Permissions") {
+			t.Errorf("%q: %q", tt.scopes, said)
+		}
+	}
+}
 
 func TestScopes(t *testing.T) {
 	for _, tt := range []struct {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	sdk "github.com/slack-go/slack"
@@ -119,6 +120,9 @@ func (ch *Channel) exchange(ctx context.Context, do func(ctx context.Context, x 
 	ctx, wire := channels.WatchWire(ctx)
 	x := &exchange{http: ch.http}
 	err := do(ctx, x)
+	if granted := scopesOf(x.header); granted != nil {
+		ch.mute.Store(!slices.Contains(granted, "chat:write"))
+	}
 	secrets = append(secrets, ch.token)
 	switch {
 	case x.err != nil:

@@ -34,6 +34,7 @@ type Channel struct {
 	identity    atomic.Pointer[Identity]
 	identified  chan struct{} // closed by identify once identity is there
 	identify    func()
+	mute        atomic.Bool // the token may not write, as Slack last said
 
 	mu     sync.Mutex
 	shared map[string]sharing // by channel id
@@ -156,6 +157,10 @@ func (ch *Channel) Problems() []string {
 	ps := ch.doubts.In("channels.slack")
 	if !ch.Identified() {
 		ps = append(ps, "Slack has not said which workspace is ours, so taps in Slack cannot be taken yet")
+	}
+	if ch.mute.Load() {
+		ps = append(ps, "when Slack was last asked, the bot token lacked the scope chat:write, without which no card goes "+
+			"out: add it under OAuth & Permissions, Bot Token Scopes, of your app, and install the app again")
 	}
 	switch id, shared := ch.SharedChannel(); {
 	case shared && ch.allowShared:

@@ -197,7 +197,7 @@ const (
 func proves(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	who := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Token: "hana-token-0123456789"}, {Name: "a", Token: "hana-token"},
-		{Name: "b", Token: "hana-no-record"}, {Name: "c", Token: "hana-no-secrets"}, {Name: "d", Token: "hana-no-admin"},
+		{Name: "b", Token: "hana-no-record"}, {Name: "c", Token: "hana-no-secrets"}, {Name: "d", Token: "hana-no-admin"}, {Name: "f", Token: "hana-no-rule"},
 		{Name: "bot", Token: "agent-token-0123456789"}, {Name: "e", Token: "agent-token"}})
 	if proof, ok := who.TokenProof(q.Get("token"), q.Get("nonce"), q.Get("address")); ok {
 		answer(w, 200, map[string]any{"proof": proof})
@@ -406,7 +406,14 @@ func recordedRequests(w http.ResponseWriter, token string) {
 			"risk_level": "medium", "args": json.RawMessage(raw), "requested_at": time.Now().Add(-time.Hour * time.Duration(n)), "resolved_by": "hana", "resolved_via": "web", "resolve_reason": reason,
 			"needs": []any{map[string]any{"count": 1}}}))
 	}
-	if token != "hana-no-record" {
+	switch token {
+	case "hana-no-record":
+	case "hana-no-rule":
+		for n, agent := range []string{"coder", "bot"} {
+			all = append(all, request(fmt.Sprintf("01K9ZQ3V5T8M2N4P6R7S9W1X%02d", n), "pending", map[string]any{"tool": "NewTool", "server": "", "agent": agent, "rule": "",
+				"reason_code": "unknown_tool", "risk_level": "high", "args": json.RawMessage(`{}`), "requested_at": time.Now().Add(-time.Hour)}))
+		}
+	default:
 		for n := range 6 {
 			add(n, "write_file", "approved", "", fmt.Sprintf(`{"path":"/srv/reports/%d.md","content":"text %d"}`, n, n))
 		}

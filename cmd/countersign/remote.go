@@ -11,6 +11,7 @@ import (
 
 	"countersign/client"
 	"countersign/localgate"
+	"countersign/secret"
 )
 
 const defaultServer = "http://127.0.0.1:8787"
@@ -154,6 +155,9 @@ func (g *connection) renew(ctx context.Context) error {
 
 // dial returns the gate at an address.
 func (r *remote) dial(server, token, from string) (*connection, error) {
+	if slip := secret.FindSlip(secret.Value(token)); slip != "" {
+		return nil, usagef("the token of %s %s", from, slip)
+	}
 	c, err := client.New(server, token, client.WithName("cli"), client.WithProof())
 	if err != nil {
 		return nil, usagef("%s (--server, --token or their variables)", strings.TrimPrefix(err.Error(), "client: "))

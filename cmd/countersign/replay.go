@@ -170,7 +170,8 @@ func (r *reading) page(ctx context.Context, q client.ApprovalQuery) (client.Page
 func asRecord(a client.Approval) history.Record {
 	r := history.Record{ID: a.ID, At: a.RequestedAt.Time, Agent: a.Agent, Scope: a.Scope, Server: a.Server, Tool: a.Tool,
 		Session: a.SessionID, Args: a.Args, Was: history.Was(a.Status), By: a.ResolvedBy, Reason: a.ResolveReason,
-		Rule: a.Rule, Risk: approval.Risk(a.RiskLevel), Card: a.BatchID}
+		Rule: a.Rule, Risk: approval.Risk(a.RiskLevel), Card: a.BatchID,
+		Unknown: a.ReasonCode == approval.ReasonUnknownTool}
 	r.Needs = len(a.Needs) > 1 || slices.ContainsFunc(a.Needs, func(s client.Stage) bool {
 		return s.Count > 1 || s.Group != "" || len(s.Approvers) > 0
 	})

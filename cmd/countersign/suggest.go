@@ -23,6 +23,8 @@ type suggestCmd struct {
 func (*suggestCmd) Help() string {
 	return `It proposes a rule where people were asked at least five times, and approved without a single denial or expiry. It allows only arguments that were the same every time; where they varied, people are still asked, and may approve for longer. It proposes nothing for critical risk, and marks what is for high risk.
 
+It also lists the tools that no rule was for, which people were asked about at high risk, each with a rule that asks as now: say there what you want of the tool.
+
 A proposal is evidence, not advice: read it, put it before the rule that asks and after all rules that deny, and try the changed file with countersign replay.
 
 Examples:
@@ -59,7 +61,10 @@ func (c *suggestCmd) Run(ctx context.Context, s *std) error {
 }
 
 func (s *std) suggested(found history.Suggested) {
+	defer s.unknownTools(found.Unknown)
 	switch {
+	case found.Calls == 0 && len(found.Unknown) > 0: // which wait
+		return
 	case found.Calls == 0:
 		s.printf("There is nothing to learn from yet: people decided nothing in this time.\n")
 		return
@@ -75,6 +80,30 @@ func (s *std) suggested(found history.Suggested) {
 	if len(found.Critical) > 0 {
 		s.printf("\nAll approved, and of critical risk, so that nothing is suggested: %s\n",
 			visible(strings.Join(found.Critical, ", ")))
+	}
+}
+
+// unknownTools are the tools that no rule is for, each with a rule that asks as now.
+func (s *std) unknownTools(all []history.UnknownTool) {
+	if len(all) == 0 {
+		return
+	}
+	s.printf("\nTools that no rule was for, so that people were asked at high risk:\n\n")
+	at := time.Now()
+	rows := [][]string{{"CALLS", "TOOL", "AGENTS", "LAST"}}
+	for _, u := range all[:min(len(all), maxCounts)] {
+		rows = append(rows, []string{strconv.Itoa(u.Calls), u.Tool, shorten(strings.Join(u.Agents, ", "), 60),
+			s.clock(u.Last, at)})
+	}
+	s.table(rows...)
+	if more := len(all) - maxCounts; more > 0 {
+		s.printf("and %d more; --json has all\n", more)
+	}
+	s.printf("\nA rule for each, which asks as now. Say what you want of it, and put it after all that deny:\n\n")
+	for _, u := range all[:min(len(all), maxCounts)] {
+		for line := range strings.Lines(u.YAML) {
+			s.printf("    %s\n", visible(strings.TrimSuffix(line, "\n")))
+		}
 	}
 }
 
@@ -118,6 +147,11 @@ func suggestJSON(found history.Suggested, since time.Time) map[string]any {
 	if critical == nil {
 		critical = []string{}
 	}
+	unknown := []map[string]any{}
+	for _, u := range found.Unknown {
+		unknown = append(unknown, map[string]any{"tool": u.Tool, "agents": u.Agents, "calls": u.Calls,
+			"last": approval.FormatTime(u.Last), "yaml": u.YAML})
+	}
 	return map[string]any{"since": approval.FormatTime(since), "calls": found.Calls, "suggestions": all,
-		"critical": critical}
+		"critical": critical, "unknown_tools": unknown}
 }
