@@ -422,7 +422,10 @@ if ($("list")) {
   for (const type of ["keydown", "pointerdown", "scroll", "resize"]) addEventListener(type, stir, {passive: true}); // after press
   addEventListener("pointerdown", () => tell(""));
   addEventListener("focusin", (e) => { const card = e.target.closest?.(".request"); if (card && card.id !== current) mark(card, false); });
-  addEventListener("change", counted);
+  addEventListener("change", (e) => {
+    counted();
+    if (e.target.name === "pick" && e.target.checked) e.target.closest(".request").scrollIntoView({block: "nearest"}); // the bar has come over it
+  });
   if ($("keys-open")) {
     $("keys-open").hidden = false;
     $("keys-open").addEventListener("click", () => $("keys").showModal());
