@@ -114,6 +114,14 @@ func TestALinkLeadsWhereTheGateListens(t *testing.T) {
 		if status, body := w.request(&http.Transport{}, "", "GET", l.URL, ""); status != 200 || !strings.Contains(body, "hana") {
 			t.Errorf("%s: the link's page: %d %s", listen, status, body)
 		}
+		c, err := client.New("http://"+w.app.Addr(), secrets["HANA_TOKEN"], client.WithProof())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Approvals(w.ctx, client.ApprovalQuery{}); err != nil {
+			t.Errorf("%s: at the address where it listens the gate proves nothing: %v", listen, err)
+		}
 		w.stop()
 	}
 }

@@ -155,13 +155,11 @@ func (r *Registry) Replace(limits map[Principal]Limits) {
 	for p, l := range limits {
 		a := old[p]
 		if a == nil {
-			a = &Account{r: r, who: p, turn: make(chan struct{}, 1)}
+			a = r.newAccount(p)
+			a.apart = r.newAccount(p)
 		}
-		a.limits.Store(&l)
-		for i := range a.buckets {
-			a.buckets[i].fit(l.rate(Kinds[i]), now)
-		}
-		a.read.fit(l.rate(Bytes), now)
+		a.set(l, now)
+		a.apart.set(l, now)
 		next[p] = a
 	}
 	r.accounts.Store(&next)
@@ -183,7 +181,7 @@ func (r *Registry) Agent(name string) *Account { return r.Account(Principal{Agen
 func (r *Registry) Each(fn func(p Principal, k Kind, refused uint64)) {
 	for p, a := range *r.accounts.Load() {
 		for i, k := range Kinds {
-			if n := a.refused[i].Load(); n > 0 {
+			if n := a.refused[i].Load() + a.apart.refused[i].Load(); n > 0 {
 				fn(p, k, n)
 			}
 		}
@@ -216,6 +214,29 @@ type Account struct {
 	held    [gauges]atomic.Int64
 	refused [kinds]atomic.Uint64
 	told    [kinds]atomic.Int64 // when, in the registry's time; 0: never
+	apart   *Account            // nil: it is that itself
+}
+
+func (r *Registry) newAccount(who Principal) *Account {
+	return &Account{r: r, who: who, turn: make(chan struct{}, 1)}
+}
+
+// set has the account be held to these limits from now on.
+func (a *Account) set(l Limits, now time.Duration) {
+	a.limits.Store(&l)
+	for i := range a.buckets {
+		a.buckets[i].fit(l.rate(Kinds[i]), now)
+	}
+	a.read.fit(l.rate(Bytes), now)
+}
+
+// Apart is the account of what is asked for in the principal's name by whoever can, and may be somebody else's. It has
+// the same limits, and uses nothing of the principal's own.
+func (a *Account) Apart() *Account {
+	if a == nil || a.apart == nil {
+		return a
+	}
+	return a.apart
 }
 
 // Take uses n of a rate. If that is too much it uses nothing and returns an [approval.Error] with

@@ -12,8 +12,15 @@ var takesBack = map[string]bool{
 	"/grants/{id}/revoke": true, pathPasskeys + "/remove": true, pathSessions: true,
 }
 
-// account is the viewer's, which their token's requests over the API use too.
-func (x *exchange) account() *budget.Account { return x.s.Budgets.Account(budget.Of(x.viewer.Actor)) }
+// account is the viewer's, which their token's requests over the API use too. What may be anybody's on this machine has
+// one apart.
+func (x *exchange) account() *budget.Account {
+	a := x.s.Budgets.Account(budget.Of(x.viewer.Actor))
+	if !x.isViewers() {
+		return a.Apart()
+	}
+	return a
+}
 
 // charge takes a request out of the viewer's budgets. path is its route's.
 func (x *exchange) charge(path string) error {

@@ -30,22 +30,22 @@ type exports struct {
 	now  map[string]int
 }
 
-// begin takes one of a person's; done gives it back.
-func (e *exports) begin(person string) (done func(), err error) {
+// begin takes one of a person's, or of a session's; done gives it back.
+func (e *exports) begin(whose string) (done func(), err error) {
 	e.lock.Lock()
 	defer e.lock.Unlock()
 	if e.now == nil {
 		e.now = map[string]int{}
 	}
-	if e.now[person] >= exportsAtOnce {
+	if e.now[whose] >= exportsAtOnce {
 		return nil, errExports
 	}
-	e.now[person]++
+	e.now[whose]++
 	return func() {
 		e.lock.Lock()
 		defer e.lock.Unlock()
-		if e.now[person]--; e.now[person] == 0 {
-			delete(e.now, person)
+		if e.now[whose]--; e.now[whose] == 0 {
+			delete(e.now, whose)
 		}
 	}, nil
 }
@@ -60,7 +60,11 @@ func download[R any](ctx context.Context, s *Server, x *exchange, f *filters, wh
 	if format := f.format(); format != export.CSV && format != export.NDJSON {
 		return errFilters
 	}
-	done, err := s.exports.begin(x.viewer.Name)
+	whose := x.viewer.Name
+	if !x.isViewers() { // anybody's on this machine
+		whose = "session " + x.viewer.Session.ID
+	}
+	done, err := s.exports.begin(whose)
 	if err != nil {
 		return err
 	}

@@ -170,6 +170,7 @@ type failure struct {
 	Status      int
 	Text        string // what happened, in the gate's words; "" where there are none
 	Correlation string // of what is in the log
+	Keyless     bool   // the session's key is missing: one can sign in anew
 }
 
 // fails answers with the page of an error.
@@ -178,7 +179,7 @@ func (x *exchange) fails(status int, code approval.Code, text string) {
 	if title == "frame_error_"+string(code) {
 		title = x.lang.Say("frame_error")
 	}
-	f := failure{Status: status, Text: text}
+	f := failure{Status: status, Text: text, Keyless: code == codeKeyRequired}
 	if status == http.StatusInternalServerError {
 		f.Correlation = approval.Correlation(x.r.Context())
 	}

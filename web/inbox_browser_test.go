@@ -181,6 +181,24 @@ func TestRule3_KeysDecideWhatIsWhollyInSightAndHasRested(t *testing.T) {
 	w.stands(last, approval.Approved)
 }
 
+// The bar that comes with a selection lies over no part of the card that was selected.
+func TestRule3_TheBarCoversNothingOfWhatWasJustSelected(t *testing.T) {
+	w := newWorld(t)
+	for n := range 8 {
+		w.ask("pay", fmt.Sprintf(`{"to":"acme","amount":%d}`, n))
+	}
+	p := w.openIn(chromium.Start(t), t, "hana", "/", 390)
+	for _, nth := range []int{3, 7} { // in the middle, and the last
+		card := fmt.Sprintf(`document.querySelectorAll(".request")[%d]`, nth)
+		chromium.Ask[bool](p, `(document.querySelectorAll("input[name=pick]:checked").forEach((e) => e.click()), `+card+`.scrollIntoView({block: "end"}), true)`)
+		p.Until("there is no bar, and the card is at the bottom", `!document.getElementById("together").checkVisibility() && `+card+
+			`.getBoundingClientRect().bottom > innerHeight - 100`)
+		chromium.Ask[bool](p, `(`+card+`.querySelector("input[name=pick]").click(), true)`)
+		p.Until("the bar is below it", `document.getElementById("together").checkVisibility() && `+card+
+			`.getBoundingClientRect().bottom <= document.getElementById("together").getBoundingClientRect().top`)
+	}
+}
+
 // Single keys can be switched off, and stay so.
 func TestSingleKeysAreSwitchedOff(t *testing.T) {
 	w := newWorld(t)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,16 +24,22 @@ const keyField = "key"
 // The key they cannot have: it is in the answer to signing in alone, from which our script puts it into the storage of
 // our own origin, port included, and into the forms that are sent.
 func (x *exchange) proven() error {
-	if x.r.Method == http.MethodGet || x.r.Method == http.MethodHead || !x.viewer.Session.Keyed {
+	if x.r.Method == http.MethodGet || x.r.Method == http.MethodHead || x.isViewers() {
 		return nil
 	}
-	form, err := x.Form()
-	if err != nil {
-		return err
-	}
-	if !x.s.SignIn.IsKey(x.viewer.Session.ID, form.Get(keyField)) {
-		return errKeyless
-	}
+	return errKeyless
+}
+
+// isViewers reports whether a request is known to be the viewer's own: in a session of this machine it has the key,
+// which no page that is only looked at does.
+func (x *exchange) isViewers() bool {
+	return !x.viewer.Session.Keyed || x.s.SignIn.IsKey(x.viewer.Session.ID, x.form.Get(keyField))
+}
+
+// keyWorks answers our script, which has been brought a key and has another, whether that is the session's: without it
+// nobody comes so far.
+func (s *Server) keyWorks(_ context.Context, x *exchange) error {
+	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
 

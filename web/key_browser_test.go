@@ -78,6 +78,69 @@ func TestRule8_AServerOnAnotherPortHasTheCookieAndDecidesNothing(t *testing.T) {
 	w.stands(second, approval.Approved)
 }
 
+// Any page can lead the browser here with a key that is none. It takes no key's place; the session's own takes its.
+func TestRule8_AKeyThatIsNoneTakesNoKeysPlace(t *testing.T) {
+	w := signInWorld(t)
+	id := w.ask("pay", `{"amount":1}`)
+	p := w.openIn(chromium.Start(t), t, "", LinkPage(w.link("hana", "line")), 390)
+	p.Click("main button", "Sign in as hana")
+	p.Says(".who", "hana")
+	p.Until("the key is kept", `location.hash === "" && !!localStorage.getItem("countersign-key")`)
+	kept := chromium.Ask[string](p, `localStorage.getItem("countersign-key")`)
+	name, _, _ := strings.Cut(kept, ".")
+	p.Expect(fmt.Sprint(http.StatusForbidden)) // what the gate says of the key that is none
+	p.Do(chromedp.Navigate(w.srv.URL + "/r/" + id + "#key=" + name + ".junk"))
+	p.Until("it is not shown", `location.hash === ""`)
+	p.Click("#approve", "Approve")
+	p.Says(".note[role=status]:not([hidden])", "pay")
+	w.stands(id, approval.Approved)
+	if now := chromium.Ask[string](p, `localStorage.getItem("countersign-key")`); now != kept {
+		t.Errorf("in place of %s it keeps %s", kept, now)
+	}
+
+	// Where none that works is kept, the session's own is taken whenever it comes.
+	chromium.Ask[bool](p, `localStorage.setItem("countersign-key", "`+name+`.junk") === undefined`)
+	p.Do(chromedp.Navigate(w.srv.URL + "/people#key=" + kept))
+	p.Until("the key is kept again", `localStorage.getItem("countersign-key") === "`+kept+`"`)
+}
+
+// Whoever has the session's key has nothing to sign in for. Whoever has not, as after a restart of the gate, finds all
+// ways to sign in, with passkeys among them.
+func TestWithoutTheKeyOneCanSignInAgain(t *testing.T) {
+	w := signInWorld(t)
+	p := w.openIn(chromium.Start(t), t, "", LinkPage(w.link("hana", "line")), 390)
+	p.Click("main button", "Sign in as hana")
+	p.Says("h1", "Inbox")
+	p.Do(chromedp.Navigate(w.srv.URL + pathSignIn + "?next=/people"))
+	p.Until("on to where it was going", `location.pathname === "/people"`)
+	chromium.Ask[bool](p, `localStorage.clear() === undefined`)
+	p.Do(chromedp.Reload())
+	p.Click("#keyless a", "How to sign in")
+	p.Until("the ways to sign in", `location.pathname === "/signin"`)
+	p.Says("pre", "countersign open")
+	lookedAt(p, "signin-keyless")
+	name := chromium.Ask[string](p, `document.body.dataset.key`)
+	chromium.Ask[bool](p, `localStorage.setItem("countersign-key", "`+name+`.junk") === undefined`)
+	p.Expect(fmt.Sprint(http.StatusForbidden))
+	p.Do(chromedp.Reload())
+	p.Says("pre", "countersign open")
+
+	// What is pressed without it ends no session; the browser forgets its own.
+	chromium.Ask[bool](p, `localStorage.clear() === undefined`)
+	p.Do(chromedp.Navigate(w.srv.URL + pathSessions))
+	p.Click("main form[action='/signout'] button", "Sign out")
+	p.Says(".note", "has forgotten the session")
+	if all, err := w.signIns.Sessions(w.ctx, "hana"); err != nil || len(all) != 1 {
+		t.Errorf("sessions: %v, %v", all, err)
+	}
+	p.Do(chromedp.Navigate(w.srv.URL + LinkPage(w.link("hana", "line"))))
+	p.Click("main button", "Sign in as hana")
+	p.Says("h1", "People") // where it was going, a while ago
+	p.Do(chromedp.Navigate(w.srv.URL + pathSessions))
+	p.Click("main form[action='/signout'] button", "Sign out")
+	p.Says(".note", "You are signed out.")
+}
+
 // Without JavaScript there is no key, and the page says so.
 func TestWithoutScriptsPagesOfThisMachineAreForLooking(t *testing.T) {
 	w := signInWorld(t)

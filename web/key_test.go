@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/budget"
 )
 
 // Browsers give the cookie of this machine to every port of it, so that any server here may have it: it sends what it
@@ -55,6 +56,89 @@ func TestRule8_ACookieOfThisMachineDoesNothing(t *testing.T) {
 	o.stands(id, approval.Pending)
 	o.post("", "/r/"+id+"/decide", form(key), cookie...).is(http.StatusSeeOther)
 	o.stands(id, approval.Approved)
+}
+
+// Nor does it end the session: whoever has the cookie alone can have their own browser forget it, and no more.
+func TestRule8_ACookieOfThisMachineEndsNoSession(t *testing.T) {
+	o := newProvided(t)
+	o.pages.Sessions = SignedIn(o.signIns)
+	cookie, key := o.signedInWithKey("hana")
+	_, other := o.signedInWithKey("ken")
+	for _, wrong := range []string{"", other, key + "a"} {
+		r := o.post("", pathSignOut, url.Values{"key": {wrong}}, cookie...).is(http.StatusSeeOther)
+		if c := r.cookies()["countersign"]; c == nil || c.MaxAge >= 0 {
+			t.Errorf("the browser keeps %+v", c)
+		}
+		o.get("", pathSignIn, "Cookie", noteOf(r)).is(http.StatusOK).has("This browser has forgotten the session")
+		o.get("", "/", cookie...).is(http.StatusOK)
+		// Nor by signing in as somebody else.
+		o.post("", pathLink, url.Values{"t": {o.link("ken", "line")}, "key": {wrong}}, cookie...).is(http.StatusSeeOther)
+		o.get("", "/", cookie...).is(http.StatusOK)
+	}
+	kens := o.signedIn("ken")
+	to, kept := o.leave(kens...)
+	o.get("", openIDCallback+"?"+o.provider.Visit(t, to).Encode(), append(kens, "Cookie", kept.Name+"="+kept.Value)...).is(http.StatusSeeOther)
+	o.get("", "/", kens...).is(http.StatusOK)
+
+	r := o.post("", pathSignOut, url.Values{"key": {key}}, cookie...).is(http.StatusSeeOther)
+	o.get("", pathSignIn, "Cookie", noteOf(r)).is(http.StatusOK).has("You are signed out.")
+	o.get("", "/", cookie...).is(http.StatusSeeOther)
+
+	// Whoever signs in as the same person could end it anyway; with its key anybody does.
+	again := o.signedIn("hana")
+	o.redeem(o.link("hana", "line"), again...).is(http.StatusSeeOther)
+	o.get("", "/", again...).is(http.StatusSeeOther)
+	last, key := o.signedInWithKey("hana")
+	o.post("", pathLink, url.Values{"t": {o.link("ken", "line")}, "key": {key}}, last...).is(http.StatusSeeOther)
+	o.get("", "/", last...).is(http.StatusSeeOther)
+}
+
+// What is asked for with the cookie alone uses nothing of what its owner may use, over the API and in other sessions.
+func TestRule12_ACookieOfThisMachineUsesNothingOfItsOwners(t *testing.T) {
+	w := newWorld(t)
+	w.pages.Sessions = SignedIn(w.signIns)
+	w.pages.Budgets = budget.NewRegistry(budget.Options{Now: w.clock.Now})
+	hana := budget.Principal{Name: "hana"}
+	w.pages.Budgets.Replace(map[budget.Principal]budget.Limits{hana: {Calls: budget.Rate{Count: 6, Per: time.Minute}, Streams: 1}})
+	id := w.ask("pay", `{"amount":420}`)
+	cookie, key := w.signedInWithKey("hana")
+	status, next, closeIt := w.events(cookie[1])
+	defer closeIt()
+	if status != http.StatusOK || next() != "open" {
+		t.Fatalf("no stream: %d", status)
+	}
+	for range 5 { // the stream is one
+		w.get("", "/", cookie...).is(http.StatusOK)
+	}
+	w.get("", "/", cookie...).is(http.StatusTooManyRequests).has("Over the budget of calls")
+	for range 20 {
+		w.post("", "/r/"+id+"/decide", url.Values{"do": {"approve"}, "v": {w.request(id).Version()}}, cookie...).is(http.StatusForbidden)
+	}
+	account := w.pages.Budgets.Account(hana)
+	if release, err := account.Hold(w.ctx, budget.Streams); err != nil {
+		t.Errorf("a stream of her own: %v", err)
+	} else {
+		release()
+	}
+	for range 5 {
+		if err := account.Take(budget.Calls, 1); err != nil {
+			t.Errorf("over the API: %v", err)
+		}
+	}
+	w.post("", "/r/"+id+"/decide", url.Values{"do": {"approve"}, "v": {w.request(id).Version()}, "key": {key}}, cookie...).is(http.StatusSeeOther)
+	w.stands(id, approval.Approved)
+	if err := account.Take(budget.Calls, 1); approval.CodeOf(err) != approval.CodeRateLimited {
+		t.Errorf("what is done with the key is not counted as hers: %v", err)
+	}
+	told := uint64(0)
+	w.pages.Budgets.Each(func(_ budget.Principal, k budget.Kind, n uint64) {
+		if k == budget.Calls {
+			told += n
+		}
+	})
+	if told != 2 {
+		t.Errorf("%d refusals are counted", told)
+	}
 }
 
 // A proxy that does not pass the Host on has pages of another host look as if they were of this machine.

@@ -84,7 +84,7 @@ func (s *Server) finishOpenID(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return x.noSignIn(err)
 	}
-	return x.SignedIn(ctx, secret, sess.ID)
+	return x.SignedIn(ctx, secret, sess)
 }
 
 // openIDStatuses are what reasons mean over HTTP.

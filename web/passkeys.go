@@ -211,7 +211,7 @@ func (s *Server) signInByPasskey(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.SignedIn(ctx, secret, sess.ID)
+	return x.SignedIn(ctx, secret, sess)
 }
 
 // passkeysHere reports whether passkeys work on the page that is looked at.

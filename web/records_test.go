@@ -500,6 +500,20 @@ func TestOnePersonHasTwoExportsAtATime(t *testing.T) {
 	}
 }
 
+// What a cookie of this machine is enough for takes none of its owner's.
+func TestRule12_ExportsOfASessionOfThisMachineAreItsOwn(t *testing.T) {
+	w := signInWorld(t)
+	cookie, _ := w.signedInWithKey("root")
+	for range exportsAtOnce {
+		done, err := w.pages.exports.begin("root")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer done()
+	}
+	w.get("", "/audit/export?format=csv", cookie...).is(http.StatusOK)
+}
+
 func TestAHeadOfAnExportHasNoRows(t *testing.T) {
 	w := newWorld(t)
 	fillRecords(w)

@@ -16,6 +16,8 @@ const (
 	pathSignIn   = "/signin"
 	pathLink     = "/signin/link"
 	pathSessions = "/sessions"
+	pathSignOut  = "/signout"
+	pathKey      = "/signin/key"
 )
 
 func (s *Server) signInRoutes() []route {
@@ -23,7 +25,8 @@ func (s *Server) signInRoutes() []route {
 		{method: http.MethodGet, path: pathSignIn, audience: everyone, handle: s.signInPage},
 		{method: http.MethodGet, path: pathLink, audience: everyone, handle: s.linkPage},
 		{method: http.MethodPost, path: pathLink, audience: everyone, handle: s.redeem},
-		{method: http.MethodPost, path: "/signout", audience: everyone, handle: s.signOut},
+		{method: http.MethodPost, path: pathSignOut, audience: everyone, handle: s.signOut},
+		{method: http.MethodPost, path: pathKey, audience: people, handle: s.keyWorks},
 		{method: http.MethodGet, path: pathSessions, audience: people, handle: s.sessions},
 		{method: http.MethodPost, path: pathSessions, audience: people, handle: s.endSessions},
 	}
@@ -81,23 +84,25 @@ func (x *exchange) origin() signin.Origin {
 const nextKept = 15 * time.Minute
 
 // signInPage says how to sign in. Where the browser was on its way to is kept in a cookie, since what signs in comes by
-// another way, such as a chat.
+// another way, such as a chat. Whoever is signed in is taken there at once; in a session that takes a key our script
+// does that, where the browser has it: else there is something to sign in for.
 func (s *Server) signInPage(_ context.Context, x *exchange) error {
 	next := localPath(x.r.URL.Query().Get("next"))
-	if x.viewer != nil {
+	if x.viewer != nil && !x.viewer.Session.Keyed {
 		x.Redirect(next)
 		return nil
 	}
 	if x.r.URL.Query().Has("next") {
 		http.SetCookie(x, x.cookie("next", base64.RawURLEncoding.EncodeToString([]byte(next)), nextKept))
 	}
-	return x.Page("signin", "signin_title", signInData{s.providerName(), s.passkeysHere(x)})
+	return x.Page("signin", "signin_title", signInData{s.providerName(), s.passkeysHere(x), next})
 }
 
 // signInData is what the page of the ways to sign in shows.
 type signInData struct {
 	Provider string // "" where there is none
 	Passkeys bool
+	Next     string // where whoever has the key goes
 }
 
 // takeNext returns where the browser was on its way to, the inbox if nowhere, and forgets it.
@@ -152,7 +157,7 @@ func (x *exchange) noSignIn(err error) error {
 	return err
 }
 
-// redeem signs in with a link. Whoever was signed in before is not any more: no two people share a browser unseen.
+// redeem signs in with a link.
 func (s *Server) redeem(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
@@ -162,13 +167,15 @@ func (s *Server) redeem(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return x.noSignIn(err)
 	}
-	return x.SignedIn(ctx, secret, sess.ID)
+	return x.SignedIn(ctx, secret, sess)
 }
 
-// SignedIn gives the browser its new session, in place of any other, and takes it to where it was on its way to.
-func (x *exchange) SignedIn(ctx context.Context, secret, session string) error {
-	if old := signin.Cookie(x.r, mayBePlain(x.r)); old != "" {
-		if err := x.s.SignIn.SignOut(ctx, old); err != nil {
+// SignedIn gives the browser its new session, in place of any other, and takes it to where it was on its way to. The
+// other one ends: no two people share a browser unseen. Of somebody else's it takes the key, where there is one: the
+// cookie may have come from anywhere.
+func (x *exchange) SignedIn(ctx context.Context, secret string, session signin.Session) error {
+	if x.viewer == nil || x.viewer.Name == session.Person || x.isViewers() {
+		if err := x.s.SignIn.SignOut(ctx, signin.Cookie(x.r, mayBePlain(x.r))); err != nil {
 			return err
 		}
 	}
@@ -176,18 +183,23 @@ func (x *exchange) SignedIn(ctx context.Context, secret, session string) error {
 	signin.SetCookie(x, x.r, secret, secure)
 	next := x.takeNext()
 	if signin.NeedsKey(secret) {
-		next = x.s.withKey(next, session)
+		next = x.s.withKey(next, session.ID)
 	}
 	x.Redirect(next)
 	return nil
 }
 
+// signOut ends the viewer's session. Where it takes a key, and the browser has none, the browser forgets the session:
+// that is all that a cookie from anywhere can ask for.
 func (s *Server) signOut(ctx context.Context, x *exchange) error {
-	if err := s.SignIn.SignOut(ctx, signin.Cookie(x.r, mayBePlain(x.r))); err != nil {
+	note := "signin_out"
+	if x.viewer != nil && !x.isViewers() {
+		note = "signin_forgotten"
+	} else if err := s.SignIn.SignOut(ctx, signin.Cookie(x.r, mayBePlain(x.r))); err != nil {
 		return err
 	}
 	signin.ClearCookie(x, x.r)
-	x.Note("signin_out")
+	x.Note(note)
 	x.Redirect(pathSignIn)
 	return nil
 }

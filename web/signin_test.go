@@ -78,7 +78,7 @@ func TestALinkIsAskedAboutAndSignsIn(t *testing.T) {
 		t.Fatalf("%v", r.header)
 	}
 	w.get("", "/", "Cookie", c.String()).is(200).has("hana")
-	w.get("", pathSignIn, "Cookie", c.String()).is(http.StatusSeeOther)
+	w.get("", pathSignIn+"?next=/people", "Cookie", c.String()).is(200).has(`data-next="/people"`) // the script has the key, or not
 	w.get("", LinkPage(w.link("ken", approval.ViaCLI)), "Cookie", c.String()).is(200).has("Sign in as ken?", "on a terminal", "hana is signed in")
 }
 
@@ -202,8 +202,8 @@ func TestASessionIsNotFixed(t *testing.T) {
 	}
 	w.get("", "/", "Cookie", "countersign="+planted).is(http.StatusSeeOther)
 	// Nor is one of somebody else, who would go on in it.
-	other := w.signedIn("ken")
-	w.redeem(w.link("hana", "line"), other...).is(http.StatusSeeOther)
+	other, key := w.signedInWithKey("ken")
+	w.post("", pathLink, url.Values{"t": {w.link("hana", "line")}, "key": {key}}, other...).is(http.StatusSeeOther)
 	w.get("", "/", other...).is(http.StatusSeeOther)
 }
 
@@ -255,7 +255,7 @@ func TestSigningOutAndEndingOtherSessions(t *testing.T) {
 	w.get("", "/", kens...).is(200)
 	w.send("", http.MethodPost, "/signout", url.Values{}, append([]string{"Sec-Fetch-Site", "cross-site"}, phone...)...).is(http.StatusForbidden)
 	w.get("", "/signout", phone...).is(http.StatusNotFound) // no link signs anybody out
-	r := w.post("", "/signout", url.Values{}, phone...).is(http.StatusSeeOther)
+	r := w.post("", "/signout", url.Values{"key": {key}}, phone...).is(http.StatusSeeOther)
 	if c := r.cookies()["countersign"]; c == nil || c.MaxAge >= 0 || c.Value != "" {
 		t.Errorf("the cookie stays: %+v", c)
 	}

@@ -9,13 +9,21 @@ const all = (selector) => [...document.querySelectorAll(selector)];
 // answer to signing in brings behind a #, and which is kept where only our own origin reads it: port and all.
 const keyKept = "countersign-key", keyName = document.body.dataset.key || "";
 let keyHeld = "";
-function takeKey() {
+async function takeKey() {
   const came = /^#key=(\w+\.\w+)$/.exec(location.hash)?.[1] || "";
   if (location.hash.startsWith("#key=")) history.replaceState(history.state, "", location.pathname + location.search);
   if (!keyName) return;
-  if (came.startsWith(keyName + ".")) keyHeld = came;
-  try { if (keyHeld) localStorage.setItem(keyKept, keyHeld); } catch {} // where nothing is kept, it is for this page
+  const name = keyName + ".";
+  if (came.startsWith(name) && (!key() || await keyWorks(came.slice(name.length)))) {
+    keyHeld = came;
+    try { localStorage.setItem(keyKept, came); } catch {} // where nothing is kept, it is for this page
+  }
   $("keyless").hidden = key() !== "";
+}
+// keyWorks asks the gate. Any page can lead here with a key that is none: it takes the place of none that works.
+async function keyWorks(text) {
+  const body = new URLSearchParams({key: text, viewer: document.querySelector(".who").textContent});
+  try { return (await fetch("/signin/key", {method: "POST", body})).ok; } catch { return false; }
 }
 function key() {
   let kept = keyHeld;
@@ -24,6 +32,8 @@ function key() {
 }
 takeKey();
 addEventListener("hashchange", takeKey);
+const signedIn = document.querySelector("[data-next]"); // whoever has the key has nothing to sign in for
+if (signedIn && key()) keyWorks(key()).then((works) => works && location.replace(signedIn.dataset.next));
 addEventListener("submit", (e) => {
   if (!keyName || e.target.method !== "post") return;
   const field = e.target.querySelector("input[name=key]") || e.target.appendChild(Object.assign(document.createElement("input"), {type: "hidden", name: "key"}));
@@ -412,7 +422,10 @@ if ($("list")) {
   for (const type of ["keydown", "pointerdown", "scroll", "resize"]) addEventListener(type, stir, {passive: true}); // after press
   addEventListener("pointerdown", () => tell(""));
   addEventListener("focusin", (e) => { const card = e.target.closest?.(".request"); if (card && card.id !== current) mark(card, false); });
-  addEventListener("change", counted);
+  addEventListener("change", (e) => {
+    counted();
+    if (e.target.name === "pick" && e.target.checked) e.target.closest(".request").scrollIntoView({block: "nearest"}); // the bar has come over it
+  });
   if ($("keys-open")) {
     $("keys-open").hidden = false;
     $("keys-open").addEventListener("click", () => $("keys").showModal());
