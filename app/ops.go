@@ -62,6 +62,9 @@ func (a *App) problems() []string {
 		ps = append(ps, c.Problems()...)
 	}
 	ps = append(ps, a.serverProblems()...)
+	if why := a.openID.Trouble(); why != "" {
+		ps = append(ps, "nobody can sign in at the OpenID provider: "+why)
+	}
 	for name, why := range a.sender.Paused() {
 		ps = append(ps, "the channel "+name+" is paused ("+why+"): replace its token in the configuration")
 	}
