@@ -249,7 +249,9 @@ func (s *Server) handler(rt route) http.Handler {
 			since: s.Gate.Broker().Newest()}
 		err := s.admit(x, rt.audience)
 		if err == nil && rt.method == http.MethodPost {
-			err = x.readForm()
+			if err = x.readForm(); err == nil && rt.audience != everyone {
+				err = s.admitStill(x, rt.audience) // a form may take its time, and its session end meanwhile
+			}
 		}
 		if err == nil && rt.audience != everyone {
 			if err = x.proven(); err == nil {
