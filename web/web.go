@@ -170,8 +170,8 @@ func (s *Server) Has(path string) bool {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header(w.Header())
 	if !s.ownHost(r.Host) {
-		http.Error(w, "This address is not one of Countersign's. Open the one that public_url names, or one of this machine. "+
-			"If you did, the proxy in between has to pass the Host on.", http.StatusMisdirectedRequest)
+		http.Error(w, "This address is not one of Countersign's. Open the one that public_url names, or one of this "+
+			"machine. If you did, the proxy in between has to pass the Host on.", http.StatusMisdirectedRequest)
 		return
 	}
 	ctx := approval.WithCorrelation(r.Context(), rand.Text())

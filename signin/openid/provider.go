@@ -65,12 +65,12 @@ func (e *issuerError) do() string {
 	return write
 }
 
-// Ask asks the provider what it says of itself. It returns what is wrong, "" where people can sign in there, and what to
-// do about it.
+// Ask asks the provider what it says of itself. It returns what is wrong, "" where people can sign in there, and what
+// to do about it.
 func (c *Config) Ask(ctx context.Context) (wrong, do string) {
 	client := newClient(defaultTimeout)
 	defer client.CloseIdleConnections()
-	p, err := ask(ctx, client, c.Issuer, time.Now())
+	p, err := ask(ctx, client, c.Issuer, time.Time{})
 	if err == nil {
 		_, err = p.exchange(c, "")
 	}

@@ -74,8 +74,8 @@ func (s *Service) Configure(c *Config, people []Person) {
 // Close ends the connections that no request uses.
 func (s *Service) Close() { s.client.CloseIdleConnections() }
 
-// Learn asks the provider what it says of itself, so that what is wrong with it is known before anybody comes. false: it
-// is not known yet.
+// Learn asks the provider what it says of itself, so that what is wrong with it is known before anybody comes. false:
+// it is not known yet.
 func (s *Service) Learn(ctx context.Context) bool {
 	to := s.settings.Load()
 	if to == nil {
@@ -218,7 +218,8 @@ func (s *Service) Finish(ctx context.Context, cookie string, answer url.Values) 
 	if who, ok := to.cfg.byEmail(to.people, id); ok {
 		return to.found(who), nil
 	}
-	return Found{}, &Error{Reason: Unknown, Detail: "nobody in people is this account", Issuer: id.issuer, Identity: id.hash()}
+	return Found{}, &Error{Reason: Unknown, Detail: "nobody in people is this account", Issuer: id.issuer,
+		Identity: id.hash()}
 }
 
 func (to *settings) found(p Person) Found { return Found{p.Name, to.cfg.Account(p)} }
