@@ -291,9 +291,10 @@ const (
 	lastLearn  = time.Minute
 )
 
-// learn asks the platforms who we are, until each has said so: webhooks do not count before.
+// learn asks the platforms who we are, until each has said so: webhooks do not count before. It asks the provider that
+// people sign in at too.
 func (a *App) learn(ctx context.Context) {
-	wait := firstLearn
+	wait, told := firstLearn, ""
 	for {
 		var asked sync.WaitGroup // at once: a platform that is slow keeps no other one's presses waiting
 		var silent atomic.Bool
@@ -306,7 +307,17 @@ func (a *App) learn(ctx context.Context) {
 				})
 			}
 		}
+		asked.Go(func() {
+			if !a.openID.Learn(ctx) {
+				silent.Store(true)
+			}
+		})
 		asked.Wait()
+		if why := a.openID.Trouble(); why != told {
+			if told = why; why != "" {
+				a.log.WarnContext(ctx, "nobody can sign in at the OpenID provider; trying again", "problem", why)
+			}
+		}
 		if !silent.Load() {
 			wait = firstLearn
 			select {

@@ -12,7 +12,7 @@ import (
 	"countersign/signin/openid/openidtest"
 )
 
-// The way in by a provider comes and goes with the configuration, and asks the provider nothing before somebody uses it.
+// The way in by a provider comes and goes with the configuration, which does not wait for what the provider says.
 func TestAReloadBringsAndTakesTheProvider(t *testing.T) {
 	provider := openidtest.New(t, openidtest.Options{Now: time.Now})
 	section := fmt.Sprintf("sign_in: {openid: {issuer: %q, client_id: %s, client_secret: %q, name: Example}}\n", provider.Issuer(),
@@ -44,9 +44,6 @@ func TestAReloadBringsAndTakesTheProvider(t *testing.T) {
 		t.Errorf("without a provider: %d", got)
 	}
 	put(string(without) + section)
-	if n := provider.Requests("/.well-known/openid-configuration"); n != 0 {
-		t.Errorf("the provider was asked %d times before anybody came", n)
-	}
 	if got := begins(); got != http.StatusOK {
 		t.Errorf("with a provider: %d", got)
 	}
@@ -56,5 +53,26 @@ func TestAReloadBringsAndTakesTheProvider(t *testing.T) {
 	}
 	if strings.Contains(w.log.String(), openidtest.ClientSecret) {
 		t.Error("the log shows the client's secret")
+	}
+}
+
+// A provider that calls itself otherwise than it is written, be it by a slash, is told before anybody comes, with what to
+// write instead, until that is done.
+func TestTheIssuersSlashIsTold(t *testing.T) {
+	provider := openidtest.New(t, openidtest.Options{Now: time.Now})
+	provider.Lie(openidtest.Lies{Metadata: func(m map[string]any) { m["issuer"] = provider.Issuer() + "/" }})
+	section := "sign_in: {openid: {issuer: %q, client_id: countersign}}\n"
+	w := newWorld(t, replacing("people:\n  - {name: hana,", "people:\n  - {name: hana, openid: subject-1,"), func(text string) string {
+		return text + fmt.Sprintf(section, provider.Issuer())
+	})
+	want := "nobody can sign in at the OpenID provider: its configuration: write sign_in.openid.issuer: " + provider.Issuer() +
+		"/, as it calls itself"
+	w.eventually("/readyz names it", func() bool { return strings.Contains(w.get("/readyz"), want) })
+	w.eventually("it is logged", func() bool {
+		return strings.Contains(w.log.String(), "write sign_in.openid.issuer: "+provider.Issuer()+"/")
+	})
+	w.change(replacing(fmt.Sprintf(section, provider.Issuer()), fmt.Sprintf(section, provider.Issuer()+"/")))
+	if got := w.get("/readyz"); strings.Contains(got, "OpenID") {
+		t.Errorf("once it is written: %s", got)
 	}
 }

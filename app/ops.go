@@ -69,6 +69,9 @@ func (a *App) problems() []string {
 		ps = append(ps, c.Problems()...)
 	}
 	ps = append(ps, a.serverProblems()...)
+	if why := a.openID.Trouble(); why != "" {
+		ps = append(ps, "nobody can sign in at the OpenID provider: "+why)
+	}
 	return append(ps, a.sender.Problems()...)
 }
 

@@ -11,7 +11,7 @@ const (
 
 // Finding is one thing that was looked at or tried.
 type Finding struct {
-	Channel string `json:"channel"` // line, slack, webhook, or gate for what is of none
+	Channel string `json:"channel"` // line, slack, webhook, openid, or gate for what is of none
 	Level   Level  `json:"level"`
 	Message string `json:"message"`      // what was found
 	Do      string `json:"do,omitempty"` // what to do about it
@@ -23,8 +23,8 @@ type Watch struct {
 	Doing func(what string)
 }
 
-// gate is the Channel of what concerns no platform.
-const gate = "gate"
+// gate is the Channel of what concerns no platform, openID that of the provider that people sign in at.
+const gate, openID = "gate", "openid"
 
 func (w Watch) found(channel string, level Level, message, do string) {
 	if w.Found != nil {

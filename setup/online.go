@@ -21,7 +21,7 @@ func Online(ctx context.Context, cfg *config.Config, w Watch) error {
 		i.warning(gate, "no channel is configured, so nobody is notified of requests",
 			"add channels.line, channels.slack or channels.webhook; countersign init writes such a file")
 	}
-	for _, look := range []func(context.Context) error{i.line, i.slack, i.webhooks} {
+	for _, look := range []func(context.Context) error{i.line, i.slack, i.webhooks, i.openID} {
 		if err := look(ctx); err != nil {
 			return err
 		}
@@ -108,6 +108,25 @@ func (i *inspection) webhooks(ctx context.Context) error {
 		default:
 			i.ok(outbound.Name, fmt.Sprintf("%s of %s can be reached; nothing was posted to it", at, p.Name))
 		}
+	}
+	return nil
+}
+
+// openID asks the provider that people sign in at what it says of itself.
+func (i *inspection) openID(ctx context.Context) error {
+	o := i.cfg.SignIn.OpenID
+	if o == nil {
+		return nil
+	}
+	i.doing("openid: what " + o.Issuer + " says of itself")
+	wrong, do := o.Ask(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case wrong != "":
+		i.problem(openID, "nobody can sign in at "+o.Issuer+": "+wrong, do)
+	default:
+		i.ok(openID, o.Issuer+" answers, and calls itself so")
 	}
 	return nil
 }

@@ -9,9 +9,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"countersign/emulator"
 	"countersign/setup"
+	"countersign/signin/openid"
+	"countersign/signin/openid/openidtest"
 )
 
 func TestOnlineWhereAllIsWell(t *testing.T) {
@@ -50,6 +53,27 @@ func TestOnlineWhereAllIsWell(t *testing.T) {
 	for _, e := range []emulator.Endpoint{emulator.LINEPush, emulator.LINEReply, emulator.SlackPostMessage, emulator.SlackSocketLink} {
 		if calls := w.Calls(e); len(calls) > 0 {
 			t.Errorf("%s was called", e)
+		}
+	}
+}
+
+// The provider that people sign in at is asked how it calls itself.
+func TestOnlineSaysWhatIsTheIssuer(t *testing.T) {
+	provider := openidtest.New(t, openidtest.Options{Now: time.Now})
+	provider.Lie(openidtest.Lies{Metadata: func(m map[string]any) { m["issuer"] = provider.Issuer() + "/" }})
+	w := newWorld(t, plan{running: true})
+	for issuer, want := range map[string]setup.Level{provider.Issuer(): setup.Problem, provider.Issuer() + "/": setup.OK} {
+		w.config.SignIn.OpenID = &openid.Config{Issuer: issuer, ClientID: openidtest.ClientID}
+		var f found
+		if err := setup.Online(t.Context(), w.config, f.watch(t)); err != nil {
+			t.Fatal(err)
+		}
+		do := ""
+		if want == setup.Problem {
+			do = "write sign_in.openid.issuer: " + provider.Issuer() + "/"
+		}
+		if !f.has(want, "openid", issuer, do) {
+			t.Errorf("%s: %s", issuer, f.String())
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 )
 
 // Enter presses the first button of a form. Where a form does something and has a field, that button does nothing:
@@ -83,4 +85,55 @@ func TestRule8_AFormCountsForWhomItsPageWasMade(t *testing.T) {
 	w.stands(id, approval.Pending)
 	w.get("hana", "/r/"+id).is(http.StatusOK).has(`name="viewer" value="hana"`)
 	w.post("hana", "/r/"+id+"/decide", url.Values{"viewer": {"hana"}, "v": {w.version(id)}, "do": {"approve"}}).is(http.StatusSeeOther)
+}
+
+// late is a form whose sender waits, once the server has begun to read it, until something is done.
+type late struct {
+	form io.Reader
+	do   func()
+}
+
+func (l *late) Read(p []byte) (int, error) {
+	if l.do != nil {
+		l.do()
+		l.do = nil
+	}
+	return l.form.Read(p)
+}
+
+// A form takes its time, and its session is ended meanwhile: nothing is done.
+func TestRule8_AFormOfASessionThatEndedMeanwhileDoesNothing(t *testing.T) {
+	for what, c := range map[string]struct {
+		end  func(w *revocable)
+		want int
+	}{
+		"nothing ends it":             {func(*revocable) {}, http.StatusSeeOther},
+		"she ends it elsewhere":       {func(w *revocable) { _, _ = w.signIns.EndOthers(w.ctx, "hana", "") }, http.StatusUnauthorized},
+		"what began it is taken back": {func(w *revocable) { w.gone.Store(true) }, http.StatusUnauthorized},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newRevocable(t)
+			id := w.ask("pay", `{}`)
+			form := w.form(id, "do", "approve", "viewer", "hana").Encode()
+			r, err := http.NewRequestWithContext(w.ctx, http.MethodPost, w.srv.URL+"/r/"+id+"/decide",
+				&late{strings.NewReader(form), func() { c.end(w) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.ContentLength = int64(len(form))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+			r.Header.Set("Cookie", "countersign="+w.secret)
+			r.Header.Set("Expect", "100-continue") // the body is sent once the server asks for it, who sent it is known then
+			transport := &http.Transport{ExpectContinueTimeout: testkit.Patience, DisableKeepAlives: true}
+			res, err := transport.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			if approved := w.status(id) == approval.Approved; res.StatusCode != c.want || approved != (c.want == http.StatusSeeOther) {
+				t.Errorf("%s; approved: %v", res.Status, approved)
+			}
+		})
+	}
 }

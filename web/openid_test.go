@@ -154,6 +154,47 @@ func TestSignInAtAProviderOverHTTPS(t *testing.T) {
 	}
 }
 
+// A proxy that does not pass the Host on, and comes from this machine, makes no cookie one for plain HTTP: public_url
+// says what the browser has in its address.
+func TestBehindAProxyWithoutHostAProviderAndAPasskeySignInForHTTPS(t *testing.T) {
+	const at = "https://gate.example.com"
+	secure := func(r reply, name string) string {
+		t.Helper()
+		c := r.cookies()["__Host-"+name]
+		if c == nil || !c.Secure || r.cookies()[name] != nil {
+			t.Fatalf("%s: the cookies are %v", r.what, r.cookies())
+		}
+		return c.Name + "=" + c.Value
+	}
+	p := newProvided(t)
+	p.base = at
+	to, kept := p.leave("Origin", at)
+	if kept.Name != "__Host-countersign-openid" || !kept.Secure {
+		t.Errorf("the cookie is %+v", kept)
+	}
+	r := p.back(p.provider.Visit(t, to), kept).is(http.StatusSeeOther)
+	_, secret, _ := strings.Cut(secure(r, "countersign"), "=")
+	if s, err := p.signIns.Look(p.ctx, secret); err != nil || s.Person != "hana" || signin.NeedsKey(secret) {
+		t.Errorf("at a provider: %+v, %v; of this machine: %v", s, err, signin.NeedsKey(secret))
+	}
+
+	k := newKeyed(t)
+	k.at = at
+	k.add("hana", "phone")
+	r = k.post("", "/signin/passkey/begin", url.Values{}, "Origin", at).is(http.StatusOK)
+	var c ceremony
+	if err := json.Unmarshal([]byte(r.body), &c); err != nil {
+		t.Fatal(err)
+	}
+	r = k.post("", "/signin/passkey", url.Values{"passkey": {string(k.key.Get(at, c.Get))}}, "Origin", at, "Cookie",
+		secure(r, "countersign-passkey")).is(http.StatusSeeOther)
+	_, secret, _ = strings.Cut(secure(r, "countersign"), "=")
+	if s, err := k.signIns.Look(k.ctx, secret); err != nil || s.Person != "hana" || signin.NeedsKey(secret) {
+		t.Errorf("by a passkey: %+v, %v; of this machine: %v", s, err, signin.NeedsKey(secret))
+	}
+	secure(k.post("", "/signout", url.Values{}, "Origin", at), "countersign-note")
+}
+
 // Under another name than the provider sends browsers back to, the cookie would be lost: the browser is taken to the right
 // one first.
 func TestSignInBeginsWhereTheProviderSendsBackTo(t *testing.T) {

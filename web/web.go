@@ -170,8 +170,8 @@ func (s *Server) Has(path string) bool {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header(w.Header())
 	if !s.ownHost(r.Host) {
-		http.Error(w, "This address is not one of Countersign's. Open the one that public_url names, or one of this machine.",
-			http.StatusMisdirectedRequest)
+		http.Error(w, "This address is not one of Countersign's. Open the one that public_url names, or one of this "+
+			"machine. If you did, the proxy in between has to pass the Host on.", http.StatusMisdirectedRequest)
 		return
 	}
 	ctx := approval.WithCorrelation(r.Context(), rand.Text())
@@ -249,7 +249,9 @@ func (s *Server) handler(rt route) http.Handler {
 			since: s.Gate.Broker().Newest()}
 		err := s.admit(x, rt.audience)
 		if err == nil && rt.method == http.MethodPost {
-			err = x.readForm()
+			if err = x.readForm(); err == nil && rt.audience != everyone {
+				err = s.admitStill(x, rt.audience) // a form may take its time, and its session end meanwhile
+			}
 		}
 		if err == nil && rt.audience != everyone {
 			if err = x.proven(); err == nil {

@@ -95,6 +95,8 @@ func badIssuer(s string) string {
 	case err != nil, s == "", u.Hostname() == "", u.User != nil, u.Opaque != "", strings.ContainsAny(s, "?#"),
 		strings.ContainsFunc(s, invisible):
 		return form
+	case strings.Contains(u.Path, "/.well-known/"):
+		return "is the provider's name, without /.well-known/ and what follows it"
 	case u.Scheme == "http" && !loopback.IsHost(u.Hostname()):
 		return "must begin with https:// (http only for this machine itself, such as http://127.0.0.1:9000)"
 	case u.Scheme != "https" && u.Scheme != "http":

@@ -31,6 +31,7 @@ func TestWhatASectionMaySay(t *testing.T) {
 		"with a query":                {issuer("https://accounts.example.com/?a=b"), "issuer"},
 		"with a fragment":             {issuer("https://accounts.example.com/#"), "issuer"},
 		"with a space":                {issuer("https://accounts.example.com/ "), "issuer"},
+		"where it describes itself":   {issuer("https://accounts.example.com/.well-known/openid-configuration"), "issuer"},
 		"a file":                      {issuer("file:///etc/passwd"), "issuer"},
 		"no client id":                {with(func(c *openid.Config) { c.ClientID = "" }), "client_id"},
 		"a secret with a line end":    {with(func(c *openid.Config) { c.ClientSecret = "nobody-knows-this\n" }), "client_secret"},

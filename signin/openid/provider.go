@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"countersign/internal/loopback"
@@ -49,9 +50,46 @@ type metadata struct {
 
 var errNoEndpoint = errors.New("it names no address where it has to, or one that is neither https nor this machine")
 
+// issuerError is that a provider calls itself otherwise than it is written here. Names are compared to the letter, and
+// some providers' end in a slash.
+type issuerError struct{ written, is string }
+
+func (e *issuerError) Error() string { return e.do() + ", as it calls itself" }
+
+// do is the remedy. Where more than slashes differs, the provider may be another than the one that is meant.
+func (e *issuerError) do() string {
+	write := "write sign_in.openid.issuer: " + e.is
+	if strings.TrimRight(e.is, "/") != strings.TrimRight(e.written, "/") {
+		return "if the provider there is the one that you mean, " + write
+	}
+	return write
+}
+
+// Ask asks the provider what it says of itself. It returns what is wrong, "" where people can sign in there, and what
+// to do about it.
+func (c *Config) Ask(ctx context.Context) (wrong, do string) {
+	client := newClient(defaultTimeout)
+	defer client.CloseIdleConnections()
+	p, err := ask(ctx, client, c.Issuer, time.Time{})
+	if err == nil {
+		_, err = p.exchange(c, "")
+	}
+	other, named := errors.AsType[*issuerError](err)
+	switch {
+	case err == nil:
+		return "", ""
+	case named:
+		return c.line("it calls itself " + other.is), c.line(other.do())
+	}
+	return c.brief(err), "look at sign_in.openid.issuer, and whether this machine reaches it"
+}
+
 // ask fetches what a provider says of itself.
 func ask(ctx context.Context, client *http.Client, issuer string, now time.Time) (*provider, error) {
 	p, err := oidc.NewProvider(oidc.ClientContext(ctx, client), issuer)
+	if e, ok := errors.AsType[*oidc.IssuerMismatchError](err); ok {
+		return nil, &issuerError{issuer, e.Discovered}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -41,6 +41,8 @@ type settings struct {
 	provider *provider     // nil: it has not been asked with success
 	failed   time.Time
 	failure  error // of the last time that it was asked; nil: none
+
+	trouble atomic.Pointer[Error] // why nobody can sign in there, as far as was found out last; nil: they can
 }
 
 // New returns a service that signs nobody in until it is configured.
@@ -71,6 +73,29 @@ func (s *Service) Configure(c *Config, people []Person) {
 
 // Close ends the connections that no request uses.
 func (s *Service) Close() { s.client.CloseIdleConnections() }
+
+// Learn asks the provider what it says of itself, so that what is wrong with it is known before anybody comes. false:
+// it is not known yet.
+func (s *Service) Learn(ctx context.Context) bool {
+	to := s.settings.Load()
+	if to == nil {
+		return true
+	}
+	_, _, err := s.reach(ctx, to, "")
+	return err == nil
+}
+
+// Trouble says why nobody can sign in at the provider, as far as it was asked; "": they can, or nobody is to.
+func (s *Service) Trouble() string {
+	to := s.settings.Load()
+	if to == nil {
+		return ""
+	}
+	if e := to.trouble.Load(); e != nil {
+		return e.Detail
+	}
+	return ""
+}
 
 // Label is what the button calls the provider; false: there is none.
 func (s *Service) Label() (string, bool) {
@@ -144,12 +169,15 @@ func (s *Service) reach(ctx context.Context, to *settings, redirect string) (*pr
 	if err != nil && ctx.Err() != nil {
 		return nil, nil, ctx.Err()
 	}
+	var exchange *oauth2.Config
+	var trouble *Error
 	if err != nil {
-		return nil, nil, &Error{Reason: Unavailable, Detail: "its configuration: " + to.cfg.brief(err)}
+		trouble = &Error{Reason: Unavailable, Detail: "its configuration: " + to.cfg.brief(err)}
+	} else if exchange, err = p.exchange(to.cfg, redirect); err != nil {
+		trouble = &Error{Reason: Unavailable, Detail: err.Error()}
 	}
-	exchange, err := p.exchange(to.cfg, redirect)
-	if err != nil {
-		return nil, nil, &Error{Reason: Unavailable, Detail: err.Error()}
+	if to.trouble.Store(trouble); trouble != nil {
+		return nil, nil, trouble
 	}
 	return p, exchange, nil
 }
@@ -190,7 +218,8 @@ func (s *Service) Finish(ctx context.Context, cookie string, answer url.Values) 
 	if who, ok := to.cfg.byEmail(to.people, id); ok {
 		return to.found(who), nil
 	}
-	return Found{}, &Error{Reason: Unknown, Detail: "nobody in people is this account", Issuer: id.issuer, Identity: id.hash()}
+	return Found{}, &Error{Reason: Unknown, Detail: "nobody in people is this account", Issuer: id.issuer,
+		Identity: id.hash()}
 }
 
 func (to *settings) found(p Person) Found { return Found{p.Name, to.cfg.Account(p)} }

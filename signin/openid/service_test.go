@@ -550,6 +550,68 @@ func TestASlowProvider(t *testing.T) {
 	}
 }
 
+// A provider's name is its name to the letter: where it is written otherwise, what to write is said, and nobody is signed
+// in. Where more than a slash differs, it may be another provider than the one that is meant.
+func TestTheIssuerIsWrittenAsTheProviderCallsItself(t *testing.T) {
+	for what, c := range map[string]struct {
+		is, do string // what the provider calls itself, behind its address; "" for its address
+	}{
+		"as it is":  {"", ""},
+		"a slash":   {"/", "write sign_in.openid.issuer: ADDRESS/"},
+		"two":       {"//", "write sign_in.openid.issuer: ADDRESS//"},
+		"a path":    {"/realms/main", "if the provider there is the one that you mean, write sign_in.openid.issuer: ADDRESS/realms/main"},
+		"line ends": {"/\nlevel=ERROR", "if the provider there is the one that you mean, write sign_in.openid.issuer: ADDRESS/ level=ERROR"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t, openidtest.Options{})
+			w.Lie(openidtest.Lies{Metadata: func(m map[string]any) { m["issuer"] = w.Issuer() + c.is }})
+			do := strings.ReplaceAll(c.do, "ADDRESS", w.Issuer())
+			_, err := w.service.Begin(t.Context(), redirect)
+			known := w.service.Learn(t.Context())
+			wrong, told := w.cfg.Ask(t.Context())
+			if c.do == "" {
+				if err != nil || !known || w.service.Trouble() != "" || wrong+told != "" {
+					t.Errorf("%v, %v, %q, %q", err, known, w.service.Trouble(), wrong)
+				}
+				return
+			}
+			if reasonOf(t, err) != openid.Unavailable || !strings.Contains(err.Error(), do+", as it calls itself") {
+				t.Errorf("a sign-in: %v", err)
+			}
+			if known || !strings.Contains(w.service.Trouble(), do) {
+				t.Errorf("known: %v, and the trouble is %q", known, w.service.Trouble())
+			}
+			if !strings.HasPrefix(wrong, "it calls itself "+w.Issuer()) || told != do {
+				t.Errorf("asked: %q, %q", wrong, told)
+			}
+		})
+	}
+}
+
+// What keeps people from signing in is known while it lasts.
+func TestTroubleWithAProviderIsKnownWhileItLasts(t *testing.T) {
+	w := newWorld(t, openidtest.Options{})
+	w.Lie(openidtest.Lies{Handle: func(rw http.ResponseWriter, _ *http.Request) bool {
+		rw.WriteHeader(http.StatusBadGateway)
+		return true
+	}})
+	if w.service.Learn(t.Context()) || w.service.Trouble() != "its configuration: status 502" {
+		t.Errorf("while it is down: %q", w.service.Trouble())
+	}
+	if wrong, do := w.cfg.Ask(t.Context()); wrong != "status 502" || !strings.Contains(do, "issuer") {
+		t.Errorf("asked: %q, %q", wrong, do)
+	}
+	w.Lie(openidtest.Lies{})
+	w.clock.Advance(5 * time.Second)
+	if !w.service.Learn(t.Context()) || w.service.Trouble() != "" {
+		t.Errorf("once it is back: %q", w.service.Trouble())
+	}
+	w.service.Configure(nil, nil)
+	if !w.service.Learn(t.Context()) || w.service.Trouble() != "" {
+		t.Error("there is trouble with none")
+	}
+}
+
 // A gate starts and serves while its provider is down, asks it again, and not too often.
 func TestAProviderThatComesBack(t *testing.T) {
 	w := newWorld(t, openidtest.Options{})

@@ -281,8 +281,8 @@ func (r refusal) told() error {
 // of that.
 func (s *Service) refused(ctx context.Context, why refusal, d eventData) error {
 	if why == refusedBackup {
-		s.o.Logger.WarnContext(ctx, "a passkey was refused: it says otherwise than when it was added whether it can be kept on "+
-			"several devices; its owner must remove it and add it again", "person", d.Person, "passkey", d.Passkey)
+		s.o.Logger.WarnContext(ctx, "a passkey was refused: it says otherwise than when it was added whether it can be kept "+
+			"on several devices; its owner must remove it and add it again", "person", d.Person, "passkey", d.Passkey)
 	}
 	if d.For == string(forSignIn) && d.Passkey == "" && !s.strangers.allow(s.o.Store.Now()) {
 		return ErrRefused
