@@ -40,6 +40,7 @@ const (
 	SayReasonKeptOld Phrase = "told_reason_kept_old"
 	SayReasonLost    Phrase = "told_reason_lost"
 	SayOf            Phrase = "told_of"
+	SayCall          Phrase = "told_call" // which request an answer is about
 	SayQuotesMany    Phrase = "told_quotes_many"
 	SayQuotesUnknown Phrase = "told_quotes_unknown"
 	SayNothingWaits  Phrase = "told_nothing_waits"
@@ -223,6 +224,7 @@ var English = map[Phrase]string{
 	SayReasonKeptOld: "You already denied {tool} and said why. That reason stays.",
 	SayReasonLost:    "The agent did not get your reason.",
 	SayOf:            "{tool}: {said}",
+	SayCall:          "{tool} ({agent}, {id})",
 	SayQuotesMany:    "That message shows {n} requests. Use its buttons, or type: {word} <id>",
 	SayQuotesUnknown: "I can't find a request in that message, so nothing was denied. Type: deny <id> <reason>",
 	SayNothingWaits:  "Nothing is waiting for a decision.",
