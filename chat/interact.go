@@ -710,8 +710,8 @@ func (s *Service) late(t Interaction, r approval.Request) string {
 	return s.sayOf(t, r, how)
 }
 
-// nameCall is how an answer says which request it is about: two calls of a tool are two requests. It has no word that an
-// agent has written.
+// nameCall is how an answer says which request it is about: two calls of a tool are two requests. It has no word that
+// an agent has written.
 func (s *Service) nameCall(t Interaction, r approval.Request) string {
 	return s.say(t.By, phrases.SayCall, "tool", r.Target(), "agent", r.Agent, "id", r.ID[len(r.ID)-approval.ShortID:])
 }

@@ -217,8 +217,8 @@ var English = map[Phrase]string{
 	SayReasonAsked: "{tool} needs a reason, so nothing is decided yet. Press Approve on its card, or type to me in a " +
 		"direct message: approve {id}",
 	SayReasonClosed: "I no longer wait for the reason for {tool}: nothing was decided about it.",
-	SayNotTheReason: "Nothing was decided: a reason counts within a minute, while no other card has come, is no question, " +
-		"and does not begin with a word such as \"ok\" or \"no\". To approve {tool}, type again: approve {id}",
+	SayNotTheReason: "Nothing was decided: a reason counts within a minute, while no other card has come, is no " +
+		"question, and does not begin with a word such as \"ok\" or \"no\". To approve {tool}, type again: approve {id}",
 	SayReasonTooLong: "The reason is too long: use at most 3000 characters.",
 	SayReasonKept:    "Thanks, the agent now has your reason. {tool} stays denied.",
 	SayReasonKeptOld: "You already denied {tool} and said why. That reason stays.",
@@ -418,7 +418,8 @@ func (p Phrase) Say(args ...any) string {
 	return strings.NewReplacer(pairs...).Replace(English[p])
 }
 
-// Unworded reports whether a request's message is the gate's own, for a call of which no rule says why people are asked.
+// Unworded reports whether a request's message is the gate's own, for a call of which no rule says why people are
+// asked.
 func Unworded(message, target string) bool {
 	return message == SayNoRule.Say("tool", target) || message == SayNeedsApproval.Say("tool", target)
 }
