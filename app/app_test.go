@@ -33,7 +33,7 @@ func TestACallATapInLINEAndBack(t *testing.T) {
 		t.Errorf("asking again made %s", again.ApprovalID)
 	}
 	w.tapLINE("hana", first.ApprovalID, "approve")
-	w.told("Approved: transfer_credits. The agent may run it once.")
+	w.told("Approved: transfer_credits (bot, ")
 
 	news, err := w.bot.Resolved(w.ctx, "s1", 10*time.Second)
 	if err != nil || len(news) != 1 || !strings.HasPrefix(news[0].Message, `[APPROVAL APPROVED] transfer_credits({"amount_cents":2000,"to":"0xAbC"}): approved by hana at `) {
@@ -65,7 +65,7 @@ func TestASlackCardIsEditedWhenItIsOver(t *testing.T) {
 	if err := w.chat.WaitFor(w.ctx, func() bool { return len(w.chat.Responses()) > 0 }); err != nil {
 		t.Fatal("the tapper was not answered")
 	}
-	if r := w.chat.Responses()[0]; !strings.Contains(string(r.Body), "Denied: transfer_credits.") || r.User != "U03KEN" {
+	if r := w.chat.Responses()[0]; !strings.Contains(string(r.Body), "Denied: transfer_credits (bot, ") || r.User != "U03KEN" {
 		t.Errorf("answered %s to %s", r.Body, r.User)
 	}
 	a := w.expect(transfer(3000), client.AnswerDenied)
@@ -232,12 +232,12 @@ func TestTypedWordsInLINE(t *testing.T) {
 	say("no", "")
 	w.told("2 requests are waiting, so nothing was denied.")
 	say("Approve", card.ID)
-	w.told("Approved: transfer_credits. The agent may run it once.")
+	w.told("Approved: transfer_credits (bot, ")
 	if r := w.status(a); r.Status != "approved" {
 		t.Errorf("%s", r.Status)
 	}
 	say("deny "+strings.ToLower(b)+" wrong account, Ken", "")
-	w.told("Denied: transfer_credits.")
+	w.told("Denied: transfer_credits (bot, ")
 	if r := w.status(b); r.Status != "denied" || r.ResolveReason != "wrong account, Ken" || r.ResolvedVia != "line" {
 		t.Errorf("%+v", r)
 	}
@@ -250,7 +250,7 @@ func TestTypedWordsInLINE(t *testing.T) {
 		return err == nil && len(page.Items) == 0
 	})
 	say("all in", "")
-	w.told("Approved: close_books.")
+	w.told("Approved: close_books (bot, ")
 	if r := w.status(c); r.Status != "approved" || r.ResolveReason != "all in" {
 		t.Errorf("%+v", r)
 	}
@@ -634,9 +634,9 @@ func TestTypedWordsThatSayMoreApproveNothing(t *testing.T) {
 	w.ok(w.chat.TypeLINE(w.ctx, "hana", "approve: lol no way", card.ID))
 	w.told("Nothing was decided: an approval is the word and the id, and nothing else")
 	w.ok(w.chat.TypeLINE(w.ctx, "hana", "proceed "+id+".", ""))
-	w.told("Approved: transfer_credits. The agent may run it once.")
+	w.told("Approved: transfer_credits (bot, ")
 	other := w.expect(transfer(2311), client.AnswerPending).ApprovalID
 	w.lineCard(other, 1)
 	w.ok(w.chat.TypeLINE(w.ctx, "hana", "cancel", ""))
-	w.told("Denied: transfer_credits.")
+	w.told("Denied: transfer_credits (bot, ")
 }

@@ -90,3 +90,21 @@ func TestRule5_ALatePressNamesTheStateAndWhatToDo(t *testing.T) {
 		}
 	}
 }
+
+// An answer to a press says which call was decided, or was over, in every language: tool, agent and the end of its id.
+func TestAnswersNameWhatWasDecided(t *testing.T) {
+	for tag, want := range map[string][2]string{
+		"en":    {"Approved: pay (bot, 4C0001). The agent may run it once.", "pay (bot, 4C0001): This approval request has expired."},
+		"ja":    {"承認しました：pay（bot、4C0001）。エージェントは1回だけ実行できます。", "pay（bot、4C0001）：この申請は期限切れです。"},
+		"th":    {"อนุมัติแล้ว: pay (bot, 4C0001) เอเจนต์เรียกใช้ได้หนึ่งครั้ง", "pay (bot, 4C0001): คำขออนุมัตินี้หมดเวลาแล้ว"},
+		"zh-TW": {"已核准：pay（bot，4C0001）。AI 代理可執行一次。", "pay（bot，4C0001）：此申請已逾期。"},
+	} {
+		to := approval.Actor{Kind: approval.Human, Name: "hana", Locale: tag}
+		words := func(p phrases.Phrase, args ...any) string { return say(to, locale.Reader{}, p, args...) }
+		call := words(phrases.SayCall, "tool", "pay", "agent", "bot", "id", "4C0001")
+		got := [2]string{words(phrases.SayApproved, "tool", call), words(phrases.SayOf, "tool", call, "said", words(phrases.SayExpired))}
+		if got != want {
+			t.Errorf("%s: %q, want %q", tag, got, want)
+		}
+	}
+}

@@ -80,7 +80,7 @@ func TestDenyAllCoversWhatStoodOnTheCardThatWasPressed(t *testing.T) {
 func TestWhatJoinedSinceComesWithTheAnswerAndNotOnceMore(t *testing.T) {
 	w, ids, card := together(t, byTool, func(r *outboxtest.Routing) { r.Edits = nil })
 	out := w.tap(all(chat.IntentApprove, card, 1, 0))
-	want := "Approved: transfer_credits. The agent may run it once.\nApproved: transfer_credits. The agent may run it once.\n" +
+	want := "Approved: " + theCall(ids[0]) + ". The agent may run it once.\nApproved: " + theCall(ids[1]) + ". The agent may run it once.\n" +
 		"Added to the card after you tapped, so not decided: 1."
 	if out.Text != want {
 		t.Errorf("answered %q, want %q", out.Text, want)

@@ -67,14 +67,14 @@ func TestAPressIsAnsweredByHowFarItBringsTheRequest(t *testing.T) {
 		text   string
 		code   approval.Code
 	}{
-		{mei, chat.IntentApprove, "It's not your turn yet: this is waiting for 2 of finance, then 1 of security.", approval.CodeNotYourStage},
-		{hana, chat.IntentApprove, "Your approval counts: 1 of 3.", ""},
-		{hana, chat.IntentApprove, "You already approved this (2026-11-21T10:00:00.000Z).", approval.CodeAlreadyVoted},
-		{mei, chat.IntentApprove, "It's not your turn yet: this is waiting for 1 of finance, then 1 of security.", approval.CodeNotYourStage},
-		{ken, chat.IntentApprove, "Your approval counts: 2 of 3.", ""},
-		{yuki, chat.IntentApprove, "It's not your turn yet: this is waiting for 1 of security.", approval.CodeNotYourStage},
-		{mei, chat.IntentApprove, "Approved: transfer_credits. The agent may run it once.", ""},
-		{yuki, chat.IntentApprove, "Already approved by hana, ken and mei (2026-11-21T10:00:00.000Z).", approval.CodeAlreadyResolved},
+		{mei, chat.IntentApprove, theCall(id) + ": It's not your turn yet: this is waiting for 2 of finance, then 1 of security.", approval.CodeNotYourStage},
+		{hana, chat.IntentApprove, theCall(id) + ": Your approval counts: 1 of 3.", ""},
+		{hana, chat.IntentApprove, theCall(id) + ": You already approved this (2026-11-21T10:00:00.000Z).", approval.CodeAlreadyVoted},
+		{mei, chat.IntentApprove, theCall(id) + ": It's not your turn yet: this is waiting for 1 of finance, then 1 of security.", approval.CodeNotYourStage},
+		{ken, chat.IntentApprove, theCall(id) + ": Your approval counts: 2 of 3.", ""},
+		{yuki, chat.IntentApprove, theCall(id) + ": It's not your turn yet: this is waiting for 1 of security.", approval.CodeNotYourStage},
+		{mei, chat.IntentApprove, "Approved: " + theCall(id) + ". The agent may run it once.", ""},
+		{yuki, chat.IntentApprove, theCall(id) + ": Already approved by hana, ken and mei (2026-11-21T10:00:00.000Z).", approval.CodeAlreadyResolved},
 	} {
 		if out := w.tap(press(step.by, step.intent, id)); out.Text != step.text || out.Code != step.code {
 			t.Errorf("%s is told %q (%s), want %q (%s)", step.by.Name, out.Text, out.Code, step.text, step.code)
@@ -88,10 +88,10 @@ func TestWhoWasVotedForIsToldByWhom(t *testing.T) {
 	if out := w.tap(inWords(yuki, "delegate mei 3d")); !strings.HasPrefix(out.Text, "mei stands in for you until 2026-11-24T10:00:00.000Z.") {
 		t.Fatalf("delegating is answered %q", out.Text)
 	}
-	if out := w.tap(press(mei, chat.IntentApprove, id)); out.Text != "Your approval counts: 1 of 3." {
+	if out := w.tap(press(mei, chat.IntentApprove, id)); out.Text != theCall(id)+": Your approval counts: 1 of 3." {
 		t.Errorf("who stands in is told %q", out.Text)
 	}
-	if out := w.tap(press(yuki, chat.IntentApprove, id)); out.Text != "mei already approved for you (2026-11-21T10:00:00.000Z)." || out.Code != approval.CodeAlreadyVoted {
+	if out := w.tap(press(yuki, chat.IntentApprove, id)); out.Text != theCall(id)+": mei already approved for you (2026-11-21T10:00:00.000Z)." || out.Code != approval.CodeAlreadyVoted {
 		t.Errorf("who is stood in for is told %q (%s)", out.Text, out.Code)
 	}
 }
@@ -146,7 +146,7 @@ func TestRule5_AnApprovalThatIsAskedOnceMoreIsGivenOnce(t *testing.T) {
 		t.Errorf("yes after two minutes: %q, %s", out.Text, status())
 	}
 	n = ask()
-	if out := yes(ken, n); out.Text != "Approved: transfer_credits. The agent may run it once." || status() != approval.Approved {
+	if out := yes(ken, n); out.Text != "Approved: "+theCall(id)+". The agent may run it once." || status() != approval.Approved {
 		t.Errorf("yes: %q, %s", out.Text, status())
 	}
 	if out := yes(ken, n); out.Text != again {
@@ -204,7 +204,7 @@ func TestApproveAllLeavesOutWhatIsAskedOnceMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := w.tap(press(ken, chat.IntentApprove, outs[0].Request.BatchID))
-	want := "Approved: transfer_credits. The agent may run it once.\n" +
+	want := "Approved: " + theCall(outs[0].Request.ID) + ". The agent may run it once.\n" +
 		"Left out: 1 of 2. Decide them one by one: wipe (needs a second yes)."
 	if out.Text != want || len(out.Decided) != 1 || w.request(outs[1].Request.ID).Status != approval.Pending {
 		t.Errorf("got %q, %d decided", out.Text, len(out.Decided))
@@ -247,15 +247,15 @@ func TestOneHourMoreIsGivenOnce(t *testing.T) {
 	}{
 		{rin, "You can't give this request more time."},
 		{mei, "You can't give this request more time."},
-		{ken, "One more hour: transfer_credits can be decided until 2026-11-21T12:00:00.000Z."},
-		{yuki, "This request has already been given one more hour. That works only once."},
+		{ken, "One more hour: " + theCall(id) + " can be decided until 2026-11-21T12:00:00.000Z."},
+		{yuki, theCall(id) + ": This request has already been given one more hour. That works only once."},
 	} {
 		if out := w.tap(press(step.by, chat.IntentExtend, id)); out.Text != step.text {
 			t.Errorf("%s is told %q, want %q", step.by.Name, out.Text, step.text)
 		}
 	}
 	w.clock.advance(3 * time.Hour)
-	if out := w.tap(inWords(ken, "extend "+id)); out.Text != "This approval request has expired." {
+	if out := w.tap(inWords(ken, "extend "+id)); out.Text != theCall(id)+": This approval request has expired." {
 		t.Errorf("after the end: %q", out.Text)
 	}
 }
@@ -291,7 +291,7 @@ func TestAFreezeIsTypedOrPressedTwice(t *testing.T) {
 	if o := w.expect(call(`{"n":2}`), approval.AnswerDenied); o.Message != "Frozen by ken: no reason given. Nothing runs until a person lifts it; do not retry." {
 		t.Errorf("the agent is told %q", o.Message)
 	}
-	if out := w.tap(press(hana, chat.IntentApprove, id)); out.Text != "Cancelled (2026-11-21T10:00:00.000Z): ken froze the agent. Reason: no reason given" {
+	if out := w.tap(press(hana, chat.IntentApprove, id)); out.Text != theCall(id)+": Cancelled (2026-11-21T10:00:00.000Z): ken froze the agent. Reason: no reason given" {
 		t.Errorf("a late press is told %q", out.Text)
 	}
 	if got := told("Uadmin"); len(got) != 1 || got[0] != "ken froze bot: no reason given. Calls are denied until an admin lifts the freeze." {

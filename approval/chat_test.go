@@ -36,7 +36,7 @@ func TestTheNextTextTellsWhy(t *testing.T) {
 	id := w.check(transfer).Request.ID
 	w.send()
 	out := w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id})
-	if n := w.lastReply(); out.Text != "Denied: transfer_credits." || n.Note != approval.NoteReason || n.ApprovalID != id {
+	if n := w.lastReply(); out.Text != "Denied: "+theCall(id)+"." || n.Note != approval.NoteReason || n.ApprovalID != id {
 		t.Errorf("out %+v, reply %+v", out, n)
 	}
 	if _, err := w.gate.Ack(w.ctx, "bot", []string{id}); err != nil || len(w.feed()) != 0 {
@@ -124,7 +124,7 @@ func TestNothingIsDecidedWithoutTheReasonThatIsRequired(t *testing.T) {
 	if out.Code != approval.CodeReasonRequired || w.request(id).Status != approval.Pending || w.lastReply().Note != approval.NoteDeny {
 		t.Fatalf("%+v, %+v", out, w.lastReply())
 	}
-	if out = w.types(hana, "not today"); len(out.Decided) != 1 || out.Text != "Denied: transfer_credits." {
+	if out = w.types(hana, "not today"); len(out.Decided) != 1 || out.Text != "Denied: "+theCall(id)+"." {
 		t.Errorf("%+v", out)
 	}
 	if r := w.request(id); r.Status != approval.Denied || r.ResolveReason != "not today" {

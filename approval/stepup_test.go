@@ -236,7 +236,7 @@ func TestApproveAllLeavesOutWhatTakesAPasskey(t *testing.T) {
 	}
 	batch := outs[0].Request.BatchID
 	out := w.tap(press(ken, chat.IntentApprove, batch))
-	want := "Approved: transfer_credits. The agent may run it once.\n" +
+	want := "Approved: " + theCall(outs[0].Request.ID) + ". The agent may run it once.\n" +
 		"Left out: 1 of 2. Decide them one by one: wipe (needs a passkey)."
 	if out.Text != want || len(out.Decided) != 1 || w.request(outs[1].Request.ID).Status != approval.Pending {
 		t.Errorf("got %q, %d decided", out.Text, len(out.Decided))

@@ -54,17 +54,17 @@ func TestRule5_EachTapGetsItsOwnAnswer(t *testing.T) {
 	if out := w.tap(outsider); out.Text != cannotDecide(stranger) || len(out.Decided) != 0 {
 		t.Errorf("outsider: %+v", out)
 	}
-	if out := w.tap(approve); out.Text != "Approved: transfer_credits. The agent may run it once." || len(out.Decided) != 1 {
+	if out := w.tap(approve); out.Text != "Approved: "+theCall(id)+". The agent may run it once." || len(out.Decided) != 1 {
 		t.Errorf("first: %+v", out)
 	}
 	n := w.lastReply()
-	if n.Text != "Approved: transfer_credits. The agent may run it once." || n.ReplyTo != "reply-token" || n.ApprovalID != id || n.Status != approval.Queued {
+	if n.Text != "Approved: "+theCall(id)+". The agent may run it once." || n.ReplyTo != "reply-token" || n.ApprovalID != id || n.Status != approval.Queued {
 		t.Errorf("reply %+v", n)
 	}
 	if card := w.notifications(approval.NotificationQuery{Channel: "line", Kind: approval.KindRequest})[0]; card.Status != approval.Delivered {
 		t.Errorf("the card that was acted on is %s", card.Status)
 	}
-	if out := w.tap(approve); out.Text != "You already approved this (2026-11-21T10:00:00.000Z)." {
+	if out := w.tap(approve); out.Text != theCall(id)+": You already approved this (2026-11-21T10:00:00.000Z)." {
 		t.Errorf("second: %+v", out)
 	}
 	unknown := approve
@@ -75,7 +75,7 @@ func TestRule5_EachTapGetsItsOwnAnswer(t *testing.T) {
 	late := approve
 	late.RequestID = w.check(call(`{"n":1}`)).Request.ID
 	w.clock.advance(time.Hour)
-	if out := w.tap(late); out.Text != "This approval request has expired." {
+	if out := w.tap(late); out.Text != theCall(late.RequestID)+": This approval request has expired." {
 		t.Errorf("late: %+v", out)
 	}
 	if got := w.count("decision_refused"); got != 4 {
@@ -165,7 +165,7 @@ func TestABareNoDeniesOnlyWhenItCanMeanOneRequest(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	w.mustDecide(a, true, hana, "")
-	if out := w.tap(no); len(out.Decided) != 1 || out.Decided[0].ID != b || out.Text != "Denied: transfer_credits." {
+	if out := w.tap(no); len(out.Decided) != 1 || out.Decided[0].ID != b || out.Text != "Denied: "+theCall(b)+"." {
 		t.Errorf("%+v", out)
 	}
 }

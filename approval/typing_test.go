@@ -187,11 +187,11 @@ func TestALateReasonIsToldWhatBecomesOfIt(t *testing.T) {
 		reason string
 		want   string
 	}{
-		"approved by another": {ken, approved, "", "transfer_credits: Already approved by ken (2026-01-10T12:00:00.000Z). " +
+		"approved by another": {ken, approved, "", "{call}: Already approved by ken (2026-01-10T12:00:00.000Z). " +
 			"The agent did not get your reason."},
-		"denied by another": {ken, denied, "", "transfer_credits: Already denied by ken (2026-01-10T12:00:00.000Z). " +
+		"denied by another": {ken, denied, "", "{call}: Already denied by ken (2026-01-10T12:00:00.000Z). " +
 			"The agent did not get your reason."},
-		"expired":               {want: "transfer_credits: This approval request has expired. The agent did not get your reason."},
+		"expired":               {want: "{call}: This approval request has expired. The agent did not get your reason."},
 		"denied, with a reason": {hana, denied, "too much", "You already denied transfer_credits and said why. That reason stays."},
 		"denied":                {hana, denied, "", "Thanks, the agent now has your reason. transfer_credits stays denied."},
 	} {
@@ -206,7 +206,7 @@ func TestALateReasonIsToldWhatBecomesOfIt(t *testing.T) {
 			words := chat.ParseWords("deny "+id[20:]+"： wrong account", false)
 			out := w.tap(chat.Interaction{By: hana, Intent: words.Intent, Typed: words.Typed, Reason: words.Reason,
 				Text: "deny " + id[20:] + "： wrong account", AsksWhy: true})
-			want := strings.ReplaceAll(c.want, "2026-01-10T12:00:00.000Z", approval.FormatTime(start))
+			want := strings.NewReplacer("2026-01-10T12:00:00.000Z", approval.FormatTime(start), "{call}", theCall(id)).Replace(c.want)
 			if out.Text != want {
 				t.Errorf("told %q, want %q", out.Text, want)
 			}

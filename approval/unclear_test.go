@@ -91,7 +91,7 @@ func TestATypedApprovalTakesNoReasonBesideIt(t *testing.T) {
 				t.Errorf("%s: %+v", named, out)
 			}
 			// Of what is over they are told how it ended, not to type it another way.
-			if out = tap(approve, "approve: "+why, why); !strings.HasPrefix(out.Text, "You already denied this") {
+			if out = tap(approve, "approve: "+why, why); !strings.HasPrefix(out.Text, "transfer_credits (bot, "+id[20:]+"): You already denied this") {
 				t.Errorf("%s: %+v", named, out)
 			}
 		}

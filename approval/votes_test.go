@@ -693,7 +693,8 @@ func TestRule5_ApproveAllAcrossDifferentNeeds(t *testing.T) {
 	if r := w.request(outs[1].Request.ID); len(r.Votes) != 1 {
 		t.Errorf("hana's vote on two: %+v", r.Votes)
 	}
-	for _, want := range []string{"one: You may not decide this request.", "two: Your approval counts: 1 of 2.", "Approved: three."} {
+	short := func(n int) string { return outs[n].Request.ID[26-approval.ShortID:] }
+	for _, want := range []string{"one (bot, " + short(0) + "): You may not decide this request.", "two (bot, " + short(1) + "): Your approval counts: 1 of 2.", "Approved: three (bot, " + short(2) + ")."} {
 		if !strings.Contains(out.Text, want) {
 			t.Errorf("%q is not in %q", want, out.Text)
 		}

@@ -240,6 +240,11 @@ func (w *world) mustDecide(id string, approve bool, by approval.Actor, reason st
 	return r
 }
 
+// theCall is how an answer says which call it is about.
+func theCall(id string) string {
+	return "transfer_credits (bot, " + id[len(id)-approval.ShortID:] + ")"
+}
+
 func (w *world) request(id string) approval.Request {
 	w.t.Helper()
 	r, err := w.gate.Request(w.ctx, hana, id)

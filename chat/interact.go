@@ -480,10 +480,12 @@ func (s *Service) decideOne(ctx context.Context, tx approval.Tx, t Interaction, 
 		d.out.Code = cmp.Or(d.out.Code, refusal.Code)
 		line := s.refusal(t, refusal, id)
 		switch refusal.Code {
-		case approval.CodeNotAnApprover, approval.CodeNotYourStage, approval.CodeAlreadyVoted:
+		case approval.CodeNotAnApprover:
 			if t.By.MayDecide() && !d.alone {
-				line = before.Target() + ": " + line
+				line = s.sayOf(t, before, line)
 			}
+		case approval.CodeNotYourStage, approval.CodeAlreadyVoted:
+			line = s.sayOf(t, before, line)
 		}
 		d.lines = append(d.lines, line)
 		if refusal.Code == approval.CodeReasonRequired {
@@ -495,9 +497,6 @@ func (s *Service) decideOne(ctx context.Context, tx approval.Tx, t Interaction, 
 	line, err := s.decidedLine(ctx, tx, t, r)
 	if err != nil {
 		return false, err
-	}
-	if r.Status == approval.Pending && !d.alone {
-		line = r.Target() + ": " + line
 	}
 	d.lines = append(d.lines, line)
 	if r.Status == approval.Denied && r.ResolveReason == "" && d.note == "" {
@@ -519,7 +518,7 @@ func (s *Service) beforeDeciding(ctx context.Context, tx approval.Tx, t Interact
 		return true, s.ignore(ctx, tx, t, "older_than_request")
 	}
 	if t.beginsReason(r) {
-		d.lines, d.note = append(d.lines, s.say(t.By, phrases.SayDenied, "tool", r.Target())), approval.NoteReason
+		d.lines, d.note = append(d.lines, s.say(t.By, phrases.SayDenied, "tool", s.nameCall(t, r))), approval.NoteReason
 		return true, nil
 	}
 	if !t.givesReason(r) {
@@ -617,7 +616,7 @@ func (s *Service) tooLate(t Interaction, r approval.Request) string {
 	if r.Status == approval.Denied && r.ResolvedBy == t.By.Name {
 		return s.say(t.By, phrases.SayReasonKeptOld, "tool", r.Target())
 	}
-	return then(s.say(t.By, phrases.SayOf, "tool", r.Target(), "said", line), s.say(t.By, phrases.SayReasonLost))
+	return then(line, s.say(t.By, phrases.SayReasonLost))
 }
 
 // decidedLine tells what a decision came to: of a vote that was not the last, how far the request has come.
@@ -625,11 +624,11 @@ func (s *Service) decidedLine(ctx context.Context, tx approval.Tx, t Interaction
 	switch r.Status {
 	case approval.Pending:
 		st, err := s.gate.StandingIn(ctx, tx, r)
-		return s.say(t.By, phrases.SayVoteCounts, "have", st.Total, "total", st.Needed), err
+		return s.sayOf(t, r, s.say(t.By, phrases.SayVoteCounts, "have", st.Total, "total", st.Needed)), err
 	case approval.Approved:
-		return s.say(t.By, phrases.SayApproved, "tool", r.Target()), nil
+		return s.say(t.By, phrases.SayApproved, "tool", s.nameCall(t, r)), nil
 	}
-	return s.say(t.By, phrases.SayDenied, "tool", r.Target()), nil
+	return s.say(t.By, phrases.SayDenied, "tool", s.nameCall(t, r)), nil
 }
 
 // refusal tells a tapper why nothing was decided, and how to do it where there is a way.
@@ -717,9 +716,25 @@ func (s *Service) voted(t Interaction, e *approval.Error) string {
 	return e.Message
 }
 
-// late tells who came too late how a request ended.
+// late tells who came too late which request it was, and how it ended.
 func (s *Service) late(t Interaction, r approval.Request) string {
-	return Late(approval.LateFor(r, t.By), func(p phrases.Phrase, args ...any) string { return s.say(t.By, p, args...) })
+	say := func(p phrases.Phrase, args ...any) string { return s.say(t.By, p, args...) }
+	how := Late(approval.LateFor(r, t.By), say)
+	if how == "" { // it is pending
+		return ""
+	}
+	return s.sayOf(t, r, how)
+}
+
+// nameCall is how an answer says which request it is about: two calls of a tool are two requests. It has no word that
+// an agent has written.
+func (s *Service) nameCall(t Interaction, r approval.Request) string {
+	return s.say(t.By, phrases.SayCall, "tool", r.Target(), "agent", r.Agent, "id", r.ID[len(r.ID)-approval.ShortID:])
+}
+
+// sayOf puts which request an answer is about before it.
+func (s *Service) sayOf(t Interaction, r approval.Request, said string) string {
+	return s.say(t.By, phrases.SayOf, "tool", s.nameCall(t, r), "said", said)
 }
 
 // notYours tells somebody that they may not decide, and a stranger what is missing.

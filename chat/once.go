@@ -106,7 +106,7 @@ func (s *Service) extend(ctx context.Context, tx approval.Tx, t Interaction) (In
 	case refusal != nil:
 		return s.refused(tx, t, refusal.Code, s.notExtended(t, refusal))
 	}
-	text := s.say(t.By, phrases.SayExtended, "tool", r.Target(), "when", r.ExpiresAt)
+	text := s.say(t.By, phrases.SayExtended, "tool", s.nameCall(t, r), "when", r.ExpiresAt)
 	return InteractionResult{Text: text}, s.reply(tx, t, approval.Notification{ApprovalID: r.ID, Text: text}, nil)
 }
 
@@ -116,13 +116,15 @@ func (s *Service) notExtended(t Interaction, e *approval.Error) string {
 	case approval.CodeNotFound:
 		return s.say(t.By, phrases.SayNoRequest)
 	case approval.CodeAlreadyResolved, approval.CodeExpired:
-		if e.Request == nil || e.Request.Status == approval.Pending && !e.Request.ExtendedAt.IsZero() {
+		switch {
+		case e.Request == nil:
 			return s.say(t.By, phrases.SayExtendedBefore)
-		}
-		if e.Request.Status != approval.Pending {
+		case e.Request.Status != approval.Pending:
 			return s.late(t, *e.Request)
+		case !e.Request.ExtendedAt.IsZero():
+			return s.sayOf(t, *e.Request, s.say(t.By, phrases.SayExtendedBefore))
 		}
-		return s.say(t.By, phrases.SayExpired)
+		return s.sayOf(t, *e.Request, s.say(t.By, phrases.SayExpired))
 	case approval.CodeNotAnApprover, approval.CodeNotYourStage, approval.CodeNotAdmin, approval.CodeAlreadyVoted:
 		return s.say(t.By, phrases.SayNotExtended)
 	}

@@ -91,8 +91,8 @@ func (s *Service) giveReason(ctx context.Context, tx approval.Tx,
 // it quotes nothing else. That nothing was answered in between, [Service.askedLast] says; that no card came, the
 // question's note.
 func (s *Service) answers(tx approval.Tx, t Interaction, asked approval.Notification) (bool, error) {
-	if asked.Note != approval.NoteApprove || t.Elsewhere || asked.SentAt.IsZero() || t.At.Before(asked.SentAt) || t.Intent != IntentOther ||
-		beginsAsOrder(t.Text) || asks(t.Text) {
+	if asked.Note != approval.NoteApprove || t.Elsewhere || asked.SentAt.IsZero() || t.At.Before(asked.SentAt) ||
+		t.Intent != IntentOther || beginsAsOrder(t.Text) || asks(t.Text) {
 		return false, nil
 	}
 	if end := asked.SentAt.Add(approvesFor); t.At.After(end) || tx.Now().After(end) {

@@ -40,6 +40,7 @@ const (
 	SayReasonKeptOld Phrase = "told_reason_kept_old"
 	SayReasonLost    Phrase = "told_reason_lost"
 	SayOf            Phrase = "told_of"
+	SayCall          Phrase = "told_call" // which request an answer is about
 	SayQuotesMany    Phrase = "told_quotes_many"
 	SayQuotesUnknown Phrase = "told_quotes_unknown"
 	SayNothingWaits  Phrase = "told_nothing_waits"
@@ -216,13 +217,14 @@ var English = map[Phrase]string{
 	SayReasonAsked: "{tool} needs a reason, so nothing is decided yet. Press Approve on its card, or type to me in a " +
 		"direct message: approve {id}",
 	SayReasonClosed: "I no longer wait for the reason for {tool}: nothing was decided about it.",
-	SayNotTheReason: "Nothing was decided: a reason counts within a minute, while no other card has come, is no question, " +
-		"and does not begin with a word such as \"ok\" or \"no\". To approve {tool}, type again: approve {id}",
+	SayNotTheReason: "Nothing was decided: a reason counts within a minute, while no other card has come, is no " +
+		"question, and does not begin with a word such as \"ok\" or \"no\". To approve {tool}, type again: approve {id}",
 	SayReasonTooLong: "The reason is too long: use at most 3000 characters.",
 	SayReasonKept:    "Thanks, the agent now has your reason. {tool} stays denied.",
 	SayReasonKeptOld: "You already denied {tool} and said why. That reason stays.",
 	SayReasonLost:    "The agent did not get your reason.",
 	SayOf:            "{tool}: {said}",
+	SayCall:          "{tool} ({agent}, {id})",
 	SayQuotesMany:    "That message shows {n} requests. Use its buttons, or type: {word} <id>",
 	SayQuotesUnknown: "I can't find a request in that message, so nothing was denied. Type: deny <id> <reason>",
 	SayNothingWaits:  "Nothing is waiting for a decision.",
@@ -416,7 +418,8 @@ func (p Phrase) Say(args ...any) string {
 	return strings.NewReplacer(pairs...).Replace(English[p])
 }
 
-// Unworded reports whether a request's message is the gate's own, for a call of which no rule says why people are asked.
+// Unworded reports whether a request's message is the gate's own, for a call of which no rule says why people are
+// asked.
 func Unworded(message, target string) bool {
 	return message == SayNoRule.Say("tool", target) || message == SayNeedsApproval.Say("tool", target)
 }
