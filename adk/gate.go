@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/big"
-	"strings"
+	"strconv"
 	"time"
 
 	"google.golang.org/adk/v2/agent"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/adk/v2/plugin"
 	"google.golang.org/adk/v2/tool"
 
+	"countersign/approval/decimal"
 	"countersign/client"
 )
 
@@ -187,8 +187,8 @@ func approved(args map[string]any, a client.Answer) error {
 		return nil
 	}
 	if !exact(a.Args) {
-		return errors.New("the approved args have a whole number that the ADK would round on its way to the tool; the " +
-			"approval is used up")
+		return errors.New("the approved args have a number that the ADK would round on its way to the tool; the approval " +
+			"is used up")
 	}
 	if args == nil {
 		return errors.New("the call has no args, but the approved one has; the approval is used up")
@@ -217,7 +217,7 @@ func rewritten(args []byte) ([]byte, error) {
 	return encoded(members)
 }
 
-// exact reports whether every whole number in args can be handed on: the ADK has all of them as float64.
+// exact reports whether every number in args can be handed on: the ADK has all of them as float64.
 func exact(args []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(args))
 	d.UseNumber()
@@ -226,19 +226,32 @@ func exact(args []byte) bool {
 		if err != nil {
 			return err == io.EOF
 		}
-		n, ok := token.(json.Number)
-		if !ok || strings.ContainsAny(n.String(), ".eE") {
-			continue
-		}
-		whole, ok := new(big.Int).SetString(n.String(), 10)
-		if !ok {
-			return false
-		}
-		f, _ := new(big.Float).SetInt(whole).Float64()
-		if back, _ := big.NewFloat(f).Int(nil); back.Cmp(whole) != 0 {
+		if n, ok := token.(json.Number); ok && !survives(n.String()) {
 			return false
 		}
 	}
+}
+
+// allDigits is at least how many digits the exact value of a float64 has.
+const allDigits = 767
+
+// survives reports whether a number is the same once it was a float64: a whole one to the last digit, also where it is
+// written as 1.0 or 1e3; of any other the float64 that is written so.
+func survives(n string) bool {
+	want, err := decimal.Parse(n)
+	if err != nil {
+		return false
+	}
+	f, err := strconv.ParseFloat(n, 64)
+	if err != nil {
+		return false
+	}
+	digits := -1 // the shortest that are read as f
+	if want.IsInteger() {
+		digits = allDigits
+	}
+	got, err := decimal.Parse(strconv.FormatFloat(f, 'e', digits, 64))
+	return err == nil && got.Compare(want) == 0
 }
 
 // edited tells the model that a tool ran with other args than it gave, and why.

@@ -124,6 +124,30 @@ func TestAChangedNumberThatTheADKWouldRoundDoesNotRun(t *testing.T) {
 	w.ran()
 }
 
+// However a number is written that whoever approved has put there: the tool gets that one, or does not run.
+func TestRule3_ANumberIsHandedOnAsItWasApprovedOrNotAtAll(t *testing.T) {
+	w := newWorld(t, adk.Options{})
+	for number, runs := range map[string]string{
+		"1500.0": "transfer 1500", "1.5e3": "transfer 1500", "15.50": "transfer 15.5", "0.1": "transfer 0.1", "-0.0": "transfer -0",
+		"1e21": "transfer 1e+21", "9007199254740992.0": "transfer 9.007199254740992e+15",
+		"9007199254740993.0": "", "9.007199254740993e15": "", "0.1234567890123456789": "", "1e400": "", "1e-400": "",
+		"1e23": "", // which no float64 is
+	} {
+		w.turn(says("", transfer(2000)), says("ok"))
+		changed := client.WithArgs(json.RawMessage(`{"cents":` + number + `}`))
+		if _, err := w.hana.Decide(w.ctx, w.pending()[0].ID, client.Approve, "", changed); err != nil {
+			t.Fatal(number, err)
+		}
+		out := w.turn(says("", transfer(2000)), says("ok"))
+		if runs == "" {
+			w.holds(out, "would round on its way to the tool")
+			w.ran()
+			continue
+		}
+		w.ran(runs)
+	}
+}
+
 func TestAFrozenAgentRunsNothing(t *testing.T) {
 	w := newWorld(t, adk.Options{})
 	if _, err := w.hana.Freeze(w.ctx, "bot", "a leak"); err != nil {

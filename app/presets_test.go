@@ -132,6 +132,18 @@ func TestRule3_ATimeoutMakesNoOtherCommand(t *testing.T) {
 	}
 }
 
+// Nor does a model that words the instruction of an edit anew: its card marks that, and what was shown is what Gemini
+// acts on.
+func TestRule3_AnInstructionOfAnEditIsShownAndMakesNoOtherEdit(t *testing.T) {
+	p := included(t, codingAgentPreset)
+	for _, file := range []string{"src/a.ts", ".git/config", "/etc/hosts"} {
+		v := hooked(t, p, hooks.Gemini, "replace", `{"file_path":"`+file+`","instruction":"x","old_string":"a","new_string":"b"}`)
+		if v.Action != approval.Quarantine || !slices.Contains(v.IgnoreArgs, "instruction") {
+			t.Errorf("%s: %s by %q, without %q", file, v.Action, v.Rule, v.IgnoreArgs)
+		}
+	}
+}
+
 // Whatever changes something, reaches the web, or may do more than it says, is asked about.
 func TestCodingAgentsAskAboutTheRest(t *testing.T) {
 	p := included(t, codingAgentPreset)

@@ -91,8 +91,8 @@ func (g *Gate) named(name string) string {
 	return legible.Cut(g.records.masker.Load().Line(name), maxNamed)
 }
 
-// decisionData is what the events of a vote, of a decision and of every other end hold, beside some fields of their own;
-// those that are empty are left out.
+// decisionData is what the events of a vote, of a decision and of every other end hold, beside some fields of their
+// own; those that are empty are left out.
 func (g *Gate) decisionData(ctx context.Context, r *Request, fields map[string]any) []byte {
 	for name, v := range fields {
 		if v == "" {

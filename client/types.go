@@ -182,8 +182,8 @@ func (v Vote) Voter() string {
 	return v.Person + " for " + v.For
 }
 
-// Who names who ended the request, and for whom: all who approved it, as in "hana and ken for mei", or who denied it; for
-// any other end, and for one without votes, it is ResolvedBy.
+// Who names who ended the request, and for whom: all who approved it, as in "hana and ken for mei", or who denied it.
+// For any other end, and for one without votes, it is ResolvedBy.
 func (a Approval) Who() string {
 	want := map[string]Verdict{"approved": Approve, "denied": Deny}[a.Status]
 	var all []string

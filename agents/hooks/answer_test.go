@@ -56,7 +56,8 @@ func TestRule3GeminiRunsTheApprovedArgumentsAndKeepsTheComment(t *testing.T) {
 			allow + `,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"description":"x <y>","command":"ls","dir_path":"a"}}}`},
 		{"run_shell_command", `{"command":"ls","dir_path":"b"}`, `{"command":"ls"}`, allow + `,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"command":"ls"}}}`},
 		{"run_shell_command", `{"description":"x","dir_path":"b"}`, `{}`, allow + `,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"description":"x"}}}`},
-		{"replace", `{"instruction":"reworded","new_string":"b"}`, `{"new_string":"b"}`, allow + `}`},
+		{"replace", `{"instruction":"reworded","new_string":"b"}`, `{"instruction":"shown","new_string":"b"}`,
+			allow + `,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"instruction":"shown","new_string":"b"}}}`},
 	} {
 		g := &fakeGate{answer: client.Answer{Kind: client.AnswerApproved, Message: approvedMessage, Args: []byte(c.approved)}}
 		if got := reply(t, Hook{Asker: g}, event(t, Gemini, c.tool, c.input)); string(got.Output) != c.want+"\n" {

@@ -13,11 +13,12 @@ import (
 )
 
 // comments name, of an agent's own tools, the argument that is the model's comment on the call, written anew
-// on every try: it is shown, and is no part of what is approved.
+// on every try: it is shown, and is no part of what is approved. No tool acts on them: the instruction of Gemini's
+// replace is none, since with it a model looks for what to replace where the text is not found.
 var comments = map[Agent]map[string]string{
 	ClaudeCode: {"Bash": "description", "PowerShell": "description"},
 	Codex:      {"Bash": "description"},
-	Gemini:     {"run_shell_command": "description", "replace": "instruction"},
+	Gemini:     {"run_shell_command": "description"},
 }
 
 // comment is the name of the argument that is a comment on this call, "" where the tool has none.

@@ -114,8 +114,7 @@ func TestTheDescriptionOfACommandIsNoPartOfIt(t *testing.T) {
 		{ClaudeCode, "Bash", `{"Description":"lists","command":"ls","n":12345678901234567890}`, `{"Description":"lists","command":"ls","n":12345678901234567890}`, ""},
 		{Codex, "Bash", `{"command":"ls","description":"lists"}`, `{"command":"ls"}`, "lists"},
 		{Gemini, "run_shell_command", `{"command":"ls","description":"lists"}`, `{"command":"ls"}`, "lists"},
-		{Gemini, "replace", `{"file_path":"a","instruction":"renames x","old_string":"x","new_string":"y"}`, `{"file_path":"a","old_string":"x","new_string":"y"}`, "renames x"},
-		{Gemini, "replace", `{"description":"d","instruction":"i"}`, `{"description":"d"}`, "i"},
+		{Gemini, "replace", `{"file_path":"a","instruction":"renames x","old_string":"x","new_string":"y"}`, `{"file_path":"a","instruction":"renames x","old_string":"x","new_string":"y"}`, ""},
 		{ClaudeCode, "Task", `{"description":"counts","prompt":"x"}`, `{"description":"counts","prompt":"x"}`, ""},
 		{ClaudeCode, "mcp__shell__Bash", `{"description":"counts"}`, `{"description":"counts"}`, ""},
 	} {
