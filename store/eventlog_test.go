@@ -423,3 +423,27 @@ func BenchmarkRecordEvent(b *testing.B) {
 		}
 	}
 }
+
+// What came into the log while the group of a freeze ran is taken in before the freeze, once, whatever becomes of that.
+func TestRule11_AFreezeComesAfterWhatIsInTheLog(t *testing.T) {
+	boom := errors.New("boom")
+	freeze := func(d *DB, err error) func(approval.Tx) error {
+		return func(tx approval.Tx) error {
+			logged(t, d, "a")
+			_, failed := tx.Append(approval.Event{Type: approval.EventFrozen, Tool: "frozen"})
+			logged(t, d, "b")
+			return errors.Join(failed, err)
+		}
+	}
+	for _, beside := range []int{0, 1} {
+		d := open(t, Options{})
+		fine := slices.Repeat([]func(approval.Tx) error{func(tx approval.Tx) error { return second(create(tx, "bot", "pay")) }}, beside)
+		_ = grouped(t, d, append(fine, freeze(d, boom))...)
+		got, _ := toolsIn(t, d)
+		if err := d.Update(t.Context(), freeze(d, nil)); err != nil {
+			t.Fatal(err)
+		}
+		wantTools(t, d, got+" a frozen b")
+		wantTools(t, open(t, Options{Path: dies(t, d)}), got+" a frozen b")
+	}
+}
