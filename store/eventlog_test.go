@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -277,12 +278,14 @@ func TestRule3_AStoreThatCannotCommitTakesNoEvent(t *testing.T) {
 // held has the writer held up until it is let go, which says what became of it.
 func held(t *testing.T, d *DB) (letGo func() error) {
 	t.Helper()
-	began, release, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	began, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	let := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(let) // or the store would wait for it to be closed
 	go func() {
 		done <- d.Update(t.Context(), func(approval.Tx) error { close(began); <-release; return nil })
 	}()
-	<-began
-	return func() error { close(release); return <-done }
+	testkit.Receive(t, "the function that holds up the writer", began)
+	return func() error { let(); return testkit.Receive(t, "its end", done) }
 }
 
 // What holds up the writer holds up what is put on record: it would be longer and longer before it is on the disk.
