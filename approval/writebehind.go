@@ -99,8 +99,8 @@ type record struct {
 	failure  error
 }
 
-// put appends the record's event, unless it is there: a freeze that came meanwhile puts it before its own. Whether it is
-// there cannot be found out while records alone are written.
+// put appends the record's event, unless it is there: a freeze that came meanwhile puts it before its own. Whether it
+// is there cannot be found out while records alone are written.
 func (r *record) put(tx Tx) (err error) {
 	if r.appended.Seq > 0 {
 		es, err := tx.Events(EventQuery{AfterSeq: r.appended.Seq - 1, Ascending: true, Limit: 1})
