@@ -70,8 +70,14 @@ func (g *Gate) FreezeIn(ctx context.Context, tx Tx, agent string, by Actor, via 
 		return Epoch{}, refusal, g.auditFreeze(ctx, tx, EventDecisionRefused, by,
 			Epoch{Agent: agent, Reason: string(refusal.Code), Via: via})
 	}
-	// Noted before the commit, so that nobody who comes after it goes by less.
+	// Noted before the commit, so that nobody who comes after it goes by less. What was allowed before is on record before
+	// it: the store sees to what is in its event log, and we to what is written behind its call.
 	g.freezes.note(agent)
+	for _, r := range g.writeBehind.unfinished(agent) {
+		if err := r.put(tx); err != nil {
+			return Epoch{}, nil, err
+		}
+	}
 	e := Epoch{Agent: agent, ID: tx.NewID(), Frozen: true, FrozenAt: tx.Now(), FrozenBy: by.Name, Via: via, Reason: reason}
 	if err := tx.PutEpoch(e); err != nil {
 		return Epoch{}, nil, err
@@ -175,6 +181,14 @@ func (f *freezes) count() int {
 	return f.changes
 }
 
+// unchanged has put called, where nothing was about to change since there were so many changes, and returns what that
+// returned. Nothing is about to change before put has returned: it must wait for no transaction.
+func (f *freezes) unchanged(changes int, put func() bool) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.changes == changes && put()
+}
+
 // keep remembers how an agent stood when there were so many changes, if it was none since.
 func (f *freezes) keep(agent string, frozen bool, changes int) {
 	f.mu.Lock()
@@ -203,18 +217,16 @@ func (f *freezes) concern(agent string, read func() ([]Epoch, error)) (bool, err
 	if known {
 		return concerned, nil
 	}
+	es, err := read() // not under the lock: it may wait for others who need that
+	if err != nil {
+		return false, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.read {
-		es, err := read()
-		if err != nil {
-			return false, err
-		}
-		for _, e := range es {
-			f.add(e.Agent)
-		}
-		f.read = true
+	for _, e := range es {
+		f.add(e.Agent)
 	}
+	f.read = true
 	return f.agents[""] || f.agents[agent], nil
 }
 

@@ -33,7 +33,7 @@ type Store interface {
 type EventRecorder interface {
 	// RecordEvent is Record for what appends e and does nothing else; only it does not wait for others. It reports false,
 	// and has done nothing, where Record is to be called instead. The event is there for all that reads events from then
-	// on; the store tells of it with one of its next commits.
+	// on; the store tells of it with one of its next commits. An [EventFrozen] that is appended later has a higher seq.
 	RecordEvent(e Event) bool
 }
 

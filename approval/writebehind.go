@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,6 +56,7 @@ func (g *Gate) atOnce(ctx context.Context, in *Policy, j *judged, how recording)
 	if err := g.known(j.call.Agent); err != nil {
 		return Answer{}, false, err
 	}
+	changes := g.freezes.count()
 	if frozen, err := g.isFrozen(ctx, j.call.Agent); err != nil || frozen {
 		return Answer{}, false, err
 	}
@@ -63,11 +65,17 @@ func (g *Gate) atOnce(ctx context.Context, in *Policy, j *judged, how recording)
 	}
 	out = Answer{Kind: AnswerAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
 	e := g.records.prepared(ctx, j.event(EventCallAllowed, string(Allow), v.ReasonCode))
-	switch {
-	case g.recordNow(e):
-	case how == recordWriteBehind && g.writeBehind.begin(g.passing()):
-		out.Committed = g.record(&record{ctx: context.WithoutCancel(ctx), event: e})
-	default:
+	ok = g.freezes.unchanged(changes, func() bool { // else a transaction tells whether the agent is frozen
+		switch {
+		case g.recordNow(e):
+		case how == recordWriteBehind && g.writeBehind.begin(g.passing()):
+			out.Committed = g.record(&record{ctx: context.WithoutCancel(ctx), event: e})
+		default:
+			return false
+		}
+		return true
+	})
+	if !ok {
 		return Answer{}, false, nil
 	}
 	return out, true, nil
@@ -84,10 +92,24 @@ func (g *Gate) toolIsKnown(c Call, p Policy) bool {
 
 // record is the record of an allowed call on its way to the store.
 type record struct {
-	ctx     context.Context // for the log
-	event   Event           // as it is written
-	done    chan struct{}   // closed when failure is set
-	failure error
+	ctx      context.Context // for the log
+	event    Event           // as it is written
+	appended Event           // as it was appended last, in a transaction that may have been lost; for transactions alone
+	done     chan struct{}   // closed when failure is set
+	failure  error
+}
+
+// put appends the record's event, unless it is there: a freeze that came meanwhile puts it before its own. Whether it
+// is there cannot be found out while records alone are written.
+func (r *record) put(tx Tx) (err error) {
+	if r.appended.Seq > 0 {
+		es, err := tx.Events(EventQuery{AfterSeq: r.appended.Seq - 1, Ascending: true, Limit: 1})
+		if err != nil || len(es) == 1 && es[0].ID == r.appended.ID {
+			return err
+		}
+	}
+	r.appended, err = tx.Append(r.event)
+	return err
 }
 
 // recordNow puts an event where the death of the process cannot reach it, without a transaction, and reports false
@@ -150,15 +172,20 @@ func (g *Gate) writeGroup(rs []*record) []error {
 // appendAll appends the records' events, again and again while the store is unavailable, but not for ever.
 func (g *Gate) appendAll(rs []*record) error {
 	began, pause := time.Now(), firstPause
+	write := g.store.Record
 	for {
-		err := g.store.Record(rs[0].ctx, func(tx Tx) error {
+		err := write(rs[0].ctx, func(tx Tx) error {
 			for _, r := range rs {
-				if _, err := tx.Append(r.event); err != nil {
+				if err := r.put(tx); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
+		if errors.Is(err, ErrRecordOnly) { // some may be there
+			write = g.store.Update
+			continue
+		}
 		if CodeOf(err) != CodeStoreUnavailable || errors.Is(err, ErrClosed) || time.Since(began) >= recordFor {
 			return err
 		}
@@ -188,7 +215,8 @@ type writeBehind struct {
 	idle     []chan struct{}
 
 	waiting []*record
-	writing bool // somebody writes what waits
+	group   []*record // that are being written
+	writing bool      // somebody writes what waits
 }
 
 // maxGroup is how many records go into one transaction.
@@ -210,8 +238,21 @@ func (a *writeBehind) take() []*record {
 	defer a.mu.Unlock()
 	n := min(len(a.waiting), maxGroup)
 	rs := a.waiting[:n:n]
+	a.group = rs
 	if a.waiting = a.waiting[n:]; len(a.waiting) == 0 {
 		a.waiting = nil
+	}
+	return rs
+}
+
+// unfinished returns the records of an agent that may not be written yet, those of all for "".
+func (a *writeBehind) unfinished(agent string) (rs []*record) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, r := range slices.Concat(a.group, a.waiting) {
+		if agent == "" || r.event.Agent == agent {
+			rs = append(rs, r)
+		}
 	}
 	return rs
 }
@@ -242,6 +283,7 @@ func (a *writeBehind) end(now time.Time, failures []error) (more bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.underWay -= len(failures)
+	a.group = nil
 	for _, failure := range failures {
 		if a.failed = failure != nil; a.failed {
 			a.failings++

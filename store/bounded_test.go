@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 )
 
 // stalled gives the writer a function that returns when release is called, and then what fns queue behind it.
 func stalled(t *testing.T, d *DB, fns ...func(approval.Tx) error) (release func(), done *sync.WaitGroup) {
 	t.Helper()
 	began, gate := make(chan struct{}), make(chan struct{})
+	release = sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(release) // or the store would wait for it to be closed
 	done = &sync.WaitGroup{}
 	run := func(fn func(approval.Tx) error) {
 		done.Go(func() {
@@ -26,14 +29,12 @@ func stalled(t *testing.T, d *DB, fns ...func(approval.Tx) error) (release func(
 		<-gate
 		return nil
 	})
-	<-began
+	testkit.Receive(t, "the function that stalls", began)
 	for i, fn := range fns {
 		run(fn)
-		for len(d.writer.queue) <= i {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Eventually(t, "a function is in the queue", func() bool { return len(d.writer.queue) > i })
 	}
-	return sync.OnceFunc(func() { close(gate) }), done
+	return release, done
 }
 
 func appended(tx approval.Tx) error {
@@ -71,6 +72,8 @@ func TestRule12_AGroupThatTookLongLeavesTheRestToTheNext(t *testing.T) {
 func TestRule12_WhetherTheStoreAnswersDoesNotWaitForTheQueue(t *testing.T) {
 	d := open(t, Options{GroupTime: time.Nanosecond})
 	stuck, block := make(chan struct{}), make(chan struct{})
+	unblock := sync.OnceFunc(func() { close(block) })
+	t.Cleanup(unblock)
 	release, done := stalled(t, d, appended, func(approval.Tx) error {
 		close(stuck)
 		<-block
@@ -79,24 +82,22 @@ func TestRule12_WhetherTheStoreAnswersDoesNotWaitForTheQueue(t *testing.T) {
 	answered := make(chan error, 1)
 	before := d.writer.committed.Load()
 	go func() { answered <- d.Ping(t.Context()) }()
-	for len(d.writer.queue) < 3 { // it has asked
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(t, "it has asked", func() bool { return len(d.writer.queue) >= 3 })
 	if before != d.writer.committed.Load() {
 		t.Fatal("a group was committed before")
 	}
 	release()
-	if err := <-answered; err != nil { // by the group before the one that is stuck
+	if err := testkit.Receive(t, "an answer", answered); err != nil { // by the group before the one that is stuck
 		t.Error(err)
 	}
-	<-stuck
+	testkit.Receive(t, "the function that is stuck", stuck)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { answered <- d.Ping(ctx) }()
 	cancel()
-	if err := <-answered; err == nil {
+	if err := testkit.Receive(t, "an answer", answered); err == nil {
 		t.Error("a writer that is stuck is said to answer")
 	}
-	close(block)
+	unblock()
 	done.Wait()
 	if err := d.Ping(t.Context()); err != nil {
 		t.Error(err)

@@ -313,25 +313,45 @@ func (w *writer) takeLogged() error {
 		w.summary.Events = slices.Grow(w.summary.Events, len(es))
 	}
 	for i := range es {
-		e := &es[i].event
-		at := e.At
+		at := es[i].event.At
 		if at.Before(w.newest) { // times grow with the seq
 			at = w.newest
 		}
 		w.newest = at
-		t := &tx{db: w.db, c: w.c, w: w, at: at, durability: recorded}
-		if _, err := t.Append(*e); err != nil {
-			if t.broken != nil || !w.c.InTransaction() {
-				return err
-			}
-			w.db.log.Error("a record of an allowed call does not fit into the store, and is lost", "agent", e.Agent,
-				"tool", e.Tool, "error", err)
-			if _, err := t.Append(gap("record_does_not_fit", `{"records":1}`)); err != nil {
-				return err
-			}
+		if err := w.take(&tx{db: w.db, c: w.c, w: w, at: at, durability: recorded}, &es[i]); err != nil {
+			return err
 		}
-		w.takenTo = es[i].position
 	}
+	return nil
+}
+
+// takeNewer is takeLogged for what has come since the group began, in the transaction of one of its functions.
+func (w *writer) takeNewer(t *tx) error {
+	es := w.db.events.waiting()
+	for i := range es {
+		if es[i].position <= w.takenTo {
+			continue
+		}
+		if err := w.take(t, &es[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take appends one event of the event log to the audit log.
+func (w *writer) take(t *tx, e *loggedEvent) error {
+	if _, err := t.append(e.event); err != nil {
+		if t.broken != nil || !w.c.InTransaction() {
+			return err
+		}
+		w.db.log.Error("a record of an allowed call does not fit into the store, and is lost", "agent", e.event.Agent,
+			"tool", e.event.Tool, "error", err)
+		if _, err := t.append(gap("record_does_not_fit", `{"records":1}`)); err != nil {
+			return err
+		}
+	}
+	w.takenTo = e.position
 	return nil
 }
 

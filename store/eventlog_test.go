@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -277,12 +278,14 @@ func TestRule3_AStoreThatCannotCommitTakesNoEvent(t *testing.T) {
 // held has the writer held up until it is let go, which says what became of it.
 func held(t *testing.T, d *DB) (letGo func() error) {
 	t.Helper()
-	began, release, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	began, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	let := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(let) // or the store would wait for it to be closed
 	go func() {
 		done <- d.Update(t.Context(), func(approval.Tx) error { close(began); <-release; return nil })
 	}()
-	<-began
-	return func() error { close(release); return <-done }
+	testkit.Receive(t, "the function that holds up the writer", began)
+	return func() error { let(); return testkit.Receive(t, "its end", done) }
 }
 
 // What holds up the writer holds up what is put on record: it would be longer and longer before it is on the disk.
@@ -421,5 +424,29 @@ func BenchmarkRecordEvent(b *testing.B) {
 		for !d.RecordEvent(e) {
 			time.Sleep(time.Millisecond)
 		}
+	}
+}
+
+// What came into the log while the group of a freeze ran is taken in before the freeze, once, whatever becomes of that.
+func TestRule11_AFreezeComesAfterWhatIsInTheLog(t *testing.T) {
+	boom := errors.New("boom")
+	freeze := func(d *DB, err error) func(approval.Tx) error {
+		return func(tx approval.Tx) error {
+			logged(t, d, "a")
+			_, failed := tx.Append(approval.Event{Type: approval.EventFrozen, Tool: "frozen"})
+			logged(t, d, "b")
+			return errors.Join(failed, err)
+		}
+	}
+	for _, beside := range []int{0, 1} {
+		d := open(t, Options{})
+		fine := slices.Repeat([]func(approval.Tx) error{func(tx approval.Tx) error { return second(create(tx, "bot", "pay")) }}, beside)
+		_ = grouped(t, d, append(fine, freeze(d, boom))...)
+		got, _ := toolsIn(t, d)
+		if err := d.Update(t.Context(), freeze(d, nil)); err != nil {
+			t.Fatal(err)
+		}
+		wantTools(t, d, got+" a frozen b")
+		wantTools(t, open(t, Options{Path: dies(t, d)}), got+" a frozen b")
 	}
 }

@@ -11,6 +11,16 @@ func (t *tx) Append(e approval.Event) (approval.Event, error) {
 	if err := t.appendable(); err != nil {
 		return approval.Event{}, err
 	}
+	if e.Type == approval.EventFrozen { // what was allowed before it stands before it
+		if err := t.w.takeNewer(t); err != nil {
+			return approval.Event{}, err
+		}
+	}
+	return t.append(e)
+}
+
+// append is Append where that has been found possible.
+func (t *tx) append(e approval.Event) (approval.Event, error) {
 	e.ID, e.Seq, e.At = t.NewID(), t.w.seq+1, t.at
 	row := &t.w.rows.event
 	*row = e

@@ -628,7 +628,7 @@ const (
 func (w *writer) run(j *job, undo undoing) error {
 	w.newest = w.db.Now()
 	t := &tx{db: w.db, c: w.c, w: w, at: w.newest, guard: undo == undoToSavepoint, durability: j.durability}
-	seq, endings, summary, changes := w.seq, w.endings, w.summary, w.changes
+	seq, endings, summary, changes, takenTo := w.seq, w.endings, w.summary, w.changes, w.takenTo
 	j.value = nil // of an earlier run
 	err := w.call(j, t)
 	t.ended = true
@@ -651,6 +651,7 @@ func (w *writer) run(j *job, undo undoing) error {
 		return fault(err)
 	}
 	w.seq, w.endings, w.summary, w.changes, w.onRows = seq, endings, summary, changes, onRows{}
+	w.takenTo = takenTo
 	switch undo {
 	case undoAll:
 		return w.undo()

@@ -1,0 +1,68 @@
+package app_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"countersign/client"
+)
+
+// A full disk takes what is read and refuses what is written: the gate says so, lets nothing through, and goes on by
+// itself once there is room. The disk is that of a process of its own, whose files may not grow.
+func TestRule1_AFullDiskIsNotReadyUntilThereIsRoom(t *testing.T) {
+	const inChild = "COUNTERSIGN_TEST_FULL_DISK"
+	if os.Getenv(inChild) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=2m")
+		cmd.Env = append(os.Environ(), inChild+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	signal.Ignore(unix.SIGXFSZ)
+	w := newWorld(t)
+	ready := func(status int, want string) {
+		t.Helper()
+		res, err := http.Get(w.url("/readyz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer http.DefaultClient.CloseIdleConnections()
+		defer res.Body.Close()
+		if b, err := io.ReadAll(res.Body); err != nil || res.StatusCode != status || !strings.Contains(string(b), want) {
+			t.Errorf("readiness is %d, %s, %v, want %d and %q", res.StatusCode, b, err, status, want)
+		}
+	}
+	ready(http.StatusOK, `"status":"ready"`)
+	asked := w.expect(transfer(3100), client.AnswerPending)
+	var room unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &room); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1, Max: room.Max}); err != nil {
+		t.Fatal(err)
+	}
+	ready(http.StatusServiceUnavailable, "The disk of the store")
+	if a, err := w.bot.Call(w.ctx, transfer(3200)); client.CodeOf(err) != "store_unavailable" {
+		t.Errorf("a call while the disk is full: %+v, %v", a, err)
+	}
+	if a, err := w.bot.Call(w.ctx, client.Call{Tool: "read_file"}); err == nil {
+		t.Errorf("a call is allowed while the disk is full: %+v", a)
+	}
+	ready(http.StatusServiceUnavailable, "The disk of the store")
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &room); err != nil {
+		t.Fatal(err)
+	}
+	ready(http.StatusOK, `"status":"ready"`)
+	w.expect(client.Call{Tool: "read_file"}, client.AnswerAllow)
+	if a := w.expect(transfer(3100), client.AnswerPending); a.ApprovalID != asked.ApprovalID {
+		t.Errorf("what waited was lost: %s, and now %s", asked.ApprovalID, a.ApprovalID)
+	}
+}
