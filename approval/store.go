@@ -57,9 +57,9 @@ type Tx interface {
 	Requests(q RequestQuery) ([]Request, error)
 	// Heads returns the narrow parts of the same.
 	Heads(q RequestQuery) ([]Head, error)
-	// RequestReach returns the id of the oldest of the first so many requests among which a query selects by After,
-	// Since and Until alone, "" where there are fewer. NotificationReach is the same of notifications, and EventReach
-	// of events, newest first: their seq, and 0.
+	// RequestReach returns the id of the oldest of the first so many requests that are to be looked at for a query, newest
+	// first, "" where there are fewer: at least those that it selects, at most those that it selects by After, Since and
+	// Until alone. NotificationReach is the same of notifications, and EventReach of events: their seq, and 0.
 	RequestReach(q RequestQuery, look int) (string, error)
 	NotificationReach(q NotificationQuery, look int) (string, error)
 	EventReach(q EventQuery, look int) (int64, error)

@@ -72,6 +72,7 @@ var contract = []struct {
 	{"SearchRequests", searchRequests},
 	{"SearchNotifications", searchNotifications},
 	{"Reach", reach},
+	{"FromReachToReach", reaches},
 	{"FirstSight", firstSight},
 	{"Prune", prune},
 	{"NotFound", notFound},
