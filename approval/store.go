@@ -195,6 +195,9 @@ type Tx interface {
 	InsertNotification(n Notification) error
 	Notification(id string) (Notification, error)
 	Notifications(q NotificationQuery) ([]Notification, error)
+	// Pushes returns of notifications what figures are made of: with ids smaller than after, "" for all, newest first,
+	// and made at or after since, or hardly before it.
+	Pushes(since time.Time, after string, limit int) ([]Push, error)
 	// Sendable returns queued and retrying notifications whose next_attempt_at is at or before Now and
 	// that no sender holds, oldest next_attempt_at first; an edit only while no other edit of the
 	// same target is held, and one of each target. For replies and cards alike. Of each it reads who and what it is
@@ -246,6 +249,9 @@ type RequestQuery struct {
 	From          string    // requests with this id or a greater one
 	Limit         int       // 0: no limit
 	Bytes         int       // stop after the row with which their sizes are this much; 0: no limit
+	// Figures is of Heads: with no more than figures are made of, which are ID, Agent, Server, Tool, Status, RequestedAt,
+	// ResolvedAt, ResolvedBy, ResolvedVia, BatchID and Rule.
+	Figures bool
 }
 
 // Commit is what a store tells of a group of updates once it is durable, in commit order.

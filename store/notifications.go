@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -184,6 +185,21 @@ func notificationReach(q approval.NotificationQuery) *list {
 	l.add(" ORDER BY id DESC")
 	return l
 }
+
+func (t *tx) Pushes(since time.Time, after string, limit int) ([]approval.Push, error) {
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	from := ""
+	if since = ceil(since); !since.IsZero() {
+		from = firstID(since)
+	}
+	s := t.c.Stmt(selectPushes).BindText(from).BindText(cmp.Or(after, afterIDs))
+	return all(t, s, limit, pushColumns.scan)
+}
+
+// afterIDs sorts after every id.
+const afterIDs = "~"
 
 func (t *tx) Sendable(limit int) ([]approval.Notification, error) {
 	now := t.Now()

@@ -77,7 +77,11 @@ func (t *tx) Heads(q approval.RequestQuery) ([]approval.Head, error) {
 	if err := t.readable(); err != nil {
 		return nil, err
 	}
-	return page(t, requestList(headList, q).bind(t.c), q.Limit, q.Bytes, scanHead)
+	columns, scan := headList, scanHead
+	if q.Figures {
+		columns, scan = figureColumns.names(), func(s *sqlite3.Stmt, h *approval.Head) { figureColumns.scan(s, &h.Request) }
+	}
+	return page(t, requestList(columns, q).bind(t.c), q.Limit, q.Bytes, scan)
 }
 
 // requestsAlong is the index along which requests are listed, with the condition by which it has them. Of what a query

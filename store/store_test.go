@@ -694,7 +694,7 @@ func TestListsAreReadAlongAnIndex(t *testing.T) {
 			{"Person", func(q *rq) { q.Person = "hana" }}, {"Text", func(q *rq) { q.Text = "pay" }},
 			{"CorrelationID", func(q *rq) { q.CorrelationID = "c" }},
 			{"Since Until", func(q *rq) { q.Since, q.Until = time.Now(), time.Now() }},
-			{"After", func(q *rq) { q.After = "x" }}}, 4, "From Limit Bytes", func(q rq, _ []string) {
+			{"After", func(q *rq) { q.After = "x" }}}, 4, "From Limit Bytes Figures", func(q rq, _ []string) {
 			q.From = "y"
 			listPlan(t, c, requestList(headList, q), requestsAlong(&q), false)
 			q.After = cmp.Or(q.After, "z")

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -319,4 +320,54 @@ func inReaches[T any](t *testing.T, q any, whole func() ([]T, error),
 			t.Errorf("%+v, %d at a time: got %v, want %v", q, look, got, want)
 		}
 	}
+}
+
+// Of requests and notifications can be read what figures are made of, and no more: of those alone that went out to ask
+// or remind, the request.
+func figures(t *testing.T, s approval.Store) {
+	recordToFind(t, s)
+	r := insert(t, s, "bot", "pay", func(r *approval.Request) { r.Server, r.Rule, r.BatchID = "bank", "paying", r.ID })
+	step(t, s)
+	var sent []approval.Notification
+	for _, kind := range []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindEdit,
+		approval.KindRequest} {
+		sent = append(sent, insertNotification(t, s, r.ID, func(n *approval.Notification) {
+			if n.Kind, n.Channel, n.Recipient = kind, "line", "U9"; len(sent) < 3 {
+				n.Status, n.SentAt = approval.Sent, n.CreatedAt
+			}
+		}))
+	}
+	of := approval.Request{Agent: "bot", Server: "bank", Tool: "pay", Rule: "paying"}
+	var want []approval.Push
+	for i, n := range slices.Backward(sent) {
+		p := approval.Push{ID: n.ID, CreatedAt: n.CreatedAt, To: n.Address()}
+		if i < 2 {
+			p.Of = of
+		}
+		want = append(want, p)
+	}
+	view(t, s, func(tx approval.Tx) error {
+		all, err := tx.Pushes(time.Time{}, "", 0)
+		if err != nil || len(all) != 17+4 || !reflect.DeepEqual(all[:4], want) {
+			t.Errorf("%d pushes, %v, first %+v; want 21, first %+v", len(all), err, all[:min(4, len(all))], want)
+		}
+		late, err := tx.Pushes(sent[0].CreatedAt, sent[2].ID, 1)
+		if err != nil || !reflect.DeepEqual(late, want[2:3]) {
+			t.Errorf("got %+v, %v; want %+v", late, err, want[2:3])
+		}
+		if late, err = tx.Pushes(sent[0].CreatedAt, "", 0); err != nil || !reflect.DeepEqual(late, want) {
+			t.Errorf("since: got %+v, %v; want %+v", late, err, want)
+		}
+		whole, err := tx.Heads(approval.RequestQuery{})
+		few, fewErr := tx.Heads(approval.RequestQuery{Figures: true})
+		for i, h := range whole {
+			h = approval.Head{Request: approval.Request{ID: h.ID, Agent: h.Agent, Server: h.Server, Tool: h.Tool,
+				Status: h.Status, RequestedAt: h.RequestedAt, ResolvedAt: h.ResolvedAt, ResolvedBy: h.ResolvedBy,
+				ResolvedVia: h.ResolvedVia, BatchID: h.BatchID, Rule: h.Rule}}
+			if len(few) != len(whole) || !reflect.DeepEqual(few[i], h) {
+				t.Fatalf("%d of %d, %+v; want %+v", len(few), len(whole), few, h)
+			}
+		}
+		return errors.Join(err, fewErr)
+	})
 }

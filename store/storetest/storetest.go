@@ -73,6 +73,7 @@ var contract = []struct {
 	{"SearchNotifications", searchNotifications},
 	{"Reach", reach},
 	{"FromReachToReach", reaches},
+	{"Figures", figures},
 	{"FirstSight", firstSight},
 	{"Prune", prune},
 	{"NotFound", notFound},
