@@ -131,6 +131,9 @@ func (t *tx) EventReach(q approval.EventQuery, look int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if eventsAlong(&q).index == byKey {
+		return t.seqReach(from, to, int64(look))
+	}
 	l := eventReach(q, from, to)
 	l.add(" LIMIT 1 OFFSET ?", int64(look-1))
 	seq, err := one(t, l.bind(t.c), scanInt)
@@ -143,7 +146,22 @@ func (t *tx) EventReach(q approval.EventQuery, look int) (int64, error) {
 	return seq, err
 }
 
-// eventReach lists the seqs among which a query selects.
+// seqReach is the reach among all events. Where some are missing between from and to it has fewer rows.
+func (t *tx) seqReach(from, to, look int64) (int64, error) {
+	oldest, newest, err := t.SeqRange()
+	if err != nil {
+		return 0, err
+	}
+	if to == 0 || to > newest {
+		to = newest + 1
+	}
+	if reach := to - look; reach >= max(from, oldest, 1) {
+		return reach, nil
+	}
+	return 0, nil
+}
+
+// eventReach lists the seqs among which a query selects, along an index.
 func eventReach(q approval.EventQuery, from, to int64) *list {
 	l := newListAlong("seq", "audit_events", eventsAlong(&q))
 	l.seqs(from, to)
