@@ -36,6 +36,16 @@ type Address struct {
 	To      string
 }
 
+// Push is a notification as figures count it.
+type Push struct {
+	ID        string
+	CreatedAt time.Time
+	To        Address
+	// Of is the request that it asked about or reminded of, its Agent, Server, Tool and Rule alone; the zero Request where
+	// it did neither, or was not sent.
+	Of Request
+}
+
 // Route is the ways to one recipient, a person or a channel, in the order in which they are tried: a
 // card goes to the first that is alive, and to the next where that fails for good.
 type Route []Address

@@ -32,16 +32,23 @@ func FoundIn[T interface{ Size() int }](rows []T, limit, bytes int, reach string
 }
 
 // SearchRequests returns the narrow parts of the q.Limit newest requests, at least 1, that q selects among the look
-// newest that are there. What one call has made is found without looking at others.
+// newest that are to be looked at.
 func (g *Gate) SearchRequests(ctx context.Context, q RequestQuery, look int) (Found[Head], error) {
+	return search(ctx, g, q, look, Tx.Heads, func(h *Head) *Request { return &h.Request })
+}
+
+// FindRequests is SearchRequests for whole requests.
+func (g *Gate) FindRequests(ctx context.Context, q RequestQuery, look int) (Found[Request], error) {
+	return search(ctx, g, q, look, Tx.Requests, func(r *Request) *Request { return r })
+}
+
+func search[T interface{ Size() int }](ctx context.Context, g *Gate, q RequestQuery, look int,
+	read func(Tx, RequestQuery) ([]T, error), request func(*T) *Request) (Found[T], error) {
 	q.Since, q.Until, q.Bytes = g.store.FromWall(q.Since), g.store.FromWall(q.Until), listBytes(q.Bytes)
 	limit := max(q.Limit, 1)
 	q.Limit = limit + 1
-	if q.CorrelationID != "" {
-		look = 0
-	}
 	type page struct {
-		found Found[Head]
+		found Found[T]
 		late  []string
 	}
 	for {
@@ -49,42 +56,38 @@ func (g *Gate) SearchRequests(ctx context.Context, q RequestQuery, look int) (Fo
 			if q.From, err = tx.RequestReach(q, look); err != nil {
 				return p, err
 			}
-			hs, err := tx.Heads(q)
+			rows, err := read(tx, q)
 			if err != nil {
 				return p, err
 			}
-			p.found = FoundIn(hs, limit, q.Bytes, q.From, func(h Head) string { return h.ID })
-			p.late, err = g.lateOf(tx, p.found.Rows)
-			return p, err
+			p.found = FoundIn(rows, limit, q.Bytes, q.From, func(row T) string { return request(&row).ID })
+			for i := range p.found.Rows {
+				r := request(&p.found.Rows[i])
+				over, err := g.over(tx, r)
+				if err != nil {
+					return p, err
+				}
+				if over { // and was not ended yet
+					p.late = append(p.late, r.ID)
+				}
+			}
+			return p, nil
 		})
 		if err != nil || len(p.late) == 0 {
 			for i := range p.found.Rows {
-				p.found.Rows[i].Request = g.told(p.found.Rows[i].Request)
+				r := request(&p.found.Rows[i])
+				*r = g.told(*r)
 			}
 			return p.found, err
 		}
 		if err := g.settleEach(ctx, p.late); err != nil {
-			return Found[Head]{}, err
+			return Found[T]{}, err
 		}
 	}
 }
 
-// lateOf returns the ids of those requests that are over and were not ended yet.
-func (g *Gate) lateOf(tx Tx, hs []Head) (late []string, err error) {
-	for i := range hs {
-		over, err := g.over(tx, &hs[i].Request)
-		if err != nil {
-			return nil, err
-		}
-		if over {
-			late = append(late, hs[i].ID)
-		}
-	}
-	return late, nil
-}
-
-// SearchAudit returns the q.Limit newest audit events, at least 1, that q selects among the look newest that are there.
-// Next is a seq, for [EventQuery.Before].
+// SearchAudit returns the q.Limit newest audit events, at least 1, that q selects among the look newest that are to be
+// looked at. Next is a seq, for [EventQuery.Before].
 func (g *Gate) SearchAudit(ctx context.Context, q EventQuery, look int) (Found[Event], error) {
 	q.Since, q.Until, q.Bytes = g.store.FromWall(q.Since), g.store.FromWall(q.Until), listBytes(q.Bytes)
 	limit := max(q.Limit, 1)

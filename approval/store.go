@@ -60,9 +60,9 @@ type Tx interface {
 	Requests(q RequestQuery) ([]Request, error)
 	// Heads returns the narrow parts of the same.
 	Heads(q RequestQuery) ([]Head, error)
-	// RequestReach returns the id of the oldest of the first so many requests among which a query selects by After,
-	// Since and Until alone, "" where there are fewer. NotificationReach is the same of notifications, and EventReach
-	// of events, newest first: their seq, and 0.
+	// RequestReach returns the id of the oldest of the first so many requests that are to be looked at for a query, newest
+	// first, "" where there are fewer: at least those that it selects, at most those that it selects by After, Since and
+	// Until alone. NotificationReach is the same of notifications, and EventReach of events: their seq, and 0.
 	RequestReach(q RequestQuery, look int) (string, error)
 	NotificationReach(q NotificationQuery, look int) (string, error)
 	EventReach(q EventQuery, look int) (int64, error)
@@ -198,6 +198,9 @@ type Tx interface {
 	InsertNotification(n Notification) error
 	Notification(id string) (Notification, error)
 	Notifications(q NotificationQuery) ([]Notification, error)
+	// Pushes returns of notifications what figures are made of: with ids smaller than after, "" for all, newest first,
+	// and made at or after since, or hardly before it.
+	Pushes(since time.Time, after string, limit int) ([]Push, error)
 	// Sendable returns queued and retrying notifications whose next_attempt_at is at or before Now and
 	// that no sender holds, oldest next_attempt_at first; an edit only while no other edit of the
 	// same target is held, and one of each target. For replies and cards alike. Of each it reads who and what it is
@@ -249,6 +252,9 @@ type RequestQuery struct {
 	From          string    // requests with this id or a greater one
 	Limit         int       // 0: no limit
 	Bytes         int       // stop after the row with which their sizes are this much; 0: no limit
+	// Figures is of Heads: with no more than figures are made of, which are ID, Agent, Server, Tool, Status, RequestedAt,
+	// ResolvedAt, ResolvedBy, ResolvedVia, BatchID and Rule.
+	Figures bool
 }
 
 // Commit is what a store tells of a group of updates once it is durable, in commit order.

@@ -176,7 +176,7 @@ type ApprovalQuery struct {
 // Page is one page of a list, newest first.
 type Page[T any] struct {
 	Items []T
-	Next  string // the After of the next page; "" at the end
+	Next  string // the After of the next page, also where this one has few items or none; "" at the end
 	// Quotas come with the notification log: what channels with a monthly limit have sent, as far as known.
 	Quotas []Quota
 	// Heartbeat comes with it too: what the heartbeat's entries did last.

@@ -161,7 +161,7 @@ func before(t time.Time) string {
 func (s *survey) requests(ctx context.Context) error {
 	after := before(s.until)
 	return s.steps(ctx, func(tx approval.Tx) (bool, error) {
-		rows, err := tx.Heads(approval.RequestQuery{After: after, Limit: stepRows})
+		rows, err := tx.Heads(approval.RequestQuery{After: after, Limit: stepRows, Figures: true})
 		if err != nil || len(rows) == 0 {
 			return false, err
 		}
@@ -195,12 +195,12 @@ func decided(r *approval.Request) bool {
 	return (r.Status == approval.Approved || r.Status == approval.Denied) && r.ResolvedVia != approval.ViaSystem
 }
 
-// pressed counts a decision or a vote.
+// pressed counts a decision or a vote. Of a card with several requests a press may decide all.
 func (s *survey) pressed(r *approval.Request, by string, at time.Time) {
-	p := press{card: cmp.Or(r.BatchID, r.ID), by: by, at: at}
+	p := press{card: r.BatchID, by: by, at: at}
 	add := func(what *counts, c *counted, name string) {
 		p.counts, p.name = what, name
-		if s.presses.first(p) {
+		if r.BatchID == "" || s.presses.first(p) {
 			c.Decisions++
 		}
 	}
@@ -258,35 +258,28 @@ func (s *survey) grants(ctx context.Context) error {
 }
 
 func (s *survey) pushes(ctx context.Context) error {
-	q := approval.NotificationQuery{Since: s.since, After: before(s.until), Narrow: true, Limit: stepRows}
+	after := before(s.until)
 	return s.steps(ctx, func(tx approval.Tx) (bool, error) {
-		rows, err := tx.Notifications(q)
+		rows, err := tx.Pushes(s.since, after, stepRows)
 		if err != nil || len(rows) == 0 {
 			return false, err
 		}
 		for i := range rows {
-			if err := s.push(tx, &rows[i]); err != nil {
-				return false, err
-			}
+			s.push(&rows[i])
 		}
-		q.After = rows[len(rows)-1].ID
+		after = rows[len(rows)-1].ID
 		return len(rows) == stepRows, nil
 	})
 }
 
-func (s *survey) push(tx approval.Tx, n *approval.Notification) error {
-	if n.SentAt.IsZero() || n.Kind != approval.KindRequest && n.Kind != approval.KindReminder {
-		return nil
+func (s *survey) push(p *approval.Push) {
+	if p.Of.Agent == "" || !s.in(p.CreatedAt, p.Of.Agent) {
+		return
 	}
-	h, err := s.head(tx, n.ApprovalID)
-	if err != nil || !s.in(n.CreatedAt, h.Agent) {
-		return err
-	}
-	s.of(&h.Request, func(c *counted) { c.Pushes++ })
-	if name := s.NameOf(n.Address()); name != "" {
+	s.of(&p.Of, func(c *counted) { c.Pushes++ })
+	if name := s.NameOf(p.To); name != "" {
 		s.people.of(name).Pushes++
 	}
-	return nil
 }
 
 // head returns what a request is of. What is asked for again soon is kept.

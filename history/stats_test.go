@@ -3,6 +3,7 @@ package history_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"reflect"
 	"testing"
@@ -10,6 +11,8 @@ import (
 
 	"countersign/approval"
 	"countersign/history"
+	"countersign/schema/schematest"
+	"countersign/store"
 )
 
 func stats(t *testing.T, r *record, q history.Query) history.Report {
@@ -245,5 +248,31 @@ func BenchmarkStats(b *testing.B) {
 		if _, err := history.Stats(b.Context(), r, history.Query{}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+var benchLarge = flag.String("large", "", "benchmarks: the file for BenchmarkStatsOfMany, which BenchmarkLists of store makes; \"\" leaves it out")
+
+// BenchmarkStatsOfMany is target T14: the figures of a month with a million requests, and of its last day.
+func BenchmarkStatsOfMany(b *testing.B) {
+	if *benchLarge == "" {
+		b.Skip("-large says which file")
+	}
+	db, err := store.Open(b.Context(), store.Options{Path: *benchLarge})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { db.Close() })
+	for _, days := range []int{schematest.LargeDays + 1, 1} {
+		b.Run(fmt.Sprint(days), func(b *testing.B) {
+			for b.Loop() {
+				q := history.Query{Since: time.Now().AddDate(0, 0, -days), Until: time.Now()}
+				r, err := history.Stats(b.Context(), db, q)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(r.Total.Asked), "asked")
+			}
+		})
 	}
 }

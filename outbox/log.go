@@ -64,7 +64,7 @@ func (o *Outbox) Retry(ctx context.Context, by approval.Actor, id string) (appro
 }
 
 // Search returns the q.Limit newest notifications, at least 1 and without bodies, that q selects among the look newest
-// that are there.
+// that are to be looked at.
 func (o *Outbox) Search(ctx context.Context, q approval.NotificationQuery,
 	look int) (approval.Found[approval.Notification], error) {
 	q.Since, q.Until = o.store.FromWall(q.Since), o.store.FromWall(q.Until)

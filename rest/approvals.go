@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"time"
 
 	"countersign/approval"
 )
@@ -127,17 +128,12 @@ func (s *Server) approvals(ctx context.Context, x *exchange) error {
 	if f.err != nil {
 		return f.err
 	}
-	return answerPage(ctx, s, x, limit, func(after *approval.Request, n int) ([]approval.Request, error) {
-		if q.Limit = n; after != nil {
-			q.After = after.ID
-		}
-		return s.gate.Requests(ctx, q)
-	}, func(rows []approval.Request, more bool) any {
-		list := approvalList{Approvals: wire(rows, s.wireRequest)}
-		if more {
-			list.Next = optional(rows[len(rows)-1].ID)
-		}
-		return list
+	return answerFound(ctx, s, x, limit, q.After, func(after string, n, bytes int) (approval.Found[approval.Request],
+		error) {
+		q.After, q.Limit, q.Bytes = after, n, bytes
+		return s.gate.FindRequests(ctx, q, s.look.rows)
+	}, func(rows []approval.Request, next optional) any {
+		return approvalList{Approvals: wire(rows, s.wireRequest), Next: next}
 	})
 }
 
@@ -272,17 +268,13 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 		}
 		q.BatchID = r.BatchID
 	}
-	return answerPage(ctx, s, x, limit, func(after *approval.Notification, n int) ([]approval.Notification, error) {
-		if q.Limit = n; after != nil {
-			q.After = after.ID
-		}
-		return s.pushes.Notifications(ctx, q)
-	}, func(rows []approval.Notification, more bool) any {
-		list := notificationList{Notifications: wire(rows, wireNotification), Quotas: s.quotas(), Heartbeat: s.beats()}
-		if more {
-			list.Next = optional(rows[len(rows)-1].ID)
-		}
-		return list
+	return answerFound(ctx, s, x, limit, q.After, func(after string, n, bytes int) (approval.Found[approval.Notification],
+		error) {
+		q.After, q.Limit, q.Bytes = after, n, bytes
+		return s.pushes.Search(ctx, q, s.look.rows)
+	}, func(rows []approval.Notification, next optional) any {
+		return notificationList{Notifications: wire(rows, wireNotification), Next: next, Quotas: s.quotas(),
+			Heartbeat: s.beats()}
 	})
 }
 
@@ -337,6 +329,59 @@ func answerPage[T interface{ Size() int }](ctx context.Context, s *Server, x *ex
 		return err
 	}
 	return x.answer(http.StatusOK, list(rows, more))
+}
+
+// looking is how much of a record one answer looks at: steps of so many rows, the last of which begins within a time.
+// What matches little is found in several answers then, each of which has what was found so far and where to go on.
+type looking struct {
+	rows int
+	time time.Duration
+}
+
+var defaultLooking = looking{rows: 10_000, time: 200 * time.Millisecond}
+
+// answerFound is answerPage for a record that may be long. read looks for at most n rows, and bytes of them, after one.
+func answerFound[T interface{ Size() int }](ctx context.Context, s *Server, x *exchange, limit int, after string,
+	read func(after string, n, bytes int) (approval.Found[T], error), list func(rows []T, next optional) any) error {
+	release, err := s.listTurn(ctx, x)
+	if err != nil {
+		return err
+	}
+	defer release()
+	soon, cancel := context.WithTimeout(ctx, s.look.time)
+	defer cancel()
+	rows, next, err := findPage(soon, limit, after, read)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, list(rows, optional(next)))
+}
+
+// findPage looks step by step for limit rows of a list, fewer where they are large, until soon ends. next is what the
+// next page begins after, "" where nothing is left.
+func findPage[T interface{ Size() int }](soon context.Context, limit int, after string,
+	read func(after string, n, bytes int) (approval.Found[T], error)) (rows []T, next string, err error) {
+	for next, size := after, 0; ; {
+		f, err := read(next, limit-len(rows), approval.ListBytes-size)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, r := range f.Rows {
+			size += r.Size()
+		}
+		rows, next = append(rows, f.Rows...), f.Next
+		switch {
+		case next == "" || len(rows) >= limit:
+			return rows, next, nil
+		case size >= approval.ListBytes: // which may have been the last
+			if f, err = read(next, 1, 1); err == nil && len(f.Rows) == 0 && f.Next == "" {
+				next = ""
+			}
+			return rows, next, err
+		case soon.Err() != nil:
+			return rows, next, nil
+		}
+	}
 }
 
 // listTurn waits until a list may be read for the caller: few of one principal are in memory at a time, and one

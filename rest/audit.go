@@ -61,17 +61,13 @@ func (s *Server) audit(ctx context.Context, x *exchange) error {
 	if x.export != "" {
 		return s.exportAudit(ctx, x, q)
 	}
-	return answerPage(ctx, s, x, limit, func(after *approval.Event, n int) ([]approval.Event, error) {
-		if q.Limit = n; after != nil {
-			q.Before = after.Seq
-		}
-		return s.gate.Audit(ctx, q)
-	}, func(rows []approval.Event, more bool) any {
-		list := eventList{Events: wire(rows, wireEvent)}
-		if more {
-			list.Next = optional(strconv.FormatInt(rows[len(rows)-1].Seq, 10))
-		}
-		return list
+	return answerFound(ctx, s, x, limit, f.query.Get("after"), func(after string, n, bytes int) (
+		approval.Found[approval.Event], error) {
+		q.Before, _ = strconv.ParseInt(after, 10, 64) // 0 at first: the newest
+		q.Limit, q.Bytes = n, bytes
+		return s.gate.SearchAudit(ctx, q, s.look.rows)
+	}, func(rows []approval.Event, next optional) any {
+		return eventList{Events: wire(rows, wireEvent), Next: next}
 	})
 }
 
@@ -185,12 +181,12 @@ func (e *auditExport) page(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	defer turn()
-	es, err := e.s.gate.Audit(ctx, e.q)
-	if err != nil || len(es) == 0 {
+	found, err := e.s.gate.SearchAudit(ctx, e.q, e.s.look.rows)
+	if err != nil {
 		return false, err
 	}
-	e.q.Before = es[len(es)-1].Seq
-	n, err := e.w.Rows(es)
+	e.q.Before, _ = strconv.ParseInt(found.Next, 10, 64)
+	n, err := e.w.Rows(found.Rows)
 	e.x.account.Read(n)
-	return true, err
+	return found.Next != "", err
 }

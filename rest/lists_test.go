@@ -136,6 +136,65 @@ func TestRule12_APageOfLargeArgsEndsEarly(t *testing.T) {
 	}
 }
 
+// An answer looks at a part of the record where little of it is what is asked for: then it has what was found so far,
+// be it nothing, and where to go on. Whoever goes on finds each row once.
+func TestAnAnswerHasWhatWasFoundSoFarAndWhereToGoOn(t *testing.T) {
+	w := newWorld(t)
+	var decided, all []string
+	for i := range 12 {
+		id := w.ask(asked(i))
+		if all = append(all, id); i%5 == 0 {
+			w.decide(hanaToken, id, "approve", "").is(200)
+			decided = append(decided, id)
+		}
+	}
+	slices.Reverse(decided)
+	failed := w.failNotification(all[1])
+	for _, c := range []struct {
+		path, list, key string
+		want            []string
+	}{
+		{"/v1/approvals?status=approved", "approvals", "id", decided},
+		{"/v1/approvals?status=approved&limit=2", "approvals", "id", decided},
+		{"/v1/approvals?agent=nobody", "approvals", "id", nil},
+		{"/v1/audit?actor=hana&limit=200", "events", "approval_id", decided},
+		{"/v1/audit?tool=nothing", "events", "id", nil},
+		{"/v1/notifications?status=failed", "notifications", "id", []string{failed}},
+		{"/v1/notifications?channel=nothing", "notifications", "id", nil},
+	} {
+		pages := func() (got []string, n int) {
+			for next := ""; ; {
+				r := w.do(hanaToken, "GET", c.path+next, "").is(200)
+				if n++; n > 100 {
+					t.Fatalf("%s: no end", c.path)
+				}
+				for _, row := range r.list(c.list) {
+					got = append(got, row[c.key].(string))
+				}
+				if r.at("next") == nil {
+					return got, n
+				}
+				next = "&after=" + r.str("next")
+			}
+		}
+		w.rest.look = looking{rows: 2, time: time.Hour}
+		got, whole := pages()
+		w.rest.look.time = 0 // one step for each answer
+		inParts, parts := pages()
+		if !slices.Equal(got, c.want) || !slices.Equal(inParts, c.want) {
+			t.Errorf("%s: got %v, and %v in parts; want %v", c.path, got, inParts, c.want)
+		}
+		if whole > 1+len(c.want)/2 || parts < 3 && c.list != "notifications" {
+			t.Errorf("%s: %d answers, and %d in parts", c.path, whole, parts)
+		}
+	}
+	w.rest.look = looking{rows: 2}
+	csv := string(w.do(hanaToken, "GET", "/v1/audit?actor=hana&format=csv", "").is(200).body)
+	if n := strings.Count(csv, "\n"); n != 1+len(decided) {
+		t.Errorf("an export of what lies far apart has %d lines, want %d:\n%s", n, 1+len(decided), csv)
+	}
+}
+
 func TestTheNotificationLogIsListedAndSelected(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.ask(asked(1)), w.ask(asked(2))

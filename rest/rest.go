@@ -24,7 +24,8 @@ import (
 
 // Notifications is the notification log: the package outbox.
 type Notifications interface {
-	Notifications(ctx context.Context, q approval.NotificationQuery) ([]approval.Notification, error)
+	// Search returns the q.Limit newest that q selects among the look newest that are to be looked at.
+	Search(ctx context.Context, q approval.NotificationQuery, look int) (approval.Found[approval.Notification], error)
 	Notification(ctx context.Context, id string) (approval.Notification, error)
 	// Retry has a failed notification sent again.
 	Retry(ctx context.Context, by approval.Actor, id string) (approval.Notification, error)
@@ -113,6 +114,7 @@ type Server struct {
 	budgets   *budget.Registry
 	published func() []netip.AddrPort
 	keepAlive time.Duration
+	look      looking
 
 	routes   []route
 	mux      *http.ServeMux
@@ -130,7 +132,8 @@ func New(o Options) *Server {
 		version: o.Version, stopping: o.Stopping, quotas: o.Quotas, beats: o.Heartbeat,
 		callers:  auth.Callers{Directory: o.Directory, Anonymous: o.Anonymous},
 		admitted: o.Authenticated, remote: o.Remote, budgets: o.Budgets, patience: o.Patience, keepAlive: 15 * time.Second,
-		mux: http.NewServeMux(), known: http.NewServeMux()}
+		look: defaultLooking,
+		mux:  http.NewServeMux(), known: http.NewServeMux()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

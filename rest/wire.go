@@ -536,13 +536,13 @@ type delegationList struct {
 
 type approvalList struct {
 	Approvals []request `json:"approvals" nullable:"false" description:"Newest first."`
-	Next      optional  `json:"next" description:"The after of the next page; null at the end."`
+	Next      optional  `json:"next" description:"The after of the next page, also where this one is not full, or empty; null at the end."`
 	_         struct{}  `additionalProperties:"false"`
 }
 
 type notificationList struct {
 	Notifications []notification `json:"notifications" nullable:"false" description:"Newest first."`
-	Next          optional       `json:"next" description:"The after of the next page; null at the end."`
+	Next          optional       `json:"next" description:"The after of the next page, also where this one is not full, or empty; null at the end."`
 	Quotas        []Quota        `json:"quotas,omitempty" description:"What channels with a monthly limit have sent this month, as far as the platform has said."`
 	Heartbeat     []Beat         `json:"heartbeat,omitempty" description:"The last run of each heartbeat entry that is switched on."`
 	_             struct{}       `additionalProperties:"false"`
@@ -578,7 +578,7 @@ type BeatCount struct {
 
 type eventList struct {
 	Events []auditEvent `json:"events" nullable:"false" description:"Newest first."`
-	Next   optional     `json:"next" description:"The after of the next page; null at the end."`
+	Next   optional     `json:"next" description:"The after of the next page, also where this one is not full, or empty; null at the end."`
 	_      struct{}     `additionalProperties:"false"`
 }
 

@@ -44,6 +44,8 @@ func (d *DB) upgrade(ctx context.Context, db *sql.DB, o Options) error {
 		return err
 	}
 	if have > 0 && have < schema.Version() {
+		d.log.InfoContext(ctx, "the store is copied and then its tables are changed; with gigabytes this takes a minute",
+			slog.Int64("schema", have), slog.Int64("to", schema.Version()))
 		path, err := d.copyBeside(ctx, db, o.Now())
 		if err != nil {
 			return d.notCopied(err)

@@ -53,6 +53,36 @@ func (t *tx) SeqRange() (oldest, newest int64, err error) {
 	return r[0], r[1], err
 }
 
+// What the indexes have in their conditions.
+const (
+	isTold = `event_type <> 'call_allowed' AND event_type <> 'call_denied' AND event_type <> 'notification_sent'` +
+		` AND event_type <> 'notification_retrying' AND event_type <> 'notification_failed'`
+	isSeldom = `event_type <> 'call_allowed' AND event_type <> 'approval_requested' AND event_type <> 'notification_sent'`
+)
+
+// eventsAlong is [requestsAlong] for events: without an index of their own they are listed along their seq.
+func eventsAlong(q *approval.EventQuery) along {
+	switch t := q.Type; {
+	case q.Decision != "" && q.Decision != "allow" && q.Decision != "approve":
+		return along{"audit_events_decision", "decision <> 'allow' AND decision <> 'approve' AND decision = ?",
+			[]any{q.Decision}}
+	case t != "" && t != approval.EventCallAllowed && t != approval.EventApprovalRequested &&
+		t != approval.EventNotificationSent:
+		return along{"audit_events_type", isSeldom + " AND event_type = ?", []any{string(t)}}
+	case q.Told && q.Agent != "":
+		return along{"audit_events_agent", isTold + " AND agent = ?", []any{q.Agent}}
+	}
+	return along{index: byKey}
+}
+
+// seqs narrows to seqs from one on, and before another, if that is not 0.
+func (l *list) seqs(from, to int64) {
+	l.where("seq >= ?", from)
+	if to != 0 {
+		l.where("seq < ?", to)
+	}
+}
+
 func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 	if err := t.seesLogged(); err != nil {
 		return nil, err
@@ -64,20 +94,18 @@ func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := newList(`SELECT ` + eventColumns.names() + ` FROM audit_events`)
-	l.where("seq >= ?", from)
-	if to != 0 {
-		l.where("seq < ?", to)
+	l := eventList(eventColumns.names(), q, from, to)
+	es, err := page(t, l.bind(t.c), q.Limit, q.Bytes, eventColumns.scan)
+	if err == nil && len(es) > 0 {
+		err = t.leave(max(es[0].Seq, es[len(es)-1].Seq))
 	}
-	if q.Type != "" {
-		l.where("event_type = ?", string(q.Type))
-		switch q.Type {
-		case approval.EventCallAllowed, approval.EventApprovalRequested, approval.EventNotificationSent:
-		default:
-			// as the index has it
-			l.where(`event_type <> 'call_allowed' AND event_type <> 'approval_requested' AND event_type <> 'notification_sent'`)
-		}
-	}
+	return es, err
+}
+
+func eventList(columns string, q approval.EventQuery, from, to int64) *list {
+	l := newListAlong(columns, "audit_events", eventsAlong(&q))
+	l.seqs(from, to)
+	l.equal("event_type", string(q.Type))
 	l.equal("decision", q.Decision)
 	l.equal("risk_level", string(q.Risk))
 	l.equal("tool", q.Tool)
@@ -93,19 +121,13 @@ func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 			q.SessionID, q.SessionID, q.SessionID)
 	}
 	if q.Told {
-		// as the index has it
-		l.where(`event_type <> 'call_allowed' AND event_type <> 'call_denied' AND event_type <> 'notification_sent'` +
-			` AND event_type <> 'notification_retrying' AND event_type <> 'notification_failed'`)
+		l.where(isTold)
 	}
 	l.add(" ORDER BY seq")
 	if !q.Ascending {
 		l.add(" DESC")
 	}
-	es, err := page(t, l.bind(t.c), q.Limit, q.Bytes, eventColumns.scan)
-	if err == nil && len(es) > 0 {
-		err = t.leave(max(es[0].Seq, es[len(es)-1].Seq))
-	}
-	return es, err
+	return l
 }
 
 func (t *tx) EventReach(q approval.EventQuery, look int) (int64, error) {
@@ -119,12 +141,11 @@ func (t *tx) EventReach(q approval.EventQuery, look int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	l := newList(`SELECT seq FROM audit_events`)
-	l.where("seq >= ?", from)
-	if to != 0 {
-		l.where("seq < ?", to)
+	if eventsAlong(&q).index == byKey {
+		return t.seqReach(from, to, int64(look))
 	}
-	l.add(" ORDER BY seq DESC LIMIT 1 OFFSET ?", int64(look-1))
+	l := eventReach(q, from, to)
+	l.add(" LIMIT 1 OFFSET ?", int64(look-1))
 	seq, err := one(t, l.bind(t.c), scanInt)
 	if errors.Is(err, approval.ErrNotFound) {
 		return 0, nil
@@ -133,6 +154,29 @@ func (t *tx) EventReach(q approval.EventQuery, look int) (int64, error) {
 		err = t.leave(seq)
 	}
 	return seq, err
+}
+
+// seqReach is the reach among all events. Where some are missing between from and to it has fewer rows.
+func (t *tx) seqReach(from, to, look int64) (int64, error) {
+	oldest, newest, err := t.SeqRange()
+	if err != nil {
+		return 0, err
+	}
+	if to == 0 || to > newest {
+		to = newest + 1
+	}
+	if reach := to - look; reach >= max(from, oldest, 1) {
+		return reach, nil
+	}
+	return 0, nil
+}
+
+// eventReach lists the seqs among which a query selects, along an index.
+func eventReach(q approval.EventQuery, from, to int64) *list {
+	l := newListAlong("seq", "audit_events", eventsAlong(&q))
+	l.seqs(from, to)
+	l.add(" ORDER BY seq DESC")
+	return l
 }
 
 // seqsOf returns between which seqs the events of a query lie: to is exclusive, 0: the end. No index finds those of a

@@ -22,6 +22,32 @@ func newList(sql string) *list {
 	return l
 }
 
+// along is an index along which a table is listed, and the condition by which it has the rows.
+type along struct {
+	index string // "": which one is left to SQLite
+	cond  string // "": all rows
+	args  []any
+}
+
+// byKey is the index of events: there is none beside the table, which is in order of seq.
+const byKey = "the key"
+
+// newListAlong names the index: SQLite knows nothing of how many rows a condition leaves, and would go by another.
+func newListAlong(columns, table string, a along) *list {
+	l := newList("SELECT " + columns + " FROM " + table)
+	switch a.index {
+	case "":
+	case byKey:
+		l.add(" NOT INDEXED")
+	default:
+		l.add(" INDEXED BY " + a.index)
+	}
+	if a.cond != "" {
+		l.where(a.cond, a.args...)
+	}
+	return l
+}
+
 // where adds a condition; each ? in it stands for the next of args.
 func (l *list) where(cond string, args ...any) {
 	if l.ands == 0 {
@@ -66,13 +92,22 @@ const idAhead = time.Millisecond
 // within narrows to rows made at or after a time, and before another; the zero time is no bound. An id begins with the
 // time at which its row was made, so that what is older or newer need not be read.
 func (l *list) within(column string, since, until time.Time) {
+	l.idsWithin(since, until)
 	if since = ceil(since); !since.IsZero() {
-		l.where("id >= ?", firstID(since))
 		l.where(column+" >= ?", since)
 	}
 	if until = ceil(until); !until.IsZero() {
-		l.where("id < ?", firstID(until.Add(idAhead)))
 		l.where(column+" < ?", until)
+	}
+}
+
+// idsWithin narrows to the ids that rows of a time can have, which an index alone tells.
+func (l *list) idsWithin(since, until time.Time) {
+	if since = ceil(since); !since.IsZero() {
+		l.where("id >= ?", firstID(since))
+	}
+	if until = ceil(until); !until.IsZero() {
+		l.where("id < ?", firstID(until.Add(idAhead)))
 	}
 }
 

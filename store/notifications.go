@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -87,6 +88,29 @@ func (t *tx) Dead(a approval.Address) (bool, error) {
 	return len(rows) > 0, err
 }
 
+// ofFew reports whether a query is about a request, a card or a message, of which there are few notifications: these
+// are found by what they are about, and put into order then.
+func ofFew(q *approval.NotificationQuery) bool {
+	return q.ApprovalID != "" || q.BatchID != "" || q.MessageID != ""
+}
+
+// notificationsAlong is [requestsAlong] for notifications.
+func notificationsAlong(q *approval.NotificationQuery) along {
+	switch {
+	case ofFew(q):
+		return along{}
+	case q.Channel != "" && q.Recipient != "" && (q.Several || q.Kind == approval.KindReply):
+		return along{"approval_notifications_several",
+			"(kind = 'reply' OR batch_id IS NOT NULL) AND channel = ? AND recipient = ?", []any{q.Channel, q.Recipient}}
+	case q.Status == approval.Queued, q.Status == approval.Retrying:
+		return along{"approval_notifications_sendable", "status IN ('queued', 'retrying')", nil}
+	case q.Status == approval.Failed, q.Status == approval.Skipped:
+		return along{"approval_notifications_unsent", "status IN ('failed', 'skipped') AND status = ?",
+			[]any{string(q.Status)}}
+	}
+	return along{index: "sqlite_autoindex_approval_notifications_1"} // of the ids
+}
+
 func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notification, error) {
 	if err := t.readable(); err != nil {
 		return nil, err
@@ -95,32 +119,42 @@ func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notificatio
 	if q.Narrow {
 		names, scan = narrowColumns.names(), scanNarrow
 	}
-	l := newList(`SELECT ` + names + ` FROM approval_notifications`)
-	order := "id"
+	l := notificationList(names, q)
+	if ofFew(&q) && q.Limit <= 0 && q.Bytes <= 0 { // SQLite's own sorting would cost more than reading them
+		ns, err := all(t, l.bind(t.c), 0, scan)
+		slices.SortFunc(ns, func(a, b approval.Notification) int { return strings.Compare(b.ID, a.ID) })
+		return ns, err
+	}
+	l.add(" ORDER BY " + notificationOrder(&q) + " DESC")
+	return page(t, l.bind(t.c), q.Limit, q.Bytes, scan)
+}
+
+// notificationOrder is by what notifications are listed. Where few are found by what they are about, SQLite must not
+// take the index that has them in order.
+func notificationOrder(q *approval.NotificationQuery) string {
+	if ofFew(q) {
+		return `id || ''`
+	}
+	return "id"
+}
+
+func notificationList(columns string, q approval.NotificationQuery) *list {
+	l := newListAlong(columns, "approval_notifications", notificationsAlong(&q))
 	switch {
 	case q.ApprovalID != "" && q.BatchID != "":
 		l.where(`(approval_id = ? OR batch_id = ? OR id IN (SELECT notification FROM reminded WHERE request = ?))`,
 			q.ApprovalID, q.BatchID, q.ApprovalID)
-		order = `id || ''`
 	case q.ApprovalID != "":
 		l.where("(approval_id = ? OR id IN (SELECT notification FROM reminded WHERE request = ?))",
 			q.ApprovalID, q.ApprovalID)
-		order = `id || ''`
 	case q.BatchID != "":
 		l.where("batch_id = ?", q.BatchID)
-		order = `id || ''`
-	case q.MessageID != "":
-		order = `id || ''`
 	}
 	l.equal("message_id", q.MessageID)
 	l.equal("status", string(q.Status))
 	l.equal("channel", q.Channel)
 	l.equal("recipient", q.Recipient)
-	if q.Kind == approval.KindReply {
-		l.where("kind = 'reply'") // as the index has it
-	} else {
-		l.equal("kind", string(q.Kind))
-	}
+	l.equal("kind", string(q.Kind))
 	if q.Several {
 		l.where("(kind = 'reply' OR batch_id IS NOT NULL)")
 	}
@@ -133,21 +167,39 @@ func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notificatio
 	}
 	l.between(q.From, q.After)
 	l.within("created_at", q.Since, q.Until)
-	if order != "id" && q.Limit <= 0 && q.Bytes <= 0 { // SQLite's own sorting would cost more than reading them
-		ns, err := all(t, l.bind(t.c), 0, scan)
-		slices.SortFunc(ns, func(a, b approval.Notification) int { return strings.Compare(b.ID, a.ID) })
-		return ns, err
-	}
-	l.add(" ORDER BY " + order + " DESC")
-	return page(t, l.bind(t.c), q.Limit, q.Bytes, scan)
+	return l
 }
 
 func (t *tx) NotificationReach(q approval.NotificationQuery, look int) (string, error) {
-	l := newList(`SELECT id FROM approval_notifications`)
-	l.within("created_at", q.Since, q.Until)
-	l.between("", q.After)
-	return t.reach(l, look)
+	if ofFew(&q) {
+		return "", nil
+	}
+	return t.reach(notificationReach(q), look)
 }
+
+// notificationReach lists the ids among which a query selects.
+func notificationReach(q approval.NotificationQuery) *list {
+	l := newListAlong("id", "approval_notifications", notificationsAlong(&q))
+	l.idsWithin(q.Since, q.Until)
+	l.between("", q.After)
+	l.add(" ORDER BY id DESC")
+	return l
+}
+
+func (t *tx) Pushes(since time.Time, after string, limit int) ([]approval.Push, error) {
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	from := ""
+	if since = ceil(since); !since.IsZero() {
+		from = firstID(since)
+	}
+	s := t.c.Stmt(selectPushes).BindText(from).BindText(cmp.Or(after, afterIDs))
+	return all(t, s, limit, pushColumns.scan)
+}
+
+// afterIDs sorts after every id.
+const afterIDs = "~"
 
 func (t *tx) Sendable(limit int) ([]approval.Notification, error) {
 	now := t.Now()

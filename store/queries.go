@@ -132,6 +132,7 @@ const (
 	selectDueSoon
 	putAddress
 	selectDead
+	selectPushes
 
 	eventTime
 )
@@ -351,6 +352,12 @@ var queries = []string{
   ON CONFLICT (channel, recipient) DO UPDATE SET dead = excluded.dead, since = excluded.since
   WHERE addresses.since <= excluded.since`,
 	selectDead: `SELECT 1 FROM addresses WHERE channel = $1 AND recipient = $2 AND dead = 1`,
+
+	// Of what is no push, no request is looked up.
+	selectPushes: `SELECT ` + pushColumns.names() + `
+  FROM approval_notifications AS n LEFT JOIN approval_requests AS r
+    ON r.id = iif(n.sent_at IS NOT NULL AND n.kind IN ('request', 'reminder'), n.approval_id, NULL)
+  WHERE n.id >= $1 AND n.id < $2 ORDER BY n.id DESC`,
 
 	eventTime: `SELECT seq, at FROM audit_events WHERE seq >= $1 ORDER BY seq LIMIT 1`,
 }

@@ -77,18 +77,31 @@ func (t *tx) Heads(q approval.RequestQuery) ([]approval.Head, error) {
 	if err := t.readable(); err != nil {
 		return nil, err
 	}
-	return page(t, requestList(headList, q).bind(t.c), q.Limit, q.Bytes, scanHead)
+	columns, scan := headList, scanHead
+	if q.Figures {
+		columns, scan = figureColumns.names(), func(s *sqlite3.Stmt, h *approval.Head) { figureColumns.scan(s, &h.Request) }
+	}
+	return page(t, requestList(columns, q).bind(t.c), q.Limit, q.Bytes, scan)
+}
+
+// requestsAlong is the index along which requests are listed, with the condition by which it has them. Of what a query
+// selects by, that is where few rows are left to be looked at; without one they are listed along all ids.
+func requestsAlong(q *approval.RequestQuery) along {
+	switch {
+	case q.CorrelationID != "":
+		return along{"approval_requests_correlation", "correlation_id = ?", []any{q.CorrelationID}}
+	case q.Status == approval.Pending:
+		return along{"approval_requests_pending", "status = 'pending'", nil}
+	case q.Status == approval.Denied, q.Status == approval.Expired, q.Status == approval.Cancelled:
+		return along{"approval_requests_ended", "status IN ('denied', 'expired', 'cancelled') AND status = ?",
+			[]any{string(q.Status)}}
+	}
+	return along{index: "sqlite_autoindex_approval_requests_1"} // of the ids
 }
 
 func requestList(columns string, q approval.RequestQuery) *list {
-	l := newList(`SELECT ` + columns + ` FROM approval_requests`)
-	if q.Status == approval.Pending {
-		// By the index of all ids, every request that ever was would be looked through.
-		l.add(` INDEXED BY approval_requests_pending`)
-		l.where(`status = 'pending'`)
-	} else {
-		l.equal("status", string(q.Status))
-	}
+	l := newListAlong(columns, "approval_requests", requestsAlong(&q))
+	l.equal("status", string(q.Status))
 	l.narrow(q)
 	l.add(" ORDER BY id DESC")
 	return l
@@ -121,10 +134,16 @@ func (l *list) narrow(q approval.RequestQuery) {
 var escapeLike = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
 func (t *tx) RequestReach(q approval.RequestQuery, look int) (string, error) {
-	l := newList(`SELECT id FROM approval_requests`)
-	l.within("requested_at", q.Since, q.Until)
+	return t.reach(requestReach(q), look)
+}
+
+// requestReach lists the ids among which a query selects.
+func requestReach(q approval.RequestQuery) *list {
+	l := newListAlong("id", "approval_requests", requestsAlong(&q))
+	l.idsWithin(q.Since, q.Until)
 	l.between("", q.After)
-	return t.reach(l, look)
+	l.add(" ORDER BY id DESC")
+	return l
 }
 
 // reach returns the id of the last of the first so many rows that a list selects, "" where there are fewer.
@@ -132,7 +151,7 @@ func (t *tx) reach(l *list, look int) (string, error) {
 	if err := t.readable(); err != nil || look <= 0 {
 		return "", err
 	}
-	l.add(" ORDER BY id DESC LIMIT 1 OFFSET ?", int64(look-1))
+	l.add(" LIMIT 1 OFFSET ?", int64(look-1))
 	id, err := one(t, l.bind(t.c), scanText)
 	if errors.Is(err, approval.ErrNotFound) {
 		return "", nil

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -588,93 +589,195 @@ func TestIndexesOnHashes(t *testing.T) {
 // What is read often finds its rows by an index, and in the order it needs.
 func TestPlans(t *testing.T) {
 	d := open(t, Options{})
-	plan := func(c *sqlite3.Conn, sql string) string {
-		s := c.Prepare("EXPLAIN QUERY PLAN " + sql)
-		defer s.Finalize()
-		var steps []string
-		for s.Step() {
-			s.ColumnInt()
-			s.ColumnInt()
-			s.ColumnInt()
-			steps = append(steps, s.ColumnText())
-		}
-		if s.Err() != nil {
-			t.Error(s.Err())
-		}
-		return strings.Join(steps, "; ")
-	}
 	view(t, d, func(x approval.Tx) error {
 		v := x.(*tx)
 		// a few rows, by id
 		sorted := map[sqlite3.Query]bool{selectBatch: true, selectBatchHeads: true, selectSendable: true, selectDueSoon: true, selectVotes: true, selectDelegations: true, selectPendingCards: true}
 		whole := map[string]bool{"SCAN epochs": true, "SCAN passkey_owners": true} // a few rows, read whole and by their key
 		for i, sql := range queries {
-			p := plan(v.c, sql)
+			p := planOf(t, v.c, sql)
 			if strings.Contains(p, "SCAN") && !strings.Contains(p, "USING") && !strings.Contains(p, "store_state") && !whole[p] && !strings.Contains(p, "CONSTANT ROW") ||
 				strings.Contains(p, "TEMP B-TREE") && !sorted[sqlite3.Query(i)] {
 				t.Errorf("%s\nfor %s", p, sql)
 			}
 		}
 		// An agent may have opened any number of cards where its scope stands for a session.
-		if p := plan(v.c, queries[newestCard]); !strings.Contains(p, "(agent=? AND session=? AND turn=? AND scope=? AND grouping=?)") {
+		if p := planOf(t, v.c, queries[newestCard]); !strings.Contains(p, "(agent=? AND session=? AND turn=? AND scope=? AND grouping=?)") {
 			t.Errorf("%s\nfor %s", p, queries[newestCard])
-		}
-		// Those that are put together at run time.
-		for _, f := range []func() error{
-			func() error { return second(v.Requests(approval.RequestQuery{Limit: 1})) },
-			func() error { return second(v.Requests(approval.RequestQuery{Status: approval.Pending, Limit: 1})) },
-			func() error {
-				return second(v.Heads(approval.RequestQuery{Status: approval.Pending, Agent: "bot", Tool: "pay", After: "x", Limit: 1}))
-			},
-			func() error {
-				return second(v.Requests(approval.RequestQuery{Status: approval.Denied, After: "x", Limit: 1}))
-			},
-			func() error { return second(v.Notifications(approval.NotificationQuery{ApprovalID: "x"})) },
-			func() error {
-				return second(v.Notifications(approval.NotificationQuery{ApprovalID: "x", BatchID: "y"}))
-			},
-			func() error {
-				return second(v.Notifications(approval.NotificationQuery{ApprovalID: "x", BatchID: "y", Kind: approval.KindEdit}))
-			},
-			func() error {
-				return second(v.Notifications(approval.NotificationQuery{MessageID: "x", Channel: "line"}))
-			},
-			func() error {
-				return second(v.Notifications(approval.NotificationQuery{Channel: "line", Recipient: "x", Kind: approval.KindReply, Since: time.Now(), Limit: 1}))
-			},
-			func() error {
-				return second(v.Notifications(approval.NotificationQuery{Channel: "line", Recipient: "x", Several: true, Since: time.Now(), Limit: 200}))
-			},
-			func() error { return second(v.Notifications(approval.NotificationQuery{After: "x"})) },
-			func() error { return second(v.Events(approval.EventQuery{AfterSeq: 3, Ascending: true})) },
-			func() error {
-				return second(v.Events(approval.EventQuery{Type: approval.EventDecision, Decision: "deny"}))
-			},
-			func() error {
-				return second(v.Events(approval.EventQuery{Agent: "bot", Told: true, AfterSeq: 3, Ascending: true}))
-			},
-			func() error { return second(v.Events(approval.EventQuery{ApprovalID: "x", Actor: "y"})) },
-			func() error { return second(v.Events(approval.EventQuery{SessionID: "x", CorrelationID: "y"})) },
-		} {
-			if err := f(); err != nil {
-				return err
-			}
-		}
-		for _, sql := range v.c.Texts() {
-			p := plan(v.c, sql)
-			t.Logf("%s\n\tfor …%s", p, sql[strings.Index(sql, "FROM"):])
-			if strings.HasPrefix(p, "SCAN") && !strings.Contains(p, "sqlite_autoindex") && !strings.Contains(p, "_pending") ||
-				strings.Contains(sql, "_pending") && strings.Contains(p, "TEMP B-TREE") {
-				t.Errorf("%s\nfor %s", p, sql)
-			}
-			if strings.Contains(sql, "agent =") && !strings.Contains(p, "_pending (id<?)") && !strings.Contains(p, "audit_events_agent (agent=? AND rowid>?)") ||
-				strings.Contains(sql, "event_type = $") && !strings.Contains(p, "audit_events_type") || strings.Contains(sql, "FROM approval_notifications WHERE approval_id =") && !strings.Contains(p, "_approval") ||
-				strings.Contains(sql, "recipient =") && !strings.Contains(p, "_several (channel=? AND recipient=? AND id>?)") {
-				t.Errorf("%s\nfor %s", p, sql)
-			}
 		}
 		return nil
 	})
+}
+
+// planOf is how SQLite answers a query.
+func planOf(t *testing.T, c *sqlite3.Conn, sql string) string {
+	t.Helper()
+	s := c.Prepare("EXPLAIN QUERY PLAN " + sql)
+	defer s.Finalize()
+	var steps []string
+	for s.Step() {
+		s.ColumnInt()
+		s.ColumnInt()
+		s.ColumnInt()
+		steps = append(steps, s.ColumnText())
+	}
+	if s.Err() != nil {
+		t.Errorf("%v\nin %s", s.Err(), sql)
+	}
+	return strings.Join(steps, "; ")
+}
+
+// narrowing is a way to narrow a list: the fields of its query that it sets, and how.
+type narrowing[Q any] struct {
+	fields string
+	set    func(q *Q)
+}
+
+// someOf calls f with each query that some of the ways narrow, at most most of them, and the names of what they set. A
+// field that none of them sets, and that is not among the others, fails: it has to be found along some index too.
+func someOf[Q any](t *testing.T, ways []narrowing[Q], most int, others string, f func(q Q, by []string)) {
+	t.Helper()
+	known := strings.Fields(others)
+	for _, w := range ways {
+		known = append(known, strings.Fields(w.fields)...)
+	}
+	for field := range reflect.TypeFor[Q]().Fields() {
+		if !slices.Contains(known, field.Name) {
+			t.Errorf("%s of %T is in no list that is looked at here", field.Name, *new(Q))
+		}
+	}
+	var add func(q Q, by []string, from int)
+	add = func(q Q, by []string, from int) {
+		f(q, by)
+		for i := from; i < len(ways) && len(by) < most; i++ {
+			narrowed := q
+			ways[i].set(&narrowed)
+			add(narrowed, append(by[:len(by):len(by)], ways[i].fields), i+1)
+		}
+	}
+	add(*new(Q), nil, 0)
+}
+
+// listPlan checks that a list is read along an index of its table, or else its key, from one row on that the query
+// names: none is read whole, and none is sorted but where few are.
+func listPlan(t *testing.T, c *sqlite3.Conn, l *list, a along, few bool) {
+	t.Helper()
+	sql := l.sql.String()
+	p := planOf(t, c, sql)
+	main, _, _ := strings.Cut(p, ";")
+	switch {
+	case few && !strings.Contains(p, "SCAN"):
+		return // by what they are about
+	case a.index == "approval_notifications_sendable" && strings.Contains(main, "INDEX "+a.index):
+		return // what waits to be sent, put into order
+	case strings.Contains(p, "TEMP B-TREE"), strings.Contains(p, "SCAN"):
+	case a.index == byKey && strings.Contains(main, "PRIMARY KEY (rowid>?"), strings.Contains(main, "INDEX "+a.index+" ("):
+		return
+	}
+	t.Errorf("%s\nfor %s", p, sql)
+}
+
+// Every list is read along an index and in its order, whatever it is narrowed to; what no index finds is looked for
+// from a reach on.
+func TestListsAreReadAlongAnIndex(t *testing.T) {
+	d := open(t, Options{})
+	view(t, d, func(x approval.Tx) error {
+		c := x.(*tx).c
+		type rq = approval.RequestQuery
+		status := func(s approval.Status) narrowing[rq] {
+			return narrowing[rq]{"Status", func(q *rq) { q.Status = s }}
+		}
+		someOf(t, []narrowing[rq]{status(approval.Pending), status(approval.Approved), status(approval.Denied),
+			status(approval.Expired), status(approval.Cancelled),
+			{"Tool", func(q *rq) { q.Tool = "pay" }}, {"Tool", func(q *rq) { q.Tool = "bank/pay" }},
+			{"Agent", func(q *rq) { q.Agent = "bot" }}, {"Risk", func(q *rq) { q.Risk = approval.RiskHigh }},
+			{"Person", func(q *rq) { q.Person = "hana" }}, {"Text", func(q *rq) { q.Text = "pay" }},
+			{"CorrelationID", func(q *rq) { q.CorrelationID = "c" }},
+			{"Since Until", func(q *rq) { q.Since, q.Until = time.Now(), time.Now() }},
+			{"After", func(q *rq) { q.After = "x" }}}, 4, "From Limit Bytes Figures", func(q rq, _ []string) {
+			q.From = "y"
+			listPlan(t, c, requestList(headList, q), requestsAlong(&q), false)
+			q.After = cmp.Or(q.After, "z")
+			listPlan(t, c, requestReach(q), requestsAlong(&q), false)
+		})
+		return nil
+	})
+}
+
+func TestNotificationsAreReadAlongAnIndex(t *testing.T) {
+	d := open(t, Options{})
+	view(t, d, func(x approval.Tx) error {
+		c := x.(*tx).c
+		type nq = approval.NotificationQuery
+		status := func(s approval.NotificationStatus) narrowing[nq] {
+			return narrowing[nq]{"Status", func(q *nq) { q.Status = s }}
+		}
+		someOf(t, []narrowing[nq]{status(approval.Queued), status(approval.Retrying), status(approval.Sent),
+			status(approval.Delivered), status(approval.Failed), status(approval.Skipped),
+			{"ApprovalID", func(q *nq) { q.ApprovalID = "x" }}, {"BatchID", func(q *nq) { q.BatchID = "x" }},
+			{"MessageID", func(q *nq) { q.MessageID = "x" }}, {"Channel", func(q *nq) { q.Channel = "c" }},
+			{"Recipient", func(q *nq) { q.Recipient = "U1" }}, {"Channel Recipient", func(q *nq) { q.Channel, q.Recipient = "c", "U1" }},
+			{"Addresses", func(q *nq) { q.Addresses = []approval.Address{{Channel: "c", To: "U1"}, {Channel: "c", To: "U2"}} }},
+			{"Kind", func(q *nq) { q.Kind = approval.KindReply }}, {"Kind", func(q *nq) { q.Kind = approval.KindEdit }},
+			{"Several", func(q *nq) { q.Several = true }},
+			{"Since Until", func(q *nq) { q.Since, q.Until = time.Now(), time.Now() }},
+			{"After", func(q *nq) { q.After = "x" }}}, 4, "From Narrow Limit Bytes", func(q nq, _ []string) {
+			q.From = "y"
+			l := notificationList("id, body", q)
+			l.add(" ORDER BY " + notificationOrder(&q) + " DESC")
+			listPlan(t, c, l, notificationsAlong(&q), ofFew(&q))
+			if q.After = cmp.Or(q.After, "z"); !ofFew(&q) {
+				listPlan(t, c, notificationReach(q), notificationsAlong(&q), false)
+			}
+		})
+		return nil
+	})
+}
+
+func TestEventsAreReadAlongAnIndex(t *testing.T) {
+	d := open(t, Options{})
+	view(t, d, func(x approval.Tx) error {
+		c := x.(*tx).c
+		type eq = approval.EventQuery
+		of := func(e approval.EventType) narrowing[eq] { return narrowing[eq]{"Type", func(q *eq) { q.Type = e }} }
+		someOf(t, []narrowing[eq]{of(approval.EventCallAllowed), of(approval.EventApprovalRequested),
+			of(approval.EventNotificationSent), of(approval.EventDecision),
+			{"Decision", func(q *eq) { q.Decision = "allow" }}, {"Decision", func(q *eq) { q.Decision = "deny" }},
+			{"Risk", func(q *eq) { q.Risk = approval.RiskHigh }}, {"Tool", func(q *eq) { q.Tool = "pay" }},
+			{"Agent", func(q *eq) { q.Agent = "bot" }}, {"Actor", func(q *eq) { q.Actor = "hana" }},
+			{"ApprovalID", func(q *eq) { q.ApprovalID = "x" }}, {"CorrelationID", func(q *eq) { q.CorrelationID = "x" }},
+			{"SessionID", func(q *eq) { q.SessionID = "x" }}, {"Told", func(q *eq) { q.Told = true }},
+			{"Ascending", func(q *eq) { q.Ascending = true }}}, 4, "Since Until Before AfterSeq Limit Bytes", func(q eq, _ []string) {
+			for _, to := range []int64{0, 9} {
+				listPlan(t, c, eventList(eventColumns.names(), q, 3, to), eventsAlong(&q), false)
+				if a := eventsAlong(&q); a.index != byKey {
+					listPlan(t, c, eventReach(q, 3, to), a, false)
+				}
+			}
+		})
+		return nil
+	})
+}
+
+// What matches little and has an index of its own is found along it.
+func TestWhatMatchesLittleHasAnIndex(t *testing.T) {
+	for want, got := range map[string]along{
+		"approval_requests_pending":       requestsAlong(&approval.RequestQuery{Status: approval.Pending, Agent: "bot"}),
+		"approval_requests_ended":         requestsAlong(&approval.RequestQuery{Status: approval.Denied, Tool: "pay"}),
+		"approval_requests_correlation":   requestsAlong(&approval.RequestQuery{Status: approval.Denied, CorrelationID: "c"}),
+		"approval_notifications_unsent":   notificationsAlong(&approval.NotificationQuery{Status: approval.Failed, Channel: "c"}),
+		"approval_notifications_sendable": notificationsAlong(&approval.NotificationQuery{Channel: "c", Recipient: "U", Status: approval.Queued}),
+		"approval_notifications_several": notificationsAlong(&approval.NotificationQuery{Channel: "c", Recipient: "U",
+			Kind: approval.KindReply, Status: approval.Queued}),
+		"audit_events_decision": eventsAlong(&approval.EventQuery{Type: approval.EventDecision, Decision: "timeout"}),
+		"audit_events_type":     eventsAlong(&approval.EventQuery{Type: approval.EventDecision, Decision: "approve"}),
+		"audit_events_agent":    eventsAlong(&approval.EventQuery{Told: true, Agent: "bot"}),
+		byKey:                   eventsAlong(&approval.EventQuery{Type: approval.EventCallAllowed, Decision: "allow", Agent: "bot"}),
+	} {
+		if got.index != want {
+			t.Errorf("along %q, want %q", got.index, want)
+		}
+	}
 }
 
 // Each table's description and the table itself have the same columns. What a query names beside is no row's.

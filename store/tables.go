@@ -61,6 +61,30 @@ var (
 		text("human_message", func(r *approval.Request) *string { return &r.HumanMessage }),
 		optText("resolve_reason", func(r *approval.Request) *string { return &r.ResolveReason }),
 	}
+	// figureColumns are what figures are made of: many requests are read for them.
+	figureColumns = columns[approval.Request]{
+		text("id", func(r *approval.Request) *string { return &r.ID }),
+		text("agent", func(r *approval.Request) *string { return &r.Agent }),
+		text("server", func(r *approval.Request) *string { return &r.Server }),
+		text("tool_name", func(r *approval.Request) *string { return &r.Tool }),
+		text("status", func(r *approval.Request) *approval.Status { return &r.Status }),
+		timestamp("requested_at", func(r *approval.Request) *time.Time { return &r.RequestedAt }),
+		timestamp("resolved_at", func(r *approval.Request) *time.Time { return &r.ResolvedAt }),
+		optText("resolved_by", func(r *approval.Request) *string { return &r.ResolvedBy }),
+		optText("resolved_via", func(r *approval.Request) *approval.Via { return &r.ResolvedVia }),
+		optText("batch_id", func(r *approval.Request) *string { return &r.BatchID }),
+		optText("rule", func(r *approval.Request) *string { return &r.Rule }),
+	}
+	pushColumns = columns[approval.Push]{
+		text("n.id", func(p *approval.Push) *string { return &p.ID }),
+		timestamp("n.created_at", func(p *approval.Push) *time.Time { return &p.CreatedAt }),
+		text("n.channel", func(p *approval.Push) *string { return &p.To.Channel }),
+		text("n.recipient", func(p *approval.Push) *string { return &p.To.To }),
+		text("r.agent", func(p *approval.Push) *string { return &p.Of.Agent }),
+		text("r.server", func(p *approval.Push) *string { return &p.Of.Server }),
+		text("r.tool_name", func(p *approval.Push) *string { return &p.Of.Tool }),
+		text("r.rule", func(p *approval.Push) *string { return &p.Of.Rule }),
+	}
 	wideColumns = columns[approval.Request]{
 		textBytes("tool_args", func(r *approval.Request) *[]byte { return &r.Args }),
 		optText("rationale", func(r *approval.Request) *string { return &r.Rationale }),

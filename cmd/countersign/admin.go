@@ -266,8 +266,8 @@ Examples:
     countersign audit query --filter=since=2026-11-01 --format csv > november.csv`
 }
 
-var errFilter = errors.New("filters are event_type=, decision=, risk_level=, tool=, agent=, actor= (or user=), approval_id=, " +
-	"correlation_id=, session_id=, since= and until=")
+var errFilter = errors.New("filters are event_type=, decision=, risk_level=, tool=, agent=, actor= (or user=), " +
+	"approval_id=, correlation_id=, session_id=, since= and until=")
 
 // query reads the filters.
 func (c *auditQueryCmd) query(now time.Time) (client.AuditQuery, error) {

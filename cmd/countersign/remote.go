@@ -243,7 +243,8 @@ func (g *connection) unanswered(err error) error {
 // requestID is an id as it may have been copied out of a chat.
 func requestID(s string) string { return strings.ToUpper(strings.TrimSpace(s)) }
 
-// pages calls fetch for page after page until limit items are there, all of them for 0.
+// pages calls fetch for page after page until limit items are there, all of them for 0. A page may have few items, or
+// none, where the gate had looked at enough for one answer: the next goes on.
 func pages[T any](limit int, fetch func(after string, limit int) (client.Page[T], error)) (client.Page[T], error) {
 	const most = 200 // the server's
 	var all client.Page[T]
@@ -252,13 +253,14 @@ func pages[T any](limit int, fetch func(after string, limit int) (client.Page[T]
 		if limit > 0 {
 			n = min(n, limit-len(all.Items))
 		}
-		page, err := fetch(all.Next, n)
+		after := all.Next
+		page, err := fetch(after, n)
 		if err != nil {
 			return all, err
 		}
 		all.Items, all.Next = append(all.Items, page.Items...), page.Next
 		all.Quotas, all.Heartbeat = page.Quotas, page.Heartbeat
-		if page.Next == "" || len(page.Items) == 0 || limit > 0 && len(all.Items) >= limit {
+		if page.Next == "" || page.Next == after || limit > 0 && len(all.Items) >= limit {
 			return all, nil
 		}
 	}

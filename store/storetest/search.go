@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -135,7 +138,7 @@ func searchNotifications(t *testing.T, s approval.Store) {
 	}
 }
 
-// A reach counts the rows among which a query selects, whatever else it selects by.
+// A reach counts the rows that are to be looked at, which are no fewer than those that a query selects.
 func reach(t *testing.T, s approval.Store) {
 	all := requestsToFind(t, s)
 	n := insertNotification(t, s, all[0].ID, nil)
@@ -159,8 +162,7 @@ func reach(t *testing.T, s approval.Store) {
 			{requests{}, 1, all[0].ID}, {requests{}, 3, all[2].ID}, {requests{}, 5, all[4].ID}, {requests{}, 6, ""},
 			{requests{}, 0, ""}, {requests{Agent: "nobody", Text: "x"}, 3, all[2].ID},
 			{requests{After: all[1].ID}, 2, all[3].ID},
-			{requests{Until: all[1].RequestedAt}, 1, all[2].ID}, {requests{Since: all[1].RequestedAt}, 3, ""},
-			{requests{After: strings.Repeat("0", 26)}, 1, ""},
+			{requests{Since: all[1].RequestedAt}, 3, ""}, {requests{After: strings.Repeat("0", 26)}, 1, ""},
 		} {
 			got, err := tx.RequestReach(c.q, c.look)
 			if err != nil || got != c.want {
@@ -188,5 +190,184 @@ func reach(t *testing.T, s approval.Store) {
 			}
 		}
 		return nil
+	})
+}
+
+// From one reach to the next each row that a query selects is found once, in order, and none takes more than its
+// number of rows: whatever the query selects by.
+func reaches(t *testing.T, s approval.Store) {
+	recordToFind(t, s)
+	view(t, s, func(tx approval.Tx) error {
+		for _, q := range []approval.RequestQuery{{}, {Status: approval.Pending}, {Status: approval.Approved},
+			{Status: approval.Denied}, {Status: approval.Cancelled}, {Status: approval.Denied, Tool: "tool0"}, {Tool: "tool1"},
+			{Tool: "bank/tool1"}, {Agent: "agent0"}, {Agent: "agent0", Tool: "tool2", Status: approval.Denied},
+			{Risk: approval.RiskHigh}, {Person: "hana"}, {CorrelationID: "c0"}, {CorrelationID: "c0", Agent: "agent1"},
+			{Agent: "nobody"}} {
+			inReaches(t, q, func() ([]approval.Request, error) { return tx.Requests(q) },
+				func(look int, last string) (rows []approval.Request, next string, err error) {
+					in := q
+					in.After = last
+					if in.From, err = tx.RequestReach(in, look); err == nil {
+						rows, err = tx.Requests(in)
+					}
+					return rows, in.From, err
+				}, func(r approval.Request) string { return r.ID })
+		}
+		for _, q := range []approval.NotificationQuery{{}, {Status: approval.Queued}, {Status: approval.Failed},
+			{Status: approval.Sent}, {Status: approval.Failed, Channel: "slack"}, {Status: approval.Queued, Channel: "line"},
+			{Channel: "line"}, {Channel: "line", Recipient: "U0", Status: approval.Queued}, {Kind: approval.KindReply},
+			{Channel: "line", Recipient: "U0", Kind: approval.KindReply}, {MessageID: "m1"}, {Channel: "mail"}} {
+			inReaches(t, q, func() ([]approval.Notification, error) { return tx.Notifications(q) },
+				func(look int, last string) (rows []approval.Notification, next string, err error) {
+					in := q
+					in.After = last
+					if in.From, err = tx.NotificationReach(in, look); err == nil {
+						rows, err = tx.Notifications(in)
+					}
+					return rows, in.From, err
+				}, func(n approval.Notification) string { return n.ID })
+		}
+		for _, q := range []approval.EventQuery{{}, {Type: approval.EventDecision}, {Type: approval.EventCallAllowed},
+			{Decision: "deny"}, {Decision: "approve"}, {Decision: "timeout"}, {Type: approval.EventDecision, Decision: "deny"},
+			{Type: approval.EventCallDenied, Decision: "deny", Actor: "hana"}, {Actor: "hana"}, {Actor: "agent:agent0"},
+			{Agent: "agent1"}, {Tool: "tool0"}, {CorrelationID: "c1"}, {Told: true}, {Told: true, Agent: "agent1"},
+			{Told: true, Agent: "agent1", Decision: "deny"}, {SessionID: "s1"}, {Actor: "nobody"}} {
+			inReaches(t, q, func() ([]approval.Event, error) { return tx.Events(q) },
+				func(look int, last string) ([]approval.Event, string, error) {
+					in := q
+					in.Before, _ = strconv.ParseInt(last, 10, 64)
+					oldest, err := tx.EventReach(in, look)
+					if err != nil || oldest == 0 {
+						rows, listErr := tx.Events(in)
+						return rows, "", errors.Join(err, listErr)
+					}
+					in.AfterSeq = oldest - 1
+					rows, err := tx.Events(in)
+					return rows, strconv.FormatInt(oldest, 10), err
+				}, func(e approval.Event) string { return strconv.FormatInt(e.Seq, 10) })
+		}
+		return nil
+	})
+}
+
+// recordToFind is a record of a little of everything.
+func recordToFind(t *testing.T, s approval.Store) {
+	t.Helper()
+	statuses := []approval.Status{approval.Pending, approval.Denied, approval.Approved, approval.Cancelled,
+		approval.Denied}
+	types := []approval.EventType{approval.EventDecision, approval.EventCallAllowed, approval.EventCallDenied,
+		approval.EventNotificationSent}
+	for i := range 17 {
+		r := insert(t, s, fmt.Sprint("agent", i%2), fmt.Sprint("tool", i%3), func(r *approval.Request) {
+			r.CorrelationID, r.ArgsHash = fmt.Sprint("c", i%4), fmt.Sprintf("%064x", i)
+			if i%5 == 1 {
+				r.Server = "bank"
+			}
+		})
+		update(t, s, func(tx approval.Tx) error {
+			if to := statuses[i%len(statuses)]; to != approval.Pending {
+				end := approval.Resolution{ID: r.ID, Status: to, At: tx.Now(), By: []string{"hana", "ken"}[i%2],
+					Via: approval.ViaAPI, UseBy: tx.Now().Add(time.Minute)}
+				if err := mustChange(tx.Resolve(end)); err != nil {
+					return err
+				}
+			}
+			_, err := tx.Append(approval.Event{Type: types[i%len(types)], Agent: r.Agent, Tool: r.Tool, ApprovalID: r.ID,
+				Actor: []string{"hana", "agent:agent0", "system:timeout"}[i%3], CorrelationID: r.CorrelationID,
+				Decision: []string{"deny", "approve", "", "allow", "timeout"}[i%5]})
+			return err
+		})
+		insertNotification(t, s, r.ID, func(n *approval.Notification) {
+			n.Channel, n.Recipient = []string{"line", "slack"}[i%2], fmt.Sprint("U", i%2)
+			n.Status = []approval.NotificationStatus{approval.Queued, approval.Failed, approval.Sent}[i%3]
+			n.MessageID = fmt.Sprint("m", i%4)
+			if i%4 == 0 {
+				n.Kind = approval.KindReply
+			}
+		})
+	}
+}
+
+// inReaches lists what a query selects so many rows at a time. piece returns the next rows, and where they end.
+func inReaches[T any](t *testing.T, q any, whole func() ([]T, error),
+	piece func(look int, last string) ([]T, string, error), key func(T) string) {
+	t.Helper()
+	all, err := whole()
+	if err != nil {
+		t.Fatalf("%+v: %v", q, err)
+	}
+	keys := func(rows []T) (ks []string) {
+		for _, r := range rows {
+			ks = append(ks, key(r))
+		}
+		return ks
+	}
+	want := keys(all)
+	for look := 1; look < 20; look++ {
+		var got []string
+		last, few := "", 4 // a query about a message has all at once
+		for pieces := 0; ; pieces++ {
+			rows, next, err := piece(look, last)
+			if err != nil || len(rows) > max(look, few) || pieces > 20 {
+				t.Fatalf("%+v, %d at a time: piece %d has %d rows, %v", q, look, pieces, len(rows), err)
+			}
+			got = append(got, keys(rows)...)
+			if last = next; last == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%+v, %d at a time: got %v, want %v", q, look, got, want)
+		}
+	}
+}
+
+// Of requests and notifications can be read what figures are made of, and no more: of those alone that went out to ask
+// or remind, the request.
+func figures(t *testing.T, s approval.Store) {
+	recordToFind(t, s)
+	r := insert(t, s, "bot", "pay", func(r *approval.Request) { r.Server, r.Rule, r.BatchID = "bank", "paying", r.ID })
+	step(t, s)
+	var sent []approval.Notification
+	for _, kind := range []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindEdit,
+		approval.KindRequest} {
+		sent = append(sent, insertNotification(t, s, r.ID, func(n *approval.Notification) {
+			if n.Kind, n.Channel, n.Recipient = kind, "line", "U9"; len(sent) < 3 {
+				n.Status, n.SentAt = approval.Sent, n.CreatedAt
+			}
+		}))
+	}
+	of := approval.Request{Agent: "bot", Server: "bank", Tool: "pay", Rule: "paying"}
+	var want []approval.Push
+	for i, n := range slices.Backward(sent) {
+		p := approval.Push{ID: n.ID, CreatedAt: n.CreatedAt, To: n.Address()}
+		if i < 2 {
+			p.Of = of
+		}
+		want = append(want, p)
+	}
+	view(t, s, func(tx approval.Tx) error {
+		all, err := tx.Pushes(time.Time{}, "", 0)
+		if err != nil || len(all) != 17+4 || !reflect.DeepEqual(all[:4], want) {
+			t.Errorf("%d pushes, %v, first %+v; want 21, first %+v", len(all), err, all[:min(4, len(all))], want)
+		}
+		late, err := tx.Pushes(sent[0].CreatedAt, sent[2].ID, 1)
+		if err != nil || !reflect.DeepEqual(late, want[2:3]) {
+			t.Errorf("got %+v, %v; want %+v", late, err, want[2:3])
+		}
+		if late, err = tx.Pushes(sent[0].CreatedAt, "", 0); err != nil || !reflect.DeepEqual(late, want) {
+			t.Errorf("since: got %+v, %v; want %+v", late, err, want)
+		}
+		whole, err := tx.Heads(approval.RequestQuery{})
+		few, fewErr := tx.Heads(approval.RequestQuery{Figures: true})
+		for i, h := range whole {
+			h = approval.Head{Request: approval.Request{ID: h.ID, Agent: h.Agent, Server: h.Server, Tool: h.Tool,
+				Status: h.Status, RequestedAt: h.RequestedAt, ResolvedAt: h.ResolvedAt, ResolvedBy: h.ResolvedBy,
+				ResolvedVia: h.ResolvedVia, BatchID: h.BatchID, Rule: h.Rule}}
+			if len(few) != len(whole) || !reflect.DeepEqual(few[i], h) {
+				t.Fatalf("%d of %d, %+v; want %+v", len(few), len(whole), few, h)
+			}
+		}
+		return errors.Join(err, fewErr)
 	})
 }

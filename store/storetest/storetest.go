@@ -72,6 +72,8 @@ var contract = []struct {
 	{"SearchRequests", searchRequests},
 	{"SearchNotifications", searchNotifications},
 	{"Reach", reach},
+	{"FromReachToReach", reaches},
+	{"Figures", figures},
 	{"FirstSight", firstSight},
 	{"Prune", prune},
 	{"NotFound", notFound},
