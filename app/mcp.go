@@ -36,7 +36,7 @@ func (a *App) newGateway(cfg *config.Config) (err error) {
 		o.Servers = append(o.Servers, gateway.ServerConfig{
 			Config: upstream.Config{
 				Name: s.Name, Command: s.Argv(), Dir: s.Dir, Env: s.Environ(os.Environ()), URL: s.URL.Reveal(), Header: headers(s),
-				StartTimeout: s.StartTimeout, Logger: a.part("upstream"),
+				StartTimeout: s.StartTimeout, StartKey: "start_timeout", Logger: a.part("upstream"),
 			},
 			Prefix: strings.TrimSuffix(s.ToolPrefix(), "__"), Tools: s.Tools, Timeout: s.Timeout,
 		})
@@ -173,7 +173,7 @@ func (a *App) serverProblems() []string {
 		case upstream.Down:
 			why := "its connection ended"
 			if h.Err != nil {
-				why = legible.Lines(upstream.Brief(h.Err))
+				why = a.whyDown(h.Err)
 			}
 			ps = append(ps, fmt.Sprintf("the MCP server %s is down since %s (%s): its tools are not offered", h.Server,
 				approval.FormatTime(h.Since), why))
@@ -181,10 +181,25 @@ func (a *App) serverProblems() []string {
 			ps = append(ps, fmt.Sprintf("the MCP server %s is starting", h.Server))
 		}
 		for _, p := range h.Problems {
-			ps = append(ps, fmt.Sprintf("the MCP server %s: %s", h.Server, p))
+			ps = append(ps, fmt.Sprintf("the MCP server %s: %s", h.Server, a.masked(p)))
 		}
 	}
 	return ps
+}
+
+// whyDown says why a server is down, with the last words of one that is slow to start: it may be installing itself.
+func (a *App) whyDown(err error) string {
+	why := a.masked(upstream.Brief(err))
+	if words := upstream.LastWords(err); words != "" {
+		why += "; it last wrote: " + a.masked(words)
+	}
+	return why
+}
+
+// masked is a text of a server's as whoever runs the gate is shown it.
+func (a *App) masked(s string) string {
+	text, _ := a.masker().ForLogs().Text(s)
+	return legible.Lines(text)
 }
 
 func (m *metrics) called(server, method, result string, took time.Duration) {

@@ -70,9 +70,11 @@ func (a *App) serverStatus() []web.ServerStatus {
 	for _, h := range a.gateway.Health() {
 		one := web.ServerStatus{Name: h.Server, State: string(h.State), Since: h.Since, Restarts: h.Restarts}
 		if h.State == upstream.Down && h.Err != nil {
-			one.Why = append(one.Why, legible.Line(upstream.Brief(h.Err)))
+			one.Why = append(one.Why, legible.Line(a.whyDown(h.Err)))
 		}
-		one.Why = append(one.Why, h.Problems...)
+		for _, p := range h.Problems {
+			one.Why = append(one.Why, a.masked(p))
+		}
 		out = append(out, one)
 	}
 	return out

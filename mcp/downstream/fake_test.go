@@ -142,7 +142,11 @@ func (s *fakeSession) Request(ctx context.Context, m mcp.Message, out Stream) mc
 		if params.Text("protocolVersion") == "refused" {
 			return mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeInvalidParams, "no"))
 		}
-		return mcp.Response(m.ID, jsontext.Value(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"1"}}`))
+		version := mcp.VersionLegacy
+		if params.Text("protocolVersion") == versionOfBatches {
+			version = versionOfBatches
+		}
+		return mcp.Response(m.ID, jsontext.Value(`{"protocolVersion":"`+version+`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"1"}}`))
 	case "server/discover":
 		return mcp.Response(m.ID, jsontext.Value(`{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"fake","version":"1"}}}`))
 	case "ping":

@@ -1,6 +1,7 @@
 package downstream
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -319,6 +320,10 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 	if !ok {
 		return
 	}
+	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] == '[' {
+		h.batch(&httpStream{h: h, w: w, accept: accept, caller: caller, overBudget: over}, r, body)
+		return
+	}
 	release, err := h.turn(r.Context(), caller.Agent, len(body))
 	if err != nil {
 		refuseOver(w, err)
@@ -602,6 +607,9 @@ func (h *HTTP) initialize(x *httpStream, r *http.Request, m mcp.Message) {
 	x.headersLast = true
 	resp, ok := h.run(x, r, c.ref.session, m, c)
 	if ok && resp.Err == nil {
+		if hello, err := mcp.ReadObject(resp.Result); err == nil {
+			c.version = hello.Text("protocolVersion")
+		}
 		if h.register(c) {
 			x.w.Header()[mcp.HeaderSession] = []string{c.id}
 			x.finish(resp)

@@ -19,6 +19,7 @@ type legacySession struct {
 	notifications notificationQueue
 	id            string
 	agent         string
+	version       string // of the protocol, as it was agreed on
 	// still is of the latest credential that the session was used with.
 	still atomic.Pointer[func() error]
 	ended chan struct{} // closed at the end

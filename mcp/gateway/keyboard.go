@@ -152,12 +152,20 @@ func parseKeyboardForm(result jsontext.Value) (d approval.Decision, ok bool) {
 	return d, decision == "approve" || decision == "deny"
 }
 
+// noDecision is what is said of a form that was sent off without a decision that can be read, "" where it was closed.
+func noDecision(result jsontext.Value) string {
+	if o, err := mcp.ReadObject(result); err != nil || o.Text("action") != "accept" {
+		return ""
+	}
+	return "The form at the keyboard was sent without a decision in it, which is approve or deny. It decided nothing."
+}
+
 // decideAtKeyboard decides as the person at the keyboard answered. An answer that the gate refuses decides nothing,
 // and one that others must join does not end the request: the call goes on waiting then, and what is returned says so.
 func (r *clientRequest) decideAtKeyboard(id string, result jsontext.Value) string {
 	d, ok := parseKeyboardForm(result)
 	if !ok {
-		return ""
+		return noDecision(result)
 	}
 	d.RequestID = id
 	k, ctx := r.g.o.Asker.(KeyboardDecider), r.withCorrelation()

@@ -117,6 +117,35 @@ func TestWhatIsNoAnswerAtTheKeyboardDecidesNothing(t *testing.T) {
 	}
 }
 
+// A form that is sent off with nothing decided in it is told so, since its person may think that it was; one that was
+// closed is not.
+func TestAFormWithoutADecisionIsToldThatItDecidedNothing(t *testing.T) {
+	w, up := atKeyboard(t, 50*time.Millisecond, around{})
+	for i, test := range []struct {
+		result string
+		told   bool
+	}{
+		{`{"action":"accept"}`, true},
+		{`{"action":"accept","content":{}}`, true},
+		{`{"action":"accept","content":{"decision":"yes"}}`, true},
+		{`{"action":"accept","content":{"reason":"fine"}}`, true},
+		{`{"action":"accept","content":["approve"]}`, true},
+		{`{"action":"cancel"}`, false},
+		{`{"action":"cancel","content":{"decision":"approve"}}`, false},
+		{`{}`, false},
+	} {
+		call, _ := typing(t, w, mcp.Modern, test.result)
+		said := call("tool", fmt.Sprintf(`{"form":%d}`, i))
+		contains(t, test.result, said, "The call has not run.")
+		if told := strings.Contains(said, "The form at the keyboard was sent without a decision in it, which is approve or deny. It decided nothing."); told != test.told {
+			t.Errorf("%s: the agent is told %s", test.result, said)
+		}
+		if r := w.newest(t); r.Status != approval.Pending || up.count() != 0 {
+			t.Errorf("%s: the request is %s, the tool ran %d times", test.result, r.Status, up.count())
+		}
+	}
+}
+
 func TestOnlyTheRightKeyboardIsAsked(t *testing.T) {
 	somebody := func(p approval.Actor) around {
 		return around{who: func(n *names) {

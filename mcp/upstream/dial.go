@@ -37,19 +37,55 @@ func dial(ctx context.Context, cfg Config, peer Peer, memory *dialHints) (Conn, 
 	if cfg.Capabilities == nil {
 		cfg.Capabilities = jsontext.Value("{}")
 	}
-	ctx, cancel := context.WithTimeout(ctx, cfg.StartTimeout)
-	defer cancel()
 	switch {
 	case len(cfg.Command) > 0 && cfg.URL == "":
+		ctx, wrote, cancel := untilSilent(ctx, cfg.StartTimeout)
+		defer cancel()
+		if cfg.wrote == nil {
+			cfg.wrote = wrote
+		}
 		return dialStdio(ctx, cfg, peer, memory)
 	case len(cfg.Command) == 0 && cfg.URL != "":
 		u, err := readURL(cfg.URL)
 		if err != nil {
 			return nil, err
 		}
+		ctx, cancel := context.WithTimeout(ctx, cfg.StartTimeout)
+		defer cancel()
 		return dialHTTP(ctx, cfg, u, peer)
 	}
 	return nil, errors.New("a server needs a command or a URL")
+}
+
+// longestStart is how many times its time a process may take to start that goes on writing.
+const longestStart = 10
+
+// untilSilent returns a context that ends, as one past its deadline, when wrote was not called for so long, or
+// longestStart times as long has passed in all.
+func untilSilent(ctx context.Context, silence time.Duration) (_ context.Context, wrote func(),
+	cancel context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	late := func() { end(context.DeadlineExceeded) }
+	silent, longest := time.AfterFunc(silence, late), time.AfterFunc(longestStart*silence, late)
+	wrote = func() {
+		if silent.Stop() { // else it is too late
+			silent.Reset(silence)
+		}
+	}
+	return ctx, wrote, func() {
+		silent.Stop()
+		longest.Stop()
+		end(context.Canceled)
+	}
+}
+
+// notInTime says that a server did not say in time what it is, and what can be done.
+func notInTime(ctx context.Context, cfg Config) error {
+	text := "the server did not say in time what it is"
+	if cause := context.Cause(ctx); cfg.StartKey != "" && errors.Is(cause, context.DeadlineExceeded) {
+		text = fmt.Sprintf("%s; if it needs more than %s to start, raise %s", text, cfg.StartTimeout, cfg.StartKey)
+	}
+	return &plainError{text, context.Cause(ctx)}
 }
 
 // readURL reads a server's URL. Its errors do not repeat it, since it may hold a secret.

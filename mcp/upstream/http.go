@@ -152,7 +152,7 @@ func dialHTTP(ctx context.Context, cfg Config, u *url.URL, peer Peer) (Conn, err
 	}
 	c.Close()
 	if ctx.Err() != nil {
-		err = &plainError{"the server did not say in time what it is", ctx.Err()}
+		err = notInTime(ctx, cfg)
 	}
 	return nil, err
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -199,7 +200,7 @@ func (p *process) exitReason() error {
 // readStderr reads stderr line by line.
 func (p *process) readStderr(cfg Config) {
 	defer close(p.stderrDone)
-	r := bufio.NewReaderSize(p.stderr, maxStderrLine)
+	r := bufio.NewReaderSize(&noticing{p.stderr, cfg.wrote}, maxStderrLine)
 	for cut := false; ; {
 		line, err := r.ReadSlice('\n')
 		if !cut && len(line) > 0 {
@@ -215,6 +216,20 @@ func (p *process) readStderr(cfg Config) {
 			return
 		}
 	}
+}
+
+// noticing is a process's output; wrote, which may be nil, is told that there was some.
+type noticing struct {
+	r     io.Reader
+	wrote func()
+}
+
+func (n *noticing) Read(b []byte) (int, error) {
+	read, err := n.r.Read(b)
+	if read > 0 && n.wrote != nil {
+		n.wrote()
+	}
+	return read, err
 }
 
 func (p *process) keepStderrLine(line string) {

@@ -150,7 +150,7 @@ func startStdio(ctx context.Context, cfg Config, peer Peer, handshake func(*stdi
 		err = fmt.Errorf("%w: %w", errExitedEarly, c.err)
 	default:
 		if ctx.Err() != nil {
-			err = &plainError{"the server did not say in time what it is", ctx.Err()}
+			err = notInTime(ctx, cfg)
 		}
 	}
 	c.Close()
@@ -399,7 +399,7 @@ func (c *stdioConn) Close() error {
 
 func (c *stdioConn) read() {
 	defer c.proc.markStdoutDone()
-	r := bufio.NewReaderSize(c.proc.stdout, 64<<10)
+	r := bufio.NewReaderSize(&noticing{c.proc.stdout, c.cfg.wrote}, 64<<10)
 	for {
 		line, err := readLine(r, maxMessage)
 		if line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))); len(line) > 0 {

@@ -34,8 +34,13 @@ type Config struct {
 	// Stderr receives, line by line, what a process writes there. nil: the log has it at level debug.
 	Stderr func(line string)
 
-	StartTimeout time.Duration // until a server must have said what it is; default 30 s
-	Logger       *slog.Logger
+	// StartTimeout is how long a server may say nothing until it has said what it is; default 30 s. A process that
+	// writes meanwhile, as one that is being downloaded does, is given [longestStart] times as long in all.
+	StartTimeout time.Duration
+	// StartKey names the configuration's key for it, where it has one.
+	StartKey string
+	wrote    func() // a process that starts has written something
+	Logger   *slog.Logger
 	// Transport is what HTTP goes through; nil: one of its own, that follows no redirects.
 	Transport http.RoundTripper
 }
@@ -144,6 +149,15 @@ type startError struct {
 func (e *startError) Unwrap() error  { return e.error }
 func (e *startError) Error() string  { return e.error.Error() + e.suffix() }
 func (e *startError) suffix() string { return "; it last wrote: " + e.stderr }
+
+// LastWords are the last lines of its stderr that a server wrote which did not say in time what it is; "" for all other
+// errors. They may hold anything, its secrets too.
+func LastWords(err error) string {
+	if e, ok := errors.AsType[*startError](err); ok && errors.Is(err, context.DeadlineExceeded) {
+		return e.stderr
+	}
+	return ""
+}
 
 // Brief is what err says, less the last lines of its process's stderr: they are for whoever runs it, and
 // may hold anything, its secrets too.
