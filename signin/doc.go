@@ -5,6 +5,9 @@
 // signs in once, within [LinkLasts]. To look at it spends nothing, so that those who open links unasked (previews,
 // prefetchers, scanners of mail) spend none: only [Service.Redeem] does, which the form of the link's page posts to.
 //
+// Links and sessions keep what was shown for them ([Opener]), as it was when it was checked. With that goes what began
+// with it, and what was taken back meanwhile begins nothing.
+//
 // A session lasts [SessionLasts], and [IdleLasts] from when it was last seen. It keeps a name and nothing else of who
 // somebody is: what they may do is looked up each time, and whoever is not configured any more has no session from then
 // on. Its secret is made when it starts, so that nobody can have put one into a browser beforehand.
