@@ -93,7 +93,7 @@ func requestsAlong(q *approval.RequestQuery) along {
 	case q.Status == approval.Pending:
 		return along{"approval_requests_pending", "status = 'pending'", nil}
 	case q.Status == approval.Denied, q.Status == approval.Expired, q.Status == approval.Cancelled:
-		return along{"approval_requests_ended", "status IN ('denied', 'expired', 'cancelled') AND status = ?",
+		return along{"approval_requests_ended", "status <> 'approved' AND status <> 'pending' AND status = ?",
 			[]any{string(q.Status)}}
 	}
 	return along{index: "sqlite_autoindex_approval_requests_1"} // of the ids
