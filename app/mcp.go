@@ -31,6 +31,7 @@ func (a *App) newGateway(cfg *config.Config) (err error) {
 		Asker: a.gate, Hold: cfg.MCP.Hold, Version: a.o.Version, Logger: a.part("gateway"), Stopping: a.stopping,
 		Budgets: a.budgets,
 		Called:  a.metrics.called, Show: a.showAtKeyboard, Page: a.pageOf, Tools: []gateway.Tool{a.permissionTool()},
+		Masker: func() gateway.Masker { return a.masker().ForLogs() },
 	}
 	for _, s := range cfg.MCP.Servers {
 		o.Servers = append(o.Servers, gateway.ServerConfig{
@@ -39,6 +40,7 @@ func (a *App) newGateway(cfg *config.Config) (err error) {
 				StartTimeout: s.StartTimeout, StartKey: "start_timeout", Logger: a.part("upstream"),
 			},
 			Prefix: strings.TrimSuffix(s.ToolPrefix(), "__"), Tools: s.Tools, Timeout: s.Timeout,
+			MaskResults: s.MaskResults,
 		})
 	}
 	if a.gateway, err = gateway.New(o); err != nil {

@@ -48,6 +48,8 @@ type Server struct {
 	Prefix *string `yaml:"prefix,omitempty" json:"prefix,omitempty"`
 	// Timeout is how long an answer is waited for.
 	Timeout time.Duration `yaml:"timeout" json:"timeout"`
+	// MaskResults masks the secrets in what the server returns before agents read it.
+	MaskResults bool `yaml:"mask_results,omitempty" json:"mask_results,omitempty"`
 	// StartTimeout is how long the first answer after a start, or a connection, is waited for.
 	StartTimeout time.Duration `yaml:"start_timeout" json:"start_timeout"`
 }

@@ -593,6 +593,12 @@ func (r *clientRequest) onNotification(id jsontext.Value, l *link) func(mcp.Mess
 				return
 			}
 			p = p.With("progressToken", r.progressToken)
+			if said := p.Get("message"); said != nil && l.server.MaskResults {
+				k := masking{m: r.g.o.Masker()}
+				if p = p.With("message", k.text(said)); k.bad != nil {
+					p = p.Without("message")
+				}
+			}
 			if r.progressOffset > 0 { // progress only ever grows, and holding was progress too
 				for _, name := range []string{"progress", "total"} {
 					if f, err := strconv.ParseFloat(string(p.Get(name)), 64); err == nil {
@@ -602,6 +608,12 @@ func (r *clientRequest) onNotification(id jsontext.Value, l *link) func(mcp.Mess
 			}
 			m.Params = p.Bytes()
 		case logMessage:
+			if l.server.MaskResults {
+				var ok bool
+				if m.Params, ok = maskNotification(r.g.o.Masker(), m.Params); !ok {
+					return
+				}
+			}
 			if l.owner == nil && r.client.Era == mcp.Legacy && !r.wantsLog(m.Params) {
 				return
 			}
@@ -724,12 +736,15 @@ func (r *clientRequest) exchange(ctx context.Context, conn upstream.Conn, p *pen
 		}
 		if resp.Err != nil {
 			r.report(ctx, p, approval.RunFailed)
+			if p.link.server.MaskResults {
+				return nil, maskError(r.g.o.Masker(), mcp.ReadError(resp.Err))
+			}
 			return nil, mcp.ReadError(resp.Err)
 		}
 		era := conn.Hello().Era
 		if era == mcp.Legacy && p.runID() == "" &&
 			(r.client.Era == mcp.Legacy || !mayHaveResultType(resp.Result)) {
-			return r.adaptResult(conn, resp.Result), nil // nothing in it concerns us: it is passed on as it is
+			return r.passResult(conn, p, resp.Result) // nothing in it concerns us
 		}
 		result, bad := mcp.ReadObject(resp.Result)
 		if bad != nil {
@@ -745,7 +760,7 @@ func (r *clientRequest) exchange(ctx context.Context, conn upstream.Conn, p *pen
 				mayHaveRun, p.link.server.Name, legible.Cut(legible.Line(kind), 64))
 		default:
 			r.report(ctx, p, runResult(result))
-			return r.adaptResult(conn, resp.Result), nil
+			return r.passResult(conn, p, resp.Result)
 		}
 		p.begun = true
 		if r.client.Era == mcp.Modern && !r.forTask { // a task's client is asked by way of the task
@@ -814,6 +829,22 @@ func runResult(result mcp.Object) approval.RunResult {
 // mayHaveResultType reports whether a result may say of which kind it is: clients of the modern era go by that.
 func mayHaveResultType(result jsontext.Value) bool {
 	return bytes.Contains(result, []byte("resultType")) || bytes.Contains(result, []byte(`\u`))
+}
+
+// passResult is what a client is given of a complete result. One whose secrets are to be masked and cannot be is held
+// back.
+func (r *clientRequest) passResult(conn upstream.Conn, p *pendingCall,
+	result jsontext.Value) (jsontext.Value, *mcp.Error) {
+	if p.link.server.MaskResults {
+		masked, bad := mask(r.g.o.Masker(), result)
+		if bad != nil {
+			return r.failure(fmt.Sprintf("The call ran, but the result of the MCP server %s is held back: it cannot be "+
+				"read to mask the secrets in it (%s). Do not repeat the call; tell a person.", p.link.server.Name, bad),
+				mcp.CodeInternalError)
+		}
+		result = masked
+	}
+	return r.adaptResult(conn, result), nil
 }
 
 // adaptResult makes a result of one era one of the client's where that takes more.

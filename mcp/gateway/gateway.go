@@ -49,6 +49,8 @@ type ServerConfig struct {
 	Prefix  string        // of its names, before two underscores; "": names unchanged
 	Tools   []string      // the tools that are offered; nil: all
 	Timeout time.Duration // how long its answer is waited for; default 5 min
+	// MaskResults masks the secrets in what it returns before agents read it; [Options].Masker is required then.
+	MaskResults bool
 }
 
 // Tool is a tool that the program itself offers beside the servers'.
@@ -76,7 +78,9 @@ type Options struct {
 	// Show is what the person at an agent's keyboard is told of a request, secrets masked; nil: its message.
 	Show func(approval.Request) string
 	// Page is where people can open a request's page, "" for nowhere. nil: nowhere.
-	Page    func(id string) string
+	Page func(id string) string
+	// Masker masks what servers with MaskResults return, as it is configured now.
+	Masker  func() Masker
 	Version string
 	Logger  *slog.Logger
 	// Stopping is done when the program is about to stop: calls that are held are answered then.

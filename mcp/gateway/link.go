@@ -339,7 +339,15 @@ func (l *link) onNotification(m mcp.Message) {
 		m.Params = nil // of the modern era: it names our subscription
 	}
 	switch m.Method {
-	case toolsChanged, promptsChanged, resourcesChanged, resourceUpdated, logMessage:
+	case logMessage:
+		if l.server.MaskResults {
+			var ok bool
+			if m.Params, ok = maskNotification(l.server.g.o.Masker(), m.Params); !ok {
+				return
+			}
+		}
+		l.server.g.broadcast(l, m)
+	case toolsChanged, promptsChanged, resourcesChanged, resourceUpdated:
 		l.server.g.broadcast(l, m)
 	}
 }
