@@ -281,8 +281,8 @@ func (s *Server) table() []route { //nolint:funlen // a table
 			method: http.MethodPost, path: "/v1/clock/accept", audience: people, handle: s.acceptClock,
 			doc: routeDoc{id: "acceptClock", tag: "admins", summary: "Say that the machine's clock is right.",
 				description: "After it was set, when /readyz names it. A jump ahead is then followed at once; a store whose time " +
-					"is ahead of a clock that was set back is no trouble any more. Waiting requests, approvals that were not used and " +
-					"grants are cancelled.",
+					"is ahead of a clock that was set back is no trouble any more. Waiting requests, approvals that were not used " +
+					"and grants are cancelled.",
 				header:  []queryParam{clientHeader},
 				answers: []answerDoc{{http.StatusOK, "It is accepted.", clockAccepted{}, ""}},
 				errors:  []approval.Code{approval.CodePeopleOnly, approval.CodeNotAdmin, approval.CodeNotFound}},

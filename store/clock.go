@@ -25,8 +25,8 @@ const holdFor = 5 * time.Minute
 //
 // When the machine's jumps ahead of the time that has passed, the store's goes on as before for [holdFor]: where
 // the jump is taken back meanwhile, it ends nothing. All that follows reckons with the machine's clock less what is
-// held. That needs a count of the time that passes in which the machine's sleep is; where there is none the jump is taken
-// over at once.
+// held. That needs a count of the time that passes in which the machine's sleep is; where there is none the jump is
+// taken over at once.
 //
 // Of the last such difference it remembers since when it was there, so that times can be told in either
 // clock: those of before the jump ahead stand as they are.

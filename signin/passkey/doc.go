@@ -10,8 +10,8 @@
 // What a step-up proves leaves this package as an [approval.Proof], which is the only way to make one. Who signs in is
 // let in through a [Door], in the transaction in which the passkey is used. All else is refused with one error,
 // whatever the reason; the audit log has it. Only whose passkey is right but says otherwise than before of copies is
-// told so ([ErrBackup]). Keys belong to a host's name (its RP ID): to that of the pages' address, which has to be https or
-// localhost.
+// told so ([ErrBackup]). Keys belong to a host's name (its RP ID): to that of the pages' address, which has to be
+// https or localhost.
 //
 // A count that goes back says that there are two of a key. Its assertion is refused and the passkey is blocked until
 // its owner removes it. Who is not configured any more has no passkeys, from that moment on.
