@@ -37,7 +37,7 @@ func (a *App) newGateway(cfg *config.Config) (err error) {
 		o.Servers = append(o.Servers, gateway.ServerConfig{
 			Config: upstream.Config{
 				Name: s.Name, Command: s.Argv(), Dir: s.Dir, Env: s.Environ(os.Environ()), URL: s.URL.Reveal(), Header: headers(s),
-				StartTimeout: s.StartTimeout, StartKey: "start_timeout", Logger: a.part("upstream"),
+				Private: private(s), StartTimeout: s.StartTimeout, StartKey: "start_timeout", Logger: a.part("upstream"),
 			},
 			Prefix: strings.TrimSuffix(s.ToolPrefix(), "__"), Tools: s.Tools, Timeout: s.Timeout,
 			MaskResults: s.MaskResults,
@@ -56,6 +56,15 @@ func (a *App) pageOf(id string) string {
 		return link(id)
 	}
 	return ""
+}
+
+// private is what a server's program is given that nobody is told.
+func private(s config.Server) []string {
+	var values []string
+	for _, v := range s.Env {
+		values = append(values, v.Reveal())
+	}
+	return values
 }
 
 func headers(s config.Server) http.Header {

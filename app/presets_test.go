@@ -144,6 +144,15 @@ func TestRule3_AnInstructionOfAnEditIsShownAndMakesNoOtherEdit(t *testing.T) {
 	}
 }
 
+// Nor where the guard has its say: an approval that only the same words could use would never be used.
+func TestRule3_AnInstructionMakesNoOtherEditOfAGuardedFile(t *testing.T) {
+	p := included(t, codingAgentPreset+"  guard: gate_files\n")
+	v := hooked(t, p, hooks.Gemini, "replace", `{"file_path":".gemini/settings.json","instruction":"x","old_string":"a","new_string":"b"}`)
+	if v.ReasonCode != "gate_files" || v.Risk != approval.RiskCritical || !slices.Equal(v.IgnoreArgs, []string{"instruction"}) {
+		t.Errorf("%s, %s by %q, without %q", v.ReasonCode, v.Risk, v.Rule, v.IgnoreArgs)
+	}
+}
+
 // Whatever changes something, reaches the web, or may do more than it says, is asked about.
 func TestCodingAgentsAskAboutTheRest(t *testing.T) {
 	p := included(t, codingAgentPreset)

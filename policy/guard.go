@@ -396,9 +396,10 @@ func (p *Policy) guarded(v approval.Verdict, e *evaluation) (_ approval.Verdict,
 	}
 	v.Sentences = v.Sentences.WithoutMessage()
 	v.Risk, v.ReasonCode, v.Grants = approval.RiskCritical, codeGateFiles, nil
-	// What is approved is all that may touch a guarded file.
+	// What is approved is all that may touch a guarded file. The instruction of Gemini's replace is looked at, and is
+	// another on every try: without this no approval of such an edit could be used. The one that was shown runs.
 	v.IgnoreArgs = slices.DeleteFunc(slices.Clone(v.IgnoreArgs),
-		func(name string) bool { return !slices.Contains(guardTexts, name) })
+		func(name string) bool { return name != "instruction" && !slices.Contains(guardTexts, name) })
 	if len(v.IgnoreArgs) == 0 {
 		v.IgnoreArgs = nil
 	}

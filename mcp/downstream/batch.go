@@ -103,8 +103,27 @@ func readBatch(body []byte) ([]batched, *mcp.Error) {
 			}
 			ids = append(ids, string(k.m.ID))
 		}
+		if k.bad == nil && k.m.IsNotification() && k.m.Method == methodCancelled {
+			giveUp(all[:i], k.m)
+		}
 	}
 	return all, nil
+}
+
+var errGivenUp = mcp.Errorf(mcp.CodeInvalidRequest, "The same batch cancels the request. Nothing was run.")
+
+// giveUp refuses the request before it in its batch that a notification cancels: side by side, it could come too early.
+func giveUp(before []batched, cancelled mcp.Message) {
+	o, err := mcp.ReadObject(cancelled.Params)
+	if err != nil {
+		return
+	}
+	id := string(o.Get("requestId"))
+	for i := range before {
+		if k := &before[i]; k.bad == nil && k.m.IsRequest() && string(k.m.ID) == id {
+			k.bad = errGivenUp
+		}
+	}
 }
 
 // overBudget answers a request of an agent that is over a budget, as [HTTP.overBudget] does.

@@ -124,6 +124,21 @@ func TestTheRequestsOfABatchAreHeldTogether(t *testing.T) {
 	}
 }
 
+// A request that its own batch cancels behind it does not run, in whatever order they are looked at.
+func TestARequestThatItsBatchCancelsDoesNotRun(t *testing.T) {
+	s := newSite(t)
+	session := s.batches(t)
+	before := s.calls.Load()
+	cancelled := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`
+	_, body := s.post(t, session, "["+call(1, "echo", "")+","+call(2, "echo", "")+","+cancelled+"]")
+	if !strings.Contains(body, `"id":1,"error"`) || !strings.Contains(body, `"id":2,"result"`) {
+		t.Errorf("got %s", body)
+	}
+	if n := s.calls.Load() - before; n != 1 {
+		t.Errorf("%d requests ran, want the other one", n)
+	}
+}
+
 // Each message of a batch is charged, and one that is over the budget is refused by itself.
 func TestEachMessageOfABatchIsCharged(t *testing.T) {
 	b := &counting{most: 3}

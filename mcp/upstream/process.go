@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,15 +37,31 @@ type process struct {
 	signals sync.Mutex // held while the group is signalled, and while its number is given up
 	reaped  bool       // its number may be somebody else's
 
+	private *strings.Replacer // of what is not told
+
 	mu          sync.Mutex
 	stderrLines []string // the last lines of stderr
+}
+
+// minPrivate is how long a value is that is left out wherever it stands: a shorter one may be part of any word.
+const minPrivate = 8
+
+// leavingOut puts a mark in the place of values, the longest of those that begin alike.
+func leavingOut(values []string) *strings.Replacer {
+	values = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return len(v) < minPrivate })
+	slices.SortFunc(values, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	var pairs []string
+	for _, v := range values {
+		pairs = append(pairs, v, "<secret>")
+	}
+	return strings.NewReplacer(pairs...)
 }
 
 func startProcess(cfg Config) (*process, error) {
 	p := &process{
 		cmd:    exec.Command(cfg.Command[0], cfg.Command[1:]...),
 		exited: make(chan struct{}), groupGone: make(chan struct{}), stdoutDone: make(chan struct{}),
-		stderrDone: make(chan struct{}),
+		stderrDone: make(chan struct{}), private: leavingOut(cfg.Private),
 	}
 	p.cmd.Dir, p.cmd.Env = cfg.Dir, cfg.Env
 	startInGroup(p.cmd)
@@ -233,6 +251,7 @@ func (n *noticing) Read(b []byte) (int, error) {
 }
 
 func (p *process) keepStderrLine(line string) {
+	line = p.private.Replace(line) // before the tail is cut: half a secret is not known as one
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stderrLines = append(p.stderrLines, line); len(p.stderrLines) > 20 {

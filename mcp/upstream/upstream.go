@@ -24,6 +24,8 @@ type Config struct {
 	Command []string
 	Dir     string
 	Env     []string // the whole environment of the command, as os.Environ has it; nil: this process's
+	// Private are values that are left out of what a command last wrote: it may write what it was given as a secret.
+	Private []string
 	URL     string
 	Header  http.Header // sent with every request; the server's own credentials
 
