@@ -234,8 +234,8 @@ func (c *clock) compare(again bool) bool {
 	}
 }
 
-// stillAccepted forgets what an admin said of the clock where that is about another difference: once the store's time and the
-// clock have met, and where the clock was set back anew, as off says.
+// stillAccepted forgets what an admin said of the clock where that is about another difference: once the store's time
+// and the clock have met, and where the clock was set back anew, as off says.
 func (c *clock) stillAccepted(off time.Duration) {
 	if c.accepted > 0 && (c.at-c.machine < stepThreshold || off < -stepThreshold) {
 		c.accepted, c.unsaved = 0, true

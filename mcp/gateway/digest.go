@@ -60,8 +60,8 @@ var (
 // nests thousands of times would take minutes.
 const sortedLevels = 32
 
-// sortSchema returns a schema with its sets, required and enum, in order and without what stands there twice, down to so
-// many levels. What cannot be read stays as it is.
+// sortSchema returns a schema with its sets, required and enum, in order and without what stands there twice, down to
+// so many levels. What cannot be read stays as it is.
 func sortSchema(v jsontext.Value, levels int) jsontext.Value {
 	if levels == 0 {
 		return v
