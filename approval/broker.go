@@ -57,7 +57,7 @@ func (b *Broker) Publish(c Commit) {
 				wake(ch)
 			}
 		}
-		if e.Type == EventFrozen {
+		if e.Type == EventFrozen || e.Type == EventClockAccepted { // what waits is over by it
 			wakeAll(b.frozen)
 		}
 	}

@@ -1,9 +1,11 @@
 package approval_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -195,6 +197,31 @@ func TestRule6_AnAdminAcceptsTheClock(t *testing.T) {
 			!strings.Contains(string(es[0].Data), "off_ms") {
 			t.Errorf("%v: %+v", by, es)
 		}
+	}
+}
+
+// Who waits is told at once that an admin has accepted the clock: no deadline comes then, and nobody else may meet what
+// it has ended.
+func TestRule6_WhoWaitsIsToldOfAClockThatIsAccepted(t *testing.T) {
+	w := newWorld(t)
+	w.clock.advance(time.Minute)
+	ctx, stop := context.WithCancel(w.ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { w.gate.Run(ctx) })
+	defer wg.Wait()
+	defer stop()
+	id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
+	w.clock.set(-time.Hour)
+	if _, err := w.gate.AcceptClock(w.ctx, hana, approval.ViaCLI); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case got := <-done:
+		if got.err != nil || got.out.Kind != approval.AnswerCancelled || got.out.ReasonCode != approval.EndClock {
+			t.Errorf("%+v, %v", got.out, got.err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Errorf("nobody has told who waits for %s", id)
 	}
 }
 

@@ -106,7 +106,9 @@ func newClock(wall func() time.Time, elapsed func() time.Duration, boot string, 
 	c.from = max(c.from, c.machine)
 	c.at = c.from
 	c.compare(false)
-	if ahead := c.at - c.machine; ahead >= stepThreshold {
+	ahead := c.at - c.machine
+	c.stillAccepted(s.ahead - ahead)
+	if ahead >= stepThreshold {
 		c.warn(ahead)
 	}
 	return c
@@ -168,15 +170,17 @@ func (c *clock) read() time.Duration {
 	passed := when - c.fromElapsed
 	if slow := c.from + passed - passed/slewDivisor; seen < slow {
 		c.at = max(c.at, slow)
+		c.stillAccepted(off)
 		if c.compare(off < -stepThreshold) {
 			c.warn(c.at - seen)
 		}
 		return c.at
 	}
 	c.at, c.from, c.fromElapsed = seen, seen, when
+	c.stillAccepted(off)
 	switch {
 	case was >= stepThreshold:
-		c.accepted, c.unsaved = 0, true
+		c.unsaved = true
 		c.log.Info("the machine's clock has caught up with the store's time")
 	case off > stepThreshold:
 		c.jumped, c.unsaved = seen, true
@@ -227,6 +231,14 @@ func (c *clock) compare(again bool) bool {
 	default:
 		c.by, c.unsaved = c.by+off, true
 		return false
+	}
+}
+
+// stillAccepted forgets what an admin said of the clock where that is about another difference: once the store's time
+// and the clock have met, and where the clock was set back anew, as off says.
+func (c *clock) stillAccepted(off time.Duration) {
+	if c.accepted > 0 && (c.at-c.machine < stepThreshold || off < -stepThreshold) {
+		c.accepted, c.unsaved = 0, true
 	}
 }
 

@@ -395,3 +395,55 @@ func TestTheMachinesCountIsReadAgainWhereTheClockDoesNotAgree(t *testing.T) {
 		want("right after that", 0)
 	})
 }
+
+// What an admin has said of the clock holds until the two meet, and no longer: a clock that is set back after that is
+// trouble again.
+func TestRule6_AnAcceptedClockIsAcceptedOnce(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		m := newMachine()
+		o := Options{Path: filepath.Join(t.TempDir(), "x.db"), Now: m.now, Elapsed: m.count, Boot: m.boot}
+		d := open(t, o)
+		d.Now()
+		setBack := func(by time.Duration) Clock {
+			m.set(-by)
+			d.Now()
+			m.pass(time.Second)
+			return d.Clock()
+		}
+		if c := setBack(20 * time.Second); c.Accepted {
+			t.Errorf("restart %t: %+v before an admin has said so", restart, c)
+		}
+		if err := d.AcceptClock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if c := d.Clock(); !c.Accepted {
+			t.Errorf("restart %t: %+v once an admin has said so", restart, c)
+		}
+		if restart {
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+			m.pass(time.Hour)
+			m.elapsed, o.Boot = 0, "second"
+			d = open(t, o)
+		}
+		for range 2 * slewDivisor * 20 / 5 { // the gate looks at it every few seconds
+			m.pass(5 * time.Second)
+			if err := d.KeepTime(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c := d.Clock(); c.Ahead != 0 {
+			t.Errorf("restart %t: %+v, want that they have met", restart, c)
+		}
+		if c := setBack(10 * time.Second); c.Accepted {
+			t.Errorf("restart %t: %+v, of which no admin has said anything", restart, c)
+		}
+		if err := d.AcceptClock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if c := setBack(5 * time.Second); c.Accepted {
+			t.Errorf("restart %t: %+v, set back anew while the two had not met", restart, c)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/locale"
 )
 
 // adminRules is the policy of the tests of what admins see.
@@ -243,4 +244,16 @@ func TestManyRememberedDenialsAreOnPages(t *testing.T) {
 		t.Fatal("nothing leads to the others")
 	}
 	w.get("ken", html.UnescapeString(next[1])).is(http.StatusOK).has("d-"+first).lacks("Earlier denials", "Nothing is decided")
+}
+
+// Whatever ends a grant by itself is told in words, in every language.
+func TestEveryEndOfAGrantHasWords(t *testing.T) {
+	for _, tag := range locale.Tags() {
+		for _, code := range []string{"expired", "used_up", "revoked", "lifted", "replaced", "policy_changed", "tool_changed",
+			"maker_changed", approval.EndFrozen, approval.EndRestored, approval.EndClock} {
+			if id := "grants_end_" + code; locale.Get(tag).Say(id) == id {
+				t.Errorf("%s: %s has none", tag, id)
+			}
+		}
+	}
 }

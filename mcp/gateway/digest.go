@@ -22,7 +22,7 @@ func toolDigests(o mcp.Object) (digest, listed string) {
 		}
 		told = append(told, mcp.Member{Name: name, Value: v})
 		if name == "inputSchema" || name == "outputSchema" {
-			v = sortSchema(v)
+			v = sortSchema(v, sortedLevels)
 		}
 		sorted = append(sorted, mcp.Member{Name: name, Value: v})
 	}
@@ -56,9 +56,16 @@ var (
 	schemasUnder = []string{"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
 )
 
-// sortSchema returns a schema with its sets, required and enum, in order and without what stands there twice. What
-// cannot be read stays as it is.
-func sortSchema(v jsontext.Value) jsontext.Value {
+// sortedLevels is how many levels of schemas in schemas are put in order. Each is read again, so that what a server
+// nests thousands of times would take minutes.
+const sortedLevels = 32
+
+// sortSchema returns a schema with its sets, required and enum, in order and without what stands there twice, down to
+// so many levels. What cannot be read stays as it is.
+func sortSchema(v jsontext.Value, levels int) jsontext.Value {
+	if levels == 0 {
+		return v
+	}
 	o, err := mcp.ReadObject(v)
 	if err != nil {
 		return v
@@ -71,16 +78,16 @@ func sortSchema(v jsontext.Value) jsontext.Value {
 		case kind == '[' && slices.Contains(schemasIn, m.Name):
 			if vs, err := mcp.ReadArray(m.Value); err == nil {
 				for k := range vs {
-					vs[k] = sortSchema(vs[k])
+					vs[k] = sortSchema(vs[k], levels-1)
 				}
 				sorted[i].Value = array(vs)
 			}
 		case kind == '{' && slices.Contains(schemaAt, m.Name):
-			sorted[i].Value = sortSchema(m.Value)
+			sorted[i].Value = sortSchema(m.Value, levels-1)
 		case kind == '{' && slices.Contains(schemasUnder, m.Name):
 			if named, err := mcp.ReadObject(m.Value); err == nil {
 				for k := range named {
-					named[k].Value = sortSchema(named[k].Value)
+					named[k].Value = sortSchema(named[k].Value, levels-1)
 				}
 				sorted[i].Value = named.Bytes()
 			}

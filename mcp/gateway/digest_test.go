@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -43,6 +44,21 @@ func TestADigestHasNoOrderOfSets(t *testing.T) {
 		digest, listed := toolDigests(o)
 		if was := digestOf(o); (listed != "") != differs || differs && listed != was || !differs && digest != was {
 			t.Errorf("%s: %s, listed %s, as it was %s", s, digest, listed, was)
+		}
+	}
+}
+
+// A server that nests schemas in schemas without end has each level read again no more than so often: what lies deeper
+// counts in the order in which it is written.
+func TestRule12_SetsAreSoughtToADepth(t *testing.T) {
+	digest := func(levels int, set string) string {
+		nested := strings.Repeat(`{"not":`, levels-1) + `{"enum":` + set + `}` + strings.Repeat("}", levels-1)
+		digest, _ := toolDigests(mcp.Object{{Name: "inputSchema", Value: jsontext.Value(nested)}})
+		return digest
+	}
+	for levels, same := range map[int]bool{1: true, sortedLevels: true, sortedLevels + 1: false, 9000: false} {
+		if got := digest(levels, `[1,2]`) == digest(levels, `[2,1]`); got != same {
+			t.Errorf("%d levels: the same %t, want %t", levels, got, same)
 		}
 	}
 }
