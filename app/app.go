@@ -99,7 +99,7 @@ type App struct {
 	stop      sync.Once
 	stopErr   error
 	failed    chan error
-	relearn   chan struct{}          // a reload brought new channels
+	relearn   chan struct{}          // a reload brought new channels, or the OpenID provider fails
 	rerun     chan struct{}          // and so other work of theirs
 	unread    atomic.Pointer[string] // why the configuration was last not reloaded; nil: it was
 
@@ -176,7 +176,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 		SignIn: signInLinks{a}, Whose: a.directory.ByChat})
 	a.signIn = signin.New(signin.Options{Store: noted, Audit: audit, Directory: directory{a}, Logger: a.part("signin"),
 		Opener: a.opener})
-	a.openID = openid.New(openid.Options{Now: a.o.Now})
+	a.openID = openid.New(openid.Options{Now: a.o.Now, Troubled: func() { leaveWord(a.relearn) }})
 	a.openID.Configure(cfg.SignIn.OpenID, cfg.OpenIDPeople())
 	a.onStop("the OpenID provider", func(context.Context) error { a.openID.Close(); return nil })
 	a.passkeys = passkey.New(passkey.Options{Store: noted, Audit: audit, Directory: directory{a}, Teller: a.chat,

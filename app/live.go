@@ -246,11 +246,15 @@ func (a *App) reconfigured() {
 			r.Reconfigured()
 		}
 	}
-	for _, wake := range []chan struct{}{a.relearn, a.rerun} {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
+	leaveWord(a.relearn)
+	leaveWord(a.rerun)
+}
+
+// leaveWord wakes whoever waits for it, or comes to wait.
+func leaveWord(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default: // it was left
 	}
 }
 

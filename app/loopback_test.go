@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -123,5 +124,35 @@ func TestALinkLeadsWhereTheGateListens(t *testing.T) {
 			t.Errorf("%s: at the address where it listens the gate proves nothing: %v", listen, err)
 		}
 		w.stop()
+	}
+}
+
+// At an address of the network, in the clear, nobody is led to sign in: what they would be given, others would read.
+func TestRule8_NobodySignsInInTheClearFromAnotherMachine(t *testing.T) {
+	at := ""
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			at = n.IP.String()
+		}
+	}
+	if at == "" {
+		t.Log("this machine has no address of a network")
+		return
+	}
+	w := newWorld(t, replacing("127.0.0.1:0", strconv.Quote(net.JoinHostPort(at, "0"))))
+	if l, err := w.hana.SignInLink(w.ctx); err == nil || !strings.Contains(err.Error(), "Set public_url") {
+		t.Errorf("a link: %+v, %v", l, err)
+	}
+	w.ok(w.chat.TypeLINE(w.ctx, "hana", "sign in", ""))
+	w.told("set public_url")
+	if es := w.audit("sign_in_link_made"); len(es) != 0 {
+		t.Errorf("links: %+v", es)
+	}
+	if status, body := w.request(&http.Transport{}, "", "GET", "http://"+w.app.Addr()+"/signin", ""); status != 421 {
+		t.Errorf("the pages there: %d %s", status, body)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,4 +76,42 @@ func TestTheIssuersSlashIsTold(t *testing.T) {
 	if got := w.get("/readyz"); strings.Contains(got, "OpenID") {
 		t.Errorf("once it is written: %s", got)
 	}
+}
+
+// A provider that was down just when somebody came, long after it was asked last, is asked again until it answers:
+// /readyz does not go on complaining until the next one comes.
+func TestAProviderThatIsBackIsNotComplainedOf(t *testing.T) {
+	var ahead atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	provider := openidtest.New(t, openidtest.Options{Now: now})
+	w := newWorld(t, replacing("people:\n  - {name: hana,", "people:\n  - {name: hana, openid: subject-1,"), func(text string) string {
+		return text + fmt.Sprintf("sign_in: {openid: {issuer: %q, client_id: countersign}}\n", provider.Issuer())
+	})
+	w.stop()
+	w.now = now
+	w.start()
+	complains := func() bool { return strings.Contains(w.get("/readyz"), "OpenID") }
+	_, port, _ := strings.Cut(w.app.Addr(), ":")
+	begins := func() int {
+		res, err := http.PostForm("http://localhost:"+port+"/signin/openid", url.Values{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	if got := begins(); got != http.StatusOK {
+		t.Fatalf("at first: %d", got)
+	}
+	ahead.Add(int64(25 * time.Hour))
+	provider.Lie(openidtest.Lies{Handle: func(rw http.ResponseWriter, _ *http.Request) bool {
+		rw.WriteHeader(http.StatusBadGateway)
+		return true
+	}})
+	if got := begins(); got != http.StatusServiceUnavailable || !complains() {
+		t.Errorf("while it is down: %d, %s", got, w.get("/readyz"))
+	}
+	provider.Lie(openidtest.Lies{})
+	ahead.Add(int64(5 * time.Second))
+	w.eventually("it answers again, and nothing is said of it", func() bool { return !complains() })
 }

@@ -45,7 +45,8 @@ func (e explainer) ExplainRequest(r approval.Request) ([]web.RuleAnswer, error) 
 	return all, nil
 }
 
-// base is where people reach the pages: public_url, and without one this machine.
+// base is where people reach the pages: public_url, and without one this machine. "": nowhere, since in the clear nobody
+// signs in from another one.
 func (a *App) base() string {
 	cfg := a.live.Load().cfg
 	if cfg.PublicURL != "" {
@@ -64,6 +65,9 @@ func (a *App) base() string {
 		scheme = "https"
 	}
 	if !bound.IP.IsUnspecified() && !listener.IsLocalhost(bound.String()) {
+		if pair == nil && !bound.IP.IsLoopback() {
+			return ""
+		}
 		host = bound.AddrPort().Addr().Unmap().WithZone("").String() // where it alone listens: localhost may be another's
 	}
 	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(bound.Port))

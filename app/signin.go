@@ -18,12 +18,18 @@ func (a *App) signInURL(token string) string {
 	return a.base() + web.LinkPage(token)
 }
 
+var errNowhere = approval.Errorf(approval.CodeNotFound, "The pages are nowhere that is safe to sign in: the gate listens "+
+	"at an address of the network, over plain HTTP. Set public_url in its configuration to where people open them over https.")
+
 // signInLinks makes links for those who ask over the API.
 type signInLinks struct{ *App }
 
 func (s signInLinks) LinkFor(
 	ctx context.Context, person string, via approval.Via, token string,
 ) (address string, l signin.Link, err error) {
+	if s.base() == "" {
+		return "", l, errNowhere
+	}
 	made, l, err := s.signIn.NewLink(ctx, person, via, token)
 	if err != nil {
 		return "", l, err
@@ -59,6 +65,9 @@ func (a *App) endSignIns(ctx context.Context) {
 func (s signInLinks) LinkIn(
 	ctx context.Context, tx approval.Tx, person string, via approval.Via, from string,
 ) (id string, err error) {
+	if s.base() == "" {
+		return "", errNowhere
+	}
 	_, l, err := s.signIn.NewLinkIn(ctx, tx, person, via, from)
 	switch {
 	case errors.Is(err, signin.ErrTooMany):

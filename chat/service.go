@@ -54,7 +54,8 @@ type Readers interface {
 type SignIn interface {
 	// LinkIn makes one for a person who asked on a channel, from an address of it, in a transaction that is under way, and
 	// returns its id. An error with [approval.CodeRateLimited] says that they asked too often, one with
-	// [approval.CodeUnauthorized] that the address is not theirs any more.
+	// [approval.CodeUnauthorized] that the address is not theirs any more, one with [approval.CodeNotFound] that the pages
+	// are nowhere.
 	LinkIn(ctx context.Context, tx approval.Tx, person string, via approval.Via, from string) (id string, err error)
 	// HereOnly reports whether links open on the gate's own machine alone.
 	HereOnly() bool

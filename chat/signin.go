@@ -15,6 +15,8 @@ func (s *Service) signInLink(ctx context.Context, tx approval.Tx, t Interaction)
 	case err == nil:
 	case code == approval.CodeRateLimited:
 		return s.refused(tx, t, code, s.say(t.By, phrases.SaySignInMany))
+	case code == approval.CodeNotFound:
+		return s.refused(tx, t, code, s.say(t.By, phrases.SaySignInNowhere))
 	case code == approval.CodeUnauthorized: // the address was theirs when the message came in
 		t.By = t.stranger()
 		_, out, err := s.refuse(ctx, tx, t)

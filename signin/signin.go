@@ -135,15 +135,15 @@ func New(o Options) *Service {
 	return s
 }
 
-// Attempt counts one attempt that could sign somebody in, from an address. Those who check something themselves before
-// they call [Service.Start] call it where that could be right. What cannot be counts for nobody: who guesses 256 bits
-// gets nowhere, and would use up what others behind the same address have. Errors: [ErrTooMany].
+// Attempt counts one attempt that a provider is asked about, from an address. Anybody can begin one and bring a wrong
+// answer, so it takes nothing from those who sign in otherwise behind the same address. Errors: [ErrTooMany].
 func (s *Service) Attempt(from Origin) error {
-	return s.allow(fromAddress(from.Address)...)
+	return s.allow(apart("provider", from)...)
 }
 
-// AttemptOf is [Service.Attempt] where it is known already whom it signs in: it counts for that person too, from
-// whatever address.
+// AttemptOf counts one attempt that could sign a person in, from an address: for that person too, from whatever address.
+// What cannot counts for nobody: who guesses 256 bits gets nowhere, and would use up what others behind the same address
+// have. Errors: [ErrTooMany].
 func (s *Service) AttemptOf(person string, from Origin) error {
 	return s.allow(append(fromAddress(from.Address), ofPerson(person))...)
 }
@@ -152,11 +152,16 @@ func (s *Service) AttemptOf(person string, from Origin) error {
 // them gets no other answer than that, and takes nothing from what others behind the same address have. Errors:
 // [ErrTooMany].
 func (s *Service) AttemptInVain(from Origin) error {
+	return s.allow(apart("in vain", from)...)
+}
+
+// apart are the limits of an address for one kind of attempts.
+func apart(kind string, from Origin) []limit {
 	limits := fromAddress(from.Address)
 	for i := range limits {
-		limits[i].name = "in vain " + limits[i].name
+		limits[i].name = kind + " " + limits[i].name
 	}
-	return s.allow(limits...)
+	return limits
 }
 
 func (s *Service) allow(limits ...limit) error {

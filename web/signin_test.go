@@ -160,7 +160,8 @@ func TestWhatSignsNobodyInKeepsNobodyOut(t *testing.T) {
 	o.back(o.provider.Visit(t, to), kept).is(http.StatusSeeOther)
 }
 
-// What the provider is asked about counts: it, too, refuses those who ask too much.
+// What the provider is asked about counts: it, too, refuses those who ask too much. A neighbour behind the same address
+// who does keeps nobody from signing in otherwise.
 func TestAnswersOfOneAddressAreLimited(t *testing.T) {
 	o := newProvided(t)
 	to, kept := o.leave()
@@ -170,6 +171,7 @@ func TestAnswersOfOneAddressAreLimited(t *testing.T) {
 		o.back(answer, kept).nobody()
 	}
 	o.back(answer, kept).is(http.StatusTooManyRequests)
+	o.redeem(o.link("hana", "line")).is(http.StatusSeeOther)
 	o.clock.Advance(time.Minute)
 	to, kept = o.leave()
 	o.back(o.provider.Visit(t, to), kept).is(http.StatusSeeOther)

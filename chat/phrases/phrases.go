@@ -60,6 +60,7 @@ const (
 	SaySignIn        Phrase = "told_sign_in"
 	SaySignInHere    Phrase = "told_sign_in_here"
 	SaySignInMany    Phrase = "told_sign_in_many"
+	SaySignInNowhere Phrase = "told_sign_in_nowhere"
 	SayNotAdmin      Phrase = "told_not_admin"
 	SayWelcome       Phrase = "told_welcome"
 	SayWelcomeBack   Phrase = "told_welcome_back"
@@ -260,7 +261,9 @@ var English = map[Phrase]string{
 	SaySignInHere: "This link signs you in to the pages as {who}. It works once, within ten minutes, and only on " +
 		"the gate's own machine, because public_url is not set. Don't share it.",
 	SaySignInMany: "You have asked for too many links. Wait ten minutes, then type it again.",
-	SayNotAdmin:   "Only admins can see the notification log.",
+	SaySignInNowhere: "There is no address yet where you can sign in safely. Ask whoever runs the gate to set public_url to " +
+		"an https address.",
+	SayNotAdmin: "Only admins can see the notification log.",
 	SayWelcome: "This is Countersign: I ask people before an AI agent's tool call runs. You're not an approver here " +
 		"yet. Ask whoever runs me to add your ID:\n{address}",
 	SayWelcomeBack: "Hello {who}. You'll get your cards here again. Type \"help\" to see what I understand.",

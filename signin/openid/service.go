@@ -22,6 +22,9 @@ type Options struct {
 	Now func() time.Time
 	// Timeout is how long one request to the provider may take; default 10 s.
 	Timeout time.Duration
+	// Troubled is called when it is found out that nobody can sign in any more, and must not block: whoever it wakes calls
+	// [Service.Learn] until they can again. nil: nothing is.
+	Troubled func()
 }
 
 // Service signs people in. It is safe for concurrent use.
@@ -176,7 +179,10 @@ func (s *Service) reach(ctx context.Context, to *settings, redirect string) (*pr
 	} else if exchange, err = p.exchange(to.cfg, redirect); err != nil {
 		trouble = &Error{Reason: Unavailable, Detail: err.Error()}
 	}
-	if to.trouble.Store(trouble); trouble != nil {
+	if before := to.trouble.Swap(trouble); trouble != nil {
+		if before == nil && s.o.Troubled != nil {
+			s.o.Troubled()
+		}
 		return nil, nil, trouble
 	}
 	return p, exchange, nil
