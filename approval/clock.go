@@ -17,7 +17,7 @@ type Clock interface {
 	FromWall(t time.Time) time.Time
 	// Off is how far the machine's clock is from the store's time. Above 0 it has jumped ahead, and the store's time goes
 	// on as if it had not, since it is not known yet which is right: what lets calls through and would be over by then is
-	// not used meanwhile. Below 0 it was set back.
+	// not used meanwhile. Below 0 it was set back, and nobody has said that it is right.
 	Off() time.Duration
 }
 

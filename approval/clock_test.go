@@ -179,6 +179,9 @@ func TestRule6_AnAdminAcceptsTheClock(t *testing.T) {
 		if off, err := w.gate.AcceptClock(w.ctx, hana, approval.ViaCLI); err != nil || (off-by).Abs() > time.Second {
 			t.Errorf("off by %v, %v", off, err)
 		}
+		if _, err := w.gate.AcceptClock(w.ctx, hana, approval.ViaCLI); approval.CodeOf(err) != approval.CodeNotFound {
+			t.Errorf("accepted twice: %v", err)
+		}
 		if now := w.store.Now(); by > 0 && !now.Equal(w.clock.Now()) || by < 0 && now.Before(w.clock.Now().Add(-by-time.Second)) {
 			t.Errorf("%v: the store's time is %v, the clock's %v", by, now, w.clock.Now())
 		}

@@ -356,9 +356,12 @@ func (d *DB) Clock() Clock {
 }
 
 // Off is how far the machine's clock is from the store's time: above 0 while a jump ahead is not taken over, below
-// where it was set back.
+// where it was set back; 0 where that was accepted.
 func (d *DB) Off() time.Duration {
 	c := d.Clock()
+	if c.Accepted {
+		return c.Lead
+	}
 	return c.Lead - c.Ahead
 }
 
