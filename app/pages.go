@@ -45,8 +45,8 @@ func (e explainer) ExplainRequest(r approval.Request) ([]web.RuleAnswer, error) 
 	return all, nil
 }
 
-// base is where people reach the pages: public_url, and without one this machine. "": nowhere, since in the clear nobody
-// signs in from another one.
+// base is where people reach the pages: public_url, and without one this machine. "": nowhere, since in the clear
+// nobody signs in from another one.
 func (a *App) base() string {
 	cfg := a.live.Load().cfg
 	if cfg.PublicURL != "" {

@@ -18,8 +18,9 @@ func (a *App) signInURL(token string) string {
 	return a.base() + web.LinkPage(token)
 }
 
-var errNowhere = approval.Errorf(approval.CodeNotFound, "The pages are nowhere that is safe to sign in: the gate listens "+
-	"at an address of the network, over plain HTTP. Set public_url in its configuration to where people open them over https.")
+var errNowhere = approval.Errorf(approval.CodeNotFound, "The pages are nowhere that is safe to sign in: the gate "+
+	"listens at an address of the network, over plain HTTP. Set public_url in its configuration to where people open "+
+	"them over https.")
 
 // signInLinks makes links for those who ask over the API.
 type signInLinks struct{ *App }

@@ -141,9 +141,9 @@ func (s *Service) Attempt(from Origin) error {
 	return s.allow(apart("provider", from)...)
 }
 
-// AttemptOf counts one attempt that could sign a person in, from an address: for that person too, from whatever address.
-// What cannot counts for nobody: who guesses 256 bits gets nowhere, and would use up what others behind the same address
-// have. Errors: [ErrTooMany].
+// AttemptOf counts one attempt that could sign a person in, from an address: for that person too, from whatever
+// address. What cannot counts for nobody: who guesses 256 bits gets nowhere, and would use up what others behind the
+// same address have. Errors: [ErrTooMany].
 func (s *Service) AttemptOf(person string, from Origin) error {
 	return s.allow(append(fromAddress(from.Address), ofPerson(person))...)
 }

@@ -261,8 +261,8 @@ var English = map[Phrase]string{
 	SaySignInHere: "This link signs you in to the pages as {who}. It works once, within ten minutes, and only on " +
 		"the gate's own machine, because public_url is not set. Don't share it.",
 	SaySignInMany: "You have asked for too many links. Wait ten minutes, then type it again.",
-	SaySignInNowhere: "There is no address yet where you can sign in safely. Ask whoever runs the gate to set public_url to " +
-		"an https address.",
+	SaySignInNowhere: "There is no address yet where you can sign in safely. Ask whoever runs the gate to set " +
+		"public_url to an https address.",
 	SayNotAdmin: "Only admins can see the notification log.",
 	SayWelcome: "This is Countersign: I ask people before an AI agent's tool call runs. You're not an approver here " +
 		"yet. Ask whoever runs me to add your ID:\n{address}",
