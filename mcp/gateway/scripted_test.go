@@ -595,7 +595,7 @@ type clock struct {
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Now().Add(c.ahead)
+	return time.Now().Add(c.ahead).Round(0) // without the process's own count: what is added has passed
 }
 
 func (c *clock) advance(d time.Duration) { c.mu.Lock(); c.ahead += d; c.mu.Unlock() }
