@@ -20,12 +20,9 @@ var fakes = map[string]func(){"recorder": recorder, "echo": echo, "echo over std
 // recordEnv names the file that the recorder writes to.
 const recordEnv = "COUNTERSIGN_INTEROP_RECORD"
 
-// recorder is a stdio server that writes down the calls which it gets, line by line as they came.
-func recorder() {
-	record, err := os.OpenFile(os.Getenv(recordEnv), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		log.Fatal(err)
-	}
+// serveLines is a stdio server: answer says, of a request and its line, what its answer has beside the id; "": there is
+// no such method.
+func serveLines(answer func(method string, line []byte) string) {
 	in := bufio.NewReader(os.Stdin)
 	for {
 		line, err := in.ReadBytes('\n')
@@ -42,20 +39,34 @@ func recorder() {
 		if m.ID == nil {
 			continue
 		}
-		answer := `"error":{"code":-32601,"message":"Method not found"}`
-		switch m.Method {
+		a := answer(m.Method, line)
+		if a == "" {
+			a = `"error":{"code":-32601,"message":"Method not found"}`
+		}
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, a)
+	}
+}
+
+// recorder is a stdio server that writes down the calls which it gets, line by line as they came.
+func recorder() {
+	record, err := os.OpenFile(os.Getenv(recordEnv), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		log.Fatal(err)
+	}
+	serveLines(func(method string, line []byte) string {
+		switch method {
 		case "initialize":
-			answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"recorder","version":"1"}}`
+			return `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"recorder","version":"1"}}`
 		case "tools/list":
-			answer = `"result":{"tools":[{"name":"record","inputSchema":{"type":"object"}}]}`
+			return `"result":{"tools":[{"name":"record","inputSchema":{"type":"object"}}]}`
 		case "tools/call":
 			if _, err := record.Write(line); err != nil {
 				log.Fatal(err)
 			}
-			answer = `"result":{"content":[{"type":"text","text":"recorded"}],"structuredContent":{"big":9007199254740993,"small":1.10}}`
+			return `"result":{"content":[{"type":"text","text":"recorded"}],"structuredContent":{"big":9007199254740993,"small":1.10}}`
 		}
-		fmt.Printf(`{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, answer)
-	}
+		return ""
+	})
 }
 
 // listEnv names the file that the lister offers, modernEnv says that it is of the modern era.
@@ -66,37 +77,22 @@ const (
 
 // lister is a stdio server whose tools are what stands in a file, read anew each time.
 func lister() {
-	in := bufio.NewReader(os.Stdin)
-	for {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return
-		}
-		var m struct {
-			ID     json.RawMessage
-			Method string
-		}
-		if err := json.Unmarshal(line, &m); err != nil {
-			log.Fatal(err)
-		}
-		if m.ID == nil {
-			continue
-		}
-		answer := `"error":{"code":-32601,"message":"Method not found"}`
-		switch modern := os.Getenv(modernEnv) != ""; {
-		case m.Method == "server/discover" && modern:
-			answer = `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`
-		case m.Method == "initialize" && !modern:
-			answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"lister","version":"1"}}`
-		case m.Method == "tools/list":
+	modern := os.Getenv(modernEnv) != ""
+	serveLines(func(method string, _ []byte) string {
+		switch {
+		case method == "server/discover" && modern:
+			return `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`
+		case method == "initialize" && !modern:
+			return `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"lister","version":"1"}}`
+		case method == "tools/list":
 			tools, err := os.ReadFile(os.Getenv(listEnv))
 			if err != nil {
 				log.Fatal(err)
 			}
-			answer = fmt.Sprintf(`"result":{"tools":[%s],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`, tools)
+			return fmt.Sprintf(`"result":{"tools":[%s],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`, tools)
 		}
-		fmt.Printf(`{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, answer)
-	}
+		return ""
+	})
 }
 
 // echoEnv is where echo listens.
