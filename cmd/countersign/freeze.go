@@ -85,7 +85,7 @@ func (c *unfreezeCmd) Run(ctx context.Context, s *std) error {
 }
 
 type clockCmd struct {
-	Accept clockAcceptCmd `cmd:"" help:"Say that it is right, after it was set (admins)."`
+	Accept clockAcceptCmd `cmd:"" help:"Say that the clock of the gate's machine is right, after it was set (admins)."`
 }
 
 type clockAcceptCmd struct {
