@@ -3,8 +3,6 @@ package app_test
 import (
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
 	"os/signal"
 	"strings"
 	"testing"
@@ -12,18 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"countersign/client"
+	"countersign/internal/testkit"
 )
 
 // A full disk takes what is read and refuses what is written: the gate says so, lets nothing through, and goes on by
 // itself once there is room. The disk is that of a process of its own, whose files may not grow.
 func TestRule1_AFullDiskIsNotReadyUntilThereIsRoom(t *testing.T) {
-	const inChild = "COUNTERSIGN_TEST_FULL_DISK"
-	if os.Getenv(inChild) == "" {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=2m")
-		cmd.Env = append(os.Environ(), inChild+"=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+	if !testkit.InOwnProcess(t) {
 		return
 	}
 	signal.Ignore(unix.SIGXFSZ)

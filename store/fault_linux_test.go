@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 )
 
 func TestReadOnlyFolder(t *testing.T) {
@@ -54,8 +55,10 @@ func TestReadOnlyFolder(t *testing.T) {
 // When a write to the disk fails, the group is not stored, the next connection sees only what was
 // committed before, and the store goes on when the disk does.
 func TestWriteFails(t *testing.T) {
+	if !testkit.InOwnProcess(t) {
+		return
+	}
 	signal.Ignore(unix.SIGXFSZ)
-	defer signal.Reset(unix.SIGXFSZ)
 	var full unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &full); err != nil {
 		t.Fatal(err)
@@ -99,8 +102,10 @@ func TestWriteFails(t *testing.T) {
 
 // Whether the store answers is found out by a write: on a full disk all else works.
 func TestTheProbeSeesAFullDisk(t *testing.T) {
+	if !testkit.InOwnProcess(t) {
+		return
+	}
 	signal.Ignore(unix.SIGXFSZ)
-	defer signal.Reset(unix.SIGXFSZ)
 	var full unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &full); err != nil {
 		t.Fatal(err)
@@ -131,8 +136,10 @@ func TestTheProbeSeesAFullDisk(t *testing.T) {
 
 // A disk without room for the copy leaves the tables as they were, and nothing behind.
 func TestNoRoomForTheCopy(t *testing.T) {
+	if !testkit.InOwnProcess(t) {
+		return
+	}
 	signal.Ignore(unix.SIGXFSZ)
-	defer signal.Reset(unix.SIGXFSZ)
 	path, before := oldStore(t), oldStore(t)
 	var full unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &full); err != nil {

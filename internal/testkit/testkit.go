@@ -8,6 +8,7 @@ import (
 	"flag"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -139,4 +140,21 @@ func (b *Buffer) String() string {
 // Logger returns a logger that writes everything, from debug upwards, to the buffer.
 func (b *Buffer) Logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// InOwnProcess runs the calling test in a process of its own, and returns true there and false where that passed.
+// It is for what a test does to its whole process, such as a limit on its files: the go command has a file of
+// its own open in the process that it starts.
+func InOwnProcess(t testing.TB) bool {
+	t.Helper()
+	const inChild = "COUNTERSIGN_TEST_OWN_PROCESS"
+	if os.Getenv(inChild) == t.Name() {
+		return true
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1", "-test.timeout=5m")
+	cmd.Env = append(os.Environ(), inChild+"="+t.Name())
+	if out, err := cmd.CombinedOutput(); err != nil || bytes.Contains(out, []byte("no tests to run")) {
+		t.Fatalf("in a process of its own: %v\n%s", err, out)
+	}
+	return false
 }

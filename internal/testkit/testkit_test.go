@@ -1,6 +1,8 @@
 package testkit_test
 
 import (
+	"context"
+	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -83,3 +85,28 @@ func TestTheBufferIsWrittenByMany(t *testing.T) {
 		t.Errorf("%d bytes of ten equal lines", got)
 	}
 }
+
+func TestWhatRunsInAProcessOfItsOwnFailsTheTest(t *testing.T) {
+	if os.Getenv("COUNTERSIGN_TEST_FAILS_ALONE") != "" {
+		if testkit.InOwnProcess(t) {
+			t.Error("in the child")
+		}
+		return
+	}
+	t.Setenv("COUNTERSIGN_TEST_FAILS_ALONE", "1")
+	pid := os.Getpid()
+	fails(t, func(tb testing.TB) {
+		if testkit.InOwnProcess(alone{tb, t}) {
+			t.Errorf("%d is no child", pid)
+		}
+	})
+}
+
+// alone is a failing test with the name and context of a real one.
+type alone struct {
+	testing.TB
+	real *testing.T
+}
+
+func (a alone) Name() string             { return a.real.Name() }
+func (a alone) Context() context.Context { return a.real.Context() }
