@@ -36,6 +36,7 @@ type process struct {
 
 	signals sync.Mutex // held while the group is signalled, and while its number is given up
 	reaped  bool       // its number may be somebody else's
+	alone   bool       // nothing keeps the group's number taken: only the process itself is ended
 
 	private *strings.Replacer // of what is not told
 
@@ -133,6 +134,7 @@ func (p *process) supervise(started chan<- error) {
 		return
 	}
 	release := guardGroup(p.cmd)
+	p.alone = release == nil && waitFreesTheNumber
 	started <- nil
 	awaitExit(p.cmd)
 	close(p.exited)
@@ -148,8 +150,7 @@ func (p *process) supervise(started chan<- error) {
 		}
 	}
 	p.signal(killGroup)
-	release()
-	p.reap()
+	p.reap(release)
 	// A child that left the group can hold the pipes for as long as it likes; nobody listens any more.
 	p.stdin.Close()
 	p.stdout.Close()
@@ -162,16 +163,23 @@ func (p *process) supervise(started chan<- error) {
 func (p *process) signal(send func(*exec.Cmd)) {
 	p.signals.Lock()
 	defer p.signals.Unlock()
-	if !p.reaped {
+	switch {
+	case p.reaped:
+	case p.alone:
+		_ = p.cmd.Process.Kill() // Go knows whether it was waited for
+	default:
 		send(p.cmd)
 	}
 }
 
 // reap gives up the number of the process, and so of its group.
-func (p *process) reap() {
+func (p *process) reap(release func()) {
 	p.signals.Lock()
 	defer p.signals.Unlock()
 	p.reaped = true
+	if release != nil {
+		release()
+	}
 	reap(p.cmd)
 }
 

@@ -13,6 +13,9 @@ func startInGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// waitFreesTheNumber is whether the number of the process is anybody's once awaitExit returned.
+const waitFreesTheNumber = false
+
 // awaitExit waits for the end and leaves the number of the process taken.
 func awaitExit(cmd *exec.Cmd) {
 	for errors.Is(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {

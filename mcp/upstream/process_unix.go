@@ -9,27 +9,30 @@ import (
 	"syscall"
 )
 
-// Until reap the process keeps its number, so the group's number is nobody else's.
+// The number of the group is nobody else's as long as one process has it as its own or as its group's, which
+// waiting for that one ends.
 
 func terminateGroup(cmd *exec.Cmd) { syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 func killGroup(cmd *exec.Cmd)      { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
-// guardGroup has the group killed when this program is gone without having ended it, as after a kill: a
-// process of its own waits for the end of a pipe that only we hold. release takes the guard away; the number
-// of the group must still be taken then. Where there is no shell there is no guard.
+// guardGroup adds a process to the group that keeps its number taken until release, also after its leader was
+// waited for, and has the group killed when this program is gone without having ended it, as after a kill: it
+// waits for the end of a pipe that only we hold. What asks the group to end does not end it. Where there is no
+// shell there is no guard, and release is nil.
 func guardGroup(cmd *exec.Cmd) (release func()) {
 	theirs, ours, err := os.Pipe()
 	if err != nil {
-		return func() {}
+		return nil
 	}
-	guard := exec.Command("/bin/sh", "-c", `read -r _; kill -s KILL -- "-$1"`, "sh", strconv.Itoa(cmd.Process.Pid))
+	group := strconv.Itoa(cmd.Process.Pid)
+	guard := exec.Command("/bin/sh", "-c", `trap "" HUP INT TERM; read -r _; kill -s KILL -- "-$1"`, "sh", group)
 	guard.Stdin, guard.Env, guard.Dir = theirs, []string{}, "/"
-	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what a terminal sends to us is not for it
+	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: cmd.Process.Pid}
 	err = guard.Start()
 	theirs.Close()
 	if err != nil {
 		ours.Close()
-		return func() {}
+		return nil
 	}
 	return func() {
 		_ = guard.Process.Kill()
