@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -157,4 +158,31 @@ func InOwnProcess(t testing.TB) bool {
 		t.Fatalf("in a process of its own: %v\n%s", err, out)
 	}
 	return false
+}
+
+// Nightly reports whether there is a night for it: COUNTERSIGN_NIGHTLY is set, as by make nightly.
+func Nightly() bool { return os.Getenv("COUNTERSIGN_NIGHTLY") != "" }
+
+// Rounds is how often something is tried that can turn out differently each time.
+func Rounds(each, nightly int) int {
+	if Nightly() {
+		return nightly
+	}
+	return each
+}
+
+// DrawLess has a package's rapid properties drawn 20 times instead of 100 under the race detector, but for
+// nightly. It is called by an init function of tests whose draws are large; -rapid.checks has the last word.
+func DrawLess() {
+	if checks := flag.Lookup("rapid.checks"); checks != nil && Race && !Nightly() {
+		_ = checks.Value.Set("20")
+	}
+}
+
+// Elapse lets time pass in a synctest bubble until what has to do by then is done and waits. Outside one it
+// panics: there a test waits for what comes, with Eventually or Receive, and sleeps for nothing.
+func Elapse(d time.Duration) {
+	synctest.Wait()
+	time.Sleep(d)
+	synctest.Wait()
 }

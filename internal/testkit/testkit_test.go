@@ -110,3 +110,25 @@ type alone struct {
 
 func (a alone) Name() string             { return a.real.Name() }
 func (a alone) Context() context.Context { return a.real.Context() }
+
+func TestElapseIsForBubbles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, n := time.Now(), 0
+		go func() {
+			for range 3 {
+				time.Sleep(time.Second)
+				n++
+			}
+		}()
+		testkit.Elapse(3 * time.Second)
+		if n != 3 || time.Since(start) != 3*time.Second {
+			t.Errorf("after %s: %d", time.Since(start), n)
+		}
+	})
+	defer func() {
+		if recover() == nil {
+			t.Error("it slept outside a bubble")
+		}
+	}()
+	testkit.Elapse(time.Hour)
+}
