@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -73,18 +75,46 @@ func overHook(agent hooks.Agent) runsWith {
 	}
 }
 
+// throughGateway calls the tool of a server behind /mcp: what runs is what the server got.
+func throughGateway(server *deskServer) runsWith {
+	return func(w *world, args string) string {
+		ran := server.count()
+		newMCPSession(w.t, w.url("/mcp"), secrets["AGENT_TOKEN"]).call("note", json.RawMessage(args))
+		if server.count() == ran {
+			return ""
+		}
+		return string(server.last().Args)
+	}
+}
+
 // On every way in: a call that joined with other words than were shown, one whose words a person changed, and one that
 // comes while a grant for other words is there run to the byte what a person saw, or do not run.
 func TestRule3_OnEveryWayInWhatIsIgnoredRunsAsItWasShown(t *testing.T) {
-	w := newWorld(t, ignoringMemo)
-	approve := func(with ...client.DecideOption) {
+	server := newDeskServer(t, [][][]traceCall{{{{Tool: "note"}}}})
+	w := newWorld(t, ignoringMemo, replacing("policy:\n",
+		"mcp: {hold: 0s, servers: [{name: desk, url: \""+server.url+"\", prefix: \"\"}]}\npolicy:\n"))
+	pending := func() client.Approval {
 		t.Helper()
 		rs, err := w.hana.Approvals(w.ctx, client.ApprovalQuery{Status: "pending"})
 		if err != nil || len(rs.Items) != 1 {
 			t.Fatalf("%d are pending, %v; want one", len(rs.Items), err)
 		}
-		if _, err := w.hana.Decide(w.ctx, rs.Items[0].ID, client.Approve, "", with...); err != nil {
+		return rs.Items[0]
+	}
+	approve := func(with ...client.DecideOption) {
+		t.Helper()
+		if _, err := w.hana.Decide(w.ctx, pending().ID, client.Approve, "", with...); err != nil {
 			t.Fatal(err)
+		}
+	}
+	cookie := w.signIn(w.hana)
+	editOnThePage := func(args string) {
+		t.Helper()
+		a := pending()
+		got := w.page(w.url("/r/"+a.ID+"/decide"), cookie, url.Values{"viewer": {"hana"}, "do": {"edit"}, "v": {a.Version},
+			"args": {args}, "key": {w.key}})
+		if got.StatusCode != http.StatusSeeOther {
+			t.Fatalf("the page answers an edit with %s", got.Status)
 		}
 	}
 	n := 0
@@ -97,6 +127,7 @@ func TestRule3_OnEveryWayInWhatIsIgnoredRunsAsItWasShown(t *testing.T) {
 		"Claude Code":              {overHook(hooks.ClaudeCode), true},
 		"Codex":                    {overHook(hooks.Codex), true},
 		"Gemini CLI":               {overHook(hooks.Gemini), true},
+		"the gateway":              {throughGateway(server), true},
 	} {
 		memo := func(words string) string {
 			b, _ := json.Marshal(map[string]any{"memo": words, "n": n})
@@ -123,13 +154,18 @@ func TestRule3_OnEveryWayInWhatIsIgnoredRunsAsItWasShown(t *testing.T) {
 				t.Errorf("%s: what was shown does not run, but %q", name, got)
 			}
 		}
-		n++
-		way.run(w, memo("asked"))
-		approve(client.WithArgs(json.RawMessage(memo("changed"))))
-		want("it was changed", way.run(w, memo("asked")), memo("changed"))
-		if !way.stored {
-			if got := way.run(w, memo("changed")); got != memo("changed") {
-				t.Errorf("%s: what was approved instead does not run, but %q", name, got)
+		for by, edit := range map[string]func(args string){
+			"over the API": func(args string) { approve(client.WithArgs(json.RawMessage(args))) },
+			"on the page":  editOnThePage,
+		} {
+			n++
+			way.run(w, memo("asked"))
+			edit(memo("changed"))
+			want("it was changed "+by, way.run(w, memo("asked")), memo("changed"))
+			if !way.stored {
+				if got := way.run(w, memo("changed")); got != memo("changed") {
+					t.Errorf("%s: what was approved instead %s does not run, but %q", name, by, got)
+				}
 			}
 		}
 		n++
