@@ -24,6 +24,9 @@ fast: format ## the fast loop: formatting, build, vet and all tests; no root, no
 whole: ## everything that CI does; installs Chromium and npm where they are missing, so as root or beforehand
 	.ci/run
 
+nightly: ## the same with what takes too long for each change: more rounds and draws, SQLite under the race detector too
+	COUNTERSIGN_NIGHTLY=1 .ci/run
+
 test: ## one package, one test: make test PKG=./policy RUN=TestProblems
 	go test -run '$(RUN)' $(PKG)
 
@@ -66,4 +69,4 @@ bench: ## one package's benchmarks: make bench PKG=./policy; BENCHMARKS.md says 
 format: ## fail where gofmt would change something
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted:"; echo "$$unformatted"; exit 1; fi
 
-.PHONY: help build demo fast whole test race golden fuzz browser interop deploy cross adk vulnerabilities bench format
+.PHONY: help build demo fast whole nightly test race golden fuzz browser interop deploy cross adk vulnerabilities bench format

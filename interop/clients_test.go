@@ -2,8 +2,6 @@
 
 package interop
 
-//lint:file-ignore SA1019 Sampling is deprecated since 2026-07-28, and servers still do it.
-
 import (
 	"bufio"
 	"bytes"
