@@ -15,7 +15,7 @@ import (
 	"countersign/store"
 )
 
-func stats(t *testing.T, r *record, q history.Query) history.Report {
+func stats(t *testing.T, r history.Reader, q history.Query) history.Report {
 	t.Helper()
 	if q.NameOf == nil {
 		q.NameOf = func(a approval.Address) string { return map[string]string{"U1": "hana"}[a.To] }
@@ -197,6 +197,32 @@ func TestStatsHaveRoomForSomeNames(t *testing.T) {
 	if last := got[len(got)-1]; len(got) != 200 || last.Name != history.Others || sum != 1100 {
 		t.Errorf("%d names, the last %+v, %d asked in all", len(got), last, sum)
 	}
+}
+
+// A rule without a name is called by its place in the policy, where another may have stood at another time: such rules
+// are told apart by what they said.
+func TestStatsTellRulesWithoutANameApart(t *testing.T) {
+	r := newRecord(t)
+	for _, of := range []struct{ rule, digest string }{
+		{"rule 3", "9f2c1a77"}, {"rule 3", "9f2c1a77"}, {"rule 3", "07ab"}, {"rule 3", ""},
+		{"preset/files: rule 3", "9f2c1a77"}, {"preset/files: paths", "9f2c1a77"}, {"paying", "9f2c1a77"},
+		{"paying", "07abcdef"}, {"rule 3 of 4", "9f2c1a77"}, {"my rule 3", "9f2c1a77"}, {"", ""},
+	} {
+		q := r.ask(func(q *approval.Request) { q.Rule, q.RuleDigest = of.rule, of.digest })
+		r.push(q, approval.KindRequest, "U1")
+		r.update(func(tx approval.Tx) error {
+			_, err := tx.Append(approval.Event{Type: approval.EventGrantUsed, ApprovalID: q.ID, Agent: "bot", Decision: "allow"})
+			return err
+		})
+	}
+	got := map[string]int{}
+	for _, n := range stats(t, r, history.Query{}).ByRule {
+		if got[n.Name] = n.Asked; n.Granted != n.Asked || n.Pushes != n.Asked {
+			t.Errorf("%+v, want as many uses of grants and pushes as were asked", n)
+		}
+	}
+	equal(t, "rules", got, map[string]int{"rule 3 (9f2c1a)": 2, "rule 3 (07ab)": 1, "rule 3": 1,
+		"preset/files: rule 3 (9f2c1a)": 1, "preset/files: paths": 1, "paying": 2, "rule 3 of 4": 1, "my rule 3": 1, "": 1})
 }
 
 // Each step is a transaction of its own, so that a large store holds nobody up, and an error ends it.
