@@ -66,8 +66,10 @@ type Named struct {
 // Report is what [Stats] found from Since until before Until. Of a person, Asked is how many requests they decided, and
 // Pushes what went to an address of theirs.
 type Report struct {
-	Since, Until                      time.Time
-	Next                              time.Time // the Until of the part before it; zero: nothing is left
+	Since, Until time.Time
+	// Next is the Until of the part before it, and From the Since, with which that time began that was asked for; where
+	// nothing is left, Next is zero.
+	Next, From                        time.Time
 	Total                             Figures
 	ByTool, ByRule, ByAgent, ByPerson []Named
 }
@@ -90,6 +92,7 @@ const Others = "(others)"
 // pushes count when they were made, and a press on a card with the newest of the requests that it decided or voted on,
 // of which a vote was made when it was given.
 func Stats(ctx context.Context, r Reader, q Query) (Report, error) {
+	q.Since, q.Until = millisecond(q.Since), millisecond(q.Until) // as they are told
 	s := newSurvey(r, q)
 	if s.until.IsZero() {
 		s.until = r.Now().Add(time.Millisecond)
@@ -99,7 +102,7 @@ func Stats(ctx context.Context, r Reader, q Query) (Report, error) {
 		return Report{}, err
 	}
 	return Report{
-		Since: since, Until: q.Until, Next: next, Total: s.total.of("").done(), ByTool: s.tools.done(),
+		Since: since, Until: q.Until, Next: next, From: q.Since, Total: s.total.of("").done(), ByTool: s.tools.done(),
 		ByRule: s.rules.done(), ByAgent: s.agents.done(), ByPerson: s.people.done(),
 	}, nil
 }
@@ -127,6 +130,14 @@ func newSurvey(r Reader, q Query) *survey {
 	return &survey{Query: q, r: r, since: r.FromWall(q.Since), until: r.FromWall(q.Until), total: newCounts(),
 		tools: newCounts(), rules: newCounts(), agents: newCounts(), people: newCounts(),
 		presses: presses{now: map[press]bool{}}, looked: map[press]bool{}, known: map[string]*approval.Request{}}
+}
+
+// millisecond is the first whole one that is not before a time.
+func millisecond(t time.Time) time.Time {
+	if ms := t.Truncate(time.Millisecond); ms.Before(t) {
+		return ms.Add(time.Millisecond)
+	}
+	return t
 }
 
 // in reports whether something of an agent at a time counts.

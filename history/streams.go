@@ -61,10 +61,7 @@ func (s *survey) read(ctx context.Context) (since, next time.Time, err error) {
 // border is the first millisecond of the machine's clock, in which times are told, that is not before a time of the
 // store's, and when that is by the store's.
 func (s *survey) border(at time.Time) (wall, from time.Time) {
-	wall = s.r.ToWall(at)
-	if ms := wall.Truncate(time.Millisecond); ms.Before(wall) {
-		wall = ms.Add(time.Millisecond)
-	}
+	wall = millisecond(s.r.ToWall(at))
 	return wall, s.r.FromWall(wall)
 }
 

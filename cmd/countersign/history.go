@@ -92,7 +92,7 @@ Examples:
 }
 
 func (c *statsCmd) Run(ctx context.Context, s *std) error {
-	q := client.StatsQuery{Agent: c.Agent}
+	q := client.StatsQuery{Agent: c.Agent, Whole: true}
 	var err error
 	if q.Since, err = c.since(); err != nil {
 		return err
