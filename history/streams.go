@@ -77,7 +77,7 @@ func (s *survey) step(ctx context.Context, st *stream) (rows []row, err error) {
 }
 
 func (s *survey) requests() *stream {
-	q := approval.RequestQuery{Since: s.since, Until: s.until, Limit: s.stepRows, Figures: true}
+	q := approval.RequestQuery{Since: s.since, After: before(s.until), Limit: s.stepRows, Figures: true}
 	return &stream{read: func(tx approval.Tx) (rows []row, ends time.Time, err error) {
 		heads, err := tx.Heads(q)
 		if err != nil {
