@@ -508,8 +508,8 @@ func (c *Client) Policy(ctx context.Context, digest string) (Policy, error) {
 	return p, err
 }
 
-// Stats returns how often people were asked, and what they said: within about 200 ms of the newest part, or of the whole,
-// which may take a minute, and at most two. For approvers and admins.
+// Stats returns how often people were asked, and what they said: after about 200 ms of the newest part, or of the
+// whole, which may take a minute, and at most two. For approvers and admins.
 func (c *Client) Stats(ctx context.Context, q StatsQuery) (Stats, error) {
 	v := url.Values{}
 	setTime(v, "since", q.Since)

@@ -15,21 +15,22 @@ import (
 	"countersign/history"
 )
 
-// What is read in pieces, each from where the one before it ended, is what is read at once: nothing is counted twice, and
-// nothing is left out. Many rows are of one instant, ids run ahead of what they are of, and presses decide calls of two
-// pieces.
+// What is read in pieces, each from where the one before it ended, is what is read at once: nothing is counted twice,
+// and nothing is left out. Many rows are of one instant, ids run ahead of what they are of, and presses decide calls of
+// two pieces.
 func TestPiecesOfStatsAddUp(t *testing.T) {
+	const ms = time.Millisecond
 	rapid.Check(t, func(d *rapid.T) {
 		r := newRecord(t)
 		r.fill(d)
 		q := history.Query{Since: begin, Until: r.clock.Now().Add(time.Millisecond)}
 		if rapid.Bool().Draw(d, "of a part") {
-			q.Since = begin.Add(rapid.SampledFrom([]time.Duration{0, 1, time.Millisecond, 5 * time.Millisecond}).Draw(d, "since"))
-			q.Until = q.Until.Add(-rapid.SampledFrom([]time.Duration{1, time.Millisecond, 4 * time.Millisecond}).Draw(d, "until"))
+			q.Since = begin.Add(rapid.SampledFrom([]time.Duration{0, 1, ms, 5 * ms}).Draw(d, "since"))
+			q.Until = q.Until.Add(-rapid.SampledFrom([]time.Duration{1, ms, 4 * ms}).Draw(d, "until"))
 		}
 		q.Agent = rapid.SampledFrom([]string{"", "", "bot", "other"}).Draw(d, "agent")
-		clock := elsewhere{r, rapid.SampledFrom([]time.Duration{0, 300 * time.Microsecond, 1700 * time.Microsecond, time.Hour}).
-			Draw(d, "clock behind")}
+		behind := rapid.SampledFrom([]time.Duration{0, 300 * time.Microsecond, 1700 * time.Microsecond, time.Hour})
+		clock := elsewhere{r, behind.Draw(d, "clock behind")}
 		q.Since, q.Until = q.Since.Add(-clock.behind), q.Until.Add(-clock.behind)
 		whole, n := stats(t, clock, q), 0
 		if !whole.Next.IsZero() || !whole.Since.Equal(whole.From) || whole.Since.Sub(q.Since) >= time.Millisecond {
@@ -74,7 +75,8 @@ func TestAPieceEndsWhenItIsEnough(t *testing.T) {
 				case "vote":
 					_, err = tx.Append(approval.Event{Type: approval.EventVote, ApprovalID: of.ID, Agent: "bot", Actor: "ken"})
 				case "grant":
-					_, err = tx.Append(approval.Event{Type: approval.EventGrantUsed, ApprovalID: of.ID, Agent: "bot", Decision: "allow"})
+					e := approval.Event{Type: approval.EventGrantUsed, ApprovalID: of.ID, Agent: "bot", Decision: "allow"}
+					_, err = tx.Append(e)
 				}
 				return err
 			})
@@ -83,7 +85,8 @@ func TestAPieceEndsWhenItIsEnough(t *testing.T) {
 		q := history.Query{Until: r.clock.Now().Add(time.Second), Enough: func() bool { return steps >= enough },
 			Step: func(ctx context.Context, do history.Do) error { steps++; return do(ctx) }}
 		got := stats(t, r, history.InStepsOf(q, 10))
-		if n := got.Total.Asked + got.Total.Pushes + got.Total.Decisions + got.Total.Granted; steps != 4 || n != 9 || got.Next.IsZero() {
+		n := got.Total.Asked + got.Total.Pushes + got.Total.Decisions + got.Total.Granted
+		if steps != 4 || n != 9 || got.Next.IsZero() {
 			t.Errorf("%s: %d counted in %d steps, and on from %v; want 9 in 4", much, n, steps, got.Next)
 		}
 		steps, enough = 0, 1000
@@ -141,7 +144,7 @@ func (r *record) fill(d *rapid.T) {
 					q.Agent, q.Tool = []string{"bot", "bot", "other"}[card], []string{"pay", "wire"}[pick("tool", 2)]
 					q.Rule, q.BatchID = []string{"", "paying", "rule 1"}[pick("rule", 3)], cards[card]
 					q.RuleDigest = []string{"aaaaaaa", "bbbbbbb"}[pick("digest", 2)]
-					q.ID = ahead(q.ID, pick("ahead", 4) == 0)
+					q.ID = ahead(q.ID, pick("ahead", 4)/3)
 				})
 				if err != nil {
 					return err
@@ -153,7 +156,7 @@ func (r *record) fill(d *rapid.T) {
 		"push": func(tx approval.Tx) error {
 			for range 1 + pick("pushes", 6) {
 				of := all[pick("of", len(all))]
-				n := approval.Notification{ID: ahead(tx.NewID(), pick("ahead", 4) == 0), ApprovalID: of.ID, BatchID: of.BatchID,
+				n := approval.Notification{ID: ahead(tx.NewID(), pick("ahead", 4)/3), ApprovalID: of.ID, BatchID: of.BatchID,
 					Channel: "line", Recipient: "U1", Kind: approval.KindRequest, Status: approval.Sent, CreatedAt: tx.Now(),
 					UpdatedAt: tx.Now(), SentAt: tx.Now()}
 				if err := tx.InsertNotification(n); err != nil {
@@ -203,12 +206,9 @@ func (r *record) fill(d *rapid.T) {
 	}
 }
 
-// ahead is an id, where that is asked for of the millisecond after it: so many were made in its own.
-func ahead(id string, so bool) string {
-	if !so {
-		return id
-	}
+// ahead is an id of some milliseconds later, as where many were made in one.
+func ahead(id string, ms int) string {
 	u := ulid.MustParse(id)
-	_ = u.SetTime(u.Time() + 1)
+	_ = u.SetTime(u.Time() + uint64(ms))
 	return u.String()
 }

@@ -188,7 +188,7 @@ func (s *survey) lookUp(tx approval.Tx, id string) (*approval.Request, error) {
 	if r := s.known[id]; r != nil {
 		return r, nil
 	}
-	heads, err := tx.Heads(approval.RequestQuery{From: id, After: id + "~", Figures: true}) // "~" sorts after every id's end
+	heads, err := tx.Heads(approval.RequestQuery{From: id, After: id + "~", Figures: true}) // from it to it
 	if err == nil && len(heads) == 0 {
 		err = approval.ErrNotFound
 	}

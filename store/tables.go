@@ -24,8 +24,8 @@ func bindKey(s *sqlite3.Stmt, k approval.Key) *sqlite3.Stmt {
 		BindText(k.Method)
 }
 
-// digestOfNumbered is a rule's digest where the rule may be called by its place. It stands behind the arguments in a row,
-// which may be long, and for other rules they are not read to get there.
+// digestOfNumbered is a rule's digest where the rule may be called by its place. It stands behind the arguments in a
+// row, which may be long, and for other rules they are not read to get there.
 func digestOfNumbered(rule, digest string) string {
 	return "iif(" + rule + " GLOB '*rule [0-9]*', " + digest + ", NULL)"
 }

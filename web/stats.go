@@ -84,7 +84,12 @@ func (s *Server) stats(ctx context.Context, x *exchange) error {
 		d.Whole = statsLink(query, "whole", "true")
 	}
 	q := history.Query{Since: since, Until: until, Agent: d.Agent, NameOf: s.NameOf}
-	report, err := s.counted(ctx, x, q, query.Get("whole") == "true")
+	if query.Get("whole") != "true" {
+		soon, cancel := context.WithTimeout(ctx, s.pieceTime)
+		defer cancel()
+		q.Enough = func() bool { return soon.Err() != nil }
+	}
+	report, err := s.counted(ctx, x, q)
 	if err == nil && !report.Next.IsZero() {
 		since = report.Since
 		d.Part = x.lang.Say("stats_part", "since", x.time(since))
@@ -134,16 +139,11 @@ func statsLink(query url.Values, more ...string) string {
 }
 
 // counted counts within a time, in steps that take their turns as every other reading of the viewer's.
-func (s *Server) counted(ctx context.Context, x *exchange, q history.Query, whole bool) (history.Report, error) {
+func (s *Server) counted(ctx context.Context, x *exchange, q history.Query) (history.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
 	defer context.AfterFunc(s.Stopping, cancel)()
 	q.Step = s.steps(x)
-	if !whole {
-		soon, cancel := context.WithTimeout(ctx, s.pieceTime)
-		defer cancel()
-		q.Enough = func() bool { return soon.Err() != nil }
-	}
 	return history.Stats(ctx, s.History, q)
 }
 
