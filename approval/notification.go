@@ -41,8 +41,8 @@ type Push struct {
 	ID        string
 	CreatedAt time.Time
 	To        Address
-	// Of is the request that it asked about or reminded of, its Agent, Server, Tool and Rule alone; the zero Request where
-	// it did neither, or was not sent.
+	// Of is the request that it asked about or reminded of, its Agent, Server, Tool and Rule alone, and the RuleDigest of
+	// a rule that may be called by its place; the zero Request where it did neither, or was not sent.
 	Of Request
 }
 

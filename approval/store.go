@@ -253,7 +253,7 @@ type RequestQuery struct {
 	Limit         int       // 0: no limit
 	Bytes         int       // stop after the row with which their sizes are this much; 0: no limit
 	// Figures is of Heads: with no more than figures are made of, which are ID, Agent, Server, Tool, Status, RequestedAt,
-	// ResolvedAt, ResolvedBy, ResolvedVia, BatchID and Rule.
+	// ResolvedAt, ResolvedBy, ResolvedVia, BatchID and Rule, and the RuleDigest of a rule that may be called by its place.
 	Figures bool
 }
 

@@ -508,13 +508,16 @@ func (c *Client) Policy(ctx context.Context, digest string) (Policy, error) {
 	return p, err
 }
 
-// Stats returns how often people were asked, and what they said. It may take seconds, and at most two minutes. For
-// approvers and admins.
+// Stats returns how often people were asked, and what they said: after about 200 ms of the newest part, or of the
+// whole, which may take a minute, and at most two. For approvers and admins.
 func (c *Client) Stats(ctx context.Context, q StatsQuery) (Stats, error) {
 	v := url.Values{}
 	setTime(v, "since", q.Since)
 	setTime(v, "until", q.Until)
 	set(v, "agent", q.Agent)
+	if q.Whole {
+		v.Set("whole", "true")
+	}
 	var out Stats
 	err := c.doIn(ctx, c.timeout+2*time.Minute, http.MethodGet, "/v1/stats", v, nil, &out)
 	return out, err

@@ -233,10 +233,15 @@ type Policy struct {
 	Text   string `json:"text"` // as written and as understood, without secrets
 }
 
-// Stats is how often people were asked, and what they said: of requests made from Since until before Until.
+// Stats is how often people were asked, and what they said: of requests made from Since until before Until. Where
+// Next is not zero, that is only the newest part of the time that was asked for: it begins at WindowSince, and the same
+// query from there until Next has the part before. The figures of all parts add up, but for the times to a decision.
 type Stats struct {
-	Since    Time      `json:"since"`
-	Until    Time      `json:"until"`
+	Since       Time `json:"since"`
+	Until       Time `json:"until"`
+	Next        Time `json:"next"`
+	WindowSince Time `json:"window_since,omitzero"`
+
 	Total    Figures   `json:"total"`
 	ByTool   []Figures `json:"by_tool"` // the most asked first, as all of these
 	ByRule   []Figures `json:"by_rule"`
@@ -267,6 +272,7 @@ type Figures struct {
 type StatsQuery struct {
 	Since, Until time.Time
 	Agent        string
+	Whole        bool // all of it, however long that takes
 }
 
 // Freeze says that an agent, or all, may run nothing.

@@ -4,9 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
-
-	"github.com/oklog/ulid/v2"
 
 	"countersign/approval"
 )
@@ -23,6 +22,10 @@ type Query struct {
 	Agent        string                                 // "" for all
 	NameOf       func(a approval.Address) string        // whose address it is, "" for nobody's
 	Step         func(ctx context.Context, do Do) error // runs each step of the reading; nil: one after the other
+	// Enough is of Stats: whether the newest part of that time, of which all was read, will do. nil: it is all counted.
+	Enough func() bool
+
+	stepRows int // of a step of Stats; [stepRows], but in tests
 }
 
 // Do is one step of a reading.
@@ -60,10 +63,13 @@ type Named struct {
 	Figures
 }
 
-// Report is what [Stats] found. Of a person, Asked is how many requests they decided, and Pushes what went to an
-// address of theirs.
+// Report is what [Stats] found from Since until before Until. Of a person, Asked is how many requests they decided, and
+// Pushes what went to an address of theirs.
 type Report struct {
-	Since, Until                      time.Time
+	Since, Until time.Time
+	// Next is the Until of the part before it, and From the Since, with which that time began that was asked for; where
+	// nothing is left, Next is zero.
+	Next, From                        time.Time
 	Total                             Figures
 	ByTool, ByRule, ByAgent, ByPerson []Named
 }
@@ -75,22 +81,29 @@ const (
 	// is Others.
 	maxNames = 1000
 	maxShown = 200
+	// shownDigest is how much is shown of the digest of a rule without a name.
+	shownDigest = 6
 )
 
 // Others is the name of all that are not told apart.
 const Others = "(others)"
 
-// Stats counts.
+// Stats counts. What belongs to a time adds up over times that follow each other: requests, votes, uses of grants and
+// pushes count when they were made, and a press on a card with the newest of the requests that it decided or voted on,
+// of which a vote was made when it was given.
 func Stats(ctx context.Context, r Reader, q Query) (Report, error) {
+	q.Since, q.Until = millisecond(q.Since), millisecond(q.Until) // as they are told
 	s := newSurvey(r, q)
-	for _, part := range []func(context.Context) error{s.requests, s.votes, s.grants, s.pushes} {
-		if err := part(ctx); err != nil {
-			return Report{}, err
-		}
+	if s.until.IsZero() {
+		s.until = r.Now().Add(time.Millisecond)
+	}
+	since, next, err := s.read(ctx)
+	if err != nil {
+		return Report{}, err
 	}
 	return Report{
-		Since: q.Since, Until: q.Until, Total: s.total.done(), ByTool: s.tools.done(), ByRule: s.rules.done(),
-		ByAgent: s.agents.done(), ByPerson: s.people.done(),
+		Since: since, Until: q.Until, Next: next, From: q.Since, Total: s.total.of("").done(), ByTool: s.tools.done(),
+		ByRule: s.rules.done(), ByAgent: s.agents.done(), ByPerson: s.people.done(),
 	}, nil
 }
 
@@ -100,22 +113,31 @@ type survey struct {
 	r            Reader
 	since, until time.Time // by the store's clock
 
-	total                        *counted
-	tools, rules, agents, people *counts
-	presses                      presses
-	known                        map[string]approval.Head // of requests that were looked up
+	total, tools, rules, agents, people *counts
+	presses                             presses
+	looked                              map[press]bool               // presses of which it is known where they count
+	known                               map[string]*approval.Request // that were looked up
 }
 
 func newSurvey(r Reader, q Query) *survey {
 	if q.Step == nil {
 		q.Step = func(ctx context.Context, do Do) error { return do(ctx) }
 	}
+	q.stepRows = cmp.Or(q.stepRows, stepRows)
 	if q.NameOf == nil {
 		q.NameOf = func(approval.Address) string { return "" }
 	}
-	return &survey{Query: q, r: r, since: r.FromWall(q.Since), until: r.FromWall(q.Until), total: newCounted(),
+	return &survey{Query: q, r: r, since: r.FromWall(q.Since), until: r.FromWall(q.Until), total: newCounts(),
 		tools: newCounts(), rules: newCounts(), agents: newCounts(), people: newCounts(),
-		presses: presses{now: map[press]bool{}}, known: map[string]approval.Head{}}
+		presses: presses{now: map[press]bool{}}, looked: map[press]bool{}, known: map[string]*approval.Request{}}
+}
+
+// millisecond is the first whole one that is not before a time.
+func millisecond(t time.Time) time.Time {
+	if ms := t.Truncate(time.Millisecond); ms.Before(t) {
+		return ms.Add(time.Millisecond)
+	}
+	return t
 }
 
 // in reports whether something of an agent at a time counts.
@@ -123,58 +145,35 @@ func (s *survey) in(at time.Time, agent string) bool {
 	return !at.Before(s.since) && (s.until.IsZero() || at.Before(s.until)) && (s.Agent == "" || s.Agent == agent)
 }
 
+// name is one of those that figures are told apart by.
+type name struct {
+	of   *counts
+	text string
+}
+
+func (n name) counted() *counted { return n.of.of(n.text) }
+
+// names are those that a request counts for.
+func (s *survey) names(r *approval.Request) []name {
+	return []name{{s.total, ""}, {s.tools, r.Target()}, {s.rules, ruleOf(r)}, {s.agents, r.Agent}}
+}
+
+// ruleOf is what a request's rule is told apart by. A rule without a name is called by its place in the policy, or in a
+// preset, where another may have stood at another time.
+func ruleOf(r *approval.Request) string {
+	place := strings.TrimRight(r.Rule, "0123456789")
+	ofPreset := strings.HasPrefix(place, "preset/") && strings.HasSuffix(place, ": rule ")
+	if place == r.Rule || place != "rule " && !ofPreset || r.RuleDigest == "" {
+		return r.Rule
+	}
+	return r.Rule + " (" + r.RuleDigest[:min(shownDigest, len(r.RuleDigest))] + ")"
+}
+
 // of calls add for all that a request counts for.
 func (s *survey) of(r *approval.Request, add func(c *counted)) {
-	for _, c := range []*counted{s.total, s.tools.of(r.Target()), s.rules.of(r.Rule), s.agents.of(r.Agent)} {
-		add(c)
+	for _, n := range s.names(r) {
+		add(n.counted())
 	}
-}
-
-// steps reads on, a transaction at a time, until next says that there is no more.
-func (s *survey) steps(ctx context.Context, next func(tx approval.Tx) (more bool, err error)) error {
-	for {
-		var more bool
-		err := s.Step(ctx, func(ctx context.Context) error {
-			return s.r.View(ctx, func(tx approval.Tx) (err error) {
-				more, err = next(tx)
-				return err
-			})
-		})
-		if err != nil || !more {
-			return err
-		}
-	}
-}
-
-// before is an id that follows those of before a time, "" for the zero time.
-func before(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	var id ulid.ULID
-	if id.SetTime(ulid.Timestamp(t)) != nil {
-		return ""
-	}
-	return id.String()
-}
-
-func (s *survey) requests(ctx context.Context) error {
-	after := before(s.until)
-	return s.steps(ctx, func(tx approval.Tx) (bool, error) {
-		rows, err := tx.Heads(approval.RequestQuery{After: after, Limit: stepRows, Figures: true})
-		if err != nil || len(rows) == 0 {
-			return false, err
-		}
-		for i := range rows {
-			r := &rows[i].Request
-			if s.in(r.RequestedAt, r.Agent) {
-				s.request(r)
-			}
-		}
-		last := &rows[len(rows)-1].Request
-		after = last.ID
-		return len(rows) == stepRows && !last.RequestedAt.Before(s.since), nil
-	})
 }
 
 func (s *survey) request(r *approval.Request) {
@@ -197,105 +196,63 @@ func decided(r *approval.Request) bool {
 
 // pressed counts a decision or a vote. Of a card with several requests a press may decide all.
 func (s *survey) pressed(r *approval.Request, by string, at time.Time) {
-	p := press{card: r.BatchID, by: by, at: at}
-	add := func(what *counts, c *counted, name string) {
-		p.counts, p.name = what, name
-		if r.BatchID == "" || s.presses.first(p) {
-			c.Decisions++
+	for _, n := range append(s.names(r), name{s.people, by}) {
+		if r.BatchID == "" || s.presses.first(press{n, r.BatchID, by, at}) {
+			n.counted().Decisions++
 		}
 	}
-	add(nil, s.total, "")
-	add(s.tools, s.tools.of(r.Target()), r.Target())
-	add(s.rules, s.rules.of(r.Rule), r.Rule)
-	add(s.agents, s.agents.of(r.Agent), r.Agent)
-	add(s.people, s.people.of(by), by)
 }
 
-// events reads the audit log's events of a type.
-func (s *survey) events(ctx context.Context, t approval.EventType,
-	each func(tx approval.Tx, e approval.Event) error) error {
-	q := approval.EventQuery{Type: t, Since: s.since, Until: s.until, Ascending: true, Limit: stepRows}
-	return s.steps(ctx, func(tx approval.Tx) (bool, error) {
-		rows, err := tx.Events(q)
-		if err != nil || len(rows) == 0 {
-			return false, err
-		}
-		for _, e := range rows {
-			if s.in(e.At, e.Agent) {
-				if err := each(tx, e); err != nil {
-					return false, err
-				}
-			}
-		}
-		q.AfterSeq = rows[len(rows)-1].Seq
-		return len(rows) == stepRows, nil
-	})
-}
-
-// votes counts those that were not the last: the last is the decision.
-func (s *survey) votes(ctx context.Context) error {
-	return s.events(ctx, approval.EventVote, func(tx approval.Tx, e approval.Event) error {
-		h, err := s.head(tx, e.ApprovalID)
-		if err == nil {
-			s.pressed(&h.Request, e.Actor, e.At)
-		}
+// countsLater has the press that decided a request not be counted again for the names of what it decided, or voted on,
+// after the time that is counted.
+func (s *survey) countsLater(tx approval.Tx, r *approval.Request) error {
+	p := press{card: r.BatchID, by: r.ResolvedBy, at: r.ResolvedAt}
+	if r.BatchID == "" || !decided(r) || p.at.Before(s.until) || s.looked[p] {
+		return nil
+	}
+	if len(s.looked) >= s.stepRows {
+		clear(s.looked)
+	}
+	s.looked[p] = true
+	var later []string
+	card, err := tx.BatchHeads(p.card)
+	if err != nil {
 		return err
-	})
-}
-
-func (s *survey) grants(ctx context.Context) error {
-	return s.events(ctx, approval.EventGrantUsed, func(tx approval.Tx, e approval.Event) error {
-		if e.Decision == "deny" { // a standing denial
-			return nil
+	}
+	for i := range card {
+		h := &card[i].Request
+		if decided(h) && h.ResolvedBy == p.by && h.ResolvedAt.Equal(p.at) && !h.RequestedAt.Before(s.until) {
+			later = append(later, h.ID)
 		}
-		h, err := s.head(tx, e.ApprovalID)
+	}
+	votes, err := tx.Events(approval.EventQuery{Type: approval.EventVote, Since: p.at, Until: p.at.Add(time.Millisecond)})
+	if err != nil {
+		return err
+	}
+	for _, e := range votes {
+		if e.Actor == p.by {
+			later = append(later, e.ApprovalID)
+		}
+	}
+	for _, id := range later {
+		other, err := s.lookUp(tx, id)
 		if err != nil {
 			return err
 		}
-		s.of(&h.Request, func(c *counted) { c.Granted++ })
-		return nil
-	})
-}
-
-func (s *survey) pushes(ctx context.Context) error {
-	after := before(s.until)
-	return s.steps(ctx, func(tx approval.Tx) (bool, error) {
-		rows, err := tx.Pushes(s.since, after, stepRows)
-		if err != nil || len(rows) == 0 {
-			return false, err
+		if other.BatchID == p.card {
+			for _, n := range append(s.names(other), name{s.people, p.by}) {
+				s.presses.first(press{n, p.card, p.by, p.at})
+			}
 		}
-		for i := range rows {
-			s.push(&rows[i])
-		}
-		after = rows[len(rows)-1].ID
-		return len(rows) == stepRows, nil
-	})
+	}
+	return nil
 }
 
 func (s *survey) push(p *approval.Push) {
-	if p.Of.Agent == "" || !s.in(p.CreatedAt, p.Of.Agent) {
-		return
-	}
 	s.of(&p.Of, func(c *counted) { c.Pushes++ })
 	if name := s.NameOf(p.To); name != "" {
 		s.people.of(name).Pushes++
 	}
-}
-
-// head returns what a request is of. What is asked for again soon is kept.
-func (s *survey) head(tx approval.Tx, id string) (approval.Head, error) {
-	if h, ok := s.known[id]; ok {
-		return h, nil
-	}
-	h, err := tx.Head(id)
-	if err != nil {
-		return h, err
-	}
-	if len(s.known) >= stepRows {
-		clear(s.known)
-	}
-	s.known[id] = h
-	return h, nil
 }
 
 // counts are the figures of all tools, rules, agents or people.
@@ -425,11 +382,10 @@ func (s sketch) at(part float64) time.Duration {
 
 // press is a person's one act on a card, as it counts for one name.
 type press struct {
-	counts *counts
-	name   string
-	card   string
-	by     string
-	at     time.Time
+	name name
+	card string
+	by   string
+	at   time.Time
 }
 
 // presses remembers which were counted. What one press decides was made within the time that a card takes calls, so

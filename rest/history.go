@@ -31,7 +31,7 @@ func (s *Server) policy(ctx context.Context, x *exchange) error {
 const (
 	// statsSince is how far back statistics go where nobody says.
 	statsSince = 30 * 24 * time.Hour
-	// statsTime is how long they may take in all; the store's patience holds for each step.
+	// statsTime is how long they may take in all, where all of it is asked for; the store's patience holds for each step.
 	statsTime = 2 * time.Minute
 )
 
@@ -42,6 +42,7 @@ func (s *Server) stats(ctx context.Context, x *exchange) error {
 	f := fields{query: x.query}
 	q := history.Query{Since: f.time("since"), Until: f.time("until"), Agent: f.agent(), NameOf: s.nameOf,
 		Step: func(ctx context.Context, do history.Do) error { return s.historyStep(ctx, x, do) }}
+	whole := f.yes("whole")
 	if f.err != nil {
 		return f.err
 	}
@@ -59,6 +60,11 @@ func (s *Server) stats(ctx context.Context, x *exchange) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, statsTime, errSlowStore)
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
+	if !whole {
+		soon, cancel := context.WithTimeout(ctx, s.look.time)
+		defer cancel()
+		q.Enough = func() bool { return soon.Err() != nil }
+	}
 	report, err := history.Stats(ctx, s.history, q)
 	if err != nil && s.stopping.Err() != nil {
 		return errStopping
@@ -93,11 +99,13 @@ type policyText struct {
 
 // statsAnswer is how often people were asked; the document calls it Stats.
 type statsAnswer struct {
-	Since    string    `json:"since" format:"date-time" description:"At or after."`
+	Since    string    `json:"since" format:"date-time" description:"At or after. If next is not null, this is later than the since that was asked for: only the newest part was counted."`
 	Until    string    `json:"until" format:"date-time" description:"Before."`
+	Next     optional  `json:"next" format:"date-time" description:"The until of the part before this one; null if all of the time was counted."`
+	From     string    `json:"window_since,omitempty" format:"date-time" description:"The since of the part before this one: when the time that was asked for begins. Absent if next is null."`
 	Total    figures   `json:"total"`
 	ByTool   []figures `json:"by_tool" nullable:"false"`
-	ByRule   []figures `json:"by_rule" nullable:"false" description:"By name; empty: no rule matched."`
+	ByRule   []figures `json:"by_rule" nullable:"false" description:"By name; empty: no rule matched. A rule without a name is called by its place and the start of its digest, as rule 3 (9f2c1a)."`
 	ByAgent  []figures `json:"by_agent" nullable:"false"`
 	ByPerson []figures `json:"by_person" nullable:"false" description:"asked: how many requests they decided; pushes: what went to their addresses."`
 	_        struct{}  `additionalProperties:"false" description:"How often people were asked. Of each kind at most 200, the most asked first; the rest is (others)."`
@@ -133,8 +141,12 @@ func wireFigures(n history.Named) figures {
 }
 
 func wireStats(r history.Report) statsAnswer {
+	if r.Next.IsZero() {
+		r.From = time.Time{}
+	}
 	return statsAnswer{
 		Since: approval.FormatTime(r.Since), Until: approval.FormatTime(r.Until),
+		Next: optional(approval.FormatTime(r.Next)), From: approval.FormatTime(r.From),
 		Total:  wireFigures(history.Named{Figures: r.Total}),
 		ByTool: wire(r.ByTool, wireFigures), ByRule: wire(r.ByRule, wireFigures), ByAgent: wire(r.ByAgent, wireFigures),
 		ByPerson: wire(r.ByPerson, wireFigures),

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -80,4 +81,60 @@ func TestStatsSayHowOftenPeopleWereAsked(t *testing.T) {
 	w.do(botToken, "GET", "/v1/stats", "").is(403, "people_only")
 	w.stop()
 	w.do(kenToken, "GET", "/v1/stats", "").is(503, "store_unavailable")
+}
+
+// A large record is answered in pieces, the newest first: what they have adds up to what there is, also where nobody said
+// of which time.
+func TestStatsComeInPieces(t *testing.T) {
+	w := newWorld(t)
+	const each, times = 600, 4
+	for range times {
+		err := w.store.Update(t.Context(), func(tx approval.Tx) error {
+			for i := range each {
+				r := approval.Request{ID: tx.NewID(), Agent: "bot", Tool: "pay", Args: []byte(`{}`), ArgsHash: fmt.Sprintf("%064x", i),
+					Risk: approval.RiskMedium, ReasonCode: "approval_required", HumanMessage: "Please look.", Status: approval.Pending,
+					RequestedAt: tx.Now(), ExpiresAt: tx.Now().Add(time.Hour), Scope: tx.Now().String()}
+				if err := tx.InsertRequest(r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.clock.Advance(time.Second)
+	}
+	asked := func(r reply) int {
+		n, err := strconv.Atoi(fmt.Sprint(r.at("total", "asked")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, of := range []string{"", "&since=2026-11-21T10:00:01Z", "&until=2026-11-21T10:00:03Z", "&agent=bot"} {
+		w.rest.look.time = 0 // one step of each kind for each answer
+		whole := w.do(kenToken, "GET", "/v1/stats?whole=true"+of, "").is(200)
+		if whole.at("next") != nil || whole.object()["window_since"] != nil {
+			t.Fatalf("all of it goes on: %s", whole.body)
+		}
+		first := w.do(kenToken, "GET", "/v1/stats?"+of, "").is(200)
+		pieces, sum := 1, asked(first)
+		for r := first; r.at("next") != nil; pieces++ {
+			if r.str("since") != r.str("next") || r.str("window_since") != whole.str("since") || pieces > times {
+				t.Fatalf("piece %d: %s", pieces, r.body)
+			}
+			r = w.do(kenToken, "GET", "/v1/stats?since="+r.str("window_since")+"&until="+r.str("next"), "").is(200)
+			sum += asked(r)
+		}
+		if sum != asked(whole) || pieces < 2 || first.str("until") != whole.str("until") {
+			t.Errorf("%s: %d in %d pieces until %s; want %d until %s", of, sum, pieces, first.str("until"), asked(whole), whole.str("until"))
+		}
+		w.rest.look = defaultLooking
+		w.rest.look.time = time.Hour
+		if r := w.do(kenToken, "GET", "/v1/stats?"+of, "").is(200); string(r.body) != string(whole.body) {
+			t.Errorf("what is read in time is %s, want %s", r.body, whole.body)
+		}
+	}
+	w.do(kenToken, "GET", "/v1/stats?whole=yes", "").is(400, "invalid_parameter")
 }

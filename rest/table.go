@@ -323,10 +323,14 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		{
 			method: http.MethodGet, path: "/v1/stats", steps: true, audience: people, handle: s.stats,
 			doc: routeDoc{id: "stats", tag: "people", summary: "How often people were asked, and what they said.",
-				description: "By tool, rule, agent and person. For approvers and admins. It reads the record in steps, and may " +
-					"take seconds if the record is large.",
+				description: "By tool, rule, agent and person. For approvers and admins. After about 200 ms the answer has the " +
+					"figures of the newest part of that time, and its next says where to go on: the same question with next as " +
+					"until and window_since as since, until next is null, counts all of it exactly once. Only times to a decision " +
+					"cannot be added up.",
 				query: []queryParam{{"since", "At or after this time; by default 30 days before until.", timeText},
-					{"until", "Before this time; by default now.", timeText}, agentParam},
+					{"until", "Before this time; by default now.", timeText}, agentParam,
+					{"whole", "true: all of that time in one answer, which may take a minute if the record is large.",
+						words("true", "false")}},
 				answers: []answerDoc{{http.StatusOK, "The figures.", statsAnswer{}, ""}},
 				errors:  []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover}},
 		},

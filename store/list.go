@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -76,23 +77,11 @@ func (l *list) equal(column, value string) {
 	}
 }
 
-// between narrows to ids from one on, and before another; "" is no bound.
-func (l *list) between(from, before string) {
-	if from != "" {
-		l.where("id >= ?", from)
-	}
-	if before != "" {
-		l.where("id < ?", before)
-	}
-}
-
 // idAhead is how far the time in an id may be ahead of its row's: that many ids in one millisecond carry into the next.
 const idAhead = time.Millisecond
 
-// within narrows to rows made at or after a time, and before another; the zero time is no bound. An id begins with the
-// time at which its row was made, so that what is older or newer need not be read.
+// within narrows to rows made at or after a time, and before another; the zero time is no bound.
 func (l *list) within(column string, since, until time.Time) {
-	l.idsWithin(since, until)
 	if since = ceil(since); !since.IsZero() {
 		l.where(column+" >= ?", since)
 	}
@@ -101,13 +90,22 @@ func (l *list) within(column string, since, until time.Time) {
 	}
 }
 
-// idsWithin narrows to the ids that rows of a time can have, which an index alone tells.
-func (l *list) idsWithin(since, until time.Time) {
+// ids narrows to ids from one on, and before another, "" for no bound, that rows of a time can have: an id begins with
+// the time at which its row was made, so that what is older or newer need not be read. There is one bound on each side:
+// of two SQLite begins with the first, and goes through all that the second leaves out.
+func (l *list) ids(from, end string, since, until time.Time) {
 	if since = ceil(since); !since.IsZero() {
-		l.where("id >= ?", firstID(since))
+		from = max(from, firstID(since))
 	}
 	if until = ceil(until); !until.IsZero() {
-		l.where("id < ?", firstID(until.Add(idAhead)))
+		last := firstID(until.Add(idAhead))
+		end = min(cmp.Or(end, last), last)
+	}
+	if from != "" {
+		l.where("id >= ?", from)
+	}
+	if end != "" {
+		l.where("id < ?", end)
 	}
 }
 

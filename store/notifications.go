@@ -165,7 +165,7 @@ func notificationList(columns string, q approval.NotificationQuery) *list {
 		}
 		l.where("("+strings.Join(cond, " OR ")+")", args...)
 	}
-	l.between(q.From, q.After)
+	l.ids(q.From, q.After, q.Since, q.Until)
 	l.within("created_at", q.Since, q.Until)
 	return l
 }
@@ -180,8 +180,7 @@ func (t *tx) NotificationReach(q approval.NotificationQuery, look int) (string, 
 // notificationReach lists the ids among which a query selects.
 func notificationReach(q approval.NotificationQuery) *list {
 	l := newListAlong("id", "approval_notifications", notificationsAlong(&q))
-	l.idsWithin(q.Since, q.Until)
-	l.between("", q.After)
+	l.ids("", q.After, q.Since, q.Until)
 	l.add(" ORDER BY id DESC")
 	return l
 }

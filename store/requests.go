@@ -127,7 +127,7 @@ func (l *list) narrow(q approval.RequestQuery) {
 			` OR resolve_reason LIKE ? ESCAPE '\')`, like, like, like, like)
 	}
 	l.within("requested_at", q.Since, q.Until)
-	l.between(q.From, q.After)
+	l.ids(q.From, q.After, q.Since, q.Until)
 }
 
 // escapeLike makes a text one that LIKE finds as it is.
@@ -140,8 +140,7 @@ func (t *tx) RequestReach(q approval.RequestQuery, look int) (string, error) {
 // requestReach lists the ids among which a query selects.
 func requestReach(q approval.RequestQuery) *list {
 	l := newListAlong("id", "approval_requests", requestsAlong(&q))
-	l.idsWithin(q.Since, q.Until)
-	l.between("", q.After)
+	l.ids("", q.After, q.Since, q.Until)
 	l.add(" ORDER BY id DESC")
 	return l
 }

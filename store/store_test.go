@@ -663,6 +663,11 @@ func someOf[Q any](t *testing.T, ways []narrowing[Q], most int, others string, f
 func listPlan(t *testing.T, c *sqlite3.Conn, l *list, a along, few bool) {
 	t.Helper()
 	sql := l.sql.String()
+	for _, bound := range []string{"id < ", "id >= ", "seq < ", "seq >= "} { // SQLite begins where the first of several says
+		if strings.Count(sql, " "+bound) > 1 {
+			t.Errorf("more than one %sin %s", bound, sql)
+		}
+	}
 	p := planOf(t, c, sql)
 	main, _, _ := strings.Cut(p, ";")
 	switch {

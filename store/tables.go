@@ -24,6 +24,12 @@ func bindKey(s *sqlite3.Stmt, k approval.Key) *sqlite3.Stmt {
 		BindText(k.Method)
 }
 
+// digestOfNumbered is a rule's digest where the rule may be called by its place. It stands behind the arguments in a
+// row, which may be long, and for other rules they are not read to get there.
+func digestOfNumbered(rule, digest string) string {
+	return "iif(" + rule + " GLOB '*rule [0-9]*', " + digest + ", NULL)"
+}
+
 // Of requests, the wide columns may be large and stand last: to read one, SQLite goes through every page of a large
 // row. An [approval.Head] is without them. No new request has the late ones. Those that say who must say yes, and
 // whose yes it was, stand there because they came later; [approval.Tx.NeedOf] reads them alone.
@@ -74,6 +80,7 @@ var (
 		optText("resolved_via", func(r *approval.Request) *approval.Via { return &r.ResolvedVia }),
 		optText("batch_id", func(r *approval.Request) *string { return &r.BatchID }),
 		optText("rule", func(r *approval.Request) *string { return &r.Rule }),
+		optText(digestOfNumbered("rule", "rule_digest"), func(r *approval.Request) *string { return &r.RuleDigest }),
 	}
 	pushColumns = columns[approval.Push]{
 		text("n.id", func(p *approval.Push) *string { return &p.ID }),
@@ -84,6 +91,7 @@ var (
 		text("r.server", func(p *approval.Push) *string { return &p.Of.Server }),
 		text("r.tool_name", func(p *approval.Push) *string { return &p.Of.Tool }),
 		text("r.rule", func(p *approval.Push) *string { return &p.Of.Rule }),
+		optText(digestOfNumbered("r.rule", "r.rule_digest"), func(p *approval.Push) *string { return &p.Of.RuleDigest }),
 	}
 	wideColumns = columns[approval.Request]{
 		textBytes("tool_args", func(r *approval.Request) *[]byte { return &r.Args }),

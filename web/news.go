@@ -41,7 +41,7 @@ var topics = map[string]topic{
 }
 
 // older are the parameters of pages that show what is older: nothing new comes there.
-var older = []string{"after", "denials"}
+var older = []string{"after", "before", "denials"}
 
 // news says where the script hears of what is new on a page, "" for one that does not change.
 func (x *exchange) news(status int) string {

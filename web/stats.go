@@ -21,6 +21,8 @@ func (s *Server) statsRoutes() []route {
 const (
 	// readTime is how long a page may read the record; the store's patience holds for each step.
 	readTime = time.Minute
+	// pieceTime is how long it counts where nobody asked for the whole: what is older has a page of its own.
+	pieceTime = 200 * time.Millisecond
 	// usualDays is the period where nobody says.
 	usualDays = 30
 	// maxDays is how long a period may be.
@@ -40,6 +42,9 @@ type statsData struct {
 	Agent        string
 	Agents       []string
 	Between      string
+	Part         string // said where only the newest part of the time was counted
+	Before       string // where the part before it is, "" for none
+	Whole        string // where all of it is, "" where that is here
 	Busy         bool
 	Total        []fact
 	Kinds        []kindShown
@@ -72,9 +77,26 @@ func (s *Server) stats(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	d.Between = x.lang.Say("stats_between", "since", x.time(since), "until", x.time(until))
+	if query.Get("before") != "" {
+		if since, until, err = partOf(query); err != nil {
+			return err
+		}
+		d.Whole = statsLink(query, "whole", "true")
+	}
 	q := history.Query{Since: since, Until: until, Agent: d.Agent, NameOf: s.NameOf}
+	if query.Get("whole") != "true" {
+		soon, cancel := context.WithTimeout(ctx, s.pieceTime)
+		defer cancel()
+		q.Enough = func() bool { return soon.Err() != nil }
+	}
 	report, err := s.counted(ctx, x, q)
+	if err == nil && !report.Next.IsZero() {
+		since = report.Since
+		d.Part = x.lang.Say("stats_part", "since", x.time(since))
+		d.Before = statsLink(query, "from", approval.FormatTime(report.From), "before", approval.FormatTime(report.Next))
+		d.Whole = statsLink(query, "whole", "true")
+	}
+	d.Between = x.lang.Say("stats_between", "since", x.time(since), "until", x.time(until))
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && x.r.Context().Err() == nil:
 		d.Busy = true
@@ -89,6 +111,31 @@ func (s *Server) stats(ctx context.Context, x *exchange) error {
 		}
 	}
 	return x.Page("stats", "stats_title", d)
+}
+
+// partOf reads which part of a period a link of the page is to.
+func partOf(query url.Values) (since, until time.Time, err error) {
+	since, sinceErr := time.Parse(time.RFC3339, query.Get("from"))
+	until, untilErr := time.Parse(time.RFC3339, query.Get("before"))
+	if sinceErr != nil || untilErr != nil || !since.Before(until) || until.Sub(since) > maxDays*24*time.Hour {
+		return since, until, approval.Errorf(approval.CodeInvalidParameter,
+			"from and before must be times such as 2006-01-02T15:04:05Z, in this order.")
+	}
+	return since, until, nil
+}
+
+// statsLink is the page of the same period and agent, with more said of it.
+func statsLink(query url.Values, more ...string) string {
+	to := url.Values{}
+	for _, name := range []string{"days", "since", "until", "agent"} {
+		if v := query.Get(name); v != "" {
+			to.Set(name, v)
+		}
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		to.Set(more[i], more[i+1])
+	}
+	return "/stats?" + to.Encode()
 }
 
 // counted counts within a time, in steps that take their turns as every other reading of the viewer's.

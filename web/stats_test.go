@@ -3,8 +3,12 @@ package web
 import (
 	"context"
 	"encoding/xml"
+	"fmt"
+	"html"
 	"io"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +102,68 @@ func TestStatsThatTakeTooLong(t *testing.T) {
 	w.pages.History = slowHistory{w}
 	w.pages.Patience = time.Millisecond
 	w.get("hana", "/stats").is(http.StatusOK).has("That took too long.").lacks("By tool")
+}
+
+// Of a long record the page counts the newest part, says so, and leads to what is older and to the whole.
+func TestStatsOfALongRecordComeInParts(t *testing.T) {
+	w := statsWorld(t)
+	for range 3 {
+		w.clock.Advance(time.Hour)
+		if err := w.store.Update(w.ctx, func(tx approval.Tx) error { return manyRequests(tx, 600) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.clock.Advance(time.Minute)
+	const said, whole = "The record is long", "Count the whole time"
+	w.pages.pieceTime = 0 // one step of each kind
+	parts, asked := 1, 0
+	link := regexp.MustCompile(`<a class="button" href="([^"]+)">([^<]+)</a>`)
+	total := regexp.MustCompile(`<dt>Asked</dt><dd>([0-9]+)</dd>`)
+	for at := "/stats?days=7&agent=bot"; at != ""; parts++ {
+		r := w.get("hana", at).is(http.StatusOK).harmless()
+		n, err := strconv.Atoi(total.FindStringSubmatch(r.body)[1])
+		if err != nil || parts > 4 {
+			t.Fatalf("part %d: %v", parts, err)
+		}
+		asked, at = asked+n, ""
+		var all string
+		for _, found := range link.FindAllStringSubmatch(r.body, -1) {
+			switch to := html.UnescapeString(found[1]); found[2] {
+			case "The part before it":
+				at = to
+			case whole:
+				all = to
+			}
+		}
+		r.has(`<option value="7" selected>`)
+		if strings.Contains(r.body, said) != (at != "") || all != "/stats?agent=bot&days=7&whole=true" {
+			t.Errorf("part %d goes on at %q, and all is at %q", parts, at, all)
+		}
+	}
+	if parts < 3 || asked != 1800+5 {
+		t.Errorf("%d asked in %d parts", asked, parts-1)
+	}
+	w.get("hana", "/stats?agent=bot&days=7&whole=true").has("<dt>Asked</dt><dd>1805</dd>").lacks(said, whole)
+	w.get("mei", "/stats?days=7").has("記錄很多")
+	w.pages.pieceTime = time.Hour
+	w.get("hana", "/stats?agent=bot&days=7").has("<dt>Asked</dt><dd>1805</dd>").lacks(said, whole)
+	for _, q := range []string{"before=x", "before=2026-11-21T10:00:00Z", "from=x&before=2026-11-21T10:00:00Z",
+		"from=2026-11-21T10:00:00Z&before=2026-11-21T10:00:00Z", "from=0001-01-01T10:00:00Z&before=2026-11-21T10:00:00Z"} {
+		w.get("hana", "/stats?"+q).is(http.StatusBadRequest).harmless()
+	}
+}
+
+// manyRequests asks for so much at one instant.
+func manyRequests(tx approval.Tx, n int) error {
+	for i := range n {
+		r := approval.Request{ID: tx.NewID(), Agent: "bot", Tool: "pay", Args: []byte(`{}`), ArgsHash: fmt.Sprintf("%064x", i),
+			Risk: approval.RiskMedium, ReasonCode: "approval_required", HumanMessage: "Please look.", Status: approval.Pending,
+			RequestedAt: tx.Now(), ExpiresAt: tx.Now().Add(time.Hour), Scope: tx.Now().String()}
+		if err := tx.InsertRequest(r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // slowHistory never answers in time.

@@ -104,11 +104,13 @@ type Server struct {
 	lives          liveCount
 	liveEvery      time.Duration // [liveEvery], but in tests
 	liveCheck      time.Duration // [liveCheck], but in tests
+	pieceTime      time.Duration // [pieceTime], but in tests
 }
 
 // New returns the handler.
 func New(o Options) *Server {
-	s := &Server{Options: o, mux: http.NewServeMux(), notes: newSeal(), liveEvery: liveEvery, liveCheck: liveCheck}
+	s := &Server{Options: o, mux: http.NewServeMux(), notes: newSeal(), liveEvery: liveEvery, liveCheck: liveCheck,
+		pieceTime: pieceTime}
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
 	}

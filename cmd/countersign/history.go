@@ -82,7 +82,9 @@ type statsCmd struct {
 }
 
 func (*statsCmd) Help() string {
-	return `PER 100 is the figure before it for each 100 calls that needed a person: those that a person was asked about, and those that a grant covered. A tap that decides everything on a card is one decision. In the table of people, ASKED is how many requests a person decided.
+	return `PER 100 is the figure before it for each 100 calls that needed a person: those that a person was asked about, and those that a grant covered. A tap that decides everything on a card is one decision. In the table of people, ASKED is how many requests a person decided. A rule without a name is called by its place and the start of its digest, as rule 3 (9f2c1a): at another time another rule may have been the third.
+
+All of the time is counted, which may take a minute if the record is long.
 
 Examples:
 
@@ -92,7 +94,7 @@ Examples:
 }
 
 func (c *statsCmd) Run(ctx context.Context, s *std) error {
-	q := client.StatsQuery{Agent: c.Agent}
+	q := client.StatsQuery{Agent: c.Agent, Whole: true}
 	var err error
 	if q.Since, err = c.since(); err != nil {
 		return err

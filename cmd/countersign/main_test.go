@@ -375,7 +375,7 @@ func stats(w http.ResponseWriter, r *http.Request) {
 		return map[string]any{"name": name, "asked": asked, "approved": asked, "denied": 0, "expired": 0, "cancelled": 0, "pending": 0, "granted": granted,
 			"quarantined": asked + granted, "pushes": asked / 2, "pushes_per_100": 47.6, "decisions": asked / 4, "decisions_per_100": 23.8, "decide_p50_ms": 1500, "decide_p90_ms": 90000}
 	}
-	out := map[string]any{"since": "2026-10-21T09:30:00.000Z", "until": "2026-11-21T09:30:00.000Z", "total": figures("", 40, 2), "by_tool": []any{figures("write\x1b[2J", 40, 2)},
+	out := map[string]any{"since": "2026-10-21T09:30:00.000Z", "until": "2026-11-21T09:30:00.000Z", "next": nil, "total": figures("", 40, 2), "by_tool": []any{figures("write\x1b[2J", 40, 2)},
 		"by_rule": []any{figures("", 40, 2)}, "by_agent": []any{figures("bot", 40, 2)}, "by_person": []any{figures("hana", 40, 0)}}
 	if r.URL.Query().Get("agent") == "nobody" {
 		out["total"] = figures("", 0, 0)

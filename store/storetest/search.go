@@ -326,7 +326,10 @@ func inReaches[T any](t *testing.T, q any, whole func() ([]T, error),
 // or remind, the request.
 func figures(t *testing.T, s approval.Store) {
 	recordToFind(t, s)
-	r := insert(t, s, "bot", "pay", func(r *approval.Request) { r.Server, r.Rule, r.BatchID = "bank", "paying", r.ID })
+	r := insert(t, s, "bot", "pay", func(r *approval.Request) {
+		r.Server, r.Rule, r.RuleDigest, r.BatchID = "bank", "rule 12", hash("rule"), r.ID
+	})
+	insert(t, s, "bot", "pay", func(r *approval.Request) { r.Rule, r.RuleDigest = "rule of thumb", hash("rule") })
 	step(t, s)
 	var sent []approval.Notification
 	for _, kind := range []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindEdit,
@@ -337,7 +340,7 @@ func figures(t *testing.T, s approval.Store) {
 			}
 		}))
 	}
-	of := approval.Request{Agent: "bot", Server: "bank", Tool: "pay", Rule: "paying"}
+	of := approval.Request{Agent: "bot", Server: "bank", Tool: "pay", Rule: "rule 12", RuleDigest: hash("rule")}
 	var want []approval.Push
 	for i, n := range slices.Backward(sent) {
 		p := approval.Push{ID: n.ID, CreatedAt: n.CreatedAt, To: n.Address()}
@@ -364,6 +367,9 @@ func figures(t *testing.T, s approval.Store) {
 			h = approval.Head{Request: approval.Request{ID: h.ID, Agent: h.Agent, Server: h.Server, Tool: h.Tool,
 				Status: h.Status, RequestedAt: h.RequestedAt, ResolvedAt: h.ResolvedAt, ResolvedBy: h.ResolvedBy,
 				ResolvedVia: h.ResolvedVia, BatchID: h.BatchID, Rule: h.Rule}}
+			if h.ID == r.ID {
+				h.RuleDigest = r.RuleDigest
+			}
 			if len(few) != len(whole) || !reflect.DeepEqual(few[i], h) {
 				t.Fatalf("%d of %d, %+v; want %+v", len(few), len(whole), few, h)
 			}
