@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -176,6 +177,17 @@ func Rounds(each, nightly int) int {
 func DrawLess() {
 	if checks := flag.Lookup("rapid.checks"); checks != nil && Race && !Nightly() {
 		_ = checks.Value.Set("20")
+	}
+}
+
+// AtOnce has n of a package's parallel tests run at once, and not as many as there are processors, where they spend
+// their time waiting. It is called by TestMain; -parallel has the last word.
+func AtOnce(n int) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if parallel := flag.Lookup("test.parallel"); parallel != nil && !given {
+		_ = parallel.Value.Set(strconv.Itoa(n))
 	}
 }
 

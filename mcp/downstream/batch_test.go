@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"countersign/internal/testkit"
 	"countersign/mcp"
 )
 
@@ -113,10 +114,10 @@ func TestTheRequestsOfABatchAreHeldTogether(t *testing.T) {
 	done.Go(func() {
 		_, got = s.post(t, session, "["+call(1, "hold", "")+","+call(2, "hold", "")+","+call(3, "echo", "")+"]")
 	})
-	<-s.holding
-	<-s.holding
+	testkit.Receive(t, "a held call", s.holding)
+	testkit.Receive(t, "a held call", s.holding)
 	s.post(t, session, `[{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}]`)
-	<-s.gaveUp
+	testkit.Receive(t, "a call given up", s.gaveUp)
 	close(s.released)
 	done.Wait()
 	if !strings.Contains(got, `"id":1,"result"`) || !strings.Contains(got, `"id":2,"error"`) || !strings.Contains(got, `"id":3,"result"`) {

@@ -3,6 +3,7 @@ package downstream
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -133,7 +134,7 @@ func (s *fakeSession) Request(ctx context.Context, m mcp.Message, out Stream) mc
 	case "initialize":
 		if !s.Local {
 			_ = out.Send(mcp.Notification("notifications/message", nil))
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // real: gives a sign of life that comes too early the time to be sent
 		}
 		if params.Text("protocolVersion") == "slow" {
 			s.f.holding <- "slow"
@@ -286,13 +287,61 @@ type site struct {
 
 func newSite(t testing.TB, with ...func(*HTTPOptions)) *site {
 	t.Helper()
+	return newSiteOn(t, httptest.NewUnstartedServer(nil), with...)
+}
+
+// newBubbleSite is a site in a synctest bubble: connections are in memory, and the server gives a request a minute.
+func newBubbleSite(t testing.TB, with ...func(*HTTPOptions)) *site {
+	t.Helper()
+	l := &memoryListener{dialed: make(chan net.Conn), closed: make(chan struct{})}
+	srv := &httptest.Server{Listener: l, Config: &http.Server{ReadTimeout: time.Minute, WriteTimeout: time.Minute}}
+	s := newSiteOn(t, srv, with...)
+	srv.Client().Transport.(*http.Transport).DialContext = l.dial
+	return s
+}
+
+// memoryListener is a listener whose connections are pipes.
+type memoryListener struct {
+	dialed chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *memoryListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case l.dialed <- far:
+		return near, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *memoryListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.dialed:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *memoryListener) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
+
+func (l *memoryListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+
+func newSiteOn(t testing.TB, srv *httptest.Server, with ...func(*HTTPOptions)) *site {
+	t.Helper()
 	f, l := newFake(), &testkit.Buffer{}
 	o := HTTPOptions{Sessions: f, Authenticate: byToken, Guard: Guard{Loopback: true}, Logger: l.Logger()}
 	for _, w := range with {
 		w(&o)
 	}
-	s := &site{fake: f, h: NewHTTP(o), logs: l}
-	s.srv = httptest.NewServer(s.h)
+	s := &site{fake: f, h: NewHTTP(o), logs: l, srv: srv}
+	srv.Config.Handler = s.h
+	srv.Start()
 	t.Cleanup(func() {
 		s.h.Close()
 		s.srv.Close()

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"countersign/internal/testkit"
@@ -359,35 +360,31 @@ func lineOf(t *testing.T, r *bufio.Reader, start string) string {
 }
 
 func TestAHeldRequestOutlivesTheServersTimeOuts(t *testing.T) {
-	s := newSite(t)
-	s.srv.Close()
-	s.srv = httptest.NewUnstartedServer(s.h)
-	s.srv.Config.ReadTimeout, s.srv.Config.WriteTimeout = time.Second, time.Second // far more than a request without a hold takes
-	s.srv.Start()
-	s.h.keepAliveAfter, s.h.keepAlive = 80*time.Millisecond, 80*time.Millisecond
-	defer s.srv.Close()
-	session := s.session(t)
-	for accept, kind := range map[string]string{"application/json, text/event-stream": "text/event-stream", "application/json": "application/json"} {
-		s.released = make(chan struct{})
-		type result struct {
-			kind, body string
+	synctest.Test(t, func(t *testing.T) {
+		s := newBubbleSite(t)
+		session := s.session(t)
+		for accept, kind := range map[string]string{"application/json, text/event-stream": "text/event-stream", "application/json": "application/json"} {
+			s.released = make(chan struct{})
+			type result struct {
+				kind, body string
+			}
+			got := make(chan result)
+			go func() {
+				resp, body := s.post(t, with(session, "Accept", accept), call(1, "hold", ""))
+				got <- result{resp.Header.Get("Content-Type"), body}
+			}()
+			<-s.holding
+			testkit.Elapse(3 * max(s.srv.Config.ReadTimeout, s.srv.Config.WriteTimeout))
+			close(s.released)
+			g := <-got
+			if g.kind != kind || !strings.Contains(g.body, "released") {
+				t.Errorf("got %s, %q, want %s", g.kind, g.body, kind)
+			}
+			if n := strings.Count(g.body, ": the request is worked on\n\n"); (n > 1) != (kind == "text/event-stream") {
+				t.Errorf("%s: %d signs of life", kind, n)
+			}
 		}
-		got := make(chan result)
-		go func() {
-			resp, body := s.post(t, with(session, "Accept", accept), call(1, "hold", ""))
-			got <- result{resp.Header.Get("Content-Type"), body}
-		}()
-		<-s.holding
-		time.Sleep(1500 * time.Millisecond)
-		close(s.released)
-		g := <-got
-		if g.kind != kind || !strings.Contains(g.body, "released") {
-			t.Errorf("got %s, %q, want %s", g.kind, g.body, kind)
-		}
-		if n := strings.Count(g.body, ": the request is worked on\n\n"); (n > 1) != (kind == "text/event-stream") {
-			t.Errorf("%s: %d signs of life", kind, n)
-		}
-	}
+	})
 }
 
 func TestARequestEndsWithItsClient(t *testing.T) {
@@ -415,7 +412,7 @@ func TestARequestEndsWithItsClient(t *testing.T) {
 					resp.Body.Close()
 				}
 			}()
-			<-s.holding
+			testkit.Receive(t, "a held call", s.holding)
 			for _, other := range []string{"6", `"5"`, "[]"} {
 				s.post(t, session, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+other+`}}`)
 			}
@@ -428,11 +425,11 @@ func TestARequestEndsWithItsClient(t *testing.T) {
 				t.Errorf("the id again: got %s %s", resp.Status, body)
 			}
 			end.do(session, hangUp)
-			if err := <-s.gaveUp; err != end.cause {
+			if err := testkit.Receive(t, "a call given up", s.gaveUp); err != end.cause {
 				t.Errorf("given up because %v, want %v", err, end.cause)
 			}
 			hangUp()
-			<-done
+			testkit.Receive(t, "the answer", done)
 		})
 	}
 }
@@ -449,12 +446,12 @@ func TestAModernClientCancelsByHangingUp(t *testing.T) {
 			resp.Body.Close()
 		}
 	}()
-	<-s.holding
+	testkit.Receive(t, "a held call", s.holding)
 	hangUp()
-	if err := <-s.gaveUp; err != ErrCancelled {
+	if err := testkit.Receive(t, "a call given up", s.gaveUp); err != ErrCancelled {
 		t.Errorf("given up because %v", err)
 	}
-	<-done
+	testkit.Receive(t, "the answer", done)
 }
 
 func TestARequestOfOneSessionIsNotCancelledByAnother(t *testing.T) {
@@ -465,11 +462,11 @@ func TestARequestOfOneSessionIsNotCancelledByAnother(t *testing.T) {
 		_, body := s.post(t, a, call(5, "hold", ""))
 		got <- body
 	}()
-	<-s.holding
+	testkit.Receive(t, "a held call", s.holding)
 	s.post(t, b, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
 	s.request(t, http.MethodDelete, b, nil)
 	close(s.released)
-	if body := <-got; !strings.Contains(body, "released") {
+	if body := testkit.Receive(t, "the answer", got); !strings.Contains(body, "released") {
 		t.Errorf("got %s", body)
 	}
 }
@@ -543,12 +540,12 @@ func TestASessionThatBeginsWhenAllEndsIsRefused(t *testing.T) {
 		resp, body := s.post(t, nil, strings.Replace(initialize, mcp.VersionLegacy, "slow", 1))
 		done <- resp.Header.Get(mcp.HeaderSession) + body
 	}()
-	<-s.holding
+	testkit.Receive(t, "a held call", s.holding)
 	s.h.Close()
 	if n := len(s.sessions()); n != 0 {
 		t.Errorf("%d sessions are open", n)
 	}
-	if got := <-done; !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":0,"error"`) {
+	if got := testkit.Receive(t, "the answer", done); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":0,"error"`) {
 		t.Errorf("got %s", got)
 	}
 }
@@ -574,7 +571,7 @@ func TestAClientThatDoesNotReadIsGone(t *testing.T) {
 			if _, err := io.WriteString(c, raw); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-s.gaveUp; err != context.Canceled {
+			if err := testkit.Receive(t, "a call given up", s.gaveUp); err != context.Canceled {
 				t.Errorf("given up because %v", err)
 			}
 		})
@@ -619,22 +616,14 @@ func TestWhatComesInAfterTheEndIsGivenUp(t *testing.T) {
 	if _, err := io.WriteString(message, " "); err != nil {
 		t.Fatal(err)
 	}
-	for {
-		s.h.mu.Lock()
-		posts := s.h.posts
-		s.h.mu.Unlock()
-		if posts == 1 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(t, "the request has come", func() bool { s.h.mu.Lock(); defer s.h.mu.Unlock(); return s.h.posts == 1 })
 	s.h.cancelAll(errStopping)
 	_, _ = io.WriteString(message, call(1, "hold", ","+modernMeta))
 	message.Close()
-	if err := <-s.gaveUp; err != errStopping {
+	if err := testkit.Receive(t, "a call given up", s.gaveUp); err != errStopping {
 		t.Errorf("given up because %v", err)
 	}
-	<-done
+	testkit.Receive(t, "the answer", done)
 }
 
 func TestASessionIsUsedUntilItsLastAnswer(t *testing.T) {
@@ -645,20 +634,13 @@ func TestASessionIsUsedUntilItsLastAnswer(t *testing.T) {
 		defer close(done)
 		s.post(t, session, call(1, "hold", ""))
 	}()
-	<-s.holding
+	testkit.Receive(t, "a held call", s.holding)
 	released := time.Now()
 	close(s.released)
-	<-done
+	testkit.Receive(t, "the answer", done)
 	c := s.h.sessions[session.Get(mcp.HeaderSession)]
-	for { // the answer is read before the handler has returned
-		s.h.mu.Lock()
-		used := c.used
-		s.h.mu.Unlock()
-		if !used.Before(released) {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+	// The answer is read before the handler has returned.
+	testkit.Eventually(t, "it was used", func() bool { s.h.mu.Lock(); defer s.h.mu.Unlock(); return !c.used.Before(released) })
 }
 
 func TestTheStreamOfASession(t *testing.T) {
@@ -700,13 +682,9 @@ func TestAStreamCanBeOpenedAgain(t *testing.T) {
 	session := s.session(t)
 	get := s.request(t, http.MethodGet, session, nil)
 	get.Body.Close()
-	for {
-		get = s.request(t, http.MethodGet, session, nil)
-		if get.StatusCode == 200 {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(t, "it is opened again", func() bool {
+		return s.request(t, http.MethodGet, session, nil).StatusCode == 200
+	})
 }
 
 func TestASlowReaderLosesTheOldest(t *testing.T) {
@@ -724,36 +702,41 @@ func TestASlowReaderLosesTheOldest(t *testing.T) {
 }
 
 func TestSessionsThatNobodyUsesEnd(t *testing.T) {
-	const unused = time.Second // in which each is used for the first time, on a slow machine too
-	s := newSite(t, func(o *HTTPOptions) { o.SessionIdle = unused })
-	idle, held, listened := s.session(t), s.session(t), s.session(t)
-	got := make(chan string)
-	go func() {
-		_, body := s.post(t, held, call(1, "hold", ""))
-		got <- body
-	}()
-	<-s.holding
-	s.request(t, http.MethodGet, listened, nil)
-	for {
-		if n := len(s.sessions()); n == 2 {
-			break
+	const unused = 10 * time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		s := newBubbleSite(t, func(o *HTTPOptions) { o.SessionIdle = unused })
+		idle, held, listened := s.session(t), s.session(t), s.session(t)
+		got := make(chan string)
+		go func() {
+			_, body := s.post(t, held, call(1, "hold", ""))
+			got <- body
+		}()
+		<-s.holding
+		stream := s.request(t, http.MethodGet, listened, nil)
+		go func() { _, _ = io.Copy(io.Discard, stream.Body) }() // a pipe keeps nothing for who does not read
+		testkit.Elapse(unused - time.Second)
+		if n := len(s.sessions()); n != 3 {
+			t.Errorf("%d sessions before their time, want 3", n)
 		}
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(unused + unused/2)
-	if resp, _ := s.post(t, idle, call(1, "echo", "")); resp.StatusCode != 404 {
-		t.Errorf("the idle one: got %s, want 404", resp.Status)
-	}
-	if resp, _ := s.post(t, listened, call(1, "echo", "")); resp.StatusCode != 200 {
-		t.Errorf("the one with a stream: got %s, want 200", resp.Status)
-	}
-	close(s.released)
-	if body := <-got; !strings.Contains(body, "released") {
-		t.Errorf("the one with a request in hand: got %s", body)
-	}
-	for len(s.sessions()) > 1 {
-		time.Sleep(time.Millisecond)
-	}
+		testkit.Elapse(unused)
+		if n := len(s.sessions()); n != 2 {
+			t.Errorf("%d sessions, want 2", n)
+		}
+		if resp, _ := s.post(t, idle, call(1, "echo", "")); resp.StatusCode != 404 {
+			t.Errorf("the idle one: got %s, want 404", resp.Status)
+		}
+		if resp, _ := s.post(t, listened, call(1, "echo", "")); resp.StatusCode != 200 {
+			t.Errorf("the one with a stream: got %s, want 200", resp.Status)
+		}
+		close(s.released)
+		if body := <-got; !strings.Contains(body, "released") {
+			t.Errorf("the one with a request in hand: got %s", body)
+		}
+		testkit.Elapse(2 * unused)
+		if n := len(s.sessions()); n != 1 {
+			t.Errorf("%d sessions, want the one with a stream", n)
+		}
+	})
 }
 
 func TestAnAgentsSessionsAreBounded(t *testing.T) {
@@ -772,7 +755,7 @@ func TestAnAgentsSessionsAreBounded(t *testing.T) {
 			s.post(t, h, call(1, "hold", ""))
 			done <- struct{}{}
 		}()
-		<-s.holding
+		testkit.Receive(t, "a held call", s.holding)
 	}
 	if resp, _ := s.post(t, nil, initialize); resp.StatusCode != 429 {
 		t.Errorf("with both in hand: got %s, want 429", resp.Status)
@@ -781,8 +764,8 @@ func TestAnAgentsSessionsAreBounded(t *testing.T) {
 		t.Errorf("another agent: got %s, want 200", resp.Status)
 	}
 	close(s.released)
-	<-done
-	<-done
+	testkit.Receive(t, "the answer", done)
+	testkit.Receive(t, "the answer", done)
 	s.post(t, nil, strings.Replace(initialize, "2025-11-25", "refused", 1))
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
@@ -806,17 +789,17 @@ func TestStoppingEndsWhatWaits(t *testing.T) {
 			_, body := s.post(t, c.h, call(1, "hold", c.more))
 			bodies <- body
 		}()
-		<-s.holding
+		testkit.Receive(t, "a held call", s.holding)
 	}
 	stop()
 	if _, err := io.ReadAll(get.Body); err != nil {
 		t.Errorf("the stream ends with %v", err)
 	}
 	for range 2 {
-		if err := <-s.gaveUp; err != errStopping {
+		if err := testkit.Receive(t, "a call given up", s.gaveUp); err != errStopping {
 			t.Errorf("given up because %v", err)
 		}
-		if code, _, _ := errorOf(<-bodies); code != mcp.CodeInternalError {
+		if code, _, _ := errorOf(testkit.Receive(t, "the answer", bodies)); code != mcp.CodeInternalError {
 			t.Errorf("got code %d", code)
 		}
 	}
@@ -834,12 +817,12 @@ func TestCloseEndsAllAndTakesNothingMore(t *testing.T) {
 		defer close(done)
 		s.post(t, session, call(1, "hold", ""))
 	}()
-	<-s.holding
+	testkit.Receive(t, "a held call", s.holding)
 	s.h.Close()
 	if n := len(s.sessions()); n != 0 {
 		t.Errorf("%d sessions are left", n)
 	}
-	<-done
+	testkit.Receive(t, "the answer", done)
 	_, _ = io.ReadAll(get.Body)
 	if resp, _ := s.post(t, nil, initialize); resp.StatusCode != 503 {
 		t.Errorf("got %s, want 503", resp.Status)
@@ -864,7 +847,7 @@ func TestAStreamEndsWithTheAnswer(t *testing.T) {
 	session := s.session(t)
 	s.post(t, session, call(1, "later", ""))
 	close(s.released)
-	<-s.holding
+	testkit.Receive(t, "a held call", s.holding)
 }
 
 // A client that sends its request and goes on to hang must not hold up anybody, and one that goes half way

@@ -131,9 +131,7 @@ func TestClientsSeeProgress(t *testing.T) {
 		if got := said(c.CallTool(t.Context(), p)); got != "progressed" {
 			t.Fatal(got)
 		}
-		for seen.Load() < 5 {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Eventually(t, "all of it", func() bool { return seen.Load() >= 5 })
 	})
 }
 
@@ -154,10 +152,10 @@ func TestClientsGiveUp(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan string)
 		go func() { done <- said(c.CallTool(ctx, &sdk.CallToolParams{Name: "hold"})) }()
-		<-f.holding
+		testkit.Receive(t, "a held call", f.holding)
 		cancel()
-		<-f.gaveUp
-		<-done
+		testkit.Receive(t, "a call given up", f.gaveUp)
+		testkit.Receive(t, "the answer", done)
 		if got := said(c.CallTool(t.Context(), &sdk.CallToolParams{Name: "echo"})); got[:7] != "agent-1" {
 			t.Errorf("the next call: got %s", got)
 		}
@@ -202,12 +200,12 @@ func TestListsThatChangeReachClients(t *testing.T) {
 				s.Push(mcp.Notification("notifications/tools/list_changed", nil))
 			}
 		}
-		<-changed
+		testkit.Receive(t, "the change", changed)
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if era == "modern" {
-			<-f.gaveUp // subscriptions/listen
+			testkit.Receive(t, "a call given up", f.gaveUp) // subscriptions/listen
 		}
 	})
 }

@@ -44,7 +44,7 @@ func newWire(t *testing.T) *wire {
 		w.stop()
 		w.in.Close()
 		w.from.Close()
-		<-w.done
+		testkit.Receive(t, "the end", w.done)
 		w.check(t, w.logs)
 	})
 	return w
@@ -75,7 +75,7 @@ func (w *wire) hear() string {
 func (w *wire) end() error {
 	w.in.Close()
 	_, _ = io.Copy(io.Discard, w.out)
-	return <-w.err
+	return testkit.Receive(w.t, "the end", w.err)
 }
 
 func TestStdioRefuses(t *testing.T) {
@@ -153,7 +153,7 @@ func TestStdioRunsRequestsSideBySide(t *testing.T) {
 	const n = maxInflight
 	for i := range n {
 		w.say(call(i, "hold", ","+modernMeta))
-		<-w.holding
+		testkit.Receive(t, "a held call", w.holding)
 	}
 	w.say(call(5, "echo", ","+modernMeta), call(n, "echo", ","+modernMeta))
 	refused := w.hear() + w.hear()
@@ -179,10 +179,10 @@ func TestStdioRunsRequestsSideBySide(t *testing.T) {
 func TestStdioDropsWhatWasGivenUp(t *testing.T) {
 	w := newWire(t)
 	w.say(call(5, "hold", ","+modernMeta), call(6, "hold", ","+modernMeta))
-	<-w.holding
-	<-w.holding
+	testkit.Receive(t, "a held call", w.holding)
+	testkit.Receive(t, "a held call", w.holding)
 	w.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
-	if err := <-w.gaveUp; err != ErrCancelled {
+	if err := testkit.Receive(t, "a call given up", w.gaveUp); err != ErrCancelled {
 		t.Errorf("given up because %v", err)
 	}
 	w.say(call(7, "echo", ","+modernMeta))
@@ -249,15 +249,15 @@ func TestStdioCancelsForAClientThatDoesNotRead(t *testing.T) {
 		w.say(call(i, "as large as a buffer", ""), "garbage")
 	}
 	w.say(call(1000, "hold", ""))
-	<-w.holding
+	testkit.Receive(t, "a held call", w.holding)
 	for range maxQueuedNotifications {
 		w.sessions()[0].Push(mcp.Notification("notifications/message", nil))
 	}
 	w.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1000}}`)
-	<-w.gaveUp
+	testkit.Receive(t, "a call given up", w.gaveUp)
 	w.in.Close()
 	w.from.Close()
-	if err := <-w.err; err != nil && !errors.Is(err, io.ErrClosedPipe) {
+	if err := testkit.Receive(t, "the end", w.err); err != nil && !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("it ended with %v", err)
 	}
 }
@@ -276,11 +276,11 @@ func TestStdioEnds(t *testing.T) {
 			w := newWire(t)
 			w.say(call(1, "hold", ","+modernMeta), initialize)
 			w.hear()
-			<-w.holding
+			testkit.Receive(t, "a held call", w.holding)
 			c.end(w)
-			<-w.gaveUp
+			testkit.Receive(t, "a call given up", w.gaveUp)
 			go func() { _, _ = io.Copy(io.Discard, w.from) }()
-			if err := <-w.err; !errors.Is(err, c.want) {
+			if err := testkit.Receive(t, "the end", w.err); !errors.Is(err, c.want) {
 				t.Errorf("ended with %v, want %v", err, c.want)
 			}
 			w.check(t, w.logs)

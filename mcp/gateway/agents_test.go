@@ -31,6 +31,7 @@ func as(token string) func(*peer) { return func(c *peer) { c.token = token } }
 
 // What an agent says over the API of a server's tool changes nothing for those who call it through the gateway.
 func TestRule12WhatIsSaidOverTheAPIPinsNothingForTheGateway(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		up := newFake(era, running, "tool", "free")
 		w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
@@ -57,6 +58,7 @@ func TestRule12WhatIsSaidOverTheAPIPinsNothingForTheGateway(t *testing.T) {
 // A legacy server over HTTP may show a session another tool, going by what its client says of itself. What one
 // agent has it show is neither pinned for others nor accepted for them.
 func TestRule12WhatAServerShowsOneSessionPinsNothingForOthers(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Legacy, running, "free")
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -101,6 +103,7 @@ func TestRule12WhatAServerShowsOneSessionPinsNothingForOthers(t *testing.T) {
 // A task that an agent asked for over the API is that agent's to run: the gateway runs none of them, though the
 // agent names a server that the gateway has, neither after a restart nor for who asks after it.
 func TestRule12TheGatewayRunsNoTaskThatItDidNotBegin(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Legacy, running, "tool")
 	s := up.over(t, "http")
 	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{s}})

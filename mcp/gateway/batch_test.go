@@ -9,6 +9,7 @@ import (
 // The calls of a batch are judged one by one: none is let through with another, and an approval is used by one of two
 // that are alike.
 func TestRule4_ABatchUsesAnApprovalOnce(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t", "free", "never")
 	w := one(t, `{policy: {rules: [{tools: [free], risk: low, action: allow}, {tools: [never], risk: high, action: deny}, {tools: [t], risk: high, action: quarantine}]}}`,
 		brief, s, around{})

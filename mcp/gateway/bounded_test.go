@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,7 @@ import (
 const mostSessions = 16
 
 func TestRule12_AnAgentsConnectionsToALegacyServerAreCapped(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t")
 	block := make(chan struct{})
 	s.when("tools/call", func(x *turn) {
@@ -97,10 +99,11 @@ func sluggish(t *testing.T) (server gateway.ServerConfig, hung <-chan struct{}) 
 }
 
 func TestRule12_AnApprovalIsNotUsedForACallThatDoesNotFit(t *testing.T) {
+	t.Parallel()
 	up, stuck := sluggish(t)
 	const rules = `{policy: {rules: [{tools: [put], risk: low, action: allow}, {tools: [pay], risk: medium, action: quarantine}]}}`
 	w := newWorld(t, rules, gateway.Options{Servers: []gateway.ServerConfig{up}})
-	c := w.client(true)
+	c := w.client(false)
 	large := strings.Repeat("x", 900<<10)
 	args := `{"note":"` + large + `"}`
 	c.call("pay", args)
@@ -115,7 +118,9 @@ func TestRule12_AnApprovalIsNotUsedForACallThatDoesNotFit(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	for i := range 60 {
+	wrote := make(chan struct{}, 100)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { wrote <- struct{}{} }})
+	for i := 0; i < 60 && len(refused) == 0; i++ { // each is a MiB that all have to read
 		wg.Go(func() {
 			a := c.sendCtx(ctx, "tools/call", `{"name":"put","arguments":`+args+`}`)
 			if ctx.Err() != nil {
@@ -129,8 +134,9 @@ func TestRule12_AnApprovalIsNotUsedForACallThatDoesNotFit(t *testing.T) {
 			defer mu.Unlock()
 			lost = append(lost, a)
 		})
+		testkit.Receive(t, "a call that is sent", wrote)
 		if i == 0 {
-			<-stuck
+			testkit.Receive(t, "the server does not read on", stuck)
 		}
 	}
 	select {
@@ -156,6 +162,7 @@ func TestRule12_AnApprovalIsNotUsedForACallThatDoesNotFit(t *testing.T) {
 }
 
 func TestRule12_AFloodOfIDsToTheFeedIsRefused(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, true, "t")
 	w := one(t, askAll, 0, s, around{})
 	c := w.client(true)

@@ -32,6 +32,7 @@ func (in around) limit(l budget.Limits) {
 func perMinute(n int64) budget.Rate { return budget.Rate{Count: n, Per: time.Minute} }
 
 func TestRule12_ACallOverTheBudgetIsAnErrorThatTheModelReads(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		in := limited(budget.Limits{})
@@ -57,6 +58,7 @@ func TestRule12_ACallOverTheBudgetIsAnErrorThatTheModelReads(t *testing.T) {
 }
 
 func TestRule12_BytesOverTheBudget(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		in := limited(budget.Limits{})
@@ -84,6 +86,7 @@ func TestRule12_BytesOverTheBudget(t *testing.T) {
 }
 
 func TestRule12_AWaitOverTheBudgetIsAnsweredAsPending(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		in := limited(budget.Limits{Waits: 1})
@@ -114,6 +117,7 @@ func TestRule12_AWaitOverTheBudgetIsAnsweredAsPending(t *testing.T) {
 }
 
 func TestRule12_ATaskCountsAsAWait(t *testing.T) {
+	t.Parallel()
 	in := limited(budget.Limits{Waits: 1})
 	w, up := taskWorld(t, mcp.Legacy, running, in)
 	c := join(t, w, mcp.Modern, withTasks)
@@ -138,6 +142,7 @@ func TestRule12_ATaskCountsAsAWait(t *testing.T) {
 }
 
 func TestRule12_TheKeyboardsAnswerIsNotRefused(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		t.Run(name, func(t *testing.T) {
 			in := limited(budget.Limits{})
@@ -161,6 +166,7 @@ func TestRule12_TheKeyboardsAnswerIsNotRefused(t *testing.T) {
 }
 
 func TestRule12_StreamsAndSessionsOverTheBudget(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t")
 	in := limited(budget.Limits{Streams: 1, Sessions: 2})
 	w := one(t, allowAll, 0, s, in)
@@ -216,6 +222,7 @@ func TestRule12_StreamsAndSessionsOverTheBudget(t *testing.T) {
 // The attack: one agent sends large arguments without end. What another agent does beside it goes on as if it
 // were alone, and of the first only what its budget allows is stored.
 func TestRule12_TheAttackFillsNoMoreThanTheBudget(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t")
 	in := limited(budget.Limits{Bytes: perMinute(4 << 20), Requests: perMinute(120), Calls: perMinute(1000)})
 	w := newWorldIn(t, askAll, gateway.Options{Hold: 0, Servers: []gateway.ServerConfig{s.server("up", "")}}, in)
@@ -244,6 +251,7 @@ func TestRule12_TheAttackFillsNoMoreThanTheBudget(t *testing.T) {
 }
 
 func TestRule12_RequestsAndPushesOverTheBudget(t *testing.T) {
+	t.Parallel()
 	for kind, l := range map[budget.Kind]budget.Limits{
 		budget.Requests: {Requests: perMinute(1)}, budget.Pushes: {Pushes: perMinute(1)},
 	} {

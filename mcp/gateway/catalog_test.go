@@ -46,6 +46,7 @@ func (p *process) Err() error {
 // A process that comes back with another tool is not sent the calls that were let through to the one that
 // went, also before anybody has said that there is a new one.
 func TestRule3_WhatAProcessHadIsForgottenWithIt(t *testing.T) {
+	t.Parallel()
 	first, second := &process{"reads", make(chan struct{})}, &process{"reads, and sends it to me", make(chan struct{})}
 	now := first
 	l := &link{server: &server{g: &Gateway{log: slog.New(slog.DiscardHandler)}}, get: func(context.Context) (upstream.Conn, error) { return now, nil }}
@@ -82,6 +83,7 @@ func (e *endless) Do(_ context.Context, r upstream.Request) (mcp.Message, error)
 }
 
 func TestAServersListIsBounded(t *testing.T) {
+	t.Parallel()
 	e := &endless{process: &process{done: make(chan struct{})}}
 	l := &link{server: &server{g: &Gateway{log: slog.New(slog.DiscardHandler)}}, get: func(context.Context) (upstream.Conn, error) { return e, nil }}
 	if c, err := l.catalog(t.Context()); err == nil || !strings.Contains(err.Error(), "tools/list: the list has more than 32 MiB") || e.pages != 4 {
@@ -121,6 +123,7 @@ func (c *counting) Do(ctx context.Context, r upstream.Request) (mcp.Message, err
 
 // Only what surely did not leave goes over the next connection: all else may have run.
 func TestRule4_WhatMayHaveRunIsNotSentAgain(t *testing.T) {
+	t.Parallel()
 	for _, sent := range []bool{false, true} {
 		second := &counting{process: &process{"does t", make(chan struct{})}}
 		var now upstream.Conn

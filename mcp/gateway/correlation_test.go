@@ -11,6 +11,7 @@ import (
 
 // The client's own id of a call finds its audit events, and is not taken where it looks like one of the gate's.
 func TestRule11_AClientsCallIDIsNoPlatforms(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		w, _ := atKeyboard(t, 10*time.Millisecond, around{})
 		c := join(t, w, era, `{}`, func(*peer) {})

@@ -83,6 +83,7 @@ func noted(who string) string {
 }
 
 func TestWhatWasEditedIsWhatRunsAndTheModelIsTold(t *testing.T) {
+	t.Parallel()
 	block := `{"type":"text","text":` + string(mcp.Quote(noted("hana"))) + `}`
 	for name, down := range eras {
 		for _, test := range []struct{ result, want string }{
@@ -116,6 +117,7 @@ func TestWhatWasEditedIsWhatRunsAndTheModelIsTold(t *testing.T) {
 }
 
 func TestAnErrorOfTheServerStaysAsItIsAfterAnEdit(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Modern, func(*fakeCall) string { return "error -32000" }, "tool")
 	w := newWorld(t, askAll, gateway.Options{Hold: long, Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	c := join(t, w, mcp.Modern, `{}`)
@@ -126,6 +128,7 @@ func TestAnErrorOfTheServerStaysAsItIsAfterAnEdit(t *testing.T) {
 }
 
 func TestAnEditThatCameAfterTheHoldRunsWithTheIdenticalCall(t *testing.T) {
+	t.Parallel()
 	for name, down := range eras {
 		up := newFake(mcp.Legacy, running, "tool")
 		w := newWorld(t, askAll, gateway.Options{Hold: brief, Servers: []gateway.ServerConfig{up.over(t, "http")}})
@@ -143,6 +146,7 @@ func TestAnEditThatCameAfterTheHoldRunsWithTheIdenticalCall(t *testing.T) {
 
 // Who waits for a call goes on waiting for the request that takes its place.
 func TestAnEditThatOthersMustJoinIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	for name, down := range eras {
 		up := newFake(mcp.Legacy, running, "tool")
 		w := newWorldIn(t, twoRules, gateway.Options{Hold: long, Servers: []gateway.ServerConfig{up.over(t, "http")}},
@@ -162,6 +166,7 @@ func TestAnEditThatOthersMustJoinIsWaitedFor(t *testing.T) {
 
 // What continues a call continues it with the arguments that were approved.
 func TestACallThatWasEditedIsContinuedAsItWasApproved(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Modern, requiring, "in")
 	w := newWorld(t, askAll, gateway.Options{Hold: long, Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
@@ -184,6 +189,7 @@ func TestACallThatWasEditedIsContinuedAsItWasApproved(t *testing.T) {
 
 // A result of another method has no place for what must be said: its caller is told to ask for what was approved.
 func TestOtherMethodsAreToldWhatWasApprovedInstead(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Legacy, running, "tool")
 	up.caps = `{"tools":{},"resources":{}}`
 	w := newWorld(t, `{policy: {rules: [{method: resources/read, action: quarantine, risk: high}]}}`,
@@ -200,6 +206,7 @@ func TestOtherMethodsAreToldWhatWasApprovedInstead(t *testing.T) {
 }
 
 func TestATaskFollowsAnEdit(t *testing.T) {
+	t.Parallel()
 	w, up := taskWorld(t, mcp.Legacy, running, around{})
 	c := join(t, w, mcp.Modern, withTasks)
 	id := c.begin("tool", more)
@@ -209,6 +216,7 @@ func TestATaskFollowsAnEdit(t *testing.T) {
 }
 
 func TestATaskWhoseEditWaitsForOthersIsOneTask(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Legacy, running, "tool")
 	o := gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}}
 	w := newWorldIn(t, twoRules, o, (&council{}).around(around{}))
@@ -247,6 +255,7 @@ func (w *world) freeze() {
 const frozen = "Frozen by hana: odd calls. Nothing runs until a person lifts it; do not retry."
 
 func TestAFreezeIsToldAsItIsAndEndsWhatIsHeld(t *testing.T) {
+	t.Parallel()
 	for rules, policy := range map[string]string{"asks": askAll, "allows": allowAll,
 		"observes": `{policy: {mode: observe, rules: [{tools: ["*"], action: deny, risk: high}]}}`} {
 		for name, down := range eras {
@@ -281,6 +290,7 @@ func TestAFreezeIsToldAsItIsAndEndsWhatIsHeld(t *testing.T) {
 }
 
 func TestAFreezeEndsATaskAsFailed(t *testing.T) {
+	t.Parallel()
 	w, up := taskWorld(t, mcp.Legacy, running, around{})
 	o := gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}}
 	c := join(t, w, mcp.Modern, withTasks)
@@ -297,6 +307,7 @@ func TestAFreezeEndsATaskAsFailed(t *testing.T) {
 
 // What a call was let through for does not go on while its agent is frozen: its server is given nothing more.
 func TestAFreezeEndsWhatIsContinued(t *testing.T) {
+	t.Parallel()
 	const accepts = `{"action":"accept","content":{"text":"me"}}`
 	up := newFake(mcp.Modern, requiring, "in")
 	w := newWorld(t, askAll, gateway.Options{Hold: long, Servers: []gateway.ServerConfig{up.over(t, "http")}})
@@ -326,6 +337,7 @@ func TestAFreezeEndsWhatIsContinued(t *testing.T) {
 // One of two votes, at whichever way in, lets nothing through; the second does, once; and an approval that falls short
 // before it is used lets nothing through any more.
 func TestRule1_TwoPeopleAreTwoPeopleAtEveryWayIn(t *testing.T) {
+	t.Parallel()
 	ways := map[string]func(t *testing.T, w *world) (call func() string){
 		"held": func(t *testing.T, w *world) func() string {
 			c := join(t, w, mcp.Legacy, `{}`)
@@ -378,6 +390,7 @@ func TestRule1_TwoPeopleAreTwoPeopleAtEveryWayIn(t *testing.T) {
 }
 
 func TestRule4_AnApprovalThatFallsShortIsNotUsed(t *testing.T) {
+	t.Parallel()
 	for name, down := range eras {
 		up, people := newFake(mcp.Legacy, running, "tool"), &council{}
 		w := newWorldIn(t, twoRules, gateway.Options{Hold: brief, Servers: []gateway.ServerConfig{up.over(t, "http")}},
@@ -396,6 +409,7 @@ func TestRule4_AnApprovalThatFallsShortIsNotUsed(t *testing.T) {
 }
 
 func TestTheKeyboardIsToldWhatItsVoteCameTo(t *testing.T) {
+	t.Parallel()
 	const confirm = `{policy: {rules: [{tools: ["*"], action: quarantine, risk: high, confirm: true}], levels: {high: {elicitation: true}}}}`
 	const separate = `{policy: {rules: [{tools: ["*"], action: quarantine, risk: high, separate_duties: true}], levels: {high: {elicitation: true}}}}`
 	for _, test := range []struct{ what, rules, content, want string }{
@@ -431,6 +445,7 @@ func TestTheKeyboardIsToldWhatItsVoteCameTo(t *testing.T) {
 
 // The person at the keyboard sees at once what a vote came to, with the progress of the call that is held.
 func TestProgressTellsWhatAVoteAtTheKeyboardCameTo(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Legacy, running, "tool")
 	w := newWorldIn(t, twoRules, gateway.Options{Hold: long, Servers: []gateway.ServerConfig{up.over(t, "http")}},
 		(&council{}).around(around{}))
@@ -449,6 +464,7 @@ func TestProgressTellsWhatAVoteAtTheKeyboardCameTo(t *testing.T) {
 }
 
 func TestTheGatewayKnowsWhatItsToolsTake(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Modern, running, "tool")
 	w := newWorld(t, askAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	for _, test := range []struct{ server, tool, args, want string }{

@@ -63,6 +63,7 @@ func diffWorld(t *testing.T, rules string, era mcp.Era, over string, read func(*
 }
 
 func TestPeopleAreShownWhatAWriteWouldChange(t *testing.T) {
+	t.Parallel()
 	for name, up := range eras {
 		for _, over := range []string{"http", "stdio"} {
 			for down, era := range eras {
@@ -89,6 +90,7 @@ func TestPeopleAreShownWhatAWriteWouldChange(t *testing.T) {
 }
 
 func TestWhatIsReadIsOnRecordAsACallThatTheGateMade(t *testing.T) {
+	t.Parallel()
 	w, _, _ := diffWorld(t, diffRules, mcp.Legacy, "http", always(textResult(isNow)))
 	c := join(t, w, mcp.Legacy, `{}`)
 	c.callTool("write", writeArgs)
@@ -105,6 +107,7 @@ func TestWhatIsReadIsOnRecordAsACallThatTheGateMade(t *testing.T) {
 
 // Whatever a server answers, people are asked, and see no more than can be compared.
 func TestAServerThatDoesNotTellItsFileLeavesTheCardAsItIs(t *testing.T) {
+	t.Parallel()
 	block := func(s string) string { return `{"type":"text","text":` + string(mcp.Quote(s)) + `}` }
 	for name, result := range map[string]string{
 		"it fails":             `{"content":[` + block("no such file") + `],"isError":true}`,
@@ -136,6 +139,7 @@ func TestAServerThatDoesNotTellItsFileLeavesTheCardAsItIs(t *testing.T) {
 }
 
 func TestAFileMayComeAsAResource(t *testing.T) {
+	t.Parallel()
 	result := `{"content":[{"type":"text","text":"downloaded"},{"type":"resource","resource":{"uri":"a","text":` +
 		string(mcp.Quote(isNow)) + `}}]}`
 	w, _, _ := diffWorld(t, diffRules, mcp.Legacy, "http", always(result))
@@ -144,6 +148,7 @@ func TestAFileMayComeAsAResource(t *testing.T) {
 }
 
 func TestAServerThatIsSlowToReadDelaysNobodyForLong(t *testing.T) {
+	t.Parallel()
 	w, f, up := diffWorld(t, diffRules, mcp.Legacy, "http", func(c *fakeCall) string {
 		<-c.ctx.Done()
 		return ""
@@ -160,6 +165,7 @@ func TestAServerThatIsSlowToReadDelaysNobodyForLong(t *testing.T) {
 }
 
 func TestNothingIsReadUnasked(t *testing.T) {
+	t.Parallel()
 	const ask = `{tools: [write], diff: {read: read}}`
 	for name, rules := range map[string]string{
 		"no diff":             `{policy: {rules: [{tools: [write]}, {tools: [read], action: allow}]}}`,
@@ -183,6 +189,7 @@ func TestNothingIsReadUnasked(t *testing.T) {
 }
 
 func TestNamesThatCanBeTakenForOneAnotherAreNotRead(t *testing.T) {
+	t.Parallel()
 	w, f, _ := diffWorld(t, diffRules, mcp.Legacy, "http", always(textResult(isNow)))
 	c := join(t, w, mcp.Legacy, `{}`)
 	contains(t, "the answer", say(c.callTool("write", `{"path":"/a","Path":"/b","content":"x"}`)), "Approval requested")
@@ -193,6 +200,7 @@ func TestNamesThatCanBeTakenForOneAnotherAreNotRead(t *testing.T) {
 
 // A tool that reads, and reads otherwise than it said, is not called without a person either.
 func TestAReadToolThatChangedIsNotCalled(t *testing.T) {
+	t.Parallel()
 	w, f, _ := diffWorld(t, diffRules, mcp.Legacy, "http", always(textResult(isNow)))
 	if err := w.db.Update(t.Context(), func(tx approval.Tx) error {
 		return tx.PutPin(approval.ToolPin{Server: "up", Tool: "read", Digest: strings.Repeat("0", 64), SeenAt: tx.Now()})
@@ -206,6 +214,7 @@ func TestAReadToolThatChangedIsNotCalled(t *testing.T) {
 }
 
 func TestEqualCallsAtOnceReadOnce(t *testing.T) {
+	t.Parallel()
 	gone := make(chan struct{})
 	w, f, _ := diffWorld(t, diffRules, mcp.Legacy, "http", func(*fakeCall) string {
 		<-gone
@@ -217,7 +226,7 @@ func TestEqualCallsAtOnceReadOnce(t *testing.T) {
 		c := join(t, w, mcp.Legacy, `{}`)
 		calls.Go(func() { contains(t, "an answer", say(c.callTool("write", writeArgs)), "Approval ") })
 	}
-	time.Sleep(100 * time.Millisecond) // so that others come while the first one looks
+	time.Sleep(100 * time.Millisecond) // real: others come while the first one looks; who comes later joins it too
 	close(gone)
 	calls.Wait()
 	want(t, "the preview", w.pending(1)[0].Preview, difference)
@@ -227,12 +236,14 @@ func TestEqualCallsAtOnceReadOnce(t *testing.T) {
 }
 
 func TestAFileThatWouldStayAsItIsIsSaidToBe(t *testing.T) {
+	t.Parallel()
 	w, _, _ := diffWorld(t, diffRules, mcp.Legacy, "http", always(textResult("one\nthree\n")))
 	join(t, w, mcp.Legacy, `{}`).callTool("write", writeArgs)
 	want(t, "the preview", w.pending(1)[0].Preview, "/a stays as it is.\n")
 }
 
 func TestTheReadToolGetsTheArgsThatTheRuleNames(t *testing.T) {
+	t.Parallel()
 	w, f, _ := diffWorld(t, `
 policy:
   rules:
@@ -247,6 +258,7 @@ policy:
 
 // Other args that a person approves are not those that were compared.
 func TestAnEditTakesNoDifferenceAlong(t *testing.T) {
+	t.Parallel()
 	w, _, _ := diffWorld(t, strings.Replace(diffRules, "diff:", "approvers: [hana, ken], diff:", 1), mcp.Legacy, "http",
 		always(textResult(isNow)))
 	join(t, w, mcp.Legacy, `{}`).callTool("write", writeArgs)

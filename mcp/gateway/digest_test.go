@@ -12,6 +12,7 @@ import (
 // What a schema requires and enumerates are sets: a server that writes them in another order has the same tool. All
 // else that differs is another.
 func TestADigestHasNoOrderOfSets(t *testing.T) {
+	t.Parallel()
 	schema := func(s string) string {
 		digest, _ := toolDigests(mcp.Object{{Name: "inputSchema", Value: jsontext.Value(s)}})
 		return digest
@@ -51,6 +52,7 @@ func TestADigestHasNoOrderOfSets(t *testing.T) {
 // A server that nests schemas in schemas without end has each level read again no more than so often: what lies deeper
 // counts in the order in which it is written.
 func TestRule12_SetsAreSoughtToADepth(t *testing.T) {
+	t.Parallel()
 	digest := func(levels int, set string) string {
 		nested := strings.Repeat(`{"not":`, levels-1) + `{"enum":` + set + `}` + strings.Repeat("}", levels-1)
 		digest, _ := toolDigests(mcp.Object{{Name: "inputSchema", Value: jsontext.Value(nested)}})

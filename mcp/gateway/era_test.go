@@ -206,6 +206,7 @@ func told(r *sdk.CallToolResult, err error) string {
 }
 
 func TestAllPairsOfErasAndTransports(t *testing.T) {
+	t.Parallel()
 	for upEra, up := range eras {
 		for _, upBy := range transports {
 			for downEra, down := range eras {
@@ -240,6 +241,7 @@ func TestAllPairsOfErasAndTransports(t *testing.T) {
 // An approved call goes on when its client is lost, and not when its client takes it back. What came of it
 // is on record either way.
 func TestCancellingReachesTheServer(t *testing.T) {
+	t.Parallel()
 	for name, down := range eras {
 		for _, rules := range []string{"allow", "quarantine"} {
 			t.Run(name+" "+rules, func(t *testing.T) {
@@ -254,7 +256,7 @@ func TestCancellingReachesTheServer(t *testing.T) {
 				if rules == "quarantine" {
 					w.resolve(t, true)
 				}
-				<-begun
+				testkit.Receive(t, "the call is under way", begun)
 				if down == mcp.Legacy {
 					c.send(t.Context(), mcp.Notification("notifications/cancelled", []byte(`{"requestId":`+string(id)+`}`)))
 				} else {
@@ -345,6 +347,7 @@ func echoing(who string) func(mcp.Message) string {
 }
 
 func TestEachClientIsAskedForItsOwnCall(t *testing.T) {
+	t.Parallel()
 	const clients = 4
 	var in sync.WaitGroup
 	in.Add(clients)
@@ -367,6 +370,7 @@ func TestEachClientIsAskedForItsOwnCall(t *testing.T) {
 
 // A process cannot say for which of its calls it asks: it is told that nobody answers, in the words of what it asked.
 func TestOverASharedPipeNobodyIsAskedForAnothersCall(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ method, wanted string }{
 		{"elicitation/create", `{"action":"cancel"}`},
 		{"sampling/createMessage", "error -1"},
@@ -395,6 +399,7 @@ func TestOverASharedPipeNobodyIsAskedForAnothersCall(t *testing.T) {
 }
 
 func TestSeveralQuestionsAtOnceEachGetTheirOwnAnswer(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Legacy, func(c *fakeCall) string {
 		got := make([]string, 3)
 		var all sync.WaitGroup
@@ -435,6 +440,7 @@ func requiring(c *fakeCall) string {
 }
 
 func TestAModernServersRoundsAreAskedOfALegacyClient(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Modern, requiring, "in")
 	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	asked := 0
@@ -458,6 +464,7 @@ func TestAModernServersRoundsAreAskedOfALegacyClient(t *testing.T) {
 }
 
 func TestWhatAClientCannotAnswerIsDeclined(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		method string
 		legacy string // what a legacy server gets
@@ -488,6 +495,7 @@ func TestWhatAClientCannotAnswerIsDeclined(t *testing.T) {
 }
 
 func TestPolicyKeepsServersFromAsking(t *testing.T) {
+	t.Parallel()
 	caps := `{"elicitation":{},"sampling":{}}`
 	for _, method := range []string{"elicitation/create", "sampling/createMessage"} {
 		rules := `{policy: {rules: [{tools: ["*"], action: allow}, {method: ` + method + `, action: deny, risk: high}]}}`

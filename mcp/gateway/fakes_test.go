@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"countersign/internal/testkit"
 	"countersign/mcp"
 	"countersign/mcp/gateway"
 	"countersign/mcp/upstream"
@@ -461,7 +462,7 @@ type peer struct {
 func join(t testing.TB, w *world, era mcp.Era, caps string, with ...func(*peer)) *peer {
 	t.Helper()
 	tr := &http.Transport{}
-	c := &peer{t: t, era: era, url: w.url, token: agentToken, caps: caps, http: &http.Client{Transport: tr}}
+	c := &peer{t: t, era: era, url: w.url, token: agentToken, caps: caps, http: &http.Client{Transport: tr, Timeout: 2 * testkit.Patience}}
 	for _, f := range with {
 		f(c)
 	}

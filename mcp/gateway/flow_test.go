@@ -30,19 +30,16 @@ const (
 // pending waits until n requests are pending, and returns them, oldest first.
 func (w *world) pending(n int) []approval.Request {
 	w.t.Helper()
-	for range 2000 {
-		rs, err := w.gate.Requests(context.Background(), approval.RequestQuery{Status: approval.Pending})
-		if err != nil {
+	var rs []approval.Request
+	testkit.Eventually(w.t, fmt.Sprintf("%d pending requests", n), func() bool {
+		var err error
+		if rs, err = w.gate.Requests(context.Background(), approval.RequestQuery{Status: approval.Pending}); err != nil {
 			w.t.Fatal(err)
 		}
-		if len(rs) == n {
-			slices.Reverse(rs)
-			return rs
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	w.t.Fatalf("there are not %d pending requests", n)
-	return nil
+		return len(rs) == n
+	})
+	slices.Reverse(rs)
+	return rs
 }
 
 func (w *world) all() []approval.Request {
@@ -74,14 +71,9 @@ func (w *world) request(id string) approval.Request {
 // ran waits until the outcome of a call is on record.
 func (w *world) ran(id string) approval.RunResult {
 	w.t.Helper()
-	for range 2000 {
-		if r := w.request(id); r.RunResult != "" {
-			return r.RunResult
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	w.t.Fatalf("no outcome of %s is on record", id)
-	return ""
+	var ran approval.RunResult
+	testkit.Eventually(w.t, "an outcome of "+id, func() bool { ran = w.request(id).RunResult; return ran != "" })
+	return ran
 }
 
 func (w *world) audited(kind approval.EventType) []approval.Event {
@@ -132,6 +124,7 @@ func wantCalls(t *testing.T, s *scripted, n int) []said {
 const oddArgs = `{ "z" : 12345678901234567890, "a":1.10,"e":"\u00e9\/x",  "n":{"b":1E2,"a":[ 1 ]} }`
 
 func TestRule3_ArgumentsAndResultsPassAsWritten(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		const result = `{"content":[ {"type":"text","text":"\u00e9","x":1,"x":2} ],"structuredContent":{"n":9007199254740993,"d":1.10},"isError":false}`
 		s := newScripted(t, modern, "t")
@@ -155,6 +148,7 @@ func TestRule3_ArgumentsAndResultsPassAsWritten(t *testing.T) {
 }
 
 func TestErrorsOfServersPass(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		s.when("tools/call", func(x *turn) {
@@ -168,6 +162,7 @@ func TestErrorsOfServersPass(t *testing.T) {
 }
 
 func TestRule1_WhatPolicyDeniesIsNotForwarded(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		w := one(t, denyAll, long, s, around{})
@@ -181,6 +176,7 @@ func TestRule1_WhatPolicyDeniesIsNotForwarded(t *testing.T) {
 }
 
 func TestRule3_WhatWasApprovedIsWhatIsSent(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		w := one(t, askAll, long, s, around{})
@@ -201,6 +197,7 @@ func TestRule3_WhatWasApprovedIsWhatIsSent(t *testing.T) {
 
 // Words that ignore_args leaves out of the hash were on the card too: those of the first try are sent.
 func TestRule3_IgnoredArgumentsAreSentAsTheyWereShown(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t")
 	w := one(t, `{policy: {rules: [{tools: [t], risk: medium, action: quarantine, ignore_args: [why]}]}}`, brief, s, around{})
 	c := w.client(false)
@@ -212,6 +209,7 @@ func TestRule3_IgnoredArgumentsAreSentAsTheyWereShown(t *testing.T) {
 }
 
 func TestRule2_TheIdenticalCallAttaches(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		w := one(t, askAll, brief, s, around{cards: outboxtest.To("line", "hana")})
@@ -244,6 +242,7 @@ func TestRule2_TheIdenticalCallAttaches(t *testing.T) {
 }
 
 func TestRule4_AnApprovalIsUsedOnceAndTheNextCallAsksAnew(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		w := one(t, askAll, brief, s, around{})
@@ -263,6 +262,7 @@ func TestRule4_AnApprovalIsUsedOnceAndTheNextCallAsksAnew(t *testing.T) {
 }
 
 func TestRule4_OfManyWhoWaitOneRuns(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		w := one(t, askAll, long, s, around{})
@@ -298,6 +298,7 @@ func TestRule4_OfManyWhoWaitOneRuns(t *testing.T) {
 }
 
 func TestRule9_EndingsAreToldApart(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		for _, c := range []struct {
 			name string
@@ -335,6 +336,7 @@ func TestRule9_EndingsAreToldApart(t *testing.T) {
 }
 
 func TestRule9_AnUnusedApprovalLapsesAndIsAskedForAnew(t *testing.T) {
+	t.Parallel()
 	k := new(clock)
 	s := newScripted(t, false, "t")
 	w := one(t, askAll, brief, s, around{now: k.now})
@@ -353,6 +355,7 @@ func TestRule9_AnUnusedApprovalLapsesAndIsAskedForAnew(t *testing.T) {
 }
 
 func TestADenialAnswersTheSameCallForAWhile(t *testing.T) {
+	t.Parallel()
 	k := new(clock)
 	s := newScripted(t, false, "t")
 	w := one(t, askAll, brief, s, around{now: k.now})
@@ -373,6 +376,7 @@ func TestADenialAnswersTheSameCallForAWhile(t *testing.T) {
 
 // Clients hold a result to the schema that the tool declares, unless it is an error.
 func TestPendingIsAnErrorWhereTheToolHasAnOutputSchema(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		s.set(func() {
@@ -387,6 +391,7 @@ func TestPendingIsAnErrorWhereTheToolHasAnOutputSchema(t *testing.T) {
 const askCritical = `{policy: {rules: [{name: ask, tools: ["*"], risk: critical, action: quarantine, message: "Very careful."}]}}`
 
 func TestRule4_ThePolicyInForceIsAppliedToAnApproval(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		t.Run("deny wins", func(t *testing.T) {
 			s := newScripted(t, modern, "t")
@@ -433,6 +438,7 @@ func TestRule4_ThePolicyInForceIsAppliedToAnApproval(t *testing.T) {
 }
 
 func TestRule3_AmbiguousArgumentsAreNeverAllowedByRule(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		w := one(t, allowAll, brief, s, around{})
@@ -472,6 +478,7 @@ func progressOf(t *testing.T, notes []said) (values []float64, messages []string
 }
 
 func TestProgressRisesWhileHeldAndWhileTheServerWorks(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		s.when("tools/call", func(x *turn) {
@@ -505,6 +512,7 @@ func TestProgressRisesWhileHeldAndWhileTheServerWorks(t *testing.T) {
 }
 
 func TestRule4_AClientThatIsGoneUsesNothing(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		for _, way := range []string{"connection lost", "cancelled"} {
 			if modern && way == "cancelled" {
@@ -540,6 +548,7 @@ func TestRule4_AClientThatIsGoneUsesNothing(t *testing.T) {
 }
 
 func TestRule4_ARevokedTokenUsesNothing(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		var revoked atomic.Bool
 		s := newScripted(t, modern, "t")
@@ -562,6 +571,7 @@ func TestRule4_ARevokedTokenUsesNothing(t *testing.T) {
 }
 
 func TestAHeldCallIsAnsweredAsPendingWhenTheProgramStops(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		stop, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -575,6 +585,7 @@ func TestAHeldCallIsAnsweredAsPendingWhenTheProgramStops(t *testing.T) {
 }
 
 func TestCancellingARunningCallTellsTheServer(t *testing.T) {
+	t.Parallel()
 	for _, rules := range []string{allowAll, askAll} {
 		t.Run(map[string]string{allowAll: "allowed", askAll: "approved"}[rules], func(t *testing.T) {
 			eachEra(t, func(t *testing.T, modern bool) {
@@ -614,6 +625,7 @@ func TestCancellingARunningCallTellsTheServer(t *testing.T) {
 
 // The outcome of an approved call is wanted even if the connection to the client is lost.
 func TestAnApprovedCallGoesOnWhenTheConnectionOfItsClientIsLost(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t")
 	goOn := make(chan struct{})
 	s.when("tools/call", func(x *turn) { <-goOn; x.result(`{"content":[]}`) })
@@ -663,6 +675,7 @@ func (b *balky) Record(ctx context.Context, fn func(approval.Tx) error) error {
 }
 
 func TestRule7_WhileTheStoreCannotCommitNothingIsForwarded(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		for name, rules := range map[string]string{"allowed": allowAll, "quarantined": askAll, "denied": denyAll, "strict": `{policy: {rules: [{tools: ["*"], action: allow, risk: low, audit: strict}]}}`} {
 			t.Run(name, func(t *testing.T) {
@@ -687,6 +700,7 @@ func TestRule7_WhileTheStoreCannotCommitNothingIsForwarded(t *testing.T) {
 // A call that was allowed ahead of its record is not answered if the record cannot be written, and the
 // ones after it are not forwarded.
 func TestRule11_WhatIsNotOnRecordIsNotAnswered(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		b := new(balky)
 		s := newScripted(t, modern, "t")
@@ -715,6 +729,7 @@ func TestRule11_WhatIsNotOnRecordIsNotAnswered(t *testing.T) {
 }
 
 func TestOutcomesAreRecordedAndTold(t *testing.T) {
+	t.Parallel()
 	const unknown = "The outcome is unknown: the call was sent to the MCP server up and no answer came ("
 	eachEra(t, func(t *testing.T, modern bool) {
 		for _, c := range []struct {
@@ -776,6 +791,7 @@ func TestOutcomesAreRecordedAndTold(t *testing.T) {
 }
 
 func TestACallThatWasNotSentDidNotRun(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t")
 	w := one(t, askAll, long, s, around{})
 	c := w.client(false)
@@ -796,6 +812,7 @@ func TestACallThatWasNotSentDidNotRun(t *testing.T) {
 
 // A server that went away while the call was held is not sent it, and the approval stays.
 func TestRule4_AnApprovalIsNotSpentOnAServerThatWentAway(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		p, sent := process(t, "proc", "p")
 		w := newWorld(t, `{policy: {rules: [{tools: [echo], action: quarantine, risk: medium}, {tools: ["*"], action: allow, risk: low}]}}`, gateway.Options{Hold: long, Servers: []gateway.ServerConfig{p}})
@@ -816,6 +833,7 @@ func TestRule4_AnApprovalIsNotSpentOnAServerThatWentAway(t *testing.T) {
 }
 
 func TestWithoutAHoldPendingIsToldAtOnce(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t")
 	w := one(t, askAll, 0, s, around{})
 	if a := w.client(false).call("t", `{}`); a.id() == "" || a.text() != "⏳ Approval requested (id: "+a.id()+"). Careful with this." {
@@ -826,6 +844,7 @@ func TestWithoutAHoldPendingIsToldAtOnce(t *testing.T) {
 // A server that forgot the session takes nothing of it: the call goes over a new one, unless the tool is
 // another one by now.
 func TestAnApprovalIsNotSpentOnAConnectionThatHadEnded(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t")
 	w := one(t, askAll, brief, s, around{})
 	c := w.client(false)
@@ -847,6 +866,7 @@ func TestAnApprovalIsNotSpentOnAConnectionThatHadEnded(t *testing.T) {
 
 // process tests what a server does that runs as a process of its own.
 func TestProcessesAreCalledAndTheirEndIsTold(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		p, sent := process(t, "proc", "p")
 		w := newWorld(t, `{policy: {rules: [{tools: [echo], action: allow, risk: low}, {tools: ["*"], action: quarantine, risk: medium}]}}`, gateway.Options{Hold: long, Servers: []gateway.ServerConfig{p}})
@@ -862,13 +882,10 @@ func TestProcessesAreCalledAndTheirEndIsTold(t *testing.T) {
 		if got := w.ran(id); got != approval.RunUnknown {
 			t.Errorf("the outcome is %s, want unknown", got)
 		}
-		for range 100 { // it is started again
-			if a = c.call("p__echo", `{"again":true}`); a.text() == `{"again":true}` {
-				break
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		wantText(t, a, `{"again":true}`)
+		testkit.Eventually(t, "it is started again", func() bool {
+			a = c.call("p__echo", `{"again":true}`)
+			return a.text() == `{"again":true}` && !a.isError()
+		})
 		if n := len(sent("initialize")); n < 2 {
 			t.Errorf("it was started %d times", n)
 		}
@@ -876,6 +893,7 @@ func TestProcessesAreCalledAndTheirEndIsTold(t *testing.T) {
 }
 
 func TestAChangedToolIsNotLetThroughWithoutAPerson(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern)
 		list := func(el string) { s.set(func() { s.lists["tools/list"] = []string{el} }) }
@@ -904,6 +922,7 @@ func TestAChangedToolIsNotLetThroughWithoutAPerson(t *testing.T) {
 
 // A tool that changes between approval and use is not the tool that was approved.
 func TestRule3_AnApprovalIsForTheToolAsItWas(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t")
 	w := one(t, askAll, brief, s, around{})
 	c := w.client(false)
@@ -919,6 +938,7 @@ func TestRule3_AnApprovalIsForTheToolAsItWas(t *testing.T) {
 }
 
 func TestTheFeedIsATool(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		w := one(t, askAll, brief, s, around{})
@@ -954,6 +974,7 @@ func TestTheFeedIsATool(t *testing.T) {
 
 // The reference SDK's client takes what the gateway answers.
 func TestTheReferenceClientUnderstandsTheFlow(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern)
 		s.set(func() {
@@ -990,6 +1011,7 @@ func TestTheReferenceClientUnderstandsTheFlow(t *testing.T) {
 // What a card shows is all that an approved call carries: neither the client's metadata nor answers that
 // nobody asked for ride along.
 func TestRule3_NothingRidesAlongWithAnApprovedCall(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		w := one(t, askAll, brief, s, around{})

@@ -79,6 +79,7 @@ func (g *granting) outcome(id string) approval.RunResult {
 
 // What came of a call that a grant let through is reported under the use of the grant, whichever way it ends.
 func TestWhatCameOfAGrantedCallIsReportedUnderItsUse(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		for _, c := range []struct {
 			name string
@@ -113,6 +114,7 @@ func TestWhatCameOfAGrantedCallIsReportedUnderItsUse(t *testing.T) {
 // The outcome of a granted call is wanted even if its client is gone. A modern one takes its call back by going, and
 // then nobody knows whether it ran.
 func TestAGrantedCallIsReportedWhenItsClientIsGone(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		release := make(chan struct{})
@@ -135,6 +137,7 @@ func TestAGrantedCallIsReportedWhenItsClientIsGone(t *testing.T) {
 
 // A granted call runs at once, also for a client that knows tasks; nobody is asked, at a keyboard neither.
 func TestAGrantedCallAsksNobody(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		up := newFake(era, running, "tool")
 		w, g := granted(t, askAll, gateway.Options{Hold: long, Servers: []gateway.ServerConfig{up.over(t, "http")}}, around{})
@@ -157,6 +160,7 @@ func TestAGrantedCallAsksNobody(t *testing.T) {
 // A grant covers arguments. What a client brings beside them is not sent, and what a server asks for meanwhile is
 // reported under the use of the grant before it is told.
 func TestWhatTheServerOfAGrantedCallIsToldIsOnRecord(t *testing.T) {
+	t.Parallel()
 	const rules = `{policy: {rules: [{tools: ["elicitation:create"], action: allow}, {tools: ["*"], action: quarantine}]}}`
 	for name, era := range eras {
 		call, args := asking, `{"ask":["m1","m2"]}`
@@ -190,6 +194,7 @@ func TestWhatTheServerOfAGrantedCallIsToldIsOnRecord(t *testing.T) {
 
 // Who is frozen while a server waits for input gets no further.
 func TestAGrantedCallThatWaitsForItsClientEndsWithAFreeze(t *testing.T) {
+	t.Parallel()
 	const rules = `{policy: {rules: [{tools: ["elicitation:create"], action: allow}, {tools: ["*"], action: quarantine}]}}`
 	up := newFake(mcp.Modern, requiring, "tool")
 	w, g := granted(t, rules, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}}, around{})
@@ -211,6 +216,7 @@ func TestAGrantedCallThatWaitsForItsClientEndsWithAFreeze(t *testing.T) {
 // The gate is told what a server says of its tools, with which calls a call may share a card, and whether its agent
 // waits: held calls make theirs wait, tasks do not.
 func TestTheGateLearnsWhatBelongsTogether(t *testing.T) {
+	t.Parallel()
 	yes, no := true, false
 	for _, hold := range []time.Duration{0, long} {
 		eachEra(t, func(t *testing.T, modern bool) {
@@ -258,6 +264,7 @@ func TestTheGateLearnsWhatBelongsTogether(t *testing.T) {
 // An approval that is given for longer lets the same call through without asking; what came of each use is on record.
 // One whose outcome is not known has the next call asked about.
 func TestAnApprovalGivenForLongerAnswersTheSameCallAgain(t *testing.T) {
+	t.Parallel()
 	const rules = `{policy: {rules: [{tools: ["*"], risk: medium, action: quarantine, allow_skip: true}]}}`
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")

@@ -7,6 +7,7 @@ import (
 )
 
 func TestACrewTakesMoreWhileItIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	c := &group{log: slog.New(slog.DiscardHandler)}
 	c.Wait()
 	var done sync.WaitGroup

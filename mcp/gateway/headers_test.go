@@ -9,6 +9,7 @@ import (
 // The server refuses a call whose headers do not mirror its arguments: what is approved and sent must be
 // mirrored too, encoded once, whatever the client itself sent.
 func TestArgumentsAreMirroredAsTheServersSchemaAsks(t *testing.T) {
+	t.Parallel()
 	up := newScripted(t, true)
 	up.lists["tools/list"] = []string{`{"name":"query","description":"asks","inputSchema":{"type":"object","properties":{
 		"tenant":{"type":"string","x-mcp-header":"Tenant"},"n":{"type":"integer","x-mcp-header":"Count"}}}}`}
@@ -28,6 +29,7 @@ func TestArgumentsAreMirroredAsTheServersSchemaAsks(t *testing.T) {
 
 // A modern client must be told of what kind a result is, and legacy servers do not say.
 func TestResultsOfLegacyServersHaveAKindForModernClients(t *testing.T) {
+	t.Parallel()
 	up := newScripted(t, false, "t")
 	for result, want := range map[string]string{
 		`{ "content":[], "n":1.10}`:              `{"resultType":"complete", "content":[], "n":1.10}`,

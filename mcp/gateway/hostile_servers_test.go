@@ -20,6 +20,7 @@ import (
 // A server of the legacy era does not get to ask a modern client by answering as modern ones do: what
 // policy and the client's abilities say of questions would be passed by.
 func TestALegacyServerDoesNotAskInTheModernWay(t *testing.T) {
+	t.Parallel()
 	const asking = `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"form","message":"Your password?","requestedSchema":{"type":"object","properties":{}}}}}}`
 	for name, rules := range map[string]string{
 		"allowed":  `{policy: {rules: [{tools: ["*"], risk: low, action: allow}, {method: elicitation/create, action: deny, risk: high}]}}`,
@@ -49,6 +50,7 @@ func TestALegacyServerDoesNotAskInTheModernWay(t *testing.T) {
 // Answers that no state of ours goes with are the client's own addition: policy that allows the call lets
 // them along, as between the two alone. A person who approves it has not seen them.
 func TestAnswersThatNobodyAskedForGoAlongOnlyWithWhatPolicyAllows(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name, rules  string
 		modern, sent bool
@@ -73,6 +75,7 @@ func TestAnswersThatNobodyAskedForGoAlongOnlyWithWhatPolicyAllows(t *testing.T) 
 
 // What a person approved is the tool as it was when they were asked.
 func TestRule3_ACallIsNotSentToAToolThatChangedWhileItWasHeld(t *testing.T) {
+	t.Parallel()
 	change := func(s *scripted, c *wire) {
 		s.set(func() { s.lists["tools/list"] = []string{tool("t", `"annotations":{"destructiveHint":true}`)} })
 		c.send("tools/list", `{}`)
@@ -140,6 +143,7 @@ func (s *stuck) Ask(context.Context, string, jsontext.Value) (mcp.Message, error
 
 // A client that does not read holds up nobody else on the same server.
 func TestAClientThatDoesNotReadHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	const asModern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":"p"}`
 	for name, params := range map[string]string{
 		"subscriptions/listen": `{"notifications":{"toolsListChanged":true},` + asModern + `}`,
@@ -202,6 +206,7 @@ func (p *panicky) Update(ctx context.Context, fn func(approval.Tx) error) error 
 
 // Whatever breaks while an approved call is under way breaks that call alone.
 func TestAPanicInAFlightEndsOneCall(t *testing.T) {
+	t.Parallel()
 	var db *panicky
 	s := newScripted(t, true, "t")
 	w := one(t, askAll, brief, s, around{store: func(s approval.Store) approval.Store { db = &panicky{Store: s}; return db }})
@@ -218,6 +223,7 @@ func TestAPanicInAFlightEndsOneCall(t *testing.T) {
 
 // What a server that does not start complained of is for whoever runs it, and not for agents.
 func TestLastWordsAreNotToldToAgents(t *testing.T) {
+	t.Parallel()
 	cfg := upstream.Config{Name: "up", Command: []string{"sh", "-c", `printf 'the key is not-for-agents\n' >&2; exit 3`}}
 	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{{Config: cfg}}})
 	testkit.Eventually(w.t, "it is down", func() bool { return w.gw.Health()[0].State == upstream.Down })
@@ -241,6 +247,7 @@ func TestLastWordsAreNotToldToAgents(t *testing.T) {
 
 // The program's own tools hear of a credential that is not valid any more: one may use an approval.
 func TestOwnToolsLookAtTheCredential(t *testing.T) {
+	t.Parallel()
 	revoked := approval.Errorf(approval.CodeUnauthorized, "The token is not valid any more.")
 	var gone atomic.Bool
 	own := gateway.Tool{Name: "countersign__own", Schema: jsontext.Value(`{"type":"object"}`), Call: func(_ context.Context, agent string, still func() error, _ jsontext.Value) (string, bool) {

@@ -24,6 +24,7 @@ import (
 
 // Messages that two readers could read in two ways, or that break readers, reach no server.
 func TestRule1_AmbiguousMessagesAreRefusedWhole(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := withThings(newScripted(t, modern, "t", "u"), "a")
 		w := one(t, allowAll, brief, s, around{})
@@ -87,6 +88,7 @@ func TestRule1_AmbiguousMessagesAreRefusedWhole(t *testing.T) {
 
 // The client's own id comes back as it was written, and the server sees none of it.
 func TestIdsOfAllKindsComeBack(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		w := one(t, allowAll, brief, s, around{})
@@ -143,6 +145,7 @@ func stateOf(t *testing.T, a answer) string {
 const canAnswer = `{"elicitation":{"form":{}}}`
 
 func TestAStateContinuesItsOwnCallOnce(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, true, "t", "u")
 	asks(s)
 	other := newScripted(t, true, "t")
@@ -205,6 +208,7 @@ func TestAStateContinuesItsOwnCallOnce(t *testing.T) {
 // An approved call that needs input is approved once, and goes on without a second approval; nothing else
 // does on its account.
 func TestRule4_AStateOfAnApprovedCallRunsNothingElse(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, true, "t")
 	asks(s)
 	w := one(t, askAll, brief, s, around{})
@@ -235,6 +239,7 @@ func TestRule4_AStateOfAnApprovedCallRunsNothingElse(t *testing.T) {
 // A denial that comes between does not stop a call that was let through, but policy is asked again for
 // one that was only allowed.
 func TestRule4_PolicyIsAskedAgainForACallThatComesBack(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, true, "t")
 	asks(s)
 	w := one(t, allowAll, brief, s, around{})
@@ -247,6 +252,7 @@ func TestRule4_PolicyIsAskedAgainForACallThatComesBack(t *testing.T) {
 }
 
 func TestASessionIsOfOneAgent(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t")
 	w := one(t, allowAll, brief, s, around{})
 	c := w.client(false)

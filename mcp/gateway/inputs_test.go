@@ -14,6 +14,7 @@ import (
 // What the server of an approved call is told at the agent's side, which no approver saw, is on the request and in the
 // audit log before the server has it, whichever way it is told; secrets are masked there, and it is told them.
 func TestRule11_WhatAServerIsToldAfterTheApprovalIsOnRecord(t *testing.T) {
+	t.Parallel()
 	answer := func(what string) string {
 		return `{"action":"accept","content":{"text":"` + what + `","password":"hunter2-and-more"}}`
 	}
@@ -82,6 +83,7 @@ func TestRule11_WhatAServerIsToldAfterTheApprovalIsOnRecord(t *testing.T) {
 
 // More than is kept is not passed on; what is long is cut, and what gives nothing is not on record.
 func TestRule11_WhatIsNotOnRecordIsNotTold(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Legacy, asking, "tool")
 	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	asked := 0

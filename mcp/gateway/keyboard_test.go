@@ -47,6 +47,7 @@ func typing(t *testing.T, w *world, era mcp.Era, result string) (call func(tool,
 }
 
 func TestTheKeyboardDecides(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		for _, test := range []struct{ tool, content, want string }{
 			{"tool", `{"decision":"approve"}`, "ran"},
@@ -68,6 +69,7 @@ func TestTheKeyboardDecides(t *testing.T) {
 }
 
 func TestDecliningTheFormDenies(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		for _, result := range []string{`{"action":"decline"}`, `{"action":"decline","content":{"decision":"approve","reason":"x"}}`} {
 			w, up := atKeyboard(t, time.Minute, around{})
@@ -82,6 +84,7 @@ func TestDecliningTheFormDenies(t *testing.T) {
 }
 
 func TestWhatIsNoAnswerAtTheKeyboardDecidesNothing(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		w, up := atKeyboard(t, 50*time.Millisecond, around{})
 		for i, test := range []struct{ tool, result string }{
@@ -120,6 +123,7 @@ func TestWhatIsNoAnswerAtTheKeyboardDecidesNothing(t *testing.T) {
 // A form that is sent off with nothing decided in it is told so, since its person may think that it was; one that was
 // closed is not.
 func TestAFormWithoutADecisionIsToldThatItDecidedNothing(t *testing.T) {
+	t.Parallel()
 	w, up := atKeyboard(t, 50*time.Millisecond, around{})
 	for i, test := range []struct {
 		result string
@@ -147,6 +151,7 @@ func TestAFormWithoutADecisionIsToldThatItDecidedNothing(t *testing.T) {
 }
 
 func TestOnlyTheRightKeyboardIsAsked(t *testing.T) {
+	t.Parallel()
 	somebody := func(p approval.Actor) around {
 		return around{who: func(n *names) {
 			n.keyboard = func(string) (approval.Actor, bool) { return p, true }
@@ -181,6 +186,7 @@ func TestOnlyTheRightKeyboardIsAsked(t *testing.T) {
 }
 
 func TestAPhoneThatIsFasterClosesTheForm(t *testing.T) {
+	t.Parallel()
 	for _, approve := range []bool{true, false} {
 		outcome, wants := map[bool]string{true: "ran", false: "failed: Approval denied by hana: because."}[approve], map[bool]int{true: 1}[approve]
 		late := `{"action":"accept","content":{"decision":"` + map[bool]string{true: "deny", false: "approve"}[approve] + `"}}`
@@ -219,6 +225,7 @@ func TestAPhoneThatIsFasterClosesTheForm(t *testing.T) {
 }
 
 func TestOfTwoClientsOneKeyboardIsAsked(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		w, up := atKeyboard(t, time.Minute, around{})
 		var calls sync.WaitGroup
@@ -255,6 +262,7 @@ func (w *world) requests(t testing.TB) []approval.Request {
 // The answer is bound to the request that was asked for, not to the call: a later request of the same call
 // is not decided by it. Without holding it is the same.
 func TestAnOldFormDecidesNothingNew(t *testing.T) {
+	t.Parallel()
 	w, up := atKeyboard(t, 20*time.Millisecond, around{})
 	c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
 	_, state := inputs(c.callTool("tool", `{}`))
@@ -271,6 +279,7 @@ func TestAnOldFormDecidesNothingNew(t *testing.T) {
 }
 
 func TestTheKeyboardDecidesWhereNothingIsHeld(t *testing.T) {
+	t.Parallel()
 	w, up := atKeyboard(t, 0, around{})
 	call, _ := typing(t, w, mcp.Modern, `{"action":"accept","content":{"decision":"approve"}}`)
 	contains(t, "the call", call("tool", `{}`), "ran")
@@ -282,6 +291,7 @@ func TestTheKeyboardDecidesWhereNothingIsHeld(t *testing.T) {
 // A client that opens pages is led to the request's page, once; whatever it brings back decides nothing, whoever sits
 // there.
 func TestAClientThatOpensPagesIsLedToTheRequests(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		for what, test := range map[string]struct{ tool, caps, result string }{
 			"opened":              {"tool", `{"elicitation":{"url":{}}}`, `{"action":"accept"}`},
@@ -352,6 +362,7 @@ func atPage(t *testing.T, hold time.Duration) (*world, *fake) {
 
 // Where a form decides, it is asked in place of the page; where a client opens no pages, it is not led to one.
 func TestAFormThatDecidesComesBeforeThePage(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		w, up := atPage(t, time.Minute)
 		c := join(t, w, era, `{"elicitation":{"form":{},"url":{}}}`, func(c *peer) {
@@ -378,6 +389,7 @@ func TestAFormThatDecidesComesBeforeThePage(t *testing.T) {
 
 // A page that is decided on while the call is held answers the call.
 func TestADecisionOnThePageAnswersTheCall(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		w, up := atPage(t, time.Minute)
 		c := join(t, w, era, `{"elicitation":{"url":{}}}`, func(c *peer) {

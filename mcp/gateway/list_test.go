@@ -56,6 +56,7 @@ func behind(t *testing.T, rules string, hold time.Duration, servers ...gateway.S
 const feedTool = "countersign__resolved"
 
 func TestListsArePagedOnBothSides(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		var want []string
 		a, b := newScripted(t, modern), newScripted(t, !modern)
@@ -92,6 +93,7 @@ func TestListsArePagedOnBothSides(t *testing.T) {
 }
 
 func TestAToolIsOfferedAsItsServerDescribesIt(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern)
 		s.set(func() {
@@ -108,6 +110,7 @@ func TestAToolIsOfferedAsItsServerDescribesIt(t *testing.T) {
 // What a server says of a tool is known by the server's name and its own name of the tool, with the digest that calls of
 // it come with, and no server is asked for it.
 func TestTheGatewayKnowsWhatServersSayOfTheirTools(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern)
 		says := func(words string) {
@@ -144,6 +147,7 @@ func TestTheGatewayKnowsWhatServersSayOfTheirTools(t *testing.T) {
 }
 
 func TestWhatIsNotOfferedCannotBeCalled(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		free := newScripted(t, modern, "fine", "ab__claimed", "countersign__resolved", "countersign__new", "no spaces", "fine", "", "Fine")
 		some := newScripted(t, modern, "shown", "hidden")
@@ -177,6 +181,7 @@ func TestWhatIsNotOfferedCannotBeCalled(t *testing.T) {
 }
 
 func TestNamesThatAreTooLongAreRefusedNotCut(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, strings.Repeat("n", 61), strings.Repeat("m", 62))
 	w := behind(t, allowAll, 0, s.server("s", "p"))
 	testkit.Eventually(w.t, "it is known without anybody having asked", func() bool { return len(w.gw.Health()[0].Problems) == 1 })
@@ -190,6 +195,7 @@ func TestNamesThatAreTooLongAreRefusedNotCut(t *testing.T) {
 }
 
 func TestAListThatCannotBeReadLeavesTheToolsAlone(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		for method, does := range map[string]func(*turn){
 			"prompts/list":             func(x *turn) { x.fail(-32603, "boom") },
@@ -213,6 +219,7 @@ func TestAListThatCannotBeReadLeavesTheToolsAlone(t *testing.T) {
 }
 
 func TestServersWithTheSameNamesAreToldApart(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		a, b := newScripted(t, modern, "run"), newScripted(t, modern, "run")
 		b.when("tools/call", func(x *turn) { x.result(`{"content":[{"type":"text","text":"by b"}]}`) })
@@ -228,6 +235,7 @@ func TestServersWithTheSameNamesAreToldApart(t *testing.T) {
 }
 
 func TestChangesOfListsArePassedOn(t *testing.T) {
+	t.Parallel()
 	for _, modern := range []bool{false, true} { // the server; the client is one that has a GET stream
 		s := newScripted(t, modern, "old", "kept")
 		w := behind(t, allowAll, 0, s.server("s", ""))
@@ -256,6 +264,7 @@ func TestChangesOfListsArePassedOn(t *testing.T) {
 }
 
 func TestAServerThatIsDownAtFirstIsOfferedOnceItIsUp(t *testing.T) {
+	t.Parallel()
 	for _, modern := range []bool{false, true} {
 		there, late := newScripted(t, modern, "t"), newScripted(t, modern, "t")
 		late.set(func() { late.deaf = true })
@@ -282,6 +291,7 @@ func TestAServerThatIsDownAtFirstIsOfferedOnceItIsUp(t *testing.T) {
 }
 
 func TestAServerThatDiesAndReturnsIsCalledAgain(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		w := behind(t, allowAll, 0, s.server("s", "s"))
@@ -295,6 +305,7 @@ func TestAServerThatDiesAndReturnsIsCalledAgain(t *testing.T) {
 
 // The connection that clients share knows who listens to what; a server that was started anew is told.
 func TestAProcessThatReturnsIsToldWhatIsWanted(t *testing.T) {
+	t.Parallel()
 	p, sent := process(t, "p", "p")
 	w := behind(t, allowAll, 0, p)
 	c := w.client(false)
@@ -318,6 +329,7 @@ func TestAProcessThatReturnsIsToldWhatIsWanted(t *testing.T) {
 
 // So is a server over HTTP, with which each legacy client has a session of its own.
 func TestASessionThatIsOpenedAnewIsToldWhatIsWanted(t *testing.T) {
+	t.Parallel()
 	s := withThings(newScripted(t, false, "t"), "a")
 	w := behind(t, allowAll, 0, s.server("s", ""))
 	c := w.client(false)
@@ -339,6 +351,7 @@ func TestASessionThatIsOpenedAnewIsToldWhatIsWanted(t *testing.T) {
 }
 
 func TestUpdatesOfResourcesGoToThoseWhoSubscribed(t *testing.T) {
+	t.Parallel()
 	p, sent := process(t, "p", "p")
 	w := behind(t, allowAll, 0, p)
 	one, two, none := w.client(false), w.client(false), w.client(false)
@@ -384,6 +397,7 @@ func TestUpdatesOfResourcesGoToThoseWhoSubscribed(t *testing.T) {
 }
 
 func TestLogMessagesGoToThoseWhoWantTheirLevel(t *testing.T) {
+	t.Parallel()
 	p, sent := process(t, "p", "p")
 	w := behind(t, allowAll, 0, p)
 	debug, grave, none := w.client(false), w.client(false), w.client(false)
@@ -421,6 +435,7 @@ func TestLogMessagesGoToThoseWhoWantTheirLevel(t *testing.T) {
 
 // A level that policy does not let through is not told to a server by another way either.
 func TestALevelThatIsDeniedReachesNoServer(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := withThings(newScripted(t, modern, "t"), "a")
 		w := behind(t, `{policy: {rules: [{method: logging/setLevel, risk: high, action: deny}, {tools: ["*"], risk: low, action: allow}]}}`, 0, s.server("s", ""))
@@ -443,6 +458,7 @@ func TestALevelThatIsDeniedReachesNoServer(t *testing.T) {
 
 // Only a level is passed on as one.
 func TestWhatIsNoLevelIsNotPassedOn(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, true, "t")
 	w := one(t, allowAll, brief, s, around{})
 	c := w.client(true)
@@ -457,6 +473,7 @@ func TestWhatIsNoLevelIsNotPassedOn(t *testing.T) {
 }
 
 func TestASessionListensToSoManyResources(t *testing.T) {
+	t.Parallel()
 	p, sent := process(t, "p", "p")
 	w := behind(t, allowAll, 0, p)
 	c := w.client(false)
@@ -494,6 +511,7 @@ func withThings(s *scripted, name string) *scripted {
 }
 
 func TestRequestsFindTheServerTheyAreFor(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		a, b := withThings(newScripted(t, modern), "a"), withThings(newScripted(t, modern), "b")
 		w := behind(t, allowAll, 0, a.server("a", "a"), b.server("b", ""))
@@ -551,6 +569,7 @@ func TestRequestsFindTheServerTheyAreFor(t *testing.T) {
 }
 
 func TestOtherMethodsAreDecidedByPolicyToo(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		for _, hold := range []time.Duration{long, brief} {
 			s := withThings(newScripted(t, modern), "a")
@@ -594,6 +613,7 @@ func TestOtherMethodsAreDecidedByPolicyToo(t *testing.T) {
 
 // require_approval: ["*"] is for tools; require_methods has the rest asked about, and what was approved runs once, as it was stored.
 func TestRule2_RequireMethodsHasResourcesAskedAbout(t *testing.T) {
+	t.Parallel()
 	cfg, _, err := config.Parse("gate.yaml", []byte(`agents: [{name: bot, token: bot-token-0123456789}]
 mcp: {servers: [{name: s, command: [x], require_approval: ["*"], require_methods: [resources/read]}]}
 policy: {rules: [{name: all, tools: ["*"], risk: low, action: allow}]}
@@ -634,6 +654,7 @@ policy: {rules: [{name: all, tools: ["*"], risk: low, action: allow}]}
 }
 
 func TestUnknownMethodsAreRefusedAndNeverForwarded(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := withThings(newScripted(t, modern, "t"), "a")
 		w := behind(t, allowAll, 0, s.server("s", ""))
@@ -663,6 +684,7 @@ func TestUnknownMethodsAreRefusedAndNeverForwarded(t *testing.T) {
 
 // A legacy server over HTTP has a session for each client's. For its calls it is asked once in each what it has.
 func TestEachConnectionListsOnce(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t")
 	w := behind(t, allowAll, 0, s.server("s", ""))
 	s.await("tools/list", 1) // over the connection that all share

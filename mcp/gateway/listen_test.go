@@ -68,6 +68,7 @@ func (e *ear) next() mcp.Message {
 }
 
 func TestWhatIsAgreedIsWhatWasAskedForAndCanBeHad(t *testing.T) {
+	t.Parallel()
 	tools := newFake(mcp.Legacy, running, "tool")
 	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{tools.over(t, "http")}})
 	both := newFake(mcp.Modern, running, "tool")
@@ -105,6 +106,7 @@ func TestWhatIsAgreedIsWhatWasAskedForAndCanBeHad(t *testing.T) {
 }
 
 func TestChangesReachThoseWhoListen(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		for _, by := range transports {
 			up := newFake(era, running, "tool")
@@ -131,6 +133,7 @@ func TestChangesReachThoseWhoListen(t *testing.T) {
 }
 
 func TestPolicyDecidesAboutListening(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		up := newFake(era, running, "tool")
 		up.caps = withResources
@@ -142,6 +145,7 @@ func TestPolicyDecidesAboutListening(t *testing.T) {
 
 // A server that was lost is listened to again when it is back.
 func TestListeningOutlivesTheServersConnection(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		up := newFake(era, running, "tool")
 		up.caps = withResources
@@ -166,6 +170,7 @@ func TestListeningOutlivesTheServersConnection(t *testing.T) {
 }
 
 func TestListeningEndsWithTheGateway(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Legacy, running, "tool")
 	stopping, stop := context.WithCancel(context.Background())
 	w := newWorldIn(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}}, around{stop: stopping})
@@ -181,6 +186,7 @@ func TestListeningEndsWithTheGateway(t *testing.T) {
 }
 
 func TestTasksAreToldToThoseWhoListen(t *testing.T) {
+	t.Parallel()
 	w, up := taskWorld(t, mcp.Legacy, asking, around{})
 	c := join(t, w, mcp.Modern, askableTasks)
 	id := c.begin("tool", `{"ask":["x"]}`)
@@ -218,6 +224,7 @@ func TestTasksAreToldToThoseWhoListen(t *testing.T) {
 
 // What goes on after a restart is not told to be over.
 func TestStoppingDoesNotEndTasks(t *testing.T) {
+	t.Parallel()
 	w, up := taskWorld(t, mcp.Legacy, running, around{})
 	id := join(t, w, mcp.Modern, withTasks).begin("tool", `{}`)
 	e, _ := listenTo(t, w, withTasks, `{"taskIds":["`+id+`"]}`)
@@ -243,6 +250,7 @@ func TestStoppingDoesNotEndTasks(t *testing.T) {
 }
 
 func TestManyListen(t *testing.T) {
+	t.Parallel()
 	const listeners = 64
 	up := newFake(mcp.Modern, running, "tool")
 	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})

@@ -29,7 +29,9 @@ import (
 
 // Every call that may run runs once and is answered once, however many there are at the same time.
 func TestManySessionsLoseNothingAndRepeatNothing(t *testing.T) {
-	const sessions, calls = 64, 50
+	t.Parallel()
+	const sessions = 64
+	calls := testkit.Rounds(20, 50) // 20 are each kind of call, twice denied; more are only more of the same
 	rules := `{policy: {rules: [{tools: [free], action: allow}, {tools: [never], action: deny, risk: high}, {tools: ["*"], action: quarantine}]}}`
 	var mu sync.Mutex
 	ran := map[string]int{}
@@ -50,7 +52,7 @@ func TestManySessionsLoseNothingAndRepeatNothing(t *testing.T) {
 				_, _ = w.gate.Decide(ctx, approval.Decision{RequestID: r.ID, Approve: !bytes.HasSuffix(r.Args, []byte(`0"}`)), By: person, Via: approval.ViaAPI, Reason: "so"})
 			}
 			if err != nil || len(rs) == 0 {
-				time.Sleep(2 * time.Millisecond)
+				time.Sleep(2 * time.Millisecond) // real: between two looks, until all calls are answered
 			}
 		}
 	})
@@ -174,7 +176,7 @@ func holdCalls(v string) {
 			fmt.Fprintf(os.Stderr, "answered: %s\n", b)
 		}()
 		if i%50 == 49 {
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // real: they do not come all at once
 		}
 	}
 	fmt.Println("held")
@@ -214,7 +216,7 @@ func BenchmarkHeld(b *testing.B) {
 				}
 				var during memoryOf
 				testkit.Eventually(b, "all are held", func() bool {
-					time.Sleep(200 * time.Millisecond)
+					time.Sleep(200 * time.Millisecond) // real: each look reads all that are pending
 					return string(bytes.TrimSpace(p.get("/pending"))) == fmt.Sprint(calls)
 				})
 				during = p.memory()
@@ -246,4 +248,8 @@ func (p *killable) memory() (m memoryOf) {
 }
 
 // No test leaves anything behind that runs.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // a server or gate of a race build would take a second to end
+	testkit.AtOnce(4)
+	goleak.VerifyTestMain(m)
+}

@@ -19,6 +19,7 @@ func tokenOf(x *turn) string {
 // What a server with mask_results returns reaches agents without its secrets, whatever the way: texts, structures,
 // resources, prompts, errors, progress. Bytes stay as they are, and so does every result without a secret.
 func TestSecretsInResultsAreMasked(t *testing.T) {
+	t.Parallel()
 	const secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")

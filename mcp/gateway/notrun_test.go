@@ -26,6 +26,7 @@ func refuse(status int, body string, header ...string) func(*turn) {
 
 // The forms in which servers say that they have forgotten a session: the call goes over a new one, under the same use.
 func TestRule4_ACallOfAForgottenSessionIsSentAgainUnderTheSameUse(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		status int
 		body   string
@@ -64,6 +65,7 @@ func TestRule4_ACallOfAForgottenSessionIsSentAgainUnderTheSameUse(t *testing.T) 
 
 // A server that forgets every session is sent the call twice, and the approval is given back.
 func TestRule4_ACallIsSentAgainOnce(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t")
 	w := one(t, askAll, brief, s, around{})
 	cl := w.client(false)
@@ -87,6 +89,7 @@ func TestRule4_ACallIsSentAgainOnce(t *testing.T) {
 // What a server refuses before it acts on it has not run: the approval can be used again, three times, and the model is
 // told when to try.
 func TestRule4_ARefusedCallGivesItsApprovalBack(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		for _, c := range []struct {
 			name string
@@ -130,6 +133,7 @@ func TestRule4_ARefusedCallGivesItsApprovalBack(t *testing.T) {
 
 // What may have run stays used.
 func TestRule4_WhatIsInDoubtStaysUsed(t *testing.T) {
+	t.Parallel()
 	for name, does := range map[string]func(*turn){
 		"500": refuse(500, ``), "502": refuse(502, ``), "503": refuse(503, ``, "Retry-After", "1"), "408": refuse(408, ``),
 		"409": refuse(409, ``), "303": refuse(303, ``, "Location", "/x"), "302": refuse(302, ``, "Location", "/x"),
@@ -155,6 +159,7 @@ func TestRule4_WhatIsInDoubtStaysUsed(t *testing.T) {
 
 // A server that asked something before it refuses has acted on the call.
 func TestRule4_ACallThatBeganIsNotGivenBack(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, true, "t")
 	w := one(t, askAll, brief, s, around{})
 	cl := w.clientAs(true, agentToken, `{"elicitation":{}}`)
@@ -183,6 +188,7 @@ func TestRule4_ACallThatBeganIsNotGivenBack(t *testing.T) {
 
 // A call whose agent was frozen since is not sent again, and its approval not given back.
 func TestRule4_AFrozenAgentsCallIsNotSentAgain(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t")
 	w := one(t, askAll, brief, s, around{})
 	cl := w.client(false)
@@ -205,6 +211,7 @@ func TestRule4_AFrozenAgentsCallIsNotSentAgain(t *testing.T) {
 
 // A refused call that a grant let through was a use of it; a later one is another.
 func TestARefusedCallOfAGrantIsReportedAsFailed(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, true, "t")
 	s.when("tools/call", refuse(http.StatusTooManyRequests, ``))
 	w, g := granted(t, askAll, gateway.Options{Servers: []gateway.ServerConfig{s.server("up", "")}}, around{})

@@ -17,6 +17,7 @@ func removable(gone *atomic.Bool) around {
 // A task of an agent that was removed meanwhile does not run when it is approved: neither the one that waits, nor
 // the one that a restart took up.
 func TestRule1_RemovedAgentsTaskDoesNotRun(t *testing.T) {
+	t.Parallel()
 	for name, restart := range map[string]bool{"that waits": false, "of before a restart": true} {
 		for how, cancelled := range map[string]bool{"approved": false, "cancelled": true} {
 			var gone atomic.Bool
@@ -47,6 +48,7 @@ func TestRule1_RemovedAgentsTaskDoesNotRun(t *testing.T) {
 
 // A call that is held for a removed agent does not run, and what the policy allows does not either.
 func TestRule1_RemovedAgentsHeldCallDoesNotRun(t *testing.T) {
+	t.Parallel()
 	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
 		var gone atomic.Bool
 		up := newFake(era, running, "tool", "free")

@@ -36,6 +36,7 @@ func shapes(t *testing.T) (all []shape) {
 
 // A tool whose form can mean only one thing is offered in that form; one whose cannot is left out and named, alone.
 func TestAMalformedToolTakesNoOtherAway(t *testing.T) {
+	t.Parallel()
 	for _, c := range shapes(t) {
 		for _, modern := range []bool{false, true} { // the client
 			want := c.Want
@@ -78,6 +79,7 @@ func TestAMalformedToolTakesNoOtherAway(t *testing.T) {
 
 // What is left out of a list, and a list that failed, is named.
 func TestWhatIsLeftOutOfAListIsNamed(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t")
 	s.set(func() {
 		s.caps = `{"tools":{},"prompts":{},"resources":{},"logging":null}`
@@ -102,6 +104,7 @@ func TestWhatIsLeftOutOfAListIsNamed(t *testing.T) {
 
 // A server that says nothing of what it can do is asked for its tools.
 func TestAServerWithoutCapabilitiesIsAskedForItsTools(t *testing.T) {
+	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		s.set(func() { s.caps = "null" })
@@ -112,6 +115,7 @@ func TestAServerWithoutCapabilitiesIsAskedForItsTools(t *testing.T) {
 
 // What a modern tool returns beside an object reaches a legacy client in an object, which alone it reads.
 func TestALegacyClientIsGivenAnObject(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ said, want string }{
 		{`{"content":[{"type":"text","text":"[1.0]"}],"structuredContent":[1.0]}`, `{"content":[{"type":"text","text":"[1.0]"}],"structuredContent":{"result":[1.0]}}`},
 		{`{"content":[],"structuredContent":"a"}`, `{"content":[{"type":"text","text":"\"a\""}],"structuredContent":{"result":"a"}}`},
@@ -133,6 +137,7 @@ func TestALegacyClientIsGivenAnObject(t *testing.T) {
 
 // A server whose list of tools failed, in whatever way, is named for whoever runs the gate, until it lists them.
 func TestAFailedListOfToolsIsNamed(t *testing.T) {
+	t.Parallel()
 	for name, fail := range map[string]func(*turn){
 		"an error":         func(x *turn) { x.fail(-32603, "boom") },
 		"no list":          func(x *turn) { x.result(`{"tools":"none"}`) },
@@ -166,6 +171,7 @@ func TestAFailedListOfToolsIsNamed(t *testing.T) {
 
 // A list of prompts or resources that failed takes no tools away.
 func TestAFailedListOfPromptsLeavesTheTools(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t, false, "t")
 	s.set(func() { s.caps = `{"tools":{},"prompts":{},"resources":{}}` })
 	s.when("prompts/list", (*turn).breakOff)

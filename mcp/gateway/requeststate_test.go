@@ -40,6 +40,7 @@ func stateful(c *fakeCall) string {
 const accept = `"inputResponses":{"a":{"action":"accept","content":{}}}`
 
 func TestTheServersStateComesBackToItAsItWas(t *testing.T) {
+	t.Parallel()
 	for _, by := range transports {
 		up := newFake(mcp.Modern, stateful, "in")
 		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, by)}})
@@ -60,6 +61,7 @@ func TestTheServersStateComesBackToItAsItWas(t *testing.T) {
 }
 
 func TestAStateIsForOneCallOnce(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Modern, stateful, "in", "other")
 	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
@@ -93,6 +95,7 @@ func TestAStateIsForOneCallOnce(t *testing.T) {
 
 // Answers that cannot be read do not use a state up.
 func TestAnswersThatCannotBeReadAreRefused(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Modern, stateful, "in")
 	w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
@@ -105,6 +108,7 @@ func TestAnswersThatCannotBeReadAreRefused(t *testing.T) {
 
 // A call that was approved is asked for once, however many rounds it takes.
 func TestAnApprovedCallGoesOnWithoutAskingAgain(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		up := newFake(mcp.Modern, requiring, "in")
 		w := newWorld(t, `{policy: {rules: [{tools: ["*"], action: quarantine}]}}`, gateway.Options{Hold: time.Minute, Servers: []gateway.ServerConfig{up.over(t, "http")}})
@@ -130,6 +134,7 @@ func TestAnApprovedCallGoesOnWithoutAskingAgain(t *testing.T) {
 
 // What was approved is what is sent in every round: the stored bytes.
 func TestTheContinuationSendsTheApprovedBytes(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Modern, stateful, "in")
 	w := newWorld(t, `{policy: {rules: [{tools: ["*"], action: quarantine, ignore_args: [note]}]}}`, gateway.Options{Hold: time.Minute, Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
@@ -217,6 +222,7 @@ func within(t *testing.T, f *fake, test func(t *testing.T, call func(name, args 
 }
 
 func TestAStateIsGoodForTenMinutes(t *testing.T) {
+	t.Parallel()
 	within(t, newFake(mcp.Modern, stateful, "in"), func(t *testing.T, call func(string, string, ...string) mcp.Message) {
 		for after, good := range map[time.Duration]bool{9*time.Minute + 59*time.Second: true, 10 * time.Minute: false} {
 			_, state := inputs(call("in", `{}`))
@@ -230,6 +236,7 @@ func TestAStateIsGoodForTenMinutes(t *testing.T) {
 
 // The legacy server's question is answered if the client never comes back.
 func TestAServerIsAnsweredWhenTheClientStaysAway(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var got []string
 	f := newFake(mcp.Legacy, func(c *fakeCall) string {
@@ -264,6 +271,7 @@ func TestAServerIsAnsweredWhenTheClientStaysAway(t *testing.T) {
 
 // What a client says of the answers it brings to a call that is still open.
 func TestAClientMayComeBackWithNoAnswer(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ what, responses, want string }{
 		{"an answer", `{"input":{"action":"decline"}}`, `{"action":"decline"}`},
 		{"none", `{}`, `{"action":"cancel"}`},

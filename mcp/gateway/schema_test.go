@@ -10,6 +10,7 @@ import (
 )
 
 func TestArgsAreCheckedAgainstAToolsSchema(t *testing.T) {
+	t.Parallel()
 	const schema = `{"type":"object","properties":{
 		"amount_cents":{"type":"integer","minimum":1,"maximum":0.5e4},
 		"exact":{"const":9007199254740993},
@@ -49,6 +50,7 @@ func TestArgsAreCheckedAgainstAToolsSchema(t *testing.T) {
 // A schema is a server's: nothing is fetched for it, it takes no time worth speaking of, and where it is not
 // understood nothing is known.
 func TestOfASchemaThatCannotBeUsedNothingIsKnown(t *testing.T) {
+	t.Parallel()
 	doubling := `{"$defs":{"s0":{"type":"string"}`
 	for i := 1; i < 60; i++ {
 		doubling += fmt.Sprintf(`,"s%d":{"anyOf":[{"$ref":"#/$defs/s%d"},{"$ref":"#/$defs/s%d"}]}`, i, i-1, i-1)

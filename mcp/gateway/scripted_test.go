@@ -143,16 +143,11 @@ func (s *scripted) push(method, params string) {
 // listening waits until somebody has a stream open for what the server says by itself.
 func (s *scripted) listening(n int) {
 	s.t.Helper()
-	for range 2000 {
+	testkit.Eventually(s.t, "somebody listens to the server", func() bool {
 		s.mu.Lock()
-		open := len(s.streams)
-		s.mu.Unlock()
-		if open >= n {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	s.t.Fatalf("nobody listens to the server")
+		defer s.mu.Unlock()
+		return len(s.streams) >= n
+	})
 }
 
 func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -331,7 +326,7 @@ func (w *world) client(modern bool) *wire { return w.clientAs(modern, agentToken
 func (w *world) clientAs(modern bool, token, caps string) *wire { //nolint:revive // the era, as eachEra gives it
 	w.t.Helper()
 	tr := &http.Transport{DisableCompression: true}
-	c := &wire{t: w.t, url: w.url, modern: modern, token: token, caps: caps, http: &http.Client{Transport: tr}}
+	c := &wire{t: w.t, url: w.url, modern: modern, token: token, caps: caps, http: &http.Client{Transport: tr, Timeout: 5 * testkit.Patience}}
 	w.t.Cleanup(tr.CloseIdleConnections)
 	if !modern {
 		a := c.send("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+caps+`,"clientInfo":{"name":"wire","version":"1"}}`)

@@ -109,6 +109,7 @@ func (w *world) restart(t *testing.T, o gateway.Options) {
 }
 
 func TestTasksAreForClientsThatKnowThem(t *testing.T) {
+	t.Parallel()
 	w, _ := taskWorld(t, mcp.Legacy, running, around{})
 	for what, c := range map[string]*peer{"modern": join(t, w, mcp.Modern, `{}`), "legacy": join(t, w, mcp.Legacy, withTasks)} {
 		contains(t, what, say(c.callTool("tool", `{"`+what+`":1}`)), "Approval requested")
@@ -128,6 +129,7 @@ func TestTasksAreForClientsThatKnowThem(t *testing.T) {
 
 // A task is a promise that must outlive the process. A request that was made without one cannot give it.
 func TestARequestThatIsNoTaskStaysNone(t *testing.T) {
+	t.Parallel()
 	w, up := taskWorld(t, mcp.Legacy, running, around{})
 	plain, c := join(t, w, mcp.Modern, `{}`), join(t, w, mcp.Modern, withTasks)
 	contains(t, "without tasks", say(plain.callTool("tool", `{}`)), "Approval requested")
@@ -144,6 +146,7 @@ func TestARequestThatIsNoTaskStaysNone(t *testing.T) {
 }
 
 func TestATaskEndsAsItsCallDoes(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		for _, test := range []struct {
 			result, want string
@@ -175,6 +178,7 @@ func TestATaskEndsAsItsCallDoes(t *testing.T) {
 }
 
 func TestATaskThatDoesNotRunSaysWhy(t *testing.T) {
+	t.Parallel()
 	w, up := taskWorld(t, mcp.Legacy, running, around{})
 	c := join(t, w, mcp.Modern, withTasks)
 	id := c.begin("tool", `{"a":1}`)
@@ -194,6 +198,7 @@ func TestATaskThatDoesNotRunSaysWhy(t *testing.T) {
 }
 
 func TestCancellingATask(t *testing.T) {
+	t.Parallel()
 	begun := make(chan struct{}, 10)
 	w, up := taskWorld(t, mcp.Legacy, func(c *fakeCall) string { begun <- struct{}{}; <-c.ctx.Done(); return "" }, around{})
 	c := join(t, w, mcp.Modern, withTasks)
@@ -205,7 +210,7 @@ func TestCancellingATask(t *testing.T) {
 	}
 	id = c.begin("tool", `{"a":2}`)
 	w.resolve(t, true)
-	<-begun
+	testkit.Receive(t, "the call is under way", begun)
 	c.task("tasks/cancel", id)
 	want(t, "while running", c.status(id), "cancelled")
 	testkit.Eventually(t, "the server is told", func() bool { up.mu.Lock(); defer up.mu.Unlock(); return len(up.cancelled) == 1 })
@@ -231,12 +236,13 @@ func (g *slowToSay) Wait(ctx context.Context, c approval.Call, a approval.Answer
 func (g *slowToSay) Cancel(ctx context.Context, c approval.Cancellation) (approval.Request, error) {
 	req, err := g.Gate.Cancel(ctx, c)
 	<-g.waited
-	time.Sleep(50 * time.Millisecond) // what the wait brought is there by now, if nothing holds it
+	time.Sleep(50 * time.Millisecond) // real: what the wait brought is there by now, if nothing holds it
 	return req, err
 }
 
 // A task that its client cancels is cancelled, however soon the end of its request is noticed.
 func TestACancelledTaskIsCancelledWhoeverNoticesFirst(t *testing.T) {
+	t.Parallel()
 	w, _ := taskWorld(t, mcp.Legacy, running, around{asker: func(g *approval.Gate) gateway.Asker {
 		return &slowToSay{Gate: g, waited: make(chan struct{})}
 	}})
@@ -247,6 +253,7 @@ func TestACancelledTaskIsCancelledWhoeverNoticesFirst(t *testing.T) {
 }
 
 func TestATaskAsksItsClient(t *testing.T) {
+	t.Parallel()
 	for name, era := range eras {
 		call := requiring
 		if era == mcp.Legacy {
@@ -287,6 +294,7 @@ func TestATaskAsksItsClient(t *testing.T) {
 }
 
 func TestATaskIsItsAgents(t *testing.T) {
+	t.Parallel()
 	w, _ := taskWorld(t, mcp.Legacy, running, around{})
 	c := join(t, w, mcp.Modern, withTasks)
 	other := join(t, w, mcp.Modern, withTasks, func(c *peer) { c.token = otherToken })
@@ -303,6 +311,7 @@ func TestATaskIsItsAgents(t *testing.T) {
 
 // A request of another scope was shown to people as that: this gateway's servers are not what they approved.
 func TestATaskOfAnotherScopeDoesNotRunHere(t *testing.T) {
+	t.Parallel()
 	w, up := taskWorld(t, mcp.Legacy, running, around{})
 	c := join(t, w, mcp.Modern, withTasks)
 	none, err := args.Parse([]byte(`{}`))
@@ -321,6 +330,7 @@ func TestATaskOfAnotherScopeDoesNotRunHere(t *testing.T) {
 }
 
 func TestTasksOutliveTheGateway(t *testing.T) {
+	t.Parallel()
 	var wait atomic.Bool
 	w, up := taskWorld(t, mcp.Legacy, func(c *fakeCall) string {
 		if wait.Load() {
@@ -358,6 +368,7 @@ func TestTasksOutliveTheGateway(t *testing.T) {
 
 // A server that is down does not cost the approval, neither at the start nor later.
 func TestAnApprovedTaskWaitsForItsServer(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Legacy, running, "tool")
 	var down atomic.Bool
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -375,16 +386,18 @@ func TestAnApprovedTaskWaitsForItsServer(t *testing.T) {
 	down.Store(true)
 	w.restart(t, gateway.Options{Servers: []gateway.ServerConfig{s}})
 	w.resolve(t, true)
-	time.Sleep(50 * time.Millisecond)
+	client := join(t, w, mcp.Modern, withTasks)
+	client.task("tasks/get", id) // takes the task up, if that can be
 	if r := w.newest(t); !r.ConsumedAt.IsZero() {
 		t.Error("the approval was used while the server was down")
 	}
 	down.Store(false)
 	testkit.Eventually(t, "it runs", func() bool { return up.count() == 1 })
-	want(t, "the task", join(t, w, mcp.Modern, withTasks).becomes(id, "completed"), "completed: ran")
+	want(t, "the task", client.becomes(id, "completed"), "completed: ran")
 }
 
 func TestAServerThatIsLostMeanwhileCostsNoApproval(t *testing.T) {
+	t.Parallel()
 	up := newFake(mcp.Legacy, running, "tool")
 	var down atomic.Bool
 	c := serveStdio(t, func(conn net.Conn) {
@@ -412,6 +425,7 @@ func TestAServerThatIsLostMeanwhileCostsNoApproval(t *testing.T) {
 
 // Whoever lost their token meanwhile has nothing run for them.
 func TestATaskOfARevokedTokenDoesNotRun(t *testing.T) {
+	t.Parallel()
 	var revoked, looked atomic.Bool
 	w, up := taskWorld(t, mcp.Legacy, running, around{still: func(string) error {
 		if revoked.Load() {
@@ -433,6 +447,7 @@ func TestATaskOfARevokedTokenDoesNotRun(t *testing.T) {
 }
 
 func TestATaskAndItsTwinRunOnce(t *testing.T) {
+	t.Parallel()
 	for i := range 10 {
 		w, up := taskWorld(t, mcp.Legacy, running, around{})
 		c := join(t, w, mcp.Modern, withTasks)

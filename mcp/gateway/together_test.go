@@ -41,6 +41,7 @@ func (w *world) cards() []approval.Notification {
 
 // Calls that one client makes at once come to people as one card, and one decision of all on it answers each of them.
 func TestHeldCallsOfOneTurnAreOneCard(t *testing.T) {
+	t.Parallel()
 	const n = 5
 	for _, group := range []approval.Grouping{approval.GroupTurn, approval.GroupRun, approval.GroupCall} {
 		for _, approve := range []bool{true, false} {
@@ -87,6 +88,7 @@ func TestHeldCallsOfOneTurnAreOneCard(t *testing.T) {
 // What belongs together is what one client says: sessions and agents have cards of their own. Where there is no
 // session, the agent and its scope stand for one.
 func TestOthersCallsAreOnOtherCards(t *testing.T) {
+	t.Parallel()
 	for _, modern := range []bool{false, true} {
 		s := newScripted(t, modern, "t")
 		w := grouping(t, approval.GroupTurn, s)
@@ -108,6 +110,7 @@ func TestOthersCallsAreOnOtherCards(t *testing.T) {
 
 // A critical call stands alone, also in the middle of others.
 func TestACriticalCallAmongOthersIsACardOfItsOwn(t *testing.T) {
+	t.Parallel()
 	const rules = `{policy: {rules: [{tools: [wipe], risk: critical, action: quarantine}, {tools: ["*"], risk: medium, action: quarantine}]}}`
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t", "wipe")

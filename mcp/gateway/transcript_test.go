@@ -25,6 +25,7 @@ import (
 // "approve", "deny REASON", "cancel", "clock DURATION", "server WORD", "relist ELEMENT". "legacy" and
 // "modern" are what client and server said. Ids are $1, $2, … in the order in which they come up.
 func TestTranscripts(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no transcripts")

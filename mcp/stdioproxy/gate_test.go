@@ -49,6 +49,7 @@ const theRules = `{policy: {rules: [
 
 // TestRule9_EveryOutcomeIsToldAsInOneProcess asks the same of a gate in this process and over the API.
 func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
+	t.Parallel()
 	later := func(d time.Duration, f func()) { time.AfterFunc(d, f) }
 	write := `{"path":"/a <b> & \u2028","n":12345678901234567890,"x":1.10}`
 	first := func(w *world, g asker, c approval.Call) approval.Answer {
@@ -258,6 +259,7 @@ func (w *world) freeze() {
 
 // The tool changed after the approval: the request ends, and asking again makes one for the tool as it is now.
 func TestACallWhoseToolHasChangedIsAskedAboutAnew(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, theRules)
 	g, c := w.remote(), call(t, "write", `{"n":1}`)
 	c.ToolDigest = strings.Repeat("a", 64)
@@ -343,6 +345,7 @@ func redirect(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func TestRule1_NoFaultOfTheGateIsAYes(t *testing.T) {
+	t.Parallel()
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -393,6 +396,7 @@ func TestRule1_NoFaultOfTheGateIsAYes(t *testing.T) {
 }
 
 func TestAGateThatDoesNotAnswerIsNotWaitedForForEver(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer srv.Close()
@@ -415,6 +419,7 @@ func TestAGateThatDoesNotAnswerIsNotWaitedForForEver(t *testing.T) {
 
 // What is asked about a call is the caller's own, who goes on with it after the wait.
 func TestNothingIsAskedAboutACallOnceItsWaitHasEnded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quarantines)
 	g, c := w.remote(), call(t, "write", `{"n":1}`)
 	first, err := g.CheckWriteBehind(t.Context(), c)
@@ -424,7 +429,7 @@ func TestNothingIsAskedAboutACallOnceItsWaitHasEnded(t *testing.T) {
 	var asked, answered atomic.Int64
 	o, err := g.Wait(t.Context(), c, first, approval.WaitOptions{For: 2 * patience / 5, Still: func() error {
 		asked.Add(1)
-		time.Sleep(patience / 2)
+		time.Sleep(patience / 2) // real: it still looks when the wait ends; where it does not, it has answered
 		answered.Add(1)
 		return nil
 	}})
@@ -437,6 +442,7 @@ func TestNothingIsAskedAboutACallOnceItsWaitHasEnded(t *testing.T) {
 }
 
 func TestRule4_OfManyWhoWaitAtTheirOwnWrapperOneRuns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quarantines)
 	c := call(t, "write", `{"n":1}`)
 	var wg sync.WaitGroup
@@ -461,7 +467,7 @@ func TestRule4_OfManyWhoWaitAtTheirOwnWrapperOneRuns(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(100 * time.Millisecond)
+	testkit.Eventually(t, "all wait", func() bool { return w.inflight.Load() == 8 })
 	w.decide(w.pending(1)[0].ID, true, "")
 	wg.Wait()
 	if ran.Load() != 1 || used.Load() != 7 {
@@ -471,6 +477,7 @@ func TestRule4_OfManyWhoWaitAtTheirOwnWrapperOneRuns(t *testing.T) {
 
 // The approval is used by another right before the waiting call gets to the gate, wherever that call looked before.
 func TestRule4_WhoComesToAnApprovalThatWasJustUsedAsksForNoOther(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quarantines)
 	g, other, c := w.remote(), w.remote(), call(t, "write", `{"n":1}`)
 	first, err := g.CheckWriteBehind(t.Context(), c)
@@ -497,6 +504,7 @@ func TestRule4_WhoComesToAnApprovalThatWasJustUsedAsksForNoOther(t *testing.T) {
 }
 
 func TestRule4_WhoMayNotUseAnApprovalAnyMoreUsesNone(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		end  func(*world, context.CancelFunc, *atomic.Bool, chan struct{})
@@ -530,7 +538,7 @@ func TestRule4_WhoMayNotUseAnApprovalAnyMoreUsesNone(t *testing.T) {
 			}
 			testkit.Eventually(t, "the gate has seen that the connection is gone", func() bool { return w.inflight.Load() == 0 })
 			w.decide(first.Request.ID, true, "")
-			time.Sleep(100 * time.Millisecond)
+			w.letThrough(g, `{"n":2}`) // who would use it has had the time of another call
 			if !w.request(first.Request.ID).ConsumedAt.IsZero() {
 				t.Error("the approval was used")
 			}
@@ -558,6 +566,7 @@ func (l late) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestRule1_WhatWasLetThroughForNobodyDoesNotRun(t *testing.T) {
+	t.Parallel()
 	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	w := newWorld(t, quarantines)
 	arrived := make(chan struct{})
@@ -588,6 +597,7 @@ func TestRule1_WhatWasLetThroughForNobodyDoesNotRun(t *testing.T) {
 }
 
 func TestAGateThatHasGoneIsRenewedOnce(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name         string
 		back, fails  bool
@@ -632,6 +642,7 @@ func TestAGateThatHasGoneIsRenewedOnce(t *testing.T) {
 }
 
 func TestWhatCameOfACallIsReportedAgainWhileTheGateIsAway(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quarantines)
 	g, c := w.remote(), call(t, "write", `{"n":1}`)
 	first, err := g.CheckWriteBehind(t.Context(), c)
@@ -672,6 +683,7 @@ func TestWhatCameOfACallIsReportedAgainWhileTheGateIsAway(t *testing.T) {
 }
 
 func TestTheFeedAndOneRequestAreTheAgentsOwn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quarantines)
 	g, c := w.remote(), call(t, "write", `{"n":1}`)
 	first, err := g.CheckWriteBehind(t.Context(), c)

@@ -26,6 +26,7 @@ func briefly(t *testing.T, g *RemoteGate, id string, ran approval.RunResult, d t
 }
 
 func TestAnOutcomeIsReportedWhenTheGateIsBackAfterTheCallWasAnswered(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		away func(http.ResponseWriter, *http.Request) bool
@@ -46,6 +47,7 @@ func TestAnOutcomeIsReportedWhenTheGateIsBackAfterTheCallWasAnswered(t *testing.
 }
 
 func TestTheEndOfTheWrapperIsTheLastTryOfAReport(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quarantines)
 	g := w.remote()
 	id := w.letThrough(g, `{"n":1}`)
@@ -71,6 +73,7 @@ type answers func(*http.Request) (*http.Response, error)
 func (f answers) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestALateReportIsTriedEverMoreSeldomAndNotForEver(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name     string
 		status   int
@@ -116,6 +119,7 @@ func TestALateReportIsTriedEverMoreSeldomAndNotForEver(t *testing.T) {
 }
 
 func TestAHungGateHoldsTheEndOfTheWrapperOnlyBriefly(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, err := client.New("http://gate.example", agentToken, client.WithTransport(answers(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()

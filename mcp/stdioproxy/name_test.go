@@ -7,6 +7,7 @@ import (
 )
 
 func TestAServerIsNamedAfterItsProgram(t *testing.T) {
+	t.Parallel()
 	for command, want := range map[string]string{
 		"npx -y @modelcontextprotocol/server-filesystem@2026.8.31 /data":                 "server-filesystem",
 		"npx @playwright/mcp@latest":                                                     "playwright",
@@ -82,6 +83,7 @@ func FuzzNameOf(f *testing.F) {
 }
 
 func TestTheScopeTellsServersApartAndShowsNoArgument(t *testing.T) {
+	t.Parallel()
 	a := Scope("/home/hana/project", []string{"server", "--key", "very-private"})
 	if !regexp.MustCompile(`^/home/hana/project \(command [0-9a-f]{8}\)$`).MatchString(a) {
 		t.Errorf("got %q", a)

@@ -35,7 +35,7 @@ func bare(t testing.TB, habits ...string) *peer {
 	p := newPeer(t, in, out)
 	t.Cleanup(func() {
 		in.Close()
-		<-p.over
+		testkit.Receive(t, "the end of what it writes", p.over)
 		_ = cmd.Wait()
 	})
 	return p
@@ -55,6 +55,7 @@ func member(t testing.TB, v json.RawMessage, path ...string) json.RawMessage {
 }
 
 func TestAServerIsOfferedAsItIs(t *testing.T) {
+	t.Parallel()
 	for _, era := range []string{"legacy", "modern"} {
 		for _, of := range []string{"legacy", "modern"} {
 			t.Run(era+" client, "+of+" server", func(t *testing.T) {
@@ -97,6 +98,7 @@ func TestAServerIsOfferedAsItIs(t *testing.T) {
 }
 
 func TestACallWaitsForItsPersonThroughTheWrapper(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quarantines)
 	x := w.wrap()
 	x.hello()
@@ -122,6 +124,7 @@ func TestACallWaitsForItsPersonThroughTheWrapper(t *testing.T) {
 }
 
 func TestAServerThatCannotBeHadIsToldClearly(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		command []string
@@ -151,6 +154,7 @@ func TestAServerThatCannotBeHadIsToldClearly(t *testing.T) {
 }
 
 func TestAServerThatDiesLeavesTheOutcomeUnknownAndIsStartedAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quarantines)
 	x := w.wrap()
 	x.hello()
@@ -178,6 +182,7 @@ func TestAServerThatDiesLeavesTheOutcomeUnknownAndIsStartedAgain(t *testing.T) {
 }
 
 func TestAServerWithBadHabitsWorks(t *testing.T) {
+	t.Parallel()
 	for _, habit := range []string{"junk", "loud", "slow=1500ms", "deaf"} {
 		t.Run(habit, func(t *testing.T) {
 			t.Parallel()
@@ -192,7 +197,7 @@ func TestAServerWithBadHabitsWorks(t *testing.T) {
 				testkit.Eventually(t, "all that it says is passed on", func() bool { x.said.mu.Lock(); defer x.said.mu.Unlock(); return x.said.n >= 5000 })
 			}
 			x.in.Close()
-			if err := <-x.ended; err != nil {
+			if err := testkit.Receive(t, "the wrapper's end", x.ended); err != nil {
 				t.Errorf("got %v", err)
 			}
 			over(t, x.events("start ")...)
@@ -228,6 +233,7 @@ func over(t testing.TB, pids ...string) {
 }
 
 func TestTheServerAndWhatItStartedEndWithTheWrapper(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"the client closes its end", "a signal"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -239,13 +245,14 @@ func TestTheServerAndWhatItStartedEndWithTheWrapper(t *testing.T) {
 			} else {
 				x.in.Close()
 			}
-			<-x.ended
+			testkit.Receive(t, "the wrapper's end", x.ended)
 			over(t, x.events("start ")...)
 		})
 	}
 }
 
 func TestAClientThatGoesLosesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quarantines)
 	x := w.wrap()
 	x.hello()
@@ -256,7 +263,7 @@ func TestAClientThatGoesLosesNothing(t *testing.T) {
 	w.decide(sent.ID, true, "")
 	testkit.Eventually(t, "the call is under way", func() bool { return len(x.events("call hang")) == 1 })
 	x.in.Close()
-	if err := <-x.ended; err != nil {
+	if err := testkit.Receive(t, "the wrapper's end", x.ended); err != nil {
 		t.Errorf("got %v", err)
 	}
 	if r := w.request(sent.ID); r.RunResult != approval.RunUnknown {
@@ -285,6 +292,7 @@ func (x *wrapped) commandLine(t testing.TB) []string {
 }
 
 func TestServersOfOneNameShareNoApproval(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quarantines)
 	x, y := w.wrap(), w.wrap("other")
 	x.hello()
@@ -304,6 +312,7 @@ func TestServersOfOneNameShareNoApproval(t *testing.T) {
 }
 
 func TestAServerAsksItsClientThroughTheWrapper(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, allowAll)
 	x := w.wrap()
 	x.caps = `{"elicitation":{"form":{}},"sampling":{},"roots":{"listChanged":true}}`
@@ -340,6 +349,7 @@ func TestAServerAsksItsClientThroughTheWrapper(t *testing.T) {
 }
 
 func TestAClientIsNotAskedBeforeItIsReady(t *testing.T) {
+	t.Parallel()
 	x := newWorld(t, allowAll).wrap()
 	x.answer = func(string) string { return `{"roots":[]}` }
 	x.do("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"peer","version":"1"}}`)
@@ -353,6 +363,7 @@ func TestAClientIsNotAskedBeforeItIsReady(t *testing.T) {
 }
 
 func TestAClientThatTurnsToInitializeHasOneServer(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, first, then string
 		starts            int
@@ -401,6 +412,7 @@ func TestAClientThatTurnsToInitializeHasOneServer(t *testing.T) {
 }
 
 func TestTasksRunThroughTheWrapper(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quarantines)
 	x := w.wrap()
 	x.modern, x.caps = true, `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`
@@ -422,14 +434,18 @@ func TestTasksRunThroughTheWrapper(t *testing.T) {
 }
 
 func TestACallThatIsHeldSurvivesItsGate(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quarantines)
 	x := w.wrap()
 	x.hello()
 	answer := x.call("echo", `{"n":1}`)
 	r := w.pending(1)[0]
 	w.interfere(gone)
+	w.breakOff()
+	testkit.Eventually(t, "the gate waits for nobody", func() bool { return w.inflight.Load() == 0 })
 	w.decide(r.ID, true, "")
-	time.Sleep(2 * patience)
+	before := w.asked.Load()
+	testkit.Eventually(t, "it is tried again, and again", func() bool { return w.asked.Load() >= before+2 })
 	w.interfere(nil)
 	want(t, "the call", x.wait(answer).text(), `{"n":1}`)
 
@@ -451,6 +467,7 @@ func TestACallThatIsHeldSurvivesItsGate(t *testing.T) {
 }
 
 func TestWithoutAGateEachCallIsAnsweredWithWhatToDo(t *testing.T) {
+	t.Parallel()
 	for name, fault := range faults {
 		if name == "no request" || name == "redirect" {
 			continue

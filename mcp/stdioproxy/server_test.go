@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"countersign/internal/testkit"
 )
 
 // TestMain is also the MCP server that these tests wrap: its arguments say how it behaves.
@@ -23,6 +25,8 @@ func TestMain(m *testing.M) {
 		serve(os.Args[2], os.Args[3:])
 		return
 	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // a server of a race build would take a second to end
+	testkit.AtOnce(8)
 	goleak.VerifyTestMain(m)
 }
 
@@ -90,7 +94,7 @@ func serve(log string, habits []string) {
 	for _, h := range habits {
 		if ms, ok := strings.CutPrefix(h, "slow="); ok {
 			d, _ := time.ParseDuration(ms)
-			time.Sleep(d)
+			time.Sleep(d) // real: a server that is slow to start, however slow the machine
 		}
 	}
 	switch {
@@ -117,7 +121,7 @@ func serve(log string, habits []string) {
 		defer func() { select {} }()
 	}
 	if s.has("silent") {
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // real: until it is killed
 	}
 	in := bufio.NewReader(os.Stdin)
 	for {
@@ -185,7 +189,7 @@ func (s *server) take(m message) {
 		case "die":
 			os.Exit(7)
 		case "hang":
-			time.Sleep(time.Hour)
+			time.Sleep(time.Hour) // real: until it is killed
 		case "change":
 			s.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 			say("changed")

@@ -20,6 +20,7 @@ func (p oneCard) Terms() approval.Terms {
 // Calls that a client makes at once are on one card of its wrapper, whose other sessions have theirs, and one decision
 // of all of them answers each.
 func TestHeldCallsOfOneTurnAreOneCard(t *testing.T) {
+	t.Parallel()
 	const n = 5
 	for _, modern := range []bool{false, true} {
 		w := newWorld(t, quarantines)
@@ -66,6 +67,7 @@ func TestHeldCallsOfOneTurnAreOneCard(t *testing.T) {
 // An approval that is given for longer lets the same call through a wrapper without asking, and what came of it, and
 // what its server was told meanwhile, is on record.
 func TestAGrantedCallRunsThroughTheWrapper(t *testing.T) {
+	t.Parallel()
 	const rules = `{policy: {rules: [{tools: ["elicitation:create", "*/elicitation:create"], action: allow},
 		{tools: ["*"], risk: medium, action: quarantine, allow_skip: true}]}}`
 	w := newWorld(t, rules)
@@ -108,6 +110,7 @@ func TestAGrantedCallRunsThroughTheWrapper(t *testing.T) {
 
 // The gate learns over the API what it learns in one process: what a server says of its tools, and that the agent waits.
 func TestAWrapperTellsTheGateWhatItKnows(t *testing.T) {
+	t.Parallel()
 	yes := true
 	c := approval.Call{Tool: "t", Args: mustArgs(t, `{}`), Waits: true, Annotations: &approval.Annotations{ReadOnly: &yes}}
 	if got := wireCall(c); !got.Waits || got.Annotations == nil || !*got.Annotations.ReadOnly || got.Annotations.Destructive != nil {

@@ -57,6 +57,8 @@ type world struct {
 	gate *approval.Gate
 	dir  *auth.Directory
 	url  string
+	// breakOff ends all connections to the API.
+	breakOff func()
 	// before, if set, answers a request in the API's place when it returns true.
 	before   atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
 	asked    atomic.Int64 // requests to the API
@@ -90,7 +92,7 @@ func newWorld(t testing.TB, rules string) *world {
 		}
 		api.ServeHTTP(rw, r)
 	}))
-	w.url = srv.URL
+	w.url, w.breakOff = srv.URL, srv.CloseClientConnections
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan struct{})
 	go func() { w.gate.Run(ctx); close(ran) }()
@@ -308,8 +310,8 @@ func (p *peer) wait(ch <-chan line) line {
 		default:
 		}
 		p.t.Fatal("the connection ended without an answer")
-	case <-time.After(60 * time.Second):
-		p.t.Fatal("no answer within 60 s")
+	case <-time.After(testkit.Patience):
+		p.t.Fatalf("no answer within %s", testkit.Patience)
 	}
 	return line{}
 }
@@ -421,8 +423,8 @@ func wrapWith(t testing.TB, log string, o Options) *wrapped {
 	t.Cleanup(func() {
 		x.in.Close()
 		stop()
-		<-x.ended
-		<-x.over
+		testkit.Receive(t, "the wrapper's end", x.ended)
+		testkit.Receive(t, "the end of what it writes", x.over)
 		if t.Failed() {
 			t.Logf("the wrapper said:\n%s", x.said)
 		}

@@ -19,6 +19,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"countersign/internal/testkit"
 	"countersign/mcp"
 )
 
@@ -33,6 +34,8 @@ func TestMain(m *testing.M) {
 		fakes[kind]()
 		return
 	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // a server of a race build would take a second to end
+	testkit.AtOnce(4)
 	goleak.VerifyTestMain(m)
 }
 
@@ -146,7 +149,7 @@ func init() {
 				}})
 		},
 		"modern and slow": func() {
-			time.Sleep(discoverTimeout + 300*time.Millisecond)
+			time.Sleep(discoverTimeout + 300*time.Millisecond) // real: a server that is slow, on a slow machine too
 			behave(does{"server/discover": sayModern, "initialize": sayNo})
 		},
 		// A server of both eras that is slow to start is spoken to in the legacy way; this one, and those below, are
@@ -238,11 +241,11 @@ func init() {
 			behave(does{"tools/call": func(m mcp.Message) {
 				os.Stdin.Close()
 				sayYes(m)
-				time.Sleep(time.Minute)
+				time.Sleep(time.Minute) // real: until it is ended
 			}})
 		},
 		"stops reading": func() {
-			behave(does{"tools/call": func(m mcp.Message) { sayYes(m); time.Sleep(time.Minute) }})
+			behave(does{"tools/call": func(m mcp.Message) { sayYes(m); time.Sleep(time.Minute) }}) // real: until it is ended
 		},
 		"stubborn": func() {
 			startChild("grandchild")
@@ -274,7 +277,7 @@ func init() {
 				panic(err)
 			}
 			say("ready")
-			time.Sleep(time.Minute)
+			time.Sleep(time.Minute) // real: until it is killed
 		},
 		"lonely": func() { go behave(nil); stubborn() },
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"countersign/internal/testkit"
 	"countersign/mcp"
 )
 
@@ -116,6 +117,7 @@ var bothEras = []struct {
 }{{"legacy", mcp.Legacy}, {"modern", mcp.Modern}}
 
 func TestHTTPAnswersAreTaken(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		post func(http.ResponseWriter, *http.Request, mcp.Message)
@@ -156,6 +158,7 @@ func TestHTTPAnswersAreTaken(t *testing.T) {
 }
 
 func TestHTTPAnswersThatAreNone(t *testing.T) {
+	t.Parallel()
 	body := func(status int, kind, format string) func(http.ResponseWriter, *http.Request, mcp.Message) {
 		return func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
 			w.Header().Set("Content-Type", kind)
@@ -237,6 +240,7 @@ func TestHTTPAnswersThatAreNone(t *testing.T) {
 }
 
 func TestAnErrorOfMCPIsTheAnswerWhateverTheStatus(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{200, 400, 404, 500} {
 		for _, id := range []string{"ID", "null"} {
 			s := newWeb(t, &web{era: mcp.Modern, post: func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
@@ -255,6 +259,7 @@ func TestAnErrorOfMCPIsTheAnswerWhateverTheStatus(t *testing.T) {
 }
 
 func TestServersThatDoNotKnowDiscoverAreLegacy(t *testing.T) {
+	t.Parallel()
 	for name, h := range map[string]http.HandlerFunc{
 		"404":     func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) },
 		"405":     func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", http.StatusMethodNotAllowed) },
@@ -294,6 +299,7 @@ func TestServersThatDoNotKnowDiscoverAreLegacy(t *testing.T) {
 }
 
 func TestModernRequestsCarryTheirHeaders(t *testing.T) {
+	t.Parallel()
 	s := newWeb(t, &web{era: mcp.Modern, session: "nobody-asked"})
 	conn := mustDial(t, Config{URL: s.URL + "/p?q=1", Header: http.Header{"X-Own": {"own"}}}, Peer{})
 	r := toolCall(conn, "x", `{}`)
@@ -340,6 +346,7 @@ func TestModernRequestsCarryTheirHeaders(t *testing.T) {
 }
 
 func TestALegacySessionIsKeptAndEnded(t *testing.T) {
+	t.Parallel()
 	s := newWeb(t, &web{session: "s-1"})
 	conn := mustDial(t, Config{URL: s.URL, Capabilities: jsontext.Value(`{"roots":{}}`)}, Peer{})
 	try(t, conn)
@@ -363,6 +370,7 @@ func TestALegacySessionIsKeptAndEnded(t *testing.T) {
 }
 
 func TestALostSessionEndsTheConnectionAndNothingRan(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		status int
 		body   string
@@ -384,7 +392,7 @@ func TestALostSessionEndsTheConnectionAndNothingRan(t *testing.T) {
 		if !errors.Is(err, errSessionLost) || Sent(err) {
 			t.Errorf("%d %s: got %v (sent %v), want that the session is lost and nothing was sent", c.status, c.body, err, Sent(err))
 		}
-		<-conn.Done()
+		testkit.Receive(t, "the end of the connection", conn.Done())
 		if !errors.Is(conn.Err(), errSessionLost) {
 			t.Errorf("%d %s: the connection ended with %v", c.status, c.body, conn.Err())
 		}
@@ -397,6 +405,7 @@ func TestALostSessionEndsTheConnectionAndNothingRan(t *testing.T) {
 
 // What a call itself was answered is its answer, whatever words are in it.
 func TestAnAnswerThatSpeaksOfSessionsIsAnAnswer(t *testing.T) {
+	t.Parallel()
 	s := newWeb(t, &web{session: "s", post: func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(400)
@@ -410,6 +419,7 @@ func TestAnAnswerThatSpeaksOfSessionsIsAnAnswer(t *testing.T) {
 }
 
 func TestRetryAfterIsRead(t *testing.T) {
+	t.Parallel()
 	for header, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-1": 0, "soon": 0, "999999999": 24 * time.Hour,
 		"Sat, 28 Nov 2026 12:00:30 GMT": 30 * time.Second, "Sat, 28 Nov 2026 11:00:00 GMT": 0} {
 		s := newWeb(t, &web{era: mcp.Modern, post: func(w http.ResponseWriter, _ *http.Request, _ mcp.Message) {
@@ -426,6 +436,7 @@ func TestRetryAfterIsRead(t *testing.T) {
 }
 
 func TestASessionThatIsRefusedIsGivenUp(t *testing.T) {
+	t.Parallel()
 	s := newWeb(t, &web{session: "s", post: func(w http.ResponseWriter, _ *http.Request, _ mcp.Message) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(400)
@@ -435,13 +446,14 @@ func TestASessionThatIsRefusedIsGivenUp(t *testing.T) {
 	if err := conn.(*httpConn).probe(testContext(t)); !errors.Is(err, errSessionRefused) {
 		t.Errorf("the probe says %v, want that the session is refused", err)
 	}
-	<-conn.Done()
+	testkit.Receive(t, "the end of the connection", conn.Done())
 	if !errors.Is(conn.Err(), errSessionRefused) {
 		t.Errorf("the connection ended with %v", conn.Err())
 	}
 }
 
 func TestABrokenStreamIsTakenUpFromTheLastWholeEvent(t *testing.T) {
+	t.Parallel()
 	var s *web
 	gets := 0
 	s = newWeb(t, &web{session: "s",
@@ -495,6 +507,7 @@ func TestABrokenStreamIsTakenUpFromTheLastWholeEvent(t *testing.T) {
 }
 
 func TestAStreamThatCannotBeTakenUpMayHaveRun(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{404, 405, 400} {
 		s := newWeb(t, &web{session: "s",
 			post: func(w http.ResponseWriter, _ *http.Request, _ mcp.Message) { stream(w, "retry: 1\nid: e1\ndata:\n\n") },
@@ -508,6 +521,7 @@ func TestAStreamThatCannotBeTakenUpMayHaveRun(t *testing.T) {
 }
 
 func TestAModernStreamIsNotTakenUp(t *testing.T) {
+	t.Parallel()
 	s := newWeb(t, &web{era: mcp.Modern, post: func(w http.ResponseWriter, _ *http.Request, _ mcp.Message) {
 		stream(w, "retry: 1\nid: e1\ndata:\n\n")
 	}})
@@ -519,6 +533,7 @@ func TestAModernStreamIsNotTakenUp(t *testing.T) {
 }
 
 func TestCancellingOverHTTP(t *testing.T) {
+	t.Parallel()
 	for _, e := range bothEras {
 		for _, started := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, stream started %v", e.name, started), func(t *testing.T) {
@@ -553,7 +568,7 @@ func TestCancellingOverHTTP(t *testing.T) {
 					}
 					return
 				}
-				m := <-told
+				m := testkit.Receive(t, "what the server was told", told)
 				o, _ := mcp.ReadObject(m.Params)
 				if m.Method != "notifications/cancelled" || string(o.Get("requestId")) != string(r.ID) {
 					t.Errorf("the server was told %s, want that %s is cancelled", m.Bytes(), r.ID)
@@ -564,6 +579,7 @@ func TestCancellingOverHTTP(t *testing.T) {
 }
 
 func TestWhatNeverLeftWasNotSent(t *testing.T) {
+	t.Parallel()
 	s := newWeb(t, &web{era: mcp.Modern})
 	var blocked atomic.Bool
 	dialing, test := make(chan struct{}, 1), make(chan struct{})
@@ -611,6 +627,7 @@ func (c closed) Write(b []byte) (int, error) {
 }
 
 func TestARequestMeetingAClosedConnectionGoesOutOnANewOne(t *testing.T) {
+	t.Parallel()
 	s := newWeb(t, &web{era: mcp.Modern})
 	var dead *atomic.Bool
 	var refuse bool
@@ -640,6 +657,7 @@ func TestARequestMeetingAClosedConnectionGoesOutOnANewOne(t *testing.T) {
 // A server may close a kept connection just when a request is written to it. The request must then be
 // sent once or not at all, and what is said of it must be true.
 func TestNoRequestIsSentTwiceOverKeptConnections(t *testing.T) {
+	t.Parallel()
 	for _, header := range []http.Header{nil, {"Idempotency-Key": {"k"}}} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -727,6 +745,7 @@ func readPost(nc net.Conn) (mcp.Message, error) {
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{301, 302, 307, 308} {
 		reached := false
 		other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
@@ -745,6 +764,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 }
 
 func TestNoErrorHoldsASecret(t *testing.T) {
+	t.Parallel()
 	s := newWeb(t, &web{era: mcp.Modern})
 	withUser := strings.Replace(s.URL, "http://", "http://someone:hidden1@", 1) + "/x?key=hidden2"
 	cfg := Config{URL: withUser, Header: http.Header{"X-Key": {"hidden3"}}}
@@ -782,6 +802,7 @@ func (clientTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestWhatALegacyServerSendsByItself(t *testing.T) {
+	t.Parallel()
 	answers := make(chan mcp.Message, 4)
 	opened := 0
 	s := newWeb(t, &web{session: "s",
@@ -812,11 +833,11 @@ func TestWhatALegacyServerSendsByItself(t *testing.T) {
 		},
 	})
 	for _, want := range []string{"notifications/tools/list_changed", "notifications/from/g1"} {
-		if m := <-got; m != want {
+		if m := testkit.Receive(t, "a notification", got); m != want {
 			t.Errorf("the peer got %s, want %s", m, want)
 		}
 	}
-	answered := []string{string((<-answers).Bytes()), string((<-answers).Bytes())}
+	answered := []string{string(testkit.Receive(t, "an answer", answers).Bytes()), string(testkit.Receive(t, "an answer", answers).Bytes())}
 	slices.Sort(answered)
 	want := []string{`{"jsonrpc":"2.0","id":"p","result":{}}`, `{"jsonrpc":"2.0","id":"q","result":"the peer on roots/list"}`}
 	if !slices.Equal(answered, want) {
@@ -834,16 +855,17 @@ func TestWhatALegacyServerSendsByItself(t *testing.T) {
 		if _, err := conn.Do(testContext(t), r); err != nil {
 			t.Fatal(err)
 		}
-		if a := <-answers; string(a.ID) != `"in call"` || mcp.Text(a.Result) != c.want {
+		if a := testkit.Receive(t, "an answer", answers); string(a.ID) != `"in call"` || mcp.Text(a.Result) != c.want {
 			t.Errorf("the server was answered %s, want %q", a.Bytes(), c.want)
 		}
-		if m := <-got; m != "notifications/message" {
+		if m := testkit.Receive(t, "a notification", got); m != "notifications/message" {
 			t.Errorf("the peer got %s, want notifications/message", m)
 		}
 	}
 }
 
 func TestASubscriptionOverHTTPGoesOnUntilItIsCancelled(t *testing.T) {
+	t.Parallel()
 	s := newWeb(t, &web{era: mcp.Modern, post: func(w http.ResponseWriter, r *http.Request, _ mcp.Message) {
 		for i := range 3 {
 			stream(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/n%d\"}\n\n", i)
@@ -864,6 +886,7 @@ func TestASubscriptionOverHTTPGoesOnUntilItIsCancelled(t *testing.T) {
 }
 
 func TestCloseEndsWhatIsInFlight(t *testing.T) {
+	t.Parallel()
 	for _, e := range bothEras {
 		running := make(chan struct{}, 1)
 		s := newWeb(t, &web{era: e.era, post: func(_ http.ResponseWriter, r *http.Request, _ mcp.Message) {
@@ -882,31 +905,35 @@ func TestCloseEndsWhatIsInFlight(t *testing.T) {
 	}
 }
 
-func TestKeptConnectionsServeAgain(t *testing.T) {
+func TestKeptConnectionsServeAgain(t *testing.T) { // alone: it is about what takes little time
 	for _, sse := range []bool{false, true} {
 		var mu sync.Mutex
-		opened := 0
+		opened, busy := 0, map[net.Conn]bool{}
 		s := &web{era: mcp.Modern, post: func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
 			if sse {
 				stream(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"n\":%[1]s}}\n\n", m.ID)
-				time.Sleep(2 * time.Millisecond) // the end comes after the answer
+				time.Sleep(2 * time.Millisecond) // real: the end comes after the answer
 				return
 			}
 			reply(w, m, `{"n":`+string(m.ID)+`}`)
 		}}
 		s.Server = httptest.NewUnstartedServer(s)
-		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		s.Config.ConnState = func(c net.Conn, state http.ConnState) {
+			mu.Lock()
+			defer mu.Unlock()
 			if state == http.StateNew {
-				mu.Lock()
 				opened++
-				mu.Unlock()
+			}
+			if busy[c] = true; state == http.StateIdle || state == http.StateClosed {
+				delete(busy, c)
 			}
 		}
 		s.Start()
 		conn := mustDial(t, Config{URL: s.URL}, Peer{})
 		for range 50 {
 			try(t, conn)
-			time.Sleep(5 * time.Millisecond)
+			testkit.Eventually(t, "the answer's end", func() bool { mu.Lock(); defer mu.Unlock(); return len(busy) == 0 })
+			time.Sleep(5 * time.Millisecond) // real: the client reads that end; half of the time this may be too short
 		}
 		mu.Lock()
 		if opened > 25 {

@@ -11,6 +11,7 @@ import (
 )
 
 func TestWhatWaitsForASlowRequestIsBounded(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		bytes, sent, kept int
 	}{{10, 1000, maxNotifications}, {1 << 20, 20, 4}, {maxNotificationBytes * 2, 3, 1}} {

@@ -13,6 +13,7 @@ import (
 
 // A number that was given up may lead another group by then, so nothing of ours may signal it.
 func TestAGroupIsNotSignalledOnceItsNumberWasGivenUp(t *testing.T) {
+	t.Parallel()
 	p, err := startProcess(Config{Command: []string{"/bin/sh", "-c", "exec sleep 60"}})
 	if err != nil {
 		t.Fatal(err)
@@ -35,6 +36,7 @@ func TestAGroupIsNotSignalledOnceItsNumberWasGivenUp(t *testing.T) {
 // Where waiting for the leader gives its number up, as on macOS, the guard keeps the group's number taken: what is
 // signalled is this group, and nobody else's.
 func TestTheGuardKeepsTheNumberOfTheGroupTaken(t *testing.T) {
+	t.Parallel()
 	leader := exec.Command("/bin/sh", "-c", "read -r _")
 	startInGroup(leader)
 	in, err := leader.StdinPipe()
@@ -66,6 +68,7 @@ func TestTheGuardKeepsTheNumberOfTheGroupTaken(t *testing.T) {
 
 // Where nothing keeps the number taken, the process alone is ended, and by what knows whether it was waited for.
 func TestWithoutAGuardTheProcessAloneIsEnded(t *testing.T) {
+	t.Parallel()
 	p, err := startProcess(Config{Command: []string{"/bin/sh", "-c", "exec sleep 60"}})
 	if err != nil {
 		t.Fatal(err)

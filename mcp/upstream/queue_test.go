@@ -9,6 +9,7 @@ import (
 )
 
 func TestRule12_SendersTakeTurns(t *testing.T) {
+	t.Parallel()
 	var q queue
 	put := func(from, line string) *outgoing {
 		out := &outgoing{sender: from, line: []byte(line)}
@@ -42,6 +43,7 @@ func TestRule12_SendersTakeTurns(t *testing.T) {
 // Whatever senders do, the queue is never over its bounds, none that has nothing in it is refused while it is not
 // nearly full, what was admitted comes out once and in its sender's order, and at the end nothing is left.
 func TestRule12_AQueueKeepsItsBounds(t *testing.T) {
+	t.Parallel()
 	large := make([]byte, maxQueuedBytes/8)
 	rapid.Check(t, func(rt *rapid.T) {
 		var q queue

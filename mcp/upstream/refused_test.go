@@ -8,6 +8,7 @@ import (
 
 // What a tool says of sessions of its own must not have its call sent again: it may have acted.
 func TestRule4_OnlyATransportsWordsSayThatASessionIsForgotten(t *testing.T) {
+	t.Parallel()
 	id := jsontext.Value(`7`)
 	for body, want := range map[string]bool{
 		`Bad Request: No valid session ID provided`:                                                       true,

@@ -74,6 +74,7 @@ func sdkHTTP(t *testing.T, era mcp.Era, o sdk.StreamableHTTPOptions) string {
 }
 
 func TestTheReferenceServerMayEndAStreamBeforeItsAnswer(t *testing.T) {
+	t.Parallel()
 	url := sdkHTTP(t, mcp.Legacy, sdk.StreamableHTTPOptions{EventStore: sdk.NewMemoryEventStore(nil)})
 	c := mustDial(t, Config{URL: url}, Peer{})
 	m, err := c.Do(testContext(t), toolCall(c, "poll", `{}`))
@@ -83,6 +84,7 @@ func TestTheReferenceServerMayEndAStreamBeforeItsAnswer(t *testing.T) {
 }
 
 func TestTheReferenceServerTellsASubscriberOfChanges(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]Config{"stdio": fake("sdk"), "http": {URL: sdkHTTP(t, mcp.Modern, sdk.StreamableHTTPOptions{})}} {
 		c := mustDial(t, cfg, Peer{})
 		ctx, cancel := context.WithCancel(testContext(t))
@@ -135,6 +137,7 @@ func mustDial(t *testing.T, cfg Config, peer Peer) Conn {
 }
 
 func TestReferenceServer(t *testing.T) {
+	t.Parallel()
 	ways := []struct {
 		name string
 		era  mcp.Era

@@ -27,6 +27,7 @@ func readEvents(r io.Reader) (datas []string, id string, retry time.Duration, er
 }
 
 func TestEvents(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		stream string
 		datas  []string
@@ -57,6 +58,7 @@ func TestEvents(t *testing.T) {
 }
 
 func TestEventsOfManyLinesAreBoundedToo(t *testing.T) {
+	t.Parallel()
 	line := []byte("data: " + strings.Repeat("x", 1<<20) + "\n")
 	if _, _, _, err := readEvents(bytes.NewReader(bytes.Repeat(line, 40))); !errors.Is(err, errTooLong) {
 		t.Errorf("got %v, want %v", err, errTooLong)
@@ -75,6 +77,7 @@ func FuzzEvents(f *testing.F) {
 }
 
 func TestALongLineLeavesLittleMoreThanItsLengthBehind(t *testing.T) {
+	t.Parallel()
 	const size, times = 1 << 20, 10
 	line := bytes.Repeat([]byte("a"), size)
 	var before, after runtime.MemStats

@@ -16,6 +16,7 @@ import (
 // A process that goes on writing while it starts, as one does that is being downloaded, is given more time; one that is
 // silent is not, and neither is one that goes on for ever.
 func TestAStartEndsInSilence(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		every time.Duration // what it writes; 0: nothing
@@ -53,6 +54,7 @@ func TestAStartEndsInSilence(t *testing.T) {
 // What a process writes on either output counts, also what is no whole line. One that is late says what it last wrote to
 // whoever runs it, and which key gives it more time.
 func TestASlowStartIsTold(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"stderr": `printf 'Need to install\nfetching' >&2; cat >/dev/null`,
 		"stdout": `printf 'fetching'; cat >/dev/null`,

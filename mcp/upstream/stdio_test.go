@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"countersign/internal/testkit"
 	"countersign/mcp"
 )
 
@@ -31,6 +32,7 @@ func try(t *testing.T, c Conn) {
 }
 
 func TestStdioServersThatAnswer(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		fake string
 		era  mcp.Era
@@ -62,6 +64,7 @@ func TestStdioServersThatAnswer(t *testing.T) {
 }
 
 func TestStdioServersThatDoNotStart(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		cfg  Config
@@ -100,6 +103,7 @@ func TestStdioServersThatDoNotStart(t *testing.T) {
 }
 
 func TestErrorsOfContextsAreInPlainWords(t *testing.T) {
+	t.Parallel()
 	for err, want := range map[error]string{
 		context.Canceled:         "it was given up before the server answered",
 		context.DeadlineExceeded: "the server did not answer in time",
@@ -111,6 +115,7 @@ func TestErrorsOfContextsAreInPlainWords(t *testing.T) {
 }
 
 func TestARequestInFlightWhenTheServerEndsMayHaveRun(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ fake, says string }{
 		{"dies in a call", "exit status 7"},
 		{"breaks off", "ended"},
@@ -124,7 +129,7 @@ func TestARequestInFlightWhenTheServerEndsMayHaveRun(t *testing.T) {
 			if err == nil || !Sent(err) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v (sent %v), want %q and that it was sent", err, Sent(err), c.says)
 			}
-			<-conn.Done()
+			testkit.Receive(t, "the end of the connection", conn.Done())
 			if conn.Err() == nil {
 				t.Error("the connection does not say why it ended")
 			}
@@ -139,6 +144,7 @@ func TestARequestInFlightWhenTheServerEndsMayHaveRun(t *testing.T) {
 }
 
 func TestAnAnswerThatCannotBeReadEndsItsRequestOnly(t *testing.T) {
+	t.Parallel()
 	conn := mustDial(t, fake("answers what is no JSON"), Peer{})
 	for range 2 {
 		_, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
@@ -159,6 +165,7 @@ func TestLongAndUnfinishedLinesAreTaken(t *testing.T) {
 }
 
 func TestTheFirstJunkIsAWarning(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	levels := map[slog.Level]int{}
 	cfg := fake("junk")
@@ -185,6 +192,7 @@ func (h handler) WithAttrs([]slog.Attr) slog.Handler            { return h }
 func (h handler) WithGroup(string) slog.Handler                 { return h }
 
 func TestNotificationsGoWhereTheyBelongAndNeverAfterTheAnswer(t *testing.T) {
+	t.Parallel()
 	others := make(chan string, 10)
 	conn := mustDial(t, fake("chatters"), Peer{Notification: func(m mcp.Message) { others <- m.Method }})
 	var got []string
@@ -197,7 +205,7 @@ func TestNotificationsGoWhereTheyBelongAndNeverAfterTheAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"notifications/message", "notifications/tools/list_changed"} {
-		if other := <-others; other != want {
+		if other := testkit.Receive(t, "a notification", others); other != want {
 			t.Errorf("the peer got %s, want %s", other, want)
 		}
 	}
@@ -207,6 +215,7 @@ func TestNotificationsGoWhereTheyBelongAndNeverAfterTheAnswer(t *testing.T) {
 }
 
 func TestAStdioServerIsToldOfCancelledAndItsLateAnswerIsDropped(t *testing.T) {
+	t.Parallel()
 	told := make(chan mcp.Message, 1)
 	conn := mustDial(t, fake("tells of cancelled"), Peer{Notification: func(m mcp.Message) { told <- m }})
 	ctx, cancel := context.WithCancel(testContext(t))
@@ -216,7 +225,7 @@ func TestAStdioServerIsToldOfCancelledAndItsLateAnswerIsDropped(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || !Sent(err) {
 		t.Errorf("got %s, %v, want that it is cancelled and was sent", m.Bytes(), err)
 	}
-	o, _ := mcp.ReadObject((<-told).Params)
+	o, _ := mcp.ReadObject(testkit.Receive(t, "what the server was told", told).Params)
 	if string(o.Get("requestId")) != string(r.ID) {
 		t.Errorf("the server was told that %s is cancelled, want %s", o.Get("requestId"), r.ID)
 	}
@@ -236,17 +245,13 @@ func TestWhatWaitsForAServerThatDoesNotReadWasNotSent(t *testing.T) {
 	wg.Go(func() { _, errs[0] = conn.Do(ctx, toolCall(conn, "x", large)) })
 	// The first fills the pipe; when it is being written the second can only wait.
 	s := conn.(*stdioConn)
-	for started := false; !started; time.Sleep(time.Millisecond) {
+	testkit.Eventually(t, "the first is being written", func() bool {
 		s.mu.Lock()
-		started = len(s.inflight) == 1 && s.queue.count == 0
-		s.mu.Unlock()
-	}
+		defer s.mu.Unlock()
+		return len(s.inflight) == 1 && s.queue.count == 0
+	})
 	wg.Go(func() { _, errs[1] = conn.Do(ctx, toolCall(conn, "x", `{}`)) })
-	for waiting := false; !waiting; time.Sleep(time.Millisecond) {
-		s.mu.Lock()
-		waiting = s.queue.count == 1
-		s.mu.Unlock()
-	}
+	testkit.Eventually(t, "the second waits", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.queue.count == 1 })
 	cancel()
 	wg.Wait()
 	if !Sent(errs[0]) || Sent(errs[1]) {
@@ -281,11 +286,7 @@ func stuck(t *testing.T, from string) (*stdioConn, *sync.WaitGroup) {
 	try(t, conn)
 	s := conn.(*stdioConn)
 	wg := inFlight(t, s, from, 1<<20)
-	for n := 1; n > 0; time.Sleep(time.Millisecond) {
-		s.mu.Lock()
-		n = s.queue.count
-		s.mu.Unlock()
-	}
+	testkit.Eventually(t, "it is being written", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.queue.count == 0 })
 	return s, wg
 }
 
@@ -305,11 +306,7 @@ func inFlight(t *testing.T, s *stdioConn, from string, size int) *sync.WaitGroup
 		}
 	})
 	t.Cleanup(func() { cancel(); wg.Wait() })
-	for n := before; n == before; time.Sleep(time.Millisecond) {
-		s.mu.Lock()
-		n = len(s.inflight)
-		s.mu.Unlock()
-	}
+	testkit.Eventually(t, "it is in flight", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.inflight) != before })
 	return &wg
 }
 
@@ -368,13 +365,9 @@ func TestRule12_ARoomHoldsWhateverComesAfterIt(t *testing.T) {
 		_, err := s.Do(ctx, r)
 		done <- err
 	}()
-	for n := 1; n == 1; time.Sleep(time.Millisecond) {
-		s.mu.Lock()
-		n = len(s.inflight)
-		s.mu.Unlock()
-	}
+	testkit.Eventually(t, "it is in flight", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.inflight) != 1 })
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) || Sent(err) {
+	if err := testkit.Receive(t, "the end of the request", done); !errors.Is(err, context.Canceled) || Sent(err) {
 		t.Errorf("got %v (sent %v), want that it waited for the server", err, Sent(err))
 	}
 	room.Release() // it was taken
@@ -402,6 +395,7 @@ func TestRule12_WhatTheGateSaysForItselfIsBoundedToo(t *testing.T) {
 }
 
 func TestWhoAnswersWhatAStdioServerAsks(t *testing.T) {
+	t.Parallel()
 	said := func(who string) func(context.Context, mcp.Message) mcp.Message {
 		return func(_ context.Context, _ mcp.Message) mcp.Message {
 			return mcp.Response(jsontext.Value(`"forged"`), mcp.Marshal(map[string]string{"who": who}))
@@ -432,11 +426,7 @@ func TestWhoAnswersWhatAStdioServerAsks(t *testing.T) {
 				wg.Go(func() {
 					conn.Do(ctx, Request{ID: conn.NewID(), Method: "hang", Ask: said("other")})
 				})
-				for there := false; !there; time.Sleep(time.Millisecond) {
-					s.mu.Lock()
-					there = len(s.inflight) == 1
-					s.mu.Unlock()
-				}
+				testkit.Eventually(t, "it is in flight", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.inflight) == 1 })
 			}
 			r := toolCall(conn, "x", `{}`)
 			if c.call {
@@ -460,6 +450,7 @@ func TestWhoAnswersWhatAStdioServerAsks(t *testing.T) {
 }
 
 func TestAModernServerThatAsksIsRefused(t *testing.T) {
+	t.Parallel()
 	yes := func(context.Context, mcp.Message) mcp.Message { return mcp.Response(nil, jsontext.Value(`"yes"`)) }
 	conn := mustDial(t, fake("modern and asks"), Peer{Ask: yes})
 	r := toolCall(conn, "x", `{}`)
@@ -471,6 +462,7 @@ func TestAModernServerThatAsksIsRefused(t *testing.T) {
 }
 
 func TestWhatAServerTakesBackIsNotAnswered(t *testing.T) {
+	t.Parallel()
 	over := make(chan error, 1)
 	conn := mustDial(t, fake("asks"), Peer{Ask: func(ctx context.Context, _ mcp.Message) mcp.Message {
 		<-ctx.Done()
@@ -480,7 +472,7 @@ func TestWhatAServerTakesBackIsNotAnswered(t *testing.T) {
 	if _, err := conn.Do(testContext(t), Request{ID: conn.NewID(), Method: "take back"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-over; err != errServerCancelled {
+	if err := testkit.Receive(t, "the end of the answering", over); err != errServerCancelled {
 		t.Errorf("the answering ended with %v, want %v", err, errServerCancelled)
 	}
 	r := toolCall(conn, "x", `{}`)
@@ -492,6 +484,7 @@ func TestWhatAServerTakesBackIsNotAnswered(t *testing.T) {
 }
 
 func TestASubscriptionOverStdioGetsItsOwn(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var got, others []string
 	conn := mustDial(t, fake("modern"), Peer{Notification: func(m mcp.Message) { mu.Lock(); others = append(others, m.Method); mu.Unlock() }})
@@ -553,6 +546,7 @@ func (l lifelines) mustEnd(t *testing.T, n int, want string) {
 }
 
 func TestCloseLeavesNoProcess(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		fake  string
 		lives int
@@ -607,13 +601,14 @@ func TestAServerDiesWithAProgramThatIsKilled(t *testing.T) {
 }
 
 func TestStderrComesLineByLine(t *testing.T) {
+	t.Parallel()
 	lines := make(chan string, 500)
 	cfg := fake("dies at once")
 	cfg.Stderr = func(l string) { lines <- l }
 	if _, err := Dial(testContext(t), cfg, Peer{}); err == nil {
 		t.Fatal("it is connected")
 	}
-	if got := <-lines; got != "complaint 0" {
+	if got := testkit.Receive(t, "a line", lines); got != "complaint 0" {
 		t.Errorf("the first line is %q", got)
 	}
 }

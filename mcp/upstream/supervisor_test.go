@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"countersign/internal/testkit"
 	"countersign/mcp"
 )
 
@@ -71,6 +72,7 @@ func run(t *testing.T, cfg Config, onUp func(Conn)) (*Supervisor, func()) {
 var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("refused")}
 
 func TestAServerWaitsForItsFirstStartOnly(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{slow: make(chan struct{})}
 		s, stop := run(t, Config{Name: "w", URL: "http://w.test", Transport: w}, nil)
@@ -97,6 +99,7 @@ func TestAServerWaitsForItsFirstStartOnly(t *testing.T) {
 }
 
 func TestAServerThatIsDownIsTriedLessAndLessOftenAndFailsAtOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{down: errRefused}
 		ups := 0
@@ -132,6 +135,7 @@ func TestAServerThatIsDownIsTriedLessAndLessOftenAndFailsAtOnce(t *testing.T) {
 }
 
 func TestAServerThatGoesAwayIsNoticedAndConnectedAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := new(wire)
 		var conns []Conn
@@ -161,6 +165,7 @@ func TestAServerThatGoesAwayIsNoticedAndConnectedAgain(t *testing.T) {
 }
 
 func TestACallInFlightOutlivesTheProbes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{block: make(chan struct{})}
 		s, stop := run(t, Config{Name: "w", URL: "http://w.test", Transport: w}, nil)
@@ -187,6 +192,7 @@ func TestACallInFlightOutlivesTheProbes(t *testing.T) {
 }
 
 func TestAStoppedServerSaysSo(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := new(wire)
 		s, stop := run(t, Config{Name: "w", URL: "http://w.test", Transport: w}, nil)
@@ -205,27 +211,29 @@ func TestAStoppedServerSaysSo(t *testing.T) {
 }
 
 func TestAProcessThatEndsIsStartedAgain(t *testing.T) {
+	t.Parallel()
 	ups := make(chan Conn, 10)
 	s := New(fake("dies in a call"), Peer{}, func(c Conn) { ups <- c })
 	ctx, cancel := context.WithCancel(testContext(t))
 	done := make(chan struct{})
 	go func() { s.Run(ctx); close(done) }()
 	for range 2 {
-		conn := <-ups
+		conn := testkit.Receive(t, "a connection", ups)
 		if _, err := conn.Do(ctx, toolCall(conn, "x", `{}`)); err == nil || !Sent(err) {
 			t.Errorf("got %v, want that it may have run", err)
 		}
-		<-conn.Done()
+		testkit.Receive(t, "its end", conn.Done())
 	}
-	(<-ups).Notify(ctx, "notifications/x", nil)
+	testkit.Receive(t, "a connection", ups).Notify(ctx, "notifications/x", nil)
 	if h := s.Health(); h.Restarts != 2 || h.State != Up {
 		t.Errorf("it is %+v, want two restarts", h)
 	}
 	cancel()
-	<-done
+	testkit.Receive(t, "the end", done)
 }
 
 func TestADeathAtDiscoverIsRemembered(t *testing.T) {
+	t.Parallel()
 	var m dialHints
 	for range 2 {
 		c, err := dial(testContext(t), fake("dies of discover"), Peer{}, &m)

@@ -96,6 +96,7 @@ func post(ctx context.Context, t *testing.T, tr *Transport, address, body string
 }
 
 func TestADirectConnectionIsUsedAgainOnlyWhereItsAnswerEndsCleanly(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		answer string
 		opens  int32
@@ -127,6 +128,7 @@ func TestADirectConnectionIsUsedAgainOnlyWhereItsAnswerEndsCleanly(t *testing.T)
 }
 
 func TestADirectConnectionRefusesAnswersThatAreNone(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]string{
 		"no HTTP":                "nonsense\r\n\r\n",
 		"only interim answers":   strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 100),
@@ -148,6 +150,7 @@ func TestADirectConnectionRefusesAnswersThatAreNone(t *testing.T) {
 }
 
 func TestADirectConnectionThatItsServerLeftIsNotUsed(t *testing.T) {
+	t.Parallel()
 	left := make(chan struct{}, 1)
 	s := newRawServer(t, func(c net.Conn, _ *http.Request, _ int) bool {
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
@@ -170,6 +173,7 @@ func TestADirectConnectionThatItsServerLeftIsNotUsed(t *testing.T) {
 }
 
 func TestGivingUpEndsADirectConnection(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]string{
 		"before the answer": "",
 		"within its header": "HTTP/1.1 200 OK\r\n",
@@ -195,6 +199,7 @@ func TestGivingUpEndsADirectConnection(t *testing.T) {
 }
 
 func TestAnAnswerThatIsNotReadToItsEndEndsItsConnection(t *testing.T) {
+	t.Parallel()
 	s, tr := newRawServer(t, says("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")), newTestTransport(t)
 	for range 2 {
 		r, err := http.NewRequestWithContext(testContext(t), http.MethodPost, s.url, strings.NewReader("{}"))
@@ -217,6 +222,7 @@ func TestAnAnswerThatIsNotReadToItsEndEndsItsConnection(t *testing.T) {
 }
 
 func TestIdleDirectConnectionsAreClosed(t *testing.T) {
+	t.Parallel()
 	gone := make(chan struct{}, 1)
 	s := newRawServer(t, func(c net.Conn, _ *http.Request, _ int) bool {
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
@@ -239,6 +245,7 @@ func TestIdleDirectConnectionsAreClosed(t *testing.T) {
 }
 
 func TestWhatIsNoSmallPostOverPlainHTTPDoesNotGoDirectly(t *testing.T) {
+	t.Parallel()
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, _ := io.Copy(io.Discard, r.Body)
 		fmt.Fprintf(w, "%s %d %s", r.Method, n, r.URL)
@@ -307,6 +314,7 @@ func leaveAfter(t *testing.T, tr *Transport, address string, size int) (left boo
 }
 
 func TestTheEndOfAnAnswerIsReadWhenItsConnectionIsUsedAgain(t *testing.T) {
+	t.Parallel()
 	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok"
 	for name, c := range map[string]struct {
 		answer, later string
@@ -352,6 +360,7 @@ func TestTheEndOfAnAnswerIsReadWhenItsConnectionIsUsedAgain(t *testing.T) {
 }
 
 func TestADirectConnectionIsUsedByOneAtATime(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]string{
 		"nothing in it": "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n",
 		"a length":      "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -379,6 +388,7 @@ func TestADirectConnectionIsUsedByOneAtATime(t *testing.T) {
 
 // A request says on the wire what net/http would say of it.
 func TestADirectRequestIsWrittenAsAnyOther(t *testing.T) {
+	t.Parallel()
 	for _, target := range []string{"http://up.example:8080/mcp?x=a%20b", "http://[::1]:80/", "http://up.example"} {
 		made := func() *http.Request {
 			r, err := http.NewRequest(http.MethodPost, target, strings.NewReader(`{"a":1}`))
