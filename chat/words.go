@@ -3,6 +3,7 @@ package chat
 import (
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
@@ -204,14 +205,15 @@ func Language(text string) string {
 		return ""
 	}
 	word, _ := cutWord(strings.TrimSpace(text))
-	if in := spokenIn[plain(word)]; len(in) == 1 {
+	if in := spokenIn()[plain(word)]; len(in) == 1 {
 		return in[0]
 	}
 	return ""
 }
 
-// spokenIn are the languages of each word.
-var spokenIn = func() map[string][]string {
+// spokenIn returns the languages of each word. It is made once it is asked for: each call of an agent starts the
+// program, which asks for none.
+var spokenIn = sync.OnceValue(func() map[string][]string {
 	in := map[string][]string{}
 	for _, l := range lexicons {
 		for _, words := range [][]string{l.yes, l.no, l.refuse, l.reason, l.pending, l.show, l.log, l.status, l.help,
@@ -225,7 +227,7 @@ var spokenIn = func() map[string][]string {
 		}
 	}
 	return in
-}()
+})
 
 // ParseWords reads what a person typed to the bot, in any of the languages; quoting says that the text
 // quotes one of our cards, which then is what it is about. What the platform puts before the words, a

@@ -35,7 +35,7 @@ func begin(ctx context.Context, t *testing.T, out io.Writer, pace time.Duration)
 	case d := <-ready:
 		t.Cleanup(func() {
 			stop()
-			if err := <-done; err != nil {
+			if err := testkit.Receive(t, "the end of the demo", done); err != nil {
 				t.Error(err)
 			}
 		})
@@ -362,7 +362,7 @@ func TestARoundOfTheDemo(t *testing.T) {
 		t.Errorf("what waited when the agent was frozen: %s, %s, %v", r.Status, r.ReasonCode, err)
 	}
 
-	if err := <-done; err != nil {
+	if err := testkit.Receive(t, "the end of the demo", done); err != nil {
 		t.Fatal(err)
 	}
 	log := out.String()

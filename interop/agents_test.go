@@ -15,7 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"countersign/internal/testkit"
 )
 
 // The coding agents, as released, are driven by a model that follows a script. All of them run a shell command
@@ -111,7 +112,7 @@ var codingAgents = []codingAgent{
 			return append(c, "-p", "go")
 		},
 		env: func(url, _ string) []string {
-			return []string{"GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_API_KEY=x", "GEMINI_CLI_TRUST_WORKSPACE=true"}
+			return []string{"GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_API_KEY=x", "GEMINI_CLI_TRUST_WORKSPACE=true", geminiStartsOnce + "true"}
 		},
 		prepare: func(t *testing.T, home string) {
 			write(t, filepath.Join(home, ".gemini/settings.json"), `{"security":{"auth":{"selectedType":"gemini-api-key"}},"general":{"enableAutoUpdate":false}}`)
@@ -131,6 +132,9 @@ var codingAgents = []codingAgent{
 		},
 	},
 }
+
+// geminiStartsOnce saves Gemini the start of itself in a second process, with more memory, which takes half of a turn.
+const geminiStartsOnce = "GEMINI_CLI_NO_RELAUNCH="
 
 func codexTriple() string {
 	if runtime.GOARCH == "arm64" {
@@ -356,7 +360,8 @@ func sitDownUnder(t *testing.T, agent codingAgent, policy string, install ...str
 }
 
 func (d *desk) environ(url string, more ...string) []string {
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "GORACE=atexit_sleep_ms=0", "COUNTERSIGN_TOKEN=" + agentToken, "TERM=dumb", "NO_COLOR=1"}
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, quickExit, compiled(), "COUNTERSIGN_TOKEN=" + agentToken,
+		"TERM=dumb", "NO_COLOR=1"}
 	return append(append(env, d.agent.env(url, d.home)...), more...)
 }
 
@@ -406,14 +411,8 @@ func (d *desk) decide(t *testing.T, decision string) (decided chan struct{}) {
 
 // waitFor waits for the request that the agent's turn is going to make and returns its id; "" where none comes.
 func (d *desk) waitFor(t *testing.T) string {
-	for range 600 { // the agent needs a while to begin
-		if id := d.waiting(t); id != "" || t.Failed() {
-			return id
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
-	t.Error("no request waits")
-	return ""
+	t.Helper()
+	return d.g.asked(t.Context(), t, func(string) bool { return true })
 }
 
 // holds is what a file in the agent's folder has, "" where it is not there.
@@ -431,8 +430,10 @@ func (d *desk) waiting(t *testing.T) string {
 // a call that waits is not run, the news of its approval reaches the model in the next turn, and the identical
 // call then runs once.
 func TestCodingAgentsAskAndGoOn(t *testing.T) {
+	t.Parallel()
 	for _, agent := range codingAgents {
 		t.Run(agent.name, func(t *testing.T) {
+			t.Parallel()
 			d := sitDown(t, agent, "--wait", "0s")
 			const ask = `echo "a > b" >> asked.txt`
 			read := d.turn(t, nil, "ls > listed.txt", "echo x >> forbidden.txt", ask)
@@ -460,13 +461,15 @@ func TestCodingAgentsAskAndGoOn(t *testing.T) {
 // A call that the hook holds runs as soon as it is approved, and does not run where it is denied: the model is
 // told by whom, and why.
 func TestCodingAgentsAreHeldForADecision(t *testing.T) {
+	t.Parallel()
 	for _, agent := range codingAgents {
 		for _, decision := range []string{"approve", "deny"} {
 			t.Run(agent.name+"/"+decision, func(t *testing.T) {
+				t.Parallel()
 				d := sitDown(t, agent, "--timeout", "4m")
 				decided := d.decide(t, decision)
 				read := d.turn(t, nil, "echo once >> held.txt")
-				<-decided
+				testkit.Receive(t, "the decision", decided)
 				want := map[string]string{"approve": "once\n", "deny": ""}[decision]
 				if got := d.holds("held.txt"); got != want {
 					t.Errorf("held.txt holds %q, want %q", got, want)
@@ -482,12 +485,14 @@ func TestCodingAgentsAreHeldForADecision(t *testing.T) {
 // The calls of one turn come to people on one card, whether the model makes them in one message or one after another:
 // both agents say which turn it is. Decided together, each runs when it is made again.
 func TestCallsOfACodingAgentsTurnAreOneCard(t *testing.T) {
+	t.Parallel()
 	for _, agent := range codingAgents {
 		for _, together := range []int{1, 2} {
 			if agent.name == "gemini" || agent.name == "codex" && together > 1 { // which says nothing of turns; the script does not
 				continue
 			}
 			t.Run(fmt.Sprintf("%s, %d in a message", agent.name, together), func(t *testing.T) {
+				t.Parallel()
 				d := sitDown(t, agent, "--wait", "0s")
 				d.together = together
 				commands := []string{"echo one >> one.txt", "echo two >> two.txt"}
@@ -517,8 +522,10 @@ func TestCallsOfACodingAgentsTurnAreOneCard(t *testing.T) {
 
 // What a person approved in place of what was asked for runs instead of it, and the model is told so.
 func TestCodingAgentsRunWhatWasApprovedInstead(t *testing.T) {
+	t.Parallel()
 	for _, agent := range codingAgents {
 		t.Run(agent.name, func(t *testing.T) {
+			t.Parallel()
 			d := sitDown(t, agent, "--timeout", "4m")
 			done := make(chan struct{})
 			go func() {
@@ -538,7 +545,7 @@ func TestCodingAgentsRunWhatWasApprovedInstead(t *testing.T) {
 				d.g.hana(t, "approve", id, "--args", edited, "--reason", "half of it will do")
 			}()
 			read := d.turn(t, nil, "echo all >> held.txt")
-			<-done
+			testkit.Receive(t, "the decision", done)
 			if got := d.holds("held.txt"); got != "half\n" {
 				t.Errorf("held.txt holds %q", got)
 			}
@@ -557,8 +564,10 @@ func TestCodingAgentsRunWhatWasApprovedInstead(t *testing.T) {
 
 // While the gate is down nothing runs that would have to be asked about, and the model reads why.
 func TestCodingAgentsAreBlockedWhileTheGateIsDown(t *testing.T) {
+	t.Parallel()
 	for _, agent := range codingAgents {
 		t.Run(agent.name, func(t *testing.T) {
+			t.Parallel()
 			d := sitDown(t, agent, "--server", "http://"+port(t))
 			read := d.turn(t, nil, "ls > listed.txt")
 			if d.holds("listed.txt") != "" || !strings.Contains(read, "The gate could not be asked, so the call was not run") {
@@ -571,8 +580,10 @@ func TestCodingAgentsAreBlockedWhileTheGateIsDown(t *testing.T) {
 // Under the preset that install offers, what an agent does all day asks nobody and reaches the model; the first edit
 // is asked about, and not made.
 func TestCodingAgentsReadUnderThePresetWithoutAsking(t *testing.T) {
+	t.Parallel()
 	for _, agent := range codingAgents {
 		t.Run(agent.name, func(t *testing.T) {
+			t.Parallel()
 			d := sitDownUnder(t, agent, "policy:\n  use_within: 15m\n", "--preset", "--wait", "0s")
 			write(t, filepath.Join(d.dir, "a.txt"), "hay\nneedle in a.txt\n")
 			m := scripted(t, agent)
@@ -600,8 +611,10 @@ func TestCodingAgentsReadUnderThePresetWithoutAsking(t *testing.T) {
 
 // What docs/gemini.md says of Gemini CLI where the hook has no say.
 func TestGeminiAsDescribed(t *testing.T) {
+	t.Parallel()
 	gemini := codingAgents[2]
 	t.Run("a missing program blocks", func(t *testing.T) {
+		t.Parallel()
 		d := sitDown(t, gemini)
 		settings := filepath.Join(d.home, ".gemini/settings.json")
 		write(t, settings, strings.ReplaceAll(fileText(t, settings), program, program+"-gone"))
@@ -611,6 +624,7 @@ func TestGeminiAsDescribed(t *testing.T) {
 		}
 	})
 	t.Run("a token that was taken out of the environment blocks and says so", func(t *testing.T) {
+		t.Parallel()
 		d := sitDown(t, gemini)
 		read := d.turn(t, []string{"GITHUB_SHA=0123"}, "ls > listed.txt")
 		if d.holds("listed.txt") != "" || !strings.Contains(read, "environmentVariableRedaction.allowed") {
@@ -618,11 +632,12 @@ func TestGeminiAsDescribed(t *testing.T) {
 		}
 	})
 	t.Run("its own policy comes after, and the approval is used", func(t *testing.T) {
+		t.Parallel()
 		d := sitDown(t, gemini, "--timeout", "4m")
 		write(t, filepath.Join(d.home, ".gemini/policies/own.toml"), "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"echo\"\ndecision = \"deny\"\npriority = 999\n")
 		decided := d.decide(t, "approve")
-		d.turn(t, nil, "echo once >> held.txt")
-		<-decided
+		d.turn(t, []string{geminiStartsOnce}, "echo once >> held.txt") // in its second process, as it comes
+		testkit.Receive(t, "the decision", decided)
 		if got := d.holds("held.txt"); got != "" {
 			t.Errorf("held.txt holds %q", got)
 		}
@@ -631,6 +646,7 @@ func TestGeminiAsDescribed(t *testing.T) {
 		}
 	})
 	t.Run("hooks that are switched off ask nobody", func(t *testing.T) {
+		t.Parallel()
 		d := sitDown(t, gemini)
 		settings := filepath.Join(d.home, ".gemini/settings.json")
 		write(t, settings, strings.Replace(fileText(t, settings), "{", `{"hooksConfig":{"disabled":["countersign"]},`, 1))

@@ -44,6 +44,7 @@ func texts(res *mcp.CallToolResult) string {
 // TestServersThatAsk is a scripted client, with and without what a server asks of it. A call of a tool that asks
 // ends well either way, and who said that they cannot be asked is not.
 func TestServersThatAsk(t *testing.T) {
+	t.Parallel()
 	g := serve(t, `policy:
   rules: [{tools: ["*"], risk: low, action: allow}]
 mcp:
@@ -206,6 +207,7 @@ func overStdio(t *testing.T, g *gate, command, env []string) raw {
 
 // TestRawArguments shows that arguments reach a server with the bytes that the client sent, or not at all.
 func TestRawArguments(t *testing.T) {
+	t.Parallel()
 	const config = `policy:
   rules:
     - {tools: ["up/record"], when: 'has(args.ask)', risk: high}
@@ -291,6 +293,7 @@ func TestRawArguments(t *testing.T) {
 // TestOneMalformedToolAndTheOfficialClients has the official TypeScript clients, which refuse a whole list for one tool
 // that is not as they have it, list tools through a gate whose server offers each of the malformed shapes in turn.
 func TestOneMalformedToolAndTheOfficialClients(t *testing.T) {
+	t.Parallel()
 	b, err := os.ReadFile("../mcp/gateway/testdata/shapes.json")
 	if err != nil {
 		t.Fatal(err)

@@ -76,6 +76,7 @@ var onlyStreams = []string{"server-sse-streams-functional", "server-sse-retry-fi
 // TestConformance has the suite look at the SDK's reference server, then at the same server through a gate that
 // allows all and adds no prefix: whatever passes there must pass here.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, suite string
 		args        []string
@@ -87,6 +88,7 @@ func TestConformance(t *testing.T) {
 		{"2025-11-25 by the stable suite", "conformance-stable", nil, false, 30},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			server := reference(t, tt.stateless)
 			g := serve(t, `anonymous_agent: bot
 policy:

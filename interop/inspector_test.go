@@ -3,6 +3,7 @@
 package interop
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -121,6 +122,7 @@ func holds(t *testing.T, when, path, want string) {
 
 // TestInspector is a person with the Inspector, and three servers behind one gate.
 func TestInspector(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	file := filepath.Join(dir, "a.txt")
 	path := strconv.Quote(file)
@@ -238,30 +240,24 @@ mcp:
 func (g *gate) task(t *testing.T, in inspector, tool, args string) (id string, end func() ended) {
 	t.Helper()
 	done := make(chan ended, 1)
-	go func() { done <- in.call(t, tool, args) }()
-	testkit.Eventually(t, tool+" asks", func() bool {
-		select {
-		case e := <-done:
-			t.Fatalf("%s did not wait: %s", tool, e)
-		default:
-		}
-		var list struct{ Approvals []struct{ ID, Tool string } }
-		if err := json.Unmarshal([]byte(g.hana(t, "pending", "--json")), &list); err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range list.Approvals {
-			if tool == r.Tool || strings.HasSuffix(tool, "__"+r.Tool) {
-				id = r.ID
-			}
-		}
-		return id != ""
-	})
-	return id, func() ended { return <-done }
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		done <- in.call(t, tool, args)
+		cancel() // one that did not wait
+	}()
+	id = g.asked(ctx, t, func(asked string) bool { return tool == asked || strings.HasSuffix(tool, "__"+asked) })
+	end = func() ended { return testkit.Receive(t, "the end of "+tool, done) }
+	if id == "" {
+		t.Fatalf("%s did not wait: %s", tool, end())
+	}
+	return id, end
 }
 
 // TestWrapperInspector is the Inspector with the wrapper as its server, and a gate of one's own that the wrapper
 // starts and that is reached by its socket.
 func TestWrapperInspector(t *testing.T) {
+	t.Parallel()
 	home := folder(t)
 	dir := filepath.Join(home, "data")
 	config := filepath.Join(home, ".config/countersign")

@@ -48,7 +48,7 @@ func init() { fakes["noise"], fakes["sink"] = noise, sink }
 func sink() {
 	refuse := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)          // real: the moment; a benchmark measures
 		w.Header().Set("Mcp-Session-Id", "refused") // so that it is sent what belongs into one
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
@@ -286,7 +286,7 @@ func (q *quiet) once() {
 // round has the quiet agent at work for a while, and returns how long each of its calls and each press took.
 func (q *quiet) round() map[string][]time.Duration {
 	q.took = map[string][]time.Duration{}
-	for end := time.Now().Add(*benchRound); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(*benchRound); time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // real: a benchmark's pace
 		q.once()
 	}
 	return q.took
@@ -359,10 +359,10 @@ mcp:
 				peak := 0
 				noisy := func(url string) map[string][]time.Duration {
 					cmd, _ := start(b, b.TempDir(), environ(b, fakeEnv+"=noise", noiseEnv+"="+kind, loudEnv+"="+url), os.Args[0])
-					time.Sleep(500 * time.Millisecond)
+					time.Sleep(500 * time.Millisecond) // real: the noise begins
 					took := q.round()
 					_ = cmd.Process.Kill()
-					time.Sleep(500 * time.Millisecond) // what was in hand is done
+					time.Sleep(500 * time.Millisecond) // real: what was in hand is done
 					return took
 				}
 				for range *benchRounds {

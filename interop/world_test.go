@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -197,13 +198,19 @@ func serveTo(t testing.TB, people, config string) *gate {
 	return g
 }
 
+// quickExit has a program under the race detector end without waiting a second for races.
+const quickExit = "GORACE=atexit_sleep_ms=0"
+
+// compiled has programs in Node keep what they compile: each is started again and again.
+func compiled() string { return "NODE_COMPILE_CACHE=" + filepath.Join(filepath.Dir(program), "node") }
+
 // environ is what programs get of the environment: nothing of a real gate, and no way for npm to the network.
 func environ(t testing.TB, more ...string) []string {
 	path := os.Getenv("PATH")
 	if dir := os.Getenv("COUNTERSIGN_INTEROP"); dir != "" {
 		path = filepath.Dir(node(t)) + string(os.PathListSeparator) + path
 	}
-	return append([]string{"PATH=" + path, "HOME=" + t.TempDir(), "npm_config_offline=true", "GORACE=atexit_sleep_ms=0"}, more...)
+	return append([]string{"PATH=" + path, "HOME=" + t.TempDir(), "npm_config_offline=true", quickExit, compiled()}, more...)
 }
 
 // ended is how a program ended.
@@ -238,11 +245,46 @@ func runFor(t testing.TB, bound time.Duration, dir string, env []string, command
 // hana runs the command line as the person.
 func (g *gate) hana(t testing.TB, args ...string) string {
 	t.Helper()
-	e := run(t, g.dir, append(g.env, "COUNTERSIGN_SERVER="+g.url, "COUNTERSIGN_TOKEN="+personToken), append([]string{program}, args...)...)
+	e := run(t, g.dir, g.asHana(), append([]string{program}, args...)...)
 	if e.code != 0 {
 		t.Fatalf("countersign %q: %s", args, e)
 	}
 	return e.out
+}
+
+func (g *gate) asHana() []string {
+	return slices.Concat(g.env, []string{"COUNTERSIGN_SERVER=" + g.url, "COUNTERSIGN_TOKEN=" + personToken})
+}
+
+// asked waits for a request of a tool and returns its id, or "" where none came before the context ended. The person's
+// command line follows what comes: one that asks again and again takes the processor from whoever is to ask.
+func (g *gate) asked(ctx context.Context, t testing.TB, ok func(tool string) bool) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 5*patience)
+	cmd := exec.CommandContext(ctx, program, "pending", "--follow", "--json")
+	var errout output
+	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = g.dir, g.asHana(), &errout, 10*time.Second
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		cancel()
+		t.Error(err)
+		return ""
+	}
+	defer func() {
+		cancel()
+		_ = cmd.Wait()
+	}()
+	var r struct{ ID, Tool string }
+	for lines := json.NewDecoder(out); lines.Decode(&r) == nil; {
+		if ok(r.Tool) {
+			return r.ID
+		}
+	}
+	t.Errorf("no request waits: %s", &errout)
+	return ""
 }
 
 // port is one that nothing listens on.

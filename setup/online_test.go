@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"countersign/emulator"
+	"countersign/internal/testkit"
 	"countersign/setup"
 	"countersign/signin/openid"
 	"countersign/signin/openid/openidtest"
@@ -253,7 +254,7 @@ func TestOnlineStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if err := <-done; err != context.Canceled || len(f.all) > 0 {
+	if err := testkit.Receive(t, "the end", done); err != context.Canceled || len(f.all) > 0 {
 		t.Errorf("error %v, found %v", err, f.all)
 	}
 }

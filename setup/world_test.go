@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -135,18 +134,15 @@ func (w *world) run(t *testing.T) {
 // ready waits until the platforms have told the gate who it is: it takes no tap before.
 func (w *world) ready(t *testing.T) {
 	t.Helper()
-	for t.Context().Err() == nil {
+	testkit.Eventually(t, "the platforms have said who the gate is", func() bool {
 		res, err := http.Get(w.url + "/readyz")
 		if err != nil {
 			t.Fatal(err)
 		}
 		b, err := io.ReadAll(res.Body)
 		res.Body.Close()
-		if err == nil && !strings.Contains(string(b), "has not said") && !strings.Contains(string(b), "ocket") {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return err == nil && !strings.Contains(string(b), "has not said") && !strings.Contains(string(b), "ocket")
+	})
 	http.DefaultClient.CloseIdleConnections()
 }
 

@@ -3,6 +3,7 @@ package terminal_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"regexp"
 	"strings"
@@ -220,8 +221,11 @@ type slowly struct {
 }
 
 func (s *slowly) Read(p []byte) (int, error) {
-	for !s.b.Snapshot().Read {
-		time.Sleep(time.Millisecond)
+	for end := time.Now().Add(testkit.Patience); !s.b.Snapshot().Read; {
+		if time.Now().After(end) {
+			return 0, errors.New("the inbox has not read its list")
+		}
+		time.Sleep(time.Millisecond) // real: until the list is read, which nothing announces
 	}
 	return s.r.Read(p)
 }

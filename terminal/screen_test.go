@@ -135,7 +135,7 @@ func (d *display) shows(texts ...string) {
 
 // comes waits until the screen has a text, and reports whether it came.
 func (d *display) comes(text string) bool {
-	for end := time.Now().Add(testkit.Patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(testkit.Patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // real: until it shows
 		if strings.Contains(d.text(), text) {
 			return true
 		}

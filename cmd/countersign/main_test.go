@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -63,11 +65,12 @@ func TestScripts(t *testing.T) {
 			if err := platforms(e); err != nil {
 				return err
 			}
-			e.Setenv("GORACE", "atexit_sleep_ms=0") // a race build waits a second at each exit
+			quickly(e)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exitcode":   exitCode,
+			"here":       here,
 			"eventually": eventually,
 			"await":      await,
 			"save-id":    saveID,
@@ -82,6 +85,13 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})
+}
+
+// quickly has programs begin and end at once: under the race detector each exit waits a second, and collecting garbage
+// is an eighth of a start.
+func quickly(e *testscript.Env) {
+	e.Setenv("GORACE", "atexit_sleep_ms=0")
+	e.Setenv("GOGC", "400")
 }
 
 // exitCode runs countersign and checks its exit code: exitcode 3 call --tool x. The output is for
@@ -99,6 +109,19 @@ func exitCode(ts *testscript.TestScript, neg bool, args []string) { //nolint:rev
 	}
 	if got != args[0] {
 		ts.Fatalf("exit code %s, want %s", got, args[0])
+	}
+}
+
+// here is exitcode in the process of the test, which saves a program's start. It is for what reads no input, names no
+// file of the script's folder, and is told by the script which gate it asks: here 3 call --tool x.
+func here(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || ts.Getenv("COUNTERSIGN_SERVER") == "" || ts.Getenv("COUNTERSIGN_TOKEN") == "" {
+		ts.Fatalf("usage: here CODE ARG..., with COUNTERSIGN_SERVER and COUNTERSIGN_TOKEN, lest a login of this process be used")
+	}
+	env := func(name string) (string, bool) { v := ts.Getenv(name); return v, v != "" }
+	got := run(context.Background(), args[1:], strings.NewReader(""), ts.Stdout(), ts.Stderr(), env)
+	if fmt.Sprint(got) != args[0] {
+		ts.Fatalf("exit code %d, want %s", got, args[0])
 	}
 }
 
@@ -135,28 +158,35 @@ func sighup(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// hang begins a request to the gate and does not finish it.
+// hang begins a request to the gate and does not finish it. The gate has begun with it, too, once it asks for the rest.
 func hang(ts *testscript.TestScript, _ bool, _ []string) {
 	c, err := net.Dial("tcp", "127.0.0.1:"+ts.Getenv("PORT"))
 	ts.Check(err)
 	ts.Defer(func() { c.Close() })
-	_, err = fmt.Fprintf(c, "POST /v1/calls HTTP/1.1\r\nHost: gate\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", ts.Getenv("AGENT_TOKEN"))
+	_, err = fmt.Fprintf(c, "POST /v1/calls HTTP/1.1\r\nHost: gate\r\nAuthorization: Bearer %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n", ts.Getenv("AGENT_TOKEN"))
 	ts.Check(err)
-	time.Sleep(100 * time.Millisecond)
+	ts.Check(c.SetReadDeadline(time.Now().Add(testkit.Patience)))
+	said, err := bufio.NewReader(c).ReadString('\n')
+	ts.Check(err)
+	if !strings.HasPrefix(said, "HTTP/1.1 100 ") {
+		ts.Fatalf("the gate says %q", said)
+	}
 }
 
-// await waits until something listens on the port of the environment, or on the socket that is named.
-func await(ts *testscript.TestScript, _ bool, args []string) {
+// await waits until something listens on the port of the environment, or on the socket that is named; ! await, until
+// nothing does any more.
+func await(ts *testscript.TestScript, neg bool, args []string) { //nolint:revive // the signature is testscript's
 	network, address := "tcp", "127.0.0.1:"+ts.Getenv("PORT")
 	if len(args) == 1 {
 		network, address = "unix", args[0]
 	}
-	testkit.Eventually(ts, "something listens on "+address, func() bool {
+	testkit.Eventually(ts, fmt.Sprintf("something listens on %s: %t", address, !neg), func() bool {
 		c, err := net.Dial(network, address)
 		if err == nil {
 			c.Close()
 		}
-		return err == nil
+		return (err == nil) != neg
 	})
 }
 

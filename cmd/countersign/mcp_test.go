@@ -32,7 +32,7 @@ func mcpServer() {
 	note("start %d", os.Getpid())
 	if len(os.Args) > 1 { // a child that nothing but a kill ends
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // real: it is killed
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -239,7 +239,7 @@ func (h *mcpHome) wrap(dir string) *wrapper {
 	h.t.Cleanup(func() {
 		w.in.Close()
 		_ = w.cmd.Process.Kill()
-		<-w.over
+		testkit.Receive(h.t, "the end of the wrapper", w.over)
 		_ = w.cmd.Wait()
 		if h.t.Failed() {
 			h.t.Logf("on stderr:\n%s", w.stderr)
@@ -401,8 +401,8 @@ func TestAWrapperEndsInGoodOrder(t *testing.T) {
 		"SIGINT":          func(w *wrapper) { _ = w.cmd.Process.Signal(os.Interrupt) },
 		"the client goes": func(w *wrapper) { w.in.Close() },
 		"while it is held": func(w *wrapper) {
-			w.call("write", "{}")
-			time.Sleep(300 * time.Millisecond)
+			w.start("tools/call", `{"name":"write","arguments":{},"_meta":{"progressToken":1}}`)
+			testkit.Receive(w.t, "the call is held", w.held)
 			_ = w.cmd.Process.Signal(syscall.SIGTERM)
 		},
 	} {
@@ -413,7 +413,7 @@ func TestAWrapperEndsInGoodOrder(t *testing.T) {
 			w.hello()
 			w.wait(w.call("echo", "{}"))
 			end(w)
-			<-w.over
+			testkit.Receive(t, "the end of the wrapper", w.over)
 			if err := w.cmd.Wait(); err != nil {
 				t.Errorf("got %v", err)
 			}

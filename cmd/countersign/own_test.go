@@ -33,7 +33,7 @@ func TestOwnGate(t *testing.T) {
 			e.Setenv("PORT", freePort(t))
 			e.Setenv("AGENT_TOKEN", "agent-token-0123456789")
 			e.Setenv("PERSON_TOKEN", "hana-token-0123456789")
-			e.Setenv("GORACE", "atexit_sleep_ms=0")
+			quickly(e)
 			e.Defer(func() { // what was started outlives its starter
 				if p, err := owner(filepath.Join(home, "config", "countersign")); err == nil {
 					_ = p.Kill()

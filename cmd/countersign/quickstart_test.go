@@ -24,7 +24,7 @@ func TestQuickStarts(t *testing.T) {
 			e.Setenv("XDG_RUNTIME_DIR", filepath.Join(e.WorkDir, "run"))
 			e.Setenv("USER", "me")
 			e.Setenv("PORT", port)
-			e.Setenv("GORACE", "atexit_sleep_ms=0")
+			quickly(e)
 			e.Defer(func() { // one's own gate outlives its starter
 				if p, err := owner(filepath.Join(home, ".config", "countersign")); err == nil {
 					_ = p.Kill()

@@ -3,7 +3,19 @@
 import { createServer } from 'node:http';
 import { pathToFileURL } from 'node:url';
 
-const [modules, issuer, redirect, secret] = process.argv.slice(2);
+const [modules, issuer, redirect, secret, ahead] = process.argv.slice(2);
+
+// The clock of the test may not be the machine's, and what one signs here is valid for minutes.
+const MachineDate = Date;
+globalThis.Date = class extends MachineDate {
+  constructor(...of) {
+    super(...(of.length ? of : [Date.now()]));
+  }
+  static now() {
+    return MachineDate.now() + Number(ahead);
+  }
+};
+
 const { Provider } = await import(pathToFileURL(`${modules}/oidc-provider/lib/index.js`));
 
 const provider = new Provider(issuer, {
