@@ -76,6 +76,7 @@ func overHook(agent hooks.Agent) runsWith {
 // On every way in: a call that joined with other words than were shown, one whose words a person changed, and one that
 // comes while a grant for other words is there run to the byte what a person saw, or do not run.
 func TestRule3_OnEveryWayInWhatIsIgnoredRunsAsItWasShown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, ignoringMemo)
 	approve := func(with ...client.DecideOption) {
 		t.Helper()
