@@ -14,6 +14,7 @@ import (
 )
 
 func TestACallATapInLINEAndBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.expect(client.Call{Tool: "read_ledger"}, client.AnswerAllow)
 	if a := w.expect(client.Call{Tool: "format_disk"}, client.AnswerDenied); a.Message != "Policy denied: forbidden — Never." {
@@ -51,6 +52,7 @@ func TestACallATapInLINEAndBack(t *testing.T) {
 }
 
 func TestASlackCardIsEditedWhenItIsOver(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.expect(transfer(3000), client.AnswerPending).ApprovalID
 	w.slackCard(id)
@@ -75,6 +77,7 @@ func TestASlackCardIsEditedWhenItIsOver(t *testing.T) {
 }
 
 func TestAnExpiryWakesTheWaiterAndEditsTheCard(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	call := client.Call{Tool: "short_lived"}
 	a, err := w.bot.CallWait(w.ctx, call, 20*time.Second)
@@ -96,6 +99,7 @@ func TestAnExpiryWakesTheWaiterAndEditsTheCard(t *testing.T) {
 }
 
 func TestAWaitingCallIsAnsweredByTheTap(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	got := make(chan client.Answer, 1)
 	go func() {
@@ -125,6 +129,7 @@ func TestAWaitingCallIsAnsweredByTheTap(t *testing.T) {
 }
 
 func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.expect(transfer(2200), client.AnswerPending).ApprovalID
 	w.lineCard(id, 1)
@@ -217,6 +222,7 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 }
 
 func TestTypedWordsInLINE(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.expect(transfer(2300), client.AnswerPending).ApprovalID
 	b := w.expect(transfer(2301), client.AnswerPending).ApprovalID
@@ -257,6 +263,7 @@ func TestTypedWordsInLINE(t *testing.T) {
 }
 
 func TestTypedWordsInSlack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.expect(transfer(2400), client.AnswerPending).ApprovalID
 	w.slackCard(id)
@@ -302,6 +309,7 @@ func TestTypedWordsInSlack(t *testing.T) {
 }
 
 func TestABatchIsOneCard(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	answers, err := w.bot.CallBatch(w.ctx, []client.Call{transfer(2500), {Tool: "read_ledger"}, transfer(2501)})
 	if err != nil {
@@ -333,6 +341,7 @@ func TestABatchIsOneCard(t *testing.T) {
 }
 
 func TestTheOutboxKeepsItsPromises(t *testing.T) {
+	t.Parallel()
 	line := func(w *world, id string) client.Notification {
 		for _, n := range w.notifications(client.NotificationQuery{ApprovalID: id, Channel: "line"}) {
 			if n.Kind == "request" {
@@ -396,6 +405,7 @@ func TestTheOutboxKeepsItsPromises(t *testing.T) {
 }
 
 func TestADeadTokenPausesTheChannelUntilAReload(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.env["LINE_TOKEN"] = "test-line-token-that-is-wrong"
 	if err := w.app.Reload(w.ctx); err != nil {
@@ -421,6 +431,7 @@ func TestADeadTokenPausesTheChannelUntilAReload(t *testing.T) {
 }
 
 func TestRule7_ARestartGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	pending := w.expect(transfer(2800), client.AnswerPending).ApprovalID
 	w.lineCard(pending, 1)
@@ -445,6 +456,7 @@ func TestRule7_ARestartGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestStopLetsThoseWhoWaitGo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	done := make(chan client.Answer, 1)
 	go func() {
@@ -466,6 +478,7 @@ func TestStopLetsThoseWhoWaitGo(t *testing.T) {
 }
 
 func TestAConfigurationThatChangesDuringTheStartIsReloaded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.stop()
 	w.loaded = func() { w.write(replacing("use_within: 15m", "use_within: 5m")(w.read())) }
@@ -474,6 +487,7 @@ func TestAConfigurationThatChangesDuringTheStartIsReloaded(t *testing.T) {
 }
 
 func TestReloadIsWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	write := func(s string) {
 		t.Helper()
@@ -497,6 +511,7 @@ func TestReloadIsWholeOrNotAtAll(t *testing.T) {
 }
 
 func TestAReloadMasksAnewInTheAuditLogToo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	read := func(iban string) string {
 		w.expect(client.Call{Tool: "read_file", Args: json.RawMessage(`{"iban":"` + iban + `"}`)}, client.AnswerAllow)
@@ -513,6 +528,7 @@ func TestAReloadMasksAnewInTheAuditLogToo(t *testing.T) {
 }
 
 func TestRule7_AWebhookThatCannotBeStoredIs503AndComesAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.expect(transfer(3100), client.AnswerPending).ApprovalID
 	w.lineCard(id, 1)
@@ -538,6 +554,7 @@ func TestRule7_AWebhookThatCannotBeStoredIs503AndComesAgain(t *testing.T) {
 }
 
 func TestOperations(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if got := w.get("/healthz"); got != "ok\n" {
 		t.Errorf("healthz %q", got)
@@ -565,6 +582,7 @@ func TestOperations(t *testing.T) {
 }
 
 func TestNoPathIsRedirected(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer c.CloseIdleConnections()
@@ -581,6 +599,7 @@ func TestNoPathIsRedirected(t *testing.T) {
 }
 
 func TestRule10_AGateThatReachesNobodySaysSo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.stop()
 	cut := strings.Index(configText, "channels:")
@@ -604,6 +623,7 @@ func TestRule10_AGateThatReachesNobodySaysSo(t *testing.T) {
 }
 
 func TestStopIsIdempotentAndMayComeFirst(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.stop()
 	w.stop()
@@ -620,6 +640,7 @@ func TestStopIsIdempotentAndMayComeFirst(t *testing.T) {
 // From the platform to the row: only the word and the id, or the quote, approves; whatever else begins with a yes
 // brings the card.
 func TestTypedWordsThatSayMoreApproveNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.expect(transfer(2310), client.AnswerPending).ApprovalID
 	card := w.lineCard(id, 1)

@@ -10,6 +10,7 @@ import (
 
 // The heartbeat's last run is told to admins, and to nobody else, wherever they ask how things are.
 func TestAdminsSeeTheHeartbeatsLastRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	beat := func() client.Beat {
 		t.Helper()

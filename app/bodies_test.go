@@ -11,6 +11,7 @@ import (
 // Rule 2.12: whose bodies give way depends on how many each sender has on their way. An agent that writes its token in
 // many ways is one sender all the same.
 func TestRule12_AnAgentIsOneSenderOfBodies(t *testing.T) {
+	t.Parallel()
 	const token, other = "bot-token-0123456789", "other-token-0123456789"
 	a := &App{limits: newLimits(&config.Config{}, ""),
 		directory: auth.NewDirectory([]auth.AgentIdentity{{Name: "bot", Token: token}, {Name: "other", Token: other}}, nil)}

@@ -12,6 +12,7 @@ import (
 // An agent asks without end, on the whole program: every request is made, people's phones stay quiet after its budget
 // of pushes, the admin is told once, and another agent and the people notice nothing.
 func TestRule12_OfAnAgentOverItsBudgetOfPushesCardsWaitAndAdminsAreTold(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, replacing("limits: none", "limits: {agent: {pushes: 40/h}, person: {calls: 0}}"))
 	last := ""
 	for i := range 40 {
@@ -45,6 +46,7 @@ func TestRule12_OfAnAgentOverItsBudgetOfPushesCardsWaitAndAdminsAreTold(t *testi
 
 // Those who come without a token are one agent together, over TCP and over the socket.
 func TestRule12_WhoHasNoTokenHasTheBudgetOfOneAgent(t *testing.T) {
+	t.Parallel()
 	path, socket := withSocket(t)
 	w := newWorld(t, socket, replacing("limits: none", "limits: {agent: {calls: 12/h}, person: {calls: 0}}"))
 	event := `{"session_id":"s","cwd":"/srv","hook_event_name":"PreToolUse","tool_name":"read_ledger","tool_input":{},"tool_use_id":"t"}`

@@ -56,6 +56,7 @@ const behindStore = "behind the store's time"
 // The clock jumped 23 hours ahead and was set right. An approval of 15 minutes, given then with a press in LINE, was
 // used 23 hours later.
 func TestRule6_AnApprovalIsNotUsedADayAfterAJumpThatWasSetRight(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	m := w.onMachine()
 	if got := w.get("/readyz"); strings.Contains(got, behindStore) {
@@ -128,6 +129,7 @@ func TestRule6_AnApprovalIsNotUsedADayAfterAJumpThatWasSetRight(t *testing.T) {
 // The time in which a press must be stored is measured by what passes, not by a clock that can be set: a press
 // that waits too long is answered 503, kept nowhere, and counts when it comes again.
 func TestRule7_HowLongAPressMayTakeIsNoClocksMatter(t *testing.T) {
+	t.Parallel()
 	for _, by := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
 		w := newWorld(t)
 		var armed atomic.Bool

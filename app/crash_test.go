@@ -143,6 +143,7 @@ func (w *world) childOf(point, token string) (*exec.Cmd, *client.Client) {
 // TestRule7_KilledAtAnyPointNothingIsLostOrDoubled kills the program with SIGKILL at each named point
 // while a call is quarantined and its card sent, starts it again, and looks at what survived.
 func TestRule7_KilledAtAnyPointNothingIsLostOrDoubled(t *testing.T) {
+	t.Parallel()
 	for _, point := range []string{"before-begin#0", "before-commit#0", "after-commit#0", "begun#0", "sent-not-recorded#0", "before-commit#1", "after-commit#1", "before-commit#2", "after-commit#2"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
@@ -196,6 +197,7 @@ func TestRule7_KilledAtAnyPointNothingIsLostOrDoubled(t *testing.T) {
 // TestRule4_KilledWhileConsumingNeverRunsTwice kills the program around the commit that lets a call
 // through: afterwards the approval is either unused or used, and never lets two calls through.
 func TestRule4_KilledWhileConsumingNeverRunsTwice(t *testing.T) {
+	t.Parallel()
 	for _, point := range []string{"before-commit#0", "after-commit#0"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()

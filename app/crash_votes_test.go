@@ -71,6 +71,7 @@ const twoYes = "    - {name: two, tools: [pay_out], risk: high, approvals: [{cou
 // TestRule5_KilledWhileVoting kills the program around the commit of a vote, the first of two and the last: a vote that
 // was committed counts once although nobody was told so, one that was not can be given again, and it takes both.
 func TestRule5_KilledWhileVoting(t *testing.T) {
+	t.Parallel()
 	call := client.Call{Tool: "pay_out", Args: []byte(`{"to":"acme"}`), SessionID: "s1"}
 	for _, c := range []struct {
 		point string
@@ -141,6 +142,7 @@ func TestRule5_KilledWhileVoting(t *testing.T) {
 // TestRule7_KilledWhileFreezing kills the program around the commit of a freeze, and around the one that ends the rows
 // of what it ended: what was committed holds from the first moment of the next start on, whatever the rows say.
 func TestRule7_KilledWhileFreezing(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		point        string
 		frozen, rows bool

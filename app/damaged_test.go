@@ -24,6 +24,7 @@ func framed() []byte {
 
 // As seen: one bad frame in the event log had GET /v1/audit answer 500 for good.
 func TestRule11_ADamagedEventLogIsToldAndTheAuditLogCanBeRead(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.stop()
 	if err := os.WriteFile(w.env["STORE"]+"-events", framed(), 0o600); err != nil {

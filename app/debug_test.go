@@ -42,6 +42,7 @@ func (w *world) profile(addr, name, token string, change func(*http.Request)) (i
 }
 
 func TestProfilesAreForAdminsOnThisMachine(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, withProfiles)
 	at := w.app.DebugAddr()
 	hana := secrets["HANA_TOKEN"]
@@ -72,6 +73,7 @@ func TestProfilesAreForAdminsOnThisMachine(t *testing.T) {
 }
 
 func TestProfilesAreOnNoOtherAddress(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, withProfiles, webhooksApart)
 	for _, at := range []string{w.app.Addr(), w.app.WebhookAddr()} {
 		if status, got := w.profile(at, "heap", secrets["HANA_TOKEN"], nil); status != 404 {
@@ -87,6 +89,7 @@ func TestProfilesAreOnNoOtherAddress(t *testing.T) {
 }
 
 func TestOneProfileIsTakenAtATime(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, withProfiles)
 	at, hana := w.app.DebugAddr(), secrets["HANA_TOKEN"]
 	first := make(chan string, 1)

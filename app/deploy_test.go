@@ -99,6 +99,7 @@ func unknown(metrics map[string][]string, query string, texts ...string) []strin
 }
 
 func TestAlertsAskForWhatTheGateExportsAndSayWhatToDo(t *testing.T) {
+	t.Parallel()
 	metrics := exported(t)
 	var rules struct {
 		Groups []struct {
@@ -135,6 +136,7 @@ func TestAlertsAskForWhatTheGateExportsAndSayWhatToDo(t *testing.T) {
 }
 
 func TestTheDashboardShowsWhatTheGateExports(t *testing.T) {
+	t.Parallel()
 	metrics := exported(t)
 	var board struct {
 		Panels []struct {
@@ -186,6 +188,7 @@ func TestTheDashboardShowsWhatTheGateExports(t *testing.T) {
 }
 
 func TestUnknownFindsWhatIsNotExported(t *testing.T) {
+	t.Parallel()
 	metrics := exported(t)
 	for query, want := range map[string]string{
 		`countersign_requests_waiting > 0`:                        "countersign_requests_waiting",
@@ -207,6 +210,7 @@ func TestUnknownFindsWhatIsNotExported(t *testing.T) {
 
 // Every YAML file of deploy/ can be read, and the unit's program is told to serve.
 func TestWhatIsDeployedCanBeRead(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"compose.yaml", "compose.monitoring.yaml", "prometheus/prometheus.yml",
 		"prometheus/countersign.rules_test.yml", "grafana/provisioning/datasources/prometheus.yml",
 		"grafana/provisioning/dashboards/countersign.yml"} {

@@ -50,6 +50,7 @@ func (d *dialogue) typesLINE(person, text, quoted string) {
 }
 
 func TestDialogueLINEDenyThenTheReason(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "A denial in LINE asks why, and the next text reaches the agent word for word.", peopleLINE, channelsLINE)
 	id := d.calls(payment)
 	d.line("hana", 1)
@@ -69,6 +70,7 @@ func TestDialogueLINEDenyThenTheReason(t *testing.T) {
 }
 
 func TestDialogueLINEDenyWithAReasonRequired(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "Where a reason is required nothing is decided in LINE without one.", peopleLINE, channelsLINE)
 	id := d.calls(closing)
 	d.line("hana", 1)
@@ -86,6 +88,7 @@ func TestDialogueLINEDenyWithAReasonRequired(t *testing.T) {
 }
 
 func TestDialogueLINESuggestedReason(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "A reason that is suggested is one tap.", peopleLINE, channelsLINE)
 	id := d.calls(payment)
 	d.line("hana", 1)
@@ -99,6 +102,7 @@ func TestDialogueLINESuggestedReason(t *testing.T) {
 }
 
 func TestDialogueLINEByQuoting(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "Words that quote a card are about its request, however many wait.", peopleLINE, channelsLINE)
 	d.calls(payment)
 	first := d.line("hana", 1)[0]
@@ -117,6 +121,7 @@ func TestDialogueLINEByQuoting(t *testing.T) {
 }
 
 func TestDialogueLINEExplicit(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "An id says which request is meant; a denial without a reason is given one by denying again.", peopleLINE, channelsLINE)
 	id := d.calls(payment)
 	d.line("hana", 1)
@@ -136,6 +141,7 @@ func TestDialogueLINEExplicit(t *testing.T) {
 }
 
 func TestDialogueLINEApproveWithAReasonRequired(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "An approval that needs a reason: the gate asks for it, and only the next message is it.", peopleLINE, channelsLINE)
 	id := d.calls(closing)
 	card := d.line("hana", 1)[0]
@@ -167,6 +173,7 @@ func (d *dialogue) answersLINE(person, label string) {
 }
 
 func TestDialogueLINEConfirm(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "A rule with confirm asks once more in LINE; Back does nothing, and neither does a second yes.", peopleLINE, channelsLINE)
 	id := d.calls(wiping)
 	d.line("hana", 1)
@@ -197,6 +204,7 @@ func TestDialogueLINEConfirm(t *testing.T) {
 }
 
 func TestDialogueLINETooLate(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "Cards in LINE keep their buttons: a tap on an old one is told how it ended.", peopleLINE, channelsLINE)
 	id := d.calls(payment)
 	d.line("hana", 1)
@@ -208,6 +216,7 @@ func TestDialogueLINETooLate(t *testing.T) {
 }
 
 func TestDialogueLINEFollow(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "Whoever adds the bot is greeted and told the id for the configuration; whoever blocks it is not written to.", peopleLINE, channelsLINE)
 	d.act("noi", "adds the bot")
 	d.ok(d.chat.Follow(d.ctx, "noi"))
@@ -264,18 +273,22 @@ func commands(t *testing.T, locale, zone string, pending, show, log, status, hel
 }
 
 func TestDialogueCommandsInEnglish(t *testing.T) {
+	t.Parallel()
 	commands(t, "en", "UTC", "pending", "show", "log", "status", "help", "deny", "wrong account")
 }
 
 func TestDialogueCommandsInJapanese(t *testing.T) {
+	t.Parallel()
 	commands(t, "ja", "Asia/Tokyo", "保留中", "詳細", "ログ", "状況", "ヘルプ", "却下", "口座が違います")
 }
 
 func TestDialogueCommandsInThai(t *testing.T) {
+	t.Parallel()
 	commands(t, "th", "Asia/Bangkok", "รออนุมัติ", "แสดง", "บันทึก", "สถานะ", "ช่วยเหลือ", "ปฏิเสธ", "ผิดบัญชี")
 }
 
 func TestDialogueCommandsInChinese(t *testing.T) {
+	t.Parallel()
 	commands(t, "zh-TW", "Asia/Taipei", "待審", "顯示", "記錄", "狀態", "說明", "拒絕", "帳號不對")
 }
 
@@ -294,6 +307,7 @@ func allOf(t *testing.T, card emulator.LINEMessage) string {
 }
 
 func TestDialogueLINETurn(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "The calls of a turn come on one card. What joined a card that cannot be edited comes with the answer to whoever decides all of it.", peopleLINE, channelsLINE)
 	d.turn("1", cents("1"), cents("2"))
 	d.later(moment, "a moment passes")
@@ -319,6 +333,7 @@ func TestDialogueLINETurn(t *testing.T) {
 }
 
 func TestDialogueLINEGrant(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "The answer to an approval offers not to ask about the same call again for a while.", peopleLINE, channelsLINE)
 	id := d.turn("1", mail)[0]
 	d.later(moment, "a moment passes")

@@ -53,6 +53,7 @@ func (d *dialogue) slashes(person, text string) {
 }
 
 func TestDialogueSlackDeny(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "Deny in Slack opens a dialog; the reason reaches the agent word for word. Closing it, or a press that comes twice, decides nothing.", peopleSlack, channelsSlack)
 	id := d.calls(payment)
 	card := d.slack(approvals, 1)[0]
@@ -78,6 +79,7 @@ func TestDialogueSlackDeny(t *testing.T) {
 }
 
 func TestDialogueSlackDenyWithoutAReason(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "The dialog's field may stay empty where no reason is required; where one is, the dialog says so and stays.", peopleSlack, channelsSlack)
 	d.calls(payment)
 	card := d.slack(approvals, 1)[0]
@@ -102,6 +104,7 @@ func TestDialogueSlackDenyWithoutAReason(t *testing.T) {
 }
 
 func TestDialogueSlackLate(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "Whoever fills in a dialog is judged anew: somebody else may have been faster, or the time be over.", peopleSlack, channelsSlack)
 	id := d.calls(payment)
 	card := d.slack(approvals, 1)[0]
@@ -129,6 +132,7 @@ func TestDialogueSlackLate(t *testing.T) {
 }
 
 func TestDialogueSlackApprove(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "Approve decides at once, but asks for the reason where one is required.", peopleSlack, channelsSlack)
 	d.calls(payment)
 	card := d.slack(approvals, 1)[0]
@@ -148,6 +152,7 @@ func TestDialogueSlackApprove(t *testing.T) {
 }
 
 func TestDialogueSlackTwoPeople(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "A call that takes two people waits for both; its card says how far it has come. The menu beside the buttons has one hour more.", peopleSlack, channelsSlack)
 	id := d.calls(payout)
 	card := d.slack(approvals, 1)[0]
@@ -168,6 +173,7 @@ func TestDialogueSlackTwoPeople(t *testing.T) {
 }
 
 func TestDialogueSlackConfirm(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "A rule with confirm asks once more in Slack, to whoever pressed alone.", peopleSlack, channelsSlack)
 	id := d.calls(wiping)
 	card := d.slack(approvals, 1)[0]
@@ -184,6 +190,7 @@ func TestDialogueSlackConfirm(t *testing.T) {
 }
 
 func TestDialogueSlackBatch(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "Approve all asks once where one of them needs a reason, and so does Deny all: what is decided together has one reason.", peopleSlack, channelsSlack)
 	batch := func(calls ...client.Call) {
 		t.Helper()
@@ -233,6 +240,7 @@ func (d *dialogue) pressesOld(person string, card emulator.SlackMessage, action,
 }
 
 func TestDialogueSlackTurn(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "The calls of a turn come on one card, which is edited as another one joins. Approve all covers what stood on the card that was pressed.", peopleSlack, channelsSlack)
 	d.turn("1", cents("1"), cents("2"), wiping)
 	d.later(moment, "a moment passes")
@@ -258,6 +266,7 @@ func TestDialogueSlackTurn(t *testing.T) {
 }
 
 func TestDialogueSlackGrant(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "A decided card has a menu by which the same call is not asked about again for a while; whoever made that, or an admin, ends it.", peopleSlack, channelsSlack)
 	id := d.turn("1", mail)[0]
 	d.later(moment, "a moment passes")
@@ -301,6 +310,7 @@ func shortIn(t *testing.T, list string) string {
 }
 
 func TestDialogueSlackSaidBefore(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "A card says what was last decided about the same tool, and what is different now.", peopleSlack, channelsSlack)
 	d.calls(payment)
 	card := d.slack(approvals, 1)[0]
@@ -339,6 +349,7 @@ func lastApprove(t *testing.T, card emulator.SlackMessage) string {
 }
 
 func TestDialogueSlackNoDialog(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "Where no dialog can be opened Deny denies without a reason, unless one is required; and a press that comes twice still counts once.", peopleSlack, channelsSlack)
 	d.calls(payment)
 	card := d.slack(approvals, 1)[0]
@@ -363,6 +374,7 @@ func TestDialogueSlackNoDialog(t *testing.T) {
 }
 
 func TestDialogueSlackSlashCommands(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "What can be typed after /countersign; only whoever typed it sees the answer.", peopleSlack, channelsSlack)
 	d.slashes("hana", "")
 	d.slack(approvals, 1)
@@ -399,6 +411,7 @@ func TestDialogueSlackSlashCommands(t *testing.T) {
 }
 
 func TestDialogueSlackDirectMessagesAndMentions(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "The same words in direct messages, and at the bot's name in a channel, where the answer is theirs alone and cards come as direct messages; in the thread of a card they are about its request.", peopleSlack, channelsSlack)
 	id := d.calls(payment)
 	card := d.slack(approvals, 1)[0]
@@ -427,6 +440,7 @@ func TestDialogueSlackDirectMessagesAndMentions(t *testing.T) {
 }
 
 func TestDialogueSlackHome(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "The Home tab lists what waits; its buttons decide like a card's, and it is then brought up to date.", peopleSlack, channelsSlack)
 	opens := func(person string) {
 		t.Helper()
@@ -470,6 +484,7 @@ func TestDialogueSlackHome(t *testing.T) {
 }
 
 func TestDialogueSlackOutsider(t *testing.T) {
+	t.Parallel()
 	shared := strings.Replace(channelsSlack, "api_url", "allow_shared: true, api_url", 1)
 	d := startDialogue(t, "Somebody of another organisation, in a channel that is shared with it, decides nothing.", peopleSlack, shared)
 	if err := d.chat.ChangeSlackChannel(approvals, func(c *emulator.Channel) { c.IsExtShared = true }); err != nil {
@@ -489,6 +504,7 @@ func TestDialogueSlackOutsider(t *testing.T) {
 }
 
 func TestDialogueSocketMode(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "Without a public address, over Socket Mode: buttons, dialogs, typed words and the Home tab, and on after Slack closes the connection.", peopleSlack, channelsSocket)
 	d.chat.SetWebhooks("", "")
 	if _, err := d.chat.WaitSlackSockets(d.ctx, 1); err != nil {
@@ -536,6 +552,7 @@ func TestDialogueSocketMode(t *testing.T) {
 // Slack is taken out of the configuration, and put back, while people press buttons over the connection:
 // it is closed and opened anew, and what is pressed without it decides nothing.
 func TestSocketModeTakenOutAndPutBack(t *testing.T) {
+	t.Parallel()
 	d := startDialogue(t, "Slack taken out of the configuration and put back.", peopleSlack, channelsSocket)
 	d.chat.SetWebhooks("", "")
 	with, err := os.ReadFile(d.path)

@@ -53,6 +53,7 @@ func (w *world) request(via *http.Transport, token, method, url, body string) (i
 }
 
 func TestTheSocketIsTheAPIWithoutTheWebhooks(t *testing.T) {
+	t.Parallel()
 	path, socket := withSocket(t)
 	w := newWorld(t, socket)
 	var id string
@@ -98,6 +99,7 @@ func TestTheSocketIsTheAPIWithoutTheWebhooks(t *testing.T) {
 }
 
 func TestASocketThatIsTakenStopsStartUp(t *testing.T) {
+	t.Parallel()
 	path, socket := withSocket(t)
 	w := newWorld(t, socket)
 	text, err := os.ReadFile(w.path)
@@ -123,6 +125,7 @@ func webhooksApart(text string) string {
 }
 
 func TestAReloadThatTakesTheAnonymousAgentAwayRefusesWhoWaits(t *testing.T) {
+	t.Parallel()
 	path, socket := withSocket(t)
 	w := newWorld(t, webhooksApart, socket, replacing("agents:", "anonymous_agent: bot\nagents:"))
 	reload := func(change func(string) string) {
@@ -179,6 +182,7 @@ func TestAReloadThatTakesTheAnonymousAgentAwayRefusesWhoWaits(t *testing.T) {
 
 // What was checked of anonymous_agent is not true of the addresses that are bound.
 func TestAnAddressThatWasNotCheckedForItHasNoAnonymousCallers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	text, err := os.ReadFile(w.path)
 	if err != nil {

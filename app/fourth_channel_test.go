@@ -254,6 +254,7 @@ func (w *pagerWorld) status(id string) string {
 }
 
 func TestAFourthChannelIsOneFile(t *testing.T) {
+	t.Parallel()
 	w := newPagerWorld(t)
 	id := w.expect(transfer(5000), client.AnswerPending).ApprovalID
 	w.eventually("the card is on the pager", func() bool { m, _ := w.platform.pager("555-1"); return m.Request == id })
@@ -282,6 +283,7 @@ func TestAFourthChannelIsOneFile(t *testing.T) {
 }
 
 func TestAFourthChannelIsReadStrictly(t *testing.T) {
+	t.Parallel()
 	env := func(name string) (string, bool) { return "value-of-" + strings.ToLower(name), true }
 	for _, tt := range []struct{ name, old, new, want string }{
 		{"a key", "secret: ", "secrt: ", `unknown key "secrt" in pager; did you mean "secret"?`},

@@ -13,6 +13,7 @@ import (
 
 // Whoever comes after the end of a request is told how it ended, in their language and zone, and what to do.
 func TestRule5_ALatePressNamesTheStateAndWhatToDo(t *testing.T) {
+	t.Parallel()
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	used := at.Add(time.Minute)
 	tokyo := time.FixedZone("JST", 9*60*60)
@@ -93,6 +94,7 @@ func TestRule5_ALatePressNamesTheStateAndWhatToDo(t *testing.T) {
 
 // An answer to a press says which call was decided, or was over, in every language: tool, agent and the end of its id.
 func TestAnswersNameWhatWasDecided(t *testing.T) {
+	t.Parallel()
 	for tag, want := range map[string][2]string{
 		"en":    {"Approved: pay (bot, 4C0001). The agent may run it once.", "pay (bot, 4C0001): This approval request has expired."},
 		"ja":    {"承認しました：pay（bot、4C0001）。エージェントは1回だけ実行できます。", "pay（bot、4C0001）：この申請は期限切れです。"},

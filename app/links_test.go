@@ -11,6 +11,7 @@ import (
 
 // A card leads to its request's page where people can reach the pages, and nowhere where they cannot.
 func TestCardsLeadToTheRequestsPage(t *testing.T) {
+	t.Parallel()
 	links := replacing("listen: 127.0.0.1:0\n", "listen: 127.0.0.1:0\npublic_url: https://gate.example.com/\n")
 	w := newWorld(t, links)
 	id := w.expect(client.Call{Tool: "transfer_credits", Args: json.RawMessage(`{"amount_cents":1000}`)}, client.AnswerPending).ApprovalID
@@ -32,6 +33,7 @@ func TestCardsLeadToTheRequestsPage(t *testing.T) {
 }
 
 func TestCardsLeadNowhereWithoutAnAddress(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.expect(client.Call{Tool: "transfer_credits", Args: json.RawMessage(`{"amount_cents":1000}`)}, client.AnswerPending).ApprovalID
 	for _, card := range []string{string(w.lineCard(id, 1).JSON), string(w.slackCard(id).Blocks)} {

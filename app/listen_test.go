@@ -55,6 +55,7 @@ func (w *world) metric(name string) int {
 
 // Rule 2.12: 1,030 idle connections on the webhooks' listener made the API unreachable.
 func TestRule12_AFullWebhookListenerLeavesTheRestAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, webhooksApart)
 	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	for i := range 600 {
@@ -94,6 +95,7 @@ func (w *world) half(addr, head, body string) net.Conn {
 
 // Rule 2.12: an agent that has used up its bytes is refused before its next large body. These never come.
 func TestRule12_WhoIsOverTheBudgetIsRefusedBeforeTheirBody(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, replacing("limits: none", "limits: {agent: {bytes: 100KiB/m}, person: {calls: 0}}"))
 	w.expect(client.Call{Tool: "read_ledger", Args: []byte(`{"a":"` + strings.Repeat("x", 90<<10) + `"}`)}, client.AnswerAllow)
 	const headers = " HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nAuthorization: Bearer "
@@ -114,6 +116,7 @@ func TestRule12_WhoIsOverTheBudgetIsRefusedBeforeTheirBody(t *testing.T) {
 
 // Rule 2.12: who it is that sends is judged before the body, at every door. These bodies never come.
 func TestRule12_StrangersAreRefusedBeforeTheirBody(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const json = "\r\nContent-Type: application/json"
 	agent := "\r\nAuthorization: Bearer " + secrets["AGENT_TOKEN"]
@@ -158,6 +161,7 @@ func TestRule12_StrangersAreRefusedBeforeTheirBody(t *testing.T) {
 
 // Rule 2.12: 400 half-sent bodies that could have been signed took 470 MB.
 func TestRule12_HalfSentWebhooksAreFewAtATime(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	head := "POST /webhook/line HTTP/1.1\r\nContent-Type: application/json\r\nX-Line-Signature: " + base64.StdEncoding.EncodeToString(make([]byte, 32))
@@ -175,6 +179,7 @@ func TestRule12_HalfSentWebhooksAreFewAtATime(t *testing.T) {
 
 // Rule 2.11: what an agent sends slowly does not use up the time in which records are brought to the store's disk.
 func TestRule11_ASlowSenderDoesNotUseUpTheTimeToStop(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.half(w.app.Addr(), "POST /v1/calls HTTP/1.1\r\nContent-Type: application/json\r\nAuthorization: Bearer "+secrets["AGENT_TOKEN"], `{"tool":`)
 	w.eventually("its body is on its way", func() bool { return w.metric(`countersign_request_bodies{sender="token"}`) == 1 })
@@ -213,6 +218,7 @@ func issue(t *testing.T, serial int64, cert, key string) []byte {
 
 // The webhooks over TLS, with a certificate that is renewed while the gate runs.
 func TestTLSWithRenewal(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	pool := x509.NewCertPool()
@@ -266,6 +272,7 @@ func TestTLSWithRenewal(t *testing.T) {
 
 // A reload that failed is a problem until one succeeds.
 func TestAFailedReloadIsInReadyz(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	good, err := os.ReadFile(w.path)
 	if err != nil {
@@ -287,6 +294,7 @@ func TestAFailedReloadIsInReadyz(t *testing.T) {
 
 // Where the variables' file cannot be read that is the reason, not the variable that is missing for it.
 func TestAFailedReloadNamesTheVariablesFile(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.trouble = func() error { return errors.New("gate.env:3: this is not NAME=value") }
 	w.lock.Lock()
@@ -309,25 +317,32 @@ func TestAFailedReloadNamesTheVariablesFile(t *testing.T) {
 
 // Rule 2.12: those behind a trusted proxy are counted each for themselves, and nobody else is believed.
 func TestRule12_SendersBehindAProxy(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		proxies string
 		want    int // bodies on their way of 40 by as many clients, as it is said
 	}{{"127.0.0.0/8", 40}, {"192.0.2.1", 16}} {
 		w := newWorld(t, replacing("agents:", "trusted_proxies: ["+tt.proxies+"]\nagents:"))
+		var clients []net.Conn
 		for i := range 40 {
-			w.half(w.app.Addr(), fmt.Sprintf("POST /webhook/line HTTP/1.1\r\nX-Forwarded-For: 192.0.2.99, 203.0.113.%d\r\nContent-Type: application/json\r\nX-Line-Signature: %s",
-				i, base64.StdEncoding.EncodeToString(make([]byte, 32))), "x")
+			clients = append(clients, w.half(w.app.Addr(), fmt.Sprintf("POST /webhook/line HTTP/1.1\r\n"+
+				"X-Forwarded-For: 192.0.2.99, 203.0.113.%d\r\nContent-Type: application/json\r\nX-Line-Signature: %s",
+				i, base64.StdEncoding.EncodeToString(make([]byte, 32))), "x"))
 		}
 		w.eventually("all have come", func() bool {
 			m := w.metric(`countersign_request_bodies{sender="webhook"}`)
 			return m == tt.want && m+w.metric(`countersign_request_bodies_refused_total{sender="webhook"}`) == 40
 		})
+		for _, c := range clients { // else stopping waits until their bodies are given up
+			c.Close()
+		}
 		w.stop()
 	}
 }
 
 // Whoever is let in without a token was brought by nobody, a trusted proxy or not.
 func TestATrustedProxyBringsNoAnonymousCallers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, webhooksApart, replacing("agents:", "anonymous_agent: bot\ntrusted_proxies: [127.0.0.0/8]\nagents:"))
 	send := func(header string) int {
 		t.Helper()
@@ -355,6 +370,7 @@ func TestATrustedProxyBringsNoAnonymousCallers(t *testing.T) {
 
 // Rule 2.12: agents within their budgets held every connection with long polls, and nobody could decide or freeze.
 func TestRule12_WaitingAgentsLockNobodyOut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, replacing("limits: none", "limits: {connections: 64}"))
 	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	begin := func(head, token, body string) net.Conn {

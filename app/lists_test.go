@@ -78,6 +78,7 @@ func leads(t *testing.T, where string, lines []string, mark string, sentences ..
 // A list of requests tells of each first what will happen: as its rule says it, or made of the call by the code that
 // makes cards.
 func TestListsLeadWithWhatWillHappen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, withRefunds)
 	ids := w.listed()
 	page, err := w.hana.Approvals(w.ctx, client.ApprovalQuery{})

@@ -31,6 +31,7 @@ func localhost(t *testing.T) []string {
 // Rule 2.8: browsers and commands that are led to localhost may try ::1 first. Whoever had the gate's port there got
 // sign-in links, keys of sessions and tokens.
 func TestRule8_TheGateHasBothAddressesOfLocalhost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, webhooksApart, withProfiles)
 	for name, at := range map[string]string{"listen": w.app.Addr(), "webhook_listen": w.app.WebhookAddr(), "debug_listen": w.app.DebugAddr()} {
 		_, port, err := net.SplitHostPort(at)
@@ -65,6 +66,7 @@ func TestRule8_TheGateHasBothAddressesOfLocalhost(t *testing.T) {
 
 // Where another program has one of the addresses the gate does not start at the other, whatever is to be served there.
 func TestRule8_TheGateDoesNotStartAtHalfOfLocalhost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.stop()
 	for _, taken := range localhost(t) {
@@ -98,6 +100,7 @@ func TestRule8_TheGateDoesNotStartAtHalfOfLocalhost(t *testing.T) {
 
 // Without a public_url a link leads where the gate listens, and never where localhost may be another program.
 func TestALinkLeadsWhereTheGateListens(t *testing.T) {
+	t.Parallel()
 	for listen, want := range map[string]string{"127.0.0.1:0": "http://localhost:", "localhost:0": "http://localhost:",
 		"0.0.0.0:0": "http://localhost:", "127.0.0.2:0": "http://127.0.0.2:"} {
 		if l, err := net.Listen("tcp", listen); err != nil {
@@ -129,6 +132,7 @@ func TestALinkLeadsWhereTheGateListens(t *testing.T) {
 
 // At an address of the network, in the clear, nobody is led to sign in: what they would be given, others would read.
 func TestRule8_NobodySignsInInTheClearFromAnotherMachine(t *testing.T) {
+	t.Parallel()
 	at := ""
 	all, err := net.InterfaceAddrs()
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 // The way in by a provider comes and goes with the configuration, which does not wait for what the provider says.
 func TestAReloadBringsAndTakesTheProvider(t *testing.T) {
+	t.Parallel()
 	provider := openidtest.New(t, openidtest.Options{Now: time.Now})
 	section := fmt.Sprintf("sign_in: {openid: {issuer: %q, client_id: %s, client_secret: %q, name: Example}}\n", provider.Issuer(),
 		openidtest.ClientID, openidtest.ClientSecret)
@@ -60,6 +61,7 @@ func TestAReloadBringsAndTakesTheProvider(t *testing.T) {
 // A provider that calls itself otherwise than it is written, be it by a slash, is told before anybody comes, with what to
 // write instead, until that is done.
 func TestTheIssuersSlashIsTold(t *testing.T) {
+	t.Parallel()
 	provider := openidtest.New(t, openidtest.Options{Now: time.Now})
 	provider.Lie(openidtest.Lies{Metadata: func(m map[string]any) { m["issuer"] = provider.Issuer() + "/" }})
 	section := "sign_in: {openid: {issuer: %q, client_id: countersign}}\n"
@@ -81,6 +83,7 @@ func TestTheIssuersSlashIsTold(t *testing.T) {
 // A provider that was down just when somebody came, long after it was asked last, is asked again until it answers:
 // /readyz does not go on complaining until the next one comes.
 func TestAProviderThatIsBackIsNotComplainedOf(t *testing.T) {
+	t.Parallel()
 	var ahead atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	provider := openidtest.New(t, openidtest.Options{Now: now})

@@ -57,6 +57,7 @@ const codingAgentPreset = "policy:\n  include: [preset/coding-agent]\n"
 
 // What coding agents do all day asks nobody.
 func TestCodingAgentsReadAndPlanWithoutAsking(t *testing.T) {
+	t.Parallel()
 	p := included(t, codingAgentPreset)
 	for _, call := range []struct {
 		agent       hooks.Agent
@@ -120,6 +121,7 @@ func TestCodingAgentsReadAndPlanWithoutAsking(t *testing.T) {
 // A model that chooses another time-out on its next try asks for the same command: its card marks the time-out, and what
 // was approved runs.
 func TestRule3_ATimeoutMakesNoOtherCommand(t *testing.T) {
+	t.Parallel()
 	p := included(t, codingAgentPreset)
 	for _, c := range []struct {
 		agent hooks.Agent
@@ -135,6 +137,7 @@ func TestRule3_ATimeoutMakesNoOtherCommand(t *testing.T) {
 // Nor does a model that words the instruction of an edit anew: its card marks that, and what was shown is what Gemini
 // acts on.
 func TestRule3_AnInstructionOfAnEditIsShownAndMakesNoOtherEdit(t *testing.T) {
+	t.Parallel()
 	p := included(t, codingAgentPreset)
 	for _, file := range []string{"src/a.ts", ".git/config", "/etc/hosts"} {
 		v := hooked(t, p, hooks.Gemini, "replace", `{"file_path":"`+file+`","instruction":"x","old_string":"a","new_string":"b"}`)
@@ -146,6 +149,7 @@ func TestRule3_AnInstructionOfAnEditIsShownAndMakesNoOtherEdit(t *testing.T) {
 
 // Nor where the guard has its say: an approval that only the same words could use would never be used.
 func TestRule3_AnInstructionMakesNoOtherEditOfAGuardedFile(t *testing.T) {
+	t.Parallel()
 	p := included(t, codingAgentPreset+"  guard: gate_files\n")
 	v := hooked(t, p, hooks.Gemini, "replace", `{"file_path":".gemini/settings.json","instruction":"x","old_string":"a","new_string":"b"}`)
 	if v.ReasonCode != "gate_files" || v.Risk != approval.RiskCritical || !slices.Equal(v.IgnoreArgs, []string{"instruction"}) {
@@ -155,6 +159,7 @@ func TestRule3_AnInstructionMakesNoOtherEditOfAGuardedFile(t *testing.T) {
 
 // Whatever changes something, reaches the web, or may do more than it says, is asked about.
 func TestCodingAgentsAskAboutTheRest(t *testing.T) {
+	t.Parallel()
 	p := included(t, codingAgentPreset)
 	const edits, patches, others, commands = "edits in the folder that the agent works in", "patches in the folder that the agent works in", "other edits", "other commands"
 	const outside, many = "searches outside of the folder that the agent works in", "many files outside of the folder that the agent works in"
@@ -246,6 +251,7 @@ func TestCodingAgentsAskAboutTheRest(t *testing.T) {
 
 // What the presets allow is the agent's own: a tool of an MCP server that is called the same is asked about.
 func TestPresetsAllowNoToolOfAnMCPServer(t *testing.T) {
+	t.Parallel()
 	p := included(t, codingAgentPreset)
 	for _, r := range p.Rules() {
 		if r.Action != approval.Allow {
@@ -273,6 +279,7 @@ func TestPresetsAllowNoToolOfAnMCPServer(t *testing.T) {
 
 // What a policy says itself comes before what it includes.
 func TestOwnRulesComeBeforePresets(t *testing.T) {
+	t.Parallel()
 	p := included(t, codingAgentPreset+`  rules:
     - name: keys
       tools: [Read]
@@ -299,6 +306,7 @@ func TestOwnRulesComeBeforePresets(t *testing.T) {
 
 // Where Gemini CLI gives a server's tool no prefix, what it says of the server tells it from an agent's own.
 func TestThePresetAllowsNoToolOfAServerThatGeminiNamesWithoutAPrefix(t *testing.T) {
+	t.Parallel()
 	p := included(t, codingAgentPreset)
 	for _, tool := range []string{"Read", "Glob", "list_dir", "read_file", "TaskUpdate"} {
 		v := hooked(t, p, hooks.Gemini, tool, `{"file_path":"a"},"mcp_context":{"server_name":"files","command":"npx"}`)
@@ -310,6 +318,7 @@ func TestThePresetAllowsNoToolOfAServerThatGeminiNamesWithoutAPrefix(t *testing.
 
 // What a preset's rule, or one of the demo's, says to people it says in each language that the program speaks.
 func TestPresetsAndTheDemoSpeakEachLanguage(t *testing.T) {
+	t.Parallel()
 	demo, err := os.ReadFile("../demo/countersign.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -343,6 +352,7 @@ func TestPresetsAndTheDemoSpeakEachLanguage(t *testing.T) {
 
 // A home folder is one however its name is written: a search in it is asked about.
 func TestAHomeFolderIsNoProjectHoweverItIsWritten(t *testing.T) {
+	t.Parallel()
 	p := included(t, codingAgentPreset)
 	for scope, want := range map[string]approval.Action{
 		"/home/u": approval.Quarantine, "/home/u/": approval.Quarantine, "/home/u/.": approval.Quarantine, "/home/u/./": approval.Quarantine,

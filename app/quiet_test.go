@@ -9,6 +9,7 @@ import (
 )
 
 func TestQuietHoursAreThoseOfWhoReadsAtAnAddress(t *testing.T) {
+	t.Parallel()
 	env := func(name string) (string, bool) { return "a-value-that-is-long-enough-" + name, true }
 	cfg, _, err := config.Parse("test.yaml", []byte(`
 time_zone: Asia/Tokyo

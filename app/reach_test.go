@@ -35,6 +35,7 @@ func (w *world) cards(id string) string {
 }
 
 func TestAMonthThatIsSpentMovesCardsToTheNextChannel(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hanaByAll()...)
 	w.eventually("the quota of the start is known", func() bool { // who reads 200 of 200 does not ask LINE at all
 		return !strings.Contains(w.get("/metrics"), "countersign_line_quota_used -1")
@@ -71,6 +72,7 @@ func TestAMonthThatIsSpentMovesCardsToTheNextChannel(t *testing.T) {
 }
 
 func TestTheQuotaIsWarnedOfAtFourFifths(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.chat.SetLINEQuota(200)
 	for _, tt := range []struct {
@@ -90,6 +92,7 @@ func TestTheQuotaIsWarnedOfAtFourFifths(t *testing.T) {
 }
 
 func TestOurOwnMessagesBringTheQuotasWarning(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.chat.SetLINEQuota(10)
 	w.chat.SetLINEUsage(7)
@@ -103,6 +106,7 @@ func TestOurOwnMessagesBringTheQuotasWarning(t *testing.T) {
 
 // What LINE says of one account, while the configuration changes to another, is not that one's.
 func TestAQuotaThatComesTooLateIsNotTheNewAccounts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.chat.SetLINEQuota(200)
 	w.chat.SetLINEUsage(200)
@@ -132,6 +136,7 @@ func itoa(n int) string {
 }
 
 func TestWhoBlocksTheBotIsReachedElsewhere(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hanaByAll()...)
 	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	w.eventually("the card is in LINE", func() bool { return w.cards(id) == "line:sent" })
@@ -144,6 +149,7 @@ func TestWhoBlocksTheBotIsReachedElsewhere(t *testing.T) {
 }
 
 func TestACardComesToAPersonsOwnAddress(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, append(hanaByAll()[:2:2], replacing("channels: [line, slack, webhook]", "channels: [webhook]"), hanaByAll()[3])...)
 	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	got, err := w.chat.WaitWebhooks(w.ctx, "hana", 1)
@@ -173,6 +179,7 @@ func TestACardComesToAPersonsOwnAddress(t *testing.T) {
 }
 
 func TestARequestThatReachesNobodyGoesToAdmins(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t,
 		replacing("slack: U03KEN", "slack: U03KEN, channels: [slack]"),
 		replacing("notify: [hana]", "notify: []"), replacing("channel: C0APPROVALS, ", ""))
@@ -187,6 +194,7 @@ func TestARequestThatReachesNobodyGoesToAdmins(t *testing.T) {
 }
 
 func TestARefusedTokenMovesNewCardsToTheNextChannel(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hanaByAll()...)
 	w.chat.Fail(emulator.LINEPush, 1, emulator.Answer(401, map[string]string{"Content-Type": "application/json"}, `{"message":"Authentication failed."}`))
 	first := w.expect(transfer(2000), client.AnswerPending).ApprovalID

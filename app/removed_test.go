@@ -145,6 +145,7 @@ func (w *world) doors(token, own string) []*door {
 // Whoever is taken out of the configuration, or has another token by then, has nothing that goes on: not what they
 // wait for, nor what they listen to. What they had asked for does not run when it is approved.
 func TestRule1_RemovedAgentsDoorsClose(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(w *world) func(string) string{
 		"removed": func(*world) func(string) string {
 			return replacing("  - {name: other, token: \"${OTHER_TOKEN}\"}\n", "")
@@ -212,6 +213,7 @@ func TestRule1_RemovedAgentsDoorsClose(t *testing.T) {
 
 // A person who is taken out of the configuration sees and decides nothing more.
 func TestRule8_RemovedPeopleSeeAndDecideNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.expect(transfer(4000), client.AnswerPending).ApprovalID
 	doors := []*door{
@@ -237,6 +239,7 @@ func TestRule8_RemovedPeopleSeeAndDecideNothing(t *testing.T) {
 
 // The folder of the configuration is written to all the time where the database lies beside it.
 func TestAChangeIsReadThoughItsFolderNeverRests(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup

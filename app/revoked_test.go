@@ -47,6 +47,7 @@ func without(begins string) func(string) string {
 // Somebody is on their way back from a provider, which vouches for them, while the configuration is replaced. What they
 // have shown is not what the person has by now: nobody is signed in, now or when it is theirs again.
 func TestRule8_WhatAProviderSaidBeforeAReloadSignsNobodyIn(t *testing.T) {
+	t.Parallel()
 	for what, change := range map[string]func(string) string{
 		"another subject": replacing("openid: subject-1", "openid: subject-2"),
 		"the person":      without("  - {name: mei,"),
@@ -100,6 +101,7 @@ func TestRule8_WhatAProviderSaidBeforeAReloadSignsNobodyIn(t *testing.T) {
 
 // A channel that is taken out of the configuration takes with it what began there, though people have their ids yet.
 func TestRule8_WithAChannelsSectionGoesWhatBeganThere(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.ok(w.chat.TypeLINE(w.ctx, "hana", "sign in", ""))
 	byLINE := w.redeem(w.linkIn(string(w.lineCard("/signin/link", 1).JSON)))

@@ -13,6 +13,7 @@ import (
 
 // What people are told in a chat names the zone of this machine, where nobody has said in which zone they are.
 func TestTimesInAZoneThatNobodyConfiguredNameIt(t *testing.T) {
+	t.Parallel()
 	tokyo, err := time.LoadLocation("Asia/Tokyo")
 	if err != nil {
 		t.Fatal(err)
@@ -32,6 +33,7 @@ func TestTimesInAZoneThatNobodyConfiguredNameIt(t *testing.T) {
 // The person at the keyboard is asked to run the tool with these arguments, where no rule has words for it; a rule's own
 // words come first where it has some. The arguments are there once, and masked.
 func TestTheKeyboardIsAskedInTheRulesWordsOrToRunTheTool(t *testing.T) {
+	t.Parallel()
 	a := &App{}
 	a.live.Store(&live{maker: channels.Maker{Masker: redact.New()}})
 	r := approval.Request{Agent: "bot", Risk: approval.RiskHigh}

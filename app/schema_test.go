@@ -49,6 +49,7 @@ func serverThatLists(t *testing.T, tools string) string {
 
 // What a person approves in place of a call's arguments must be what the tool takes, where its server is ours to ask.
 func TestAnEditIsHeldToTheSchemaOfAToolBehindTheGateway(t *testing.T) {
+	t.Parallel()
 	url := bank(t)
 	w := newWorld(t, func(text string) string {
 		return text + "\nmcp:\n  servers:\n    - {name: bank, url: \"" + url + "\"}\n"
@@ -72,6 +73,7 @@ func TestAnEditIsHeldToTheSchemaOfAToolBehindTheGateway(t *testing.T) {
 
 // What an MCP server has and agents are not offered is named where whoever runs the gate looks.
 func TestReadinessNamesWhatIsNotOffered(t *testing.T) {
+	t.Parallel()
 	broken := serverThatLists(t, `"error":{"code":-32603,"message":"boom"}`)
 	odd := serverThatLists(t, `"result":{"tools":[{"name":"fine"},{"name":"odd","inputSchema":"none"}]}`)
 	w := newWorld(t, func(text string) string {

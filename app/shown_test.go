@@ -90,6 +90,7 @@ func throughGateway(server *deskServer) runsWith {
 // On every way in: a call that joined with other words than were shown, one whose words a person changed, and one that
 // comes while a grant for other words is there run to the byte what a person saw, or do not run.
 func TestRule3_OnEveryWayInWhatIsIgnoredRunsAsItWasShown(t *testing.T) {
+	t.Parallel()
 	server := newDeskServer(t, [][][]traceCall{{{{Tool: "note"}}}})
 	w := newWorld(t, ignoringMemo, replacing("policy:\n",
 		"mcp: {hold: 0s, servers: [{name: desk, url: \""+server.url+"\", prefix: \"\"}]}\npolicy:\n"))

@@ -88,6 +88,7 @@ func (w *world) in(cookie string) bool {
 }
 
 func TestRule2_WhoeverIsTakenOutOfTheConfigurationIsSignedOut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	hana, ken := w.signIn(w.hana), w.signIn(w.client("KEN_TOKEN"))
 	if !w.in(hana) || !w.in(ken) || w.in("") || w.in("countersign="+strings.Repeat("a", 52)) {
@@ -112,6 +113,7 @@ func TestRule2_WhoeverIsTakenOutOfTheConfigurationIsSignedOut(t *testing.T) {
 
 // A backup holds sessions that were ended after it was made.
 func TestARestoredBackupSignsNobodyIn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	hana := w.signIn(w.hana)
 	w.stop()
@@ -172,6 +174,7 @@ func (w *world) slackTold(channel, only string) string {
 }
 
 func TestWhoeverTypesSignInGetsALinkAndNobodyElseSeesIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.ok(w.chat.TypeLINE(w.ctx, "hana", "サインイン", ""))
 	link := w.linkIn(string(w.lineCard("/signin/link", 1).JSON))
@@ -214,6 +217,7 @@ func TestWhoeverTypesSignInGetsALinkAndNobodyElseSeesIt(t *testing.T) {
 }
 
 func TestStrangersGetNoLink(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.ok(w.chat.TypeLINE(w.ctx, emulator.StrangerName, "sign in", ""))
 	w.ok(w.chat.SlashSlack(w.ctx, emulator.StrangerName, "C0APPROVALS", "/countersign", "inbox"))
@@ -224,6 +228,7 @@ func TestStrangersGetNoLink(t *testing.T) {
 }
 
 func TestTooManyLinksAreRefusedInWords(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for range 9 {
 		w.ok(w.chat.TypeLINE(w.ctx, "hana", "sign in", ""))

@@ -10,6 +10,7 @@ import (
 // A server that is slow to start, as one that is installed first, says what it last wrote where whoever runs the gate
 // looks, secrets masked, and which key gives it more time.
 func TestReadinessSaysWhatASlowServerDoes(t *testing.T) {
+	t.Parallel()
 	const secret, own = "ghp_0123456789abcdefghijklmnopqrstuvwxyz", "plain words of a vendor"
 	w := newWorld(t, func(text string) string {
 		return text + "\nmcp:\n  servers:\n    - {name: slow, start_timeout: 1s, env: {KEY: " + own +

@@ -23,6 +23,7 @@ func answers(path string) bool {
 }
 
 func TestASocketIsForItsUserAloneAndGoesWithItsListener(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	path := filepath.Join(dir, "gate.sock")
 	l, err := listenSocket(path, quiet)
@@ -46,6 +47,7 @@ func TestASocketIsForItsUserAloneAndGoesWithItsListener(t *testing.T) {
 }
 
 func TestASocketTakesOnlyADeadOnesPlace(t *testing.T) {
+	t.Parallel()
 	listen := func(t *testing.T, path string) *net.UnixListener {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 		if err != nil {
@@ -104,6 +106,7 @@ func TestASocketTakesOnlyADeadOnesPlace(t *testing.T) {
 }
 
 func TestASocketLeavesItsSuccessorAlone(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
 	first, err := listenSocket(path, quiet)
 	if err != nil {
@@ -126,6 +129,7 @@ func TestASocketLeavesItsSuccessorAlone(t *testing.T) {
 }
 
 func TestAnotherUsersProcessIsTurnedAway(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
 	made, err := listenSocket(path, quiet)
 	if err != nil {

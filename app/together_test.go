@@ -47,6 +47,7 @@ func (w *world) hooked(tool string, arguments json.RawMessage) string {
 // Calls of one turn that are held at once come as one card, whichever way they come in, and one press answers each of
 // them: with what was asked for.
 func TestCallsThatAreHeldAtOnceAreOnePush(t *testing.T) {
+	t.Parallel()
 	const n = 4
 	runs := [][][]traceCall{{{{Tool: "move", Changes: true}}}}
 	for way, hold := range map[string]func(w *world) func(arguments json.RawMessage) string{

@@ -376,6 +376,7 @@ func (r *replay) per100(n int) float64 { return 100 * float64(n) / float64(r.ask
 // How often people are asked: a trace replayed with each way of putting calls on cards, over both ways in. Calls and
 // turns are decided after each turn, runs after each run.
 func TestATraceComesToPeopleOnFewCards(t *testing.T) {
+	t.Parallel()
 	path, own := os.Getenv(traceVar), false
 	if path == "" {
 		path, own = filepath.Join("testdata", "trace.ndjson"), true

@@ -13,6 +13,7 @@ import (
 // What the program of schema 7 left is gone on with: what waited is joined by the same call, and its old card decides;
 // what was approved lets one call through; what was denied, used or cancelled stays so.
 func TestWhatWaitedSurvivesAnUpgrade(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.stop()
 	packed, err := os.Open("../store/testdata/schema7.db.gz")

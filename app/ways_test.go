@@ -32,6 +32,7 @@ func (w *world) postback(data string) {
 
 // Rule 1, and deciding §1: what a rule asks for holds on every way in on which a person can decide.
 func TestRule1_ANeedHoldsOnEveryWayIn(t *testing.T) {
+	t.Parallel()
 	hanaSays := map[string]func(w *world, id, batch string){
 		"a press in LINE":     func(w *world, id, _ string) { w.postback("action=approve&id=" + id) },
 		"approve all in LINE": func(w *world, _, batch string) { w.postback("action=approve&id=" + batch) },
@@ -93,6 +94,7 @@ func TestRule1_ANeedHoldsOnEveryWayIn(t *testing.T) {
 
 // Cards go to whoever is asked, when they are asked: a stage's people when it opens, others when time has passed.
 func TestCardsGoToWhoIsAskedNow(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, committee("      approvals: [{group: security}, {approvers: [hana]}]\n"))
 	id := w.expect(transfer(4000), client.AnswerPending).ApprovalID
 	to := func() map[string]int {
@@ -121,6 +123,7 @@ func TestCardsGoToWhoIsAskedNow(t *testing.T) {
 
 // Whom escalation adds gets the card when their time has come, and none where it was decided before.
 func TestEscalationSendsTheCardLater(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, committee("      approvers: [ken]\n      escalate: [{after: 10m, to: [hana]}]\n"))
 	a := w.expect(transfer(4000), client.AnswerPending)
 	later := func() client.Notification {
@@ -145,6 +148,7 @@ func TestEscalationSendsTheCardLater(t *testing.T) {
 
 // Who stands in for somebody who is notified gets the card too.
 func TestAStandInGetsTheCard(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, committee("      approvers: [hana]\n"))
 	if _, err := w.hana.Delegate(w.ctx, client.Delegation{To: "ken", Until: client.Time{Time: time.Now().Add(time.Hour)}}); err != nil {
 		t.Fatal(err)
@@ -166,6 +170,7 @@ func TestAStandInGetsTheCard(t *testing.T) {
 
 // A card of several requests comes to each person once, however many of them ask that person.
 func TestOneCardForEachPerson(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, committee("      approvers: [hana]\n"))
 	both, err := w.bot.CallBatch(w.ctx, []client.Call{{Tool: "close_books"}, transfer(4000)})
 	if err != nil {

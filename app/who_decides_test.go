@@ -46,6 +46,7 @@ func (w *world) read() string {
 
 // Who is in a group, and whose agent it is, is what the configuration in force says.
 func TestGroupsAndOwnersAreThoseOfNow(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, inGroups)
 	ken := w.as("KEN_TOKEN")
 	id := w.expect(transfer(2100), client.AnswerPending).ApprovalID
@@ -74,6 +75,7 @@ func TestGroupsAndOwnersAreThoseOfNow(t *testing.T) {
 }
 
 func TestRule10_AdminsAreToldOnceOfAConfigurationThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const told = "can't be used, so the previous one stays in force"
 	good := w.read()
@@ -109,6 +111,7 @@ func TestRule10_AdminsAreToldOnceOfAConfigurationThatCannotBeUsed(t *testing.T) 
 
 // What is told of is what was read, also where the file is written before it is told.
 func TestRule10_AdminsAreToldOfEachConfigurationThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	good := w.read()
 	broken := func(key string) string { return strings.Replace(good, "name: reading", key+": reading", 1) }
@@ -134,6 +137,7 @@ func TestRule10_AdminsAreToldOfEachConfigurationThatCannotBeUsed(t *testing.T) {
 }
 
 func TestRule10_AdminsAreToldOfRulesThatLetMoreThrough(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, inGroups)
 	w.reload(replacing("      approvals: [{group: finance}]\n", ""))
 	w.told("the new rules let more calls through")
@@ -148,6 +152,7 @@ func TestRule10_AdminsAreToldOfRulesThatLetMoreThrough(t *testing.T) {
 }
 
 func TestRule10_AdminsAreToldOfRequestsThatNobodyIsLeftToApprove(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, inGroups)
 	id := w.expect(transfer(2100), client.AnswerPending).ApprovalID
 	w.reload(func(text string) string {
@@ -164,6 +169,7 @@ func TestRule10_AdminsAreToldOfRequestsThatNobodyIsLeftToApprove(t *testing.T) {
 }
 
 func TestRule10_AdminsAreToldOfGrantsOfMoreThanAnHour(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, replacing("    - name: transfers\n", "    - name: transfers\n      allow_skip: true\n"))
 	ken := w.as("KEN_TOKEN")
 	for cents, terms := range map[int]client.GrantTerms{2100: {For: time.Hour}, 2101: {For: 8 * time.Hour}} {

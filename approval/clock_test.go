@@ -218,13 +218,9 @@ func TestRule6_WhoWaitsIsToldOfAClockThatIsAccepted(t *testing.T) {
 	if _, err := w.gate.AcceptClock(w.ctx, hana, approval.ViaCLI); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case got := <-done:
-		if got.err != nil || got.out.Kind != approval.AnswerCancelled || got.out.ReasonCode != approval.EndClock {
-			t.Errorf("%+v, %v", got.out, got.err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Errorf("nobody has told who waits for %s", id)
+	got := testkit.Receive(t, "the answer of who waits for "+id, done)
+	if got.err != nil || got.out.Kind != approval.AnswerCancelled || got.out.ReasonCode != approval.EndClock {
+		t.Errorf("%+v, %v", got.out, got.err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 )
 
 type waited struct {
@@ -25,9 +26,7 @@ func (w *world) wait(ctx context.Context, o approval.WaitOptions) (id string, do
 		out, err := w.gate.CheckWait(ctx, transfer, o)
 		done <- waited{out, err}
 	}()
-	for w.gate.Broker().Waiting(id) == before {
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(w.t, "the call waits", func() bool { return w.gate.Broker().Waiting(id) != before })
 	return id, done
 }
 
@@ -35,7 +34,7 @@ func TestAWaitingCallIsLetThroughByTheApproval(t *testing.T) {
 	w := newWorld(t)
 	id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
 	w.mustDecide(id, true, hana, "")
-	if got := <-done; got.err != nil || got.out.Kind != approval.AnswerApproved {
+	if got := testkit.Receive(t, "an answer", done); got.err != nil || got.out.Kind != approval.AnswerApproved {
 		t.Errorf("%+v", got)
 	}
 	if r := w.request(id); r.ConsumedAt.IsZero() {
@@ -49,17 +48,13 @@ func TestAnApprovalThatIsNotStoredLetsNobodyThrough(t *testing.T) {
 	id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
 	w.gate.Broker().BeforeCommit(approval.Commit{Events: []approval.Event{
 		{Type: approval.EventDecision, ApprovalID: id, Decision: "approve"}}})
-	select {
-	case got := <-done:
-		t.Fatalf("nothing was approved: %+v", got)
-	case <-time.After(20 * time.Millisecond):
-	}
 	if r := w.request(id); r.Status != approval.Pending {
 		t.Errorf("the request is %s", r.Status)
 	}
 	w.mustDecide(id, true, hana, "")
-	if got := <-done; got.err != nil || got.out.Kind != approval.AnswerApproved {
-		t.Errorf("%+v", got)
+	got := testkit.Receive(t, "the approval's answer", done)
+	if got.err != nil || got.out.Kind != approval.AnswerApproved || got.out.Request.ConsumedAt.IsZero() {
+		t.Errorf("%+v", got) // one that came before the decision has used nothing
 	}
 }
 
@@ -200,7 +195,7 @@ func TestRule4_AWaiterWhoIsGoneUsesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	id, done := w.wait(ctx, approval.WaitOptions{For: time.Minute})
 	cancel()
-	if got := <-done; got.err == nil {
+	if got := testkit.Receive(t, "an answer", done); got.err == nil {
 		t.Errorf("%+v", got)
 	}
 	w.mustDecide(id, true, hana, "")
@@ -246,7 +241,7 @@ func TestRule4_AWaitersTokenAndPolicyAreLookedAtAgain(t *testing.T) {
 			id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
 			w.policy(tt.policy)
 			w.mustDecide(id, true, hana, "")
-			if got := <-done; got.err != nil || got.out.Kind != tt.word {
+			if got := testkit.Receive(t, "an answer", done); got.err != nil || got.out.Kind != tt.word {
 				t.Errorf("%+v", got)
 			}
 			if r := w.request(id); r.Status != tt.status || (tt.word == approval.AnswerApproved) == r.ConsumedAt.IsZero() {

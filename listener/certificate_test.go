@@ -87,7 +87,7 @@ func TestRule12_ACertificateIsRenewedAndNeverLost(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { c.Run(ctx); close(done) }()
-		look := func() { time.Sleep(refreshEvery); synctest.Wait() }
+		look := func() { testkit.Elapse(refreshEvery) }
 		want := func(when string, n int64, problem string) {
 			t.Helper()
 			if got := serial(t, c); got != n {

@@ -89,7 +89,7 @@ func newWorld(t *testing.T, o Options, h http.HandlerFunc) *world {
 	go func() { served <- w.server.Serve(w.l) }()
 	t.Cleanup(func() {
 		w.server.Close()
-		time.Sleep(time.Minute) // of the bubble's: what lingers ends
+		time.Sleep(time.Minute) // bubble: what lingers ends
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}

@@ -130,7 +130,7 @@ func (m *memory) Ready(_ context.Context, ids []string, limit int) (ready []appr
 }
 
 func (m *memory) Load(_ context.Context, id string) (approval.Delivery, error) {
-	time.Sleep(m.slow[id])
+	time.Sleep(m.slow[id]) // bubble: a slow store
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.loads++
@@ -369,7 +369,7 @@ func (b *bench) stop() {
 
 // after lets time pass.
 func after(d time.Duration) {
-	time.Sleep(d)
+	time.Sleep(d) // bubble: as in all tests of the sender
 	synctest.Wait()
 }
 

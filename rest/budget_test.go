@@ -94,9 +94,9 @@ func TestRule12_EachCallOfABatchCounts(t *testing.T) {
 // The attack: an agent filled 1.2 GB in 12 s.
 func TestRule12_BytesOverTheBudget(t *testing.T) {
 	w := newBudgetWorld(t)
-	w.limit(budget.Limits{Bytes: perMinute(1 << 20)}, budget.Limits{})
+	w.limit(budget.Limits{Bytes: perMinute(100 << 10)}, budget.Limits{})
 	big := func(token string) reply {
-		return w.do(token, "POST", "/v1/calls", `{"tool":"read_file","args":{"a":"`+strings.Repeat("x", 300<<10)+`"}}`)
+		return w.do(token, "POST", "/v1/calls", `{"tool":"read_file","args":{"a":"`+strings.Repeat("x", 30<<10)+`"}}`)
 	}
 	taken := 0
 	for range 40 { // 12 s
@@ -108,11 +108,11 @@ func TestRule12_BytesOverTheBudget(t *testing.T) {
 		w.clock.Advance(300 * time.Millisecond)
 	}
 	if taken != 4 { // a minute's worth, and that of the 12 s
-		t.Errorf("%d bodies of 300 KiB taken, want 4 of a budget of 1 MiB a minute", taken)
+		t.Errorf("%d bodies of 30 KiB taken, want 4 of a budget of 100 KiB a minute", taken)
 	}
 	big(otherToken).is(200)
 	// A body whose length is not told is counted all the same.
-	req, err := http.NewRequestWithContext(t.Context(), "POST", w.srv.URL+"/v1/calls", struct{ *strings.Reader }{strings.NewReader(`{"tool":"read_file","args":{"a":"` + strings.Repeat("x", 400<<10) + `"}}`)})
+	req, err := http.NewRequestWithContext(t.Context(), "POST", w.srv.URL+"/v1/calls", struct{ *strings.Reader }{strings.NewReader(`{"tool":"read_file","args":{"a":"` + strings.Repeat("x", 60<<10) + `"}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

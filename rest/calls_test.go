@@ -150,6 +150,7 @@ func (w *world) pendingID() (id string) {
 }
 
 func TestAWaitingCallIsToldHowItEnded(t *testing.T) {
+	t.Parallel() // it waits
 	for _, tt := range []struct {
 		name     string
 		end      func(w *world, id string)
@@ -176,6 +177,7 @@ func TestAWaitingCallIsToldHowItEnded(t *testing.T) {
 }
 
 func TestAWaitEndsInTheWordsOfTheFirstAnswer(t *testing.T) {
+	t.Parallel() // it waits
 	w := newWorld(t)
 	r := w.do(botToken, "POST", "/v1/calls?wait=1", transfer).is(202)
 	if !strings.Contains(r.str("message"), "Approval requested") {
@@ -266,6 +268,7 @@ func TestWhenTheServerStopsWhoWaitsIsAnsweredAsIfTimeWereUp(t *testing.T) {
 
 // A server's own time-outs are for clients that dawdle, not for those who were asked to wait.
 func TestAWaitOutlastsTheServersTimeouts(t *testing.T) {
+	t.Parallel() // it waits
 	w := newWorld(t)
 	id := w.ask(transfer)
 	w.srv.Close()

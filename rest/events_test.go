@@ -332,11 +332,14 @@ func TestAStreamEndsWhenTheClientGoes(t *testing.T) {
 }
 
 func TestAStreamOutlastsTheServersTimeouts(t *testing.T) {
+	t.Parallel() // it waits
 	w := newWorld(t)
-	w.srv.Close()
+	patient := w.srv
 	w.srv = newSlowServer(w)
+	t.Cleanup(w.srv.Close)
 	s := w.stream(t, hanaToken, "")
-	time.Sleep(1500 * time.Millisecond)
+	w.srv = patient
+	time.Sleep(1500 * time.Millisecond) // real: more than the server's time-outs, and no matter how much
 	id := w.ask(transfer)
 	s.expect("approval.requested " + id)
 }

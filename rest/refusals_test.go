@@ -17,6 +17,7 @@ import (
 
 	"countersign/approval"
 	"countersign/auth"
+	"countersign/internal/testkit"
 )
 
 // Every path that is there, with its parts as a test needs them.
@@ -571,7 +572,7 @@ func TestABodyIsJSONOfAtMostOneMebibyte(t *testing.T) {
 }
 
 func TestWhenTheStoreFailsTheAnswerIs503AndNothingIsSaidOfWhy(t *testing.T) {
-	w := newWorld(t, func(s *Server) { s.patience = 200 * time.Millisecond })
+	w := newWorld(t)
 	id := w.ask(transfer)
 	nid := w.failNotification(id)
 	failures := map[string]func(){
@@ -579,7 +580,11 @@ func TestWhenTheStoreFailsTheAnswerIs503AndNothingIsSaidOfWhy(t *testing.T) {
 			err := error(&approval.Error{Code: approval.CodeStoreUnavailable, Message: "The store cannot be written.", Err: errors.New("disk I/O error at /secret/path")})
 			w.store.err.Store(&err)
 		},
-		"slow": func() { w.store.err.Store(nil); w.store.slow.Store(true) },
+		"slow": func() { // nothing starts in time, however long or short that is
+			w.store.err.Store(nil)
+			w.store.slow.Store(true)
+			w.rest.patience = time.Millisecond
+		},
 	}
 	for name, fail := range failures {
 		fail()
@@ -594,6 +599,7 @@ func TestWhenTheStoreFailsTheAnswerIs503AndNothingIsSaidOfWhy(t *testing.T) {
 			}
 		}
 		w.store.slow.Store(false)
+		w.rest.patience = testkit.Patience
 	}
 	if !strings.Contains(w.log.String(), "disk I/O error") {
 		t.Error("the cause is not in the log")

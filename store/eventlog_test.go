@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -136,7 +137,7 @@ func TestRule11_ADeathOfTheProcessLosesNoEventAndDoublesNone(t *testing.T) {
 	m := newMachine()
 	d := open(t, Options{Now: m.now, Elapsed: m.count})
 	var want []string
-	for i := range 40 {
+	for i := range testkit.Rounds(16, 40) { // what is done repeats after eight
 		name := fmt.Sprint("t", i)
 		want = append(want, name)
 		logged(t, d, name)
@@ -203,9 +204,7 @@ func recordingUntilKilled() bool {
 	}
 	for i := range 100_000 {
 		tool := fmt.Sprint("t", i)
-		for !d.RecordEvent(allowedCall(tool)) {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Eventually(log.Default(), "the event is taken", func() bool { return d.RecordEvent(allowedCall(tool)) })
 		os.Stdout.WriteString(tool + "\n")
 	}
 	return true
@@ -245,12 +244,13 @@ func TestRule3_AStoreThatCannotCommitTakesNoEvent(t *testing.T) {
 	for i := 0; d.Update(t.Context(), func(tx approval.Tx) error { return second(create(tx, "bot", fmt.Sprint(i))) }) == nil; i++ {
 	}
 	tools := 0
-	for began := time.Now(); d.RecordEvent(allowedCall(fmt.Sprint("t", tools))); tools++ {
-		if time.Since(began) > testkit.Patience {
-			t.Fatal("the store takes events for ever")
+	testkit.Eventually(t, "the store takes no more events", func() bool {
+		if !d.RecordEvent(allowedCall(fmt.Sprint("t", tools))) {
+			return true
 		}
-		time.Sleep(time.Millisecond)
-	}
+		tools++
+		return false
+	})
 	err = d.View(t.Context(), func(tx approval.Tx) error { return second(tx.Events(approval.EventQuery{Limit: 1})) })
 	if approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Errorf("a reader: %v", err)
@@ -421,8 +421,8 @@ func BenchmarkRecordEvent(b *testing.B) {
 	e.Data = []byte(`{"args":"` + strings.Repeat("lorem ipsum ", 48) + `"}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		for !d.RecordEvent(e) {
-			time.Sleep(time.Millisecond)
+		if !d.RecordEvent(e) {
+			testkit.Eventually(b, "the event is taken", func() bool { return d.RecordEvent(e) })
 		}
 	}
 }

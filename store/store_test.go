@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 	"countersign/store/sqlite3"
 	"countersign/store/storetest"
@@ -161,9 +162,7 @@ func grouped(t testing.TB, d *DB, fns ...func(tx approval.Tx) error) []error {
 	<-began
 	for i, fn := range fns {
 		wg.Go(func() { errs[i] = d.Update(t.Context(), fn) })
-		for len(d.writer.queue) <= i {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Eventually(t, "it waits", func() bool { return len(d.writer.queue) > i })
 	}
 	close(goOn)
 	wg.Wait()
@@ -371,9 +370,7 @@ func TestGroupIsRunAgainWithoutThoseWhoWent(t *testing.T) {
 				t.Errorf("got %v, want %v", err, want)
 			}
 		})
-		for len(d.writer.queue) == waiting {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Eventually(t, "it waits", func() bool { return len(d.writer.queue) != waiting })
 	}
 	wg.Go(func() {
 		err := d.Update(t.Context(), func(approval.Tx) error {
@@ -428,12 +425,10 @@ func TestClosed(t *testing.T) {
 	go func() {
 		results <- d.Update(t.Context(), func(tx approval.Tx) error { return second(create(tx, "bot", "2")) })
 	}()
-	for len(d.writer.queue) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(t, "the second waits", func() bool { return len(d.writer.queue) > 0 })
 	closing := make(chan error, 1)
 	go func() { closing <- d.Close() }()
-	time.Sleep(10 * time.Millisecond)
+	testkit.Receive(t, "closing has begun", d.closing)
 	close(goOn)
 	for range 2 {
 		if err := <-results; err != nil {
@@ -508,7 +503,7 @@ func TestViewIsGivenUpBetweenTwoStatements(t *testing.T) {
 			endless := v.c.Prepare(endlessRead)
 			defer endless.Finalize()
 			cancel()
-			time.Sleep(time.Millisecond) // the first interrupt comes before the statement begins
+			time.Sleep(time.Millisecond) // real: the first interrupt most often comes before the statement; both are right
 			_, err := endless.Exec()
 			return v.fail(err)
 		})
