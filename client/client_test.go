@@ -116,10 +116,11 @@ func TestWhoWaitsForAnApprovalThatWasJustUsedAsksForNoOther(t *testing.T) {
 }
 
 func TestTheTimeoutAllowsForTheWait(t *testing.T) {
+	t.Parallel()
 	waits := make(chan string, 1)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		waits <- r.URL.Query().Get("wait")
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond) // real: longer than the timeout alone, far shorter than the wait
 		io.WriteString(w, `{"decision":"pending"}`)
 	}))
 	defer srv.Close()
@@ -181,6 +182,7 @@ func TestTheFeedBringsEachEndingAndAcknowledgesIt(t *testing.T) {
 }
 
 func TestTheFeedEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)

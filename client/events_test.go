@@ -50,6 +50,7 @@ func (w *world) cut() {
 }
 
 func TestAStreamThatBreaksIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	next, stop := pull(t, w.hana.Events(t.Context(), "0"))
 	defer stop()
@@ -81,6 +82,7 @@ func TestAStreamPassesAResetOn(t *testing.T) {
 }
 
 func TestAStreamEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
@@ -163,6 +165,7 @@ func TestAStreamIsReadByTheRulesOfServerSentEvents(t *testing.T) {
 }
 
 func TestAServerThatIsAwayForAMomentIsComeBackTo(t *testing.T) {
+	t.Parallel()
 	var tries atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch n := tries.Add(1); {

@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"countersign/internal/testkit"
 )
 
 // TestMain is also what these tests start as a gate: its configuration says how it behaves.
@@ -24,6 +26,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
 		os.Exit(pretend(os.Args[2:]))
 	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // a gate of a race build would take a second to end
 	os.Exit(m.Run())
 }
 
@@ -189,9 +192,7 @@ func TestOneOfManyStartsTheGate(t *testing.T) {
 	if err := syscall.Kill(g.starts()[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for up := true; up; {
-		up, _ = g.Running(t.Context())
-	}
+	testkit.Eventually(t, "it is gone", func() bool { up, _ := g.Running(t.Context()); return !up })
 	if started, err := g.Up(t.Context()); !started || err != nil {
 		t.Errorf("after a kill: got %t, %v", started, err)
 	}
@@ -201,6 +202,7 @@ func TestOneOfManyStartsTheGate(t *testing.T) {
 }
 
 func TestAGateThatCannotBeStartedSaysWhy(t *testing.T) {
+	t.Parallel()
 	for how, tt := range map[string]struct {
 		code, starts int
 		says         []string
@@ -237,6 +239,7 @@ func TestAGateThatCannotBeStartedSaysWhy(t *testing.T) {
 }
 
 func TestAGateThatIsStoppingIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	g := newGate(t, "no store at first")
 	if started, err := g.Up(t.Context()); !started || err != nil {
 		t.Errorf("got %t, %v", started, err)
