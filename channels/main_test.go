@@ -4,6 +4,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"countersign/internal/testkit"
 )
+
+// Drawn are the largest cards there can be.
+func init() { testkit.DrawLess() }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -244,7 +244,7 @@ func FitRows(rows []Row, total, budget, most int, unit func(string) int, cost fu
 	f := Fitted{Total: total}
 	lengths := make([]int, len(rows))
 	for i, r := range rows {
-		lengths[i] = unit(r.Value)
+		lengths[i] = legible.MeasureUpTo(r.Value, max(most, partCap), unit)
 	}
 	caps := append([]int{most}, valueCaps...)
 	for i, limit := range caps {

@@ -1,15 +1,18 @@
 package channels
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"countersign/internal/testkit"
@@ -72,7 +75,6 @@ func TestTransportErrorTellsNoAddress(t *testing.T) {
 func TestHTTPClient(t *testing.T) {
 	away := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, _ *http.Request) { t.Error("followed a redirect") }))
 	defer away.Close()
-	hang := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/redirect":
@@ -81,16 +83,9 @@ func TestHTTPClient(t *testing.T) {
 			for range 40 {
 				w.Write(make([]byte, 64<<10))
 			}
-		case "/hang":
-			<-hang
-		case "/drip":
-			w.WriteHeader(200)
-			w.(http.Flusher).Flush()
-			<-hang
 		}
 	}))
 	defer s.Close()
-	defer close(hang)
 	c := NewHTTPClient(testkit.Patience)
 	defer c.CloseIdleConnections()
 	res, err := c.Post(s.URL+"/redirect", "text/plain", strings.NewReader("token"))
@@ -104,20 +99,39 @@ func TestHTTPClient(t *testing.T) {
 	if b, err := io.ReadAll(res.Body); err != nil || len(b) != maxAnswer {
 		t.Errorf("read %d bytes of a long answer, %v; want %d", len(b), err, maxAnswer)
 	}
-	c = NewHTTPClient(2 * time.Second) // within which the request is written on a slow machine, too
-	defer c.CloseIdleConnections()
-	for _, path := range []string{"/hang", "/drip"} {
-		ctx, w := WatchWire(context.Background())
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = c.Do(r)
-		if err == nil {
-			t.Fatalf("%s: an answer", path)
-		}
-		if e := TransportError(err, w); e.Reason != ReasonTimeout || !e.Unknown {
-			t.Errorf("%s: %+v, want an unknown timeout", path, e)
-		}
+}
+
+// An answer that does not come, or does not end, is no longer waited for.
+func TestACallToAPlatformEndsInTime(t *testing.T) {
+	for _, begun := range []string{"", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{"} {
+		synctest.Test(t, func(t *testing.T) {
+			c := NewHTTPClient(HTTPTimeout)
+			defer c.CloseIdleConnections()
+			c.Transport.(*bounded).DialContext = func(context.Context, string, string) (net.Conn, error) {
+				here, platform := net.Pipe()
+				go func() {
+					defer platform.Close()
+					if _, err := http.ReadRequest(bufio.NewReader(platform)); err != nil {
+						t.Error(err)
+					}
+					io.WriteString(platform, begun)
+					io.Copy(io.Discard, platform) // until it is hung up on
+				}()
+				return here, nil
+			}
+			ctx, w := WatchWire(context.Background())
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			_, err = c.Do(r)
+			if err == nil {
+				t.Fatalf("%q: an answer", begun)
+			}
+			if e := TransportError(err, w); e.Reason != ReasonTimeout || !e.Unknown || time.Since(start) != HTTPTimeout {
+				t.Errorf("%q: %+v after %s, want an unknown timeout", begun, e, time.Since(start))
+			}
+		})
 	}
 }

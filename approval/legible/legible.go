@@ -210,7 +210,7 @@ func missing(n int) string { return "… (+" + strconv.Itoa(n) + ")" }
 // UTF-16 units by [UTF16Len], a display width). It does not cut between a
 // character and what is drawn with it, nor inside an escape of [Line].
 func ShortenMiddle(s string, limit int, unit func(string) int) string {
-	if unit(s) <= limit {
+	if MeasureUpTo(s, limit, unit) <= limit {
 		return s
 	}
 	total := utf8.RuneCountInString(s)
@@ -232,6 +232,17 @@ func ShortenMiddle(s string, limit int, unit func(string) int) string {
 		}
 	}
 	return ""
+}
+
+// MeasureUpTo returns what s measures in the given unit, or, where that is more than enough, what a beginning of it
+// that is more than enough does: of a long text no more is measured than must be. unit is as [ShortenMiddle] needs it.
+func MeasureUpTo(s string, enough int, unit func(string) int) int {
+	for n := max(enough, 64); n < len(s); n *= 2 {
+		if measured := unit(s[:runeStart(s, n)]); measured > enough {
+			return measured
+		}
+	}
+	return unit(s)
 }
 
 // CutWithin returns the longest beginning of s that measures at most limit in the given unit, cut where

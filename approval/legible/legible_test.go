@@ -265,6 +265,26 @@ func TestShortenedTextAddsUp(t *testing.T) {
 	}
 }
 
+// What a text measures is told where it is not too much, and else that it is.
+func TestMeasuredIsNoMoreThanMustBe(t *testing.T) {
+	for name, unit := range units {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				s := strings.Repeat(anyText().Draw(t, "text"), rapid.IntRange(1, 200).Draw(t, "times"))
+				enough := rapid.IntRange(-1, 3000).Draw(t, "enough")
+				if got, all := MeasureUpTo(s, enough, unit), unit(s); got != all && (all <= enough || got <= enough) {
+					t.Fatalf("%q measures %d; %d of %d", s, all, got, enough)
+				}
+			})
+		})
+	}
+	seen := 0
+	MeasureUpTo(strings.Repeat("x", 1<<20), 1000, func(s string) int { seen += len(s); return len(s) })
+	if seen > 4000 {
+		t.Errorf("%d bytes were measured to know that there are more than 1000", seen)
+	}
+}
+
 func TestShorteningMuchTextTakesLinearTime(t *testing.T) {
 	size := 1 << 17
 	if testkit.Race { // where a quadratic reading takes minutes all the same

@@ -4,10 +4,12 @@ package channelstest
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"pgregory.net/rapid"
@@ -735,6 +737,9 @@ func anyValue(t *rapid.T, depth int) any {
 	}
 }
 
+// hidden remembers of which characters [Hidden] has found out whether they are seen: there are few, in long texts.
+var hidden = map[rune]bool{}
+
 // Hidden returns the first character in s that nobody would see on a screen, ok false where there is
 // none. Line breaks and tabs are seen.
 func Hidden(s string) (r rune, ok bool) {
@@ -742,11 +747,39 @@ func Hidden(s string) (r rune, ok bool) {
 		if r == '⟨' || r == '⟩' || r == '\n' || r == '\t' {
 			continue
 		}
-		if v := legible.Lines("☂" + string(r)); v != "☂"+string(r) && r != '\u200d' && r != '\ufe0f' {
+		hides, known := hidden[r]
+		if !known {
+			hides = legible.Lines("☂"+string(r)) != "☂"+string(r) && r != '\u200d' && r != '\ufe0f'
+			hidden[r] = hides
+		}
+		if hides {
 			return r, true
 		}
 	}
 	return 0, false
+}
+
+// Overdue returns a context whose deadline passes when pass is called: a platform that has the request calls it, so
+// that no machine is too slow to have sent it in time.
+func Overdue(parent context.Context) (ctx context.Context, pass func()) {
+	o := &overdue{Context: parent, passed: make(chan struct{})}
+	return o, sync.OnceFunc(func() { close(o.passed) })
+}
+
+type overdue struct {
+	context.Context
+	passed chan struct{}
+}
+
+func (o *overdue) Done() <-chan struct{} { return o.passed }
+
+func (o *overdue) Err() error {
+	select {
+	case <-o.passed:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
 }
 
 // LockScreen reports what a lock screen lacks of a card that shows requests, or asks about one: its risk at the

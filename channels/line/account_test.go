@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign/channels"
+	"countersign/channels/channelstest"
 )
 
 // account answers each path with the body that a test gives for it.
@@ -267,11 +268,12 @@ func TestQuestionsThatFail(t *testing.T) {
 
 func TestQuestionsEndWithTheirContext(t *testing.T) {
 	release := make(chan struct{})
-	p := serve(t, func(_ http.ResponseWriter, _ string) { <-release })
+	var pass func()
+	p := serve(t, func(_ http.ResponseWriter, _ string) { pass(); <-release })
 	for _, q := range questions {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		var ctx context.Context
+		ctx, pass = channelstest.Overdue(t.Context())
 		checkError(t, q.ask(ctx, newChannel(t, p.URL)), channels.PushError{Reason: channels.ReasonTimeout}, 0)
-		cancel()
 	}
 	close(release)
 }

@@ -5,8 +5,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"countersign/internal/testkit"
 	"countersign/secret"
 )
+
+// Drawn are the largest cards there can be.
+func init() { testkit.DrawLess() }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

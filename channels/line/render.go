@@ -319,9 +319,11 @@ func bubble(c channels.Card, i channels.Item, size int) (*api.FlexBubble, error)
 		none := channels.Fitted{Total: i.Total}
 		b.Body, b.Footer = most.body(none), most.footer(none)
 		left := size - sizeOf(b)
+		if left < 0 {
+			continue
+		}
 		f := channels.FitRows(rows, i.Total, left, maxValue, measure, d.cost)
-		good := f.All() && (!f.Shortened || m.own <= levels[1].own)
-		if left < 0 || !good && n < len(levels)-1 {
+		if good := f.All() && (!f.Shortened || m.own <= levels[1].own); !good && n < len(levels)-1 {
 			continue
 		}
 		f.Shortened = f.Shortened || d.leads != nil && (i.Change.Cut || !slices.Equal(d.leads, i.Change.Diff))

@@ -261,11 +261,9 @@ func TestNoAnswer(t *testing.T) {
 	})
 	t.Run("no answer in time", func(t *testing.T) {
 		release := make(chan struct{})
-		p := serve(t, func(_ http.ResponseWriter, _ string) { <-release })
-		ch := newChannel(t, p.URL)
-		ch.http = channels.NewHTTPClient(2 * time.Second) // within which the request is written on a slow machine, too
-		t.Cleanup(ch.http.CloseIdleConnections)
-		_, err := ch.Send(t.Context(), push(t))
+		ctx, pass := channelstest.Overdue(t.Context())
+		p := serve(t, func(_ http.ResponseWriter, _ string) { pass(); <-release })
+		_, err := newChannel(t, p.URL).Send(ctx, push(t))
 		checkError(t, err, channels.PushError{Reason: "timeout", Unknown: true}, 0)
 		close(release)
 	})

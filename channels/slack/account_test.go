@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"countersign/approval"
 	"countersign/channels"
+	"countersign/channels/channelstest"
 )
 
 const (
@@ -258,20 +258,16 @@ func TestQuestionsThatFail(t *testing.T) {
 
 func TestQuestionsEndWithTheirContext(t *testing.T) {
 	release := make(chan struct{})
-	p := serve(t, func(http.ResponseWriter, string) { <-release })
-	var asked sync.WaitGroup
+	var pass func()
+	p := serve(t, func(http.ResponseWriter, string) { pass(); <-release })
 	for _, q := range questions {
-		ch := newChannel(t, p.URL)
-		asked.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // the request is written on a slow machine, too
-			defer cancel()
-			err := q.ask(ctx, ch)
-			if e := channels.AsPushError(err); err == nil || e.Reason != channels.ReasonTimeout || e.Unknown != isView(q.method) {
-				t.Errorf("%s: error %v", q.name, err)
-			}
-		})
+		var ctx context.Context
+		ctx, pass = channelstest.Overdue(t.Context())
+		err := q.ask(ctx, newChannel(t, p.URL))
+		if e := channels.AsPushError(err); err == nil || e.Reason != channels.ReasonTimeout || e.Unknown != isView(q.method) {
+			t.Errorf("%s: error %v", q.name, err)
+		}
 	}
-	asked.Wait()
 	close(release)
 }
 

@@ -303,9 +303,11 @@ func fit(room int, at func(measures) drawing) ([]sdk.Block, error) {
 		most := d
 		most.measuring = true
 		fixed := weigh(most.blocks(channels.Fitted{Total: d.item.Total})...)
+		if fixed > room {
+			continue
+		}
 		f := channels.FitRows(rows, d.item.Total, room-fixed, maxValue, measure, cost)
-		good := len(f.Rows) == len(rows) && (!f.Shortened || n > 0)
-		if fixed > room || !good && n < len(levels)-1 {
+		if good := len(f.Rows) == len(rows) && (!f.Shortened || n > 0); !good && n < len(levels)-1 {
 			continue
 		}
 		f.Shortened = f.Shortened || d.leads != nil && (d.item.Change.Cut || !slices.Equal(d.leads, d.item.Change.Diff))

@@ -241,11 +241,10 @@ func TestNoAnswer(t *testing.T) {
 	})
 	t.Run("no answer in time", func(t *testing.T) {
 		release := make(chan struct{})
-		p := serve(t, func(http.ResponseWriter, string) { <-release })
+		ctx, pass := channelstest.Overdue(t.Context())
+		p := serve(t, func(http.ResponseWriter, string) { pass(); <-release })
 		ch := newChannel(t, p.URL, func(c *Config) { c.AllowShared = true })
-		ch.http = channels.NewHTTPClient(2 * time.Second) // within which the request is written on a slow machine, too
-		t.Cleanup(ch.http.CloseIdleConnections)
-		_, err := ch.Send(t.Context(), message(t, approval.KindRequest))
+		_, err := ch.Send(ctx, message(t, approval.KindRequest))
 		if e := channels.AsPushError(err); !e.Unknown || e.Final || e.Reason != "timeout" {
 			t.Errorf("error %+v", e)
 		}

@@ -319,11 +319,14 @@ func TestNoAnswer(t *testing.T) {
 
 func TestNoAnswerInTime(t *testing.T) {
 	release := make(chan struct{})
-	p := receive(t, func(http.ResponseWriter, *http.Request) { <-release })
+	ctx, pass := channelstest.Overdue(t.Context())
+	p := receive(t, func(http.ResponseWriter, *http.Request) { pass(); <-release })
 	ch := newChannel(t)
-	ch.timeout = 30 * time.Millisecond
-	_, err := ch.Send(t.Context(), message(t, p.address()))
+	_, err := ch.Send(ctx, message(t, p.address()))
 	checkError(t, err, channels.PushError{Reason: "timeout", Unknown: true}, 0)
+	ch.timeout = time.Nanosecond // of its own: over before anything is written
+	_, err = ch.Send(t.Context(), message(t, p.address()))
+	checkError(t, err, channels.PushError{Reason: "timeout"}, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = ch.Send(ctx, message(t, p.address()))
