@@ -2,6 +2,7 @@ package testkit_test
 
 import (
 	"context"
+	"flag"
 	"os"
 	"sync"
 	"testing"
@@ -131,4 +132,19 @@ func TestElapseIsForBubbles(t *testing.T) {
 		}
 	}()
 	testkit.Elapse(time.Hour)
+}
+
+func TestAtOnceLeavesTheLastWordToTheFlag(t *testing.T) {
+	parallel := flag.Lookup("test.parallel").Value
+	was, want := parallel.String(), "7"
+	t.Cleanup(func() { _ = parallel.Set(was) })
+	flag.Visit(func(f *flag.Flag) {
+		if f.Name == "test.parallel" {
+			want = was
+		}
+	})
+	testkit.AtOnce(7)
+	if got := parallel.String(); got != want {
+		t.Errorf("%s run at once, want %s", got, want)
+	}
 }

@@ -797,8 +797,8 @@ func TestACallThatWasNotSentDidNotRun(t *testing.T) {
 	c := w.client(false)
 	_, done := c.start(t.Context(), "tools/call", `{"name":"t","arguments":{}}`)
 	id := w.pending(1)[0].ID
+	s.srv.Listener.Close() // first: what is connected meanwhile may be sent the call
 	s.srv.CloseClientConnections()
-	s.srv.Listener.Close()
 	w.answer(id, true, "")
 	a := finish(t, done)
 	if !strings.HasPrefix(a.text(), "The call did not reach the MCP server up and was not run: ") || !strings.HasSuffix(a.text(), " Its approval is not used up: call it again with exactly the same arguments before "+approval.FormatTime(w.request(id).UseBy)+".") || !a.isError() {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -438,8 +439,16 @@ func TestACallThatIsHeldSurvivesItsGate(t *testing.T) {
 	w := newWorld(t, quarantines)
 	x := w.wrap()
 	x.hello()
+	held := make(chan struct{}, 100)
+	w.interfere(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Has("wait") {
+			held <- struct{}{}
+		}
+		return false
+	})
 	answer := x.call("echo", `{"n":1}`)
 	r := w.pending(1)[0]
+	testkit.Receive(t, "the call is held", held)
 	w.interfere(gone)
 	w.breakOff()
 	testkit.Eventually(t, "the gate waits for nobody", func() bool { return w.inflight.Load() == 0 })
