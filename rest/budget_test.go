@@ -96,7 +96,7 @@ func TestRule12_BytesOverTheBudget(t *testing.T) {
 	w := newBudgetWorld(t)
 	w.limit(budget.Limits{Bytes: perMinute(100 << 10)}, budget.Limits{})
 	big := func(token string) reply {
-		return w.do(token, "POST", "/v1/calls", `{"tool":"read_file","args":{"a":"`+strings.Repeat("x", 30<<10)+`"}}`)
+		return w.do(token, "POST", "/v1/calls", `{"tool":"read_file","args":{"a":"`+strings.Repeat("x", 29<<10)+`"}}`)
 	}
 	taken := 0
 	for range 40 { // 12 s
@@ -108,7 +108,7 @@ func TestRule12_BytesOverTheBudget(t *testing.T) {
 		w.clock.Advance(300 * time.Millisecond)
 	}
 	if taken != 4 { // a minute's worth, and that of the 12 s
-		t.Errorf("%d bodies of 30 KiB taken, want 4 of a budget of 100 KiB a minute", taken)
+		t.Errorf("%d bodies of 29 KiB taken, want 4 of a budget of 100 KiB a minute", taken)
 	}
 	big(otherToken).is(200)
 	// A body whose length is not told is counted all the same.

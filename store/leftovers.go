@@ -35,11 +35,22 @@ type leftovers struct {
 // maxPosition is more than there can be.
 const maxPosition = 1 << 48
 
+// unwritten is what most of a half consists of. No frame begins where its head and position would be zeros, and most of
+// the time to read a half would be looking there byte by byte.
+var unwritten [4096]byte
+
+// positionBytes is the length of the position, which begins a frame's body.
+const positionBytes = 8
+
 // read reads a half of the file.
 func (l *leftovers) read(b []byte) {
 	// begins: a frame begins at b, if there is one; next: the position that it has then.
 	first, begins, next := true, true, l.taken+1
 	for len(b) >= frameHead+bodyHead {
+		if len(b) >= len(unwritten) && bytes.Equal(b[:len(unwritten)], unwritten[:]) {
+			first, begins, b = false, false, b[len(unwritten)-frameHead-positionBytes+1:] // a frame may begin in its last bytes
+			continue
+		}
 		body, position, whole := frameAt(b)
 		if e, err := readEvent(body); whole && err == nil && l.sound(&e) {
 			if position > l.taken {

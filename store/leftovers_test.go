@@ -268,3 +268,15 @@ func FuzzLeftovers(f *testing.F) {
 		}
 	})
 }
+
+// What was never written is passed over in long steps, which no frame begins in.
+func TestRule11_AFrameBehindAnyRunOfZerosIsFound(t *testing.T) {
+	frame := changedFrame(3, func(*approval.Event) {})
+	for n := len(unwritten) - 2*frameHead - bodyHead; n <= len(unwritten)+2*frameHead+bodyHead; n++ {
+		l := &leftovers{latest: time.UnixMilli(1_790_000_000_123)}
+		l.read(slices.Concat(make([]byte, n), frame, make([]byte, 3*len(unwritten))))
+		if len(l.events) != 1 || l.events[0].position != 3 || l.damaged {
+			t.Errorf("behind %d zeros: %d events, damaged: %t", n, len(l.events), l.damaged)
+		}
+	}
+}
