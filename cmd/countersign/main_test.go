@@ -118,11 +118,15 @@ func here(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || ts.Getenv("COUNTERSIGN_SERVER") == "" || ts.Getenv("COUNTERSIGN_TOKEN") == "" {
 		ts.Fatalf("usage: here CODE ARG..., with COUNTERSIGN_SERVER and COUNTERSIGN_TOKEN, lest a login of this process be used")
 	}
-	env := func(name string) (string, bool) { v := ts.Getenv(name); return v, v != "" }
-	got := run(context.Background(), args[1:], strings.NewReader(""), ts.Stdout(), ts.Stderr(), env)
+	got := run(context.Background(), args[1:], strings.NewReader(""), ts.Stdout(), ts.Stderr(), environ(ts))
 	if fmt.Sprint(got) != args[0] {
 		ts.Fatalf("exit code %d, want %s", got, args[0])
 	}
+}
+
+// environ is the environment of a script.
+func environ(ts *testscript.TestScript) func(string) (string, bool) {
+	return func(name string) (string, bool) { v := ts.Getenv(name); return v, v != "" }
 }
 
 // eventually is exitcode for what takes a moment to come true.
