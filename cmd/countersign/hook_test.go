@@ -27,8 +27,8 @@ func waiting(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	testkit.Eventually(ts, "a request waits for a decision", func() bool {
 		var out strings.Builder // in this process: programs started over and over would take the processor from the hook
-		code := run(context.Background(), append([]string{"pending", ts.Getenv("HANA")}, args...), strings.NewReader(""), &out,
-			io.Discard, environ(ts))
+		code := run(context.Background(), append([]string{"pending", ts.Getenv("HANA")}, args...), strings.NewReader(""),
+			&out, io.Discard, environ(ts))
 		return code == exitDone && out.String() != "Nothing waits for a decision.\n"
 	})
 }
