@@ -112,7 +112,8 @@ var codingAgents = []codingAgent{
 			return append(c, "-p", "go")
 		},
 		env: func(url, _ string) []string {
-			return []string{"GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_API_KEY=x", "GEMINI_CLI_TRUST_WORKSPACE=true", geminiStartsOnce + "true"}
+			return []string{"GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_API_KEY=x", "GEMINI_CLI_TRUST_WORKSPACE=true",
+				geminiStartsOnce + "true"}
 		},
 		prepare: func(t *testing.T, home string) {
 			write(t, filepath.Join(home, ".gemini/settings.json"), `{"security":{"auth":{"selectedType":"gemini-api-key"}},"general":{"enableAutoUpdate":false}}`)

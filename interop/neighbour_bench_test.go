@@ -286,7 +286,7 @@ func (q *quiet) once() {
 // round has the quiet agent at work for a while, and returns how long each of its calls and each press took.
 func (q *quiet) round() map[string][]time.Duration {
 	q.took = map[string][]time.Duration{}
-	for end := time.Now().Add(*benchRound); time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // real: a benchmark's pace
+	for end := time.Now().Add(*benchRound); time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // real: its pace
 		q.once()
 	}
 	return q.took

@@ -114,15 +114,19 @@ func exitCode(ts *testscript.TestScript, neg bool, args []string) { //nolint:rev
 
 // here is exitcode in the process of the test, which saves a program's start. It is for what reads no input, names no
 // file of the script's folder, and is told by the script which gate it asks: here 3 call --tool x.
-func here(ts *testscript.TestScript, neg bool, args []string) {
+func here(ts *testscript.TestScript, neg bool, args []string) { //nolint:revive // the signature is testscript's
 	if neg || len(args) < 2 || ts.Getenv("COUNTERSIGN_SERVER") == "" || ts.Getenv("COUNTERSIGN_TOKEN") == "" {
-		ts.Fatalf("usage: here CODE ARG..., with COUNTERSIGN_SERVER and COUNTERSIGN_TOKEN, lest a login of this process be used")
+		ts.Fatalf("usage: here CODE ARG..., with COUNTERSIGN_SERVER and COUNTERSIGN_TOKEN: no login of this process is used")
 	}
-	env := func(name string) (string, bool) { v := ts.Getenv(name); return v, v != "" }
-	got := run(context.Background(), args[1:], strings.NewReader(""), ts.Stdout(), ts.Stderr(), env)
+	got := run(context.Background(), args[1:], strings.NewReader(""), ts.Stdout(), ts.Stderr(), environ(ts))
 	if fmt.Sprint(got) != args[0] {
 		ts.Fatalf("exit code %d, want %s", got, args[0])
 	}
+}
+
+// environ is the environment of a script.
+func environ(ts *testscript.TestScript) func(string) (string, bool) {
+	return func(name string) (string, bool) { v := ts.Getenv(name); return v, v != "" }
 }
 
 // eventually is exitcode for what takes a moment to come true.
@@ -176,7 +180,7 @@ func hang(ts *testscript.TestScript, _ bool, _ []string) {
 
 // await waits until something listens on the port of the environment, or on the socket that is named; ! await, until
 // nothing does any more.
-func await(ts *testscript.TestScript, neg bool, args []string) { //nolint:revive // the signature is testscript's
+func await(ts *testscript.TestScript, neg bool, args []string) {
 	network, address := "tcp", "127.0.0.1:"+ts.Getenv("PORT")
 	if len(args) == 1 {
 		network, address = "unix", args[0]
