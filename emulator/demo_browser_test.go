@@ -267,11 +267,11 @@ func TestTheLanguageOnThePage(t *testing.T) {
 
 // TestPictures takes the README's pictures.
 func TestPictures(t *testing.T) {
-	folder := *pictures
+	folder, pace := *pictures, time.Second
 	if folder == "" {
-		folder = t.TempDir()
+		folder, pace = t.TempDir(), 50*time.Millisecond // nobody looks at how far apart the clock has them
 	}
-	d := showDemo(t, time.Second)
+	d := showDemo(t, pace)
 	b := chromium.Start(t)
 	onPhone := func(height int64) *chromium.Tab {
 		q := open(b, t, d.Chat.URL(), 390, height, chromium.Prefers("light"))

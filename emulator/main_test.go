@@ -17,9 +17,10 @@ import (
 
 	"countersign/emulator"
 	"countersign/internal/testkit"
+	"countersign/internal/testkit/chromium"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(chromium.Tests{M: m}) }
 
 const hanaLINE = "U4af4980629d1e4b8c9a2c1b2d3e4f5a6"
 

@@ -7,17 +7,19 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/storage"
 	"github.com/chromedp/chromedp"
 
 	"countersign/internal/testkit/chromium"
 )
+
+func TestMain(m *testing.M) { os.Exit(chromium.Tests{M: m}.Run()) }
 
 // look is one page as it is looked at.
 type look struct {
@@ -42,36 +44,48 @@ func addRefusedLook(name, person, path string, status int, prepare func(*world))
 	return true
 }
 
-// TestLooks opens every page that is registered.
+// TestLooks opens every page that is registered, one after the other in one tab that remembers nothing of the one before.
 func TestLooks(t *testing.T) {
-	browser := chromium.Start(t)
+	p := chromium.Open(chromium.Start(t), t, "about:blank", 390, 844)
 	for _, l := range looks {
 		t.Run(l.name, func(t *testing.T) {
+			p.Lend(t)
 			w := newWorld(t)
 			if l.prepare != nil {
 				l.prepare(w)
 			}
-			path := l.path
-			if strings.Contains(path, "%s") {
-				path = fmt.Sprintf(path, w.asked)
+			if l.status != 0 {
+				p.Expect(strconv.Itoa(l.status))
 			}
 			for _, width := range []int64{390, 1280} {
 				for _, scheme := range []string{"light", "dark"} {
-					p := w.openIn(browser, t, l.person, path, width, chromium.Prefers(scheme))
-					if l.status != 0 {
-						p.Expect(strconv.Itoa(l.status))
-					}
-					state := fmt.Sprintf("%s-%d-%s", l.name, width, scheme)
-					p.Fits(state, "")
-					p.Axe(state)
-					if folder := os.Getenv("COUNTERSIGN_SHOTS"); folder != "" {
-						p.Picture(filepath.Join(folder, strings.ReplaceAll(state, "/", "_")+".png"))
-					}
-					p.Close()
+					w.visit(p, l, width, chromium.Prefers(scheme))
+					lookedAt(p, fmt.Sprintf("%s-%d-%s", l.name, width, scheme))
 				}
 			}
 		})
 	}
+}
+
+// visit opens a page that is looked at in a tab that remembers nothing.
+func (w *world) visit(p *chromium.Tab, l look, width int64, before ...chromium.Act) {
+	p.T.Helper()
+	before = append(before, forgetful(w.srv.URL))
+	if l.person != "" {
+		before = append(before, signedIn(w.srv.URL, l.person))
+	}
+	p.Visit(w.srv.URL+strings.ReplaceAll(l.path, "%s", w.asked), width, 844, before...)
+	p.Until("the page is there", isThere)
+}
+
+const isThere = `document.readyState === "complete" && !!document.querySelector("main")`
+
+// forgetful is a browser that forgets what it has of a server.
+func forgetful(at string) chromium.Act {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, storage.ClearDataForOrigin, storage.ClearDataForOriginParams{Origin: at, StorageTypes: "all"})
+		return err
+	})
 }
 
 // openIn opens a page in a browser in which somebody is signed in.
@@ -81,7 +95,7 @@ func (w *world) openIn(browser context.Context, t testing.TB, person, path strin
 		before = append(before, signedIn(w.srv.URL, person))
 	}
 	p := chromium.Open(browser, t, w.srv.URL+path, width, 844, before...)
-	p.Until("the page is there", `document.readyState === "complete" && !!document.querySelector("main")`)
+	p.Until("the page is there", isThere)
 	return p
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -47,22 +46,22 @@ func (w *world) notePosts() *posts {
 // Enter in a field, or on a tick box, sends what decides nothing, on every page, whether scripts run or not. What tells
 // that nothing else was sent is that the browser's next form came.
 func TestRule3_EnterNeverDecides(t *testing.T) {
-	browser := chromium.Start(t)
 	fields := 0
 	for _, are := range []scripting{withScripts, withoutScripts} {
+		p := chromium.Open(chromium.Start(t), t, "about:blank", 390, 844, scripts(are))
 		for _, l := range looks {
 			if l.status != 0 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s, scripts %t", l.name, are), func(t *testing.T) {
+				p.Lend(t)
 				w := newWorld(t)
 				if l.prepare != nil {
 					l.prepare(w)
 				}
 				sent := w.notePosts()
-				p := w.openIn(browser, t, l.person, strings.ReplaceAll(l.path, "%s", w.asked), 390, scripts(are))
+				w.visit(p, l, 390)
 				fields += w.pressEnter(p, sent)
-				p.Close()
 			})
 		}
 	}

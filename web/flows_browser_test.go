@@ -28,7 +28,7 @@ func lookedAt(p *chromium.Tab, state string) {
 	p.Fits(state, "")
 	p.Axe(state)
 	if folder := os.Getenv("COUNTERSIGN_SHOTS"); folder != "" {
-		p.Picture(filepath.Join(folder, state+".png"))
+		p.Picture(filepath.Join(folder, strings.ReplaceAll(state, "/", "_")+".png"))
 	}
 }
 
@@ -92,6 +92,7 @@ func TestTheKeysOfTheInbox(t *testing.T) {
 	w.stands(second, approval.Approved)
 	w.stands(first, approval.Pending)
 
+	p.Until("the page takes keys again", isThere)
 	p.Keys("j", "j", "v")
 	p.Until("everything of it is there", `location.pathname === "/r/`+first+`" && document.readyState === "complete"`)
 	p.Do(chromedp.Navigate(w.srv.URL))

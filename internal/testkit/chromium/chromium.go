@@ -42,26 +42,47 @@ func browserPath(t testing.TB) string {
 	return ""
 }
 
-// Start starts a headless browser that lives as long as the test.
+// Start starts a headless browser, once for all of a package's tests: each has profiles of its own in it, and starting
+// one takes longer than most of them. The package's TestMain runs them by [Tests], which ends it.
 func Start(t testing.TB) context.Context {
 	t.Helper()
-	alloc, stop := chromedp.NewExecAllocator(context.Background(),
-		chromedp.ExecPath(browserPath(t)), chromedp.UserDataDir(t.TempDir()), chromedp.Headless, chromedp.NoSandbox,
+	if !running {
+		t.Fatal("TestMain has to run the tests by chromium.Tests, which ends the browser")
+	}
+	path := browserPath(t)
+	started.Do(func() { browser, startErr = start(path) })
+	if startErr != nil {
+		t.Fatalf("Chromium does not start: %v", startErr)
+	}
+	return browser
+}
+
+var (
+	started  sync.Once
+	browser  context.Context
+	startErr error
+)
+
+func start(path string) (context.Context, error) {
+	profile, err := os.MkdirTemp("", "chromium")
+	if err != nil {
+		return nil, err
+	}
+	alloc, release := chromedp.NewExecAllocator(context.Background(),
+		chromedp.ExecPath(path), chromedp.UserDataDir(profile), chromedp.Headless, chromedp.NoSandbox,
 		chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("lang", "en-GB"),
 		chromedp.WSURLReadTimeout(time.Minute))
 	ctx, end := chromedp.NewContext(alloc)
-	t.Cleanup(func() {
+	stop = func() {
 		_ = chromedp.Cancel(ctx) // asks the browser to leave, and waits for it
 		end()
-		stop()
-	})
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("Chromium does not start: %v", err)
+		release()
+		_ = os.RemoveAll(profile)
 	}
-	return ctx
+	return ctx, chromedp.Do(ctx)
 }
 
 // Act is something a tab does that gives nothing back.
@@ -99,17 +120,40 @@ func Open(browser context.Context, t testing.TB, url string, width, height int64
 	}
 	t.Cleanup(func() {
 		p.end()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for _, e := range p.errors {
-			if !slices.ContainsFunc(p.expected, func(text string) bool { return strings.Contains(e, text) }) {
-				t.Errorf("the page's own error: %s", e)
-			}
-		}
+		p.judge(t)
 	})
+	p.Visit(url, width, height, before...)
+	return p
+}
+
+// Visit opens another page in the tab, which takes a third of the time that another tab does.
+func (p *Tab) Visit(url string, width, height int64, before ...Act) {
+	p.T.Helper()
 	p.Do(before...)
 	p.Do(chromedp.EmulateViewport(width, height), chromedp.Navigate(url))
-	return p
+}
+
+// Lend has a subtest use the tab: the errors of the page until it ends are that test's, and so is what it expects.
+func (p *Tab) Lend(t testing.TB) {
+	was := p.T
+	p.T = t
+	t.Cleanup(func() {
+		_, _ = Run(p, chromedp.Evaluate[int]("0")) // what the page has said comes before its answer
+		p.judge(t)
+		p.T = was
+	})
+}
+
+// judge fails a test by the errors of the page that nobody expected, and forgets them.
+func (p *Tab) judge(t testing.TB) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.errors {
+		if !slices.ContainsFunc(p.expected, func(text string) bool { return strings.Contains(e, text) }) {
+			t.Errorf("the page's own error: %s", e)
+		}
+	}
+	p.errors, p.expected = nil, nil
 }
 
 // Run runs a chromedp action that gives something back.

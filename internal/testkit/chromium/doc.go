@@ -3,3 +3,21 @@
 // the path or named by the environment variable CHROMIUM; without one the tests fail, for a test that does not run
 // shows nothing.
 package chromium
+
+import "testing"
+
+// Tests are the tests of a package, for its TestMain to run: they share one browser, which ends with them.
+type Tests struct{ *testing.M }
+
+var (
+	running bool
+	stop    = func() {}
+)
+
+// Run runs the tests.
+func (t Tests) Run() int {
+	running = true
+	code := t.M.Run()
+	stop()
+	return code
+}
