@@ -334,8 +334,8 @@ func TestTheEventLogIsBounded(t *testing.T) {
 
 // What cannot be written is refused, and said once.
 func TestAnEventLogThatCannotBeWritten(t *testing.T) {
-	log := &testkit.Buffer{}
-	d := open(t, Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	said := &testkit.Buffer{}
+	d := open(t, Options{Logger: slog.New(slog.NewTextHandler(said, nil))})
 	logged(t, d, "a")
 	file := d.events.file
 	closed, err := os.Open(os.DevNull)
@@ -352,8 +352,8 @@ func TestAnEventLogThatCannotBeWritten(t *testing.T) {
 	d.events.file = file
 	logged(t, d, "c")
 	wantTools(t, d, "a c")
-	if n := strings.Count(log.String(), "event log"); n != 1 {
-		t.Errorf("said %d times: %s", n, log)
+	if n := strings.Count(said.String(), "event log"); n != 1 {
+		t.Errorf("said %d times: %s", n, said)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 	"countersign/mcp"
 	"countersign/mcp/downstream"
 	"countersign/mcp/gateway"
@@ -226,7 +227,7 @@ func TestAStateIsGoodForTenMinutes(t *testing.T) {
 	within(t, newFake(mcp.Modern, stateful, "in"), func(t *testing.T, call func(string, string, ...string) mcp.Message) {
 		for after, good := range map[time.Duration]bool{9*time.Minute + 59*time.Second: true, 10 * time.Minute: false} {
 			_, state := inputs(call("in", `{}`))
-			time.Sleep(after)
+			testkit.Elapse(after)
 			if got := say(call("in", `{}`, accept, `"requestState":`+state)); strings.Contains(got, "done") != good {
 				t.Errorf("after %s: got %s", after, got)
 			}
@@ -251,15 +252,13 @@ func TestAServerIsAnsweredWhenTheClientStaysAway(t *testing.T) {
 		if state == "" {
 			t.Fatal("nothing was asked")
 		}
-		time.Sleep(9 * time.Minute)
-		synctest.Wait()
+		testkit.Elapse(9 * time.Minute)
 		mu.Lock()
 		if len(got) != 0 {
 			t.Errorf("after 9 minutes the server was answered %s", got)
 		}
 		mu.Unlock()
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
+		testkit.Elapse(2 * time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
 		if len(got) != 1 || got[0] != `{"action":"cancel"}` {
