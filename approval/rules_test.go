@@ -11,9 +11,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 )
 
 func TestRule1_OnlyAllowAndApprovedLetACallThrough(t *testing.T) {
@@ -460,6 +462,10 @@ func TestRule6_AtTheDeadlineItIsExpired(t *testing.T) {
 }
 
 func TestRule6_WaitersAreWokenAtTheDeadline(t *testing.T) {
+	synctest.Test(t, wakesAtTheDeadline)
+}
+
+func wakesAtTheDeadline(t *testing.T) {
 	w := newWorld(t)
 	w.policy(func(approval.Call) approval.Verdict {
 		v := quarantine(approval.RiskHigh)
@@ -474,7 +480,7 @@ func TestRule6_WaitersAreWokenAtTheDeadline(t *testing.T) {
 		}
 		done <- o
 	}()
-	time.Sleep(50 * time.Millisecond) // the waiter's timer fires, but its wall clock stands still
+	testkit.Elapse(50 * time.Millisecond) // the waiter's timer fires, but its wall clock stands still
 	select {
 	case o := <-done:
 		t.Fatalf("told %s before the clock said so", o.Kind)

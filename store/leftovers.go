@@ -48,7 +48,8 @@ func (l *leftovers) read(b []byte) {
 	first, begins, next := true, true, l.taken+1
 	for len(b) >= frameHead+bodyHead {
 		if len(b) >= len(unwritten) && bytes.Equal(b[:len(unwritten)], unwritten[:]) {
-			first, begins, b = false, false, b[len(unwritten)-frameHead-positionBytes+1:] // a frame may begin in its last bytes
+			// A frame may begin in its last bytes.
+			first, begins, b = false, false, b[len(unwritten)-frameHead-positionBytes+1:]
 			continue
 		}
 		body, position, whole := frameAt(b)
