@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign/emulator"
+	"countersign/internal/testkit"
 )
 
 func TestFailuresHappenAsOftenAsTold(t *testing.T) {
@@ -135,7 +136,7 @@ func TestAHeldCallIsCarriedOutAfterItsCallerLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if err := <-done; err == nil {
+	if err := testkit.Receive(t, "the end of it", done); err == nil {
 		t.Fatal("the caller was answered")
 	}
 	h.Release()
@@ -156,7 +157,7 @@ func TestWaitForEndsWithItsContextAndWithTheSandbox(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; err == nil {
+	if err := testkit.Receive(t, "the end of it", done); err == nil {
 		t.Error("Close left a waiter")
 	}
 	if err := w.Close(); err != nil {
@@ -178,7 +179,7 @@ func TestCloseReleasesWhatIsHeld(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	<-done
+	testkit.Receive(t, "the end of it", done)
 }
 
 func TestCallsAreRecordedWithoutTokens(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"countersign/emulator"
+	"countersign/internal/testkit"
 )
 
 // app is the other end of a Socket Mode connection. It acknowledges every envelope with what reply returns; false
@@ -22,6 +23,7 @@ import (
 type app struct {
 	conn *websocket.Conn
 	done chan struct{}
+	t    testing.TB
 
 	mu     sync.Mutex
 	reply  func(frame) ([]byte, bool)
@@ -67,7 +69,7 @@ func (w *world) link() string {
 // connect opens a socket.
 func (w *world) connect(reply func(frame) ([]byte, bool)) *app {
 	w.t.Helper()
-	a := &app{reply: reply, done: make(chan struct{})}
+	a := &app{reply: reply, done: make(chan struct{}), t: w.t}
 	greeted := make(chan struct{})
 	conn, _, err := websocket.Dial(w.ctx(), w.link(), &websocket.DialOptions{
 		OnPingReceived: func(context.Context, []byte) bool {
@@ -122,7 +124,7 @@ func (w *world) connect(reply func(frame) ([]byte, bool)) *app {
 
 func (a *app) close() {
 	_ = a.conn.CloseNow()
-	<-a.done
+	testkit.Receive(a.t, "the end of the connection", a.done)
 }
 
 // answer changes how the next envelopes are acknowledged.
@@ -338,7 +340,7 @@ func TestSocketsTakeTurns(t *testing.T) {
 	}
 	w.waitSockets(10)
 	last := w.connect(accept)
-	<-last.done
+	testkit.Receive(w.t, "the end of the connection", last.done)
 	if got := last.got(); len(got) != 1 || got[0]["type"] != "disconnect" || got[0]["reason"] != "too_many_websockets" {
 		t.Errorf("the eleventh: %v", got)
 	}
@@ -357,7 +359,7 @@ func TestSocketsDisconnect(t *testing.T) {
 	if err := w.DisconnectSlackSocket("", emulator.SocketRefresh); err != nil {
 		t.Fatal(err)
 	}
-	<-a.done
+	testkit.Receive(w.t, "the end of the connection", a.done)
 	frames := a.got()
 	if len(frames) != 4 || frames[1]["reason"] != "warning" || frames[3]["type"] != "disconnect" || frames[3]["reason"] != "refresh_requested" {
 		t.Errorf("frames: %v", frames)
@@ -376,12 +378,12 @@ func TestSocketsDisconnect(t *testing.T) {
 	if err := w.DisconnectSlackSocket("", emulator.SocketLinkDisabled); err != nil {
 		t.Fatal(err)
 	}
-	<-b.done
+	testkit.Receive(w.t, "the end of the connection", b.done)
 	if f := b.last(); f["reason"] != "link_disabled" {
 		t.Errorf("frame: %v", f)
 	}
 	c := w.connect(accept)
-	<-c.done
+	testkit.Receive(w.t, "the end of the connection", c.done)
 	if got := c.got(); len(got) != 1 || got[0]["reason"] != "link_disabled" {
 		t.Errorf("a new socket: %v", got)
 	}
@@ -422,10 +424,10 @@ func TestARefreshedSocketStillTakesItsAcknowledgements(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(answered)
-	if err := <-result; err != nil {
+	if err := testkit.Receive(t, "what came of it", result); err != nil {
 		t.Error(err)
 	}
-	<-a.done
+	testkit.Receive(w.t, "the end of the connection", a.done)
 }
 
 func TestSocketsFail(t *testing.T) {
@@ -447,7 +449,7 @@ func TestSocketsFail(t *testing.T) {
 		t.Errorf("frozen: %+v %v", d, err)
 	}
 	w.CutSlackSocket("")
-	<-a.done
+	testkit.Receive(w.t, "the end of the connection", a.done)
 	w.waitSockets(0)
 
 	link := w.link()
