@@ -479,6 +479,67 @@ func TestNoTestSkips(t *testing.T) {
 	}
 }
 
+// A test waits for what comes (testkit.Eventually, Receive), or has its time in a synctest bubble. What sleeps else
+// says on its line why that turns no result: "// bubble:" where only bubbles call it, "// real:" where a stand-in is
+// slow.
+func TestNoTestSleepsForNothing(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		for _, at := range sleeps(t, path) {
+			t.Errorf("%s: it sleeps, and does not say why", at)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sleeps returns where a test's file calls time.Sleep outside a bubble and gives no reason for it.
+func sleeps(t *testing.T, path string) (found []token.Position) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := map[int]bool{}
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			if strings.HasPrefix(c.Text, "// bubble: ") || strings.HasPrefix(c.Text, "// real: ") {
+				reasons[fset.Position(c.Pos()).Line] = true
+			}
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		switch at := fset.Position(call.Pos()); calledAs(call) {
+		case "synctest.Test":
+			return false
+		case "time.Sleep":
+			if !reasons[at.Line] {
+				found = append(found, at)
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// calledAs is package and name of a function that is called.
+func calledAs(call *ast.CallExpr) string {
+	if s, ok := call.Fun.(*ast.SelectorExpr); ok {
+		if x, ok := s.X.(*ast.Ident); ok {
+			return x.Name + "." + s.Sel.Name
+		}
+	}
+	return ""
+}
+
 // What docs/security.md claims is shown by tests: each one that it names is there.
 func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
 	doc, err := os.ReadFile("docs/security.md")
