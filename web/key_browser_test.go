@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 	"countersign/internal/testkit/chromium"
 )
 
@@ -41,7 +42,7 @@ func TestRule8_AServerOnAnotherPortHasTheCookieAndDecidesNothing(t *testing.T) {
 
 	p.Do(chromedp.Navigate(elsewhere.URL))
 	p.Says("h1", "elsewhere")
-	cookie := <-got
+	cookie := testkit.Receive(t, "what the other server was sent", got)
 	if !strings.Contains(cookie, "countersign=") {
 		t.Fatalf("the browser gave the other port no cookie: %q", cookie)
 	}

@@ -17,6 +17,7 @@ import (
 	"countersign/approval"
 	"countersign/auth"
 	"countersign/export"
+	"countersign/internal/testkit"
 	"countersign/signin"
 )
 
@@ -361,7 +362,7 @@ func TestAnExportStandsStillWhileRowsAreWritten(t *testing.T) {
 	}()
 	rows, err := csv.NewReader(strings.NewReader(w.get("hana", "/audit/export?format=csv&decision=approve").is(http.StatusOK).body)).ReadAll()
 	cancel()
-	if failed := <-done; err != nil || failed != nil || len(rows) != n+1 {
+	if failed := testkit.Receive(t, "the end of the writing", done); err != nil || failed != nil || len(rows) != n+1 {
 		t.Errorf("%d rows, want %d: %v, %v", len(rows), n+1, err, failed)
 	}
 }
