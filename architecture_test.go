@@ -540,6 +540,35 @@ func calledAs(call *ast.CallExpr) string {
 	return ""
 }
 
+// What measures the memory of its process runs alone in it.
+func TestNoTestMeasuresMemoryBesideOthers(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, decl := range file.Decls {
+			calls := map[string]bool{}
+			ast.Inspect(decl, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok {
+					calls[calledAs(call)] = true
+				}
+				return true
+			})
+			if fn, ok := decl.(*ast.FuncDecl); ok && calls["runtime.ReadMemStats"] && calls["t.Parallel"] {
+				t.Errorf("%s: %s measures memory while others use it", path, fn.Name.Name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // What docs/security.md claims is shown by tests: each one that it names is there.
 func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
 	doc, err := os.ReadFile("docs/security.md")

@@ -425,7 +425,7 @@ func TestTheKeyboardIsToldWhatItsVoteCameTo(t *testing.T) {
 			who := in.who
 			in.who = func(n *names) { who(n); n.owner = "hana" }
 			up := newFake(mcp.Legacy, running, "tool")
-			w := newWorldIn(t, test.rules, gateway.Options{Hold: 200 * time.Millisecond,
+			w := newWorldIn(t, test.rules, gateway.Options{Hold: time.Second,
 				Servers: []gateway.ServerConfig{up.over(t, "http")}}, in)
 			call, asked := typing(t, w, down, `{"action":"accept","content":`+test.content+`}`)
 			contains(t, test.what+", "+name, call("tool", `{}`), test.want)

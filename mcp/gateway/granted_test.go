@@ -82,21 +82,22 @@ func TestWhatCameOfAGrantedCallIsReportedUnderItsUse(t *testing.T) {
 	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		for _, c := range []struct {
-			name string
-			does func(*turn)
-			ran  approval.RunResult
+			name    string
+			does    func(*turn)
+			timeout time.Duration
+			ran     approval.RunResult
 		}{
-			{"succeeded", func(x *turn) { x.result(`{"content":[{"type":"text","text":"fine"}]}`) }, approval.RunSucceeded},
-			{"failed", func(x *turn) { x.result(`{"isError":true,"content":[]}`) }, approval.RunFailed},
-			{"failed by the protocol", func(x *turn) { x.fail(-32603, "boom") }, approval.RunFailed},
-			{"broken off", func(x *turn) { x.breakOff() }, approval.RunUnknown},
-			{"not answered in time", func(x *turn) { x.gone() }, approval.RunUnknown},
+			{"succeeded", func(x *turn) { x.result(`{"content":[{"type":"text","text":"fine"}]}`) }, 0, approval.RunSucceeded},
+			{"failed", func(x *turn) { x.result(`{"isError":true,"content":[]}`) }, 0, approval.RunFailed},
+			{"failed by the protocol", func(x *turn) { x.fail(-32603, "boom") }, 0, approval.RunFailed},
+			{"broken off", func(x *turn) { x.breakOff() }, 0, approval.RunUnknown},
+			{"not answered in time", func(x *turn) { x.gone() }, 200 * time.Millisecond, approval.RunUnknown},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				s := newScripted(t, modern, "t")
 				s.when("tools/call", c.does)
 				up := s.server("up", "")
-				up.Timeout = 200 * time.Millisecond
+				up.Timeout = c.timeout
 				w, g := granted(t, askAll, gateway.Options{Hold: long, Servers: []gateway.ServerConfig{up}}, around{})
 				w.client(modern).call("t", `{"b": 1.0, "a":9007199254740993}`)
 				if got := g.outcome("use 1"); got != c.ran {

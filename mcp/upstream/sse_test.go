@@ -77,7 +77,6 @@ func FuzzEvents(f *testing.F) {
 }
 
 func TestALongLineLeavesLittleMoreThanItsLengthBehind(t *testing.T) {
-	t.Parallel()
 	const size, times = 1 << 20, 10
 	line := bytes.Repeat([]byte("a"), size)
 	var before, after runtime.MemStats
