@@ -2,10 +2,10 @@ package line
 
 import (
 	"context"
-	"net/http"
 	"strings"
 
 	"countersign/approval/legible"
+	"countersign/channels"
 )
 
 // Bot is who the account is to people.
@@ -26,18 +26,21 @@ func (b Bot) FriendURL() string {
 
 // Bot asks LINE who the bot is, as [Channel.Probe] does, and tells all of it.
 func (ch *Channel) Bot(ctx context.Context) (Bot, error) {
-	var info struct {
-		UserID      string `json:"userId"`
-		BasicID     string `json:"basicId"`
-		DisplayName string `json:"displayName"`
+	ctx, wire := channels.WatchWire(ctx)
+	c, err := ch.client(ctx)
+	if err != nil {
+		return Bot{}, &channels.PushError{Reason: channels.ReasonBadRequest, Final: true, Err: err}
 	}
-	if e := ch.ask(ctx, http.MethodGet, "/v2/bot/info", nil, &info); e != nil {
+	res, info, err := c.GetBotInfoWithHttpInfo()
+	if e := failure(res, err, wire, ch.token); e != nil {
+		e.Unknown = false // there is no message that could have gone out
 		return Bot{}, e
 	}
-	if info.UserID == "" {
-		return Bot{}, broken("the answer does not say who the bot is")
+	if info.UserId == "" {
+		return Bot{}, broken("LINE's answer does not say who the bot is")
 	}
-	ch.bot.Store(&info.UserID)
+	ch.bot.Store(&info.UserId)
+	ch.identify()
 	name := func(s string) string { return legible.Cut(legible.Line(s), maxName) }
-	return Bot{UserID: info.UserID, BasicID: name(info.BasicID), Name: name(info.DisplayName)}, nil
+	return Bot{UserID: info.UserId, BasicID: name(info.BasicId), Name: name(info.DisplayName)}, nil
 }

@@ -13,6 +13,8 @@
 //
 // The SDK's traps that this package keeps clear of: WithContext changes the client that it is called
 // on, so each call has a client of its own; the default HTTP client has no time-out; an HTTP error's
-// text quotes the whole answer, so errors are made here, from status and body; and what was stored is
-// sent as it is, never decoded into structs and encoded again.
+// text quotes the whole answer, so errors are made here, from status and body; and it would read what was stored
+// into its structs and write it anew, so it is given the stored messages as they are. What the account is asked
+// ([Channel.AskQuota], [Channel.Profile] and the rest of account.go) does not go through the SDK: it takes an answer of
+// {} for one of zeros, and writes an id into a path as it comes.
 package line

@@ -85,23 +85,8 @@ func (ch *Channel) client(ctx context.Context) (*api.MessagingApiAPI, error) {
 
 // Probe asks LINE who the bot is. An error with ChannelDown means that the token is refused.
 func (ch *Channel) Probe(ctx context.Context) error {
-	ctx, wire := channels.WatchWire(ctx)
-	c, err := ch.client(ctx)
-	if err != nil {
-		return &channels.PushError{Reason: channels.ReasonBadRequest, Final: true, Err: err}
-	}
-	res, info, err := c.GetBotInfoWithHttpInfo()
-	if e := failure(res, err, wire, ch.token); e != nil {
-		e.Unknown = false
-		return e
-	}
-	if info == nil || info.UserId == "" {
-		return &channels.PushError{Reason: channels.ReasonBrokenAnswer, HTTPStatus: res.StatusCode,
-			Err: errors.New("LINE's answer does not say who the bot is")}
-	}
-	ch.bot.Store(&info.UserId)
-	ch.identify()
-	return nil
+	_, err := ch.Bot(ctx)
+	return err
 }
 
 // Identified reports whether LINE has said who the bot is.
@@ -146,13 +131,12 @@ func (ch *Channel) Send(ctx context.Context, m channels.Message) (channels.Recei
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonCannotEdit,
 			Err: errors.New("LINE messages cannot be edited")}
 	}
-	card, count, err := cardAmong(m.Body)
-	if err != nil || count == 0 || count > maxMessages {
-		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest,
-			Err: errNoMessages}
+	body, err := readBody(m.Body)
+	if err != nil {
+		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: err}
 	}
 	if m.Kind == approval.KindReply && m.ReplyTo != "" {
-		r, err := ch.reply(ctx, m, card)
+		r, err := ch.reply(ctx, m, body)
 		// Only a clear refusal of the very first try shows that nothing was shown.
 		if err == nil || err.HTTPStatus != http.StatusBadRequest || m.Attempt > 1 || ctx.Err() != nil || m.ReplyOnly {
 			return r, asError(err)
@@ -162,7 +146,7 @@ func (ch *Channel) Send(ctx context.Context, m channels.Message) (channels.Recei
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient,
 			Err: errors.New("somebody we do not know is answered with a reply or not at all")}
 	}
-	r, failed := ch.push(ctx, m, card)
+	r, failed := ch.push(ctx, m, body)
 	if failed != nil && m.Kind == approval.KindReply {
 		failed.ReplySpent = true
 	}
@@ -179,7 +163,7 @@ func asError(e *channels.PushError) error {
 	return e
 }
 
-func (ch *Channel) push(ctx context.Context, m channels.Message, card int) (channels.Receipt, *channels.PushError) {
+func (ch *Channel) push(ctx context.Context, m channels.Message, body body) (channels.Receipt, *channels.PushError) {
 	if m.RetryKey == "" {
 		// Without a key in its first request a push can never be repeated safely.
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest,
@@ -190,14 +174,15 @@ func (ch *Channel) push(ctx context.Context, m channels.Message, card int) (chan
 	if err != nil {
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: err}
 	}
-	res, sent, err := post(ctx, c, pushPath, m.RetryKey, pushBody(m.To, m.Body, m.Silent))
+	res, sent, err := c.PushMessageWithHttpInfo(&api.PushMessageRequest{To: m.To, Messages: body.messages,
+		NotificationDisabled: m.Silent}, m.RetryKey)
 	if res != nil && res.StatusCode == http.StatusConflict {
-		return taken(res, card)
+		return taken(res, body.card)
 	}
 	if e := failure(res, err, wire, ch.token); e != nil {
 		return channels.Receipt{}, e
 	}
-	return receipt{RequestID: requestID(res), Messages: sent}.receipt(res.StatusCode, card), nil
+	return receipt{RequestID: requestID(res), Messages: sentMessages(sent.SentMessages)}.receipt(res.StatusCode, body.card), nil
 }
 
 // taken reads a 409: LINE has had this key before and sent nothing now. Its answer repeats the first
@@ -226,24 +211,26 @@ func taken(res *http.Response, card int) (channels.Receipt, *channels.PushError)
 	return r.receipt(res.StatusCode, card), nil
 }
 
-func (ch *Channel) reply(ctx context.Context, m channels.Message, card int) (channels.Receipt, *channels.PushError) {
+func (ch *Channel) reply(ctx context.Context, m channels.Message, body body) (channels.Receipt, *channels.PushError) {
 	ctx, wire := channels.WatchWire(ctx)
 	c, err := ch.client(ctx)
 	if err != nil {
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest, Err: err}
 	}
-	res, sent, err := post(ctx, c, replyPath, "", replyBody(m.ReplyTo, m.Body))
+	res, sent, err := c.ReplyMessageWithHttpInfo(&api.ReplyMessageRequest{ReplyToken: m.ReplyTo.Reveal(),
+		Messages: body.messages})
 	e := failure(res, err, wire, ch.token, m.ReplyTo)
 	switch {
 	case e == nil:
-		return receipt{RequestID: requestID(res), Reply: true, Messages: sent}.receipt(res.StatusCode, card), nil
+		r := receipt{RequestID: requestID(res), Reply: true, Messages: sentMessages(sent.SentMessages)}
+		return r.receipt(res.StatusCode, body.card), nil
 	case e.Unknown, e.HTTPStatus == http.StatusBadRequest && m.Attempt > 1:
 		// It may have been shown, now or by an earlier try that a crash kept from being recorded.
 		r := receipt{Reply: true, Unknown: true}
 		if res != nil {
 			r.RequestID = requestID(res)
 		}
-		return r.receipt(e.HTTPStatus, card), nil
+		return r.receipt(e.HTTPStatus, body.card), nil
 	}
 	return channels.Receipt{}, e
 }

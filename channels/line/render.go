@@ -2,6 +2,7 @@ package line
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -96,7 +97,7 @@ func (ch *Channel) Render(c channels.Card) (channels.Body, error) {
 	if len(ms) > maxMessages {
 		return nil, fmt.Errorf("line: a card of %d messages", len(ms))
 	}
-	return encode(ms), nil
+	return json.Marshal(ms)
 }
 
 func messages(c channels.Card) ([]api.MessageInterface, error) {
