@@ -182,7 +182,8 @@ func (ch *Channel) push(ctx context.Context, m channels.Message, body body) (cha
 	if e := failure(res, err, wire, ch.token); e != nil {
 		return channels.Receipt{}, e
 	}
-	return receipt{RequestID: requestID(res), Messages: sentMessages(sent.SentMessages)}.receipt(res.StatusCode, body.card), nil
+	r := receipt{RequestID: requestID(res), Messages: sentMessages(sent.SentMessages)}
+	return r.receipt(res.StatusCode, body.card), nil
 }
 
 // taken reads a 409: LINE has had this key before and sent nothing now. Its answer repeats the first
