@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -245,7 +246,11 @@ func TestANeedCostsACallNothing(t *testing.T) {
 	allocations := func(need string) float64 {
 		p := rules(t, `{tools: [x], when: args.n > 5`+need+`}`)
 		c := call(t, "x", `{"n":7}`)
-		return testing.AllocsPerRun(100, func() { p.Evaluate(t.Context(), c) })
+		least := math.Inf(1) // pools are emptied by chance, which only adds
+		for range 20 {
+			least = min(least, testing.AllocsPerRun(20, func() { p.Evaluate(t.Context(), c) }))
+		}
+		return least
 	}
 	if with, without := allocations(`, approvals: [{group: finance, count: 2}], confirm: true`), allocations(""); with > without {
 		t.Errorf("%v allocations with a need, %v without", with, without)
