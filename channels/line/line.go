@@ -163,7 +163,9 @@ func asError(e *channels.PushError) error {
 	return e
 }
 
-func (ch *Channel) push(ctx context.Context, m channels.Message, body body) (channels.Receipt, *channels.PushError) {
+func (ch *Channel) push(ctx context.Context, m channels.Message, body storedBody) (
+	channels.Receipt, *channels.PushError,
+) {
 	if m.RetryKey == "" {
 		// Without a key in its first request a push can never be repeated safely.
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRequest,
@@ -212,7 +214,9 @@ func taken(res *http.Response, card int) (channels.Receipt, *channels.PushError)
 	return r.receipt(res.StatusCode, card), nil
 }
 
-func (ch *Channel) reply(ctx context.Context, m channels.Message, body body) (channels.Receipt, *channels.PushError) {
+func (ch *Channel) reply(ctx context.Context, m channels.Message, body storedBody) (
+	channels.Receipt, *channels.PushError,
+) {
 	ctx, wire := channels.WatchWire(ctx)
 	c, err := ch.client(ctx)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"countersign/channels"
 )
 
-// stored is one message of a stored body. The SDK sends it as it stands: what was rendered is not read into its structs
-// and written again, so that every try, also one after an upgrade, is of the same bytes.
-type stored struct {
+// storedMessage is one message of a stored body. The SDK sends it as it stands: what was rendered is not read into its
+// structs and written again, so that every try, also one after an upgrade, is of the same bytes.
+type storedMessage struct {
 	json.RawMessage
 	head struct {
 		Type string `json:"type"`
@@ -18,25 +18,26 @@ type stored struct {
 }
 
 // GetType returns LINE's name of the message's type.
-func (m stored) GetType() string { return m.head.Type }
+func (m storedMessage) GetType() string { return m.head.Type }
 
-// body is a stored body, taken apart.
-type body struct {
+// storedBody is what was stored of a card, taken apart.
+type storedBody struct {
 	messages []api.MessageInterface
 	card     int // the index of the first card among them, 0 where there is none
 }
 
-func readBody(b channels.Body) (body, error) {
+// readBody fails where b is not 1 to 5 messages.
+func readBody(b channels.Body) (storedBody, error) {
 	var raw []json.RawMessage
 	if err := json.Unmarshal(b, &raw); err != nil || len(raw) == 0 || len(raw) > maxMessages {
-		return body{}, errNoMessages
+		return storedBody{}, errNoMessages
 	}
-	var read body
+	var read storedBody
 	found := false
 	for i, b := range raw {
-		m := stored{RawMessage: b}
+		m := storedMessage{RawMessage: b}
 		if json.Unmarshal(b, &m.head) != nil || m.GetType() == "" {
-			return body{}, errNoMessages
+			return storedBody{}, errNoMessages
 		}
 		if m.GetType() == cardType && !found {
 			read.card, found = i, true
