@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/chat"
+	"countersign/internal/chat"
 )
 
 // ask presses a button whose reason a dialog may ask for.

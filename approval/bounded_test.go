@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/chat"
-	"countersign/outbox/outboxtest"
+	"countersign/channels/outbox/outboxtest"
+	"countersign/internal/chat"
 )
 
 // measured is a store that notes what each transaction asks of it.

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/budget"
-	"countersign/chat"
-	"countersign/chat/phrases"
-	"countersign/outbox/outboxtest"
+	"countersign/channels/outbox/outboxtest"
+	"countersign/internal/budget"
+	"countersign/internal/chat"
+	"countersign/internal/locale/phrases"
 )
 
 // budgeted is a world in which the agents bot and other have these budgets, and cards go to two people.

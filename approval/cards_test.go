@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/outbox/outboxtest"
+	"countersign/channels/outbox/outboxtest"
 )
 
 var turnTerms = approval.Terms{UseWithin: 15 * time.Minute, RememberDenial: 10 * time.Minute, Group: approval.GroupTurn,

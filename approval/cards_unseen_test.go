@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/chat"
-	"countersign/outbox"
-	"countersign/outbox/outboxtest"
+	"countersign/channels/outbox"
+	"countersign/channels/outbox/outboxtest"
+	"countersign/internal/chat"
 )
 
 func (w *world) batch(calls ...approval.Call) []string {

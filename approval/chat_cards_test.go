@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/chat"
-	"countersign/outbox/outboxtest"
+	"countersign/channels/outbox/outboxtest"
+	"countersign/internal/chat"
 )
 
 // together is a world in which two calls of a turn were sent to people on one card, before a third joined it.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/chat"
-	"countersign/outbox/outboxtest"
+	"countersign/channels/outbox/outboxtest"
+	"countersign/internal/chat"
 )
 
 // The people of the tests about who decides: three of finance, of whom hana is an admin, and one of security.

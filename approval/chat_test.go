@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/chat"
-	"countersign/chat/phrases"
-	"countersign/outbox/outboxtest"
+	"countersign/channels/outbox/outboxtest"
+	"countersign/internal/chat"
+	"countersign/internal/locale/phrases"
 )
 
 // line taps and types as somebody on LINE, where the next text gives the reason.

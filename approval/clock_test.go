@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
-	"countersign/chat"
+	"countersign/internal/chat"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/auth"
-	"countersign/chat"
-	"countersign/outbox/outboxtest"
+	"countersign/channels/outbox/outboxtest"
+	"countersign/internal/auth"
+	"countersign/internal/chat"
 )
 
 // drawn stands for a rendered card: the states that it shows.

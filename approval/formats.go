@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"countersign/approval/decimal"
+	"countersign/approval/args/decimal"
 
 	"github.com/go-json-experiment/json/jsontext"
 )

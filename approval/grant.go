@@ -3,7 +3,7 @@ package approval
 import (
 	"time"
 
-	"countersign/approval/vary"
+	"countersign/approval/args/vary"
 )
 
 // GrantTerms say for what an approval may be given for longer: for exactly its args where nothing varies.

@@ -8,7 +8,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
-	"countersign/outbox/outboxtest"
+	"countersign/channels/outbox/outboxtest"
 )
 
 // people makes the gate one of a configuration that changes: who is there, who may approve, who owns the agent.

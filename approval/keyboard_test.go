@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"countersign/approval"
-	"countersign/auth"
-	"countersign/outbox/outboxtest"
+	"countersign/channels/outbox/outboxtest"
+	"countersign/internal/auth"
 )
 
 // atKeyboard makes a gate where ken sits at bot's keyboard and low and high may be decided there.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/chat"
+	"countersign/internal/chat"
 )
 
 func kinds(ns []approval.Notification) []string {

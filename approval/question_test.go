@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/chat"
+	"countersign/internal/chat"
 )
 
 // asked is a world in which hana was asked in LINE why she approves a request, and has read it.

@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
-	"countersign/budget"
+	"countersign/channels/outbox/outboxtest"
+	"countersign/internal/budget"
 	"countersign/internal/testkit"
-	"countersign/outbox/outboxtest"
 	"countersign/schema/schematest"
 )
 

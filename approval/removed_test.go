@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/outbox/outboxtest"
+	"countersign/channels/outbox/outboxtest"
 )
 
 // without makes the gate one of a configuration in which agents can be removed.

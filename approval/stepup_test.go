@@ -9,7 +9,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
-	"countersign/chat"
+	"countersign/internal/chat"
 )
 
 // stepUp is a council of which hana and ken approve with a passkey, one of them being enough.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"countersign/approval"
-	"countersign/chat"
+	"countersign/internal/chat"
 )
 
 // noLinks makes none: what somebody writes from was taken back while they asked.

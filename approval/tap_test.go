@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/chat"
-	"countersign/chat/phrases"
+	"countersign/internal/chat"
+	"countersign/internal/locale/phrases"
 )
 
 var taps int

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"countersign/approval/decimal"
+	"countersign/approval/args/decimal"
 	"countersign/approval/legible"
 
 	"github.com/go-json-experiment/json/jsontext"

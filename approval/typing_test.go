@@ -9,11 +9,11 @@ import (
 	"unicode"
 
 	"countersign/approval"
-	"countersign/chat"
-	"countersign/chat/phrases"
+	"countersign/channels/outbox/outboxtest"
+	"countersign/internal/chat"
+	"countersign/internal/locale"
+	"countersign/internal/locale/phrases"
 	"countersign/internal/testkit"
-	"countersign/locale"
-	"countersign/outbox/outboxtest"
 	"countersign/schema/schematest"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"countersign/approval"
-	"countersign/chat"
+	"countersign/internal/chat"
 )
 
 const toldUnclear = "Nothing was decided: an approval is the word and the id, and nothing else. Use the card's buttons, or type only: approve <id>"

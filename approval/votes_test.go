@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/chat"
+	"countersign/internal/chat"
 
 	"pgregory.net/rapid"
 )

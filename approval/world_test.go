@@ -14,13 +14,13 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
-	"countersign/chat"
-	"countersign/chat/phrases"
+	"countersign/channels/outbox"
+	"countersign/channels/outbox/outboxtest"
+	"countersign/internal/chat"
+	"countersign/internal/locale/phrases"
+	"countersign/internal/store"
 	"countersign/internal/testkit"
-	"countersign/outbox"
-	"countersign/outbox/outboxtest"
 	"countersign/schema/schematest"
-	"countersign/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

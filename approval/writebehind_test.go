@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/chat"
+	"countersign/internal/chat"
 	"countersign/internal/testkit"
 )
 

@@ -1,7 +1,7 @@
 package channels
 
 import (
-	"countersign/secret"
+	"countersign/internal/secret"
 	"encoding/json"
 	"fmt"
 )

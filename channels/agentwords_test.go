@@ -7,7 +7,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/channels/channelstest"
-	"countersign/locale"
+	"countersign/internal/locale"
 )
 
 // What an agent calls its session and its scope is told as its words on every card, cut, with the spaces around it in

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"countersign/approval"
-	"countersign/chat"
+	"countersign/internal/chat"
 )
 
 // Button is what a tap says: what is wanted, and of which request or card; of [chat.IntentConfirm] and

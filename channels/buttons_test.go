@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"countersign/chat"
+	"countersign/internal/chat"
 )
 
 const id = "01KAFHZX3T9W8Y7B6A5D4C0001"

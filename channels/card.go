@@ -13,9 +13,9 @@ import (
 	"countersign/approval/args"
 	"countersign/approval/legible"
 	"countersign/approval/redact"
-	"countersign/chat"
-	"countersign/chat/phrases"
-	"countersign/locale"
+	"countersign/internal/chat"
+	"countersign/internal/locale"
+	"countersign/internal/locale/phrases"
 )
 
 // Card is what people are shown, as plain data. Every text in it is masked and visible already: a

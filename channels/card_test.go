@@ -15,9 +15,9 @@ import (
 	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/channels/channelstest"
-	"countersign/chat"
+	"countersign/internal/chat"
+	"countersign/internal/locale"
 	"countersign/internal/testkit"
-	"countersign/locale"
 )
 
 func card(kind approval.NotificationKind, rs ...approval.Request) channels.Card {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"testing"
 
-	"countersign/locale"
+	"countersign/internal/locale"
 )
 
 // No key is without its English sentence.

@@ -11,8 +11,8 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
-	"countersign/locale"
-	"countersign/secret"
+	"countersign/internal/locale"
+	"countersign/internal/secret"
 )
 
 // Channel is one platform. It is safe for concurrent use.

@@ -9,7 +9,7 @@ import (
 	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/channels/channelstest"
-	"countersign/locale"
+	"countersign/internal/locale"
 )
 
 // A card and what is typed for stay in the chat: their deadline has its date where it is not today, to its reader, and

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"countersign/secret"
+	"countersign/internal/secret"
 )
 
 // HTTPTimeout is how long one call to a platform may take, from dialling to the last byte.

@@ -8,7 +8,7 @@ import (
 	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/channels/channelstest"
-	"countersign/locale"
+	"countersign/internal/locale"
 )
 
 // Whatever card it is, a lock screen begins with the risk and with what will happen.

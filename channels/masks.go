@@ -5,7 +5,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
-	"countersign/locale"
+	"countersign/internal/locale"
 )
 
 // MaskerIn returns a masker that masks what m masks, with its marks in a language.

@@ -8,7 +8,7 @@ import (
 	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/channels/channelstest"
-	"countersign/locale"
+	"countersign/internal/locale"
 )
 
 // said is all that a card says of its one request.

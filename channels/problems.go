@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"strings"
 
-	"countersign/secret"
+	"countersign/internal/secret"
 )
 
 // Problem is one thing that is wrong with a channel's configuration.

@@ -8,7 +8,7 @@ import (
 	"countersign/approval/redact"
 	"countersign/channels"
 	"countersign/channels/channelstest"
-	"countersign/locale"
+	"countersign/internal/locale"
 )
 
 func TestWhereARequestIsApprovedThatTakesAPasskey(t *testing.T) {

@@ -11,13 +11,13 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
-	"countersign/auth"
+	"countersign/channels/outbox"
+	"countersign/channels/outbox/outboxtest"
 	"countersign/client"
-	"countersign/outbox"
-	"countersign/outbox/outboxtest"
-	"countersign/rest"
+	"countersign/internal/auth"
+	"countersign/internal/rest"
+	"countersign/internal/store"
 	"countersign/schema/schematest"
-	"countersign/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,7 +9,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
-	"countersign/chat"
+	"countersign/internal/chat"
 )
 
 // Dialogs open a dialog with a field for a reason, and know what comes back out of it.

@@ -15,7 +15,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
-	"countersign/chat"
+	"countersign/internal/chat"
 )
 
 // fakeDialogs are dialogs whose view is the submission itself.

@@ -16,7 +16,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
-	"countersign/chat"
+	"countersign/internal/chat"
 	"countersign/internal/ratelimitedlog"
 )
 

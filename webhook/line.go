@@ -12,7 +12,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
-	"countersign/chat"
+	"countersign/internal/chat"
 )
 
 // maxEventAge is how old a LINE event may be. Its signature holds no time, so a captured request

@@ -10,7 +10,7 @@ import (
 
 	"countersign/approval/legible"
 	"countersign/channels"
-	"countersign/chat"
+	"countersign/internal/chat"
 )
 
 type slackInteraction struct {

@@ -20,7 +20,7 @@ import (
 	"github.com/coder/websocket"
 
 	"countersign/channels"
-	"countersign/secret"
+	"countersign/internal/secret"
 )
 
 // What Slack allows over a socket, and how patient we are.

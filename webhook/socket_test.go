@@ -15,10 +15,10 @@ import (
 	"github.com/coder/websocket"
 
 	"countersign/approval"
-	"countersign/chat"
-	"countersign/emulator"
+	"countersign/internal/chat"
+	"countersign/internal/emulator"
+	"countersign/internal/secret"
 	"countersign/internal/testkit"
-	"countersign/secret"
 )
 
 // socketed is a socket between our handler and Slack's stand-in.

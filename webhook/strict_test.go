@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
-	"countersign/chat"
+	"countersign/internal/chat"
 )
 
 // delivery is a body as the platforms send it, and how it is delivered.

@@ -24,8 +24,8 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign/approval"
-	"countersign/auth"
-	"countersign/chat"
+	"countersign/internal/auth"
+	"countersign/internal/chat"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"countersign/channels"
-	"countersign/secret"
+	"countersign/internal/secret"
 	"countersign/webhook"
 )
 

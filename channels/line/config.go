@@ -7,7 +7,7 @@ import (
 
 	"countersign/channels"
 	"countersign/channels/kind"
-	"countersign/secret"
+	"countersign/internal/secret"
 )
 
 // DefaultAPIURL is where LINE's Messaging API is.

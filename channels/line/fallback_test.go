@@ -9,7 +9,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
-	"countersign/secret"
+	"countersign/internal/secret"
 )
 
 // A reply whose token is refused on its first try becomes a push, and stays one: a push that fails for

@@ -19,7 +19,7 @@ import (
 	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/channels/kind"
-	"countersign/secret"
+	"countersign/internal/secret"
 )
 
 // Name is what notifications call this channel.

@@ -10,7 +10,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
-	"countersign/locale"
+	"countersign/internal/locale"
 )
 
 // How often the quota is read: rarely while much is left, more often when it runs out.

@@ -14,8 +14,8 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/channels"
-	"countersign/chat"
-	"countersign/locale"
+	"countersign/internal/chat"
+	"countersign/internal/locale"
 )
 
 // The platform's limits, and ours below them. Lengths of text are in UTF-16 code units unless it says

@@ -18,9 +18,9 @@ import (
 	"countersign/approval/args"
 	"countersign/channels"
 	"countersign/channels/channelstest"
-	"countersign/chat"
+	"countersign/internal/chat"
+	"countersign/internal/locale"
 	"countersign/internal/testkit"
-	"countersign/locale"
 )
 
 func TestGoldenCards(t *testing.T) {

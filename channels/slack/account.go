@@ -9,7 +9,7 @@ import (
 
 	"countersign/approval/legible"
 	"countersign/channels"
-	"countersign/secret"
+	"countersign/internal/secret"
 )
 
 // maxName is how much of a name that Slack tells is kept, in characters.

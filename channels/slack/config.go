@@ -6,7 +6,7 @@ import (
 
 	"countersign/channels"
 	"countersign/channels/kind"
-	"countersign/secret"
+	"countersign/internal/secret"
 )
 
 // DefaultAPIURL is where Slack's Web API is.

@@ -8,9 +8,9 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
-	"countersign/chat/phrases"
-	"countersign/locale"
-	"countersign/secret"
+	"countersign/internal/locale"
+	"countersign/internal/locale/phrases"
+	"countersign/internal/secret"
 	"countersign/webhook"
 )
 

@@ -13,7 +13,7 @@ import (
 	sdk "github.com/slack-go/slack"
 
 	"countersign/channels"
-	"countersign/secret"
+	"countersign/internal/secret"
 )
 
 // exchange is the HTTP side of one call. It keeps what the platform answered, and passes on to the SDK

@@ -9,7 +9,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
-	"countersign/secret"
+	"countersign/internal/secret"
 )
 
 // An API that speaks Slack's methods but not all of them, such as a proxy or another chat with a

@@ -5,8 +5,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"countersign/internal/secret"
 	"countersign/internal/testkit"
-	"countersign/secret"
 )
 
 // Drawn are the largest cards there can be.

@@ -20,8 +20,8 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/channels"
-	"countersign/chat"
-	"countersign/locale"
+	"countersign/internal/chat"
+	"countersign/internal/locale"
 )
 
 // The platform's limits, and ours below them. Whether Slack counts characters or UTF-16 units, before or

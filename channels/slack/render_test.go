@@ -21,9 +21,9 @@ import (
 	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/channels/channelstest"
-	"countersign/chat"
+	"countersign/internal/chat"
+	"countersign/internal/locale"
 	"countersign/internal/testkit"
-	"countersign/locale"
 )
 
 func TestGoldenCards(t *testing.T) {

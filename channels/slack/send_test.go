@@ -17,8 +17,8 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/internal/secret"
 	"countersign/internal/testkit"
-	"countersign/secret"
 )
 
 // workspace is a server that answers as each test says and keeps what it was asked.

@@ -17,7 +17,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels"
-	"countersign/secret"
+	"countersign/internal/secret"
 )
 
 // Name is what notifications call this channel.

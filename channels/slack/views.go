@@ -13,9 +13,9 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/channels"
-	"countersign/chat"
-	"countersign/chat/phrases"
-	"countersign/secret"
+	"countersign/internal/chat"
+	"countersign/internal/locale/phrases"
+	"countersign/internal/secret"
 )
 
 // The limits of views, and how much they show: a dialog the beginning of what is on the card, the Home

@@ -16,11 +16,11 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/channelstest"
-	"countersign/chat"
-	"countersign/chat/phrases"
+	"countersign/internal/chat"
+	"countersign/internal/locale"
+	"countersign/internal/locale/phrases"
+	"countersign/internal/secret"
 	"countersign/internal/testkit"
-	"countersign/locale"
-	"countersign/secret"
 )
 
 var (

@@ -9,7 +9,7 @@ import (
 	"countersign/channels"
 	"countersign/channels/kind"
 	"countersign/internal/loopback"
-	"countersign/secret"
+	"countersign/internal/secret"
 )
 
 // Config is the channels.webhook section of the configuration. Where a person is reached is said with

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"countersign/channels"
-	"countersign/secret"
+	"countersign/internal/secret"
 )
 
 func TestConfig(t *testing.T) {

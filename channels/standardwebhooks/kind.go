@@ -7,7 +7,7 @@ import (
 
 	"countersign/channels"
 	"countersign/channels/kind"
-	"countersign/secret"
+	"countersign/internal/secret"
 )
 
 // Kind is signed outbound webhooks as a kind of channel.

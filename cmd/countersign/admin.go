@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/locale"
+	"countersign/internal/locale"
 )
 
 type notificationsCmd struct {

@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"countersign/store"
+	"countersign/internal/store"
 )
 
 type backupCmd struct {

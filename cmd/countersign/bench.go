@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"countersign/bench"
+	"countersign/internal/bench"
 	"countersign/internal/loopback"
-	"countersign/secret"
+	"countersign/internal/secret"
 )
 
 type benchCmd struct {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/inbox"
+	"countersign/internal/terminal/inbox"
 )
 
 // decideFlags are what approve and deny share.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"countersign/demo"
+	"countersign/internal/demo"
 )
 
 type demoCmd struct {

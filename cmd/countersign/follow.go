@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/locale"
+	"countersign/internal/locale"
 )
 
 // follower prints requests as they come and as they end.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/inbox/inboxtest"
+	"countersign/internal/terminal/inbox/inboxtest"
 	"countersign/internal/testkit"
 )
 

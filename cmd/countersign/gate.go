@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"countersign/approval"
-	"countersign/config"
-	"countersign/localgate"
-	"countersign/setup"
+	"countersign/internal/agents/localgate"
+	"countersign/internal/config"
+	"countersign/internal/setup"
 
 	"github.com/rivo/uniseg"
 )

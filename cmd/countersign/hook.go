@@ -17,10 +17,10 @@ import (
 	"syscall"
 	"time"
 
-	"countersign/agents/hooks"
 	"countersign/approval"
 	"countersign/client"
-	"countersign/localgate"
+	"countersign/internal/agents/hooks"
+	"countersign/internal/agents/localgate"
 )
 
 type hookCmd struct {

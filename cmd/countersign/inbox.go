@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/term"
 
-	"countersign/inbox"
-	"countersign/terminal"
+	"countersign/internal/terminal"
+	"countersign/internal/terminal/inbox"
 )
 
 // settles is how long a question is there before anybody can have read it.

@@ -14,10 +14,10 @@ import (
 	"strings"
 	"time"
 
+	"countersign/internal/agents/localgate"
+	"countersign/internal/locale"
 	"countersign/internal/safefile"
-	"countersign/locale"
-	"countersign/localgate"
-	"countersign/setup"
+	"countersign/internal/setup"
 )
 
 // defaultConfig is what a configuration is called where nobody says otherwise.

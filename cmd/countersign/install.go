@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"countersign/agents/hooks"
-	"countersign/agents/settings"
 	"countersign/client"
-	"countersign/config"
-	"countersign/localgate"
+	"countersign/internal/agents/hooks"
+	"countersign/internal/agents/localgate"
+	"countersign/internal/agents/settings"
+	"countersign/internal/config"
 )
 
 // installFlags say whose settings are meant and how they are changed.

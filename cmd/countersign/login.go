@@ -10,11 +10,11 @@ import (
 	"os"
 	"strings"
 
-	"countersign/agents/settings"
 	"countersign/client"
+	"countersign/internal/agents/settings"
 	"countersign/internal/loopback"
-	"countersign/logins"
-	"countersign/secret"
+	"countersign/internal/secret"
+	"countersign/internal/terminal/logins"
 
 	"golang.org/x/term"
 )

@@ -26,8 +26,8 @@ import (
 	"go.uber.org/goleak"
 
 	canonical "countersign/approval/args"
-	"countersign/auth"
 	"countersign/client"
+	"countersign/internal/auth"
 	"countersign/internal/testkit"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
-	"countersign/mcp/stdioproxy"
+	"countersign/internal/mcp/stdioproxy"
 )
 
 type mcpCmd struct {

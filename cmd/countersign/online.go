@@ -9,8 +9,8 @@ import (
 	"strings"
 	"syscall"
 
-	"countersign/config"
-	"countersign/setup"
+	"countersign/internal/config"
+	"countersign/internal/setup"
 )
 
 // findings collects findings, and prints each as it comes unless they are for a program.

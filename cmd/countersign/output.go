@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/term"
 
-	"countersign/locale"
+	"countersign/internal/locale"
 )
 
 // output are the flags of the commands that have something to say to programs too.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"countersign/policy/presets"
+	"countersign/internal/policy/presets"
 )
 
 type presetCmd struct {

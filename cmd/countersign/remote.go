@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"countersign/client"
-	"countersign/localgate"
-	"countersign/secret"
+	"countersign/internal/agents/localgate"
+	"countersign/internal/secret"
 )
 
 const defaultServer = "http://127.0.0.1:8787"

@@ -16,8 +16,8 @@ import (
 
 	"countersign/approval"
 	"countersign/client"
-	"countersign/config"
-	"countersign/history"
+	"countersign/internal/config"
+	"countersign/internal/history"
 )
 
 type replayCmd struct {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"countersign/yamlpos"
+	"countersign/internal/yamlpos"
 
 	"github.com/alecthomas/kong"
 )

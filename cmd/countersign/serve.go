@@ -11,10 +11,10 @@ import (
 	"syscall"
 	"time"
 
-	"countersign/app"
 	"countersign/approval"
-	"countersign/config"
-	"countersign/localgate"
+	"countersign/internal/agents/localgate"
+	"countersign/internal/app"
+	"countersign/internal/config"
 )
 
 type serveCmd struct {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"countersign/emulator"
+	"countersign/internal/emulator"
 )
 
 // platforms starts stand-ins for LINE and Slack. A script finds their secrets in its environment, under

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"countersign/approval"
-	"countersign/history"
+	"countersign/internal/history"
 )
 
 type suggestCmd struct {

@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"countersign/config"
-	"countersign/setup"
+	"countersign/internal/config"
+	"countersign/internal/setup"
 )
 
 type verifyCmd struct {

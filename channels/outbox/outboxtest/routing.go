@@ -1,0 +1,56 @@
+// Package outboxtest has what tests of those who use the outbox share.
+package outboxtest
+
+import (
+	"slices"
+	"time"
+
+	"countersign/approval"
+	"countersign/channels/outbox"
+)
+
+// Routing says where cards go, and does not change by itself.
+type Routing struct {
+	Cards       []approval.Route // of every request
+	AdminRoutes []approval.Route
+	Full        []string // channels that can send nothing for a while
+	Edits       []string // channels on which a sent card can be edited
+	// Hours, where it is not nil, says when quiet hours end.
+	Hours func(a approval.Address, at time.Time) time.Time
+}
+
+var _ outbox.Routing = Routing{}
+
+// To is the routing of cards that go to one address.
+func To(channel, to string) Routing {
+	return Routing{Cards: []approval.Route{{{Channel: channel, To: to}}}}
+}
+
+// Routes returns Cards.
+func (r Routing) Routes(approval.Tx, approval.Request) ([]approval.Route, error) { return r.Cards, nil }
+
+// Later implements outbox.Routing: nothing is escalated.
+func (r Routing) Later(approval.Tx, approval.Request) ([]outbox.Later, error) { return nil, nil }
+
+// Rooms implements outbox.Routing: nobody reads together.
+func (r Routing) Rooms() []approval.Address { return nil }
+
+// Admins returns AdminRoutes.
+func (r Routing) Admins() []approval.Route { return r.AdminRoutes }
+
+// Spent reports whether the channel is one of Full.
+func (r Routing) Spent(channel string) bool { return slices.Contains(r.Full, channel) }
+
+// Editable reports whether the channel is one of Edits.
+func (r Routing) Editable(channel string) bool { return slices.Contains(r.Edits, channel) }
+
+// Quiet says what Hours does.
+func (r Routing) Quiet(a approval.Address, at time.Time) time.Time {
+	if r.Hours == nil {
+		return time.Time{}
+	}
+	return r.Hours(a, at)
+}
+
+// MayGrant: no approval does.
+func (Routing) MayGrant(approval.Tx, approval.Request) (bool, error) { return false, nil }

@@ -1,0 +1,122 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"countersign/approval"
+	"countersign/channels/outbox"
+	"countersign/internal/auth/signin"
+	"countersign/internal/locale/phrases"
+)
+
+// What the gate, the outbox and the chat ask inside their transactions is answered from memory, as the configuration in
+// force has it.
+
+// directory is who is who.
+type directory struct{ *App }
+
+func (d directory) Person(name string) (approval.Actor, bool) { return d.App.directory.ByName(name) }
+
+func (d directory) HasAgent(name string) bool {
+	if d.App.directory.HasAgent(name) {
+		return true
+	}
+	who := d.anonymous()
+	return name == who.TCP || name == who.Socket && cmp.Or(d.o.Socket, d.o.Config.Socket) != ""
+}
+
+func (d directory) People() []approval.Actor  { return d.App.directory.Actors() }
+func (d directory) Owner(agent string) string { return d.App.directory.Owner(agent) }
+
+// Asks is as the agent's own section says.
+func (d directory) Asks(agent string) approval.Asks { return d.live.Load().cfg.AgentAsks(agent) }
+
+func (d directory) AtKeyboard(agent string) (approval.Actor, bool) {
+	name := d.live.Load().cfg.AgentKeyboard(agent)
+	if name == "" {
+		return approval.Actor{}, false
+	}
+	return d.Person(name)
+}
+
+// routing is where cards can go.
+type routing struct{ *App }
+
+func (r routing) Admins() []approval.Route     { return r.live.Load().admins }
+func (r routing) Rooms() []approval.Address    { return r.live.Load().rooms }
+func (r routing) Spent(channel string) bool    { return r.spent(channel) }
+func (r routing) Editable(channel string) bool { return r.editable(channel) }
+
+// Quiet is by the hours of whose address it is; a room has none.
+func (r routing) Quiet(a approval.Address, at time.Time) time.Time {
+	q := r.live.Load().quiet[a]
+	return q.hours.Until(at, q.zone)
+}
+
+// MayGrant asks for whoever gave the approval.
+func (r routing) MayGrant(tx approval.Tx, req approval.Request) (bool, error) {
+	return r.gate.MayGrant(tx, req, r.gate.PersonNow(req.ResolvedBy))
+}
+
+// Routes are those of everybody who may vote in the open stage, and of the rooms. Where the rule names nobody, they are
+// those that the channels notify, and of who stands in for them.
+func (r routing) Routes(tx approval.Tx, req approval.Request) ([]approval.Route, error) {
+	l := r.live.Load()
+	if req.Need == nil || len(req.Need.Stages) == 0 {
+		who, err := r.gate.StandInsIn(context.Background(), tx, req, l.notified)
+		return append(slices.Clone(l.routes), l.routesOf(who)...), err
+	}
+	who, err := r.gate.VotersIn(context.Background(), tx, req)
+	routes := l.routesOf(who)
+	for _, a := range l.rooms {
+		routes = append(routes, approval.Route{a})
+	}
+	return routes, err
+}
+
+func (r routing) Later(tx approval.Tx, req approval.Request) ([]outbox.Later, error) {
+	l := r.live.Load()
+	var later []outbox.Later
+	for _, e := range r.gate.EscalationsIn(context.Background(), tx, req) {
+		later = append(later, outbox.Later{At: e.At, Routes: l.routesOf(e.People)})
+	}
+	return later, nil
+}
+
+// answered is who is answered in a chat.
+type answered struct{ *App }
+
+func (r answered) Say(to approval.Actor, p phrases.Phrase, args ...any) string {
+	return say(to, r.reader(to), p, args...)
+}
+func (r answered) NameOf(a approval.Address) string     { return r.nameOf(a) }
+func (r answered) RouteOf(person string) approval.Route { return r.live.Load().people[person] }
+func (r answered) Agents() []string {
+	who := directory(r).anonymous()
+	names := []string{who.TCP, who.Socket}
+	for _, a := range r.live.Load().cfg.Agents() {
+		names = append(names, a.Name)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !directory(r).HasAgent(name) })
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+func (r answered) Status(to approval.Actor) []string { return r.status(to) }
+
+// upkeep is the work that the heartbeat starts.
+type upkeep struct {
+	*approval.Gate
+	*outbox.Outbox
+	signIn *signin.Service
+}
+
+// Prune drops what is not needed any more, of the gate and of who is signed in.
+func (u upkeep) Prune(ctx context.Context) (int, error) {
+	n, err := u.Gate.Prune(ctx)
+	ended, endErr := u.signIn.Prune(ctx)
+	return n + ended, errors.Join(err, endErr)
+}

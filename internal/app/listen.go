@@ -1,0 +1,276 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"countersign/approval"
+	"countersign/internal/agents/hooks"
+	"countersign/internal/auth/bearer"
+	"countersign/internal/budget"
+	"countersign/internal/config"
+	"countersign/internal/listener"
+	"countersign/internal/ratelimitedlog"
+	"countersign/internal/rest"
+)
+
+// The names of the listeners, in the log and in metrics.
+const (
+	nameAPI     = "api"
+	nameWebhook = "webhook"
+	namePages   = "pages"
+	nameSocket  = "socket"
+	nameDebug   = "debug"
+)
+
+// keyOf is the key of the configuration that a listener's certificate stands under.
+var keyOf = map[string]string{nameAPI: "tls", nameWebhook: "webhook_tls", namePages: "pages_tls"}
+
+// How many connections each listener but the API's holds at most, where there are enough file descriptors for all.
+const (
+	webhookConnections = 256
+	socketConnections  = 256
+	pagesConnections   = 512
+	debugConnections   = 8
+	// ownDescriptors are set aside for the store, MCP servers, and what goes out to the platforms.
+	ownDescriptors = 256
+)
+
+// limits is what the listeners may hold.
+type limits struct {
+	connections map[string]int
+	// strangers are the bodies of webhooks, whose sender nobody knows before they have been read.
+	// known are those of all others, who have shown a token by then.
+	strangers, known *listener.Bodies
+}
+
+// newLimits divides what there is among the listeners that the configuration has. socket is the path of the
+// local one, or empty.
+func newLimits(cfg *config.Config, socket string) *limits {
+	names, wants := []string{nameAPI}, []int{cfg.Connections()}
+	if cfg.WebhookListen != "" {
+		names, wants = append(names, nameWebhook), append(wants, webhookConnections)
+	}
+	if cfg.PagesListen != "" {
+		names, wants = append(names, namePages), append(wants, pagesConnections)
+	}
+	if cfg.DebugListen != "" {
+		names, wants = append(names, nameDebug), append(wants, debugConnections)
+	}
+	if socket != "" {
+		names, wants = append(names, nameSocket), append(wants, socketConnections)
+	}
+	free := listener.Descriptors()
+	if free >= 0 {
+		free -= min(ownDescriptors, free/4)
+	}
+	l := &limits{
+		connections: map[string]int{},
+		strangers: listener.NewBodies(listener.BodyLimits{Count: 64, PerSender: 16, Bytes: 16 << 20, UntilAnswered: true,
+			Within: 5 * time.Second}),
+		known: listener.NewBodies(listener.BodyLimits{Count: 512, Bytes: 128 << 20}),
+	}
+	for i, n := range listener.Share(free, wants...) {
+		l.connections[names[i]] = n
+	}
+	return l
+}
+
+// known notes that the sender of a request has shown who they are.
+func known(r *http.Request, who approval.Actor) { listener.Known(r.Context(), senderOf(who)) }
+
+// signed notes that a request is from a platform, which brings what people press.
+func signed(r *http.Request) { listener.Known(r.Context(), listener.People) }
+
+// signedIn notes that a person asks for a page.
+func signedIn(ctx context.Context) { listener.Known(ctx, listener.People) }
+
+// senderOf is what kind of sender an actor is to the listeners.
+func senderOf(who approval.Actor) listener.Sender {
+	if who.Kind == approval.Agent {
+		return listener.Agents
+	}
+	return listener.People
+}
+
+// waitAgain is when a wait for which there was no connection is worth another try.
+const waitAgain = 5 * time.Second
+
+// roomFor refuses a wait or a stream where the connections that are left are kept for others.
+func roomFor(ctx context.Context, who approval.Actor) error {
+	if listener.Wait(ctx, senderOf(who)) == nil {
+		return nil
+	}
+	return &approval.Error{Code: approval.CodeRateLimited, After: waitAgain, Message: fmt.Sprintf(
+		"Too many requests wait or follow a stream at once, whoever they are from; the connections that are left are kept "+
+			"for decisions. Ask without waiting, or try again in %s; whoever runs Countersign can raise limits.connections.",
+		waitAgain)}
+}
+
+// refusing returns what takes note that a listener had no room.
+func (a *App) refusing(name string) func(listener.Refusal) {
+	var connections, waits ratelimitedlog.Counter
+	return func(what listener.Refusal) {
+		counter := &connections
+		if what == listener.RefusedWait {
+			counter = &waits
+		}
+		if n, tell := counter.Add(a.o.Now()); tell {
+			a.part("http").Warn("a listener has no room: too many connections are in use", "listener", name,
+				"refused", string(what), "count", n,
+				"do", "find out who waits, or raise limits.connections and the number of files that may be open")
+		}
+	}
+}
+
+// origin says where a request came from.
+func (a *App) origin(r *http.Request) listener.Origin { return a.live.Load().cfg.Proxies.Origin(r) }
+
+// remote is that for the log.
+func (a *App) remote(r *http.Request) string { return a.origin(r).String() }
+
+// bodies says which limits a request's body is under, and who counts as its sender. Whoever reads a body
+// elsewhere than at a webhook has looked at the token before.
+func (a *App) bodies(r *http.Request) (*listener.Bodies, string) {
+	if strings.HasPrefix(r.URL.Path, "/webhook/") {
+		return a.limits.strangers, a.origin(r).Site()
+	}
+	if who, ok := a.directory.ByToken(bearer.Token(r)); ok { // however the header is written: one agent is one sender
+		return a.limits.known, who.String()
+	}
+	return a.limits.known, a.origin(r).Site()
+}
+
+// listen binds the addresses, so that one in use is known before anything is served.
+func (a *App) listen(cfg *config.Config) (err error) {
+	if a.listener, err = a.bind("listen", cfg.Listen); err != nil {
+		return err
+	}
+	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Notifications: a.outbox, Freezes: a.chat,
+		Granted: a.chat,
+		History: a.store, NameOf: a.nameOf,
+		Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping,
+		Quotas: a.quotaLog, Heartbeat: a.beats, Anonymous: a.anonymous, Authenticated: known, Remote: a.remote,
+		SignIn: signInLinks{a}, Published: a.published, Budgets: a.budgets, Summary: a.summary})
+	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz),
+		"/metrics": a.metrics.handler(),
+		"/mcp":     a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, CheckBudget: a.checkHook,
+			Charge: a.chargeHook, Turn: a.turnHook, Pause: budget.Pause, Log: a.part("hooks")}}
+	local := maps.Clone(ours)
+	a.pages = a.newPages()
+	if cfg.WebhookListen == "" {
+		maps.Copy(ours, a.webhooks())
+	}
+	var after http.Handler = api
+	if cfg.PagesListen == "" {
+		after = a.pagesBefore(api)
+	} else if err := a.listenForPages(cfg); err != nil {
+		return err
+	}
+	if err := a.serveOn(nameAPI, a.listener, cfg.TLS, ours.before(after)); err != nil {
+		return err
+	}
+	if err := a.listenForDebug(cfg); err != nil {
+		return err
+	}
+	if cfg.WebhookListen == "" {
+		return a.onSocket(cfg, local.before(api))
+	}
+	if a.hooks, err = a.bind("webhook_listen", cfg.WebhookListen); err != nil {
+		return err
+	}
+	if err := a.serveOn(nameWebhook, a.hooks, cfg.WebhookTLS, a.webhooks().before(http.NotFoundHandler())); err != nil {
+		return err
+	}
+	return a.onSocket(cfg, local.before(api))
+}
+
+// published are the addresses that lead to the API beside its own.
+func (a *App) published() []netip.AddrPort { return a.live.Load().cfg.LedTo }
+
+// bind takes the address that a key of the configuration names.
+func (a *App) bind(key, address string) (net.Listener, error) {
+	bound, lacks, err := listener.Listen(address)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w; another program may have the address: stop that, or set another port as %s in "+
+			"the configuration", key, address, err, key)
+	}
+	if lacks.IsValid() && !a.lacking {
+		a.lacking = true
+		a.part("http").Info("this machine has one of localhost's two addresses; the gate listens there alone", "lacks", lacks)
+	}
+	a.onStop("address "+bound.Addr().String(), func(context.Context) error {
+		if err := bound.Close(); !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	})
+	return bound, nil
+}
+
+// serveOn prepares a server; it does not serve yet. Over the API somebody may wait for a person or follow a
+// stream, for which their handlers set the time-outs anew; a webhook is over in seconds. pair is the
+// certificate; nil: plain HTTP.
+func (a *App) serveOn(name string, bound net.Listener, pair *listener.Pair, h http.Handler) error {
+	connections := a.limits.connections[name]
+	l := listener.New(bound, listener.Options{Connections: connections, PerAddress: max(1, connections/8),
+		Bodies: a.bodies, Refused: a.refusing(name),
+		Shared: func(from netip.Addr) bool { return a.live.Load().cfg.Proxies.Trust(from) }})
+	s := &http.Server{
+		Handler: l.Handler(h), ConnContext: l.Context, ErrorLog: slog.NewLogLogger(a.part("http").Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 90 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+	if name == nameWebhook {
+		s.ReadTimeout, s.WriteTimeout, s.IdleTimeout, s.MaxHeaderBytes = 10*time.Second, 15*time.Second, 30*time.Second,
+			16<<10
+	}
+	var serving net.Listener = l
+	s.Protocols = new(http.Protocols)
+	s.Protocols.SetHTTP1(true)
+	if pair != nil {
+		c, err := listener.NewCertificate(keyOf[name], *pair, a.o.Now, a.part("http"))
+		if err != nil {
+			return errors.Join(err, bound.Close())
+		}
+		a.certificates = append(a.certificates, c)
+		a.metrics.listeners.certificates[name] = c
+		serving = tls.NewListener(l, c.Config())
+	}
+	a.listening, a.servers = append(a.listening, serving), append(a.servers, s)
+	a.metrics.listeners.open[name] = l
+	a.onStop("listener "+bound.Addr().String(), func(ctx context.Context) error {
+		patient, cancel := firstHalf(ctx)
+		defer cancel()
+		err := s.Shutdown(patient)
+		if err != nil && ctx.Err() == nil { // whoever reads or sends slowly does not keep the rest from its end
+			a.log.WarnContext(ctx, "connections that did not end were cut", "listener", name)
+			err = s.Close()
+		} else if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+		if err := bound.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return err
+	})
+	return nil
+}
+
+// firstHalf returns a context that ends when half of the time that ctx has left is over.
+func firstHalf(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(end)/2)
+}

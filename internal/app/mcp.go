@@ -1,0 +1,222 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/approval"
+	"countersign/approval/legible"
+	"countersign/client"
+	"countersign/internal/agents/hooks"
+	"countersign/internal/auth"
+	"countersign/internal/budget"
+	"countersign/internal/config"
+	"countersign/internal/locale/phrases"
+	"countersign/internal/mcp/downstream"
+	"countersign/internal/mcp/gateway"
+	"countersign/internal/mcp/upstream"
+)
+
+// newGateway builds the MCP gateway that the configuration describes.
+func (a *App) newGateway(cfg *config.Config) (err error) {
+	o := gateway.Options{
+		Asker: a.gate, Hold: cfg.MCP.Hold, Version: a.o.Version, Logger: a.part("gateway"), Stopping: a.stopping,
+		Budgets: a.budgets,
+		Called:  a.metrics.called, Show: a.showAtKeyboard, Page: a.pageOf, Tools: []gateway.Tool{a.permissionTool()},
+		Masker: func() gateway.Masker { return a.masker().ForLogs() },
+	}
+	for _, s := range cfg.MCP.Servers {
+		o.Servers = append(o.Servers, gateway.ServerConfig{
+			Config: upstream.Config{
+				Name: s.Name, Command: s.Argv(), Dir: s.Dir, Env: s.Environ(os.Environ()), URL: s.URL.Reveal(), Header: headers(s),
+				Private: private(s), StartTimeout: s.StartTimeout, StartKey: "start_timeout", Logger: a.part("upstream"),
+			},
+			Prefix: strings.TrimSuffix(s.ToolPrefix(), "__"), Tools: s.Tools, Timeout: s.Timeout,
+			MaskResults: s.MaskResults,
+		})
+	}
+	if a.gateway, err = gateway.New(o); err != nil {
+		return err
+	}
+	a.onStop("MCP servers", a.gateway.Stop)
+	return nil
+}
+
+// pageOf is where people open a request's page, "" where public_url does not say how they reach the pages.
+func (a *App) pageOf(id string) string {
+	if link := links(a.live.Load().cfg); link != nil {
+		return link(id)
+	}
+	return ""
+}
+
+// private is what a server's program is given that nobody is told.
+func private(s config.Server) []string {
+	var values []string
+	for _, v := range s.Env {
+		values = append(values, v.Reveal())
+	}
+	return values
+}
+
+func headers(s config.Server) http.Header {
+	h := http.Header{}
+	for name, value := range s.Headers {
+		h.Set(name, value.Reveal())
+	}
+	return h
+}
+
+// mcp is the handler of /mcp.
+func (a *App) mcp(cfg *config.Config, l net.Listener) http.Handler {
+	guard := downstream.Guard{}
+	if at, ok := l.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
+		guard.Loopback = true
+	}
+	if cfg.PublicURL != "" {
+		guard.Allowed = []string{cfg.PublicURL}
+		if _, host, ok := strings.Cut(cfg.PublicURL, "://"); ok {
+			host, _, _ = strings.Cut(host, "/")
+			guard.Allowed = append(guard.Allowed, host)
+		}
+	}
+	h := downstream.NewHTTP(downstream.HTTPOptions{Sessions: a.gateway, Authenticate: a.caller,
+		Budget: budget.Messages{Registry: a.budgets},
+		Guard:  guard, Logger: a.part("mcp"), Stopping: a.stopping})
+	a.rechecks = append(a.rechecks, h.Recheck)
+	a.onStop("MCP clients", func(context.Context) error { h.Close(); return nil })
+	return h
+}
+
+var (
+	errNoToken  = errors.New("an agent's token is needed: Authorization: Bearer <token>")
+	errBadToken = errors.New("the token is not known; it must be one of an agent in the gate's configuration")
+	errPerson   = downstream.ErrForbidden("The token is a person's. Only agents call tools; people's tokens decide, and " +
+		"must stay out of an agent's reach.")
+)
+
+// caller says which agent a request comes from.
+func (a *App) caller(r *http.Request) (downstream.Caller, error) {
+	who, err := a.callers.Caller(r)
+	switch {
+	case errors.Is(err, auth.ErrNoToken):
+		return downstream.Caller{}, errNoToken
+	case err != nil:
+		return downstream.Caller{}, errBadToken
+	}
+	known(r, who.Actor)
+	if who.Kind != approval.Agent {
+		return downstream.Caller{}, errPerson
+	}
+	return downstream.Caller{Agent: who.Name, StillValid: func() error {
+		_, ok := a.callers.Now(who)
+		switch {
+		case ok:
+			return nil
+		case who.HasToken():
+			return approval.Errorf(approval.CodeUnauthorized, "The token is not valid any more.")
+		}
+		return errNoToken
+	}}, nil
+}
+
+// permissionTool is what Claude Code's --permission-prompt-tool asks.
+func (a *App) permissionTool() gateway.Tool {
+	return gateway.Tool{
+		Name:        hooks.PermissionPromptTool,
+		Description: hooks.PermissionPromptDescription,
+		Schema:      jsontext.Value(hooks.PermissionPromptSchema),
+		ReadOnly:    true,
+		Call: func(ctx context.Context, agent string, still func() error, args jsontext.Value) (string, bool) {
+			gate := hooks.Gate{Gate: a.gate, Agent: agent, Still: still, Occupy: a.occupying(agent), Stop: a.stopping.Done()}
+			answer, err := gate.PermissionPrompt(ctx, args, a.live.Load().cfg.MCP.Hold, a.log)
+			if err != nil {
+				return "the answer could not be written", true
+			}
+			return string(answer), false
+		},
+	}
+}
+
+// asker is the gate for the agent whose hook is asked for.
+func (a *App) asker(r *http.Request) (client.Asker, error) {
+	c, err := a.caller(r)
+	if err != nil {
+		return nil, err
+	}
+	return hooks.Gate{Gate: a.gate, Agent: c.Agent, Still: c.StillValid, Hold: a.directory.Hold,
+		Occupy: a.occupying(c.Agent), Stop: a.stopping.Done(), Turn: a.turn(c.Agent)}, nil
+}
+
+// showAtKeyboard is what the person at an agent's keyboard is told of a request: what a card says, or where its rule
+// says nothing of it the question alone. Both have the arguments once.
+func (a *App) showAtKeyboard(r approval.Request) string {
+	m := a.masker()
+	args := legible.Line(m.ArgsLimited(r.Args, 4000))
+	why, _ := m.Text(r.HumanMessage)
+	if r.Sentences.SummaryIn("") == "" && phrases.Unworded(r.HumanMessage, r.Target()) {
+		return fmt.Sprintf("Run '%s' with arguments %s?\n%s\n\n%s, risk %s", r.Target(), args, legible.Line(why), r.Target(),
+			r.Risk)
+	}
+	return fmt.Sprintf("%s\n%s\n\n%s, risk %s\n%s", a.summary(r), legible.Line(why), r.Target(), r.Risk, args)
+}
+
+// schemas knows what the tools take that the gateway offers.
+type schemas struct{ a *App }
+
+func (s schemas) CheckArgs(ctx context.Context, server, tool string, canonical []byte) string {
+	return s.a.gateway.CheckArgs(ctx, server, tool, canonical)
+}
+
+// serverProblems names the MCP servers that cannot be used, and tools that cannot be offered.
+func (a *App) serverProblems() []string {
+	var ps []string
+	for _, h := range a.gateway.Health() {
+		switch h.State {
+		case upstream.Down:
+			why := "its connection ended"
+			if h.Err != nil {
+				why = a.whyDown(h.Err)
+			}
+			ps = append(ps, fmt.Sprintf("the MCP server %s is down since %s (%s): its tools are not offered", h.Server,
+				approval.FormatTime(h.Since), why))
+		case upstream.Starting:
+			ps = append(ps, fmt.Sprintf("the MCP server %s is starting", h.Server))
+		}
+		for _, p := range h.Problems {
+			ps = append(ps, fmt.Sprintf("the MCP server %s: %s", h.Server, a.masked(p)))
+		}
+	}
+	return ps
+}
+
+// whyDown says why a server is down, with the last words of one that is slow to start: it may be installing itself.
+func (a *App) whyDown(err error) string {
+	why := a.masked(upstream.Brief(err))
+	if words := upstream.LastWords(err); words != "" {
+		why += "; it last wrote: " + a.masked(words)
+	}
+	return why
+}
+
+// masked is a text of a server's as whoever runs the gate is shown it.
+func (a *App) masked(s string) string {
+	text, _ := a.masker().ForLogs().Text(s)
+	return legible.Lines(text)
+}
+
+func (m *metrics) called(server, method, result string, took time.Duration) {
+	c := m.calls.get(mcpCall{server, method, result}, func() mcpMeters {
+		return mcpMeters{m.mcp.WithLabelValues(server, method, result), m.mcpTook.WithLabelValues(server)}
+	})
+	c.count.Inc()
+	c.took.Observe(took.Seconds())
+}

@@ -1,0 +1,53 @@
+package app
+
+import (
+	"strconv"
+	"time"
+
+	"countersign/approval"
+	"countersign/internal/locale"
+	"countersign/internal/locale/phrases"
+)
+
+// say says one of the gate's phrases in somebody's language, with times as they read them.
+func say(to approval.Actor, r locale.Reader, p phrases.Phrase, args ...any) string {
+	l := locale.Get(to.Locale)
+	words := make([]string, 0, len(args))
+	for _, v := range args {
+		switch v := v.(type) {
+		case string:
+			words = append(words, v)
+		case int:
+			words = append(words, strconv.Itoa(v))
+		case time.Time:
+			words = append(words, l.When(v, r))
+		case []string:
+			words = append(words, l.List(v))
+		}
+	}
+	return l.Say(string(p), words...)
+}
+
+// maxSummed is how many bytes of args are looked through for a summary that goes with every answer.
+const maxSummed = 64 << 10
+
+// summary says in a sentence what will happen by a request, as cards do, to programs and to whoever's language is not
+// known.
+func (a *App) summary(r approval.Request) string {
+	if len(r.Args) > maxSummed {
+		r.Args = nil
+	}
+	m := a.live.Load().maker
+	m.Words = locale.Get("en")
+	return m.Summary(r)
+}
+
+// reader is how somebody who is answered now reads times: in their zone, or in the configuration's. The zone of this
+// machine is nobody's that is configured.
+func (a *App) reader(to approval.Actor) locale.Reader {
+	r := locale.Reader{Now: a.o.Now(), Zone: to.Zone, Abroad: to.Zone == time.Local, Stays: true}
+	if r.Zone == nil {
+		r.Zone, r.Abroad = a.live.Load().cfg.Location, true
+	}
+	return r
+}

@@ -1,0 +1,89 @@
+package chat
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"countersign/approval"
+	"countersign/approval/legible"
+	"countersign/internal/locale/phrases"
+)
+
+// What admins are told without having asked, each at the first of their addresses that is alive.
+
+// tellAdmins tells each admin something, in their language; those for whom text is "" are not told.
+func (s *Service) tellAdmins(tx approval.Tx, text func(to approval.Actor) string) error {
+	return s.outbox.ToAdmins(tx, func(to approval.Address) approval.Notification {
+		said := text(s.at(to))
+		if said == "" {
+			return approval.Notification{}
+		}
+		return approval.Notification{Kind: approval.KindReply, Text: said}
+	})
+}
+
+// OverBudget puts on record that an agent or a person is over a budget, and tells the admins: each at the first
+// of their addresses that is alive.
+func (s *Service) OverBudget(ctx context.Context, who approval.Actor, budget, limit string) error {
+	return s.store.Update(ctx, func(tx approval.Tx) error {
+		e := approval.Event{Type: approval.EventRateLimited, Actor: who.String(), Reason: budget,
+			Data: approval.EventData(map[string]any{"budget": budget, "limit": limit})}
+		if who.Kind == approval.Agent {
+			e.Agent = who.Name
+		}
+		if err := s.audit.Append(ctx, tx, e); err != nil {
+			return err
+		}
+		return s.tellAdmins(tx, func(to approval.Actor) string {
+			return s.say(to, phrases.SayOverBudget, "who", who.String(), "budget", budget, "limit", limit)
+		})
+	})
+}
+
+// ReloadFailed tells the admins that a changed configuration cannot be used, and why.
+func (s *Service) ReloadFailed(ctx context.Context, why string) error {
+	return s.store.Update(ctx, func(tx approval.Tx) error {
+		return s.tellAdmins(tx, func(to approval.Actor) string {
+			return s.say(to, phrases.SayReloadFailed, "why", legible.Cut(legible.Line(why), maxWhy))
+		})
+	})
+}
+
+// RulesLoosened tells the admins what new rules let through more easily than those before.
+func (s *Service) RulesLoosened(ctx context.Context, what []string) error {
+	return s.store.Update(ctx, func(tx approval.Tx) error {
+		return s.tellAdmins(tx, func(to approval.Actor) string {
+			return s.say(to, phrases.SayRulesLoosened, "what", listed(what))
+		})
+	})
+}
+
+// PasskeysInDoubt tells the admins of passkeys that may have been added by whoever had a way to sign in that was taken
+// back.
+func (s *Service) PasskeysInDoubt(ctx context.Context, what []string) error {
+	return s.store.Update(ctx, func(tx approval.Tx) error {
+		return s.tellAdmins(tx, func(to approval.Actor) string {
+			return s.say(to, phrases.SayPasskeysInDoubt, "what", listed(what))
+		})
+	})
+}
+
+// Of lists in messages to admins: how many entries they have, and how long one is, in characters.
+const (
+	maxListed = 8
+	maxWhy    = 500
+)
+
+// listed writes a list with a line for each entry.
+func listed(entries []string) string {
+	var b strings.Builder
+	for i, e := range entries {
+		if i == maxListed {
+			fmt.Fprintf(&b, "\n… (+%d)", len(entries)-i)
+			break
+		}
+		b.WriteString("\n· " + legible.Cut(legible.Line(e), maxWhy))
+	}
+	return b.String()
+}

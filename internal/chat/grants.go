@@ -1,0 +1,197 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"countersign/approval"
+	"countersign/internal/locale/phrases"
+)
+
+// How many grants one answer lists, and among how many of the newest they are looked for.
+const (
+	grantLines  = 10
+	grantsAmong = 500
+)
+
+// grant has an approval answer the same call again for a while.
+func (s *Service) grant(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
+	wish, ok := t.For.Wish()
+	if !ok || t.By.Kind != approval.Human {
+		_, out, err := s.refuse(ctx, tx, t)
+		return out, err
+	}
+	g, err := s.gate.GrantIn(ctx, tx, t.By, approval.Via(t.Channel), t.RequestID, wish)
+	if refusal, ok := refusalIn(err); ok {
+		return s.refused(tx, t, refusal.Code, s.notGranted(t, refusal))
+	}
+	if err != nil {
+		return InteractionResult{}, err
+	}
+	g = s.byStore(g)
+	if err := s.tellGranted(tx, g); err != nil {
+		return InteractionResult{}, err
+	}
+	return s.answer(tx, t, s.say(t.By, grantedPhrase(g), "agent", g.Agent, "tool", grantTarget(g), "period",
+		s.period(t.By, g), "id", shortID(g.ID)))
+}
+
+// refusalIn returns the refusal that an error of the gate is; false where it is about the store.
+func refusalIn(err error) (*approval.Error, bool) {
+	refusal, ok := errors.AsType[*approval.Error](err)
+	if !ok {
+		return nil, false
+	}
+	switch refusal.Code {
+	case approval.CodeNotFound, approval.CodeNotAnApprover, approval.CodeNotAdmin, approval.CodeGrantRefused,
+		approval.CodeAlreadyResolved, approval.CodeInvalidParameter:
+		return refusal, true
+	}
+	return nil, false
+}
+
+// notGranted tells why an approval does not answer the same call again.
+func (s *Service) notGranted(t Interaction, refusal *approval.Error) string {
+	switch refusal.Code {
+	case approval.CodeNotFound:
+		return s.say(t.By, phrases.SayNoRequest)
+	case approval.CodeNotAnApprover:
+		return s.say(t.By, phrases.SayMayNotGrant)
+	}
+	return s.say(t.By, phrases.SayNotGranted, "why", refusal.Message)
+}
+
+// grantTarget names the tool of a grant as people write it.
+func grantTarget(g approval.Grant) string {
+	return approval.Request{Server: g.Server, Tool: g.Tool}.Target()
+}
+
+// maker names who made a grant, and for whom.
+func (s *Service) maker(to approval.Actor, g approval.Grant) string {
+	return s.sayer(to).Voter(approval.Vote{Person: g.By, For: g.For})
+}
+
+// byStore is a grant as a method of the gate returned it, with the store's times.
+func (s *Service) byStore(g approval.Grant) approval.Grant {
+	g.MadeAt, g.ExpiresAt = s.store.FromWall(g.MadeAt), s.store.FromWall(g.ExpiresAt)
+	return g
+}
+
+// grantedPhrase says what a grant lets through.
+func grantedPhrase(g approval.Grant) phrases.Phrase {
+	if g.Terms.AnyArgs || len(g.Terms.Vary) > 0 {
+		return phrases.SayGrantedLike
+	}
+	return phrases.SayGranted
+}
+
+// period says for how long a grant holds.
+func (s *Service) period(to approval.Actor, g approval.Grant) string {
+	switch {
+	case g.Uses > 0 && g.Session != "":
+		return s.say(to, phrases.SayForUsesHere, "left", g.Left(), "when", g.ExpiresAt)
+	case g.Uses > 0:
+		return s.say(to, phrases.SayForUses, "left", g.Left(), "when", g.ExpiresAt)
+	case g.Session != "":
+		return s.say(to, phrases.SayForSession, "when", g.ExpiresAt)
+	}
+	return s.say(to, phrases.SayForUntil, "when", g.ExpiresAt)
+}
+
+// grants lists what holds without asking: to admins all of it, to others what they made.
+func (s *Service) grants(tx approval.Tx, t Interaction) (InteractionResult, error) {
+	lines := []string{s.say(t.By, phrases.SayGrants)}
+	live, err := s.gate.GrantsIn(tx, approval.GrantQuery{Limit: grantsAmong, Bytes: approval.ListBytes})
+	if err != nil {
+		return InteractionResult{}, err
+	}
+	for _, g := range live {
+		switch {
+		case !t.By.Admin && t.By.Name != g.By && t.By.Name != g.For:
+		case len(lines) > grantLines:
+			return s.answer(tx, t, strings.Join(append(lines, s.say(t.By, phrases.SayGrantsMore)), "\n"))
+		default:
+			lines = append(lines, s.grantLine(t.By, g))
+		}
+	}
+	if len(lines) == 1 {
+		return s.answer(tx, t, s.say(t.By, phrases.SayGrantsNone))
+	}
+	return s.answer(tx, t, strings.Join(lines, "\n"))
+}
+
+func (s *Service) grantLine(to approval.Actor, g approval.Grant) string {
+	line := phrases.SayGrantLine
+	if g.Deny {
+		line = phrases.SayDenialLine
+	}
+	said := s.say(to, line, "id", shortID(g.ID), "agent", g.Agent, "tool", grantTarget(g), "who", s.maker(to, g),
+		"period", s.period(to, g))
+	if !g.SuspendedAt.IsZero() {
+		said += " · " + s.say(to, phrases.SayGrantSuspended)
+	}
+	return said
+}
+
+// endGrant ends a grant or a standing denial, or forgets a denial.
+func (s *Service) endGrant(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
+	if t.By.Kind != approval.Human {
+		_, out, err := s.refuse(ctx, tx, t)
+		return out, err
+	}
+	if t.Intent == IntentLift {
+		err := s.gate.LiftIn(ctx, tx, t.By, approval.Via(t.Channel), t.RequestID)
+		if refusal, ok := refusalIn(err); ok {
+			return s.refused(tx, t, refusal.Code, s.notEnded(t, refusal, phrases.SayLiftWhich))
+		}
+		if err != nil {
+			return InteractionResult{}, err
+		}
+		return s.answer(tx, t, s.say(t.By, phrases.SayForgotten))
+	}
+	g, err := s.gate.RevokeIn(ctx, tx, t.By, approval.Via(t.Channel), t.RequestID)
+	if refusal, ok := refusalIn(err); ok {
+		return s.refused(tx, t, refusal.Code, s.notEnded(t, refusal, phrases.SayRevokeWhich))
+	}
+	if err != nil {
+		return InteractionResult{}, err
+	}
+	return s.answer(tx, t, s.say(t.By, phrases.SayRevoked, "agent", g.Agent, "tool", grantTarget(g)))
+}
+
+// notEnded tells why a grant or a denial holds on.
+func (s *Service) notEnded(t Interaction, refusal *approval.Error, which phrases.Phrase) string {
+	switch refusal.Code {
+	case approval.CodeNotFound:
+		return s.say(t.By, which)
+	case approval.CodeNotAdmin, approval.CodeNotAnApprover:
+		return s.say(t.By, phrases.SayMayNotRevoke)
+	case approval.CodeAlreadyResolved:
+		return s.say(t.By, phrases.SayGrantOver)
+	}
+	return refusal.Message
+}
+
+// toldAfter is how long a grant may be that admins are not told of.
+const toldAfter = time.Hour
+
+// Granted tells the admins of a grant that was made another way than over a chat.
+func (s *Service) Granted(ctx context.Context, g approval.Grant) error {
+	return s.store.Update(ctx, func(tx approval.Tx) error { return s.tellGranted(tx, s.byStore(g)) })
+}
+
+// tellGranted tells the admins of a grant of more than an hour.
+func (s *Service) tellGranted(tx approval.Tx, g approval.Grant) error {
+	if g.Deny || g.ExpiresAt.Sub(g.MadeAt).Round(time.Minute) <= toldAfter {
+		return nil
+	}
+	return s.tellAdmins(tx, func(to approval.Actor) string {
+		if to.Name == g.By { // who made it knows
+			return ""
+		}
+		return s.say(to, phrases.SayAdminsGranted, "who", s.maker(to, g), "agent", g.Agent, "tool",
+			grantTarget(g), "period", s.period(to, g), "id", shortID(g.ID))
+	})
+}

@@ -1,0 +1,902 @@
+package chat
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign/approval"
+	"countersign/approval/legible"
+	"countersign/internal/locale/phrases"
+)
+
+// Intent is what a person means by a tap or a typed word.
+type Intent string
+
+const (
+	IntentApprove Intent = "approve"
+	IntentDeny    Intent = "deny"
+	IntentOther   Intent = "other"   // words that mean none of these
+	IntentUnclear Intent = "unclear" // a word for yes, with more that may change it
+
+	IntentReason  Intent = "reason"  // why, of what was denied before
+	IntentPending Intent = "pending" // what waits for a decision, with buttons
+	IntentShow    Intent = "show"    // all of one request
+	IntentLog     Intent = "log"     // the notification log
+	IntentStatus  Intent = "status"  // how things stand
+	IntentHelp    Intent = "help"
+
+	IntentConfirm  Intent = "confirm"  // the yes to a question that was asked once more
+	IntentBack     Intent = "back"     // the no to it
+	IntentExtend   Intent = "extend"   // one hour more for a request
+	IntentFreeze   Intent = "freeze"   // deny every call of an agent, or of all
+	IntentUnfreeze Intent = "unfreeze" // lift that
+	IntentDelegate Intent = "delegate" // somebody may vote for whoever types it
+	IntentEndVotes Intent = "undelegate"
+	// IntentDelegations: who votes for whom
+	IntentDelegations Intent = "delegations"
+
+	IntentGrant  Intent = "grant"  // an approval answers the same call again for a while
+	IntentGrants Intent = "grants" // what is granted, and denied for a while
+	IntentRevoke Intent = "revoke" // end one of these
+	IntentLift   Intent = "lift"   // forget a denial that answers the same call again
+
+	IntentSignIn Intent = "sign_in" // a link to the pages
+
+	IntentFollow   Intent = "follow"   // somebody added us, or is back
+	IntentUnfollow Intent = "unfollow" // somebody blocked us: nothing reaches them there any more
+)
+
+// Interaction is one signed event from a chat platform: a button, or words typed to the bot. Who did it comes
+// from the platform's own user id, never from anything else in the event.
+type Interaction struct {
+	EventID string // the platform's id of the event, with its channel: "line:01K…"
+	Channel string
+	By      approval.Actor // a Human, or a Stranger under the platform's id
+	From    string         // the tapper's own address on the channel, for the answer
+	// AnswerAt is where they alone read an answer that asks nothing, beside what they have typed in a channel: "" where
+	// that is From.
+	AnswerAt string
+	// Elsewhere says that cards come in another place than where they typed: in direct messages.
+	Elsewhere bool
+	// Messages is the address at which they open that place; "": not known.
+	Messages string
+	ReplyTo  string // LINE reply token or Slack response_url
+	Intent   Intent
+	// RequestID is the request, or the card, that a button or a typed id names, and Shows what of the card is meant.
+	RequestID string
+	Shows     Shows
+	// For is how long the approval is to answer the same call again.
+	For Period
+	// Typed is what may be the end of a request's id, and Name the agent or person that typed words name.
+	Typed, Name string
+	// QuotedID is the platform's id of the message that typed words quote.
+	QuotedID string
+	Reason   string
+	Text     string // all that was typed, "" for a button
+	// At is when the platform says it happened; the zero time when it does not say.
+	At time.Time
+	// OneReply says that the channel answers several cards in one message.
+	OneReply bool
+	// AsksWhy says that the channel has no dialog: after a denial without a reason, and where one is required, the next
+	// text gives it.
+	AsksWhy bool
+	// Told says that the platform shows the tapper a refusal by itself, as in a dialog that stays open: a
+	// refusal then needs no answer of its own.
+	Told bool
+
+	open      *approval.Notification // the question for a reason that waits for their next message; nil: none
+	language  string                 // of Text, where it is clear: the answer is in it
+	confirmed bool                   // what was asked once more was answered with yes
+	// unresolved is why Typed is nobody's id: [approval.CodeNotFound], [approval.CodeAmbiguousID], or too short.
+	unresolved approval.Code
+	couldBe    string // the ids that it could be
+}
+
+// InteractionResult is what became of a tap.
+type InteractionResult struct {
+	Duplicate bool          // seen before: nothing was done
+	Ignored   bool          // older than the request it names: nothing was done and nobody answered
+	Code      approval.Code // why nothing was decided, "" if something was or nothing was asked
+	Text      string        // the answer
+	Decided   []approval.Request
+	Explained []approval.Request // denied before, and given their reason now
+
+	after func(context.Context) // what is left to do once the transaction has committed; nil: nothing
+}
+
+// maxReplyCards is how many cards one answer brings.
+const maxReplyCards = 5
+
+// Interact carries out an interaction: its event id, the decision it carries and the answer to who made it are one
+// transaction. One that was seen before, came too late, or comes from somebody who may not decide
+// changes nothing but the audit log. The error is only ever about the store: then nothing was kept,
+// and the platform may deliver again.
+func (s *Service) Interact(ctx context.Context, t Interaction) (InteractionResult, error) {
+	t.At = s.store.FromWall(t.At)
+	t, err := s.resolve(ctx, t)
+	if err != nil {
+		return InteractionResult{}, err
+	}
+	out, err := approval.Update(ctx, s.store, func(tx approval.Tx) (InteractionResult, error) {
+		t := t
+		if out, err := s.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
+			return out, err
+		}
+		return s.carryOut(ctx, tx, t)
+	})
+	if err == nil && out.after != nil {
+		out.after(ctx)
+	}
+	return out, err
+}
+
+// firstSight marks the event as seen, and who made it as who they are now.
+func (s *Service) firstSight(ctx context.Context, tx approval.Tx, t *Interaction) (InteractionResult, error) {
+	fresh, err := tx.FirstSight(t.EventID)
+	if err != nil {
+		return InteractionResult{}, err
+	}
+	if !fresh {
+		return InteractionResult{Duplicate: true}, s.ignore(ctx, tx, *t, "duplicate_event")
+	}
+	t.By = s.byNow(*t)
+	if t.language = Language(t.Text); t.language != "" {
+		t.By.Locale = t.language
+	}
+	if err := s.outbox.Typed(tx, t.address()); err != nil {
+		return InteractionResult{}, err
+	}
+	if dead, err := tx.Dead(t.address()); err != nil || !dead || t.Intent == IntentUnfollow {
+		return InteractionResult{}, err
+	}
+	return InteractionResult{}, s.outbox.Returned(ctx, tx, t.By, t.address(), t.when(tx))
+}
+
+// byNow is who made an interaction, by the configuration of now: the user id may be another's since it came in, or
+// nobody's, though the person is there.
+func (s *Service) byNow(t Interaction) approval.Actor {
+	if t.By.Kind == approval.Human && s.whose != nil {
+		if who, ok := s.whose(t.Channel, t.From); !ok || who.Name != t.By.Name {
+			return t.stranger()
+		}
+	}
+	return s.gate.ActorNow(t.By)
+}
+
+// stranger is who made an interaction where that is nobody whom the configuration knows.
+func (t Interaction) stranger() approval.Actor {
+	return approval.Actor{Kind: approval.Stranger, Name: t.Channel + ":" + t.From}
+}
+
+// asks reports whether whoever made the interaction can be asked for a reason, which their next message then is: where
+// they are alone with us, and there is no dialog.
+func (t Interaction) asks() bool { return t.AsksWhy || t.Text != "" && !t.Elsewhere }
+
+// address is where whoever made the interaction is answered.
+func (t Interaction) address() approval.Address {
+	return approval.Address{Channel: t.Channel, To: t.From}
+}
+
+// when is the time of an interaction: as the platform says, or now.
+func (t Interaction) when(tx approval.Tx) time.Time {
+	if t.At.IsZero() || t.At.After(tx.Now()) {
+		return tx.Now()
+	}
+	return t.At
+}
+
+// Asked is what became of a button whose reason is still to come.
+type Asked struct {
+	InteractionResult
+	Open []approval.Request // what a dialog may now ask about; empty: the result tells the rest
+}
+
+// Ask takes a button that a dialog may ask the reason for: any denial, and an approval of what needs a
+// reason. Where whoever pressed it may decide, its event is marked as seen and all that the dialog is about is
+// returned: it stays as it is, and the dialog's submission is an interaction of its own. Where there is nothing
+// to ask, it is as [Service.Interact].
+func (s *Service) Ask(ctx context.Context, t Interaction) (Asked, error) {
+	t.At = s.store.FromWall(t.At)
+	return approval.Update(ctx, s.store, func(tx approval.Tx) (out Asked, err error) {
+		t := t
+		if out.InteractionResult, err = s.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
+			return out, err
+		}
+		if decides := t.Intent == IntentApprove || t.Intent == IntentDeny; !decides || !t.By.MayDecide() {
+			out.InteractionResult, err = s.carryOut(ctx, tx, t)
+			return out, err
+		}
+		found, answer, err := s.aim(ctx, tx, t)
+		if err != nil || found.ids == nil {
+			return Asked{InteractionResult: answer}, err
+		}
+		open, err := s.toAskAbout(ctx, tx, t, found.ids)
+		if err != nil || len(open) > 0 {
+			return Asked{Open: open}, err
+		}
+		out.InteractionResult, err = s.decideEach(ctx, tx, t, found)
+		return out, err
+	})
+}
+
+// toAskAbout returns the pending requests that a dialog asks the reason of, as whoever reads it sees them; none where
+// no reason is asked.
+func (s *Service) toAskAbout(ctx context.Context, tx approval.Tx, t Interaction,
+	ids []string) (open []approval.Request, err error) {
+	asks := t.Intent == IntentDeny
+	for _, id := range ids {
+		r, err := s.gate.RequestIn(ctx, tx, id)
+		if err != nil && !errors.Is(err, approval.ErrNotFound) {
+			return nil, err
+		}
+		if err == nil && r.Status == approval.Pending {
+			open = append(open, r.ByWall(s.store))
+			asks = asks || r.RequireReason && !takesPasskey(t, r)
+		}
+	}
+	if !asks {
+		return nil, nil
+	}
+	return open, nil
+}
+
+func (s *Service) ignore(ctx context.Context, tx approval.Tx, t Interaction, reason string) error {
+	e := approval.Event{Type: approval.EventWebhookRefused, Actor: t.By.String(), Reason: reason,
+		Decision: decisionWord(t.Intent)}
+	e.Data = approval.EventData(map[string]any{"channel": t.Channel,
+		"event_id": legible.Cut(legible.Line(t.EventID), 128)})
+	return s.audit.Append(ctx, tx, e)
+}
+
+// decisionWord is what the audit log says was wanted: nothing, unless it is a decision.
+func decisionWord(i Intent) string {
+	if i == IntentApprove || i == IntentDeny {
+		return string(i)
+	}
+	return ""
+}
+
+// carryOut does what an interaction wants.
+func (s *Service) carryOut(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
+	var err error
+	if t.open, err = s.openQuestion(tx, t); err != nil {
+		return InteractionResult{}, err
+	}
+	if t.unresolved != "" && t.By.Kind == approval.Human {
+		return s.unresolvedID(tx, t)
+	}
+	switch t.Intent {
+	case IntentApprove, IntentDeny:
+		return s.decide(ctx, tx, t)
+	case IntentConfirm, IntentBack:
+		if t.Text != "" {
+			return s.takeBack(ctx, tx, t)
+		}
+		return s.answerOnce(ctx, tx, t)
+	case IntentExtend:
+		return s.extend(ctx, tx, t)
+	case IntentGrant:
+		return s.grant(ctx, tx, t)
+	case IntentRevoke, IntentLift:
+		return s.endGrant(ctx, tx, t)
+	case IntentFreeze:
+		return s.freeze(ctx, tx, t)
+	case IntentUnfreeze:
+		return s.unfreeze(ctx, tx, t)
+	case IntentDelegate, IntentDelegations, IntentEndVotes:
+		return s.delegation(ctx, tx, t)
+	case IntentFollow:
+		return s.welcome(ctx, tx, t)
+	case IntentUnfollow:
+		after, err := s.outbox.Left(ctx, tx, t.By, t.address(), t.when(tx))
+		return InteractionResult{after: after}, err
+	case IntentOther, IntentReason:
+		if t.By.MayDecide() {
+			if out, done, err := s.giveReason(ctx, tx, t); err != nil || done {
+				return out, err
+			}
+		}
+	}
+	return s.command(ctx, tx, t)
+}
+
+func (s *Service) decide(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
+	found, answer, err := s.aim(ctx, tx, t)
+	if err != nil || found.ids == nil {
+		return answer, err
+	}
+	unambiguous, err := s.saysOneThing(tx, t, found.ids)
+	switch {
+	case err != nil:
+		return InteractionResult{}, err
+	case !unambiguous:
+		return s.unclear(ctx, tx, t)
+	}
+	return s.decideEach(ctx, tx, t, found)
+}
+
+// saysOneThing reports whether typed words say one thing of their targets: an approval has no reason beside it, and
+// what quotes one card names no other request. Whoever may not decide is told so first.
+func (s *Service) saysOneThing(tx approval.Tx, t Interaction, meant []string) (bool, error) {
+	switch {
+	case t.Text == "" || !t.By.MayDecide():
+		return true, nil
+	case t.Intent == IntentApprove && !approval.Blank(t.Reason):
+		return false, nil
+	case t.RequestID == "" || t.QuotedID == "":
+		return true, nil
+	}
+	ids, err := s.quoted(tx, t)
+	return len(ids) == 0 || slices.ContainsFunc(meant, func(id string) bool { return slices.Contains(ids, id) }), err
+}
+
+// unclear answers words that decide nothing with the cards of the requests that they name, or else with
+// what waits.
+func (s *Service) unclear(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
+	ids, err := s.named(tx, t)
+	if err != nil {
+		return InteractionResult{}, err
+	}
+	e := approval.Event{Type: approval.EventDecisionRefused, Actor: t.By.String(), Decision: string(IntentApprove),
+		Reason: "unclear", Data: approval.EventData(map[string]any{"via": t.Channel})}
+	var text string
+	var open []approval.Head
+	if len(ids) == 0 {
+		list, err := s.waiting(ctx, tx, t.By)
+		if err != nil {
+			return InteractionResult{}, err
+		}
+		open = list.newest
+		if text = s.say(t.By, phrases.SayUnclear); list.total == 0 {
+			text = s.waitingLine(t, list)
+		}
+	} else {
+		var over []string
+		for _, id := range ids {
+			r, err := s.gate.HeadIn(ctx, tx, id)
+			switch {
+			case errors.Is(err, approval.ErrNotFound):
+				over = append(over, s.say(t.By, phrases.SayNoRequest))
+			case err != nil:
+				return InteractionResult{}, err
+			case r.Status == approval.Pending:
+				e.ApprovalID, e.Agent, e.Tool, e.Risk = r.ID, r.Agent, r.Target(), r.Risk
+				open = append(open, r)
+			default:
+				over = append(over, s.late(t, r.Request))
+			}
+		}
+		if text = strings.Join(over, "\n"); len(open) > 0 {
+			text = s.say(t.By, phrases.SayUnclear)
+		}
+		open = open[:min(len(open), maxReplyCards)]
+	}
+	if err := s.audit.Append(ctx, tx, e); err != nil {
+		return InteractionResult{}, err
+	}
+	return InteractionResult{Text: text}, s.reply(tx, t, approval.Notification{Text: text}, open)
+}
+
+// named returns the requests that words name or quote, none where they do neither.
+func (s *Service) named(tx approval.Tx, t Interaction) ([]string, error) {
+	if t.RequestID == "" {
+		if t.QuotedID == "" {
+			return nil, nil
+		}
+		return s.quoted(tx, t)
+	}
+	batch, err := tx.Batch(t.RequestID)
+	if err != nil || len(batch) == 0 {
+		return []string{t.RequestID}, err
+	}
+	var ids []string
+	for _, r := range batch {
+		ids = append(ids, r.ID)
+	}
+	return ids, nil
+}
+
+// decideEach carries out a tap on the requests that it is about, and answers the tapper.
+func (s *Service) decideEach(ctx context.Context, tx approval.Tx, t Interaction,
+	found targets) (InteractionResult, error) {
+	if out, done, err := s.askTogether(ctx, tx, t, found.ids); err != nil || done {
+		return out, err
+	}
+	d := decisions{alone: len(found.ids) == 1}
+	for _, id := range found.ids {
+		more, err := s.decideOne(ctx, tx, t, id, &d)
+		if err != nil || d.out.Ignored {
+			return InteractionResult{Ignored: d.out.Ignored}, err
+		}
+		if !more {
+			break
+		}
+	}
+	refused := len(d.out.Decided) == 0 && len(d.out.Explained) == 0 && d.once == nil
+	if !refused {
+		d.out.Code = ""
+	}
+	if t.By.MayDecide() {
+		d.lines = append(d.lines, s.besides(t, found)...)
+	}
+	d.out.Text = strings.Join(d.lines, "\n")
+	if refused && t.Told {
+		return d.out, nil
+	}
+	d.about.Text = d.out.Text
+	switch {
+	case d.once != nil:
+		d.about.Note, d.about.BatchID = approval.ConfirmNote(t.Reason), ""
+	case t.AsksWhy && d.note == "" && d.alone && len(d.out.Decided) > 0:
+		d.about.Note = approval.NoteMore
+	case t.AsksWhy || t.asks() && d.note != approval.NoteReason:
+		d.about.Note = d.note
+	}
+	anew, err := s.shownAnew(tx, t, found.joined)
+	if err != nil {
+		return InteractionResult{}, err
+	}
+	return d.out, s.reply(tx, t, d.about, anew)
+}
+
+// decisions is what became of the requests of one interaction, so far.
+type decisions struct {
+	out   InteractionResult
+	lines []string              // of the answer
+	about approval.Notification // the answer
+	note  approval.Note         // what it asks for
+	alone bool                  // the interaction is about one request
+	once  *approval.Request     // the one that is asked about once more
+}
+
+// decideOne carries out a tap on one request. more is false where what it found holds for the others too.
+func (s *Service) decideOne(ctx context.Context, tx approval.Tx, t Interaction, id string,
+	d *decisions) (more bool, err error) {
+	before, err := tx.Request(id)
+	switch {
+	case err == nil:
+		if done, err := s.beforeDeciding(ctx, tx, t, before, d); err != nil || done {
+			return true, err
+		}
+	case !errors.Is(err, approval.ErrNotFound):
+		return false, err
+	}
+	r, refusal, err := s.gate.DecideIn(ctx, tx, approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
+		By: t.By, Via: approval.Via(t.Channel), Reason: t.Reason, Confirmed: t.confirmed})
+	if err != nil {
+		return false, err
+	}
+	if refusal != nil && refusal.Code == approval.CodeConfirmRequired {
+		s.askOnce(t, before, d)
+		return true, nil
+	}
+	if refusal != nil {
+		d.out.Code = cmp.Or(d.out.Code, refusal.Code)
+		line := s.refusal(t, refusal, id)
+		switch refusal.Code {
+		case approval.CodeNotAnApprover:
+			if t.By.MayDecide() && !d.alone {
+				line = s.sayOf(t, before, line)
+			}
+		case approval.CodeNotYourStage, approval.CodeAlreadyVoted:
+			line = s.sayOf(t, before, line)
+		}
+		d.lines = append(d.lines, line)
+		if refusal.Code == approval.CodeReasonRequired {
+			d.note = approval.Note(t.Intent)
+		}
+		return t.By.MayDecide(), nil // who decides nothing is told so once for all of a batch
+	}
+	d.out.Decided = append(d.out.Decided, r)
+	line, err := s.decidedLine(ctx, tx, t, r)
+	if err != nil {
+		return false, err
+	}
+	d.lines = append(d.lines, line)
+	if r.Status == approval.Denied && r.ResolveReason == "" && d.note == "" {
+		d.note = approval.NoteReason
+	}
+	return true, s.outbox.Acted(tx, t.address(), r)
+}
+
+// beforeDeciding sees to what comes before a decision on r: a tap that is older than r means none of it, and a denial
+// that comes once more with a reason gives the first one its reason. done says that nothing is to be decided.
+func (s *Service) beforeDeciding(ctx context.Context, tx approval.Tx, t Interaction, r approval.Request,
+	d *decisions) (done bool, err error) {
+	d.about.ApprovalID = r.ID
+	if t.RequestID != "" && t.RequestID == r.BatchID {
+		d.about.BatchID, d.about.After, d.about.Shown = r.BatchID, t.Shows.After, t.Shows.Version
+	}
+	if !t.At.IsZero() && t.At.Before(r.RequestedAt) {
+		d.out.Ignored = true
+		return true, s.ignore(ctx, tx, t, "older_than_request")
+	}
+	if t.beginsReason(r) {
+		d.lines, d.note = append(d.lines, s.say(t.By, phrases.SayDenied, "tool", s.nameCall(t, r))), approval.NoteReason
+		return true, nil
+	}
+	if !t.givesReason(r) {
+		return false, nil
+	}
+	ok, err := s.gate.ExplainIn(ctx, tx, r, t.By, approval.Via(t.Channel), strings.TrimSpace(t.Reason))
+	if err != nil || !ok {
+		return false, err
+	}
+	d.out.Explained = append(d.out.Explained, r)
+	d.lines = append(d.lines, s.say(t.By, phrases.SayReasonKept, "tool", r.Target()))
+	return true, nil
+}
+
+// askTogether holds back a decision on several requests of which one needs a reason, where there is none:
+// what is decided together is decided with one reason, or not at all. done is false where nothing is
+// held back.
+func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction,
+	ids []string) (out InteractionResult, done bool, err error) {
+	if len(ids) < 2 || !approval.Blank(t.Reason) || !t.By.MayDecide() {
+		return out, false, nil
+	}
+	about := approval.Notification{After: t.Shows.After, Shown: t.Shows.Version}
+	for _, id := range ids {
+		r, err := s.gate.RequestIn(ctx, tx, id)
+		if errors.Is(err, approval.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return out, false, err
+		}
+		if !t.At.IsZero() && t.At.Before(r.RequestedAt) {
+			return out, false, nil
+		}
+		if r.Status != approval.Pending || !r.RequireReason || takesPasskey(t, r) {
+			continue
+		}
+		// What others decide holds nothing up: it is refused by itself.
+		if may, err := s.gate.MayVoteIn(ctx, tx, r, t.By); err != nil {
+			return out, false, err
+		} else if !may {
+			continue
+		}
+		_, refusal, err := s.gate.DecideIn(ctx, tx, approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
+			By: t.By, Via: approval.Via(t.Channel)})
+		if err != nil {
+			return out, false, err
+		}
+		switch {
+		case refusal == nil:
+			return out, false, approval.Errorf(approval.CodeInternal, "a request that needs a reason was decided without one")
+		case refusal.Code == approval.CodeStepUpRequired: // by the policy in force now
+			continue
+		case refusal.Code != approval.CodeReasonRequired:
+			// the tapper's role was taken away just now: they are refused as any other
+			return out, false, nil
+		}
+		if about.ApprovalID == "" {
+			out.Code, out.Text = refusal.Code, s.refusal(t, refusal, cmp.Or(t.Shows.Typed(t.RequestID), id))
+			about.ApprovalID, about.BatchID = r.ID, r.BatchID
+		}
+	}
+	if about.ApprovalID == "" {
+		return out, false, nil
+	}
+	if t.Told {
+		return out, true, nil
+	}
+	if about.Text = out.Text; t.asks() {
+		about.Note = approval.Note(t.Intent)
+	}
+	return out, true, s.reply(tx, t, about, nil)
+}
+
+// givesReason says that a denial comes once more from whoever denied r without a reason, and now has one.
+func (t Interaction) givesReason(r approval.Request) bool {
+	reason := strings.TrimSpace(t.Reason)
+	return t.Intent == IntentDeny && t.By.MayDecide() && !approval.Blank(reason) && len(reason) <= approval.MaxReason &&
+		r.Status == approval.Denied && r.ResolvedBy == t.By.Name && r.ResolveReason == ""
+}
+
+// beginsReason says that what a keyboard began for the reason of a denial was sent as it was: they are asked again.
+func (t Interaction) beginsReason(r approval.Request) bool {
+	return t.AsksWhy && t.Intent == IntentDeny && t.By.MayDecide() && approval.Blank(t.Reason) &&
+		strings.HasSuffix(plain(strings.TrimSpace(t.Text)), ":") &&
+		r.Status == approval.Denied && r.ResolvedBy == t.By.Name && r.ResolveReason == ""
+}
+
+// tooLate tells of a request that is over how it ended, and whoever typed a reason for its denial what becomes of that.
+func (s *Service) tooLate(t Interaction, r approval.Request) string {
+	line := s.late(t, r)
+	if t.Intent != IntentDeny || t.Text == "" || approval.Blank(t.Reason) || !t.By.MayDecide() {
+		return line
+	}
+	if r.Status == approval.Denied && r.ResolvedBy == t.By.Name {
+		return s.say(t.By, phrases.SayReasonKeptOld, "tool", r.Target())
+	}
+	return then(line, s.say(t.By, phrases.SayReasonLost))
+}
+
+// decidedLine tells what a decision came to: of a vote that was not the last, how far the request has come.
+func (s *Service) decidedLine(ctx context.Context, tx approval.Tx, t Interaction, r approval.Request) (string, error) {
+	switch r.Status {
+	case approval.Pending:
+		st, err := s.gate.StandingIn(ctx, tx, r)
+		return s.sayOf(t, r, s.say(t.By, phrases.SayVoteCounts, "have", st.Total, "total", st.Needed)), err
+	case approval.Approved:
+		return s.say(t.By, phrases.SayApproved, "tool", s.nameCall(t, r)), nil
+	}
+	return s.say(t.By, phrases.SayDenied, "tool", s.nameCall(t, r)), nil
+}
+
+// refusal tells a tapper why nothing was decided, and how to do it where there is a way.
+func (s *Service) refusal(t Interaction, e *approval.Error, id string) string {
+	switch e.Code {
+	case approval.CodeNotFound:
+		return s.say(t.By, phrases.SayNoRequest)
+	case approval.CodeNotAnApprover:
+		return s.notYours(t)
+	case approval.CodeExpired, approval.CodeAlreadyResolved:
+		return s.tooLate(t, *e.Request)
+	case approval.CodeReasonRequired:
+		tool := ""
+		if r := e.Request; r != nil && r.ID == id {
+			tool, id = r.Target(), id[len(id)-approval.ShortID:]
+		} else if r != nil {
+			tool = r.Target()
+		}
+		switch approves := t.Intent == IntentApprove; {
+		case approves && t.asks():
+			return s.say(t.By, phrases.SayReasonWhy, "tool", tool)
+		case approves:
+			return s.say(t.By, phrases.SayReasonAsked, "tool", tool, "id", id)
+		case t.asks():
+			return s.say(t.By, phrases.SayReasonNext, "tool", tool, "id", id)
+		}
+		return s.say(t.By, phrases.SayReasonNeeded, "word", s.word(t.By, t.Intent), "id", id)
+	case approval.CodeInvalidParameter:
+		return s.say(t.By, phrases.SayReasonTooLong)
+	case approval.CodeAlreadyVoted:
+		return s.voted(t, e)
+	case approval.CodeNotYourStage:
+		if e.Request != nil {
+			return s.say(t.By, phrases.SayNotYourStage, "stages", s.sayer(t.By).Waits(*e.Request))
+		}
+	case approval.CodeStepUpRequired:
+		return s.takesPasskey(t, e)
+	}
+	return e.Message
+}
+
+// word is how somebody types what they mean, in their language.
+func (s *Service) word(to approval.Actor, i Intent) string {
+	switch i {
+	case IntentApprove:
+		return s.say(to, phrases.WordApprove)
+	case IntentDeny:
+		return s.say(to, phrases.WordDeny)
+	case IntentShow:
+		return s.say(to, phrases.WordShow)
+	}
+	return string(i)
+}
+
+// takesPasskey reports whether an interaction wants to approve what is approved on its page alone.
+func takesPasskey(t Interaction, r approval.Request) bool {
+	return t.Intent == IntentApprove && r.Need != nil && r.Need.StepUp
+}
+
+// takesPasskey tells somebody where to approve a request that takes a passkey.
+func (s *Service) takesPasskey(t Interaction, e *approval.Error) string {
+	if e.Request == nil {
+		return e.Message
+	}
+	tool, page := e.Request.Target(), s.gate.PageOf(e.Request.ID)
+	if page == "" {
+		return s.say(t.By, phrases.SayStepUp, "tool", tool)
+	}
+	return s.say(t.By, phrases.SayStepUpAt, "tool", tool, "page", page)
+}
+
+// voted tells somebody that their vote is given: by them, or for them.
+func (s *Service) voted(t Interaction, e *approval.Error) string {
+	if e.Request == nil {
+		return e.Message
+	}
+	for _, v := range e.Request.Votes {
+		switch t.By.Name {
+		case v.Person:
+			return s.say(t.By, phrases.SayYouApproved, "when", v.At)
+		case v.For:
+			return s.say(t.By, phrases.SayVotedForYou, "who", v.Person, "when", v.At)
+		}
+	}
+	return e.Message
+}
+
+// late tells who came too late which request it was, and how it ended.
+func (s *Service) late(t Interaction, r approval.Request) string {
+	say := func(p phrases.Phrase, args ...any) string { return s.say(t.By, p, args...) }
+	how := Late(approval.LateFor(r, t.By), say)
+	if how == "" { // it is pending
+		return ""
+	}
+	return s.sayOf(t, r, how)
+}
+
+// nameCall is how an answer says which request it is about: two calls of a tool are two requests. It has no word that
+// an agent has written.
+func (s *Service) nameCall(t Interaction, r approval.Request) string {
+	return s.say(t.By, phrases.SayCall, "tool", r.Target(), "agent", r.Agent, "id", r.ID[len(r.ID)-approval.ShortID:])
+}
+
+// sayOf puts which request an answer is about before it.
+func (s *Service) sayOf(t Interaction, r approval.Request, said string) string {
+	return s.say(t.By, phrases.SayOf, "tool", s.nameCall(t, r), "said", said)
+}
+
+// notYours tells somebody that they may not decide, and a stranger what is missing.
+func (s *Service) notYours(t Interaction) string {
+	if t.By.Kind == approval.Stranger {
+		return s.say(t.By, phrases.SayHelpStranger, "address", t.From)
+	}
+	return s.say(t.By, phrases.SayNotYours)
+}
+
+// refuse answers and audits words of somebody who may not decide and named no request.
+func (s *Service) refuse(ctx context.Context, tx approval.Tx,
+	t Interaction) (none targets, answer InteractionResult, err error) {
+	e := approval.Event{Type: approval.EventDecisionRefused, Actor: t.By.String(), Decision: decisionWord(t.Intent),
+		Reason: string(approval.CodeNotAnApprover)}
+	e.Data = approval.EventData(map[string]any{"via": t.Channel})
+	if err := s.audit.Append(ctx, tx, e); err != nil {
+		return none, InteractionResult{}, err
+	}
+	answer = InteractionResult{Code: approval.CodeNotAnApprover, Text: s.notYours(t)}
+	return none, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, nil)
+}
+
+// quoted finds the requests shown by the message that the words quote.
+func (s *Service) quoted(tx approval.Tx, t Interaction) ([]string, error) {
+	n, err := s.quotedRow(tx, t)
+	if err != nil || !n.ShowsCard() {
+		return nil, err
+	}
+	rs, err := approval.ShownHeads(tx, n)
+	var ids []string
+	for _, r := range rs {
+		ids = append(ids, r.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return narrowed(tx, n, ids)
+}
+
+// quotedRow finds the notification whose message the words quote, the zero Notification for none.
+func (s *Service) quotedRow(tx approval.Tx, t Interaction) (approval.Notification, error) {
+	ns, err := tx.Notifications(approval.NotificationQuery{Channel: t.Channel, MessageID: t.QuotedID, Limit: 1,
+		Narrow: true})
+	if err == nil && len(ns) == 0 {
+		ns, err = s.quotedAmong(tx, t)
+	}
+	if err != nil || len(ns) == 0 {
+		return approval.Notification{}, err
+	}
+	return ns[0], nil
+}
+
+// How far back, and among how many messages to the same person, a quoted one is looked for that is not
+// the first of its notification.
+const (
+	quotedSince = 7 * 24 * time.Hour
+	quotedAmong = 200
+)
+
+// quotedAmong finds a quoted message that is not the first of its notification: a notification can be
+// several messages, and all their ids are in its receipt.
+func (s *Service) quotedAmong(tx approval.Tx, t Interaction) ([]approval.Notification, error) {
+	id, err := json.Marshal(t.QuotedID)
+	if err != nil {
+		return nil, err
+	}
+	ns, err := tx.Notifications(approval.NotificationQuery{Channel: t.Channel, Recipient: t.From, Several: true,
+		Since: tx.Now().Add(-quotedSince), Limit: quotedAmong, Narrow: true})
+	for _, n := range ns {
+		if bytes.Contains(n.Receipt, id) {
+			return []approval.Notification{n}, err
+		}
+	}
+	return nil, err
+}
+
+// bareWord takes a yes or no that names no request. A bare yes never approves: it brings up the cards.
+// A bare no denies only where there is exactly one request that it can mean.
+func (s *Service) bareWord(ctx context.Context, tx approval.Tx,
+	t Interaction) (found targets, answer InteractionResult, err error) {
+	list, err := s.waiting(ctx, tx, t.By)
+	if err != nil {
+		return found, answer, err
+	}
+	pending, total := list.newest, list.total
+	switch {
+	case total == 0:
+		answer.Text = s.waitingLine(t, list)
+	case t.Intent == IntentDeny && total == 1 && !t.At.IsZero() && t.At.Before(pending[0].RequestedAt):
+		answer.Text = s.say(t.By, phrases.SayNewerThanNo)
+	case t.Intent == IntentDeny && total == 1:
+		return targets{ids: []string{pending[0].ID}}, answer, nil
+	case t.Intent == IntentDeny:
+		answer.Text = s.say(t.By, phrases.SayWhichOne, "n", total)
+	default:
+		answer.Text = s.waitingLine(t, list)
+	}
+	return found, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, pending)
+}
+
+// linkNote is for an answer that says that something is in another place.
+func (t Interaction) linkNote() approval.Note {
+	if !t.Elsewhere || t.Messages == "" {
+		return ""
+	}
+	return approval.LinkNote(t.Messages)
+}
+
+// reply queues the answer to a tapper, with the cards of some requests. Where a channel cannot put
+// several cards into one message each goes as its own, so that each can be edited later. Of n the text,
+// what it is about and its note are taken.
+func (s *Service) reply(tx approval.Tx, t Interaction, n approval.Notification, cards []approval.Head) error {
+	n.Channel, n.Recipient, n.Kind, n.ReplyTo = t.Channel, t.From, approval.KindReply, t.ReplyTo
+	n.Language = t.language
+	closed, err := s.closes(tx, t, n)
+	if err != nil {
+		return err
+	}
+	if closed != "" {
+		n.Text = strings.TrimPrefix(n.Text+"\n"+closed, "\n")
+	}
+	if t.By.Kind == approval.Stranger {
+		n.Note = approval.NoteStranger
+	}
+	if t.OneReply {
+		for _, r := range cards {
+			n.Cards = append(n.Cards, r.ID)
+		}
+		if len(cards) == 1 && n.ApprovalID == "" {
+			n.ApprovalID = cards[0].ID
+		}
+		return s.outbox.Queue(tx, n)
+	}
+	if t.AnswerAt != "" && n.Note == "" {
+		n.Recipient = t.AnswerAt
+	}
+	if len(cards) > 0 {
+		n.Note = cmp.Or(n.Note, t.linkNote())
+	}
+	if err := s.outbox.Queue(tx, n); err != nil {
+		return err
+	}
+	for _, r := range cards {
+		c := approval.Notification{ApprovalID: r.ID, Channel: t.Channel, Recipient: t.From, Kind: approval.KindReply,
+			Cards: []string{r.ID}, Language: t.language}
+		if err := s.outbox.Queue(tx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// welcome greets somebody who added us. A person we know is reached again; anybody else is told the id
+// that the configuration needs.
+func (s *Service) welcome(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
+	if err := s.outbox.Returned(ctx, tx, t.By, t.address(), t.when(tx)); err != nil {
+		return InteractionResult{}, err
+	}
+	out := InteractionResult{Text: s.say(t.By, phrases.SayWelcome, "address", t.From)}
+	if t.By.Kind == approval.Human {
+		out.Text = s.say(t.By, phrases.SayWelcomeBack, "who", t.By.Name)
+	}
+	return out, s.reply(tx, t, approval.Notification{Text: out.Text}, nil)
+}

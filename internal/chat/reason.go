@@ -1,0 +1,250 @@
+package chat
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign/approval"
+	"countersign/internal/locale/phrases"
+)
+
+// askedFor is how long the next text is taken for the reason of a denial, and approvesFor for that of an approval,
+// which it carries out.
+const (
+	askedFor    = 10 * time.Minute
+	approvesFor = time.Minute
+)
+
+// clocksDiffer is how far the platform's clock may be behind ours. A text that is older than the question
+// by more was not its answer: platforms deliver late, and in any order.
+const clocksDiffer = 5 * time.Second
+
+// giveReason takes a text for the reason of a decision: of the one that the tapper was just asked about,
+// or of the one whose card the text quotes. done is false where the text is no such thing.
+func (s *Service) giveReason(ctx context.Context, tx approval.Tx,
+	t Interaction) (out InteractionResult, done bool, err error) {
+	asked, err := s.askedLast(tx, t)
+	if err != nil || asked == nil || !t.At.IsZero() && t.At.Before(asked.CreatedAt.Add(-clocksDiffer)) {
+		return InteractionResult{}, false, err
+	}
+	reason := strings.TrimSpace(t.Text)
+	if t.Intent == IntentReason {
+		reason = strings.TrimSpace(t.Reason)
+	}
+	rs, err := s.askedAbout(tx, t, *asked)
+	if err != nil || len(rs) == 0 {
+		return InteractionResult{}, false, err
+	}
+	if asked.Note == approval.NoteApprove || asked.Note == approval.NoteOvertaken {
+		if ok, err := s.answers(tx, t, *asked); err != nil || !ok {
+			return s.notTheReason(tx, t, *asked, rs[0], err)
+		}
+	}
+	t.open = nil                // this answers it
+	if approval.Blank(reason) { // "reason:", as the keyboard began it: the question stays
+		out.Text = asked.Text
+		return out, true, s.reply(tx, t, askedAgain(*asked, out.Text, asked.Note), nil)
+	}
+	switch asked.Note {
+	case approval.NoteApprove:
+		// As a dialog's reason is, it is no typed word beside the approval.
+		t.Intent, t.Reason, t.Text, t.QuotedID, t.RequestID = IntentApprove, reason, "", "", asked.ApprovalID
+		if asked.BatchID != "" { // what is left of it is no more than what was pressed
+			t.RequestID, t.Shows = asked.BatchID, Shows{Version: asked.Shown, After: asked.After}
+		}
+		out, err = s.decide(ctx, tx, t)
+		return out, true, err
+	case approval.NoteDeny:
+		t.Intent, t.Reason, t.QuotedID = IntentDeny, reason, ""
+		t.RequestID = rs[0].ID
+		if asked.BatchID != "" && len(rs) > 1 {
+			t.RequestID, t.Shows = asked.BatchID, Shows{Version: asked.Shown, After: asked.After}
+		}
+		out, err = s.decide(ctx, tx, t)
+		return out, true, err
+	}
+	if len(reason) > approval.MaxReason {
+		out = InteractionResult{Code: approval.CodeInvalidParameter, Text: s.say(t.By, phrases.SayReasonTooLong)}
+		return out, true, s.reply(tx, t, askedAgain(*asked, out.Text, asked.Note), nil)
+	}
+	var lines []string
+	for _, r := range rs {
+		ok, err := s.gate.ExplainIn(ctx, tx, r, t.By, approval.Via(t.Channel), reason)
+		if err != nil {
+			return InteractionResult{}, false, err
+		}
+		if !ok {
+			lines = append(lines, s.say(t.By, phrases.SayReasonKeptOld, "tool", r.Target()))
+			continue
+		}
+		out.Explained = append(out.Explained, r)
+		lines = append(lines, s.say(t.By, phrases.SayReasonKept, "tool", r.Target()))
+	}
+	out.Text = strings.Join(lines, "\n")
+	return out, true, s.reply(tx, t, approval.Notification{ApprovalID: rs[0].ID, Text: out.Text}, nil)
+}
+
+// answers reports whether a text may be the reason of the approval that a question is about, and so carry it out: it
+// was written in the same chat after the question came there, within [approvesFor], it is no order and no question, and
+// it quotes nothing else. That nothing was answered in between, [Service.askedLast] says; that no card came, the
+// question's note.
+func (s *Service) answers(tx approval.Tx, t Interaction, asked approval.Notification) (bool, error) {
+	if asked.Note != approval.NoteApprove || t.Elsewhere || asked.SentAt.IsZero() || t.At.Before(asked.SentAt) ||
+		t.Intent != IntentOther || beginsAsOrder(t.Text) || asks(t.Text) {
+		return false, nil
+	}
+	if end := asked.SentAt.Add(approvesFor); t.At.After(end) || tx.Now().After(end) {
+		return false, nil
+	}
+	if t.QuotedID == "" {
+		return true, nil
+	}
+	row, err := s.quotedRow(tx, t)
+	return row.ID == asked.ID, err
+}
+
+// notTheReason answers a text that may be no reason for an approval. That closes the question.
+func (s *Service) notTheReason(tx approval.Tx, t Interaction, asked approval.Notification,
+	r approval.Request, err error) (InteractionResult, bool, error) {
+	if err != nil {
+		return InteractionResult{}, false, err
+	}
+	t.open = nil // the answer says it
+	id := r.ID[len(r.ID)-approval.ShortID:]
+	if asked.BatchID != "" {
+		id = Shows{Version: asked.Shown, After: asked.After}.Typed(asked.BatchID)
+	}
+	out := InteractionResult{Code: approval.CodeReasonRequired,
+		Text: s.say(t.By, phrases.SayNotTheReason, "tool", r.Target(), "id", id)}
+	if r.Status != approval.Pending {
+		out.Text = s.late(t, r)
+	}
+	return out, true, s.reply(tx, t, approval.Notification{ApprovalID: r.ID, Text: out.Text}, nil)
+}
+
+// openQuestion returns the question that whoever presses or types leaves open, nil for none: nothing is decided until
+// it has its reason. Whatever they are told next closes it.
+func (s *Service) openQuestion(tx approval.Tx, t Interaction) (*approval.Notification, error) {
+	if !t.By.MayDecide() {
+		return nil, nil
+	}
+	t.QuotedID = ""
+	asked, err := s.askedLast(tx, t)
+	if err != nil || asked == nil || asked.Note == approval.NoteReason ||
+		asked.Note != approval.NoteDeny && !asked.SentAt.IsZero() && tx.Now().Sub(asked.SentAt) > approvesFor {
+		return nil, err
+	}
+	return asked, nil
+}
+
+// closes says that an answer closes a question that is open, "" where it does not, or where there is nothing to say.
+func (s *Service) closes(tx approval.Tx, t Interaction, n approval.Notification) (string, error) {
+	elsewhere := t.AnswerAt != "" && n.Note == ""
+	if t.open == nil || elsewhere || n.Note == t.open.Note && n.ApprovalID == t.open.ApprovalID {
+		return "", nil
+	}
+	r, err := tx.Head(t.open.ApprovalID)
+	if err != nil || r.Status != approval.Pending {
+		return "", err
+	}
+	return s.say(t.By, phrases.SayReasonClosed, "tool", r.Target()), nil
+}
+
+// takeBack closes a question that is open: typed, as Back is pressed.
+func (s *Service) takeBack(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
+	if t.By.Kind != approval.Human {
+		_, out, err := s.refuse(ctx, tx, t)
+		return out, err
+	}
+	t.open = nil
+	return s.answer(tx, t, s.say(t.By, phrases.SayBack))
+}
+
+// askedAgain is the same question once more.
+func askedAgain(asked approval.Notification, text string, note approval.Note) approval.Notification {
+	return approval.Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID, After: asked.After,
+		Shown: asked.Shown, Text: text, Note: note}
+}
+
+// askedLast returns the reply that asked the tapper for a reason, if it is the last thing that they
+// were told on this channel and not long ago; or the one about the request whose card they quote.
+func (s *Service) askedLast(tx approval.Tx, t Interaction) (*approval.Notification, error) {
+	q := approval.NotificationQuery{Channel: t.Channel, Recipient: t.From, Kind: approval.KindReply,
+		Since: tx.Now().Add(-askedFor), Limit: 1, Narrow: true}
+	if t.QuotedID != "" {
+		q.Limit = quotedAmong
+	}
+	ns, err := tx.Notifications(q)
+	// These came by themselves, after the word that asked for them or for what agents did: they close no question.
+	byItself := func(n approval.Notification) bool { return n.Part > 1 || n.Note == approval.NoteQueued }
+	if err == nil && len(ns) == 1 && byItself(ns[0]) {
+		q.Limit = quotedAmong
+		ns, err = tx.Notifications(q)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ns = slices.DeleteFunc(ns, byItself)
+	if t.QuotedID == "" {
+		ns = ns[:min(1, len(ns))]
+	}
+	var quoted map[string]bool
+	if t.QuotedID != "" {
+		row, err := s.quotedRow(tx, t)
+		if err != nil || row.ID == "" {
+			return nil, err
+		}
+		rs, err := approval.ShownHeads(tx, row)
+		if err != nil {
+			return nil, err
+		}
+		quoted = map[string]bool{row.ID: true}
+		for _, r := range rs {
+			quoted[r.ID] = true
+		}
+	}
+	for i, n := range ns {
+		approves := n.Note == approval.NoteApprove || n.Note == approval.NoteOvertaken
+		if i > 0 && approves {
+			continue // closed by what came after it
+		}
+		if (approves || n.Note.AsksReason()) && (quoted == nil || quoted[n.ID] || quoted[n.ApprovalID]) {
+			return &n, nil
+		}
+	}
+	return nil, nil
+}
+
+// askedAbout returns the requests that a question is still about.
+func (s *Service) askedAbout(tx approval.Tx, t Interaction, asked approval.Notification) ([]approval.Request, error) {
+	about := asked
+	about.Cards = nil // what comes with the question is not what it is about
+	rs, err := approval.Shown(tx, about)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, r := range rs {
+		all = append(all, r.ID)
+	}
+	meant, err := narrowed(tx, about, all)
+	if err != nil {
+		return nil, err
+	}
+	rs = slices.DeleteFunc(rs, func(r approval.Request) bool { return !slices.Contains(meant, r.ID) })
+	var still []approval.Request
+	for _, r := range rs {
+		switch {
+		case !t.At.IsZero() && t.At.Before(r.RequestedAt):
+		case asked.Note != approval.NoteReason && r.Status == approval.Pending,
+			asked.Note == approval.NoteReason && r.Status == approval.Denied && r.ResolvedBy == t.By.Name:
+			still = append(still, r)
+		}
+	}
+	if asked.Note != approval.NoteReason && len(still) == 0 {
+		return rs[:min(1, len(rs))], nil // over meanwhile: deciding it says how
+	}
+	return still, nil
+}

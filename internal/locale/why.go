@@ -1,0 +1,42 @@
+package locale
+
+import (
+	"regexp"
+	"time"
+
+	"countersign/approval"
+	"countersign/internal/locale/phrases"
+)
+
+// Why tells why a person is asked, by the message that a request is stored with. One of the gate's own is told in the
+// language, and a time in it as when tells times; a rule's is told as it is.
+func (l *Language) Why(message, target string, when func(time.Time) string) string {
+	for _, p := range []phrases.Phrase{phrases.SayNoRule, phrases.SayNeedsApproval} {
+		if message == p.Say("tool", target) {
+			return l.Say(string(p), "tool", target)
+		}
+	}
+	c, ok := approval.ReadToolChange(message)
+	switch {
+	case !ok || c.Tool != target:
+		return message
+	case c.AcceptedBy != "":
+		return l.Say(string(phrases.SayToolAccepted), "tool", target, "who", c.AcceptedBy, "when", when(c.At))
+	}
+	return l.Say(string(phrases.SayToolSeen), "tool", target, "when", when(c.At))
+}
+
+// forPrograms is a time as the gate writes it for programs.
+var forPrograms = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\b`)
+
+// TimesIn is a sentence that the gate wrote for programs, with its times as when tells them. It is nothing for texts
+// with arguments in them, which are shown as they are.
+func TimesIn(sentence string, when func(time.Time) string) string {
+	return forPrograms.ReplaceAllStringFunc(sentence, func(found string) string {
+		t, err := time.Parse(approval.TimeFormat, found)
+		if err != nil {
+			return found
+		}
+		return when(t)
+	})
+}

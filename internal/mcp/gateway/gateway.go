@@ -1,0 +1,255 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"crypto/cipher"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/approval"
+	"countersign/internal/budget"
+	"countersign/internal/mcp"
+	"countersign/internal/mcp/downstream"
+	"countersign/internal/mcp/upstream"
+)
+
+// Asker decides calls: an [*approval.Gate], or in another process the API of one.
+type Asker interface {
+	// CheckWriteBehind answers a call without waiting for a person, as approval.Gate.CheckWriteBehind does.
+	CheckWriteBehind(ctx context.Context, c approval.Call) (approval.Answer, error)
+	// Wait holds until the request of a pending outcome ends, as approval.Gate.Wait does.
+	Wait(ctx context.Context, c approval.Call, first approval.Answer, w approval.WaitOptions) (approval.Answer, error)
+	// Report records what came of a dispatched call.
+	Report(ctx context.Context, who approval.Actor, id string, ran approval.RunResult) (approval.Request, error)
+	// AddInput puts on record what the server of an approved call is about to be told that no approver saw.
+	AddInput(ctx context.Context, who approval.Actor, id string, in approval.Input) error
+	Request(ctx context.Context, who approval.Actor, id string) (approval.Request, error)
+	Cancel(ctx context.Context, c approval.Cancellation) (approval.Request, error)
+	Resolved(ctx context.Context, agent, session string, wait time.Duration) ([]approval.Request, error)
+	Ack(ctx context.Context, agent string, ids []string) (approval.Acked, error)
+}
+
+// KeyboardDecider is a gate that may take a decision from whoever sits at an agent's keyboard.
+type KeyboardDecider interface {
+	Keyboard(agent string, r approval.Request) (approval.Actor, bool)
+	DecideAtKeyboard(ctx context.Context, agent string, d approval.Decision) (approval.Request, error)
+	// Standing says how far the votes on a request have come.
+	Standing(ctx context.Context, id string) (approval.Standing, error)
+}
+
+// ServerConfig is one MCP server and how it is offered.
+type ServerConfig struct {
+	upstream.Config
+	Prefix  string        // of its names, before two underscores; "": names unchanged
+	Tools   []string      // the tools that are offered; nil: all
+	Timeout time.Duration // how long its answer is waited for; default 5 min
+	// MaskResults masks the secrets in what it returns before agents read it; [Options].Masker is required then.
+	MaskResults bool
+}
+
+// Tool is a tool that the program itself offers beside the servers'.
+type Tool struct {
+	Name        string
+	Description string
+	Schema      jsontext.Value // of its arguments
+	ReadOnly    bool
+	// Call returns the text for the model, and whether it is an error. still says, with an error, that the
+	// client may not call any more; nil: it always may.
+	Call func(ctx context.Context, agent string, still func() error, args jsontext.Value) (text string, failed bool)
+}
+
+// Options are what a [Gateway] is made of. Gate is required.
+type Options struct {
+	Asker   Asker
+	Servers []ServerConfig
+	// Hold is how long a quarantined call may wait for its answer before it is answered as pending.
+	Hold time.Duration
+	// Wrapper says that the gateway stands around one server for one client: the server is started when
+	// the client has said what it can do, and speaks of itself through us.
+	Wrapper bool
+	Scope   string // of every call
+	Tools   []Tool
+	// Show is what the person at an agent's keyboard is told of a request, secrets masked; nil: its message.
+	Show func(approval.Request) string
+	// Page is where people can open a request's page, "" for nowhere. nil: nowhere.
+	Page func(id string) string
+	// Masker masks what servers with MaskResults return, as it is configured now.
+	Masker  func() Masker
+	Version string
+	Logger  *slog.Logger
+	// Stopping is done when the program is about to stop: calls that are held are answered then.
+	Stopping context.Context
+	// Budgets are those of agents: of what they hold. nil: there are none.
+	Budgets *budget.Registry
+	// Called is told of each gated request that was answered, and how. nil: nobody is.
+	Called func(server, method, result string, took time.Duration)
+}
+
+// Gateway serves clients. It implements [downstream.SessionOpener] and is safe for concurrent use.
+type Gateway struct {
+	o             Options
+	log           *slog.Logger
+	servers       []*server
+	tools         []Tool
+	started       time.Time
+	seal          cipher.AEAD
+	usedStates    usedOnce // states
+	keyboardAsked usedOnce // requests that a keyboard was asked about
+	tasks         tasks
+	stopping      <-chan struct{}
+	closeIdle     []func() // closes connections that are not in use
+
+	work       context.Context // ends when the gateway stops
+	cancelWork context.CancelFunc
+	background group
+
+	mu        sync.Mutex
+	sessions  map[*session]bool
+	listeners map[*listener]bool
+	suspended map[string]*inflight
+}
+
+// server is one server with the connection that everybody shares.
+type server struct {
+	ServerConfig
+	g           *Gateway
+	shared      *link
+	supervisor  *upstream.Supervisor // nil in a wrapper
+	wrapperLink *link                // a wrapper's; of the gateway's mutex
+
+	mu           sync.Mutex
+	sessionLinks map[*link]bool // of sessions, each with a connection of its own
+}
+
+// New returns a gateway. Call [Gateway.Start] to have it connect, and [Gateway.Stop] to have it end.
+func New(o Options) (*Gateway, error) {
+	g := &Gateway{o: o, log: o.Logger, started: time.Now(), sessions: map[*session]bool{}, listeners: map[*listener]bool{},
+		suspended: map[string]*inflight{}}
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	g.background.log = g.log
+	if o.Stopping != nil {
+		g.stopping = o.Stopping.Done()
+	}
+	if g.o.Called == nil {
+		g.o.Called = func(string, string, string, time.Duration) {}
+	}
+	var err error
+	if g.seal, err = newSeal(); err != nil {
+		return nil, err
+	}
+	g.work, g.cancelWork = context.WithCancel(context.Background())
+	g.tools = append([]Tool{g.resolvedTool()}, o.Tools...)
+	for _, s := range o.Servers {
+		if s.Timeout <= 0 {
+			s.Timeout = 5 * time.Minute
+		}
+		s.Client = g.implementation()
+		if s.URL != "" && s.Transport == nil { // sessions with connections of their own share what is idle
+			t := upstream.NewTransport()
+			s.Transport, g.closeIdle = t, append(g.closeIdle, t.CloseIdleConnections)
+		}
+		u := &server{ServerConfig: s, g: g}
+		if !o.Wrapper {
+			s.Capabilities = allCapabilities
+			u.shared = &link{server: u, listed: make(chan struct{}, 1)}
+			u.supervisor = upstream.New(s.Config, u.shared.peer(), u.shared.onConnected)
+			u.shared.get = u.supervisor.Conn
+		}
+		g.servers = append(g.servers, u)
+	}
+	return g, nil
+}
+
+// allCapabilities is what a shared legacy connection is told that clients can do: whoever cannot declines.
+var allCapabilities = jsontext.Value(`{"elicitation":{"form":{},"url":{}},"sampling":{}}`)
+
+func (g *Gateway) implementation() jsontext.Value {
+	return mcp.Marshal(map[string]string{"name": "countersign", "title": "Countersign",
+		"version": cmp.Or(g.o.Version, "devel")})
+}
+
+// Start connects to the servers and takes up tasks that a restart interrupted.
+func (g *Gateway) Start() {
+	for _, u := range g.servers {
+		if u.supervisor != nil {
+			g.background.Go(func() { u.supervisor.Run(g.work) })
+		}
+	}
+	if !g.o.Wrapper {
+		g.background.Go(g.resumeTasks)
+	}
+}
+
+// Stop ends everything; it returns once nothing of the gateway runs any more, or ctx ends.
+func (g *Gateway) Stop(ctx context.Context) error {
+	g.cancelWork()
+	g.mu.Lock()
+	sessions := make([]*session, 0, len(g.sessions))
+	for s := range g.sessions {
+		sessions = append(sessions, s)
+	}
+	g.mu.Unlock()
+	for _, s := range sessions {
+		s.Close()
+	}
+	done := make(chan struct{})
+	go func() {
+		g.background.Wait()
+		for _, end := range g.closeIdle {
+			end()
+		}
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("gateway: %w", ctx.Err())
+	}
+}
+
+// ServerHealth is how a server is doing.
+type ServerHealth struct {
+	Server string
+	upstream.Health
+	Problems []string // tools that cannot be offered, and why
+}
+
+// Health returns how each server is doing, in the order of the configuration.
+func (g *Gateway) Health() []ServerHealth {
+	var hs []ServerHealth
+	for _, u := range g.servers {
+		if u.supervisor != nil {
+			hs = append(hs, ServerHealth{Server: u.Name, Health: u.supervisor.Health(), Problems: u.problems()})
+		}
+	}
+	return hs
+}
+
+// Open begins a session for a client.
+func (g *Gateway) Open(c downstream.Client) downstream.Session {
+	s := &session{g: g, client: c, initialized: make(chan struct{})}
+	if c.Era == mcp.Legacy || c.Local {
+		s.id = rand.Text()
+		g.mu.Lock()
+		g.sessions[s] = true
+		g.mu.Unlock()
+	}
+	return s
+}
+
+// offeredName is the name under which clients see a server's tool or prompt.
+func (u *server) offeredName(name string) string {
+	if u.Prefix == "" {
+		return name
+	}
+	return u.Prefix + "__" + name
+}

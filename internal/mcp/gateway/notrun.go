@@ -1,0 +1,90 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/approval"
+	"countersign/internal/mcp"
+	"countersign/internal/mcp/upstream"
+)
+
+// A call that was let through and provably did not run is sent once more over a new connection, where the old one had
+// ended, and else its approval is given back. What is in doubt is neither.
+
+// reconnect returns a new connection for what could not be sent over the old one, if the server is
+// there, and its tool still the one that the call was let through for.
+func (p *pendingCall) reconnect(ctx context.Context) (upstream.Conn, bool) {
+	conn, err := p.link.get(ctx)
+	if err != nil || p.state != nil {
+		return nil, false
+	}
+	return conn, p.checkUnchanged(ctx) == nil
+}
+
+// sendAgain is reconnect for a client that may still call.
+func (r *clientRequest) sendAgain(ctx context.Context, p *pendingCall) (upstream.Conn, bool) {
+	conn, ok := p.reconnect(ctx)
+	if !ok || r.client.StillValid != nil && r.client.StillValid() != nil {
+		return nil, false
+	}
+	frozen, err := r.frozenText(ctx)
+	return conn, err == nil && frozen == ""
+}
+
+// notRun answers for a call that certainly did not run.
+func (r *clientRequest) notRun(ctx context.Context, p *pendingCall, err error) (jsontext.Value, *mcp.Error) {
+	name, why := p.link.server.Name, r.g.errorText(err)
+	text := fmt.Sprintf("The call did not reach the MCP server %s and was not run: %s.", name, why)
+	if upstream.Refused(err) {
+		text = fmt.Sprintf("The MCP server %s refused the call before running it: %s. The call was not run.", name, why)
+	}
+	switch after, busy := upstream.RetryAfter(err); {
+	case after > 0:
+		text += fmt.Sprintf(" It asks to be called again in %s, not before.", seconds(after))
+	case busy:
+		text += " It is called too often now; try again later."
+	}
+	switch useBy, ok := r.giveBack(ctx, p, err); {
+	case ok:
+		text += fmt.Sprintf(" Its approval is not used up: call it again with exactly the same arguments before %s.",
+			approval.FormatTime(useBy))
+	case p.answer.Kind == approval.AnswerApproved:
+		r.report(ctx, p, approval.RunFailed)
+		text += " Its approval is used up. Call it again, and people are asked again."
+	default:
+		r.report(ctx, p, approval.RunFailed)
+	}
+	return r.failure(text, mcp.CodeUnavailable)
+}
+
+func seconds(d time.Duration) string {
+	if n := int(math.Ceil(d.Seconds())); n != 1 {
+		return fmt.Sprintf("%d seconds", n)
+	}
+	return "1 second"
+}
+
+// giveBack takes the use of an approval back, and returns until when it can be used. A gate elsewhere does not take
+// that from whoever it let through.
+func (r *clientRequest) giveBack(ctx context.Context, p *pendingCall, why error) (useBy time.Time, ok bool) {
+	g, here := r.g.o.Asker.(interface {
+		GiveBack(ctx context.Context, a approval.Answer, why string) (approval.Request, bool, error)
+	})
+	if !here || p.continued || p.begun {
+		return time.Time{}, false
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	req, ok, err := g.GiveBack(ctx, p.answer, upstream.RefusedFor(why))
+	if err != nil {
+		r.g.log.ErrorContext(ctx, "the approval of a call that was not run could not be given back; it stays used",
+			"run_id", p.runID(), "error", err)
+		return time.Time{}, false
+	}
+	return req.UseBy, ok
+}

@@ -1,0 +1,138 @@
+package gateway
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"countersign/internal/mcp"
+)
+
+// requestState is what a requestState of ours holds: whose call it continues, and how. It is encrypted with a
+// key that lives as long as the process, is good for a while, and once.
+type requestState struct {
+	Agent string `json:"a"`
+	Call  string `json:"c"` // digest of server, method, tool and args
+	Once  string `json:"o"`
+	Until int64  `json:"u"` // milliseconds since the gateway began: no clock that is set makes it good again
+
+	Approval string `json:"r,omitempty"` // the approval that let the call through
+	GrantUse string `json:"g,omitempty"` // the use of a grant that did
+	Note     string `json:"n,omitempty"` // what is told beside its result
+	State    []byte `json:"s,omitempty"` // the server's own requestState, whose bytes JSON would not keep
+	Inflight string `json:"f,omitempty"` // the call that waits for an answer
+	Question string `json:"q,omitempty"`
+	Keyboard string `json:"k,omitempty"` // the request that the keyboard was asked about
+	Page     string `json:"p,omitempty"` // the request whose page the person was sent to
+}
+
+// stateTTL is how long a client may take to come back.
+const stateTTL = 10 * time.Minute
+
+func newSeal() (cipher.AEAD, error) {
+	key := make([]byte, 32)
+	rand.Read(key)
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// uptime is how old the gateway is, in milliseconds, or will be in a while.
+func (g *Gateway) uptime(in time.Duration) int64 { return (time.Since(g.started) + in).Milliseconds() }
+
+// stateDigest names the call that a state is bound to.
+func (p *pendingCall) stateDigest() string {
+	sum := sha256.Sum256([]byte(fmt.Sprintf("%q %q %q %s", p.call.Server, p.method, p.call.Tool, p.call.Args.Hash())))
+	return hex.EncodeToString(sum[:])
+}
+
+// sealState makes a requestState that continues p.
+func (r *clientRequest) sealState(p *pendingCall, s requestState) (jsontext.Value, *mcp.Error) {
+	s.Agent, s.Call, s.Once, s.Until = r.client.Agent, p.stateDigest(), rand.Text(), r.g.uptime(stateTTL)
+	plain, err := json.Marshal(s)
+	if err != nil {
+		return nil, mcp.Errorf(mcp.CodeInternalError, "The state of the call cannot be kept.")
+	}
+	return mcp.Quote(base64.RawURLEncoding.EncodeToString(r.g.seal.Seal(nil, nil, plain, nil))), nil
+}
+
+var errState = mcp.Errorf(mcp.CodeInvalidParams,
+	"Invalid params: this requestState does not belong to this call, was used before, or has expired; call again "+
+		"without it.")
+
+// openState reads a requestState that the client brought back for p, and uses it up.
+func (r *clientRequest) openState(v jsontext.Value, p *pendingCall) (requestState, *mcp.Error) {
+	s, err := r.decryptState(v)
+	if err != nil || r.client.Era != mcp.Modern || s.Agent != r.client.Agent || s.Call != p.stateDigest() ||
+		r.g.uptime(0) >= s.Until || !r.g.usedStates.use(s.Once, stateTTL) {
+		return requestState{}, errState
+	}
+	return s, nil
+}
+
+func (r *clientRequest) decryptState(v jsontext.Value) (s requestState, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(mcp.Text(v))
+	if err != nil {
+		return s, err
+	}
+	plain, err := r.g.seal.Open(nil, nil, b, nil)
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(plain, &s); err != nil {
+		return s, err
+	}
+	if s.Once == "" {
+		return s, errors.New("gateway: a state without a number")
+	}
+	return s, nil
+}
+
+// usedOnce remembers what was used that is good for one use, for at least as long as it would be good.
+type usedOnce struct {
+	mu    sync.Mutex
+	used  map[string]time.Time
+	swept time.Time
+}
+
+// contains reports whether it was used.
+func (s *usedOnce) contains(once string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, used := s.used[once]
+	return used
+}
+
+func (s *usedOnce) use(once string, good time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.used == nil {
+		s.used = map[string]time.Time{}
+	}
+	if now.Sub(s.swept) > time.Minute {
+		for k, t := range s.used {
+			if now.After(t) {
+				delete(s.used, k)
+			}
+		}
+		s.swept = now
+	}
+	if _, again := s.used[once]; again {
+		return false
+	}
+	s.used[once] = now.Add(good)
+	return true
+}

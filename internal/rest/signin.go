@@ -1,0 +1,37 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"countersign/approval"
+	"countersign/internal/auth/signin"
+)
+
+// signInLink is a link to the pages; the document calls it SignInLink.
+type signInLink struct {
+	ID        string   `json:"id" description:"Its id in the audit log."`
+	URL       string   `json:"url"`
+	ExpiresAt string   `json:"expires_at" format:"date-time"`
+	_         struct{} `additionalProperties:"false" description:"It signs in whoever asked for it, once."`
+}
+
+// signInLink makes a link for the caller, and for nobody else.
+func (s *Server) signInLink(ctx context.Context, x *exchange) error {
+	if s.signIn == nil {
+		return approval.Errorf(approval.CodeNotFound, "This gate has no pages.")
+	}
+	url, l, err := s.signIn.LinkFor(ctx, x.who.Name, x.via(), x.who.Token())
+	switch {
+	case errors.Is(err, signin.ErrTooMany):
+		e := approval.Errorf(approval.CodeRateLimited, "You asked for too many links; wait ten minutes.")
+		e.After = signin.LinkLasts
+		return e
+	case errors.Is(err, signin.ErrRefused): // taken back this moment
+		return approval.Errorf(approval.CodeUnauthorized, "The token does not belong to anybody any more.")
+	case err != nil:
+		return err
+	}
+	return x.answer(http.StatusOK, signInLink{ID: l.ID, URL: url, ExpiresAt: approval.FormatTime(l.ExpiresAt)})
+}

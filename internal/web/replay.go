@@ -1,0 +1,280 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"strconv"
+	"time"
+
+	"countersign/approval"
+	"countersign/approval/legible"
+	"countersign/internal/history"
+	"countersign/internal/locale"
+	"countersign/internal/policy"
+	"countersign/internal/yamlpos"
+)
+
+const (
+	// maxReplayed is how many calls one replay judges at most.
+	maxReplayed = 10_000
+	// maxReplayRows is how many rows a table of a replay has at most, maxProblems how many problems are told.
+	maxReplayRows = 200
+	maxProblems   = 50
+)
+
+// replayData is what /policy shows admins of another policy. What is typed is kept for this answer alone.
+type replayData struct {
+	Text     string
+	Periods  []periodShown
+	Problem  string
+	Problems []problemShown
+	Result   *replayShown
+}
+
+type problemShown struct {
+	Where, Text string
+	Warning     bool
+}
+
+type replayShown struct {
+	Stopped string // where it stopped early
+	Judged  string
+	None    bool // nothing was denied that would run
+	Cases   []caseShown
+	Groups  []changesShown
+	Heads   []string
+	Table   [][]string
+}
+
+// caseShown is one call that was denied and would run.
+type caseShown struct{ Link, At, Call, Agent, Denied, Reason, Now string }
+
+type changesShown struct {
+	ID, Title string
+	Rows      []changeShown
+	More      string
+}
+
+type changeShown struct {
+	Calls               int
+	Tool, Was, Now, Why string
+	Links               []string
+}
+
+// rewriter is a policy that can be had as a file.
+type rewriter interface{ Rewritten() string }
+
+// replayForm is the form as it is first shown, nil where there is none for this viewer.
+func (s *Server) replayForm(x *exchange) *replayData {
+	p, ok := s.Gate.Policy().(rewriter)
+	if s.History == nil || !x.viewer.Admin || !ok {
+		return nil
+	}
+	text, _ := s.Masker().Text(p.Rewritten())
+	return &replayData{Text: text, Periods: x.replayPeriods(usualDays)}
+}
+
+func (x *exchange) replayPeriods(chosen int) (all []periodShown) {
+	for _, n := range periods {
+		all = append(all, periodShown{strconv.Itoa(n), x.lang.Count("stats_days", n), n == chosen})
+	}
+	return all
+}
+
+// replay judges what is on record by the policy that was typed. It keeps and logs nothing of it.
+func (s *Server) replay(ctx context.Context, x *exchange) error {
+	form, err := x.Form()
+	if err != nil {
+		return err
+	}
+	if s.History == nil {
+		return approval.ErrNotFound
+	}
+	days, err := strconv.Atoi(form.Get("days"))
+	d := &replayData{Text: form.Get("policy"), Periods: x.replayPeriods(days)}
+	if err != nil || days != 7 && days != 30 && days != 90 {
+		d.Problem = x.lang.Say("policy_replay_days")
+		return s.showReplay(x, http.StatusBadRequest, d)
+	}
+	if len(d.Text) > yamlpos.MaxFile {
+		d.Text = legible.CutBytes(d.Text, yamlpos.MaxFile, 0)
+		d.Problem = x.lang.Say("policy_replay_long")
+		return s.showReplay(x, http.StatusBadRequest, d)
+	}
+	p, problems := policy.Compile(policy.Parse([]byte(d.Text)), policy.Options{Languages: locale.Tags()})
+	d.Problems = x.problemsShown(problems)
+	if p == nil {
+		d.Problem = x.lang.Say("policy_replay_errors")
+		return s.showReplay(x, http.StatusBadRequest, d)
+	}
+	now := s.Now()
+	d.Result, err = s.replayed(ctx, x, p, history.Query{Since: now.AddDate(0, 0, -days), Until: now, Step: s.steps(x)})
+	if err != nil {
+		return err
+	}
+	return s.showReplay(x, http.StatusOK, d)
+}
+
+func (s *Server) showReplay(x *exchange, status int, d *replayData) error {
+	return s.showPolicyWith(x, status, policyData{Typed: typedCall{Args: "{}"}, Replay: d})
+}
+
+func (x *exchange) problemsShown(problems []policy.Problem) (all []problemShown) {
+	for _, p := range problems[:min(len(problems), maxProblems)] {
+		shown := problemShown{Where: word(p.Path), Text: legible.Line(legible.Cut(p.Message, 500)), Warning: p.Warning}
+		if p.Line > 0 {
+			shown.Where = x.lang.Say("policy_replay_place", "at", strconv.Itoa(p.Line), "column", strconv.Itoa(p.Column))
+		}
+		all = append(all, shown)
+	}
+	return all
+}
+
+func (s *Server) replayed(ctx context.Context, x *exchange, p *policy.Policy, q history.Query) (*replayShown, error) {
+	var asked []*approval.Annotations
+	for _, r := range p.Rules() {
+		asked = append(asked, r.Annotations)
+	}
+	reading, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	defer context.AfterFunc(s.Stopping, cancel)()
+	b := &bounded{reading: reading, left: maxReplayed}
+	found, err := history.Replay(ctx, p, history.Hints(asked...), b.of(history.Calls(reading, s.History, q)))
+	if err != nil {
+		return nil, err
+	}
+	return x.replayShown(s, found, b), nil
+}
+
+// bounded ends a reading at so many calls, or when its time is over.
+type bounded struct {
+	reading context.Context
+	left    int
+	stopped bool
+	last    time.Time // of the last call that was judged
+}
+
+func (b *bounded) of(calls iter.Seq2[history.Record, error]) iter.Seq2[history.Record, error] {
+	return func(yield func(history.Record, error) bool) {
+		for c, err := range calls {
+			late := errors.Is(b.reading.Err(), context.DeadlineExceeded)
+			if b.stopped = late || err == nil && b.left == 0; b.stopped {
+				return
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+			b.left, b.last = b.left-1, c.At
+		}
+	}
+}
+
+func (x *exchange) replayShown(s *Server, found history.Replayed, b *bounded) *replayShown {
+	d := &replayShown{Judged: x.lang.Count("policy_replay_judged", found.Calls),
+		None: len(found.Denied)+len(found.Refused) == 0}
+	switch {
+	case b.stopped && b.last.IsZero():
+		d.Stopped = x.lang.Say("policy_replay_slow")
+	case b.stopped:
+		d.Stopped = x.lang.Say("policy_replay_stopped", "time", x.time(b.last))
+	}
+	for _, c := range append(found.Denied, found.Refused...) {
+		if len(d.Cases) < maxReplayRows {
+			d.Cases = append(d.Cases, x.caseShown(s, c))
+		}
+	}
+	var asked, other []history.Count
+	for _, c := range found.Changes {
+		switch {
+		case c.Now == history.NowAllow && (c.Was == history.WasDenied || c.Was == history.WasRefused): // told one by one
+		case c.Was == history.WasAllowed || c.Was == history.WasRefused:
+			other = append(other, c)
+		default:
+			asked = append(asked, c)
+		}
+	}
+	for _, g := range []struct {
+		id   string
+		rows []history.Count
+	}{{"asked", asked}, {"other", other}, {"unknown", found.Unknown}} {
+		if len(g.rows) > 0 {
+			d.Groups = append(d.Groups, x.changesShown(g.id, g.rows))
+		}
+	}
+	if more := len(found.Denied) + len(found.Refused) - len(d.Cases); more > 0 {
+		d.Judged = locale.Sentences(d.Judged, x.lang.Count("policy_replay_more", more))
+	}
+	d.Heads, d.Table = x.replayTable(found)
+	return d
+}
+
+func (x *exchange) caseShown(s *Server, c history.Case) caseShown {
+	reason, _ := s.masker(x).Text(c.Reason)
+	shown := caseShown{At: x.time(c.At), Call: word(c.Target()), Agent: word(c.Agent), Reason: word(reason),
+		Denied: x.lang.Say("policy_replay_by_person", "name", word(c.By)), Now: x.ruleShownAs(c.NowRule)}
+	if c.Was == history.WasRefused {
+		shown.Denied = x.lang.Say("policy_replay_by_rule", "name", x.ruleShownAs(c.Rule))
+		return shown
+	}
+	shown.Link = requestLink(c.ID)
+	return shown
+}
+
+func (x *exchange) ruleShownAs(name string) string {
+	if name == "" {
+		return x.lang.Say("policy_no_rule")
+	}
+	return word(name)
+}
+
+func requestLink(id string) string { return "/r/" + id }
+
+func (x *exchange) changesShown(id string, rows []history.Count) changesShown {
+	g := changesShown{ID: "replay-" + id, Title: x.lang.Say("policy_replay_" + id)}
+	for _, c := range rows[:min(len(rows), maxReplayRows)] {
+		row := changeShown{Calls: c.Calls, Tool: word(c.Tool), Was: x.lang.Say("policy_was_" + string(c.Was)),
+			Now: x.lang.Say("policy_now_" + string(c.Now))}
+		if c.Tool == history.Others {
+			row.Tool = x.lang.Say("stats_others")
+		}
+		if c.Now != history.NowUnknown {
+			row.Why = x.ruleShownAs(c.Rule)
+		}
+		if isRequest(c.Was) {
+			row.Links = c.IDs
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	if more := len(rows) - len(g.Rows); more > 0 {
+		g.More = x.lang.Count("policy_replay_more", more)
+	}
+	return g
+}
+
+// isRequest reports whether such a call is a request: of the others the audit log tells.
+func isRequest(was history.Was) bool {
+	return was != history.WasAllowed && was != history.WasRefused && was != history.WasGranted
+}
+
+// replayTable counts all calls, by what became of them and what would have.
+func (x *exchange) replayTable(found history.Replayed) (heads []string, rows [][]string) {
+	nows := []history.Now{history.NowAllow, history.NowAsk, history.NowDeny, history.NowUnknown}
+	heads = []string{x.lang.Say("policy_replay_was")}
+	for _, now := range nows {
+		heads = append(heads, x.lang.Say("policy_now_"+string(now)))
+	}
+	for _, was := range []history.Was{history.WasDenied, history.WasRefused, history.WasApproved, history.WasExpired,
+		history.WasCancelled, history.WasPending, history.WasGranted, history.WasAllowed} {
+		if found.Table[was] == nil {
+			continue
+		}
+		row := []string{x.lang.Say("policy_was_" + string(was))}
+		for _, now := range nows {
+			row = append(row, strconv.Itoa(found.Table[was][now]))
+		}
+		rows = append(rows, row)
+	}
+	return heads, rows
+}

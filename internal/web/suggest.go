@@ -1,0 +1,154 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"strconv"
+	"strings"
+
+	"countersign/approval"
+	"countersign/approval/legible"
+	"countersign/approval/redact"
+	"countersign/internal/history"
+	"countersign/internal/locale"
+)
+
+const (
+	// maxLearned is how many requests suggestions are made of at most, maxSuggested how many of them are shown.
+	maxLearned   = 10_000
+	maxSuggested = 20
+)
+
+// suggestData are the rules that would have asked people less often.
+type suggestData struct {
+	Busy     bool // nothing could be read in time
+	Stopped  string
+	Calls    string
+	Rules    []suggestionShown
+	More     string
+	Critical string
+}
+
+// suggestionShown is one of them.
+type suggestionShown struct {
+	ID, Title, Does, Caution, Place, YAML string
+	Facts                                 []fact
+}
+
+// suggested are the rules that the record speaks for, nil where they are not for this viewer: they quote what the audit
+// log has.
+func (s *Server) suggested(ctx context.Context, x *exchange, q history.Query) (*suggestData, error) {
+	if !x.viewer.belongs(admins) {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	defer context.AfterFunc(s.Stopping, cancel)()
+	q.Step = s.steps(x)
+	b := &bounded{reading: ctx, left: maxLearned}
+	// What was read until the time was over counts; x.r ends with the viewer.
+	found, err := history.Suggest(x.r.Context(), masked(s.Masker(), b.of(history.Asked(ctx, s.History, q))))
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && x.r.Context().Err() == nil:
+		return &suggestData{Busy: true}, nil
+	case err != nil:
+		return nil, err
+	}
+	return x.suggestData(found, b), nil
+}
+
+// masked are calls without their secrets: a rule is read by many.
+func masked(m *redact.Masker, calls iter.Seq2[history.Record, error]) iter.Seq2[history.Record, error] {
+	return func(yield func(history.Record, error) bool) {
+		for c, err := range calls {
+			c.Args, _ = m.Args(c.Args)
+			if !yield(c, err) {
+				return
+			}
+		}
+	}
+}
+
+func (x *exchange) suggestData(found history.Suggested, b *bounded) *suggestData {
+	d := &suggestData{Busy: b.stopped && b.last.IsZero(), Calls: x.lang.Count("stats_suggest_calls", found.Calls),
+		Critical: word(x.lang.List(found.Critical))}
+	if b.stopped && !d.Busy {
+		d.Stopped = x.lang.Say("stats_suggest_stopped", "time", x.time(b.last))
+	}
+	more := 0
+	for _, r := range found.Suggestions {
+		switch {
+		case redact.Marked(r.YAML): // what stands in a secret's place matches no call
+		case len(d.Rules) == maxSuggested:
+			more++
+		default:
+			d.Rules = append(d.Rules, x.suggestionShown(len(d.Rules)+1, &r))
+		}
+	}
+	if more > 0 {
+		d.More = x.lang.Count("policy_replay_more", more)
+	}
+	return d
+}
+
+func (x *exchange) suggestionShown(number int, r *history.Suggestion) suggestionShown {
+	v := suggestionShown{ID: "suggestion-" + strconv.Itoa(number), Does: x.suggestionDoes(r), YAML: legibleLines(r.YAML),
+		Title: strconv.Itoa(number) + ". " + word(strings.TrimSpace(r.Tool+" "+x.suggestionPart(&r.Part))),
+		Place: x.suggestionPlace(r.Rules)}
+	if r.Risk == approval.RiskHigh {
+		v.Caution = x.lang.Say("stats_suggest_caution")
+	}
+	for _, f := range []fact{{"suggest_fewer", strconv.Itoa(r.Fewer)}, {"asked", strconv.Itoa(r.Asked)},
+		{"approved", strconv.Itoa(r.Approved)}, {"denied", strconv.Itoa(r.Denied)}, {"expired", strconv.Itoa(r.Expired)},
+		{"suggest_risk", x.lang.Say("risk_" + strings.ToLower(string(r.Risk)))},
+		{"agent", word(x.lang.List(r.Agents))}} {
+		if f.Text != "" {
+			v.Facts = append(v.Facts, fact{x.lang.Say("stats_" + f.Name), f.Text})
+		}
+	}
+	return v
+}
+
+// suggestionPart says which of a tool's calls a rule is for, "" for all of them.
+func (x *exchange) suggestionPart(p *history.Part) string {
+	switch {
+	case p.Bare:
+		return x.lang.Say("stats_suggest_bare")
+	case p.Folder != "":
+		return x.lang.Say("stats_suggest_under", "arg", p.Arg, "folder", p.Folder+"/")
+	case len(p.Values) > 0:
+		return x.lang.Say("stats_suggest_values", "arg", p.Arg, "values", x.lang.List(p.Values))
+	}
+	return ""
+}
+
+func (x *exchange) suggestionDoes(r *history.Suggestion) string {
+	text := x.lang.Say("stats_suggest_" + string(r.Does))
+	if len(r.Vary) > 0 {
+		text = locale.Sentences(text, x.lang.Say("stats_suggest_vary", "args", word(x.lang.List(r.Vary))))
+	}
+	return text
+}
+
+// suggestionPlace says before which rules it belongs.
+func (x *exchange) suggestionPlace(rules []string) string {
+	var named []string
+	for _, r := range rules {
+		if r != "" {
+			named = append(named, word(r))
+		}
+	}
+	return x.lang.Say("stats_suggest_place", "rules",
+		cmp.Or(x.lang.List(named), x.lang.Say("stats_suggest_place_first")))
+}
+
+// legibleLines are lines that are shown to be copied.
+func legibleLines(text string) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for i := range lines {
+		lines[i] = legible.Line(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
