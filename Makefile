@@ -27,7 +27,7 @@ whole: ## everything that CI does; installs Chromium and npm where they are miss
 nightly: ## the same with what takes too long for each change: more rounds and draws, SQLite under the race detector too
 	COUNTERSIGN_NIGHTLY=1 .ci/run
 
-test: ## one package, one test: make test PKG=./policy RUN=TestProblems
+test: ## one package, one test: make test PKG=./internal/policy RUN=TestProblems
 	go test -run '$(RUN)' $(PKG)
 
 race: ## the same under the race detector (needs a C compiler)
@@ -41,10 +41,10 @@ fuzz: ## make fuzz PKG=./approval/args FUZZ=FuzzParseArgs TIME=30s
 	go test -run '^$$' -fuzz '^$(FUZZ)$$' -fuzztime $(TIME) $(PKG)
 
 browser: ## the tests that drive the pages, and the demo's, in Chromium
-	go test -tags=browser ./emulator ./web
+	go test -tags=browser ./internal/emulator ./internal/web
 
 interop: ## the tests against other people's programs; COUNTERSIGN_INTEROP names their folder
-	go test -tags=interop ./interop
+	go test -tags=interop ./internal/interop
 
 deploy: ## what is in deploy/, as promtool, systemd-analyze and docker compose read it; they must be installed
 	promtool check config deploy/prometheus/prometheus.yml
@@ -56,14 +56,14 @@ cross: ## does everything, tests included, compile for macOS and Windows?
 	GOOS=darwin go vet ./...
 	GOOS=windows go vet ./...
 
-adk: ## the module adk
-	cd adk && go vet ./... && go test ./...
+adk: ## the module client/adk
+	cd client/adk && go vet ./... && go test ./...
 
 vulnerabilities: ## known holes in Go and in the modules, where the program reaches them; asks the Go vulnerability database
 	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
-	cd adk && go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
+	cd client/adk && go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
 
-bench: ## one package's benchmarks: make bench PKG=./policy; BENCHMARKS.md says how to read them
+bench: ## one package's benchmarks: make bench PKG=./internal/policy; docs/benchmarks.md says how to read them
 	go test -run '^$$' -bench . $(PKG)
 
 format: ## fail where gofmt would change something

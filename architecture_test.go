@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // arrows says which of our packages each one may import, and why it may not import more. Imports run
@@ -25,91 +28,91 @@ var arrows = map[string]struct {
 	may []string
 	why string
 }{
-	"approval":                   {[]string{"approval/args", "approval/decimal", "approval/legible", "approval/redact", "approval/vary", "secret"}, "the domain knows nobody"},
-	"auth":                       {[]string{"approval", "internal/bearer", "internal/loopback", "secret"}, "who is who, and not what they may do"},
-	"chat":                       {[]string{"approval", "approval/legible", "chat/phrases"}, "what is pressed, typed and answered, on no channel in particular"},
-	"chat/phrases":               {[]string{"approval"}, "sentences in English, which policy and locale take without the rest of chat"},
-	"outbox":                     {[]string{"approval", "approval/legible", "channels", "secret"}, "rows that become messages: it knows what every channel is, and no platform"},
-	"outbox/outboxtest":          {[]string{"approval", "outbox"}, "where cards go in tests"},
-	"approval/args":              {[]string{"approval/legible"}, "what is called with, and nothing of who calls"},
-	"approval/decimal":           {nil, "numbers as they are written"},
-	"approval/vary":              {[]string{"approval/args", "approval/decimal"}, "arguments beside others, and nothing of who agreed to which"},
-	"approval/legible":           {nil, "characters, and nothing of what they say"},
-	"approval/redact":            {[]string{"approval/legible"}, "texts and JSON in, the same without secrets out"},
-	"internal/bearer":            {nil, "a request in, its token out"},
-	"internal/safefile":          {nil, "bytes in, on the disk under their name, and nothing of what they say"},
-	"internal/bodies":            {nil, "a stream in, its bytes out"},
-	"internal/filediff":          {nil, "two texts in, their difference out"},
-	"internal/loopback":          {nil, "a host's name in, yes or no out"},
-	"internal/testkit":           {nil, "of the tests"},
-	"internal/testkit/chromium":  {nil, "of the tests: a browser, and nothing of what it shows"},
-	"internal/testkit/jsongen":   {nil, "of the tests"},
-	"internal/ratelimitedlog":    {nil, "it counts, and logs nothing itself"},
-	"locale":                     {[]string{"approval", "chat/phrases"}, "sentences, and nobody to say them to"},
-	"signin/openid":              {[]string{"internal/loopback", "secret"}, "who a provider says that somebody is, and nothing of sessions"},
-	"signin/openid/openidtest":   {nil, "a stand-in that shared code with our client would share its mistakes"},
-	"secret":                     {nil, "a string that does not print, for whoever holds one"},
-	"yamlpos":                    {nil, "YAML in, values with their places out, and nothing of what they mean"},
-	"schema":                     {nil, "SQL files and the code that applies them"},
-	"schema/schematest":          {[]string{"schema"}, "a file that has its tables, for tests"},
-	"client":                     {nil, "it speaks the API as an outside program does; its words are those of whoever asks (Asker), so they depend on nobody's insides"},
-	"emulator":                   {nil, "a stand-in that shared a struct with our clients would share their mistakes"},
-	"signin/passkey":             {[]string{"approval", "approval/legible"}, "what a passkey proves, and nothing of sessions; it alone makes proofs"},
-	"signin/passkey/passkeytest": {nil, "a security key that shared code with what checks it would share its mistakes"},
-	"signin":                     {[]string{"approval", "approval/legible"}, "who looks at the pages, and nothing of what is on them"},
-	"store":                      {[]string{"approval", "internal/safefile", "schema", "signin", "signin/passkey", "store/sqlite3"}, "rows, and no rules"},
-	"store/sqlite3":              {nil, "SQLite's calls, and no tables"},
-	"store/storetest":            {[]string{"approval", "signin", "signin/passkey"}, "the contract is the domain's, for every store"},
-	"policy":                     {[]string{"approval", "approval/args", "approval/decimal", "approval/legible", "chat/phrases", "policy/presets", "policy/shell", "yamlpos"}, "a call in, a verdict out"},
-	"policy/shell":               {nil, "a command line in, yes or a doubt out"},
-	"policy/presets":             {nil, "texts, which policy reads"},
-	"history":                    {[]string{"approval", "approval/args"}, "what the record tells, and nobody it tells"},
-	"budget":                     {[]string{"approval"}, "who has used how much, and of nothing what for"},
-	"heartbeat":                  {[]string{"approval"}, "it starts work that others do"},
-	"agents/hooks":               {[]string{"approval", "approval/args", "client", "internal/bodies", "internal/filediff", "internal/ratelimitedlog"}, "an agent's event in, its answer out; it asks through client.Asker, whichever process the gate is in"},
-	"agents/settings":            {[]string{"config", "internal/safefile"}, "it edits files, and asks the gate nothing"},
-	"mcp":                        {nil, "messages, and no sessions"},
-	"mcp/upstream":               {[]string{"mcp"}, "connections to servers, which know no rules"},
-	"mcp/downstream":             {[]string{"internal/bodies", "internal/loopback", "mcp"}, "connections of clients, which know no rules"},
-	"mcp/gateway":                {[]string{"approval", "approval/args", "approval/legible", "budget", "internal/filediff", "mcp", "mcp/downstream", "mcp/upstream"}, "it asks the gate and forwards"},
-	"mcp/stdioproxy":             {[]string{"approval", "approval/args", "client", "mcp/downstream", "mcp/gateway", "mcp/upstream"}, "a gateway whose gate is elsewhere"},
-	"export":                     {[]string{"approval"}, "rows in, files out, and nothing of who may have them"},
-	"rest":                       {[]string{"approval", "approval/args", "approval/legible", "auth", "budget", "export", "history", "internal/bodies", "signin"}, "it translates, and decides nothing"},
-	"channels":                   {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "chat", "chat/phrases", "locale", "secret"}, "cards and words, of no platform"},
-	"channels/channelstest":      {[]string{"approval", "approval/args", "approval/legible", "channels"}, "what every channel's tests share"},
-	"channels/all":               {[]string{"channels/kind", "channels/line", "channels/slack", "channels/standardwebhooks"}, "the one list of the platforms"},
-	"channels/kind":              {[]string{"channels", "secret", "webhook"}, "what every platform says of itself, and no platform"},
-	"channels/line":              {[]string{"approval", "approval/legible", "channels", "channels/kind", "chat", "locale", "secret", "webhook"}, "one platform each"},
-	"channels/slack":             {[]string{"approval", "approval/legible", "channels", "channels/kind", "chat", "chat/phrases", "locale", "secret", "webhook"}, "one platform each"},
-	"channels/standardwebhooks":  {[]string{"approval", "approval/legible", "channels", "channels/kind", "internal/loopback", "locale", "secret"}, "one way out"},
-	"listener":                   {nil, "it knows connections, and nobody who makes them"},
-	"webhook":                    {[]string{"approval", "approval/legible", "channels", "chat", "internal/ratelimitedlog", "secret"}, "it reads button data with channels"},
-	"config":                     {[]string{"approval", "approval/args", "approval/redact", "auth", "budget", "channels", "channels/all", "channels/kind", "heartbeat", "internal/loopback", "listener", "locale", "policy", "secret", "signin/openid", "yamlpos"}, "it composes the sections that packages own"},
-	"app": {[]string{"agents/hooks", "approval", "approval/legible", "approval/redact", "auth", "budget", "channels", "channels/kind", "chat", "chat/phrases", "client", "config", "heartbeat", "internal/bearer", "internal/loopback", "internal/ratelimitedlog", "listener", "locale", "mcp/downstream", "mcp/gateway", "mcp/upstream", "outbox", "policy", "rest", "secret", "signin", "signin/passkey", "signin/openid", "store", "web", "webhook"},
+	"approval":                          {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact", "approval/args/vary", "internal/secret"}, "the domain knows nobody"},
+	"internal/auth":                     {[]string{"approval", "internal/auth/bearer", "internal/loopback", "internal/secret"}, "who is who, and not what they may do"},
+	"internal/chat":                     {[]string{"approval", "approval/legible", "internal/locale/phrases"}, "what is pressed, typed and answered, on no channel in particular"},
+	"internal/locale/phrases":           {[]string{"approval"}, "sentences in English, which policy and locale take without the rest of chat"},
+	"channels/outbox":                   {[]string{"approval", "approval/legible", "channels", "internal/secret"}, "rows that become messages: it knows what every channel is, and no platform"},
+	"channels/outbox/outboxtest":        {[]string{"approval", "channels/outbox"}, "where cards go in tests"},
+	"approval/args":                     {[]string{"approval/legible"}, "what is called with, and nothing of who calls"},
+	"approval/args/decimal":             {nil, "numbers as they are written"},
+	"approval/args/vary":                {[]string{"approval/args", "approval/args/decimal"}, "arguments beside others, and nothing of who agreed to which"},
+	"approval/legible":                  {nil, "characters, and nothing of what they say"},
+	"approval/redact":                   {[]string{"approval/legible"}, "texts and JSON in, the same without secrets out"},
+	"internal/auth/bearer":              {nil, "a request in, its token out"},
+	"internal/safefile":                 {nil, "bytes in, on the disk under their name, and nothing of what they say"},
+	"internal/bodies":                   {nil, "a stream in, its bytes out"},
+	"internal/filediff":                 {nil, "two texts in, their difference out"},
+	"internal/loopback":                 {nil, "a host's name in, yes or no out"},
+	"internal/testkit":                  {nil, "of the tests"},
+	"internal/testkit/chromium":         {nil, "of the tests: a browser, and nothing of what it shows"},
+	"internal/testkit/jsongen":          {nil, "of the tests"},
+	"internal/ratelimitedlog":           {nil, "it counts, and logs nothing itself"},
+	"internal/locale":                   {[]string{"approval", "internal/locale/phrases"}, "sentences, and nobody to say them to"},
+	"internal/auth/openid":              {[]string{"internal/loopback", "internal/secret"}, "who a provider says that somebody is, and nothing of sessions"},
+	"internal/auth/openid/openidtest":   {nil, "a stand-in that shared code with our client would share its mistakes"},
+	"internal/secret":                   {nil, "a string that does not print, for whoever holds one"},
+	"internal/yamlpos":                  {nil, "YAML in, values with their places out, and nothing of what they mean"},
+	"schema":                            {nil, "SQL files and the code that applies them"},
+	"schema/schematest":                 {[]string{"schema"}, "a file that has its tables, for tests"},
+	"client":                            {nil, "it speaks the API as an outside program does; its words are those of whoever asks (Asker), so they depend on nobody's insides"},
+	"internal/emulator":                 {nil, "a stand-in that shared a struct with our clients would share their mistakes"},
+	"internal/auth/passkey":             {[]string{"approval", "approval/legible"}, "what a passkey proves, and nothing of sessions; it alone makes proofs"},
+	"internal/auth/passkey/passkeytest": {nil, "a security key that shared code with what checks it would share its mistakes"},
+	"internal/auth/signin":              {[]string{"approval", "approval/legible"}, "who looks at the pages, and nothing of what is on them"},
+	"internal/store":                    {[]string{"approval", "internal/safefile", "schema", "internal/auth/signin", "internal/auth/passkey", "internal/store/sqlite3"}, "rows, and no rules"},
+	"internal/store/sqlite3":            {nil, "SQLite's calls, and no tables"},
+	"internal/store/storetest":          {[]string{"approval", "internal/auth/signin", "internal/auth/passkey"}, "the contract is the domain's, for every store"},
+	"internal/policy":                   {[]string{"approval", "approval/args", "approval/args/decimal", "approval/legible", "internal/locale/phrases", "internal/policy/presets", "internal/policy/shell", "internal/yamlpos"}, "a call in, a verdict out"},
+	"internal/policy/shell":             {nil, "a command line in, yes or a doubt out"},
+	"internal/policy/presets":           {nil, "texts, which policy reads"},
+	"internal/history":                  {[]string{"approval", "approval/args"}, "what the record tells, and nobody it tells"},
+	"internal/budget":                   {[]string{"approval"}, "who has used how much, and of nothing what for"},
+	"heartbeat":                         {[]string{"approval"}, "it starts work that others do"},
+	"internal/agents/hooks":             {[]string{"approval", "approval/args", "client", "internal/bodies", "internal/filediff", "internal/ratelimitedlog"}, "an agent's event in, its answer out; it asks through client.Asker, whichever process the gate is in"},
+	"internal/agents/settings":          {[]string{"internal/config", "internal/safefile"}, "it edits files, and asks the gate nothing"},
+	"internal/mcp":                      {nil, "messages, and no sessions"},
+	"internal/mcp/upstream":             {[]string{"internal/mcp"}, "connections to servers, which know no rules"},
+	"internal/mcp/downstream":           {[]string{"internal/bodies", "internal/loopback", "internal/mcp"}, "connections of clients, which know no rules"},
+	"internal/mcp/gateway":              {[]string{"approval", "approval/args", "approval/legible", "internal/budget", "internal/filediff", "internal/mcp", "internal/mcp/downstream", "internal/mcp/upstream"}, "it asks the gate and forwards"},
+	"internal/mcp/stdioproxy":           {[]string{"approval", "approval/args", "client", "internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream"}, "a gateway whose gate is elsewhere"},
+	"internal/history/export":           {[]string{"approval"}, "rows in, files out, and nothing of who may have them"},
+	"internal/rest":                     {[]string{"approval", "approval/args", "approval/legible", "internal/auth", "internal/budget", "internal/history/export", "internal/history", "internal/bodies", "internal/auth/signin"}, "it translates, and decides nothing"},
+	"channels":                          {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "internal/chat", "internal/locale/phrases", "internal/locale", "internal/secret"}, "cards and words, of no platform"},
+	"channels/channelstest":             {[]string{"approval", "approval/args", "approval/legible", "channels"}, "what every channel's tests share"},
+	"channels/all":                      {[]string{"channels/kind", "channels/line", "channels/slack", "channels/standardwebhooks"}, "the one list of the platforms"},
+	"channels/kind":                     {[]string{"channels", "internal/secret", "webhook"}, "what every platform says of itself, and no platform"},
+	"channels/line":                     {[]string{"approval", "approval/legible", "channels", "channels/kind", "internal/chat", "internal/locale", "internal/secret", "webhook"}, "one platform each"},
+	"channels/slack":                    {[]string{"approval", "approval/legible", "channels", "channels/kind", "internal/chat", "internal/locale/phrases", "internal/locale", "internal/secret", "webhook"}, "one platform each"},
+	"channels/standardwebhooks":         {[]string{"approval", "approval/legible", "channels", "channels/kind", "internal/loopback", "internal/locale", "internal/secret"}, "one way out"},
+	"internal/listener":                 {nil, "it knows connections, and nobody who makes them"},
+	"webhook":                           {[]string{"approval", "approval/legible", "channels", "internal/chat", "internal/ratelimitedlog", "internal/secret"}, "it reads button data with channels"},
+	"internal/config":                   {[]string{"approval", "approval/args", "approval/redact", "internal/auth", "internal/budget", "channels", "channels/all", "channels/kind", "heartbeat", "internal/loopback", "internal/listener", "internal/locale", "internal/policy", "internal/secret", "internal/auth/openid", "internal/yamlpos"}, "it composes the sections that packages own"},
+	"internal/app": {[]string{"internal/agents/hooks", "approval", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "channels/kind", "internal/chat", "internal/locale/phrases", "client", "internal/config", "heartbeat", "internal/auth/bearer", "internal/loopback", "internal/ratelimitedlog", "internal/listener", "internal/locale", "internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream", "channels/outbox", "internal/policy", "internal/rest", "internal/secret", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/store", "internal/web", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
-	"web":             {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "auth", "budget", "channels", "export", "history", "internal/loopback", "internal/ratelimitedlog", "locale", "policy", "signin", "signin/passkey", "signin/openid", "yamlpos"}, "pages: they show what cards show, whole, and have the gate decide"},
-	"inbox":           {[]string{"client"}, "a list and what is decided on it, on no terminal"},
-	"inbox/inboxtest": {[]string{"approval", "approval/redact", "auth", "client", "internal/testkit", "outbox", "outbox/outboxtest", "rest", "schema/schematest", "store"}, "a whole gate for tests of whoever decides"},
-	"terminal":        {[]string{"approval/legible", "client", "inbox", "locale"}, "it shows and asks; what is decided is the inbox's"},
-	"logins":          {[]string{"internal/safefile", "secret"}, "files with tokens, and nobody who uses them"},
-	"localgate":       {nil, "it starts the program as a stranger would, and knows it by its socket"},
-	"demo":            {[]string{"app", "client", "config", "emulator", "listener", "secret"}, "the program, its stand-ins and an agent, through the front doors"},
-	"bench":           {[]string{"emulator", "secret"}, "it loads the program by its front doors, and shares no code with it"},
-	"interop":         {nil, "it knows the program by its front doors"},
-	"setup":           {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks", "client", "config", "locale"}, "it asks the platforms, and a running gate, from outside"},
-	"scripts/pack":    {nil, "binaries in, a release out, and nothing of what they do"},
-	"cmd/countersign": {[]string{"agents/hooks", "agents/settings", "app", "approval", "approval/args", "approval/redact", "bench", "client", "config", "demo", "emulator", "history", "inbox", "internal/safefile", "internal/loopback", "locale", "localgate", "logins", "mcp/stdioproxy", "policy/presets", "secret", "setup", "store", "terminal", "yamlpos"}, "flags and tables: the store only to copy it"},
+	"internal/web":                      {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "internal/history/export", "internal/history", "internal/loopback", "internal/ratelimitedlog", "internal/locale", "internal/policy", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/yamlpos"}, "pages: they show what cards show, whole, and have the gate decide"},
+	"internal/terminal/inbox":           {[]string{"client"}, "a list and what is decided on it, on no terminal"},
+	"internal/terminal/inbox/inboxtest": {[]string{"approval", "approval/redact", "internal/auth", "client", "internal/testkit", "channels/outbox", "channels/outbox/outboxtest", "internal/rest", "schema/schematest", "internal/store"}, "a whole gate for tests of whoever decides"},
+	"internal/terminal":                 {[]string{"approval/legible", "client", "internal/terminal/inbox", "internal/locale"}, "it shows and asks; what is decided is the inbox's"},
+	"internal/terminal/logins":          {[]string{"internal/safefile", "internal/secret"}, "files with tokens, and nobody who uses them"},
+	"internal/agents/localgate":         {nil, "it starts the program as a stranger would, and knows it by its socket"},
+	"internal/demo":                     {[]string{"internal/app", "client", "internal/config", "internal/emulator", "internal/listener", "internal/secret"}, "the program, its stand-ins and an agent, through the front doors"},
+	"internal/bench":                    {[]string{"internal/emulator", "internal/secret"}, "it loads the program by its front doors, and shares no code with it"},
+	"internal/interop":                  {nil, "it knows the program by its front doors"},
+	"internal/setup":                    {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks", "client", "internal/config", "internal/locale"}, "it asks the platforms, and a running gate, from outside"},
+	"internal/release/pack":             {nil, "binaries in, a release out, and nothing of what they do"},
+	"cmd/countersign":                   {[]string{"internal/agents/hooks", "internal/agents/settings", "internal/app", "approval", "approval/args", "approval/redact", "internal/bench", "client", "internal/config", "internal/demo", "internal/emulator", "internal/history", "internal/terminal/inbox", "internal/safefile", "internal/loopback", "internal/locale", "internal/agents/localgate", "internal/terminal/logins", "internal/mcp/stdioproxy", "internal/policy/presets", "internal/secret", "internal/setup", "internal/store", "internal/terminal", "internal/yamlpos"}, "flags and tables: the store only to copy it"},
 }
 
 // outside says which other modules the packages that promise to be lean may import.
 var outside = map[string][]string{
-	"approval":         {"github.com/go-json-experiment/json/jsontext", "github.com/oklog/ulid/v2"},
-	"approval/args":    {"github.com/go-json-experiment/json/jsontext"},
-	"approval/decimal": {},
-	"approval/vary":    {},
-	"approval/legible": {},
-	"approval/redact":  {"github.com/go-json-experiment/json/jsontext"},
-	"emulator":         {"github.com/coder/websocket", "github.com/rivo/uniseg"},
+	"approval":              {"github.com/go-json-experiment/json/jsontext", "github.com/oklog/ulid/v2"},
+	"approval/args":         {"github.com/go-json-experiment/json/jsontext"},
+	"approval/args/decimal": {},
+	"approval/args/vary":    {},
+	"approval/legible":      {},
+	"approval/redact":       {"github.com/go-json-experiment/json/jsontext"},
+	"internal/emulator":     {"github.com/coder/websocket", "github.com/rivo/uniseg"},
 }
 
 type pkg struct {
@@ -238,42 +241,57 @@ func TestRule12_NoServerOrClientIsUnbounded(t *testing.T) {
 	}
 }
 
-// ARCHITECTURE.md lists every package, and none that is not there.
+// ARCHITECTURE.md lists every folder of the root and every package, and none that is not there.
 func TestTheMapNamesEveryRoom(t *testing.T) {
 	doc, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9/]+)` \\|").FindAllSubmatch(doc, -1) {
-		listed[string(m[1])] = true
-	}
-	delete(listed, "adk") // a module of its own
-	for name := range arrows {
-		if !listed[name] {
-			t.Errorf("ARCHITECTURE.md does not say what lives in %s", name)
+	listed := func(title string) []string {
+		_, section, _ := strings.Cut(string(doc), "\n## "+title+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		var names []string
+		for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9/]+)` \\|").FindAllStringSubmatch(section, -1) {
+			names = append(names, m[1])
 		}
-		delete(listed, name)
+		slices.Sort(names)
+		return names
 	}
-	for name := range listed {
-		t.Errorf("ARCHITECTURE.md tells of %s, which is not there", name)
+	roots := []string{"cmd/countersign"}
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && e.Name()[0] != '.' && e.Name() != "cmd" && e.Name() != "dist" {
+			roots = append(roots, e.Name())
+		}
+	}
+	slices.Sort(roots)
+	if diff := cmp.Diff(roots, listed("The rooms")); diff != "" {
+		t.Errorf("the folders of the root and ARCHITECTURE.md's rooms (-want +got):\n%s", diff)
+	}
+	packages := append(slices.Sorted(maps.Keys(arrows)), "client/adk") // adk is a module of its own
+	slices.Sort(packages)
+	if diff := cmp.Diff(packages, listed("The packages")); diff != "" {
+		t.Errorf("the packages and ARCHITECTURE.md's (-want +got):\n%s", diff)
 	}
 }
 
 // writesFiles are the files outside tests that name, make or write files themselves, and why nothing is lost when the
 // power goes. All others have internal/safefile do it: a file that is only renamed can be empty after that.
 var writesFiles = map[string]string{
-	"app/socket_unix.go":            "a socket is made anew at every start",
-	"bench/disk.go":                 "a measurement",
-	"bench/own.go":                  "of a gate that lives as long as the measurement",
-	"cmd/countersign/open.go":       "a page that the browser reads once",
-	"demo/setting.go":               "of a gate that lives as long as the demo",
-	"internal/safefile/safefile.go": "it is what does it",
-	"localgate/up.go":               "a log for people, and a lock",
-	"scripts/pack/main.go":          "a release, which is made anew where that failed",
-	"store/copy.go":                 "a copy, which is synced and then named (copyTo)",
-	"store/file.go":                 "the store's own files, which are synced where they are written",
-	"terminal/edit.go":              "what an editor is shown for a moment",
+	"internal/app/socket_unix.go":     "a socket is made anew at every start",
+	"internal/bench/disk.go":          "a measurement",
+	"internal/bench/own.go":           "of a gate that lives as long as the measurement",
+	"cmd/countersign/open.go":         "a page that the browser reads once",
+	"internal/demo/setting.go":        "of a gate that lives as long as the demo",
+	"internal/safefile/safefile.go":   "it is what does it",
+	"internal/agents/localgate/up.go": "a log for people, and a lock",
+	"internal/release/pack/main.go":   "a release, which is made anew where that failed",
+	"internal/store/copy.go":          "a copy, which is synced and then named (copyTo)",
+	"internal/store/file.go":          "the store's own files, which are synced where they are written",
+	"internal/terminal/edit.go":       "what an editor is shown for a moment",
 }
 
 // Rule 2.7: what was written is there after a loss of power.
@@ -318,55 +336,55 @@ func TestRule7_FilesAreWrittenWhole(t *testing.T) {
 // clock. Deadlines of connections are the kernel's and need no row, nor does time.Since, which goes with a
 // reading of the clock.
 var readsClock = map[string]string{
-	"agents/hooks/http.go":         "how often strangers are logged",
-	"app/app.go":                   "how long a part takes to stop",
-	"approval/writebehind.go":      "how long a record is tried, and the pace of the writing",
-	"bench/measure.go":             "how long calls take",
-	"bench/phone.go":               "when a card came",
-	"bench/scenarios.go":           "when an agent was answered",
-	"channels/http.go":             "Retry-After, where a platform gives it as a date of its own clock",
-	"channels/slack/slack.go":      "how long what Slack said of a channel is believed",
-	"client/asker.go":              "how long it waits for a gate elsewhere",
-	"client/client.go":             "how far the clock of the server is from this machine's",
-	"cmd/countersign/admin.go":     "a command of its own process: \"3 min ago\" on the terminal",
-	"cmd/countersign/call.go":      "a command of its own process: how long it waits",
-	"cmd/countersign/decide.go":    "a command of its own process: \"in 58 min\" on the terminal",
-	"cmd/countersign/follow.go":    "a command of its own process: the time of day and \"in 28 min\" on the terminal",
-	"cmd/countersign/freeze.go":    "a command of its own process: \"--until 3d\", and \"in 3 days\" on the terminal",
-	"cmd/countersign/grants.go":    "a command of its own process: \"in 8 h\" on the terminal",
-	"cmd/countersign/history.go":   "a command of its own process: \"--since 30d\"",
-	"cmd/countersign/people.go":    "a command of its own process: \"in 28 min\" on the terminal",
-	"cmd/countersign/replay.go":    "a command of its own process: \"today 18:46\" on the terminal",
-	"cmd/countersign/run.go":       "a command of its own process: \"today 18:46\" on the terminal",
-	"cmd/countersign/suggest.go":   "a command of its own process: \"today 18:46\" on the terminal",
-	"config/check.go":              "whether a cron schedule ever comes, when the file is read",
-	"config/listen.go":             "whether a certificate is valid, when the file is read",
-	"demo/demo.go":                 "the time of day on the terminal",
-	"emulator/deliver.go":          "how long a webhook took",
-	"emulator/socket.go":           "how long an acknowledgement took",
-	"heartbeat/heartbeat.go":       "how long a run took",
-	"internal/testkit/testkit.go":  "of the tests: how long is waited",
-	"listener/handler.go":          "the Date of an answer, and for how long the rest of a body is taken",
-	"mcp/downstream/http.go":       "how long a session has done nothing",
-	"mcp/downstream/stream.go":     "how much of the time to write an answer is used up",
-	"mcp/gateway/call.go":          "how long a call took, and was held; the time in an id that is made",
-	"mcp/gateway/gateway.go":       "since when it runs: the ages of states that clients carry",
-	"mcp/gateway/link.go":          "how long ago a server was used, and failed",
-	"mcp/gateway/requeststate.go":  "the ages of states that clients carry",
-	"mcp/gateway/tasks.go":         "how long a task is kept, and when it last changed",
-	"mcp/gateway/wrapper.go":       "how long ago a server was started",
-	"mcp/stdioproxy/gate.go":       "how long it waits for a gate elsewhere, whose times it only passes on",
-	"mcp/upstream/supervisor.go":   "since when a server is up or down, and how long it lasted",
-	"mcp/upstream/transport.go":    "since when a connection is idle",
-	"outbox/sender.go":             "how long an attempt took, and until when its lease lasts in this process",
-	"rest/rest.go":                 "how long a request took; the time in an id that is made",
-	"setup/verify.go":              "how long it waits for a message and a press",
-	"store/clock.go":               "the time that passes, where the machine has no better count",
-	"store/storetest/storetest.go": "of the tests: times that are stored and read back",
-	"store/writer.go":              "how long a group has taken",
-	"web/live.go":                  "the deadlines of its connection",
-	"webhook/dialog.go":            "how long a dialog may take to open",
-	"webhook/socket.go":            "how long a socket was open, and the deadlines of its connection",
+	"internal/agents/hooks/http.go":         "how often strangers are logged",
+	"internal/app/app.go":                   "how long a part takes to stop",
+	"approval/writebehind.go":               "how long a record is tried, and the pace of the writing",
+	"internal/bench/measure.go":             "how long calls take",
+	"internal/bench/phone.go":               "when a card came",
+	"internal/bench/scenarios.go":           "when an agent was answered",
+	"channels/http.go":                      "Retry-After, where a platform gives it as a date of its own clock",
+	"channels/slack/slack.go":               "how long what Slack said of a channel is believed",
+	"client/asker.go":                       "how long it waits for a gate elsewhere",
+	"client/client.go":                      "how far the clock of the server is from this machine's",
+	"cmd/countersign/admin.go":              "a command of its own process: \"3 min ago\" on the terminal",
+	"cmd/countersign/call.go":               "a command of its own process: how long it waits",
+	"cmd/countersign/decide.go":             "a command of its own process: \"in 58 min\" on the terminal",
+	"cmd/countersign/follow.go":             "a command of its own process: the time of day and \"in 28 min\" on the terminal",
+	"cmd/countersign/freeze.go":             "a command of its own process: \"--until 3d\", and \"in 3 days\" on the terminal",
+	"cmd/countersign/grants.go":             "a command of its own process: \"in 8 h\" on the terminal",
+	"cmd/countersign/history.go":            "a command of its own process: \"--since 30d\"",
+	"cmd/countersign/people.go":             "a command of its own process: \"in 28 min\" on the terminal",
+	"cmd/countersign/replay.go":             "a command of its own process: \"today 18:46\" on the terminal",
+	"cmd/countersign/run.go":                "a command of its own process: \"today 18:46\" on the terminal",
+	"cmd/countersign/suggest.go":            "a command of its own process: \"today 18:46\" on the terminal",
+	"internal/config/check.go":              "whether a cron schedule ever comes, when the file is read",
+	"internal/config/listen.go":             "whether a certificate is valid, when the file is read",
+	"internal/demo/demo.go":                 "the time of day on the terminal",
+	"internal/emulator/deliver.go":          "how long a webhook took",
+	"internal/emulator/socket.go":           "how long an acknowledgement took",
+	"heartbeat/heartbeat.go":                "how long a run took",
+	"internal/testkit/testkit.go":           "of the tests: how long is waited",
+	"internal/listener/handler.go":          "the Date of an answer, and for how long the rest of a body is taken",
+	"internal/mcp/downstream/http.go":       "how long a session has done nothing",
+	"internal/mcp/downstream/stream.go":     "how much of the time to write an answer is used up",
+	"internal/mcp/gateway/call.go":          "how long a call took, and was held; the time in an id that is made",
+	"internal/mcp/gateway/gateway.go":       "since when it runs: the ages of states that clients carry",
+	"internal/mcp/gateway/link.go":          "how long ago a server was used, and failed",
+	"internal/mcp/gateway/requeststate.go":  "the ages of states that clients carry",
+	"internal/mcp/gateway/tasks.go":         "how long a task is kept, and when it last changed",
+	"internal/mcp/gateway/wrapper.go":       "how long ago a server was started",
+	"internal/mcp/stdioproxy/gate.go":       "how long it waits for a gate elsewhere, whose times it only passes on",
+	"internal/mcp/upstream/supervisor.go":   "since when a server is up or down, and how long it lasted",
+	"internal/mcp/upstream/transport.go":    "since when a connection is idle",
+	"channels/outbox/sender.go":             "how long an attempt took, and until when its lease lasts in this process",
+	"internal/rest/rest.go":                 "how long a request took; the time in an id that is made",
+	"internal/setup/verify.go":              "how long it waits for a message and a press",
+	"internal/store/clock.go":               "the time that passes, where the machine has no better count",
+	"internal/store/storetest/storetest.go": "of the tests: times that are stored and read back",
+	"internal/store/writer.go":              "how long a group has taken",
+	"internal/web/live.go":                  "the deadlines of its connection",
+	"webhook/dialog.go":                     "how long a dialog may take to open",
+	"webhook/socket.go":                     "how long a socket was open, and the deadlines of its connection",
 }
 
 func TestTheClockIsReadInFewPlaces(t *testing.T) {
@@ -459,7 +477,7 @@ func TestRule7_TheProgramTouchesNoMemoryByAddress(t *testing.T) {
 }
 
 // discards are the files in which a property or a fuzz target throws away an input that says nothing.
-var discards = []string{"store/model_test.go", "approval/args/args_test.go", "approval/grantmodel_test.go",
+var discards = []string{"internal/store/model_test.go", "approval/args/args_test.go", "approval/grantmodel_test.go",
 	"approval/shown_test.go",
 	"approval/redact/redact_test.go"}
 
@@ -607,7 +625,7 @@ func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
 
 // platforms are the packages that may know a platform by its name: those that are one, what takes their webhooks,
 // the stand-ins and those who drive them, and what sets a platform up.
-var platforms = []string{"channels/line", "channels/slack", "channels/standardwebhooks", "webhook", "emulator", "demo", "setup", "store/storetest"}
+var platforms = []string{"channels/line", "channels/slack", "channels/standardwebhooks", "webhook", "internal/emulator", "internal/demo", "internal/setup", "internal/store/storetest"}
 
 // Channels are data: what is decided by a channel's name is decided in the channel's own package. The word webhook
 // is left out, which is a listener's and a component's too; the arrows hold who may import that channel.
@@ -654,7 +672,7 @@ func TestOnlyPasskeysProve(t *testing.T) {
 			})
 		}
 	}
-	if !slices.Equal(found, []string{"signin/passkey"}) {
+	if !slices.Equal(found, []string{"internal/auth/passkey"}) {
 		t.Errorf("Prove is used in %v", found)
 	}
 }

@@ -247,7 +247,7 @@ func TestSpelling(t *testing.T) {
 	for path := range documents(t) {
 		paths = append(paths, path)
 	}
-	for _, pattern := range []string{"locale/en.yaml", "locale/*/en.yaml", "chat/phrases/*.go", "cmd/countersign/*.go"} {
+	for _, pattern := range []string{"internal/locale/en.yaml", "internal/locale/*/en.yaml", "internal/locale/phrases/*.go", "cmd/countersign/*.go"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -271,7 +271,7 @@ func TestSpelling(t *testing.T) {
 }
 
 // records are read to look something up, and say what was as it was.
-var records = []string{"CHANGELOG.md", "BENCHMARKS.md"}
+var records = []string{"CHANGELOG.md", "docs/benchmarks.md"}
 
 var (
 	sentenceEnd = regexp.MustCompile(`[.!?:;]["”*)]*(?:\s+|$)| · | \| `)

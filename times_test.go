@@ -20,15 +20,15 @@ var layouts = map[string]string{
 	"client/methods.go":                   "the API",
 	"client/types.go":                     "the API",
 	"cmd/countersign/output.go":           "programs, where no terminal is",
-	"demo/demo.go":                        "the lines of the demo's console, as they come",
-	"demo/watch.go":                       "the demo's tables of what has just happened",
-	"emulator/line.go":                    "LINE's own API",
-	"emulator/socket.go":                  "Slack's own API",
-	"listener/certificate.go":             "the log",
-	"scripts/pack/bill.go":                "the bill of materials",
-	"store/copy.go":                       "the name of a file",
-	"store/leftovers.go":                  "the name of a file",
-	"web/download.go":                     "the name of a file",
+	"internal/demo/demo.go":               "the lines of the demo's console, as they come",
+	"internal/demo/watch.go":              "the demo's tables of what has just happened",
+	"internal/emulator/line.go":           "LINE's own API",
+	"internal/emulator/socket.go":         "Slack's own API",
+	"internal/listener/certificate.go":    "the log",
+	"internal/release/pack/bill.go":       "the bill of materials",
+	"internal/store/copy.go":              "the name of a file",
+	"internal/store/leftovers.go":         "the name of a file",
+	"internal/web/download.go":            "the name of a file",
 }
 
 func TestOnlyLocaleTellsPeopleTimes(t *testing.T) {
@@ -37,7 +37,7 @@ func TestOnlyLocaleTellsPeopleTimes(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case e.IsDir() && (path == "locale" || path != "." && strings.HasPrefix(e.Name(), ".") || e.Name() == "testdata"):
+		case e.IsDir() && (path == "internal/locale" || path != "." && strings.HasPrefix(e.Name(), ".") || e.Name() == "testdata"):
 			return filepath.SkipDir
 		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil
@@ -75,7 +75,7 @@ func byLayout(call *ast.CallExpr) bool {
 	if !ok || !slices.Contains([]string{"Format", "AppendFormat"}, f.Sel.Name) || len(call.Args) == 0 {
 		return false
 	}
-	if in, ok := f.X.(*ast.Ident); ok && slices.Contains([]string{"export", "jsontext"}, in.Name) {
+	if in, ok := f.X.(*ast.Ident); ok && slices.Contains([]string{"internal/history/export", "jsontext"}, in.Name) {
 		return false // a type of that name, and JSON
 	}
 	layout := call.Args[len(call.Args)-1]

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Store keeps the rows. An implementation must pass store/storetest.
+// Store keeps the rows. An implementation must pass internal/store/storetest.
 //
 // Update runs fn in a write transaction and returns nil only after the commit is durable. One at a
 // time, in commit order; fn may run more than once before it commits, so it uses tx, sets what it

@@ -72,7 +72,7 @@ func TestMain(m *testing.M) {
 		defer os.RemoveAll(dir)
 		program = filepath.Join(dir, "countersign")
 		build := exec.Command("go", "build", "-o", program, "./cmd/countersign")
-		build.Dir = ".."
+		build.Dir = "../.."
 		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 		if out, err := build.CombinedOutput(); err != nil {
 			log.Printf("go build: %v\n%s", err, out)

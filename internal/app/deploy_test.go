@@ -220,7 +220,7 @@ func TestWhatIsDeployedCanBeRead(t *testing.T) {
 			t.Errorf("%s is empty", name)
 		}
 	}
-	unit, err := os.ReadFile("../deploy/countersign.service")
+	unit, err := os.ReadFile("../../deploy/countersign.service")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestWhatIsDeployedCanBeRead(t *testing.T) {
 
 func readDeploy(t *testing.T, name string, unmarshal func([]byte, any) error, into any) {
 	t.Helper()
-	data, err := os.ReadFile("../deploy/" + name)
+	data, err := os.ReadFile("../../deploy/" + name)
 	if err == nil {
 		err = unmarshal(data, into)
 	}

@@ -22,7 +22,7 @@ func TestTheExamplesOfTheDocumentation(t *testing.T) {
 		return value, ok
 	}
 	for _, name := range []string{"policy.md", "configuration.md", "deciding.md", "presets.md", "openid.md"} {
-		data, err := os.ReadFile("../docs/" + name)
+		data, err := os.ReadFile("../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -202,7 +202,7 @@ func TestNewStoreIsBesideTheFile(t *testing.T) {
 
 // The manifest in docs/ is the one that the program prints, and it is YAML.
 func TestManifest(t *testing.T) {
-	const ours = "../docs/slack-manifest.yaml"
+	const ours = "../../docs/slack-manifest.yaml"
 	got := setup.Manifest("https://gate.example.com/")
 	if want, err := os.ReadFile(ours); err != nil || string(want) != got {
 		t.Errorf("%s is not what countersign manifest --public-url https://gate.example.com prints (%v):\n%s", ours, err, got)

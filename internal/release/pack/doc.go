@@ -3,7 +3,7 @@
 // all of them one file of SHA-256 checksums. What it writes depends on its input alone: no time but the
 // commit's, no user, no path, so that whoever builds the same commit with the same Go gets the same bytes.
 //
-//	go run ./scripts/pack -version v1.2.3 -out DIR BINARY... -- FILE...
+//	go run ./internal/release/pack -version v1.2.3 -out DIR BINARY... -- FILE...
 //
-// scripts/release builds the binaries and calls it.
+// internal/release/build builds the binaries and calls it.
 package main

@@ -22,7 +22,7 @@ import (
 
 const h1 = "h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
 
-// built is a binary for a system as scripts/release builds it; its modules are a few that the program has.
+// built is a binary for a system as internal/release/build builds it; its modules are a few that the program has.
 func built(t *testing.T, goos string, change ...debug.BuildSetting) (*binary, error) {
 	t.Helper()
 	info := &debug.BuildInfo{GoVersion: "go1.26.8 X:none", Settings: append([]debug.BuildSetting{

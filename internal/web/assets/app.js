@@ -44,7 +44,7 @@ addEventListener("submit", (e) => {
 const ahead = Date.now() - (Date.parse(document.body.dataset.now) || Date.now());
 const [within, both, ...units] = (document.body.dataset.units || "").split("|");
 
-// duration is how the server writes one, in one unit or two: locale/time.go has the rules.
+// duration is how the server writes one, in one unit or two: internal/locale/time.go has the rules.
 function duration(left) {
   const [seconds, minutes, hours, days] = units.map((unit) => (n) => unit.replace("#", n));
   const two = (unit, n, next, rest) => rest ? both.replace("#", unit(n)).replace("@", next(rest)) : unit(n);
