@@ -16,7 +16,7 @@ func (w *world) freezeIn(before func(), fails error) {
 	before = sync.OnceFunc(before) // the group may run again
 	err := w.store.Update(w.ctx, func(tx approval.Tx) error {
 		before()
-		_, refusal, err := w.gate.FreezeIn(w.ctx, tx, transfer.Agent, hana, approval.ViaAPI, "stop")
+		_, refusal, err := w.gate.In(w.ctx, tx).Freezes().Freeze(transfer.Agent, hana, approval.ViaAPI, "stop")
 		if refusal != nil {
 			w.t.Error(refusal)
 		}

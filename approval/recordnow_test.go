@@ -256,7 +256,7 @@ func TestRule1_AFreezeHoldsAtOnceForWhoWasFrozenBefore(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	err := w.store.Update(w.ctx, func(tx approval.Tx) error {
-		if _, refusal, err := w.gate.FreezeIn(w.ctx, tx, "", hana, approval.ViaAPI, "stop"); err != nil || refusal != nil {
+		if _, refusal, err := w.gate.In(w.ctx, tx).Freezes().Freeze("", hana, approval.ViaAPI, "stop"); err != nil || refusal != nil {
 			t.Fatal(err, refusal)
 		}
 		return broken

@@ -26,20 +26,3 @@ func run[T any](ctx context.Context, transact func(context.Context, func(Tx) err
 	}
 	return found, nil
 }
-
-// step is what one transaction of a longer task did.
-type step struct {
-	n    int
-	more bool // there may be more to do
-}
-
-// inSteps runs fn in one write transaction after another, until there is no more to do, and returns how much that was.
-func inSteps(ctx context.Context, s Store, fn func(tx Tx) (step, error)) (int, error) {
-	total := 0
-	for {
-		did, err := Update(ctx, s, fn)
-		if total += did.n; err != nil || !did.more {
-			return total, err
-		}
-	}
-}

@@ -61,7 +61,7 @@ func (s *Service) askFreeze(tx approval.Tx, t Interaction) (InteractionResult, e
 
 func (s *Service) freezeNow(ctx context.Context, tx approval.Tx, t Interaction, agent,
 	reason string) (InteractionResult, error) {
-	e, refusal, err := s.gate.FreezeIn(ctx, tx, agent, t.By, approval.Via(t.Channel), reason)
+	e, refusal, err := s.gate.In(ctx, tx).Freezes().Freeze(agent, t.By, approval.Via(t.Channel), reason)
 	switch {
 	case err != nil:
 		return InteractionResult{}, err
@@ -105,7 +105,7 @@ func (s *Service) unfreeze(ctx context.Context, tx approval.Tx, t Interaction) (
 		}
 		return s.answer(tx, t, s.say(t.By, phrases.SayUnfreezeWhich, "agents", names))
 	}
-	e, refusal, err := s.gate.UnfreezeIn(ctx, tx, agent, t.By, approval.Via(t.Channel))
+	e, refusal, err := s.gate.In(ctx, tx).Freezes().Unfreeze(agent, t.By, approval.Via(t.Channel))
 	switch {
 	case err != nil:
 		return InteractionResult{}, err

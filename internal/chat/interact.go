@@ -231,7 +231,7 @@ func (s *Service) toAskAbout(ctx context.Context, tx approval.Tx, t Interaction,
 	ids []string) (open []approval.Request, err error) {
 	asks := t.Intent == IntentDeny
 	for _, id := range ids {
-		r, err := s.gate.RequestIn(ctx, tx, id)
+		r, err := s.gate.In(ctx, tx).Request(id)
 		if err != nil && !errors.Is(err, approval.ErrNotFound) {
 			return nil, err
 		}
@@ -359,7 +359,7 @@ func (s *Service) unclear(ctx context.Context, tx approval.Tx, t Interaction) (I
 	} else {
 		var over []string
 		for _, id := range ids {
-			r, err := s.gate.HeadIn(ctx, tx, id)
+			r, err := s.gate.In(ctx, tx).Head(id)
 			switch {
 			case errors.Is(err, approval.ErrNotFound):
 				over = append(over, s.say(t.By, phrases.SayNoRequest))
@@ -467,7 +467,7 @@ func (s *Service) decideOne(ctx context.Context, tx approval.Tx, t Interaction, 
 	case !errors.Is(err, approval.ErrNotFound):
 		return false, err
 	}
-	r, refusal, err := s.gate.DecideIn(ctx, tx, approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
+	r, refusal, err := s.gate.In(ctx, tx).Decide(approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
 		By: t.By, Via: approval.Via(t.Channel), Reason: t.Reason, Confirmed: t.confirmed})
 	if err != nil {
 		return false, err
@@ -524,7 +524,7 @@ func (s *Service) beforeDeciding(ctx context.Context, tx approval.Tx, t Interact
 	if !t.givesReason(r) {
 		return false, nil
 	}
-	ok, err := s.gate.ExplainIn(ctx, tx, r, t.By, approval.Via(t.Channel), strings.TrimSpace(t.Reason))
+	ok, err := s.gate.In(ctx, tx).Explain(r, t.By, approval.Via(t.Channel), strings.TrimSpace(t.Reason))
 	if err != nil || !ok {
 		return false, err
 	}
@@ -543,7 +543,7 @@ func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction
 	}
 	about := approval.Notification{After: t.Shows.After, Shown: t.Shows.Version}
 	for _, id := range ids {
-		r, err := s.gate.RequestIn(ctx, tx, id)
+		r, err := s.gate.In(ctx, tx).Request(id)
 		if errors.Is(err, approval.ErrNotFound) {
 			continue
 		}
@@ -557,12 +557,12 @@ func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction
 			continue
 		}
 		// What others decide holds nothing up: it is refused by itself.
-		if may, err := s.gate.MayVoteIn(ctx, tx, r, t.By); err != nil {
+		if may, err := s.gate.In(ctx, tx).Votes().MayVote(r, t.By); err != nil {
 			return out, false, err
 		} else if !may {
 			continue
 		}
-		_, refusal, err := s.gate.DecideIn(ctx, tx, approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
+		_, refusal, err := s.gate.In(ctx, tx).Decide(approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
 			By: t.By, Via: approval.Via(t.Channel)})
 		if err != nil {
 			return out, false, err
@@ -623,7 +623,7 @@ func (s *Service) tooLate(t Interaction, r approval.Request) string {
 func (s *Service) decidedLine(ctx context.Context, tx approval.Tx, t Interaction, r approval.Request) (string, error) {
 	switch r.Status {
 	case approval.Pending:
-		st, err := s.gate.StandingIn(ctx, tx, r)
+		st, err := s.gate.In(ctx, tx).Votes().Standing(r)
 		return s.sayOf(t, r, s.say(t.By, phrases.SayVoteCounts, "have", st.Total, "total", st.Needed)), err
 	case approval.Approved:
 		return s.say(t.By, phrases.SayApproved, "tool", s.nameCall(t, r)), nil

@@ -71,7 +71,7 @@ func (s *Service) giveReason(ctx context.Context, tx approval.Tx,
 	}
 	var lines []string
 	for _, r := range rs {
-		ok, err := s.gate.ExplainIn(ctx, tx, r, t.By, approval.Via(t.Channel), reason)
+		ok, err := s.gate.In(ctx, tx).Explain(r, t.By, approval.Via(t.Channel), reason)
 		if err != nil {
 			return InteractionResult{}, false, err
 		}
