@@ -241,6 +241,98 @@ func TestRule12_NoServerOrClientIsUnbounded(t *testing.T) {
 	}
 }
 
+// How many methods an interface declares, and a type has, at most: of more nobody knows what it is for, and nobody can
+// stand in for it in a test. tooMany are the types that are over it yet; their counts only go down.
+const (
+	mostOfInterface = 15
+	mostOfType      = 60
+)
+
+var tooMany = map[string]int{
+	"approval.Gate":                      273,
+	"channels/outbox.Outbox":             73,
+	"internal/app.App":                   87,
+	"internal/chat.Service":              101,
+	"internal/config.checker":            61,
+	"internal/emulator.Emulator":         199,
+	"internal/mcp/gateway.clientRequest": 97,
+	"internal/rest.Server":               68,
+	"internal/store.tx":                  120,
+	"internal/web.Server":                124,
+}
+
+// declared counts the methods of a package's types, and of its interfaces those that they do not embed.
+func declared(t *testing.T, p pkg) (types, interfaces map[string]int) {
+	t.Helper()
+	types, interfaces = map[string]int{}, map[string]int{}
+	for _, f := range p.GoFiles {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, f), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv != nil {
+					types[receiver(n.Recv.List[0].Type)]++
+				}
+			case *ast.TypeSpec:
+				if i, ok := n.Type.(*ast.InterfaceType); ok {
+					for _, m := range i.Methods.List {
+						interfaces[n.Name.Name] += len(m.Names)
+					}
+				}
+			}
+			return true
+		})
+	}
+	return types, interfaces
+}
+
+// receiver is the name of the type that a method is of.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return "?"
+}
+
+func TestNoTypeDoesEverything(t *testing.T) {
+	over, looked := map[string]bool{}, 0
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, "countersign/")
+		types, interfaces := declared(t, p)
+		looked += len(types) + len(interfaces)
+		for name, n := range interfaces {
+			if n > mostOfInterface {
+				t.Errorf("the interface %s.%s has %d methods of its own, at most %d: cut it by noun", path, name, n,
+					mostOfInterface)
+			}
+		}
+		for name, n := range types {
+			name = path + "." + name
+			if over[name] = n > mostOfType; n > max(mostOfType, tooMany[name]) {
+				t.Errorf("%s has %d methods, at most %d: cut it by noun", name, n, max(mostOfType, tooMany[name]))
+			}
+		}
+	}
+	for name := range tooMany {
+		if !over[name] {
+			t.Errorf("tooMany names %s, which has no more than %d methods", name, mostOfType)
+		}
+	}
+	if looked < 100 {
+		t.Errorf("only %d types were looked at", looked)
+	}
+}
+
 // ARCHITECTURE.md lists every folder of the root and every package, and none that is not there.
 func TestTheMapNamesEveryRoom(t *testing.T) {
 	doc, err := os.ReadFile("ARCHITECTURE.md")

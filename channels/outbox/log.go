@@ -29,7 +29,7 @@ func (o *Outbox) Notification(ctx context.Context, id string) (approval.Notifica
 	return o.logByWall(n), err
 }
 
-func one(tx approval.Tx, id string) (approval.Notification, error) {
+func one(tx approval.Notifications, id string) (approval.Notification, error) {
 	n, err := tx.Notification(id)
 	if errors.Is(err, approval.ErrNotFound) {
 		err = approval.Errorf(approval.CodeNotFound, "No such notification.")

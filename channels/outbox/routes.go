@@ -394,7 +394,7 @@ func (o *Outbox) quietEnd(a approval.Address, at time.Time) time.Time {
 
 // pick returns the first address of a route that is alive and was not tried; one on a channel that can
 // send nothing more only where there is no other.
-func (o *Outbox) pick(tx approval.Tx, route approval.Route,
+func (o *Outbox) pick(tx approval.Addresses, route approval.Route,
 	tried map[approval.Address]bool) (approval.Address, bool, error) {
 	var last approval.Address
 	for _, a := range route {

@@ -242,7 +242,7 @@ func (o *Outbox) beginOne(tx approval.Tx, t approval.Attempt) (n approval.Notifi
 
 // leaves takes note that the sending of a card is begun, as it stands, and returns its version: what joins from now on
 // has a newer one. 0: it is no card of several.
-func leaves(tx approval.Tx, n approval.Notification) (int, error) {
+func leaves(tx approval.Cards, n approval.Notification) (int, error) {
 	if n.BatchID == "" || n.Kind == approval.KindReply { // a reply says by it what it is about
 		return n.Shown, nil
 	}

@@ -143,7 +143,7 @@ const (
 
 // logText tells what became of the newest cards and edits. Answers to what was typed would crowd them
 // out, so only those of them are told that did not arrive.
-func (s *Service) logText(tx approval.Tx, t Interaction) (string, error) {
+func (s *Service) logText(tx approval.Notifications, t Interaction) (string, error) {
 	ns, err := tx.Notifications(approval.NotificationQuery{Limit: logAmong, Narrow: true})
 	if err != nil {
 		return "", err

@@ -122,7 +122,7 @@ func (s *Service) unfreeze(ctx context.Context, tx approval.Tx, t Interaction) (
 }
 
 // frozenNow returns what is frozen.
-func frozenNow(tx approval.Tx) ([]approval.Epoch, error) {
+func frozenNow(tx approval.Epochs) ([]approval.Epoch, error) {
 	es, err := tx.Epochs()
 	return slices.DeleteFunc(es, func(e approval.Epoch) bool { return !e.Frozen }), err
 }

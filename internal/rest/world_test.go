@@ -197,7 +197,7 @@ func newWorld(t testing.TB, change ...func(*Server)) *world {
 	})
 	var stopping context.Context
 	stopping, w.stop = context.WithCancel(context.Background())
-	w.signIns = signin.New(signin.Options{Store: w.store, Audit: approval.NewAuditLog(redact.New()), Directory: whoIsWho{w}, Logger: logger})
+	w.signIns = signin.New(signin.Options{Store: w.store, Rows: db.SignIns, Audit: approval.NewAuditLog(redact.New()), Directory: whoIsWho{w}, Logger: logger})
 	w.rest = New(Options{Gate: w.gate, Directory: w.dir, Notifications: w.outbox, History: w.store, Logger: logger, Version: "1.2.3", Stopping: stopping, SignIn: pagesAt{w.signIns}})
 	for _, c := range change {
 		c(w.rest)

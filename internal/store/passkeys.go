@@ -1,11 +1,13 @@
 package store
 
 import (
+	"countersign/approval"
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/signin"
 )
 
-var _ passkey.Tx = (*tx)(nil)
+// Passkeys is a transaction of d with the passkeys that it keeps.
+func (*DB) Passkeys(t approval.Tx) passkey.Tx { return t.(*tx) }
 
 func (t *tx) PasskeyOwner(person string) (passkey.Owner, error) {
 	if err := t.readable(); err != nil {

@@ -3,11 +3,13 @@ package store
 import (
 	"time"
 
+	"countersign/approval"
 	"countersign/internal/auth/signin"
 	"countersign/internal/store/sqlite3"
 )
 
-var _ signin.Tx = (*tx)(nil)
+// SignIns is a transaction of d with the links and sessions that it keeps.
+func (*DB) SignIns(t approval.Tx) signin.Tx { return t.(*tx) }
 
 func (t *tx) InsertSignInLink(l signin.LinkRow) error {
 	if err := t.writable(); err != nil {

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) approval.Store { return open(t, Options{}) })
+	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, Options{}) })
 }
 
 // open opens a store in a folder of its own unless o names a path, and closes it at the end.

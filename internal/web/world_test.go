@@ -107,7 +107,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.dir = auth.NewDirectory(agentsOfTests, peopleOfTests)
 	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Directory: whoIsWho{w.dir}, Policy: policyOf(t, rulesOfTests), Audit: audit,
 		Logger: logger, Masker: redact.New(), Notifier: w.outbox, Prover: w.prover})
-	w.signIns = signin.New(signin.Options{Store: db, Audit: audit, Directory: whoIsWho{w.dir}, Logger: logger})
+	w.signIns = signin.New(signin.Options{Store: db, Rows: db.SignIns, Audit: audit, Directory: whoIsWho{w.dir}, Logger: logger})
 	stopping, stop := context.WithCancel(context.Background())
 	o := Options{Gate: w.gate, Directory: w.dir, Sessions: byName{}, SignIn: w.signIns, Logger: logger, Notifications: w.outbox, Pushes: w.outbox, Stopping: stopping, Now: w.clock.Now}
 	for _, c := range change {
@@ -116,7 +116,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	if o.Base == nil {
 		o.Base = func() string { return "" }
 	}
-	o.Passkeys = passkey.New(passkey.Options{Store: db, Audit: audit, Directory: whoIsWho{w.dir}, Teller: silent{}, Prover: w.prover,
+	o.Passkeys = passkey.New(passkey.Options{Store: db, Rows: db.Passkeys, Audit: audit, Directory: whoIsWho{w.dir}, Teller: silent{}, Prover: w.prover,
 		Base: o.Base, Logger: logger})
 	w.pages = New(o)
 	w.srv = httptest.NewServer(w.pages)

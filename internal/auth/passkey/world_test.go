@@ -81,7 +81,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.db.Close() })
-	w.Service = passkey.New(passkey.Options{Store: w.db, Audit: approval.NewAuditLog(redact.New()), Directory: w.dir,
+	w.Service = passkey.New(passkey.Options{Store: w.db, Rows: w.db.Passkeys, Audit: approval.NewAuditLog(redact.New()), Directory: w.dir,
 		Teller: w.told, Prover: w.prover, Base: func() string { return w.base }, Logger: slog.New(slog.NewTextHandler(w.log, nil))})
 	return w
 }

@@ -45,10 +45,7 @@ func (s *Service) StartIn(ctx context.Context, tx approval.Tx, person string, m 
 		return "", Session{}, ErrRefused
 	}
 	secret = newSecret(from)
-	err = with(tx, func(tx Tx) (err error) {
-		sess, err = s.start(ctx, tx, newSession{person, m, secret, from, "", opener})
-		return err
-	})
+	sess, err = s.start(ctx, s.rows(tx), newSession{person, m, secret, from, "", opener})
 	return secret, s.sessionByWall(sess), err
 }
 

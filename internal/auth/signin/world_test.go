@@ -70,7 +70,7 @@ func (w *world) open() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.Service = signin.New(signin.Options{Store: w.db, Audit: approval.NewAuditLog(redact.New()),
+	w.Service = signin.New(signin.Options{Store: w.db, Rows: w.db.SignIns, Audit: approval.NewAuditLog(redact.New()),
 		Directory: w.dir, Logger: slog.New(slog.NewTextHandler(w.log, nil))})
 }
 
