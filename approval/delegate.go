@@ -51,7 +51,7 @@ func (g *Gate) Delegate(ctx context.Context, d Delegation, by Actor, via Via) (D
 }
 
 // Delegate is [Gate.Delegate] in a transaction that was begun. A refusal is on record and commits.
-func (w Delegations) Delegate(d Delegation, by Actor, via Via) (Delegation, *Error, error) {
+func (w DelegationWork) Delegate(d Delegation, by Actor, via Via) (Delegation, *Error, error) {
 	by = w.g.asNow(by)
 	now := w.tx.Now()
 	d.From, d.Until = w.g.store.FromWall(d.From).Truncate(time.Millisecond), w.g.store.FromWall(d.Until).
@@ -78,7 +78,7 @@ func (w Delegations) Delegate(d Delegation, by Actor, via Via) (Delegation, *Err
 }
 
 // mayDelegate is the one rule of whether a delegation may be made; nil: it may.
-func (w Delegations) mayDelegate(d *Delegation, by Actor) (*Error, error) {
+func (w DelegationWork) mayDelegate(d *Delegation, by Actor) (*Error, error) {
 	person := func(name string) Actor {
 		if w.g.dir == nil {
 			return Actor{Kind: Human, Name: name, Approver: true}
@@ -128,7 +128,7 @@ func (g *Gate) EndDelegation(ctx context.Context, id string, by Actor, via Via) 
 }
 
 // End is [Gate.EndDelegation] in a transaction that was begun. A refusal is on record and commits.
-func (w Delegations) End(id string, by Actor, via Via) (Delegation, *Error, error) {
+func (w DelegationWork) End(id string, by Actor, via Via) (Delegation, *Error, error) {
 	by = w.g.asNow(by)
 	d, refusal, err := w.endable(strings.ToUpper(strings.TrimSpace(id)), by)
 	if err != nil {
@@ -146,7 +146,7 @@ func (w Delegations) End(id string, by Actor, via Via) (Delegation, *Error, erro
 }
 
 // endable finds a delegation that somebody may end.
-func (w Delegations) endable(id string, by Actor) (Delegation, *Error, error) {
+func (w DelegationWork) endable(id string, by Actor) (Delegation, *Error, error) {
 	const noSuch = "No such delegation."
 	theirs := func(d Delegation) bool {
 		return by.Kind == Human && (by.Admin || by.Name == d.Delegator || by.Name == d.Delegate)
@@ -179,7 +179,7 @@ func (w Delegations) endable(id string, by Actor) (Delegation, *Error, error) {
 	return Delegation{}, Errorf(CodeAmbiguousID, "Several delegations end in %s; give more of the id.", id), nil
 }
 
-func (w Delegations) auditDelegation(t EventType, by Actor, d *Delegation,
+func (w DelegationWork) auditDelegation(t EventType, by Actor, d *Delegation,
 	data map[string]any) error {
 	data["delegation_id"] = d.ID
 	data["delegator"], data["delegate"] = w.g.named(d.Delegator), w.g.named(d.Delegate)

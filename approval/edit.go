@@ -55,7 +55,7 @@ func (g *Gate) edit(ctx context.Context, d Decision) (Request, error) {
 }
 
 // editIn is the transaction of an edit. wrong says what the tool's schema has against the new args.
-func (w edits) editIn(d Decision, j *judged, wrong string) (resolved, error) {
+func (w editWork) editIn(d Decision, j *judged, wrong string) (resolved, error) {
 	r, err := w.Request(d.RequestID)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -104,7 +104,7 @@ func (w edits) editIn(d Decision, j *judged, wrong string) (resolved, error) {
 
 // livesAs returns the live request of just the new args, which an edit of r joins; nil for none. One that differs in
 // what the rule ignores has their key, and is not what the editor saw: nothing comes of the edit while it lives.
-func (w edits) livesAs(r *Request, j *judged) (*Request, *Error, error) {
+func (w editWork) livesAs(r *Request, j *judged) (*Request, *Error, error) {
 	live, err := w.settledLive(j.key)
 	switch {
 	case err != nil || live == nil || live.ID == r.ID:
@@ -118,7 +118,7 @@ func (w edits) livesAs(r *Request, j *judged) (*Request, *Error, error) {
 
 // ballotOf brings a request to where it stands now and finds out what the decider may do about it; d.By takes the roles
 // of now.
-func (w edits) ballotOf(r Request, d *Decision) (ballot, Request, error) {
+func (w editWork) ballotOf(r Request, d *Decision) (ballot, Request, error) {
 	d.tidy(w.g)
 	changed := d.changed(&r)
 	if r.Status != Pending || !d.By.MayDecide() {
@@ -135,7 +135,7 @@ func (w edits) ballotOf(r Request, d *Decision) (ballot, Request, error) {
 
 // replace ends a request and has the one of the new args take its place, with the editor's vote: next, if there is one.
 // Both may have one key, where only what the rule ignores was changed, so the first ends before the other is made.
-func (w edits) replace(r Request, d Decision, j *judged, next *Request) (resolved, error) {
+func (w editWork) replace(r Request, d Decision, j *judged, next *Request) (resolved, error) {
 	made := next == nil
 	if made {
 		n := w.editedRequest(&r, j)
@@ -170,7 +170,7 @@ func (w edits) replace(r Request, d Decision, j *judged, next *Request) (resolve
 }
 
 // editedRequest is the request of the new args.
-func (w edits) editedRequest(r *Request, j *judged) Request {
+func (w editWork) editedRequest(r *Request, j *judged) Request {
 	v, now := &j.verdict, w.tx.Now()
 	timeout := v.Timeout
 	if timeout <= 0 {
@@ -207,7 +207,7 @@ func (w edits) editedRequest(r *Request, j *judged) Request {
 }
 
 // createEdited stores the request of the new args.
-func (w edits) createEdited(r *Request, d Decision, n *Request) error {
+func (w editWork) createEdited(r *Request, d Decision, n *Request) error {
 	recent, err := w.tx.Recent(n.Key())
 	if err != nil {
 		return err
@@ -236,7 +236,7 @@ func (w edits) createEdited(r *Request, d Decision, n *Request) error {
 }
 
 // endEdited ends the request whose args were not approved.
-func (w edits) endEdited(r Request, d Decision, next *Request) error {
+func (w editWork) endEdited(r Request, d Decision, next *Request) error {
 	now, who := w.tx.Now(), ""
 	if d.standsFor != "" {
 		who = Vote{Person: d.By.Name, For: d.standsFor}.Voter()
@@ -291,7 +291,7 @@ func editedNote(next *Request) string {
 
 // afterEdit answers a call in whose place other args were approved. Who accepts edits is answered as if they had asked
 // for the new args. The answer is without a kind where nothing of the edit is left to say: it is asked anew.
-func (w edits) afterEdit(j *judged, edited *Request, out Answer) (Answer, error) {
+func (w editWork) afterEdit(j *judged, edited *Request, out Answer) (Answer, error) {
 	next, err := w.Request(edited.ReplacedBy)
 	for err == nil && next.EndCode == EndEdited { // which was edited itself
 		next, err = w.Request(next.ReplacedBy)
@@ -342,7 +342,7 @@ func (w edits) afterEdit(j *judged, edited *Request, out Answer) (Answer, error)
 
 // notAsApproved answers a call that asked for other args than were approved, or wait for it, and would run its own: it
 // is denied, and told for which to ask. asked is what it stands under.
-func (w edits) notAsApproved(j *judged, asked, approved *Request, out Answer,
+func (w editWork) notAsApproved(j *judged, asked, approved *Request, out Answer,
 ) (Answer, error) {
 	out.Kind, out.Message, out.ReasonCode, out.Request = AnswerDenied, editedMessage(asked, approved), EndEdited, asked
 	e := j.event(EventCallDenied, string(Deny), EndEdited)

@@ -56,7 +56,7 @@ func (g *Gate) MayFreeze(agent string, by Actor) *Error {
 }
 
 // Freeze is [Gate.Freeze] in a transaction that was begun. A refusal is on record and commits.
-func (w Freezes) Freeze(agent string, by Actor, via Via,
+func (w FreezeWork) Freeze(agent string, by Actor, via Via,
 	reason string) (Epoch, *Error, error) {
 	if reason = strings.TrimSpace(reason); Blank(reason) {
 		reason = noReason
@@ -95,7 +95,7 @@ func (g *Gate) Unfreeze(ctx context.Context, agent string, by Actor, via Via) (E
 }
 
 // Unfreeze is [Gate.Unfreeze] in a transaction that was begun.
-func (w Freezes) Unfreeze(agent string, by Actor, via Via) (Epoch, *Error, error) {
+func (w FreezeWork) Unfreeze(agent string, by Actor, via Via) (Epoch, *Error, error) {
 	by = w.g.asNow(by)
 	e, err := w.tx.Epoch(agent)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -123,7 +123,7 @@ func (w Freezes) Unfreeze(agent string, by Actor, via Via) (Epoch, *Error, error
 	return e, nil, w.auditFreeze(EventUnfrozen, by, e)
 }
 
-func (w Freezes) auditFreeze(t EventType, by Actor, e Epoch) error {
+func (w FreezeWork) auditFreeze(t EventType, by Actor, e Epoch) error {
 	agent := w.g.named(e.Agent)
 	event := Event{Type: t, Actor: by.String(), Agent: agent, Reason: e.Reason,
 		Data: marshal(map[string]any{"agent": cmp.Or(agent, "*"), "via": e.Via})}
@@ -231,7 +231,7 @@ func (f *freezes) concern(agent string, read func() ([]Epoch, error)) (bool, err
 }
 
 // epochsOf returns what was last frozen of an agent: of it alone, and of all.
-func (w Freezes) epochsOf(agent string) ([]Epoch, error) {
+func (w FreezeWork) epochsOf(agent string) ([]Epoch, error) {
 	concerned, err := w.g.freezes.concern(agent, w.tx.Epochs)
 	if err != nil || !concerned {
 		return nil, err
@@ -251,7 +251,7 @@ func (w Freezes) epochsOf(agent string) ([]Epoch, error) {
 }
 
 // frozenBy returns the newest freeze that holds an agent now, nil for none.
-func (w Freezes) frozenBy(agent string) (*Epoch, error) {
+func (w FreezeWork) frozenBy(agent string) (*Epoch, error) {
 	es, err := w.epochsOf(agent)
 	var newest *Epoch
 	for i := range es {
@@ -319,7 +319,7 @@ func (a Answer) Frozen() bool {
 }
 
 // frozen denies a call while its agent is frozen; ok is false where it is not.
-func (w Freezes) frozen(j *judged) (out Answer, ok bool, err error) {
+func (w FreezeWork) frozen(j *judged) (out Answer, ok bool, err error) {
 	e, err := w.frozenBy(j.call.Agent)
 	if err != nil || e == nil {
 		return Answer{}, false, err
@@ -413,7 +413,7 @@ func (w *Work) over(r *Request) (bool, error) {
 }
 
 // endFrozen ends a live request that was made before a freeze.
-func (w Freezes) endFrozen(r Request, e *Epoch) error {
+func (w FreezeWork) endFrozen(r Request, e *Epoch) error {
 	code := frozenCode(e)
 	ok, err := w.tx.Resolve(Resolution{ID: r.ID, Status: Cancelled, At: e.FrozenAt, By: e.FrozenBy, Via: e.Via,
 		Reason: e.Reason, Code: code})
@@ -448,7 +448,7 @@ func (g *Gate) EndFrozen(ctx context.Context) (int, error) {
 }
 
 // endBefore ends as many of what a freeze has ended as one transaction should.
-func (w Freezes) endBefore(e Epoch) (did step, err error) {
+func (w FreezeWork) endBefore(e Epoch) (did step, err error) {
 	hs, err := w.tx.LiveBefore(e.Agent, e.ID, stepRequests)
 	if err != nil {
 		return step{}, err

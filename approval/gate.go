@@ -373,7 +373,7 @@ type entered struct {
 	log     func(context.Context) // to be said after it; nil: nothing
 }
 
-func (w calls) enterAll(js []judged, terms Terms, b *bill) (entered, error) {
+func (w callWork) enterAll(js []judged, terms Terms, b *bill) (entered, error) {
 	out := entered{answers: make([]Answer, len(js)), pins: make([]pinRead, len(js))}
 	for i := range js {
 		if err := w.g.known(js[i].call.Agent); err != nil {
@@ -398,7 +398,7 @@ func (w calls) enterAll(js []judged, terms Terms, b *bill) (entered, error) {
 
 // enter takes one call through its steps: the policy, the live request of its key, the remembered
 // denial, and only then a new request. What it read of the tool is to be kept after the commit.
-func (w calls) enter(j judged, terms Terms, p *placer,
+func (w callWork) enter(j judged, terms Terms, p *placer,
 	b *bill) (Answer, pinRead, error) {
 	j, changed, err := w.toolPins().pinned(j)
 	if err != nil {
@@ -411,7 +411,7 @@ func (w calls) enter(j judged, terms Terms, p *placer,
 	return out, pinRead{j.pin, j.pinAge}, err
 }
 
-func (w calls) enterPinned(j *judged, changed bool, terms Terms, p *placer,
+func (w callWork) enterPinned(j *judged, changed bool, terms Terms, p *placer,
 	b *bill) (Answer, error) {
 	if out, ok, err := w.Freezes().frozen(j); err != nil || ok {
 		return out, err
@@ -462,7 +462,7 @@ func (w calls) enterPinned(j *judged, changed bool, terms Terms, p *placer,
 
 // join answers a call from the live request of its key: it is pending still, or its approval is used. An approval
 // that may not be used ends, and the answer is without a kind.
-func (w calls) join(j *judged, live *Request, changed bool, out Answer) (Answer, error) {
+func (w callWork) join(j *judged, live *Request, changed bool, out Answer) (Answer, error) {
 	if s := j.call.SessionID; s != "" && s != live.SessionID {
 		if err := w.tx.AddSession(live.ID, s); err != nil {
 			return Answer{}, err
@@ -505,13 +505,13 @@ func (g *Gate) letThrough(j *judged, used *Request, out Answer) Answer {
 }
 
 // mayUseNow is [mayUse] with the votes as they count in tx.
-func (w calls) mayUseNow(r *Request, j *judged, changed bool) (usability, error) {
+func (w callWork) mayUseNow(r *Request, j *judged, changed bool) (usability, error) {
 	enough, err := w.Votes().enough(r, &j.verdict)
 	return mayUse(r, j, changed, enough, w.tx.Now()), err
 }
 
 // ask answers a call that has no live request: with the denial that is remembered, by a grant, or with a new request.
-func (w calls) ask(j *judged, terms Terms, p *placer, b *bill,
+func (w callWork) ask(j *judged, terms Terms, p *placer, b *bill,
 	out Answer) (Answer, error) {
 	recent, err := w.tx.Recent(j.key)
 	if err != nil {
@@ -546,7 +546,7 @@ func (w calls) ask(j *judged, terms Terms, p *placer, b *bill,
 const rememberEdit = rememberUse
 
 // remembered answers a call that was denied before. Without a kind, the denial answers it no more.
-func (w calls) remembered(j *judged, recent Recent, terms Terms,
+func (w callWork) remembered(j *judged, recent Recent, terms Terms,
 	out Answer) (Answer, error) {
 	r, err := w.tx.Request(recent.DeniedID)
 	if err != nil {
@@ -573,7 +573,7 @@ func (j *judged) event(t EventType, decision, reason string) Event {
 // rememberUse is for how long a key's last use is told on its next card.
 const rememberUse = 24 * time.Hour
 
-func (w calls) create(j *judged, recent Recent, terms Terms,
+func (w callWork) create(j *judged, recent Recent, terms Terms,
 	batchID string) (Request, error) {
 	c, v, now := j.call, j.verdict, w.tx.Now()
 	if terms.MaxPending > 0 {

@@ -36,7 +36,7 @@ type answers struct {
 }
 
 // answersTo reads what may answer a call, with what is over ended.
-func (w Grants) answersTo(j *judged) (a answers, err error) {
+func (w GrantWork) answersTo(j *judged) (a answers, err error) {
 	c := &j.call
 	all, err := w.tx.GrantsFor(c.Agent, c.Scope, c.Server, c.Tool)
 	if err != nil || len(all) == 0 {
@@ -69,7 +69,7 @@ func (gr *Grant) denies(j *judged) bool {
 }
 
 // deny answers a call with a standing denial, in the words of the denial that it was made with.
-func (w Grants) deny(j *judged, gr *Grant, out Answer) (Answer, error) {
+func (w GrantWork) deny(j *judged, gr *Grant, out Answer) (Answer, error) {
 	r, err := w.tx.Request(gr.RequestID)
 	if err != nil {
 		return Answer{}, err
@@ -98,7 +98,7 @@ type fit struct {
 
 // fits is the one rule of whether a grant that is not over answers a call as it was judged. A call that the grant
 // does not cover says nothing against it.
-func (w Grants) fits(gr *Grant, j *judged) (fit, error) {
+func (w GrantWork) fits(gr *Grant, j *judged) (fit, error) {
 	c, v := &j.call, &j.verdict
 	if gr.Session != "" && gr.Session != c.SessionID {
 		return fit{}, nil
@@ -184,7 +184,7 @@ func (g *Gate) underOthers(ctx context.Context, gr *Grant, j *judged) (fit, erro
 }
 
 // couldMake reports whether whoever made a grant could approve its request now.
-func (w Grants) couldMake(gr *Grant, need *Need) (bool, error) {
+func (w GrantWork) couldMake(gr *Grant, need *Need) (bool, error) {
 	if w.g.dir == nil {
 		return true, nil
 	}
@@ -204,7 +204,7 @@ func (w Grants) couldMake(gr *Grant, need *Need) (bool, error) {
 // granted answers a call by a grant. The answer is without a kind where none covers it: those that it shows to be
 // over end. A grant of whose last use it is not known what came of it covers nothing, and neither does one that was
 // made before that.
-func (w Grants) granted(j *judged, out Answer) (Answer, error) {
+func (w GrantWork) granted(j *judged, out Answer) (Answer, error) {
 	var use *Grant
 	var suspended time.Time
 	for i := range j.grants {
@@ -235,7 +235,7 @@ func (w Grants) granted(j *judged, out Answer) (Answer, error) {
 }
 
 // useGrant lets a call through by a grant, once.
-func (w Grants) useGrant(j *judged, gr *Grant, out Answer) (Answer, error) {
+func (w GrantWork) useGrant(j *judged, gr *Grant, out Answer) (Answer, error) {
 	if err := w.ctx.Err(); err != nil { // nobody is there any more to run it
 		return Answer{}, Errorf(CodeStoreUnavailable, "The caller went away; the grant was not used.")
 	}
@@ -320,7 +320,7 @@ func (gr *Grant) Lasts() string {
 }
 
 // endUsedUp ends a grant that has no uses left.
-func (w Grants) endUsedUp(gr *Grant) error {
+func (w GrantWork) endUsedUp(gr *Grant) error {
 	if gr.Uses == 0 || gr.Used < gr.Uses {
 		return nil
 	}
@@ -329,7 +329,7 @@ func (w Grants) endUsedUp(gr *Grant) error {
 
 // endOver ends a grant that is over: its time has come, or its agent was frozen since. A standing denial outlives a
 // freeze.
-func (w Grants) endOver(gr *Grant) (bool, error) {
+func (w GrantWork) endOver(gr *Grant) (bool, error) {
 	if !gr.EndedAt.IsZero() {
 		return true, nil
 	}
@@ -346,7 +346,7 @@ func (w Grants) endOver(gr *Grant) (bool, error) {
 }
 
 // grantOutlived returns the freeze that ended a grant, nil for none: one that came before its time had.
-func (w Grants) grantOutlived(gr *Grant) (*Epoch, error) {
+func (w GrantWork) grantOutlived(gr *Grant) (*Epoch, error) {
 	if gr.Deny {
 		return nil, nil
 	}
@@ -376,7 +376,7 @@ func frozenCode(e *Epoch) string {
 }
 
 // endGrant ends a grant, or a standing denial.
-func (w Grants) endGrant(gr *Grant, by Actor, at time.Time, code string) error {
+func (w GrantWork) endGrant(gr *Grant, by Actor, at time.Time, code string) error {
 	if at.IsZero() || at.Before(gr.MadeAt) {
 		at = w.tx.Now()
 	}
@@ -403,7 +403,7 @@ func (gr *Grant) event(t EventType) Event {
 // grantInstead answers a call whose request waits for a person by a grant that covers it now, and ends the request, if
 // that is of the same args: it goes on waiting where it differs in what the rule ignores. The answer is without a kind
 // where no grant covers the call.
-func (w Grants) grantInstead(j *judged, r *Request, out Answer) (Answer, error) {
+func (w GrantWork) grantInstead(j *judged, r *Request, out Answer) (Answer, error) {
 	used, err := w.granted(j, out)
 	if err != nil || used.Kind == "" || !bytes.Equal(r.Args, j.call.Args.Canonical()) {
 		return used, err
@@ -480,7 +480,7 @@ func (g *Gate) endDueGrants(ctx context.Context) (int, error) {
 
 // endGrantsBefore ends as many of the grants that a freeze has ended as one transaction should, those with a smaller
 // id than after.
-func (w Grants) endGrantsBefore(e Epoch, after string) (next string, n int, err error) {
+func (w GrantWork) endGrantsBefore(e Epoch, after string) (next string, n int, err error) {
 	grants, err := w.tx.Grants(GrantQuery{Agent: e.Agent, After: after, Limit: stepGrants, Bytes: stepBytes})
 	if err != nil || len(grants) == 0 {
 		return "", 0, err
@@ -510,7 +510,7 @@ func (g *Gate) recheckGrants(ctx context.Context) error {
 
 // recheckSomeGrants looks at as many grants as one transaction should, those with a smaller id than after, and
 // returns the one at which it stopped; "": it was the last step.
-func (w Grants) recheckSomeGrants(after string) (string, error) {
+func (w GrantWork) recheckSomeGrants(after string) (string, error) {
 	grants, err := w.tx.Grants(GrantQuery{After: after, Limit: stepGrants, Bytes: stepBytes})
 	if err != nil || len(grants) == 0 {
 		return "", err
@@ -539,7 +539,7 @@ func (w Grants) recheckSomeGrants(after string) (string, error) {
 }
 
 // outdated says why a grant would not be made any more for the call that it was made for, "" where it would.
-func (w Grants) outdated(gr *Grant) (string, error) {
+func (w GrantWork) outdated(gr *Grant) (string, error) {
 	r, err := w.tx.Request(gr.RequestID)
 	if err != nil {
 		return "", err

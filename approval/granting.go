@@ -33,7 +33,7 @@ func (w *GrantWish) problem() string {
 
 // mayGrant is the one rule of whether a decision on r, as it is known now, may be given for longer, whoever makes it;
 // nil: it may. Of a denial nothing but the wish can be wrong.
-func (w Grants) mayGrant(r *Request, d *Decision) (*Error, error) {
+func (w GrantWork) mayGrant(r *Request, d *Decision) (*Error, error) {
 	if problem := d.Grant.problem(); problem != "" {
 		return &Error{Code: CodeInvalidParameter, Message: problem, Request: r}, nil
 	}
@@ -99,7 +99,7 @@ func (g *Gate) verdictNow(ctx context.Context, r *Request) (Verdict, error) {
 
 // refuseGrant says why a decision that may be carried out may not be given for longer as it asks for; nil: it may, or
 // does not ask.
-func (w Grants) refuseGrant(r *Request, d *Decision) (*Error, error) {
+func (w GrantWork) refuseGrant(r *Request, d *Decision) (*Error, error) {
 	if d.Grant == nil {
 		return nil, nil
 	}
@@ -118,7 +118,7 @@ func editedGrant(r *Request) *Error {
 }
 
 // grantWith stores what gives a decision for longer that was just made, if it asks for that.
-func (w Grants) grantWith(r *Request, d *Decision, forWhom string) error {
+func (w GrantWork) grantWith(r *Request, d *Decision, forWhom string) error {
 	if d.Grant == nil {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (w Grants) grantWith(r *Request, d *Decision, forWhom string) error {
 }
 
 // makeGrant stores what gives a decision for longer. forWhom is whom its maker stood in for.
-func (w Grants) makeGrant(r *Request, d *Decision, forWhom string) (Grant, error) {
+func (w GrantWork) makeGrant(r *Request, d *Decision, forWhom string) (Grant, error) {
 	now, wish := w.tx.Now(), d.Grant
 	gr := Grant{
 		ID: w.tx.NewID(), Deny: !d.Approve, Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
@@ -169,7 +169,7 @@ func lastsFor(w *GrantWish) time.Duration {
 	return w.For.Truncate(time.Millisecond)
 }
 
-func (w Grants) auditGranted(r *Request, gr *Grant) error {
+func (w GrantWork) auditGranted(r *Request, gr *Grant) error {
 	e := gr.event(EventGranted)
 	e.Actor, e.Reason = gr.By, gr.Reason
 	fields := map[string]any{"grant_id": gr.ID, "via": string(gr.Via), "for": gr.For,
@@ -188,7 +188,7 @@ func (w Grants) auditGranted(r *Request, gr *Grant) error {
 
 // May reports whether an approval of the request, which is pending or was just approved, could be given for
 // longer as the policy stands, and by a person. For one that was just denied it says so of the denial.
-func (w Grants) May(r Request, by Actor) (bool, error) {
+func (w GrantWork) May(r Request, by Actor) (bool, error) {
 	d := Decision{RequestID: r.ID, Approve: r.Status != Denied, By: w.g.asNow(by), Grant: &GrantWish{For: MaxGrant}}
 	if r.Status == Pending {
 		if may, err := w.Votes().MayVote(r, by); err != nil || !may {
@@ -203,7 +203,7 @@ func (w Grants) May(r Request, by Actor) (bool, error) {
 
 // mayGrantAfter is the one rule of whether a decision that was made may be given for longer; nil: it may, and for
 // whom its maker stood in.
-func (w Grants) mayGrantAfter(r *Request, d *Decision) (refusal *Error, forWhom string,
+func (w GrantWork) mayGrantAfter(r *Request, d *Decision) (refusal *Error, forWhom string,
 	err error) {
 	refuse := func(code Code, why string) (*Error, string, error) {
 		return &Error{Code: code, Message: why, Request: r}, "", nil
@@ -250,7 +250,7 @@ func (w Grants) mayGrantAfter(r *Request, d *Decision) (refusal *Error, forWhom 
 // Make gives a decision for longer after it was made, as from the menu of a decided card: whoever made it may,
 // while the request's grant would still be made. One that was made with it before ends. Errors, which are on record
 // where tx commits all the same: [CodeNotFound], [CodeNotAnApprover], [CodeInvalidParameter], [CodeGrantRefused].
-func (w Grants) Make(by Actor, via Via, id string, wish GrantWish) (Grant, error) {
+func (w GrantWork) Make(by Actor, via Via, id string, wish GrantWish) (Grant, error) {
 	r, err := w.Request(id)
 	if errors.Is(err, ErrNotFound) {
 		return Grant{}, Errorf(CodeNotFound, noSuchRequest)

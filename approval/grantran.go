@@ -8,7 +8,7 @@ import (
 
 // reportUse takes what came of a call that a grant let through. The request that it returns is the one that the grant
 // was made with, with what is known of this use.
-func (w Grants) reportUse(who Actor, id string, ran RunResult) (resolved, error) {
+func (w GrantWork) reportUse(who Actor, id string, ran RunResult) (resolved, error) {
 	u, err := w.tx.GrantUse(id)
 	if errors.Is(err, ErrNotFound) {
 		return resolved{refusal: Errorf(CodeNotFound, noSuchRequest)}, nil
@@ -43,7 +43,7 @@ func (w Grants) reportUse(who Actor, id string, ran RunResult) (resolved, error)
 
 // useRan puts on record what came of a use that nobody has said it of, or of which it was not known. A grant of which
 // it is not known is suspended until it is.
-func (w Grants) useRan(gr *Grant, u *GrantUse, ran RunResult, who Actor) error {
+func (w GrantWork) useRan(gr *Grant, u *GrantUse, ran RunResult, who Actor) error {
 	was := u.RunResult
 	u.RunResult = ran
 	if err := w.tx.PutGrantUse(*u); err != nil {
@@ -89,7 +89,7 @@ func (gr *Grant) ran(tx Tx, was, now RunResult) error {
 }
 
 // runSuspends has the grant that was made with a request learn what came of the approved call itself.
-func (w Grants) runSuspends(r *Request, ran RunResult) error {
+func (w GrantWork) runSuspends(r *Request, ran RunResult) error {
 	grants, err := w.tx.Grants(GrantQuery{RequestID: r.ID, Limit: 1})
 	if err != nil || len(grants) == 0 || grants[0].Deny {
 		return err

@@ -62,7 +62,7 @@ func (g *Gate) Grants(ctx context.Context, q GrantQuery) ([]Grant, error) {
 }
 
 // List is [Gate.Grants] in a transaction that was begun, with the store's times: without those that are over.
-func (w Grants) List(q GrantQuery) ([]Grant, error) {
+func (w GrantWork) List(q GrantQuery) ([]Grant, error) {
 	all, err := w.tx.Grants(q)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (g *Gate) endEachOver(ctx context.Context, grants []Grant) error {
 }
 
 // isOver reports whether a grant has ended, or is to be ended before anything else is done with it.
-func (w Grants) isOver(gr *Grant) (bool, error) {
+func (w GrantWork) isOver(gr *Grant) (bool, error) {
 	if !gr.EndedAt.IsZero() || !w.tx.Now().Before(gr.ExpiresAt) {
 		return true, nil
 	}
@@ -112,7 +112,7 @@ func (w Grants) isOver(gr *Grant) (bool, error) {
 }
 
 // settledGrant reads a grant with what is over ended.
-func (w Grants) settledGrant(id string) (Grant, error) {
+func (w GrantWork) settledGrant(id string) (Grant, error) {
 	gr, err := w.tx.Grant(id)
 	if err != nil {
 		return gr, err
@@ -163,12 +163,12 @@ func (g *Gate) Revoke(ctx context.Context, by Actor, via Via, id string) (Grant,
 }
 
 // Revoke is [Gate.Revoke] in a transaction that was begun; a refusal is on record where that commits.
-func (w Grants) Revoke(by Actor, via Via, id string) (Grant, error) {
+func (w GrantWork) Revoke(by Actor, via Via, id string) (Grant, error) {
 	gr, refusal, err := w.revoke(by, via, id)
 	return w.g.grantAnswer(grantSet{gr, refusal}, err)
 }
 
-func (w Grants) revoke(by Actor, via Via, id string) (Grant, *Error, error) {
+func (w GrantWork) revoke(by Actor, via Via, id string) (Grant, *Error, error) {
 	by = w.g.asNow(by)
 	gr, err := w.settledGrant(id)
 	var refusal *Error
@@ -199,7 +199,7 @@ func (gr *Grant) MayEnd(by Actor) *Error {
 }
 
 // auditUnlifted puts on record that somebody may not end what answers in a person's place.
-func (w Grants) auditUnlifted(what string, by Actor, via Via, e Event, why *Error) error {
+func (w GrantWork) auditUnlifted(what string, by Actor, via Via, e Event, why *Error) error {
 	e.Type, e.Actor, e.Decision, e.Reason = EventDecisionRefused, by.String(), what, string(why.Code)
 	e.Data = marshal(map[string]any{"via": via})
 	return w.audit(e)
@@ -220,7 +220,7 @@ func (g *Gate) Lift(ctx context.Context, by Actor, via Via, id string) error {
 }
 
 // Lift is [Gate.Lift] in a transaction that was begun; a refusal is on record where that commits.
-func (w Grants) Lift(by Actor, via Via, id string) error {
+func (w GrantWork) Lift(by Actor, via Via, id string) error {
 	refusal, err := w.lift(by, via, id)
 	if err == nil && refusal != nil {
 		return refusal
@@ -236,7 +236,7 @@ type lifting struct {
 	isRecent bool // the request's denial is remembered still
 }
 
-func (w Grants) lift(by Actor, via Via, id string) (*Error, error) {
+func (w GrantWork) lift(by Actor, via Via, id string) (*Error, error) {
 	by = w.g.asNow(by)
 	l, err := w.liftable(id)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -281,7 +281,7 @@ func (r *Request) deniedFor(name string) bool {
 }
 
 // liftable finds the denial that an id means: of a standing one, or of the request. [ErrNotFound]: there is none.
-func (w Grants) liftable(id string) (l lifting, err error) {
+func (w GrantWork) liftable(id string) (l lifting, err error) {
 	standing, err := w.tx.Grant(id)
 	switch {
 	case err == nil && !standing.Deny:

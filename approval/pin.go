@@ -90,7 +90,7 @@ func (c Call) pinOwner() string {
 // pinned compares the call's tool with the one on record, where the caller looked at it. It returns the call
 // with the verdict that this leaves: a changed tool is not let through without a person. A tool that was not
 // seen before is put on record by [Gate.pinFirst], once the call is not denied.
-func (w toolPins) pinned(j judged) (_ judged, changed bool, err error) {
+func (w pinWork) pinned(j judged) (_ judged, changed bool, err error) {
 	j.pin, j.pinAge, j.unseen, j.renewed = ToolPin{}, 0, false, false
 	c, v := j.call, j.verdict
 	if c.ToolDigest == "" || v.Action != Allow && v.Action != Quarantine {
@@ -125,7 +125,7 @@ func (w toolPins) pinned(j judged) (_ judged, changed bool, err error) {
 }
 
 // readPin returns what is on record of the call's tool; j takes how old that is, and whether it is nothing yet.
-func (w toolPins) readPin(j *judged) (ToolPin, error) {
+func (w pinWork) readPin(j *judged) (ToolPin, error) {
 	c, owner := j.call, j.call.pinOwner()
 	j.pinAge = w.g.pins.now()
 	p, err := w.tx.Pin(owner, c.Server, c.Tool)
@@ -190,7 +190,7 @@ func ReadToolChange(message string) (c ToolChange, ok bool) {
 
 // pinFirst puts the tool of a call on record that was not seen before, or was known by the old form of its digest. A
 // call that is denied puts nothing there.
-func (w toolPins) pinFirst(j *judged) (err error) {
+func (w pinWork) pinFirst(j *judged) (err error) {
 	if !j.unseen && !j.renewed {
 		return nil
 	}
@@ -216,7 +216,7 @@ func (w toolPins) pinFirst(j *judged) (err error) {
 
 // putPin stores p. What is remembered of the tool is forgotten at once, inside the transaction, so that
 // nobody goes by it once p may have been committed; it is remembered anew by whoever reads it after.
-func (w toolPins) putPin(p ToolPin) (age uint64, err error) {
+func (w pinWork) putPin(p ToolPin) (age uint64, err error) {
 	if err := w.tx.PutPin(p); err != nil {
 		return 0, err
 	}
@@ -225,7 +225,7 @@ func (w toolPins) putPin(p ToolPin) (age uint64, err error) {
 
 // acceptTool takes the tool of a request that was approved because of its change as it is now: for everybody
 // where the gateway saw it, and else for the agent that said so.
-func (w toolPins) acceptTool(r Request, by Actor) error {
+func (w pinWork) acceptTool(r Request, by Actor) error {
 	if r.ReasonCode != reasonToolChanged || r.ToolDigest == "" {
 		return nil
 	}
@@ -262,7 +262,7 @@ func (p ToolPin) justAccepted(now time.Time, terms Terms) bool {
 // useAcceptance uses the approval that accepted the tool for the call that it was asked for. The policy
 // allows that call again by itself; left alone, the approval would lapse, and its agent be told to ask again
 // for what has run. nil: there is no such approval.
-func (w toolPins) useAcceptance(j *judged) (*Request, error) {
+func (w pinWork) useAcceptance(j *judged) (*Request, error) {
 	live, err := w.settledLive(j.key)
 	accepted := err == nil && live != nil && live.ReasonCode == reasonToolChanged && j.call.isOf(live.ToolDigest)
 	if !accepted {

@@ -26,7 +26,7 @@ type electorate struct {
 	read     bool         // standIns were read
 }
 
-func (w Votes) electorate(r *Request, need *Need) *electorate {
+func (w VoteWork) electorate(r *Request, need *Need) *electorate {
 	e := &electorate{g: w.g, tx: w.tx, r: r, need: need, now: w.tx.Now(), reason: r.RequireReason}
 	if need != nil && need.SeparateDuties && w.g.dir != nil {
 		e.owner = w.g.dir.Owner(r.Agent)
@@ -270,7 +270,7 @@ func Names(votes []Vote) string {
 
 // raised brings a pending request's need, and whether it takes a reason, to what the policy asks for now, if that is
 // more. A request that the policy in force has judged already is left alone.
-func (w Votes) raised(r Request) (Request, bool, error) {
+func (w VoteWork) raised(r Request) (Request, bool, error) {
 	p := w.g.Policy()
 	digest := p.Digest()
 	// (A request of before rules had digests is judged once more, for whoever stands in for its rule.)
@@ -304,7 +304,7 @@ func (w Votes) raised(r Request) (Request, bool, error) {
 }
 
 // restage has the votes on a request whose need was raised count for the stages that they are of now.
-func (w Votes) restage(r *Request, old *Need) error {
+func (w VoteWork) restage(r *Request, old *Need) error {
 	votes, err := w.electorate(r, r.Need).restaged(r.Votes, old)
 	if err != nil {
 		return err
@@ -358,7 +358,7 @@ func (e *electorate) restaged(votes []Vote, old *Need) ([]Vote, error) {
 
 // enough reports whether the approvals of r that count now meet the stricter of the need that it was approved under
 // and of the policy's for the call.
-func (w Votes) enough(r *Request, v *Verdict) (bool, error) {
+func (w VoteWork) enough(r *Request, v *Verdict) (bool, error) {
 	if r.Status != Approved || v.Observe {
 		return true, nil
 	}
@@ -390,7 +390,7 @@ func (r *Request) call() (Call, error) {
 
 // stand brings a pending request to where it stands now, by the policy and the people of now, and tells those whose
 // stage that opens.
-func (w Votes) stand(r Request) (Request, *electorate, tally, error) {
+func (w VoteWork) stand(r Request) (Request, *electorate, tally, error) {
 	r, wasRaised, err := w.raised(r)
 	if err != nil {
 		return r, nil, tally{}, err
@@ -404,7 +404,7 @@ func (w Votes) stand(r Request) (Request, *electorate, tally, error) {
 }
 
 // opened stores which stage of a pending request is open, and has those who are asked now get their card.
-func (w Votes) opened(r *Request, t *tally) error {
+func (w VoteWork) opened(r *Request, t *tally) error {
 	r.Stage = t.asked()
 	if _, err := w.tx.SetNeed(*r); err != nil {
 		return err
@@ -413,7 +413,7 @@ func (w Votes) opened(r *Request, t *tally) error {
 }
 
 // vote carries out a decision that may be: the last vote resolves the request.
-func (w Votes) vote(r Request, d Decision, e *electorate, b *ballot) error {
+func (w VoteWork) vote(r Request, d Decision, e *electorate, b *ballot) error {
 	v := Vote{Stage: r.Stage + 1, Person: d.By.Name, For: b.For, Approve: d.Approve, Reason: d.Reason, At: w.tx.Now(),
 		Via: d.Via, StepUp: d.Approve && d.proven, Confirmed: d.Approve && d.Confirmed}
 	if err := w.tx.PutVote(r.ID, v); err != nil {
@@ -470,7 +470,7 @@ type Standing struct {
 }
 
 // Standing returns how far a pending request has come. Of r the id, the Need and the Votes are used, as read in tx.
-func (w Votes) Standing(r Request) (Standing, error) {
+func (w VoteWork) Standing(r Request) (Standing, error) {
 	t, err := w.electorate(&r, r.Need).tally(r.Votes)
 	if err != nil {
 		return Standing{}, err
@@ -485,7 +485,7 @@ func (w Votes) Standing(r Request) (Standing, error) {
 	return s, nil
 }
 
-// Standing is [Votes.Standing] for one request.
+// Standing is [VoteWork.Standing] for one request.
 func (g *Gate) Standing(ctx context.Context, id string) (Standing, error) {
 	return look(ctx, g, func(w *Work) (Standing, error) {
 		r, err := w.tx.Request(id)
@@ -498,7 +498,7 @@ func (g *Gate) Standing(ctx context.Context, id string) (Standing, error) {
 
 // Voters returns who may vote on a pending request now: the people of its open stage, those whom escalation has
 // added, and who stands in for any of them. Who has voted, or was voted for, is not among them.
-func (w Votes) Voters(r Request) ([]Actor, error) {
+func (w VoteWork) Voters(r Request) ([]Actor, error) {
 	e := w.electorate(&r, r.Need)
 	t, err := e.tally(r.Votes)
 	if err != nil {
@@ -508,7 +508,7 @@ func (w Votes) Voters(r Request) ([]Actor, error) {
 }
 
 // MayVote reports whether one person may vote on a pending request now: what is listed for them as theirs to decide.
-func (w Votes) MayVote(r Request, who Actor) (bool, error) {
+func (w VoteWork) MayVote(r Request, who Actor) (bool, error) {
 	e := w.electorate(&r, r.Need)
 	t, err := e.tally(r.Votes)
 	if err != nil {
@@ -518,7 +518,7 @@ func (w Votes) MayVote(r Request, who Actor) (bool, error) {
 	return b.stage && !b.voted, err
 }
 
-// MayVote is [Votes.MayVote] of a request that was read before.
+// MayVote is [VoteWork.MayVote] of a request that was read before.
 func (g *Gate) MayVote(ctx context.Context, id string, who Actor) (bool, error) {
 	return look(ctx, g, func(w *Work) (bool, error) {
 		r, err := w.tx.Request(id)
@@ -536,14 +536,14 @@ type Escalated struct {
 }
 
 // Escalations returns whom escalation adds to a request, and when.
-func (w Votes) Escalations(r Request) []Escalated {
+func (w VoteWork) Escalations(r Request) []Escalated {
 	if r.Need == nil || w.g.dir == nil || len(r.Need.Escalate) == 0 {
 		return nil
 	}
 	return w.escalations(r)
 }
 
-func (w Votes) escalations(r Request) []Escalated {
+func (w VoteWork) escalations(r Request) []Escalated {
 	e := w.electorate(&r, r.Need)
 	var all []Escalated
 	for _, s := range r.Need.Escalate {
@@ -561,7 +561,7 @@ func (w Votes) escalations(r Request) []Escalated {
 }
 
 // StandIns returns who stands in now for any of some people on a request.
-func (w Votes) StandIns(r Request, of []string) ([]Actor, error) {
+func (w VoteWork) StandIns(r Request, of []string) ([]Actor, error) {
 	some, err := w.g.standIns.any(w.tx)
 	if err != nil || !some {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 )
 
 // Work is what happens inside one transaction of the store: who asked, the rows, and the gate's rules over them. Its
-// methods and those of its nouns ([Grants], [Freezes] …) begin no transaction and commit none: whoever began it does,
+// methods and those of its nouns ([GrantWork], [FreezeWork] …) begin no transaction and commit none: whoever began it does,
 // and an error undoes all of it. It is of one goroutine, and of no use after its transaction.
 //
 // The context says on whose behalf the work is done, and is looked at where somebody must still be there to take what
@@ -65,24 +65,24 @@ func inSteps(ctx context.Context, g *Gate, fn func(w *Work) (step, error)) (int,
 
 // The nouns of a gate's work.
 type (
-	// Grants are made by people who approve, and let calls through that they were made for.
-	Grants struct{ *Work }
-	// Freezes stop an agent, or all of them.
-	Freezes struct{ *Work }
-	// Delegations name who stands in for somebody.
-	Delegations struct{ *Work }
-	// Votes are what people said on a request, and who may say it.
-	Votes struct{ *Work }
+	// GrantWork: grants are made by people who approve, and let calls through that they were made for.
+	GrantWork struct{ *Work }
+	// FreezeWork: a freeze stops an agent, or all of them.
+	FreezeWork struct{ *Work }
+	// DelegationWork: a delegation names who stands in for somebody.
+	DelegationWork struct{ *Work }
+	// VoteWork is what people said on a request, and who may say it.
+	VoteWork struct{ *Work }
 
-	calls    struct{ *Work } // what becomes of a call that an agent makes
-	edits    struct{ *Work } // args that a person approves in place of others
-	toolPins struct{ *Work } // what tools looked like when they were seen first, or accepted
+	callWork struct{ *Work } // what becomes of a call that an agent makes
+	editWork struct{ *Work } // args that a person approves in place of others
+	pinWork  struct{ *Work } // what tools looked like when they were seen first, or accepted
 )
 
-func (w *Work) Grants() Grants           { return Grants{w} }
-func (w *Work) Freezes() Freezes         { return Freezes{w} }
-func (w *Work) Delegations() Delegations { return Delegations{w} }
-func (w *Work) Votes() Votes             { return Votes{w} }
-func (w *Work) calls() calls             { return calls{w} }
-func (w *Work) edits() edits             { return edits{w} }
-func (w *Work) toolPins() toolPins       { return toolPins{w} }
+func (w *Work) Grants() GrantWork           { return GrantWork{w} }
+func (w *Work) Freezes() FreezeWork         { return FreezeWork{w} }
+func (w *Work) Delegations() DelegationWork { return DelegationWork{w} }
+func (w *Work) Votes() VoteWork             { return VoteWork{w} }
+func (w *Work) calls() callWork             { return callWork{w} }
+func (w *Work) edits() editWork             { return editWork{w} }
+func (w *Work) toolPins() pinWork           { return pinWork{w} }
