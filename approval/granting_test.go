@@ -10,7 +10,7 @@ import (
 
 // grantIn gives a decision for longer after it was made.
 func (w *world) grantIn(by approval.Actor, id string, wish approval.GrantWish) (approval.Grant, error) {
-	return approval.Update(w.ctx, w.store, func(tx approval.Tx) (approval.Grant, error) {
+	return approval.Update(w.ctx, w.store, approval.WholeStore(), func(tx approval.Tx) (approval.Grant, error) {
 		return w.gate.In(w.ctx, tx).Grants().Make(by, approval.Via("line"), id, wish)
 	})
 }

@@ -162,8 +162,8 @@ type between struct {
 	then func()
 }
 
-func (s *between) Update(ctx context.Context, fn func(approval.Tx) error) error {
-	err := s.recording.Update(ctx, fn)
+func (s *between) Update(ctx context.Context, about approval.Scope, fn func(approval.Tx) error) error {
+	err := s.recording.Update(ctx, about, fn)
 	if then := s.then; then != nil {
 		s.then = nil
 		then()
@@ -255,7 +255,7 @@ func TestRule1_AFreezeHoldsAtOnceForWhoWasFrozenBefore(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+	err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 		if _, refusal, err := w.gate.In(w.ctx, tx).Freezes().Freeze("", hana, approval.ViaAPI, "stop"); err != nil || refusal != nil {
 			t.Fatal(err, refusal)
 		}

@@ -21,7 +21,7 @@ import (
 // View runs fn on one consistent state; writes through it return [ErrReadOnly].
 type Store interface {
 	Clock
-	Update(ctx context.Context, fn func(tx Tx) error) error
+	Update(ctx context.Context, about Scope, fn func(tx Tx) error) error
 	Record(ctx context.Context, fn func(tx Tx) error) error
 	View(ctx context.Context, fn func(tx Tx) error) error
 	// AcceptClock takes the machine's clock to be right: the store's time follows a jump ahead at once, and where it is

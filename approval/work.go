@@ -30,7 +30,7 @@ func (w *Work) now() time.Time { return w.tx.Now() }
 // update does work in a write transaction and returns what it found in the run that was committed. fn may run more than
 // once: what it finds it returns, and it keeps nothing of a run elsewhere.
 func update[T any](ctx context.Context, g *Gate, fn func(w *Work) (T, error)) (T, error) {
-	return Update(ctx, g.store, func(tx Tx) (T, error) { return fn(g.In(ctx, tx)) })
+	return Update(ctx, g.store, WholeStore(), func(tx Tx) (T, error) { return fn(g.In(ctx, tx)) })
 }
 
 // look is update for work that only reads.
@@ -39,7 +39,7 @@ func look[T any](ctx context.Context, g *Gate, fn func(w *Work) (T, error)) (T, 
 }
 
 func (g *Gate) update(ctx context.Context, fn func(w *Work) error) error {
-	return g.store.Update(ctx, func(tx Tx) error { return fn(g.In(ctx, tx)) })
+	return g.store.Update(ctx, WholeStore(), func(tx Tx) error { return fn(g.In(ctx, tx)) })
 }
 
 func (g *Gate) look(ctx context.Context, fn func(w *Work) error) error {

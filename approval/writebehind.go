@@ -183,7 +183,7 @@ func (g *Gate) appendAll(rs []*record) error {
 			return nil
 		})
 		if errors.Is(err, ErrRecordOnly) { // some may be there
-			write = g.store.Update
+			write = func(ctx context.Context, fn func(Tx) error) error { return g.store.Update(ctx, WholeStore(), fn) }
 			continue
 		}
 		if CodeOf(err) != CodeStoreUnavailable || errors.Is(err, ErrClosed) || time.Since(began) >= recordFor {
@@ -348,8 +348,8 @@ type NotedStore struct {
 func NoteFailures(s Store) *NotedStore { return &NotedStore{Store: s} }
 
 // Update is [Store.Update].
-func (s *NotedStore) Update(ctx context.Context, fn func(Tx) error) error {
-	return s.noted(ctx, s.Store.Update(ctx, fn))
+func (s *NotedStore) Update(ctx context.Context, about Scope, fn func(Tx) error) error {
+	return s.noted(ctx, s.Store.Update(ctx, about, fn))
 }
 
 // Record is [Store.Record].

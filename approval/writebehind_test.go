@@ -30,11 +30,11 @@ func (b *balky) set(err error, gate chan struct{}) {
 	b.err, b.gate = err, gate
 }
 
-func (b *balky) Update(ctx context.Context, fn func(approval.Tx) error) error {
+func (b *balky) Update(ctx context.Context, about approval.Scope, fn func(approval.Tx) error) error {
 	if err := b.balk(ctx); err != nil {
 		return err
 	}
-	return b.Store.Update(ctx, fn)
+	return b.Store.Update(ctx, about, fn)
 }
 
 func (b *balky) Record(ctx context.Context, fn func(approval.Tx) error) error {
@@ -321,10 +321,10 @@ type fails struct {
 }
 
 func (f *fails) Record(ctx context.Context, fn func(approval.Tx) error) error {
-	return f.Update(ctx, fn)
+	return f.Update(ctx, approval.WholeStore(), fn)
 }
 
-func (f *fails) Update(context.Context, func(approval.Tx) error) error {
+func (f *fails) Update(_ context.Context, _ approval.Scope, _ func(approval.Tx) error) error {
 	f.tries.Add(1)
 	if time.Now().Before(f.until) {
 		return f.err

@@ -552,7 +552,7 @@ func (o *Outbox) recordAddress(ctx context.Context, tx approval.Tx, t approval.E
 func (o *Outbox) rerouteRest(ctx context.Context, a approval.Address, after string) []rerouted {
 	var all []rerouted
 	for n := perStep; after != "" && n < mostRerouted; n += perStep {
-		some, err := approval.Update(ctx, o.store, func(tx approval.Tx) (rerouting,
+		some, err := approval.Update(ctx, o.store, approval.WholeStore(), func(tx approval.Tx) (rerouting,
 			error) {
 			return o.rerouteSome(tx, a, after)
 		})

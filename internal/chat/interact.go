@@ -123,7 +123,7 @@ func (s *Service) Interact(ctx context.Context, t Interaction) (InteractionResul
 	if err != nil {
 		return InteractionResult{}, err
 	}
-	out, err := approval.Update(ctx, s.store, func(tx approval.Tx) (InteractionResult, error) {
+	out, err := approval.Update(ctx, s.store, approval.WholeStore(), func(tx approval.Tx) (InteractionResult, error) {
 		t := t
 		if out, err := s.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
 			return out, err
@@ -203,7 +203,7 @@ type Asked struct {
 // to ask, it is as [Service.Interact].
 func (s *Service) Ask(ctx context.Context, t Interaction) (Asked, error) {
 	t.At = s.store.FromWall(t.At)
-	return approval.Update(ctx, s.store, func(tx approval.Tx) (out Asked, err error) {
+	return approval.Update(ctx, s.store, approval.WholeStore(), func(tx approval.Tx) (out Asked, err error) {
 		t := t
 		if out.InteractionResult, err = s.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
 			return out, err

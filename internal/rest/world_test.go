@@ -146,11 +146,11 @@ func (s *failingStore) fails(ctx context.Context) error {
 	return nil
 }
 
-func (s *failingStore) Update(ctx context.Context, fn func(approval.Tx) error) error {
+func (s *failingStore) Update(ctx context.Context, about approval.Scope, fn func(approval.Tx) error) error {
 	if err := s.fails(ctx); err != nil {
 		return err
 	}
-	return s.Store.Update(ctx, fn)
+	return s.Store.Update(ctx, about, fn)
 }
 
 func (s *failingStore) Record(ctx context.Context, fn func(approval.Tx) error) error {

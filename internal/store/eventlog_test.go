@@ -241,7 +241,7 @@ func TestRule3_AStoreThatCannotCommitTakesNoEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; d.Update(t.Context(), func(tx approval.Tx) error { return second(create(tx, "bot", fmt.Sprint(i))) }) == nil; i++ {
+	for i := 0; d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error { return second(create(tx, "bot", fmt.Sprint(i))) }) == nil; i++ {
 	}
 	tools := 0
 	testkit.Eventually(t, "the store takes no more events", func() bool {
@@ -282,7 +282,7 @@ func held(t *testing.T, d *DB) (letGo func() error) {
 	let := sync.OnceFunc(func() { close(release) })
 	t.Cleanup(let) // or the store would wait for it to be closed
 	go func() {
-		done <- d.Update(t.Context(), func(approval.Tx) error { close(began); <-release; return nil })
+		done <- d.Update(t.Context(), approval.WholeStore(), func(approval.Tx) error { close(began); <-release; return nil })
 	}()
 	testkit.Receive(t, "the function that holds up the writer", began)
 	return func() error { let(); return testkit.Receive(t, "its end", done) }
@@ -443,7 +443,7 @@ func TestRule11_AFreezeComesAfterWhatIsInTheLog(t *testing.T) {
 		fine := slices.Repeat([]func(approval.Tx) error{func(tx approval.Tx) error { return second(create(tx, "bot", "pay")) }}, beside)
 		_ = grouped(t, d, append(fine, freeze(d, boom))...)
 		got, _ := toolsIn(t, d)
-		if err := d.Update(t.Context(), freeze(d, nil)); err != nil {
+		if err := d.Update(t.Context(), approval.WholeStore(), freeze(d, nil)); err != nil {
 			t.Fatal(err)
 		}
 		wantTools(t, d, got+" a frozen b")

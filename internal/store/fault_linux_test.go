@@ -119,7 +119,7 @@ func TestTheProbeSeesAFullDisk(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(info.Size()) + 100, Max: full.Max}); err != nil {
 		t.Fatal(err)
 	}
-	failed, pinged := d.Update(t.Context(), oneEvent), d.Ping(t.Context())
+	failed, pinged := d.Update(t.Context(), approval.WholeStore(), oneEvent), d.Ping(t.Context())
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &full); err != nil {
 		t.Fatal(err)
 	}

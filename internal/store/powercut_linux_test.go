@@ -381,7 +381,7 @@ func TestAfterAKillRowsSayWhereTheStoreStood(t *testing.T) {
 		before := stateOf(t, d)
 		var last string
 		var at time.Time
-		if err := d.Update(t.Context(), func(tx approval.Tx) (err error) {
+		if err := d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) (err error) {
 			last, err = tt.fn(tx)
 			at = tx.Now()
 			return err

@@ -250,7 +250,7 @@ func (d *DB) Now() time.Time { return d.clock.now() }
 
 // Update runs fn as [approval.Store] says. The function runs in the writer's goroutine; a panic in it
 // is raised again in the caller's, with the stack of the first, and so is runtime.Goexit.
-func (d *DB) Update(ctx context.Context, fn func(tx approval.Tx) error) error {
+func (d *DB) Update(ctx context.Context, _ approval.Scope, fn func(tx approval.Tx) error) error {
 	return d.writer.update(ctx, fn, durable)
 }
 

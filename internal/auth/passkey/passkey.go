@@ -196,7 +196,7 @@ func newHandle() string {
 }
 
 func (s *Service) update(ctx context.Context, fn func(tx Tx) error) error {
-	return s.o.Store.Update(ctx, func(tx approval.Tx) error { return fn(s.o.Rows(tx)) })
+	return s.o.Store.Update(ctx, approval.WholeStore(), func(tx approval.Tx) error { return fn(s.o.Rows(tx)) })
 }
 
 func (s *Service) view(ctx context.Context, fn func(tx Tx) error) error {

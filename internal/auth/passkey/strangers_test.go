@@ -47,9 +47,9 @@ type writes struct {
 	n atomic.Int64
 }
 
-func (w *writes) Update(ctx context.Context, fn func(tx approval.Tx) error) error {
+func (w *writes) Update(ctx context.Context, about approval.Scope, fn func(tx approval.Tx) error) error {
 	w.n.Add(1)
-	return w.Store.Update(ctx, fn)
+	return w.Store.Update(ctx, about, fn)
 }
 
 // What lets nobody in is looked at and not written, whatever it is: the store's one writer is for those who are known.

@@ -20,7 +20,7 @@ func (s *Service) Start(ctx context.Context, person string, m Method, opener str
 	}
 	var secret string
 	var sess Session
-	err := s.store.Update(ctx, func(tx approval.Tx) (err error) {
+	err := s.store.Update(ctx, approval.WholeStore(), func(tx approval.Tx) (err error) {
 		secret, sess, err = s.StartIn(ctx, tx, person, m, opener, from)
 		return err
 	})

@@ -177,7 +177,7 @@ func (s *Service) allow(limits ...limit) error {
 func (s *Service) Now() time.Time { return s.store.Now() }
 
 func (s *Service) update(ctx context.Context, fn func(tx Tx) error) error {
-	return s.store.Update(ctx, func(tx approval.Tx) error { return fn(s.rows(tx)) })
+	return s.store.Update(ctx, approval.WholeStore(), func(tx approval.Tx) error { return fn(s.rows(tx)) })
 }
 
 func (s *Service) view(ctx context.Context, fn func(tx Tx) error) error {
