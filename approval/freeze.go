@@ -71,13 +71,8 @@ func (g *Gate) FreezeIn(ctx context.Context, tx Tx, agent string, by Actor, via 
 			Epoch{Agent: agent, Reason: string(refusal.Code), Via: via})
 	}
 	// Noted before the commit, so that nobody who comes after it goes by less. What was allowed before is on record before
-	// it: the store sees to what is in its event log, and we to what is written behind its call.
+	// it: the store sees to what is in its event log.
 	g.freezes.note(agent)
-	for _, r := range g.writeBehind.unfinished(agent) {
-		if err := r.put(tx); err != nil {
-			return Epoch{}, nil, err
-		}
-	}
 	e := Epoch{Agent: agent, ID: tx.NewID(), Frozen: true, FrozenAt: tx.Now(), FrozenBy: by.Name, Via: via, Reason: reason}
 	if err := tx.PutEpoch(e); err != nil {
 		return Epoch{}, nil, err
