@@ -430,7 +430,6 @@ func TestRule7_FilesAreWrittenWhole(t *testing.T) {
 var readsClock = map[string]string{
 	"internal/agents/hooks/http.go":         "how often strangers are logged",
 	"internal/app/app.go":                   "how long a part takes to stop",
-	"approval/writebehind.go":               "how long a record is tried, and the pace of the writing",
 	"internal/bench/measure.go":             "how long calls take",
 	"internal/bench/phone.go":               "when a card came",
 	"internal/bench/scenarios.go":           "when an agent was answered",

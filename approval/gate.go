@@ -46,9 +46,6 @@ type Answer struct {
 	Grant *Grant
 	// RunID is what [Gate.Report] takes of a call that its asker sends on: the id of the request, or of the grant's use.
 	RunID string
-	// Committed, where it is not nil, returns once the record of an allowed call is durable: the call may
-	// be sent at once, and is not answered before. An error says that there is no such record.
-	Committed func(context.Context) error
 
 	used consumption // the use of an approval that let it through, if the gate's side sends it on
 }
@@ -92,11 +89,8 @@ type Gate struct {
 	records  *AuditLog
 	log      *slog.Logger
 	clock    func() time.Time // of the store's time, but for the tests
-	// passing tells how much time has passed, and costs less; nothing of it is kept
-	passing func() time.Time
 
 	pins        pins
-	writeBehind writeBehind
 	freezes     freezes
 	standIns    standIns
 	turns       turns
@@ -105,9 +99,8 @@ type Gate struct {
 
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
-	g := &Gate{broker: o.Broker, dir: o.Directory, notifier: o.Notifier, records: o.Audit, budgets: o.Budgets,
-		schemas: o.Schemas, prover: o.Prover, page: o.Page,
-		log: o.Logger, clock: o.Now}
+	g := &Gate{store: o.Store, broker: o.Broker, dir: o.Directory, notifier: o.Notifier, records: o.Audit,
+		budgets: o.Budgets, schemas: o.Schemas, prover: o.Prover, page: o.Page, log: o.Logger, clock: o.Now}
 	if g.notifier == nil {
 		g.notifier = silent{}
 	}
@@ -117,16 +110,9 @@ func NewGate(o Options) *Gate {
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
-	if g.passing = g.clock; g.clock == nil {
-		g.clock, g.passing = func() time.Time { return g.store.Now() }, time.Now
+	if g.clock == nil {
+		g.clock = func() time.Time { return g.store.Now() }
 	}
-	noted, ok := o.Store.(*NotedStore)
-	if !ok {
-		noted = NoteFailures(o.Store)
-	}
-	fail := g.writeBehind.fail
-	noted.failed.Store(&fail)
-	g.store = noted
 	g.policy.Store(&o.Policy)
 	g.SetMasker(o.Masker)
 	return g
@@ -172,14 +158,10 @@ const MaxBatch = 20
 
 // Check answers a call: whether it may run now, and if not, why and what to do. It never waits for a
 // person. An approved outcome has used the approval: the caller must run the call or lose it. An allowed call is on
-// record by then, where the store can take that without a transaction of its own ([EventRecorder]) and it is safe
-// ([Gate.CheckWriteBehind] says when), and else in a transaction of its own.
+// record by then: without a transaction of its own, where the store takes that ([EventRecorder]) and it is safe, and
+// else it is committed first. That is so for a rule with a strict audit, a tool that is not known yet or has changed,
+// and an agent that is frozen.
 func (g *Gate) Check(ctx context.Context, c Call) (Answer, error) {
-	return g.checkOne(ctx, c, recordFirst)
-}
-
-// checkOne answers one call. An allowed one is put on record without a transaction, if it can be.
-func (g *Gate) checkOne(ctx context.Context, c Call, how recording) (Answer, error) {
 	if err := c.Validate(); err != nil {
 		return Answer{}, err
 	}
@@ -189,7 +171,7 @@ func (g *Gate) checkOne(ctx context.Context, c Call, how recording) (Answer, err
 	}
 	in := g.policy.Load()
 	j := g.judge(ctx, *in, c)
-	if out, ok, err := g.atOnce(ctx, in, &j, how); err != nil || ok {
+	if out, ok, err := g.atOnce(ctx, in, &j); err != nil || ok {
 		release()
 		return out, err
 	}
@@ -253,7 +235,6 @@ func (g *Gate) enterJudged(ctx context.Context, in *Policy, js []judged, release
 	var compared comparison
 	defer g.comparisons.end(&compared)
 	for {
-		failures := g.writeBehind.failures()
 		done, err := billed(ctx, g, js[0].call.Agent, func(w *Work, b *bill) (entered, error) {
 			if g.policy.Load() != in {
 				return entered{}, errPolicyChanged
@@ -286,9 +267,6 @@ func (g *Gate) enterJudged(ctx context.Context, in *Policy, js []judged, release
 			done.log(ctx)
 		}
 		for i := range done.answers {
-			if done.answers[i].Kind == AnswerAllow {
-				g.writeBehind.succeed(failures) // its record was committed
-			}
 			done.answers[i] = g.toldOutcome(done.answers[i])
 		}
 		return done.answers, nil

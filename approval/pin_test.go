@@ -394,7 +394,7 @@ func TestNobodyIsJudgedByAnOldPin(t *testing.T) {
 					return
 				default:
 				}
-				if _, err := w.gate.CheckWriteBehind(w.ctx, read(n%8, fmt.Sprintf(`{"busy":%d}`, i))); err != nil {
+				if _, err := w.gate.Check(w.ctx, read(n%8, fmt.Sprintf(`{"busy":%d}`, i))); err != nil {
 					t.Error(err)
 					return
 				}
@@ -405,20 +405,17 @@ func TestNobodyIsJudgedByAnOldPin(t *testing.T) {
 		c := read(n, fmt.Sprintf(`{"n":%d}`, n))
 		w.mustDecide(w.expect(c, approval.AnswerPending).Request.ID, true, hana, "")
 		for range 20 {
-			next, err := w.gate.CheckWriteBehind(w.ctx, read(n+1, `{"next":1}`))
+			next, err := w.gate.Check(w.ctx, read(n+1, `{"next":1}`))
 			if err != nil || next.Kind != approval.AnswerPending {
 				t.Fatalf("the tool after %d: got %+v, %v", n, next, err)
 			}
-			if now, err := w.gate.CheckWriteBehind(w.ctx, read(n, `{"new":1}`)); err != nil || now.Kind != approval.AnswerAllow {
+			if now, err := w.gate.Check(w.ctx, read(n, `{"new":1}`)); err != nil || now.Kind != approval.AnswerAllow {
 				t.Fatalf("tool %d: got %+v, %v", n, now, err)
 			}
 		}
 	}
 	close(stop)
 	wg.Wait()
-	if err := w.gate.Flush(w.ctx); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestPinsSurviveARestart(t *testing.T) {

@@ -132,7 +132,7 @@ var bothWays = outboxtest.Routing{
 
 // wire makes the gate anew, with the outbox and the chat around it.
 func (w *world) wire(o approval.Options, cards outboxtest.Routing) {
-	o.Audit, o.Store = approval.NewAuditLog(o.Masker), approval.NoteFailures(o.Store)
+	o.Audit = approval.NewAuditLog(o.Masker)
 	w.outbox = outbox.New(outbox.Options{Store: o.Store, Audit: o.Audit, Routing: cards, Budgets: o.Budgets, Logger: o.Logger})
 	o.Notifier = w.outbox
 	w.gate = approval.NewGate(o)

@@ -153,13 +153,6 @@ func (s *failingStore) Update(ctx context.Context, about approval.Scope, fn func
 	return s.Store.Update(ctx, about, fn)
 }
 
-func (s *failingStore) Record(ctx context.Context, fn func(approval.Tx) error) error {
-	if err := s.fails(ctx); err != nil {
-		return err
-	}
-	return s.Store.Record(ctx, fn)
-}
-
 func (s *failingStore) View(ctx context.Context, fn func(approval.Tx) error) error {
 	if err := s.fails(ctx); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 )
 
 func (t *tx) Append(e approval.Event) (approval.Event, error) {
-	if err := t.appendable(); err != nil {
+	if err := t.writable(); err != nil {
 		return approval.Event{}, err
 	}
 	if e.Type == approval.EventFrozen { // what was allowed before it stands before it

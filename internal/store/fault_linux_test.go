@@ -123,6 +123,9 @@ func TestTheProbeSeesAFullDisk(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &full); err != nil {
 		t.Fatal(err)
 	}
+	if d.RecordEvent(allowedCall("a")) {
+		t.Error("an event was taken after a commit that failed")
+	}
 	for name, err := range map[string]error{"an update": failed, "the probe": pinged} {
 		if e, _ := errors.AsType[*approval.Error](err); e == nil || e.Code != approval.CodeStoreUnavailable ||
 			!strings.Contains(e.Message, "disk") {
@@ -132,6 +135,7 @@ func TestTheProbeSeesAFullDisk(t *testing.T) {
 	if err := d.Ping(t.Context()); err != nil {
 		t.Errorf("once there is room: %v", err)
 	}
+	logged(t, d, "a")
 }
 
 // A disk without room for the copy leaves the tables as they were, and nothing behind.

@@ -462,24 +462,6 @@ func TestALogThatIsTornIsReadToItsLastWholeCommit(t *testing.T) {
 	}
 }
 
-// In Record nothing can be written whose loss would matter, and nothing read that has to be synced first.
-func TestRecordIsForRecordsAlone(t *testing.T) {
-	d := open(t, Options{})
-	for name, fn := range map[string]func(tx approval.Tx) error{
-		"a request": func(tx approval.Tx) error { _, err := create(tx, "bot", "x"); return err },
-		"events":    func(tx approval.Tx) error { _, err := tx.Events(approval.EventQuery{}); return err },
-		"the seqs":  func(tx approval.Tx) error { _, _, err := tx.SeqRange(); return err },
-	} {
-		recordOne(t, d, "kept")
-		if err := d.Record(t.Context(), fn); !errors.Is(err, approval.ErrRecordOnly) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if tools, _ := toolsOf(t, d); tools != "kept kept kept" {
-		t.Errorf("kept: %q", tools)
-	}
-}
-
 // What could not be synced is said, and until it could be nothing is committed without a sync.
 func TestAfterAFailedSyncNothingGoesUnsynced(t *testing.T) {
 	k := watchDisk(t)

@@ -22,7 +22,7 @@
 //
 // Reads have a few connections of their own and see the last commit; they neither wait for the writer nor
 // hold it up. The file is in WAL mode with synchronous=FULL: what was answered survives a loss of power. A group of
-// nothing but records ([DB.Record]) is committed without a sync of its own, and is synced within a second.
+// nothing but records ([DB.RecordEvent]) is committed without a sync of its own, and is synced within a second.
 // One process owns a store, by a lock next to it. All files are readable by their owner alone.
 package store
 

@@ -21,8 +21,6 @@ type tx struct {
 	wrote   bool  // it has begun to write, behind its savepoint if it has one
 	broken  error // makes the function fail whatever it returns
 	ended   bool
-
-	durability durability // of the function's commit
 }
 
 var _ approval.Tx = (*tx)(nil)
@@ -53,17 +51,8 @@ func (t *tx) readable() error {
 	return t.broken
 }
 
-// writable says whether the function may go on to write.
+// writable says whether the function may go on to write, before the first time behind a savepoint if it is to have one.
 func (t *tx) writable() error {
-	if t.w != nil && t.durability == recorded {
-		return approval.ErrRecordOnly
-	}
-	return t.appendable()
-}
-
-// appendable says whether the function may go on to append events, before the first time behind a savepoint if it is
-// to have one.
-func (t *tx) appendable() error {
 	switch {
 	case t.ended:
 		return errEnded

@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -667,13 +666,6 @@ func (b *balky) Update(ctx context.Context, about approval.Scope, fn func(approv
 	return b.Store.Update(ctx, about, fn)
 }
 
-func (b *balky) Record(ctx context.Context, fn func(approval.Tx) error) error {
-	if err := b.failure(); err != nil {
-		return err
-	}
-	return b.Store.Record(ctx, fn)
-}
-
 func TestRule7_WhileTheStoreCannotCommitNothingIsForwarded(t *testing.T) {
 	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
@@ -693,37 +685,6 @@ func TestRule7_WhileTheStoreCannotCommitNothingIsForwarded(t *testing.T) {
 					t.Errorf("once it can commit again: %s", a.raw)
 				}
 			})
-		}
-	})
-}
-
-// A call that was allowed ahead of its record is not answered if the record cannot be written, and the
-// ones after it are not forwarded.
-func TestRule11_WhatIsNotOnRecordIsNotAnswered(t *testing.T) {
-	t.Parallel()
-	eachEra(t, func(t *testing.T, modern bool) {
-		b := new(balky)
-		s := newScripted(t, modern, "t")
-		w := one(t, allowAll, brief, s, around{store: func(st approval.Store) approval.Store { b.Store = st; return b }})
-		c := w.client(modern)
-		for _, does := range []func(*turn){
-			func(x *turn) { x.result(`{"content":[{"type":"text","text":"the result"}]}`) },
-			func(x *turn) { x.fail(-32603, "the result") },
-			func(x *turn) { x.result(`{"resultType":"odd","content":[{"type":"text","text":"the result"}]}`) },
-		} {
-			s.when("tools/call", nil)
-			for range 2 { // the tool is known, and commits succeed
-				wantText(t, c.call("t", `{}`), "done")
-			}
-			before := len(s.calls("tools/call"))
-			s.when("tools/call", does)
-			b.fail(errors.New("broken"))
-			wantErrorText(t, c.call("t", `{}`), "The call ran, but the gate could not record it, so its result is held back. Do not repeat it; tell a person.")
-			wantErrorText(t, c.call("t", `{}`), "The gate could not decide. The call was not run; try again later.")
-			b.fail(nil)
-			if n := len(s.calls("tools/call")); n != before+1 {
-				t.Errorf("the server was called %d times, want once", n-before)
-			}
 		}
 	})
 }

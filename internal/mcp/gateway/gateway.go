@@ -21,8 +21,8 @@ import (
 
 // Asker decides calls: an [*approval.Gate], or in another process the API of one.
 type Asker interface {
-	// CheckWriteBehind answers a call without waiting for a person, as approval.Gate.CheckWriteBehind does.
-	CheckWriteBehind(ctx context.Context, c approval.Call) (approval.Answer, error)
+	// Check answers a call without waiting for a person, as approval.Gate.Check does.
+	Check(ctx context.Context, c approval.Call) (approval.Answer, error)
 	// Wait holds until the request of a pending outcome ends, as approval.Gate.Wait does.
 	Wait(ctx context.Context, c approval.Call, first approval.Answer, w approval.WaitOptions) (approval.Answer, error)
 	// Report records what came of a dispatched call.

@@ -250,10 +250,7 @@ func (r *clientRequest) checkMethod(ctx context.Context, l *link, method string,
 	}
 	c := r.callOf(l)
 	c.Method, c.Tool, c.Args = method, approval.MethodTool(method), parsed
-	out, err := r.g.o.Asker.CheckWriteBehind(ctx, c)
-	if err == nil && out.Committed != nil {
-		err = out.Committed(ctx)
-	}
+	out, err := r.g.o.Asker.Check(ctx, c)
 	switch {
 	case err != nil:
 		return mcp.Errorf(mcp.CodeUnavailable, "The gate could not decide about %s.", method)

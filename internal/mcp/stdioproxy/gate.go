@@ -117,8 +117,8 @@ func (g *RemoteGate) renew(ctx context.Context, err error) error {
 	return nil
 }
 
-// CheckWriteBehind asks whether a call may run now. What the gate allows is on its record by then.
-func (g *RemoteGate) CheckWriteBehind(ctx context.Context, c approval.Call) (approval.Answer, error) {
+// Check asks whether a call may run now.
+func (g *RemoteGate) Check(ctx context.Context, c approval.Call) (approval.Answer, error) {
 	a, err := g.Client.Call(ctx, wireCall(c))
 	if client.Unreachable(err) && g.Renew != nil {
 		// It may have gone since: nothing was decided, so it is asked once more when it is back.

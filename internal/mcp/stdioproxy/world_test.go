@@ -175,12 +175,12 @@ func (w *world) request(id string) approval.Request {
 func (w *world) letThrough(g *RemoteGate, args string) string {
 	w.t.Helper()
 	c := call(w.t, "write", args)
-	first, err := g.CheckWriteBehind(context.Background(), c)
+	first, err := g.Check(context.Background(), c)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.decide(first.Request.ID, true, "")
-	if o, err := g.CheckWriteBehind(context.Background(), c); err != nil || o.Kind != approval.AnswerApproved {
+	if o, err := g.Check(context.Background(), c); err != nil || o.Kind != approval.AnswerApproved {
 		w.t.Fatalf("got %+v, %v", o, err)
 	}
 	return first.Request.ID

@@ -75,7 +75,6 @@ var contract = []struct {
 	{"Prune", prune},
 	{"NotFound", notFound},
 	{"ViewIsReadOnly", viewIsReadOnly},
-	{"RecordAppends", recordAppends},
 	{"ViewIsOneMoment", viewIsOneMoment},
 	{"NowIDsAndSeqNeverGoBack", neverGoBack},
 	{"ErrorUndoesItsOwn", errorUndoesItsOwn},
@@ -1523,46 +1522,6 @@ func writes(tx approval.Tx, r *approval.Request) map[string]error {
 		"FirstSight":         second(tx.FirstSight("x")),
 		"Prune":              second(tx.Prune(time.Now(), time.Now(), 1)),
 	}
-}
-
-func recordAppends(t *testing.T, s approval.Store) {
-	r := insert(t, s, "bot", "pay", nil)
-	var recorded approval.Event
-	err := s.Record(t.Context(), func(tx approval.Tx) (err error) {
-		for what, err := range writes(tx, &r) {
-			if !errors.Is(err, approval.ErrRecordOnly) {
-				t.Errorf("%s in a Record: got %v, want ErrRecordOnly", what, err)
-			}
-		}
-		recorded, err = tx.Append(approval.Event{Type: approval.EventCallAllowed, Agent: "bot"})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	view(t, s, func(tx approval.Tx) error {
-		es, err := tx.Events(approval.EventQuery{Limit: 1})
-		if len(es) != 1 || es[0].ID != recorded.ID || es[0].Seq != recorded.Seq {
-			t.Errorf("got %+v, want %+v", es, recorded)
-		}
-		got, readErr := tx.Request(r.ID)
-		equal(t, "the request", got, r)
-		return errors.Join(err, readErr)
-	})
-	boom := errors.New("boom")
-	err = s.Record(t.Context(), func(tx approval.Tx) error {
-		return errors.Join(second(tx.Append(approval.Event{Type: approval.EventCallAllowed})), boom)
-	})
-	if !errors.Is(err, boom) {
-		t.Errorf("an error of a Record: got %v, want boom", err)
-	}
-	view(t, s, func(tx approval.Tx) error {
-		_, newest, err := tx.SeqRange()
-		if newest != recorded.Seq {
-			t.Errorf("what failed is on record: seq %d, want %d", newest, recorded.Seq)
-		}
-		return err
-	})
 }
 
 func viewIsReadOnly(t *testing.T, s approval.Store) {
