@@ -60,8 +60,8 @@ var arrows = map[string]struct {
 	"internal/auth/passkey":             {[]string{"approval", "approval/legible"}, "what a passkey proves, and nothing of sessions; it alone makes proofs"},
 	"internal/auth/passkey/passkeytest": {nil, "a security key that shared code with what checks it would share its mistakes"},
 	"internal/auth/signin":              {[]string{"approval", "approval/legible"}, "who looks at the pages, and nothing of what is on them"},
-	"internal/store":                    {[]string{"approval", "internal/safefile", "schema", "internal/auth/signin", "internal/auth/passkey", "internal/store/sqlite3"}, "rows, and no rules"},
-	"internal/store/sqlite3":            {nil, "SQLite's calls, and no tables"},
+	"internal/store/sqlite":             {[]string{"approval", "internal/safefile", "schema", "internal/auth/signin", "internal/auth/passkey", "internal/store/sqlite/sqlite3"}, "rows, and no rules"},
+	"internal/store/sqlite/sqlite3":     {nil, "SQLite's calls, and no tables"},
 	"internal/store/storetest":          {[]string{"approval", "internal/auth/signin", "internal/auth/passkey"}, "the contract is the domain's, for every store"},
 	"internal/policy":                   {[]string{"approval", "approval/args", "approval/args/decimal", "approval/legible", "internal/locale/phrases", "internal/policy/presets", "internal/policy/shell", "internal/yamlpos"}, "a call in, a verdict out"},
 	"internal/policy/shell":             {nil, "a command line in, yes or a doubt out"},
@@ -88,11 +88,11 @@ var arrows = map[string]struct {
 	"internal/listener":                 {nil, "it knows connections, and nobody who makes them"},
 	"webhook":                           {[]string{"approval", "approval/legible", "channels", "internal/chat", "internal/ratelimitedlog", "internal/secret"}, "it reads button data with channels"},
 	"internal/config":                   {[]string{"approval", "approval/args", "approval/redact", "internal/auth", "internal/budget", "channels", "channels/all", "channels/kind", "heartbeat", "internal/loopback", "internal/listener", "internal/locale", "internal/policy", "internal/secret", "internal/auth/openid", "internal/yamlpos"}, "it composes the sections that packages own"},
-	"internal/app": {[]string{"internal/agents/hooks", "approval", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "channels/kind", "internal/chat", "internal/locale/phrases", "client", "internal/config", "heartbeat", "internal/auth/bearer", "internal/loopback", "internal/ratelimitedlog", "internal/listener", "internal/locale", "internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream", "channels/outbox", "internal/policy", "internal/rest", "internal/secret", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/store", "internal/web", "webhook"},
+	"internal/app": {[]string{"internal/agents/hooks", "approval", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "channels/kind", "internal/chat", "internal/locale/phrases", "client", "internal/config", "heartbeat", "internal/auth/bearer", "internal/loopback", "internal/ratelimitedlog", "internal/listener", "internal/locale", "internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream", "channels/outbox", "internal/policy", "internal/rest", "internal/secret", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/store/sqlite", "internal/web", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"internal/web":                      {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "internal/history/export", "internal/history", "internal/loopback", "internal/ratelimitedlog", "internal/locale", "internal/policy", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/yamlpos"}, "pages: they show what cards show, whole, and have the gate decide"},
 	"internal/terminal/inbox":           {[]string{"client"}, "a list and what is decided on it, on no terminal"},
-	"internal/terminal/inbox/inboxtest": {[]string{"approval", "approval/redact", "internal/auth", "client", "internal/testkit", "channels/outbox", "channels/outbox/outboxtest", "internal/rest", "schema/schematest", "internal/store"}, "a whole gate for tests of whoever decides"},
+	"internal/terminal/inbox/inboxtest": {[]string{"approval", "approval/redact", "internal/auth", "client", "internal/testkit", "channels/outbox", "channels/outbox/outboxtest", "internal/rest", "schema/schematest", "internal/store/sqlite"}, "a whole gate for tests of whoever decides"},
 	"internal/terminal":                 {[]string{"approval/legible", "client", "internal/terminal/inbox", "internal/locale"}, "it shows and asks; what is decided is the inbox's"},
 	"internal/terminal/logins":          {[]string{"internal/safefile", "internal/secret"}, "files with tokens, and nobody who uses them"},
 	"internal/agents/localgate":         {nil, "it starts the program as a stranger would, and knows it by its socket"},
@@ -101,7 +101,7 @@ var arrows = map[string]struct {
 	"internal/interop":                  {nil, "it knows the program by its front doors"},
 	"internal/setup":                    {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks", "client", "internal/config", "internal/locale"}, "it asks the platforms, and a running gate, from outside"},
 	"internal/release/pack":             {nil, "binaries in, a release out, and nothing of what they do"},
-	"cmd/countersign":                   {[]string{"internal/agents/hooks", "internal/agents/settings", "internal/app", "approval", "approval/args", "approval/redact", "internal/bench", "client", "internal/config", "internal/demo", "internal/emulator", "internal/history", "internal/terminal/inbox", "internal/safefile", "internal/loopback", "internal/locale", "internal/agents/localgate", "internal/terminal/logins", "internal/mcp/stdioproxy", "internal/policy/presets", "internal/secret", "internal/setup", "internal/store", "internal/terminal", "internal/yamlpos"}, "flags and tables: the store only to copy it"},
+	"cmd/countersign":                   {[]string{"internal/agents/hooks", "internal/agents/settings", "internal/app", "approval", "approval/args", "approval/redact", "internal/bench", "client", "internal/config", "internal/demo", "internal/emulator", "internal/history", "internal/terminal/inbox", "internal/safefile", "internal/loopback", "internal/locale", "internal/agents/localgate", "internal/terminal/logins", "internal/mcp/stdioproxy", "internal/policy/presets", "internal/secret", "internal/setup", "internal/store/sqlite", "internal/terminal", "internal/yamlpos"}, "flags and tables: the store only to copy it"},
 }
 
 // outside says which other modules the packages that promise to be lean may import.
@@ -257,7 +257,7 @@ var tooMany = map[string]int{
 	"internal/emulator.Emulator":         199,
 	"internal/mcp/gateway.clientRequest": 97,
 	"internal/rest.Server":               68,
-	"internal/store.tx":                  120,
+	"internal/store/sqlite.tx":           120,
 	"internal/web.Server":                124,
 }
 
@@ -381,8 +381,8 @@ var writesFiles = map[string]string{
 	"internal/safefile/safefile.go":   "it is what does it",
 	"internal/agents/localgate/up.go": "a log for people, and a lock",
 	"internal/release/pack/main.go":   "a release, which is made anew where that failed",
-	"internal/store/copy.go":          "a copy, which is synced and then named (copyTo)",
-	"internal/store/file.go":          "the store's own files, which are synced where they are written",
+	"internal/store/sqlite/copy.go":   "a copy, which is synced and then named (copyTo)",
+	"internal/store/sqlite/file.go":   "the store's own files, which are synced where they are written",
 	"internal/terminal/edit.go":       "what an editor is shown for a moment",
 }
 
@@ -470,9 +470,9 @@ var readsClock = map[string]string{
 	"channels/outbox/sender.go":             "how long an attempt took, and until when its lease lasts in this process",
 	"internal/rest/rest.go":                 "how long a request took; the time in an id that is made",
 	"internal/setup/verify.go":              "how long it waits for a message and a press",
-	"internal/store/clock.go":               "the time that passes, where the machine has no better count",
+	"internal/store/sqlite/clock.go":        "the time that passes, where the machine has no better count",
 	"internal/store/storetest/storetest.go": "of the tests: times that are stored and read back",
-	"internal/store/writer.go":              "how long a group has taken",
+	"internal/store/sqlite/writer.go":       "how long a group has taken",
 	"internal/web/live.go":                  "the deadlines of its connection",
 	"webhook/dialog.go":                     "how long a dialog may take to open",
 	"webhook/socket.go":                     "how long a socket was open, and the deadlines of its connection",
@@ -568,7 +568,7 @@ func TestRule7_TheProgramTouchesNoMemoryByAddress(t *testing.T) {
 }
 
 // discards are the files in which a property or a fuzz target throws away an input that says nothing.
-var discards = []string{"internal/store/model_test.go", "approval/args/args_test.go", "approval/grantmodel_test.go",
+var discards = []string{"internal/store/sqlite/model_test.go", "approval/args/args_test.go", "approval/grantmodel_test.go",
 	"approval/shown_test.go",
 	"approval/redact/redact_test.go"}
 

@@ -23,7 +23,7 @@ import (
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/auth"
 	"countersign/internal/auth/signin"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -177,7 +177,7 @@ func newWorld(t testing.TB, change ...func(*Server)) *world {
 	t.Helper()
 	w := &world{t: t, clock: testkit.NewClock(begin), log: &testkit.Buffer{}}
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), Now: w.clock.Now, OnCommit: broker.Publish})
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), Now: w.clock.Now, OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}

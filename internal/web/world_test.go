@@ -21,7 +21,7 @@ import (
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/signin"
 	"countersign/internal/policy"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -57,7 +57,7 @@ type world struct {
 	t       testing.TB
 	ctx     context.Context
 	clock   *testkit.Clock
-	store   *store.DB
+	store   *sqlite.DB
 	gate    *approval.Gate
 	outbox  *outbox.Outbox
 	dir     *auth.Directory
@@ -96,7 +96,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
 	w := &world{t: t, ctx: t.Context(), clock: testkit.NewClock(begin), log: &testkit.Buffer{}, prover: approval.NewProver()}
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), Now: w.clock.Now, OnCommit: broker.Publish})
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), Now: w.clock.Now, OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}
