@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"time"
 
 	"countersign/approval"
@@ -11,7 +12,6 @@ import (
 	"countersign/internal/locale"
 	"countersign/internal/locale/phrases"
 	"countersign/internal/secret"
-	"countersign/webhook"
 )
 
 // mostHome is how many requests are drawn on a Home tab; as many of them as fit are shown.
@@ -22,12 +22,13 @@ var errNotConfigured = errors.New("channels.slack is not in the configuration an
 // dialogs are Slack's dialogs and Home tabs, of the configuration in force.
 type dialogs struct {
 	current
-	o webhook.Options
+	log *slog.Logger
+	now func() time.Time
 }
 
 // makerFor makes cards for somebody in their language and zone.
 func (d *dialogs) makerFor(who approval.Actor) channels.Maker {
-	m := d.o.Maker()
+	m := d.Maker()
 	m.Reader, m.Words = nil, locale.Get(who.Locale)
 	if who.Zone != nil {
 		m.Zone = who.Zone
@@ -36,13 +37,13 @@ func (d *dialogs) makerFor(who approval.Actor) channels.Maker {
 }
 
 // Open opens the dialog that asks for a reason.
-func (d *dialogs) Open(ctx context.Context, trigger string, by approval.Actor, q webhook.Question) error {
+func (d *dialogs) Open(ctx context.Context, trigger string, by approval.Actor, q question) error {
 	_, ch := d.get()
 	if ch == nil {
 		return errNotConfigured
 	}
 	card := d.makerFor(by).Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest,
-		CreatedAt: d.o.Now()}, Requests: q.Open})
+		CreatedAt: d.now()}, Requests: q.Open})
 	view, err := ReasonDialog(card, q.Intent, Meta{ID: q.RequestID, Shows: q.Shows, Channel: q.Channel, TS: q.TS,
 		ResponseURL: secret.Value(q.ReplyTo)})
 	if err != nil {
@@ -53,17 +54,17 @@ func (d *dialogs) Open(ctx context.Context, trigger string, by approval.Actor, q
 }
 
 // Read takes apart what was submitted.
-func (d *dialogs) Read(view json.RawMessage) (webhook.Submission, error) {
+func (d *dialogs) Read(view json.RawMessage) (filled, error) {
 	s, err := ParseSubmission(view)
 	if err != nil {
-		return webhook.Submission{}, err
+		return filled{}, err
 	}
-	return webhook.Submission{Intent: s.Intent, RequestID: s.Meta.ID, Shows: s.Meta.Shows,
+	return filled{Intent: s.Intent, RequestID: s.Meta.ID, Shows: s.Meta.Shows,
 		ReplyTo: s.Meta.ResponseURL.Reveal(), Channel: s.Meta.Channel, Reason: s.Reason}, nil
 }
 
 // Missing has the dialog say at its field what is wrong with the reason.
-func (d *dialogs) Missing(by approval.Actor, _ webhook.Submission, code approval.Code) json.RawMessage {
+func (d *dialogs) Missing(by approval.Actor, _ filled, code approval.Code) json.RawMessage {
 	text := locale.Get(by.Locale).Say(string(channels.TextDialogRequired))
 	if code != approval.CodeReasonRequired {
 		text = locale.Get(by.Locale).Say(string(phrases.SayReasonTooLong))
@@ -89,7 +90,7 @@ func (d *dialogs) Notice(by approval.Actor, code approval.Code, text string) jso
 // drawn is an answer to a submission; without one the dialog closes.
 func (d *dialogs) drawn(answer json.RawMessage, err error) json.RawMessage {
 	if err != nil {
-		d.o.Logger.Error("the answer to a dialog could not be drawn, so it closes without a word", "error", err)
+		d.log.Error("the answer to a dialog could not be drawn, so it closes without a word", "error", err)
 		return nil
 	}
 	return answer
@@ -98,7 +99,7 @@ func (d *dialogs) drawn(answer json.RawMessage, err error) json.RawMessage {
 // showHome shows somebody on the Home tab of our Slack app what waits.
 func (d *dialogs) showHome(ctx context.Context, userID string, by approval.Actor) {
 	if err := d.publishHome(ctx, userID, by); err != nil {
-		d.o.Logger.WarnContext(ctx, "a Home tab in Slack could not be brought up to date", "by", by.String(), "error", err)
+		d.log.WarnContext(ctx, "a Home tab in Slack could not be brought up to date", "by", by.String(), "error", err)
 	}
 }
 
@@ -108,7 +109,7 @@ func (d *dialogs) listed(ctx context.Context, r approval.Request, by approval.Ac
 	if r.Due(now) || !by.Approver {
 		return !r.Due(now), nil
 	}
-	return d.o.Requests.MayVote(ctx, r.ID, by)
+	return d.Requests.MayVote(ctx, r.ID, by)
 }
 
 func (d *dialogs) publishHome(ctx context.Context, userID string, by approval.Actor) error {
@@ -117,14 +118,14 @@ func (d *dialogs) publishHome(ctx context.Context, userID string, by approval.Ac
 		return errNotConfigured
 	}
 	h := Home{By: by, UserID: userID}
-	now := d.o.Now()
+	now := d.now()
 	cards := approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: now}}
 	if by.Kind == approval.Human {
-		waiting, err := d.o.Requests.Requests(ctx, approval.RequestQuery{Status: approval.Pending, Limit: mostHome})
+		waiting, err := d.Requests.Requests(ctx, approval.RequestQuery{Status: approval.Pending, Limit: mostHome})
 		if err != nil {
 			return err
 		}
-		if h.Total, err = d.o.Requests.PendingCount(ctx); err != nil {
+		if h.Total, err = d.Requests.PendingCount(ctx); err != nil {
 			return err
 		}
 		for _, r := range waiting {

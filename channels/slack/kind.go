@@ -48,9 +48,9 @@ func userOf(recipient string) string {
 
 // inbound takes what comes from Slack: over its webhook, and over a socket where there is an app-level token.
 type inbound struct {
-	*webhook.Slack
+	*handler
 	current current
-	socket  *webhook.Socket
+	socket  *socket
 }
 
 var (
@@ -62,10 +62,10 @@ var (
 
 func newInbound(o webhook.Options, now kind.Current) http.Handler {
 	in := &inbound{current: current{now}}
-	d := &dialogs{current: in.current, o: o}
-	o.Dialogs, o.Home = d, d.showHome
-	in.Slack = webhook.NewSlack(o, in.current.secrets, in.current.workspace)
-	in.socket = webhook.NewSocket(webhook.SocketOptions{Slack: in.Slack, Token: in.current.appToken, API: in.current.api})
+	in.handler = newHandler(o, in.current.secrets, in.current.workspace)
+	d := &dialogs{current: in.current, log: in.Logger, now: in.Now}
+	in.dialogs, in.home = d, d.showHome
+	in.socket = newSocket(socketOptions{Slack: in.handler, Token: in.current.appToken, API: in.current.api})
 	return in
 }
 
@@ -85,11 +85,11 @@ func (in *inbound) Problems() []string {
 }
 
 // current is what is in force.
-type current struct{ now kind.Current }
+type current struct{ kind.Current }
 
 // get returns the section and the channel, nil while Slack is not configured.
 func (c current) get() (*Config, *Channel) {
-	section, ch := c.now()
+	section, ch := c.Channel()
 	if section == nil {
 		return nil, nil
 	}
@@ -117,11 +117,11 @@ func (c current) api() string {
 	return DefaultAPIURL
 }
 
-func (c current) workspace(ctx context.Context) (webhook.Workspace, bool) {
+func (c current) workspace(ctx context.Context) (installation, bool) {
 	cfg, ch := c.get()
 	if ch == nil {
-		return webhook.Workspace{}, false
+		return installation{}, false
 	}
 	id, ok := ch.AwaitIdentity(ctx)
-	return webhook.Workspace{Team: id.TeamID, Enterprise: id.EnterpriseID, App: cfg.AppID, Bot: id.UserID}, ok
+	return installation{Team: id.TeamID, Enterprise: id.EnterpriseID, App: cfg.AppID, Bot: id.UserID}, ok
 }

@@ -1,4 +1,4 @@
-package webhook
+package slack
 
 import (
 	"cmp"
@@ -17,6 +17,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/ratelimitedlog"
+	"countersign/webhook"
 )
 
 // maxSignatureAge is Slack's own rule for how far a request's time may be from ours.
@@ -26,39 +27,40 @@ const maxSignatureAge = 5 * time.Minute
 // pressed a button is shown an error.
 const answerWithin = 2500 * time.Millisecond
 
-// Workspace is where our Slack app is installed.
-type Workspace struct {
+// installation is where our Slack app is installed.
+type installation struct {
 	Team       string // T…, from auth.test
 	Enterprise string // E…, "" outside Enterprise Grid
 	App        string // A…, "" where it is not configured: then any
 	Bot        string // the bot's own user id, which people mention
 }
 
-// Slack handles POST /webhook/slack: interactions, slash commands and events. What comes in over a
-// [Socket] takes the same way, but for the signature.
-type Slack struct {
-	common
+// handler handles POST /webhook/slack: interactions, slash commands and events. What comes in over a
+// [socket] takes the same way, but for the signature.
+type handler struct {
+	webhook.Inbound
 	secrets   func() []string
-	workspace func(context.Context) (Workspace, bool)
-	dialogs   Dialogs
+	workspace func(context.Context) (installation, bool)
+	dialogs   asker
 	home      func(ctx context.Context, userID string, by approval.Actor)
-	after     *afterResponse
+	after     *webhook.AfterResponse
 	outsiders *ratelimitedlog.Counter
 }
 
-// NewSlack returns the handler. secrets gives the signing secrets in force, several while one is being
+// newHandler returns the handler. secrets gives the signing secrets in force, several while one is being
 // replaced; workspace says where we are installed. It may wait for that until its context ends; false is that Slack
 // has not told us by then: taps are answered with 503.
-func NewSlack(o Options, secrets func() []string, workspace func(context.Context) (Workspace, bool)) *Slack {
-	return &Slack{common: newCommon("slack", o), secrets: secrets, workspace: workspace, dialogs: o.Dialogs, home: o.Home,
-		after: newAfterResponse(), outsiders: &ratelimitedlog.Counter{Every: time.Hour}}
+func newHandler(o webhook.Options, secrets func() []string,
+	workspace func(context.Context) (installation, bool)) *handler {
+	return &handler{Inbound: webhook.NewInbound(Name, o), secrets: secrets, workspace: workspace,
+		after: webhook.NewAfterResponse(), outsiders: &ratelimitedlog.Counter{Every: time.Hour}}
 }
 
 // Close ends what is still done after Slack was answered, and waits for it.
-func (h *Slack) Close() { h.after.close() }
+func (h *handler) Close() { h.after.Close() }
 
-// SlackSignature is the X-Slack-Signature of a body sent at a time (seconds since 1970).
-func SlackSignature(secret, timestamp string, body []byte) string {
+// signature is the X-Slack-Signature of a body sent at a time (seconds since 1970).
+func signature(secret, timestamp string, body []byte) string {
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write([]byte("v0:" + timestamp + ":"))
 	m.Write(body)
@@ -66,68 +68,63 @@ func SlackSignature(secret, timestamp string, body []byte) string {
 }
 
 const (
-	headerSlack      = "X-Slack-Signature"
-	headerSlackStamp = "X-Slack-Request-Timestamp"
+	headerSignature = "X-Slack-Signature"
+	headerStamp     = "X-Slack-Request-Timestamp"
 )
 
 // formed reports whether there is one signature, which could be one, and one time, which is not too far
 // from ours.
-func (h *Slack) formed(header http.Header) bool {
-	values := header[headerSlack]
-	if len(values) != 1 || len(header[headerSlackStamp]) != 1 {
+func (h *handler) formed(header http.Header) bool {
+	values := header[headerSignature]
+	if len(values) != 1 || len(header[headerStamp]) != 1 {
 		return false
 	}
 	digits, ok := strings.CutPrefix(values[0], "v0=")
 	if sum, err := hex.DecodeString(digits); !ok || err != nil || len(sum) != sha256.Size {
 		return false
 	}
-	return h.fresh(header.Get(headerSlackStamp))
+	return h.fresh(header.Get(headerStamp))
 }
 
 // fresh reports whether a time (seconds since 1970) is not too far from ours.
-func (h *Slack) fresh(stamp string) bool {
+func (h *handler) fresh(stamp string) bool {
 	sec, err := strconv.ParseInt(stamp, 10, 64)
 	if err != nil {
 		return false
 	}
-	age := h.now().Sub(time.Unix(sec, 0))
+	age := h.Now().Sub(time.Unix(sec, 0))
 	return age <= maxSignatureAge && age >= -maxSignatureAge
 }
 
 // signed looks at the time once more: the body may have taken some.
-func (h *Slack) signed(header http.Header, body []byte) bool {
-	stamp := header.Get(headerSlackStamp)
+func (h *handler) signed(header http.Header, body []byte) bool {
+	stamp := header.Get(headerStamp)
 	if !h.fresh(stamp) {
 		return false
 	}
 	ok := false
 	for _, s := range h.secrets() {
-		ok = hmac.Equal([]byte(SlackSignature(s, stamp, body)), []byte(header.Get(headerSlack))) || ok
+		ok = hmac.Equal([]byte(signature(s, stamp, body)), []byte(header.Get(headerSignature))) || ok
 	}
 	return ok
 }
 
-func (h *Slack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && isSSLCheck(r.URL.Query()) {
-		h.count(h.channel, "ignored")
+		h.Count(Name, "ignored")
 		return
 	}
 	if h.mayBeSSLCheck(r) {
 		h.sslCheck(w, r)
 		return
 	}
-	raw, ok := h.body(w, r, h.formed, "application/x-www-form-urlencoded", "application/json")
+	raw, ok := h.Verify(w, r, h.formed, h.signed, "application/x-www-form-urlencoded", "application/json")
 	if !ok {
 		return
 	}
-	if !h.signed(r.Header, raw) {
-		h.refuseUnsigned(w, r)
-		return
-	}
-	h.known(r)
-	ctx, cancel := within(r.Context(), answerWithin)
+	ctx, cancel := webhook.Within(r.Context(), answerWithin)
 	defer cancel()
-	h.delivery(ctx, r.Header.Get("Content-Type"), raw).write(w)
+	h.delivery(ctx, r.Header.Get("Content-Type"), raw).Write(w)
 }
 
 // maxSSLCheck is how long the body of a look at our certificate may be: some fifty bytes come.
@@ -141,59 +138,59 @@ func isSSLCheck(form url.Values) bool {
 
 // mayBeSSLCheck reports whether the headers could be those of a look at our certificate by POST: no word of a
 // signature, and a form whose length is told and small, so that a stranger's body is not read beyond that.
-func (h *Slack) mayBeSSLCheck(r *http.Request) bool {
+func (h *handler) mayBeSSLCheck(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return r.Method == http.MethodPost && err == nil && kind == "application/x-www-form-urlencoded" &&
-		len(r.Header[headerSlack]) == 0 && len(r.Header[headerSlackStamp]) == 0 &&
+		len(r.Header[headerSignature]) == 0 && len(r.Header[headerStamp]) == 0 &&
 		r.ContentLength > 0 && r.ContentLength <= maxSSLCheck
 }
 
 // sslCheck answers a look at our certificate by POST. Whatever else comes so is not signed, and is refused.
-func (h *Slack) sslCheck(w http.ResponseWriter, r *http.Request) {
-	raw, ok := h.body(w, r, func(http.Header) bool { return true }, "application/x-www-form-urlencoded")
+func (h *handler) sslCheck(w http.ResponseWriter, r *http.Request) {
+	raw, ok := h.Body(w, r, func(http.Header) bool { return true }, "application/x-www-form-urlencoded")
 	if !ok {
 		return
 	}
-	if form, ok := slackForm(raw); !ok || !isSSLCheck(form) {
-		h.refuseUnsigned(w, r)
+	if form, ok := parseForm(raw); !ok || !isSSLCheck(form) {
+		h.RefuseUnsigned(w, r)
 		return
 	}
-	h.count(h.channel, "ignored")
+	h.Count(Name, "ignored")
 }
 
 // delivery tells the kinds apart that Slack posts to one address.
-func (h *Slack) delivery(ctx context.Context, contentType string, raw []byte) answer {
+func (h *handler) delivery(ctx context.Context, contentType string, raw []byte) webhook.Answer {
 	kind, _, _ := mime.ParseMediaType(contentType)
 	if kind == "application/json" {
 		return h.event(ctx, raw)
 	}
 	// The form is taken from the signed body alone; the URL's query is not covered by the signature.
-	form, ok := slackForm(raw)
+	form, ok := parseForm(raw)
 	switch {
 	case ok && isSSLCheck(form):
-		return answer{stored: true}
+		return webhook.Answer{Stored: true}
 	case ok && form.Get("payload") != "" && !form.Has("command"):
 		return h.interaction(ctx, []byte(form.Get("payload")))
 	case ok && form.Get("command") != "" && !form.Has("payload"):
-		return h.command(ctx, slackCommand{
+		return h.command(ctx, command{
 			Text: form.Get("text"), UserID: form.Get("user_id"), TeamID: form.Get("team_id"),
 			EnterpriseID: form.Get("enterprise_id"),
 			APIAppID:     form.Get("api_app_id"), TriggerID: form.Get("trigger_id"), ResponseURL: form.Get("response_url"),
 		})
 	}
-	return h.notUnderstood(ctx)
+	return h.NotUnderstood(ctx)
 }
 
-// slackFields are the fields of a form that are looked at.
-var slackFields = []string{"payload", "command", "text", "user_id", "team_id", "enterprise_id", "api_app_id",
+// fields are the fields of a form that are looked at.
+var fields = []string{"payload", "command", "text", "user_id", "team_id", "enterprise_id", "api_app_id",
 	"trigger_id", "response_url"}
 
-// slackForm reads a form as [channels.Strictly] reads JSON.
-func slackForm(raw []byte) (url.Values, bool) {
+// parseForm reads a form as [channels.Strictly] reads JSON.
+func parseForm(raw []byte) (url.Values, bool) {
 	form, err := url.ParseQuery(string(raw))
 	for name, values := range form {
 		almost := func(field string) bool { return field != name && strings.EqualFold(field, name) }
-		if len(values) != 1 || !utf8.ValidString(values[0]) || slices.ContainsFunc(slackFields, almost) {
+		if len(values) != 1 || !utf8.ValidString(values[0]) || slices.ContainsFunc(fields, almost) {
 			return nil, false
 		}
 	}
@@ -208,8 +205,8 @@ type origin struct {
 }
 
 // from says who acts. Where that is not to be acted on, refused is true and a the answer.
-func (h *Slack) from(ctx context.Context, o origin) (by approval.Actor, a answer, refused bool) {
-	waiting, done := leaving(ctx, commitWithin) // as after a restart
+func (h *handler) from(ctx context.Context, o origin) (by approval.Actor, a webhook.Answer, refused bool) {
+	waiting, done := webhook.Leaving(ctx, webhook.CommitWithin) // as after a restart
 	ws, known := h.workspace(waiting)
 	done()
 	inEnterprise := known && ws.Enterprise != "" && o.enterprise == ws.Enterprise
@@ -222,23 +219,23 @@ func (h *Slack) from(ctx context.Context, o origin) (by approval.Actor, a answer
 	by = approval.Actor{Kind: approval.Stranger, Name: "slack:" + home + "/" + o.user}
 	switch inTeam := o.team != "" && o.team == ws.Team; {
 	case !known:
-		h.log.ErrorContext(ctx, "a Slack event came before Slack told us which workspace is ours; it was not acted on")
-		return by, answer{}, true
+		h.Logger.ErrorContext(ctx, "a Slack event came before Slack told us which workspace is ours; it was not acted on")
+		return by, webhook.Answer{}, true
 	case !inTeam && !inEnterprise || ws.App != "" && o.app != ws.App:
-		return by, answer{stored: h.refuse(ctx, by.String(), "wrong_workspace")}, true
+		return by, webhook.Answer{Stored: h.Refuse(ctx, by.String(), "wrong_workspace")}, true
 	case outside:
 		// In a channel shared with other organisations their people can press our buttons; ids are only
 		// unique within a team, so only our own are looked up.
-		if n, tell := h.outsiders.Add(h.now()); tell {
-			h.log.WarnContext(ctx, "people of another organisation pressed our buttons in Slack, which decided nothing; a "+
+		if n, tell := h.outsiders.Add(h.Now()); tell {
+			h.Logger.WarnContext(ctx, "people of another organisation pressed our buttons in Slack, which decided nothing; a "+
 				"channel is shared with them, so they may see its cards: use a channel of your own (channels.slack.channel), or "+
 				"remove allow_shared",
 				"by", by.String(), "count", n)
 		}
 	default:
-		if p, ok := h.people.ByChat("slack", o.user); ok {
+		if p, ok := h.People.ByChat(Name, o.user); ok {
 			by = p
 		}
 	}
-	return by, answer{}, false
+	return by, webhook.Answer{}, false
 }

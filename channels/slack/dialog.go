@@ -1,33 +1,36 @@
-package webhook
+package slack
 
 import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/internal/chat"
+	"countersign/webhook"
 )
 
-// Dialogs open a dialog with a field for a reason, and know what comes back out of it.
-type Dialogs interface {
+// asker opens a dialog with a field for a reason, and know what comes back out of it.
+type asker interface {
 	// Open opens the dialog for whoever made the tap that trigger came with. It must answer within ctx;
 	// after an error the tap is carried out without a dialog.
-	Open(ctx context.Context, trigger string, by approval.Actor, q Question) error
+	Open(ctx context.Context, trigger string, by approval.Actor, q question) error
 	// Read takes apart the view of a submission. Anything but a dialog of ours is an error.
-	Read(view json.RawMessage) (Submission, error)
+	Read(view json.RawMessage) (filled, error)
 	// Missing is the answer to a submission whose reason does not do, by the code of the refusal: the
 	// dialog stays open and says so at the field.
-	Missing(by approval.Actor, s Submission, code approval.Code) json.RawMessage
+	Missing(by approval.Actor, s filled, code approval.Code) json.RawMessage
 	// Notice is the answer to a submission by which nothing could be decided: the dialog says why.
 	Notice(by approval.Actor, code approval.Code, text string) json.RawMessage
 }
 
-// Question is what a dialog asks the reason of.
-type Question struct {
+// question is what a dialog asks the reason of.
+type question struct {
 	Intent    chat.Intent        // IntentApprove or IntentDeny
 	RequestID string             // the request or card that the button names
 	Shows     chat.Shows         // what of the card it means
@@ -37,8 +40,8 @@ type Question struct {
 	TS        string             // of that message
 }
 
-// Submission is a dialog that was filled in: what of its question comes back, and the reason.
-type Submission struct {
+// filled is a dialog that was filled in: what of its question comes back, and the reason.
+type filled struct {
 	Intent    chat.Intent
 	RequestID string
 	Shows     chat.Shows
@@ -59,20 +62,20 @@ const (
 // the dialog's submission, as an event of its own. Without a dialog the tap is carried out, as an event
 // of its own too: so the same delivery, if it comes again, is known and changes nothing. A denial then
 // has no reason, and where one is needed the tapper is told how to type it.
-func (h *Slack) press(ctx context.Context, t chat.Interaction, p slackInteraction) bool {
+func (h *handler) press(ctx context.Context, t chat.Interaction, p interaction) bool {
 	asked, stored := h.ask(ctx, t)
 	if len(asked.Open) > 0 {
-		q := Question{Intent: t.Intent, RequestID: t.RequestID, Shows: t.Shows, Open: asked.Open, ReplyTo: t.ReplyTo,
+		q := question{Intent: t.Intent, RequestID: t.RequestID, Shows: t.Shows, Open: asked.Open, ReplyTo: t.ReplyTo,
 			Channel: p.Container.ChannelID, TS: p.Container.MessageTS}
 		err := h.open(ctx, p.TriggerID, t.By, q)
 		if err == nil {
-			h.count(h.channel, "asked")
+			h.Count(Name, "asked")
 			return true
 		}
-		h.log.WarnContext(ctx, "a dialog could not be opened in Slack; the tap is carried out without one", "by",
+		h.Logger.WarnContext(ctx, "a dialog could not be opened in Slack; the tap is carried out without one", "by",
 			t.By.String(), "error", err)
 		t.EventID += ":plain"
-		_, stored = h.interact(ctx, t)
+		_, stored = h.Interact(ctx, t)
 	}
 	if stored && p.Container.Type == "view" {
 		h.showHome(t.From, t.By)
@@ -82,25 +85,15 @@ func (h *Slack) press(ctx context.Context, t chat.Interaction, p slackInteractio
 
 // ask hands a button to the gate, and returns what a dialog is to ask about. false: it could not be
 // stored.
-func (h *Slack) ask(ctx context.Context, t chat.Interaction) (chat.Asked, bool) {
+func (h *handler) ask(ctx context.Context, t chat.Interaction) (chat.Asked, bool) {
 	if h.dialogs == nil {
-		out, stored := h.interact(ctx, t)
+		out, stored := h.Interact(ctx, t)
 		return chat.Asked{InteractionResult: out}, stored
 	}
-	t.Channel = h.channel
-	ctx, cancel := context.WithTimeout(approval.WithCorrelation(ctx, t.EventID), commitWithin)
-	defer cancel()
-	asked, err := h.chat.Ask(ctx, t)
-	if err != nil {
-		return chat.Asked{}, h.told(t, chat.InteractionResult{}, err)
-	}
-	if len(asked.Open) == 0 || len(asked.Decided) > 0 {
-		h.told(t, asked.InteractionResult, nil)
-	}
-	return asked, true
+	return h.Ask(ctx, t)
 }
 
-func (h *Slack) open(ctx context.Context, trigger string, by approval.Actor, q Question) error {
+func (h *handler) open(ctx context.Context, trigger string, by approval.Actor, q question) error {
 	until := time.Now().Add(openWithin)
 	if end, ok := ctx.Deadline(); ok && end.Add(-keptBack).Before(until) {
 		until = end.Add(-keptBack)
@@ -113,39 +106,39 @@ func (h *Slack) open(ctx context.Context, trigger string, by approval.Actor, q Q
 // submission takes a dialog that was filled in. Whoever it is from is authorised again, and the requests
 // may be over by now: the dialog then says so. It closes when something was decided, and when the same
 // submission was seen before.
-func (h *Slack) submission(ctx context.Context, p slackInteraction, by approval.Actor) answer {
-	var view slackID
+func (h *handler) submission(ctx context.Context, p interaction, by approval.Actor) webhook.Answer {
+	var view ref
 	if err := channels.Strictly(p.View, &view); err != nil || view.ID == "" {
-		return answer{stored: h.refuse(ctx, by.String(), "no_event_id")}
+		return webhook.Answer{Stored: h.Refuse(ctx, by.String(), "no_event_id")}
 	}
 	if h.dialogs == nil {
-		h.log.DebugContext(ctx, "a Slack dialog was filled in that we did not open")
-		return answer{stored: true}
+		h.Logger.DebugContext(ctx, "a Slack dialog was filled in that we did not open")
+		return webhook.Answer{Stored: true}
 	}
 	s, err := h.dialogs.Read(p.View)
 	if err != nil {
-		return answer{stored: h.refuse(ctx, by.String(), "unknown_dialog")}
+		return webhook.Answer{Stored: h.Refuse(ctx, by.String(), "unknown_dialog")}
 	}
 	b, err := channels.NewButton(string(s.Intent), channels.Button{ID: s.RequestID, Shows: s.Shows}.Value())
 	if err != nil || b.Intent != chat.IntentApprove && b.Intent != chat.IntentDeny {
-		return answer{stored: h.refuse(ctx, by.String(), "unknown_dialog")}
+		return webhook.Answer{Stored: h.Refuse(ctx, by.String(), "unknown_dialog")}
 	}
-	out, stored := h.interact(ctx, chat.Interaction{EventID: "slack:view:" + view.ID + ":" +
+	out, stored := h.Interact(ctx, chat.Interaction{EventID: "slack:view:" + view.ID + ":" +
 		submissionKey(p.TriggerID, s.Reason), By: by, From: p.User.ID, ReplyTo: s.ReplyTo,
 		Intent: b.Intent, RequestID: b.ID, Shows: b.Shows, Reason: s.Reason, Told: true})
 	if !stored {
-		return answer{}
+		return webhook.Answer{}
 	}
 	if s.Channel == "" {
 		h.showHome(p.User.ID, by)
 	}
-	a := answer{stored: true, kind: "application/json"}
+	a := webhook.Answer{Stored: true, Kind: "application/json"}
 	switch out.Code {
 	case "":
 	case approval.CodeReasonRequired, approval.CodeInvalidParameter:
-		a.body = h.dialogs.Missing(by, s, out.Code)
+		a.Body = h.dialogs.Missing(by, s, out.Code)
 	default:
-		a.body = h.dialogs.Notice(by, out.Code, out.Text)
+		a.Body = h.dialogs.Notice(by, out.Code, out.Text)
 	}
 	return a
 }
@@ -154,4 +147,24 @@ func (h *Slack) submission(ctx context.Context, p slackInteraction, by approval.
 func submissionKey(trigger, reason string) string {
 	sum := sha256.Sum256([]byte(trigger + "\x00" + reason))
 	return hex.EncodeToString(sum[:8])
+}
+
+// showHome shows somebody their Home tab as it is now.
+func (h *handler) showHome(userID string, by approval.Actor) {
+	if h.home == nil {
+		return
+	}
+	show := func(ctx context.Context) {
+		defer func() {
+			if p := recover(); p != nil {
+				h.Logger.ErrorContext(ctx, "a Home tab could not be drawn: this is a bug in Countersign; please report it",
+					"by", by.String(),
+					"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			}
+		}()
+		h.home(ctx, userID, by)
+	}
+	if !h.after.Run(userID, show) {
+		h.Logger.Debug("a Home tab was not brought up to date: too many at once", "by", by.String())
+	}
 }

@@ -1,4 +1,4 @@
-package webhook
+package slack
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,15 +15,16 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/internal/chat"
+	"countersign/webhook"
 )
 
 // fakeDialogs are dialogs whose view is the submission itself.
 type fakeDialogs struct {
-	opened []Question
+	opened []question
 	opens  func(ctx context.Context, trigger string) error
 }
 
-func (d *fakeDialogs) Open(ctx context.Context, trigger string, _ approval.Actor, q Question) error {
+func (d *fakeDialogs) Open(ctx context.Context, trigger string, _ approval.Actor, q question) error {
 	d.opened = append(d.opened, q)
 	if d.opens != nil {
 		return d.opens(ctx, trigger)
@@ -32,15 +32,15 @@ func (d *fakeDialogs) Open(ctx context.Context, trigger string, _ approval.Actor
 	return nil
 }
 
-func (d *fakeDialogs) Read(view json.RawMessage) (Submission, error) {
-	var v struct{ Asked *Submission }
+func (d *fakeDialogs) Read(view json.RawMessage) (filled, error) {
+	var v struct{ Asked *filled }
 	if err := channels.Strictly(view, &v); err != nil || v.Asked == nil {
-		return Submission{}, errors.New("no dialog of ours")
+		return filled{}, errors.New("no dialog of ours")
 	}
 	return *v.Asked, nil
 }
 
-func (d *fakeDialogs) Missing(by approval.Actor, _ Submission, code approval.Code) json.RawMessage {
+func (d *fakeDialogs) Missing(by approval.Actor, _ filled, code approval.Code) json.RawMessage {
 	return json.RawMessage(`{"response_action":"errors","to":"` + by.Name + `","code":"` + string(code) + `"}`)
 }
 
@@ -50,7 +50,7 @@ func (d *fakeDialogs) Notice(by approval.Actor, code approval.Code, text string)
 
 func withDialogs(t *testing.T) (*fixture, *fakeDialogs) {
 	f, d := newFixture(t), &fakeDialogs{}
-	f.slackWith(func(o *Options) { o.Dialogs = d })
+	f.slack.dialogs = d
 	return f, d
 }
 
@@ -63,7 +63,7 @@ func (f *fixture) slackDeny() *httptest.ResponseRecorder {
 
 func TestDenyOpensADialogAndDecidesNothing(t *testing.T) {
 	f, d := withDialogs(t)
-	f.gate.asked = chat.Asked{Open: []approval.Request{{ID: request}}}
+	f.Chat.Asked = chat.Asked{Open: []approval.Request{{ID: request}}}
 	d.opens = func(ctx context.Context, trigger string) error {
 		if end, ok := ctx.Deadline(); !ok || time.Until(end) > openWithin || trigger != "8123.1234.0a1b" {
 			t.Errorf("opened with trigger %s until %v", trigger, end)
@@ -71,12 +71,12 @@ func TestDenyOpensADialogAndDecidesNothing(t *testing.T) {
 		return nil
 	}
 	w := f.slackDeny()
-	f.wantStatus(w, 200)
-	f.wantTaps(0)
-	if w.Body.Len() != 0 || len(f.gate.asks) != 1 || len(d.opened) != 1 || f.counts["asked"] != 1 {
-		t.Fatalf("answered %q, %d asks, %d dialogs, counts %v", w.Body, len(f.gate.asks), len(d.opened), f.counts)
+	f.WantStatus(w, 200)
+	f.WantInteractions(0)
+	if w.Body.Len() != 0 || len(f.Chat.Asks) != 1 || len(d.opened) != 1 || f.Counts["asked"] != 1 {
+		t.Fatalf("answered %q, %d asks, %d dialogs, counts %v", w.Body, len(f.Chat.Asks), len(d.opened), f.Counts)
 	}
-	if got := f.gate.asks[0]; got.EventID != "slack:8123.1234.0a1b:0" || got.Channel != "slack" || got.By.Name != "hana" || got.Intent != chat.IntentDeny || got.RequestID != request {
+	if got := f.Chat.Asks[0]; got.EventID != "slack:8123.1234.0a1b:0" || got.Channel != "slack" || got.By.Name != "hana" || got.Intent != chat.IntentDeny || got.RequestID != request {
 		t.Errorf("asked %+v", got)
 	}
 	q := d.opened[0]
@@ -87,60 +87,60 @@ func TestDenyOpensADialogAndDecidesNothing(t *testing.T) {
 
 func TestWhatNeedsNoDialogIsDecidedAtOnce(t *testing.T) {
 	f, d := withDialogs(t)
-	f.gate.asked = chat.Asked{InteractionResult: chat.InteractionResult{Decided: []approval.Request{{ID: request, Status: approval.Approved}}}}
-	f.wantStatus(f.slackButton(nil), 200)
-	f.wantTaps(0)
-	if len(f.gate.asks) != 1 || len(d.opened) != 0 || f.counts["decided"] != 1 {
-		t.Errorf("%d asks, %d dialogs, counts %v", len(f.gate.asks), len(d.opened), f.counts)
+	f.Chat.Asked = chat.Asked{InteractionResult: chat.InteractionResult{Decided: []approval.Request{{ID: request, Status: approval.Approved}}}}
+	f.WantStatus(f.slackButton(nil), 200)
+	f.WantInteractions(0)
+	if len(f.Chat.Asks) != 1 || len(d.opened) != 0 || f.Counts["decided"] != 1 {
+		t.Errorf("%d asks, %d dialogs, counts %v", len(f.Chat.Asks), len(d.opened), f.Counts)
 	}
-	f.gate.asked = chat.Asked{InteractionResult: chat.InteractionResult{Decided: []approval.Request{{ID: "other"}}}, Open: []approval.Request{{ID: request}}}
+	f.Chat.Asked = chat.Asked{InteractionResult: chat.InteractionResult{Decided: []approval.Request{{ID: "other"}}}, Open: []approval.Request{{ID: request}}}
 	f.slackButton(nil) // Approve all, of which one needs a reason
-	if len(d.opened) != 1 || d.opened[0].Open[0].ID != request || f.counts["decided"] != 2 || f.counts["asked"] != 1 {
-		t.Errorf("%+v, counts %v", d.opened, f.counts)
+	if len(d.opened) != 1 || d.opened[0].Open[0].ID != request || f.Counts["decided"] != 2 || f.Counts["asked"] != 1 {
+		t.Errorf("%+v, counts %v", d.opened, f.Counts)
 	}
 }
 
 func TestDenyIsPlainWhereNoDialogOpens(t *testing.T) {
 	f, d := withDialogs(t)
-	f.gate.asked = chat.Asked{Open: []approval.Request{{ID: request}}}
+	f.Chat.Asked = chat.Asked{Open: []approval.Request{{ID: request}}}
 	d.opens = func(context.Context, string) error { return errors.New("trigger_expired") }
-	f.wantStatus(f.slackDeny(), 200)
-	f.wantTaps(1)
-	got := f.gate.taps[0]
+	f.WantStatus(f.slackDeny(), 200)
+	f.WantInteractions(1)
+	got := f.Chat.Interactions[0]
 	if got.EventID != "slack:8123.1234.0a1b:0:plain" || got.Intent != chat.IntentDeny || got.RequestID != request || got.Reason != "" || got.Told {
 		t.Errorf("%+v", got)
 	}
-	if !strings.Contains(f.log.String(), "trigger_expired") {
-		t.Errorf("log: %s", f.log.String())
+	if !strings.Contains(f.Log.String(), "trigger_expired") {
+		t.Errorf("log: %s", f.Log.String())
 	}
-	f.gate.err = errors.New("disk full")
-	f.wantStatus(f.slackDeny(), 503)
+	f.Chat.Err = errors.New("disk full")
+	f.WantStatus(f.slackDeny(), 503)
 
 	none := newFixture(t) // no dialogs are configured
 	none.slackDeny()
-	none.wantTaps(1)
-	if got := none.gate.taps[0]; got.EventID != "slack:8123.1234.0a1b:0" || len(none.gate.asks) != 0 {
+	none.WantInteractions(1)
+	if got := none.Chat.Interactions[0]; got.EventID != "slack:8123.1234.0a1b:0" || len(none.Chat.Asks) != 0 {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestRule5_AReplayedDenyOpensNothingAndDeniesNothing(t *testing.T) {
 	f, d := withDialogs(t)
-	f.gate.asked = chat.Asked{InteractionResult: chat.InteractionResult{Duplicate: true}}
+	f.Chat.Asked = chat.Asked{InteractionResult: chat.InteractionResult{Duplicate: true}}
 	d.opens = func(context.Context, string) error { return errors.New("exchanged_trigger_id") }
-	f.wantStatus(f.slackDeny(), 200)
-	f.wantTaps(0)
-	if len(d.opened) != 0 || f.counts["duplicate"] != 1 {
-		t.Errorf("%d dialogs, counts %v", len(d.opened), f.counts)
+	f.WantStatus(f.slackDeny(), 200)
+	f.WantInteractions(0)
+	if len(d.opened) != 0 || f.Counts["duplicate"] != 1 {
+		t.Errorf("%d dialogs, counts %v", len(d.opened), f.Counts)
 	}
 }
 
 func TestNoDialogForWhatCouldNotBeStored(t *testing.T) {
 	f, d := withDialogs(t)
-	f.gate.err = errors.New("disk full")
-	f.gate.asked = chat.Asked{Open: []approval.Request{{ID: request}}} // what a transaction found that was not kept
-	f.wantStatus(f.slackDeny(), 503)
-	f.wantTaps(0)
+	f.Chat.Err = errors.New("disk full")
+	f.Chat.Asked = chat.Asked{Open: []approval.Request{{ID: request}}} // what a transaction found that was not kept
+	f.WantStatus(f.slackDeny(), 503)
+	f.WantInteractions(0)
 	if len(d.opened) != 0 {
 		t.Error("a dialog was opened")
 	}
@@ -150,31 +150,31 @@ func TestNoDialogForWhatCouldNotBeStored(t *testing.T) {
 func TestADialogThatHangsLeavesTimeToDeny(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, d := withDialogs(t)
-		f.gate.asked = chat.Asked{Open: []approval.Request{{ID: request}}}
+		f.Chat.Asked = chat.Asked{Open: []approval.Request{{ID: request}}}
 		d.opens = func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }
 		start := time.Now()
-		f.gate.tap = func(ctx context.Context) {
+		f.Chat.OnInteract = func(ctx context.Context) {
 			if took := time.Since(start); took != openWithin || ctx.Err() != nil {
 				t.Errorf("denied after %v, %v", took, ctx.Err())
 			}
 		}
-		f.wantStatus(f.slackDeny(), 200)
-		f.wantTaps(1)
+		f.WantStatus(f.slackDeny(), 200)
+		f.WantInteractions(1)
 
-		f.gate.asking = func() { time.Sleep(commitWithin - time.Millisecond) } // the store is slow
+		f.Chat.OnAsk = func() { time.Sleep(webhook.CommitWithin - time.Millisecond) } // the store is slow
 		start = time.Now()
-		f.gate.tap = func(ctx context.Context) {
+		f.Chat.OnInteract = func(ctx context.Context) {
 			if end, _ := ctx.Deadline(); ctx.Err() != nil || time.Until(end) != keptBack || end.Sub(start) != answerWithin {
 				t.Errorf("%v left to deny, %v", time.Until(end), ctx.Err())
 			}
 		}
-		f.wantStatus(f.slackDeny(), 200)
-		f.wantTaps(2)
+		f.WantStatus(f.slackDeny(), 200)
+		f.WantInteractions(2)
 	})
 }
 
 // submit sends the submission of a dialog; change edits the payload first.
-func (f *fixture) submit(s Submission, change func(p map[string]any)) *httptest.ResponseRecorder {
+func (f *fixture) submit(s filled, change func(p map[string]any)) *httptest.ResponseRecorder {
 	p := map[string]any{
 		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": map[string]any{"id": "T0TEAM0001"},
 		"user": map[string]any{"id": "U02HANA", "team_id": "T0TEAM0001"}, "trigger_id": "8200.1",
@@ -187,20 +187,20 @@ func (f *fixture) submit(s Submission, change func(p map[string]any)) *httptest.
 	return f.postSlack(formType, "payload="+url.QueryEscape(string(b)), nil)
 }
 
-func denial(reason string) Submission {
-	return Submission{Intent: chat.IntentDeny, RequestID: request, ReplyTo: "https://hooks.slack.com/actions/1", Channel: "C0APPROVALS", Reason: reason}
+func denial(reason string) filled {
+	return filled{Intent: chat.IntentDeny, RequestID: request, ReplyTo: "https://hooks.slack.com/actions/1", Channel: "C0APPROVALS", Reason: reason}
 }
 
 func TestASubmissionIsATapOfItsOwn(t *testing.T) {
 	f, _ := withDialogs(t)
-	f.gate.out = chat.InteractionResult{Decided: []approval.Request{{ID: request, Status: approval.Denied}}}
+	f.Chat.Result = chat.InteractionResult{Decided: []approval.Request{{ID: request, Status: approval.Denied}}}
 	w := f.submit(denial("wrong account"), nil)
-	f.wantStatus(w, 200)
-	f.wantTaps(1)
+	f.WantStatus(w, 200)
+	f.WantInteractions(1)
 	if w.Body.Len() != 0 {
 		t.Errorf("the dialog is not closed: %q", w.Body)
 	}
-	got := f.gate.taps[0]
+	got := f.Chat.Interactions[0]
 	id := got.EventID
 	if got.EventID = ""; !reflect.DeepEqual(got, chat.Interaction{Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true}, From: "U02HANA",
 		ReplyTo: "https://hooks.slack.com/actions/1", Intent: chat.IntentDeny, RequestID: request, Reason: "wrong account", Told: true}) {
@@ -208,15 +208,15 @@ func TestASubmissionIsATapOfItsOwn(t *testing.T) {
 	}
 	f.submit(denial("wrong account"), nil)
 	f.submit(denial("another reason"), nil) // the dialog stayed open and was filled in again
-	if again, next := f.gate.taps[1].EventID, f.gate.taps[2].EventID; !strings.HasPrefix(id, "slack:view:V0VIEW0001:") || again != id || next == id {
+	if again, next := f.Chat.Interactions[1].EventID, f.Chat.Interactions[2].EventID; !strings.HasPrefix(id, "slack:view:V0VIEW0001:") || again != id || next == id {
 		t.Errorf("event ids %q, %q, %q", id, again, next)
 	}
-	f.gate.out = chat.InteractionResult{Duplicate: true}
+	f.Chat.Result = chat.InteractionResult{Duplicate: true}
 	if w := f.submit(denial("wrong account"), nil); w.Code != 200 || w.Body.Len() != 0 {
 		t.Errorf("a replay is answered %d %q", w.Code, w.Body)
 	}
-	f.gate.err = errors.New("disk full")
-	f.wantStatus(f.submit(denial("wrong account"), nil), 503)
+	f.Chat.Err = errors.New("disk full")
+	f.WantStatus(f.submit(denial("wrong account"), nil), 503)
 }
 
 func TestADialogThatDecidesNothingSaysWhy(t *testing.T) {
@@ -231,7 +231,7 @@ func TestADialogThatDecidesNothingSaysWhy(t *testing.T) {
 		{chat.InteractionResult{Code: approval.CodeNotAnApprover, Text: "No."}, `{"response_action":"update","to":"hana","code":"not_an_approver","text":"No."}`},
 	} {
 		f, _ := withDialogs(t)
-		f.gate.out = tt.out
+		f.Chat.Result = tt.out
 		w := f.submit(denial(""), nil)
 		if w.Code != 200 || w.Body.String() != tt.want || w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s: answered %d %s %q", tt.out.Code, w.Code, w.Header().Get("Content-Type"), w.Body)
@@ -242,7 +242,7 @@ func TestADialogThatDecidesNothingSaysWhy(t *testing.T) {
 func TestSubmissionsThatDoNotCount(t *testing.T) {
 	for _, tt := range []struct {
 		name, reason string
-		sub          Submission
+		sub          filled
 		change       func(p map[string]any)
 	}{
 		{"another team", "slack:T0TEAM0001/U02HANA wrong_workspace", denial("x"), func(p map[string]any) { p["team"] = map[string]any{"id": "T0OTHER"} }},
@@ -250,29 +250,29 @@ func TestSubmissionsThatDoNotCount(t *testing.T) {
 		{"no view", "hana no_event_id", denial("x"), func(p map[string]any) { delete(p, "view") }},
 		{"nobody", "slack:T0TEAM0001/ no_event_id", denial("x"), func(p map[string]any) { p["user"] = map[string]any{} }},
 		{"not our dialog", "hana unknown_dialog", denial("x"), func(p map[string]any) { p["view"] = map[string]any{"id": "V1"} }},
-		{"no decision", "hana unknown_dialog", Submission{Intent: chat.IntentLog, RequestID: request}, nil},
-		{"no request", "hana unknown_dialog", Submission{Intent: chat.IntentDeny, RequestID: "1"}, nil},
+		{"no decision", "hana unknown_dialog", filled{Intent: chat.IntentLog, RequestID: request}, nil},
+		{"no request", "hana unknown_dialog", filled{Intent: chat.IntentDeny, RequestID: "1"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, _ := withDialogs(t)
 			w := f.submit(tt.sub, tt.change)
-			f.wantStatus(w, 200)
-			f.wantTaps(0)
-			if len(f.gate.refused) != 1 || f.gate.refused[0] != tt.reason || w.Body.Len() != 0 {
-				t.Errorf("audited %q, want %q; answered %q", f.gate.refused, tt.reason, w.Body)
+			f.WantStatus(w, 200)
+			f.WantInteractions(0)
+			if len(f.Chat.Refusals) != 1 || f.Chat.Refusals[0] != tt.reason || w.Body.Len() != 0 {
+				t.Errorf("audited %q, want %q; answered %q", f.Chat.Refusals, tt.reason, w.Body)
 			}
 		})
 	}
 	t.Run("a dialog that was closed", func(t *testing.T) {
 		f, _ := withDialogs(t)
-		f.wantStatus(f.submit(denial("x"), func(p map[string]any) { p["type"] = "view_closed" }), 200)
-		f.wantTaps(0)
+		f.WantStatus(f.submit(denial("x"), func(p map[string]any) { p["type"] = "view_closed" }), 200)
+		f.WantInteractions(0)
 	})
 	t.Run("a stranger's is refused by the gate", func(t *testing.T) {
 		f, _ := withDialogs(t)
 		f.submit(denial("x"), func(p map[string]any) { p["user"] = map[string]any{"id": "U9", "team_id": "T0TEAM0001"} })
-		f.wantTaps(1)
-		if by := f.gate.taps[0].By; by.Kind != approval.Stranger || by.Name != "slack:T0TEAM0001/U9" {
+		f.WantInteractions(1)
+		if by := f.Chat.Interactions[0].By; by.Kind != approval.Stranger || by.Name != "slack:T0TEAM0001/U9" {
 			t.Errorf("%+v", by)
 		}
 	})
@@ -285,21 +285,19 @@ func homeOpened(tab string) string {
 func TestHomeIsShownWhenItIsOpenedAndAfterItsButtons(t *testing.T) {
 	f, d := withDialogs(t)
 	shown := make(chan string, 10)
-	f.slackWith(func(o *Options) {
-		o.Home = func(ctx context.Context, user string, by approval.Actor) {
-			if _, ok := ctx.Deadline(); !ok {
-				t.Error("not bounded")
-			}
-			shown <- user + " " + by.Name
+	f.slack.home = func(ctx context.Context, user string, by approval.Actor) {
+		if _, ok := ctx.Deadline(); !ok {
+			t.Error("not bounded")
 		}
-	})
+		shown <- user + " " + by.Name
+	}
 	want := func(what string) {
 		t.Helper()
 		if got := <-shown; got != "U02HANA hana" {
 			t.Errorf("%s: shown to %q", what, got)
 		}
 	}
-	f.wantStatus(f.postSlack("application/json", homeOpened("home"), nil), 200)
+	f.WantStatus(f.postSlack("application/json", homeOpened("home"), nil), 200)
 	want("opened")
 	f.postSlack("application/json", homeOpened("messages"), nil)
 
@@ -307,10 +305,10 @@ func TestHomeIsShownWhenItIsOpenedAndAfterItsButtons(t *testing.T) {
 		p["container"] = map[string]any{"type": "view", "view_id": "V1"}
 		delete(p, "response_url")
 	}
-	f.gate.asked = chat.Asked{InteractionResult: chat.InteractionResult{Decided: []approval.Request{{ID: request}}}}
+	f.Chat.Asked = chat.Asked{InteractionResult: chat.InteractionResult{Decided: []approval.Request{{ID: request}}}}
 	f.slackButton(onHome)
 	want("decided")
-	f.gate.asked = chat.Asked{Open: []approval.Request{{ID: request}}}
+	f.Chat.Asked = chat.Asked{Open: []approval.Request{{ID: request}}}
 	f.slackButton(onHome)
 	if len(d.opened) != 1 || d.opened[0].Channel != "" {
 		t.Errorf("%+v", d.opened)
@@ -324,66 +322,25 @@ func TestHomeIsShownWhenItIsOpenedAndAfterItsButtons(t *testing.T) {
 	if len(shown) != 0 {
 		t.Errorf("shown %d times too often", len(shown))
 	}
-	f.wantStatus(f.postSlack("application/json", homeOpened("home"), nil), 200) // after the end: nothing
-}
-
-func TestWorkAfterTheResponseIsBoundedAndEnds(t *testing.T) {
-	a := newAfterResponse()
-	begun := make(chan string, 100)
-	wait := func(name string) func(context.Context) {
-		return func(ctx context.Context) { begun <- name; <-ctx.Done() }
-	}
-	for i := range 2 * maxAfterResponse {
-		if took := a.run(strconv.Itoa(i), wait("x")); took != (i < maxAfterResponse) {
-			t.Errorf("work %d is taken: %v", i, took)
-		}
-	}
-	a.close()
-	if len(begun) != maxAfterResponse || a.run("late", wait("late")) {
-		t.Errorf("%d begun", len(begun))
-	}
+	f.WantStatus(f.postSlack("application/json", homeOpened("home"), nil), 200) // after the end: nothing
 }
 
 func TestAFaultCostsOneHome(t *testing.T) {
 	f := newFixture(t)
 	shown := make(chan string)
-	f.slackWith(func(o *Options) {
-		o.Home = func(_ context.Context, user string, _ approval.Actor) {
-			if user == "U02HANA" {
-				panic("boom")
-			}
-			shown <- user
+	f.slack.home = func(_ context.Context, user string, _ approval.Actor) {
+		if user == "U02HANA" {
+			panic("boom")
 		}
-	})
+		shown <- user
+	}
 	f.slack.showHome("U02HANA", approval.Actor{})
 	f.slack.showHome("U03KEN", approval.Actor{})
 	if user := <-shown; user != "U03KEN" {
 		t.Errorf("shown to %s", user)
 	}
 	f.slack.Close()
-	if !strings.Contains(f.log.String(), "boom") {
-		t.Errorf("not said: %s", f.log.String())
-	}
-}
-
-func TestOneHomeIsBroughtUpToDateAtATime(t *testing.T) {
-	e := newAfterResponse()
-	defer e.close()
-	begun, release := make(chan int, 10), make(chan struct{})
-	n := 0 // by one at a time, which the race detector holds
-	show := func(context.Context) { n++; begun <- n; <-release }
-	e.run("hana", show)
-	<-begun
-	for range 5 {
-		e.run("hana", show)
-	}
-	release <- struct{}{}
-	if got := <-begun; got != 2 {
-		t.Errorf("shown %d times", got)
-	}
-	release <- struct{}{}
-	e.close()
-	if n != 2 {
-		t.Errorf("shown %d times in all", n)
+	if !strings.Contains(f.Log.String(), "boom") {
+		t.Errorf("not said: %s", f.Log.String())
 	}
 }
