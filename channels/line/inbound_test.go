@@ -142,7 +142,7 @@ func TestLINERefusesWhatIsNotSigned(t *testing.T) {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}
-	f.WantInteractions(0)
+	f.WantNothing()
 	if len(f.Chat.Refusals) != 0 {
 		t.Errorf("unsigned requests were audited: %q", f.Chat.Refusals)
 	}
@@ -177,7 +177,7 @@ func TestLINEEventsThatDoNotCount(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t)
 			f.WantStatus(f.events(tt.event), map[bool]int{true: 400, false: 200}[strings.HasSuffix(tt.reason, " not_understood")])
-			f.WantInteractions(0)
+			f.WantNothing()
 			if len(f.Chat.Refusals) != 1 || f.Chat.Refusals[0] != tt.reason {
 				t.Errorf("audited %q, want %q", f.Chat.Refusals, tt.reason)
 			}
@@ -191,7 +191,7 @@ func TestLINEEventsThatDoNotCount(t *testing.T) {
 	t.Run("other kinds are no news", func(t *testing.T) {
 		f := newFixture(t)
 		f.WantStatus(f.events(`{"type":"messageEdited","source":null}`, `{"type":"join","source":{"type":"group","groupId":"C1"}}`), 200)
-		f.WantInteractions(0)
+		f.WantNothing()
 		if len(f.Chat.Refusals) != 0 {
 			t.Errorf("audited %q", f.Chat.Refusals)
 		}
@@ -200,7 +200,7 @@ func TestLINEEventsThatDoNotCount(t *testing.T) {
 		f := newFixture(t)
 		f.bot = "Uffffffffffffffffffffffffffffffff"
 		f.WantStatus(f.events(postback()), 200)
-		f.WantInteractions(0)
+		f.WantNothing()
 		if len(f.Chat.Refusals) != 1 || f.Chat.Refusals[0] != "line: wrong_destination" {
 			t.Errorf("audited %q", f.Chat.Refusals)
 		}
@@ -209,7 +209,7 @@ func TestLINEEventsThatDoNotCount(t *testing.T) {
 		f := newFixture(t)
 		f.bot = ""
 		f.WantStatus(f.events(postback()), 503)
-		f.WantInteractions(0)
+		f.WantNothing()
 	})
 	t.Run("the Verify button", func(t *testing.T) {
 		f := newFixture(t)
@@ -349,7 +349,7 @@ func TestLINEFollowAndUnfollow(t *testing.T) {
 	} {
 		f := newFixture(t)
 		f.events(tt.event)
-		f.WantInteractions(0)
+		f.WantNothing()
 		if len(f.Chat.Refusals) != 1 || f.Chat.Refusals[0] != tt.reason {
 			t.Errorf("%s: audited %q", tt.name, f.Chat.Refusals)
 		}

@@ -53,7 +53,7 @@ func (s *ref) get() string {
 }
 
 // interaction handles a button, and a dialog that was filled in.
-func (h *handler) interaction(ctx context.Context, payload []byte) webhook.Answer {
+func (h *inbound) interaction(ctx context.Context, payload []byte) webhook.Answer {
 	var p interaction
 	if err := channels.Strictly(payload, &p); err != nil {
 		return h.NotUnderstood(ctx)
@@ -110,7 +110,7 @@ func messagesURL(app, team string) string {
 }
 
 // command handles a slash command: typed words that name nobody's message.
-func (h *handler) command(ctx context.Context, c command) webhook.Answer {
+func (h *inbound) command(ctx context.Context, c command) webhook.Answer {
 	by, a, refused := h.from(ctx, origin{c.TeamID, c.EnterpriseID, c.APIAppID, c.UserID, []string{c.TeamID}})
 	switch {
 	case refused:
@@ -126,7 +126,7 @@ func (h *handler) command(ctx context.Context, c command) webhook.Answer {
 }
 
 // readWords makes a tap of what was typed at our name: nothing but the name asks for help.
-func (h *handler) readWords(t *chat.Interaction, text, quoted string) {
+func (h *inbound) readWords(t *chat.Interaction, text, quoted string) {
 	if t.ReadWords(text, quoted); strings.TrimSpace(text) == "" {
 		t.Intent = chat.IntentHelp
 	}
@@ -158,7 +158,7 @@ type event struct {
 }
 
 // event handles the Events API: what people write to the bot or at its name, and its Home tab.
-func (h *handler) event(ctx context.Context, raw []byte) webhook.Answer {
+func (h *inbound) event(ctx context.Context, raw []byte) webhook.Answer {
 	var c event
 	if err := channels.Strictly(raw, &c); err != nil {
 		return h.NotUnderstood(ctx)
@@ -210,11 +210,11 @@ func (h *handler) event(ctx context.Context, raw []byte) webhook.Answer {
 }
 
 // withoutName takes our own name off the front of what somebody wrote: "<@U0BOT> deny …".
-func (h *handler) withoutName(ctx context.Context, text string) string {
+func (h *inbound) withoutName(ctx context.Context, text string) string {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "<@")
 	name, rest, closed := strings.Cut(rest, ">")
 	id, _, _ := strings.Cut(name, "|")
-	if ws, _ := h.workspace(ctx); !ok || !closed || ws.Bot != "" && id != ws.Bot {
+	if we, _, _ := h.installed(ctx); !ok || !closed || we.UserID != "" && id != we.UserID {
 		return text
 	}
 	return strings.TrimLeft(rest, " \t\n\u00a0:,")

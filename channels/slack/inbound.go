@@ -16,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"countersign/approval"
+	"countersign/channels"
+	"countersign/channels/kind"
 	"countersign/internal/ratelimitedlog"
 	"countersign/webhook"
 )
@@ -27,37 +29,47 @@ const maxSignatureAge = 5 * time.Minute
 // pressed a button is shown an error.
 const answerWithin = 2500 * time.Millisecond
 
-// installation is where our Slack app is installed.
-type installation struct {
-	Team       string // T…, from auth.test
-	Enterprise string // E…, "" outside Enterprise Grid
-	App        string // A…, "" where it is not configured: then any
-	Bot        string // the bot's own user id, which people mention
-}
-
-// handler handles POST /webhook/slack: interactions, slash commands and events. What comes in over a
-// [socket] takes the same way, but for the signature.
-type handler struct {
+// inbound takes what comes from Slack: interactions, slash commands and events, posted to /webhook/slack, or over a
+// [socket] where there is an app-level token. What comes over a socket takes the same way, but for the signature.
+type inbound struct {
 	webhook.Inbound
-	secrets   func() []string
-	workspace func(context.Context) (installation, bool)
-	dialogs   asker
-	home      func(ctx context.Context, userID string, by approval.Actor)
+	current
 	after     *webhook.AfterResponse
 	outsiders *ratelimitedlog.Counter
+	socket    *socket
 }
 
-// newHandler returns the handler. secrets gives the signing secrets in force, several while one is being
-// replaced; workspace says where we are installed. It may wait for that until its context ends; false is that Slack
-// has not told us by then: taps are answered with 503.
-func newHandler(o webhook.Options, secrets func() []string,
-	workspace func(context.Context) (installation, bool)) *handler {
-	return &handler{Inbound: webhook.NewInbound(Name, o), secrets: secrets, workspace: workspace,
-		after: webhook.NewAfterResponse(), outsiders: &ratelimitedlog.Counter{Every: time.Hour}}
+var (
+	_ kind.Runner           = (*inbound)(nil)
+	_ kind.Closer           = (*inbound)(nil)
+	_ channels.Reporter     = (*inbound)(nil)
+	_ channels.Reconfigured = (*inbound)(nil)
+)
+
+func newInbound(o webhook.Options, now kind.Current) *inbound {
+	h := &inbound{Inbound: webhook.NewInbound(Name, o), current: current{now}, after: webhook.NewAfterResponse(),
+		outsiders: &ratelimitedlog.Counter{Every: time.Hour}}
+	h.socket = newSocket(h)
+	return h
+}
+
+// Run keeps a socket to Slack open while there is an app-level token.
+func (h *inbound) Run(ctx context.Context) { h.socket.run(ctx) }
+
+// Reconfigured has the socket look at its token again.
+func (h *inbound) Reconfigured() { h.socket.reconfigured() }
+
+// Problems implements [channels.Reporter].
+func (h *inbound) Problems() []string {
+	if connected, trouble := h.socket.state(); h.appToken() != "" && !connected {
+		return []string{"Slack's Socket Mode is not connected, so taps in Slack do not arrive: " +
+			cmp.Or(trouble, "connecting")}
+	}
+	return nil
 }
 
 // Close ends what is still done after Slack was answered, and waits for it.
-func (h *handler) Close() { h.after.Close() }
+func (h *inbound) Close() { h.after.Close() }
 
 // signature is the X-Slack-Signature of a body sent at a time (seconds since 1970).
 func signature(secret, timestamp string, body []byte) string {
@@ -74,7 +86,7 @@ const (
 
 // formed reports whether there is one signature, which could be one, and one time, which is not too far
 // from ours.
-func (h *handler) formed(header http.Header) bool {
+func (h *inbound) formed(header http.Header) bool {
 	values := header[headerSignature]
 	if len(values) != 1 || len(header[headerStamp]) != 1 {
 		return false
@@ -87,7 +99,7 @@ func (h *handler) formed(header http.Header) bool {
 }
 
 // fresh reports whether a time (seconds since 1970) is not too far from ours.
-func (h *handler) fresh(stamp string) bool {
+func (h *inbound) fresh(stamp string) bool {
 	sec, err := strconv.ParseInt(stamp, 10, 64)
 	if err != nil {
 		return false
@@ -97,7 +109,7 @@ func (h *handler) fresh(stamp string) bool {
 }
 
 // signed looks at the time once more: the body may have taken some.
-func (h *handler) signed(header http.Header, body []byte) bool {
+func (h *inbound) signed(header http.Header, body []byte) bool {
 	stamp := header.Get(headerStamp)
 	if !h.fresh(stamp) {
 		return false
@@ -109,7 +121,7 @@ func (h *handler) signed(header http.Header, body []byte) bool {
 	return ok
 }
 
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && isSSLCheck(r.URL.Query()) {
 		h.Count(Name, "ignored")
 		return
@@ -138,15 +150,15 @@ func isSSLCheck(form url.Values) bool {
 
 // mayBeSSLCheck reports whether the headers could be those of a look at our certificate by POST: no word of a
 // signature, and a form whose length is told and small, so that a stranger's body is not read beyond that.
-func (h *handler) mayBeSSLCheck(r *http.Request) bool {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	return r.Method == http.MethodPost && err == nil && kind == "application/x-www-form-urlencoded" &&
+func (h *inbound) mayBeSSLCheck(r *http.Request) bool {
+	form, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return r.Method == http.MethodPost && err == nil && form == "application/x-www-form-urlencoded" &&
 		len(r.Header[headerSignature]) == 0 && len(r.Header[headerStamp]) == 0 &&
 		r.ContentLength > 0 && r.ContentLength <= maxSSLCheck
 }
 
 // sslCheck answers a look at our certificate by POST. Whatever else comes so is not signed, and is refused.
-func (h *handler) sslCheck(w http.ResponseWriter, r *http.Request) {
+func (h *inbound) sslCheck(w http.ResponseWriter, r *http.Request) {
 	raw, ok := h.Body(w, r, func(http.Header) bool { return true }, "application/x-www-form-urlencoded")
 	if !ok {
 		return
@@ -159,9 +171,8 @@ func (h *handler) sslCheck(w http.ResponseWriter, r *http.Request) {
 }
 
 // delivery tells the kinds apart that Slack posts to one address.
-func (h *handler) delivery(ctx context.Context, contentType string, raw []byte) webhook.Answer {
-	kind, _, _ := mime.ParseMediaType(contentType)
-	if kind == "application/json" {
+func (h *inbound) delivery(ctx context.Context, contentType string, raw []byte) webhook.Answer {
+	if media, _, _ := mime.ParseMediaType(contentType); media == "application/json" {
 		return h.event(ctx, raw)
 	}
 	// The form is taken from the signed body alone; the URL's query is not covered by the signature.
@@ -205,23 +216,23 @@ type origin struct {
 }
 
 // from says who acts. Where that is not to be acted on, refused is true and a the answer.
-func (h *handler) from(ctx context.Context, o origin) (by approval.Actor, a webhook.Answer, refused bool) {
+func (h *inbound) from(ctx context.Context, o origin) (by approval.Actor, a webhook.Answer, refused bool) {
 	waiting, done := webhook.Leaving(ctx, webhook.CommitWithin) // as after a restart
-	ws, known := h.workspace(waiting)
+	id, app, known := h.installed(waiting)
 	done()
-	inEnterprise := known && ws.Enterprise != "" && o.enterprise == ws.Enterprise
+	inEnterprise := known && id.EnterpriseID != "" && o.enterprise == id.EnterpriseID
 	home, outside := cmp.Or(append(o.userTeams, o.team)...), false
 	for _, team := range o.userTeams {
-		if team != "" && team != ws.Team && !inEnterprise {
+		if team != "" && team != id.TeamID && !inEnterprise {
 			home, outside = team, true
 		}
 	}
 	by = approval.Actor{Kind: approval.Stranger, Name: "slack:" + home + "/" + o.user}
-	switch inTeam := o.team != "" && o.team == ws.Team; {
+	switch inTeam := o.team != "" && o.team == id.TeamID; {
 	case !known:
 		h.Logger.ErrorContext(ctx, "a Slack event came before Slack told us which workspace is ours; it was not acted on")
 		return by, webhook.Answer{}, true
-	case !inTeam && !inEnterprise || ws.App != "" && o.app != ws.App:
+	case !inTeam && !inEnterprise || app != "" && o.app != app:
 		return by, webhook.Answer{Stored: h.Refuse(ctx, by.String(), "wrong_workspace")}, true
 	case outside:
 		// In a channel shared with other organisations their people can press our buttons; ids are only

@@ -4,19 +4,26 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"countersign/approval"
+	"countersign/channels"
+	"countersign/channels/channelstest"
+	"countersign/channels/kind"
 	"countersign/internal/auth"
 	"countersign/internal/chat"
+	"countersign/internal/secret"
 	"countersign/webhook"
 	"countersign/webhook/webhooktest"
 )
@@ -31,36 +38,106 @@ var signingSecret = strings.Repeat("test-only-", 3)
 // fixture is Slack's way in.
 type fixture struct {
 	*webhooktest.World
-	o     webhook.Options
-	slack *handler
-	ws    installation
-	known bool
-	told  chan struct{} // nil: what Slack says of us is waited for by nobody
-}
+	slack   *inbound
+	api     *viewsAPI
+	waiting waiting
 
-func (f *fixture) workspace(ctx context.Context) (installation, bool) {
-	if f.told != nil {
-		select {
-		case <-f.told:
-		case <-ctx.Done():
-		}
-	}
-	return f.ws, f.known
+	mu  sync.Mutex
+	cfg *Config
+	ch  *Channel
 }
 
 func newFixture(t *testing.T) *fixture {
 	people := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Approver: true, Addresses: map[string]string{Name: "U02HANA"}}})
-	f := &fixture{World: webhooktest.New(t, people), ws: installation{Team: "T0TEAM0001", App: "A0APPROVE1"}, known: true}
-	f.o = f.Options()
-	f.slackWith("an-older-secret-on-its-way-out", signingSecret)
+	f := &fixture{World: webhooktest.New(t, people), api: &viewsAPI{homes: make(chan shown, 10)}}
+	f.cfg = &Config{BotToken: testToken, SigningSecret: secret.List{"an-older-secret-on-its-way-out", secret.Value(signingSecret)}, AppID: "A0APPROVE1"}
+	f.installed(Identity{TeamID: "T0TEAM0001"})
+	f.slack = newInbound(f.Options(), kind.Current{Maker: channelstest.Maker, Requests: &f.waiting,
+		Channel: func() (kind.Section, channels.Channel) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.cfg, f.ch
+		}})
+	t.Cleanup(f.slack.Close)
 	return f
 }
 
-// slackWith has Slack's handler made anew, with other secrets.
-func (f *fixture) slackWith(secrets ...string) {
-	f.slack = newHandler(f.o, func() []string { return secrets }, f.workspace)
-	f.T.Cleanup(f.slack.Close)
+// configure changes the configuration in force.
+func (f *fixture) configure(change func(c *Config)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := *f.cfg
+	change(&next)
+	f.cfg = &next
 }
+
+// installed has Slack say who we are; the zero Identity is that it has not yet.
+func (f *fixture) installed(we Identity) {
+	f.ch = newChannel(f.T, "http://slack.example.com")
+	f.ch.http = &http.Client{Transport: f.api}
+	if we != (Identity{}) {
+		f.ch.identity.Store(&we)
+		f.ch.identify()
+	}
+}
+
+// viewsAPI is Slack's API as far as views go.
+type viewsAPI struct {
+	opened []json.RawMessage // the dialogs that were opened
+	opens  func(ctx context.Context, trigger string) error
+	homes  chan shown
+}
+
+// shown is a Home tab.
+type shown struct{ user, view string }
+
+// RoundTrip answers as Slack does.
+func (a *viewsAPI) RoundTrip(r *http.Request) (*http.Response, error) {
+	var asked struct {
+		TriggerID string          `json:"trigger_id"`
+		UserID    string          `json:"user_id"`
+		View      json.RawMessage `json:"view"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		return nil, err
+	}
+	answer := `{"ok":true,"view":{"id":"V0VIEW0001"}}`
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/views.publish"):
+		if _, ok := r.Context().Deadline(); !ok {
+			return nil, errors.New("not bounded")
+		}
+		a.homes <- shown{asked.UserID, string(asked.View)}
+	default:
+		a.opened = append(a.opened, asked.View)
+		if a.opens == nil {
+			break
+		}
+		if err := a.opens(r.Context(), asked.TriggerID); r.Context().Err() != nil {
+			return nil, err
+		} else if err != nil {
+			answer = `{"ok":false,"error":"` + err.Error() + `"}`
+		}
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+}
+
+// waiting are requests that wait.
+type waiting struct {
+	requests []approval.Request
+	err      func() error // nil: there is none
+}
+
+func (w *waiting) Requests(context.Context, approval.RequestQuery) ([]approval.Request, error) {
+	if w.err != nil {
+		return nil, w.err()
+	}
+	return w.requests, nil
+}
+
+func (w *waiting) PendingCount(context.Context) (int, error) { return len(w.requests), nil }
+
+func (*waiting) MayVote(context.Context, string, approval.Actor) (bool, error) { return true, nil }
 
 func (f *fixture) postSlack(contentType, body string, change func(h http.Header)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/webhook/slack", strings.NewReader(body))
@@ -115,10 +192,10 @@ func TestRule7_APressWaitsForThePlatformToSayWhoWeAre(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t)
 				defer f.slack.Close()
-				f.told, f.known = make(chan struct{}), false
+				f.installed(Identity{})
 				said := time.AfterFunc(tt.after, func() {
-					f.known = true
-					close(f.told)
+					f.ch.identity.Store(&Identity{TeamID: "T0TEAM0001"})
+					f.ch.identify()
 				})
 				defer said.Stop()
 				begin := time.Now()
@@ -126,7 +203,7 @@ func TestRule7_APressWaitsForThePlatformToSayWhoWeAre(t *testing.T) {
 				if took := time.Since(begin); took > tt.atMost {
 					t.Errorf("it took %s, more than Slack waits", took)
 				}
-				f.WantInteractions(tt.taps)
+				f.WantAsks(tt.taps)
 			})
 		})
 	}
@@ -154,10 +231,10 @@ func TestSlackButtonBecomesATap(t *testing.T) {
 	if w.Body.Len() != 0 {
 		t.Errorf("body %q", w.Body)
 	}
-	f.WantInteractions(1)
+	f.WantAsks(1)
 	want := chat.Interaction{EventID: "slack:8123.1234.0a1b:0", Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
 		From: "U02HANA", ReplyTo: "https://hooks.slack.com/actions/T0TEAM0001/8123/abc", Intent: chat.IntentApprove, RequestID: request}
-	if got := f.Chat.Interactions[0]; !reflect.DeepEqual(got, want) {
+	if got := f.Chat.Asks[0]; !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
@@ -188,7 +265,7 @@ func TestSlackRefusesWhatIsNotSigned(t *testing.T) {
 			t.Errorf("%s: %d", name, w.Code)
 		}
 	}
-	f.WantInteractions(0)
+	f.WantNothing()
 	if len(f.Chat.Refusals) != 0 {
 		t.Errorf("audited %q", f.Chat.Refusals)
 	}
@@ -207,7 +284,7 @@ func TestSlackTapsFromElsewhereDoNotCount(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t)
 			f.WantStatus(f.slackButton(tt.change), 200)
-			f.WantInteractions(0)
+			f.WantNothing()
 			if len(f.Chat.Refusals) != 1 || f.Chat.Refusals[0] != tt.reason {
 				t.Errorf("audited %q, want %q", f.Chat.Refusals, tt.reason)
 			}
@@ -216,35 +293,35 @@ func TestSlackTapsFromElsewhereDoNotCount(t *testing.T) {
 	t.Run("a person of another organisation in a shared channel is a stranger", func(t *testing.T) {
 		f := newFixture(t)
 		f.slackButton(func(p map[string]any) { p["user"] = map[string]any{"id": "U02HANA", "team_id": "T0OTHER"} })
-		f.WantInteractions(1)
-		if by := f.Chat.Interactions[0].By; by.Kind != approval.Stranger || by.String() != "slack:T0OTHER/U02HANA" {
+		f.WantAsks(1)
+		if by := f.Chat.Asks[0].By; by.Kind != approval.Stranger || by.String() != "slack:T0OTHER/U02HANA" {
 			t.Errorf("%+v", by)
 		}
 	})
 	t.Run("an organisation-wide install has no team", func(t *testing.T) {
 		f := newFixture(t)
-		f.ws.Enterprise = "E0ORG"
+		f.installed(Identity{TeamID: "T0TEAM0001", EnterpriseID: "E0ORG"})
 		f.slackButton(func(p map[string]any) {
 			p["team"], p["enterprise"] = nil, map[string]any{"id": "E0ORG"}
 			p["user"] = map[string]any{"id": "U02HANA", "team_id": "T0SECOND"}
 		})
-		f.WantInteractions(1)
-		if by := f.Chat.Interactions[0].By; by.Name != "hana" {
+		f.WantAsks(1)
+		if by := f.Chat.Asks[0].By; by.Name != "hana" {
 			t.Errorf("%+v", by)
 		}
 	})
 	t.Run("before we know our workspace", func(t *testing.T) {
 		f := newFixture(t)
-		f.known = false
+		f.installed(Identity{})
 		f.WantStatus(f.slackButton(nil), 503)
-		f.WantInteractions(0)
+		f.WantNothing()
 	})
 	t.Run("a button that decides nothing", func(t *testing.T) {
 		f := newFixture(t)
 		f.WantStatus(f.slackButton(func(p map[string]any) {
 			p["actions"] = []any{map[string]any{"action_id": "open", "value": request}, map[string]any{"action_id": "deny", "value": "1"}}
 		}), 200)
-		f.WantInteractions(0)
+		f.WantNothing()
 	})
 }
 
@@ -258,7 +335,7 @@ func TestSlackPayloadIsTakenFromTheSignedBodyOnly(t *testing.T) {
 	w := httptest.NewRecorder()
 	f.slack.ServeHTTP(w, r)
 	f.WantStatus(w, 400)
-	f.WantInteractions(0)
+	f.WantNothing()
 	if len(f.Chat.Refusals) != 1 {
 		t.Errorf("audited %q", f.Chat.Refusals)
 	}
@@ -302,7 +379,7 @@ func TestSlashCommandIsTypedWords(t *testing.T) {
 }
 
 func FuzzSlack(f *testing.F) {
-	for _, d := range deliveries() {
+	for _, d := range deliveries(f) {
 		f.Add(d.Body, "application/json")
 		f.Add("payload="+url.QueryEscape(d.Body), formType)
 	}
@@ -310,20 +387,21 @@ func FuzzSlack(f *testing.F) {
 	f.Add(`{"type":"event_callback","event":{"type":"message"}}`, "application/json")
 	f.Add(mention("<@U0BOT> deny "+request+" why", ""), "application/json")
 	f.Add(homeOpened("home"), "application/json")
-	f.Add("payload="+url.QueryEscape(`{"type":"view_submission","api_app_id":"A0APPROVE1","team":{"id":"T0TEAM0001"},"user":{"id":"U02HANA"},"view":{"id":"V1","Asked":{"Intent":"deny","RequestID":"`+request+`","Reason":"x"}}}`), formType)
+	f.Add("payload="+url.QueryEscape(`{"type":"view_submission","api_app_id":"A0APPROVE1","team":{"id":"T0TEAM0001"},"user":{"id":"U02HANA"},"view":`+denial(f, "x")+`}`), formType)
 	f.Add("command=%2Fcountersign&text=deny&team_id=T0TEAM0001&user_id=U02HANA&api_app_id=A0APPROVE1&trigger_id=1", formType)
 	f.Fuzz(func(t *testing.T, body, kind string) {
-		x, _ := withDialogs(t)
+		x := newFixture(t)
 		w := x.postSlack(kind, body, nil)
 		if w.Code != 200 && w.Code != 415 && (w.Code != 400 || len(x.Chat.Refusals) == 0) {
 			t.Errorf("%d for a signed body, on record %q", w.Code, x.Chat.Refusals)
 		}
 		text, err := url.QueryUnescape(body)
-		if len(x.Chat.Interactions) > 0 && !(err == nil && (webhooktest.Spelled(text, "type", "team", "user", "id", "trigger_id") || webhooktest.Spelled(text, "view", "type", "team", "user", "id")) ||
+		all := slices.Concat(x.Chat.Interactions, x.Chat.Asks)
+		if len(all) > 0 && !(err == nil && (webhooktest.Spelled(text, "type", "team", "user", "id", "trigger_id") || webhooktest.Spelled(text, "view", "type", "team", "user", "id")) ||
 			webhooktest.Spelled(body, "type", "event", "event_id", "user", "text") || strings.Contains(body, "user_id=") && strings.Contains(body, "trigger_id=")) {
-			t.Errorf("%q decides: %+v", body, x.Chat.Interactions)
+			t.Errorf("%q decides: %+v", body, all)
 		}
-		for _, tap := range x.Chat.Interactions {
+		for _, tap := range all {
 			if tap.EventID == "slack:" || tap.By.Name == "" || tap.From == "" {
 				t.Errorf("%+v", tap)
 			}
@@ -338,7 +416,7 @@ func mention(text, more string) string {
 
 func TestAMentionIsTypedWords(t *testing.T) {
 	f := newFixture(t)
-	f.ws.Bot = "U0BOT"
+	f.installed(Identity{TeamID: "T0TEAM0001", UserID: "U0BOT"})
 	for _, tt := range []struct {
 		text, more string
 		want       chat.Interaction
@@ -367,7 +445,7 @@ func TestAMentionIsTypedWords(t *testing.T) {
 	f.Chat.Interactions = nil
 	f.postSlack("application/json", mention("<@U0BOT> deny "+request, `,"edited":{"ts":"2"}`), nil)
 	f.postSlack("application/json", mention("<@U0BOT> deny "+request, `,"bot_id":"B1"`), nil)
-	f.WantInteractions(0)
+	f.WantNothing()
 }
 
 func TestASlashCommandAloneAsksForHelp(t *testing.T) {
@@ -389,8 +467,9 @@ func TestOutsidersAreWarnedOfOnceAnHour(t *testing.T) {
 	f.slackButton(outside)
 	f.slackButton(outside)
 	f.postSlack("application/json", strings.Replace(mention("deny "+request, ""), `"team":"T0TEAM0001"`, `"team":"T0OTHER"`, 1), nil)
-	f.WantInteractions(3)
-	for _, tap := range f.Chat.Interactions {
+	f.WantAsks(2)
+	f.WantInteractions(1)
+	for _, tap := range slices.Concat(f.Chat.Asks, f.Chat.Interactions) {
 		if tap.By.Kind != approval.Stranger || tap.By.Name != "slack:T0OTHER/U02HANA" {
 			t.Errorf("%+v", tap.By)
 		}
@@ -421,7 +500,7 @@ func TestSecretsAreReplacedWithoutAGap(t *testing.T) {
 		f.WantStatus(f.postSlack("application/json", body, signed(key)), 200)
 	}
 	f.WantInteractions(2)
-	f.slackWith(signingSecret)
+	f.configure(func(c *Config) { c.SigningSecret = secret.List{secret.Value(signingSecret)} })
 	f.WantStatus(f.postSlack("application/json", body, signed(older)), 401)
 	f.WantInteractions(2)
 }
@@ -437,8 +516,8 @@ func TestWhatElseButtonsSayBecomesATap(t *testing.T) {
 					"selected_option": map[string]any{"value": string(want) + ":" + request}}}
 			}
 		}), 200)
-		f.WantInteractions(1)
-		if got := f.Chat.Interactions[0]; got.Intent != want || got.RequestID != request || got.Text != "" {
+		f.WantAsks(1)
+		if got := f.Chat.Asks[0]; got.Intent != want || got.RequestID != request || got.Text != "" {
 			t.Errorf("%s came as %+v", want, got)
 		}
 	}
@@ -448,13 +527,8 @@ func TestWhatElseButtonsSayBecomesATap(t *testing.T) {
 func TestADialogOnlyDecides(t *testing.T) {
 	for _, intent := range []chat.Intent{chat.IntentConfirm, chat.IntentFreeze, chat.IntentExtend, chat.IntentBack} {
 		f := newFixture(t)
-		f.slack.dialogs = &fakeDialogs{}
-		f.slackButton(func(p map[string]any) {
-			p["type"], p["view"] = "view_submission", map[string]any{"id": "V1",
-				"Asked": filled{Intent: intent, RequestID: request}}
-			delete(p, "actions")
-		})
-		f.WantInteractions(0)
+		f.submit(strings.Replace(denial(t, "x"), `"callback_id":"deny"`, `"callback_id":"`+string(intent)+`"`, 1), nil)
+		f.WantNothing()
 	}
 }
 

@@ -40,19 +40,6 @@ const (
 	tellEvery    = time.Hour
 )
 
-// socketOptions are what a [socket] is made of. Slack, Token and API are required.
-type socketOptions struct {
-	Slack *handler      // takes what comes in
-	Token func() string // the app-level token, "" while there is none
-	API   func() string // where Slack's Web API is
-	// Quiet is how long a connection may bring nothing, not even a ping, before it is given up: default
-	// 30 seconds.
-	Quiet time.Duration
-	// FirstWait and LastWait bound the wait between tries, default one second and one minute; SlowWait
-	// is the wait after an error that only the configuration can end, default five minutes.
-	FirstWait, LastWait, SlowWait time.Duration
-}
-
 // socket is Slack's Socket Mode: a connection that we open to Slack, over which everything comes that
 // would else be posted to the webhook. There is no signature, since Slack is known by its certificate
 // and we by the app-level token. Each envelope takes the way of a delivery, and is acknowledged once what
@@ -62,33 +49,27 @@ type socketOptions struct {
 // A connection that Slack is going to close is replaced first: the old one goes on until it ends. One
 // that brings nothing for a while, or breaks, is opened anew, at longer and longer intervals.
 type socket struct {
-	o    socketOptions
+	in   *inbound // takes what comes in
 	log  *slog.Logger
 	http *http.Client
 	dial *http.Client // of the connections themselves
 	wake chan struct{}
 
+	quiet               time.Duration // how long a connection may bring nothing, not even a ping, before it is given up
+	firstWait, lastWait time.Duration // between tries
+	slowWait            time.Duration // after an error that only the configuration can end
+
 	mu       sync.Mutex
-	open     int // connections that have said hello
-	since    time.Time
-	trouble  string
+	open     int    // connections that have said hello
+	trouble  string // why there is none
 	lastTold string
 	toldAt   time.Time
 }
 
-// socketState is how the socket stands.
-type socketState struct {
-	Connected bool
-	Since     time.Time // when it became so; zero before the first connection or trouble
-	LastError string    // why it is not connected
-}
-
 // newSocket returns the socket. It connects when it is run.
-func newSocket(o socketOptions) *socket {
-	o.Quiet, o.FirstWait = cmp.Or(o.Quiet, socketQuiet), cmp.Or(o.FirstWait, firstWait)
-	o.LastWait, o.SlowWait = cmp.Or(o.LastWait, lastWait), cmp.Or(o.SlowWait, hopelessWait)
-	return &socket{o: o, log: o.Slack.Logger, http: channels.NewHTTPClient(channels.HTTPTimeout), dial: newDialClient(),
-		wake: make(chan struct{}, 1)}
+func newSocket(in *inbound) *socket {
+	return &socket{in: in, log: in.Logger, http: channels.NewHTTPClient(channels.HTTPTimeout), dial: newDialClient(),
+		wake: make(chan struct{}, 1), quiet: socketQuiet, firstWait: firstWait, lastWait: lastWait, slowWait: hopelessWait}
 }
 
 // newDialClient returns a client whose answers stay open. It follows no redirect, which would take the ticket along.
@@ -101,31 +82,31 @@ func newDialClient() *http.Client {
 	}
 }
 
-// State returns how the socket stands.
-func (s *socket) State() socketState {
+// state reports whether there is a connection, and why not.
+func (s *socket) state() (connected bool, trouble string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return socketState{Connected: s.open > 0, Since: s.since, LastError: s.trouble}
+	return s.open > 0, s.trouble
 }
 
-// Reconfigured tells that the token or the address may have changed.
-func (s *socket) Reconfigured() {
+// reconfigured tells that the token or the address may have changed.
+func (s *socket) reconfigured() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Run keeps a connection open until ctx ends; what came in by then is finished and acknowledged.
-func (s *socket) Run(ctx context.Context) {
+// run keeps a connection open until ctx ends; what came in by then is finished and acknowledged.
+func (s *socket) run(ctx context.Context) {
 	defer s.http.CloseIdleConnections()
 	defer s.dial.CloseIdleConnections()
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	var now *connection
-	wait := s.o.FirstWait
+	wait := s.firstWait
 	for ctx.Err() == nil {
-		token, api := s.o.Token(), s.o.API()
+		token, api := s.in.appToken(), s.in.api()
 		if token == "" {
 			now.patience(0)
 			s.pause(ctx, 0)
@@ -145,7 +126,7 @@ func (s *socket) Run(ctx context.Context) {
 		if s.until(ctx, now, token, api) && time.Since(opened) < soonOver {
 			s.pause(ctx, s.backoff(&wait))
 		} else {
-			wait = s.o.FirstWait
+			wait = s.firstWait
 		}
 	}
 }
@@ -157,7 +138,7 @@ func (s *socket) until(ctx context.Context, c *connection, token, api string) bo
 		case <-c.leaving:
 			return true
 		case <-s.wake:
-			if s.o.Token() != token || s.o.API() != api {
+			if s.in.appToken() != token || s.in.api() != api {
 				return false
 			}
 		case <-ctx.Done():
@@ -184,7 +165,7 @@ func (s *socket) pause(ctx context.Context, d time.Duration) {
 // backoff returns how long to wait, and doubles it for the next time.
 func (s *socket) backoff(wait *time.Duration) time.Duration {
 	d := *wait
-	*wait = min(2*d, s.o.LastWait)
+	*wait = min(2*d, s.lastWait)
 	return d/2 + rand.N(d/2+1)
 }
 
@@ -203,7 +184,7 @@ func (s *socket) failed(err error, wait *time.Duration) time.Duration {
 	pause := s.backoff(wait)
 	e, ours := errors.AsType[*socketError](err)
 	if ours && e.slow {
-		pause = s.o.SlowWait
+		pause = s.slowWait
 	} else if ours {
 		pause = max(pause, e.after)
 	}
@@ -211,9 +192,6 @@ func (s *socket) failed(err error, wait *time.Duration) time.Duration {
 	defer s.mu.Unlock()
 	if s.open == 0 {
 		s.trouble = err.Error()
-		if s.since.IsZero() {
-			s.since = s.o.Slack.Now()
-		}
 	}
 	level := slog.LevelDebug
 	if at := time.Now(); s.lastTold != err.Error() || at.Sub(s.toldAt) >= tellEvery {
@@ -272,7 +250,7 @@ func (s *socket) connect(ctx context.Context, api string, token secret.Value) (*
 	if err != nil {
 		return nil, err
 	}
-	c := newConnection(s.o.Quiet)
+	c := newConnection(s.quiet)
 	ws, res, err := websocket.Dial(opening, link, &websocket.DialOptions{HTTPClient: s.dial,
 		OnPingReceived: func(context.Context, []byte) bool { c.allow(c.quiet); return true }})
 	if err != nil {
@@ -345,7 +323,7 @@ func (s *socket) count(n int, why string) {
 	if (before > 0) == (s.open > 0) {
 		return
 	}
-	s.since, s.trouble = s.o.Slack.Now(), why
+	s.trouble = why
 	if s.open > 0 {
 		s.lastTold = ""
 		s.log.Info("connected to Slack's Socket Mode")
@@ -430,7 +408,7 @@ func (s *socket) take(ctx context.Context, c *connection, e envelope) {
 				"please report it", "type", word(e.Type), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		}
 	}()
-	h, a := s.o.Slack, webhook.Answer{}
+	h, a := s.in, webhook.Answer{}
 	switch e.Type {
 	case "interactive":
 		a = h.interaction(ctx, e.Payload)

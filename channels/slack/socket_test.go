@@ -27,20 +27,16 @@ type socketed struct {
 	platform *emulator.Emulator
 	socket   *socket
 	stop     func() // ends Run, and waits for it
-
-	mu    sync.Mutex
-	token string
-	api   string
 }
 
 // appToken is made at run time, as Slack's look.
 var appToken = "xapp-" + strings.Repeat("test-only-", 2)
 
-func newSocketed(t *testing.T, change func(o *socketOptions), slack ...func(c *emulator.SlackConfig)) *socketed {
+func newSocketed(t *testing.T, change func(s *socket), slack ...func(c *emulator.SlackConfig)) *socketed {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	s := &socketed{fixture: newFixture(t), ctx: ctx, token: appToken}
+	s := &socketed{fixture: newFixture(t), ctx: ctx}
 	cfg := emulator.Config{
 		Slack: emulator.SlackConfig{BotToken: "xoxb-test-only", SigningSecret: signingSecret, AppToken: appToken, TeamID: "T0TEAM0001", AppID: "A0APPROVE1", BotUserID: "U0BOT", SocketMode: true,
 			PingInterval: 50 * time.Millisecond, Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
@@ -57,18 +53,17 @@ func newSocketed(t *testing.T, change func(o *socketOptions), slack ...func(c *e
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { platform.Close() })
-	s.platform, s.api = platform, platform.SlackURL()
-	s.slack.Count, s.slack.dialogs = func(_, _ string) {}, &fakeDialogs{}
-	o := socketOptions{Slack: s.slack, FirstWait: 5 * time.Millisecond, LastWait: 20 * time.Millisecond,
-		Token: func() string { s.mu.Lock(); defer s.mu.Unlock(); return s.token },
-		API:   func() string { s.mu.Lock(); defer s.mu.Unlock(); return s.api }}
+	s.platform = platform
+	s.slack.Count = func(_, _ string) {}
+	s.configure(func(c *Config) { c.AppToken, c.APIURL = secret.Value(appToken), platform.SlackURL() })
+	s.socket = s.slack.socket
+	s.socket.firstWait, s.socket.lastWait = 5*time.Millisecond, 20*time.Millisecond
 	if change != nil {
-		change(&o)
+		change(s.socket)
 	}
-	s.socket = newSocket(o)
 	running, end := context.WithCancel(ctx)
 	done := make(chan struct{})
-	go func() { defer close(done); s.socket.Run(running) }()
+	go func() { defer close(done); s.slack.Run(running) }()
 	s.stop = sync.OnceFunc(func() { end(); <-done })
 	t.Cleanup(s.stop)
 	t.Cleanup(func() {
@@ -82,6 +77,30 @@ func newSocketed(t *testing.T, change func(o *socketOptions), slack ...func(c *e
 		}
 	})
 	return s
+}
+
+// set puts an app-level token in force.
+func (s *socketed) set(token string) {
+	s.configure(func(c *Config) { c.AppToken = secret.Value(token) })
+	s.slack.Reconfigured()
+}
+
+// at has Slack's Web API be elsewhere.
+func (s *socketed) at(url string) {
+	s.configure(func(c *Config) { c.APIURL = url })
+	s.slack.Reconfigured()
+}
+
+// up reports whether there is a connection.
+func (s *socketed) up() bool {
+	up, _ := s.socket.state()
+	return up
+}
+
+// trouble is why there is none.
+func (s *socketed) trouble() string {
+	_, why := s.socket.state()
+	return why
 }
 
 // connected waits until n sockets are open.
@@ -119,7 +138,7 @@ func (s *socketed) press(action string) (emulator.Delivery, error) {
 func TestEverythingComesOverTheSocket(t *testing.T) {
 	s := newSocketed(t, nil)
 	s.connected(1)
-	s.eventually("connected", func() bool { return s.socket.State().Connected })
+	s.eventually("connected", s.up)
 	if d, err := s.press("approve"); err != nil || !d.OK() || d.Socket == "" || len(d.Body) != 0 {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -142,7 +161,7 @@ func TestEverythingComesOverTheSocket(t *testing.T) {
 	s.Chat.Result = chat.InteractionResult{Code: approval.CodeExpired, Text: "Expired."}
 	d, err := s.platform.PostSlack(s.ctx, emulator.SlackPost{Payload: emulator.Object{
 		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"}, "trigger_id": "1.2",
-		"user": emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": emulator.Object{"id": "V1", "Asked": denial("too late")},
+		"user": emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": json.RawMessage(denial(t, "too late")),
 	}})
 	if err != nil || !strings.Contains(string(d.Body), `"response_action":"update"`) {
 		t.Errorf("%s, %v", d.Body, err)
@@ -218,8 +237,8 @@ func TestAnotherConnectionIsOpenBeforeTheOldOneCloses(t *testing.T) {
 		open := s.platform.SlackSockets()
 		return len(open) == 1 && open[0].ID != old.ID
 	})
-	if st := s.socket.State(); !st.Connected {
-		t.Errorf("%+v", st)
+	if !s.up() {
+		t.Error(s.trouble())
 	}
 	close(release)
 	if d := <-delivered; !d.OK() || d.Socket != old.ID {
@@ -236,7 +255,7 @@ func TestAnotherConnectionIsOpenBeforeTheOldOneCloses(t *testing.T) {
 }
 
 func TestABrokenConnectionIsOpenedAnew(t *testing.T) {
-	s := newSocketed(t, func(o *socketOptions) { o.Quiet = 400 * time.Millisecond })
+	s := newSocketed(t, func(s *socket) { s.quiet = 400 * time.Millisecond })
 	old := s.connected(1)[0]
 	other := func(than string) func() bool {
 		return func() bool {
@@ -260,30 +279,24 @@ func TestATokenThatDoesNotDoIsSaidOnceAndClearly(t *testing.T) {
 		{"xapp-another", "Slack refuses the app-level token (invalid_auth): replace app_token in the configuration"},
 		{"xoxb-test-only", "app_token is not an app-level token"},
 	} {
-		s := newSocketed(t, func(o *socketOptions) { o.SlowWait = 10 * time.Millisecond })
+		s := newSocketed(t, func(s *socket) { s.slowWait = 10 * time.Millisecond })
 		s.connected(1)
-		set := func(token string) {
-			s.mu.Lock()
-			s.token = token
-			s.mu.Unlock()
-			s.socket.Reconfigured()
-		}
-		set("")
+		s.set("")
 		s.connected(0)
-		set(tt.token)
+		s.set(tt.token)
 		s.eventually("three tries", func() bool { return len(s.platform.Calls(emulator.SlackConnectionOpen)) >= 4 })
-		if st := s.socket.State(); st.Connected || !strings.Contains(st.LastError, tt.want) || st.Since.IsZero() {
-			t.Errorf("%+v", st)
+		if s.up() || !strings.Contains(s.trouble(), tt.want) {
+			t.Errorf("connected: %t, %s", s.up(), s.trouble())
 		}
 		if n := strings.Count(s.Log.String(), "level=ERROR"); n != 1 || !strings.Contains(s.Log.String(), tt.want) {
 			t.Errorf("said %d times:\n%s", n, s.Log)
 		}
-		set(appToken)
+		s.set(appToken)
 		s.connected(1)
-		s.eventually("connected", func() bool { st := s.socket.State(); return st.Connected && st.LastError == "" })
+		s.eventually("connected", func() bool { return s.up() && s.trouble() == "" })
 		s.stop()
-		if st := s.socket.State(); st.Connected {
-			t.Errorf("after the end: %+v", st)
+		if s.up() {
+			t.Error("connected after the end")
 		}
 	}
 }
@@ -292,12 +305,12 @@ func TestSocketModeSwitchedOffIsSaid(t *testing.T) {
 	s := newSocketed(t, nil)
 	s.connected(1)
 	s.platform.SetSlackSocketMode(false)
-	s.eventually("trouble", func() bool { return strings.Contains(s.socket.State().LastError, "switch it on there") })
-	if s.socket.State().Connected {
+	s.eventually("trouble", func() bool { return strings.Contains(s.trouble(), "switch it on there") })
+	if s.up() {
 		t.Error("connected")
 	}
 	s.platform.SetSlackSocketMode(true)
-	s.socket.Reconfigured()
+	s.slack.Reconfigured()
 	s.connected(1)
 }
 
@@ -320,7 +333,7 @@ func TestWhatCameInIsFinishedAtTheEnd(t *testing.T) {
 	<-begun
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); s.stop() }()
-	s.eventually("the end begins", func() bool { return !s.socket.State().Connected })
+	s.eventually("the end begins", func() bool { return !s.up() })
 	close(release)
 	<-stopped
 	for range 2 {
@@ -334,10 +347,10 @@ func TestWhatCameInIsFinishedAtTheEnd(t *testing.T) {
 func TestAnAnswerThatDoesNotFitIsLeftOut(t *testing.T) {
 	s := newSocketed(t, nil)
 	s.connected(1)
-	s.Chat.Result = chat.InteractionResult{Code: approval.CodeExpired, Text: strings.Repeat("x", maxAck)}
+	s.Chat.Result = chat.InteractionResult{Code: approval.CodeExpired, Text: strings.Repeat("界", maxAck)}
 	d, err := s.platform.PostSlack(s.ctx, emulator.SlackPost{Payload: emulator.Object{
 		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"}, "trigger_id": "1.2",
-		"user": emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": emulator.Object{"id": "V1", "Asked": denial("x")},
+		"user": emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": json.RawMessage(denial(t, "x")),
 	}})
 	if err != nil || !d.OK() || len(d.Body) != 0 {
 		t.Errorf("%d %d bytes, %v", d.Status, len(d.Body), err)
@@ -389,10 +402,7 @@ func TestWhatASocketCannotMakeSenseOf(t *testing.T) {
 		}
 	}))
 	defer fake.Close()
-	s.mu.Lock()
-	s.api = fake.URL + "/api"
-	s.mu.Unlock()
-	s.socket.Reconfigured()
+	s.at(fake.URL + "/api")
 	got := map[string]bool{}
 	for range 3 {
 		got[<-acks] = true
@@ -421,7 +431,7 @@ func TestWhereASocketMayLead(t *testing.T) {
 		w.Write([]byte(said))
 	}))
 	defer fake.Close()
-	s := newSocket(socketOptions{Slack: newFixture(t).slack})
+	s := newFixture(t).slack.socket
 	defer s.http.CloseIdleConnections()
 	for _, tt := range []struct {
 		status int
@@ -474,7 +484,7 @@ func TestRule8_ATicketGoesNowhereElse(t *testing.T) {
 		}
 	}))
 	defer fake.Close()
-	s := newSocket(socketOptions{Slack: newFixture(t).slack})
+	s := newFixture(t).slack.socket
 	defer s.http.CloseIdleConnections()
 	defer s.dial.CloseIdleConnections()
 	for at, want := range map[string]string{

@@ -54,7 +54,7 @@ func TestSlacksLookAtTheCertificateIsAnswered(t *testing.T) {
 			if c.unread && body.Len() != len(c.body) {
 				t.Errorf("%d bytes were read", len(c.body)-body.Len())
 			}
-			f.WantInteractions(0)
+			f.WantNothing()
 		})
 	}
 	t.Run("a length that is not told", func(t *testing.T) {
@@ -70,5 +70,5 @@ func TestSlacksLookAtTheCertificateIsAnswered(t *testing.T) {
 	if w := f.postSlack(form, "ssl_check=1&token=x", nil); w.Code != 200 {
 		t.Errorf("a signed one is answered with %d", w.Code)
 	}
-	f.WantInteractions(0)
+	f.WantNothing()
 }

@@ -118,11 +118,27 @@ func (w *World) WantStatus(r *httptest.ResponseRecorder, status int) {
 	}
 }
 
-// WantInteractions checks how many interactions came, buttons that a dialog may ask about not counted.
+// WantAsks checks how many buttons came that a dialog may ask about.
+func (w *World) WantAsks(n int) {
+	w.T.Helper()
+	if len(w.Chat.Asks) != n {
+		w.T.Fatalf("%d buttons reached the gate, want %d", len(w.Chat.Asks), n)
+	}
+}
+
+// WantInteractions checks how many other interactions came.
 func (w *World) WantInteractions(n int) {
 	w.T.Helper()
 	if len(w.Chat.Interactions) != n {
 		w.T.Fatalf("%d interactions reached the gate, want %d", len(w.Chat.Interactions), n)
+	}
+}
+
+// WantNothing checks that nothing came.
+func (w *World) WantNothing() {
+	w.T.Helper()
+	if all := slices.Concat(w.Chat.Interactions, w.Chat.Asks); len(all) > 0 {
+		w.T.Fatalf("%+v reached the gate", all)
 	}
 }
 
@@ -152,7 +168,7 @@ type Delivery struct {
 // Decide returns the interactions that a body leads to, how it was answered, and what is on record.
 func (d Delivery) Decide(t *testing.T, body string) (all []chat.Interaction, status int, refused []string) {
 	w, r := d.Post(t, body)
-	return append(slices.Clone(w.Chat.Interactions), w.Chat.Asks...), r.Code, w.Chat.Refusals
+	return slices.Concat(w.Chat.Interactions, w.Chat.Asks), r.Code, w.Chat.Refusals
 }
 
 // Spelled reports whether a body holds each of these names exactly so; one that is written with escapes counts.
