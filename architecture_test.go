@@ -22,7 +22,7 @@ import (
 )
 
 // arrows says which of our packages each one may import, and why it may not import more. Imports run
-// cmd → app → {rest, webhook, heartbeat, channels/*, policy, store} → approval; siblings meet in the
+// cmd → app → {rest, heartbeat, channels/* → webhook, policy, store} → approval; siblings meet in the
 // types of approval and are joined in app.
 var arrows = map[string]struct {
 	may []string
@@ -81,12 +81,13 @@ var arrows = map[string]struct {
 	"channels":                          {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "internal/chat", "internal/locale/phrases", "internal/locale", "internal/secret"}, "cards and words, of no platform"},
 	"channels/channelstest":             {[]string{"approval", "approval/args", "approval/legible", "channels"}, "what every channel's tests share"},
 	"channels/all":                      {[]string{"channels/kind", "channels/line", "channels/slack", "channels/standardwebhooks"}, "the one list of the platforms"},
-	"channels/kind":                     {[]string{"channels", "internal/secret", "webhook"}, "what every platform says of itself, and no platform"},
+	"channels/kind":                     {[]string{"approval", "channels", "internal/secret", "webhook"}, "what every platform says of itself, and no platform"},
 	"channels/line":                     {[]string{"approval", "approval/legible", "channels", "channels/kind", "internal/chat", "internal/locale", "internal/secret", "webhook"}, "one platform each"},
-	"channels/slack":                    {[]string{"approval", "approval/legible", "channels", "channels/kind", "internal/chat", "internal/locale/phrases", "internal/locale", "internal/secret", "webhook"}, "one platform each"},
+	"channels/slack":                    {[]string{"approval", "approval/legible", "channels", "channels/kind", "internal/chat", "internal/locale/phrases", "internal/locale", "internal/ratelimitedlog", "internal/secret", "webhook"}, "one platform each"},
 	"channels/standardwebhooks":         {[]string{"approval", "approval/legible", "channels", "channels/kind", "internal/loopback", "internal/locale", "internal/secret"}, "one way out"},
 	"internal/listener":                 {nil, "it knows connections, and nobody who makes them"},
-	"webhook":                           {[]string{"approval", "approval/legible", "channels", "internal/chat", "internal/ratelimitedlog", "internal/secret"}, "it reads button data with channels"},
+	"webhook":                           {[]string{"approval", "internal/chat", "internal/ratelimitedlog"}, "it knows no platform and no channel: what it does for one way in it does for all"},
+	"webhook/webhooktest":               {[]string{"internal/chat", "internal/testkit", "webhook"}, "what the tests of every way in share"},
 	"internal/config":                   {[]string{"approval", "approval/args", "approval/redact", "internal/auth", "internal/budget", "channels", "channels/all", "channels/kind", "heartbeat", "internal/loopback", "internal/listener", "internal/locale", "internal/policy", "internal/secret", "internal/auth/openid", "internal/yamlpos"}, "it composes the sections that packages own"},
 	"internal/app": {[]string{"internal/agents/hooks", "approval", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "channels/kind", "internal/chat", "internal/locale/phrases", "client", "internal/config", "heartbeat", "internal/auth/bearer", "internal/loopback", "internal/ratelimitedlog", "internal/listener", "internal/locale", "internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream", "channels/outbox", "internal/policy", "internal/rest", "internal/secret", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/store/sqlite", "internal/web", "webhook"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
@@ -467,6 +468,8 @@ var readsClock = map[string]string{
 	"internal/mcp/stdioproxy/gate.go":       "how long it waits for a gate elsewhere, whose times it only passes on",
 	"internal/mcp/upstream/supervisor.go":   "since when a server is up or down, and how long it lasted",
 	"internal/mcp/upstream/transport.go":    "since when a connection is idle",
+	"channels/slack/dialog.go":              "how long a dialog may take to open",
+	"channels/slack/socket.go":              "how long a socket was open, and the deadlines of its connection",
 	"channels/outbox/sender.go":             "how long an attempt took, and until when its lease lasts in this process",
 	"internal/rest/rest.go":                 "how long a request took; the time in an id that is made",
 	"internal/setup/verify.go":              "how long it waits for a message and a press",
@@ -474,8 +477,6 @@ var readsClock = map[string]string{
 	"internal/store/storetest/storetest.go": "of the tests: times that are stored and read back",
 	"internal/store/sqlite/writer.go":       "how long a group has taken",
 	"internal/web/live.go":                  "the deadlines of its connection",
-	"webhook/dialog.go":                     "how long a dialog may take to open",
-	"webhook/socket.go":                     "how long a socket was open, and the deadlines of its connection",
 }
 
 func TestTheClockIsReadInFewPlaces(t *testing.T) {
@@ -714,9 +715,9 @@ func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
 	}
 }
 
-// platforms are the packages that may know a platform by its name: those that are one, what takes their webhooks,
-// the stand-ins and those who drive them, and what sets a platform up.
-var platforms = []string{"channels/line", "channels/slack", "channels/standardwebhooks", "webhook", "internal/emulator", "internal/demo", "internal/setup", "internal/store/storetest"}
+// platforms are the packages that may know a platform by its name: those that are one, the stand-ins and those who
+// drive them, and what sets a platform up.
+var platforms = []string{"channels/line", "channels/slack", "channels/standardwebhooks", "internal/emulator", "internal/demo", "internal/setup", "internal/store/storetest"}
 
 // Channels are data: what is decided by a channel's name is decided in the channel's own package. The word webhook
 // is left out, which is a listener's and a component's too; the arrows hold who may import that channel.

@@ -192,16 +192,18 @@ type wayIn struct {
 func (a *App) newWaysIn() {
 	o := webhook.Options{
 		Chat: a.chat, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook, Signed: signed,
-		Remote:   a.remote,
-		Requests: a.gate, Maker: func() channels.Maker { return a.live.Load().maker },
+		Remote: a.remote,
 	}
 	for _, k := range a.o.Config.Kinds() {
 		if k.Inbound == nil {
 			continue
 		}
-		h := k.Inbound(o, func() (kind.Section, channels.Channel) {
-			l := a.live.Load()
-			return l.cfg.Channels[k.Name], l.channel(k.Name)
+		h := k.Inbound(o, kind.Current{
+			Channel: func() (kind.Section, channels.Channel) {
+				l := a.live.Load()
+				return l.cfg.Channels[k.Name], l.channel(k.Name)
+			},
+			Maker: func() channels.Maker { return a.live.Load().maker }, Requests: a.gate,
 		})
 		a.waysIn = append(a.waysIn, wayIn{k.Name, h})
 		if c, ok := h.(kind.Closer); ok {

@@ -98,6 +98,13 @@ type Interaction struct {
 	couldBe    string // the ids that it could be
 }
 
+// ReadWords makes the interaction that of what somebody typed, perhaps in answer to a message of the platform's id.
+func (t *Interaction) ReadWords(text, quoted string) {
+	w := ParseWords(text, quoted != "")
+	t.Intent, t.RequestID, t.Reason, t.Text, t.QuotedID = w.Intent, w.ID, w.Reason, text, quoted
+	t.Typed, t.Name, t.Shows = w.Typed, w.Name, w.Shows
+}
+
 // InteractionResult is what became of a tap.
 type InteractionResult struct {
 	Duplicate bool          // seen before: nothing was done

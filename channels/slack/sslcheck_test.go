@@ -1,4 +1,4 @@
-package webhook
+package slack
 
 import (
 	"cmp"
@@ -37,8 +37,8 @@ func TestSlacksLookAtTheCertificateIsAnswered(t *testing.T) {
 		{name: "in the query of a POST", target: "?ssl_check=1", kind: form, body: "text=x", want: 401},
 		{name: "JSON", kind: "application/json", body: `{"ssl_check":1}`, want: 401, unread: true},
 		{name: "long", kind: form, body: "ssl_check=1&token=" + strings.Repeat("x", maxSSLCheck), want: 401, unread: true},
-		{name: "with a time, and no signature", kind: form, body: "ssl_check=1", header: http.Header{headerSlackStamp: {"1"}}, want: 401, unread: true},
-		{name: "with a signature that is none", kind: form, body: "ssl_check=1", header: http.Header{headerSlack: {"x"}}, want: 401, unread: true},
+		{name: "with a time, and no signature", kind: form, body: "ssl_check=1", header: http.Header{headerStamp: {"1"}}, want: 401, unread: true},
+		{name: "with a signature that is none", kind: form, body: "ssl_check=1", header: http.Header{headerSignature: {"x"}}, want: 401, unread: true},
 		{name: "any GET", method: http.MethodGet, want: 405},
 		{name: "DELETE", method: http.MethodDelete, target: "?ssl_check=1", want: 405},
 	} {
@@ -54,7 +54,7 @@ func TestSlacksLookAtTheCertificateIsAnswered(t *testing.T) {
 			if c.unread && body.Len() != len(c.body) {
 				t.Errorf("%d bytes were read", len(c.body)-body.Len())
 			}
-			f.wantTaps(0)
+			f.WantNothing()
 		})
 	}
 	t.Run("a length that is not told", func(t *testing.T) {
@@ -70,5 +70,5 @@ func TestSlacksLookAtTheCertificateIsAnswered(t *testing.T) {
 	if w := f.postSlack(form, "ssl_check=1&token=x", nil); w.Code != 200 {
 		t.Errorf("a signed one is answered with %d", w.Code)
 	}
-	f.wantTaps(0)
+	f.WantNothing()
 }
