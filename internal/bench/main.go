@@ -90,7 +90,7 @@ func options(args []string) (o Options, asJSON bool) {
 	}
 	var given Given
 	only := flags.String("only", "", "measure only these, separated by commas: "+strings.Join(Scenarios, ","))
-	flags.StringVar(&o.Program, "program", "./countersign", "the program to measure, as go build ./cmd/countersign makes it")
+	flags.StringVar(&o.Program, "program", "./countersign", "the program to measure: go build ./cmd/countersign")
 	flags.StringVar(&o.Dir, "dir", "", "a folder on the disk to measure; default: the folder for temporary files")
 	flags.IntVar(&o.Rounds, "rounds", 5, "how many rounds each figure gets")
 	flags.DurationVar(&o.Round, "round", 400*time.Millisecond, "how long a figure is measured in a round")
@@ -100,8 +100,8 @@ func options(args []string) (o Options, asJSON bool) {
 	flags.StringVar(&given.URL, "server", "", "put the load on this gate instead of starting one")
 	token := flags.String("token", os.Getenv("COUNTERSIGN_TOKEN"), "the agent's token at that gate")
 	person := flags.String("person-token", "", "a person's token at that gate; without it no request is decided")
-	flags.StringVar(&given.AskTool, "ask-tool", "", "a tool that people at that gate are asked about: each call sends them "+
-		"cards, and is cancelled at the end of its round")
+	flags.StringVar(&given.AskTool, "ask-tool", "", "a tool that people at that gate are asked about: each call sends "+
+		"them cards, and is cancelled at the end of its round")
 	flags.StringVar(&given.AllowTool, "allow-tool", "", "a tool that the gate's policy allows")
 	flags.StringVar(&given.MCPTool, "mcp-tool", "", "a tool that the gate's policy allows over MCP; it really runs")
 	flags.StringVar(&given.MCPArgs, "mcp-args", "{}", "its arguments")
