@@ -98,11 +98,11 @@ var arrows = map[string]struct {
 	"internal/terminal/logins":          {[]string{"internal/safefile", "internal/secret"}, "files with tokens, and nobody who uses them"},
 	"internal/agents/localgate":         {nil, "it starts the program as a stranger would, and knows it by its socket"},
 	"internal/demo":                     {[]string{"internal/app", "client", "internal/config", "internal/emulator", "internal/listener", "internal/secret"}, "the program, its stand-ins and an agent, through the front doors"},
-	"internal/bench":                    {[]string{"internal/emulator", "internal/secret"}, "it loads the program by its front doors, and shares no code with it"},
+	"internal/bench":                    {[]string{"internal/emulator", "internal/loopback", "internal/secret"}, "it loads the program by its front doors, and shares no code with it"},
 	"internal/interop":                  {nil, "it knows the program by its front doors"},
 	"internal/setup":                    {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks", "client", "internal/config", "internal/locale"}, "it asks the platforms, and a running gate, from outside"},
 	"internal/release/pack":             {nil, "binaries in, a release out, and nothing of what they do"},
-	"cmd/countersign":                   {[]string{"internal/agents/hooks", "internal/agents/settings", "internal/app", "approval", "approval/args", "approval/redact", "internal/bench", "client", "internal/config", "internal/demo", "internal/emulator", "internal/history", "internal/terminal/inbox", "internal/safefile", "internal/loopback", "internal/locale", "internal/agents/localgate", "internal/terminal/logins", "internal/mcp/stdioproxy", "internal/policy/presets", "internal/secret", "internal/setup", "internal/store/sqlite", "internal/terminal", "internal/yamlpos"}, "flags and tables: the store only to copy it"},
+	"cmd/countersign":                   {[]string{"internal/agents/hooks", "internal/agents/settings", "internal/app", "approval", "approval/args", "approval/redact", "client", "internal/config", "internal/demo", "internal/emulator", "internal/history", "internal/terminal/inbox", "internal/safefile", "internal/loopback", "internal/locale", "internal/agents/localgate", "internal/terminal/logins", "internal/mcp/stdioproxy", "internal/policy/presets", "internal/secret", "internal/setup", "internal/store/sqlite", "internal/terminal", "internal/yamlpos"}, "flags and tables: the store only to copy it"},
 }
 
 // outside says which other modules the packages that promise to be lean may import.
