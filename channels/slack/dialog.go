@@ -8,6 +8,8 @@ import (
 	"errors"
 	"time"
 
+	sdk "github.com/slack-go/slack"
+
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/internal/chat"
@@ -95,17 +97,14 @@ func (h *inbound) submission(ctx context.Context, p interaction, by approval.Act
 	if s.Meta.Channel == "" {
 		h.showHome(p.User.ID, by)
 	}
-	a := webhook.Answer{Stored: true, Kind: "application/json"}
-	switch out.Code {
-	case "":
-	case approval.CodeReasonRequired:
-		a.Body = h.drawn(SubmissionErrors(locale.Get(by.Locale).Say(string(channels.TextDialogRequired))))
-	case approval.CodeInvalidParameter:
-		a.Body = h.drawn(SubmissionErrors(locale.Get(by.Locale).Say(string(phrases.SayReasonTooLong))))
-	default:
-		a.Body = h.drawn(h.notice(by, out))
+	if out.Code == "" {
+		return webhook.Answer{Stored: true}
 	}
-	return a
+	body, err := h.refusal(by, out)
+	if err != nil {
+		h.Logger.Error("the answer to a dialog could not be drawn, so it closes without a word", "error", err)
+	}
+	return webhook.Answer{Stored: true, Kind: "application/json", Body: body}
 }
 
 // submissionKey tells one submission of a dialog from the next: it stays open when its reason did not do.
@@ -114,10 +113,16 @@ func submissionKey(trigger, reason string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// notice is the answer to a submission by which nothing was decided: the dialog says why.
-func (h *inbound) notice(by approval.Actor, out chat.InteractionResult) (json.RawMessage, error) {
-	title := channels.TextDialogRefused
-	if out.Code == approval.CodeExpired || out.Code == approval.CodeAlreadyResolved {
+// refusal is the answer to a submission by which nothing was decided: what is wrong with the reason stands at its field,
+// in a dialog that stays open; else the dialog says why.
+func (h *inbound) refusal(by approval.Actor, out chat.InteractionResult) (json.RawMessage, error) {
+	words, title := locale.Get(by.Locale), channels.TextDialogRefused
+	switch out.Code {
+	case approval.CodeReasonRequired:
+		return json.Marshal(SubmissionErrors(words.Say(string(channels.TextDialogRequired))))
+	case approval.CodeInvalidParameter:
+		return json.Marshal(SubmissionErrors(words.Say(string(phrases.SayReasonTooLong))))
+	case approval.CodeExpired, approval.CodeAlreadyResolved:
 		title = channels.TextDialogTooLate
 	}
 	card := h.makerFor(by).Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindReply,
@@ -126,16 +131,7 @@ func (h *inbound) notice(by approval.Actor, out chat.InteractionResult) (json.Ra
 	if err != nil {
 		return nil, err
 	}
-	return SubmissionUpdate(view)
-}
-
-// drawn is an answer to a submission; without one the dialog closes.
-func (h *inbound) drawn(answer json.RawMessage, err error) json.RawMessage {
-	if err != nil {
-		h.Logger.Error("the answer to a dialog could not be drawn, so it closes without a word", "error", err)
-		return nil
-	}
-	return answer
+	return json.Marshal(sdk.NewUpdateViewSubmissionResponse(&view))
 }
 
 // makerFor makes cards for somebody in their language and zone.

@@ -162,7 +162,8 @@ func denial(t tester, typed string) string {
 // deniedFrom is the same of a dialog that was opened from a channel, or with "" from the Home tab.
 func deniedFrom(t tester, channel, typed string) string {
 	t.Helper()
-	v, err := ReasonDialog(seenBy("en", "", pending()), chat.IntentDeny, Meta{ID: request, Channel: channel, ResponseURL: "https://hooks.slack.com/actions/1"})
+	v, err := raw(ReasonDialog(seenBy("en", "", pending()), chat.IntentDeny,
+		Meta{ID: request, Channel: channel, ResponseURL: "https://hooks.slack.com/actions/1"}))
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

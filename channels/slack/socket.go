@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	sdk "github.com/slack-go/slack"
 
 	"countersign/channels"
 	"countersign/internal/secret"
@@ -275,43 +276,37 @@ func (s *socket) connect(ctx context.Context, api string, token secret.Value) (*
 
 // link asks Slack where to connect to.
 func (s *socket) link(ctx context.Context, api string, token secret.Value) (string, error) {
-	at := strings.TrimRight(api, "/") + "/apps.connections.open"
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, nil)
-	if err != nil {
-		return "", &socketError{text: "the address of Slack's Web API is none", slow: true}
-	}
-	req.Header.Set("Authorization", "Bearer "+token.Reveal())
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	res, err := s.http.Do(req)
-	if err != nil {
+	x := &exchange{http: s.http}
+	c := sdk.New("", sdk.OptionAppLevelToken(token.Reveal()), sdk.OptionAPIURL(Config{APIURL: api}.base()),
+		sdk.OptionHTTPClient(x))
+	_, _, err := c.StartSocketModeContext(ctx)
+	switch {
+	case x.err != nil:
+		err = x.err
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err
 		}
 		return "", &socketError{text: "apps.connections.open was not answered: " + channels.Redact(err.Error(), token)}
-	}
-	defer res.Body.Close()
-	var a struct {
-		OK    bool   `json:"ok"`
-		URL   string `json:"url"`
-		Error string `json:"error"`
-	}
-	err = json.NewDecoder(res.Body).Decode(&a)
-	switch {
-	case res.StatusCode == http.StatusTooManyRequests:
-		return "", &socketError{text: "Slack says ratelimited", after: cmp.Or(channels.RetryAfter(res.Header),
-			30*time.Second)}
-	case err != nil || res.StatusCode != http.StatusOK:
+	case x.status == 0 && err != nil:
+		return "", &socketError{text: "the address of Slack's Web API is none", slow: true}
+	case x.status == http.StatusTooManyRequests:
+		return "", &socketError{text: "Slack says ratelimited", after: cmp.Or(channels.RetryAfter(x.header), rateLimitWait)}
+	case !x.said || x.status != http.StatusOK:
 		return "", &socketError{text: fmt.Sprintf("apps.connections.open was answered with HTTP status %d and nothing that "+
-			"is understood", res.StatusCode)}
-	case !a.OK:
-		return "", said(a.Error)
+			"is understood", x.status)}
+	case !x.answer.OK:
+		return "", said(x.answer.Error)
 	}
-	u, err := url.Parse(a.URL)
-	plain := strings.HasPrefix(at, "http://") // only for tests and demos on this machine
+	var at struct {
+		URL string `json:"url"`
+	}
+	_ = json.Unmarshal(x.body, &at) // what is no text is no address either
+	u, err := url.Parse(at.URL)
+	plain := strings.HasPrefix(api, "http://") // only for tests and demos on this machine
 	if err != nil || u.Host == "" || u.Scheme != "wss" && !(plain && u.Scheme == "ws") {
 		return "", &socketError{text: "apps.connections.open named no address to connect to"}
 	}
-	return a.URL, nil
+	return at.URL, nil
 }
 
 // count takes note that connections have come or gone.
