@@ -77,7 +77,7 @@ var arrows = map[string]struct {
 	"internal/mcp/gateway":              {[]string{"approval", "approval/args", "approval/legible", "internal/budget", "internal/filediff", "internal/mcp", "internal/mcp/downstream", "internal/mcp/upstream"}, "it asks the gate and forwards"},
 	"internal/mcp/stdioproxy":           {[]string{"approval", "approval/args", "client", "internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream"}, "a gateway whose gate is elsewhere"},
 	"internal/history/export":           {[]string{"approval"}, "rows in, files out, and nothing of who may have them"},
-	"internal/rest":                     {[]string{"approval", "approval/args", "approval/legible", "internal/auth", "internal/budget", "internal/history/export", "internal/history", "internal/bodies", "internal/auth/signin"}, "it translates, and decides nothing"},
+	"internal/rest":                     {[]string{"approval", "approval/args", "approval/legible", "internal/auth", "internal/budget", "internal/history/export", "internal/history", "internal/bodies", "internal/auth/signin", "client"}, "it translates, into the structs that the client reads, and decides nothing"},
 	"channels":                          {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "internal/chat", "internal/locale/phrases", "internal/locale", "internal/secret"}, "cards and words, of no platform"},
 	"channels/channelstest":             {[]string{"approval", "approval/args", "approval/legible", "channels"}, "what every channel's tests share"},
 	"channels/all":                      {[]string{"channels/kind", "channels/line", "channels/slack", "channels/standardwebhooks"}, "the one list of the platforms"},

@@ -13,10 +13,10 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/kind"
+	"countersign/client"
 	"countersign/internal/auth"
 	"countersign/internal/config"
 	"countersign/internal/locale"
-	"countersign/internal/rest"
 	"countersign/webhook"
 )
 
@@ -412,14 +412,14 @@ func (a *App) status(to approval.Actor) []string {
 }
 
 // quotaLog is what the notification log tells of the month.
-func (a *App) quotaLog() []rest.Quota {
-	var out []rest.Quota
+func (a *App) quotaLog() []client.Quota {
+	var out []client.Quota
 	for _, ch := range a.live.Load().channels {
 		q, known := a.quota(ch.Name())
 		if !known {
 			continue
 		}
-		one := rest.Quota{Channel: ch.Name(), Used: q.Used, At: approval.FormatTime(q.At)}
+		one := client.Quota{Channel: ch.Name(), Used: q.Used, At: q.At}
 		if q.Limited {
 			one.Limit = &q.Limit
 		}
