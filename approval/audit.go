@@ -115,59 +115,6 @@ func (g *Gate) voteEvent(ctx context.Context, r *Request, v Vote, t *tally) Even
 	return e
 }
 
-// Audit lists audit events, at most [ListBytes] of them.
-func (g *Gate) Audit(ctx context.Context, q EventQuery) ([]Event, error) {
-	var es []Event
-	q.Since, q.Until = g.store.FromWall(q.Since), g.store.FromWall(q.Until)
-	q.Bytes = listBytes(q.Bytes)
-	err := g.look(ctx, func(w *Work) (err error) {
-		es, err = w.tx.Events(q)
-		return err
-	})
-	for i := range es {
-		es[i].At = g.store.ToWall(es[i].At)
-	}
-	return es, err
-}
-
-// Follow returns the next audit events of an ascending q, and the seq to go on from: that of the last of them, or the
-// newest there is once no other is left; more says that there may be others. So what q does not select is passed over
-// once, not at every look.
-func (g *Gate) Follow(ctx context.Context, q EventQuery) (es []Event, upTo int64, more bool, err error) {
-	q.Ascending, q.Bytes = true, listBytes(q.Bytes)
-	err = g.look(ctx, func(w *Work) error {
-		_, newest, err := w.tx.SeqRange()
-		if err != nil {
-			return err
-		}
-		if es, err = w.tx.Events(q); err != nil {
-			return err
-		}
-		size := 0
-		for _, e := range es {
-			size += e.Size()
-		}
-		more, upTo = len(es) > 0 && (len(es) == q.Limit || size >= q.Bytes), max(newest, q.AfterSeq)
-		if more {
-			upTo = es[len(es)-1].Seq
-		}
-		return nil
-	})
-	for i := range es {
-		es[i].At = g.store.ToWall(es[i].At)
-	}
-	return es, upTo, more, err
-}
-
-// AuditRange returns the oldest and newest seq on record, zeros for none.
-func (g *Gate) AuditRange(ctx context.Context) (oldest, newest int64, err error) {
-	err = g.look(ctx, func(w *Work) (err error) {
-		oldest, newest, err = w.tx.SeqRange()
-		return err
-	})
-	return oldest, newest, err
-}
-
 // notificationRef is what an audit event says of a notification.
 type notificationRef struct {
 	ID         string             `json:"notification_id"`

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 // BenchmarkAck acknowledges 64 endings of 64 KiB args each.
@@ -49,7 +50,7 @@ func BenchmarkForeignEvents(b *testing.B) {
 	}
 	q := approval.EventQuery{Agent: "bot", Told: true, Limit: 200}
 	for b.Loop() {
-		if _, _, _, err := w.gate.Follow(w.ctx, q); err != nil { // from the start, as who comes back after long
+		if _, err := lists.FollowEvents(w.ctx, w.gate, q); err != nil { // from the start, as who comes back after long
 			b.Fatal(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/budget"
 	"countersign/internal/chat"
+	"countersign/internal/lists"
 	"countersign/internal/locale/phrases"
 )
 
@@ -271,7 +272,7 @@ func TestRule12_AdminsAreTold(t *testing.T) {
 	if want := "root: agent:bot is over its limit (pushes: 120/h)."; !strings.HasPrefix(ns[0].Text, want) {
 		t.Errorf("told %q, want %q", ns[0].Text, want)
 	}
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventRateLimited})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: approval.EventRateLimited})
 	if err != nil || len(es) != 1 || es[0].Actor != "agent:bot" || es[0].Agent != "bot" || es[0].Reason != "pushes" {
 		t.Errorf("on record: %+v, %v", es, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/chat"
+	"countersign/internal/lists"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -118,7 +119,7 @@ func TestRule6_TheAuditLogIsToldByTheMachinesClock(t *testing.T) {
 	w.clock.advance(time.Minute)
 	w.expect(transfer, approval.AnswerPending)
 	now := w.clock.Now()
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Since: now.Add(-10 * time.Second), Until: now.Add(10 * time.Second)})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Since: now.Add(-10 * time.Second), Until: now.Add(10 * time.Second)})
 	if err != nil || len(es) != 1 || es[0].At.Sub(now).Abs() > time.Second {
 		t.Errorf("%+v, %v", es, err)
 	}

@@ -31,12 +31,13 @@ func (g *Gate) delegationAnswer(d delegated, err error) (Delegation, error) {
 	case d.refusal != nil:
 		return Delegation{}, d.refusal
 	}
-	return g.toldDelegation(d.delegation), nil
+	return d.delegation.ByWall(g.store), nil
 }
 
-func (g *Gate) toldDelegation(d Delegation) Delegation {
+// ByWall returns d with its times as the machine's clock has them.
+func (d Delegation) ByWall(c Clock) Delegation {
 	for _, t := range []*time.Time{&d.From, &d.Until, &d.CreatedAt, &d.EndedAt} {
-		*t = g.store.ToWall(*t)
+		*t = c.ToWall(*t)
 	}
 	return d
 }
@@ -192,15 +193,6 @@ func (w DelegationWork) auditDelegation(t EventType, by Actor, d *Delegation,
 		e.Decision, e.Reason = "delegate", string(data["refused"].(Code))
 	}
 	return w.audit(e)
-}
-
-// Delegations lists those that hold or will hold.
-func (g *Gate) Delegations(ctx context.Context) ([]Delegation, error) {
-	ds, err := View(ctx, g.store, Tx.Delegations)
-	for i := range ds {
-		ds[i] = g.toldDelegation(ds[i])
-	}
-	return ds, err
 }
 
 // isFor reports whether a delegation is for requests of a rule.

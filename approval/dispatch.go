@@ -123,6 +123,6 @@ func (g *Gate) unknownRequests(ctx context.Context, age time.Duration, who Actor
 // Tasks returns the agent's live requests whose calls the gate's side runs once they are approved, oldest
 // first; every agent's for "". After a restart it says what to take up again.
 func (g *Gate) Tasks(ctx context.Context, agent string) ([]Request, error) {
-	rs, err := view(ctx, g, func(w *Work) ([]Request, error) { return w.tx.Tasks(agent) })
+	rs, err := LookSettled(ctx, g, func(w *Work) ([]Request, error) { return w.tx.Tasks(agent) })
 	return g.toldAll(rs), err
 }

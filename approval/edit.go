@@ -20,7 +20,7 @@ type Schemas interface {
 // edit approves other args in place of those that were asked for. One transaction ends the request, as denied and
 // replaced, and makes the request of the new args with the editor's vote.
 func (g *Gate) edit(ctx context.Context, d Decision) (Request, error) {
-	asked, err := look(ctx, g, func(w *Work) (Request, error) {
+	asked, err := Look(ctx, g, func(w *Work) (Request, error) {
 		r, err := w.tx.Request(d.RequestID)
 		if errors.Is(err, ErrNotFound) {
 			return Request{}, nil

@@ -128,19 +128,6 @@ func (w FreezeWork) auditFreeze(t EventType, by Actor, e Epoch) error {
 	return w.audit(event)
 }
 
-// Frozen lists what is frozen now.
-func (g *Gate) Frozen(ctx context.Context) ([]Epoch, error) {
-	es, err := View(ctx, g.store, Tx.Epochs)
-	var frozen []Epoch
-	for _, e := range es {
-		if e.Frozen {
-			e.FrozenAt = g.store.ToWall(e.FrozenAt)
-			frozen = append(frozen, e)
-		}
-	}
-	return frozen, err
-}
-
 // freezes remembers which agents were ever frozen, all of them under "", so that nobody else's calls need a look. It
 // may name more than the store does, never less. Of those it names it remembers how they stand, until a transaction
 // is about to change anything.
@@ -278,7 +265,7 @@ func (g *Gate) isFrozen(ctx context.Context, agent string) (bool, error) {
 		return is(w)
 	})
 	if err != nil { // a store that cannot write can still be read
-		return look(ctx, g, is)
+		return Look(ctx, g, is)
 	}
 	g.freezes.keep(agent, frozen, changes)
 	return frozen, nil
@@ -291,7 +278,7 @@ func (g *Gate) DeniedByFreeze(ctx context.Context, agent string) (string, error)
 	if err != nil || !frozen {
 		return "", err
 	}
-	return look(ctx, g, func(w *Work) (string, error) {
+	return Look(ctx, g, func(w *Work) (string, error) {
 		e, err := w.Freezes().frozenBy(agent)
 		if err != nil || e == nil {
 			return "", err
@@ -398,8 +385,8 @@ func (w *Work) outlived(r *Request) (*Epoch, error) {
 	return nil, err
 }
 
-// over reports whether a request is to be ended before anything else is done with it.
-func (w *Work) over(r *Request) (bool, error) {
+// Over reports whether a request is to be ended before anything else is done with it.
+func (w *Work) Over(r *Request) (bool, error) {
 	if r.Due(w.tx.Now()) {
 		return true, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 	"countersign/schema/schematest"
 )
 
@@ -131,7 +132,7 @@ func TestRule5_WhoMayFreezeAndLift(t *testing.T) {
 		}
 	}
 	w.freeze("bot", hana, "")
-	es, err := w.gate.Frozen(w.ctx)
+	es, err := lists.ListFrozen(w.ctx, w.gate)
 	if err != nil || len(es) != 1 || es[0].Reason != "no reason given" || es[0].Agent != "bot" {
 		t.Error(es, err)
 	}
@@ -159,7 +160,7 @@ func TestRule7_AFreezeHoldsAfterARestart(t *testing.T) {
 	if o := w.check(transfer); o.Message != frozenByHana {
 		t.Error(o.Message)
 	}
-	rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Status: approval.Pending, Tool: "other", Limit: 100})
+	rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Status: approval.Pending, Tool: "other", Limit: 100})
 	if err != nil || len(rs) != 0 {
 		t.Fatal(rs, err)
 	}
@@ -167,7 +168,7 @@ func TestRule7_AFreezeHoldsAfterARestart(t *testing.T) {
 	if err != nil || n != 200 {
 		t.Errorf("%d ended, %v", n, err)
 	}
-	if rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Status: approval.Pending}); err != nil || len(rs) != 0 {
+	if rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Status: approval.Pending}); err != nil || len(rs) != 0 {
 		t.Errorf("%d wait still, %v", len(rs), err)
 	}
 	if n := w.count("approval_cancelled::runaway"); n != 200 {
@@ -227,7 +228,7 @@ func TestRule1_AFreezeRaced(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Ascending: true, Limit: 10000})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Ascending: true, Limit: 10000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func (w *Work) giveBack(r *Request, used consumption, why string) (bool, error) 
 	}
 	live := *r
 	live.ConsumedAt = time.Time{}
-	if over, err := w.over(&live); err != nil || over {
+	if over, err := w.Over(&live); err != nil || over {
 		return false, err
 	}
 	if ok, err := w.tx.Return(*r); err != nil || !ok {

@@ -460,7 +460,7 @@ const stepGrants = stepRequests
 
 // endDueGrants ends the grants whose time has come, in steps.
 func (g *Gate) endDueGrants(ctx context.Context) (int, error) {
-	some, err := look(ctx, g, func(w *Work) ([]Grant, error) { return w.tx.DueGrants(1) })
+	some, err := Look(ctx, g, func(w *Work) ([]Grant, error) { return w.tx.DueGrants(1) })
 	if err != nil || len(some) == 0 {
 		return 0, err
 	}

@@ -28,39 +28,6 @@ func (g *Gate) grantAnswer(s grantSet, err error) (Grant, error) {
 // toldGrant returns a grant with its times as the machine's clock has them.
 func (g *Gate) toldGrant(gr Grant) Grant { return gr.ByWall(g.store) }
 
-// Grants returns grants and standing denials, newest first, at most [ListBytes] of them.
-func (g *Gate) Grants(ctx context.Context, q GrantQuery) ([]Grant, error) {
-	q.Bytes = listBytes(q.Bytes)
-	for step := 0; ; step++ {
-		type list struct {
-			grants []Grant
-			over   bool // one of them is
-		}
-		l, err := look(ctx, g, func(w *Work) (l list, err error) {
-			if l.grants, err = w.tx.Grants(q); err != nil {
-				return l, err
-			}
-			for i := range l.grants {
-				over, err := w.Grants().isOver(&l.grants[i])
-				if err != nil {
-					return l, err
-				}
-				l.over = l.over || over && l.grants[i].EndedAt.IsZero()
-			}
-			return l, nil
-		})
-		if err != nil || !l.over {
-			for i := range l.grants {
-				l.grants[i] = g.toldGrant(l.grants[i])
-			}
-			return l.grants, err
-		}
-		if err := g.endEachOver(ctx, l.grants); err != nil {
-			return nil, err
-		}
-	}
-}
-
 // List is [Gate.Grants] in a transaction that was begun, with the store's times: without those that are over.
 func (w GrantWork) List(q GrantQuery) ([]Grant, error) {
 	all, err := w.tx.Grants(q)
@@ -69,7 +36,7 @@ func (w GrantWork) List(q GrantQuery) ([]Grant, error) {
 	}
 	var live []Grant
 	for i := range all {
-		over, err := w.isOver(&all[i])
+		over, err := w.IsOver(&all[i])
 		if err != nil {
 			return nil, err
 		}
@@ -80,8 +47,8 @@ func (w GrantWork) List(q GrantQuery) ([]Grant, error) {
 	return live, nil
 }
 
-// endEachOver ends those of some grants that are over.
-func (g *Gate) endEachOver(ctx context.Context, grants []Grant) error {
+// SettleGrants ends those of some grants that are over.
+func (g *Gate) SettleGrants(ctx context.Context, grants []Grant) error {
 	for len(grants) > 0 {
 		some := grants[:min(len(grants), stepGrants)]
 		err := g.update(ctx, func(w *Work) error {
@@ -102,8 +69,8 @@ func (g *Gate) endEachOver(ctx context.Context, grants []Grant) error {
 	return nil
 }
 
-// isOver reports whether a grant has ended, or is to be ended before anything else is done with it.
-func (w GrantWork) isOver(gr *Grant) (bool, error) {
+// IsOver reports whether a grant has ended, or is to be ended before anything else is done with it.
+func (w GrantWork) IsOver(gr *Grant) (bool, error) {
 	if !gr.EndedAt.IsZero() || !w.tx.Now().Before(gr.ExpiresAt) {
 		return true, nil
 	}
@@ -123,7 +90,7 @@ func (w GrantWork) settledGrant(id string) (Grant, error) {
 
 // Grant returns one of them, or [CodeNotFound].
 func (g *Gate) Grant(ctx context.Context, id string) (Grant, error) {
-	gr, err := look(ctx, g, func(w *Work) (Grant, error) { return w.tx.Grant(id) })
+	gr, err := Look(ctx, g, func(w *Work) (Grant, error) { return w.tx.Grant(id) })
 	if err == nil && gr.EndedAt.IsZero() {
 		gr, err = update(ctx, g, func(w *Work) (Grant, error) { return w.Grants().settledGrant(id) })
 	}
@@ -135,7 +102,7 @@ func (g *Gate) Grant(ctx context.Context, id string) (Grant, error) {
 
 // GrantUse returns one call that a grant let through, to the agent that made it, or [CodeNotFound].
 func (g *Gate) GrantUse(ctx context.Context, who Actor, id string) (GrantUse, error) {
-	u, err := look(ctx, g, func(w *Work) (GrantUse, error) {
+	u, err := Look(ctx, g, func(w *Work) (GrantUse, error) {
 		u, err := w.tx.GrantUse(id)
 		if err != nil {
 			return u, err
@@ -317,4 +284,10 @@ func (w GrantWork) liftable(id string) (l lifting, err error) {
 	l.isRecent = l.recent.DeniedID == r.ID && r.EndCode != EndEdited &&
 		w.tx.Now().Sub(l.recent.DeniedAt) < w.g.Policy().Terms().RememberDenial
 	return l, err
+}
+
+// MayLift reports whether somebody may lift the denial of a request: whoever denied it, for whom it was denied, and an
+// admin.
+func (r *Request) MayLift(by Actor) bool {
+	return by.Kind == Human && (by.Admin || by.Name == r.ResolvedBy || r.deniedFor(by.Name))
 }

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 func digest(n int) string { return fmt.Sprintf("%064x", n) }
@@ -58,7 +59,7 @@ func (w *world) pinOf(agent string) approval.ToolPin {
 
 func (w *world) events(kind approval.EventType) []approval.Event {
 	w.t.Helper()
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: kind, Ascending: true, Limit: 10000})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: kind, Ascending: true, Limit: 10000})
 	if err != nil {
 		w.t.Fatal(err)
 	}

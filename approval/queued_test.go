@@ -12,6 +12,7 @@ import (
 	"countersign/approval"
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/budget"
+	"countersign/internal/lists"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -58,7 +59,7 @@ func TestRule12_NoRequestExpiresWithoutACardForTheBudget(t *testing.T) {
 	for i := range 5 {
 		w.expect(numbered("bot", 1+i), approval.AnswerPending)
 	}
-	rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Agent: "bot", Status: approval.Pending})
+	rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Agent: "bot", Status: approval.Pending})
 	if err != nil || len(rs) != 6 {
 		t.Fatalf("%d requests, %v; want 6", len(rs), err)
 	}

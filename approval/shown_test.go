@@ -10,6 +10,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/internal/lists"
 )
 
 // ignoring is a policy that asks about everything, and leaves the memo out of the hash.
@@ -273,7 +274,7 @@ func TestRule3_PropertyWhatRunsIsWhatWasShown(t *testing.T) {
 			}
 		}
 		pending := func(rt *rapid.T) approval.Request {
-			rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Status: approval.Pending, Limit: 10})
+			rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Status: approval.Pending, Limit: 10})
 			if err != nil || len(rs) == 0 {
 				rt.Skip()
 			}

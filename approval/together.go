@@ -49,23 +49,6 @@ func (g *Gate) DecideMany(ctx context.Context, ids []string, d Decision) ([]Deci
 	return all, err
 }
 
-// VotesThatCount returns those votes on a request that count now, in order, without those of people who could not give
-// them any more.
-func (g *Gate) VotesThatCount(ctx context.Context, id string) ([]Vote, error) {
-	vs, err := look(ctx, g, func(w *Work) ([]Vote, error) {
-		r, err := w.tx.Request(id)
-		if err != nil {
-			return nil, err
-		}
-		s, err := w.Votes().Standing(r)
-		return s.Votes, err
-	})
-	for i := range vs {
-		vs[i].At = g.store.ToWall(vs[i].At)
-	}
-	return vs, err
-}
-
 // extension is how much longer [Gate.Extend] has people answer.
 const extension = time.Hour
 

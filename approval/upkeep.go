@@ -7,7 +7,7 @@ import (
 
 // PendingCount counts the pending requests.
 func (g *Gate) PendingCount(ctx context.Context) (int, error) {
-	return view(ctx, g, func(w *Work) (int, error) { return w.tx.CountPending("") })
+	return LookSettled(ctx, g, func(w *Work) (int, error) { return w.tx.CountPending("") })
 }
 
 // How long a webhook event's id is remembered: longer than any platform delivers it again.

@@ -487,7 +487,7 @@ func (w VoteWork) Standing(r Request) (Standing, error) {
 
 // Standing is [VoteWork.Standing] for one request.
 func (g *Gate) Standing(ctx context.Context, id string) (Standing, error) {
-	return look(ctx, g, func(w *Work) (Standing, error) {
+	return Look(ctx, g, func(w *Work) (Standing, error) {
 		r, err := w.tx.Request(id)
 		if err != nil {
 			return Standing{}, err
@@ -520,7 +520,7 @@ func (w VoteWork) MayVote(r Request, who Actor) (bool, error) {
 
 // MayVote is [VoteWork.MayVote] of a request that was read before.
 func (g *Gate) MayVote(ctx context.Context, id string, who Actor) (bool, error) {
-	return look(ctx, g, func(w *Work) (bool, error) {
+	return Look(ctx, g, func(w *Work) (bool, error) {
 		r, err := w.tx.Request(id)
 		if err != nil || r.Status != Pending {
 			return false, err

@@ -164,7 +164,7 @@ func (g *Gate) editedOf(ctx context.Context, c *Call, r *Request) (*Request, err
 	if j.key == r.Key() {
 		return nil, nil
 	}
-	return look(ctx, g, func(w *Work) (*Request, error) {
+	return Look(ctx, g, func(w *Work) (*Request, error) {
 		recent, err := w.tx.Recent(j.key)
 		if err != nil || recent.DeniedID == "" {
 			return nil, err
@@ -380,12 +380,12 @@ func (g *Gate) read(ctx context.Context, id string) (*Request, error) {
 		r   *Request
 		due bool
 	}
-	f, err := look(ctx, g, func(w *Work) (found, error) {
+	f, err := Look(ctx, g, func(w *Work) (found, error) {
 		r, err := w.tx.Request(id)
 		if err != nil {
 			return found{r: &r}, err
 		}
-		over, err := w.over(&r)
+		over, err := w.Over(&r)
 		return found{&r, over}, err
 	})
 	switch {
@@ -402,14 +402,14 @@ func (g *Gate) read(ctx context.Context, id string) (*Request, error) {
 // [Gate.Run] is at work on it.
 const viewSteps = 16
 
-// view reads with nothing due left: if something is, it is ended first.
-func view[T any](ctx context.Context, g *Gate, fn func(w *Work) (T, error)) (T, error) {
+// LookSettled is [Look] with nothing due left: if something is, it is ended first.
+func LookSettled[T any](ctx context.Context, g *Gate, fn func(w *Work) (T, error)) (T, error) {
 	type found struct {
 		is  T
 		due bool
 	}
 	for step := 0; ; step++ {
-		f, err := look(ctx, g, func(w *Work) (f found, err error) {
+		f, err := Look(ctx, g, func(w *Work) (f found, err error) {
 			hs, err := w.tx.Due(1)
 			if err != nil {
 				return f, err
@@ -444,7 +444,7 @@ func (g *Gate) RequestHead(ctx context.Context, who Actor, id string) (Head, err
 		Head
 		due bool
 	}
-	f, err := look(ctx, g, func(w *Work) (f found, err error) {
+	f, err := Look(ctx, g, func(w *Work) (f found, err error) {
 		if f.Head, err = w.tx.Head(id); err != nil {
 			return f, err
 		}
@@ -452,7 +452,7 @@ func (g *Gate) RequestHead(ctx context.Context, who Actor, id string) (Head, err
 			f.DispatchedAt, f.RunResult, err = w.tx.Dispatched(id)
 		}
 		if err == nil {
-			f.due, err = w.over(&f.Request)
+			f.due, err = w.Over(&f.Request)
 		}
 		return f, err
 	})
@@ -502,38 +502,8 @@ func listBytes(want int) int {
 	return min(want, ListBytes)
 }
 
-// Requests lists requests, newest first, at most [ListBytes] of them.
-func (g *Gate) Requests(ctx context.Context, q RequestQuery) ([]Request, error) {
-	q.Bytes = listBytes(q.Bytes)
-	type list struct {
-		rs   []Request
-		late []string // over, among more that is over than view has ended
-	}
-	for {
-		l, err := view(ctx, g, func(w *Work) (l list, err error) {
-			l.rs, err = w.tx.Requests(q)
-			for i := range l.rs {
-				over, err := w.over(&l.rs[i])
-				if err != nil {
-					return l, err
-				}
-				if over {
-					l.late = append(l.late, l.rs[i].ID)
-				}
-			}
-			return l, err
-		})
-		if err != nil || len(l.late) == 0 {
-			return g.toldAll(l.rs), err
-		}
-		if err := g.settleEach(ctx, l.late); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// settleEach ends those of the requests that are due.
-func (g *Gate) settleEach(ctx context.Context, ids []string) error {
+// Settle ends those of the requests that are due.
+func (g *Gate) Settle(ctx context.Context, ids []string) error {
 	for some := range slices.Chunk(ids, stepRequests) {
 		err := g.update(ctx, func(w *Work) error {
 			for _, id := range some {
@@ -582,7 +552,7 @@ func (g *Gate) TellResolved(ctx context.Context, agent, session string, wait tim
 		if err != nil {
 			return err
 		}
-		rs, err := view(ctx, g, func(w *Work) ([]Request, error) { return w.tx.Feed(agent, session, maxFeed, ListBytes) })
+		rs, err := LookSettled(ctx, g, func(w *Work) ([]Request, error) { return w.tx.Feed(agent, session, maxFeed, ListBytes) })
 		if err == nil && (len(rs) > 0 || wait <= 0) {
 			err = tell(g.toldAll(rs))
 			release()

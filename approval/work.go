@@ -17,9 +17,15 @@ type Work struct {
 	tx  Tx
 }
 
+// Clock is the store's, whose times are told as the machine's clock has them.
+func (g *Gate) Clock() Clock { return g.store }
+
 // In is the gate's work in a transaction that somebody else has begun: what is said in a chat is one transaction with
 // what is answered.
 func (g *Gate) In(ctx context.Context, tx Tx) *Work { return &Work{g, ctx, tx} }
+
+// Tx is the transaction itself, for those who read what they show.
+func (w *Work) Tx() Tx { return w.tx }
 
 // with is the same work on behalf of somebody else.
 func (w *Work) with(ctx context.Context) *Work { return &Work{w.g, ctx, w.tx} }
@@ -33,8 +39,8 @@ func update[T any](ctx context.Context, g *Gate, fn func(w *Work) (T, error)) (T
 	return Update(ctx, g.store, WholeStore(), func(tx Tx) (T, error) { return fn(g.In(ctx, tx)) })
 }
 
-// look is update for work that only reads.
-func look[T any](ctx context.Context, g *Gate, fn func(w *Work) (T, error)) (T, error) {
+// Look does work that only reads, and returns what it found.
+func Look[T any](ctx context.Context, g *Gate, fn func(w *Work) (T, error)) (T, error) {
 	return View(ctx, g.store, func(tx Tx) (T, error) { return fn(g.In(ctx, tx)) })
 }
 

@@ -17,6 +17,7 @@ import (
 	"countersign/channels/outbox"
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/chat"
+	"countersign/internal/lists"
 	"countersign/internal/locale/phrases"
 	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
@@ -266,7 +267,7 @@ func (w *world) feed() []approval.Request {
 // trail tells the audit log, oldest first, as "type:decision:reason" words.
 func (w *world) trail() []string {
 	w.t.Helper()
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Ascending: true, Limit: 10000})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Ascending: true, Limit: 10000})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"countersign/approval"
 	"countersign/channels/outbox"
 	"countersign/internal/auth/signin"
+	"countersign/internal/lists"
 	"countersign/internal/locale/phrases"
 )
 
@@ -106,6 +107,13 @@ func (r answered) Agents() []string {
 	return slices.Compact(names)
 }
 func (r answered) Status(to approval.Actor) []string { return r.status(to) }
+
+// listed is what waits, for the channels that show it.
+type listed struct{ *approval.Gate }
+
+func (l listed) Requests(ctx context.Context, q approval.RequestQuery) ([]approval.Request, error) {
+	return lists.ListRequests(ctx, l.Gate, q)
+}
 
 // upkeep is the work that the heartbeat starts.
 type upkeep struct {

@@ -203,7 +203,7 @@ func (a *App) newWaysIn() {
 				l := a.live.Load()
 				return l.cfg.Channels[k.Name], l.channel(k.Name)
 			},
-			Maker: func() channels.Maker { return a.live.Load().maker }, Requests: a.gate,
+			Maker: func() channels.Maker { return a.live.Load().maker }, Requests: listed{a.gate},
 		})
 		a.waysIn = append(a.waysIn, wayIn{k.Name, h})
 		if c, ok := h.(kind.Closer); ok {

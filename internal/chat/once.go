@@ -3,6 +3,7 @@ package chat
 import (
 	"cmp"
 	"context"
+	"countersign/internal/lists"
 	"errors"
 	"strings"
 	"time"
@@ -142,14 +143,14 @@ func (s *Service) resolve(ctx context.Context, t Interaction) (Interaction, erro
 		}
 		return t.asWords(), nil
 	}
-	resolve := s.gate.ResolveID
+	resolve := lists.ResolveID
 	switch t.Intent {
 	case IntentRevoke:
-		resolve = s.gate.ResolveGrant
+		resolve = lists.ResolveGrant
 	case IntentLift:
-		resolve = s.gate.ResolveDenial
+		resolve = lists.ResolveDenial
 	}
-	id, err := resolve(ctx, t.By, t.Typed)
+	id, err := resolve(ctx, s.gate, t.By, t.Typed)
 	if e, ok := errors.AsType[*approval.Error](err); ok &&
 		(e.Code == approval.CodeNotFound || e.Code == approval.CodeAmbiguousID) {
 		t.unresolved, t.couldBe = e.Code, e.Message

@@ -8,6 +8,7 @@ import (
 
 	"countersign/approval"
 	"countersign/client"
+	"countersign/internal/lists"
 )
 
 // waiting prepares for an answer that is held, and returns a context that ends when the server is about
@@ -129,10 +130,10 @@ func (s *Server) approvals(ctx context.Context, x *exchange) error {
 	if f.err != nil {
 		return f.err
 	}
-	return answerFound(ctx, s, x, limit, q.After, func(after string, n, bytes int) (approval.Found[approval.Request],
+	return answerFound(ctx, s, x, limit, q.After, func(after string, n, bytes int) (lists.Found[approval.Request],
 		error) {
 		q.After, q.Limit, q.Bytes = after, n, bytes
-		return s.gate.FindRequests(ctx, q, s.look.rows)
+		return lists.FindRequests(ctx, s.gate, q, s.look.rows)
 	}, func(rows []approval.Request, next optional) any {
 		return approvalList{Approvals: wire(rows, s.wireRequest), Next: next}
 	})
@@ -269,7 +270,7 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 		}
 		q.BatchID = r.BatchID
 	}
-	return answerFound(ctx, s, x, limit, q.After, func(after string, n, bytes int) (approval.Found[approval.Notification],
+	return answerFound(ctx, s, x, limit, q.After, func(after string, n, bytes int) (lists.Found[approval.Notification],
 		error) {
 		q.After, q.Limit, q.Bytes = after, n, bytes
 		return s.pushes.Search(ctx, q, s.look.rows)
@@ -343,7 +344,7 @@ var defaultLooking = looking{rows: 10_000, time: 200 * time.Millisecond}
 
 // answerFound is answerPage for a record that may be long. read looks for at most n rows, and bytes of them, after one.
 func answerFound[T interface{ Size() int }](ctx context.Context, s *Server, x *exchange, limit int, after string,
-	read func(after string, n, bytes int) (approval.Found[T], error), list func(rows []T, next optional) any) error {
+	read func(after string, n, bytes int) (lists.Found[T], error), list func(rows []T, next optional) any) error {
 	release, err := s.listTurn(ctx, x)
 	if err != nil {
 		return err
@@ -361,7 +362,7 @@ func answerFound[T interface{ Size() int }](ctx context.Context, s *Server, x *e
 // findPage looks step by step for limit rows of a list, fewer where they are large, until soon ends. next is what the
 // next page begins after, "" where nothing is left.
 func findPage[T interface{ Size() int }](soon context.Context, limit int, after string,
-	read func(after string, n, bytes int) (approval.Found[T], error)) (rows []T, next string, err error) {
+	read func(after string, n, bytes int) (lists.Found[T], error)) (rows []T, next string, err error) {
 	for next, size := after, 0; ; {
 		f, err := read(next, limit-len(rows), approval.ListBytes-size)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 func (s *Server) freeze(ctx context.Context, x *exchange) error {
@@ -19,7 +20,7 @@ func (s *Server) freeze(ctx context.Context, x *exchange) error {
 		if s.gate.MayFreeze(agent, x.who.Actor) != nil || len(body.Reason) > approval.MaxReason {
 			return x.over()
 		}
-		frozen, err := s.gate.Frozen(ctx)
+		frozen, err := lists.ListFrozen(ctx, s.gate)
 		if err != nil {
 			return err
 		}
@@ -71,7 +72,7 @@ func (s *Server) untold(ctx context.Context, err error) {
 }
 
 func (s *Server) frozen(ctx context.Context, x *exchange) error {
-	es, err := s.gate.Frozen(ctx)
+	es, err := lists.ListFrozen(ctx, s.gate)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (s *Server) delegate(ctx context.Context, x *exchange) error {
 }
 
 func (s *Server) delegations(ctx context.Context, x *exchange) error {
-	ds, err := s.gate.Delegations(ctx)
+	ds, err := lists.ListDelegations(ctx, s.gate)
 	if err != nil {
 		return err
 	}

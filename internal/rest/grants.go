@@ -12,6 +12,7 @@ import (
 
 	"countersign/approval"
 	"countersign/client"
+	"countersign/internal/lists"
 )
 
 func wireGrant(g approval.Grant) client.Grant {
@@ -118,7 +119,7 @@ func (s *Server) granted(ctx context.Context, d *approval.Decision, r *approval.
 	if d.Grant == nil {
 		return nil, nil
 	}
-	gs, err := s.gate.Grants(ctx, approval.GrantQuery{RequestID: r.ID, All: true, Limit: 1})
+	gs, err := lists.ListGrants(ctx, s.gate, approval.GrantQuery{RequestID: r.ID, All: true, Limit: 1})
 	if err != nil || len(gs) == 0 {
 		return nil, err
 	}
@@ -159,7 +160,7 @@ func (s *Server) grants(ctx context.Context, x *exchange) error {
 		if q.Limit = n; after != nil {
 			q.After = after.ID
 		}
-		return s.gate.Grants(ctx, q)
+		return lists.ListGrants(ctx, s.gate, q)
 	}, func(rows []approval.Grant, more bool) any {
 		list := grantList{Grants: wire(rows, wireGrant)}
 		if more {

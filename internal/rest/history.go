@@ -8,6 +8,7 @@ import (
 	"countersign/approval"
 	"countersign/client"
 	"countersign/internal/history"
+	"countersign/internal/lists"
 )
 
 // readsHistory refuses people who neither decide nor administer.
@@ -22,7 +23,7 @@ func (s *Server) policy(ctx context.Context, x *exchange) error {
 	if err := x.readsHistory(); err != nil {
 		return err
 	}
-	digest, text, err := s.gate.PolicyText(ctx, x.r.PathValue("digest"))
+	digest, text, err := lists.FindPolicy(ctx, s.gate, x.r.PathValue("digest"))
 	if err != nil {
 		return err
 	}

@@ -21,12 +21,13 @@ import (
 	"countersign/internal/auth/signin"
 	"countersign/internal/budget"
 	"countersign/internal/history"
+	"countersign/internal/lists"
 )
 
 // Notifications is the notification log: the package outbox.
 type Notifications interface {
 	// Search returns the q.Limit newest that q selects among the look newest that are to be looked at.
-	Search(ctx context.Context, q approval.NotificationQuery, look int) (approval.Found[approval.Notification], error)
+	Search(ctx context.Context, q approval.NotificationQuery, look int) (lists.Found[approval.Notification], error)
 	Notification(ctx context.Context, id string) (approval.Notification, error)
 	// Retry has a failed notification sent again.
 	Retry(ctx context.Context, by approval.Actor, id string) (approval.Notification, error)

@@ -11,6 +11,7 @@ import (
 	"countersign/approval/args"
 	"countersign/approval/redact"
 	"countersign/client"
+	"countersign/internal/lists"
 	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
@@ -144,7 +145,7 @@ func vote(t *testing.T, gate *approval.Gate, name, raw string) approval.Request 
 	var rs []approval.Request
 	testkit.Eventually(t, "a request is pending", func() (is bool) {
 		var err error
-		rs, err = gate.Requests(t.Context(), approval.RequestQuery{Status: approval.Pending, Limit: 2})
+		rs, err = lists.ListRequests(t.Context(), gate, approval.RequestQuery{Status: approval.Pending, Limit: 2})
 		return err == nil && len(rs) == 1
 	})
 	d := approval.Decision{RequestID: rs[0].ID, Approve: true, By: colleague(name), Via: approval.ViaAPI}

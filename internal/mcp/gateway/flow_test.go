@@ -15,6 +15,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels/outbox/outboxtest"
+	"countersign/internal/lists"
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/testkit"
 )
@@ -32,7 +33,7 @@ func (w *world) pending(n int) []approval.Request {
 	var rs []approval.Request
 	testkit.Eventually(w.t, fmt.Sprintf("%d pending requests", n), func() bool {
 		var err error
-		if rs, err = w.gate.Requests(context.Background(), approval.RequestQuery{Status: approval.Pending}); err != nil {
+		if rs, err = lists.ListRequests(context.Background(), w.gate, approval.RequestQuery{Status: approval.Pending}); err != nil {
 			w.t.Fatal(err)
 		}
 		return len(rs) == n
@@ -43,7 +44,7 @@ func (w *world) pending(n int) []approval.Request {
 
 func (w *world) all() []approval.Request {
 	w.t.Helper()
-	rs, err := w.gate.Requests(context.Background(), approval.RequestQuery{})
+	rs, err := lists.ListRequests(context.Background(), w.gate, approval.RequestQuery{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func (w *world) ran(id string) approval.RunResult {
 
 func (w *world) audited(kind approval.EventType) []approval.Event {
 	w.t.Helper()
-	es, err := w.gate.Audit(context.Background(), approval.EventQuery{Type: kind})
+	es, err := lists.ListEvents(context.Background(), w.gate, approval.EventQuery{Type: kind})
 	if err != nil {
 		w.t.Fatal(err)
 	}

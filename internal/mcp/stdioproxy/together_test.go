@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 // oneCard is a policy with the calls of a turn on one card.
@@ -87,11 +88,11 @@ func TestAGrantedCallRunsThroughTheWrapper(t *testing.T) {
 		}
 	}
 	w.pending(0)
-	used, err := w.gate.Audit(t.Context(), approval.EventQuery{Type: approval.EventGrantUsed})
+	used, err := lists.ListEvents(t.Context(), w.gate, approval.EventQuery{Type: approval.EventGrantUsed})
 	if err != nil || len(used) != 2 {
 		t.Fatalf("%d uses, %v", len(used), err)
 	}
-	ran, err := w.gate.Audit(t.Context(), approval.EventQuery{Type: approval.EventCallOutcome})
+	ran, err := lists.ListEvents(t.Context(), w.gate, approval.EventQuery{Type: approval.EventCallOutcome})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func TestAGrantedCallRunsThroughTheWrapper(t *testing.T) {
 	if outcomes["succeeded"] != 4 || outcomes["unknown"] != 1 {
 		t.Errorf("the outcomes are %v", outcomes)
 	}
-	told, err := w.gate.Audit(t.Context(), approval.EventQuery{Type: approval.EventCallInput})
+	told, err := lists.ListEvents(t.Context(), w.gate, approval.EventQuery{Type: approval.EventCallInput})
 	if err != nil || len(told) != 2 { // of the approved call, and of the granted one
 		t.Errorf("%d answers are on record, %v", len(told), err)
 	}

@@ -23,6 +23,7 @@ import (
 	"countersign/approval/redact"
 	"countersign/client"
 	"countersign/internal/auth"
+	"countersign/internal/lists"
 	"countersign/internal/policy"
 	"countersign/internal/rest"
 	"countersign/internal/store/sqlite"
@@ -146,7 +147,7 @@ func (w *world) pending(n int) []approval.Request {
 	var rs []approval.Request
 	testkit.Eventually(w.t, fmt.Sprintf("%d pending requests", n), func() bool {
 		var err error
-		if rs, err = w.gate.Requests(context.Background(), approval.RequestQuery{Status: approval.Pending}); err != nil {
+		if rs, err = lists.ListRequests(context.Background(), w.gate, approval.RequestQuery{Status: approval.Pending}); err != nil {
 			w.t.Fatal(err)
 		}
 		return len(rs) == n
