@@ -29,11 +29,11 @@ type recording struct {
 	taken, updates int
 }
 
-func (s *recording) Update(ctx context.Context, fn func(approval.Tx) error) error {
+func (s *recording) Update(ctx context.Context, about approval.Scope, fn func(approval.Tx) error) error {
 	if s.updates++; s.err != nil {
 		return s.err
 	}
-	return s.Store.Update(ctx, fn)
+	return s.Store.Update(ctx, about, fn)
 }
 
 func (s *recording) RecordEvent(e approval.Event) bool {
@@ -236,8 +236,8 @@ func TestRule1_AFreezeHoldsAtOnceForWhoWasFrozenBefore(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	err := w.store.Update(w.ctx, func(tx approval.Tx) error {
-		if _, refusal, err := w.gate.FreezeIn(w.ctx, tx, "", hana, approval.ViaAPI, "stop"); err != nil || refusal != nil {
+	err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
+		if _, refusal, err := w.gate.In(w.ctx, tx).Freezes().Freeze("", hana, approval.ViaAPI, "stop"); err != nil || refusal != nil {
 			t.Fatal(err, refusal)
 		}
 		return broken

@@ -58,24 +58,24 @@ func isMadeID(id string) bool {
 	return len(id) == 26
 }
 
-func (g *Gate) audit(ctx context.Context, tx Tx, e Event) error { return g.records.Append(ctx, tx, e) }
+func (w *Work) audit(e Event) error { return w.g.records.Append(w.ctx, w.tx, e) }
 
 // auditFor is audit for what happens to a request by somebody's word: it is correlated with the call that made the
 // request, and has what brought the word as its cause.
-func (g *Gate) auditFor(ctx context.Context, tx Tx, r *Request, e Event) error {
+func (w *Work) auditFor(r *Request, e Event) error {
 	e.CorrelationID = cmp.Or(r.CorrelationID, r.ID)
-	return g.audit(ctx, tx, e)
+	return w.audit(e)
 }
 
 // auditEnd is auditFor for the end of a request that no vote brought, of which the narrow part alone was read: it has
 // on record what a decision has. The steps that end many are bounded by what their rows take.
-func (g *Gate) auditEnd(ctx context.Context, tx Tx, e Event, fields map[string]any) error {
-	r, err := tx.Request(e.ApprovalID)
+func (w *Work) auditEnd(e Event, fields map[string]any) error {
+	r, err := w.tx.Request(e.ApprovalID)
 	if err != nil {
 		return err
 	}
-	e.Data = g.decisionData(ctx, &r, fields)
-	return g.auditFor(ctx, tx, &r, e)
+	e.Data = w.g.decisionData(w.ctx, &r, fields)
+	return w.auditFor(&r, e)
 }
 
 // auditArgs is the start of masked args, as audit events have it.
@@ -120,8 +120,8 @@ func (g *Gate) Audit(ctx context.Context, q EventQuery) ([]Event, error) {
 	var es []Event
 	q.Since, q.Until = g.store.FromWall(q.Since), g.store.FromWall(q.Until)
 	q.Bytes = listBytes(q.Bytes)
-	err := g.store.View(ctx, func(tx Tx) (err error) {
-		es, err = tx.Events(q)
+	err := g.look(ctx, func(w *Work) (err error) {
+		es, err = w.tx.Events(q)
 		return err
 	})
 	for i := range es {
@@ -135,12 +135,12 @@ func (g *Gate) Audit(ctx context.Context, q EventQuery) ([]Event, error) {
 // once, not at every look.
 func (g *Gate) Follow(ctx context.Context, q EventQuery) (es []Event, upTo int64, more bool, err error) {
 	q.Ascending, q.Bytes = true, listBytes(q.Bytes)
-	err = g.store.View(ctx, func(tx Tx) error {
-		_, newest, err := tx.SeqRange()
+	err = g.look(ctx, func(w *Work) error {
+		_, newest, err := w.tx.SeqRange()
 		if err != nil {
 			return err
 		}
-		if es, err = tx.Events(q); err != nil {
+		if es, err = w.tx.Events(q); err != nil {
 			return err
 		}
 		size := 0
@@ -161,8 +161,8 @@ func (g *Gate) Follow(ctx context.Context, q EventQuery) (es []Event, upTo int64
 
 // AuditRange returns the oldest and newest seq on record, zeros for none.
 func (g *Gate) AuditRange(ctx context.Context) (oldest, newest int64, err error) {
-	err = g.store.View(ctx, func(tx Tx) (err error) {
-		oldest, newest, err = tx.SeqRange()
+	err = g.look(ctx, func(w *Work) (err error) {
+		oldest, newest, err = w.tx.SeqRange()
 		return err
 	})
 	return oldest, newest, err

@@ -35,7 +35,7 @@ func BenchmarkAck(b *testing.B) {
 func BenchmarkForeignEvents(b *testing.B) {
 	w := newWorld(b)
 	for range 500 {
-		err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+		err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 			for range 100 {
 				if _, err := tx.Append(approval.Event{Type: approval.EventDecision, Agent: "other", ApprovalID: "0", Data: []byte(`{"via":"api"}`)}); err != nil {
 					return err

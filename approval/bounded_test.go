@@ -27,8 +27,8 @@ type step struct {
 	bytes int // of what large columns came back with
 }
 
-func (m *measured) Update(ctx context.Context, fn func(approval.Tx) error) error {
-	return m.Store.Update(ctx, func(tx approval.Tx) error {
+func (m *measured) Update(ctx context.Context, about approval.Scope, fn func(approval.Tx) error) error {
+	return m.Store.Update(ctx, about, func(tx approval.Tx) error {
 		t := measuredTx{tx, &step{}}
 		err := fn(t)
 		m.steps = append(m.steps, *t.step)
@@ -332,7 +332,7 @@ func TestRule12_PruningGoesInSteps(t *testing.T) {
 	w := newWorld(t)
 	m := w.measure()
 	for i := range 1200 {
-		err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+		err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 			_, err := tx.FirstSight(fmt.Sprint("event ", i))
 			return err
 		})

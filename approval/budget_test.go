@@ -147,8 +147,8 @@ type again struct {
 
 var errAgain = errors.New("once more")
 
-func (s *again) Update(ctx context.Context, fn func(approval.Tx) error) error {
-	if err := s.Store.Update(ctx, func(tx approval.Tx) error {
+func (s *again) Update(ctx context.Context, about approval.Scope, fn func(approval.Tx) error) error {
+	if err := s.Store.Update(ctx, about, func(tx approval.Tx) error {
 		if err := fn(tx); err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func (s *again) Update(ctx context.Context, fn func(approval.Tx) error) error {
 	}); !errors.Is(err, errAgain) || s.fail {
 		return err
 	}
-	return s.Store.Update(ctx, fn)
+	return s.Store.Update(ctx, about, fn)
 }
 
 func TestRule12_WhatDoesNotCommitCostsNothing(t *testing.T) {
@@ -206,8 +206,8 @@ type countingTx struct {
 	ids *int
 }
 
-func (s counting) Update(ctx context.Context, fn func(approval.Tx) error) error {
-	return s.Store.Update(ctx, func(tx approval.Tx) error { return fn(countingTx{tx, s.ids}) })
+func (s counting) Update(ctx context.Context, about approval.Scope, fn func(approval.Tx) error) error {
+	return s.Store.Update(ctx, about, func(tx approval.Tx) error { return fn(countingTx{tx, s.ids}) })
 }
 
 func (tx countingTx) NewID() string { *tx.ids++; return tx.Tx.NewID() }

@@ -14,9 +14,9 @@ import (
 func (w *world) freezeIn(before func(), fails error) {
 	w.t.Helper()
 	before = sync.OnceFunc(before) // the group may run again
-	err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+	err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 		before()
-		_, refusal, err := w.gate.FreezeIn(w.ctx, tx, transfer.Agent, hana, approval.ViaAPI, "stop")
+		_, refusal, err := w.gate.In(w.ctx, tx).Freezes().Freeze(transfer.Agent, hana, approval.ViaAPI, "stop")
 		if refusal != nil {
 			w.t.Error(refusal)
 		}

@@ -13,15 +13,15 @@ const minDigest = 8
 // one [Gate.SetPolicy] sees to it.
 func (g *Gate) KeepPolicy(ctx context.Context) error {
 	p := g.Policy()
-	return g.store.Update(ctx, func(tx Tx) error { return g.keepPolicy(tx, p) })
+	return g.update(ctx, func(w *Work) error { return w.keepPolicy(p) })
 }
 
-func (g *Gate) keepPolicy(tx Tx, p Policy) error {
+func (w *Work) keepPolicy(p Policy) error {
 	digest, text := p.Digest(), p.Source()
 	if digest == "" || text == "" {
 		return nil
 	}
-	return tx.PutPolicy(digest, text)
+	return w.tx.PutPolicy(digest, text)
 }
 
 // PolicyText returns the text of a policy that was in force, and its whole digest, of which the first 8 characters will
@@ -32,8 +32,8 @@ func (g *Gate) PolicyText(ctx context.Context, digest string) (whole, text strin
 		return "", "", Errorf(CodeInvalidParameter,
 			"A policy's digest is 64 characters out of 0-9 a-f; the first %d are enough.", minDigest)
 	}
-	err = g.store.View(ctx, func(tx Tx) error {
-		found, err := tx.PolicyDigests(digest, 2)
+	err = g.look(ctx, func(w *Work) error {
+		found, err := w.tx.PolicyDigests(digest, 2)
 		switch {
 		case err != nil:
 			return err
@@ -43,7 +43,7 @@ func (g *Gate) PolicyText(ctx context.Context, digest string) (whole, text strin
 			return Errorf(CodeAmbiguousID, "Several policies begin with %s; give more of the digest.", digest)
 		}
 		whole = found[0]
-		text, err = tx.PolicyText(whole)
+		text, err = w.tx.PolicyText(whole)
 		if errors.Is(err, ErrNotFound) {
 			err = Errorf(CodeNotFound, "No policy with this digest is on record.")
 		}

@@ -357,7 +357,7 @@ func TestRule12_WhatWaitsForItsTurnWaitsAtTheNextAddressToo(t *testing.T) {
 			ids = append(ids, w.expect(numbered("bot", i), approval.AnswerPending).Request.ID)
 		}
 		w.cardsCome("at once", ids[0])
-		err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+		err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 			_, err := w.outbox.Left(w.ctx, tx, hana, hanasWays[0], tx.Now())
 			return err
 		})

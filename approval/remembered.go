@@ -31,8 +31,8 @@ func (g *Gate) Remembered(ctx context.Context, q RememberedQuery) (found []Remem
 		found []Remembered
 		next  int64
 	}
-	l, err := View(ctx, g.store, func(tx Tx) (l list, err error) {
-		l.found, l.next, err = g.rememberedIn(tx, q)
+	l, err := look(ctx, g, func(w *Work) (l list, err error) {
+		l.found, l.next, err = w.rememberedIn(q)
 		return l, err
 	})
 	for i := range l.found {
@@ -42,14 +42,14 @@ func (g *Gate) Remembered(ctx context.Context, q RememberedQuery) (found []Remem
 	return l.found, l.next, err
 }
 
-func (g *Gate) rememberedIn(tx Tx, q RememberedQuery) (found []Remembered, next int64, err error) {
-	keep := g.Policy().Terms().RememberDenial
+func (w *Work) rememberedIn(q RememberedQuery) (found []Remembered, next int64, err error) {
+	keep := w.g.Policy().Terms().RememberDenial
 	if keep <= 0 {
 		return nil, 0, nil
 	}
 	decided := EventQuery{Type: EventDecision, Decision: string(Deny), Agent: q.Agent, Before: q.Before,
-		Since: tx.Now().Add(-keep), Limit: rememberedLook * q.Limit, Bytes: ListBytes}
-	denials, err := tx.Events(decided)
+		Since: w.tx.Now().Add(-keep), Limit: rememberedLook * q.Limit, Bytes: ListBytes}
+	denials, err := w.tx.Events(decided)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -58,7 +58,7 @@ func (g *Gate) rememberedIn(tx Tx, q RememberedQuery) (found []Remembered, next 
 		if len(found) == q.Limit || size >= ListBytes {
 			break
 		}
-		d, is, err := g.remembers(tx, denials[i].ApprovalID, keep)
+		d, is, err := w.remembers(denials[i].ApprovalID, keep)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -69,7 +69,7 @@ func (g *Gate) rememberedIn(tx Tx, q RememberedQuery) (found []Remembered, next 
 		decided.Before = denials[i].Seq
 	}
 	decided.Limit = 1
-	if others, err := tx.Events(decided); err != nil || len(others) == 0 {
+	if others, err := w.tx.Events(decided); err != nil || len(others) == 0 {
 		return found, 0, err
 	}
 	return found, decided.Before, nil
@@ -82,24 +82,24 @@ func (r *Request) MayLift(by Actor) bool {
 }
 
 // remembers reports whether a request's denial answers its call again, for so long, and nothing stands for it.
-func (g *Gate) remembers(tx Tx, id string, keep time.Duration) (d Remembered, is bool, err error) {
-	r, err := tx.Request(id)
+func (w *Work) remembers(id string, keep time.Duration) (d Remembered, is bool, err error) {
+	r, err := w.tx.Request(id)
 	if errors.Is(err, ErrNotFound) {
 		return d, false, nil
 	}
 	if err != nil || r.Status != Denied || r.EndCode == EndEdited {
 		return d, false, err
 	}
-	recent, err := tx.Recent(r.Key())
-	if err != nil || recent.DeniedID != r.ID || tx.Now().Sub(recent.DeniedAt) >= keep {
+	recent, err := w.tx.Recent(r.Key())
+	if err != nil || recent.DeniedID != r.ID || w.tx.Now().Sub(recent.DeniedAt) >= keep {
 		return d, false, err
 	}
-	standing, err := tx.Grants(GrantQuery{RequestID: r.ID, Limit: 1})
+	standing, err := w.tx.Grants(GrantQuery{RequestID: r.ID, Limit: 1})
 	if err != nil {
 		return d, false, err
 	}
 	for i := range standing {
-		if over, err := g.isOver(tx, &standing[i]); err != nil || !over {
+		if over, err := w.Grants().isOver(&standing[i]); err != nil || !over {
 			return d, false, err
 		}
 	}

@@ -52,7 +52,8 @@ func search[T interface{ Size() int }](ctx context.Context, g *Gate, q RequestQu
 		late  []string
 	}
 	for {
-		p, err := view(ctx, g, func(tx Tx) (p page, err error) {
+		p, err := view(ctx, g, func(w *Work) (p page, err error) {
+			tx := w.tx
 			if q.From, err = tx.RequestReach(q, look); err != nil {
 				return p, err
 			}
@@ -63,7 +64,7 @@ func search[T interface{ Size() int }](ctx context.Context, g *Gate, q RequestQu
 			p.found = FoundIn(rows, limit, q.Bytes, q.From, func(row T) string { return request(&row).ID })
 			for i := range p.found.Rows {
 				r := request(&p.found.Rows[i])
-				over, err := g.over(tx, r)
+				over, err := w.over(r)
 				if err != nil {
 					return p, err
 				}

@@ -16,7 +16,7 @@ import (
 // View runs fn on one consistent state; writes through it return [ErrReadOnly].
 type Store interface {
 	Clock
-	Update(ctx context.Context, fn func(tx Tx) error) error
+	Update(ctx context.Context, about Scope, fn func(tx Tx) error) error
 	View(ctx context.Context, fn func(tx Tx) error) error
 	// AcceptClock takes the machine's clock to be right: the store's time follows a jump ahead at once, and where it is
 	// ahead of a clock that was set back that is no trouble any more. The store's time does not go back for it.
@@ -36,9 +36,9 @@ type EventRecorder interface {
 	RecordEvent(e Event) bool
 }
 
-// Tx is one transaction. Its methods return [ErrNotFound] for a single row that is not there. Every
-// method with a bool result says whether its conditional statement changed the row; on false the
-// caller reads again to learn why.
+// Tx is one transaction: what is kept, each noun by an interface of its own, for those who need no more. Its methods
+// return [ErrNotFound] for a single row that is not there. Every method with a bool result says whether its
+// conditional statement changed the row; on false the caller reads again to learn why.
 type Tx interface {
 	// Now is the transaction's one time: UTC, truncated to milliseconds, never before any time that the
 	// store has given out.
@@ -46,61 +46,61 @@ type Tx interface {
 	// NewID returns a ULID that sorts after every one the store has given out; "" in a View.
 	NewID() string
 
+	Requests
+	Transitions
+	LiveRequests
+	Feed
+	Votes
+	Delegations
+	Cards
+	Grants
+	Policies
+	Epochs
+	Pins
+	Memory
+	Notifications
+	Addresses
+	Events
+}
+
+// Requests are made once and found again.
+type Requests interface {
 	// InsertRequest stores r, whose ID, RequestedAt and ExpiresAt are set. It returns ErrLiveExists, with
 	// the transaction still usable, when the key has a live request.
 	InsertRequest(r Request) error
 	Request(id string) (Request, error)
 	// Head returns the request's narrow part.
 	Head(id string) (Head, error)
+	// NeedOf returns what of a request stands behind its large columns and says who must say yes, and whose yes it was:
+	// Need, Stage, Policy, CorrelationID, Replaces, Who, EndCode, ReplacedBy and ExtendedAt, with the ID; and Votes.
+	NeedOf(id string) (Request, error)
 	// Dispatched returns what of a request stands behind its large columns: when it was sent on, and what came of it.
 	Dispatched(id string) (time.Time, RunResult, error)
-	// Live returns the one live request of k.
-	Live(k Key) (Request, error)
 	Requests(q RequestQuery) ([]Request, error)
 	// Heads returns the narrow parts of the same.
 	Heads(q RequestQuery) ([]Head, error)
 	// RequestReach returns the id of the oldest of the first so many requests that are to be looked at for a query, newest
 	// first, "" where there are fewer: at least those that it selects, at most those that it selects by After, Since and
-	// Until alone. NotificationReach is the same of notifications, and EventReach of events: their seq, and 0.
+	// Until alone.
 	RequestReach(q RequestQuery, look int) (string, error)
-	NotificationReach(q NotificationQuery, look int) (string, error)
-	EventReach(q EventQuery, look int) (int64, error)
 	// Batch returns the requests of a batch in the order of their ids, BatchHeads their narrow parts.
 	Batch(batchID string) ([]Request, error)
 	BatchHeads(batchID string) ([]Head, error)
-	// Due returns live requests whose deadline is at or before Now, oldest deadline first.
-	Due(limit int) ([]Head, error)
-	// NextDeadline returns the earliest deadline of a live request, the zero time when there is none.
-	NextDeadline() (time.Time, error)
-	// CountPending counts the pending requests of agent; of all agents for "".
-	CountPending(agent string) (int, error)
+	// EndingIn returns the ids of requests since an id (that one included) that end in some letters, large or small, at
+	// most limit and the newest first. No letters find nothing.
+	EndingIn(suffix, since string, limit int) ([]string, error)
+	// UnderWay returns dispatched requests without an outcome, the oldest dispatched_at first; DispatchedAt is read too.
+	UnderWay(limit int) ([]Head, error)
+	// AddSession records that session asked for the request, too; a repetition changes nothing.
+	AddSession(id, session string) error
+}
+
+// Transitions are what can change of a request.
+type Transitions interface {
 	// Resolve ends a request. Approved and Denied need it pending and At before its deadline; Expired
 	// needs it pending and At not before the deadline; Cancelled needs it live. It takes the next seq as
 	// ResolvedSeq and puts the request (back) into the agent's feed.
 	Resolve(r Resolution) (bool, error)
-	// Consume sets consumed_at, and acked_at, to Now on an approved request that is neither consumed nor
-	// lapsed and whose use_by is after Now; and dispatched_at too, where the gate's own side sends the call on.
-	Consume(id string, dispatched bool) (bool, error)
-	// Return takes the use of an approval back: r is as it was read. It needs this very use, sent on and without an
-	// outcome, use_by after Now, and no other live request of the key; it puts the request back into the feed, last, with
-	// the next seq as ResolvedSeq, and its task has ended.
-	Return(r Request) (bool, error)
-	// Report records what came of a dispatched request that has no outcome yet, or an unknown one and now
-	// another.
-	Report(id string, ran RunResult) (bool, error)
-	// SetInputs replaces what the request's server was told after the approval.
-	SetInputs(id string, inputs []Input) error
-	// UnderWay returns dispatched requests without an outcome, the oldest dispatched_at first; DispatchedAt is read too.
-	UnderWay(limit int) ([]Head, error)
-	// Tasks returns the agent's live requests with Task set in the order of their ids; every agent's for "".
-	Tasks(agent string) ([]Request, error)
-	// LiveAgents returns the names of the agents that have live requests.
-	LiveAgents() ([]string, error)
-	// LiveOf returns the narrow parts of live requests of agent, in no particular order.
-	LiveOf(agent string, limit int) ([]Head, error)
-	// Lapse sets lapsed_at to use_by on an approved, unused request whose use_by is at or before Now, and
-	// puts it back into the feed, last, with the next seq as ResolvedSeq.
-	Lapse(id string) (bool, error)
 	// AddReason gives a request that by has denied without a reason its reason, and puts it back into the
 	// agent's feed, last, with the next seq as ResolvedSeq. A reason that is there stays.
 	AddReason(id, by, reason string) (bool, error)
@@ -110,25 +110,73 @@ type Tx interface {
 	// Extend puts the deadline, which is after Now, of a pending request that was not extended yet off to a time, and
 	// sets extended_at to Now.
 	Extend(id string, until time.Time) (bool, error)
-	// NeedOf returns what of a request stands behind its large columns and says who must say yes, and whose yes it was:
-	// Need, Stage, Policy, CorrelationID, Replaces, Who, EndCode, ReplacedBy and ExtendedAt, with the ID; and Votes.
-	NeedOf(id string) (Request, error)
+	// Consume sets consumed_at, and acked_at, to Now on an approved request that is neither consumed nor
+	// lapsed and whose use_by is after Now; and dispatched_at too, where the gate's own side sends the call on.
+	Consume(id string, dispatched bool) (bool, error)
+	// Return takes the use of an approval back: r is as it was read. It needs this very use, sent on and without an
+	// outcome, use_by after Now, and no other live request of the key; it puts the request back into the feed, last, with
+	// the next seq as ResolvedSeq, and its task has ended.
+	Return(r Request) (bool, error)
+	// Lapse sets lapsed_at to use_by on an approved, unused request whose use_by is at or before Now, and
+	// puts it back into the feed, last, with the next seq as ResolvedSeq.
+	Lapse(id string) (bool, error)
+	// Report records what came of a dispatched request that has no outcome yet, or an unknown one and now
+	// another.
+	Report(id string, ran RunResult) (bool, error)
+	// SetInputs replaces what the request's server was told after the approval.
+	SetInputs(id string, inputs []Input) error
+}
+
+// LiveRequests are those that are pending, or approved and neither used nor lapsed.
+type LiveRequests interface {
+	// Live returns the one live request of k.
+	Live(k Key) (Request, error)
+	// CountPending counts the pending requests of agent; of all agents for "".
+	CountPending(agent string) (int, error)
+	// Due returns live requests whose deadline is at or before Now, oldest deadline first.
+	Due(limit int) ([]Head, error)
+	// NextDeadline returns the earliest deadline of a live request, the zero time when there is none.
+	NextDeadline() (time.Time, error)
+	// Tasks returns the agent's live requests with Task set in the order of their ids; every agent's for "".
+	Tasks(agent string) ([]Request, error)
+	// LiveAgents returns the names of the agents that have live requests.
+	LiveAgents() ([]string, error)
+	// LiveOf returns the narrow parts of live requests of agent, in no particular order.
+	LiveOf(agent string, limit int) ([]Head, error)
+	// LiveBefore returns the narrow parts of live requests with a smaller id, of an agent, or for "" of all.
+	LiveBefore(agent, id string, limit int) ([]Head, error)
+}
+
+// Feed is what an agent is yet to hear of.
+type Feed interface {
+	// Feed returns the agent's ended, unacknowledged requests in the order of ResolvedSeq; a session
+	// other than "" narrows it to what that session asked for. It stops after the one with which their sizes are bytes.
+	Feed(agent, session string, limit, bytes int) ([]Request, error)
+	// Ack sets acked_at on the agent's ended request if it was not set.
+	Ack(agent, id string) (bool, error)
+}
+
+// Votes are what people said on a request.
+type Votes interface {
 	// PutVote stores a vote, in place of an earlier one of the same person.
 	PutVote(requestID string, v Vote) error
 	// MoveVote says which stage a person's vote counts for: the need was raised meanwhile.
 	MoveVote(requestID, person string, stage int) error
 	// Votes returns the votes on a request, in the order in which they were given.
 	Votes(requestID string) ([]Vote, error)
-	// EndingIn returns the ids of requests since an id (that one included) that end in some letters, large or small, at
-	// most limit and the newest first. No letters find nothing.
-	EndingIn(suffix, since string, limit int) ([]string, error)
+}
 
+// Delegations say who votes for somebody else, for a while.
+type Delegations interface {
 	// PutDelegation stores a delegation, in place of the one of the same id.
 	PutDelegation(d Delegation) error
 	Delegation(id string) (Delegation, error)
 	// Delegations returns those that have neither ended nor come to their end by Now, in the order of their ids.
 	Delegations() ([]Delegation, error)
+}
 
+// Cards are what several requests are shown on.
+type Cards interface {
 	// PutCard stores a card, in place of the one of the same id.
 	PutCard(c Card) error
 	Card(id string) (Card, error)
@@ -137,11 +185,10 @@ type Tx interface {
 	// PendingCards returns the first so many of an agent's cards that have pending requests, oldest first: the batch ids
 	// of these, or for a request without one its own id.
 	PendingCards(agent string, limit int) ([]string, error)
-	// HeldFor returns queued notifications with this HeldFor, narrow and oldest first.
-	HeldFor(agent string, limit int) ([]Notification, error)
-	// PutReminded records that a reminder is of a request; the notifications of a request are those too.
-	PutReminded(requestID, notificationID string) error
+}
 
+// Grants let calls through, or deny them, until they end.
+type Grants interface {
 	// PutGrant stores a grant; of one that is there it changes Used, Unknown, SuspendedAt, Spent and how it ended.
 	PutGrant(g Grant) error
 	Grant(id string) (Grant, error)
@@ -156,47 +203,59 @@ type Tx interface {
 	GrantUse(id string) (GrantUse, error)
 	// RunningGrantUses returns uses that were sent on and of which nobody has said what came of them, oldest first.
 	RunningGrantUses(limit int) ([]GrantUse, error)
-	// LastSaid returns a person's last word about a tool of an agent, the zero Said for none; PutSaid stores it.
-	LastSaid(agent, server, tool string) (Said, error)
-	PutSaid(agent, server, tool string, s Said) error
+}
 
+// Policies are kept by their digests, as long as a request may name one.
+type Policies interface {
 	// PutPolicy keeps the text of a policy by its digest, neither of them ""; what is there stays.
 	PutPolicy(digest, text string) error
 	PolicyText(digest string) (string, error)
 	// PolicyDigests returns digests of kept policies that begin so, in their order.
 	PolicyDigests(prefix string, limit int) ([]string, error)
+}
 
+// Epochs are what freezes leave behind.
+type Epochs interface {
 	// Epoch returns what was last frozen of one agent, or for "" of all; the zero Epoch for nothing.
 	Epoch(agent string) (Epoch, error)
 	// Epochs returns all of them.
 	Epochs() ([]Epoch, error)
 	// PutEpoch stores one, in place of what was there.
 	PutEpoch(e Epoch) error
-	// LiveBefore returns the narrow parts of live requests with a smaller id, of an agent, or for "" of all.
-	LiveBefore(agent, id string, limit int) ([]Head, error)
+}
 
-	// AddSession records that session asked for the request, too; a repetition changes nothing.
-	AddSession(id, session string) error
-	// Feed returns the agent's ended, unacknowledged requests in the order of ResolvedSeq; a session
-	// other than "" narrows it to what that session asked for. It stops after the one with which their sizes are bytes.
-	Feed(agent, session string, limit, bytes int) ([]Request, error)
-	// Ack sets acked_at on the agent's ended request if it was not set.
-	Ack(agent, id string) (bool, error)
-
-	// Recent returns what is kept of k's past, the zero Recent for nothing.
-	Recent(k Key) (Recent, error)
-	// PutRecent replaces it; the zero Recent deletes it.
-	PutRecent(k Key, r Recent) error
-
+// Pins are what tools looked like.
+type Pins interface {
 	// Pin returns what a tool looked like when it was first seen or accepted: as the agent said, or for "" as
 	// the gate's own gateway saw it.
 	Pin(agent, server, tool string) (ToolPin, error)
 	// PutPin stores it, in place of what was there.
 	PutPin(p ToolPin) error
+}
 
+// Memory is what is kept of the past, beside the audit log, to act on it.
+type Memory interface {
+	// Recent returns what is kept of k's past, the zero Recent for nothing.
+	Recent(k Key) (Recent, error)
+	// PutRecent replaces it; the zero Recent deletes it.
+	PutRecent(k Key, r Recent) error
+	// LastSaid returns a person's last word about a tool of an agent, the zero Said for none; PutSaid stores it.
+	LastSaid(agent, server, tool string) (Said, error)
+	PutSaid(agent, server, tool string, s Said) error
+	// FirstSight records an inbound event's id and reports whether it was new.
+	FirstSight(eventID string) (bool, error)
+	// Prune deletes webhook_events seen before events and recent_endings whose newest part is before
+	// endings, at most limit of each; it returns how many rows went.
+	Prune(events, endings time.Time, limit int) (int, error)
+}
+
+// Notifications are what people are sent.
+type Notifications interface {
 	InsertNotification(n Notification) error
 	Notification(id string) (Notification, error)
 	Notifications(q NotificationQuery) ([]Notification, error)
+	// NotificationReach is [Requests.RequestReach] of notifications.
+	NotificationReach(q NotificationQuery, look int) (string, error)
 	// Pushes returns of notifications what figures are made of: with ids smaller than after, "" for all, newest first,
 	// and made at or after since, or hardly before it.
 	Pushes(since time.Time, after string, limit int) ([]Push, error)
@@ -211,28 +270,34 @@ type Tx interface {
 	NextSendable() (time.Time, error)
 	// DueSoon returns, as Sendable does, what waits to be sent to an address and is due after Now, at until or before.
 	DueSoon(to Address, until time.Time) ([]Notification, error)
+	// HeldFor returns queued notifications with this HeldFor, narrow and oldest first.
+	HeldFor(agent string, limit int) ([]Notification, error)
+	// PutReminded records that a reminder is of a request; the notifications of a request are those too.
+	PutReminded(requestID, notificationID string) error
 	// UpdateNotification stores n, all but its identity (id, approval, batch, channel, recipient, kind,
 	// created_at), if the row still has this status and attempt.
 	UpdateNotification(n Notification, status NotificationStatus, attempt int) (bool, error)
+}
 
+// Addresses are where people are reached, or not any more.
+type Addresses interface {
 	// SetDead remembers that at a time nothing reached an address any more, or that it did; it reports
 	// whether the address is dead or alive because of that, and was not before. What is known from a later
 	// time stays.
 	SetDead(a Address, dead bool, at time.Time) (bool, error)
 	// Dead reports whether nothing reaches the address, as far as its latest time says.
 	Dead(a Address) (bool, error)
+}
 
+// Events are the audit log.
+type Events interface {
 	// Append adds e to the audit log; it sets ID, Seq and At (Now) and returns the event as stored.
 	Append(e Event) (Event, error)
 	Events(q EventQuery) ([]Event, error)
+	// EventReach is [Requests.RequestReach] of events: their seq, and 0.
+	EventReach(q EventQuery, look int) (int64, error)
 	// SeqRange returns the oldest and the newest seq of the audit log, zeros when it is empty.
 	SeqRange() (oldest, newest int64, err error)
-
-	// FirstSight records an inbound event's id and reports whether it was new.
-	FirstSight(eventID string) (bool, error)
-	// Prune deletes webhook_events seen before events and recent_endings whose newest part is before
-	// endings, at most limit of each; it returns how many rows went.
-	Prune(events, endings time.Time, limit int) (int, error)
 }
 
 // RequestQuery selects requests, newest first. Empty fields do not select.

@@ -544,7 +544,7 @@ func TestShortIDsMeanOneRequestOrNone(t *testing.T) {
 	now := w.expect(call(`{"n":1}`), approval.AnswerPending).Request
 	twin := *now
 	twin.ID, twin.ArgsHash = now.ID[:10]+"ZZZZ"+now.ID[14:], strings.Repeat("0", 64)
-	if err := w.store.Update(w.ctx, func(tx approval.Tx) error { return tx.InsertRequest(twin) }); err != nil {
+	if err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error { return tx.InsertRequest(twin) }); err != nil {
 		t.Fatal(err)
 	}
 	_, err = w.gate.ResolveID(w.ctx, fHana, now.ID[20:])

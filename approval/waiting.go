@@ -62,24 +62,23 @@ func (g *Gate) Waiting(ctx context.Context, who Actor, q WaitingQuery) (Waiting,
 	if q.Limit <= 0 || q.Limit > MostWaiting {
 		q.Limit = MostWaiting
 	}
-	return view(ctx, g, func(tx Tx) (Waiting, error) {
-		var w Waiting
-		found, next, err := g.lookThrough(ctx, tx, who, q)
+	return view(ctx, g, func(w *Work) (Waiting, error) {
+		found, next, err := w.lookThrough(who, q)
 		if err != nil {
-			return w, err
+			return Waiting{}, err
 		}
-		w.Next = next
+		is := Waiting{Next: next}
 		room := mostSummed
 		for _, f := range found {
-			row, err := g.waitingRow(ctx, tx, &f.Head, &room)
+			row, err := w.waitingRow(&f.Head, &room)
 			if err != nil {
-				return w, err
+				return Waiting{}, err
 			}
 			row.Mine = f.mine
-			w.Rows = append(w.Rows, row)
+			is.Rows = append(is.Rows, row)
 		}
-		w.Total, err = tx.CountPending("")
-		return w, err
+		is.Total, err = w.tx.CountPending("")
+		return is, err
 	})
 }
 
@@ -90,18 +89,18 @@ type waitingHead struct {
 }
 
 // lookThrough returns narrow requests. next is where the look after it begins, "" where nothing is left.
-func (g *Gate) lookThrough(ctx context.Context, tx Tx, who Actor, q WaitingQuery) (found []waitingHead, next string,
+func (w *Work) lookThrough(who Actor, q WaitingQuery) (found []waitingHead, next string,
 	err error) {
 	rq := RequestQuery{Status: Pending, Agent: q.Agent, Tool: q.Tool, Risk: q.Risk, After: q.After, Limit: 200}
 	for looked := 0; looked < mostLooked; {
-		hs, err := tx.Heads(rq)
+		hs, err := w.tx.Heads(rq)
 		if err != nil {
 			return nil, "", err
 		}
 		for _, h := range hs {
 			rq.After = h.ID
 			looked++
-			is, fits, err := g.isLookedFor(ctx, tx, &h, who, &q)
+			is, fits, err := w.isLookedFor(&h, who, &q)
 			if err != nil {
 				return nil, "", err
 			}
@@ -120,26 +119,26 @@ func (g *Gate) lookThrough(ctx context.Context, tx Tx, who Actor, q WaitingQuery
 }
 
 // isLookedFor reports whether a request is among those that are looked for, and whether somebody may decide it.
-func (g *Gate) isLookedFor(ctx context.Context, tx Tx, h *Head, who Actor, q *WaitingQuery) (mine, is bool,
+func (w *Work) isLookedFor(h *Head, who Actor, q *WaitingQuery) (mine, is bool,
 	err error) {
-	if over, err := g.over(tx, &h.Request); err != nil || over || !q.matches(&h.Request) {
+	if over, err := w.over(&h.Request); err != nil || over || !q.matches(&h.Request) {
 		return false, false, err
 	}
-	mine, err = g.isMine(ctx, tx, h, who)
+	mine, err = w.isMine(h, who)
 	return mine, q.Whose == WhoseAny || mine == (q.Whose == WhoseMine), err
 }
 
 // isMine reports whether somebody may decide a pending request, of which it reads who must say yes.
-func (g *Gate) isMine(ctx context.Context, tx Tx, h *Head, who Actor) (bool, error) {
+func (w *Work) isMine(h *Head, who Actor) (bool, error) {
 	if !who.MayDecide() {
 		return false, nil
 	}
-	need, err := tx.NeedOf(h.ID)
+	need, err := w.tx.NeedOf(h.ID)
 	if err != nil {
 		return false, err
 	}
 	h.Need, h.Stage, h.Votes, h.RuleDigest = need.Need, need.Stage, need.Votes, need.RuleDigest
-	return g.MayVoteIn(ctx, tx, h.Request, who)
+	return w.Votes().MayVote(h.Request, who)
 }
 
 // listed reads a request for a list: whole, where it is small or there is room for it yet.
@@ -155,10 +154,10 @@ func listed(tx Tx, h *Head, room *int) (Request, error) {
 
 // Listed returns requests of which the narrow parts were found, each whole where a list has room for it.
 func (g *Gate) Listed(ctx context.Context, found []Head) ([]Request, error) {
-	return View(ctx, g.store, func(tx Tx) ([]Request, error) {
+	return look(ctx, g, func(w *Work) ([]Request, error) {
 		rs, room := make([]Request, len(found)), mostSummed
 		for i := range found {
-			r, err := listed(tx, &found[i], &room)
+			r, err := listed(w.tx, &found[i], &room)
 			if err != nil {
 				return nil, err
 			}
@@ -166,7 +165,7 @@ func (g *Gate) Listed(ctx context.Context, found []Head) ([]Request, error) {
 				rs[i] = g.told(r)
 				continue
 			}
-			need, err := tx.NeedOf(r.ID)
+			need, err := w.tx.NeedOf(r.ID)
 			if err != nil {
 				return nil, err
 			}
@@ -177,21 +176,21 @@ func (g *Gate) Listed(ctx context.Context, found []Head) ([]Request, error) {
 }
 
 // waitingRow reads what a list shows of a request.
-func (g *Gate) waitingRow(ctx context.Context, tx Tx, h *Head, room *int) (row WaitingRow, err error) {
-	if row.Request, err = listed(tx, h, room); err != nil {
+func (w *Work) waitingRow(h *Head, room *int) (row WaitingRow, err error) {
+	if row.Request, err = listed(w.tx, h, room); err != nil {
 		return row, err
 	}
 	row.Wide = h.Wide > MostShownArgs
 	if row.Args == nil {
-		need, err := tx.NeedOf(h.ID)
+		need, err := w.tx.NeedOf(h.ID)
 		if err != nil {
 			return row, err
 		}
 		row.Need, row.Stage, row.Votes, row.ExtendedAt = need.Need, need.Stage, need.Votes, need.ExtendedAt
 		row.RuleDigest = need.RuleDigest
 	}
-	row.Standing, err = g.StandingIn(ctx, tx, row.Request)
-	row.Request = g.told(row.Request)
+	row.Standing, err = w.Votes().Standing(row.Request)
+	row.Request = w.g.told(row.Request)
 	return row, err
 }
 
@@ -224,20 +223,20 @@ func (g *Gate) Details(ctx context.Context, who Actor, id string) (Details, erro
 	if _, err := g.RequestHead(ctx, who, id); err != nil { // which ends what is over
 		return Details{}, err
 	}
-	return View(ctx, g.store, func(tx Tx) (Details, error) {
-		r, err := tx.Request(id)
+	return look(ctx, g, func(w *Work) (Details, error) {
+		r, err := w.tx.Request(id)
 		if err != nil {
 			return Details{}, err
 		}
 		if r.Before != nil {
 			before := *r.Before
-			if was, err := tx.Request(before.RequestID); err == nil {
+			if was, err := w.tx.Request(before.RequestID); err == nil {
 				before.Args = was.Args
 			}
 			r.Before = &before
 		}
 		d := Details{Request: r}
-		if err := g.mayDo(ctx, tx, &d, g.asNow(who)); err != nil {
+		if err := w.mayDo(&d, g.asNow(who)); err != nil {
 			return d, err
 		}
 		d.Request = g.told(r)
@@ -249,9 +248,9 @@ func (g *Gate) Details(ctx context.Context, who Actor, id string) (Details, erro
 }
 
 // mayDo finds out what somebody may do about a request.
-func (g *Gate) mayDo(ctx context.Context, tx Tx, d *Details, who Actor) error {
+func (w *Work) mayDo(d *Details, who Actor) error {
 	r := d.Request
-	e := g.electorate(tx, &r, r.Need)
+	e := w.Votes().electorate(&r, r.Need)
 	t, err := e.tally(r.Votes)
 	if err != nil {
 		return err
@@ -261,21 +260,21 @@ func (g *Gate) mayDo(ctx context.Context, tx Tx, d *Details, who Actor) error {
 		return err
 	}
 	d.MayCancel = mayCancel(&r, who) == ""
-	d.MayFreeze = g.MayFreeze(r.Agent, who) == nil
-	if r.Status != Pending || r.Due(tx.Now()) {
+	d.MayFreeze = w.g.MayFreeze(r.Agent, who) == nil
+	if r.Status != Pending || r.Due(w.tx.Now()) {
 		return nil
 	}
 	d.MayApprove = who.MayDecide() && b.stage && !b.voted
 	d.MayDeny = who.MayDecide() && (b.stage || b.hasSaid)
-	d.MayExtend = g.mayExtend(&r, who, &b) == nil
-	if d.Standing, err = g.StandingIn(ctx, tx, r); err != nil {
+	d.MayExtend = w.g.mayExtend(&r, who, &b) == nil
+	if d.Standing, err = w.Votes().Standing(r); err != nil {
 		return err
 	}
 	d.Standing.Votes = append([]Vote(nil), d.Standing.Votes...)
 	if d.Voters, err = e.voters(&t); err != nil || !d.MayApprove {
 		return err
 	}
-	d.MayGrant, err = g.MayGrant(tx, r, who)
+	d.MayGrant, err = w.Grants().May(r, who)
 	return err
 }
 

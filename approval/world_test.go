@@ -18,7 +18,7 @@ import (
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/chat"
 	"countersign/internal/locale/phrases"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -88,7 +88,7 @@ type world struct {
 	t     testing.TB
 	ctx   context.Context
 	clock *clock
-	store *store.DB
+	store *sqlite.DB
 	gate  *approval.Gate
 	log   *testkit.Buffer
 
@@ -114,7 +114,7 @@ func newWorld(t testing.TB) *world {
 func (w *world) open(path string, p approval.Policy) {
 	w.t.Helper()
 	broker := approval.NewBroker()
-	db, err := store.Open(w.ctx, store.Options{Path: path, Now: w.clock.Now, Elapsed: w.clock.Elapsed, Boot: "one", OnCommit: broker.Publish,
+	db, err := sqlite.Open(w.ctx, sqlite.Options{Path: path, Now: w.clock.Now, Elapsed: w.clock.Elapsed, Boot: "one", OnCommit: broker.Publish,
 		BeforeCommit: broker.BeforeCommit})
 	if err != nil {
 		w.t.Fatal(err)

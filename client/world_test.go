@@ -16,7 +16,7 @@ import (
 	"countersign/client"
 	"countersign/internal/auth"
 	"countersign/internal/rest"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/schema/schematest"
 )
 
@@ -74,7 +74,7 @@ func newWorld(t *testing.T) *world {
 	// without the process's own count: what is added has passed
 	now := func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())).Round(0) }
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), Now: now, OnCommit: broker.Publish})
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), Now: now, OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}

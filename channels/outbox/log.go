@@ -29,7 +29,7 @@ func (o *Outbox) Notification(ctx context.Context, id string) (approval.Notifica
 	return o.logByWall(n), err
 }
 
-func one(tx approval.Tx, id string) (approval.Notification, error) {
+func one(tx approval.Notifications, id string) (approval.Notification, error) {
 	n, err := tx.Notification(id)
 	if errors.Is(err, approval.ErrNotFound) {
 		err = approval.Errorf(approval.CodeNotFound, "No such notification.")
@@ -40,7 +40,7 @@ func one(tx approval.Tx, id string) (approval.Notification, error) {
 // Retry has a failed notification sent again, from the start: same row, new retry key, no attempts
 // counted. [approval.CodeNotFound], or [approval.CodeNotFailed] when it has not failed.
 func (o *Outbox) Retry(ctx context.Context, by approval.Actor, id string) (approval.Notification, error) {
-	n, err := approval.Update(ctx, o.store, func(tx approval.Tx) (approval.Notification, error) {
+	n, err := approval.Update(ctx, o.store, approval.WholeStore(), func(tx approval.Tx) (approval.Notification, error) {
 		n, err := one(tx, id)
 		if err != nil {
 			return n, err

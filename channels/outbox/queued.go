@@ -82,7 +82,7 @@ func (o *Outbox) Requeue(ctx context.Context) error {
 		return err
 	}
 	for some := range slices.Chunk(ts, perStep) {
-		if err := o.store.Update(ctx, func(tx approval.Tx) error {
+		if err := o.store.Update(ctx, approval.WholeStore(), func(tx approval.Tx) error {
 			for _, t := range some {
 				if err := o.requeue(tx, t); err != nil {
 					return err

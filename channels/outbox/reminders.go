@@ -177,7 +177,7 @@ func (o *Outbox) remindAll(ctx context.Context, w *waiting) (int, error) {
 	for _, a := range w.order {
 		id := "" // of the reminder
 		for some := range slices.Chunk(w.at[a].due, perStep) {
-			told, err := approval.Update(ctx, o.store, func(tx approval.Tx) (t told, err error) {
+			told, err := approval.Update(ctx, o.store, approval.WholeStore(), func(tx approval.Tx) (t told, err error) {
 				paid.giveBack()
 				return o.remind(tx, a, reminder{id, some, w.at[a].others, len(w.at[a].due)}, paid)
 			})
@@ -336,7 +336,7 @@ func (o *Outbox) eachPending(ctx context.Context, paid *pushes,
 	}
 	total, after := 0, ""
 	for {
-		p, err := approval.Update(ctx, o.store, func(tx approval.Tx) (p page, err error) {
+		p, err := approval.Update(ctx, o.store, approval.WholeStore(), func(tx approval.Tx) (p page, err error) {
 			paid.giveBack()
 			hs, err := tx.Heads(approval.RequestQuery{Status: approval.Pending, After: after, Limit: perStep})
 			if err != nil {

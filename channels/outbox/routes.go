@@ -394,7 +394,7 @@ func (o *Outbox) quietEnd(a approval.Address, at time.Time) time.Time {
 
 // pick returns the first address of a route that is alive and was not tried; one on a channel that can
 // send nothing more only where there is no other.
-func (o *Outbox) pick(tx approval.Tx, route approval.Route,
+func (o *Outbox) pick(tx approval.Addresses, route approval.Route,
 	tried map[approval.Address]bool) (approval.Address, bool, error) {
 	var last approval.Address
 	for _, a := range route {
@@ -552,7 +552,7 @@ func (o *Outbox) recordAddress(ctx context.Context, tx approval.Tx, t approval.E
 func (o *Outbox) rerouteRest(ctx context.Context, a approval.Address, after string) []rerouted {
 	var all []rerouted
 	for n := perStep; after != "" && n < mostRerouted; n += perStep {
-		some, err := approval.Update(ctx, o.store, func(tx approval.Tx) (rerouting,
+		some, err := approval.Update(ctx, o.store, approval.WholeStore(), func(tx approval.Tx) (rerouting,
 			error) {
 			return o.rerouteSome(tx, a, after)
 		})

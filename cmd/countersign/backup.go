@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 )
 
 type backupCmd struct {
@@ -45,7 +45,7 @@ func (c *backupCmd) Run(ctx context.Context, s *std) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	size, err := store.Backup(ctx, path, c.To)
+	size, err := sqlite.Backup(ctx, path, c.To)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ import (
 	"countersign/internal/config"
 	"countersign/internal/listener"
 	"countersign/internal/mcp/gateway"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/internal/web"
 )
 
@@ -47,7 +47,7 @@ type Options struct {
 	// Socket is the path of a unix socket that the API is also served on; default Config.Socket.
 	Socket string
 	Now    func() time.Time // the machine's clock; default time.Now
-	// Elapsed is what [store.Options] says of it.
+	// Elapsed is what [sqlite.Options] says of it.
 	Elapsed func() time.Duration
 	// Failpoint is called at named points, so that a test can end the process there.
 	Failpoint func(name string)
@@ -59,7 +59,7 @@ type App struct {
 	log  *slog.Logger
 	live atomic.Pointer[live]
 
-	store     *store.DB
+	store     *sqlite.DB
 	gate      *approval.Gate
 	outbox    *outbox.Outbox
 	chat      *chat.Service
@@ -150,7 +150,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	broker := approval.NewBroker()
 	a.limits = newLimits(cfg, cmp.Or(o.Socket, cfg.Socket))
 	a.metrics = newMetrics(a)
-	a.store, err = store.Open(ctx, store.Options{
+	a.store, err = sqlite.Open(ctx, sqlite.Options{
 		Path: cfg.StorePath, Logger: a.part("store"), Now: a.o.Now, Elapsed: o.Elapsed, Failpoint: o.Failpoint,
 		OnCommit: func(c approval.Commit) {
 			a.metrics.committed(c)
@@ -174,12 +174,12 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	})
 	a.chat = chat.New(chat.Options{Store: a.store, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a},
 		SignIn: signInLinks{a}, Whose: a.directory.ByChat})
-	a.signIn = signin.New(signin.Options{Store: a.store, Audit: audit, Directory: directory{a}, Logger: a.part("signin"),
+	a.signIn = signin.New(signin.Options{Store: a.store, Rows: a.store.SignIns, Audit: audit, Directory: directory{a}, Logger: a.part("signin"),
 		Opener: a.opener})
 	a.openID = openid.New(openid.Options{Now: a.o.Now, Troubled: func() { leaveWord(a.relearn) }})
 	a.openID.Configure(cfg.SignIn.OpenID, cfg.OpenIDPeople())
 	a.onStop("the OpenID provider", func(context.Context) error { a.openID.Close(); return nil })
-	a.passkeys = passkey.New(passkey.Options{Store: a.store, Audit: audit, Directory: directory{a}, Teller: a.chat,
+	a.passkeys = passkey.New(passkey.Options{Store: a.store, Rows: a.store.Passkeys, Audit: audit, Directory: directory{a}, Teller: a.chat,
 		Prover: prover, Base: a.base, Logger: a.part("signin")})
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = outbox.NewSender(outbox.SenderOptions{

@@ -104,7 +104,7 @@ func (ch *pagerChannel) do(ctx context.Context, method, path string, body []byte
 // pagerInbound takes presses.
 func pagerInbound(o webhook.Options, now kind.Current) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		section, _ := now()
+		section, _ := now.Channel()
 		known := section.(*pagerSection).Secret.Reveal()
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("X-Pager-Secret")), []byte(known)) != 1 {
 			http.Error(w, "no", http.StatusUnauthorized)

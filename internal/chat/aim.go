@@ -138,7 +138,7 @@ func aimAtBatch(tx approval.Tx, id string) (ids []string, err error) {
 }
 
 // byItself says why a request is not approved together with others; "" where it is.
-func (s *Service) byItself(tx approval.Tx, t Interaction, h approval.Head) (phrases.Phrase, error) {
+func (s *Service) byItself(tx approval.Requests, t Interaction, h approval.Head) (phrases.Phrase, error) {
 	if t.Intent != IntentApprove {
 		return "", nil
 	}
@@ -218,7 +218,7 @@ func (s *Service) shownAnew(tx approval.Tx, t Interaction, cards []approval.Head
 }
 
 // narrowed leaves of the requests of a card those that a notification shows, or is about.
-func narrowed(tx approval.Tx, n approval.Notification, ids []string) ([]string, error) {
+func narrowed(tx approval.Cards, n approval.Notification, ids []string) ([]string, error) {
 	if n.BatchID == "" || len(n.Cards) > 0 {
 		return ids, nil
 	}

@@ -36,7 +36,7 @@ func (s *Service) command(ctx context.Context, tx approval.Tx, t Interaction) (I
 	case IntentShow:
 		return s.showAll(ctx, tx, t)
 	case IntentGrants:
-		return s.grants(tx, t)
+		return s.grants(ctx, tx, t)
 	case IntentStatus:
 		text, err := s.statusText(ctx, tx, t)
 		if err != nil {
@@ -88,7 +88,7 @@ func (s *Service) showAll(ctx context.Context, tx approval.Tx, t Interaction) (I
 		out := InteractionResult{Text: s.say(t.By, phrases.SayQuotesMany, "n", len(batch), "word", s.word(t.By, IntentShow))}
 		return out, errors.Join(err, s.reply(tx, t, approval.Notification{Text: out.Text}, nil))
 	}
-	r, err := s.gate.RequestIn(ctx, tx, id)
+	r, err := s.gate.In(ctx, tx).Request(id)
 	if errors.Is(err, approval.ErrNotFound) {
 		out := InteractionResult{Code: approval.CodeNotFound, Text: s.say(t.By, phrases.SayNoRequest)}
 		return out, s.reply(tx, t, approval.Notification{Text: out.Text}, nil)
@@ -143,7 +143,7 @@ const (
 
 // logText tells what became of the newest cards and edits. Answers to what was typed would crowd them
 // out, so only those of them are told that did not arrive.
-func (s *Service) logText(tx approval.Tx, t Interaction) (string, error) {
+func (s *Service) logText(tx approval.Notifications, t Interaction) (string, error) {
 	ns, err := tx.Notifications(approval.NotificationQuery{Limit: logAmong, Narrow: true})
 	if err != nil {
 		return "", err

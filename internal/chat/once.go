@@ -99,7 +99,7 @@ func (s *Service) extend(ctx context.Context, tx approval.Tx, t Interaction) (In
 	if t.RequestID == "" {
 		return s.answer(tx, t, s.say(t.By, phrases.SayExtendHow))
 	}
-	r, refusal, err := s.gate.ExtendIn(ctx, tx, t.RequestID, t.By, approval.Via(t.Channel))
+	r, refusal, err := s.gate.In(ctx, tx).Extend(t.RequestID, t.By, approval.Via(t.Channel))
 	switch {
 	case err != nil:
 		return InteractionResult{}, err

@@ -71,7 +71,7 @@ func (s *Service) giveReason(ctx context.Context, tx approval.Tx,
 	}
 	var lines []string
 	for _, r := range rs {
-		ok, err := s.gate.ExplainIn(ctx, tx, r, t.By, approval.Via(t.Channel), reason)
+		ok, err := s.gate.In(ctx, tx).Explain(r, t.By, approval.Via(t.Channel), reason)
 		if err != nil {
 			return InteractionResult{}, false, err
 		}
@@ -140,7 +140,7 @@ func (s *Service) openQuestion(tx approval.Tx, t Interaction) (*approval.Notific
 }
 
 // closes says that an answer closes a question that is open, "" where it does not, or where there is nothing to say.
-func (s *Service) closes(tx approval.Tx, t Interaction, n approval.Notification) (string, error) {
+func (s *Service) closes(tx approval.Requests, t Interaction, n approval.Notification) (string, error) {
 	elsewhere := t.AnswerAt != "" && n.Note == ""
 	if t.open == nil || elsewhere || n.Note == t.open.Note && n.ApprovalID == t.open.ApprovalID {
 		return "", nil

@@ -11,7 +11,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/history"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/schema/schematest"
 )
 
@@ -285,7 +285,7 @@ func BenchmarkStatsOfMany(b *testing.B) {
 	if *benchLarge == "" {
 		b.Skip("-large says which file")
 	}
-	db, err := store.Open(b.Context(), store.Options{Path: *benchLarge})
+	db, err := sqlite.Open(b.Context(), sqlite.Options{Path: *benchLarge})
 	if err != nil {
 		b.Fatal(err)
 	}

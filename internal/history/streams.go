@@ -184,7 +184,7 @@ func (s *survey) events(t approval.EventType, count func(r *approval.Request, e 
 }
 
 // lookUp returns what figures are made of in a request. What is asked for again soon is kept.
-func (s *survey) lookUp(tx approval.Tx, id string) (*approval.Request, error) {
+func (s *survey) lookUp(tx approval.Requests, id string) (*approval.Request, error) {
 	if r := s.known[id]; r != nil {
 		return r, nil
 	}

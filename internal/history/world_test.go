@@ -8,7 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign/approval"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -19,7 +19,7 @@ var begin = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
 // record is a store that is filled by hand.
 type record struct {
-	*store.DB
+	*sqlite.DB
 	t     testing.TB
 	clock *testkit.Clock
 }
@@ -27,7 +27,7 @@ type record struct {
 func newRecord(t testing.TB) *record {
 	t.Helper()
 	r := &record{t: t, clock: testkit.NewClock(begin)}
-	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), Now: r.clock.Now})
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), Now: r.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func newRecord(t testing.TB) *record {
 
 func (r *record) update(fn func(tx approval.Tx) error) {
 	r.t.Helper()
-	if err := r.Update(r.t.Context(), fn); err != nil {
+	if err := r.Update(r.t.Context(), approval.WholeStore(), fn); err != nil {
 		r.t.Fatal(err)
 	}
 }

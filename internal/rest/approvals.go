@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/client"
 )
 
 // waiting prepares for an answer that is held, and returns a context that ends when the server is about
@@ -79,7 +80,7 @@ func (s *Server) ack(ctx context.Context, x *exchange) error {
 		return err
 	}
 	some := func(ids []string) []string { return append([]string{}, ids...) }
-	return x.answer(http.StatusOK, ackAnswer{Acked: some(a.Acked), NotResolved: some(a.NotResolved),
+	return x.answer(http.StatusOK, client.Acked{Acked: some(a.Acked), NotResolved: some(a.NotResolved),
 		NotFound: some(a.NotFound)})
 }
 

@@ -15,7 +15,7 @@ import (
 	"countersign/channels/outbox"
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/auth"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 )
 
 // BenchmarkCallsHTTP is what 64 callers get over real connections: quarantined calls, each a new row;
@@ -23,7 +23,7 @@ import (
 // of the same JSON.
 func BenchmarkCallsHTTP(b *testing.B) {
 	broker := approval.NewBroker()
-	db, err := store.Open(b.Context(), store.Options{Path: b.TempDir() + "/gate.db", OnCommit: broker.Publish})
+	db, err := sqlite.Open(b.Context(), sqlite.Options{Path: b.TempDir() + "/gate.db", OnCommit: broker.Publish})
 	if err != nil {
 		b.Fatal(err)
 	}

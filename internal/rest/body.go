@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
 	"countersign/internal/bodies"
@@ -144,9 +143,6 @@ func isJSON(contentType string) bool {
 	charset, ok := params["charset"]
 	return err == nil && t == "application/json" && (!ok || strings.EqualFold(charset, "utf-8"))
 }
-
-// encoding has text that is not UTF-8, as a platform may have sent, shown as far as it is.
-var encoding = json.JoinOptions(jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
 
 // answer writes v as the JSON of a successful answer.
 func (x *exchange) answer(status int, v any) error {

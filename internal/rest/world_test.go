@@ -23,7 +23,7 @@ import (
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/auth"
 	"countersign/internal/auth/signin"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -146,11 +146,11 @@ func (s *failingStore) fails(ctx context.Context) error {
 	return nil
 }
 
-func (s *failingStore) Update(ctx context.Context, fn func(approval.Tx) error) error {
+func (s *failingStore) Update(ctx context.Context, about approval.Scope, fn func(approval.Tx) error) error {
 	if err := s.fails(ctx); err != nil {
 		return err
 	}
-	return s.Store.Update(ctx, fn)
+	return s.Store.Update(ctx, about, fn)
 }
 
 func (s *failingStore) View(ctx context.Context, fn func(approval.Tx) error) error {
@@ -177,7 +177,7 @@ func newWorld(t testing.TB, change ...func(*Server)) *world {
 	t.Helper()
 	w := &world{t: t, clock: testkit.NewClock(begin), log: &testkit.Buffer{}}
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), Now: w.clock.Now, OnCommit: broker.Publish})
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), Now: w.clock.Now, OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func newWorld(t testing.TB, change ...func(*Server)) *world {
 	})
 	var stopping context.Context
 	stopping, w.stop = context.WithCancel(context.Background())
-	w.signIns = signin.New(signin.Options{Store: w.store, Audit: approval.NewAuditLog(redact.New()), Directory: whoIsWho{w}, Logger: logger})
+	w.signIns = signin.New(signin.Options{Store: w.store, Rows: db.SignIns, Audit: approval.NewAuditLog(redact.New()), Directory: whoIsWho{w}, Logger: logger})
 	w.rest = New(Options{Gate: w.gate, Directory: w.dir, Notifications: w.outbox, History: w.store, Logger: logger, Version: "1.2.3", Stopping: stopping, SignIn: pagesAt{w.signIns}})
 	for _, c := range change {
 		c(w.rest)

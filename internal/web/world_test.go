@@ -21,7 +21,7 @@ import (
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/signin"
 	"countersign/internal/policy"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -57,7 +57,7 @@ type world struct {
 	t       testing.TB
 	ctx     context.Context
 	clock   *testkit.Clock
-	store   *store.DB
+	store   *sqlite.DB
 	gate    *approval.Gate
 	outbox  *outbox.Outbox
 	dir     *auth.Directory
@@ -96,7 +96,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
 	w := &world{t: t, ctx: t.Context(), clock: testkit.NewClock(begin), log: &testkit.Buffer{}, prover: approval.NewProver()}
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), Now: w.clock.Now, OnCommit: broker.Publish})
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), Now: w.clock.Now, OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.dir = auth.NewDirectory(agentsOfTests, peopleOfTests)
 	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Directory: whoIsWho{w.dir}, Policy: policyOf(t, rulesOfTests), Audit: audit,
 		Logger: logger, Masker: redact.New(), Notifier: w.outbox, Prover: w.prover})
-	w.signIns = signin.New(signin.Options{Store: db, Audit: audit, Directory: whoIsWho{w.dir}, Logger: logger})
+	w.signIns = signin.New(signin.Options{Store: db, Rows: db.SignIns, Audit: audit, Directory: whoIsWho{w.dir}, Logger: logger})
 	stopping, stop := context.WithCancel(context.Background())
 	o := Options{Gate: w.gate, Directory: w.dir, Sessions: byName{}, SignIn: w.signIns, Logger: logger, Notifications: w.outbox, Pushes: w.outbox, Stopping: stopping, Now: w.clock.Now}
 	for _, c := range change {
@@ -116,7 +116,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	if o.Base == nil {
 		o.Base = func() string { return "" }
 	}
-	o.Passkeys = passkey.New(passkey.Options{Store: db, Audit: audit, Directory: whoIsWho{w.dir}, Teller: silent{}, Prover: w.prover,
+	o.Passkeys = passkey.New(passkey.Options{Store: db, Rows: db.Passkeys, Audit: audit, Directory: whoIsWho{w.dir}, Teller: silent{}, Prover: w.prover,
 		Base: o.Base, Logger: logger})
 	w.pages = New(o)
 	w.srv = httptest.NewServer(w.pages)

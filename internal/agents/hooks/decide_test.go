@@ -11,7 +11,7 @@ import (
 	"countersign/approval/args"
 	"countersign/approval/redact"
 	"countersign/client"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -128,7 +128,7 @@ func office(t *testing.T, wait time.Duration) (*approval.Gate, *finance, Hook) {
 func officeUnder(t *testing.T, policy approval.Policy, wait time.Duration) (*approval.Gate, *finance, Hook) {
 	t.Helper()
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), OnCommit: broker.Publish})
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}

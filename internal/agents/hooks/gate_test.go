@@ -8,7 +8,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/schema/schematest"
 )
 
@@ -27,7 +27,7 @@ func (asking) Terms() approval.Terms          { return approval.Terms{UseWithin:
 
 func TestTheGateOfTheSameProcess(t *testing.T) {
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), OnCommit: broker.Publish})
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}

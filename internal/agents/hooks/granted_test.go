@@ -9,7 +9,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/redact"
 	"countersign/client"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/schema/schematest"
 )
 
@@ -64,7 +64,7 @@ func (p noting) Evaluate(ctx context.Context, c approval.Call) approval.Verdict 
 // the agent names it, of a session, and else of the agent in its directory.
 func TestTheGateLearnsWhatBelongsTogether(t *testing.T) {
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), OnCommit: broker.Publish})
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,12 +88,8 @@ func (s *Service) FinishAdding(ctx context.Context, b Browser, name string, answ
 	if err != nil {
 		return Passkey{}, s.settle(ctx, err, about)
 	}
-	added, err := approval.Update(ctx, s.o.Store, func(atx approval.Tx) (k Passkey, err error) {
-		err = with(atx, func(tx Tx) (err error) {
-			k, err = s.add(ctx, tx, p, b, name, made, c)
-			return err
-		})
-		return k, err
+	added, err := approval.Update(ctx, s.o.Store, approval.WholeStore(), func(tx approval.Tx) (Passkey, error) {
+		return s.add(ctx, s.o.Rows(tx), p, b, name, made, c)
 	})
 	return s.byWall(added), s.settle(ctx, err, about)
 }
@@ -214,23 +210,20 @@ const (
 
 // Remove deletes one of a person's passkeys. They are told in their chat. Errors: [ErrNone] for one that is not theirs.
 func (s *Service) Remove(ctx context.Context, b Browser, id string) (Passkey, error) {
-	return approval.Update(ctx, s.o.Store, func(atx approval.Tx) (gone Passkey, err error) {
-		err = with(atx, func(tx Tx) error {
-			rows, err := tx.PasskeysOf(b.Person)
-			if err != nil {
-				return err
-			}
-			i := slices.IndexFunc(rows, func(r Row) bool { return r.ID == id })
-			if i < 0 {
-				return ErrNone
-			}
-			gone = rows[i].Passkey
-			if err := s.remove(ctx, tx, rows[i], removedByOwner, b.Session); err != nil {
-				return err
-			}
-			return s.o.Teller.PasskeyRemoved(tx, b.Person, gone.Name)
-		})
-		return gone, err
+	return approval.Update(ctx, s.o.Store, approval.WholeStore(), func(atx approval.Tx) (Passkey, error) {
+		tx := s.o.Rows(atx)
+		rows, err := tx.PasskeysOf(b.Person)
+		if err != nil {
+			return Passkey{}, err
+		}
+		i := slices.IndexFunc(rows, func(r Row) bool { return r.ID == id })
+		if i < 0 {
+			return Passkey{}, ErrNone
+		}
+		if err := s.remove(ctx, tx, rows[i], removedByOwner, b.Session); err != nil {
+			return Passkey{}, err
+		}
+		return rows[i].Passkey, s.o.Teller.PasskeyRemoved(tx, b.Person, rows[i].Name)
 	})
 }
 
@@ -249,25 +242,23 @@ func (s *Service) remove(ctx context.Context, tx Tx, r Row, why, session string)
 // Recheck deletes the passkeys of those who are not configured any more, and says how many. It is called after the
 // configuration was loaded; until then they are of no use either. Whoever is configured by that name later on has none.
 func (s *Service) Recheck(ctx context.Context) (int, error) {
-	return approval.Update(ctx, s.o.Store, func(atx approval.Tx) (gone int, err error) {
-		err = with(atx, func(tx Tx) error {
-			people, err := tx.PasskeyPeople()
+	return approval.Update(ctx, s.o.Store, approval.WholeStore(), func(atx approval.Tx) (gone int, err error) {
+		tx := s.o.Rows(atx)
+		people, err := tx.PasskeyPeople()
+		if err != nil {
+			return 0, err
+		}
+		for _, person := range people {
+			if s.known(person) {
+				continue
+			}
+			n, err := s.removeAll(ctx, tx, person)
 			if err != nil {
-				return err
+				return 0, err
 			}
-			for _, person := range people {
-				if s.known(person) {
-					continue
-				}
-				n, err := s.removeAll(ctx, tx, person)
-				if err != nil {
-					return err
-				}
-				gone += n
-			}
-			return nil
-		})
-		return gone, err
+			gone += n
+		}
+		return gone, nil
 	})
 }
 

@@ -61,7 +61,8 @@ type Teller interface {
 
 // Options are what a [Service] needs, all of it.
 type Options struct {
-	Store     approval.Store // whose transactions are a [Tx]
+	Store     approval.Store
+	Rows      func(tx approval.Tx) Tx // a transaction of Store with the passkeys that it keeps
 	Audit     *approval.AuditLog
 	Directory Directory
 	Teller    Teller
@@ -195,19 +196,11 @@ func newHandle() string {
 }
 
 func (s *Service) update(ctx context.Context, fn func(tx Tx) error) error {
-	return s.o.Store.Update(ctx, func(tx approval.Tx) error { return with(tx, fn) })
+	return s.o.Store.Update(ctx, approval.WholeStore(), func(tx approval.Tx) error { return fn(s.o.Rows(tx)) })
 }
 
 func (s *Service) view(ctx context.Context, fn func(tx Tx) error) error {
-	return s.o.Store.View(ctx, func(tx approval.Tx) error { return with(tx, fn) })
-}
-
-func with(tx approval.Tx, fn func(tx Tx) error) error {
-	t, ok := tx.(Tx)
-	if !ok {
-		return errors.New("passkey: the store keeps no passkeys")
-	}
-	return fn(t)
+	return s.o.Store.View(ctx, func(tx approval.Tx) error { return fn(s.o.Rows(tx)) })
 }
 
 // known reports whether somebody is a person of the configuration.

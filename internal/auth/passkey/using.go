@@ -287,17 +287,15 @@ func (s *Service) look(ctx context.Context, a assertion, d Door) (r Row, why ref
 // take judges an answer by the rows of now, stores that its passkey was used and lets its owner in. A count that went
 // back blocks the passkey, in the same transaction.
 func (s *Service) take(ctx context.Context, a assertion, d Door) (r Row, why refusal, err error) {
-	err = s.o.Store.Update(ctx, func(atx approval.Tx) error {
-		return with(atx, func(tx Tx) error {
-			var cred *webauthn.Credential
-			if r, cred, why, err = s.judge(tx, a); err != nil || why != "" {
-				return err
-			}
-			if why, err = s.used(ctx, tx, &r, cred); err != nil || why != "" || d.Open == nil {
-				return err
-			}
-			return d.Open(ctx, atx, r.Passkey)
-		})
+	err = s.update(ctx, func(tx Tx) error {
+		var cred *webauthn.Credential
+		if r, cred, why, err = s.judge(tx, a); err != nil || why != "" {
+			return err
+		}
+		if why, err = s.used(ctx, tx, &r, cred); err != nil || why != "" || d.Open == nil {
+			return err
+		}
+		return d.Open(ctx, tx, r.Passkey)
 	})
 	return r, why, err
 }

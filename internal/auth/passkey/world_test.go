@@ -15,7 +15,7 @@ import (
 	"countersign/approval/redact"
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/passkey/passkeytest"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -60,7 +60,7 @@ const origin = "https://gate.example.com"
 type world struct {
 	*passkey.Service
 	t      testing.TB
-	db     *store.DB
+	db     *sqlite.DB
 	clock  *testkit.Clock
 	dir    *people
 	told   *told
@@ -75,13 +75,13 @@ func newWorld(t testing.TB) *world {
 		clock: testkit.NewClock(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))}
 	w.dir.set("hana", "ken")
 	var err error
-	w.db, err = store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), Now: w.clock.Now,
+	w.db, err = sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), Now: w.clock.Now,
 		Elapsed: w.clock.Elapsed})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.db.Close() })
-	w.Service = passkey.New(passkey.Options{Store: w.db, Audit: approval.NewAuditLog(redact.New()), Directory: w.dir,
+	w.Service = passkey.New(passkey.Options{Store: w.db, Rows: w.db.Passkeys, Audit: approval.NewAuditLog(redact.New()), Directory: w.dir,
 		Teller: w.told, Prover: w.prover, Base: func() string { return w.base }, Logger: slog.New(slog.NewTextHandler(w.log, nil))})
 	return w
 }

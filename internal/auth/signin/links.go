@@ -24,11 +24,7 @@ func (s *Service) NewLink(ctx context.Context, person string, via approval.Via, 
 func (s *Service) NewLinkIn(
 	ctx context.Context, tx approval.Tx, person string, via approval.Via, shown string,
 ) (token string, l Link, err error) {
-	err = with(tx, func(tx Tx) (err error) {
-		token, l, err = s.newLink(ctx, tx, person, via, shown)
-		return err
-	})
-	return token, l, err
+	return s.newLink(ctx, s.rows(tx), person, via, shown)
 }
 
 func (s *Service) newLink(ctx context.Context, tx Tx, person string, via approval.Via, shown string) (string, Link,

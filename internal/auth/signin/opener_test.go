@@ -16,8 +16,8 @@ import (
 func TestRule8_AWayInThatIsTakenBackEndsWhatBeganWithIt(t *testing.T) {
 	has := map[string]string{"line": "U1", signin.FromTerminal: "token-1", signin.WayOpenID: "sub-1"}
 	w := newWorld(t)
-	w.Service = signin.New(signin.Options{Store: w.db, Audit: approval.NewAuditLog(redact.New()), Directory: w.dir,
-		Logger: slog.New(slog.DiscardHandler), Opener: func(_, way string) string {
+	w.Service = signin.New(signin.Options{Store: w.db, Rows: w.db.SignIns, Audit: approval.NewAuditLog(redact.New()),
+		Directory: w.dir, Logger: slog.New(slog.DiscardHandler), Opener: func(_, way string) string {
 			return signin.Opener(way, has[way])
 		}})
 	ctx := t.Context()
@@ -107,8 +107,8 @@ func TestRule8_WhatWasTakenBackSinceItWasCheckedBeginsNothing(t *testing.T) {
 	for _, now := range []string{"another", ""} {
 		has := map[string]string{"line": "U1", signin.FromTerminal: "token-1", signin.WayOpenID: "sub-1"}
 		w := newWorld(t)
-		w.Service = signin.New(signin.Options{Store: w.db, Audit: approval.NewAuditLog(redact.New()), Directory: w.dir,
-			Logger: slog.New(slog.DiscardHandler), Opener: func(_, way string) string { return signin.Opener(way, has[way]) }})
+		w.Service = signin.New(signin.Options{Store: w.db, Rows: w.db.SignIns, Audit: approval.NewAuditLog(redact.New()),
+			Directory: w.dir, Logger: slog.New(slog.DiscardHandler), Opener: func(_, way string) string { return signin.Opener(way, has[way]) }})
 		checked := maps.Clone(has)
 		for way := range has {
 			has[way] = now

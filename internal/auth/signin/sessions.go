@@ -20,7 +20,7 @@ func (s *Service) Start(ctx context.Context, person string, m Method, opener str
 	}
 	var secret string
 	var sess Session
-	err := s.store.Update(ctx, func(tx approval.Tx) (err error) {
+	err := s.store.Update(ctx, approval.WholeStore(), func(tx approval.Tx) (err error) {
 		secret, sess, err = s.StartIn(ctx, tx, person, m, opener, from)
 		return err
 	})
@@ -45,10 +45,7 @@ func (s *Service) StartIn(ctx context.Context, tx approval.Tx, person string, m 
 		return "", Session{}, ErrRefused
 	}
 	secret = newSecret(from)
-	err = with(tx, func(tx Tx) (err error) {
-		sess, err = s.start(ctx, tx, newSession{person, m, secret, from, "", opener})
-		return err
-	})
+	sess, err = s.start(ctx, s.rows(tx), newSession{person, m, secret, from, "", opener})
 	return secret, s.sessionByWall(sess), err
 }
 

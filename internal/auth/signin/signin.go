@@ -86,7 +86,8 @@ type Directory interface {
 
 // Options are what a [Service] needs, all of it.
 type Options struct {
-	Store     approval.Store // whose transactions are a [Tx]
+	Store     approval.Store
+	Rows      func(tx approval.Tx) Tx // a transaction of Store with the links and sessions that it keeps
 	Audit     *approval.AuditLog
 	Directory Directory
 	Logger    *slog.Logger
@@ -118,6 +119,7 @@ func Opener(way, shown string) string {
 // Service makes links and sessions and ends them. It is safe for concurrent use.
 type Service struct {
 	store    approval.Store
+	rows     func(tx approval.Tx) Tx
 	audit    *approval.AuditLog
 	dir      Directory
 	log      *slog.Logger
@@ -129,7 +131,7 @@ type Service struct {
 
 // New returns the service.
 func New(o Options) *Service {
-	s := &Service{store: o.Store, audit: o.Audit, dir: o.Directory, log: o.Logger, opener: o.Opener,
+	s := &Service{store: o.Store, rows: o.Rows, audit: o.Audit, dir: o.Directory, log: o.Logger, opener: o.Opener,
 		attempts: newAttempts()}
 	_, _ = rand.Read(s.key[:]) // as in newSecret
 	return s
@@ -175,19 +177,11 @@ func (s *Service) allow(limits ...limit) error {
 func (s *Service) Now() time.Time { return s.store.Now() }
 
 func (s *Service) update(ctx context.Context, fn func(tx Tx) error) error {
-	return s.store.Update(ctx, func(tx approval.Tx) error { return with(tx, fn) })
+	return s.store.Update(ctx, approval.WholeStore(), func(tx approval.Tx) error { return fn(s.rows(tx)) })
 }
 
 func (s *Service) view(ctx context.Context, fn func(tx Tx) error) error {
-	return s.store.View(ctx, func(tx approval.Tx) error { return with(tx, fn) })
-}
-
-func with(tx approval.Tx, fn func(tx Tx) error) error {
-	t, ok := tx.(Tx)
-	if !ok {
-		return errors.New("signin: the store keeps no links and sessions")
-	}
-	return fn(t)
+	return s.store.View(ctx, func(tx approval.Tx) error { return fn(s.rows(tx)) })
 }
 
 // stillOpens reports whether what a link or a session of a person began with is theirs yet.

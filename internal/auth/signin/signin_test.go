@@ -1,7 +1,6 @@
 package signin_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -297,23 +296,19 @@ func TestAnAccountThatIsNobodysLeavesAHash(t *testing.T) {
 	}
 }
 
-// halfway is a store that fails between the end of a link and the start of its session.
-type halfway struct{ approval.Store }
-
+// halfwayTx fails between the end of a link and the start of its session.
 type halfwayTx struct{ signin.Tx }
 
 var errHalfway = errors.New("halfway")
 
 func (halfwayTx) InsertSession(signin.SessionRow) error { return errHalfway }
 
-func (h halfway) Update(ctx context.Context, fn func(tx approval.Tx) error) error {
-	return h.Store.Update(ctx, func(tx approval.Tx) error { return fn(halfwayTx{tx.(signin.Tx)}) })
-}
-
 func TestALinkIsSpentWithItsSessionOrNotAtAll(t *testing.T) {
 	w := newWorld(t)
 	token := w.link("hana")
-	broken := signin.New(signin.Options{Store: halfway{w.db}, Audit: approval.NewAuditLog(redact.New()), Directory: w.dir, Logger: w.log.Logger()})
+	broken := signin.New(signin.Options{Store: w.db, Rows: func(tx approval.Tx) signin.Tx {
+		return halfwayTx{w.db.SignIns(tx)}
+	}, Audit: approval.NewAuditLog(redact.New()), Directory: w.dir, Logger: w.log.Logger()})
 	_, _, err := broken.Redeem(t.Context(), token, here)
 	is(t, "halfway", err, errHalfway)
 	if got := w.told(approval.EventSignedIn, approval.EventSignInRefused); len(got) != 0 {

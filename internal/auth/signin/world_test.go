@@ -13,7 +13,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/redact"
 	"countersign/internal/auth/signin"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -47,7 +47,7 @@ type world struct {
 	*signin.Service
 	t     *testing.T
 	path  string
-	db    *store.DB
+	db    *sqlite.DB
 	clock *testkit.Clock
 	dir   *people
 	log   *testkit.Buffer
@@ -66,11 +66,11 @@ func newWorld(t *testing.T) *world {
 func (w *world) open() {
 	w.t.Helper()
 	var err error
-	w.db, err = store.Open(w.t.Context(), store.Options{Path: w.path, Now: w.clock.Now, Elapsed: w.clock.Elapsed})
+	w.db, err = sqlite.Open(w.t.Context(), sqlite.Options{Path: w.path, Now: w.clock.Now, Elapsed: w.clock.Elapsed})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.Service = signin.New(signin.Options{Store: w.db, Audit: approval.NewAuditLog(redact.New()),
+	w.Service = signin.New(signin.Options{Store: w.db, Rows: w.db.SignIns, Audit: approval.NewAuditLog(redact.New()),
 		Directory: w.dir, Logger: slog.New(slog.NewTextHandler(w.log, nil))})
 }
 

@@ -22,7 +22,7 @@ import (
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/mcp/upstream"
 	"countersign/internal/policy"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
 )
 
@@ -49,7 +49,7 @@ func program(path, server, hold string) error {
 	ctx := context.Background()
 	rules, _ := policy.Compile(policy.Parse([]byte(`{policy: {rules: [{tools: [free], action: allow}, {tools: ["*"], action: quarantine}]}}`)), policy.Options{})
 	broker := approval.NewBroker()
-	db, err := store.Open(ctx, store.Options{Path: path, OnCommit: func(c approval.Commit) { broker.Publish(c) }})
+	db, err := sqlite.Open(ctx, sqlite.Options{Path: path, OnCommit: func(c approval.Commit) { broker.Publish(c) }})
 	if err != nil {
 		return err
 	}

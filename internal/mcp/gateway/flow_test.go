@@ -659,11 +659,11 @@ func (b *balky) failure() error {
 	return b.err
 }
 
-func (b *balky) Update(ctx context.Context, fn func(approval.Tx) error) error {
+func (b *balky) Update(ctx context.Context, about approval.Scope, fn func(approval.Tx) error) error {
 	if err := b.failure(); err != nil {
 		return err
 	}
-	return b.Store.Update(ctx, fn)
+	return b.Store.Update(ctx, about, fn)
 }
 
 func TestRule7_WhileTheStoreCannotCommitNothingIsForwarded(t *testing.T) {

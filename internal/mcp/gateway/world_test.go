@@ -17,7 +17,7 @@ import (
 	"countersign/internal/mcp/downstream"
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/policy"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -27,7 +27,7 @@ type world struct {
 	t      testing.TB
 	gate   *approval.Gate
 	outbox *outbox.Outbox
-	db     *store.DB
+	db     *sqlite.DB
 	gw     *gateway.Gateway
 	url    string
 	path   string
@@ -97,7 +97,7 @@ func newWorldIn(t testing.TB, rules string, o gateway.Options, in around) *world
 	}
 	broker := approval.NewBroker()
 	var err error
-	w.db, err = store.Open(context.Background(), store.Options{Path: w.path, Now: in.now, OnCommit: func(c approval.Commit) { broker.Publish(c) }})
+	w.db, err = sqlite.Open(context.Background(), sqlite.Options{Path: w.path, Now: in.now, OnCommit: func(c approval.Commit) { broker.Publish(c) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 	"countersign/internal/auth"
 	"countersign/internal/policy"
 	"countersign/internal/rest"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -75,7 +75,7 @@ func newWorld(t testing.TB, rules string) *world {
 	t.Helper()
 	w := &world{t: t}
 	broker := approval.NewBroker()
-	db, err := store.Open(context.Background(), store.Options{Path: schematest.NewFile(t), Now: w.now, OnCommit: func(c approval.Commit) { broker.Publish(c) }})
+	db, err := sqlite.Open(context.Background(), sqlite.Options{Path: schematest.NewFile(t), Now: w.now, OnCommit: func(c approval.Commit) { broker.Publish(c) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,23 +10,17 @@ import (
 	"countersign/internal/auth/passkey"
 )
 
-// keeping runs a function of a transaction that keeps passkeys.
-func keeping(fn func(tx passkey.Tx) error) func(approval.Tx) error {
-	return func(tx approval.Tx) error {
-		t, ok := tx.(passkey.Tx)
-		if !ok {
-			return errors.New("the store keeps no passkeys")
-		}
-		return fn(t)
-	}
+// keeping runs a function on the passkeys of s.
+func keeping(s Store, fn func(tx passkey.Tx) error) func(approval.Tx) error {
+	return func(tx approval.Tx) error { return fn(s.Passkeys(tx)) }
 }
 
 // passkeys: they are found by their owner and by what their authenticator calls them, in the order in which they came.
-func passkeys(t *testing.T, s approval.Store) {
+func passkeys(t *testing.T, s Store) {
 	hana := passkey.Owner{Person: "hana", Handle: strings.Repeat("h", 86)}
 	ken := passkey.Owner{Person: "ken", Handle: strings.Repeat("k", 86)}
 	var rows []passkey.Row
-	update(t, s, keeping(func(tx passkey.Tx) error {
+	update(t, s, keeping(s, func(tx passkey.Tx) error {
 		rows = nil
 		for i, person := range []string{"hana", "ken", "hana"} {
 			rows = append(rows, passkey.Row{
@@ -41,7 +35,7 @@ func passkeys(t *testing.T, s approval.Store) {
 	}))
 	everyFieldSet(t, []passkey.Owner{hana})
 	everyFieldSet(t, []passkey.Row{rows[0]})
-	view(t, s, keeping(func(tx passkey.Tx) error {
+	view(t, s, keeping(s, func(tx passkey.Tx) error {
 		o, err1 := tx.PasskeyOwner("hana")
 		equal(t, "PasskeyOwner", o, hana)
 		of, err2 := tx.PasskeysOf("hana")
@@ -63,27 +57,27 @@ func passkeys(t *testing.T, s approval.Store) {
 }
 
 // passkeysChange is of a store with the rows of passkeys.
-func passkeysChange(t *testing.T, s approval.Store, rows []passkey.Row) {
+func passkeysChange(t *testing.T, s Store, rows []passkey.Row) {
 	plain := rows[0]
 	plain.SignCount, plain.BackedUp = 0, false
 	plain.UsedAt, plain.BlockedAt = rows[0].AddedAt.Add(1e9), plain.BlockedAt.Add(2e9)
-	update(t, s, keeping(func(tx passkey.Tx) error {
+	update(t, s, keeping(s, func(tx passkey.Tx) error {
 		changed := plain
 		changed.Name, changed.PublicKey, changed.Person = "other", "other", "ken" // nothing else of it is stored
 		return mustChange(tx.UpdatePasskey(changed))
 	}))
-	update(t, s, keeping(func(tx passkey.Tx) error { return mustChange(tx.DeletePasskey(rows[2].Person, rows[2].ID)) }))
-	update(t, s, keeping(func(tx passkey.Tx) error { return mustNotChange(tx.DeletePasskey(rows[2].Person, rows[2].ID)) }))
-	update(t, s, keeping(func(tx passkey.Tx) error { return mustNotChange(tx.UpdatePasskey(rows[2])) }))
-	view(t, s, keeping(func(tx passkey.Tx) error {
+	update(t, s, keeping(s, func(tx passkey.Tx) error { return mustChange(tx.DeletePasskey(rows[2].Person, rows[2].ID)) }))
+	update(t, s, keeping(s, func(tx passkey.Tx) error { return mustNotChange(tx.DeletePasskey(rows[2].Person, rows[2].ID)) }))
+	update(t, s, keeping(s, func(tx passkey.Tx) error { return mustNotChange(tx.UpdatePasskey(rows[2])) }))
+	view(t, s, keeping(s, func(tx passkey.Tx) error {
 		of, err := tx.PasskeysOf("hana")
 		equal(t, "PasskeysOf", of, []passkey.Row{plain})
 		return err
 	}))
-	update(t, s, keeping(func(tx passkey.Tx) error {
+	update(t, s, keeping(s, func(tx passkey.Tx) error {
 		return errors.Join(mustChange(tx.DeletePasskey(rows[1].Person, rows[1].ID)), tx.DeletePasskeyOwner("ken"))
 	}))
-	view(t, s, keeping(func(tx passkey.Tx) error {
+	view(t, s, keeping(s, func(tx passkey.Tx) error {
 		people, err := tx.PasskeyPeople()
 		equal(t, "PasskeyPeople", people, []string{"hana"})
 		return err

@@ -12,15 +12,27 @@ import (
 	"countersign/internal/auth/signin"
 )
 
-// signing runs a function of a transaction that keeps links and sessions.
-func signing(fn func(tx signin.Tx) error) func(approval.Tx) error {
-	return func(tx approval.Tx) error {
-		t, ok := tx.(signin.Tx)
-		if !ok {
-			return errors.New("the store keeps no links and sessions")
-		}
-		return fn(t)
-	}
+// Store keeps links, sessions and passkeys beside the rest.
+type Store interface {
+	approval.Store
+	SignIns(tx approval.Tx) signin.Tx
+	Passkeys(tx approval.Tx) passkey.Tx
+}
+
+// besides is the contract of what is kept for signing in.
+var besides = []struct {
+	name string
+	f    func(t *testing.T, s Store)
+}{
+	{"SignIns", signIns},
+	{"Passkeys", passkeys},
+	{"PasskeySessions", passkeySessions},
+	{"RaceRedeemers", raceRedeemers},
+}
+
+// signing runs a function on the links and sessions of s.
+func signing(s Store, fn func(tx signin.Tx) error) func(approval.Tx) error {
+	return func(tx approval.Tx) error { return fn(s.SignIns(tx)) }
 }
 
 func newLink(tx approval.Tx, person, token string, lasts time.Duration) signin.LinkRow {
@@ -39,9 +51,9 @@ func newSession(tx approval.Tx, person, secret string) signin.SessionRow {
 	}
 }
 
-func signIns(t *testing.T, s approval.Store) {
+func signIns(t *testing.T, s Store) {
 	links, sessions := map[string]signin.LinkRow{}, map[string]signin.SessionRow{}
-	update(t, s, signing(func(tx signin.Tx) error {
+	update(t, s, signing(s, func(tx signin.Tx) error {
 		for i, token := range []string{"a", "b", "c"} {
 			links[token] = newLink(tx, []string{"hana", "hana", "ken"}[i], token, time.Hour)
 			sessions[token] = newSession(tx, []string{"hana", "hana", "mei"}[i], token)
@@ -53,7 +65,7 @@ func signIns(t *testing.T, s approval.Store) {
 	}))
 	everyFieldSet(t, []signin.Link{links["a"].Link})
 	everyFieldSet(t, []signin.Session{sessions["a"].Session})
-	view(t, s, signing(func(tx signin.Tx) error {
+	view(t, s, signing(s, func(tx signin.Tx) error {
 		l, err1 := tx.SignInLink(hash("a"))
 		equal(t, "SignInLink", l, links["a"])
 		of, err2 := tx.SignInLinksOf("hana")
@@ -78,10 +90,10 @@ func signIns(t *testing.T, s approval.Store) {
 }
 
 // signInsChange is of a store with the rows of signIns.
-func signInsChange(t *testing.T, s approval.Store) {
+func signInsChange(t *testing.T, s Store) {
 	changes := func(what string, want bool, f func(tx signin.Tx) (bool, error)) {
 		t.Helper()
-		update(t, s, signing(func(tx signin.Tx) error {
+		update(t, s, signing(s, func(tx signin.Tx) error {
 			ok, err := f(tx)
 			if ok != want {
 				t.Errorf("%s: %t, want %t", what, ok, want)
@@ -95,14 +107,14 @@ func signInsChange(t *testing.T, s approval.Store) {
 	changes("ending a link", true, end("a"))
 	changes("ending it again", false, end("a"))
 	changes("ending none", false, end("no"))
-	update(t, s, signing(func(tx signin.Tx) error { // its time has come as soon as time passes
+	update(t, s, signing(s, func(tx signin.Tx) error { // its time has come as soon as time passes
 		l := newLink(tx, "hana", "short", time.Millisecond)
 		return tx.InsertSignInLink(l)
 	}))
 	passes(t, s)
 	changes("ending what is too old", false, end("short"))
 	var id string
-	update(t, s, signing(func(tx signin.Tx) error {
+	update(t, s, signing(s, func(tx signin.Tx) error {
 		sess, err := tx.SessionBySecret(hash("b"))
 		id = sess.ID
 		return err
@@ -110,7 +122,7 @@ func signInsChange(t *testing.T, s approval.Store) {
 	changes("seeing", true, func(tx signin.Tx) (bool, error) { return tx.SeeSession(id) })
 	changes("seeing none", false, func(tx signin.Tx) (bool, error) { return tx.SeeSession("no") })
 	changes("deleting none", false, func(tx signin.Tx) (bool, error) { return tx.DeleteSession("no") })
-	update(t, s, signing(func(tx signin.Tx) error {
+	update(t, s, signing(s, func(tx signin.Tx) error {
 		l, err1 := tx.SignInLink(hash("a"))
 		if l.End != signin.LinkUsed || l.EndedAt.Before(l.MadeAt) || l.EndedAt.After(tx.Now()) {
 			t.Errorf("an ended link: %+v", l)
@@ -138,17 +150,17 @@ func signInsChange(t *testing.T, s approval.Store) {
 }
 
 // passes waits until the store's time is later than it was.
-func passes(t *testing.T, s approval.Store) {
+func passes(t *testing.T, s Store) {
 	t.Helper()
 	for began := s.Now(); s.Now().Sub(began) < 2*time.Millisecond; {
 		update(t, s, func(approval.Tx) error { return nil })
 	}
 }
 
-func raceRedeemers(t *testing.T, s approval.Store) {
-	update(t, s, signing(func(tx signin.Tx) error { return tx.InsertSignInLink(newLink(tx, "hana", "t", time.Hour)) }))
+func raceRedeemers(t *testing.T, s Store) {
+	update(t, s, signing(s, func(tx signin.Tx) error { return tx.InsertSignInLink(newLink(tx, "hana", "t", time.Hour)) }))
 	won := winners(t, s, func(tx approval.Tx, i int) (ok bool, err error) {
-		err = signing(func(tx signin.Tx) (err error) {
+		err = signing(s, func(tx signin.Tx) (err error) {
 			if ok, err = tx.EndSignInLink(hash("t"), signin.LinkUsed); err != nil || !ok {
 				return err
 			}
@@ -156,7 +168,7 @@ func raceRedeemers(t *testing.T, s approval.Store) {
 		})(tx)
 		return ok, err
 	})
-	view(t, s, signing(func(tx signin.Tx) error {
+	view(t, s, signing(s, func(tx signin.Tx) error {
 		all, err := tx.SessionsOf("hana")
 		if len(won) != 1 || len(all) != 1 {
 			t.Errorf("%d won, %d sessions; want one", len(won), len(all))
@@ -166,12 +178,12 @@ func raceRedeemers(t *testing.T, s approval.Store) {
 }
 
 // passkeySessions: with a passkey that is blocked or deleted go the sessions that began with it, and no others.
-func passkeySessions(t *testing.T, s approval.Store) {
+func passkeySessions(t *testing.T, s Store) {
 	for _, blocked := range []bool{true, false} {
 		var key passkey.Row
 		var began, other signin.SessionRow
 		update(t, s, func(tx approval.Tx) error {
-			keys, sessions := tx.(passkey.Tx), tx.(signin.Tx)
+			keys, sessions := s.Passkeys(tx), s.SignIns(tx)
 			id := tx.NewID()
 			owner := passkey.Owner{Person: "p" + id, Handle: strings.Repeat("h", 86-len(id)) + id}
 			key = passkey.Row{Passkey: passkey.Passkey{ID: id, Person: owner.Person, Name: "key", AddedAt: tx.Now()},
@@ -184,11 +196,11 @@ func passkeySessions(t *testing.T, s approval.Store) {
 		update(t, s, func(tx approval.Tx) error {
 			if blocked {
 				key.BlockedAt = tx.Now()
-				return mustChange(tx.(passkey.Tx).UpdatePasskey(key))
+				return mustChange(s.Passkeys(tx).UpdatePasskey(key))
 			}
-			return mustChange(tx.(passkey.Tx).DeletePasskey(key.Person, key.ID))
+			return mustChange(s.Passkeys(tx).DeletePasskey(key.Person, key.ID))
 		})
-		view(t, s, signing(func(tx signin.Tx) error {
+		view(t, s, signing(s, func(tx signin.Tx) error {
 			left, err := tx.SessionsOf(key.Person)
 			equal(t, "the sessions that are left", left, []signin.SessionRow{other})
 			return err

@@ -15,7 +15,7 @@ import (
 	"countersign/client"
 	"countersign/internal/auth"
 	"countersign/internal/rest"
-	"countersign/internal/store"
+	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -79,7 +79,7 @@ func New(t testing.TB) *World {
 	t.Helper()
 	w := &World{t: t, Clock: testkit.NewClock(time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC))}
 	broker := approval.NewBroker()
-	db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t), Now: w.Clock.Now,
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), Now: w.Clock.Now,
 		OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,0 @@
-package store
-
-import "countersign/internal/testkit"
-
-// Each draw is a store, and its life.
-func init() { testkit.DrawLess() }

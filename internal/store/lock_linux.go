@@ -1,4 +1,0 @@
-package store
-
-// locksDatabase: flock and the locks that SQLite takes are apart here.
-const locksDatabase = true

@@ -1,0 +1,91 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"countersign/approval"
+	"countersign/internal/store/sqlite/sqlite3"
+	"countersign/schema"
+)
+
+// backupPatience is for how long a backup waits where another process has locked the file for a moment.
+const backupPatience = 10 * time.Second
+
+// Backup copies the store at path to a new file, and returns how many bytes it has. The store may be in use: the copy
+// is what it was at one moment, whole, what is only in the write-ahead log included. The copy is its owner's alone. It
+// is there under its name when it is on the disk, or not at all. Backup fails with [approval.CodeStoreUnavailable] and
+// what to do where there is no store at path, where it is another program's database, and where to is there already.
+func Backup(ctx context.Context, path, to string) (size int64, err error) {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist), err == nil && info.Size() == 0:
+		return 0, unavailable(fmt.Sprintf("There is no store at %s.", path), err)
+	case err != nil:
+		return 0, openFault(path, err)
+	}
+	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
+		return 0, notOverwritten(to, err)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return 0, openFault(path, err)
+	}
+	// Not mode=ro: a store that nobody has open may have a log to be read, for which SQLite makes a file beside it.
+	dsn := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(abs), RawQuery: url.Values{
+		"mode": {"rw"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", backupPatience.Milliseconds()), "synchronous(FULL)"},
+	}.Encode()}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return 0, fmt.Errorf("store: %w", err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	switch have, err := schema.Have(ctx, db); {
+	case errors.Is(err, schema.ErrForeign), err == nil && have == 0:
+		return 0, unavailable(fmt.Sprintf("%s is a database of another program; name the store.", path), err)
+	case err != nil:
+		return 0, fault(sqlite3.FromDriver(err))
+	}
+	if err := copyTo(ctx, db, to); err != nil {
+		return 0, notBackedUp(to, err)
+	}
+	// While it was copied nothing could leave the write-ahead log, which has grown. The gate would have one of its callers
+	// wait until that is made up for; here it hinders nobody.
+	if _, err := db.ExecContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
+		return 0, fault(sqlite3.FromDriver(err))
+	}
+	info, err := os.Stat(to)
+	if err != nil {
+		return 0, fmt.Errorf("store: %w", err)
+	}
+	return info.Size(), nil
+}
+
+// notOverwritten refuses a name that is taken; err is nil, or why that is not known.
+func notOverwritten(to string, err error) error {
+	if err != nil {
+		return unavailable(fmt.Sprintf("No backup was made: %s cannot be looked at.", to), err)
+	}
+	return unavailable(fmt.Sprintf("%s exists already, and a backup overwrites nothing; name another file.", to), nil)
+}
+
+// notBackedUp says what to do about a backup that could not be written; nothing of it is left.
+func notBackedUp(to string, err error) error {
+	if errors.Is(err, fs.ErrExist) {
+		return notOverwritten(to, nil)
+	}
+	do := "See that its folder is there and can be written, and that the disk has room for it."
+	if e, ok := errors.AsType[*sqlite3.Error](err); ok && e.Code.Primary() == sqlite3.CodeFull {
+		do = "The disk is full: free as much as the store takes, or name a file on another disk."
+	} else if e, ok := errors.AsType[*approval.Error](err); ok {
+		do = e.Message
+	}
+	return unavailable(fmt.Sprintf("The backup %s could not be written. %s", to, do), err)
+}

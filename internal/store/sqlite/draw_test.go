@@ -1,0 +1,6 @@
+package sqlite
+
+import "countersign/internal/testkit"
+
+// Each draw is a store, and its life.
+func init() { testkit.DrawLess() }

@@ -1,0 +1,254 @@
+package sqlite
+
+import (
+	"countersign/approval"
+	"countersign/internal/store/sqlite/sqlite3"
+	"errors"
+	"time"
+)
+
+func (t *tx) Append(e approval.Event) (approval.Event, error) {
+	if err := t.writable(); err != nil {
+		return approval.Event{}, err
+	}
+	if e.Type == approval.EventFrozen { // what was allowed before it stands before it
+		if err := t.w.takeNewer(t); err != nil {
+			return approval.Event{}, err
+		}
+	}
+	return t.append(e)
+}
+
+// append is Append where that has been found possible.
+func (t *tx) append(e approval.Event) (approval.Event, error) {
+	e.ID, e.Seq, e.At = t.NewID(), t.w.seq+1, t.at
+	row := &t.w.rows.event
+	*row = e
+	_, err := t.changed(eventColumns.bind(t.c.Stmt(appendEvent), row))
+	*row = approval.Event{}
+	if err != nil {
+		return approval.Event{}, err
+	}
+	t.w.seq++
+	t.w.onRows = onRows{e.Seq, e.At, e.ID}
+	if t.w.onCommit != nil {
+		t.w.summary.Events = append(t.w.summary.Events, e)
+	}
+	return e, nil
+}
+
+func (t *tx) SeqRange() (oldest, newest int64, err error) {
+	if err := t.seesLogged(); err != nil {
+		return 0, 0, err
+	}
+	if err := t.readable(); err != nil {
+		return 0, 0, err
+	}
+	r, err := one(t, t.c.Stmt(seqRange), func(s *sqlite3.Stmt, r *[2]int64) {
+		r[0], r[1] = s.ColumnInt(), s.ColumnInt()
+	})
+	if err == nil {
+		err = t.leave(r[1])
+	}
+	return r[0], r[1], err
+}
+
+// What the indexes have in their conditions.
+const (
+	isTold = `event_type <> 'call_allowed' AND event_type <> 'call_denied' AND event_type <> 'notification_sent'` +
+		` AND event_type <> 'notification_retrying' AND event_type <> 'notification_failed'`
+	isSeldom = `event_type <> 'call_allowed' AND event_type <> 'approval_requested' AND event_type <> 'notification_sent'`
+)
+
+// eventsAlong is [requestsAlong] for events: without an index of their own they are listed along their seq.
+func eventsAlong(q *approval.EventQuery) along {
+	switch t := q.Type; {
+	case q.Decision != "" && q.Decision != "allow" && q.Decision != "approve":
+		return along{"audit_events_decision", "decision <> 'allow' AND decision <> 'approve' AND decision = ?",
+			[]any{q.Decision}}
+	case t != "" && t != approval.EventCallAllowed && t != approval.EventApprovalRequested &&
+		t != approval.EventNotificationSent:
+		return along{"audit_events_type", isSeldom + " AND event_type = ?", []any{string(t)}}
+	case q.Told && q.Agent != "":
+		return along{"audit_events_agent", isTold + " AND agent = ?", []any{q.Agent}}
+	}
+	return along{index: byKey}
+}
+
+// seqs narrows to seqs from one on, and before another, if that is not 0.
+func (l *list) seqs(from, to int64) {
+	l.where("seq >= ?", from)
+	if to != 0 {
+		l.where("seq < ?", to)
+	}
+}
+
+func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
+	if err := t.seesLogged(); err != nil {
+		return nil, err
+	}
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	from, to, err := t.seqsOf(q)
+	if err != nil {
+		return nil, err
+	}
+	l := eventList(eventColumns.names(), q, from, to)
+	es, err := page(t, l.bind(t.c), q.Limit, q.Bytes, eventColumns.scan)
+	if err == nil && len(es) > 0 {
+		err = t.leave(max(es[0].Seq, es[len(es)-1].Seq))
+	}
+	return es, err
+}
+
+func eventList(columns string, q approval.EventQuery, from, to int64) *list {
+	l := newListAlong(columns, "audit_events", eventsAlong(&q))
+	l.seqs(from, to)
+	l.equal("event_type", string(q.Type))
+	l.equal("decision", q.Decision)
+	l.equal("risk_level", string(q.Risk))
+	l.equal("tool", q.Tool)
+	l.equal("agent", q.Agent)
+	l.equal("actor", q.Actor)
+	l.equal("approval_id", q.ApprovalID)
+	l.equal("correlation_id", q.CorrelationID)
+	if q.SessionID != "" {
+		l.where(`(approval_id IS NOT NULL`+
+			` AND (EXISTS (SELECT 1 FROM approval_requests AS r WHERE r.id = approval_id AND r.session_id = ?)`+
+			` OR EXISTS (SELECT 1 FROM request_sessions AS s WHERE s.request = approval_id AND s.session_id = ?))`+
+			` OR (event_type = 'call_allowed' OR event_type = 'call_denied') AND data ->> '$.session_id' = ?)`,
+			q.SessionID, q.SessionID, q.SessionID)
+	}
+	if q.Told {
+		l.where(isTold)
+	}
+	l.add(" ORDER BY seq")
+	if !q.Ascending {
+		l.add(" DESC")
+	}
+	return l
+}
+
+func (t *tx) EventReach(q approval.EventQuery, look int) (int64, error) {
+	if err := t.seesLogged(); err != nil {
+		return 0, err
+	}
+	if err := t.readable(); err != nil || look <= 0 {
+		return 0, err
+	}
+	from, to, err := t.seqsOf(q)
+	if err != nil {
+		return 0, err
+	}
+	if eventsAlong(&q).index == byKey {
+		return t.seqReach(from, to, int64(look))
+	}
+	l := eventReach(q, from, to)
+	l.add(" LIMIT 1 OFFSET ?", int64(look-1))
+	seq, err := one(t, l.bind(t.c), scanInt)
+	if errors.Is(err, approval.ErrNotFound) {
+		return 0, nil
+	}
+	if err == nil {
+		err = t.leave(seq)
+	}
+	return seq, err
+}
+
+// seqReach is the reach among all events. Where some are missing between from and to it has fewer rows.
+func (t *tx) seqReach(from, to, look int64) (int64, error) {
+	oldest, newest, err := t.SeqRange()
+	if err != nil {
+		return 0, err
+	}
+	if to == 0 || to > newest {
+		to = newest + 1
+	}
+	if reach := to - look; reach >= max(from, oldest, 1) {
+		return reach, nil
+	}
+	return 0, nil
+}
+
+// eventReach lists the seqs among which a query selects, along an index.
+func eventReach(q approval.EventQuery, from, to int64) *list {
+	l := newListAlong("seq", "audit_events", eventsAlong(&q))
+	l.seqs(from, to)
+	l.add(" ORDER BY seq DESC")
+	return l
+}
+
+// seqsOf returns between which seqs the events of a query lie: to is exclusive, 0: the end. No index finds those of a
+// request, an actor, a cause or a session: it would cost every append more than such a question is worth. They are
+// looked for one by one, those of a request from when it was made.
+func (t *tx) seqsOf(q approval.EventQuery) (from, to int64, err error) {
+	from, to = q.AfterSeq+1, q.Before
+	since := ceil(q.Since)
+	if q.ApprovalID != "" {
+		r, err := t.Head(q.ApprovalID)
+		if err != nil && !errors.Is(err, approval.ErrNotFound) {
+			return 0, 0, err
+		}
+		if r.RequestedAt.After(since) {
+			since = r.RequestedAt
+		}
+	}
+	if !since.IsZero() {
+		seq, err := t.firstAt(since)
+		if err != nil {
+			return 0, 0, err
+		}
+		from = max(from, seq)
+	}
+	if !q.Until.IsZero() {
+		seq, err := t.firstAt(ceil(q.Until))
+		if err != nil {
+			return 0, 0, err
+		}
+		if to == 0 || seq < to {
+			to = seq
+		}
+	}
+	return from, to, nil
+}
+
+// ceil rounds up to the milliseconds that are stored.
+func ceil(t time.Time) time.Time {
+	if ms := t.Truncate(time.Millisecond); ms.Before(t) {
+		return ms.Add(time.Millisecond)
+	}
+	return t
+}
+
+// firstAt returns the seq of the first event at or after a time, one more than the newest if there is
+// none. Both grow together, so it is found by bisection and no index on the time is needed.
+func (t *tx) firstAt(at time.Time) (int64, error) {
+	oldest, newest, err := t.SeqRange()
+	if err != nil {
+		return 0, err
+	}
+	type row struct {
+		seq int64
+		at  time.Time
+	}
+	if newest == 0 {
+		return 1, nil
+	}
+	lo, hi := oldest, newest+1 // the answer lies in [lo, hi]
+	for lo < hi {
+		mid := lo + (hi-lo)/2
+		r, err := one(t, t.c.Stmt(eventTime).BindInt(mid), func(s *sqlite3.Stmt, r *row) {
+			r.seq, r.at = s.ColumnInt(), s.ColumnTime()
+		})
+		if err != nil {
+			return 0, err
+		}
+		if r.at.Before(at) {
+			lo = r.seq + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo, nil
+}

@@ -1,0 +1,258 @@
+package sqlite
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"countersign/approval"
+)
+
+func (t *tx) InsertNotification(n approval.Notification) error {
+	if err := t.writable(); err != nil {
+		return err
+	}
+	row := &t.w.rows.notification
+	*row = n
+	_, err := t.changed(notificationColumns.bind(t.c.Stmt(insertNotification), row))
+	*row = approval.Notification{}
+	if err != nil {
+		return err
+	}
+	t.w.onRows.id = max(t.w.onRows.id, n.ID)
+	if waits(n.Status) {
+		t.w.summary.Queued = append(t.w.summary.Queued, n.ID)
+	}
+	return nil
+}
+
+// waits reports whether a notification of this status is still to be sent.
+func waits(s approval.NotificationStatus) bool { return s == approval.Queued || s == approval.Retrying }
+
+func (t *tx) Waiting(id string) (approval.Notification, error) {
+	if err := t.readable(); err != nil {
+		return approval.Notification{}, err
+	}
+	return one(t, t.c.Stmt(selectQueued).BindText(id), scanWaiting)
+}
+
+func (t *tx) Notification(id string) (approval.Notification, error) {
+	if err := t.readable(); err != nil {
+		return approval.Notification{}, err
+	}
+	return one(t, t.c.Stmt(selectNotification).BindText(id), notificationColumns.scan)
+}
+
+func (t *tx) UpdateNotification(n approval.Notification, status approval.NotificationStatus,
+	attempt int) (bool, error) {
+	if err := t.writable(); err != nil {
+		return false, err
+	}
+	q, changing := updateNotification, changingColumns
+	if n.Narrow {
+		q, changing = updateNarrow, changingNarrowColumns
+	}
+	row := &t.w.rows.notification
+	*row = n
+	s := changing.bind(t.c.Stmt(q), row)
+	*row = approval.Notification{}
+	ok, err := t.changed(s.BindText(n.ID).BindText(string(status)).BindInt(int64(attempt)))
+	if ok && waits(n.Status) && !n.LeaseUntil.After(t.at) && (!waits(status) || !n.NextAttemptAt.After(t.at)) {
+		t.w.summary.Queued = append(t.w.summary.Queued, n.ID)
+	}
+	return ok, err
+}
+
+func (t *tx) SetDead(a approval.Address, dead bool, at time.Time) (bool, error) {
+	if err := t.writable(); err != nil {
+		return false, err
+	}
+	was, err := t.Dead(a)
+	if err != nil {
+		return false, err
+	}
+	put := t.c.Stmt(putAddress).BindText(a.Channel).BindText(a.To).BindBool(dead).BindTime(at)
+	if ok, err := t.changed(put); err != nil || !ok {
+		return false, err
+	}
+	is, err := t.Dead(a)
+	return is != was, err
+}
+
+func (t *tx) Dead(a approval.Address) (bool, error) {
+	if err := t.readable(); err != nil {
+		return false, err
+	}
+	rows, err := all(t, t.c.Stmt(selectDead).BindText(a.Channel).BindText(a.To), 1, scanInt)
+	return len(rows) > 0, err
+}
+
+// ofFew reports whether a query is about a request, a card or a message, of which there are few notifications: these
+// are found by what they are about, and put into order then.
+func ofFew(q *approval.NotificationQuery) bool {
+	return q.ApprovalID != "" || q.BatchID != "" || q.MessageID != ""
+}
+
+// notificationsAlong is [requestsAlong] for notifications.
+func notificationsAlong(q *approval.NotificationQuery) along {
+	switch {
+	case ofFew(q):
+		return along{}
+	case q.Channel != "" && q.Recipient != "" && (q.Several || q.Kind == approval.KindReply):
+		return along{"approval_notifications_several",
+			"(kind = 'reply' OR batch_id IS NOT NULL) AND channel = ? AND recipient = ?", []any{q.Channel, q.Recipient}}
+	case q.Status == approval.Queued, q.Status == approval.Retrying:
+		return along{"approval_notifications_sendable", "status IN ('queued', 'retrying')", nil}
+	case q.Status == approval.Failed, q.Status == approval.Skipped:
+		return along{"approval_notifications_unsent", "status IN ('failed', 'skipped') AND status = ?",
+			[]any{string(q.Status)}}
+	}
+	return along{index: "sqlite_autoindex_approval_notifications_1"} // of the ids
+}
+
+func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notification, error) {
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	names, scan := notificationColumns.names(), notificationColumns.scan
+	if q.Narrow {
+		names, scan = narrowColumns.names(), scanNarrow
+	}
+	l := notificationList(names, q)
+	if ofFew(&q) && q.Limit <= 0 && q.Bytes <= 0 { // SQLite's own sorting would cost more than reading them
+		ns, err := all(t, l.bind(t.c), 0, scan)
+		slices.SortFunc(ns, func(a, b approval.Notification) int { return strings.Compare(b.ID, a.ID) })
+		return ns, err
+	}
+	l.add(" ORDER BY " + notificationOrder(&q) + " DESC")
+	return page(t, l.bind(t.c), q.Limit, q.Bytes, scan)
+}
+
+// notificationOrder is by what notifications are listed. Where few are found by what they are about, SQLite must not
+// take the index that has them in order.
+func notificationOrder(q *approval.NotificationQuery) string {
+	if ofFew(q) {
+		return `id || ''`
+	}
+	return "id"
+}
+
+func notificationList(columns string, q approval.NotificationQuery) *list {
+	l := newListAlong(columns, "approval_notifications", notificationsAlong(&q))
+	switch {
+	case q.ApprovalID != "" && q.BatchID != "":
+		l.where(`(approval_id = ? OR batch_id = ? OR id IN (SELECT notification FROM reminded WHERE request = ?))`,
+			q.ApprovalID, q.BatchID, q.ApprovalID)
+	case q.ApprovalID != "":
+		l.where("(approval_id = ? OR id IN (SELECT notification FROM reminded WHERE request = ?))",
+			q.ApprovalID, q.ApprovalID)
+	case q.BatchID != "":
+		l.where("batch_id = ?", q.BatchID)
+	}
+	l.equal("message_id", q.MessageID)
+	l.equal("status", string(q.Status))
+	l.equal("channel", q.Channel)
+	l.equal("recipient", q.Recipient)
+	l.equal("kind", string(q.Kind))
+	if q.Several {
+		l.where("(kind = 'reply' OR batch_id IS NOT NULL)")
+	}
+	if len(q.Addresses) > 0 {
+		cond, args := make([]string, len(q.Addresses)), make([]any, 0, 2*len(q.Addresses))
+		for i, a := range q.Addresses {
+			cond[i], args = "channel = ? AND recipient = ?", append(args, a.Channel, a.To)
+		}
+		l.where("("+strings.Join(cond, " OR ")+")", args...)
+	}
+	l.ids(q.From, q.After, q.Since, q.Until)
+	l.within("created_at", q.Since, q.Until)
+	return l
+}
+
+func (t *tx) NotificationReach(q approval.NotificationQuery, look int) (string, error) {
+	if ofFew(&q) {
+		return "", nil
+	}
+	return t.reach(notificationReach(q), look)
+}
+
+// notificationReach lists the ids among which a query selects.
+func notificationReach(q approval.NotificationQuery) *list {
+	l := newListAlong("id", "approval_notifications", notificationsAlong(&q))
+	l.ids("", q.After, q.Since, q.Until)
+	l.add(" ORDER BY id DESC")
+	return l
+}
+
+func (t *tx) Pushes(since time.Time, after string, limit int) ([]approval.Push, error) {
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	from := ""
+	if since = ceil(since); !since.IsZero() {
+		from = firstID(since)
+	}
+	s := t.c.Stmt(selectPushes).BindText(from).BindText(cmp.Or(after, afterIDs))
+	return all(t, s, limit, pushColumns.scan)
+}
+
+// afterIDs sorts after every id.
+const afterIDs = "~"
+
+func (t *tx) Sendable(limit int) ([]approval.Notification, error) {
+	now := t.Now()
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	s := t.c.Stmt(selectSendable).BindTime(now)
+	var ns []approval.Notification
+	taken := map[string]bool{} // targets of the outcomes among ns: whoever takes these takes them at once
+	for (limit <= 0 || len(ns) < limit) && s.Step() {
+		ns = append(ns, approval.Notification{})
+		n := &ns[len(ns)-1]
+		scanWaiting(s, n)
+		if n.Kind == approval.KindEdit && n.TargetID != "" {
+			if taken[n.TargetID] {
+				ns = ns[:len(ns)-1]
+				continue
+			}
+			taken[n.TargetID] = true
+		}
+	}
+	if _, err := s.Finish(); err != nil {
+		return nil, t.fail(err)
+	}
+	return ns, nil
+}
+
+func (t *tx) DueSoon(to approval.Address, until time.Time) ([]approval.Notification, error) {
+	now := t.Now()
+	if err := t.readable(); err != nil {
+		return nil, err
+	}
+	s := t.c.Stmt(selectDueSoon).BindTime(now).BindTime(until).BindText(to.Channel).BindText(to.To)
+	return all(t, s, 0, scanWaiting)
+}
+
+func (t *tx) NextSendable() (time.Time, error) {
+	if err := t.readable(); err != nil {
+		return time.Time{}, err
+	}
+	s := t.c.Stmt(selectWaiting)
+	var next time.Time
+	for s.Step() {
+		at, lease := s.ColumnTime(), s.ColumnTime()
+		if !next.IsZero() && !at.Before(next) {
+			break // and so are all that follow
+		}
+		if lease.After(at) {
+			at = lease
+		}
+		next = earliest(next, at)
+	}
+	if _, err := s.Finish(); err != nil {
+		return time.Time{}, t.fail(err)
+	}
+	return next, nil
+}
