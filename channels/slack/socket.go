@@ -334,7 +334,7 @@ func (s *socket) serve(ctx context.Context, c *connection) {
 	c.leave()
 	s.count(-1, why)
 	if ctx.Err() == nil {
-		s.log.InfoContext(ctx, "a connection to Slack's Socket Mode has ended", "why", why)
+		s.log.InfoContext(ctx, "a connection to Slack's Socket Mode has ended", "error", why)
 	}
 	c.working.Wait()
 	c.close()
