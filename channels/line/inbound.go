@@ -31,8 +31,7 @@ type inbound struct {
 	bot     func(context.Context) string // the bot's own user id; "" where it is not known by the time the context ends
 }
 
-// delivery is what we read of a delivery. We decode it ourselves: the SDK's parser refuses the whole
-// delivery for one event it does not know, and takes names in any case and twice.
+// delivery is what we read of a delivery.
 type delivery struct {
 	Destination string            `json:"destination"`
 	Events      []json.RawMessage `json:"events"`
