@@ -62,7 +62,7 @@ func (h *inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	ctx, cancel := webhook.Within(r.Context(), webhook.CommitWithin)
+	ctx, cancel := webhook.Bound(r.Context(), webhook.CommitWithin)
 	defer cancel()
 	var body delivery
 	if err := channels.Strictly(raw, &body); err != nil {
@@ -74,7 +74,7 @@ func (h *inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		webhook.Answer{Stored: true}.Write(w)
 		return
 	}
-	waiting, done := webhook.Leaving(ctx, forCommit)
+	waiting, done := webhook.KeepTime(ctx, forCommit)
 	bot := h.bot(waiting)
 	done()
 	switch {

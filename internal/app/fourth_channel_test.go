@@ -113,7 +113,7 @@ func (in *pagerInbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	ctx, cancel := webhook.Within(r.Context(), webhook.CommitWithin)
+	ctx, cancel := webhook.Bound(r.Context(), webhook.CommitWithin)
 	defer cancel()
 	var press struct {
 		Event   string `json:"event"`
