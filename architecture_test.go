@@ -115,6 +115,7 @@ var outside = map[string][]string{
 	"approval/legible":      {},
 	"approval/redact":       {"github.com/go-json-experiment/json/jsontext"},
 	"internal/emulator":     {"github.com/coder/websocket", "github.com/rivo/uniseg"},
+	"webhook":               {},
 }
 
 type pkg struct {
@@ -169,6 +170,20 @@ func TestImportArrows(t *testing.T) {
 	for name := range arrows {
 		if !seen[name] {
 			t.Errorf("the table of arrows names %s, which is not there", name)
+		}
+	}
+}
+
+// The verified way in knows no channel, not even by way of another package: else something that was checked for one of
+// them could be missing for the next.
+func TestTheWayInKnowsNoChannel(t *testing.T) {
+	deps, err := exec.Command("go", "list", "-deps", "./webhook").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := range strings.FieldsSeq(string(deps)) {
+		if p == "countersign/channels" || strings.HasPrefix(p, "countersign/channels/") {
+			t.Errorf("webhook depends on %s", p)
 		}
 	}
 }

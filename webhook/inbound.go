@@ -277,9 +277,9 @@ func (a Answer) Write(w http.ResponseWriter) {
 	w.Write(a.Body)
 }
 
-// Leaving returns a context that ends while keep of ctx's time is left: so long a press waits for what only the
+// KeepTime returns a context that ends while keep of ctx's time is left: so long a press waits for what only the
 // platform can say.
-func Leaving(ctx context.Context, keep time.Duration) (context.Context, context.CancelFunc) {
+func KeepTime(ctx context.Context, keep time.Duration) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {
 		return context.WithCancel(ctx)
@@ -287,7 +287,7 @@ func Leaving(ctx context.Context, keep time.Duration) (context.Context, context.
 	return context.WithDeadline(ctx, end.Add(-keep))
 }
 
-// Within bounds the work of one delivery. A platform that hangs up does not undo what is under way.
-func Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// Bound bounds the work of one delivery. A platform that hangs up does not undo what is under way.
+func Bound(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(approval.WithCorrelation(context.WithoutCancel(ctx), "webhook:"+rand.Text()), d)
 }

@@ -59,7 +59,8 @@ func TestBodiesAreBounded(t *testing.T) {
 		t.Errorf("%d bytes were taken", len(p.body))
 	}
 	p.WantStatus(p.post(strings.NewReader(strings.Repeat("x", webhook.MaxBody+1)), "word"), 413)
-	p.WantStatus(p.post(io.MultiReader(strings.NewReader(strings.Repeat("x", webhook.MaxBody+1))), "word"), 413) // its length untold
+	untold := io.MultiReader(strings.NewReader(strings.Repeat("x", webhook.MaxBody+1))) // how long it is
+	p.WantStatus(p.post(untold, "word"), 413)
 	w := httptest.NewRecorder()
 	p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/webhook/pager?action=approve", nil))
 	p.WantStatus(w, 405)

@@ -31,8 +31,7 @@ type inbound struct {
 	bot     func(context.Context) string // the bot's own user id; "" where it is not known by the time the context ends
 }
 
-// delivery is what we read of a delivery. We decode it ourselves: the SDK's parser refuses the whole
-// delivery for one event it does not know, and takes names in any case and twice.
+// delivery is what we read of a delivery.
 type delivery struct {
 	Destination string            `json:"destination"`
 	Events      []json.RawMessage `json:"events"`
@@ -63,7 +62,7 @@ func (h *inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	ctx, cancel := webhook.Within(r.Context(), webhook.CommitWithin)
+	ctx, cancel := webhook.Bound(r.Context(), webhook.CommitWithin)
 	defer cancel()
 	var body delivery
 	if err := channels.Strictly(raw, &body); err != nil {
@@ -75,7 +74,7 @@ func (h *inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		webhook.Answer{Stored: true}.Write(w)
 		return
 	}
-	waiting, done := webhook.Leaving(ctx, forCommit)
+	waiting, done := webhook.KeepTime(ctx, forCommit)
 	bot := h.bot(waiting)
 	done()
 	switch {

@@ -42,7 +42,8 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
-	people := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Approver: true, Addresses: map[string]string{Name: hana}}})
+	people := auth.NewDirectory(nil,
+		[]auth.Person{{Name: "hana", Approver: true, Addresses: map[string]string{Name: hana}}})
 	f := &fixture{World: webhooktest.New(t, people), bot: botID}
 	f.line = &inbound{Inbound: webhook.NewInbound(Name, f.Options()), bot: f.botNow,
 		secrets: func() []string { return []string{"an-older-secret-on-its-way-out", signingSecret} }}
@@ -102,8 +103,10 @@ func TestLINEPostbackBecomesATap(t *testing.T) {
 	f := newFixture(t)
 	f.WantStatus(f.events(postback()), 200)
 	f.WantInteractions(1)
-	want := chat.Interaction{EventID: "line:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", Channel: "line", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
-		From: hana, ReplyTo: "0f3779fb", Intent: chat.IntentApprove, RequestID: request, At: now, OneReply: true, AsksWhy: true}
+	want := chat.Interaction{EventID: "line:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", Channel: "line",
+		By:   approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
+		From: hana, ReplyTo: "0f3779fb", Intent: chat.IntentApprove, RequestID: request, At: now, OneReply: true,
+		AsksWhy: true}
 	if got := f.Chat.Interactions[0]; !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -113,9 +116,11 @@ func TestLINEWordsBecomeATap(t *testing.T) {
 	f := newFixture(t)
 	message := func(text, quoted string) string {
 		b, _ := json.Marshal(map[string]string{"type": "text", "text": text, "quotedMessageId": quoted})
-		return postback(`"postback"`, `"message"`, `"type":"postback"`, `"type":"message"`, `{"data":"action=approve&id=`+request+`"}`, string(b))
+		return postback(`"postback"`, `"message"`, `"type":"postback"`, `"type":"message"`,
+			`{"data":"action=approve&id=`+request+`"}`, string(b))
 	}
-	f.WantStatus(f.events(message("deny "+strings.ToLower(request)+" wrong account", ""), message("yes", ""), message("no: not today", "5901"), message("hello", "")), 200)
+	f.WantStatus(f.events(message("deny "+strings.ToLower(request)+" wrong account", ""), message("yes", ""),
+		message("no: not today", "5901"), message("hello", "")), 200)
 	f.WantInteractions(4)
 	for i, want := range []chat.Interaction{
 		{Intent: chat.IntentDeny, RequestID: request, Reason: "wrong account"},
@@ -124,7 +129,8 @@ func TestLINEWordsBecomeATap(t *testing.T) {
 		{Intent: chat.IntentOther},
 	} {
 		got := f.Chat.Interactions[i]
-		if got.Intent != want.Intent || got.RequestID != want.RequestID || got.Reason != want.Reason || got.QuotedID != want.QuotedID {
+		if got.Intent != want.Intent || got.RequestID != want.RequestID || got.Reason != want.Reason ||
+			got.QuotedID != want.QuotedID {
 			t.Errorf("%d: got %+v, want %+v", i, got, want)
 		}
 	}
@@ -135,8 +141,9 @@ func TestLINERefusesWhatIsNotSigned(t *testing.T) {
 	body := `{"destination":"` + botID + `","events":[` + postback() + `]}`
 	good := sign(signingSecret, []byte(body))
 	for name, signature := range map[string]string{
-		"none": "", "garbage": "AAAA", "other secret": sign("somebody else's secret", []byte(body)), "other body": sign(signingSecret, []byte(body+" ")),
-		"hex": "v0=" + good, "cut": good[:len(good)-4],
+		"none": "", "garbage": "AAAA", "other secret": sign("somebody else's secret", []byte(body)),
+		"other body": sign(signingSecret, []byte(body+" ")),
+		"hex":        "v0=" + good, "cut": good[:len(good)-4],
 	} {
 		if w := f.post(body, signature); w.Code != 401 || strings.Contains(w.Body.String(), good) {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
@@ -166,7 +173,8 @@ func TestLINEEventsThatDoNotCount(t *testing.T) {
 		{"no user", "line: not_one_to_one", postback(`,"userId":"`+hana+`"`, "")},
 		{"standby", "hana not_active", postback(`"active"`, `"standby"`)},
 		{"no id", "hana no_event_id", postback(`"webhookEventId":"01KAFJ0Q8R6ZC4V1M2N3P4Q5R6",`, "")},
-		{"a day old", "hana too_old", postback(strconv.FormatInt(now.UnixMilli(), 10), strconv.FormatInt(now.Add(-24*time.Hour).UnixMilli()-1, 10))},
+		{"a day old", "hana too_old", postback(strconv.FormatInt(now.UnixMilli(), 10),
+			strconv.FormatInt(now.Add(-24*time.Hour).UnixMilli()-1, 10))},
 		{"no time", "hana too_old", postback(strconv.FormatInt(now.UnixMilli(), 10), "0")},
 		{"foreign button", "hana unknown_button", postback("action=approve", "action=delete")},
 		{"doubled key", "hana unknown_button", postback("action=approve", "action=deny&action=approve")},
@@ -176,7 +184,8 @@ func TestLINEEventsThatDoNotCount(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t)
-			f.WantStatus(f.events(tt.event), map[bool]int{true: 400, false: 200}[strings.HasSuffix(tt.reason, " not_understood")])
+			f.WantStatus(f.events(tt.event),
+				map[bool]int{true: 400, false: 200}[strings.HasSuffix(tt.reason, " not_understood")])
 			f.WantNothing()
 			if len(f.Chat.Refusals) != 1 || f.Chat.Refusals[0] != tt.reason {
 				t.Errorf("audited %q, want %q", f.Chat.Refusals, tt.reason)
@@ -190,7 +199,8 @@ func TestLINEEventsThatDoNotCount(t *testing.T) {
 	})
 	t.Run("other kinds are no news", func(t *testing.T) {
 		f := newFixture(t)
-		f.WantStatus(f.events(`{"type":"messageEdited","source":null}`, `{"type":"join","source":{"type":"group","groupId":"C1"}}`), 200)
+		f.WantStatus(f.events(`{"type":"messageEdited","source":null}`,
+			`{"type":"join","source":{"type":"group","groupId":"C1"}}`), 200)
 		f.WantNothing()
 		if len(f.Chat.Refusals) != 0 {
 			t.Errorf("audited %q", f.Chat.Refusals)
@@ -256,7 +266,8 @@ func TestALINEStrangerIsTakenUnderTheirOwnID(t *testing.T) {
 	f := newFixture(t)
 	f.events(postback(hana, "Uffffffffffffffffffffffffffffffff"))
 	f.WantInteractions(1)
-	if by := f.Chat.Interactions[0].By; by.Kind != approval.Stranger || by.String() != "line:Uffffffffffffffffffffffffffffffff" || by.Approver {
+	if by := f.Chat.Interactions[0].By; by.Kind != approval.Stranger ||
+		by.String() != "line:Uffffffffffffffffffffffffffffffff" || by.Approver {
 		t.Errorf("%+v", by)
 	}
 }
@@ -278,9 +289,11 @@ func TestSmallTalkOfStrangersIsToldWhatThisIsWithinBounds(t *testing.T) {
 	const answersEach = 3
 	f := newFixture(t)
 	text := func(change ...string) string {
-		return strings.NewReplacer(append(change, `"postback":{"data":"action=approve&id=`+request+`"}`, `"message":{"type":"text","text":"nice weather"}`, `"type":"postback"`, `"type":"message"`)...).Replace(postback())
+		return strings.NewReplacer(append(change, `"postback":{"data":"action=approve&id=`+request+`"}`,
+			`"message":{"type":"text","text":"nice weather"}`, `"type":"postback"`, `"type":"message"`)...).Replace(postback())
 	}
-	f.WantStatus(f.events(text(hana, "Uffffffffffffffffffffffffffffffff"), text(`"type":"user"`, `"type":"group","groupId":"C1"`)), 200)
+	f.WantStatus(f.events(text(hana, "Uffffffffffffffffffffffffffffffff"),
+		text(`"type":"user"`, `"type":"group","groupId":"C1"`)), 200)
 	f.WantInteractions(1) // what is said in a group is not said to us
 	if got := f.Chat.Interactions[0]; got.Intent != chat.IntentHelp || got.By.Kind != approval.Stranger {
 		t.Errorf("a stranger's small talk is taken as %q of %v", got.Intent, got.By)
@@ -312,7 +325,9 @@ func FuzzLINE(f *testing.F) {
 		if w.Code != 200 && (w.Code != 400 || len(x.Chat.Refusals) == 0) {
 			t.Errorf("%d for a signed body, on record %q", w.Code, x.Chat.Refusals)
 		}
-		if len(x.Chat.Interactions) > 0 && !webhooktest.Spelled(string(body), "destination", "events", "type", "mode", "timestamp", "webhookEventId", "source", "userId") {
+		if len(x.Chat.Interactions) > 0 &&
+			!webhooktest.Spelled(string(body), "destination", "events", "type", "mode", "timestamp", "webhookEventId", "source",
+				"userId") {
 			t.Errorf("%q decides: %+v", body, x.Chat.Interactions)
 		}
 		for _, tap := range x.Chat.Interactions {
@@ -330,7 +345,8 @@ func TestLINEFollowAndUnfollow(t *testing.T) {
 		"postback":{"data":"action=approve&id=`+request+`"}`, "")...).Replace(postback())
 	}
 	newcomer := "Uffffffffffffffffffffffffffffffff"
-	f.WantStatus(f.events(kind("follow"), kind("follow", hana, newcomer), kind("unfollow", `"replyToken":"0f3779fb"`, `"x":0`)), 200)
+	f.WantStatus(f.events(kind("follow"), kind("follow", hana, newcomer),
+		kind("unfollow", `"replyToken":"0f3779fb"`, `"x":0`)), 200)
 	f.WantInteractions(3)
 	for i, want := range []chat.Interaction{
 		{Intent: chat.IntentFollow, From: hana, ReplyTo: "0f3779fb", By: approval.Actor{Name: "hana"}},
@@ -338,7 +354,8 @@ func TestLINEFollowAndUnfollow(t *testing.T) {
 		{Intent: chat.IntentUnfollow, From: hana, By: approval.Actor{Name: "hana"}},
 	} {
 		got := f.Chat.Interactions[i]
-		if got.Intent != want.Intent || got.From != want.From || got.ReplyTo != want.ReplyTo || got.By.Name != want.By.Name || got.EventID == "line:" || got.Channel != "line" {
+		if got.Intent != want.Intent || got.From != want.From || got.ReplyTo != want.ReplyTo || got.By.Name != want.By.Name ||
+			got.EventID == "line:" || got.Channel != "line" {
 			t.Errorf("%d: %+v", i, got)
 		}
 	}
@@ -358,8 +375,10 @@ func TestLINEFollowAndUnfollow(t *testing.T) {
 
 func TestAllThatWasTypedIsKept(t *testing.T) {
 	f := newFixture(t)
-	b, _ := json.Marshal(map[string]string{"type": "text", "text": "  it is the wrong account. ", "quotedMessageId": "5901"})
-	f.events(postback(`"postback"`, `"message"`, `"type":"postback"`, `"type":"message"`, `{"data":"action=approve&id=`+request+`"}`, string(b)))
+	b, _ := json.Marshal(map[string]string{"type": "text", "text": "  it is the wrong account. ",
+		"quotedMessageId": "5901"})
+	f.events(postback(`"postback"`, `"message"`, `"type":"postback"`, `"type":"message"`,
+		`{"data":"action=approve&id=`+request+`"}`, string(b)))
 	f.WantInteractions(1)
 	if got := f.Chat.Interactions[0]; got.Text != "  it is the wrong account. " || got.QuotedID != "5901" || !got.AsksWhy {
 		t.Errorf("%+v", got)
@@ -396,14 +415,16 @@ func TestTypedNamesAndShortIDsReachTheChat(t *testing.T) {
 	f := newFixture(t)
 	say := func(text string) string {
 		b, _ := json.Marshal(map[string]string{"type": "text", "text": text})
-		return postback(`"postback"`, `"message"`, `"type":"postback"`, `"type":"message"`, `{"data":"action=approve&id=`+request+`"}`, string(b))
+		return postback(`"postback"`, `"message"`, `"type":"postback"`, `"type":"message"`,
+			`{"data":"action=approve&id=`+request+`"}`, string(b))
 	}
 	f.WantStatus(f.events(say("approve 4c0001"), say("freeze treasury-bot pays twice")), 200)
 	f.WantInteractions(2)
 	if got := f.Chat.Interactions[0]; got.Intent != chat.IntentApprove || got.Typed != "4C0001" || got.RequestID != "" {
 		t.Errorf("an id's end came as %+v", got)
 	}
-	if got := f.Chat.Interactions[1]; got.Intent != chat.IntentFreeze || got.Name != "treasury-bot" || got.Reason != "pays twice" {
+	if got := f.Chat.Interactions[1]; got.Intent != chat.IntentFreeze || got.Name != "treasury-bot" ||
+		got.Reason != "pays twice" {
 		t.Errorf("a freeze came as %+v", got)
 	}
 }
@@ -468,12 +489,19 @@ func TestASenderIsKnownByTheSignature(t *testing.T) {
 // deliveries are whole ones, with all that LINE's documents say is in them.
 func deliveries() []webhooktest.Delivery {
 	line := func(event string) string {
-		return `{"destination":"` + botID + `","events":[{"mode":"active","timestamp":` + strconv.FormatInt(now.UnixMilli(), 10) + `,"source":{"type":"user","userId":"` + hana +
-			`"},"webhookEventId":"01KAFJ0Q8R6ZC4V1M2N3P4Q5R6","deliveryContext":{"isRedelivery":false},"replyToken":"0f3779fb",` + event + `}]}`
+		return `{"destination":"` + botID + `","events":[{"mode":"active","timestamp":` +
+			strconv.FormatInt(now.UnixMilli(), 10) + `,"source":{"type":"user","userId":"` + hana +
+			`"},"webhookEventId":"01KAFJ0Q8R6ZC4V1M2N3P4Q5R6","deliveryContext":{"isRedelivery":false},` +
+			`"replyToken":"0f3779fb",` +
+			event + `}]}`
 	}
 	return []webhooktest.Delivery{
-		{Name: "a button", Body: line(`"type":"postback","postback":{"data":"action=approve&id=` + request + `"}`), Post: postSigned},
-		{Name: "words", Body: line(`"type":"message","message":{"id":"5900","type":"text","quoteToken":"q3Plxr4AgKd","text":"approve","quotedMessageId":"5901"}`), Post: postSigned},
+		{Name: "a button", Body: line(`"type":"postback","postback":{"data":"action=approve&id=` + request + `"}`),
+			Post: postSigned},
+		{Name: "words",
+			Body: line(`"type":"message","message":{"id":"5900","type":"text","quoteToken":"q3Plxr4AgKd","text":"approve",` +
+				`"quotedMessageId":"5901"}`),
+			Post: postSigned},
 		{Name: "a follow", Body: line(`"type":"follow","follow":{"isUnblocked":true}`), Post: postSigned},
 	}
 }

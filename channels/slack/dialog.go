@@ -102,7 +102,7 @@ func (h *inbound) submission(ctx context.Context, p interaction, by approval.Act
 	}
 	body, err := h.refusal(by, out)
 	if err != nil {
-		h.Logger.Error("the answer to a dialog could not be drawn, so it closes without a word", "error", err)
+		h.Logger.ErrorContext(ctx, "the answer to a dialog could not be drawn, so it closes without a word", "error", err)
 	}
 	return webhook.Answer{Stored: true, Kind: "application/json", Body: body}
 }
@@ -113,8 +113,8 @@ func submissionKey(trigger, reason string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// refusal is the answer to a submission by which nothing was decided: what is wrong with the reason stands at its field,
-// in a dialog that stays open; else the dialog says why.
+// refusal is the answer to a submission by which nothing was decided: what is wrong with the reason stands at its
+// field, in a dialog that stays open; else the dialog says why.
 func (h *inbound) refusal(by approval.Actor, out chat.InteractionResult) (json.RawMessage, error) {
 	words, title := locale.Get(by.Locale), channels.TextDialogRefused
 	switch out.Code {

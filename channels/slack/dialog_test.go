@@ -49,11 +49,13 @@ func TestDenyOpensADialogAndDecidesNothing(t *testing.T) {
 	if w.Body.Len() != 0 || len(f.Chat.Asks) != 1 || len(f.api.opened) != 1 || f.Counts["asked"] != 1 {
 		t.Fatalf("answered %q, %d asks, %d dialogs, counts %v", w.Body, len(f.Chat.Asks), len(f.api.opened), f.Counts)
 	}
-	if got := f.Chat.Asks[0]; got.EventID != "slack:8123.1234.0a1b:0" || got.Channel != "slack" || got.By.Name != "hana" || got.Intent != chat.IntentDeny || got.RequestID != request {
+	if got := f.Chat.Asks[0]; got.EventID != "slack:8123.1234.0a1b:0" || got.Channel != "slack" || got.By.Name != "hana" ||
+		got.Intent != chat.IntentDeny || got.RequestID != request {
 		t.Errorf("asked %+v", got)
 	}
 	got, err := ParseSubmission(submitted(t, f.api.opened[0], "why"))
-	want := Meta{ID: request, Channel: "C0APPROVALS", TS: "1795257600.000100", ResponseURL: "https://hooks.slack.com/actions/T0TEAM0001/8123/abc"}
+	want := Meta{ID: request, Channel: "C0APPROVALS", TS: "1795257600.000100",
+		ResponseURL: "https://hooks.slack.com/actions/T0TEAM0001/8123/abc"}
 	if err != nil || got.Intent != chat.IntentDeny || got.Meta != want {
 		t.Errorf("the dialog asks %+v, %v", got, err)
 	}
@@ -61,13 +63,15 @@ func TestDenyOpensADialogAndDecidesNothing(t *testing.T) {
 
 func TestWhatNeedsNoDialogIsDecidedAtOnce(t *testing.T) {
 	f := newFixture(t)
-	f.Chat.Asked = chat.Asked{InteractionResult: chat.InteractionResult{Decided: []approval.Request{{ID: request, Status: approval.Approved}}}}
+	f.Chat.Asked = chat.Asked{InteractionResult: chat.InteractionResult{Decided: []approval.Request{{ID: request,
+		Status: approval.Approved}}}}
 	f.WantStatus(f.slackButton(nil), 200)
 	f.WantInteractions(0)
 	if len(f.Chat.Asks) != 1 || len(f.api.opened) != 0 || f.Counts["decided"] != 1 {
 		t.Errorf("%d asks, %d dialogs, counts %v", len(f.Chat.Asks), len(f.api.opened), f.Counts)
 	}
-	f.Chat.Asked = chat.Asked{InteractionResult: chat.InteractionResult{Decided: []approval.Request{{ID: "other"}}}, Open: []approval.Request{pending()}}
+	f.Chat.Asked = chat.Asked{InteractionResult: chat.InteractionResult{Decided: []approval.Request{{ID: "other"}}},
+		Open: []approval.Request{pending()}}
 	f.slackButton(nil) // Approve all, of which one needs a reason
 	if len(f.api.opened) != 1 || f.Counts["decided"] != 2 || f.Counts["asked"] != 1 {
 		t.Errorf("%s, counts %v", f.api.opened, f.Counts)
@@ -81,7 +85,8 @@ func TestDenyIsPlainWhereNoDialogOpens(t *testing.T) {
 	f.WantStatus(f.slackDeny(), 200)
 	f.WantInteractions(1)
 	got := f.Chat.Interactions[0]
-	if got.EventID != "slack:8123.1234.0a1b:0:plain" || got.Intent != chat.IntentDeny || got.RequestID != request || got.Reason != "" || got.Told {
+	if got.EventID != "slack:8123.1234.0a1b:0:plain" || got.Intent != chat.IntentDeny || got.RequestID != request ||
+		got.Reason != "" || got.Told {
 		t.Errorf("%+v", got)
 	}
 	if !strings.Contains(f.Log.String(), "trigger_expired") {
@@ -181,13 +186,17 @@ func TestASubmissionIsATapOfItsOwn(t *testing.T) {
 	}
 	got := f.Chat.Interactions[0]
 	id := got.EventID
-	if got.EventID = ""; !reflect.DeepEqual(got, chat.Interaction{Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true}, From: "U02HANA",
-		ReplyTo: "https://hooks.slack.com/actions/1", Intent: chat.IntentDeny, RequestID: request, Reason: "wrong account", Told: true}) {
+	if got.EventID = ""; !reflect.DeepEqual(got,
+		chat.Interaction{Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
+			From:    "U02HANA",
+			ReplyTo: "https://hooks.slack.com/actions/1", Intent: chat.IntentDeny, RequestID: request, Reason: "wrong account",
+			Told: true}) {
 		t.Errorf("%+v", got)
 	}
 	f.submit(denial(t, "wrong account"), nil)
 	f.submit(denial(t, "another reason"), nil) // the dialog stayed open and was filled in again
-	if again, next := f.Chat.Interactions[1].EventID, f.Chat.Interactions[2].EventID; !strings.HasPrefix(id, "slack:view:V0VIEW0001:") || again != id || next == id {
+	if again, next := f.Chat.Interactions[1].EventID,
+		f.Chat.Interactions[2].EventID; !strings.HasPrefix(id, "slack:view:V0VIEW0001:") || again != id || next == id {
 		t.Errorf("event ids %q, %q, %q", id, again, next)
 	}
 	f.Chat.Result = chat.InteractionResult{Duplicate: true}
@@ -206,7 +215,8 @@ func TestADialogThatDecidesNothingSaysWhy(t *testing.T) {
 	}{
 		{chat.InteractionResult{Code: approval.CodeReasonRequired}, "errors", []string{`"reason":"A reason is required`}},
 		{chat.InteractionResult{Code: approval.CodeInvalidParameter}, "errors", []string{`"reason":"The reason is too long`}},
-		{chat.InteractionResult{Code: approval.CodeAlreadyResolved, Text: "Already denied by ken."}, "update", []string{"Too late", "Already denied by ken."}},
+		{chat.InteractionResult{Code: approval.CodeAlreadyResolved, Text: "Already denied by ken."}, "update",
+			[]string{"Too late", "Already denied by ken."}},
 		{chat.InteractionResult{Code: approval.CodeExpired, Text: "Expired."}, "update", []string{"Too late", "Expired."}},
 		{chat.InteractionResult{Code: approval.CodeNotAnApprover, Text: "No."}, "update", []string{"Not decided", "No."}},
 	} {
@@ -215,7 +225,8 @@ func TestADialogThatDecidesNothingSaysWhy(t *testing.T) {
 		w := f.submit(denial(t, ""), nil)
 		body := w.Body.String()
 		missing := func(s string) bool { return !strings.Contains(body, s) }
-		if w.Code != 200 || !strings.HasPrefix(body, `{"response_action":"`+tt.action+`"`) || slices.ContainsFunc(tt.says, missing) ||
+		if w.Code != 200 || !strings.HasPrefix(body, `{"response_action":"`+tt.action+`"`) ||
+			slices.ContainsFunc(tt.says, missing) ||
 			w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s: answered %d %s %s", tt.out.Code, w.Code, w.Header().Get("Content-Type"), body)
 		}
@@ -228,12 +239,16 @@ func TestSubmissionsThatDoNotCount(t *testing.T) {
 		sub          string
 		change       func(p map[string]any)
 	}{
-		{"another team", "slack:T0TEAM0001/U02HANA wrong_workspace", denial(t, "x"), func(p map[string]any) { p["team"] = map[string]any{"id": "T0OTHER"} }},
-		{"another app", "slack:T0TEAM0001/U02HANA wrong_workspace", denial(t, "x"), func(p map[string]any) { p["api_app_id"] = "A0OTHER" }},
+		{"another team", "slack:T0TEAM0001/U02HANA wrong_workspace", denial(t, "x"),
+			func(p map[string]any) { p["team"] = map[string]any{"id": "T0OTHER"} }},
+		{"another app", "slack:T0TEAM0001/U02HANA wrong_workspace", denial(t, "x"),
+			func(p map[string]any) { p["api_app_id"] = "A0OTHER" }},
 		{"no view", "hana no_event_id", denial(t, "x"), func(p map[string]any) { delete(p, "view") }},
 		{"nobody", "slack:T0TEAM0001/ no_event_id", denial(t, "x"), func(p map[string]any) { p["user"] = map[string]any{} }},
-		{"not our dialog", "hana unknown_dialog", denial(t, "x"), func(p map[string]any) { p["view"] = map[string]any{"id": "V1"} }},
-		{"no decision", "hana unknown_dialog", strings.Replace(denial(t, "x"), `"callback_id":"deny"`, `"callback_id":"log"`, 1), nil},
+		{"not our dialog", "hana unknown_dialog", denial(t, "x"),
+			func(p map[string]any) { p["view"] = map[string]any{"id": "V1"} }},
+		{"no decision", "hana unknown_dialog",
+			strings.Replace(denial(t, "x"), `"callback_id":"deny"`, `"callback_id":"log"`, 1), nil},
 		{"no request", "hana unknown_dialog", strings.ReplaceAll(denial(t, "x"), request, "1"), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -262,7 +277,9 @@ func TestSubmissionsThatDoNotCount(t *testing.T) {
 }
 
 func homeOpened(tab string) string {
-	return `{"type":"event_callback","team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event_id":"Ev1","event":{"type":"app_home_opened","user":"U02HANA","channel":"D1","tab":"` + tab + `"}}`
+	return `{"type":"event_callback","team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event_id":"Ev1",` +
+		`"event":{"type":"app_home_opened","user":"U02HANA","channel":"D1","tab":"` +
+		tab + `"}}`
 }
 
 func TestHomeIsShownWhenItIsOpenedAndAfterItsButtons(t *testing.T) {

@@ -134,7 +134,7 @@ func (h *inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	ctx, cancel := webhook.Within(r.Context(), answerWithin)
+	ctx, cancel := webhook.Bound(r.Context(), answerWithin)
 	defer cancel()
 	h.delivery(ctx, r.Header.Get("Content-Type"), raw).Write(w)
 }
@@ -217,7 +217,7 @@ type origin struct {
 
 // from says who acts. Where that is not to be acted on, refused is true and a the answer.
 func (h *inbound) from(ctx context.Context, o origin) (by approval.Actor, a webhook.Answer, refused bool) {
-	waiting, done := webhook.Leaving(ctx, webhook.CommitWithin) // as after a restart
+	waiting, done := webhook.KeepTime(ctx, webhook.CommitWithin) // as after a restart
 	id, app, known := h.installed(waiting)
 	done()
 	inEnterprise := known && id.EnterpriseID != "" && o.enterprise == id.EnterpriseID

@@ -48,9 +48,11 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
-	people := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Approver: true, Addresses: map[string]string{Name: "U02HANA"}}})
+	people := auth.NewDirectory(nil,
+		[]auth.Person{{Name: "hana", Approver: true, Addresses: map[string]string{Name: "U02HANA"}}})
 	f := &fixture{World: webhooktest.New(t, people), api: &viewsAPI{homes: make(chan shown, 10)}}
-	f.cfg = &Config{BotToken: testToken, SigningSecret: secret.List{"an-older-secret-on-its-way-out", secret.Value(signingSecret)}, AppID: "A0APPROVE1"}
+	f.cfg = &Config{BotToken: testToken,
+		SigningSecret: secret.List{"an-older-secret-on-its-way-out", secret.Value(signingSecret)}, AppID: "A0APPROVE1"}
 	f.installed(Identity{TeamID: "T0TEAM0001"})
 	f.slack = newInbound(f.Options(), kind.Current{Maker: channelstest.Maker, Requests: &f.waiting,
 		Channel: func() (kind.Section, channels.Channel) {
@@ -119,7 +121,8 @@ func (a *viewsAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 			answer = `{"ok":false,"error":"` + err.Error() + `"}`
 		}
 	}
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer)),
+		Request: r}, nil
 }
 
 // waiting are requests that wait.
@@ -172,7 +175,11 @@ func (f *fixture) slackButton(change func(p map[string]any)) *httptest.ResponseR
 
 // The vector is that of Slack's documentation.
 func TestSignaturesAreSlacks(t *testing.T) {
-	got := signature("8f742231b10e8888abcd99yyyzzz85a5", "1531420618", []byte("token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"))
+	got := signature("8f742231b10e8888abcd99yyyzzz85a5", "1531420618",
+		[]byte("token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&"+
+			"channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&"+
+			"response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&"+
+			"trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"))
 	if want := "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -217,7 +224,10 @@ func TestRule7_WhatCannotBeStoredIsAskedForAgain(t *testing.T) {
 
 func TestABareWordInSlackHasItsTime(t *testing.T) {
 	f := newFixture(t)
-	f.postSlack("application/json", `{"type":"event_callback","team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event_id":"Ev9","event":{"type":"message","channel_type":"im","user":"U02HANA","text":"no","ts":"1795257600.000100"}}`, nil)
+	f.postSlack("application/json",
+		`{"type":"event_callback","team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event_id":"Ev9",`+
+			`"event":{"type":"message","channel_type":"im","user":"U02HANA","text":"no","ts":"1795257600.000100"}}`,
+		nil)
 	f.WantInteractions(1)
 	if got := f.Chat.Interactions[0].At; got.Unix() != 1795257600 {
 		t.Errorf("at %v", got)
@@ -232,8 +242,10 @@ func TestSlackButtonBecomesATap(t *testing.T) {
 		t.Errorf("body %q", w.Body)
 	}
 	f.WantAsks(1)
-	want := chat.Interaction{EventID: "slack:8123.1234.0a1b:0", Channel: "slack", By: approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
-		From: "U02HANA", ReplyTo: "https://hooks.slack.com/actions/T0TEAM0001/8123/abc", Intent: chat.IntentApprove, RequestID: request}
+	want := chat.Interaction{EventID: "slack:8123.1234.0a1b:0", Channel: "slack",
+		By:   approval.Actor{Kind: approval.Human, Name: "hana", Approver: true},
+		From: "U02HANA", ReplyTo: "https://hooks.slack.com/actions/T0TEAM0001/8123/abc", Intent: chat.IntentApprove,
+		RequestID: request}
 	if got := f.Chat.Asks[0]; !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -276,7 +288,8 @@ func TestSlackTapsFromElsewhereDoNotCount(t *testing.T) {
 		name, reason string
 		change       func(p map[string]any)
 	}{
-		{"another team", "slack:T0TEAM0001/U02HANA wrong_workspace", func(p map[string]any) { p["team"] = map[string]any{"id": "T0OTHER"} }},
+		{"another team", "slack:T0TEAM0001/U02HANA wrong_workspace",
+			func(p map[string]any) { p["team"] = map[string]any{"id": "T0OTHER"} }},
 		{"no team", "slack:T0TEAM0001/U02HANA wrong_workspace", func(p map[string]any) { p["team"] = nil }},
 		{"another app", "slack:T0TEAM0001/U02HANA wrong_workspace", func(p map[string]any) { p["api_app_id"] = "A0OTHER" }},
 		{"no trigger", "hana no_event_id", func(p map[string]any) { delete(p, "trigger_id") }},
@@ -319,7 +332,8 @@ func TestSlackTapsFromElsewhereDoNotCount(t *testing.T) {
 	t.Run("a button that decides nothing", func(t *testing.T) {
 		f := newFixture(t)
 		f.WantStatus(f.slackButton(func(p map[string]any) {
-			p["actions"] = []any{map[string]any{"action_id": "open", "value": request}, map[string]any{"action_id": "deny", "value": "1"}}
+			p["actions"] = []any{map[string]any{"action_id": "open", "value": request},
+				map[string]any{"action_id": "deny", "value": "1"}}
 		}), 200)
 		f.WantNothing()
 	})
@@ -327,7 +341,8 @@ func TestSlackTapsFromElsewhereDoNotCount(t *testing.T) {
 
 func TestSlackPayloadIsTakenFromTheSignedBodyOnly(t *testing.T) {
 	f := newFixture(t)
-	r := httptest.NewRequest(http.MethodPost, "/webhook/slack?payload=%7B%22type%22%3A%22block_actions%22%7D", strings.NewReader(""))
+	r := httptest.NewRequest(http.MethodPost, "/webhook/slack?payload=%7B%22type%22%3A%22block_actions%22%7D",
+		strings.NewReader(""))
 	stamp := strconv.FormatInt(now.Unix(), 10)
 	r.Header.Set("Content-Type", formType)
 	r.Header.Set("X-Slack-Request-Timestamp", stamp)
@@ -344,15 +359,19 @@ func TestSlackPayloadIsTakenFromTheSignedBodyOnly(t *testing.T) {
 func TestSlackEvents(t *testing.T) {
 	f := newFixture(t)
 	w := f.postSlack("application/json", `{"type":"url_verification","challenge":"3eZbrw1aB"}`, nil)
-	if w.Code != 200 || w.Body.String() != "3eZbrw1aB" || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
+	if w.Code != 200 || w.Body.String() != "3eZbrw1aB" ||
+		!strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
 		t.Errorf("%d %q %v", w.Code, w.Body, w.Header())
 	}
 	message := func(more string) string {
-		return `{"type":"event_callback","team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event_id":"Ev1","event":{"type":"message","channel_type":"im","user":"U02HANA","text":"deny ` + request + ` 2 &lt; 3","ts":"2.0"` + more + `}}`
+		return `{"type":"event_callback","team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event_id":"Ev1",` +
+			`"event":{"type":"message","channel_type":"im","user":"U02HANA","text":"deny ` +
+			request + ` 2 &lt; 3","ts":"2.0"` + more + `}}`
 	}
 	f.WantStatus(f.postSlack("application/json; charset=utf-8", message(""), nil), 200)
 	f.WantInteractions(1)
-	if got := f.Chat.Interactions[0]; got.EventID != "slack:Ev1" || got.Intent != chat.IntentDeny || got.RequestID != request || got.Reason != "2 < 3" || got.From != "U02HANA" {
+	if got := f.Chat.Interactions[0]; got.EventID != "slack:Ev1" || got.Intent != chat.IntentDeny ||
+		got.RequestID != request || got.Reason != "2 < 3" || got.From != "U02HANA" {
 		t.Errorf("%+v", got)
 	}
 	for _, more := range []string{`,"bot_id":"B1"`, `,"subtype":"message_changed"`} {
@@ -360,7 +379,8 @@ func TestSlackEvents(t *testing.T) {
 	}
 	f.WantStatus(f.postSlack("application/json", strings.Replace(message(""), `"im"`, `"channel"`, 1), nil), 200)
 	f.WantInteractions(1)
-	f.postSlack("application/json", strings.Replace(message(`,"thread_ts":"1.5"`), "deny "+request+" 2 &lt; 3", "yes", 1), nil)
+	f.postSlack("application/json", strings.Replace(message(`,"thread_ts":"1.5"`), "deny "+request+" 2 &lt; 3", "yes", 1),
+		nil)
 	f.WantInteractions(2)
 	if got := f.Chat.Interactions[1]; got.QuotedID != "1.5" || got.Intent != chat.IntentApprove {
 		t.Errorf("%+v", got)
@@ -369,11 +389,13 @@ func TestSlackEvents(t *testing.T) {
 
 func TestSlashCommandIsTypedWords(t *testing.T) {
 	f := newFixture(t)
-	form := url.Values{"command": {"/countersign"}, "text": {"approve " + request}, "user_id": {"U02HANA"}, "team_id": {"T0TEAM0001"},
+	form := url.Values{"command": {"/countersign"}, "text": {"approve " + request}, "user_id": {"U02HANA"},
+		"team_id":    {"T0TEAM0001"},
 		"api_app_id": {"A0APPROVE1"}, "trigger_id": {"1.2.3"}, "response_url": {"https://hooks.slack.com/commands/1"}}
 	f.WantStatus(f.postSlack(formType, form.Encode(), nil), 200)
 	f.WantInteractions(1)
-	if got := f.Chat.Interactions[0]; got.RequestID != request || got.Intent != chat.IntentApprove || got.By.Name != "hana" {
+	if got := f.Chat.Interactions[0]; got.RequestID != request || got.Intent != chat.IntentApprove ||
+		got.By.Name != "hana" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -387,8 +409,11 @@ func FuzzSlack(f *testing.F) {
 	f.Add(`{"type":"event_callback","event":{"type":"message"}}`, "application/json")
 	f.Add(mention("<@U0BOT> deny "+request+" why", ""), "application/json")
 	f.Add(homeOpened("home"), "application/json")
-	f.Add("payload="+url.QueryEscape(`{"type":"view_submission","api_app_id":"A0APPROVE1","team":{"id":"T0TEAM0001"},"user":{"id":"U02HANA"},"view":`+denial(f, "x")+`}`), formType)
-	f.Add("command=%2Fcountersign&text=deny&team_id=T0TEAM0001&user_id=U02HANA&api_app_id=A0APPROVE1&trigger_id=1", formType)
+	f.Add("payload="+url.QueryEscape(`{"type":"view_submission","api_app_id":"A0APPROVE1","team":{"id":"T0TEAM0001"},`+
+		`"user":{"id":"U02HANA"},"view":`+denial(f,
+		"x")+`}`), formType)
+	f.Add("command=%2Fcountersign&text=deny&team_id=T0TEAM0001&user_id=U02HANA&api_app_id=A0APPROVE1&trigger_id=1",
+		formType)
 	f.Fuzz(func(t *testing.T, body, kind string) {
 		x := newFixture(t)
 		w := x.postSlack(kind, body, nil)
@@ -397,8 +422,11 @@ func FuzzSlack(f *testing.F) {
 		}
 		text, err := url.QueryUnescape(body)
 		all := slices.Concat(x.Chat.Interactions, x.Chat.Asks)
-		if len(all) > 0 && !(err == nil && (webhooktest.Spelled(text, "type", "team", "user", "id", "trigger_id") || webhooktest.Spelled(text, "view", "type", "team", "user", "id")) ||
-			webhooktest.Spelled(body, "type", "event", "event_id", "user", "text") || strings.Contains(body, "user_id=") && strings.Contains(body, "trigger_id=")) {
+		if len(all) > 0 && !(err == nil &&
+			(webhooktest.Spelled(text, "type", "team", "user", "id", "trigger_id") ||
+				webhooktest.Spelled(text, "view", "type", "team", "user", "id")) ||
+			webhooktest.Spelled(body, "type", "event", "event_id", "user", "text") ||
+			strings.Contains(body, "user_id=") && strings.Contains(body, "trigger_id=")) {
 			t.Errorf("%q decides: %+v", body, all)
 		}
 		for _, tap := range all {
@@ -411,7 +439,9 @@ func FuzzSlack(f *testing.F) {
 
 func mention(text, more string) string {
 	b, _ := json.Marshal(text)
-	return `{"type":"event_callback","team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event_id":"Ev7","event":{"type":"app_mention","channel":"C0APPROVALS","user":"U02HANA","team":"T0TEAM0001","text":` + string(b) + `,"ts":"1795257600.000100"` + more + `}}`
+	return `{"type":"event_callback","team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event_id":"Ev7",` +
+		`"event":{"type":"app_mention","channel":"C0APPROVALS","user":"U02HANA","team":"T0TEAM0001","text":` +
+		string(b) + `,"ts":"1795257600.000100"` + more + `}}`
 }
 
 func TestAMentionIsTypedWords(t *testing.T) {
@@ -421,18 +451,21 @@ func TestAMentionIsTypedWords(t *testing.T) {
 		text, more string
 		want       chat.Interaction
 	}{
-		{"<@U0BOT> deny " + request + " 2 &lt; 3", "", chat.Interaction{Intent: chat.IntentDeny, RequestID: request, Reason: "2 < 3"}},
+		{"<@U0BOT> deny " + request + " 2 &lt; 3", "",
+			chat.Interaction{Intent: chat.IntentDeny, RequestID: request, Reason: "2 < 3"}},
 		{" <@U0BOT|countersign>: approve " + request, "", chat.Interaction{Intent: chat.IntentApprove, RequestID: request}},
 		{"<@U0BOT>, no", `,"thread_ts":"1.5"`, chat.Interaction{Intent: chat.IntentDeny, QuotedID: "1.5"}},
 		{"<@U0BOT> ", "", chat.Interaction{Intent: chat.IntentHelp}},
 		{"<@U03KEN> approve " + request, "", chat.Interaction{Intent: chat.IntentOther}},
-		{"deny " + request + " <@U0BOT>", "", chat.Interaction{Intent: chat.IntentDeny, RequestID: request, Reason: "<@U0BOT>"}},
+		{"deny " + request + " <@U0BOT>", "",
+			chat.Interaction{Intent: chat.IntentDeny, RequestID: request, Reason: "<@U0BOT>"}},
 	} {
 		f.Chat.Interactions = nil
 		f.WantStatus(f.postSlack("application/json", mention(tt.text, tt.more), nil), 200)
 		f.WantInteractions(1)
 		got := f.Chat.Interactions[0]
-		if got.Intent != tt.want.Intent || got.RequestID != tt.want.RequestID || got.Reason != tt.want.Reason || got.QuotedID != tt.want.QuotedID || got.From != "U02HANA" || got.ReplyTo != "" {
+		if got.Intent != tt.want.Intent || got.RequestID != tt.want.RequestID || got.Reason != tt.want.Reason ||
+			got.QuotedID != tt.want.QuotedID || got.From != "U02HANA" || got.ReplyTo != "" {
 			t.Errorf("%q: %+v", tt.text, got)
 		}
 		if !got.Elsewhere || got.Messages != "https://slack.com/app_redirect?app=A0APPROVE1&team=T0TEAM0001" {
@@ -454,7 +487,8 @@ func TestASlashCommandAloneAsksForHelp(t *testing.T) {
 		"api_app_id": {"A0APPROVE1"}, "trigger_id": {"1.2.3"}, "response_url": {"https://hooks.slack.com/commands/1"}}
 	f.postSlack(formType, form.Encode(), nil)
 	f.WantInteractions(1)
-	if got := f.Chat.Interactions[0]; got.Intent != chat.IntentHelp || got.ReplyTo != "https://hooks.slack.com/commands/1" ||
+	if got := f.Chat.Interactions[0]; got.Intent != chat.IntentHelp ||
+		got.ReplyTo != "https://hooks.slack.com/commands/1" ||
 		got.Messages != "https://slack.com/app_redirect?app=A0APPROVE1&team=T0TEAM0001" {
 		t.Errorf("%+v", got)
 	}
@@ -466,7 +500,8 @@ func TestOutsidersAreWarnedOfOnceAnHour(t *testing.T) {
 	warned := func() int { return strings.Count(f.Log.String(), "people of another organisation") }
 	f.slackButton(outside)
 	f.slackButton(outside)
-	f.postSlack("application/json", strings.Replace(mention("deny "+request, ""), `"team":"T0TEAM0001"`, `"team":"T0OTHER"`, 1), nil)
+	f.postSlack("application/json",
+		strings.Replace(mention("deny "+request, ""), `"team":"T0TEAM0001"`, `"team":"T0OTHER"`, 1), nil)
 	f.WantAsks(2)
 	f.WantInteractions(1)
 	for _, tap := range slices.Concat(f.Chat.Asks, f.Chat.Interactions) {
@@ -537,7 +572,8 @@ func TestADialogOnlyDecides(t *testing.T) {
 func TestRule12_HeadersAreJudgedBeforeTheBody(t *testing.T) {
 	stamp := strconv.FormatInt(now.Unix(), 10)
 	at := func(d time.Duration) string { return strconv.FormatInt(now.Add(d).Unix(), 10) }
-	good := http.Header{headerSignature: {signature(signingSecret, stamp, nil)}, headerStamp: {stamp}, "Content-Type": {formType}}
+	good := http.Header{headerSignature: {signature(signingSecret, stamp, nil)}, headerStamp: {stamp},
+		"Content-Type": {formType}}
 	for _, tt := range []struct {
 		name   string
 		set    http.Header // nil values: the header is taken away

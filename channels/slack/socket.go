@@ -395,7 +395,7 @@ type envelope struct {
 // take handles one envelope as the delivery that it is, and acknowledges it once it is stored. As over
 // HTTP, a fault in the handling of one delivery is not the end of the program.
 func (s *socket) take(ctx context.Context, c *connection, e envelope) {
-	ctx, cancel := webhook.Within(ctx, answerWithin)
+	ctx, cancel := webhook.Bound(ctx, answerWithin)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {

@@ -38,7 +38,8 @@ func newSocketed(t *testing.T, change func(s *socket), slack ...func(c *emulator
 	t.Cleanup(cancel)
 	s := &socketed{fixture: newFixture(t), ctx: ctx}
 	cfg := emulator.Config{
-		Slack: emulator.SlackConfig{BotToken: "xoxb-test-only", SigningSecret: signingSecret, AppToken: appToken, TeamID: "T0TEAM0001", AppID: "A0APPROVE1", BotUserID: "U0BOT", SocketMode: true,
+		Slack: emulator.SlackConfig{BotToken: "xoxb-test-only", SigningSecret: signingSecret, AppToken: appToken,
+			TeamID: "T0TEAM0001", AppID: "A0APPROVE1", BotUserID: "U0BOT", SocketMode: true,
 			PingInterval: 50 * time.Millisecond, Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
 		People: []emulator.Person{{Name: "hana", Slack: "U02HANA"}},
 	}
@@ -142,7 +143,8 @@ func TestEverythingComesOverTheSocket(t *testing.T) {
 	if d, err := s.press("approve"); err != nil || !d.OK() || d.Socket == "" || len(d.Body) != 0 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if d, err := s.platform.SlashSlack(s.ctx, "hana", "C0APPROVALS", "/countersign", "deny "+request+" wrong account"); err != nil || !d.OK() {
+	if d, err := s.platform.SlashSlack(s.ctx, "hana", "C0APPROVALS", "/countersign",
+		"deny "+request+" wrong account"); err != nil || !d.OK() {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	if d, err := s.platform.TypeSlack(s.ctx, "hana", "approve "+request, ""); err != nil || !d.OK() {
@@ -155,13 +157,16 @@ func TestEverythingComesOverTheSocket(t *testing.T) {
 		t.Errorf("asks %+v", asks)
 	}
 	taps := s.Chat.Taken()
-	if len(taps) != 3 || taps[0].Reason != "wrong account" || taps[0].ReplyTo == "" || taps[1].RequestID != request || taps[2].RequestID != request {
+	if len(taps) != 3 || taps[0].Reason != "wrong account" || taps[0].ReplyTo == "" || taps[1].RequestID != request ||
+		taps[2].RequestID != request {
 		t.Errorf("taps %+v", taps)
 	}
 	s.Chat.Result = chat.InteractionResult{Code: approval.CodeExpired, Text: "Expired."}
 	d, err := s.platform.PostSlack(s.ctx, emulator.SlackPost{Payload: emulator.Object{
-		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"}, "trigger_id": "1.2",
-		"user": emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": json.RawMessage(denial(t, "too late")),
+		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"},
+		"trigger_id": "1.2",
+		"user":       emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"},
+		"view":       json.RawMessage(denial(t, "too late")),
 	}})
 	if err != nil || !strings.Contains(string(d.Body), `"response_action":"update"`) {
 		t.Errorf("%s, %v", d.Body, err)
@@ -349,8 +354,9 @@ func TestAnAnswerThatDoesNotFitIsLeftOut(t *testing.T) {
 	s.connected(1)
 	s.Chat.Result = chat.InteractionResult{Code: approval.CodeExpired, Text: strings.Repeat("界", maxAck)}
 	d, err := s.platform.PostSlack(s.ctx, emulator.SlackPost{Payload: emulator.Object{
-		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"}, "trigger_id": "1.2",
-		"user": emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": json.RawMessage(denial(t, "x")),
+		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"},
+		"trigger_id": "1.2",
+		"user":       emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": json.RawMessage(denial(t, "x")),
 	}})
 	if err != nil || !d.OK() || len(d.Body) != 0 {
 		t.Errorf("%d %d bytes, %v", d.Status, len(d.Body), err)
@@ -365,7 +371,8 @@ func TestWhatASocketCannotMakeSenseOf(t *testing.T) {
 	s := newSocketed(t, nil)
 	var mu sync.Mutex
 	scripts := [][]string{
-		{`{"type":"hello"}`, "junk", `[]`, `{"type":"disconnect"`, `{}`, `{"envelope_id":"e1","type":"interactive","payload":7}`, `{"envelope_id":"e2","type":"news"}`,
+		{`{"type":"hello"}`, "junk", `[]`, `{"type":"disconnect"`, `{}`,
+			`{"envelope_id":"e1","type":"interactive","payload":7}`, `{"envelope_id":"e2","type":"news"}`,
 			`{"envelope_id":"e3","type":"slash_commands","payload":"no"}`},
 		{`{"type":"news"}`},
 		{`{"type":"hello"}`, `{"envelope_id":"e4","type":"news","payload":"` + strings.Repeat("x", maxFrame) + `"}`},
@@ -376,7 +383,8 @@ func TestWhatASocketCannotMakeSenseOf(t *testing.T) {
 	var fake *httptest.Server
 	fake = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/apps.connections.open") {
-			json.NewEncoder(w).Encode(map[string]any{"ok": true, "url": "ws" + strings.TrimPrefix(fake.URL, "http") + "/link?ticket=1"})
+			json.NewEncoder(w).Encode(map[string]any{"ok": true,
+				"url": "ws" + strings.TrimPrefix(fake.URL, "http") + "/link?ticket=1"})
 			return
 		}
 		mu.Lock()
@@ -412,7 +420,8 @@ func TestWhatASocketCannotMakeSenseOf(t *testing.T) {
 			t.Errorf("acknowledged %v, want %s among them", got, id)
 		}
 	}
-	s.says("not understood", "a message was too large", "too_many_websockets", "did not say hello", "said something that is not understood")
+	s.says("not understood", "a message was too large", "too_many_websockets", "did not say hello",
+		"said something that is not understood")
 	if len(s.Chat.Taken()) != 0 {
 		t.Errorf("%+v", s.Chat.Taken())
 	}
@@ -464,7 +473,8 @@ func TestWhereASocketMayLead(t *testing.T) {
 			t.Errorf("to be tried again after %v", e.after)
 		}
 	}
-	if _, err := s.link(t.Context(), "https://127.0.0.1:1/?q="+appToken, secret.Value(appToken)); err == nil || strings.Contains(err.Error(), appToken) {
+	if _, err := s.link(t.Context(), "https://127.0.0.1:1/?q="+appToken, secret.Value(appToken)); err == nil ||
+		strings.Contains(err.Error(), appToken) {
 		t.Errorf("%v", err)
 	}
 }

@@ -22,16 +22,36 @@ func postPayload(t *testing.T, body string) (*webhooktest.World, *httptest.Respo
 
 // deliveries are whole ones, with all that Slack's documents say is in them.
 func deliveries(t tester) []webhooktest.Delivery {
-	from := `"team":{"id":"T0TEAM0001","domain":"example"},"enterprise":null,"api_app_id":"A0APPROVE1","token":"x","is_enterprise_install":false,"user":{"id":"U02HANA","username":"hana","name":"hana","team_id":"T0TEAM0001"},"trigger_id":"8123.1234.0a1b"`
+	from := `"team":{"id":"T0TEAM0001","domain":"example"},"enterprise":null,"api_app_id":"A0APPROVE1","token":"x",` +
+		`"is_enterprise_install":false,"user":{"id":"U02HANA","username":"hana","name":"hana","team_id":"T0TEAM0001"},` +
+		`"trigger_id":"8123.1234.0a1b"`
 	return []webhooktest.Delivery{
-		{Name: "a button", Body: `{"type":"block_actions",` + from + `,"container":{"type":"message","message_ts":"1795257600.000100","channel_id":"C0APPROVALS","is_ephemeral":false},"channel":{"id":"C0APPROVALS","name":"approvals"},` +
-			`"message":{"type":"message","user":"U0BOT","ts":"1795257600.000100","text":"x","team":"T0TEAM0001","blocks":[]},"state":{"values":{}},"response_url":"https://hooks.slack.com/actions/1",` +
-			`"actions":[{"action_id":"approve","block_id":"b1","text":{"type":"plain_text","text":"Approve","emoji":true},"value":"` + request + `","style":"primary","type":"button","action_ts":"1795257601.1"}]}`, Post: postPayload},
-		{Name: "a dialog", Body: `{"type":"view_submission",` + from + `,"view":` + denial(t, "wrong account") + `,"response_urls":[]}`, Post: postPayload},
-		{Name: "words", Body: `{"token":"x","team_id":"T0TEAM0001","context_team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event":{"type":"message","channel":"D0HANA","channel_type":"im","user":"U02HANA","text":"approve ` + request + `","ts":"1795257600.000100",` +
-			`"thread_ts":"1795257500.000100","team":"T0TEAM0001","user_team":"T0TEAM0001","source_team":"T0TEAM0001","event_ts":"1795257600.000100"},"type":"event_callback","event_id":"Ev7","event_time":1795257600,"authorizations":[{"enterprise_id":null,"team_id":"T0TEAM0001","user_id":"U0BOT","is_bot":true}]}`, Post: postEvent},
-		{Name: "a bot's words", Body: `{"team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event":{"type":"message","channel_type":"im","user":"U02HANA","bot_id":"B1","text":"approve ` + request + `","ts":"1795257600.000100"},"type":"event_callback","event_id":"Ev8"}`, Post: postEvent},
-		{Name: "words of another organisation", Body: `{"team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event":{"type":"message","channel_type":"im","user":"U02HANA","user_team":"T0OTHER","text":"approve ` + request + `","ts":"1795257600.000100"},"type":"event_callback","event_id":"Ev9"}`, Post: postEvent},
+		{Name: "a button", Body: `{"type":"block_actions",` + from +
+			`,"container":{"type":"message","message_ts":"1795257600.000100","channel_id":"C0APPROVALS",` +
+			`"is_ephemeral":false},"channel":{"id":"C0APPROVALS","name":"approvals"},` +
+			`"message":{"type":"message","user":"U0BOT","ts":"1795257600.000100","text":"x","team":"T0TEAM0001","blocks":[]},` +
+			`"state":{"values":{}},"response_url":"https://hooks.slack.com/actions/1",` +
+			`"actions":[{"action_id":"approve","block_id":"b1","text":{"type":"plain_text","text":"Approve","emoji":true},` +
+			`"value":"` +
+			request + `","style":"primary","type":"button","action_ts":"1795257601.1"}]}`, Post: postPayload},
+		{Name: "a dialog", Body: `{"type":"view_submission",` + from + `,"view":` + denial(t, "wrong account") +
+			`,"response_urls":[]}`, Post: postPayload},
+		{Name: "words",
+			Body: `{"token":"x","team_id":"T0TEAM0001","context_team_id":"T0TEAM0001","api_app_id":"A0APPROVE1",` +
+				`"event":{"type":"message","channel":"D0HANA","channel_type":"im","user":"U02HANA","text":"approve ` +
+				request + `","ts":"1795257600.000100",` +
+				`"thread_ts":"1795257500.000100","team":"T0TEAM0001","user_team":"T0TEAM0001","source_team":"T0TEAM0001",` +
+				`"event_ts":"1795257600.000100"},"type":"event_callback","event_id":"Ev7","event_time":1795257600,` +
+				`"authorizations":[{"enterprise_id":null,"team_id":"T0TEAM0001","user_id":"U0BOT","is_bot":true}]}`,
+			Post: postEvent},
+		{Name: "a bot's words",
+			Body: `{"team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event":{"type":"message","channel_type":"im",` +
+				`"user":"U02HANA","bot_id":"B1","text":"approve ` +
+				request + `","ts":"1795257600.000100"},"type":"event_callback","event_id":"Ev8"}`, Post: postEvent},
+		{Name: "words of another organisation",
+			Body: `{"team_id":"T0TEAM0001","api_app_id":"A0APPROVE1","event":{"type":"message","channel_type":"im",` +
+				`"user":"U02HANA","user_team":"T0OTHER","text":"approve ` +
+				request + `","ts":"1795257600.000100"},"type":"event_callback","event_id":"Ev9"}`, Post: postEvent},
 	}
 }
 
@@ -86,8 +106,10 @@ func TestRule8_AmbiguousFormsAreRefused(t *testing.T) {
 			payload = url.QueryEscape(d.Body)
 		}
 	}
-	command := url.Values{"command": {"/countersign"}, "text": {"approve " + request}, "user_id": {"U02HANA"}, "team_id": {"T0TEAM0001"},
-		"api_app_id": {"A0APPROVE1"}, "trigger_id": {"1.2.3"}, "response_url": {"https://hooks.slack.com/commands/1"}, "channel_name": {"directmessage"}}
+	command := url.Values{"command": {"/countersign"}, "text": {"approve " + request}, "user_id": {"U02HANA"},
+		"team_id":    {"T0TEAM0001"},
+		"api_app_id": {"A0APPROVE1"}, "trigger_id": {"1.2.3"}, "response_url": {"https://hooks.slack.com/commands/1"},
+		"channel_name": {"directmessage"}}
 	with := func(name string, values ...string) string {
 		form := maps.Clone(command)
 		form[name] = values
@@ -112,7 +134,8 @@ func TestRule8_AmbiguousFormsAreRefused(t *testing.T) {
 		f := newFixture(t)
 		w := f.postSlack(formType, body, nil)
 		if len(f.Chat.Interactions)+len(f.Chat.Asks) != 0 || w.Code != 400 || len(f.Chat.Refusals) != 1 {
-			t.Errorf("%s: %d taps, answered %d, on record %q", what, len(f.Chat.Interactions)+len(f.Chat.Asks), w.Code, f.Chat.Refusals)
+			t.Errorf("%s: %d taps, answered %d, on record %q", what, len(f.Chat.Interactions)+len(f.Chat.Asks), w.Code,
+				f.Chat.Refusals)
 		}
 	}
 	f := newFixture(t)
