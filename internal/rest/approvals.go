@@ -8,6 +8,7 @@ import (
 
 	"countersign/approval"
 	"countersign/client"
+	"countersign/internal/api"
 )
 
 // waiting prepares for an answer that is held, and returns a context that ends when the server is about
@@ -58,7 +59,7 @@ func (s *Server) resolved(ctx context.Context, x *exchange) error {
 				return err
 			}
 		}
-		return x.answer(http.StatusOK, feedAnswer{Approvals: wire(rs, s.wireRequest)})
+		return x.answer(http.StatusOK, feedAnswer{Approvals: api.Each(rs, s.request)})
 	}
 	err := s.gate.TellResolved(wctx, x.who.Name, session, x.wait, tell)
 	if err != nil && x.status == 0 && wctx.Err() != nil && ctx.Err() == nil { // the server stops: as if time were up
@@ -79,9 +80,7 @@ func (s *Server) ack(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	some := func(ids []string) []string { return append([]string{}, ids...) }
-	return x.answer(http.StatusOK, client.Acked{Acked: some(a.Acked), NotResolved: some(a.NotResolved),
-		NotFound: some(a.NotFound)})
+	return x.answer(http.StatusOK, client.Acked(a))
 }
 
 // seen returns err to whoever may see the request, and to others that there is none.
@@ -116,7 +115,7 @@ func (s *Server) approval(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, s.wireRequest(r))
+	return x.answer(http.StatusOK, s.request(r))
 }
 
 func (s *Server) approvals(ctx context.Context, x *exchange) error {
@@ -134,7 +133,7 @@ func (s *Server) approvals(ctx context.Context, x *exchange) error {
 		q.After, q.Limit, q.Bytes = after, n, bytes
 		return s.gate.FindRequests(ctx, q, s.look.rows)
 	}, func(rows []approval.Request, next optional) any {
-		return approvalList{Approvals: wire(rows, s.wireRequest), Next: next}
+		return approvalList{Approvals: api.Each(rows, s.request), Next: next}
 	})
 }
 
@@ -165,7 +164,7 @@ func (s *Server) cancel(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, s.wireRequest(r))
+	return x.answer(http.StatusOK, s.request(r))
 }
 
 func (s *Server) report(ctx context.Context, x *exchange) error {
@@ -189,7 +188,7 @@ func (s *Server) report(ctx context.Context, x *exchange) error {
 		return err
 	}
 	if r.ID == id {
-		return x.answer(http.StatusOK, outcomeAnswer{s.wireRequest(r)})
+		return x.answer(http.StatusOK, outcomeAnswer{s.request(r)})
 	}
 	u, err := s.gate.GrantUse(ctx, x.who.Actor, id)
 	if err != nil {
@@ -240,7 +239,7 @@ func (s *Server) input(ctx context.Context, x *exchange) error {
 	}
 	r, err := s.gate.Request(ctx, x.who.Actor, id)
 	if err == nil {
-		return x.answer(http.StatusOK, outcomeAnswer{s.wireRequest(r)})
+		return x.answer(http.StatusOK, outcomeAnswer{s.request(r)})
 	}
 	u, none := s.gate.GrantUse(ctx, x.who.Actor, id)
 	if none != nil {
@@ -274,7 +273,7 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 		q.After, q.Limit, q.Bytes = after, n, bytes
 		return s.pushes.Search(ctx, q, s.look.rows)
 	}, func(rows []approval.Notification, next optional) any {
-		return notificationList{Notifications: wire(rows, wireNotification), Next: next, Quotas: s.quotas(),
+		return notificationList{Notifications: api.Each(rows, wireNotification), Next: next, Quotas: s.quotas(),
 			Heartbeat: s.beats()}
 	})
 }

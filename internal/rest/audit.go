@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"countersign/approval"
+	"countersign/internal/api"
 	"countersign/internal/history/export"
 )
 
@@ -67,7 +68,7 @@ func (s *Server) audit(ctx context.Context, x *exchange) error {
 		q.Limit, q.Bytes = n, bytes
 		return s.gate.SearchAudit(ctx, q, s.look.rows)
 	}, func(rows []approval.Event, next optional) any {
-		return eventList{Events: wire(rows, wireEvent), Next: next}
+		return eventList{Events: api.Each(rows, wireEvent), Next: next}
 	})
 }
 

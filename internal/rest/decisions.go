@@ -277,5 +277,5 @@ func (s *Server) extend(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, s.wireRequest(r))
+	return x.answer(http.StatusOK, s.request(r))
 }

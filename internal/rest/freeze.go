@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/api"
 )
 
 func (s *Server) freeze(ctx context.Context, x *exchange) error {
@@ -75,7 +76,7 @@ func (s *Server) frozen(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, freezeList{Frozen: wire(es, wireFreeze)})
+	return x.answer(http.StatusOK, freezeList{Frozen: api.Each(es, wireFreeze)})
 }
 
 // bodyTime reads a time of a body; "" is the zero time.
@@ -124,7 +125,7 @@ func (s *Server) delegations(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, delegationList{Delegations: wire(ds, s.wireDelegation)})
+	return x.answer(http.StatusOK, delegationList{Delegations: api.Each(ds, s.wireDelegation)})
 }
 
 func (s *Server) endDelegation(ctx context.Context, x *exchange) error {

@@ -12,15 +12,16 @@ import (
 
 	"countersign/approval"
 	"countersign/client"
+	"countersign/internal/api"
 )
 
 func wireGrant(g approval.Grant) client.Grant {
 	w := client.Grant{
-		ID: g.ID, Decision: verdicts[!g.Deny], Agent: g.Agent, Scope: g.Scope, Server: g.Server, Tool: g.Tool, Args: g.Args,
-		ArgsHash: g.ArgsHash, Vary: map[string]client.Vary{}, AnyArgs: g.Terms.AnyArgs, SessionID: g.Session,
+		ID: g.ID, Decision: api.Verdicts[!g.Deny], Agent: g.Agent, Scope: g.Scope, Server: g.Server, Tool: g.Tool,
+		Args: g.Args, ArgsHash: g.ArgsHash, Vary: map[string]client.Vary{}, AnyArgs: g.Terms.AnyArgs, SessionID: g.Session,
 		RequestID: g.RequestID, Rule: g.Rule, RiskLevel: string(g.Risk), MadeBy: g.By, Who: g.Who, Via: string(g.Via),
-		Reason: g.Reason, MadeAt: at(g.MadeAt), ExpiresAt: at(g.ExpiresAt), Uses: g.Uses, Used: g.Used,
-		Spent: map[string]string{}, SuspendedAt: at(g.SuspendedAt), EndedAt: at(g.EndedAt), EndedBy: g.EndedBy,
+		Reason: g.Reason, MadeAt: api.At(g.MadeAt), ExpiresAt: api.At(g.ExpiresAt), Uses: g.Uses, Used: g.Used,
+		Spent: map[string]string{}, SuspendedAt: api.At(g.SuspendedAt), EndedAt: api.At(g.EndedAt), EndedBy: g.EndedBy,
 		EndCode: g.EndCode,
 	}
 	if w.Who == "" {
@@ -161,7 +162,7 @@ func (s *Server) grants(ctx context.Context, x *exchange) error {
 		}
 		return s.gate.Grants(ctx, q)
 	}, func(rows []approval.Grant, more bool) any {
-		list := grantList{Grants: wire(rows, wireGrant)}
+		list := grantList{Grants: api.Each(rows, wireGrant)}
 		if more {
 			list.Next = optional(rows[len(rows)-1].ID)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/api"
 )
 
 // oneCard is a policy with the calls of a turn on one card.
@@ -113,10 +114,10 @@ func TestAWrapperTellsTheGateWhatItKnows(t *testing.T) {
 	t.Parallel()
 	yes := true
 	c := approval.Call{Tool: "t", Args: mustArgs(t, `{}`), Waits: true, Annotations: &approval.Annotations{ReadOnly: &yes}}
-	if got := wireCall(c); !got.Waits || got.Annotations == nil || !*got.Annotations.ReadOnly || got.Annotations.Destructive != nil {
+	if got := api.FromCall(c); !got.Waits || got.Annotations == nil || !*got.Annotations.ReadOnly || got.Annotations.Destructive != nil {
 		t.Errorf("asked for: %+v", got)
 	}
-	if got := wireCall(approval.Call{Args: mustArgs(t, `{}`)}); got.Waits || got.Annotations != nil {
+	if got := api.FromCall(approval.Call{Args: mustArgs(t, `{}`)}); got.Waits || got.Annotations != nil {
 		t.Errorf("asked for: %+v", got)
 	}
 }
