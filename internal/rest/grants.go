@@ -3,6 +3,7 @@ package rest
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"time"
 
@@ -19,20 +20,15 @@ func wireGrant(g approval.Grant) client.Grant {
 	w := client.Grant{
 		ID: g.ID, Decision: api.Verdicts[!g.Deny], Agent: g.Agent, Scope: g.Scope, Server: g.Server, Tool: g.Tool,
 		Args: g.Args, ArgsHash: g.ArgsHash, Vary: map[string]client.Vary{}, AnyArgs: g.Terms.AnyArgs, SessionID: g.Session,
-		RequestID: g.RequestID, Rule: g.Rule, RiskLevel: string(g.Risk), MadeBy: g.By, Who: g.Who, Via: string(g.Via),
-		Reason: g.Reason, MadeAt: api.At(g.MadeAt), ExpiresAt: api.At(g.ExpiresAt), Uses: g.Uses, Used: g.Used,
-		Spent: map[string]string{}, SuspendedAt: api.At(g.SuspendedAt), EndedAt: api.At(g.EndedAt), EndedBy: g.EndedBy,
-		EndCode: g.EndCode,
-	}
-	if w.Who == "" {
-		w.Who = g.By
+		RequestID: g.RequestID, Rule: g.Rule, RiskLevel: string(g.Risk), MadeBy: g.By, Who: cmp.Or(g.Who, g.By),
+		Via: string(g.Via), Reason: g.Reason, MadeAt: api.At(g.MadeAt), ExpiresAt: api.At(g.ExpiresAt),
+		Uses: g.Uses, Used: g.Used, Spent: map[string]string{}, SuspendedAt: api.At(g.SuspendedAt),
+		EndedAt: api.At(g.EndedAt), EndedBy: g.EndedBy, EndCode: g.EndCode,
 	}
 	for name, v := range g.Terms.Vary {
 		w.Vary[name] = client.Vary(v)
 	}
-	for name, sum := range g.Spent {
-		w.Spent[name] = sum
-	}
+	maps.Copy(w.Spent, g.Spent)
 	return w
 }
 
