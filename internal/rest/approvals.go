@@ -132,7 +132,7 @@ func (s *Server) approvals(ctx context.Context, x *exchange) error {
 		error) {
 		q.After, q.Limit, q.Bytes = after, n, bytes
 		return s.gate.FindRequests(ctx, q, s.look.rows)
-	}, func(rows []approval.Request, next optional) any {
+	}, func(rows []approval.Request, next string) any {
 		return approvalList{Approvals: api.Each(rows, s.request), Next: next}
 	})
 }
@@ -145,7 +145,7 @@ func (x *exchange) readReason() (string, error) {
 		err = approval.Errorf(approval.CodeInvalidParameter, "The reason is too long; at most %d bytes are taken.",
 			approval.MaxReason)
 	}
-	return string(body.Reason), err
+	return body.Reason, err
 }
 
 func (s *Server) cancel(ctx context.Context, x *exchange) error {
@@ -272,7 +272,7 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 		error) {
 		q.After, q.Limit, q.Bytes = after, n, bytes
 		return s.pushes.Search(ctx, q, s.look.rows)
-	}, func(rows []approval.Notification, next optional) any {
+	}, func(rows []approval.Notification, next string) any {
 		return notificationList{Notifications: api.Each(rows, wireNotification), Next: next, Quotas: s.quotas(),
 			Heartbeat: s.beats()}
 	})
@@ -342,7 +342,7 @@ var defaultLooking = looking{rows: 10_000, time: 200 * time.Millisecond}
 
 // answerFound is answerPage for a record that may be long. read looks for at most n rows, and bytes of them, after one.
 func answerFound[T interface{ Size() int }](ctx context.Context, s *Server, x *exchange, limit int, after string,
-	read func(after string, n, bytes int) (approval.Found[T], error), list func(rows []T, next optional) any) error {
+	read func(after string, n, bytes int) (approval.Found[T], error), list func(rows []T, next string) any) error {
 	release, err := s.listTurn(ctx, x)
 	if err != nil {
 		return err
@@ -354,7 +354,7 @@ func answerFound[T interface{ Size() int }](ctx context.Context, s *Server, x *e
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, list(rows, optional(next)))
+	return x.answer(http.StatusOK, list(rows, next))
 }
 
 // findPage looks step by step for limit rows of a list, fewer where they are large, until soon ends. next is what the

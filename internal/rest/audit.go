@@ -67,7 +67,7 @@ func (s *Server) audit(ctx context.Context, x *exchange) error {
 		q.Before, _ = strconv.ParseInt(after, 10, 64) // 0 at first: the newest
 		q.Limit, q.Bytes = n, bytes
 		return s.gate.SearchAudit(ctx, q, s.look.rows)
-	}, func(rows []approval.Event, next optional) any {
+	}, func(rows []approval.Event, next string) any {
 		return eventList{Events: api.Each(rows, wireEvent), Next: next}
 	})
 }

@@ -15,7 +15,7 @@ func (s *Server) freeze(ctx context.Context, x *exchange) error {
 	if err := x.read(&body); err != nil {
 		return err
 	}
-	agent := string(body.Agent)
+	agent := body.Agent
 	if x.over != nil { // a freeze is never refused; that of what is frozen, or by whom may not, does nothing
 		if s.gate.MayFreeze(agent, x.who.Actor) != nil || len(body.Reason) > approval.MaxReason {
 			return x.over()
@@ -30,7 +30,7 @@ func (s *Server) freeze(ctx context.Context, x *exchange) error {
 			}
 		}
 	}
-	e, err := s.gate.Freeze(ctx, agent, x.who.Actor, x.via(), string(body.Reason))
+	e, err := s.gate.Freeze(ctx, agent, x.who.Actor, x.via(), body.Reason)
 	if err != nil {
 		return err
 	}
@@ -97,12 +97,12 @@ func (s *Server) delegate(ctx context.Context, x *exchange) error {
 	if err := x.read(&body); err != nil {
 		return err
 	}
-	d := approval.Delegation{Delegator: string(body.For), Delegate: body.To, Rule: string(body.Rule)}
+	d := approval.Delegation{Delegator: body.For, Delegate: body.To, Rule: body.Rule}
 	if d.Delegator == "" {
 		d.Delegator = x.who.Name
 	}
 	var err error
-	if d.From, err = bodyTime("from", string(body.From)); err != nil {
+	if d.From, err = bodyTime("from", body.From); err != nil {
 		return err
 	}
 	if d.Until, err = bodyTime("until", body.Until); err != nil {

@@ -14,41 +14,13 @@ import (
 	"countersign/internal/api"
 )
 
-// The types of [client] and of this file are the JSON of /v1, and its OpenAPI document is made from them. They stand
-// beside the domain's types so that both can move apart.
+// The types of [client] and of this package are the JSON of /v1, and its OpenAPI document is made from them. They stand
+// beside the domain's types so that both can move apart. What is nullable is null where it is zero.
 
-// optional is a text that is null where there is none.
-type optional string
-
-// MarshalJSONTo writes the text or null.
-func (o optional) MarshalJSONTo(e *jsontext.Encoder) error {
-	if o == "" {
-		return e.WriteToken(jsontext.Null)
-	}
-	return e.WriteToken(jsontext.String(string(o)))
-}
-
-// PrepareJSONSchema says that it may be null.
-func (optional) PrepareJSONSchema(s *jsonschema.Schema) error {
-	s.AddType(jsonschema.Null)
-	return nil
-}
-
-// InlineJSONSchema keeps it from becoming a schema of its own.
-func (optional) InlineJSONSchema() {}
-
-// object is a JSON object that is passed on as it is; nil is null.
+// object is a JSON object that is kept as it was sent.
 type object jsontext.Value
 
-// MarshalJSONTo writes it.
-func (o object) MarshalJSONTo(e *jsontext.Encoder) error {
-	if o == nil {
-		return e.WriteToken(jsontext.Null)
-	}
-	return e.WriteValue(jsontext.Value(o))
-}
-
-// UnmarshalJSONFrom keeps what is there as it was sent.
+// UnmarshalJSONFrom keeps it.
 func (o *object) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	at := place(d.StackPointer())
 	v, err := d.ReadValue()
@@ -109,7 +81,7 @@ type decideAnswer struct {
 	ApprovedAt string        `json:"approved_at,omitempty" format:"date-time"`
 	DeniedBy   string        `json:"denied_by,omitempty"`
 	DeniedAt   string        `json:"denied_at,omitempty" format:"date-time"`
-	Reason     optional      `json:"reason"`
+	Reason     string        `json:"reason" nullable:"true"`
 	Replaces   string        `json:"replaces,omitempty" description:"If other args were approved: the request with the args that were asked for; id is the new request's."`
 	Grant      *client.Grant `json:"grant,omitempty" description:"What answers the same call from now on, if the decision asked for that."`
 	_          struct{}      `additionalProperties:"false" description:"The request has ended."`
@@ -133,7 +105,7 @@ func wireVoted(r approval.Request, votes []approval.Vote) decideResult {
 
 // wireDecided is the answer to a decision that ended the request.
 func wireDecided(r approval.Request, g *client.Grant) decideResult {
-	a := decideAnswer{ID: r.ID, Status: string(r.Status), Reason: optional(r.ResolveReason), Replaces: r.Replaces,
+	a := decideAnswer{ID: r.ID, Status: string(r.Status), Reason: r.ResolveReason, Replaces: r.Replaces,
 		Grant: g}
 	ended := approval.FormatTime(r.ResolvedAt)
 	if r.Status == approval.Approved {
@@ -206,13 +178,13 @@ type delegationList struct {
 
 type approvalList struct {
 	Approvals []client.Approval `json:"approvals" nullable:"false" description:"Newest first."`
-	Next      optional          `json:"next" description:"The after of the next page, also where this one is not full, or empty; null at the end."`
+	Next      string            `json:"next" nullable:"true" description:"The after of the next page, also where this one is not full, or empty; null at the end."`
 	_         struct{}          `additionalProperties:"false"`
 }
 
 type notificationList struct {
 	Notifications []client.Notification `json:"notifications" nullable:"false" description:"Newest first."`
-	Next          optional              `json:"next" description:"The after of the next page, also where this one is not full, or empty; null at the end."`
+	Next          string                `json:"next" nullable:"true" description:"The after of the next page, also where this one is not full, or empty; null at the end."`
 	Quotas        []client.Quota        `json:"quotas,omitempty" description:"What channels with a monthly limit have sent this month, as far as the platform has said."`
 	Heartbeat     []client.Beat         `json:"heartbeat,omitempty" description:"The last run of each heartbeat entry that is switched on."`
 	_             struct{}              `additionalProperties:"false"`
@@ -220,7 +192,7 @@ type notificationList struct {
 
 type eventList struct {
 	Events []client.AuditEvent `json:"events" nullable:"false" description:"Newest first."`
-	Next   optional            `json:"next" description:"The after of the next page, also where this one is not full, or empty; null at the end."`
+	Next   string              `json:"next" nullable:"true" description:"The after of the next page, also where this one is not full, or empty; null at the end."`
 	_      struct{}            `additionalProperties:"false"`
 }
 
@@ -337,11 +309,11 @@ func (ackIDs) InlineJSONSchema() {}
 
 type decideBody struct {
 	Decision  string     `json:"decision" required:"true" enum:"approve,deny"`
-	Reason    optional   `json:"reason" description:"At most 12000 bytes."`
+	Reason    string     `json:"reason" nullable:"true" description:"At most 12000 bytes."`
 	Confirmed bool       `json:"confirmed" nullable:"true" description:"The approver was told what will happen and said yes again; some rules need it."`
 	Args      editedArgs `json:"args" nullable:"false" description:"Args to approve instead of those asked for; only with approve."`
 	Grant     *grantBody `json:"grant" description:"Makes the decision apply for longer: the same call is then let through, or denied, without asking."`
-	Version   optional   `json:"version" description:"The version of the request that was seen: a request that has changed since is not decided."`
+	Version   string     `json:"version" nullable:"true" description:"The version of the request that was seen: a request that has changed since is not decided."`
 	_         struct{}   `additionalProperties:"false"`
 }
 
@@ -360,7 +332,7 @@ func (a *editedArgs) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 type decideManyBody struct {
 	IDs       decideIDs  `json:"ids" required:"true" nullable:"false" minItems:"1" maxItems:"100"`
 	Decision  string     `json:"decision" required:"true" enum:"approve,deny"`
-	Reason    optional   `json:"reason" description:"At most 12000 bytes; of each."`
+	Reason    string     `json:"reason" nullable:"true" description:"At most 12000 bytes; of each."`
 	Confirmed bool       `json:"confirmed" nullable:"true" description:"As with one."`
 	Grant     *grantBody `json:"grant" description:"As with one; each gets its own."`
 	_         struct{}   `additionalProperties:"false"`
@@ -379,17 +351,17 @@ func (a *decideIDs) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 func (decideIDs) InlineJSONSchema() {}
 
 type freezeBody struct {
-	Agent  optional `json:"agent" description:"Absent: all agents."`
-	Reason optional `json:"reason" description:"At most 12000 bytes; agents and people are told."`
+	Agent  string   `json:"agent" nullable:"true" description:"Absent: all agents."`
+	Reason string   `json:"reason" nullable:"true" description:"At most 12000 bytes; agents and people are told."`
 	_      struct{} `additionalProperties:"false"`
 }
 
 type delegationBody struct {
 	To    string   `json:"to" required:"true" description:"Who votes: a person with the role approver."`
 	Until string   `json:"until" required:"true" format:"date-time" description:"When it ends; exclusive, and at most 30 days after it begins."`
-	From  optional `json:"from" format:"date-time" description:"Absent: now."`
-	Rule  optional `json:"rule" description:"Only requests of this rule; absent: all."`
-	For   optional `json:"for" description:"Whose votes; only an admin sets it up for others. Absent: the caller's."`
+	From  string   `json:"from" nullable:"true" format:"date-time" description:"Absent: now."`
+	Rule  string   `json:"rule" nullable:"true" description:"Only requests of this rule; absent: all."`
+	For   string   `json:"for" nullable:"true" description:"Whose votes; only an admin sets it up for others. Absent: the caller's."`
 	_     struct{} `additionalProperties:"false"`
 }
 
@@ -406,6 +378,6 @@ type inputBody struct {
 }
 
 type cancelBody struct {
-	Reason optional `json:"reason" description:"At most 12000 bytes."`
+	Reason string   `json:"reason" nullable:"true" description:"At most 12000 bytes."`
 	_      struct{} `additionalProperties:"false"`
 }
