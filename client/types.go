@@ -7,30 +7,25 @@ import (
 	"time"
 )
 
-// Call is one tool call that an agent wants to make.
+// Call is one tool call that an agent wants to make. With a Method, a Tool of "" is made from that. Whoever sets
+// Dispatch says with [Client.Report] what came of it, and whoever sets AcceptsEdits runs [Answer.Args].
 type Call struct {
-	Tool      string          `json:"tool"`           // "" with a Method: made from that
-	Args      json.RawMessage `json:"args,omitempty"` // a JSON object; nil is {}
-	Server    string          `json:"server,omitempty"`
-	Scope     string          `json:"scope,omitempty"`
-	TurnID    string          `json:"turn_id,omitempty"`
-	SessionID string          `json:"session_id,omitempty"`
-	Rationale string          `json:"rationale,omitempty"`
-	Preview   string          `json:"preview,omitempty"`
-
-	Method     string `json:"method,omitempty"`      // the MCP method where it is not tools/call
-	ToolDigest string `json:"tool_digest,omitempty"` // SHA-256, in hex, of the tool as its server describes it
-	// ListedDigest is the same with its schema's lists in the order in which the server wrote them, where that is another.
-	ListedDigest string `json:"tool_digest_listed,omitempty"`
-	// the caller sends the call on, and says what came of it with [Client.Report]
-	Dispatch bool `json:"dispatch,omitempty"`
-	Task     bool `json:"task,omitempty"` // the caller runs the call by itself once it is approved
-	// the caller runs the arguments that a person approved in place of these: [Answer.Args]
-	AcceptsEdits bool `json:"accepts_edits,omitempty"`
-	// the agent waits for the answer before it goes on: people are told at once of a call that joins a card they have
-	Waits bool `json:"waits,omitempty"`
-	// what the tool's MCP server says of it, which is its word and no proof; nil: nothing
-	Annotations *Annotations `json:"annotations,omitempty"`
+	Tool         string          `json:"tool" required:"true" pattern:"^[A-Za-z0-9_.:-]{1,128}$"`
+	Args         json.RawMessage `json:"args,omitempty" nullable:"false" description:"Absent is {}. At most 64 levels deep, without repeated keys."`
+	Server       string          `json:"server,omitempty" nullable:"true" pattern:"^[A-Za-z0-9_.:-]{1,128}$"`
+	Scope        string          `json:"scope,omitempty" nullable:"true" description:"At most 1024 bytes."`
+	TurnID       string          `json:"turn_id,omitempty" nullable:"true" description:"At most 256 bytes."`
+	SessionID    string          `json:"session_id,omitempty" nullable:"true" description:"At most 256 bytes."`
+	Rationale    string          `json:"rationale,omitempty" nullable:"true" description:"At most 16 KiB."`
+	Preview      string          `json:"preview,omitempty" nullable:"true" description:"At most 256 KiB."`
+	Method       string          `json:"method,omitempty" nullable:"true" pattern:"^[a-z][A-Za-z/_]{0,63}$" description:"The MCP method where it is not tools/call, such as resources/read; tool is then the method with colons for slashes."`
+	ToolDigest   string          `json:"tool_digest,omitempty" nullable:"true" pattern:"^[0-9a-f]{64}$" description:"SHA-256, in hex, of the tool as its server describes it; after a change people are asked about the call. It is the calling agent's claim, and binds no other agent."`
+	ListedDigest string          `json:"tool_digest_listed,omitempty" nullable:"true" pattern:"^[0-9a-f]{64}$" description:"The same of the tool with its schema's lists in the order in which the server wrote them, where that is another. Tools that were remembered by it are known by it."`
+	Dispatch     bool            `json:"dispatch,omitempty" nullable:"true" description:"The caller sends the call and reports its outcome."`
+	Task         bool            `json:"task,omitempty" nullable:"true" description:"The caller runs the call by itself once it is approved."`
+	AcceptsEdits bool            `json:"accepts_edits,omitempty" nullable:"true" description:"The caller runs the arguments that a person approved instead of these."`
+	Waits        bool            `json:"waits,omitempty" nullable:"true" description:"The agent waits for the answer before it goes on. People are then told at once of a call that joins a card they already have."`
+	Annotations  *Annotations    `json:"annotations,omitempty" description:"What the tool's MCP server says about it: a claim, not a proof."`
 }
 
 // Annotations are the hints of an MCP server about a tool, nil where it says nothing.

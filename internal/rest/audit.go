@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"countersign/approval"
+	"countersign/internal/api"
 	"countersign/internal/history/export"
 	"countersign/internal/lists"
 )
@@ -67,8 +68,8 @@ func (s *Server) audit(ctx context.Context, x *exchange) error {
 		q.Before, _ = strconv.ParseInt(after, 10, 64) // 0 at first: the newest
 		q.Limit, q.Bytes = n, bytes
 		return lists.SearchAudit(ctx, s.gate, q, s.look.rows)
-	}, func(rows []approval.Event, next optional) any {
-		return eventList{Events: wire(rows, wireEvent), Next: next}
+	}, func(rows []approval.Event, next string) any {
+		return eventList{Events: api.Each(rows, wireEvent), Next: next}
 	})
 }
 

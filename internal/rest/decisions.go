@@ -100,14 +100,14 @@ func (x *exchange) readDecision() (approval.Decision, error) {
 	var body decideBody
 	err := x.read(&body)
 	if err == nil {
-		d.Reason, d.Confirmed = string(body.Reason), body.Confirmed
+		d.Reason, d.Confirmed = body.Reason, body.Confirmed
 		d.Approve, err = approves(body.Decision)
 	}
 	if err == nil {
 		d.Grant, err = body.Grant.wish()
 	}
 	if body.Version != "" {
-		d.Versions = map[string]string{d.RequestID: string(body.Version)}
+		d.Versions = map[string]string{d.RequestID: body.Version}
 	}
 	if err == nil && body.Args.given {
 		if d.Args = &body.Args.Args; !d.Approve {
@@ -171,7 +171,7 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 	if err := x.read(&body); err != nil {
 		return err
 	}
-	d := approval.Decision{By: x.who.Actor, Via: x.via(), Reason: string(body.Reason), Confirmed: body.Confirmed}
+	d := approval.Decision{By: x.who.Actor, Via: x.via(), Reason: body.Reason, Confirmed: body.Confirmed}
 	var err error
 	if d.Approve, err = approves(body.Decision); err != nil {
 		return err
@@ -278,5 +278,5 @@ func (s *Server) extend(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, s.wireRequest(r))
+	return x.answer(http.StatusOK, s.request(r))
 }

@@ -291,7 +291,7 @@ func (st *stream) request(ctx context.Context, id string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(st.s.wireRequest(r), encoding)
+	return json.Marshal(st.s.request(r), encoding)
 }
 
 // notification returns the JSON of a notification, nil if it is gone.

@@ -3,6 +3,7 @@ package rest
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"time"
 
@@ -12,33 +13,29 @@ import (
 
 	"countersign/approval"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/lists"
 )
 
 func wireGrant(g approval.Grant) client.Grant {
 	w := client.Grant{
-		ID: g.ID, Decision: verdicts[!g.Deny], Agent: g.Agent, Scope: g.Scope, Server: g.Server, Tool: g.Tool, Args: g.Args,
-		ArgsHash: g.ArgsHash, Vary: map[string]client.Vary{}, AnyArgs: g.Terms.AnyArgs, SessionID: g.Session,
-		RequestID: g.RequestID, Rule: g.Rule, RiskLevel: string(g.Risk), MadeBy: g.By, Who: g.Who, Via: string(g.Via),
-		Reason: g.Reason, MadeAt: at(g.MadeAt), ExpiresAt: at(g.ExpiresAt), Uses: g.Uses, Used: g.Used,
-		Spent: map[string]string{}, SuspendedAt: at(g.SuspendedAt), EndedAt: at(g.EndedAt), EndedBy: g.EndedBy,
-		EndCode: g.EndCode,
-	}
-	if w.Who == "" {
-		w.Who = g.By
+		ID: g.ID, Decision: api.Verdicts[!g.Deny], Agent: g.Agent, Scope: g.Scope, Server: g.Server, Tool: g.Tool,
+		Args: g.Args, ArgsHash: g.ArgsHash, Vary: map[string]client.Vary{}, AnyArgs: g.Terms.AnyArgs, SessionID: g.Session,
+		RequestID: g.RequestID, Rule: g.Rule, RiskLevel: string(g.Risk), MadeBy: g.By, Who: cmp.Or(g.Who, g.By),
+		Via: string(g.Via), Reason: g.Reason, MadeAt: api.At(g.MadeAt), ExpiresAt: api.At(g.ExpiresAt),
+		Uses: g.Uses, Used: g.Used, Spent: map[string]string{}, SuspendedAt: api.At(g.SuspendedAt),
+		EndedAt: api.At(g.EndedAt), EndedBy: g.EndedBy, EndCode: g.EndCode,
 	}
 	for name, v := range g.Terms.Vary {
 		w.Vary[name] = client.Vary(v)
 	}
-	for name, sum := range g.Spent {
-		w.Spent[name] = sum
-	}
+	maps.Copy(w.Spent, g.Spent)
 	return w
 }
 
 type grantList struct {
 	Grants []client.Grant `json:"grants" nullable:"false" description:"Newest first."`
-	Next   optional       `json:"next" description:"The after of the next page; null at the end."`
+	Next   string         `json:"next" nullable:"true" description:"The after of the next page; null at the end."`
 	_      struct{}       `additionalProperties:"false"`
 }
 
@@ -47,17 +44,17 @@ type grantUse struct {
 	ID           string   `json:"id" description:"The run_id of the call's answer." pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	GrantID      string   `json:"grant_id"`
 	ArgsHash     string   `json:"args_hash" pattern:"^[0-9a-f]{64}$"`
-	SessionID    optional `json:"session_id"`
+	SessionID    string   `json:"session_id" nullable:"true"`
 	At           string   `json:"at" format:"date-time"`
-	DispatchedAt optional `json:"dispatched_at" format:"date-time"`
-	RunResult    optional `json:"outcome" enum:"[\"succeeded\",\"failed\",\"unknown\",null]"`
+	DispatchedAt string   `json:"dispatched_at" nullable:"true" format:"date-time"`
+	RunResult    string   `json:"outcome" nullable:"true" enum:"[\"succeeded\",\"failed\",\"unknown\",null]"`
 	_            struct{} `additionalProperties:"false" description:"A call that a grant let through."`
 }
 
 func wireGrantUse(u approval.GrantUse) grantUse {
-	return grantUse{ID: u.ID, GrantID: u.GrantID, ArgsHash: u.ArgsHash, SessionID: optional(u.Session),
-		At: approval.FormatTime(u.At), DispatchedAt: optional(approval.FormatTime(u.DispatchedAt)),
-		RunResult: optional(u.RunResult)}
+	return grantUse{ID: u.ID, GrantID: u.GrantID, ArgsHash: u.ArgsHash, SessionID: u.Session,
+		At: approval.FormatTime(u.At), DispatchedAt: approval.FormatTime(u.DispatchedAt),
+		RunResult: string(u.RunResult)}
 }
 
 // outcomeAnswer is a request or a grantUse.
@@ -78,7 +75,7 @@ type liftAnswer struct {
 
 // grantBody asks to give a decision for longer.
 type grantBody struct {
-	For     optional `json:"for" pattern:"^([0-9]+(\\.[0-9]+)?(h|m|s|ms))+$" description:"How long, at most 24h, such as 8h or 90m. Absent: 24h."`
+	For     string   `json:"for" nullable:"true" pattern:"^([0-9]+(\\.[0-9]+)?(h|m|s|ms))+$" description:"How long, at most 24h, such as 8h or 90m. Absent: 24h."`
 	Uses    *int     `json:"uses" minimum:"1" maximum:"10000" description:"For so many calls, not counting the approved one. Absent: any number."`
 	Session bool     `json:"session" nullable:"true" description:"Only for calls of the request's session."`
 	_       struct{} `additionalProperties:"false" description:"Makes the decision apply for longer; give at least one of the three."`
@@ -97,7 +94,7 @@ func (b *grantBody) wish() (*approval.GrantWish, error) {
 	}
 	w := &approval.GrantWish{Session: b.Session}
 	if b.For != "" {
-		d, err := time.ParseDuration(string(b.For))
+		d, err := time.ParseDuration(b.For)
 		if err != nil || d <= 0 {
 			return nil, approval.Errorf(approval.CodeInvalidParameter, "grant.for must be how long, such as 8h or 90m.")
 		}
@@ -162,9 +159,9 @@ func (s *Server) grants(ctx context.Context, x *exchange) error {
 		}
 		return lists.ListGrants(ctx, s.gate, q)
 	}, func(rows []approval.Grant, more bool) any {
-		list := grantList{Grants: wire(rows, wireGrant)}
+		list := grantList{Grants: api.Each(rows, wireGrant)}
 		if more {
-			list.Next = optional(rows[len(rows)-1].ID)
+			list.Next = rows[len(rows)-1].ID
 		}
 		return list
 	})

@@ -7,6 +7,7 @@ import (
 
 	"countersign/approval"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/history"
 	"countersign/internal/lists"
 )
@@ -106,9 +107,9 @@ func wireStats(r history.Report) client.Stats {
 		r.From = time.Time{}
 	}
 	return client.Stats{
-		Since: at(r.Since), Until: at(r.Until), Next: at(r.Next), WindowSince: at(r.From),
+		Since: api.At(r.Since), Until: api.At(r.Until), Next: api.At(r.Next), WindowSince: api.At(r.From),
 		Total:  wireFigures(history.Named{Figures: r.Total}),
-		ByTool: wire(r.ByTool, wireFigures), ByRule: wire(r.ByRule, wireFigures), ByAgent: wire(r.ByAgent, wireFigures),
-		ByPerson: wire(r.ByPerson, wireFigures),
+		ByTool: api.Each(r.ByTool, wireFigures), ByRule: api.Each(r.ByRule, wireFigures),
+		ByAgent: api.Each(r.ByAgent, wireFigures), ByPerson: api.Each(r.ByPerson, wireFigures),
 	}
 }

@@ -39,7 +39,6 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[delegationList]():    "DelegationList",
 	reflect.TypeFor[cancelBody]():        "Cancellation",
 	reflect.TypeFor[outcomeBody]():       "Outcome",
-	reflect.TypeFor[hints]():             "Annotations",
 	reflect.TypeFor[grantUse]():          "GrantUse",
 	reflect.TypeFor[grantBody]():         "GrantOrder",
 	reflect.TypeFor[grantList]():         "GrantList",
@@ -59,14 +58,15 @@ var schemaNames = map[reflect.Type]string{
 
 // shared are the types that the client reads and the server writes, and what the document says of them.
 var shared = map[reflect.Type]string{
-	reflect.TypeFor[client.Answer]():   "The answer to a call.",
-	reflect.TypeFor[client.Approval](): "A stored approval request. null means: there is none, or not yet.",
-	reflect.TypeFor[client.Said]():     "What a person said of an earlier request.",
-	reflect.TypeFor[client.Vote]():     "One person's vote.",
-	reflect.TypeFor[client.Stage]():    "So many different people out of these.",
-	reflect.TypeFor[client.Input]():    "An answer that was given after the approval.",
-	reflect.TypeFor[client.Use]():      "An approval that was let through.",
-	reflect.TypeFor[client.Acked]():    "",
+	reflect.TypeFor[client.Annotations](): "An MCP server's hints about a tool; an absent hint was not given.",
+	reflect.TypeFor[client.Answer]():      "The answer to a call.",
+	reflect.TypeFor[client.Approval]():    "A stored approval request. null means: there is none, or not yet.",
+	reflect.TypeFor[client.Said]():        "What a person said of an earlier request.",
+	reflect.TypeFor[client.Vote]():        "One person's vote.",
+	reflect.TypeFor[client.Stage]():       "So many different people out of these.",
+	reflect.TypeFor[client.Input]():       "An answer that was given after the approval.",
+	reflect.TypeFor[client.Use]():         "An approval that was let through.",
+	reflect.TypeFor[client.Acked]():       "",
 	reflect.TypeFor[client.Grant](): "A decision that answers the calls that it covers without asking a person: it " +
 		"lets them through or, as a standing denial, denies them.",
 	reflect.TypeFor[client.Vary]():         "How an arg may differ from the approved one.",
@@ -307,7 +307,8 @@ func describe(s *jsonschema.Schema, t reflect.Type) {
 	if description != "" {
 		s.WithDescription(description)
 	}
-	if t == reflect.TypeFor[client.Said]() || t == reflect.TypeFor[client.Use]() {
+	switch t {
+	case reflect.TypeFor[client.Annotations](), reflect.TypeFor[client.Said](), reflect.TypeFor[client.Use]():
 		s.AddType(jsonschema.Null)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"countersign/approval"
 	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/auth/signin"
 )
 
@@ -26,5 +27,5 @@ func (s *Server) signInLink(ctx context.Context, x *exchange) error {
 	case err != nil:
 		return err
 	}
-	return x.answer(http.StatusOK, client.SignInLink{ID: l.ID, URL: url, ExpiresAt: at(l.ExpiresAt)})
+	return x.answer(http.StatusOK, client.SignInLink{ID: l.ID, URL: url, ExpiresAt: api.At(l.ExpiresAt)})
 }

@@ -2,9 +2,7 @@ package rest
 
 import (
 	"bytes"
-	"cmp"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,43 +11,16 @@ import (
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/client"
+	"countersign/internal/api"
 )
 
-// The types of [client] and of this file are the JSON of /v1, and its OpenAPI document is made from them. They stand
-// beside the domain's types so that both can move apart.
+// The types of [client] and of this package are the JSON of /v1, and its OpenAPI document is made from them. They stand
+// beside the domain's types so that both can move apart. What is nullable is null where it is zero.
 
-// optional is a text that is null where there is none.
-type optional string
-
-// MarshalJSONTo writes the text or null.
-func (o optional) MarshalJSONTo(e *jsontext.Encoder) error {
-	if o == "" {
-		return e.WriteToken(jsontext.Null)
-	}
-	return e.WriteToken(jsontext.String(string(o)))
-}
-
-// PrepareJSONSchema says that it may be null.
-func (optional) PrepareJSONSchema(s *jsonschema.Schema) error {
-	s.AddType(jsonschema.Null)
-	return nil
-}
-
-// InlineJSONSchema keeps it from becoming a schema of its own.
-func (optional) InlineJSONSchema() {}
-
-// object is a JSON object that is passed on as it is; nil is null.
+// object is a JSON object that is kept as it was sent.
 type object jsontext.Value
 
-// MarshalJSONTo writes it.
-func (o object) MarshalJSONTo(e *jsontext.Encoder) error {
-	if o == nil {
-		return e.WriteToken(jsontext.Null)
-	}
-	return e.WriteValue(jsontext.Value(o))
-}
-
-// UnmarshalJSONFrom keeps what is there as it was sent.
+// UnmarshalJSONFrom keeps it.
 func (o *object) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	at := place(d.StackPointer())
 	v, err := d.ReadValue()
@@ -70,122 +41,27 @@ func (object) JSONSchema() (jsonschema.Schema, error) {
 // InlineJSONSchema keeps it from becoming a schema of its own.
 func (object) InlineJSONSchema() {}
 
-func (s *Server) wireRequest(r approval.Request) client.Approval {
-	return client.Approval{
-		ID: r.ID, Status: string(r.Status), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
-		Method: r.Method, Args: r.Args, ArgsHash: r.ArgsHash, RiskLevel: string(r.Risk), Rule: r.Rule,
-		ReasonCode: cmp.Or(r.EndCode, r.ReasonCode), Summary: s.summary(r), HumanMessage: r.HumanMessage,
-		Rationale: r.Rationale, Preview: r.Preview, PreviewFrom: r.PreviewFrom, TurnID: r.TurnID, SessionID: r.SessionID,
-		RequestedAt: at(r.RequestedAt), ExpiresAt: at(r.ExpiresAt), ResolvedAt: at(r.ResolvedAt),
-		ResolvedBy: r.ResolvedBy, ResolvedVia: string(r.ResolvedVia), ResolveReason: r.ResolveReason,
-		UseBy: at(r.UseBy), ConsumedAt: at(r.ConsumedAt), LapsedAt: at(r.LapsedAt), Task: r.Task,
-		DispatchedAt: at(r.DispatchedAt), RunResult: client.RunResult(r.RunResult),
-		Inputs: wire(r.Inputs, wireInput), Previous: wireUse(r.Previous),
-		Votes: wireVotes(r), Needs: wire(r.Need.InStages(), wireStage), StepUp: r.Need.StepUpWord(),
-		Replaces: r.Replaces, ReplacedBy: r.ReplacedBy, PolicyDigest: r.Policy, BatchID: r.BatchID,
-		Before: wireSaid(r.Before), Message: r.FeedMessage(), Version: r.Version(),
-	}
-}
-
-func wireSaid(s *approval.Said) *client.Said {
-	if s == nil {
-		return nil
-	}
-	return &client.Said{RequestID: s.RequestID, Approved: s.Approved, By: s.By, At: at(s.At), Reason: s.Reason}
-}
-
-func wireVote(v approval.Vote) client.Vote {
-	return client.Vote{Stage: v.Stage, Person: v.Person, For: v.For, Decision: verdicts[v.Approve],
-		Reason: v.Reason, At: at(v.At), Via: string(v.Via), StepUp: v.StepUpWord()}
-}
-
-// verdicts are the words for a yes and a no.
-var verdicts = map[bool]client.Verdict{true: client.Approve, false: client.Deny}
-
-// wireVotes are a request's votes. Where one person simply decided, that decision is the one vote.
-func wireVotes(r approval.Request) []client.Vote {
-	simply := r.Status == approval.Approved || r.Status == approval.Denied
-	if len(r.Votes) > 0 || !simply || r.EndCode != "" || r.ResolvedVia == approval.ViaSystem {
-		return wire(r.Votes, wireVote)
-	}
-	return []client.Vote{wireVote(approval.Vote{Stage: 1, Person: r.ResolvedBy, Approve: r.Status == approval.Approved,
-		Reason: r.ResolveReason, At: r.ResolvedAt, Via: r.ResolvedVia})}
-}
-
-func wireStage(s approval.Stage) client.Stage {
-	return client.Stage{Group: s.Group, Approvers: s.Approvers, Count: s.Count}
-}
-
-func wireInput(in approval.Input) client.Input {
-	return client.Input{At: at(in.At), Method: in.Method, Message: in.Message, Answer: in.Answer}
-}
-
-func wireUse(u *approval.Use) *client.Use {
-	if u == nil {
-		return nil
-	}
-	return &client.Use{
-		ApprovalID: u.RequestID, ApprovedBy: u.ApprovedBy, ApprovedAt: at(u.ApprovedAt),
-		ConsumedAt: at(u.ConsumedAt), DispatchedAt: at(u.DispatchedAt), RunResult: client.RunResult(u.RunResult),
-	}
-}
-
-func at(t time.Time) client.Time { return client.Time{Time: t} }
-
-// wire turns rows into their JSON form; the result is never nil.
-func wire[T, J any](rows []T, f func(T) J) []J {
-	js := make([]J, len(rows))
-	for i, r := range rows {
-		js[i] = f(r)
-	}
-	return js
-}
+// request is a request as whoever may see it is shown it.
+func (s *Server) request(r approval.Request) client.Approval { return api.FromRequest(r, s.summary(r)) }
 
 func wireNotification(n approval.Notification) client.Notification {
 	w := client.Notification{
 		ID: n.ID, ApprovalID: n.ApprovalID, Channel: n.Channel, Recipient: n.Recipient, Kind: string(n.Kind),
 		Status: string(n.Status), Attempt: n.Attempt, MessageID: n.MessageID, HTTPStatus: n.HTTPStatus, Error: n.Error,
-		SentAt: at(n.SentAt), CreatedAt: at(n.CreatedAt), UpdatedAt: at(n.UpdatedAt),
+		SentAt: api.At(n.SentAt), CreatedAt: api.At(n.CreatedAt), UpdatedAt: api.At(n.UpdatedAt),
 	}
 	if n.Status == approval.Queued || n.Status == approval.Retrying {
-		w.NextAttemptAt = at(n.NextAttemptAt)
+		w.NextAttemptAt = api.At(n.NextAttemptAt)
 	}
 	return w
 }
 
 func wireEvent(e approval.Event) client.AuditEvent {
 	return client.AuditEvent{
-		ID: e.ID, Seq: e.Seq, At: at(e.At), EventType: string(e.Type), CorrelationID: e.CorrelationID, Actor: e.Actor,
+		ID: e.ID, Seq: e.Seq, At: api.At(e.At), EventType: string(e.Type), CorrelationID: e.CorrelationID, Actor: e.Actor,
 		ApprovalID: e.ApprovalID, Agent: e.Agent, Tool: e.Tool, RiskLevel: string(e.Risk), Decision: e.Decision,
 		Reason: e.Reason, Data: e.Data,
 	}
-}
-
-func wireAnswer(o approval.Answer) client.Answer {
-	a := client.Answer{Kind: client.AnswerKind(o.Kind), Message: o.Message, RiskLevel: string(o.Risk), Rule: o.Rule,
-		ReasonCode: o.ReasonCode}
-	if r := o.Request; r != nil {
-		a.ApprovalID, a.ResolvedBy, a.ResolveReason = r.ID, r.ResolvedBy, r.ResolveReason
-		if o.Kind == approval.AnswerPending {
-			a.ExpiresAt = at(r.ExpiresAt)
-		}
-		if o.Kind == approval.AnswerApproved {
-			a.Args, a.Note = r.Args, o.Note
-			if o.Args != nil {
-				a.Args, a.Replaces = o.Args, r.Replaces
-			}
-		}
-	}
-	if g := o.Grant; g != nil {
-		a.GrantID = g.ID
-		if a.ResolvedBy == "" {
-			a.ResolvedBy, a.ResolveReason = g.By, g.Reason
-		}
-		if o.Kind == approval.AnswerAllow {
-			a.RunID = o.RunID
-		}
-	}
-	return a
 }
 
 type batchAnswer struct {
@@ -205,7 +81,7 @@ type decideAnswer struct {
 	ApprovedAt string        `json:"approved_at,omitempty" format:"date-time"`
 	DeniedBy   string        `json:"denied_by,omitempty"`
 	DeniedAt   string        `json:"denied_at,omitempty" format:"date-time"`
-	Reason     optional      `json:"reason"`
+	Reason     string        `json:"reason" nullable:"true"`
 	Replaces   string        `json:"replaces,omitempty" description:"If other args were approved: the request with the args that were asked for; id is the new request's."`
 	Grant      *client.Grant `json:"grant,omitempty" description:"What answers the same call from now on, if the decision asked for that."`
 	_          struct{}      `additionalProperties:"false" description:"The request has ended."`
@@ -223,13 +99,13 @@ type voteAnswer struct {
 
 // wireVoted is the answer to a vote that left the request pending, with the votes that count.
 func wireVoted(r approval.Request, votes []approval.Vote) decideResult {
-	return decideResult{voteAnswer{ID: r.ID, Status: string(r.Status), Votes: wire(votes, wireVote),
-		Needs: wire(r.Need.InStages(), wireStage), Replaces: r.Replaces}}
+	return decideResult{voteAnswer{ID: r.ID, Status: string(r.Status), Votes: api.Each(votes, api.FromVote),
+		Needs: api.FromNeed(r.Need), Replaces: r.Replaces}}
 }
 
 // wireDecided is the answer to a decision that ended the request.
 func wireDecided(r approval.Request, g *client.Grant) decideResult {
-	a := decideAnswer{ID: r.ID, Status: string(r.Status), Reason: optional(r.ResolveReason), Replaces: r.Replaces,
+	a := decideAnswer{ID: r.ID, Status: string(r.Status), Reason: r.ResolveReason, Replaces: r.Replaces,
 		Grant: g}
 	ended := approval.FormatTime(r.ResolvedAt)
 	if r.Status == approval.Approved {
@@ -273,7 +149,7 @@ type decisionAnswer struct{ decideResult }
 func (decisionAnswer) JSONSchemaOneOf() []any { return []any{decideAnswer{}, voteAnswer{}} }
 
 func wireFreeze(e approval.Epoch) client.Freeze {
-	return client.Freeze{Agent: e.Agent, Frozen: e.Frozen, FrozenAt: at(e.FrozenAt),
+	return client.Freeze{Agent: e.Agent, Frozen: e.Frozen, FrozenAt: api.At(e.FrozenAt),
 		FrozenBy: e.FrozenBy, Via: string(e.Via), Reason: e.Reason}
 }
 
@@ -290,8 +166,8 @@ type clockAccepted struct {
 
 func (s *Server) wireDelegation(d approval.Delegation) client.Delegation {
 	rule, holds := s.gate.RuleOf(d)
-	return client.Delegation{ID: d.ID, For: d.Delegator, To: d.Delegate, From: at(d.From), Until: at(d.Until),
-		Rule: rule, RuleGone: !holds, CreatedAt: at(d.CreatedAt), CreatedBy: d.CreatedBy, EndedAt: at(d.EndedAt),
+	return client.Delegation{ID: d.ID, For: d.Delegator, To: d.Delegate, From: api.At(d.From), Until: api.At(d.Until),
+		Rule: rule, RuleGone: !holds, CreatedAt: api.At(d.CreatedAt), CreatedBy: d.CreatedBy, EndedAt: api.At(d.EndedAt),
 		EndedBy: d.EndedBy}
 }
 
@@ -302,13 +178,13 @@ type delegationList struct {
 
 type approvalList struct {
 	Approvals []client.Approval `json:"approvals" nullable:"false" description:"Newest first."`
-	Next      optional          `json:"next" description:"The after of the next page, also where this one is not full, or empty; null at the end."`
+	Next      string            `json:"next" nullable:"true" description:"The after of the next page, also where this one is not full, or empty; null at the end."`
 	_         struct{}          `additionalProperties:"false"`
 }
 
 type notificationList struct {
 	Notifications []client.Notification `json:"notifications" nullable:"false" description:"Newest first."`
-	Next          optional              `json:"next" description:"The after of the next page, also where this one is not full, or empty; null at the end."`
+	Next          string                `json:"next" nullable:"true" description:"The after of the next page, also where this one is not full, or empty; null at the end."`
 	Quotas        []client.Quota        `json:"quotas,omitempty" description:"What channels with a monthly limit have sent this month, as far as the platform has said."`
 	Heartbeat     []client.Beat         `json:"heartbeat,omitempty" description:"The last run of each heartbeat entry that is switched on."`
 	_             struct{}              `additionalProperties:"false"`
@@ -316,7 +192,7 @@ type notificationList struct {
 
 type eventList struct {
 	Events []client.AuditEvent `json:"events" nullable:"false" description:"Newest first."`
-	Next   optional            `json:"next" description:"The after of the next page, also where this one is not full, or empty; null at the end."`
+	Next   string              `json:"next" nullable:"true" description:"The after of the next page, also where this one is not full, or empty; null at the end."`
 	_      struct{}            `additionalProperties:"false"`
 }
 
@@ -332,62 +208,15 @@ type problem struct {
 
 // What comes in, as [decode] reads it. null is as good as absent, but for args and lists.
 
+// callBody is a call whose args are read by their own rules.
 type callBody struct {
-	Tool      string    `json:"tool" required:"true" pattern:"^[A-Za-z0-9_.:-]{1,128}$"`
-	Args      arguments `json:"args" nullable:"false" description:"Absent is {}. At most 64 levels deep, without repeated keys."`
-	Server    optional  `json:"server" pattern:"^[A-Za-z0-9_.:-]{1,128}$"`
-	Scope     optional  `json:"scope" description:"At most 1024 bytes."`
-	TurnID    optional  `json:"turn_id" description:"At most 256 bytes."`
-	SessionID optional  `json:"session_id" description:"At most 256 bytes."`
-	Rationale optional  `json:"rationale" description:"At most 16 KiB."`
-	Preview   optional  `json:"preview" description:"At most 256 KiB."`
-	Method    optional  `json:"method" pattern:"^[a-z][A-Za-z/_]{0,63}$" description:"The MCP method where it is not tools/call, such as resources/read; tool is then the method with colons for slashes."`
-	Digest    optional  `json:"tool_digest" pattern:"^[0-9a-f]{64}$" description:"SHA-256, in hex, of the tool as its server describes it; after a change people are asked about the call. It is the calling agent's claim, and binds no other agent."`
-	Listed    optional  `json:"tool_digest_listed" pattern:"^[0-9a-f]{64}$" description:"The same of the tool with its schema's lists in the order in which the server wrote them, where that is another. Tools that were remembered by it are known by it."`
-	Dispatch  bool      `json:"dispatch" nullable:"true" description:"The caller sends the call and reports its outcome."`
-	Task      bool      `json:"task" nullable:"true" description:"The caller runs the call by itself once it is approved."`
-	Edits     bool      `json:"accepts_edits" nullable:"true" description:"The caller runs the arguments that a person approved instead of these."`
-	Waits     bool      `json:"waits" nullable:"true" description:"The agent waits for the answer before it goes on. People are then told at once of a call that joins a card they already have."`
-	Hints     *hints    `json:"annotations" description:"What the tool's MCP server says about it: a claim, not a proof."`
-	_         struct{}  `additionalProperties:"false" description:"One tool call that an agent wants to make."`
+	Args arguments `json:"args"`
+	client.Call
+	_ struct{} `additionalProperties:"false" description:"One tool call that an agent wants to make."`
 }
-
-// hints are an MCP server's of a tool; the document calls them Annotations.
-type hints struct {
-	ReadOnly    *bool    `json:"readOnly"`
-	Destructive *bool    `json:"destructive"`
-	Idempotent  *bool    `json:"idempotent"`
-	OpenWorld   *bool    `json:"openWorld"`
-	_           struct{} `additionalProperties:"false" description:"An MCP server's hints about a tool; an absent hint was not given."`
-}
-
-// PrepareJSONSchema says that it may be null.
-func (hints) PrepareJSONSchema(s *jsonschema.Schema) error {
-	s.AddType(jsonschema.Null)
-	return nil
-}
-
-// toolsCall is the method of a call that has no other.
-const toolsCall = "tools/call"
 
 // call returns the call that agent wants to make.
-func (b *callBody) call(agent string) approval.Call {
-	c := approval.Call{
-		Agent: agent, Tool: b.Tool, Args: b.Args.Args, Server: string(b.Server), Scope: string(b.Scope),
-		TurnID: string(b.TurnID), SessionID: string(b.SessionID), Rationale: string(b.Rationale), Preview: string(b.Preview),
-		Method: string(b.Method), ToolDigest: string(b.Digest), ListedDigest: string(b.Listed),
-		Dispatch: b.Dispatch, Task: b.Task, AcceptsEdits: b.Edits,
-		Waits: b.Waits,
-	}
-	if h := b.Hints; h != nil {
-		c.Annotations = &approval.Annotations{ReadOnly: h.ReadOnly, Destructive: h.Destructive, Idempotent: h.Idempotent,
-			OpenWorld: h.OpenWorld}
-	}
-	if c.Method == toolsCall {
-		c.Method = ""
-	}
-	return c
-}
+func (b *callBody) call(agent string) approval.Call { return api.ToCall(b.Call, agent, b.Args.Args) }
 
 // arguments are a call's, read by their own rules.
 type arguments struct{ args.Args }
@@ -480,11 +309,11 @@ func (ackIDs) InlineJSONSchema() {}
 
 type decideBody struct {
 	Decision  string     `json:"decision" required:"true" enum:"approve,deny"`
-	Reason    optional   `json:"reason" description:"At most 12000 bytes."`
+	Reason    string     `json:"reason" nullable:"true" description:"At most 12000 bytes."`
 	Confirmed bool       `json:"confirmed" nullable:"true" description:"The approver was told what will happen and said yes again; some rules need it."`
 	Args      editedArgs `json:"args" nullable:"false" description:"Args to approve instead of those asked for; only with approve."`
 	Grant     *grantBody `json:"grant" description:"Makes the decision apply for longer: the same call is then let through, or denied, without asking."`
-	Version   optional   `json:"version" description:"The version of the request that was seen: a request that has changed since is not decided."`
+	Version   string     `json:"version" nullable:"true" description:"The version of the request that was seen: a request that has changed since is not decided."`
 	_         struct{}   `additionalProperties:"false"`
 }
 
@@ -503,7 +332,7 @@ func (a *editedArgs) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 type decideManyBody struct {
 	IDs       decideIDs  `json:"ids" required:"true" nullable:"false" minItems:"1" maxItems:"100"`
 	Decision  string     `json:"decision" required:"true" enum:"approve,deny"`
-	Reason    optional   `json:"reason" description:"At most 12000 bytes; of each."`
+	Reason    string     `json:"reason" nullable:"true" description:"At most 12000 bytes; of each."`
 	Confirmed bool       `json:"confirmed" nullable:"true" description:"As with one."`
 	Grant     *grantBody `json:"grant" description:"As with one; each gets its own."`
 	_         struct{}   `additionalProperties:"false"`
@@ -522,17 +351,17 @@ func (a *decideIDs) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 func (decideIDs) InlineJSONSchema() {}
 
 type freezeBody struct {
-	Agent  optional `json:"agent" description:"Absent: all agents."`
-	Reason optional `json:"reason" description:"At most 12000 bytes; agents and people are told."`
+	Agent  string   `json:"agent" nullable:"true" description:"Absent: all agents."`
+	Reason string   `json:"reason" nullable:"true" description:"At most 12000 bytes; agents and people are told."`
 	_      struct{} `additionalProperties:"false"`
 }
 
 type delegationBody struct {
 	To    string   `json:"to" required:"true" description:"Who votes: a person with the role approver."`
 	Until string   `json:"until" required:"true" format:"date-time" description:"When it ends; exclusive, and at most 30 days after it begins."`
-	From  optional `json:"from" format:"date-time" description:"Absent: now."`
-	Rule  optional `json:"rule" description:"Only requests of this rule; absent: all."`
-	For   optional `json:"for" description:"Whose votes; only an admin sets it up for others. Absent: the caller's."`
+	From  string   `json:"from" nullable:"true" format:"date-time" description:"Absent: now."`
+	Rule  string   `json:"rule" nullable:"true" description:"Only requests of this rule; absent: all."`
+	For   string   `json:"for" nullable:"true" description:"Whose votes; only an admin sets it up for others. Absent: the caller's."`
 	_     struct{} `additionalProperties:"false"`
 }
 
@@ -549,6 +378,6 @@ type inputBody struct {
 }
 
 type cancelBody struct {
-	Reason optional `json:"reason" description:"At most 12000 bytes."`
+	Reason string   `json:"reason" nullable:"true" description:"At most 12000 bytes."`
 	_      struct{} `additionalProperties:"false"`
 }

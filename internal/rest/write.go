@@ -12,7 +12,7 @@ import (
 	"countersign/client"
 )
 
-// encoding writes answers: structs of this package as they are, and those that they share with [client] by their tags.
+// encoding writes answers: structs with what may be null by their tags, which are those of [client] and a few more.
 // Text that is not UTF-8, as a platform may have sent, is shown as far as it is.
 var encoding = json.JoinOptions(jsontext.AllowInvalidUTF8(true), json.Deterministic(true),
 	json.WithMarshalers(json.JoinMarshalers(
@@ -21,18 +21,20 @@ var encoding = json.JoinOptions(jsontext.AllowInvalidUTF8(true), json.Determinis
 		byTags[client.Answer](), byTags[client.Approval](), byTags[client.Vote](), byTags[client.Said](),
 		byTags[client.Use](), byTags[client.Grant](), byTags[client.Notification](), byTags[client.AuditEvent](),
 		byTags[client.Freeze](), byTags[client.Delegation](), byTags[client.Stats](),
+		byTags[grantUse](), byTags[decideAnswer](), byTags[approvalList](), byTags[grantList](),
+		byTags[notificationList](), byTags[eventList](),
 	)))
 
 func putTime(e *jsontext.Encoder, t time.Time) error { return putText(e, approval.FormatTime(t)) }
 
 func putText(e *jsontext.Encoder, s string) error { return e.WriteToken(jsontext.String(s)) }
 
-// byTags writes a struct of [client] in place of its own method, which writes what a client was sent. What is nullable
-// is null where it is zero.
+// byTags writes a struct field by field: what is nullable is null where it is zero. Of one of [client] it takes the
+// place of its own method, which writes what a client was sent.
 func byTags[T any]() *json.Marshalers {
 	var fields []field
 	for f := range reflect.TypeFor[T]().Fields() {
-		if name, options, _ := strings.Cut(f.Tag.Get("json"), ","); name != "-" {
+		if name, options, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
 			fields = append(fields, field{name, f.Index[0], options != "", f.Tag.Get("nullable") == "true"})
 		}
 	}

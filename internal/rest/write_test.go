@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,10 +12,48 @@ import (
 	"countersign/client"
 )
 
-// What the document says of a type that the client shares holds for what is written, also where there is nothing: a
-// nullable member is null, one that may be left out is, and what a client was once sent is not passed on.
-func TestSharedTypesAreWrittenAsTheirTagsSay(t *testing.T) {
+// answered are all structs that answers are made of.
+func answered() map[reflect.Type]bool {
+	all := map[reflect.Type]bool{}
+	var add func(t reflect.Type)
+	add = func(t reflect.Type) {
+		switch t.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			add(t.Elem())
+		case reflect.Struct:
+			if one, ok := reflect.Zero(t).Interface().(interface{ JSONSchemaOneOf() []any }); ok {
+				for _, is := range one.JSONSchemaOneOf() {
+					add(reflect.TypeOf(is))
+				}
+			} else if !all[t] && t != reflect.TypeFor[time.Time]() && t != reflect.TypeFor[client.Time]() {
+				all[t] = true
+				for f := range t.Fields() {
+					add(f.Type)
+				}
+			}
+		}
+	}
+	for _, rt := range bare().routes {
+		for _, a := range rt.doc.answers {
+			if a.body != nil {
+				add(reflect.TypeOf(a.body))
+			}
+		}
+	}
+	delete(all, reflect.TypeFor[struct{}]())
+	return all
+}
+
+// What the document says of an answer holds for what is written, also where there is nothing: a nullable member is
+// null, one that may be left out is, and what a client was once sent is not passed on.
+func TestAnswersAreWrittenAsTheirTagsSay(t *testing.T) {
+	types := answered()
 	for typ := range shared {
+		if !types[typ] && typ != reflect.TypeFor[client.Annotations]() { // which a body has
+			t.Errorf("%v is in no answer", typ)
+		}
+	}
+	for typ := range types {
 		zero := reflect.New(typ)
 		if raw := zero.Elem().FieldByName("JSON"); raw.IsValid() {
 			raw.SetBytes([]byte(`{"sent":"before"}`))
@@ -30,7 +69,7 @@ func TestSharedTypesAreWrittenAsTheirTagsSay(t *testing.T) {
 		}
 		for f := range typ.Fields() {
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if name == "-" {
+			if name == "" || name == "-" {
 				continue
 			}
 			value, there := got[name]
@@ -45,6 +84,9 @@ func TestSharedTypesAreWrittenAsTheirTagsSay(t *testing.T) {
 		if len(got) > 0 {
 			t.Errorf("%v: what is %v?", typ, got)
 		}
+	}
+	if len(types) < len(shared)+10 {
+		t.Errorf("only %d types were looked at", len(types))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/api"
 	"countersign/internal/lists"
 )
 
@@ -114,10 +115,10 @@ func TestAWrapperTellsTheGateWhatItKnows(t *testing.T) {
 	t.Parallel()
 	yes := true
 	c := approval.Call{Tool: "t", Args: mustArgs(t, `{}`), Waits: true, Annotations: &approval.Annotations{ReadOnly: &yes}}
-	if got := wireCall(c); !got.Waits || got.Annotations == nil || !*got.Annotations.ReadOnly || got.Annotations.Destructive != nil {
+	if got := api.FromCall(c); !got.Waits || got.Annotations == nil || !*got.Annotations.ReadOnly || got.Annotations.Destructive != nil {
 		t.Errorf("asked for: %+v", got)
 	}
-	if got := wireCall(approval.Call{Args: mustArgs(t, `{}`)}); got.Waits || got.Annotations != nil {
+	if got := api.FromCall(approval.Call{Args: mustArgs(t, `{}`)}); got.Waits || got.Annotations != nil {
 		t.Errorf("asked for: %+v", got)
 	}
 }
