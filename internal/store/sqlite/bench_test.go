@@ -271,8 +271,10 @@ func plainPool(b *testing.B) *contender {
 			{"id", fmt.Sprintf("%026d", 3*n+1)}, {"approval_id", id}, {"channel", "slack"}, {"recipient", "C0APPROVALS"}, {"kind", "request"},
 			{"created_at", now}, {"status", "queued"}, {"attempt", 0}, {"next_attempt_at", now}, {"updated_at", now},
 			{"retry_key", "123e4567-e89b-12d3-a456-426614174000"}})
-		_, err3 := tx.Exec(queries[appendEvent], n, fmt.Sprintf("%026d", 3*n+2), now, "approval_requested", "0123456789abcdef", "agent:agent-17", id, r.Agent, r.Tool,
-			"high", nil, r.ReasonCode, benchEventData)
+		err3 := insertPlainly(tx, "audit_events", [][2]any{
+			{"seq", n}, {"id", fmt.Sprintf("%026d", 3*n+2)}, {"at", now}, {"event_type", "approval_requested"},
+			{"correlation_id", "0123456789abcdef"}, {"actor", "agent:agent-17"}, {"approval_id", id}, {"agent", r.Agent},
+			{"tool", r.Tool}, {"risk_level", "high"}, {"reason", r.ReasonCode}, {"data", benchEventData}})
 		return errors.Join(err1, err2, err3, tx.Commit())
 	}}
 }

@@ -319,7 +319,7 @@ func (w *writer) takeLogged() error {
 			at = w.newest
 		}
 		w.newest = at
-		if err := w.take(&tx{db: w.db, c: w.c, w: w, at: at}, &es[i]); err != nil {
+		if err := w.take((&tx{db: w.db, c: w.c, w: w, at: at}).withRows(), &es[i]); err != nil {
 			return err
 		}
 	}
@@ -386,8 +386,8 @@ func (w *writer) soon(then func(error)) {
 // nothing is the function of a group that is only to be committed.
 func nothing(approval.Tx) error { return nil }
 
-// seesLogged has what was put on record before this look at the events taken in, unless the View's moment is past.
-func (t *tx) seesLogged() error {
+// SeesEvents has what was put on record before this look at the events taken in, unless the View's moment is past.
+func (t *tx) SeesEvents() error {
 	if t.w != nil || t.settled || t.ended || t.db.events.count.Load() == 0 {
 		return nil
 	}

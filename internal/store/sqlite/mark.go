@@ -207,11 +207,11 @@ func (d *DB) AcceptRestored(ctx context.Context) error {
 	}
 	return d.Update(ctx, approval.WholeStore(), func(x approval.Tx) error {
 		t := x.(*tx)
-		if err := t.writable(); err != nil {
+		if err := t.Writable(); err != nil {
 			return err
 		}
 		t.w.changes = true
-		return t.fail(t.c.Exec("PRAGMA user_version = 0"))
+		return t.Fail(t.c.Exec("PRAGMA user_version = 0"))
 	})
 }
 

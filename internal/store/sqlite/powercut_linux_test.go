@@ -417,7 +417,7 @@ func stateOf(t *testing.T, d *DB) (kept storedState) {
 	defer c.Close()
 	s := c.Stmt(loadState)
 	s.Step()
-	stateColumns.scan(s, &kept)
+	kept = scanState(s)
 	if _, err := s.Finish(); err != nil {
 		t.Fatal(err)
 	}
@@ -432,10 +432,10 @@ func lastOf(t *testing.T, d *DB) (e approval.Event) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	s := c.Prepare(`SELECT ` + eventColumns.names() + ` FROM audit_events ORDER BY seq DESC LIMIT 1`)
+	s := c.Prepare(`SELECT seq, id, at FROM audit_events ORDER BY seq DESC LIMIT 1`)
 	defer s.Finalize()
 	s.Step()
-	eventColumns.scan(s, &e)
+	e.Seq, e.ID, e.At = s.ColumnInt(), s.ColumnText(), s.ColumnTime()
 	if _, err := s.Finish(); err != nil {
 		t.Fatal(err)
 	}

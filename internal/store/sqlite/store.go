@@ -1,4 +1,5 @@
-// Package sqlite keeps Countersign's rows in one SQLite file, as [approval.Store].
+// Package sqlite keeps Countersign's rows in one SQLite file, as [approval.Store]. What the rows are, package store
+// says; here is what keeps them: the writer and the readers, the clock, the event log, the lock, and copies.
 //
 // All updates go through one writer, a goroutine with a connection of its own. It takes what is waiting,
 // at most BatchMax functions, begins one transaction, runs the functions one after another and commits:
@@ -40,6 +41,8 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/auth/passkey"
+	"countersign/internal/auth/signin"
 	"countersign/internal/store/sqlite/sqlite3"
 	"countersign/schema"
 )
@@ -267,7 +270,7 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error
 		return err
 	}
 	defer func() { d.readers <- c }()
-	t := &tx{db: d, c: c, ctx: ctx}
+	t := (&tx{db: d, c: c, ctx: ctx}).withRows()
 	defer func() {
 		t.ended = true
 		if c.InTransaction() {
@@ -284,7 +287,7 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error
 	}()
 	defer interruptWhenDone(ctx, c)()
 	if _, err := c.Stmt(beginRead).Exec(); err != nil {
-		t.fail(err)
+		_ = t.Fail(err)
 		return fault(err)
 	}
 	err = fn(t)
@@ -293,6 +296,12 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) (err error
 	}
 	return err
 }
+
+// SignIns is a transaction of d with the links and sessions that it keeps.
+func (*DB) SignIns(t approval.Tx) signin.Tx { return t.(*tx) }
+
+// Passkeys is a transaction of d with the passkeys that it keeps.
+func (*DB) Passkeys(t approval.Tx) passkey.Tx { return t.(*tx) }
 
 // takeReader returns a connection that reads, to be given back to d.readers.
 func (d *DB) takeReader(ctx context.Context) (c *sqlite3.Conn, err error) {

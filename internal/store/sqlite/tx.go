@@ -6,11 +6,15 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/auth/passkey"
+	"countersign/internal/auth/signin"
+	"countersign/internal/store"
 	"countersign/internal/store/sqlite/sqlite3"
 )
 
-// tx is one run of one function: in the writer's transaction, or in a View.
+// tx is one run of one function: in the writer's transaction, or in a View. It is the engine of its rows.
 type tx struct {
+	store.Rows
 	db      *DB
 	c       *sqlite3.Conn
 	w       *writer         // nil in a View
@@ -23,13 +27,22 @@ type tx struct {
 	ended   bool
 }
 
-var _ approval.Tx = (*tx)(nil)
+var _ interface {
+	signin.Tx
+	passkey.Tx
+	store.Engine
+} = (*tx)(nil)
+
+func (t *tx) withRows() *tx {
+	t.On(t)
+	return t
+}
 
 var errEnded = errors.New("store: transaction used after its function returned")
 
-// fail turns an error of a statement into one for the function, and remembers it if nothing that the
+// Fail turns an error of a statement into one for the function, and remembers it if nothing that the
 // function does after it can be trusted.
-func (t *tx) fail(err error) error {
+func (t *tx) Fail(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -39,8 +52,8 @@ func (t *tx) fail(err error) error {
 	return fault(err)
 }
 
-// readable says whether the function may go on to read.
-func (t *tx) readable() error {
+// Readable says whether the function may go on to read.
+func (t *tx) Readable() error {
 	if t.ended {
 		return errEnded
 	}
@@ -51,8 +64,8 @@ func (t *tx) readable() error {
 	return t.broken
 }
 
-// writable says whether the function may go on to write, before the first time behind a savepoint if it is to have one.
-func (t *tx) writable() error {
+// Writable says whether the function may go on to write, before the first time behind a savepoint if it is to have one.
+func (t *tx) Writable() error {
 	switch {
 	case t.ended:
 		return errEnded
@@ -62,33 +75,47 @@ func (t *tx) writable() error {
 		return t.broken
 	case !t.wrote && t.guard:
 		if _, err := t.c.Stmt(savepoint).Exec(); err != nil {
-			return t.fail(err)
+			return t.Fail(err)
 		}
 	}
 	t.wrote = true
 	return nil
 }
 
-// changed is the end of a statement that writes.
-func (t *tx) changed(s *sqlite3.Stmt) (bool, error) {
-	n, err := s.Exec()
+func (t *tx) Stmt(q store.Query) store.Cursor { return t.c.Stmt(ofRows + sqlite3.Query(q)) }
+func (t *tx) Cached(sql string) store.Cursor  { return t.c.Cached(sql) }
+
+func (t *tx) Exec(c store.Cursor) (int, error) {
+	for c.Step() {
+	}
+	n, err := c.Finish()
 	if err != nil {
-		return false, t.fail(err)
+		return 0, t.Fail(err)
 	}
-	if n > 0 {
-		t.w.changes = true
-	}
-	return n > 0, nil
+	t.w.changes = t.w.changes || n > 0
+	return n, nil
 }
+
+func (t *tx) Ending() int64 {
+	if t.w == nil {
+		return 0 // of a View, which ends nothing
+	}
+	return t.w.endings + 1
+}
+
+func (t *tx) Ended(seq int64)           { t.w.endings = max(t.w.endings, seq) }
+func (t *tx) Made(id string)            { t.w.onRows.id = max(t.w.onRows.id, id) }
+func (t *tx) Summary() *approval.Commit { return &t.w.summary }
+func (t *tx) Room() *store.Room         { return &t.w.room }
 
 // Now settles the moment of a View before it looks at the clock: what the View reads is not of later.
 func (t *tx) Now() time.Time {
 	if t.at.IsZero() {
-		if !t.settled && t.readable() == nil {
+		if !t.settled && t.Readable() == nil {
 			s := t.c.Stmt(readNothing)
 			s.Step()
 			_, err := s.Finish()
-			_ = t.fail(err) // makes the function fail when it returns
+			_ = t.Fail(err) // makes the function fail when it returns
 		}
 		t.at = t.db.Now()
 	}
@@ -99,55 +126,33 @@ func (t *tx) NewID() string {
 	if t.w == nil || t.ended {
 		return ""
 	}
-	t.w.lastID = nextID(t.w.lastID, t.at)
+	t.w.lastID = store.NextID(t.w.lastID, t.at)
 	return t.w.lastID.String()
 }
 
-// all reads every row of s, at most limit of them if that is positive.
-func all[T any](t *tx, s *sqlite3.Stmt, limit int, scan func(*sqlite3.Stmt, *T)) ([]T, error) {
-	var rows []T
-	for (limit <= 0 || len(rows) < limit) && s.Step() {
-		rows = append(rows, *new(T))
-		scan(s, &rows[len(rows)-1])
+// Append gives an event its seq, its id and its time.
+func (t *tx) Append(e approval.Event) (approval.Event, error) {
+	if err := t.Writable(); err != nil {
+		return approval.Event{}, err
 	}
-	if _, err := s.Finish(); err != nil {
-		return nil, t.fail(err)
+	if e.Type == approval.EventFrozen { // what was allowed before it stands before it
+		if err := t.w.takeNewer(t); err != nil {
+			return approval.Event{}, err
+		}
 	}
-	return rows, nil
+	return t.append(e)
 }
 
-// page is all that stops after the row with which the rows' sizes are bytes, if that is positive. It looks at the
-// sizes while it reads: what is beyond is never in memory.
-func page[T interface{ Size() int }](
-	t *tx, s *sqlite3.Stmt, limit, bytes int, scan func(*sqlite3.Stmt, *T),
-) ([]T, error) {
-	var rows []T
-	size := 0
-	for (limit <= 0 || len(rows) < limit) && (bytes <= 0 || size < bytes) && s.Step() {
-		rows = append(rows, *new(T))
-		row := &rows[len(rows)-1]
-		scan(s, row)
-		size += (*row).Size()
+// append is Append where that has been found possible.
+func (t *tx) append(e approval.Event) (approval.Event, error) {
+	e.ID, e.Seq, e.At = t.NewID(), t.w.seq+1, t.at
+	if err := t.InsertEvent(&e); err != nil {
+		return approval.Event{}, err
 	}
-	if _, err := s.Finish(); err != nil {
-		return nil, t.fail(err)
+	t.w.seq++
+	t.w.onRows = onRows{e.Seq, e.At, e.ID}
+	if t.w.onCommit != nil {
+		t.w.summary.Events = append(t.w.summary.Events, e)
 	}
-	return rows, nil
+	return e, nil
 }
-
-// one reads the row of s, or returns ErrNotFound.
-func one[T any](t *tx, s *sqlite3.Stmt, scan func(*sqlite3.Stmt, *T)) (row T, err error) {
-	rows, err := all(t, s, 1, scan)
-	if err != nil {
-		return row, err
-	}
-	if len(rows) == 0 {
-		return row, approval.ErrNotFound
-	}
-	return rows[0], nil
-}
-
-// What a statement returns that is no row of a table.
-func scanText(s *sqlite3.Stmt, v *string)    { *v = s.ColumnText() }
-func scanInt(s *sqlite3.Stmt, v *int64)      { *v = s.ColumnInt() }
-func scanTime(s *sqlite3.Stmt, v *time.Time) { *v = s.ColumnTime() }

@@ -15,6 +15,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"countersign/approval"
+	"countersign/internal/store"
 	"countersign/internal/store/sqlite/sqlite3"
 )
 
@@ -141,18 +142,11 @@ type writer struct {
 	takenTo       int64     // and up to which with this group
 	newest        time.Time // of the transactions: none that follows is of earlier
 	onRows        onRows    // what of seq, ids and time the rows of this group say
-	rows          boundRows
+	room          store.Room
+	saved         storedState      // what was written last
 	gaps          []approval.Event // what is missing in the audit log, to be told when the store is opened
 	damaged       bool             // the event log was, when the store was opened
 	exited        *job             // its function has ended the writer's goroutine
-}
-
-// boundRows have room for the rows that are bound: it is reused, since what is bound escapes to the heap.
-type boundRows struct {
-	request      approval.Request
-	notification approval.Notification
-	event        approval.Event
-	state        storedState
 }
 
 func newWriter(d *DB, o Options) (_ *writer, err error) {
@@ -243,7 +237,7 @@ func (w *writer) loadKept() (kept storedState, err error) {
 		_, err := s.Finish()
 		return kept, errors.Join(err, errors.New("store: store_state is empty"))
 	}
-	stateColumns.scan(s, &kept)
+	kept = scanState(s)
 	if _, err := s.Finish(); err != nil {
 		return kept, err
 	}
@@ -628,7 +622,7 @@ const (
 // errUndo that it must be given up.
 func (w *writer) run(j *job, undo undoing) error {
 	w.newest = w.db.Now()
-	t := &tx{db: w.db, c: w.c, w: w, at: w.newest, guard: undo == undoToSavepoint}
+	t := (&tx{db: w.db, c: w.c, w: w, at: w.newest, guard: undo == undoToSavepoint}).withRows()
 	seq, endings, summary, changes, takenTo := w.seq, w.endings, w.summary, w.changes, w.takenTo
 	j.value = nil // of an earlier run
 	err := w.call(j, t)
@@ -718,7 +712,7 @@ func (w *writer) commit() error {
 		w.db.events.taken(w.logged)
 	}
 	if saves {
-		w.kept, w.savedEndings = w.rows.state.clock, w.rows.state.endings
+		w.kept, w.savedEndings = w.saved.clock, w.saved.endings
 	}
 	if writes {
 		w.noteCommit()
@@ -732,10 +726,11 @@ func (w *writer) saveState() error {
 	if w.c == nil {
 		return nil
 	}
-	row := &w.rows.state
-	*row = storedState{seq: w.seq, lastID: w.lastID.String(), clock: w.db.clock.state(), logged: w.takenTo,
+	w.saved = storedState{seq: w.seq, lastID: w.lastID.String(), clock: w.db.clock.state(), logged: w.takenTo,
 		life: w.life, endings: w.endings}
-	_, err := stateColumns.bind(w.c.Stmt(saveState), row).Exec()
+	s := w.c.Stmt(saveState)
+	w.saved.bind(s)
+	_, err := s.Exec()
 	return err
 }
 

@@ -67,7 +67,9 @@ func passkeysChange(t *testing.T, s Store, rows []passkey.Row) {
 		return mustChange(tx.UpdatePasskey(changed))
 	}))
 	update(t, s, keeping(s, func(tx passkey.Tx) error { return mustChange(tx.DeletePasskey(rows[2].Person, rows[2].ID)) }))
-	update(t, s, keeping(s, func(tx passkey.Tx) error { return mustNotChange(tx.DeletePasskey(rows[2].Person, rows[2].ID)) }))
+	update(t, s, keeping(s, func(tx passkey.Tx) error {
+		return mustNotChange(tx.DeletePasskey(rows[2].Person, rows[2].ID))
+	}))
 	update(t, s, keeping(s, func(tx passkey.Tx) error { return mustNotChange(tx.UpdatePasskey(rows[2])) }))
 	view(t, s, keeping(s, func(tx passkey.Tx) error {
 		of, err := tx.PasskeysOf("hana")

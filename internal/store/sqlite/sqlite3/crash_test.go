@@ -26,7 +26,7 @@ var crashing = map[string]func(c *Conn, s *Stmt){
 	"finalize":       func(_ *Conn, s *Stmt) { s.Finalize() },
 	"bind text":      func(_ *Conn, s *Stmt) { s.BindText("a") },
 	"bind bytes":     func(_ *Conn, s *Stmt) { s.BindTextBytes([]byte("a")) },
-	"bind blob":      func(_ *Conn, s *Stmt) { s.BindOptBlob([]byte("a")) },
+	"bind blob":      func(_ *Conn, s *Stmt) { s.BindBlob([]byte("a")) },
 	"bind int":       func(_ *Conn, s *Stmt) { s.BindInt(1) },
 	"column":         func(_ *Conn, s *Stmt) { s.ColumnView() },
 	"column int":     func(_ *Conn, s *Stmt) { s.ColumnInt() },

@@ -58,62 +58,85 @@ func reopen(t *testing.T, path string) *Conn {
 	return c
 }
 
+type blob []byte
+
+// bind binds values of the types that there are.
+func bind(s *Stmt, values ...any) *Stmt {
+	for _, v := range values {
+		switch v := v.(type) {
+		case nil:
+			s.BindNull()
+		case string:
+			s.BindText(v)
+		case []byte:
+			s.BindTextBytes(v)
+		case blob:
+			s.BindBlob(v)
+		case int:
+			s.BindInt(int64(v))
+		case int64:
+			s.BindInt(v)
+		case time.Time:
+			s.BindTime(v)
+		}
+	}
+	return s
+}
+
 // What is bound is read again, whatever was bound in the same place before.
 func TestValuesAreKept(t *testing.T) {
 	c := connect(t)
 	at := time.Date(2026, 11, 21, 12, 30, 0, 7_000_000, time.UTC)
 	long := strings.Repeat("日本", bufferSize)
 	for i, row := range []struct {
-		bind func(s *Stmt) *Stmt
+		bind []any
 		want string // the columns' types, by SQLite, and what is read of them
 		read func(s *Stmt) string
 	}{
 		{
-			func(s *Stmt) *Stmt { return s.BindText("é\x00x").BindText("").BindOptText("").BindOptText("y") },
+			[]any{"é\x00x", "", nil, "y"},
 			`text text null text: "é\x00x" "" "" "y"`,
 			func(s *Stmt) string {
 				return fmt.Sprintf("%q %q %q %q", s.ColumnText(), s.ColumnText(), s.ColumnText(), s.ColumnText())
 			},
 		},
 		{
-			func(s *Stmt) *Stmt {
-				return s.BindTextBytes(nil).BindOptTextBytes(nil).BindOptBlob(nil).BindOptBlob([]byte{0, 255})
-			},
-			`text null null blob: [] [] [] [0 255]`,
+			[]any{[]byte(nil), nil, blob(nil), blob{0, 255}},
+			`text null blob blob: [] [] [] [0 255]`,
 			func(s *Stmt) string {
 				return fmt.Sprint(s.ColumnBytes(), s.ColumnBytes(), s.ColumnBytes(), s.ColumnBytes())
 			},
 		},
 		{
-			func(s *Stmt) *Stmt { return s.BindInt(-1 << 63).BindOptInt(0).BindOptInt(7).BindInt(0) },
+			[]any{int64(-1 << 63), nil, 7, 0},
 			`integer null integer integer: -9223372036854775808 0 7 0`,
 			func(s *Stmt) string { return fmt.Sprint(s.ColumnInt(), s.ColumnInt(), s.ColumnInt(), s.ColumnInt()) },
 		},
 		{
-			func(s *Stmt) *Stmt { return s.BindBool(true).BindBool(false).BindTime(at).BindTime(time.Time{}) },
-			`integer integer text null: true false ` + at.String() + ` 0001-01-01 00:00:00 +0000 UTC`,
+			[]any{1, 0, at, time.Time{}},
+			`integer integer text null: 1 0 ` + at.String() + ` 0001-01-01 00:00:00 +0000 UTC`,
 			func(s *Stmt) string {
-				return fmt.Sprint(s.ColumnBool(), s.ColumnBool(), s.ColumnTime(), s.ColumnTime())
+				return fmt.Sprint(s.ColumnInt(), s.ColumnInt(), s.ColumnTime(), s.ColumnTime())
 			},
 		},
 		{
-			func(s *Stmt) *Stmt { return s.BindText(long).BindTextBytes([]byte(long)).BindText("x").BindNull() },
+			[]any{long, []byte(long), "x", nil},
 			`text text text null: true true x 0`,
 			func(s *Stmt) string {
 				return fmt.Sprintf("%v %v %s %d", s.ColumnText() == long, s.ColumnText() == long, s.ColumnText(), s.ColumnInt())
 			},
 		},
 	} {
-		if n, err := row.bind(c.Stmt(insertRow).BindInt(int64(i))).Exec(); err != nil || n != 1 {
+		if n, err := bind(bind(c.Stmt(insertRow), i), row.bind...).Exec(); err != nil || n != 1 {
 			t.Fatalf("row %d: %d changed, %v", i, n, err)
 		}
 		types := c.Cached(`SELECT typeof(a) || ' ' || typeof(b) || ' ' || typeof(c) || ' ' || typeof(d) FROM t WHERE id = $1`)
-		types.BindInt(int64(i)).Step()
+		bind(types, i).Step()
 		got := types.ColumnText()
 		if _, err := types.Finish(); err != nil {
 			t.Fatal(err)
 		}
-		s := c.Stmt(selectRow).BindInt(int64(i))
+		s := bind(c.Stmt(selectRow), i)
 		if !s.Step() {
 			t.Fatalf("row %d is not there: %v", i, s.Err())
 		}
@@ -133,23 +156,23 @@ func TestValuesAreKept(t *testing.T) {
 func TestTheFirstErrorSticks(t *testing.T) {
 	c := connect(t)
 	boom := errors.New("boom")
-	s := c.Stmt(insertRow).BindInt(1)
+	s := bind(c.Stmt(insertRow), 1)
 	s.Fail(boom)
 	s.Fail(errors.New("later"))
-	if _, err := s.BindText("x").BindTime(time.Now()).BindNull().BindBool(true).Exec(); err != boom {
+	if _, err := bind(s, "x", time.Now(), nil, 1).Exec(); err != boom {
 		t.Errorf("got %v, want boom", err)
 	}
 	year := time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
-	if _, err := c.Stmt(insertRow).BindInt(1).BindTime(year).Exec(); err == nil {
+	if _, err := bind(c.Stmt(insertRow), 1, year).Exec(); err == nil {
 		t.Error("a year of five digits was stored")
 	}
-	c.Stmt(insertRow).BindInt(99) // is never run
+	bind(c.Stmt(insertRow), 99) // is never run
 	for i := range 2 {
-		if n, err := c.Stmt(insertRow).BindInt(int64(i)).BindText("not a time").BindNull().BindNull().BindNull().Exec(); n != 1 || err != nil {
+		if n, err := bind(c.Stmt(insertRow), i, "not a time", nil, nil, nil).Exec(); n != 1 || err != nil {
 			t.Fatalf("after an error: %d, %v", n, err)
 		}
 	}
-	s = c.Stmt(selectRow).BindInt(1)
+	s = bind(c.Stmt(selectRow), 1)
 	s.Step()
 	if got := s.ColumnTime(); !got.IsZero() || s.Err() == nil {
 		t.Errorf("a text that is no time was read as %v, %v", got, s.Err())
@@ -180,7 +203,7 @@ func TestErrorsHaveTheirCode(t *testing.T) {
 		t.Errorf("a statement that cannot be prepared: %v", err)
 	}
 	insert := func() error {
-		_, err := c.Stmt(insertRow).BindInt(1).BindNull().BindNull().BindNull().BindNull().Exec()
+		_, err := bind(c.Stmt(insertRow), 1, nil, nil, nil, nil).Exec()
 		return err
 	}
 	if err := insert(); err != nil {

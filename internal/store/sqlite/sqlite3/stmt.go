@@ -98,129 +98,89 @@ func (s *Stmt) fits(n int) bool {
 }
 
 // BindText binds a text, the empty one too.
-func (s *Stmt) BindText(v string) *Stmt {
+func (s *Stmt) BindText(v string) {
 	defer crash()
 	s.param++
 	if !s.fits(len(v)) {
-		return s
+		return
 	}
 	p, b := s.alloc(len(v))
 	if s.err == nil {
 		copy(b, v)
 		s.bound(lib.Xsqlite3_bind_text(s.c.tls, s.p, s.param, p, int32(len(v)), 0))
 	}
-	return s
-}
-
-// BindOptText binds a text, NULL for the empty one.
-func (s *Stmt) BindOptText(v string) *Stmt {
-	if v == "" {
-		return s.BindNull()
-	}
-	return s.BindText(v)
 }
 
 // BindTextBytes binds a text that is there as bytes, the empty one too.
-func (s *Stmt) BindTextBytes(v []byte) *Stmt {
+func (s *Stmt) BindTextBytes(v []byte) {
 	defer crash()
 	s.param++
 	if !s.fits(len(v)) {
-		return s
+		return
 	}
 	p, b := s.alloc(len(v))
 	if s.err == nil {
 		copy(b, v)
 		s.bound(lib.Xsqlite3_bind_text(s.c.tls, s.p, s.param, p, int32(len(v)), 0))
 	}
-	return s
 }
 
-// BindOptTextBytes binds a text that is there as bytes, NULL for the empty one.
-func (s *Stmt) BindOptTextBytes(v []byte) *Stmt {
-	if len(v) == 0 {
-		return s.BindNull()
-	}
-	return s.BindTextBytes(v)
-}
-
-// BindOptBlob binds bytes, NULL for none.
-func (s *Stmt) BindOptBlob(v []byte) *Stmt {
+// BindBlob binds bytes, the empty ones too.
+func (s *Stmt) BindBlob(v []byte) {
 	defer crash()
-	if len(v) == 0 {
-		return s.BindNull()
-	}
 	s.param++
 	if !s.fits(len(v)) {
-		return s
+		return
 	}
 	p, b := s.alloc(len(v))
 	if s.err == nil {
 		copy(b, v)
 		s.bound(lib.Xsqlite3_bind_blob(s.c.tls, s.p, s.param, p, int32(len(v)), 0))
 	}
-	return s
 }
 
 // BindInt binds a number.
-func (s *Stmt) BindInt(v int64) *Stmt {
+func (s *Stmt) BindInt(v int64) {
 	defer crash()
 	s.param++
 	if s.err == nil {
 		s.bound(lib.Xsqlite3_bind_int64(s.c.tls, s.p, s.param, v))
 	}
-	return s
-}
-
-// BindOptInt binds a number, NULL for 0.
-func (s *Stmt) BindOptInt(v int64) *Stmt {
-	if v == 0 {
-		return s.BindNull()
-	}
-	return s.BindInt(v)
-}
-
-// BindBool binds 1 or 0.
-func (s *Stmt) BindBool(v bool) *Stmt { //nolint:revive // flag-parameter: the flag is the value
-	if v {
-		return s.BindInt(1)
-	}
-	return s.BindInt(0)
 }
 
 // BindNull binds NULL.
-func (s *Stmt) BindNull() *Stmt {
+func (s *Stmt) BindNull() {
 	defer crash()
 	s.param++
 	if s.param < 64 && s.set&(1<<s.param) == 0 {
-		return s // it is NULL from the start, or since the last time
+		return // it is NULL from the start, or since the last time
 	}
 	if s.err == nil {
 		s.bound(lib.Xsqlite3_bind_null(s.c.tls, s.p, s.param))
 		s.set &^= 1 << s.param
 	}
-	return s
 }
 
 // BindTime binds a time as text in [TimeFormat], NULL for the zero time.
-func (s *Stmt) BindTime(v time.Time) *Stmt {
+func (s *Stmt) BindTime(v time.Time) {
 	defer crash()
 	if v.IsZero() {
-		return s.BindNull()
+		s.BindNull()
+		return
 	}
 	s.param++
 	if s.err != nil {
-		return s
+		return
 	}
 	p, b := s.alloc(timeLen)
 	if s.err != nil {
-		return s
+		return
 	}
 	if !putTime(b, v) {
 		s.err = fmt.Errorf("sqlite3: the year of %v cannot be stored", v)
-		return s
+		return
 	}
 	s.bound(lib.Xsqlite3_bind_text(s.c.tls, s.p, s.param, p, int32(timeLen), 0))
-	return s
 }
 
 // Parameters are the names of the statement's parameters.
@@ -293,9 +253,6 @@ func (s *Stmt) ColumnInt() int64 {
 	s.col++
 	return lib.Xsqlite3_column_int64(s.c.tls, s.p, i)
 }
-
-// ColumnBool reports whether the next column is a number other than 0.
-func (s *Stmt) ColumnBool() bool { return s.ColumnInt() != 0 }
 
 // ColumnTime returns the next column as a time, the zero one for NULL.
 func (s *Stmt) ColumnTime() time.Time {

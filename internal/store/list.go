@@ -1,12 +1,10 @@
-package sqlite
+package store
 
 import (
 	"cmp"
 	"strconv"
 	"strings"
 	"time"
-
-	"countersign/internal/store/sqlite/sqlite3"
 )
 
 // list puts a SELECT together out of the conditions that a query has set. Values are parameters, so
@@ -109,8 +107,7 @@ func (l *list) ids(from, end string, since, until time.Time) {
 	}
 }
 
-func (l *list) bind(c *sqlite3.Conn) *sqlite3.Stmt {
-	s := c.Cached(l.sql.String())
+func (l *list) bind(s stmt) stmt {
 	for _, a := range l.args {
 		switch v := a.(type) {
 		case string:

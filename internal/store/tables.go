@@ -1,4 +1,4 @@
-package sqlite
+package store
 
 import (
 	"slices"
@@ -7,7 +7,6 @@ import (
 	"countersign/approval"
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/signin"
-	"countersign/internal/store/sqlite/sqlite3"
 )
 
 // This file names each column of each table once. The schema says what a column may hold; a test holds that both
@@ -19,9 +18,8 @@ const (
 	isKey      = `(` + keyColumns + `) = ($1, $2, $3, $4, $5, $6)`
 )
 
-func bindKey(s *sqlite3.Stmt, k approval.Key) *sqlite3.Stmt {
-	return s.BindText(k.Agent).BindText(k.Scope).BindText(k.Server).BindText(k.Tool).BindText(k.ArgsHash).
-		BindText(k.Method)
+func bindKey(s stmt, k approval.Key) stmt {
+	return s.text(k.Agent).text(k.Scope).text(k.Server).text(k.Tool).text(k.ArgsHash).text(k.Method)
 }
 
 // digestOfNumbered is a rule's digest where the rule may be called by its place. It stands behind the arguments in a
@@ -134,14 +132,15 @@ var (
 	newRequestColumns = slices.Concat(headColumns, wideColumns, newNeedColumns, newLastColumns)
 	requestColumns    = slices.Concat(headColumns, wideColumns, newNeedColumns, lateNeedColumns, lateColumns,
 		newLastColumns, returnedColumns)
-	needColumns = slices.Concat(headColumns[:1], reasonColumn, newNeedColumns, lateNeedColumns)
+	needColumns    = slices.Concat(headColumns[:1], reasonColumn, newNeedColumns, lateNeedColumns)
+	setNeedColumns = slices.Concat(newNeedColumns[:1], reasonColumn, newNeedColumns[1:4])
 )
 
 // headList is what scanHead reads.
 var headList = headColumns.names() +
 	`, octet_length(tool_args) + coalesce(octet_length(rationale), 0) + coalesce(octet_length(preview), 0)`
 
-func scanHead(s *sqlite3.Stmt, h *approval.Head) {
+func scanHead(s Scanner, h *approval.Head) {
 	headColumns.scan(s, &h.Request)
 	h.Wide = int(s.ColumnInt())
 }
@@ -202,12 +201,12 @@ var (
 	changingColumns       = slices.Concat(changingNarrowColumns, bodyColumns)
 )
 
-func scanWaiting(s *sqlite3.Stmt, n *approval.Notification) {
+func scanWaiting(s Scanner, n *approval.Notification) {
 	waitingColumns.scan(s, n)
 	n.Narrow = true
 }
 
-func scanNarrow(s *sqlite3.Stmt, n *approval.Notification) {
+func scanNarrow(s Scanner, n *approval.Notification) {
 	narrowColumns.scan(s, n)
 	n.Narrow = true
 }
@@ -415,30 +414,4 @@ var (
 		timestamp("blocked_at", func(r *passkey.Row) *time.Time { return &r.BlockedAt }),
 	}
 	passkeyColumns = slices.Concat(newPasskeyColumns, latePasskeyColumns)
-
-	stateColumns = columns[storedState]{
-		number("seq", func(r *storedState) *int64 { return &r.seq }),
-		epochTime("at", func(r *storedState) *time.Duration { return &r.clock.at }),
-		text("last_id", func(r *storedState) *string { return &r.lastID }),
-		milliseconds("ahead_ms", func(r *storedState) *time.Duration { return &r.clock.ahead }),
-		epochTime("set_back_at", func(r *storedState) *time.Duration { return &r.clock.setBack }),
-		milliseconds("set_back_ms", func(r *storedState) *time.Duration { return &r.clock.by }),
-		epochTime("jumped_at", func(r *storedState) *time.Duration { return &r.clock.jumped }),
-		optText("boot_id", func(r *storedState) *string { return &r.clock.boot }),
-		milliseconds("boot_ms", func(r *storedState) *time.Duration { return &r.clock.elapsed }),
-		milliseconds("accepted_ms", func(r *storedState) *time.Duration { return &r.clock.accepted }),
-		number("logged", func(r *storedState) *int64 { return &r.logged }),
-		number("endings", func(r *storedState) *int64 { return &r.endings }),
-		text("life", func(r *storedState) *string { return &r.life }),
-	}
 )
-
-// storedState is the row of store_state: what was given out last, and where the clock stood then.
-type storedState struct {
-	seq     int64
-	lastID  string
-	clock   clockState
-	endings int64  // the resolved_seq given out last; -1: they were taken from seq
-	life    string // which store it is, beside copies of it and other gates'
-	logged  int64  // up to which event of the event log they are in the database
-}

@@ -1,76 +1,52 @@
-package sqlite
+package store
 
 import (
 	"countersign/approval"
-	"countersign/internal/store/sqlite/sqlite3"
 	"time"
 )
 
-func (t *tx) SetNeed(r approval.Request) (bool, error) {
-	if err := t.writable(); err != nil {
-		return false, err
-	}
-	s := t.c.Stmt(setNeed)
-	bindNeed(s, r.Need)
-	reasonColumn.bind(s, &r)
-	return t.changed(s.BindInt(int64(r.Stage)).BindOptText(r.Policy).BindOptText(r.RuleDigest).
-		BindText(r.ID))
+func (t requests) SetNeed(r approval.Request) (bool, error) {
+	return setNeedColumns.bind(t.write(setNeed), &r).text(r.ID).changed()
 }
 
-func (t *tx) Extend(id string, until time.Time) (bool, error) {
-	if err := t.writable(); err != nil {
-		return false, err
-	}
-	ok, err := t.changed(t.c.Stmt(extend).BindTime(until).BindTime(t.at).BindText(id))
+func (t requests) Extend(id string, until time.Time) (bool, error) {
+	ok, err := t.write(extend).time(until).time(t.Now()).text(id).changed()
 	if ok {
-		t.w.noteDeadline(until)
+		t.due(until)
 	}
 	return ok, err
 }
 
-func (t *tx) NeedOf(id string) (approval.Request, error) {
-	if err := t.readable(); err != nil {
-		return approval.Request{}, err
-	}
-	return t.voted(one(t, t.c.Stmt(selectNeed).BindText(id), needColumns.scan))
+func (t requests) NeedOf(id string) (approval.Request, error) {
+	return t.voted(one(t.read(selectNeed).text(id), needColumns.scan))
 }
 
-func (t *tx) PutVote(requestID string, v approval.Vote) error {
-	if err := t.writable(); err != nil {
-		return err
-	}
-	_, err := t.changed(voteColumns.bind(t.c.Stmt(putVote), &v).BindText(requestID))
-	return err
+func (t votes) PutVote(requestID string, v approval.Vote) error {
+	return voteColumns.bind(t.write(putVote), &v).text(requestID).put()
 }
 
-func (t *tx) MoveVote(requestID, person string, stage int) error {
-	if err := t.writable(); err != nil {
-		return err
-	}
-	ok, err := t.changed(t.c.Stmt(moveVote).BindInt(int64(stage)).BindText(requestID).BindText(person))
+func (t votes) MoveVote(requestID, person string, stage int) error {
+	ok, err := t.write(moveVote).number(int64(stage)).text(requestID).text(person).changed()
 	if err == nil && !ok {
 		err = approval.ErrNotFound
 	}
 	return err
 }
 
-func (t *tx) Votes(requestID string) ([]approval.Vote, error) {
-	if err := t.readable(); err != nil {
-		return nil, err
-	}
-	return all(t, t.c.Stmt(selectVotes).BindText(requestID), 0, voteColumns.scan)
+func (t votes) Votes(requestID string) ([]approval.Vote, error) {
+	return all(t.read(selectVotes).text(requestID), 0, voteColumns.scan)
 }
 
 // voted reads the votes on a request that was read, where there can be any that matter.
-func (t *tx) voted(r approval.Request, err error) (approval.Request, error) {
+func (t requests) voted(r approval.Request, err error) (approval.Request, error) {
 	if err == nil && (r.Need != nil || r.Who != "") {
-		r.Votes, err = t.Votes(r.ID)
+		r.Votes, err = votes(t).Votes(r.ID)
 	}
 	return r, err
 }
 
 // allVoted is voted for each of several.
-func (t *tx) allVoted(rs []approval.Request, err error) ([]approval.Request, error) {
+func (t requests) allVoted(rs []approval.Request, err error) ([]approval.Request, error) {
 	for i := 0; i < len(rs) && err == nil; i++ {
 		rs[i], err = t.voted(rs[i], nil)
 	}
@@ -100,11 +76,11 @@ type storedEscalation struct {
 // need is NULL for nil.
 func need[R any](name string, at func(*R) **approval.Need) column[R] {
 	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) { bindNeed(s, *at(r)) },
-		func(s *sqlite3.Stmt, r *R) { scanNeed(s, at(r)) }}
+		func(s Binder, r *R) { bindNeed(s, *at(r)) },
+		func(s Scanner, r *R) { scanNeed(s, at(r)) }}
 }
 
-func bindNeed(s *sqlite3.Stmt, n *approval.Need) {
+func bindNeed(s Binder, n *approval.Need) {
 	if n == nil {
 		s.BindNull()
 		return
@@ -119,7 +95,7 @@ func bindNeed(s *sqlite3.Stmt, n *approval.Need) {
 	bindJSON(s, stored, true)
 }
 
-func scanNeed(s *sqlite3.Stmt, to **approval.Need) {
+func scanNeed(s Scanner, to **approval.Need) {
 	var stored *storedNeed
 	scanJSON(s, &stored)
 	if stored == nil {

@@ -1,4 +1,4 @@
-package sqlite
+package store
 
 import (
 	"cmp"
@@ -9,82 +9,78 @@ import (
 	"countersign/approval"
 )
 
-func (t *tx) InsertNotification(n approval.Notification) error {
-	if err := t.writable(); err != nil {
-		return err
+func (t notifications) InsertNotification(n approval.Notification) error {
+	s := t.write(insertNotification)
+	if s.err != nil {
+		return s.err
 	}
-	row := &t.w.rows.notification
+	row := &t.Room().notification
 	*row = n
-	_, err := t.changed(notificationColumns.bind(t.c.Stmt(insertNotification), row))
+	err := notificationColumns.bind(s, row).put()
 	*row = approval.Notification{}
 	if err != nil {
 		return err
 	}
-	t.w.onRows.id = max(t.w.onRows.id, n.ID)
+	t.Made(n.ID)
 	if waits(n.Status) {
-		t.w.summary.Queued = append(t.w.summary.Queued, n.ID)
+		t.queued(n.ID)
 	}
 	return nil
+}
+
+// queued notes that a notification is to be sent.
+func (t notifications) queued(id string) {
+	c := t.Summary()
+	c.Queued = append(c.Queued, id)
 }
 
 // waits reports whether a notification of this status is still to be sent.
 func waits(s approval.NotificationStatus) bool { return s == approval.Queued || s == approval.Retrying }
 
-func (t *tx) Waiting(id string) (approval.Notification, error) {
-	if err := t.readable(); err != nil {
-		return approval.Notification{}, err
-	}
-	return one(t, t.c.Stmt(selectQueued).BindText(id), scanWaiting)
+func (t notifications) Waiting(id string) (approval.Notification, error) {
+	return one(t.read(selectQueued).text(id), scanWaiting)
 }
 
-func (t *tx) Notification(id string) (approval.Notification, error) {
-	if err := t.readable(); err != nil {
-		return approval.Notification{}, err
-	}
-	return one(t, t.c.Stmt(selectNotification).BindText(id), notificationColumns.scan)
+func (t notifications) Notification(id string) (approval.Notification, error) {
+	return one(t.read(selectNotification).text(id), notificationColumns.scan)
 }
 
-func (t *tx) UpdateNotification(n approval.Notification, status approval.NotificationStatus,
+func (t notifications) UpdateNotification(n approval.Notification, status approval.NotificationStatus,
 	attempt int) (bool, error) {
-	if err := t.writable(); err != nil {
-		return false, err
-	}
 	q, changing := updateNotification, changingColumns
 	if n.Narrow {
 		q, changing = updateNarrow, changingNarrowColumns
 	}
-	row := &t.w.rows.notification
+	s := t.write(q)
+	if s.err != nil {
+		return false, s.err
+	}
+	row := &t.Room().notification
 	*row = n
-	s := changing.bind(t.c.Stmt(q), row)
+	changing.bind(s, row)
 	*row = approval.Notification{}
-	ok, err := t.changed(s.BindText(n.ID).BindText(string(status)).BindInt(int64(attempt)))
-	if ok && waits(n.Status) && !n.LeaseUntil.After(t.at) && (!waits(status) || !n.NextAttemptAt.After(t.at)) {
-		t.w.summary.Queued = append(t.w.summary.Queued, n.ID)
+	ok, err := s.text(n.ID).text(string(status)).number(int64(attempt)).changed()
+	if ok && waits(n.Status) && !n.LeaseUntil.After(t.Now()) && (!waits(status) || !n.NextAttemptAt.After(t.Now())) {
+		t.queued(n.ID)
 	}
 	return ok, err
 }
 
-func (t *tx) SetDead(a approval.Address, dead bool, at time.Time) (bool, error) {
-	if err := t.writable(); err != nil {
-		return false, err
-	}
+func (t notifications) SetDead(a approval.Address, dead bool, at time.Time) (bool, error) {
 	was, err := t.Dead(a)
 	if err != nil {
 		return false, err
 	}
-	put := t.c.Stmt(putAddress).BindText(a.Channel).BindText(a.To).BindBool(dead).BindTime(at)
-	if ok, err := t.changed(put); err != nil || !ok {
+	put := t.write(putAddress).text(a.Channel).text(a.To).number(bit(dead)).time(at)
+	if ok, err := put.changed(); err != nil || !ok {
 		return false, err
 	}
 	is, err := t.Dead(a)
 	return is != was, err
 }
 
-func (t *tx) Dead(a approval.Address) (bool, error) {
-	if err := t.readable(); err != nil {
-		return false, err
-	}
-	rows, err := all(t, t.c.Stmt(selectDead).BindText(a.Channel).BindText(a.To), 1, scanInt)
+func (t notifications) Dead(a approval.Address) (bool, error) {
+	rows, err := all(t.read(selectDead).text(a.Channel).text(a.To), 1, scanInt)
 	return len(rows) > 0, err
 }
 
@@ -111,22 +107,19 @@ func notificationsAlong(q *approval.NotificationQuery) along {
 	return along{index: "sqlite_autoindex_approval_notifications_1"} // of the ids
 }
 
-func (t *tx) Notifications(q approval.NotificationQuery) ([]approval.Notification, error) {
-	if err := t.readable(); err != nil {
-		return nil, err
-	}
+func (t notifications) Notifications(q approval.NotificationQuery) ([]approval.Notification, error) {
 	names, scan := notificationColumns.names(), notificationColumns.scan
 	if q.Narrow {
 		names, scan = narrowColumns.names(), scanNarrow
 	}
 	l := notificationList(names, q)
 	if ofFew(&q) && q.Limit <= 0 && q.Bytes <= 0 { // SQLite's own sorting would cost more than reading them
-		ns, err := all(t, l.bind(t.c), 0, scan)
+		ns, err := all(t.list(l), 0, scan)
 		slices.SortFunc(ns, func(a, b approval.Notification) int { return strings.Compare(b.ID, a.ID) })
 		return ns, err
 	}
 	l.add(" ORDER BY " + notificationOrder(&q) + " DESC")
-	return page(t, l.bind(t.c), q.Limit, q.Bytes, scan)
+	return page(t.list(l), q.Limit, q.Bytes, scan)
 }
 
 // notificationOrder is by what notifications are listed. Where few are found by what they are about, SQLite must not
@@ -170,7 +163,7 @@ func notificationList(columns string, q approval.NotificationQuery) *list {
 	return l
 }
 
-func (t *tx) NotificationReach(q approval.NotificationQuery, look int) (string, error) {
+func (t notifications) NotificationReach(q approval.NotificationQuery, look int) (string, error) {
 	if ofFew(&q) {
 		return "", nil
 	}
@@ -185,30 +178,24 @@ func notificationReach(q approval.NotificationQuery) *list {
 	return l
 }
 
-func (t *tx) Pushes(since time.Time, after string, limit int) ([]approval.Push, error) {
-	if err := t.readable(); err != nil {
-		return nil, err
-	}
+func (t notifications) Pushes(since time.Time, after string, limit int) ([]approval.Push, error) {
 	from := ""
 	if since = ceil(since); !since.IsZero() {
 		from = firstID(since)
 	}
-	s := t.c.Stmt(selectPushes).BindText(from).BindText(cmp.Or(after, afterIDs))
-	return all(t, s, limit, pushColumns.scan)
+	s := t.read(selectPushes).text(from).text(cmp.Or(after, afterIDs))
+	return all(s, limit, pushColumns.scan)
 }
 
 // afterIDs sorts after every id.
 const afterIDs = "~"
 
-func (t *tx) Sendable(limit int) ([]approval.Notification, error) {
+func (t notifications) Sendable(limit int) ([]approval.Notification, error) {
 	now := t.Now()
-	if err := t.readable(); err != nil {
-		return nil, err
-	}
-	s := t.c.Stmt(selectSendable).BindTime(now)
+	s := t.read(selectSendable).time(now)
 	var ns []approval.Notification
 	taken := map[string]bool{} // targets of the outcomes among ns: whoever takes these takes them at once
-	for (limit <= 0 || len(ns) < limit) && s.Step() {
+	for (limit <= 0 || len(ns) < limit) && s.next() {
 		ns = append(ns, approval.Notification{})
 		n := &ns[len(ns)-1]
 		scanWaiting(s, n)
@@ -220,28 +207,22 @@ func (t *tx) Sendable(limit int) ([]approval.Notification, error) {
 			taken[n.TargetID] = true
 		}
 	}
-	if _, err := s.Finish(); err != nil {
-		return nil, t.fail(err)
+	if err := s.finish(); err != nil {
+		return nil, err
 	}
 	return ns, nil
 }
 
-func (t *tx) DueSoon(to approval.Address, until time.Time) ([]approval.Notification, error) {
+func (t notifications) DueSoon(to approval.Address, until time.Time) ([]approval.Notification, error) {
 	now := t.Now()
-	if err := t.readable(); err != nil {
-		return nil, err
-	}
-	s := t.c.Stmt(selectDueSoon).BindTime(now).BindTime(until).BindText(to.Channel).BindText(to.To)
-	return all(t, s, 0, scanWaiting)
+	s := t.read(selectDueSoon).time(now).time(until).text(to.Channel).text(to.To)
+	return all(s, 0, scanWaiting)
 }
 
-func (t *tx) NextSendable() (time.Time, error) {
-	if err := t.readable(); err != nil {
-		return time.Time{}, err
-	}
-	s := t.c.Stmt(selectWaiting)
+func (t notifications) NextSendable() (time.Time, error) {
+	s := t.read(selectWaiting)
 	var next time.Time
-	for s.Step() {
+	for s.next() {
 		at, lease := s.ColumnTime(), s.ColumnTime()
 		if !next.IsZero() && !at.Before(next) {
 			break // and so are all that follow
@@ -251,8 +232,8 @@ func (t *tx) NextSendable() (time.Time, error) {
 		}
 		next = earliest(next, at)
 	}
-	if _, err := s.Finish(); err != nil {
-		return time.Time{}, t.fail(err)
+	if err := s.finish(); err != nil {
+		return time.Time{}, err
 	}
 	return next, nil
 }

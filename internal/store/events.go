@@ -1,54 +1,29 @@
-package sqlite
+package store
 
 import (
 	"countersign/approval"
-	"countersign/internal/store/sqlite/sqlite3"
 	"errors"
 	"time"
 )
 
-func (t *tx) Append(e approval.Event) (approval.Event, error) {
-	if err := t.writable(); err != nil {
-		return approval.Event{}, err
-	}
-	if e.Type == approval.EventFrozen { // what was allowed before it stands before it
-		if err := t.w.takeNewer(t); err != nil {
-			return approval.Event{}, err
-		}
-	}
-	return t.append(e)
-}
-
-// append is Append where that has been found possible.
-func (t *tx) append(e approval.Event) (approval.Event, error) {
-	e.ID, e.Seq, e.At = t.NewID(), t.w.seq+1, t.at
-	row := &t.w.rows.event
-	*row = e
-	_, err := t.changed(eventColumns.bind(t.c.Stmt(appendEvent), row))
+// InsertEvent stores an event to which its engine has given Seq, ID and At.
+func (t events) InsertEvent(e *approval.Event) error {
+	row := &t.Room().event
+	*row = *e
+	err := eventColumns.bind(t.begin(appendEvent), row).put()
 	*row = approval.Event{}
-	if err != nil {
-		return approval.Event{}, err
-	}
-	t.w.seq++
-	t.w.onRows = onRows{e.Seq, e.At, e.ID}
-	if t.w.onCommit != nil {
-		t.w.summary.Events = append(t.w.summary.Events, e)
-	}
-	return e, nil
+	return err
 }
 
-func (t *tx) SeqRange() (oldest, newest int64, err error) {
-	if err := t.seesLogged(); err != nil {
+func (t events) SeqRange() (oldest, newest int64, err error) {
+	if err := t.SeesEvents(); err != nil {
 		return 0, 0, err
 	}
-	if err := t.readable(); err != nil {
-		return 0, 0, err
-	}
-	r, err := one(t, t.c.Stmt(seqRange), func(s *sqlite3.Stmt, r *[2]int64) {
+	r, err := one(t.read(seqRange), func(s Scanner, r *[2]int64) {
 		r[0], r[1] = s.ColumnInt(), s.ColumnInt()
 	})
 	if err == nil {
-		err = t.leave(r[1])
+		err = t.TellsSeq(r[1])
 	}
 	return r[0], r[1], err
 }
@@ -83,11 +58,8 @@ func (l *list) seqs(from, to int64) {
 	}
 }
 
-func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
-	if err := t.seesLogged(); err != nil {
-		return nil, err
-	}
-	if err := t.readable(); err != nil {
+func (t events) Events(q approval.EventQuery) ([]approval.Event, error) {
+	if err := t.SeesEvents(); err != nil {
 		return nil, err
 	}
 	from, to, err := t.seqsOf(q)
@@ -95,9 +67,9 @@ func (t *tx) Events(q approval.EventQuery) ([]approval.Event, error) {
 		return nil, err
 	}
 	l := eventList(eventColumns.names(), q, from, to)
-	es, err := page(t, l.bind(t.c), q.Limit, q.Bytes, eventColumns.scan)
+	es, err := page(t.list(l), q.Limit, q.Bytes, eventColumns.scan)
 	if err == nil && len(es) > 0 {
-		err = t.leave(max(es[0].Seq, es[len(es)-1].Seq))
+		err = t.TellsSeq(max(es[0].Seq, es[len(es)-1].Seq))
 	}
 	return es, err
 }
@@ -130,12 +102,12 @@ func eventList(columns string, q approval.EventQuery, from, to int64) *list {
 	return l
 }
 
-func (t *tx) EventReach(q approval.EventQuery, look int) (int64, error) {
-	if err := t.seesLogged(); err != nil {
+func (t events) EventReach(q approval.EventQuery, look int) (int64, error) {
+	if err := t.SeesEvents(); err != nil {
 		return 0, err
 	}
-	if err := t.readable(); err != nil || look <= 0 {
-		return 0, err
+	if look <= 0 {
+		return 0, t.Readable()
 	}
 	from, to, err := t.seqsOf(q)
 	if err != nil {
@@ -146,18 +118,18 @@ func (t *tx) EventReach(q approval.EventQuery, look int) (int64, error) {
 	}
 	l := eventReach(q, from, to)
 	l.add(" LIMIT 1 OFFSET ?", int64(look-1))
-	seq, err := one(t, l.bind(t.c), scanInt)
+	seq, err := one(t.list(l), scanInt)
 	if errors.Is(err, approval.ErrNotFound) {
 		return 0, nil
 	}
 	if err == nil {
-		err = t.leave(seq)
+		err = t.TellsSeq(seq)
 	}
 	return seq, err
 }
 
 // seqReach is the reach among all events. Where some are missing between from and to it has fewer rows.
-func (t *tx) seqReach(from, to, look int64) (int64, error) {
+func (t events) seqReach(from, to, look int64) (int64, error) {
 	oldest, newest, err := t.SeqRange()
 	if err != nil {
 		return 0, err
@@ -182,11 +154,11 @@ func eventReach(q approval.EventQuery, from, to int64) *list {
 // seqsOf returns between which seqs the events of a query lie: to is exclusive, 0: the end. No index finds those of a
 // request, an actor, a cause or a session: it would cost every append more than such a question is worth. They are
 // looked for one by one, those of a request from when it was made.
-func (t *tx) seqsOf(q approval.EventQuery) (from, to int64, err error) {
+func (t events) seqsOf(q approval.EventQuery) (from, to int64, err error) {
 	from, to = q.AfterSeq+1, q.Before
 	since := ceil(q.Since)
 	if q.ApprovalID != "" {
-		r, err := t.Head(q.ApprovalID)
+		r, err := requests(t).Head(q.ApprovalID)
 		if err != nil && !errors.Is(err, approval.ErrNotFound) {
 			return 0, 0, err
 		}
@@ -223,7 +195,7 @@ func ceil(t time.Time) time.Time {
 
 // firstAt returns the seq of the first event at or after a time, one more than the newest if there is
 // none. Both grow together, so it is found by bisection and no index on the time is needed.
-func (t *tx) firstAt(at time.Time) (int64, error) {
+func (t events) firstAt(at time.Time) (int64, error) {
 	oldest, newest, err := t.SeqRange()
 	if err != nil {
 		return 0, err
@@ -238,7 +210,7 @@ func (t *tx) firstAt(at time.Time) (int64, error) {
 	lo, hi := oldest, newest+1 // the answer lies in [lo, hi]
 	for lo < hi {
 		mid := lo + (hi-lo)/2
-		r, err := one(t, t.c.Stmt(eventTime).BindInt(mid), func(s *sqlite3.Stmt, r *row) {
+		r, err := one(t.read(eventTime).number(mid), func(s Scanner, r *row) {
 			r.seq, r.at = s.ColumnInt(), s.ColumnTime()
 		})
 		if err != nil {

@@ -1,4 +1,4 @@
-package sqlite
+package store
 
 import (
 	"encoding/binary"
@@ -9,10 +9,10 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// nextID returns a ULID of the time now that sorts after last. When last has now's millisecond, or a
+// NextID returns a ULID of the time now that sorts after last. When last has now's millisecond, or a
 // later one, it counts on from last by a random step; entropy that overflows carries into the time, so
 // that there always is a next.
-func nextID(last ulid.ULID, now time.Time) ulid.ULID {
+func NextID(last ulid.ULID, now time.Time) ulid.ULID {
 	var id ulid.ULID
 	if ms := uint64(now.UnixMilli()); ms > last.Time() {
 		_ = id.SetTime(ms) // fails after the year 10889

@@ -1,4 +1,4 @@
-package sqlite
+package store
 
 import (
 	"encoding/json"
@@ -6,15 +6,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"countersign/internal/store/sqlite/sqlite3"
 )
 
 // column is one column of a table whose rows are R: its name, and how its value gets out of a row and into one.
 type column[R any] struct {
 	name string
-	bind func(s *sqlite3.Stmt, r *R)
-	scan func(s *sqlite3.Stmt, r *R)
+	bind func(s Binder, r *R)
+	scan func(s Scanner, r *R)
 }
 
 // columns are some of a table's, in the order in which a statement has them. The statements are put together when
@@ -72,15 +70,17 @@ func (cs columns[R]) update(table string, where ...string) string {
 }
 
 // bind binds a row's values.
-func (cs columns[R]) bind(s *sqlite3.Stmt, r *R) *sqlite3.Stmt {
-	for i := range cs {
-		cs[i].bind(s, r)
+func (cs columns[R]) bind(s stmt, r *R) stmt {
+	if s.err == nil {
+		for to, i := Binder(s.Cursor), 0; i < len(cs); i++ {
+			cs[i].bind(to, r)
+		}
 	}
 	return s
 }
 
 // scan reads a row's values.
-func (cs columns[R]) scan(s *sqlite3.Stmt, r *R) {
+func (cs columns[R]) scan(s Scanner, r *R) {
 	for i := range cs {
 		cs[i].scan(s, r)
 	}
@@ -91,107 +91,128 @@ func (cs columns[R]) scan(s *sqlite3.Stmt, r *R) {
 
 func text[R any, T ~string](name string, at func(*R) *T) column[R] {
 	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) { s.BindText(string(*at(r))) },
-		func(s *sqlite3.Stmt, r *R) { *at(r) = T(s.ColumnText()) }}
+		func(s Binder, r *R) { s.BindText(string(*at(r))) },
+		func(s Scanner, r *R) { *at(r) = T(s.ColumnText()) }}
 }
 
 func optText[R any, T ~string](name string, at func(*R) *T) column[R] {
 	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) { s.BindOptText(string(*at(r))) },
-		func(s *sqlite3.Stmt, r *R) { *at(r) = T(s.ColumnText()) }}
+		func(s Binder, r *R) { bindOptText(s, string(*at(r))) },
+		func(s Scanner, r *R) { *at(r) = T(s.ColumnText()) }}
 }
 
 func textBytes[R any, T ~[]byte](name string, at func(*R) *T) column[R] {
 	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) { s.BindTextBytes(*at(r)) },
-		func(s *sqlite3.Stmt, r *R) { *at(r) = s.ColumnBytes() }}
+		func(s Binder, r *R) { s.BindTextBytes(*at(r)) },
+		func(s Scanner, r *R) { *at(r) = s.ColumnBytes() }}
 }
 
 func optTextBytes[R any, T ~[]byte](name string, at func(*R) *T) column[R] {
 	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) { s.BindOptTextBytes(*at(r)) },
-		func(s *sqlite3.Stmt, r *R) { *at(r) = s.ColumnBytes() }}
+		func(s Binder, r *R) {
+			if v := *at(r); len(v) > 0 {
+				s.BindTextBytes(v)
+			} else {
+				s.BindNull()
+			}
+		},
+		func(s Scanner, r *R) { *at(r) = s.ColumnBytes() }}
 }
 
 func optBlob[R any, T ~[]byte](name string, at func(*R) *T) column[R] {
 	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) { s.BindOptBlob(*at(r)) },
-		func(s *sqlite3.Stmt, r *R) { *at(r) = s.ColumnBytes() }}
+		func(s Binder, r *R) {
+			if v := *at(r); len(v) > 0 {
+				s.BindBlob(v)
+			} else {
+				s.BindNull()
+			}
+		},
+		func(s Scanner, r *R) { *at(r) = s.ColumnBytes() }}
 }
 
 func number[R any, T ~int | ~int64](name string, at func(*R) *T) column[R] {
 	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) { s.BindInt(int64(*at(r))) },
-		func(s *sqlite3.Stmt, r *R) { *at(r) = T(s.ColumnInt()) }}
+		func(s Binder, r *R) { s.BindInt(int64(*at(r))) },
+		func(s Scanner, r *R) { *at(r) = T(s.ColumnInt()) }}
 }
 
 func optNumber[R any, T ~int | ~int64](name string, at func(*R) *T) column[R] {
 	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) { s.BindOptInt(int64(*at(r))) },
-		func(s *sqlite3.Stmt, r *R) { *at(r) = T(s.ColumnInt()) }}
+		func(s Binder, r *R) {
+			if v := int64(*at(r)); v != 0 {
+				s.BindInt(v)
+			} else {
+				s.BindNull()
+			}
+		},
+		func(s Scanner, r *R) { *at(r) = T(s.ColumnInt()) }}
 }
 
 func boolean[R any](name string, at func(*R) *bool) column[R] {
 	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) { s.BindBool(*at(r)) },
-		func(s *sqlite3.Stmt, r *R) { *at(r) = s.ColumnBool() }}
+		func(s Binder, r *R) { s.BindInt(bit(*at(r))) },
+		func(s Scanner, r *R) { *at(r) = s.ColumnInt() != 0 }}
 }
 
 // oneOf is a text for yes and another one for no.
 func oneOf[R any](name, yes, no string, at func(*R) *bool) column[R] {
 	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) {
+		func(s Binder, r *R) {
 			if *at(r) {
 				s.BindText(yes)
 			} else {
 				s.BindText(no)
 			}
 		},
-		func(s *sqlite3.Stmt, r *R) { *at(r) = s.ColumnText() == yes }}
+		func(s Scanner, r *R) { *at(r) = s.ColumnText() == yes }}
 }
 
 // timestamp is NULL for the zero time.
 func timestamp[R any](name string, at func(*R) *time.Time) column[R] {
 	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) { s.BindTime(*at(r)) },
-		func(s *sqlite3.Stmt, r *R) { *at(r) = s.ColumnTime() }}
-}
-
-// epochTime is a time that the program has as what passed since 1970.
-func epochTime[R any](name string, at func(*R) *time.Duration) column[R] {
-	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) { s.BindTime(fromEpoch(*at(r))) },
-		func(s *sqlite3.Stmt, r *R) { *at(r) = sinceEpoch(s.ColumnTime()) }}
-}
-
-func milliseconds[R any](name string, at func(*R) *time.Duration) column[R] {
-	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) { s.BindInt(at(r).Milliseconds()) },
-		func(s *sqlite3.Stmt, r *R) { *at(r) = time.Duration(s.ColumnInt()) * time.Millisecond }}
+		func(s Binder, r *R) { s.BindTime(*at(r)) },
+		func(s Scanner, r *R) { *at(r) = s.ColumnTime() }}
 }
 
 // jsonList is NULL for an empty list.
 func jsonList[R, E any](name string, at func(*R) *[]E) column[R] {
 	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) { bindJSON(s, *at(r), len(*at(r)) > 0) },
-		func(s *sqlite3.Stmt, r *R) { scanJSON(s, at(r)) }}
+		func(s Binder, r *R) { bindJSON(s, *at(r), len(*at(r)) > 0) },
+		func(s Scanner, r *R) { scanJSON(s, at(r)) }}
 }
 
 // jsonObject is NULL for nil.
 func jsonObject[R, E any](name string, at func(*R) **E) column[R] {
 	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) { bindJSON(s, *at(r), *at(r) != nil) },
-		func(s *sqlite3.Stmt, r *R) { scanJSON(s, at(r)) }}
+		func(s Binder, r *R) { bindJSON(s, *at(r), *at(r) != nil) },
+		func(s Scanner, r *R) { scanJSON(s, at(r)) }}
 }
 
 // jsonMap is NULL for an empty one.
 func jsonMap[R any](name string, at func(*R) *map[string]string) column[R] {
 	return column[R]{name,
-		func(s *sqlite3.Stmt, r *R) { bindJSON(s, *at(r), len(*at(r)) > 0) },
-		func(s *sqlite3.Stmt, r *R) { scanJSON(s, at(r)) }}
+		func(s Binder, r *R) { bindJSON(s, *at(r), len(*at(r)) > 0) },
+		func(s Scanner, r *R) { scanJSON(s, at(r)) }}
 }
 
-func bindJSON(s *sqlite3.Stmt, v any, something bool) { //nolint:revive // flag-parameter: it is the NULL
+func bindOptText(s Binder, v string) {
+	if v != "" {
+		s.BindText(v)
+	} else {
+		s.BindNull()
+	}
+}
+
+// bit is how a yes or no is stored.
+func bit(v bool) int64 { //nolint:revive // flag-parameter: the flag is the value
+	if v {
+		return 1
+	}
+	return 0
+}
+
+func bindJSON(s Binder, v any, something bool) { //nolint:revive // flag-parameter: it is the NULL
 	if !something {
 		s.BindNull()
 		return
@@ -204,7 +225,7 @@ func bindJSON(s *sqlite3.Stmt, v any, something bool) { //nolint:revive // flag-
 }
 
 // scanJSON reads a column that bindJSON has bound; NULL leaves *v as it is.
-func scanJSON[T any](s *sqlite3.Stmt, v *T) {
+func scanJSON[T any](s Scanner, v *T) {
 	b := s.ColumnView()
 	if b == nil || s.Err() != nil {
 		return

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"time"
+
+	"countersign/approval"
+)
+
+// Binder takes the values of a statement, one after another. An error stays with the statement until it is run.
+type Binder interface {
+	BindNull()
+	BindText(v string)
+	BindTextBytes(v []byte) // a text that is there as bytes
+	BindBlob(v []byte)
+	BindInt(v int64)
+	BindTime(v time.Time) // with its milliseconds; NULL for the zero time
+	Fail(err error)       // makes the statement fail, if it has not: a value could not be encoded
+}
+
+// Scanner gives the values of a row, one after another; NULL is the zero value.
+type Scanner interface {
+	ColumnText() string
+	ColumnBytes() []byte // a copy
+	ColumnView() []byte  // until the next row
+	ColumnInt() int64
+	ColumnTime() time.Time
+	Fail(err error) // as of a [Binder]: a value could not be decoded
+	Err() error     // the first error so far
+}
+
+// Cursor is one execution of a statement: values are bound, it is stepped through its rows, and finished.
+type Cursor interface {
+	Binder
+	Scanner
+	// Step goes to the next row and reports whether there is one.
+	Step() bool
+	// Finish ends the execution, after Step has returned false or before, and returns how many rows it changed.
+	Finish() (changed int, err error)
+}
+
+// Engine is a transaction of a database, as far as rows need one.
+type Engine interface {
+	// Now is as [approval.Tx] has it.
+	Now() time.Time
+	// Readable and Writable say whether the function may go on to read, and to write.
+	Readable() error
+	Writable() error
+
+	// Stmt begins an execution of one of the [Queries], Cached one of a text that was put together. There is one at a
+	// time.
+	Stmt(q Query) Cursor
+	Cached(sql string) Cursor
+	// Exec runs a statement that writes, to its end, and returns how many rows it changed.
+	Exec(c Cursor) (changed int, err error)
+	// Fail turns the error of a statement into the function's, which fails by it whatever it returns where nothing that it
+	// does after that can be trusted.
+	Fail(err error) error
+
+	// SeesEvents is called before events are looked for, and TellsSeq before somebody is told of one that was found: it
+	// outlives a loss of power then.
+	SeesEvents() error
+	TellsSeq(seq int64) error
+
+	// Ending is the resolved_seq for the next request that ends, and Ended says that one has got it.
+	Ending() int64
+	Ended(seq int64)
+	// Made says that a row was inserted that has an id.
+	Made(id string)
+
+	// Summary is what the commit tells of the transaction, to be added to, and Room for the rows that are bound. A
+	// transaction that only reads has none.
+	Summary() *approval.Commit
+	Room() *Room
+}
+
+// Room is for the rows that are bound: it is kept for the next, since what is bound escapes to the heap.
+type Room struct {
+	request      approval.Request
+	notification approval.Notification
+	event        approval.Event
+}
