@@ -188,7 +188,7 @@ func (h *inbound) event(ctx context.Context, raw []byte) webhook.Answer {
 	}
 	t := chat.Interaction{EventID: "slack:" + c.EventID, By: by, From: e.User}
 	if isMention && e.Channel != "" {
-		t.AnswerAt, t.Elsewhere = e.Channel+"/"+e.User, true // as slack.Ephemeral writes it
+		t.AnswerAt, t.Elsewhere = Ephemeral(e.Channel, e.User), true
 		t.Messages = messagesURL(c.APIAppID, c.TeamID)
 	}
 	quoted := ""

@@ -109,7 +109,11 @@ func (a *viewsAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 		if _, ok := r.Context().Deadline(); !ok {
 			return nil, errors.New("not bounded")
 		}
-		a.homes <- shown{asked.UserID, string(asked.View)}
+		select {
+		case a.homes <- shown{asked.UserID, string(asked.View)}:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
 	default:
 		a.opened = append(a.opened, asked.View)
 		if a.opens == nil {
