@@ -19,7 +19,9 @@ import (
 	"countersign/internal/mcp/upstream"
 )
 
-// Asker decides calls: an [*approval.Gate], or in another process the API of one.
+// Asker decides calls: an [*approval.Gate], or in another process the API of one. It is more than client.Asker, in the
+// domain's types: an allowed call may be sent while its record is written, who waits may be gone when it is let through,
+// and what came of it is reported.
 type Asker interface {
 	// CheckWriteBehind answers a call without waiting for a person, as approval.Gate.CheckWriteBehind does.
 	CheckWriteBehind(ctx context.Context, c approval.Call) (approval.Answer, error)
