@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -83,7 +82,7 @@ func (x *exchange) readBody(empty error, use func(body []byte) error) error {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return errTooLarge
 		}
-		if _, ok := errors.AsType[crowded](err); ok {
+		if _, ok := errors.AsType[bodies.Crowded](err); ok {
 			return &approval.Error{Code: approval.CodeRateLimited,
 				Message: "Too many requests are being sent at once. Try again.", Err: err}
 		}
@@ -122,12 +121,6 @@ func readInto(buf *bytes.Buffer, r io.Reader, length int64) ([]byte, error) {
 	buf.Grow(int(length) + bytes.MinRead)
 	_, err := buf.ReadFrom(r)
 	return buf.Bytes(), err
-}
-
-// crowded is the error of reading a body that had to give way to others.
-type crowded interface {
-	error
-	RetryAfter() time.Duration
 }
 
 var (
