@@ -20,8 +20,8 @@ import (
 )
 
 // Asker decides calls: an [*approval.Gate], or in another process the API of one. It is more than client.Asker, in the
-// domain's types: an allowed call may be sent while its record is written, who waits may be gone when it is let through,
-// and what came of it is reported.
+// domain's types: an allowed call may be sent while its record is written, who waits may be gone when it is let
+// through, and what came of it is reported.
 type Asker interface {
 	// Check answers a call without waiting for a person, as approval.Gate.Check does.
 	Check(ctx context.Context, c approval.Call) (approval.Answer, error)
