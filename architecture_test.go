@@ -352,6 +352,41 @@ func TestNoTypeDoesEverything(t *testing.T) {
 	}
 }
 
+// What a transaction can do is in its type: nobody asks one whether it can do more. Only a store knows its own.
+func TestNoTransactionIsAsserted(t *testing.T) {
+	looked := 0
+	for _, p := range packages(t) {
+		for _, f := range p.GoFiles {
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, f), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			looked++
+			ast.Inspect(file, func(n ast.Node) bool {
+				a, ok := n.(*ast.TypeAssertExpr)
+				if !ok {
+					return true
+				}
+				name := ""
+				switch x := a.Type.(type) {
+				case *ast.Ident:
+					name = x.Name
+				case *ast.SelectorExpr:
+					name = x.Sel.Name
+				}
+				if name == "Tx" {
+					t.Errorf("%s: a transaction is asserted", fset.Position(n.Pos()))
+				}
+				return true
+			})
+		}
+	}
+	if looked < 100 {
+		t.Errorf("only %d files were looked at", looked)
+	}
+}
+
 // ARCHITECTURE.md lists every folder of the root and every package, and none that is not there.
 func TestTheMapNamesEveryRoom(t *testing.T) {
 	doc, err := os.ReadFile("ARCHITECTURE.md")
