@@ -13,7 +13,7 @@ const minDigest = 8
 // one [Gate.SetPolicy] sees to it.
 func (g *Gate) KeepPolicy(ctx context.Context) error {
 	p := g.Policy()
-	return g.update(ctx, func(w *Work) error { return w.keepPolicy(p) })
+	return g.update(ctx, OfNothing(), func(w *Work) error { return w.keepPolicy(p) })
 }
 
 func (w *Work) keepPolicy(p Policy) error {

@@ -19,6 +19,7 @@ import (
 	"countersign/internal/chat"
 	"countersign/internal/locale/phrases"
 	"countersign/internal/store"
+	"countersign/internal/store/storetest"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -88,7 +89,8 @@ type world struct {
 	t     testing.TB
 	ctx   context.Context
 	clock *clock
-	store *store.DB
+	db    *store.DB
+	store *storetest.ScopedStore
 	gate  *approval.Gate
 	log   *testkit.Buffer
 
@@ -120,8 +122,8 @@ func (w *world) open(path string, p approval.Policy) {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { db.Close() })
-	w.store = db
-	w.wire(approval.Options{Store: db, Broker: broker, Policy: p, Logger: w.logger()}, bothWays)
+	w.db, w.store = db, storetest.ScopedIn(w.t, db)
+	w.wire(approval.Options{Store: w.store, Broker: broker, Policy: p, Logger: w.logger()}, bothWays)
 }
 
 // bothWays is one card on LINE and one on Slack.

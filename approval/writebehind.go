@@ -103,7 +103,7 @@ type record struct {
 // is there cannot be found out while records alone are written.
 func (r *record) put(tx Tx) (err error) {
 	if r.appended.Seq > 0 {
-		es, err := tx.Events(EventQuery{AfterSeq: r.appended.Seq - 1, Ascending: true, Limit: 1})
+		es, err := tx.Glance().Events(EventQuery{AfterSeq: r.appended.Seq - 1, Ascending: true, Limit: 1})
 		if err != nil || len(es) == 1 && es[0].ID == r.appended.ID {
 			return err
 		}
@@ -183,7 +183,7 @@ func (g *Gate) appendAll(rs []*record) error {
 			return nil
 		})
 		if errors.Is(err, ErrRecordOnly) { // some may be there
-			write = func(ctx context.Context, fn func(Tx) error) error { return g.store.Update(ctx, WholeStore(), fn) }
+			write = func(ctx context.Context, fn func(Tx) error) error { return g.store.Update(ctx, OfNothing(), fn) }
 			continue
 		}
 		if CodeOf(err) != CodeStoreUnavailable || errors.Is(err, ErrClosed) || time.Since(began) >= recordFor {

@@ -9,6 +9,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/redact"
 	"countersign/internal/store"
+	"countersign/internal/store/storetest"
 	"countersign/schema/schematest"
 )
 
@@ -32,7 +33,7 @@ func TestTheGateOfTheSameProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: asking{}, Masker: redact.New()})
+	gate := approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: asking{}, Masker: redact.New()})
 	hana := approval.Actor{Kind: approval.Human, Name: "hana", Approver: true}
 	h := Hook{Asker: Gate{Gate: gate, Agent: "coder"}}
 	e := event(t, ClaudeCode, "Bash", `{"command":"ls","description":"x"}`)
