@@ -113,6 +113,7 @@ func (t *strays) outside(whose string) {
 	var places []string
 	for f, more := frames.Next(); more && len(places) < 6; f, more = frames.Next() {
 		switch name := f.Function[strings.LastIndex(f.Function, "/")+1:]; {
+		case strings.HasPrefix(name, "storetest.(*strays)"):
 		case strings.HasPrefix(name, "storetest.scoped"), strings.HasPrefix(name, "storetest.(*scoped"):
 			method = name[strings.LastIndex(name, ".")+1:]
 		case strings.HasPrefix(f.Function, "countersign/"):
@@ -460,13 +461,11 @@ func (t scopedGrants) RunningGrantUses(limit int) ([]approval.GrantUse, error) {
 	return t.tx.RunningGrantUses(limit)
 }
 
-func (t scopedGrants) PutPolicy(digest, text string) error                    { return t.tx.PutPolicy(digest, text) }
-func (t scopedGrants) PolicyText(digest string) (string, error)               { return t.tx.PolicyText(digest) }
-func (t scopedGrants) Epoch(agent string) (approval.Epoch, error)             { return t.tx.Epoch(agent) }
-func (t scopedGrants) Epochs() ([]approval.Epoch, error)                      { return t.tx.Epochs() }
-func (t scopedGrants) FirstSight(eventID string) (bool, error)                { return t.tx.FirstSight(eventID) }
-func (t scopedNotifications) Dead(a approval.Address) (bool, error)           { return t.tx.Dead(a) }
-func (t scopedNotifications) Append(e approval.Event) (approval.Event, error) { return t.tx.Append(e) }
+func (t scopedGrants) PutPolicy(digest, text string) error        { return t.tx.PutPolicy(digest, text) }
+func (t scopedGrants) PolicyText(digest string) (string, error)   { return t.tx.PolicyText(digest) }
+func (t scopedGrants) Epoch(agent string) (approval.Epoch, error) { return t.tx.Epoch(agent) }
+func (t scopedGrants) Epochs() ([]approval.Epoch, error)          { return t.tx.Epochs() }
+func (t scopedGrants) FirstSight(eventID string) (bool, error)    { return t.tx.FirstSight(eventID) }
 
 func (t scopedGrants) PolicyDigests(prefix string, limit int) ([]string, error) {
 	t.reads("")
@@ -587,6 +586,10 @@ func (t scopedNotifications) UpdateNotification(n approval.Notification, status 
 	t.writesRequest(n.ApprovalID)
 	return t.tx.UpdateNotification(n, status, attempt)
 }
+
+func (t scopedNotifications) Dead(a approval.Address) (bool, error) { return t.tx.Dead(a) }
+
+func (t scopedNotifications) Append(e approval.Event) (approval.Event, error) { return t.tx.Append(e) }
 
 func (t scopedNotifications) SetDead(a approval.Address, dead bool, at time.Time) (bool, error) {
 	return t.tx.SetDead(a, dead, at)
