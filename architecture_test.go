@@ -96,7 +96,7 @@ var arrows = map[string]struct {
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"internal/web":                      {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "internal/history/export", "internal/history", "internal/loopback", "internal/ratelimitedlog", "internal/locale", "internal/policy", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/yamlpos", "internal/lists"}, "pages: they show what cards show, whole, and have the gate decide"},
 	"internal/terminal/inbox":           {[]string{"client"}, "a list and what is decided on it, on no terminal"},
-	"internal/terminal/inbox/inboxtest": {[]string{"approval", "approval/redact", "internal/auth", "client", "internal/testkit", "channels/outbox", "channels/outbox/outboxtest", "internal/rest", "schema/schematest", "internal/store/sqlite"}, "a whole gate for tests of whoever decides"},
+	"internal/terminal/inbox/inboxtest": {[]string{"approval", "approval/redact", "internal/auth", "client", "internal/testkit", "channels/outbox", "channels/outbox/outboxtest", "internal/rest", "schema/schematest", "internal/store/sqlite", "internal/store/storetest"}, "a whole gate for tests of whoever decides"},
 	"internal/terminal":                 {[]string{"approval/legible", "client", "internal/terminal/inbox", "internal/locale"}, "it shows and asks; what is decided is the inbox's"},
 	"internal/terminal/logins":          {[]string{"internal/safefile", "internal/secret"}, "files with tokens, and nobody who uses them"},
 	"internal/agents/localgate":         {nil, "it starts the program as a stranger would, and knows it by its socket"},

@@ -21,7 +21,7 @@ import (
 // reopen is a restart of the gate.
 func (w *world) reopen(path string) {
 	w.t.Helper()
-	if err := w.store.Close(); err != nil {
+	if err := w.db.Close(); err != nil {
 		w.t.Fatal(err)
 	}
 	w.open(path, rules{asks, terms})
@@ -231,7 +231,7 @@ func emptyStore(t *testing.T) []byte {
 	path := filepath.Join(t.TempDir(), "empty.db")
 	w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &testkit.Buffer{}}
 	w.open(path, rules{asks, terms})
-	if err := w.store.Close(); err != nil {
+	if err := w.db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(path)
@@ -252,7 +252,7 @@ func TestRule6_NoClockMakesAnApprovalLast(t *testing.T) {
 			rt.Fatal(err)
 		}
 		w.open(path, rules{asks, terms})
-		defer func() { w.store.Close() }()
+		defer func() { w.db.Close() }()
 		set := rapid.Custom(func(rt *rapid.T) time.Duration {
 			return time.Duration(rapid.Int64Range(-100*3600, 100*3600).Draw(rt, "s")) * time.Second
 		})
@@ -270,7 +270,7 @@ func TestRule6_NoClockMakesAnApprovalLast(t *testing.T) {
 				w.clock.set(set.Draw(rt, "set"))
 				w.clock.advance(d)
 			case 1:
-				if err := w.store.Close(); err != nil {
+				if err := w.db.Close(); err != nil {
 					rt.Fatal(err)
 				}
 				if rapid.Bool().Draw(rt, "while it does not run") {

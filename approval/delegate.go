@@ -45,7 +45,7 @@ func (d Delegation) ByWall(c Clock) Delegation {
 // Delegate lets d.Delegate vote for d.Delegator from d.From (zero: now) until d.Until. by is the delegator, or an
 // admin. Errors: [CodeNotAnApprover], [CodeInvalidParameter].
 func (g *Gate) Delegate(ctx context.Context, d Delegation, by Actor, via Via) (Delegation, error) {
-	return g.delegationAnswer(update(ctx, g, func(w *Work) (delegated, error) {
+	return g.delegationAnswer(update(ctx, g, OfPerson(d.Delegator), func(w *Work) (delegated, error) {
 		made, refusal, err := w.Delegations().Delegate(d, by, via)
 		return delegated{made, refusal}, err
 	}))
@@ -122,7 +122,8 @@ func (w DelegationWork) mayDelegate(d *Delegation, by Actor) (*Error, error) {
 // EndDelegation ends a delegation before its time: either of the two may, and any admin. id is whole, or the last four
 // or more characters of one. Errors: [CodeNotFound], [CodeAmbiguousID], [CodeAlreadyResolved] for one that is over.
 func (g *Gate) EndDelegation(ctx context.Context, id string, by Actor, via Via) (Delegation, error) {
-	return g.delegationAnswer(update(ctx, g, func(w *Work) (delegated, error) {
+	// Of whose delegation the end of an id is, the delegations of all say.
+	return g.delegationAnswer(update(ctx, g, WholeStore(), func(w *Work) (delegated, error) {
 		d, refusal, err := w.Delegations().End(id, by, via)
 		return delegated{d, refusal}, err
 	}))

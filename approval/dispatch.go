@@ -15,7 +15,7 @@ func (g *Gate) Report(ctx context.Context, who Actor, id string, ran RunResult) 
 	if ran != RunSucceeded && ran != RunFailed && ran != RunUnknown {
 		return Request{}, Errorf(CodeInvalidParameter, "outcome must be succeeded, failed or unknown")
 	}
-	return g.answer(update(ctx, g, func(w *Work) (resolved, error) { return w.reportAsked(who, id, ran) }))
+	return g.answer(update(ctx, g, OfID(id), func(w *Work) (resolved, error) { return w.reportAsked(who, id, ran) }))
 }
 
 func (w *Work) reportAsked(who Actor, id string, ran RunResult) (resolved, error) {
@@ -98,7 +98,7 @@ func (g *Gate) unknown(ctx context.Context, age time.Duration, who Actor) (int, 
 }
 
 func (g *Gate) unknownRequests(ctx context.Context, age time.Duration, who Actor) (int, error) {
-	return inSteps(ctx, g, func(w *Work) (step, error) {
+	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) {
 		hs, err := w.tx.UnderWay(stepRequests)
 		if err != nil {
 			return step{}, err

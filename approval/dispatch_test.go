@@ -304,7 +304,7 @@ func TestDispatchSurvivesARestart(t *testing.T) {
 	w := newWorld(t)
 	path := filepath.Join(t.TempDir(), "again.db")
 	w.open(path, rules{asks, terms})
-	first := w.store
+	first := w.db
 	id := w.dispatch(sent)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)

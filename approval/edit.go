@@ -42,7 +42,7 @@ func (g *Gate) edit(ctx context.Context, d Decision) (Request, error) {
 	for {
 		in := g.policy.Load()
 		j := g.judge(ctx, *in, c)
-		res, err := update(ctx, g, func(w *Work) (resolved, error) {
+		res, err := update(ctx, g, OfID(d.RequestID), func(w *Work) (resolved, error) {
 			if g.policy.Load() != in {
 				return resolved{}, errPolicyChanged
 			}

@@ -20,7 +20,7 @@ const noReason = "no reason given"
 // what waits and what was approved and not used. Approvers and admins may. Errors: [CodeNotAnApprover],
 // [CodeInvalidParameter], [CodeNotFound] for an agent that is not configured.
 func (g *Gate) Freeze(ctx context.Context, agent string, by Actor, via Via, reason string) (Epoch, error) {
-	return g.epochAnswer(update(ctx, g, func(w *Work) (epochSet, error) {
+	return g.epochAnswer(update(ctx, g, WholeStore(), func(w *Work) (epochSet, error) {
 		e, refusal, err := w.Freezes().Freeze(agent, by, via, reason)
 		return epochSet{e, refusal}, err
 	}))
@@ -70,6 +70,9 @@ func (w FreezeWork) Freeze(agent string, by Actor, via Via,
 		return Epoch{}, refusal, w.auditFreeze(EventDecisionRefused, by,
 			Epoch{Agent: agent, Reason: string(refusal.Code), Via: via})
 	}
+	if err := NeedWholeStore(w.tx); err != nil {
+		return Epoch{}, nil, err
+	}
 	// Noted before the commit, so that nobody who comes after it goes by less. What was allowed before is on record before
 	// it: the store sees to what is in its event log.
 	w.g.freezes.note(agent)
@@ -83,7 +86,7 @@ func (w FreezeWork) Freeze(agent string, by Actor, via Via,
 // Unfreeze lifts a freeze; what it ended stays ended. Admins may. Errors: [CodeNotAdmin], [CodeNotFound] where nothing
 // is frozen.
 func (g *Gate) Unfreeze(ctx context.Context, agent string, by Actor, via Via) (Epoch, error) {
-	return g.epochAnswer(update(ctx, g, func(w *Work) (epochSet, error) {
+	return g.epochAnswer(update(ctx, g, WholeStore(), func(w *Work) (epochSet, error) {
 		e, refusal, err := w.Freezes().Unfreeze(agent, by, via)
 		return epochSet{e, refusal}, err
 	}))
@@ -108,6 +111,9 @@ func (w FreezeWork) Unfreeze(agent string, by Actor, via Via) (Epoch, *Error, er
 	if refusal != nil {
 		return Epoch{}, refusal, w.auditFreeze(EventDecisionRefused, by,
 			Epoch{Agent: agent, Reason: string(refusal.Code), Via: via})
+	}
+	if err := NeedWholeStore(w.tx); err != nil {
+		return Epoch{}, nil, err
 	}
 	w.g.freezes.note(agent)
 	e.Frozen = false
@@ -260,7 +266,7 @@ func (g *Gate) isFrozen(ctx context.Context, agent string) (bool, error) {
 	// Only among the updates is it certain that no change is under way: each that came before has told of itself and
 	// is seen, and each that comes later tells of itself again.
 	changes := 0
-	frozen, err := update(ctx, g, func(w *Work) (bool, error) {
+	frozen, err := update(ctx, g, OfAgent(agent), func(w *Work) (bool, error) {
 		changes = g.freezes.count()
 		return is(w)
 	})
@@ -317,7 +323,7 @@ func (w FreezeWork) frozen(j *judged) (out Answer, ok bool, err error) {
 // it may have been decided or used since. It is for start-up, before any call is let through. What was frozen stays so.
 func (g *Gate) Restored(ctx context.Context) error {
 	by := Actor{Kind: System, Name: "restore"}
-	return g.update(ctx, func(w *Work) error {
+	return g.update(ctx, WholeStore(), func(w *Work) error {
 		if err := w.endAll(by, EndRestored); err != nil {
 			return err
 		}
@@ -342,7 +348,7 @@ func (w *Work) endAll(by Actor, why string) error {
 // it, and what was approved and not used ([EndClock]): its time was another. It returns how far the clock is off:
 // see [Clock]. Refusals are an [Error] with [CodeNotAdmin], or [CodeNotFound] where there is nothing to accept.
 func (g *Gate) AcceptClock(ctx context.Context, by Actor, via Via) (off time.Duration, err error) {
-	refusal, err := update(ctx, g, func(w *Work) (refusal *Error, err error) {
+	refusal, err := update(ctx, g, WholeStore(), func(w *Work) (refusal *Error, err error) {
 		by = g.asNow(by)
 		off = g.store.Off()
 		event := Event{Type: EventClockAccepted, Actor: by.String(),
@@ -417,7 +423,7 @@ func (g *Gate) EndFrozen(ctx context.Context) (int, error) {
 	es, err := View(ctx, g.store, Tx.Epochs)
 	total := 0
 	for _, e := range es {
-		n, err := inSteps(ctx, g, func(w *Work) (step, error) { return w.Freezes().endBefore(e) })
+		n, err := inSteps(ctx, g, OfAgent(e.Agent), func(w *Work) (step, error) { return w.Freezes().endBefore(e) })
 		if total += n; err != nil {
 			return total, err
 		}

@@ -249,7 +249,7 @@ func TestRule1_AFreezeRaced(t *testing.T) {
 
 func TestRule7_AFreezeThatCannotCommitIsAnError(t *testing.T) {
 	w := newWorld(t)
-	w.store.Close()
+	w.db.Close()
 	_, err := w.gate.Freeze(w.ctx, "bot", hana, approval.ViaAPI, "")
 	wantCode(t, err, approval.CodeStoreUnavailable)
 }

@@ -134,7 +134,7 @@ func (g *Gate) Policy() Policy { return *g.policy.Load() }
 // that cannot be committed the old policy stays.
 func (g *Gate) SetPolicy(ctx context.Context, p Policy, loosened []string) error {
 	data := marshal(map[string]any{"loosened": loosened})
-	err := g.update(ctx, func(w *Work) error {
+	err := g.update(ctx, OfNothing(), func(w *Work) error {
 		if err := w.keepPolicy(p); err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (g *Gate) SetPolicy(ctx context.Context, p Policy, loosened []string) error
 
 // PolicyReloadFailed audits a reload that kept the running config.
 func (g *Gate) PolicyReloadFailed(ctx context.Context, why string) error {
-	return g.update(ctx, func(w *Work) error {
+	return g.update(ctx, OfNothing(), func(w *Work) error {
 		return w.audit(Event{Type: EventPolicyReloadFailed, Actor: "system:policy", Reason: why})
 	})
 }
@@ -788,7 +788,7 @@ func (g *Gate) Decide(ctx context.Context, d Decision) (Request, error) {
 	if d.Args != nil && d.Approve {
 		return g.edit(ctx, d)
 	}
-	return g.answer(update(ctx, g, func(w *Work) (resolved, error) { return w.decide(d) }))
+	return g.answer(update(ctx, g, OfID(d.RequestID), func(w *Work) (resolved, error) { return w.decide(d) }))
 }
 
 // resolved is what somebody's wish for a request came to. A refusal is on record and commits, an error does not.
@@ -976,7 +976,7 @@ type Cancellation struct {
 // its own, an admin any, a person what they approved. Errors: [CodeNotFound], [CodeNotAdmin],
 // [CodeAlreadyResolved], [CodeExpired].
 func (g *Gate) Cancel(ctx context.Context, c Cancellation) (Request, error) {
-	return g.answer(update(ctx, g, func(w *Work) (resolved, error) { return w.cancelAsked(c) }))
+	return g.answer(update(ctx, g, OfID(c.RequestID), func(w *Work) (resolved, error) { return w.cancelAsked(c) }))
 }
 
 func (w *Work) cancelAsked(c Cancellation) (resolved, error) {

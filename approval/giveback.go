@@ -35,7 +35,7 @@ func (g *Gate) GiveBack(ctx context.Context, a Answer, why string) (Request, boo
 		r  Request
 		ok bool
 	}
-	got, err := update(ctx, g, func(w *Work) (got given, err error) {
+	got, err := update(ctx, g, OfID(a.used.approval), func(w *Work) (got given, err error) {
 		if got.r, err = w.tx.Request(a.used.approval); err != nil {
 			return got, err
 		}

@@ -50,8 +50,12 @@ func (w GrantWork) List(q GrantQuery) ([]Grant, error) {
 // SettleGrants ends those of some grants that are over.
 func (g *Gate) SettleGrants(ctx context.Context, grants []Grant) error {
 	for len(grants) > 0 {
-		some := grants[:min(len(grants), stepGrants)]
-		err := g.update(ctx, func(w *Work) error {
+		n, agent := 1, grants[0].Agent
+		for n < min(len(grants), stepGrants) && grants[n].Agent == agent {
+			n++
+		}
+		some := grants[:n]
+		err := g.update(ctx, OfAgent(agent), func(w *Work) error {
 			for _, gr := range some {
 				if gr.EndedAt.IsZero() {
 					if _, err := w.Grants().settledGrant(gr.ID); err != nil {
@@ -64,7 +68,7 @@ func (g *Gate) SettleGrants(ctx context.Context, grants []Grant) error {
 		if err != nil {
 			return err
 		}
-		grants = grants[len(some):]
+		grants = grants[n:]
 	}
 	return nil
 }
@@ -92,7 +96,7 @@ func (w GrantWork) settledGrant(id string) (Grant, error) {
 func (g *Gate) Grant(ctx context.Context, id string) (Grant, error) {
 	gr, err := Look(ctx, g, func(w *Work) (Grant, error) { return w.tx.Grant(id) })
 	if err == nil && gr.EndedAt.IsZero() {
-		gr, err = update(ctx, g, func(w *Work) (Grant, error) { return w.Grants().settledGrant(id) })
+		gr, err = update(ctx, g, OfAgent(gr.Agent), func(w *Work) (Grant, error) { return w.Grants().settledGrant(id) })
 	}
 	if errors.Is(err, ErrNotFound) {
 		return Grant{}, Errorf(CodeNotFound, noSuchGrant)
@@ -123,7 +127,7 @@ func (g *Gate) GrantUse(ctx context.Context, who Actor, id string) (GrantUse, er
 // Revoke ends a grant or a standing denial: its maker may, for whom it was made, and an admin. Errors:
 // [CodeNotFound], [CodeNotAdmin], [CodeAlreadyResolved].
 func (g *Gate) Revoke(ctx context.Context, by Actor, via Via, id string) (Grant, error) {
-	return g.grantAnswer(update(ctx, g, func(w *Work) (grantSet, error) {
+	return g.grantAnswer(update(ctx, g, OfID(id), func(w *Work) (grantSet, error) {
 		gr, refusal, err := w.Grants().revoke(by, via, id)
 		return grantSet{gr, refusal}, err
 	}))
@@ -176,7 +180,7 @@ func (w GrantWork) auditUnlifted(what string, by Actor, via Via, e Event, why *E
 // which it forgets the remembered one too. Whoever denied may, and an admin. Errors: [CodeNotFound], [CodeNotAdmin],
 // [CodeAlreadyResolved].
 func (g *Gate) Lift(ctx context.Context, by Actor, via Via, id string) error {
-	s, err := update(ctx, g, func(w *Work) (grantSet, error) {
+	s, err := update(ctx, g, OfID(id), func(w *Work) (grantSet, error) {
 		refusal, err := w.Grants().lift(by, via, id)
 		return grantSet{refusal: refusal}, err
 	})

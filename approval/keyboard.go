@@ -30,7 +30,7 @@ func (g *Gate) Keyboard(agent string, r Request) (Actor, bool) {
 // send by itself may lead here.
 func (g *Gate) DecideAtKeyboard(ctx context.Context, agent string, d Decision) (Request, error) {
 	d.By, d.Via, d.Args, d.Proof = Actor{Kind: Agent, Name: agent}, ViaTerminal, nil, nil
-	res, err := update(ctx, g, func(w *Work) (resolved, error) {
+	res, err := update(ctx, g, OfID(d.RequestID), func(w *Work) (resolved, error) {
 		asked, err := w.tx.Request(d.RequestID)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return resolved{}, err

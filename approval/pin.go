@@ -217,6 +217,11 @@ func (w pinWork) pinFirst(j *judged) (err error) {
 // putPin stores p. What is remembered of the tool is forgotten at once, inside the transaction, so that
 // nobody goes by it once p may have been committed; it is remembered anew by whoever reads it after.
 func (w pinWork) putPin(p ToolPin) (age uint64, err error) {
+	if p.Agent == "" { // it is every agent's, and each reads it without waiting for the others
+		if err := NeedWholeStore(w.tx); err != nil {
+			return 0, err
+		}
+	}
 	if err := w.tx.PutPin(p); err != nil {
 		return 0, err
 	}

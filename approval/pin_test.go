@@ -424,7 +424,7 @@ func TestPinsSurviveARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "again.db")
 	w.open(path, rules{allows, terms})
 	w.expect(read(1, `{}`), approval.AnswerAllow)
-	if err := w.store.Close(); err != nil {
+	if err := w.db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	w.open(path, rules{allows, terms})

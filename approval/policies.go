@@ -8,7 +8,7 @@ import (
 // one [Gate.SetPolicy] sees to it.
 func (g *Gate) KeepPolicy(ctx context.Context) error {
 	p := g.Policy()
-	return g.update(ctx, func(w *Work) error { return w.keepPolicy(p) })
+	return g.update(ctx, OfNothing(), func(w *Work) error { return w.keepPolicy(p) })
 }
 
 func (w *Work) keepPolicy(p Policy) error {

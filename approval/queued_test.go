@@ -259,7 +259,7 @@ func TestRule12_ARestartKeepsTheOrderAndTheTurnOfCardsThatWait(t *testing.T) {
 		schematest.WriteFile(t, path)
 		restart := func() {
 			if w.store != nil {
-				if err := w.store.Close(); err != nil {
+				if err := w.db.Close(); err != nil {
 					t.Fatal(err)
 				}
 			}

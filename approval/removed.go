@@ -21,7 +21,7 @@ func (g *Gate) CancelRemoved(ctx context.Context) (int, error) {
 	agents, err := View(ctx, g.store, Tx.LiveAgents)
 	total := 0
 	for _, agent := range agents {
-		n, err := inSteps(ctx, g, func(w *Work) (step, error) { return w.cancelSome(agent) })
+		n, err := inSteps(ctx, g, OfAgent(agent), func(w *Work) (step, error) { return w.cancelSome(agent) })
 		if total += n; err != nil {
 			return total, err
 		}

@@ -50,7 +50,7 @@ func TestRule1_AStoreThatCannotCommitAllowsNothing(t *testing.T) {
 	w.policy(func(approval.Call) approval.Verdict {
 		return approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow}
 	})
-	w.store.Close()
+	w.db.Close()
 	o, err := w.gate.Check(w.ctx, transfer)
 	if err == nil || o.Kind == approval.AnswerAllow || o.Kind == approval.AnswerApproved {
 		t.Errorf("got %q, %v; a call whose audit event is not committed must not run", o.Kind, err)
@@ -532,7 +532,7 @@ func TestRule7_ARestartLosesNothing(t *testing.T) {
 	pending := w.check(transfer).Request.ID
 	other := w.check(call(`{"n":2}`)).Request.ID
 	w.mustDecide(other, true, hana, "")
-	w.store.Close()
+	w.db.Close()
 	w.open(path, rules{asks, terms})
 	if r := w.request(pending); r.Status != approval.Pending {
 		t.Errorf("pending became %s", r.Status)

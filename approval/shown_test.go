@@ -239,7 +239,7 @@ func TestRule3_IgnoredArgsVaryUnderAGrantWhereTheRuleSaysSo(t *testing.T) {
 func TestRule3_PropertyWhatRunsIsWhatWasShown(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newIgnoring(t)
-		defer w.store.Close()
+		defer w.db.Close()
 		shown := map[string]string{} // by the id of a request, the args that a person approved
 		var waiting []approval.Answer
 		calls := rapid.Custom(func(t *rapid.T) approval.Call {

@@ -12,6 +12,7 @@ import (
 // captured anew each time, and touches nothing else. An error or panic of fn undoes what fn did and
 // nothing else. ctx decides only whether fn starts: once it has, Update waits for the commit.
 // A store that cannot commit returns an [Error] with [CodeStoreUnavailable].
+// An error for which [IsNarrow] holds undoes what fn did, and fn runs again about [WholeStore].
 //
 // View runs fn on one consistent state; writes through it return [ErrReadOnly].
 type Store interface {
@@ -45,6 +46,12 @@ type Tx interface {
 	Now() time.Time
 	// NewID returns a ULID that sorts after every one the store has given out; "" in a View.
 	NewID() string
+	// Scope is what the transaction is about. A store that runs one write transaction at a time has them all be about the
+	// whole store, as a View is.
+	Scope() Scope
+	// Glance is the same transaction to read what lies beyond its scope, and so may be otherwise by the commit. What is
+	// found is only told to people, never changes, or would have been right a moment before.
+	Glance() Tx
 
 	Requests
 	Transitions

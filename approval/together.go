@@ -23,7 +23,11 @@ func (g *Gate) DecideMany(ctx context.Context, ids []string, d Decision) ([]Deci
 		return nil, Errorf(CodeInvalidParameter, "1 to %d ids are taken at once, not %d.", MaxDecideMany, len(ids))
 	}
 	d.Args = nil
-	all, err := update(ctx, g, func(w *Work) ([]Decided, error) {
+	about := WholeStore() // they may be several agents'
+	if len(ids) == 1 {
+		about = OfID(ids[0])
+	}
+	all, err := update(ctx, g, about, func(w *Work) ([]Decided, error) {
 		var all []Decided
 		seen := map[string]bool{}
 		for _, id := range ids {
@@ -55,7 +59,7 @@ const extension = time.Hour
 // Extend gives a pending request one hour more, once and before its deadline: whoever may vote on it may, has voted, or
 // is an admin. Errors: as [Gate.Decide], and [CodeAlreadyResolved] for one that was extended.
 func (g *Gate) Extend(ctx context.Context, id string, by Actor, via Via) (Request, error) {
-	return g.answer(update(ctx, g, func(w *Work) (resolved, error) {
+	return g.answer(update(ctx, g, OfID(id), func(w *Work) (resolved, error) {
 		r, refusal, err := w.Extend(id, by, via)
 		return resolved{r, refusal}, err
 	}))

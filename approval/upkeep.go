@@ -20,7 +20,7 @@ func (g *Gate) Prune(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	keep := max(rememberUse, g.Policy().Terms().RememberDenial)
-	return inSteps(ctx, g, func(w *Work) (step, error) {
+	return inSteps(ctx, g, OfNothing(), func(w *Work) (step, error) {
 		n, err := w.tx.Prune(w.tx.Now().Add(-rememberEvent), w.tx.Now().Add(-keep), stepRows)
 		return step{n, n >= stepRows}, err
 	})

@@ -257,7 +257,7 @@ func (g *Gate) asJudged(ctx context.Context, c Call, still func() error,
 				return Answer{}, err
 			}
 		}
-		out, err := update(ctx, g, func(w *Work) (Answer, error) {
+		out, err := update(ctx, g, OfAgent(c.Agent), func(w *Work) (Answer, error) {
 			if g.policy.Load() != in {
 				return Answer{}, errPolicyChanged
 			}
@@ -394,7 +394,7 @@ func (g *Gate) read(ctx context.Context, id string) (*Request, error) {
 	case !f.due:
 		return f.r, nil
 	}
-	r, err := update(ctx, g, func(w *Work) (Request, error) { return w.Request(id) })
+	r, err := update(ctx, g, OfID(id), func(w *Work) (Request, error) { return w.Request(id) })
 	return &r, err
 }
 
@@ -420,7 +420,7 @@ func LookSettled[T any](ctx context.Context, g *Gate, fn func(w *Work) (T, error
 			return f, err
 		})
 		if err == nil && f.due {
-			_, err = update(ctx, g, func(w *Work) (struct{}, error) {
+			_, err = update(ctx, g, WholeStore(), func(w *Work) (struct{}, error) { // what is due is anybody's
 				_, err := w.endSome()
 				return struct{}{}, err
 			})
@@ -458,7 +458,7 @@ func (g *Gate) RequestHead(ctx context.Context, who Actor, id string) (Head, err
 	})
 	h := f.Head
 	if err == nil && f.due {
-		h, err = update(ctx, g, func(w *Work) (Head, error) { return w.Head(id) })
+		h, err = update(ctx, g, OfID(id), func(w *Work) (Head, error) { return w.Head(id) })
 	}
 	h.Request, err = visibleTo(who, g.told(h.Request), err)
 	return h, err
@@ -505,7 +505,7 @@ func listBytes(want int) int {
 // Settle ends those of the requests that are due.
 func (g *Gate) Settle(ctx context.Context, ids []string) error {
 	for some := range slices.Chunk(ids, stepRequests) {
-		err := g.update(ctx, func(w *Work) error {
+		err := g.update(ctx, WholeStore(), func(w *Work) error { // a list is of any agent's
 			for _, id := range some {
 				if _, err := w.Head(id); err != nil {
 					return err
@@ -604,7 +604,7 @@ func (g *Gate) Ack(ctx context.Context, agent string, ids []string) (Acked, erro
 	}
 	var all Acked
 	for len(left) > 0 {
-		some, err := update(ctx, g, func(w *Work) (Acked, error) { return w.ackSome(agent, left) })
+		some, err := update(ctx, g, OfAgent(agent), func(w *Work) (Acked, error) { return w.ackSome(agent, left) })
 		if err != nil {
 			return all, err
 		}
@@ -620,7 +620,7 @@ func (g *Gate) Ack(ctx context.Context, agent string, ids []string) (Acked, erro
 func (w *Work) ackSome(agent string, ids []string) (a Acked, err error) {
 	wide := 0
 	for _, id := range ids[:min(len(ids), stepRequests)] {
-		h, err := w.tx.Head(id)
+		h, err := w.tx.Glance().Head(id) // it may be another's, and stays that
 		if errors.Is(err, ErrNotFound) || err == nil && h.Agent != agent {
 			a.NotFound = append(a.NotFound, id)
 			continue
@@ -720,7 +720,7 @@ func (g *Gate) endDue(ctx context.Context) (next time.Time, err error) {
 
 // Expire ends every request that is due and returns how many that were.
 func (g *Gate) Expire(ctx context.Context) (int, error) {
-	return inSteps(ctx, g, func(w *Work) (step, error) { return w.endSome() })
+	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) { return w.endSome() })
 }
 
 // endSome ends requests that are due, the longest due first and as many as one transaction should.

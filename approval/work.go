@@ -35,8 +35,8 @@ func (w *Work) now() time.Time { return w.tx.Now() }
 
 // update does work in a write transaction and returns what it found in the run that was committed. fn may run more than
 // once: what it finds it returns, and it keeps nothing of a run elsewhere.
-func update[T any](ctx context.Context, g *Gate, fn func(w *Work) (T, error)) (T, error) {
-	return Update(ctx, g.store, WholeStore(), func(tx Tx) (T, error) { return fn(g.In(ctx, tx)) })
+func update[T any](ctx context.Context, g *Gate, about Scope, fn func(w *Work) (T, error)) (T, error) {
+	return Update(ctx, g.store, about, func(tx Tx) (T, error) { return fn(g.In(ctx, tx)) })
 }
 
 // Look does work that only reads, and returns what it found.
@@ -44,8 +44,8 @@ func Look[T any](ctx context.Context, g *Gate, fn func(w *Work) (T, error)) (T, 
 	return View(ctx, g.store, func(tx Tx) (T, error) { return fn(g.In(ctx, tx)) })
 }
 
-func (g *Gate) update(ctx context.Context, fn func(w *Work) error) error {
-	return g.store.Update(ctx, WholeStore(), func(tx Tx) error { return fn(g.In(ctx, tx)) })
+func (g *Gate) update(ctx context.Context, about Scope, fn func(w *Work) error) error {
+	return g.store.Update(ctx, about, func(tx Tx) error { return fn(g.In(ctx, tx)) })
 }
 
 func (g *Gate) look(ctx context.Context, fn func(w *Work) error) error {
@@ -59,10 +59,10 @@ type step struct {
 }
 
 // inSteps does work in one write transaction after another, until there is no more to do, and returns how much that was.
-func inSteps(ctx context.Context, g *Gate, fn func(w *Work) (step, error)) (int, error) {
+func inSteps(ctx context.Context, g *Gate, about Scope, fn func(w *Work) (step, error)) (int, error) {
 	total := 0
 	for {
-		did, err := update(ctx, g, fn)
+		did, err := update(ctx, g, about, fn)
 		if total += did.n; err != nil || !did.more {
 			return total, err
 		}

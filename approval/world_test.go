@@ -20,6 +20,7 @@ import (
 	"countersign/internal/lists"
 	"countersign/internal/locale/phrases"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -89,7 +90,8 @@ type world struct {
 	t     testing.TB
 	ctx   context.Context
 	clock *clock
-	store *sqlite.DB
+	db    *sqlite.DB
+	store *storetest.ScopedStore
 	gate  *approval.Gate
 	log   *testkit.Buffer
 
@@ -121,8 +123,8 @@ func (w *world) open(path string, p approval.Policy) {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { db.Close() })
-	w.store = db
-	w.wire(approval.Options{Store: db, Broker: broker, Policy: p, Logger: w.logger()}, bothWays)
+	w.db, w.store = db, storetest.ScopedIn(w.t, db)
+	w.wire(approval.Options{Store: w.store, Broker: broker, Policy: p, Logger: w.logger()}, bothWays)
 }
 
 // bothWays is one card on LINE and one on Slack.

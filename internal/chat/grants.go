@@ -179,7 +179,7 @@ const toldAfter = time.Hour
 
 // Granted tells the admins of a grant that was made another way than over a chat.
 func (s *Service) Granted(ctx context.Context, g approval.Grant) error {
-	return s.store.Update(ctx, approval.WholeStore(), func(tx approval.Tx) error { return s.tellGranted(tx, s.byStore(g)) })
+	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error { return s.tellGranted(tx, s.byStore(g)) })
 }
 
 // tellGranted tells the admins of a grant of more than an hour.

@@ -130,7 +130,7 @@ func (s *Service) Interact(ctx context.Context, t Interaction) (InteractionResul
 	if err != nil {
 		return InteractionResult{}, err
 	}
-	out, err := approval.Update(ctx, s.store, approval.WholeStore(), func(tx approval.Tx) (InteractionResult, error) {
+	out, err := approval.Update(ctx, s.store, t.scope(), func(tx approval.Tx) (InteractionResult, error) {
 		t := t
 		if out, err := s.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
 			return out, err
@@ -141,6 +141,20 @@ func (s *Service) Interact(ctx context.Context, t Interaction) (InteractionResul
 		out.after(ctx)
 	}
 	return out, err
+}
+
+// scope is what an interaction is about: a button is about what it names, and words may be about anything.
+func (t Interaction) scope() approval.Scope {
+	if t.Text != "" || t.QuotedID != "" || t.RequestID == "" {
+		return approval.WholeStore()
+	}
+	switch t.Intent {
+	case IntentApprove, IntentDeny, IntentExtend, IntentGrant, IntentRevoke, IntentLift:
+		return approval.OfID(t.RequestID)
+	case IntentConfirm, IntentBack:
+		return approval.OfNotification(t.RequestID)
+	}
+	return approval.WholeStore()
 }
 
 // firstSight marks the event as seen, and who made it as who they are now.
@@ -210,7 +224,7 @@ type Asked struct {
 // to ask, it is as [Service.Interact].
 func (s *Service) Ask(ctx context.Context, t Interaction) (Asked, error) {
 	t.At = s.store.FromWall(t.At)
-	return approval.Update(ctx, s.store, approval.WholeStore(), func(tx approval.Tx) (out Asked, err error) {
+	return approval.Update(ctx, s.store, t.scope(), func(tx approval.Tx) (out Asked, err error) {
 		t := t
 		if out.InteractionResult, err = s.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
 			return out, err

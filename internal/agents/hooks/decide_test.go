@@ -13,6 +13,7 @@ import (
 	"countersign/client"
 	"countersign/internal/lists"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -135,7 +136,7 @@ func officeUnder(t *testing.T, policy approval.Policy, wait time.Duration) (*app
 	}
 	t.Cleanup(func() { db.Close() })
 	people := &finance{}
-	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: policy, Masker: redact.New(), Directory: people})
+	gate := approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: policy, Masker: redact.New(), Directory: people})
 	return gate, people, Hook{Asker: Gate{Gate: gate, Agent: "coder"}, Wait: wait}
 }
 

@@ -10,6 +10,7 @@ import (
 	"countersign/approval/redact"
 	"countersign/internal/lists"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/schema/schematest"
 )
 
@@ -33,7 +34,7 @@ func TestTheGateOfTheSameProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: asking{}, Masker: redact.New()})
+	gate := approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: asking{}, Masker: redact.New()})
 	hana := approval.Actor{Kind: approval.Human, Name: "hana", Approver: true}
 	h := Hook{Asker: Gate{Gate: gate, Agent: "coder"}}
 	e := event(t, ClaudeCode, "Bash", `{"command":"ls","description":"x"}`)

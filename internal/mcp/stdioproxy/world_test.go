@@ -27,6 +27,7 @@ import (
 	"countersign/internal/policy"
 	"countersign/internal/rest"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -80,7 +81,7 @@ func newWorld(t testing.TB, rules string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: compile(t, rules), Masker: redact.New(), Now: w.now})
+	w.gate = approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: compile(t, rules), Masker: redact.New(), Now: w.now})
 	w.dir = auth.NewDirectory([]auth.AgentIdentity{{Name: "bot", Token: agentToken}}, []auth.Person{{Name: "hana", Approver: true, Admin: true, Token: personToken}})
 	stopping, stop := context.WithCancel(context.Background())
 	api := rest.New(rest.Options{Gate: w.gate, Directory: w.dir, Stopping: stopping})

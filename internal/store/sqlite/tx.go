@@ -122,6 +122,11 @@ func (t *tx) Now() time.Time {
 	return t.at
 }
 
+// Scope is that of all transactions: the writer runs one at a time.
+func (t *tx) Scope() approval.Scope { return approval.WholeStore() }
+
+func (t *tx) Glance() approval.Tx { return t }
+
 func (t *tx) NewID() string {
 	if t.w == nil || t.ended {
 		return ""
