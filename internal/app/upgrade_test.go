@@ -16,7 +16,7 @@ func TestWhatWaitedSurvivesAnUpgrade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.stop()
-	packed, err := os.Open("../store/testdata/schema7.db.gz")
+	packed, err := os.Open("../store/sqlite/testdata/schema7.db.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
