@@ -7,6 +7,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/chat"
+	"countersign/internal/lists"
 )
 
 // ask presses a button whose reason a dialog may ask for.
@@ -76,7 +77,7 @@ func (w *world) mixed() string {
 // How many of a batch have this status, and this reason.
 func (w *world) standing(batch string, status approval.Status, reason string) int {
 	w.t.Helper()
-	rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{})
+	rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -58,24 +58,24 @@ func isMadeID(id string) bool {
 	return len(id) == 26
 }
 
-func (g *Gate) audit(ctx context.Context, tx Tx, e Event) error { return g.records.Append(ctx, tx, e) }
+func (w *Work) audit(e Event) error { return w.g.records.Append(w.ctx, w.tx, e) }
 
 // auditFor is audit for what happens to a request by somebody's word: it is correlated with the call that made the
 // request, and has what brought the word as its cause.
-func (g *Gate) auditFor(ctx context.Context, tx Tx, r *Request, e Event) error {
+func (w *Work) auditFor(r *Request, e Event) error {
 	e.CorrelationID = cmp.Or(r.CorrelationID, r.ID)
-	return g.audit(ctx, tx, e)
+	return w.audit(e)
 }
 
 // auditEnd is auditFor for the end of a request that no vote brought, of which the narrow part alone was read: it has
 // on record what a decision has. The steps that end many are bounded by what their rows take.
-func (g *Gate) auditEnd(ctx context.Context, tx Tx, e Event, fields map[string]any) error {
-	r, err := tx.Request(e.ApprovalID)
+func (w *Work) auditEnd(e Event, fields map[string]any) error {
+	r, err := w.tx.Request(e.ApprovalID)
 	if err != nil {
 		return err
 	}
-	e.Data = g.decisionData(ctx, &r, fields)
-	return g.auditFor(ctx, tx, &r, e)
+	e.Data = w.g.decisionData(w.ctx, &r, fields)
+	return w.auditFor(&r, e)
 }
 
 // auditArgs is the start of masked args, as audit events have it.
@@ -113,59 +113,6 @@ func (g *Gate) voteEvent(ctx context.Context, r *Request, v Vote, t *tally) Even
 	e.Data = g.decisionData(ctx, r, map[string]any{"via": string(v.Via), "for": v.For, "stage": v.Stage,
 		"step_up": v.StepUpWord(), "counts": len(t.votes), "needed": r.Need.Total()})
 	return e
-}
-
-// Audit lists audit events, at most [ListBytes] of them.
-func (g *Gate) Audit(ctx context.Context, q EventQuery) ([]Event, error) {
-	var es []Event
-	q.Since, q.Until = g.store.FromWall(q.Since), g.store.FromWall(q.Until)
-	q.Bytes = listBytes(q.Bytes)
-	err := g.store.View(ctx, func(tx Tx) (err error) {
-		es, err = tx.Events(q)
-		return err
-	})
-	for i := range es {
-		es[i].At = g.store.ToWall(es[i].At)
-	}
-	return es, err
-}
-
-// Follow returns the next audit events of an ascending q, and the seq to go on from: that of the last of them, or the
-// newest there is once no other is left; more says that there may be others. So what q does not select is passed over
-// once, not at every look.
-func (g *Gate) Follow(ctx context.Context, q EventQuery) (es []Event, upTo int64, more bool, err error) {
-	q.Ascending, q.Bytes = true, listBytes(q.Bytes)
-	err = g.store.View(ctx, func(tx Tx) error {
-		_, newest, err := tx.SeqRange()
-		if err != nil {
-			return err
-		}
-		if es, err = tx.Events(q); err != nil {
-			return err
-		}
-		size := 0
-		for _, e := range es {
-			size += e.Size()
-		}
-		more, upTo = len(es) > 0 && (len(es) == q.Limit || size >= q.Bytes), max(newest, q.AfterSeq)
-		if more {
-			upTo = es[len(es)-1].Seq
-		}
-		return nil
-	})
-	for i := range es {
-		es[i].At = g.store.ToWall(es[i].At)
-	}
-	return es, upTo, more, err
-}
-
-// AuditRange returns the oldest and newest seq on record, zeros for none.
-func (g *Gate) AuditRange(ctx context.Context) (oldest, newest int64, err error) {
-	err = g.store.View(ctx, func(tx Tx) (err error) {
-		oldest, newest, err = tx.SeqRange()
-		return err
-	})
-	return oldest, newest, err
 }
 
 // notificationRef is what an audit event says of a notification.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 // BenchmarkAck acknowledges 64 endings of 64 KiB args each.
@@ -35,7 +36,7 @@ func BenchmarkAck(b *testing.B) {
 func BenchmarkForeignEvents(b *testing.B) {
 	w := newWorld(b)
 	for range 500 {
-		err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+		err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 			for range 100 {
 				if _, err := tx.Append(approval.Event{Type: approval.EventDecision, Agent: "other", ApprovalID: "0", Data: []byte(`{"via":"api"}`)}); err != nil {
 					return err
@@ -49,7 +50,7 @@ func BenchmarkForeignEvents(b *testing.B) {
 	}
 	q := approval.EventQuery{Agent: "bot", Told: true, Limit: 200}
 	for b.Loop() {
-		if _, _, _, err := w.gate.Follow(w.ctx, q); err != nil { // from the start, as who comes back after long
+		if _, err := lists.FollowEvents(w.ctx, w.gate, q); err != nil { // from the start, as who comes back after long
 			b.Fatal(err)
 		}
 	}

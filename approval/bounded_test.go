@@ -12,6 +12,7 @@ import (
 	"countersign/approval"
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/chat"
+	"countersign/internal/lists"
 )
 
 // measured is a store that notes what each transaction asks of it.
@@ -27,8 +28,8 @@ type step struct {
 	bytes int // of what large columns came back with
 }
 
-func (m *measured) Update(ctx context.Context, fn func(approval.Tx) error) error {
-	return m.Store.Update(ctx, func(tx approval.Tx) error {
+func (m *measured) Update(ctx context.Context, about approval.Scope, fn func(approval.Tx) error) error {
+	return m.Store.Update(ctx, about, func(tx approval.Tx) error {
 		t := measuredTx{tx, &step{}}
 		err := fn(t)
 		m.steps = append(m.steps, *t.step)
@@ -255,18 +256,18 @@ func TestRule12_EveryListStopsAtItsBudgetOfBytes(t *testing.T) {
 	if feed := w.feed(); len(feed) != 14 { // the row with which 4 MiB are full is the last
 		t.Errorf("the feed brings %d of 20 requests of 300 KiB", len(feed))
 	}
-	rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Limit: 200})
+	rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Limit: 200})
 	if err != nil || len(rs) != 14 {
 		t.Errorf("the list brings %d of 20, %v", len(rs), err)
 	}
-	if rs, err = w.gate.Requests(w.ctx, approval.RequestQuery{Limit: 200, After: rs[len(rs)-1].ID}); err != nil || len(rs) != 6 {
+	if rs, err = lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Limit: 200, After: rs[len(rs)-1].ID}); err != nil || len(rs) != 6 {
 		t.Errorf("its next page brings %d, %v", len(rs), err)
 	}
 	if most, _ := m.most(); most.bytes > approval.ListBytes+each {
 		t.Errorf("a list read %d bytes", most.bytes)
 	}
 	// Events and notifications are small; that they have the same budget shows by a smaller one.
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventDecision, Bytes: 25_000})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: approval.EventDecision, Bytes: 25_000})
 	if err != nil || len(es) != 3 {
 		t.Errorf("%d events of 10 KB within 25 KB, %v", len(es), err)
 	}
@@ -278,33 +279,33 @@ func TestRule12_EveryListStopsAtItsBudgetOfBytes(t *testing.T) {
 
 func TestRule12_AStreamPassesForeignRowsOnce(t *testing.T) {
 	w := newWorld(t)
-	var seq int64
 	for i := range 5 {
 		c := call(fmt.Sprintf(`{"n":%d}`, i))
 		c.Agent = "other"
 		w.expect(c, approval.AnswerPending)
 	}
 	q := approval.EventQuery{Agent: "bot", Told: true, Limit: 2}
-	_, newest, err := w.gate.AuditRange(w.ctx)
+	_, newest, err := lists.EventRange(w.ctx, w.gate)
 	if err != nil {
 		t.Fatal(err)
 	}
-	es, seq, more, err := w.gate.Follow(w.ctx, q)
-	if len(es) != 0 || seq != newest || more || err != nil {
-		t.Errorf("%d events up to %d, more %v, %v; want none up to %d", len(es), seq, more, err, newest)
+	found, err := lists.FollowEvents(w.ctx, w.gate, q)
+	if len(found.Events) != 0 || found.UpTo != newest || found.More || err != nil {
+		t.Errorf("%+v, %v; want none up to %d", found, err, newest)
 	}
 	w.askMany(3, 1)
 	var got []int64
-	for q.AfterSeq, more = seq, true; more; q.AfterSeq = seq {
-		if es, seq, more, err = w.gate.Follow(w.ctx, q); err != nil {
+	q.AfterSeq, found.More = found.UpTo, true
+	for ; found.More; q.AfterSeq = found.UpTo {
+		if found, err = lists.FollowEvents(w.ctx, w.gate, q); err != nil {
 			t.Fatal(err)
 		}
-		for _, e := range es {
+		for _, e := range found.Events {
 			got = append(got, e.Seq)
 		}
 	}
-	if want := []int64{newest + 1, newest + 2, newest + 3}; !slices.Equal(got, want) || seq != newest+3 {
-		t.Errorf("got %v up to %d, want %v", got, seq, want)
+	if want := []int64{newest + 1, newest + 2, newest + 3}; !slices.Equal(got, want) || found.UpTo != newest+3 {
+		t.Errorf("got %v up to %d, want %v", got, found.UpTo, want)
 	}
 }
 
@@ -314,7 +315,7 @@ func TestRule12_AReadEndsPartOfWhatPiledUpAndAllThatItShows(t *testing.T) {
 	w.askMany(1200, 1)
 	w.clock.advance(2 * time.Hour)
 	m.most()
-	rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Limit: 10})
+	rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Limit: 10})
 	if err != nil || len(rs) != 10 {
 		t.Fatalf("%d requests, %v", len(rs), err)
 	}
@@ -332,7 +333,7 @@ func TestRule12_PruningGoesInSteps(t *testing.T) {
 	w := newWorld(t)
 	m := w.measure()
 	for i := range 1200 {
-		err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+		err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 			_, err := tx.FirstSight(fmt.Sprint("event ", i))
 			return err
 		})

@@ -73,11 +73,11 @@ func (b *bill) void() {
 }
 
 // billed runs fn in a write transaction, with a bill that is paid only if it commits.
-func billed[T any](ctx context.Context, g *Gate, agent string, fn func(tx Tx, b *bill) (T, error)) (T, error) {
+func billed[T any](ctx context.Context, g *Gate, agent string, fn func(w *Work, b *bill) (T, error)) (T, error) {
 	b := bill{budgets: g.budgets, agent: agent}
-	found, err := Update(ctx, g.store, func(tx Tx) (T, error) {
+	found, err := update(ctx, g, OfAgent(agent), func(w *Work) (T, error) {
 		b.void()
-		return fn(tx, &b)
+		return fn(w, &b)
 	})
 	if err != nil {
 		b.void()

@@ -13,6 +13,7 @@ import (
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/budget"
 	"countersign/internal/chat"
+	"countersign/internal/lists"
 	"countersign/internal/locale/phrases"
 )
 
@@ -147,8 +148,8 @@ type again struct {
 
 var errAgain = errors.New("once more")
 
-func (s *again) Update(ctx context.Context, fn func(approval.Tx) error) error {
-	if err := s.Store.Update(ctx, func(tx approval.Tx) error {
+func (s *again) Update(ctx context.Context, about approval.Scope, fn func(approval.Tx) error) error {
+	if err := s.Store.Update(ctx, about, func(tx approval.Tx) error {
 		if err := fn(tx); err != nil {
 			return err
 		}
@@ -156,7 +157,7 @@ func (s *again) Update(ctx context.Context, fn func(approval.Tx) error) error {
 	}); !errors.Is(err, errAgain) || s.fail {
 		return err
 	}
-	return s.Store.Update(ctx, fn)
+	return s.Store.Update(ctx, about, fn)
 }
 
 func TestRule12_WhatDoesNotCommitCostsNothing(t *testing.T) {
@@ -206,8 +207,8 @@ type countingTx struct {
 	ids *int
 }
 
-func (s counting) Update(ctx context.Context, fn func(approval.Tx) error) error {
-	return s.Store.Update(ctx, func(tx approval.Tx) error { return fn(countingTx{tx, s.ids}) })
+func (s counting) Update(ctx context.Context, about approval.Scope, fn func(approval.Tx) error) error {
+	return s.Store.Update(ctx, about, func(tx approval.Tx) error { return fn(countingTx{tx, s.ids}) })
 }
 
 func (tx countingTx) NewID() string { *tx.ids++; return tx.Tx.NewID() }
@@ -271,7 +272,7 @@ func TestRule12_AdminsAreTold(t *testing.T) {
 	if want := "root: agent:bot is over its limit (pushes: 120/h)."; !strings.HasPrefix(ns[0].Text, want) {
 		t.Errorf("told %q, want %q", ns[0].Text, want)
 	}
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventRateLimited})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: approval.EventRateLimited})
 	if err != nil || len(es) != 1 || es[0].Actor != "agent:bot" || es[0].Agent != "bot" || es[0].Reason != "pushes" {
 		t.Errorf("on record: %+v, %v", es, err)
 	}

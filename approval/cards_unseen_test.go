@@ -220,7 +220,7 @@ func TestWhatNobodyWhoIsAskedReceivesComesToAdmins(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := escalating(t)
-			_, err := approval.Update(w.ctx, w.store, func(tx approval.Tx) (bool, error) { return tx.SetDead(leadsRoute[0], true, tx.Now()) })
+			_, err := approval.Update(w.ctx, w.store, approval.WholeStore(), func(tx approval.Tx) (bool, error) { return tx.SetDead(leadsRoute[0], true, tx.Now()) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -239,7 +239,7 @@ func TestACardThatFailsGoesOnForEveryRequestThatItShows(t *testing.T) {
 			return w.outbox.NotSent(w.ctx, n, approval.Failure{Final: true, Reason: "bad_request"})
 		},
 		"blocked": func(w *world, n approval.Notification) error {
-			return w.store.Update(w.ctx, func(tx approval.Tx) error {
+			return w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 				_, err := w.outbox.Left(w.ctx, tx, hana, n.Address(), tx.Now())
 				return err
 			})

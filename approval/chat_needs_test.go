@@ -405,7 +405,7 @@ func TestPeopleAreToldOfTheirPasskeys(t *testing.T) {
 			return w.chat.PasskeyBlocked(tx, "ken", "phone")
 		},
 	} {
-		if err := w.store.Update(w.ctx, tell); err != nil {
+		if err := w.store.Update(w.ctx, approval.WholeStore(), tell); err != nil {
 			t.Fatal(err)
 		}
 		if n := w.lastReply(); n.Text != want || n.Recipient != "Uken" {

@@ -23,9 +23,9 @@ type Clock interface {
 
 // doubted refuses to use what lasts until a moment that may be past: the machine's clock says so, and it is not known
 // yet whether that is right.
-func (g *Gate) doubted(tx Tx, until time.Time) error {
-	lead := g.store.Off()
-	if lead <= 0 || tx.Now().Add(lead).Before(until) {
+func (w *Work) doubted(until time.Time) error {
+	lead := w.g.store.Off()
+	if lead <= 0 || w.tx.Now().Add(lead).Before(until) {
 		return nil
 	}
 	return Errorf(CodeStoreUnavailable, "The gate's clock has just jumped ahead by %s, and the approval would be over by "+

@@ -13,6 +13,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/chat"
+	"countersign/internal/lists"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -20,7 +21,7 @@ import (
 // reopen is a restart of the gate.
 func (w *world) reopen(path string) {
 	w.t.Helper()
-	if err := w.store.Close(); err != nil {
+	if err := w.db.Close(); err != nil {
 		w.t.Fatal(err)
 	}
 	w.open(path, rules{asks, terms})
@@ -118,7 +119,7 @@ func TestRule6_TheAuditLogIsToldByTheMachinesClock(t *testing.T) {
 	w.clock.advance(time.Minute)
 	w.expect(transfer, approval.AnswerPending)
 	now := w.clock.Now()
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Since: now.Add(-10 * time.Second), Until: now.Add(10 * time.Second)})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Since: now.Add(-10 * time.Second), Until: now.Add(10 * time.Second)})
 	if err != nil || len(es) != 1 || es[0].At.Sub(now).Abs() > time.Second {
 		t.Errorf("%+v, %v", es, err)
 	}
@@ -230,7 +231,7 @@ func emptyStore(t *testing.T) []byte {
 	path := filepath.Join(t.TempDir(), "empty.db")
 	w := &world{t: t, ctx: t.Context(), clock: &clock{now: start}, log: &testkit.Buffer{}}
 	w.open(path, rules{asks, terms})
-	if err := w.store.Close(); err != nil {
+	if err := w.db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(path)
@@ -251,7 +252,7 @@ func TestRule6_NoClockMakesAnApprovalLast(t *testing.T) {
 			rt.Fatal(err)
 		}
 		w.open(path, rules{asks, terms})
-		defer func() { w.store.Close() }()
+		defer func() { w.db.Close() }()
 		set := rapid.Custom(func(rt *rapid.T) time.Duration {
 			return time.Duration(rapid.Int64Range(-100*3600, 100*3600).Draw(rt, "s")) * time.Second
 		})
@@ -269,7 +270,7 @@ func TestRule6_NoClockMakesAnApprovalLast(t *testing.T) {
 				w.clock.set(set.Draw(rt, "set"))
 				w.clock.advance(d)
 			case 1:
-				if err := w.store.Close(); err != nil {
+				if err := w.db.Close(); err != nil {
 					rt.Fatal(err)
 				}
 				if rapid.Bool().Draw(rt, "while it does not run") {

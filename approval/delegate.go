@@ -31,12 +31,13 @@ func (g *Gate) delegationAnswer(d delegated, err error) (Delegation, error) {
 	case d.refusal != nil:
 		return Delegation{}, d.refusal
 	}
-	return g.toldDelegation(d.delegation), nil
+	return d.delegation.ByWall(g.store), nil
 }
 
-func (g *Gate) toldDelegation(d Delegation) Delegation {
+// ByWall returns d with its times as the machine's clock has them.
+func (d Delegation) ByWall(c Clock) Delegation {
 	for _, t := range []*time.Time{&d.From, &d.Until, &d.CreatedAt, &d.EndedAt} {
-		*t = g.store.ToWall(*t)
+		*t = c.ToWall(*t)
 	}
 	return d
 }
@@ -44,46 +45,46 @@ func (g *Gate) toldDelegation(d Delegation) Delegation {
 // Delegate lets d.Delegate vote for d.Delegator from d.From (zero: now) until d.Until. by is the delegator, or an
 // admin. Errors: [CodeNotAnApprover], [CodeInvalidParameter].
 func (g *Gate) Delegate(ctx context.Context, d Delegation, by Actor, via Via) (Delegation, error) {
-	return g.delegationAnswer(Update(ctx, g.store, func(tx Tx) (delegated, error) {
-		made, refusal, err := g.DelegateIn(ctx, tx, d, by, via)
+	return g.delegationAnswer(update(ctx, g, OfPerson(d.Delegator), func(w *Work) (delegated, error) {
+		made, refusal, err := w.Delegations().Delegate(d, by, via)
 		return delegated{made, refusal}, err
 	}))
 }
 
-// DelegateIn is [Gate.Delegate] in a transaction that chat has begun. A refusal is on record and commits.
-func (g *Gate) DelegateIn(ctx context.Context, tx Tx, d Delegation, by Actor, via Via) (Delegation, *Error, error) {
-	by = g.asNow(by)
-	now := tx.Now()
-	d.From, d.Until = g.store.FromWall(d.From).Truncate(time.Millisecond), g.store.FromWall(d.Until).
+// Delegate is [Gate.Delegate] in a transaction that was begun. A refusal is on record and commits.
+func (w DelegationWork) Delegate(d Delegation, by Actor, via Via) (Delegation, *Error, error) {
+	by = w.g.asNow(by)
+	now := w.tx.Now()
+	d.From, d.Until = w.g.store.FromWall(d.From).Truncate(time.Millisecond), w.g.store.FromWall(d.Until).
 		Truncate(time.Millisecond)
 	if d.From.IsZero() || d.From.Before(now) {
 		d.From = now
 	}
-	d.ID, d.CreatedAt, d.CreatedBy = tx.NewID(), now, by.Name
+	d.ID, d.CreatedAt, d.CreatedBy = w.tx.NewID(), now, by.Name
 	d.EndedAt, d.EndedBy = time.Time{}, ""
-	d.RuleDigest = g.Policy().RuleDigests()[d.Rule]
-	refusal, err := g.mayDelegate(tx, &d, by)
+	d.RuleDigest = w.g.Policy().RuleDigests()[d.Rule]
+	refusal, err := w.mayDelegate(&d, by)
 	if err != nil {
 		return Delegation{}, nil, err
 	}
 	if refusal != nil {
-		return Delegation{}, refusal, g.auditDelegation(ctx, tx, EventDecisionRefused, by, &d,
+		return Delegation{}, refusal, w.auditDelegation(EventDecisionRefused, by, &d,
 			map[string]any{"via": via, "refused": refusal.Code})
 	}
-	g.standIns.note() // before the commit: it may be there from then on
-	if err := tx.PutDelegation(d); err != nil {
+	w.g.standIns.note() // before the commit: it may be there from then on
+	if err := w.tx.PutDelegation(d); err != nil {
 		return Delegation{}, nil, err
 	}
-	return d, nil, g.auditDelegation(ctx, tx, EventDelegated, by, &d, map[string]any{"via": via})
+	return d, nil, w.auditDelegation(EventDelegated, by, &d, map[string]any{"via": via})
 }
 
 // mayDelegate is the one rule of whether a delegation may be made; nil: it may.
-func (g *Gate) mayDelegate(tx Tx, d *Delegation, by Actor) (*Error, error) {
+func (w DelegationWork) mayDelegate(d *Delegation, by Actor) (*Error, error) {
 	person := func(name string) Actor {
-		if g.dir == nil {
+		if w.g.dir == nil {
 			return Actor{Kind: Human, Name: name, Approver: true}
 		}
-		return g.PersonNow(name)
+		return w.g.PersonNow(name)
 	}
 	switch {
 	case by.Kind != Human || by.Name != d.Delegator && !by.Admin:
@@ -106,7 +107,7 @@ func (g *Gate) mayDelegate(tx Tx, d *Delegation, by Actor) (*Error, error) {
 		return Errorf(CodeInvalidParameter, "No rule is called %s; countersign explain shows what the rules are called.",
 			legible.Line(d.Rule)), nil
 	}
-	all, err := tx.Delegations()
+	all, err := w.tx.Delegations()
 	if err != nil {
 		return nil, err
 	}
@@ -121,49 +122,50 @@ func (g *Gate) mayDelegate(tx Tx, d *Delegation, by Actor) (*Error, error) {
 // EndDelegation ends a delegation before its time: either of the two may, and any admin. id is whole, or the last four
 // or more characters of one. Errors: [CodeNotFound], [CodeAmbiguousID], [CodeAlreadyResolved] for one that is over.
 func (g *Gate) EndDelegation(ctx context.Context, id string, by Actor, via Via) (Delegation, error) {
-	return g.delegationAnswer(Update(ctx, g.store, func(tx Tx) (delegated, error) {
-		d, refusal, err := g.EndDelegationIn(ctx, tx, id, by, via)
+	// Of whose delegation the end of an id is, the delegations of all say.
+	return g.delegationAnswer(update(ctx, g, WholeStore(), func(w *Work) (delegated, error) {
+		d, refusal, err := w.Delegations().End(id, by, via)
 		return delegated{d, refusal}, err
 	}))
 }
 
-// EndDelegationIn is [Gate.EndDelegation] in a transaction that chat has begun. A refusal is on record and commits.
-func (g *Gate) EndDelegationIn(ctx context.Context, tx Tx, id string, by Actor, via Via) (Delegation, *Error, error) {
-	by = g.asNow(by)
-	d, refusal, err := g.endable(tx, strings.ToUpper(strings.TrimSpace(id)), by)
+// End is [Gate.EndDelegation] in a transaction that was begun. A refusal is on record and commits.
+func (w DelegationWork) End(id string, by Actor, via Via) (Delegation, *Error, error) {
+	by = w.g.asNow(by)
+	d, refusal, err := w.endable(strings.ToUpper(strings.TrimSpace(id)), by)
 	if err != nil {
 		return Delegation{}, nil, err
 	}
 	if refusal != nil {
-		return Delegation{}, refusal, g.auditDelegation(ctx, tx, EventDecisionRefused, by, &d,
+		return Delegation{}, refusal, w.auditDelegation(EventDecisionRefused, by, &d,
 			map[string]any{"via": via, "refused": refusal.Code})
 	}
-	d.EndedAt, d.EndedBy = tx.Now(), by.Name
-	if err := tx.PutDelegation(d); err != nil {
+	d.EndedAt, d.EndedBy = w.tx.Now(), by.Name
+	if err := w.tx.PutDelegation(d); err != nil {
 		return Delegation{}, nil, err
 	}
-	return d, nil, g.auditDelegation(ctx, tx, EventDelegationEnded, by, &d, map[string]any{"via": via})
+	return d, nil, w.auditDelegation(EventDelegationEnded, by, &d, map[string]any{"via": via})
 }
 
 // endable finds a delegation that somebody may end.
-func (g *Gate) endable(tx Tx, id string, by Actor) (Delegation, *Error, error) {
+func (w DelegationWork) endable(id string, by Actor) (Delegation, *Error, error) {
 	const noSuch = "No such delegation."
 	theirs := func(d Delegation) bool {
 		return by.Kind == Human && (by.Admin || by.Name == d.Delegator || by.Name == d.Delegate)
 	}
 	if whole, ok := ParseID(id); ok {
-		d, err := tx.Delegation(whole)
+		d, err := w.tx.Delegation(whole)
 		switch {
 		case errors.Is(err, ErrNotFound) || err == nil && !theirs(d):
 			return Delegation{}, Errorf(CodeNotFound, noSuch), nil
 		case err != nil:
 			return Delegation{}, nil, err
-		case !d.EndedAt.IsZero() || !tx.Now().Before(d.Until):
+		case !d.EndedAt.IsZero() || !w.tx.Now().Before(d.Until):
 			return d, Errorf(CodeAlreadyResolved, "That delegation has already ended."), nil
 		}
 		return d, nil, nil
 	}
-	all, err := tx.Delegations()
+	all, err := w.tx.Delegations()
 	if err != nil {
 		return Delegation{}, nil, err
 	}
@@ -179,28 +181,19 @@ func (g *Gate) endable(tx Tx, id string, by Actor) (Delegation, *Error, error) {
 	return Delegation{}, Errorf(CodeAmbiguousID, "Several delegations end in %s; give more of the id.", id), nil
 }
 
-func (g *Gate) auditDelegation(ctx context.Context, tx Tx, t EventType, by Actor, d *Delegation,
+func (w DelegationWork) auditDelegation(t EventType, by Actor, d *Delegation,
 	data map[string]any) error {
 	data["delegation_id"] = d.ID
-	data["delegator"], data["delegate"] = g.named(d.Delegator), g.named(d.Delegate)
-	data["from"], data["until"] = FormatTime(g.store.ToWall(d.From)), FormatTime(g.store.ToWall(d.Until))
+	data["delegator"], data["delegate"] = w.g.named(d.Delegator), w.g.named(d.Delegate)
+	data["from"], data["until"] = FormatTime(w.g.store.ToWall(d.From)), FormatTime(w.g.store.ToWall(d.Until))
 	if d.Rule != "" {
-		data["rule"], data["rule_digest"] = g.named(d.Rule), d.RuleDigest
+		data["rule"], data["rule_digest"] = w.g.named(d.Rule), d.RuleDigest
 	}
 	e := Event{Type: t, Actor: by.String(), Data: marshal(data)}
 	if t == EventDecisionRefused {
 		e.Decision, e.Reason = "delegate", string(data["refused"].(Code))
 	}
-	return g.audit(ctx, tx, e)
-}
-
-// Delegations lists those that hold or will hold.
-func (g *Gate) Delegations(ctx context.Context) ([]Delegation, error) {
-	ds, err := View(ctx, g.store, Tx.Delegations)
-	for i := range ds {
-		ds[i] = g.toldDelegation(ds[i])
-	}
-	return ds, err
+	return w.audit(e)
 }
 
 // isFor reports whether a delegation is for requests of a rule.

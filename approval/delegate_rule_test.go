@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 // placed is a policy of rules without names: each is called by its place, and is what its digest names.
@@ -56,7 +57,7 @@ func (w *council) delegateRule(rule string) (approval.Delegation, error) {
 //nolint:revive // a row of what it is to be
 func (w *council) holds(want string, holds bool) {
 	w.t.Helper()
-	ds, err := w.gate.Delegations(w.ctx)
+	ds, err := lists.ListDelegations(w.ctx, w.gate)
 	if err != nil || len(ds) != 1 {
 		w.t.Fatal(ds, err)
 	}

@@ -138,29 +138,17 @@ func TestWhatTheGateReadsIsAllowedByThePolicyOrNotAtAll(t *testing.T) {
 		"observed":    {approval.Verdict{Action: approval.Quarantine, Observe: true}, approval.AnswerDenied},
 		"forbidden":   {approval.Verdict{Action: approval.Deny}, approval.AnswerDenied},
 	} {
-		for door, ask := range map[string]func(*world, approval.Call) (approval.Answer, error){
-			"Check": func(w *world, c approval.Call) (approval.Answer, error) { return w.gate.Check(t.Context(), c) },
-			"CheckWriteBehind": func(w *world, c approval.Call) (approval.Answer, error) {
-				return w.gate.CheckWriteBehind(t.Context(), c)
-			},
-		} {
-			w := newWorld(t)
-			w.policy(func(approval.Call) approval.Verdict { return test.verdict })
-			c := call(`{"path":"/a"}`)
-			c.ReadFor = "files/write"
-			out, err := ask(w, c)
-			if err != nil || out.Kind != test.want || out.Request != nil {
-				t.Errorf("%s, %s: got %q, %v", name, door, out.Kind, err)
-			}
-			if out.Committed != nil {
-				if err := out.Committed(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}
-			if n := w.count("call_allowed"); n != map[bool]int{true: 1}[test.want == approval.AnswerAllow] ||
-				w.count("call_denied")+w.count("approval_requested") != 0 {
-				t.Errorf("%s, %s: the record has %q", name, door, w.trail())
-			}
+		w := newWorld(t)
+		w.policy(func(approval.Call) approval.Verdict { return test.verdict })
+		c := call(`{"path":"/a"}`)
+		c.ReadFor = "files/write"
+		out, err := w.gate.Check(t.Context(), c)
+		if err != nil || out.Kind != test.want || out.Request != nil {
+			t.Errorf("%s: got %q, %v", name, out.Kind, err)
+		}
+		if n := w.count("call_allowed"); n != map[bool]int{true: 1}[test.want == approval.AnswerAllow] ||
+			w.count("call_denied")+w.count("approval_requested") != 0 {
+			t.Errorf("%s: the record has %q", name, w.trail())
 		}
 	}
 }

@@ -15,13 +15,13 @@ func (g *Gate) Report(ctx context.Context, who Actor, id string, ran RunResult) 
 	if ran != RunSucceeded && ran != RunFailed && ran != RunUnknown {
 		return Request{}, Errorf(CodeInvalidParameter, "outcome must be succeeded, failed or unknown")
 	}
-	return g.answer(Update(ctx, g.store, func(tx Tx) (resolved, error) { return g.reportAsked(ctx, tx, who, id, ran) }))
+	return g.answer(update(ctx, g, OfID(id), func(w *Work) (resolved, error) { return w.reportAsked(who, id, ran) }))
 }
 
-func (g *Gate) reportAsked(ctx context.Context, tx Tx, who Actor, id string, ran RunResult) (resolved, error) {
-	r, err := tx.Request(id)
+func (w *Work) reportAsked(who Actor, id string, ran RunResult) (resolved, error) {
+	r, err := w.tx.Request(id)
 	if errors.Is(err, ErrNotFound) {
-		return g.reportUse(ctx, tx, who, id, ran)
+		return w.Grants().reportUse(who, id, ran)
 	}
 	switch {
 	case err == nil && (who.Kind != Agent || who.Name != r.Agent):
@@ -34,7 +34,7 @@ func (g *Gate) reportAsked(ctx context.Context, tx Tx, who Actor, id string, ran
 	case r.RunResult == ran:
 		return resolved{request: r}, nil
 	}
-	now, ok, err := g.report(ctx, tx, r, ran, who)
+	now, ok, err := w.report(r, ran, who)
 	if err == nil && !ok {
 		return resolved{r, &Error{Code: CodeAlreadyResolved, Message: "Already reported as " + string(r.RunResult) + ".",
 			Request: &r}}, nil
@@ -46,16 +46,16 @@ const notDispatched = "Only of a call that was let through with dispatch can the
 
 // report puts an outcome on record, also where the next card of the same call looks for it. false: there
 // is one already.
-func (g *Gate) report(ctx context.Context, tx Tx, r Request, ran RunResult, who Actor) (Request, bool, error) {
-	ok, err := tx.Report(r.ID, ran)
+func (w *Work) report(r Request, ran RunResult, who Actor) (Request, bool, error) {
+	ok, err := w.tx.Report(r.ID, ran)
 	if err != nil || !ok {
 		return r, false, err
 	}
-	if err := g.runSuspends(tx, &r, ran); err != nil {
+	if err := w.Grants().runSuspends(&r, ran); err != nil {
 		return r, false, err
 	}
 	r.RunResult = ran
-	recent, err := tx.Recent(r.Key())
+	recent, err := w.tx.Recent(r.Key())
 	if err != nil {
 		return r, false, err
 	}
@@ -63,13 +63,13 @@ func (g *Gate) report(ctx context.Context, tx Tx, r Request, ran RunResult, who 
 		use := *recent.Use
 		use.RunResult = ran
 		recent.Use = &use
-		if err := tx.PutRecent(r.Key(), recent); err != nil {
+		if err := w.tx.PutRecent(r.Key(), recent); err != nil {
 			return r, false, err
 		}
 	}
 	e := requestEvent(r, EventCallOutcome)
 	e.Actor, e.Reason = who.String(), string(ran)
-	return r, true, g.audit(ctx, tx, e)
+	return r, true, w.audit(e)
 }
 
 // LongestCall is longer than any call may take that is sent on, with the report of what came of it.
@@ -98,21 +98,21 @@ func (g *Gate) unknown(ctx context.Context, age time.Duration, who Actor) (int, 
 }
 
 func (g *Gate) unknownRequests(ctx context.Context, age time.Duration, who Actor) (int, error) {
-	return inSteps(ctx, g.store, func(tx Tx) (step, error) {
-		hs, err := tx.UnderWay(stepRequests)
+	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) {
+		hs, err := w.tx.UnderWay(stepRequests)
 		if err != nil {
 			return step{}, err
 		}
 		wide := 0
 		for n, h := range hs { // oldest first
-			if tx.Now().Sub(h.DispatchedAt) < age {
+			if w.tx.Now().Sub(h.DispatchedAt) < age {
 				return step{n: n}, nil
 			}
 			if wide >= stepBytes {
 				return step{n, true}, nil
 			}
 			wide += h.Wide
-			if _, _, err := g.report(ctx, tx, h.Request, RunUnknown, who); err != nil {
+			if _, _, err := w.report(h.Request, RunUnknown, who); err != nil {
 				return step{}, err
 			}
 		}
@@ -123,6 +123,6 @@ func (g *Gate) unknownRequests(ctx context.Context, age time.Duration, who Actor
 // Tasks returns the agent's live requests whose calls the gate's side runs once they are approved, oldest
 // first; every agent's for "". After a restart it says what to take up again.
 func (g *Gate) Tasks(ctx context.Context, agent string) ([]Request, error) {
-	rs, err := view(ctx, g, func(tx Tx) ([]Request, error) { return tx.Tasks(agent) })
+	rs, err := LookSettled(ctx, g, func(w *Work) ([]Request, error) { return w.tx.Tasks(agent) })
 	return g.toldAll(rs), err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 // sent is transfer by a caller who sends it on itself.
@@ -114,7 +115,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("%s: stored as %q, want %q", c.name, got, c.is)
 		}
 	}
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventCallOutcome, Ascending: true})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: approval.EventCallOutcome, Ascending: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +284,7 @@ func TestACallThatNobodyCanBeWaitingForAnyMoreIsOfUnknownOutcome(t *testing.T) {
 	if n := w.count("call_outcome::unknown"); n != 69 {
 		t.Errorf("%d events, want 69", n)
 	}
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventCallOutcome})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: approval.EventCallOutcome})
 	if err != nil || es[0].Actor != "system:timeout" {
 		t.Errorf("got %+v, %v", es, err)
 	}
@@ -303,7 +304,7 @@ func TestDispatchSurvivesARestart(t *testing.T) {
 	w := newWorld(t)
 	path := filepath.Join(t.TempDir(), "again.db")
 	w.open(path, rules{asks, terms})
-	first := w.store
+	first := w.db
 	id := w.dispatch(sent)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)

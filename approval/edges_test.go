@@ -11,6 +11,7 @@ import (
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/auth"
 	"countersign/internal/chat"
+	"countersign/internal/lists"
 )
 
 // drawn stands for a rendered card: the states that it shows.
@@ -161,7 +162,7 @@ func TestRule11_WhatTimeAndTheOutboxDoIsCorrelatedToo(t *testing.T) {
 	w.clock.advance(time.Hour)
 	w.request(id)
 	for _, typ := range []approval.EventType{approval.EventNotificationSent, approval.EventDecision} {
-		es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: typ, Limit: 1})
+		es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: typ, Limit: 1})
 		if err != nil || len(es) != 1 || es[0].CorrelationID != id {
 			t.Errorf("%s: %+v, %v", typ, es, err)
 		}

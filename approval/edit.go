@@ -20,8 +20,8 @@ type Schemas interface {
 // edit approves other args in place of those that were asked for. One transaction ends the request, as denied and
 // replaced, and makes the request of the new args with the editor's vote.
 func (g *Gate) edit(ctx context.Context, d Decision) (Request, error) {
-	asked, err := View(ctx, g.store, func(tx Tx) (Request, error) {
-		r, err := tx.Request(d.RequestID)
+	asked, err := Look(ctx, g, func(w *Work) (Request, error) {
+		r, err := w.tx.Request(d.RequestID)
 		if errors.Is(err, ErrNotFound) {
 			return Request{}, nil
 		}
@@ -42,11 +42,11 @@ func (g *Gate) edit(ctx context.Context, d Decision) (Request, error) {
 	for {
 		in := g.policy.Load()
 		j := g.judge(ctx, *in, c)
-		res, err := Update(ctx, g.store, func(tx Tx) (resolved, error) {
+		res, err := update(ctx, g, OfID(d.RequestID), func(w *Work) (resolved, error) {
 			if g.policy.Load() != in {
 				return resolved{}, errPolicyChanged
 			}
-			return g.editIn(ctx, tx, d, &j, wrong)
+			return w.edits().editIn(d, &j, wrong)
 		})
 		if !errors.Is(err, errPolicyChanged) {
 			return g.answer(res, err)
@@ -55,23 +55,23 @@ func (g *Gate) edit(ctx context.Context, d Decision) (Request, error) {
 }
 
 // editIn is the transaction of an edit. wrong says what the tool's schema has against the new args.
-func (g *Gate) editIn(ctx context.Context, tx Tx, d Decision, j *judged, wrong string) (resolved, error) {
-	r, err := g.settled(ctx, tx, d.RequestID)
+func (w editWork) editIn(d Decision, j *judged, wrong string) (resolved, error) {
+	r, err := w.Request(d.RequestID)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return g.decide(ctx, tx, d)
+		return w.decide(d)
 	case err != nil:
 		return resolved{}, err
 	case bytes.Equal(r.Args, j.call.Args.Canonical()): // nothing is another
 		d.Args = nil
-		return g.decide(ctx, tx, d)
+		return w.decide(d)
 	}
-	d.proven = g.proves(&d, &r, j.call.Args.Canonical(), tx.Now())
-	b, r, err := g.ballotOf(ctx, tx, r, &d)
+	d.proven = w.g.proves(&d, &r, j.call.Args.Canonical(), w.tx.Now())
+	b, r, err := w.ballotOf(r, &d)
 	if err != nil {
 		return resolved{}, err
 	}
-	refusal := g.refusalOf(r, d, &b, tx.Now())
+	refusal := w.g.refusalOf(r, d, &b, w.tx.Now())
 	v := &j.verdict
 	switch {
 	case refusal != nil:
@@ -82,7 +82,7 @@ func (g *Gate) editIn(ctx context.Context, tx Tx, d Decision, j *judged, wrong s
 	case d.Grant != nil:
 		refusal = editedGrant(&r)
 	case v.Action == Quarantine && v.Need != nil && v.Need.StepUp && !d.proven:
-		refusal = &Error{Code: CodeStepUpRequired, Request: &r, Message: g.stepUpMessage(r.ID)}
+		refusal = &Error{Code: CodeStepUpRequired, Request: &r, Message: w.g.stepUpMessage(r.ID)}
 	case v.Action == Quarantine && v.RequireReason && d.Reason == "":
 		refusal = &Error{Code: CodeReasonRequired, Request: &r, Message: "An approval of these args needs a reason."}
 	case v.Action == Quarantine && v.Need != nil && v.Need.Confirm && !d.Confirmed:
@@ -91,21 +91,21 @@ func (g *Gate) editIn(ctx context.Context, tx Tx, d Decision, j *judged, wrong s
 	}
 	var next *Request
 	if refusal == nil {
-		if next, refusal, err = g.livesAs(ctx, tx, &r, j); err != nil {
+		if next, refusal, err = w.livesAs(&r, j); err != nil {
 			return resolved{}, err
 		}
 	}
 	if refusal != nil {
-		return resolved{r, refusal}, g.refused(ctx, tx, r, d, refusal)
+		return resolved{r, refusal}, w.refused(r, d, refusal)
 	}
 	d.standsFor = b.For
-	return g.replace(ctx, tx, r, d, j, next)
+	return w.replace(r, d, j, next)
 }
 
 // livesAs returns the live request of just the new args, which an edit of r joins; nil for none. One that differs in
 // what the rule ignores has their key, and is not what the editor saw: nothing comes of the edit while it lives.
-func (g *Gate) livesAs(ctx context.Context, tx Tx, r *Request, j *judged) (*Request, *Error, error) {
-	live, err := g.settledLive(ctx, tx, j.key)
+func (w editWork) livesAs(r *Request, j *judged) (*Request, *Error, error) {
+	live, err := w.settledLive(j.key)
 	switch {
 	case err != nil || live == nil || live.ID == r.ID:
 		return nil, nil, err
@@ -118,13 +118,13 @@ func (g *Gate) livesAs(ctx context.Context, tx Tx, r *Request, j *judged) (*Requ
 
 // ballotOf brings a request to where it stands now and finds out what the decider may do about it; d.By takes the roles
 // of now.
-func (g *Gate) ballotOf(ctx context.Context, tx Tx, r Request, d *Decision) (ballot, Request, error) {
-	d.tidy(g)
+func (w editWork) ballotOf(r Request, d *Decision) (ballot, Request, error) {
+	d.tidy(w.g)
 	changed := d.changed(&r)
 	if r.Status != Pending || !d.By.MayDecide() {
 		return ballot{changed: changed}, r, nil
 	}
-	r, e, t, err := g.stand(ctx, tx, r)
+	r, e, t, err := w.Votes().stand(r)
 	if err != nil {
 		return ballot{}, r, err
 	}
@@ -135,17 +135,17 @@ func (g *Gate) ballotOf(ctx context.Context, tx Tx, r Request, d *Decision) (bal
 
 // replace ends a request and has the one of the new args take its place, with the editor's vote: next, if there is one.
 // Both may have one key, where only what the rule ignores was changed, so the first ends before the other is made.
-func (g *Gate) replace(ctx context.Context, tx Tx, r Request, d Decision, j *judged, next *Request) (resolved, error) {
+func (w editWork) replace(r Request, d Decision, j *judged, next *Request) (resolved, error) {
 	made := next == nil
 	if made {
-		n := g.editedRequest(tx, &r, j)
+		n := w.editedRequest(&r, j)
 		next = &n
 	}
-	if err := g.endEdited(ctx, tx, r, d, next); err != nil {
+	if err := w.endEdited(r, d, next); err != nil {
 		return resolved{}, err
 	}
 	if made {
-		if err := g.createEdited(ctx, tx, &r, d, next); err != nil {
+		if err := w.createEdited(&r, d, next); err != nil {
 			return resolved{}, err
 		}
 	}
@@ -153,16 +153,16 @@ func (g *Gate) replace(ctx context.Context, tx Tx, r Request, d Decision, j *jud
 		own := d
 		own.RequestID, own.Args, own.Versions = next.ID, nil, nil // what was seen is the request that this one replaces
 		// Where the new args need others, theirs are asked; the editor's vote counts where they may give it.
-		if _, err := g.decideOn(ctx, tx, *next, own); err != nil {
+		if _, err := w.decideOn(*next, own); err != nil {
 			return resolved{}, err
 		}
 	}
-	n, err := tx.Request(next.ID)
+	n, err := w.tx.Request(next.ID)
 	if err != nil {
 		return resolved{}, err
 	}
 	if made && n.Status == Pending {
-		if _, err := g.notifier.Requested(tx, []Request{n}, Placing{}); err != nil {
+		if _, err := w.g.notifier.Requested(w.tx, []Request{n}, Placing{}); err != nil {
 			return resolved{}, err
 		}
 	}
@@ -170,14 +170,14 @@ func (g *Gate) replace(ctx context.Context, tx Tx, r Request, d Decision, j *jud
 }
 
 // editedRequest is the request of the new args.
-func (g *Gate) editedRequest(tx Tx, r *Request, j *judged) Request {
-	v, now := &j.verdict, tx.Now()
+func (w editWork) editedRequest(r *Request, j *judged) Request {
+	v, now := &j.verdict, w.tx.Now()
 	timeout := v.Timeout
 	if timeout <= 0 {
 		timeout = max(r.ExpiresAt.Sub(now), time.Minute)
 	}
 	n := Request{
-		ID: tx.NewID(), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Method: r.Method,
+		ID: w.tx.NewID(), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool, Method: r.Method,
 		Args: j.call.Args.Canonical(), ArgsHash: j.key.ArgsHash,
 		Risk: v.Risk, Rule: v.Rule, RuleDigest: v.RuleDigest, ReasonCode: v.ReasonCode, HumanMessage: v.Message,
 		Sentences:     v.Sentences,
@@ -207,41 +207,41 @@ func (g *Gate) editedRequest(tx Tx, r *Request, j *judged) Request {
 }
 
 // createEdited stores the request of the new args.
-func (g *Gate) createEdited(ctx context.Context, tx Tx, r *Request, d Decision, n *Request) error {
-	recent, err := tx.Recent(n.Key())
+func (w editWork) createEdited(r *Request, d Decision, n *Request) error {
+	recent, err := w.tx.Recent(n.Key())
 	if err != nil {
 		return err
 	}
 	if recent.Use != nil && n.RequestedAt.Sub(recent.Use.ConsumedAt) < rememberUse {
 		n.Previous = recent.Use
 	}
-	if err := tx.InsertRequest(*n); err != nil {
+	if err := w.tx.InsertRequest(*n); err != nil {
 		return err
 	}
 	if recent.Use != nil {
-		if err := leaveUsed(tx, recent.Use.RequestID); err != nil {
+		if err := leaveUsed(w.tx, recent.Use.RequestID); err != nil {
 			return err
 		}
 	}
 	if recent.DeniedID != "" { // this request is newer than that denial
-		if err := tx.PutRecent(n.Key(), Recent{Use: recent.Use}); err != nil {
+		if err := w.tx.PutRecent(n.Key(), Recent{Use: recent.Use}); err != nil {
 			return err
 		}
 	}
 	e := requestEvent(*n, EventApprovalRequested)
 	e.Actor, e.Reason = d.By.String(), n.ReasonCode
-	e.Data = g.decisionData(ctx, n, map[string]any{"rule": n.Rule, "replaces": r.ID,
-		"expires_at": FormatTime(g.store.ToWall(n.ExpiresAt))})
-	return g.auditFor(ctx, tx, n, e)
+	e.Data = w.g.decisionData(w.ctx, n, map[string]any{"rule": n.Rule, "replaces": r.ID,
+		"expires_at": FormatTime(w.g.store.ToWall(n.ExpiresAt))})
+	return w.auditFor(n, e)
 }
 
 // endEdited ends the request whose args were not approved.
-func (g *Gate) endEdited(ctx context.Context, tx Tx, r Request, d Decision, next *Request) error {
-	now, who := tx.Now(), ""
+func (w editWork) endEdited(r Request, d Decision, next *Request) error {
+	now, who := w.tx.Now(), ""
 	if d.standsFor != "" {
 		who = Vote{Person: d.By.Name, For: d.standsFor}.Voter()
 	}
-	ok, err := tx.Resolve(Resolution{ID: r.ID, Status: Denied, At: now, By: d.By.String(), Via: d.Via, Reason: d.Reason,
+	ok, err := w.tx.Resolve(Resolution{ID: r.ID, Status: Denied, At: now, By: d.By.String(), Via: d.Via, Reason: d.Reason,
 		Code: EndEdited, ReplacedBy: next.ID, Who: who})
 	if err != nil {
 		return err
@@ -249,20 +249,20 @@ func (g *Gate) endEdited(ctx context.Context, tx Tx, r Request, d Decision, next
 	if !ok {
 		return Errorf(CodeStoreUnavailable, "The request changed while it was decided; try again.")
 	}
-	if err := rememberDenial(tx, r, now); err != nil {
+	if err := rememberDenial(w.tx, r, now); err != nil {
 		return err
 	}
-	if err := said(tx, &r, &d, false, who); err != nil {
+	if err := said(w.tx, &r, &d, false, who); err != nil {
 		return err
 	}
 	e := requestEvent(r, EventDecision)
 	e.Actor, e.Decision, e.Reason = d.By.String(), "deny", d.Reason
-	e.Data = g.decisionData(ctx, &r, map[string]any{"via": string(d.Via), "who": who, "reason_code": EndEdited,
+	e.Data = w.g.decisionData(w.ctx, &r, map[string]any{"via": string(d.Via), "who": who, "reason_code": EndEdited,
 		"replaced_by": next.ID, "new_args_hash": next.ArgsHash})
-	if err := g.auditFor(ctx, tx, &r, e); err != nil {
+	if err := w.auditFor(&r, e); err != nil {
 		return err
 	}
-	return g.notifier.Ended(tx, r)
+	return w.g.notifier.Ended(w.tx, r)
 }
 
 // maxEditedArgs is how many characters of the approved args a caller is told who asked for others.
@@ -291,16 +291,16 @@ func editedNote(next *Request) string {
 
 // afterEdit answers a call in whose place other args were approved. Who accepts edits is answered as if they had asked
 // for the new args. The answer is without a kind where nothing of the edit is left to say: it is asked anew.
-func (g *Gate) afterEdit(ctx context.Context, tx Tx, j *judged, edited *Request, out Answer) (Answer, error) {
-	next, err := g.settled(ctx, tx, edited.ReplacedBy)
+func (w editWork) afterEdit(j *judged, edited *Request, out Answer) (Answer, error) {
+	next, err := w.Request(edited.ReplacedBy)
 	for err == nil && next.EndCode == EndEdited { // which was edited itself
-		next, err = g.settled(ctx, tx, next.ReplacedBy)
+		next, err = w.Request(next.ReplacedBy)
 	}
 	if err != nil || !next.Live() {
 		return Answer{}, err
 	}
 	if !j.runs(&next) {
-		return g.notAsApproved(ctx, tx, j, edited, &next, out)
+		return w.notAsApproved(j, edited, &next, out)
 	}
 	if next.Status == Pending {
 		out.Kind, out.Message, out.Request = AnswerPending, pendingMessage(next), &next
@@ -312,40 +312,40 @@ func (g *Gate) afterEdit(ctx context.Context, tx Tx, j *judged, edited *Request,
 	}
 	c.Dispatch, c.ToolDigest, c.ListedDigest, c.ToolSeen = j.call.Dispatch, j.call.ToolDigest, j.call.ListedDigest,
 		j.call.ToolSeen
-	jn, changed, err := g.pinned(tx, g.judge(ctx, g.Policy(), c))
+	jn, changed, err := w.toolPins().pinned(w.g.judge(w.ctx, w.g.Policy(), c))
 	if err != nil {
 		return Answer{}, err
 	}
-	why, err := g.mayUseNow(tx, &next, &jn, changed)
+	why, err := w.calls().mayUseNow(&next, &jn, changed)
 	if err != nil {
 		return Answer{}, err
 	}
 	switch why {
 	case usable:
 	case deniedNow:
-		jn.data = g.callData(jn)
+		jn.data = w.g.callData(jn)
 		out.Kind, out.Message, out.ReasonCode = AnswerDenied, policyDeniedMessage(jn.verdict), jn.verdict.ReasonCode
-		return out, g.audit(ctx, tx, jn.event(EventCallDenied, string(Deny), jn.verdict.ReasonCode))
+		return out, w.audit(jn.event(EventCallDenied, string(Deny), jn.verdict.ReasonCode))
 	default:
-		_, err := g.cancel(ctx, tx, next, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
+		_, err := w.cancel(next, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
 		return Answer{}, err
 	}
-	used, err := g.consume(ctx, tx, next, &c)
+	used, err := w.consume(next, &c)
 	if err != nil {
 		return Answer{}, err
 	}
-	if err := g.pinFirst(ctx, tx, &jn); err != nil {
+	if err := w.toolPins().pinFirst(&jn); err != nil {
 		return Answer{}, err
 	}
-	return g.letThrough(j, &used, out), nil
+	return w.g.letThrough(j, &used, out), nil
 }
 
 // notAsApproved answers a call that asked for other args than were approved, or wait for it, and would run its own: it
 // is denied, and told for which to ask. asked is what it stands under.
-func (g *Gate) notAsApproved(ctx context.Context, tx Tx, j *judged, asked, approved *Request, out Answer,
+func (w editWork) notAsApproved(j *judged, asked, approved *Request, out Answer,
 ) (Answer, error) {
 	out.Kind, out.Message, out.ReasonCode, out.Request = AnswerDenied, editedMessage(asked, approved), EndEdited, asked
 	e := j.event(EventCallDenied, string(Deny), EndEdited)
-	e.ApprovalID, e.Data = asked.ID, g.callData(*j)
-	return out, g.audit(ctx, tx, e)
+	e.ApprovalID, e.Data = asked.ID, w.g.callData(*j)
+	return out, w.audit(e)
 }

@@ -7,6 +7,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/internal/lists"
 )
 
 // Whatever ends a request, and whoever meets its end first: the event has the args, their hash, by which way it came,
@@ -71,7 +72,7 @@ func TestRule11_EveryEndHasOnRecordWhatWasAskedAndByWhichCall(t *testing.T) {
 			}
 			id := asked.Request.ID
 			tt.end(w, id)
-			es, err := w.gate.Audit(t.Context(), approval.EventQuery{Type: tt.event, ApprovalID: id})
+			es, err := lists.ListEvents(t.Context(), w.gate, approval.EventQuery{Type: tt.event, ApprovalID: id})
 			if err != nil || len(es) != 1 {
 				t.Fatalf("%d events, %v", len(es), err)
 			}

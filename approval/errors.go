@@ -95,6 +95,4 @@ var (
 	ErrClosed = errors.New("approval: the store is closed")
 	// ErrReadOnly is what a [Tx] of View returns to a write.
 	ErrReadOnly = errors.New("approval: write in a read-only transaction")
-	// ErrRecordOnly is what a [Tx] of Record returns to what it is not for.
-	ErrRecordOnly = errors.New("approval: only records are appended in this transaction")
 )

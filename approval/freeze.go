@@ -20,8 +20,8 @@ const noReason = "no reason given"
 // what waits and what was approved and not used. Approvers and admins may. Errors: [CodeNotAnApprover],
 // [CodeInvalidParameter], [CodeNotFound] for an agent that is not configured.
 func (g *Gate) Freeze(ctx context.Context, agent string, by Actor, via Via, reason string) (Epoch, error) {
-	return g.epochAnswer(Update(ctx, g.store, func(tx Tx) (epochSet, error) {
-		e, refusal, err := g.FreezeIn(ctx, tx, agent, by, via, reason)
+	return g.epochAnswer(update(ctx, g, WholeStore(), func(w *Work) (epochSet, error) {
+		e, refusal, err := w.Freezes().Freeze(agent, by, via, reason)
 		return epochSet{e, refusal}, err
 	}))
 }
@@ -55,49 +55,47 @@ func (g *Gate) MayFreeze(agent string, by Actor) *Error {
 	return nil
 }
 
-// FreezeIn is [Gate.Freeze] in a transaction that chat has begun. A refusal is on record and commits.
-func (g *Gate) FreezeIn(ctx context.Context, tx Tx, agent string, by Actor, via Via,
+// Freeze is [Gate.Freeze] in a transaction that was begun. A refusal is on record and commits.
+func (w FreezeWork) Freeze(agent string, by Actor, via Via,
 	reason string) (Epoch, *Error, error) {
 	if reason = strings.TrimSpace(reason); Blank(reason) {
 		reason = noReason
 	}
-	by = g.asNow(by)
-	refusal := g.MayFreeze(agent, by)
+	by = w.g.asNow(by)
+	refusal := w.g.MayFreeze(agent, by)
 	if refusal == nil && len(reason) > MaxReason {
 		refusal = Errorf(CodeInvalidParameter, "The reason is too long: use at most 3000 characters.")
 	}
 	if refusal != nil {
-		return Epoch{}, refusal, g.auditFreeze(ctx, tx, EventDecisionRefused, by,
+		return Epoch{}, refusal, w.auditFreeze(EventDecisionRefused, by,
 			Epoch{Agent: agent, Reason: string(refusal.Code), Via: via})
 	}
-	// Noted before the commit, so that nobody who comes after it goes by less. What was allowed before is on record before
-	// it: the store sees to what is in its event log, and we to what is written behind its call.
-	g.freezes.note(agent)
-	for _, r := range g.writeBehind.unfinished(agent) {
-		if err := r.put(tx); err != nil {
-			return Epoch{}, nil, err
-		}
-	}
-	e := Epoch{Agent: agent, ID: tx.NewID(), Frozen: true, FrozenAt: tx.Now(), FrozenBy: by.Name, Via: via, Reason: reason}
-	if err := tx.PutEpoch(e); err != nil {
+	if err := NeedWholeStore(w.tx); err != nil {
 		return Epoch{}, nil, err
 	}
-	return e, nil, g.auditFreeze(ctx, tx, EventFrozen, by, e)
+	// Noted before the commit, so that nobody who comes after it goes by less. What was allowed before is on record before
+	// it: the store sees to what is in its event log.
+	w.g.freezes.note(agent)
+	e := Epoch{Agent: agent, ID: w.tx.NewID(), Frozen: true, FrozenAt: w.tx.Now(), FrozenBy: by.Name, Via: via, Reason: reason}
+	if err := w.tx.PutEpoch(e); err != nil {
+		return Epoch{}, nil, err
+	}
+	return e, nil, w.auditFreeze(EventFrozen, by, e)
 }
 
 // Unfreeze lifts a freeze; what it ended stays ended. Admins may. Errors: [CodeNotAdmin], [CodeNotFound] where nothing
 // is frozen.
 func (g *Gate) Unfreeze(ctx context.Context, agent string, by Actor, via Via) (Epoch, error) {
-	return g.epochAnswer(Update(ctx, g.store, func(tx Tx) (epochSet, error) {
-		e, refusal, err := g.UnfreezeIn(ctx, tx, agent, by, via)
+	return g.epochAnswer(update(ctx, g, WholeStore(), func(w *Work) (epochSet, error) {
+		e, refusal, err := w.Freezes().Unfreeze(agent, by, via)
 		return epochSet{e, refusal}, err
 	}))
 }
 
-// UnfreezeIn is [Gate.Unfreeze] in a transaction that chat has begun.
-func (g *Gate) UnfreezeIn(ctx context.Context, tx Tx, agent string, by Actor, via Via) (Epoch, *Error, error) {
-	by = g.asNow(by)
-	e, err := tx.Epoch(agent)
+// Unfreeze is [Gate.Unfreeze] in a transaction that was begun.
+func (w FreezeWork) Unfreeze(agent string, by Actor, via Via) (Epoch, *Error, error) {
+	by = w.g.asNow(by)
+	e, err := w.tx.Epoch(agent)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return Epoch{}, nil, err
 	}
@@ -111,39 +109,29 @@ func (g *Gate) UnfreezeIn(ctx context.Context, tx Tx, agent string, by Actor, vi
 		refusal = Errorf(CodeNotFound, "That agent is not frozen.")
 	}
 	if refusal != nil {
-		return Epoch{}, refusal, g.auditFreeze(ctx, tx, EventDecisionRefused, by,
+		return Epoch{}, refusal, w.auditFreeze(EventDecisionRefused, by,
 			Epoch{Agent: agent, Reason: string(refusal.Code), Via: via})
 	}
-	g.freezes.note(agent)
+	if err := NeedWholeStore(w.tx); err != nil {
+		return Epoch{}, nil, err
+	}
+	w.g.freezes.note(agent)
 	e.Frozen = false
-	if err := tx.PutEpoch(e); err != nil {
+	if err := w.tx.PutEpoch(e); err != nil {
 		return Epoch{}, nil, err
 	}
 	e.Via = via
-	return e, nil, g.auditFreeze(ctx, tx, EventUnfrozen, by, e)
+	return e, nil, w.auditFreeze(EventUnfrozen, by, e)
 }
 
-func (g *Gate) auditFreeze(ctx context.Context, tx Tx, t EventType, by Actor, e Epoch) error {
-	agent := g.named(e.Agent)
+func (w FreezeWork) auditFreeze(t EventType, by Actor, e Epoch) error {
+	agent := w.g.named(e.Agent)
 	event := Event{Type: t, Actor: by.String(), Agent: agent, Reason: e.Reason,
 		Data: marshal(map[string]any{"agent": cmp.Or(agent, "*"), "via": e.Via})}
 	if t == EventDecisionRefused {
 		event.Decision = "freeze"
 	}
-	return g.audit(ctx, tx, event)
-}
-
-// Frozen lists what is frozen now.
-func (g *Gate) Frozen(ctx context.Context) ([]Epoch, error) {
-	es, err := View(ctx, g.store, Tx.Epochs)
-	var frozen []Epoch
-	for _, e := range es {
-		if e.Frozen {
-			e.FrozenAt = g.store.ToWall(e.FrozenAt)
-			frozen = append(frozen, e)
-		}
-	}
-	return frozen, err
+	return w.audit(event)
 }
 
 // freezes remembers which agents were ever frozen, all of them under "", so that nobody else's calls need a look. It
@@ -231,14 +219,14 @@ func (f *freezes) concern(agent string, read func() ([]Epoch, error)) (bool, err
 }
 
 // epochsOf returns what was last frozen of an agent: of it alone, and of all.
-func (g *Gate) epochsOf(tx Tx, agent string) ([]Epoch, error) {
-	concerned, err := g.freezes.concern(agent, tx.Epochs)
+func (w FreezeWork) epochsOf(agent string) ([]Epoch, error) {
+	concerned, err := w.g.freezes.concern(agent, w.tx.Epochs)
 	if err != nil || !concerned {
 		return nil, err
 	}
 	var es []Epoch
 	for _, name := range []string{agent, ""} {
-		e, err := tx.Epoch(name)
+		e, err := w.tx.Epoch(name)
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
@@ -251,8 +239,8 @@ func (g *Gate) epochsOf(tx Tx, agent string) ([]Epoch, error) {
 }
 
 // frozenBy returns the newest freeze that holds an agent now, nil for none.
-func (g *Gate) frozenBy(tx Tx, agent string) (*Epoch, error) {
-	es, err := g.epochsOf(tx, agent)
+func (w FreezeWork) frozenBy(agent string) (*Epoch, error) {
+	es, err := w.epochsOf(agent)
 	var newest *Epoch
 	for i := range es {
 		if es[i].Frozen && (newest == nil || es[i].ID > newest.ID) {
@@ -271,19 +259,19 @@ func (g *Gate) isFrozen(ctx context.Context, agent string) (bool, error) {
 	if frozen, ok := g.freezes.known(agent); ok {
 		return frozen, nil
 	}
-	look := func(tx Tx) (bool, error) {
-		e, err := g.frozenBy(tx, agent)
+	is := func(w *Work) (bool, error) {
+		e, err := w.Freezes().frozenBy(agent)
 		return e != nil, err
 	}
 	// Only among the updates is it certain that no change is under way: each that came before has told of itself and
 	// is seen, and each that comes later tells of itself again.
 	changes := 0
-	frozen, err := Update(ctx, g.store, func(tx Tx) (bool, error) {
+	frozen, err := update(ctx, g, OfAgent(agent), func(w *Work) (bool, error) {
 		changes = g.freezes.count()
-		return look(tx)
+		return is(w)
 	})
 	if err != nil { // a store that cannot write can still be read
-		return View(ctx, g.store, look)
+		return Look(ctx, g, is)
 	}
 	g.freezes.keep(agent, frozen, changes)
 	return frozen, nil
@@ -296,8 +284,8 @@ func (g *Gate) DeniedByFreeze(ctx context.Context, agent string) (string, error)
 	if err != nil || !frozen {
 		return "", err
 	}
-	return View(ctx, g.store, func(tx Tx) (string, error) {
-		e, err := g.frozenBy(tx, agent)
+	return Look(ctx, g, func(w *Work) (string, error) {
+		e, err := w.Freezes().frozenBy(agent)
 		if err != nil || e == nil {
 			return "", err
 		}
@@ -319,48 +307,48 @@ func (a Answer) Frozen() bool {
 }
 
 // frozen denies a call while its agent is frozen; ok is false where it is not.
-func (g *Gate) frozen(ctx context.Context, tx Tx, j *judged) (out Answer, ok bool, err error) {
-	e, err := g.frozenBy(tx, j.call.Agent)
+func (w FreezeWork) frozen(j *judged) (out Answer, ok bool, err error) {
+	e, err := w.frozenBy(j.call.Agent)
 	if err != nil || e == nil {
 		return Answer{}, false, err
 	}
 	v := j.verdict
 	v.Observe = false
-	j.data = g.callData(judged{call: j.call, verdict: v, key: j.key})
+	j.data = w.g.callData(judged{call: j.call, verdict: v, key: j.key})
 	out = Answer{Kind: AnswerDenied, Message: frozenMessage(e), Risk: v.Risk, Rule: v.Rule, ReasonCode: EndFrozen}
-	return out, true, g.audit(ctx, tx, j.event(EventCallDenied, string(Deny), EndFrozen))
+	return out, true, w.audit(j.event(EventCallDenied, string(Deny), EndFrozen))
 }
 
 // Restored ends what a store that was restored from a backup has waiting, and what was approved in it and not used:
 // it may have been decided or used since. It is for start-up, before any call is let through. What was frozen stays so.
 func (g *Gate) Restored(ctx context.Context) error {
 	by := Actor{Kind: System, Name: "restore"}
-	return g.store.Update(ctx, func(tx Tx) error {
-		if err := g.endAll(tx, by, EndRestored); err != nil {
+	return g.update(ctx, WholeStore(), func(w *Work) error {
+		if err := w.endAll(by, EndRestored); err != nil {
 			return err
 		}
-		return g.audit(ctx, tx, Event{Type: EventFrozen, Actor: by.String(), Reason: EndRestored})
+		return w.audit(Event{Type: EventFrozen, Actor: by.String(), Reason: EndRestored})
 	})
 }
 
 // endAll ends what waits, what was approved and not used, and what was given for longer. What was frozen stays so.
-func (g *Gate) endAll(tx Tx, by Actor, why string) error {
-	e, err := tx.Epoch("")
+func (w *Work) endAll(by Actor, why string) error {
+	e, err := w.tx.Epoch("")
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	g.freezes.note("")
-	if e.ID = tx.NewID(); !e.Frozen {
-		e.FrozenAt, e.FrozenBy, e.Via, e.Reason = tx.Now(), by.String(), ViaSystem, why
+	w.g.freezes.note("")
+	if e.ID = w.tx.NewID(); !e.Frozen {
+		e.FrozenAt, e.FrozenBy, e.Via, e.Reason = w.tx.Now(), by.String(), ViaSystem, why
 	}
-	return tx.PutEpoch(e)
+	return w.tx.PutEpoch(e)
 }
 
 // AcceptClock has an admin say that the machine's clock is right, after it was set: see [Store]. What waits ends with
 // it, and what was approved and not used ([EndClock]): its time was another. It returns how far the clock is off:
 // see [Clock]. Refusals are an [Error] with [CodeNotAdmin], or [CodeNotFound] where there is nothing to accept.
 func (g *Gate) AcceptClock(ctx context.Context, by Actor, via Via) (off time.Duration, err error) {
-	refusal, err := Update(ctx, g.store, func(tx Tx) (refusal *Error, err error) {
+	refusal, err := update(ctx, g, WholeStore(), func(w *Work) (refusal *Error, err error) {
 		by = g.asNow(by)
 		off = g.store.Off()
 		event := Event{Type: EventClockAccepted, Actor: by.String(),
@@ -373,12 +361,12 @@ func (g *Gate) AcceptClock(ctx context.Context, by Actor, via Via) (off time.Dur
 		}
 		if refusal != nil {
 			event.Type, event.Reason = EventDecisionRefused, string(refusal.Code)
-			return refusal, g.audit(ctx, tx, event)
+			return refusal, w.audit(event)
 		}
-		if err := g.endAll(tx, Actor{Kind: System, Name: "clock"}, EndClock); err != nil {
+		if err := w.endAll(Actor{Kind: System, Name: "clock"}, EndClock); err != nil {
 			return nil, err
 		}
-		return nil, g.audit(ctx, tx, event)
+		return nil, w.audit(event)
 	})
 	if err != nil {
 		return 0, err
@@ -390,11 +378,11 @@ func (g *Gate) AcceptClock(ctx context.Context, by Actor, via Via) (off time.Dur
 }
 
 // outlived returns the freeze that ended a live request, nil if there was none: one that came before its deadline did.
-func (g *Gate) outlived(tx Tx, r *Request) (*Epoch, error) {
+func (w *Work) outlived(r *Request) (*Epoch, error) {
 	if !r.Live() {
 		return nil, nil
 	}
-	es, err := g.epochsOf(tx, r.Agent)
+	es, err := w.Freezes().epochsOf(r.Agent)
 	for i, e := range es {
 		if d := r.Deadline(); r.ID < e.ID && (d.IsZero() || e.FrozenAt.Before(d)) {
 			return &es[i], err
@@ -403,19 +391,19 @@ func (g *Gate) outlived(tx Tx, r *Request) (*Epoch, error) {
 	return nil, err
 }
 
-// over reports whether a request is to be ended before anything else is done with it.
-func (g *Gate) over(tx Tx, r *Request) (bool, error) {
-	if r.Due(tx.Now()) {
+// Over reports whether a request is to be ended before anything else is done with it.
+func (w *Work) Over(r *Request) (bool, error) {
+	if r.Due(w.tx.Now()) {
 		return true, nil
 	}
-	e, err := g.outlived(tx, r)
+	e, err := w.outlived(r)
 	return e != nil, err
 }
 
 // endFrozen ends a live request that was made before a freeze.
-func (g *Gate) endFrozen(ctx context.Context, tx Tx, r Request, e *Epoch) error {
+func (w FreezeWork) endFrozen(r Request, e *Epoch) error {
 	code := frozenCode(e)
-	ok, err := tx.Resolve(Resolution{ID: r.ID, Status: Cancelled, At: e.FrozenAt, By: e.FrozenBy, Via: e.Via,
+	ok, err := w.tx.Resolve(Resolution{ID: r.ID, Status: Cancelled, At: e.FrozenAt, By: e.FrozenBy, Via: e.Via,
 		Reason: e.Reason, Code: code})
 	if err != nil || !ok {
 		return err
@@ -423,10 +411,10 @@ func (g *Gate) endFrozen(ctx context.Context, tx Tx, r Request, e *Epoch) error 
 	event := requestEvent(r, EventApprovalCancelled)
 	event.Actor, event.Reason = e.FrozenBy, e.Reason
 	fields := map[string]any{"via": string(e.Via), "was": r.Status, "reason_code": code}
-	if err := g.auditEnd(WithCorrelation(ctx, ""), tx, event, fields); err != nil { // who met it is no cause
+	if err := w.with(WithCorrelation(w.ctx, "")).auditEnd(event, fields); err != nil { // who met it is no cause
 		return err
 	}
-	return g.notifier.Ended(tx, r)
+	return w.g.notifier.Ended(w.tx, r)
 }
 
 // EndFrozen ends the rows of the requests and grants that freezes have ended and returns how many those were. Without
@@ -435,7 +423,7 @@ func (g *Gate) EndFrozen(ctx context.Context) (int, error) {
 	es, err := View(ctx, g.store, Tx.Epochs)
 	total := 0
 	for _, e := range es {
-		n, err := inSteps(ctx, g.store, func(tx Tx) (step, error) { return g.endBefore(ctx, tx, e) })
+		n, err := inSteps(ctx, g, OfAgent(e.Agent), func(w *Work) (step, error) { return w.Freezes().endBefore(e) })
 		if total += n; err != nil {
 			return total, err
 		}
@@ -448,12 +436,12 @@ func (g *Gate) EndFrozen(ctx context.Context) (int, error) {
 }
 
 // endBefore ends as many of what a freeze has ended as one transaction should.
-func (g *Gate) endBefore(ctx context.Context, tx Tx, e Epoch) (did step, err error) {
-	hs, err := tx.LiveBefore(e.Agent, e.ID, stepRequests)
+func (w FreezeWork) endBefore(e Epoch) (did step, err error) {
+	hs, err := w.tx.LiveBefore(e.Agent, e.ID, stepRequests)
 	if err != nil {
 		return step{}, err
 	}
-	return g.eachSettled(ctx, tx, hs, func(h Head) (int, error) {
+	return w.eachSettled(hs, func(h Head) (int, error) {
 		if h.Live() { // or the next step would find it again, and the next
 			return 0, fmt.Errorf("approval: request %s is live and was made before a freeze", h.ID)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 	"countersign/schema/schematest"
 )
 
@@ -46,19 +47,8 @@ func TestRule1_AFreezeDeniesEverything(t *testing.T) {
 			})
 			w.check(of2(transfer, "other"))
 			w.freeze("bot", hana, "runaway.")
-			for _, check := range []func() approval.Answer{
-				func() approval.Answer { return w.check(transfer) },
-				func() approval.Answer {
-					o, err := w.gate.CheckWriteBehind(w.ctx, transfer)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return o
-				},
-			} {
-				if o := check(); o.Kind != approval.AnswerDenied || o.ReasonCode != "frozen" || o.Message != frozenByHana {
-					t.Errorf("%s, %s: %s", o.Kind, o.ReasonCode, o.Message)
-				}
+			if o := w.check(transfer); o.Kind != approval.AnswerDenied || o.ReasonCode != "frozen" || o.Message != frozenByHana {
+				t.Errorf("%s, %s: %s", o.Kind, o.ReasonCode, o.Message)
 			}
 			if o := w.check(of2(transfer, "other")); o.ReasonCode == "frozen" {
 				t.Error("another agent is frozen")
@@ -142,7 +132,7 @@ func TestRule5_WhoMayFreezeAndLift(t *testing.T) {
 		}
 	}
 	w.freeze("bot", hana, "")
-	es, err := w.gate.Frozen(w.ctx)
+	es, err := lists.ListFrozen(w.ctx, w.gate)
 	if err != nil || len(es) != 1 || es[0].Reason != "no reason given" || es[0].Agent != "bot" {
 		t.Error(es, err)
 	}
@@ -170,7 +160,7 @@ func TestRule7_AFreezeHoldsAfterARestart(t *testing.T) {
 	if o := w.check(transfer); o.Message != frozenByHana {
 		t.Error(o.Message)
 	}
-	rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Status: approval.Pending, Tool: "other", Limit: 100})
+	rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Status: approval.Pending, Tool: "other", Limit: 100})
 	if err != nil || len(rs) != 0 {
 		t.Fatal(rs, err)
 	}
@@ -178,7 +168,7 @@ func TestRule7_AFreezeHoldsAfterARestart(t *testing.T) {
 	if err != nil || n != 200 {
 		t.Errorf("%d ended, %v", n, err)
 	}
-	if rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Status: approval.Pending}); err != nil || len(rs) != 0 {
+	if rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Status: approval.Pending}); err != nil || len(rs) != 0 {
 		t.Errorf("%d wait still, %v", len(rs), err)
 	}
 	if n := w.count("approval_cancelled::runaway"); n != 200 {
@@ -238,7 +228,7 @@ func TestRule1_AFreezeRaced(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Ascending: true, Limit: 10000})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Ascending: true, Limit: 10000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +249,7 @@ func TestRule1_AFreezeRaced(t *testing.T) {
 
 func TestRule7_AFreezeThatCannotCommitIsAnError(t *testing.T) {
 	w := newWorld(t)
-	w.store.Close()
+	w.db.Close()
 	_, err := w.gate.Freeze(w.ctx, "bot", hana, approval.ViaAPI, "")
 	wantCode(t, err, approval.CodeStoreUnavailable)
 }

@@ -14,9 +14,9 @@ import (
 func (w *world) freezeIn(before func(), fails error) {
 	w.t.Helper()
 	before = sync.OnceFunc(before) // the group may run again
-	err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+	err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 		before()
-		_, refusal, err := w.gate.FreezeIn(w.ctx, tx, transfer.Agent, hana, approval.ViaAPI, "stop")
+		_, refusal, err := w.gate.In(w.ctx, tx).Freezes().Freeze(transfer.Agent, hana, approval.ViaAPI, "stop")
 		if refusal != nil {
 			w.t.Error(refusal)
 		}
@@ -54,44 +54,6 @@ func TestRule11_ACallAllowedWhileAFreezeBeginsIsOnRecordBeforeIt(t *testing.T) {
 	w.allowedBeforeTheFreeze(4)
 }
 
-// What is written behind its call is there once, whichever of its own transaction and the freeze's come to something.
-func TestRule11_ARecordThatIsWrittenBehindItsCallIsThereBeforeAFreeze(t *testing.T) {
-	w, b := writeBehindWorld(t)
-	goOn := make(chan struct{})
-	b.set(nil, goOn)
-	outs := []approval.Answer{w.writeBehind(transfer), w.writeBehind(transfer)}
-	w.freezeIn(func() {}, errLost)
-	w.freezeIn(func() {}, nil)
-	close(goOn)
-	w.flush()
-	for _, out := range outs {
-		if err := out.Committed(w.ctx); err != nil {
-			t.Error(err)
-		}
-	}
-	w.allowedBeforeTheFreeze(2)
-}
-
-func TestRule11_AFreezeAppendsNoRecordThatIsThere(t *testing.T) {
-	w, b := writeBehindWorld(t)
-	w.writeBehind(transfer)
-	w.flush()
-	goOn := make(chan struct{})
-	b.set(nil, goOn)
-	other := of2(transfer, "other")
-	w.writeBehind(other)
-	w.freezeIn(func() {}, nil) // concerns nobody else
-	close(goOn)
-	w.flush()
-	if n := w.count("call_allowed"); n != 2 {
-		t.Errorf("%d records, want 2", n)
-	}
-	frozen, allowed := w.events(approval.EventFrozen), w.events(approval.EventCallAllowed)
-	if len(frozen) != 1 || len(allowed) != 2 || allowed[0].Agent != "bot" || allowed[0].Seq > frozen[0].Seq {
-		t.Errorf("on record are %+v, %+v", frozen, allowed)
-	}
-}
-
 // hooked is a context that does something, once, when it is looked into after it was armed.
 type hooked struct {
 	context.Context
@@ -109,37 +71,36 @@ func (c *hooked) Value(key any) any {
 
 // A freeze that commits after a call's agent was found free, and before the call is on record, holds for it.
 func TestRule11_NoCallIsAllowedOnceItsAgentIsFrozen(t *testing.T) {
-	for name, full := range map[string]bool{"into the log": false, "behind its call": true} {
+	for name, full := range map[string]bool{"into the log": false, "in a transaction": true} {
 		w, s := recordingWorld(t)
 		w.expect(transfer, approval.AnswerAllow) // who was ever frozen is known
 		ctx := &hooked{Context: w.ctx, do: func() { w.freezeIn(func() {}, nil) }}
 		agents := func(string) bool { ctx.armed = true; return true }
-		w.wire(approval.Options{Store: approval.NoteFailures(s), Broker: w.gate.Broker(), Policy: rules{allows, terms}, Now: w.clock.Now,
+		w.wire(approval.Options{Store: s, Broker: w.gate.Broker(), Policy: rules{allows, terms}, Now: w.clock.Now,
 			Logger: w.logger(), Directory: names{people: everybody, agents: agents}}, bothWays)
 		w.expect(transfer, approval.AnswerAllow)
 		s.full, ctx.armed = full, false
-		out, err := w.gate.CheckWriteBehind(ctx, transfer)
+		out, err := w.gate.Check(ctx, transfer)
 		if err != nil || out.Kind != approval.AnswerDenied || out.ReasonCode != approval.EndFrozen {
 			t.Errorf("%s: %s, %v", name, out.Message, err)
 		}
 		if ctx.do != nil {
 			t.Errorf("%s: nobody was frozen meanwhile", name)
 		}
-		w.flush()
 		w.allowedBeforeTheFreeze(2)
 	}
 }
 
 func TestRule11_AFreezeInTheMidstOfCallsIsTheirLastWord(t *testing.T) {
 	w := newWorld(t)
-	w.wire(approval.Options{Store: approval.NoteFailures(w.store), Broker: w.gate.Broker(), Policy: rules{allows, terms},
+	w.wire(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{allows, terms},
 		Now: w.clock.Now, Logger: w.logger()}, bothWays)
 	var callers sync.WaitGroup
 	begun := make(chan struct{}, 4)
 	for range cap(begun) {
 		callers.Go(func() {
 			for first := true; ; first = false {
-				out, err := w.gate.CheckWriteBehind(w.ctx, transfer)
+				out, err := w.gate.Check(w.ctx, transfer)
 				if first {
 					begun <- struct{}{}
 				}
@@ -157,6 +118,5 @@ func TestRule11_AFreezeInTheMidstOfCallsIsTheirLastWord(t *testing.T) {
 	}
 	w.freeze("bot", hana, "runaway")
 	callers.Wait()
-	w.flush()
 	w.allowedBeforeTheFreeze(w.count("call_allowed"))
 }

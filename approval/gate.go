@@ -46,9 +46,6 @@ type Answer struct {
 	Grant *Grant
 	// RunID is what [Gate.Report] takes of a call that its asker sends on: the id of the request, or of the grant's use.
 	RunID string
-	// Committed, where it is not nil, returns once the record of an allowed call is durable: the call may
-	// be sent at once, and is not answered before. An error says that there is no such record.
-	Committed func(context.Context) error
 
 	used consumption // the use of an approval that let it through, if the gate's side sends it on
 }
@@ -92,11 +89,8 @@ type Gate struct {
 	records  *AuditLog
 	log      *slog.Logger
 	clock    func() time.Time // of the store's time, but for the tests
-	// passing tells how much time has passed, and costs less; nothing of it is kept
-	passing func() time.Time
 
 	pins        pins
-	writeBehind writeBehind
 	freezes     freezes
 	standIns    standIns
 	turns       turns
@@ -105,9 +99,8 @@ type Gate struct {
 
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
-	g := &Gate{broker: o.Broker, dir: o.Directory, notifier: o.Notifier, records: o.Audit, budgets: o.Budgets,
-		schemas: o.Schemas, prover: o.Prover, page: o.Page,
-		log: o.Logger, clock: o.Now}
+	g := &Gate{store: o.Store, broker: o.Broker, dir: o.Directory, notifier: o.Notifier, records: o.Audit,
+		budgets: o.Budgets, schemas: o.Schemas, prover: o.Prover, page: o.Page, log: o.Logger, clock: o.Now}
 	if g.notifier == nil {
 		g.notifier = silent{}
 	}
@@ -117,16 +110,9 @@ func NewGate(o Options) *Gate {
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
-	if g.passing = g.clock; g.clock == nil {
-		g.clock, g.passing = func() time.Time { return g.store.Now() }, time.Now
+	if g.clock == nil {
+		g.clock = func() time.Time { return g.store.Now() }
 	}
-	noted, ok := o.Store.(*NotedStore)
-	if !ok {
-		noted = NoteFailures(o.Store)
-	}
-	fail := g.writeBehind.fail
-	noted.failed.Store(&fail)
-	g.store = noted
 	g.policy.Store(&o.Policy)
 	g.SetMasker(o.Masker)
 	return g
@@ -148,11 +134,11 @@ func (g *Gate) Policy() Policy { return *g.policy.Load() }
 // that cannot be committed the old policy stays.
 func (g *Gate) SetPolicy(ctx context.Context, p Policy, loosened []string) error {
 	data := marshal(map[string]any{"loosened": loosened})
-	err := g.store.Update(ctx, func(tx Tx) error {
-		if err := g.keepPolicy(tx, p); err != nil {
+	err := g.update(ctx, OfNothing(), func(w *Work) error {
+		if err := w.keepPolicy(p); err != nil {
 			return err
 		}
-		return g.audit(ctx, tx, Event{Type: EventPolicyReloaded, Actor: "system:policy", Data: data})
+		return w.audit(Event{Type: EventPolicyReloaded, Actor: "system:policy", Data: data})
 	})
 	if err == nil {
 		g.policy.Store(&p)
@@ -162,8 +148,8 @@ func (g *Gate) SetPolicy(ctx context.Context, p Policy, loosened []string) error
 
 // PolicyReloadFailed audits a reload that kept the running config.
 func (g *Gate) PolicyReloadFailed(ctx context.Context, why string) error {
-	return g.store.Update(ctx, func(tx Tx) error {
-		return g.audit(ctx, tx, Event{Type: EventPolicyReloadFailed, Actor: "system:policy", Reason: why})
+	return g.update(ctx, OfNothing(), func(w *Work) error {
+		return w.audit(Event{Type: EventPolicyReloadFailed, Actor: "system:policy", Reason: why})
 	})
 }
 
@@ -172,14 +158,10 @@ const MaxBatch = 20
 
 // Check answers a call: whether it may run now, and if not, why and what to do. It never waits for a
 // person. An approved outcome has used the approval: the caller must run the call or lose it. An allowed call is on
-// record by then, where the store can take that without a transaction of its own ([EventRecorder]) and it is safe
-// ([Gate.CheckWriteBehind] says when), and else in a transaction of its own.
+// record by then: without a transaction of its own, where the store takes that ([EventRecorder]) and it is safe, and
+// else it is committed first. That is so for a rule with a strict audit, a tool that is not known yet or has changed,
+// and an agent that is frozen.
 func (g *Gate) Check(ctx context.Context, c Call) (Answer, error) {
-	return g.checkOne(ctx, c, recordFirst)
-}
-
-// checkOne answers one call. An allowed one is put on record without a transaction, if it can be.
-func (g *Gate) checkOne(ctx context.Context, c Call, how recording) (Answer, error) {
 	if err := c.Validate(); err != nil {
 		return Answer{}, err
 	}
@@ -189,7 +171,7 @@ func (g *Gate) checkOne(ctx context.Context, c Call, how recording) (Answer, err
 	}
 	in := g.policy.Load()
 	j := g.judge(ctx, *in, c)
-	if out, ok, err := g.atOnce(ctx, in, &j, how); err != nil || ok {
+	if out, ok, err := g.atOnce(ctx, in, &j); err != nil || ok {
 		release()
 		return out, err
 	}
@@ -253,12 +235,11 @@ func (g *Gate) enterJudged(ctx context.Context, in *Policy, js []judged, release
 	var compared comparison
 	defer g.comparisons.end(&compared)
 	for {
-		failures := g.writeBehind.failures()
-		done, err := billed(ctx, g, js[0].call.Agent, func(tx Tx, b *bill) (entered, error) {
+		done, err := billed(ctx, g, js[0].call.Agent, func(w *Work, b *bill) (entered, error) {
 			if g.policy.Load() != in {
 				return entered{}, errPolicyChanged
 			}
-			return g.enterAll(ctx, tx, js, (*in).Terms(), b)
+			return w.calls().enterAll(js, (*in).Terms(), b)
 		})
 		if errors.Is(err, errUncompared) { // what was looked for starts over, and takes turns of its own
 			release()
@@ -286,9 +267,6 @@ func (g *Gate) enterJudged(ctx context.Context, in *Policy, js []judged, release
 			done.log(ctx)
 		}
 		for i := range done.answers {
-			if done.answers[i].Kind == AnswerAllow {
-				g.writeBehind.succeed(failures) // its record was committed
-			}
 			done.answers[i] = g.toldOutcome(done.answers[i])
 		}
 		return done.answers, nil
@@ -373,19 +351,19 @@ type entered struct {
 	log     func(context.Context) // to be said after it; nil: nothing
 }
 
-func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms, b *bill) (entered, error) {
+func (w callWork) enterAll(js []judged, terms Terms, b *bill) (entered, error) {
 	out := entered{answers: make([]Answer, len(js)), pins: make([]pinRead, len(js))}
 	for i := range js {
-		if err := g.known(js[i].call.Agent); err != nil {
+		if err := w.g.known(js[i].call.Agent); err != nil {
 			return entered{}, err
 		}
 	}
-	p := &placer{g: g, tx: tx, terms: terms, bill: b}
+	p := &placer{g: w.g, tx: w.tx, terms: terms, bill: b}
 	if len(js) > 1 {
-		p.batch = tx.NewID()
+		p.batch = w.tx.NewID()
 	}
 	for i := range js {
-		a, pin, err := g.enter(ctx, tx, js[i], terms, p, b)
+		a, pin, err := w.enter(js[i], terms, p, b)
 		if err != nil {
 			return entered{}, err
 		}
@@ -398,22 +376,22 @@ func (g *Gate) enterAll(ctx context.Context, tx Tx, js []judged, terms Terms, b 
 
 // enter takes one call through its steps: the policy, the live request of its key, the remembered
 // denial, and only then a new request. What it read of the tool is to be kept after the commit.
-func (g *Gate) enter(ctx context.Context, tx Tx, j judged, terms Terms, p *placer,
+func (w callWork) enter(j judged, terms Terms, p *placer,
 	b *bill) (Answer, pinRead, error) {
-	j, changed, err := g.pinned(tx, j)
+	j, changed, err := w.toolPins().pinned(j)
 	if err != nil {
 		return Answer{}, pinRead{}, err
 	}
-	out, err := g.enterPinned(ctx, tx, &j, changed, terms, p, b)
+	out, err := w.enterPinned(&j, changed, terms, p, b)
 	if err == nil && out.Kind != AnswerDenied {
-		err = g.pinFirst(ctx, tx, &j)
+		err = w.toolPins().pinFirst(&j)
 	}
 	return out, pinRead{j.pin, j.pinAge}, err
 }
 
-func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, terms Terms, p *placer,
+func (w callWork) enterPinned(j *judged, changed bool, terms Terms, p *placer,
 	b *bill) (Answer, error) {
-	if out, ok, err := g.frozen(ctx, tx, j); err != nil || ok {
+	if out, ok, err := w.Freezes().frozen(j); err != nil || ok {
 		return out, err
 	}
 	v := j.verdict
@@ -422,76 +400,76 @@ func (g *Gate) enterPinned(ctx context.Context, tx Tx, j *judged, changed bool, 
 		out.Kind, out.Message = AnswerDenied, policyDeniedMessage(v)
 		return out, nil
 	}
-	if v.Action == Allow && !v.Observe && j.call.ReadFor == "" && j.pin.justAccepted(tx.Now(), terms) {
-		used, err := g.useAcceptance(ctx, tx, j)
+	if v.Action == Allow && !v.Observe && j.call.ReadFor == "" && j.pin.justAccepted(w.tx.Now(), terms) {
+		used, err := w.toolPins().useAcceptance(j)
 		if err != nil {
 			return Answer{}, err
 		}
 		if used != nil {
-			return g.letThrough(j, used, out), nil
+			return w.g.letThrough(j, used, out), nil
 		}
 	}
 	switch {
 	case v.Observe || v.Action == Allow:
 		out.Kind, out.Message = AnswerAllow, allowedMessage
-		return out, g.audit(ctx, tx, j.event(EventCallAllowed, string(Allow), v.ReasonCode))
+		return out, w.audit(j.event(EventCallAllowed, string(Allow), v.ReasonCode))
 	case v.Action != Quarantine:
 		out.Kind, out.Message = AnswerDenied, policyDeniedMessage(v)
-		return out, g.audit(ctx, tx, j.event(EventCallDenied, string(Deny), v.ReasonCode))
+		return out, w.audit(j.event(EventCallDenied, string(Deny), v.ReasonCode))
 	}
-	a, err := g.answersTo(ctx, tx, j)
+	a, err := w.Grants().answersTo(j)
 	if err != nil {
 		return Answer{}, err
 	}
 	if a.denial != nil {
-		return g.deny(ctx, tx, j, a.denial, out)
+		return w.Grants().deny(j, a.denial, out)
 	}
 	j.grants, j.changed = a.live, changed
-	live, err := g.settledLive(ctx, tx, j.key)
+	live, err := w.settledLive(j.key)
 	if err != nil {
 		return Answer{}, err
 	}
 	if live != nil {
-		joined, err := g.join(ctx, tx, j, live, changed, out)
+		joined, err := w.join(j, live, changed, out)
 		if err != nil || joined.Kind != "" {
 			return joined, err
 		}
 	}
-	return g.ask(ctx, tx, j, terms, p, b, out)
+	return w.ask(j, terms, p, b, out)
 }
 
 // join answers a call from the live request of its key: it is pending still, or its approval is used. An approval
 // that may not be used ends, and the answer is without a kind.
-func (g *Gate) join(ctx context.Context, tx Tx, j *judged, live *Request, changed bool, out Answer) (Answer, error) {
+func (w callWork) join(j *judged, live *Request, changed bool, out Answer) (Answer, error) {
 	if s := j.call.SessionID; s != "" && s != live.SessionID {
-		if err := tx.AddSession(live.ID, s); err != nil {
+		if err := w.tx.AddSession(live.ID, s); err != nil {
 			return Answer{}, err
 		}
 	}
 	if live.Status == Pending {
-		if used, err := g.grantInstead(ctx, tx, j, live, out); err != nil || used.Kind != "" {
+		if used, err := w.Grants().grantInstead(j, live, out); err != nil || used.Kind != "" {
 			return used, err
 		}
 		out.Kind, out.Message, out.Request = AnswerPending, pendingMessage(*live), live
 		return out, nil
 	}
-	why, err := g.mayUseNow(tx, live, j, changed)
+	why, err := w.mayUseNow(live, j, changed)
 	if err != nil {
 		return Answer{}, err
 	}
 	switch why {
 	case usable:
 	case otherArgs:
-		return g.notAsApproved(ctx, tx, j, live, live, out)
+		return w.edits().notAsApproved(j, live, live, out)
 	default:
-		_, err := g.cancel(ctx, tx, *live, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
+		_, err := w.cancel(*live, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
 		return Answer{}, err
 	}
-	used, err := g.consume(ctx, tx, *live, &j.call)
+	used, err := w.consume(*live, &j.call)
 	if err != nil {
 		return Answer{}, err
 	}
-	return g.letThrough(j, &used, out), nil
+	return w.g.letThrough(j, &used, out), nil
 }
 
 // letThrough is the answer to a call that has used an approval. Where a person has changed the args it says so.
@@ -505,25 +483,25 @@ func (g *Gate) letThrough(j *judged, used *Request, out Answer) Answer {
 }
 
 // mayUseNow is [mayUse] with the votes as they count in tx.
-func (g *Gate) mayUseNow(tx Tx, r *Request, j *judged, changed bool) (usability, error) {
-	enough, err := g.enough(tx, r, &j.verdict)
-	return mayUse(r, j, changed, enough, tx.Now()), err
+func (w callWork) mayUseNow(r *Request, j *judged, changed bool) (usability, error) {
+	enough, err := w.Votes().enough(r, &j.verdict)
+	return mayUse(r, j, changed, enough, w.tx.Now()), err
 }
 
 // ask answers a call that has no live request: with the denial that is remembered, by a grant, or with a new request.
-func (g *Gate) ask(ctx context.Context, tx Tx, j *judged, terms Terms, p *placer, b *bill,
+func (w callWork) ask(j *judged, terms Terms, p *placer, b *bill,
 	out Answer) (Answer, error) {
-	recent, err := tx.Recent(j.key)
+	recent, err := w.tx.Recent(j.key)
 	if err != nil {
 		return Answer{}, err
 	}
-	if recent.DeniedID != "" && tx.Now().Sub(recent.DeniedAt) < max(terms.RememberDenial, rememberEdit) {
-		done, err := g.remembered(ctx, tx, j, recent, terms, out)
+	if recent.DeniedID != "" && w.tx.Now().Sub(recent.DeniedAt) < max(terms.RememberDenial, rememberEdit) {
+		done, err := w.remembered(j, recent, terms, out)
 		if err != nil || done.Kind != "" {
 			return done, err
 		}
 	}
-	if used, err := g.granted(ctx, tx, j, out); err != nil || used.Kind != "" {
+	if used, err := w.Grants().granted(j, out); err != nil || used.Kind != "" {
 		return used, err
 	}
 	if err := b.request(); err != nil {
@@ -533,7 +511,7 @@ func (g *Gate) ask(ctx context.Context, tx Tx, j *judged, terms Terms, p *placer
 	if err != nil {
 		return Answer{}, err
 	}
-	r, err := g.create(ctx, tx, j, recent, terms, at.cardID())
+	r, err := w.create(j, recent, terms, at.cardID())
 	if err != nil {
 		return Answer{}, err
 	}
@@ -546,22 +524,22 @@ func (g *Gate) ask(ctx context.Context, tx Tx, j *judged, terms Terms, p *placer
 const rememberEdit = rememberUse
 
 // remembered answers a call that was denied before. Without a kind, the denial answers it no more.
-func (g *Gate) remembered(ctx context.Context, tx Tx, j *judged, recent Recent, terms Terms,
+func (w callWork) remembered(j *judged, recent Recent, terms Terms,
 	out Answer) (Answer, error) {
-	r, err := tx.Request(recent.DeniedID)
+	r, err := w.tx.Request(recent.DeniedID)
 	if err != nil {
 		return Answer{}, err
 	}
 	if r.EndCode == EndEdited {
-		return g.afterEdit(ctx, tx, j, &r, out)
+		return w.edits().afterEdit(j, &r, out)
 	}
-	if tx.Now().Sub(recent.DeniedAt) >= terms.RememberDenial {
+	if w.tx.Now().Sub(recent.DeniedAt) >= terms.RememberDenial {
 		return Answer{}, nil
 	}
 	out.Kind, out.Message, out.Request = AnswerDenied, deniedMessage(r), &r
 	e := j.event(EventCallDenied, string(Deny), "denied_by_person")
 	e.ApprovalID = r.ID
-	return out, g.audit(ctx, tx, e)
+	return out, w.audit(e)
 }
 
 func (j *judged) event(t EventType, decision, reason string) Event {
@@ -573,11 +551,11 @@ func (j *judged) event(t EventType, decision, reason string) Event {
 // rememberUse is for how long a key's last use is told on its next card.
 const rememberUse = 24 * time.Hour
 
-func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, terms Terms,
+func (w callWork) create(j *judged, recent Recent, terms Terms,
 	batchID string) (Request, error) {
-	c, v, now := j.call, j.verdict, tx.Now()
+	c, v, now := j.call, j.verdict, w.tx.Now()
 	if terms.MaxPending > 0 {
-		n, err := tx.CountPending(c.Agent)
+		n, err := w.tx.CountPending(c.Agent)
 		if err != nil {
 			return Request{}, err
 		}
@@ -587,7 +565,7 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 		}
 	}
 	r := Request{
-		ID: tx.NewID(), Agent: c.Agent, Scope: c.Scope, Server: c.Server, Tool: c.Tool, Method: c.Method,
+		ID: w.tx.NewID(), Agent: c.Agent, Scope: c.Scope, Server: c.Server, Tool: c.Tool, Method: c.Method,
 		Args: c.Args.Canonical(), ArgsHash: j.key.ArgsHash,
 		Risk: v.Risk, Rule: v.Rule, RuleDigest: v.RuleDigest, ReasonCode: v.ReasonCode,
 		HumanMessage: v.Message, RequireReason: v.RequireReason,
@@ -595,9 +573,9 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 		TurnID:    c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview, PreviewFrom: c.PreviewFrom,
 		ToolDigest: c.ToolDigest, ToolSeen: c.ToolSeen && c.ToolDigest != "", Task: c.Task,
 		Status: Pending, RequestedAt: now, ExpiresAt: now.Add(v.Timeout).Truncate(time.Millisecond), BatchID: batchID,
-		Need: v.Need, Policy: j.digest, CorrelationID: Correlation(ctx), Annotations: c.Annotations,
+		Need: v.Need, Policy: j.digest, CorrelationID: Correlation(w.ctx), Annotations: c.Annotations,
 	}
-	before, err := saidBefore(tx, &c)
+	before, err := saidBefore(w.tx, &c)
 	if err != nil {
 		return Request{}, err
 	}
@@ -615,26 +593,26 @@ func (g *Gate) create(ctx context.Context, tx Tx, j *judged, recent Recent, term
 	if j.isUncompared() {
 		return Request{}, errUncompared
 	}
-	if err := tx.InsertRequest(r); err != nil {
+	if err := w.tx.InsertRequest(r); err != nil {
 		return Request{}, err
 	}
 	if recent.Use != nil { // this request takes its place
-		if err := leaveUsed(tx, recent.Use.RequestID); err != nil {
+		if err := leaveUsed(w.tx, recent.Use.RequestID); err != nil {
 			return Request{}, err
 		}
 	}
 	if recent.DeniedID != "" { // this request is newer than that denial
-		if err := tx.PutRecent(r.Key(), Recent{Use: recent.Use}); err != nil {
+		if err := w.tx.PutRecent(r.Key(), Recent{Use: recent.Use}); err != nil {
 			return Request{}, err
 		}
 	}
 	e := requestEvent(r, EventApprovalRequested)
 	e.Actor, e.Reason = Actor{Kind: Agent, Name: r.Agent}.String(), r.ReasonCode
 	if j.start == "" {
-		j.start = g.auditArgs(c.Args.Canonical())
+		j.start = w.g.auditArgs(c.Args.Canonical())
 	}
-	e.Data = requestedData(&r, j.start, FormatTime(g.store.ToWall(r.ExpiresAt)))
-	return r, g.auditFor(ctx, tx, &r, e)
+	e.Data = requestedData(&r, j.start, FormatTime(w.g.store.ToWall(r.ExpiresAt)))
+	return r, w.auditFor(&r, e)
 }
 
 // requestedData is what the record of a new request holds, whose masked args begin so: JSON, drawn up by hand as that
@@ -654,122 +632,122 @@ func requestEvent(r Request, t EventType) Event {
 // settle ends what is over: a pending request whose deadline has come expires, an approval past its use_by lapses, and
 // what was made before its agent was frozen is cancelled, each with its audit event. Every operation does it first,
 // inside its own transaction, so that what comes after may trust the row as it stands.
-func (g *Gate) settle(ctx context.Context, tx Tx, r Request) (Request, error) {
-	if did, err := g.end(ctx, tx, r); err != nil || !did {
+func (w *Work) settle(r Request) (Request, error) {
+	if did, err := w.end(r); err != nil || !did {
 		return r, err
 	}
-	return tx.Request(r.ID)
+	return w.tx.Request(r.ID)
 }
 
 // end ends a request that is over, of which it looks at the narrow part alone: its deadline has come, or its agent was
 // frozen since.
-func (g *Gate) end(ctx context.Context, tx Tx, r Request) (bool, error) {
-	e, err := g.outlived(tx, &r)
+func (w *Work) end(r Request) (bool, error) {
+	e, err := w.outlived(&r)
 	switch {
 	case err != nil:
 		return false, err
 	case e != nil:
-		return true, g.endFrozen(ctx, tx, r, e)
-	case r.Due(tx.Now()):
-		return true, g.timedOut(ctx, tx, r)
+		return true, w.Freezes().endFrozen(r, e)
+	case r.Due(w.tx.Now()):
+		return true, w.timedOut(r)
 	}
 	return false, nil
 }
 
 // settleHead is settle for a request's narrow part.
-func (g *Gate) settleHead(ctx context.Context, tx Tx, h Head) (Head, error) {
-	if did, err := g.end(ctx, tx, h.Request); err != nil || !did {
+func (w *Work) settleHead(h Head) (Head, error) {
+	if did, err := w.end(h.Request); err != nil || !did {
 		return h, err
 	}
-	return tx.Head(h.ID)
+	return w.tx.Head(h.ID)
 }
 
 // timedOut ends a request that is due, of which it looks at the narrow part alone.
-func (g *Gate) timedOut(ctx context.Context, tx Tx, r Request) error {
+func (w *Work) timedOut(r Request) error {
 	who := Actor{Kind: System, Name: "timeout"}.String()
 	e, fields := requestEvent(r, EventApprovalLapsed), map[string]any{"via": string(ViaSystem)}
-	end := func() (bool, error) { return tx.Lapse(r.ID) }
+	end := func() (bool, error) { return w.tx.Lapse(r.ID) }
 	if r.Status == Pending {
 		e = requestEvent(r, EventDecision)
 		e.Decision, fields["timeout_seconds"] = "timeout", int64(r.ExpiresAt.Sub(r.RequestedAt)/time.Second)
 		end = func() (bool, error) {
-			return tx.Resolve(Resolution{ID: r.ID, Status: Expired, At: r.ExpiresAt, By: who, Via: ViaSystem})
+			return w.tx.Resolve(Resolution{ID: r.ID, Status: Expired, At: r.ExpiresAt, By: who, Via: ViaSystem})
 		}
 	}
 	e.Actor = who
 	ok, err := end()
 	if err == nil && ok {
-		err = g.auditEnd(WithCorrelation(ctx, ""), tx, e, fields) // time is the cause, not who met it
+		err = w.with(WithCorrelation(w.ctx, "")).auditEnd(e, fields) // time is the cause, not who met it
 	}
 	if err != nil {
 		return err
 	}
-	return g.notifier.Ended(tx, r)
+	return w.g.notifier.Ended(w.tx, r)
 }
 
 // settledLive returns the live request of k after what was due has ended, nil when there is none.
-func (g *Gate) settledLive(ctx context.Context, tx Tx, k Key) (*Request, error) {
-	found, err := tx.Live(k)
+func (w *Work) settledLive(k Key) (*Request, error) {
+	found, err := w.tx.Live(k)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	r, err := g.settle(ctx, tx, found)
+	r, err := w.settle(found)
 	if err != nil || !r.Live() {
 		return nil, err
 	}
 	return &r, nil
 }
 
-// settled reads one request with what was due ended.
-func (g *Gate) settled(ctx context.Context, tx Tx, id string) (Request, error) {
-	r, err := tx.Request(id)
+// Request reads a request with what was due ended.
+func (w *Work) Request(id string) (Request, error) {
+	r, err := w.tx.Request(id)
 	if err != nil {
 		return Request{}, err
 	}
-	return g.settle(ctx, tx, r)
+	return w.settle(r)
 }
 
-// settledHead is settled for the narrow part.
-func (g *Gate) settledHead(ctx context.Context, tx Tx, id string) (Head, error) {
-	h, err := tx.Head(id)
+// Head is [Work.Request] for the narrow part.
+func (w *Work) Head(id string) (Head, error) {
+	h, err := w.tx.Head(id)
 	if err != nil {
 		return Head{}, err
 	}
-	return g.settleHead(ctx, tx, h)
+	return w.settleHead(h)
 }
 
 // consume lets the approved call through. The conditional statement decides; whoever finds it spent is
 // not let through.
-func (g *Gate) consume(ctx context.Context, tx Tx, r Request, c *Call) (Request, error) {
-	if err := ctx.Err(); err != nil { // nobody is there any more to run it
+func (w *Work) consume(r Request, c *Call) (Request, error) {
+	if err := w.ctx.Err(); err != nil { // nobody is there any more to run it
 		return r, Errorf(CodeStoreUnavailable, "The caller went away; the approval was not used.")
 	}
-	if err := g.doubted(tx, r.UseBy); err != nil {
+	if err := w.doubted(r.UseBy); err != nil {
 		return r, err
 	}
-	ok, err := tx.Consume(r.ID, c.Dispatch)
+	ok, err := w.tx.Consume(r.ID, c.Dispatch)
 	if err != nil {
 		return r, err
 	}
 	if !ok {
 		return r, Errorf(CodeStoreUnavailable, "The approval could not be used; ask again.")
 	}
-	r.ConsumedAt = tx.Now()
+	r.ConsumedAt = w.tx.Now()
 	r.AckedAt = r.ConsumedAt
 	if c.Dispatch {
 		r.DispatchedAt = r.ConsumedAt
 	}
 	use := Use{RequestID: r.ID, ApprovedBy: r.WhoEnded(), ApprovedAt: r.ResolvedAt, ConsumedAt: r.ConsumedAt,
 		DispatchedAt: r.DispatchedAt}
-	if err := tx.PutRecent(r.Key(), Recent{Use: &use}); err != nil {
+	if err := w.tx.PutRecent(r.Key(), Recent{Use: &use}); err != nil {
 		return r, err
 	}
 	e := requestEvent(r, EventApprovalConsumed)
 	e.Actor = Actor{Kind: Agent, Name: r.Agent}.String()
-	return r, g.audit(ctx, tx, e)
+	return r, w.audit(e)
 }
 
 // Decision approves or denies a request.
@@ -810,7 +788,7 @@ func (g *Gate) Decide(ctx context.Context, d Decision) (Request, error) {
 	if d.Args != nil && d.Approve {
 		return g.edit(ctx, d)
 	}
-	return g.answer(Update(ctx, g.store, func(tx Tx) (resolved, error) { return g.decide(ctx, tx, d) }))
+	return g.answer(update(ctx, g, OfID(d.RequestID), func(w *Work) (resolved, error) { return w.decide(d) }))
 }
 
 // resolved is what somebody's wish for a request came to. A refusal is on record and commits, an error does not.
@@ -830,17 +808,17 @@ func (g *Gate) answer(res resolved, err error) (Request, error) {
 	return g.told(res.request), nil
 }
 
-func (g *Gate) decide(ctx context.Context, tx Tx, d Decision) (resolved, error) {
-	d.tidy(g)
-	r, err := g.settled(ctx, tx, d.RequestID)
+func (w *Work) decide(d Decision) (resolved, error) {
+	d.tidy(w.g)
+	r, err := w.Request(d.RequestID)
 	if errors.Is(err, ErrNotFound) {
 		refusal := Errorf(CodeNotFound, noSuchRequest)
-		return resolved{refusal: refusal}, g.refused(ctx, tx, Request{}, d, refusal)
+		return resolved{refusal: refusal}, w.refused(Request{}, d, refusal)
 	}
 	if err != nil {
 		return resolved{}, err
 	}
-	return g.decideOn(ctx, tx, r, d)
+	return w.decideOn(r, d)
 }
 
 // tidy leaves a reason that says nothing out, and gives the decider the roles of now.
@@ -851,15 +829,15 @@ func (d *Decision) tidy(g *Gate) {
 }
 
 // decideOn takes a decision on a request that was settled.
-func (g *Gate) decideOn(ctx context.Context, tx Tx, r Request, d Decision) (resolved, error) {
+func (w *Work) decideOn(r Request, d Decision) (resolved, error) {
 	var b ballot
 	var e *electorate
 	changed := d.changed(&r)
-	d.proven = d.proven || g.proves(&d, &r, r.Args, tx.Now())
+	d.proven = d.proven || w.g.proves(&d, &r, r.Args, w.tx.Now())
 	if r.Status == Pending && d.By.MayDecide() {
 		var t tally
 		var err error
-		if r, e, t, err = g.stand(ctx, tx, r); err != nil {
+		if r, e, t, err = w.Votes().stand(r); err != nil {
 			return resolved{}, err
 		}
 		if b, err = e.ballot(d.By, r.Votes, &t); err != nil {
@@ -867,33 +845,33 @@ func (g *Gate) decideOn(ctx context.Context, tx Tx, r Request, d Decision) (reso
 		}
 	}
 	b.changed = changed
-	refusal := g.refusalOf(r, d, &b, tx.Now())
+	refusal := w.g.refusalOf(r, d, &b, w.tx.Now())
 	if refusal == nil {
 		var err error
-		if refusal, err = g.refuseGrant(ctx, tx, &r, &d); err != nil {
+		if refusal, err = w.Grants().refuseGrant(&r, &d); err != nil {
 			return resolved{}, err
 		}
 	}
 	if refusal != nil {
-		return resolved{r, refusal}, g.refused(ctx, tx, r, d, refusal)
+		return resolved{r, refusal}, w.refused(r, d, refusal)
 	}
-	if err := g.vote(ctx, tx, r, d, e, &b); err != nil {
+	if err := w.Votes().vote(r, d, e, &b); err != nil {
 		return resolved{}, err
 	}
-	r, err := tx.Request(r.ID)
+	r, err := w.tx.Request(r.ID)
 	return resolved{request: r}, err
 }
 
 // resolve ends a request as the last vote says. who is all of them, where it is not one person alone.
-func (g *Gate) resolve(ctx context.Context, tx Tx, r Request, d Decision, who string) error {
-	now := tx.Now()
+func (w *Work) resolve(r Request, d Decision, who string) error {
+	now := w.tx.Now()
 	res := Resolution{ID: r.ID, Status: Denied, At: now, By: d.By.String(), Via: d.Via, Reason: d.Reason, Who: who}
 	word := "deny"
 	if d.Approve {
 		word = "approve"
-		res.Status, res.UseBy = Approved, now.Add(g.Policy().Terms().UseWithin).Truncate(time.Millisecond)
+		res.Status, res.UseBy = Approved, now.Add(w.g.Policy().Terms().UseWithin).Truncate(time.Millisecond)
 	}
-	ok, err := tx.Resolve(res)
+	ok, err := w.tx.Resolve(res)
 	if err != nil {
 		return err
 	}
@@ -901,27 +879,27 @@ func (g *Gate) resolve(ctx context.Context, tx Tx, r Request, d Decision, who st
 		return Errorf(CodeStoreUnavailable, "The request changed while it was decided; try again.")
 	}
 	if !d.Approve {
-		if err := rememberDenial(tx, r, now); err != nil {
+		if err := rememberDenial(w.tx, r, now); err != nil {
 			return err
 		}
 	}
-	if err := said(tx, &r, &d, d.Approve, who); err != nil {
+	if err := said(w.tx, &r, &d, d.Approve, who); err != nil {
 		return err
 	}
 	e := requestEvent(r, EventDecision)
 	e.Actor, e.Decision, e.Reason = d.By.String(), word, d.Reason
 	with, credential := d.steppedUp()
-	e.Data = g.decisionData(ctx, &r, map[string]any{"via": string(d.Via), "who": who, "step_up": with,
+	e.Data = w.g.decisionData(w.ctx, &r, map[string]any{"via": string(d.Via), "who": who, "step_up": with,
 		"passkey": credential})
-	if err := g.auditFor(ctx, tx, &r, e); err != nil {
+	if err := w.auditFor(&r, e); err != nil {
 		return err
 	}
 	if d.Approve {
-		if err := g.acceptTool(ctx, tx, r, d.By); err != nil {
+		if err := w.toolPins().acceptTool(r, d.By); err != nil {
 			return err
 		}
 	}
-	return g.notifier.Ended(tx, r)
+	return w.g.notifier.Ended(w.tx, r)
 }
 
 func rememberDenial(tx Tx, r Request, now time.Time) error {
@@ -972,7 +950,7 @@ func (g *Gate) refusalOf(r Request, d Decision, b *ballot, now time.Time) *Error
 	return e
 }
 
-func (g *Gate) refused(ctx context.Context, tx Tx, r Request, d Decision, why *Error) error {
+func (w *Work) refused(r Request, d Decision, why *Error) error {
 	e := requestEvent(r, EventDecisionRefused)
 	e.Actor, e.Decision, e.Reason = d.By.String(), "deny", string(why.Code)
 	if d.Approve {
@@ -983,7 +961,7 @@ func (g *Gate) refused(ctx context.Context, tx Tx, r Request, d Decision, why *E
 		data["approval_id"] = legible.Cut(legible.Line(d.RequestID), 64)
 	}
 	e.Data = marshal(data)
-	return g.audit(ctx, tx, e)
+	return w.audit(e)
 }
 
 // Cancellation takes a request back.
@@ -998,12 +976,12 @@ type Cancellation struct {
 // its own, an admin any, a person what they approved. Errors: [CodeNotFound], [CodeNotAdmin],
 // [CodeAlreadyResolved], [CodeExpired].
 func (g *Gate) Cancel(ctx context.Context, c Cancellation) (Request, error) {
-	return g.answer(Update(ctx, g.store, func(tx Tx) (resolved, error) { return g.cancelAsked(ctx, tx, c) }))
+	return g.answer(update(ctx, g, OfID(c.RequestID), func(w *Work) (resolved, error) { return w.cancelAsked(c) }))
 }
 
-func (g *Gate) cancelAsked(ctx context.Context, tx Tx, c Cancellation) (resolved, error) {
-	by := g.asNow(c.By)
-	r, err := g.settled(ctx, tx, c.RequestID)
+func (w *Work) cancelAsked(c Cancellation) (resolved, error) {
+	by := w.g.asNow(c.By)
+	r, err := w.Request(c.RequestID)
 	code := CodeNotFound
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -1015,34 +993,34 @@ func (g *Gate) cancelAsked(ctx context.Context, tx Tx, c Cancellation) (resolved
 	refusal := &Error{Code: code, Request: &r}
 	switch code {
 	case "":
-		r, err = g.cancel(ctx, tx, r, by, c.Via, strings.TrimSpace(c.Reason))
+		r, err = w.cancel(r, by, c.Via, strings.TrimSpace(c.Reason))
 		return resolved{request: r}, err
 	case CodeNotFound:
 		return resolved{refusal: Errorf(code, noSuchRequest)}, nil
 	case CodeNotAdmin:
 		refusal = &Error{Code: code, Message: "Only an admin, or the person who approved it, can cancel this request."}
 	default:
-		refusal.Message = lateMessage(g.told(r), by)
+		refusal.Message = lateMessage(w.g.told(r), by)
 		// Whoever would have taken it back is told that it is used, and so it stays, whatever becomes of its call.
-		if err := leaveUsed(tx, r.ID); err != nil {
+		if err := leaveUsed(w.tx, r.ID); err != nil {
 			return resolved{}, err
 		}
 	}
 	e := requestEvent(r, EventDecisionRefused)
 	e.Actor, e.Decision, e.Reason = by.String(), "cancel", string(refusal.Code)
-	return resolved{r, refusal}, g.audit(ctx, tx, e)
+	return resolved{r, refusal}, w.audit(e)
 }
 
-func (g *Gate) cancel(ctx context.Context, tx Tx, r Request, by Actor, via Via, reason string) (Request, error) {
-	if err := g.takeBack(ctx, tx, r, by, via, reason); err != nil {
+func (w *Work) cancel(r Request, by Actor, via Via, reason string) (Request, error) {
+	if err := w.takeBack(r, by, via, reason); err != nil {
 		return r, err
 	}
-	return tx.Request(r.ID)
+	return w.tx.Request(r.ID)
 }
 
 // takeBack is cancel for a live request of which it looks at the narrow part alone.
-func (g *Gate) takeBack(ctx context.Context, tx Tx, r Request, by Actor, via Via, reason string) error {
-	ok, err := tx.Resolve(Resolution{ID: r.ID, Status: Cancelled, At: tx.Now(), By: by.String(), Via: via, Reason: reason})
+func (w *Work) takeBack(r Request, by Actor, via Via, reason string) error {
+	ok, err := w.tx.Resolve(Resolution{ID: r.ID, Status: Cancelled, At: w.tx.Now(), By: by.String(), Via: via, Reason: reason})
 	if err != nil {
 		return err
 	}
@@ -1051,8 +1029,8 @@ func (g *Gate) takeBack(ctx context.Context, tx Tx, r Request, by Actor, via Via
 	}
 	e := requestEvent(r, EventApprovalCancelled)
 	e.Actor, e.Reason = by.String(), reason
-	if err := g.auditEnd(ctx, tx, e, map[string]any{"via": string(via), "was": r.Status}); err != nil {
+	if err := w.auditEnd(e, map[string]any{"via": string(via), "was": r.Status}); err != nil {
 		return err
 	}
-	return g.notifier.Ended(tx, r)
+	return w.g.notifier.Ended(w.tx, r)
 }

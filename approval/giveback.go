@@ -35,42 +35,42 @@ func (g *Gate) GiveBack(ctx context.Context, a Answer, why string) (Request, boo
 		r  Request
 		ok bool
 	}
-	got, err := Update(ctx, g.store, func(tx Tx) (got given, err error) {
-		if got.r, err = tx.Request(a.used.approval); err != nil {
+	got, err := update(ctx, g, OfID(a.used.approval), func(w *Work) (got given, err error) {
+		if got.r, err = w.tx.Request(a.used.approval); err != nil {
 			return got, err
 		}
-		if got.ok, err = g.giveBack(ctx, tx, &got.r, a.used, why); err == nil && got.ok {
-			got.r, err = tx.Request(got.r.ID)
+		if got.ok, err = w.giveBack(&got.r, a.used, why); err == nil && got.ok {
+			got.r, err = w.tx.Request(got.r.ID)
 		}
 		return got, err
 	})
 	return g.told(got.r), got.ok, err
 }
 
-func (g *Gate) giveBack(ctx context.Context, tx Tx, r *Request, used consumption, why string) (bool, error) {
+func (w *Work) giveBack(r *Request, used consumption, why string) (bool, error) {
 	if r.consumption() != used || r.RunResult != "" || r.Returned >= MaxReturns || len(r.Inputs) > 0 {
 		return false, nil
 	}
-	recent, err := tx.Recent(r.Key())
+	recent, err := w.tx.Recent(r.Key())
 	if err != nil || recent.DeniedID != "" || recent.Use == nil || recent.Use.RequestID != r.ID {
 		return false, err
 	}
 	live := *r
 	live.ConsumedAt = time.Time{}
-	if over, err := g.over(tx, &live); err != nil || over {
+	if over, err := w.Over(&live); err != nil || over {
 		return false, err
 	}
-	if ok, err := tx.Return(*r); err != nil || !ok {
+	if ok, err := w.tx.Return(*r); err != nil || !ok {
 		return false, err
 	}
-	if err := tx.PutRecent(r.Key(), Recent{Use: r.Previous}); err != nil { // as before it was used
+	if err := w.tx.PutRecent(r.Key(), Recent{Use: r.Previous}); err != nil { // as before it was used
 		return false, err
 	}
 	e := requestEvent(*r, EventApprovalReturned)
 	e.Actor, e.Reason = Actor{Kind: System, Name: "gateway"}.String(), why
-	e.Data = marshal(map[string]any{"dispatched_at": FormatTime(g.store.ToWall(r.DispatchedAt)),
+	e.Data = marshal(map[string]any{"dispatched_at": FormatTime(w.g.store.ToWall(r.DispatchedAt)),
 		"returned": r.Returned + 1})
-	return true, g.auditFor(ctx, tx, r, e)
+	return true, w.auditFor(r, e)
 }
 
 // leaveUsed has an approval whose call is under way never be given back: what comes of the call is unknown until it is

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -282,7 +283,7 @@ func TestRule4_RaceForWhatIsGivenBack(t *testing.T) {
 				t.Errorf("given back %d times and let %d calls through", back.Load(), through.Load())
 			}
 			live := 0
-			rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{})
+			rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{})
 			if err != nil {
 				t.Fatal(err)
 			}

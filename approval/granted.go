@@ -36,14 +36,14 @@ type answers struct {
 }
 
 // answersTo reads what may answer a call, with what is over ended.
-func (g *Gate) answersTo(ctx context.Context, tx Tx, j *judged) (a answers, err error) {
+func (w GrantWork) answersTo(j *judged) (a answers, err error) {
 	c := &j.call
-	all, err := tx.GrantsFor(c.Agent, c.Scope, c.Server, c.Tool)
+	all, err := w.tx.GrantsFor(c.Agent, c.Scope, c.Server, c.Tool)
 	if err != nil || len(all) == 0 {
 		return a, err
 	}
 	for _, gr := range all {
-		if over, err := g.endOver(ctx, tx, &gr); err != nil || over {
+		if over, err := w.endOver(&gr); err != nil || over {
 			if err != nil {
 				return a, err
 			}
@@ -69,24 +69,24 @@ func (gr *Grant) denies(j *judged) bool {
 }
 
 // deny answers a call with a standing denial, in the words of the denial that it was made with.
-func (g *Gate) deny(ctx context.Context, tx Tx, j *judged, gr *Grant, out Answer) (Answer, error) {
-	r, err := tx.Request(gr.RequestID)
+func (w GrantWork) deny(j *judged, gr *Grant, out Answer) (Answer, error) {
+	r, err := w.tx.Request(gr.RequestID)
 	if err != nil {
 		return Answer{}, err
 	}
 	gr.Used++
-	if err := tx.PutGrant(*gr); err != nil {
+	if err := w.tx.PutGrant(*gr); err != nil {
 		return Answer{}, err
 	}
 	out.Kind, out.Message, out.Request, out.Grant = AnswerDenied, deniedMessage(r), &r, gr
 	e := j.event(EventCallDenied, string(Deny), "denied_by_person")
 	e.ApprovalID = r.ID
-	e.Data = marshal(map[string]any{"grant_id": gr.ID, "args": g.auditArgs(j.call.Args.Canonical()),
+	e.Data = marshal(map[string]any{"grant_id": gr.ID, "args": w.g.auditArgs(j.call.Args.Canonical()),
 		"args_hash": j.key.ArgsHash})
-	if err := g.audit(ctx, tx, e); err != nil {
+	if err := w.audit(e); err != nil {
 		return Answer{}, err
 	}
-	return out, g.endUsedUp(ctx, tx, gr)
+	return out, w.endUsedUp(gr)
 }
 
 // fit is what a grant says of a call.
@@ -98,12 +98,12 @@ type fit struct {
 
 // fits is the one rule of whether a grant that is not over answers a call as it was judged. A call that the grant
 // does not cover says nothing against it.
-func (g *Gate) fits(ctx context.Context, tx Tx, gr *Grant, j *judged) (fit, error) {
+func (w GrantWork) fits(gr *Grant, j *judged) (fit, error) {
 	c, v := &j.call, &j.verdict
 	if gr.Session != "" && gr.Session != c.SessionID {
 		return fit{}, nil
 	}
-	spent, ok, err := gr.coversArgs(tx, j)
+	spent, ok, err := gr.coversArgs(w.tx, j)
 	if err != nil || !ok {
 		return fit{}, err
 	}
@@ -113,9 +113,9 @@ func (g *Gate) fits(ctx context.Context, tx Tx, gr *Grant, j *judged) (fit, erro
 	case !j.sameTool(gr.ToolDigest, gr.MadeAt) || gr.ToolSeen && !c.ToolSeen: // nobody says that it is the same tool
 		return fit{}, nil
 	case !gr.holdsUnder(v) || gr.Terms.IsZero() && gr.ArgsHash != j.key.ArgsHash:
-		return g.underOthers(ctx, gr, j)
+		return w.g.underOthers(w.ctx, gr, j)
 	}
-	ok, err = g.couldMake(tx, gr, v.Need)
+	ok, err = w.couldMake(gr, v.Need)
 	if err != nil || !ok {
 		return fit{ends: grantMakerChanged}, err
 	}
@@ -184,38 +184,38 @@ func (g *Gate) underOthers(ctx context.Context, gr *Grant, j *judged) (fit, erro
 }
 
 // couldMake reports whether whoever made a grant could approve its request now.
-func (g *Gate) couldMake(tx Tx, gr *Grant, need *Need) (bool, error) {
-	if g.dir == nil {
+func (w GrantWork) couldMake(gr *Grant, need *Need) (bool, error) {
+	if w.g.dir == nil {
 		return true, nil
 	}
 	r := Request{ID: gr.RequestID, Agent: gr.Agent, Rule: gr.Rule, RuleDigest: gr.RuleDigest,
 		RequestedAt: gr.MadeAt}
 	if need != nil && len(need.Escalate) > 0 { // they may have come in that way
-		h, err := tx.Head(gr.RequestID)
+		h, err := w.tx.Head(gr.RequestID)
 		if err != nil {
 			return false, err
 		}
 		r.RequestedAt = h.RequestedAt
 	}
-	e := g.electorate(tx, &r, need)
+	e := w.Votes().electorate(&r, need)
 	return e.counts(Vote{Stage: 1, Person: gr.By, For: gr.For, Approve: true})
 }
 
 // granted answers a call by a grant. The answer is without a kind where none covers it: those that it shows to be
 // over end. A grant of whose last use it is not known what came of it covers nothing, and neither does one that was
 // made before that.
-func (g *Gate) granted(ctx context.Context, tx Tx, j *judged, out Answer) (Answer, error) {
+func (w GrantWork) granted(j *judged, out Answer) (Answer, error) {
 	var use *Grant
 	var suspended time.Time
 	for i := range j.grants {
 		gr := &j.grants[i]
-		f, err := g.fits(ctx, tx, gr, j)
+		f, err := w.fits(gr, j)
 		if err != nil {
 			return Answer{}, err
 		}
 		switch {
 		case f.ends != "":
-			if err := g.endGrant(ctx, tx, gr, Actor{Kind: System, Name: "policy"}, tx.Now(), f.ends); err != nil {
+			if err := w.endGrant(gr, Actor{Kind: System, Name: "policy"}, w.tx.Now(), f.ends); err != nil {
 				return Answer{}, err
 			}
 		case !f.covers:
@@ -231,46 +231,46 @@ func (g *Gate) granted(ctx context.Context, tx Tx, j *judged, out Answer) (Answe
 	if use == nil || !use.MadeAt.After(suspended) {
 		return Answer{}, nil
 	}
-	return g.useGrant(ctx, tx, j, use, out)
+	return w.useGrant(j, use, out)
 }
 
 // useGrant lets a call through by a grant, once.
-func (g *Gate) useGrant(ctx context.Context, tx Tx, j *judged, gr *Grant, out Answer) (Answer, error) {
-	if err := ctx.Err(); err != nil { // nobody is there any more to run it
+func (w GrantWork) useGrant(j *judged, gr *Grant, out Answer) (Answer, error) {
+	if err := w.ctx.Err(); err != nil { // nobody is there any more to run it
 		return Answer{}, Errorf(CodeStoreUnavailable, "The caller went away; the grant was not used.")
 	}
-	if err := g.doubted(tx, gr.ExpiresAt); err != nil {
+	if err := w.doubted(gr.ExpiresAt); err != nil {
 		return Answer{}, err
 	}
-	u := GrantUse{ID: tx.NewID(), GrantID: gr.ID, ArgsHash: j.key.ArgsHash, Session: j.call.SessionID,
-		CorrelationID: Correlation(ctx), At: tx.Now()}
+	u := GrantUse{ID: w.tx.NewID(), GrantID: gr.ID, ArgsHash: j.key.ArgsHash, Session: j.call.SessionID,
+		CorrelationID: Correlation(w.ctx), At: w.tx.Now()}
 	if j.call.Dispatch {
 		u.DispatchedAt = u.At
 	}
 	gr.Used++
-	if err := tx.PutGrant(*gr); err != nil {
+	if err := w.tx.PutGrant(*gr); err != nil {
 		return Answer{}, err
 	}
-	if err := tx.PutGrantUse(u); err != nil {
+	if err := w.tx.PutGrantUse(u); err != nil {
 		return Answer{}, err
 	}
-	recent, err := tx.Recent(j.key)
+	recent, err := w.tx.Recent(j.key)
 	if err != nil {
 		return Answer{}, err
 	}
 	recent.Use = &Use{RequestID: u.ID, ApprovedBy: gr.Maker(), ApprovedAt: gr.MadeAt, ConsumedAt: u.At,
 		DispatchedAt: u.DispatchedAt}
-	if err := tx.PutRecent(j.key, recent); err != nil {
+	if err := w.tx.PutRecent(j.key, recent); err != nil {
 		return Answer{}, err
 	}
 	out.Kind, out.Message, out.ReasonCode, out.Grant = AnswerAllow, gr.message(), ReasonGranted, gr
 	if j.call.Dispatch {
 		out.RunID = u.ID
 	}
-	if err := g.audit(ctx, tx, g.useEvent(j, gr, &u)); err != nil {
+	if err := w.audit(w.g.useEvent(j, gr, &u)); err != nil {
 		return Answer{}, err
 	}
-	return out, g.endUsedUp(ctx, tx, gr)
+	return out, w.endUsedUp(gr)
 }
 
 func (g *Gate) useEvent(j *judged, gr *Grant, u *GrantUse) Event {
@@ -320,37 +320,37 @@ func (gr *Grant) Lasts() string {
 }
 
 // endUsedUp ends a grant that has no uses left.
-func (g *Gate) endUsedUp(ctx context.Context, tx Tx, gr *Grant) error {
+func (w GrantWork) endUsedUp(gr *Grant) error {
 	if gr.Uses == 0 || gr.Used < gr.Uses {
 		return nil
 	}
-	return g.endGrant(ctx, tx, gr, Actor{Kind: System, Name: "policy"}, tx.Now(), grantUsedUp)
+	return w.endGrant(gr, Actor{Kind: System, Name: "policy"}, w.tx.Now(), grantUsedUp)
 }
 
 // endOver ends a grant that is over: its time has come, or its agent was frozen since. A standing denial outlives a
 // freeze.
-func (g *Gate) endOver(ctx context.Context, tx Tx, gr *Grant) (bool, error) {
+func (w GrantWork) endOver(gr *Grant) (bool, error) {
 	if !gr.EndedAt.IsZero() {
 		return true, nil
 	}
-	e, err := g.grantOutlived(tx, gr)
+	e, err := w.grantOutlived(gr)
 	switch {
 	case err != nil:
 		return false, err
 	case e != nil:
-		return true, g.endGrant(ctx, tx, gr, frozeIt(e), e.FrozenAt, frozenCode(e))
-	case !tx.Now().Before(gr.ExpiresAt):
-		return true, g.endGrant(ctx, tx, gr, Actor{Kind: System, Name: "timeout"}, gr.ExpiresAt, grantExpired)
+		return true, w.endGrant(gr, frozeIt(e), e.FrozenAt, frozenCode(e))
+	case !w.tx.Now().Before(gr.ExpiresAt):
+		return true, w.endGrant(gr, Actor{Kind: System, Name: "timeout"}, gr.ExpiresAt, grantExpired)
 	}
 	return false, nil
 }
 
 // grantOutlived returns the freeze that ended a grant, nil for none: one that came before its time had.
-func (g *Gate) grantOutlived(tx Tx, gr *Grant) (*Epoch, error) {
+func (w GrantWork) grantOutlived(gr *Grant) (*Epoch, error) {
 	if gr.Deny {
 		return nil, nil
 	}
-	es, err := g.epochsOf(tx, gr.Agent)
+	es, err := w.Freezes().epochsOf(gr.Agent)
 	for i, e := range es {
 		if gr.ID < e.ID && e.FrozenAt.Before(gr.ExpiresAt) {
 			return &es[i], err
@@ -376,18 +376,18 @@ func frozenCode(e *Epoch) string {
 }
 
 // endGrant ends a grant, or a standing denial.
-func (g *Gate) endGrant(ctx context.Context, tx Tx, gr *Grant, by Actor, at time.Time, code string) error {
+func (w GrantWork) endGrant(gr *Grant, by Actor, at time.Time, code string) error {
 	if at.IsZero() || at.Before(gr.MadeAt) {
-		at = tx.Now()
+		at = w.tx.Now()
 	}
 	gr.EndedAt, gr.EndedBy, gr.EndCode = at, by.String(), code
-	if err := tx.PutGrant(*gr); err != nil {
+	if err := w.tx.PutGrant(*gr); err != nil {
 		return err
 	}
 	e := gr.event(EventGrantEnded)
 	e.Actor, e.Reason = by.String(), code
 	e.Data = marshal(map[string]any{"grant_id": gr.ID, "used": gr.Used})
-	return g.audit(ctx, tx, e)
+	return w.audit(e)
 }
 
 // event tells of what happens to a grant.
@@ -403,12 +403,12 @@ func (gr *Grant) event(t EventType) Event {
 // grantInstead answers a call whose request waits for a person by a grant that covers it now, and ends the request, if
 // that is of the same args: it goes on waiting where it differs in what the rule ignores. The answer is without a kind
 // where no grant covers the call.
-func (g *Gate) grantInstead(ctx context.Context, tx Tx, j *judged, r *Request, out Answer) (Answer, error) {
-	used, err := g.granted(ctx, tx, j, out)
+func (w GrantWork) grantInstead(j *judged, r *Request, out Answer) (Answer, error) {
+	used, err := w.granted(j, out)
 	if err != nil || used.Kind == "" || !bytes.Equal(r.Args, j.call.Args.Canonical()) {
 		return used, err
 	}
-	_, err = g.cancel(ctx, tx, *r, Actor{Kind: System, Name: "policy"}, ViaSystem, ReasonGranted)
+	_, err = w.cancel(*r, Actor{Kind: System, Name: "policy"}, ViaSystem, ReasonGranted)
 	return used, err
 }
 
@@ -420,34 +420,34 @@ func (r *Request) isOfGrant() bool {
 // waitedGranted answers a caller who waited for a request that a grant took the place of: by the grant, if it covers
 // their call too.
 func (g *Gate) waitedGranted(ctx context.Context, c *Call, r *Request, still func() error) (Answer, error) {
-	out, err := g.asJudged(ctx, *c, still, func(tx Tx, j judged) (Answer, error) {
+	out, err := g.asJudged(ctx, *c, still, func(w *Work, j judged) (Answer, error) {
 		if err := g.known(j.call.Agent); err != nil {
 			return Answer{}, err
 		}
-		j, changed, err := g.pinned(tx, j)
+		j, changed, err := w.toolPins().pinned(j)
 		if err != nil {
 			return Answer{}, err
 		}
-		if out, ok, err := g.frozen(ctx, tx, &j); err != nil || ok {
+		if out, ok, err := w.Freezes().frozen(&j); err != nil || ok {
 			return out, err
 		}
 		if j.verdict.Action != Quarantine || j.verdict.Observe {
 			return Answer{}, nil
 		}
 		out := Answer{Risk: j.verdict.Risk, Rule: j.verdict.Rule, ReasonCode: j.verdict.ReasonCode}
-		a, err := g.answersTo(ctx, tx, &j)
+		a, err := w.Grants().answersTo(&j)
 		switch {
 		case err != nil:
 			return Answer{}, err
 		case a.denial != nil:
-			return g.deny(ctx, tx, &j, a.denial, out)
+			return w.Grants().deny(&j, a.denial, out)
 		}
-		recent, err := tx.Recent(j.key)
+		recent, err := w.tx.Recent(j.key)
 		if err != nil || recent.DeniedID != "" {
 			return Answer{}, err
 		}
 		j.grants, j.changed = a.live, changed
-		return g.granted(ctx, tx, &j, out)
+		return w.Grants().granted(&j, out)
 	})
 	if err == nil && out.Kind == "" {
 		return endedAnswer(g.told(*r)), nil
@@ -460,17 +460,17 @@ const stepGrants = stepRequests
 
 // endDueGrants ends the grants whose time has come, in steps.
 func (g *Gate) endDueGrants(ctx context.Context) (int, error) {
-	some, err := View(ctx, g.store, func(tx Tx) ([]Grant, error) { return tx.DueGrants(1) })
+	some, err := Look(ctx, g, func(w *Work) ([]Grant, error) { return w.tx.DueGrants(1) })
 	if err != nil || len(some) == 0 {
 		return 0, err
 	}
-	return inSteps(ctx, g.store, func(tx Tx) (step, error) {
-		due, err := tx.DueGrants(stepGrants)
+	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) {
+		due, err := w.tx.DueGrants(stepGrants)
 		if err != nil {
 			return step{}, err
 		}
 		for i := range due {
-			if _, err := g.endOver(ctx, tx, &due[i]); err != nil {
+			if _, err := w.Grants().endOver(&due[i]); err != nil {
 				return step{}, err
 			}
 		}
@@ -480,13 +480,13 @@ func (g *Gate) endDueGrants(ctx context.Context) (int, error) {
 
 // endGrantsBefore ends as many of the grants that a freeze has ended as one transaction should, those with a smaller
 // id than after.
-func (g *Gate) endGrantsBefore(ctx context.Context, tx Tx, e Epoch, after string) (next string, n int, err error) {
-	grants, err := tx.Grants(GrantQuery{Agent: e.Agent, After: after, Limit: stepGrants, Bytes: stepBytes})
+func (w GrantWork) endGrantsBefore(e Epoch, after string) (next string, n int, err error) {
+	grants, err := w.tx.Grants(GrantQuery{Agent: e.Agent, After: after, Limit: stepGrants, Bytes: stepBytes})
 	if err != nil || len(grants) == 0 {
 		return "", 0, err
 	}
 	for i := range grants {
-		over, err := g.endOver(ctx, tx, &grants[i])
+		over, err := w.endOver(&grants[i])
 		if err != nil {
 			return "", n, err
 		}
@@ -501,7 +501,7 @@ func (g *Gate) endGrantsBefore(ctx context.Context, tx Tx, e Epoch, after string
 // end as the next call meets them.
 func (g *Gate) recheckGrants(ctx context.Context) error {
 	for after := ""; ; {
-		next, err := Update(ctx, g.store, func(tx Tx) (string, error) { return g.recheckSomeGrants(ctx, tx, after) })
+		next, err := update(ctx, g, WholeStore(), func(w *Work) (string, error) { return w.Grants().recheckSomeGrants(after) })
 		if after = next; err != nil || after == "" {
 			return err
 		}
@@ -510,28 +510,28 @@ func (g *Gate) recheckGrants(ctx context.Context) error {
 
 // recheckSomeGrants looks at as many grants as one transaction should, those with a smaller id than after, and
 // returns the one at which it stopped; "": it was the last step.
-func (g *Gate) recheckSomeGrants(ctx context.Context, tx Tx, after string) (string, error) {
-	grants, err := tx.Grants(GrantQuery{After: after, Limit: stepGrants, Bytes: stepBytes})
+func (w GrantWork) recheckSomeGrants(after string) (string, error) {
+	grants, err := w.tx.Grants(GrantQuery{After: after, Limit: stepGrants, Bytes: stepBytes})
 	if err != nil || len(grants) == 0 {
 		return "", err
 	}
 	for i := range grants {
 		gr := &grants[i]
-		over, err := g.endOver(ctx, tx, gr)
+		over, err := w.endOver(gr)
 		if err != nil {
 			return "", err
 		}
 		if over || gr.Deny {
 			continue
 		}
-		code, err := g.outdated(ctx, tx, gr)
+		code, err := w.outdated(gr)
 		if err != nil {
 			return "", err
 		}
 		if code == "" {
 			continue
 		}
-		if err := g.endGrant(ctx, tx, gr, Actor{Kind: System, Name: "policy"}, tx.Now(), code); err != nil {
+		if err := w.endGrant(gr, Actor{Kind: System, Name: "policy"}, w.tx.Now(), code); err != nil {
 			return "", err
 		}
 	}
@@ -539,19 +539,19 @@ func (g *Gate) recheckSomeGrants(ctx context.Context, tx Tx, after string) (stri
 }
 
 // outdated says why a grant would not be made any more for the call that it was made for, "" where it would.
-func (g *Gate) outdated(ctx context.Context, tx Tx, gr *Grant) (string, error) {
-	r, err := tx.Request(gr.RequestID)
+func (w GrantWork) outdated(gr *Grant) (string, error) {
+	r, err := w.tx.Request(gr.RequestID)
 	if err != nil {
 		return "", err
 	}
-	v, err := g.verdictNow(ctx, &r)
+	v, err := w.g.verdictNow(w.ctx, &r)
 	if err != nil {
 		return "", err
 	}
-	if !gr.holdsUnder(&v) || !g.isAgent(gr.Agent) {
+	if !gr.holdsUnder(&v) || !w.g.isAgent(gr.Agent) {
 		return grantPolicyChanged, nil
 	}
-	could, err := g.couldMake(tx, gr, v.Need)
+	could, err := w.couldMake(gr, v.Need)
 	if err == nil && !could {
 		return grantMakerChanged, nil
 	}
@@ -565,8 +565,8 @@ func (g *Gate) endFrozenGrants(ctx context.Context, e Epoch) (total int, err err
 		n    int
 	}
 	for after := e.ID; after != ""; {
-		d, err := Update(ctx, g.store, func(tx Tx) (did, error) {
-			next, n, err := g.endGrantsBefore(ctx, tx, e, after)
+		d, err := update(ctx, g, OfAgent(e.Agent), func(w *Work) (did, error) {
+			next, n, err := w.Grants().endGrantsBefore(e, after)
 			return did{next, n}, err
 		})
 		if total += d.n; err != nil {

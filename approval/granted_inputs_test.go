@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 // What the server of a call that a grant let through is told meanwhile is in the audit log before, secrets masked, while
@@ -24,7 +25,7 @@ func TestRule11_WhatTheServerOfAGrantedCallIsToldIsOnRecord(t *testing.T) {
 	if code := add(bot, o.RunID); code != "" {
 		t.Fatal(code)
 	}
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventCallInput})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: approval.EventCallInput})
 	if err != nil || len(es) != 1 {
 		t.Fatalf("%d events, %v", len(es), err)
 	}

@@ -9,6 +9,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/channels/outbox/outboxtest"
+	"countersign/internal/lists"
 )
 
 // people makes the gate one of a configuration that changes: who is there, who may approve, who owns the agent.
@@ -151,7 +152,7 @@ func TestGrant_EndsWithoutACall(t *testing.T) {
 			if w.count("grant_ended:approve:"+c.code) != 1 || w.grant(g.ID).EndCode != c.code {
 				t.Errorf("it ended %q", w.grant(g.ID).EndCode)
 			}
-			if gs, err := w.gate.Grants(w.ctx, approval.GrantQuery{}); len(gs) > 0 || err != nil {
+			if gs, err := lists.ListGrants(w.ctx, w.gate, approval.GrantQuery{}); len(gs) > 0 || err != nil {
 				t.Errorf("there are still %d grants, %v", len(gs), err)
 			}
 		})

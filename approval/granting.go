@@ -33,7 +33,7 @@ func (w *GrantWish) problem() string {
 
 // mayGrant is the one rule of whether a decision on r, as it is known now, may be given for longer, whoever makes it;
 // nil: it may. Of a denial nothing but the wish can be wrong.
-func (g *Gate) mayGrant(ctx context.Context, tx Tx, r *Request, d *Decision) (*Error, error) {
+func (w GrantWork) mayGrant(r *Request, d *Decision) (*Error, error) {
 	if problem := d.Grant.problem(); problem != "" {
 		return &Error{Code: CodeInvalidParameter, Message: problem, Request: r}, nil
 	}
@@ -47,11 +47,11 @@ func (g *Gate) mayGrant(ctx context.Context, tx Tx, r *Request, d *Decision) (*E
 		return refuse("This request has no session; give a time or a number of uses.")
 	}
 	if d.Approve {
-		v, err := g.verdictNow(ctx, r)
+		v, err := w.g.verdictNow(w.ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		es, err := g.epochsOf(tx, r.Agent)
+		es, err := w.Freezes().epochsOf(r.Agent)
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func (g *Gate) mayGrant(ctx context.Context, tx Tx, r *Request, d *Decision) (*E
 			return refuse(why)
 		}
 	}
-	all, err := tx.GrantsFor(r.Agent, r.Scope, r.Server, r.Tool)
+	all, err := w.tx.GrantsFor(r.Agent, r.Scope, r.Server, r.Tool)
 	if err != nil {
 		return nil, err
 	}
@@ -99,11 +99,11 @@ func (g *Gate) verdictNow(ctx context.Context, r *Request) (Verdict, error) {
 
 // refuseGrant says why a decision that may be carried out may not be given for longer as it asks for; nil: it may, or
 // does not ask.
-func (g *Gate) refuseGrant(ctx context.Context, tx Tx, r *Request, d *Decision) (*Error, error) {
+func (w GrantWork) refuseGrant(r *Request, d *Decision) (*Error, error) {
 	if d.Grant == nil {
 		return nil, nil
 	}
-	refusal, err := g.mayGrant(ctx, tx, r, d)
+	refusal, err := w.mayGrant(r, d)
 	if refusal != nil {
 		refusal.Message = "Nothing was decided. " + refusal.Message
 	}
@@ -118,32 +118,32 @@ func editedGrant(r *Request) *Error {
 }
 
 // grantWith stores what gives a decision for longer that was just made, if it asks for that.
-func (g *Gate) grantWith(ctx context.Context, tx Tx, r *Request, d *Decision, forWhom string) error {
+func (w GrantWork) grantWith(r *Request, d *Decision, forWhom string) error {
 	if d.Grant == nil {
 		return nil
 	}
-	_, err := g.makeGrant(ctx, tx, r, d, forWhom)
+	_, err := w.makeGrant(r, d, forWhom)
 	return err
 }
 
 // makeGrant stores what gives a decision for longer. forWhom is whom its maker stood in for.
-func (g *Gate) makeGrant(ctx context.Context, tx Tx, r *Request, d *Decision, forWhom string) (Grant, error) {
-	now, w := tx.Now(), d.Grant
+func (w GrantWork) makeGrant(r *Request, d *Decision, forWhom string) (Grant, error) {
+	now, wish := w.tx.Now(), d.Grant
 	gr := Grant{
-		ID: tx.NewID(), Deny: !d.Approve, Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
+		ID: w.tx.NewID(), Deny: !d.Approve, Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
 		Method: r.Method, Args: r.Args, ArgsHash: r.ArgsHash, IgnoredArgs: r.IgnoredArgs, RequestID: r.ID,
 		Rule: r.Rule, Risk: r.Risk,
 		ToolDigest: r.ToolDigest, ToolSeen: r.ToolSeen, By: d.By.Name, For: forWhom, Via: d.Via, Reason: d.Reason,
-		MadeAt: now, ExpiresAt: now.Add(lastsFor(w)), Uses: w.Uses,
+		MadeAt: now, ExpiresAt: now.Add(lastsFor(wish)), Uses: wish.Uses,
 	}
 	if forWhom != "" {
 		gr.Who = gr.Maker()
 	}
-	if w.Session {
+	if wish.Session {
 		gr.Session = r.SessionID
 	}
 	if d.Approve {
-		v, err := g.verdictNow(ctx, r)
+		v, err := w.g.verdictNow(w.ctx, r)
 		if err != nil {
 			return Grant{}, err
 		}
@@ -155,10 +155,10 @@ func (g *Gate) makeGrant(ctx context.Context, tx Tx, r *Request, d *Decision, fo
 			gr.Risk = v.Risk
 		}
 	}
-	if err := tx.PutGrant(gr); err != nil {
+	if err := w.tx.PutGrant(gr); err != nil {
 		return Grant{}, err
 	}
-	return gr, g.auditGranted(ctx, tx, r, &gr)
+	return gr, w.auditGranted(r, &gr)
 }
 
 // lastsFor is how long a wished-for grant lasts, in whole milliseconds.
@@ -169,42 +169,41 @@ func lastsFor(w *GrantWish) time.Duration {
 	return w.For.Truncate(time.Millisecond)
 }
 
-func (g *Gate) auditGranted(ctx context.Context, tx Tx, r *Request, gr *Grant) error {
+func (w GrantWork) auditGranted(r *Request, gr *Grant) error {
 	e := gr.event(EventGranted)
 	e.Actor, e.Reason = gr.By, gr.Reason
 	fields := map[string]any{"grant_id": gr.ID, "via": string(gr.Via), "for": gr.For,
 		"for_seconds": int64(gr.ExpiresAt.Sub(gr.MadeAt) / time.Second),
-		"expires_at":  FormatTime(g.store.ToWall(gr.ExpiresAt)),
-		"session_id":  g.records.masker.Load().Line(gr.Session)}
+		"expires_at":  FormatTime(w.g.store.ToWall(gr.ExpiresAt)),
+		"session_id":  w.g.records.masker.Load().Line(gr.Session)}
 	if gr.Uses > 0 {
 		fields["uses"] = gr.Uses
 	}
 	if !gr.Terms.IsZero() {
 		fields["terms"] = gr.Terms
 	}
-	e.Data = g.decisionData(ctx, r, fields)
-	return g.auditFor(ctx, tx, r, e)
+	e.Data = w.g.decisionData(w.ctx, r, fields)
+	return w.auditFor(r, e)
 }
 
-// MayGrant reports whether an approval of the request, which is pending or was just approved, could be given for
+// May reports whether an approval of the request, which is pending or was just approved, could be given for
 // longer as the policy stands, and by a person. For one that was just denied it says so of the denial.
-func (g *Gate) MayGrant(tx Tx, r Request, by Actor) (bool, error) {
-	ctx := context.Background()
-	d := Decision{RequestID: r.ID, Approve: r.Status != Denied, By: g.asNow(by), Grant: &GrantWish{For: MaxGrant}}
+func (w GrantWork) May(r Request, by Actor) (bool, error) {
+	d := Decision{RequestID: r.ID, Approve: r.Status != Denied, By: w.g.asNow(by), Grant: &GrantWish{For: MaxGrant}}
 	if r.Status == Pending {
-		if may, err := g.MayVoteIn(ctx, tx, r, by); err != nil || !may {
+		if may, err := w.Votes().MayVote(r, by); err != nil || !may {
 			return false, err
 		}
-		refusal, err := g.mayGrant(ctx, tx, &r, &d)
+		refusal, err := w.mayGrant(&r, &d)
 		return refusal == nil && err == nil, err
 	}
-	refusal, _, err := g.mayGrantAfter(ctx, tx, &r, &d)
+	refusal, _, err := w.mayGrantAfter(&r, &d)
 	return refusal == nil && err == nil, err
 }
 
 // mayGrantAfter is the one rule of whether a decision that was made may be given for longer; nil: it may, and for
 // whom its maker stood in.
-func (g *Gate) mayGrantAfter(ctx context.Context, tx Tx, r *Request, d *Decision) (refusal *Error, forWhom string,
+func (w GrantWork) mayGrantAfter(r *Request, d *Decision) (refusal *Error, forWhom string,
 	err error) {
 	refuse := func(code Code, why string) (*Error, string, error) {
 		return &Error{Code: code, Message: why, Request: r}, "", nil
@@ -215,13 +214,13 @@ func (g *Gate) mayGrantAfter(ctx context.Context, tx Tx, r *Request, d *Decision
 		return refuse(CodeNotAnApprover, "Only the person who decided it can let the decision last longer.")
 	case !decided:
 		return refuse(CodeGrantRefused, "This request was not simply approved or denied.")
-	case tx.Now().Sub(r.ResolvedAt) >= grantAfter:
+	case w.tx.Now().Sub(r.ResolvedAt) >= grantAfter:
 		return refuse(CodeGrantRefused, "It was decided too long ago. Let the next decision last longer instead.")
 	}
-	if refusal, err = g.mayGrant(ctx, tx, r, d); err != nil || refusal != nil {
+	if refusal, err = w.mayGrant(r, d); err != nil || refusal != nil {
 		return refusal, "", err
 	}
-	votes, err := tx.Votes(r.ID)
+	votes, err := w.tx.Votes(r.ID)
 	if err != nil {
 		return nil, "", err
 	}
@@ -233,35 +232,35 @@ func (g *Gate) mayGrantAfter(ctx context.Context, tx Tx, r *Request, d *Decision
 	if !d.Approve {
 		return nil, forWhom, nil
 	}
-	v, err := g.verdictNow(ctx, r)
+	v, err := w.g.verdictNow(w.ctx, r)
 	if err != nil {
 		return nil, "", err
 	}
 	if v.RequireReason && r.ResolveReason == "" {
 		return refuse(CodeGrantRefused, "The policy asks for a reason by now, and this approval has none.")
 	}
-	ok, err := g.couldMake(tx, &Grant{Agent: r.Agent, Rule: v.Rule, RuleDigest: v.RuleDigest, RequestID: r.ID,
-		By: d.By.Name, For: forWhom, MadeAt: tx.Now()}, v.Need)
+	ok, err := w.couldMake(&Grant{Agent: r.Agent, Rule: v.Rule, RuleDigest: v.RuleDigest, RequestID: r.ID,
+		By: d.By.Name, For: forWhom, MadeAt: w.tx.Now()}, v.Need)
 	if err == nil && !ok {
 		return refuse(CodeNotAnApprover, "You can no longer approve this request.")
 	}
 	return nil, forWhom, err
 }
 
-// GrantIn gives a decision for longer after it was made, as from the menu of a decided card: whoever made it may,
+// Make gives a decision for longer after it was made, as from the menu of a decided card: whoever made it may,
 // while the request's grant would still be made. One that was made with it before ends. Errors, which are on record
 // where tx commits all the same: [CodeNotFound], [CodeNotAnApprover], [CodeInvalidParameter], [CodeGrantRefused].
-func (g *Gate) GrantIn(ctx context.Context, tx Tx, by Actor, via Via, id string, w GrantWish) (Grant, error) {
-	r, err := g.settled(ctx, tx, id)
+func (w GrantWork) Make(by Actor, via Via, id string, wish GrantWish) (Grant, error) {
+	r, err := w.Request(id)
 	if errors.Is(err, ErrNotFound) {
 		return Grant{}, Errorf(CodeNotFound, noSuchRequest)
 	}
 	if err != nil {
 		return Grant{}, err
 	}
-	d := Decision{RequestID: id, Approve: r.Status == Approved, By: g.asNow(by), Via: via, Reason: r.ResolveReason,
-		Grant: &w}
-	refusal, forWhom, err := g.mayGrantAfter(ctx, tx, &r, &d)
+	d := Decision{RequestID: id, Approve: r.Status == Approved, By: w.g.asNow(by), Via: via, Reason: r.ResolveReason,
+		Grant: &wish}
+	refusal, forWhom, err := w.mayGrantAfter(&r, &d)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -269,12 +268,12 @@ func (g *Gate) GrantIn(ctx context.Context, tx Tx, by Actor, via Via, id string,
 		e := requestEvent(r, EventDecisionRefused)
 		e.Actor, e.Decision, e.Reason = d.By.String(), "grant", string(refusal.Code)
 		e.Data = marshal(map[string]any{"via": via})
-		if err := g.audit(ctx, tx, e); err != nil {
+		if err := w.audit(e); err != nil {
 			return Grant{}, err
 		}
-		return Grant{}, g.toldError(refusal)
+		return Grant{}, w.g.toldError(refusal)
 	}
-	live, err := tx.GrantsFor(r.Agent, r.Scope, r.Server, r.Tool)
+	live, err := w.tx.GrantsFor(r.Agent, r.Scope, r.Server, r.Tool)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -282,10 +281,10 @@ func (g *Gate) GrantIn(ctx context.Context, tx Tx, by Actor, via Via, id string,
 		if live[i].RequestID != r.ID {
 			continue
 		}
-		if err := g.endGrant(ctx, tx, &live[i], d.By, tx.Now(), grantReplaced); err != nil {
+		if err := w.endGrant(&live[i], d.By, w.tx.Now(), grantReplaced); err != nil {
 			return Grant{}, err
 		}
 	}
-	gr, err := g.makeGrant(ctx, tx, &r, &d, forWhom)
-	return g.toldGrant(gr), err
+	gr, err := w.makeGrant(&r, &d, forWhom)
+	return w.g.toldGrant(gr), err
 }

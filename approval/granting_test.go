@@ -10,8 +10,8 @@ import (
 
 // grantIn gives a decision for longer after it was made.
 func (w *world) grantIn(by approval.Actor, id string, wish approval.GrantWish) (approval.Grant, error) {
-	return approval.Update(w.ctx, w.store, func(tx approval.Tx) (approval.Grant, error) {
-		return w.gate.GrantIn(w.ctx, tx, by, approval.Via("line"), id, wish)
+	return approval.Update(w.ctx, w.store, approval.WholeStore(), func(tx approval.Tx) (approval.Grant, error) {
+		return w.gate.In(w.ctx, tx).Grants().Make(by, approval.Via("line"), id, wish)
 	})
 }
 
@@ -22,7 +22,7 @@ func (w *world) mayGrant(id string, by approval.Actor) bool {
 		if err != nil {
 			return false, err
 		}
-		return w.gate.MayGrant(tx, r, by)
+		return w.gate.In(w.ctx, tx).Grants().May(r, by)
 	})
 	if err != nil {
 		w.t.Fatal(err)

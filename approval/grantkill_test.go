@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -59,7 +60,7 @@ func TestGrant_KilledWhileItIsUsed(t *testing.T) {
 			t.Errorf("the use %s is lost: %v", id, err)
 		}
 	}
-	gs, err := w.gate.Grants(w.ctx, approval.GrantQuery{})
+	gs, err := lists.ListGrants(w.ctx, w.gate, approval.GrantQuery{})
 	if err != nil || len(gs) != 1 {
 		t.Fatalf("%d grants, %v", len(gs), err)
 	}

@@ -401,7 +401,7 @@ func (d *modelled) lift(rt *rapid.T, args string) {
 func TestGrantsAreAsTheirModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := newModelled(t)
-		defer d.store.Close()
+		defer d.db.Close()
 		m := d.m
 		calls := rapid.Custom(func(t *rapid.T) modelCall {
 			return modelCall{

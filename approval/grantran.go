@@ -8,22 +8,22 @@ import (
 
 // reportUse takes what came of a call that a grant let through. The request that it returns is the one that the grant
 // was made with, with what is known of this use.
-func (g *Gate) reportUse(ctx context.Context, tx Tx, who Actor, id string, ran RunResult) (resolved, error) {
-	u, err := tx.GrantUse(id)
+func (w GrantWork) reportUse(who Actor, id string, ran RunResult) (resolved, error) {
+	u, err := w.tx.GrantUse(id)
 	if errors.Is(err, ErrNotFound) {
 		return resolved{refusal: Errorf(CodeNotFound, noSuchRequest)}, nil
 	}
 	if err != nil {
 		return resolved{}, err
 	}
-	gr, err := tx.Grant(u.GrantID)
+	gr, err := w.tx.Grant(u.GrantID)
 	if err != nil {
 		return resolved{}, err
 	}
 	if who.Kind != Agent || who.Name != gr.Agent {
 		return resolved{refusal: Errorf(CodeNotFound, noSuchRequest)}, nil
 	}
-	r, err := tx.Request(gr.RequestID)
+	r, err := w.tx.Request(gr.RequestID)
 	if err != nil {
 		return resolved{}, err
 	}
@@ -38,22 +38,22 @@ func (g *Gate) reportUse(ctx context.Context, tx Tx, who Actor, id string, ran R
 			Request: &r}}, nil
 	}
 	r.RunResult = ran
-	return resolved{request: r}, g.useRan(ctx, tx, &gr, &u, ran, who)
+	return resolved{request: r}, w.useRan(&gr, &u, ran, who)
 }
 
 // useRan puts on record what came of a use that nobody has said it of, or of which it was not known. A grant of which
 // it is not known is suspended until it is.
-func (g *Gate) useRan(ctx context.Context, tx Tx, gr *Grant, u *GrantUse, ran RunResult, who Actor) error {
+func (w GrantWork) useRan(gr *Grant, u *GrantUse, ran RunResult, who Actor) error {
 	was := u.RunResult
 	u.RunResult = ran
-	if err := tx.PutGrantUse(*u); err != nil {
+	if err := w.tx.PutGrantUse(*u); err != nil {
 		return err
 	}
-	if err := gr.ran(tx, was, ran); err != nil {
+	if err := gr.ran(w.tx, was, ran); err != nil {
 		return err
 	}
 	key := Key{gr.Agent, gr.Scope, gr.Server, gr.Tool, u.ArgsHash, gr.Method}
-	recent, err := tx.Recent(key)
+	recent, err := w.tx.Recent(key)
 	if err != nil {
 		return err
 	}
@@ -61,14 +61,14 @@ func (g *Gate) useRan(ctx context.Context, tx Tx, gr *Grant, u *GrantUse, ran Ru
 		use := *recent.Use
 		use.RunResult = ran
 		recent.Use = &use
-		if err := tx.PutRecent(key, recent); err != nil {
+		if err := w.tx.PutRecent(key, recent); err != nil {
 			return err
 		}
 	}
 	e := gr.event(EventCallOutcome)
 	e.Actor, e.Reason, e.Decision, e.CorrelationID = who.String(), string(ran), "", u.CorrelationID
 	e.Data = marshal(map[string]any{"grant_id": gr.ID, "use_id": u.ID})
-	return g.audit(ctx, tx, e)
+	return w.audit(e)
 }
 
 // ran suspends a grant while of a run of its call it is not known what came of it.
@@ -89,30 +89,30 @@ func (gr *Grant) ran(tx Tx, was, now RunResult) error {
 }
 
 // runSuspends has the grant that was made with a request learn what came of the approved call itself.
-func (g *Gate) runSuspends(tx Tx, r *Request, ran RunResult) error {
-	grants, err := tx.Grants(GrantQuery{RequestID: r.ID, Limit: 1})
+func (w GrantWork) runSuspends(r *Request, ran RunResult) error {
+	grants, err := w.tx.Grants(GrantQuery{RequestID: r.ID, Limit: 1})
 	if err != nil || len(grants) == 0 || grants[0].Deny {
 		return err
 	}
-	return grants[0].ran(tx, r.RunResult, ran)
+	return grants[0].ran(w.tx, r.RunResult, ran)
 }
 
 // unknownUses is [Gate.unknown] for what grants let through.
 func (g *Gate) unknownUses(ctx context.Context, age time.Duration, who Actor) (int, error) {
-	return inSteps(ctx, g.store, func(tx Tx) (step, error) {
-		uses, err := tx.RunningGrantUses(stepGrants)
+	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) {
+		uses, err := w.tx.RunningGrantUses(stepGrants)
 		if err != nil {
 			return step{}, err
 		}
 		for n, u := range uses { // oldest first
-			if tx.Now().Sub(u.DispatchedAt) < age {
+			if w.tx.Now().Sub(u.DispatchedAt) < age {
 				return step{n: n}, nil
 			}
-			gr, err := tx.Grant(u.GrantID)
+			gr, err := w.tx.Grant(u.GrantID)
 			if err != nil {
 				return step{}, err
 			}
-			if err := g.useRan(ctx, tx, &gr, &u, RunUnknown, who); err != nil {
+			if err := w.Grants().useRan(&gr, &u, RunUnknown, who); err != nil {
 				return step{}, err
 			}
 		}

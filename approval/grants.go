@@ -28,48 +28,15 @@ func (g *Gate) grantAnswer(s grantSet, err error) (Grant, error) {
 // toldGrant returns a grant with its times as the machine's clock has them.
 func (g *Gate) toldGrant(gr Grant) Grant { return gr.ByWall(g.store) }
 
-// Grants returns grants and standing denials, newest first, at most [ListBytes] of them.
-func (g *Gate) Grants(ctx context.Context, q GrantQuery) ([]Grant, error) {
-	q.Bytes = listBytes(q.Bytes)
-	for step := 0; ; step++ {
-		type list struct {
-			grants []Grant
-			over   bool // one of them is
-		}
-		l, err := View(ctx, g.store, func(tx Tx) (l list, err error) {
-			if l.grants, err = tx.Grants(q); err != nil {
-				return l, err
-			}
-			for i := range l.grants {
-				over, err := g.isOver(tx, &l.grants[i])
-				if err != nil {
-					return l, err
-				}
-				l.over = l.over || over && l.grants[i].EndedAt.IsZero()
-			}
-			return l, nil
-		})
-		if err != nil || !l.over {
-			for i := range l.grants {
-				l.grants[i] = g.toldGrant(l.grants[i])
-			}
-			return l.grants, err
-		}
-		if err := g.endEachOver(ctx, l.grants); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// GrantsIn is [Gate.Grants] in a transaction that is there, with the store's times: without those that are over.
-func (g *Gate) GrantsIn(tx Tx, q GrantQuery) ([]Grant, error) {
-	all, err := tx.Grants(q)
+// List is [Gate.Grants] in a transaction that was begun, with the store's times: without those that are over.
+func (w GrantWork) List(q GrantQuery) ([]Grant, error) {
+	all, err := w.tx.Grants(q)
 	if err != nil {
 		return nil, err
 	}
 	var live []Grant
 	for i := range all {
-		over, err := g.isOver(tx, &all[i])
+		over, err := w.IsOver(&all[i])
 		if err != nil {
 			return nil, err
 		}
@@ -80,14 +47,18 @@ func (g *Gate) GrantsIn(tx Tx, q GrantQuery) ([]Grant, error) {
 	return live, nil
 }
 
-// endEachOver ends those of some grants that are over.
-func (g *Gate) endEachOver(ctx context.Context, grants []Grant) error {
+// SettleGrants ends those of some grants that are over.
+func (g *Gate) SettleGrants(ctx context.Context, grants []Grant) error {
 	for len(grants) > 0 {
-		some := grants[:min(len(grants), stepGrants)]
-		err := g.store.Update(ctx, func(tx Tx) error {
+		n, agent := 1, grants[0].Agent
+		for n < min(len(grants), stepGrants) && grants[n].Agent == agent {
+			n++
+		}
+		some := grants[:n]
+		err := g.update(ctx, OfAgent(agent), func(w *Work) error {
 			for _, gr := range some {
 				if gr.EndedAt.IsZero() {
-					if _, err := g.settledGrant(ctx, tx, gr.ID); err != nil {
+					if _, err := w.Grants().settledGrant(gr.ID); err != nil {
 						return err
 					}
 				}
@@ -97,35 +68,35 @@ func (g *Gate) endEachOver(ctx context.Context, grants []Grant) error {
 		if err != nil {
 			return err
 		}
-		grants = grants[len(some):]
+		grants = grants[n:]
 	}
 	return nil
 }
 
-// isOver reports whether a grant has ended, or is to be ended before anything else is done with it.
-func (g *Gate) isOver(tx Tx, gr *Grant) (bool, error) {
-	if !gr.EndedAt.IsZero() || !tx.Now().Before(gr.ExpiresAt) {
+// IsOver reports whether a grant has ended, or is to be ended before anything else is done with it.
+func (w GrantWork) IsOver(gr *Grant) (bool, error) {
+	if !gr.EndedAt.IsZero() || !w.tx.Now().Before(gr.ExpiresAt) {
 		return true, nil
 	}
-	e, err := g.grantOutlived(tx, gr)
+	e, err := w.grantOutlived(gr)
 	return e != nil, err
 }
 
 // settledGrant reads a grant with what is over ended.
-func (g *Gate) settledGrant(ctx context.Context, tx Tx, id string) (Grant, error) {
-	gr, err := tx.Grant(id)
+func (w GrantWork) settledGrant(id string) (Grant, error) {
+	gr, err := w.tx.Grant(id)
 	if err != nil {
 		return gr, err
 	}
-	_, err = g.endOver(ctx, tx, &gr)
+	_, err = w.endOver(&gr)
 	return gr, err
 }
 
 // Grant returns one of them, or [CodeNotFound].
 func (g *Gate) Grant(ctx context.Context, id string) (Grant, error) {
-	gr, err := View(ctx, g.store, func(tx Tx) (Grant, error) { return tx.Grant(id) })
+	gr, err := Look(ctx, g, func(w *Work) (Grant, error) { return w.tx.Grant(id) })
 	if err == nil && gr.EndedAt.IsZero() {
-		gr, err = Update(ctx, g.store, func(tx Tx) (Grant, error) { return g.settledGrant(ctx, tx, id) })
+		gr, err = update(ctx, g, OfAgent(gr.Agent), func(w *Work) (Grant, error) { return w.Grants().settledGrant(id) })
 	}
 	if errors.Is(err, ErrNotFound) {
 		return Grant{}, Errorf(CodeNotFound, noSuchGrant)
@@ -135,12 +106,12 @@ func (g *Gate) Grant(ctx context.Context, id string) (Grant, error) {
 
 // GrantUse returns one call that a grant let through, to the agent that made it, or [CodeNotFound].
 func (g *Gate) GrantUse(ctx context.Context, who Actor, id string) (GrantUse, error) {
-	u, err := View(ctx, g.store, func(tx Tx) (GrantUse, error) {
-		u, err := tx.GrantUse(id)
+	u, err := Look(ctx, g, func(w *Work) (GrantUse, error) {
+		u, err := w.tx.GrantUse(id)
 		if err != nil {
 			return u, err
 		}
-		gr, err := tx.Grant(u.GrantID)
+		gr, err := w.tx.Grant(u.GrantID)
 		if err == nil && who.Kind != Human && (who.Kind != Agent || who.Name != gr.Agent) {
 			err = ErrNotFound
 		}
@@ -156,21 +127,21 @@ func (g *Gate) GrantUse(ctx context.Context, who Actor, id string) (GrantUse, er
 // Revoke ends a grant or a standing denial: its maker may, for whom it was made, and an admin. Errors:
 // [CodeNotFound], [CodeNotAdmin], [CodeAlreadyResolved].
 func (g *Gate) Revoke(ctx context.Context, by Actor, via Via, id string) (Grant, error) {
-	return g.grantAnswer(Update(ctx, g.store, func(tx Tx) (grantSet, error) {
-		gr, refusal, err := g.revoke(ctx, tx, by, via, id)
+	return g.grantAnswer(update(ctx, g, OfID(id), func(w *Work) (grantSet, error) {
+		gr, refusal, err := w.Grants().revoke(by, via, id)
 		return grantSet{gr, refusal}, err
 	}))
 }
 
-// RevokeIn is [Gate.Revoke] in a transaction that is there; a refusal is on record where that commits.
-func (g *Gate) RevokeIn(ctx context.Context, tx Tx, by Actor, via Via, id string) (Grant, error) {
-	gr, refusal, err := g.revoke(ctx, tx, by, via, id)
-	return g.grantAnswer(grantSet{gr, refusal}, err)
+// Revoke is [Gate.Revoke] in a transaction that was begun; a refusal is on record where that commits.
+func (w GrantWork) Revoke(by Actor, via Via, id string) (Grant, error) {
+	gr, refusal, err := w.revoke(by, via, id)
+	return w.g.grantAnswer(grantSet{gr, refusal}, err)
 }
 
-func (g *Gate) revoke(ctx context.Context, tx Tx, by Actor, via Via, id string) (Grant, *Error, error) {
-	by = g.asNow(by)
-	gr, err := g.settledGrant(ctx, tx, id)
+func (w GrantWork) revoke(by Actor, via Via, id string) (Grant, *Error, error) {
+	by = w.g.asNow(by)
+	gr, err := w.settledGrant(id)
 	var refusal *Error
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -181,9 +152,9 @@ func (g *Gate) revoke(ctx context.Context, tx Tx, by Actor, via Via, id string) 
 		refusal = gr.MayEnd(by)
 	}
 	if refusal != nil {
-		return Grant{}, refusal, g.auditUnlifted(ctx, tx, "revoke", by, via, gr.event(EventDecisionRefused), refusal)
+		return Grant{}, refusal, w.auditUnlifted("revoke", by, via, gr.event(EventDecisionRefused), refusal)
 	}
-	return gr, nil, g.endGrant(ctx, tx, &gr, by, tx.Now(), grantRevoked)
+	return gr, nil, w.endGrant(&gr, by, w.tx.Now(), grantRevoked)
 }
 
 // MayEnd is the one rule of whether somebody may end a grant, or a standing denial, that was settled; nil: they may.
@@ -199,18 +170,18 @@ func (gr *Grant) MayEnd(by Actor) *Error {
 }
 
 // auditUnlifted puts on record that somebody may not end what answers in a person's place.
-func (g *Gate) auditUnlifted(ctx context.Context, tx Tx, what string, by Actor, via Via, e Event, why *Error) error {
+func (w GrantWork) auditUnlifted(what string, by Actor, via Via, e Event, why *Error) error {
 	e.Type, e.Actor, e.Decision, e.Reason = EventDecisionRefused, by.String(), what, string(why.Code)
 	e.Data = marshal(map[string]any{"via": via})
-	return g.audit(ctx, tx, e)
+	return w.audit(e)
 }
 
 // Lift forgets a denial that answers the same call again: a standing one by its id, or by that of its request, of
 // which it forgets the remembered one too. Whoever denied may, and an admin. Errors: [CodeNotFound], [CodeNotAdmin],
 // [CodeAlreadyResolved].
 func (g *Gate) Lift(ctx context.Context, by Actor, via Via, id string) error {
-	s, err := Update(ctx, g.store, func(tx Tx) (grantSet, error) {
-		refusal, err := g.lift(ctx, tx, by, via, id)
+	s, err := update(ctx, g, OfID(id), func(w *Work) (grantSet, error) {
+		refusal, err := w.Grants().lift(by, via, id)
 		return grantSet{refusal: refusal}, err
 	})
 	if err == nil && s.refusal != nil {
@@ -219,9 +190,9 @@ func (g *Gate) Lift(ctx context.Context, by Actor, via Via, id string) error {
 	return err
 }
 
-// LiftIn is [Gate.Lift] in a transaction that is there; a refusal is on record where that commits.
-func (g *Gate) LiftIn(ctx context.Context, tx Tx, by Actor, via Via, id string) error {
-	refusal, err := g.lift(ctx, tx, by, via, id)
+// Lift is [Gate.Lift] in a transaction that was begun; a refusal is on record where that commits.
+func (w GrantWork) Lift(by Actor, via Via, id string) error {
+	refusal, err := w.lift(by, via, id)
 	if err == nil && refusal != nil {
 		return refusal
 	}
@@ -236,9 +207,9 @@ type lifting struct {
 	isRecent bool // the request's denial is remembered still
 }
 
-func (g *Gate) lift(ctx context.Context, tx Tx, by Actor, via Via, id string) (*Error, error) {
-	by = g.asNow(by)
-	l, err := g.liftable(ctx, tx, id)
+func (w GrantWork) lift(by Actor, via Via, id string) (*Error, error) {
+	by = w.g.asNow(by)
+	l, err := w.liftable(id)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return nil, err
 	}
@@ -253,21 +224,21 @@ func (g *Gate) lift(ctx context.Context, tx Tx, by Actor, via Via, id string) (*
 		refusal = Errorf(CodeAlreadyResolved, "That denial has already ended.")
 	}
 	if refusal != nil {
-		return refusal, g.auditUnlifted(ctx, tx, "lift", by, via, requestEvent(*r, EventDecisionRefused), refusal)
+		return refusal, w.auditUnlifted("lift", by, via, requestEvent(*r, EventDecisionRefused), refusal)
 	}
 	for i := range l.standing {
-		if err := g.endGrant(ctx, tx, &l.standing[i], by, tx.Now(), grantLifted); err != nil {
+		if err := w.endGrant(&l.standing[i], by, w.tx.Now(), grantLifted); err != nil {
 			return nil, err
 		}
 	}
 	if l.isRecent {
-		if err := tx.PutRecent(r.Key(), Recent{Use: l.recent.Use}); err != nil {
+		if err := w.tx.PutRecent(r.Key(), Recent{Use: l.recent.Use}); err != nil {
 			return nil, err
 		}
 	}
 	e := requestEvent(*r, EventDenialLifted)
-	e.Actor, e.Data = by.String(), g.decisionData(ctx, r, map[string]any{"via": string(via)})
-	return nil, g.auditFor(ctx, tx, r, e)
+	e.Actor, e.Data = by.String(), w.g.decisionData(w.ctx, r, map[string]any{"via": string(via)})
+	return nil, w.auditFor(r, e)
 }
 
 // deniedFor reports whether the request was denied by somebody who stood in for a person.
@@ -281,8 +252,8 @@ func (r *Request) deniedFor(name string) bool {
 }
 
 // liftable finds the denial that an id means: of a standing one, or of the request. [ErrNotFound]: there is none.
-func (g *Gate) liftable(ctx context.Context, tx Tx, id string) (l lifting, err error) {
-	standing, err := tx.Grant(id)
+func (w GrantWork) liftable(id string) (l lifting, err error) {
+	standing, err := w.tx.Grant(id)
 	switch {
 	case err == nil && !standing.Deny:
 		return l, ErrNotFound
@@ -291,7 +262,7 @@ func (g *Gate) liftable(ctx context.Context, tx Tx, id string) (l lifting, err e
 	case !errors.Is(err, ErrNotFound):
 		return l, err
 	}
-	r, err := tx.Request(id)
+	r, err := w.tx.Request(id)
 	if err != nil {
 		return l, err
 	}
@@ -299,7 +270,7 @@ func (g *Gate) liftable(ctx context.Context, tx Tx, id string) (l lifting, err e
 		return l, ErrNotFound
 	}
 	l.request = r
-	live, err := tx.GrantsFor(r.Agent, r.Scope, r.Server, r.Tool)
+	live, err := w.tx.GrantsFor(r.Agent, r.Scope, r.Server, r.Tool)
 	if err != nil {
 		return l, err
 	}
@@ -307,14 +278,20 @@ func (g *Gate) liftable(ctx context.Context, tx Tx, id string) (l lifting, err e
 		if !gr.Deny || gr.RequestID != r.ID {
 			continue
 		}
-		if over, err := g.endOver(ctx, tx, &gr); err != nil {
+		if over, err := w.endOver(&gr); err != nil {
 			return l, err
 		} else if !over {
 			l.standing = append(l.standing, gr)
 		}
 	}
-	l.recent, err = tx.Recent(r.Key())
+	l.recent, err = w.tx.Recent(r.Key())
 	l.isRecent = l.recent.DeniedID == r.ID && r.EndCode != EndEdited &&
-		tx.Now().Sub(l.recent.DeniedAt) < g.Policy().Terms().RememberDenial
+		w.tx.Now().Sub(l.recent.DeniedAt) < w.g.Policy().Terms().RememberDenial
 	return l, err
+}
+
+// MayLift reports whether somebody may lift the denial of a request: whoever denied it, for whom it was denied, and an
+// admin.
+func (r *Request) MayLift(by Actor) bool {
+	return by.Kind == Human && (by.Admin || by.Name == r.ResolvedBy || r.deniedFor(by.Name))
 }

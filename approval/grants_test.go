@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 // forLonger quarantines everything, of low risk, and lets an approval be given for longer.
@@ -44,7 +45,7 @@ func (w *world) granted(c approval.Call, wish approval.GrantWish) approval.Grant
 
 func (w *world) grantOf(request string) approval.Grant {
 	w.t.Helper()
-	gs, err := w.gate.Grants(w.ctx, approval.GrantQuery{RequestID: request, All: true})
+	gs, err := lists.ListGrants(w.ctx, w.gate, approval.GrantQuery{RequestID: request, All: true})
 	if err != nil || len(gs) == 0 {
 		w.t.Fatalf("%d grants of %s, %v", len(gs), request, err)
 	}

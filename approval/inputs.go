@@ -42,17 +42,17 @@ func (g *Gate) AddInput(ctx context.Context, who Actor, id string, in Input) err
 	} else {
 		in.Answer = m.Line(legible.Cut(in.Answer, maxInput))
 	}
-	_, err := g.answer(Update(ctx, g.store, func(tx Tx) (resolved, error) { return g.addInput(ctx, tx, who, id, in) }))
+	_, err := g.answer(update(ctx, g, OfID(id), func(w *Work) (resolved, error) { return w.addInput(who, id, in) }))
 	return err
 }
 
-func (g *Gate) addInput(ctx context.Context, tx Tx, who Actor, id string, in Input) (resolved, error) {
+func (w *Work) addInput(who Actor, id string, in Input) (resolved, error) {
 	refuse := func(code Code, format string, about ...any) (resolved, error) {
 		return resolved{refusal: Errorf(code, format, about...)}, nil
 	}
-	r, err := tx.Request(id)
+	r, err := w.tx.Request(id)
 	if errors.Is(err, ErrNotFound) {
-		return g.addUseInput(ctx, tx, who, id, in)
+		return w.addUseInput(who, id, in)
 	}
 	switch {
 	case err == nil && (who.Kind != Agent || who.Name != r.Agent):
@@ -64,35 +64,35 @@ func (g *Gate) addInput(ctx context.Context, tx Tx, who Actor, id string, in Inp
 	case len(r.Inputs) >= MaxInputs:
 		return refuse(CodeInvalidParameter, "This call has taken %d answers already, as many as it can.", MaxInputs)
 	}
-	if e, err := g.frozenBy(tx, r.Agent); err != nil || e != nil {
+	if e, err := w.Freezes().frozenBy(r.Agent); err != nil || e != nil {
 		if err != nil {
 			return resolved{}, err
 		}
 		return refuse(CodePolicyDenied, "%s", frozenMessage(e))
 	}
-	in.At = tx.Now()
-	if err := tx.SetInputs(id, append(r.Inputs, in)); err != nil {
+	in.At = w.tx.Now()
+	if err := w.tx.SetInputs(id, append(r.Inputs, in)); err != nil {
 		return resolved{}, err
 	}
 	e := requestEvent(r, EventCallInput)
 	e.Actor, e.Reason = who.String(), in.Method
 	e.Data = marshal(map[string]any{"n": len(r.Inputs) + 1, "message": in.Message, "answer": in.Answer})
-	return resolved{}, g.audit(ctx, tx, e)
+	return resolved{}, w.audit(e)
 }
 
 // addUseInput is addInput for a call that a grant let through.
-func (g *Gate) addUseInput(ctx context.Context, tx Tx, who Actor, id string, in Input) (resolved, error) {
+func (w *Work) addUseInput(who Actor, id string, in Input) (resolved, error) {
 	refuse := func(code Code, format string, about ...any) (resolved, error) {
 		return resolved{refusal: Errorf(code, format, about...)}, nil
 	}
-	u, err := tx.GrantUse(id)
+	u, err := w.tx.GrantUse(id)
 	if errors.Is(err, ErrNotFound) {
 		return refuse(CodeNotFound, noSuchRequest)
 	}
 	if err != nil {
 		return resolved{}, err
 	}
-	gr, err := tx.Grant(u.GrantID)
+	gr, err := w.tx.Grant(u.GrantID)
 	switch {
 	case err != nil:
 		return resolved{}, err
@@ -101,7 +101,7 @@ func (g *Gate) addUseInput(ctx context.Context, tx Tx, who Actor, id string, in 
 	case u.DispatchedAt.IsZero() || u.RunResult == RunSucceeded || u.RunResult == RunFailed:
 		return refuse(CodeInvalidParameter, "This call is not under way.")
 	}
-	if e, err := g.frozenBy(tx, gr.Agent); err != nil || e != nil {
+	if e, err := w.Freezes().frozenBy(gr.Agent); err != nil || e != nil {
 		if err != nil {
 			return resolved{}, err
 		}
@@ -110,5 +110,5 @@ func (g *Gate) addUseInput(ctx context.Context, tx Tx, who Actor, id string, in 
 	e := gr.event(EventCallInput)
 	e.Actor, e.Reason, e.CorrelationID = who.String(), in.Method, u.CorrelationID
 	e.Data = marshal(map[string]any{"grant_id": gr.ID, "use_id": u.ID, "message": in.Message, "answer": in.Answer})
-	return resolved{}, g.audit(ctx, tx, e)
+	return resolved{}, w.audit(e)
 }

@@ -30,8 +30,8 @@ func (g *Gate) Keyboard(agent string, r Request) (Actor, bool) {
 // send by itself may lead here.
 func (g *Gate) DecideAtKeyboard(ctx context.Context, agent string, d Decision) (Request, error) {
 	d.By, d.Via, d.Args, d.Proof = Actor{Kind: Agent, Name: agent}, ViaTerminal, nil, nil
-	res, err := Update(ctx, g.store, func(tx Tx) (resolved, error) {
-		asked, err := tx.Request(d.RequestID)
+	res, err := update(ctx, g, OfID(d.RequestID), func(w *Work) (resolved, error) {
+		asked, err := w.tx.Request(d.RequestID)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return resolved{}, err
 		}
@@ -39,7 +39,7 @@ func (g *Gate) DecideAtKeyboard(ctx context.Context, agent string, d Decision) (
 		if who, ok := g.Keyboard(agent, asked); ok {
 			d.By = who
 		}
-		return g.decide(ctx, tx, d) // an agent decides nothing
+		return w.decide(d) // an agent decides nothing
 	})
 	if err == nil && res.refusal != nil && res.refusal.Code == CodeNotAnApprover {
 		return Request{}, res.refusal // it may not be this agent's to see

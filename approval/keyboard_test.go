@@ -8,6 +8,7 @@ import (
 	"countersign/approval"
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/auth"
+	"countersign/internal/lists"
 )
 
 // atKeyboard makes a gate where ken sits at bot's keyboard and low and high may be decided there.
@@ -95,7 +96,7 @@ func TestKeyboardDecidesNothingElse(t *testing.T) {
 			if who, ok := w.gate.Keyboard(c.agent, w.request(id)); ok {
 				t.Errorf("may be decided at the keyboard by %s", who)
 			}
-			es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventDecisionRefused})
+			es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: approval.EventDecisionRefused})
 			if err != nil || len(es) != 2 || es[0].Actor != c.actor || es[0].Reason != "not_an_approver" {
 				t.Errorf("audited %+v, %v", es, err)
 			}

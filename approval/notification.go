@@ -221,7 +221,8 @@ func (n Notification) ShowsCard() bool {
 	return n.Kind == KindRequest || n.Kind == KindReminder || n.Kind == KindReply && len(n.Cards) > 0 && n.Part == 0
 }
 
-// Shown returns the requests whose card a notification is.
+// Shown returns the requests whose card a notification is. Those that stand on no card of an agent's may be several
+// agents': whoever changes one of them needs the whole store where that is to show, so nothing here is older.
 func Shown(tx Tx, n Notification) ([]Request, error) {
 	switch {
 	case n.BatchID != "" && len(n.Cards) == 0:
@@ -235,7 +236,7 @@ func Shown(tx Tx, n Notification) ([]Request, error) {
 	case len(n.Cards) > 0:
 		rs := make([]Request, 0, len(n.Cards))
 		for _, id := range n.Cards {
-			r, err := tx.Request(id)
+			r, err := tx.Glance().Request(id)
 			if err != nil {
 				return nil, err
 			}
@@ -261,7 +262,9 @@ func ShownHeads(tx Tx, n Notification) ([]Head, error) {
 		return slices.DeleteFunc(hs, func(h Head) bool { return !slices.Contains(later, h.ID) }), err
 	}
 	ids := n.Cards
-	if len(ids) == 0 && n.ApprovalID != "" {
+	if len(ids) > 0 {
+		tx = tx.Glance()
+	} else if n.ApprovalID != "" {
 		ids = []string{n.ApprovalID}
 	}
 	hs := make([]Head, 0, len(ids))

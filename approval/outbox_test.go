@@ -9,6 +9,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/chat"
+	"countersign/internal/lists"
 )
 
 func kinds(ns []approval.Notification) []string {
@@ -365,7 +366,7 @@ func TestABadCallRefusesTheWholeBatch(t *testing.T) {
 	bad.Tool = "rm -rf"
 	_, err := w.gate.CheckBatch(w.ctx, []approval.Call{transfer, bad})
 	wantCode(t, err, approval.CodeInvalidTool)
-	if rs, _ := w.gate.Requests(w.ctx, approval.RequestQuery{}); len(rs) != 0 {
+	if rs, _ := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{}); len(rs) != 0 {
 		t.Errorf("%d requests of a refused batch", len(rs))
 	}
 	_, err = w.gate.CheckBatch(w.ctx, nil)

@@ -1,7 +1,6 @@
 package approval
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -91,15 +90,15 @@ func (c Call) pinOwner() string {
 // pinned compares the call's tool with the one on record, where the caller looked at it. It returns the call
 // with the verdict that this leaves: a changed tool is not let through without a person. A tool that was not
 // seen before is put on record by [Gate.pinFirst], once the call is not denied.
-func (g *Gate) pinned(tx Tx, j judged) (_ judged, changed bool, err error) {
+func (w pinWork) pinned(j judged) (_ judged, changed bool, err error) {
 	j.pin, j.pinAge, j.unseen, j.renewed = ToolPin{}, 0, false, false
 	c, v := j.call, j.verdict
 	if c.ToolDigest == "" || v.Action != Allow && v.Action != Quarantine {
 		return j, false, nil
 	}
-	p, ok := g.pins.get(c.pinOwner(), c.Server, c.Tool)
+	p, ok := w.g.pins.get(c.pinOwner(), c.Server, c.Tool)
 	if !ok || !p.holds(c.ToolDigest) { // the transaction is the truth
-		if p, err = g.readPin(tx, &j); err != nil {
+		if p, err = w.readPin(&j); err != nil {
 			return j, false, err
 		}
 	}
@@ -116,37 +115,37 @@ func (g *Gate) pinned(tx Tx, j judged) (_ judged, changed bool, err error) {
 	if v.Risk.Rank() < RiskHigh.Rank() {
 		v.Risk = RiskHigh
 	}
-	v.ReasonCode, v.Message = reasonToolChanged, changedMessage(c, p, g.store.ToWall(p.SeenAt))
+	v.ReasonCode, v.Message = reasonToolChanged, changedMessage(c, p, w.g.store.ToWall(p.SeenAt))
 	v.Sentences = v.Sentences.WithoutMessage()
 	j.verdict, j.data = v, nil
 	if v.Observe { // allowed all the same, and what would have happened is on record
-		j.data = g.callData(j)
+		j.data = w.g.callData(j)
 	}
 	return j, true, nil
 }
 
 // readPin returns what is on record of the call's tool; j takes how old that is, and whether it is nothing yet.
-func (g *Gate) readPin(tx Tx, j *judged) (ToolPin, error) {
+func (w pinWork) readPin(j *judged) (ToolPin, error) {
 	c, owner := j.call, j.call.pinOwner()
-	j.pinAge = g.pins.now()
-	p, err := tx.Pin(owner, c.Server, c.Tool)
+	j.pinAge = w.g.pins.now()
+	p, err := w.tx.Pin(owner, c.Server, c.Tool)
 	if errors.Is(err, ErrNotFound) {
 		j.pinAge = 0
 		if owner != "" {
-			p, err = tx.Pin("", c.Server, c.Tool)
+			p, err = w.tx.Pin("", c.Server, c.Tool)
 		}
 		j.unseen = errors.Is(err, ErrNotFound) || err == nil && p.knows(&c)
 	}
 	switch {
 	case j.unseen:
-		p = ToolPin{Agent: owner, Server: c.Server, Tool: c.Tool, Digest: c.ToolDigest, SeenAt: tx.Now()}
+		p = ToolPin{Agent: owner, Server: c.Server, Tool: c.Tool, Digest: c.ToolDigest, SeenAt: w.tx.Now()}
 	case err != nil:
 		return p, err
 	}
 	if owner != "" || p.knows(&c) {
 		return p, nil
 	}
-	own, err := tx.Pin(c.Agent, c.Server, c.Tool) // a person may have accepted it for this agent already
+	own, err := w.tx.Pin(c.Agent, c.Server, c.Tool) // a person may have accepted it for this agent already
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return p, nil
@@ -191,7 +190,7 @@ func ReadToolChange(message string) (c ToolChange, ok bool) {
 
 // pinFirst puts the tool of a call on record that was not seen before, or was known by the old form of its digest. A
 // call that is denied puts nothing there.
-func (g *Gate) pinFirst(ctx context.Context, tx Tx, j *judged) (err error) {
+func (w pinWork) pinFirst(j *judged) (err error) {
 	if !j.unseen && !j.renewed {
 		return nil
 	}
@@ -200,7 +199,7 @@ func (g *Gate) pinFirst(ctx context.Context, tx Tx, j *judged) (err error) {
 		was = j.call.ListedDigest
 	}
 	j.unseen, j.renewed = false, false
-	if j.pinAge, err = g.putPin(tx, j.pin); err != nil {
+	if j.pinAge, err = w.putPin(j.pin); err != nil {
 		return err
 	}
 	data := map[string]any{"digest": j.call.ToolDigest}
@@ -210,30 +209,35 @@ func (g *Gate) pinFirst(ctx context.Context, tx Tx, j *judged) (err error) {
 	if j.pin.Agent != "" {
 		data["said_by"] = Actor{Kind: Agent, Name: j.pin.Agent}.String()
 	}
-	return g.audit(ctx, tx, Event{Type: EventToolPinned, Actor: Actor{Kind: Agent, Name: j.call.Agent}.String(),
+	return w.audit(Event{Type: EventToolPinned, Actor: Actor{Kind: Agent, Name: j.call.Agent}.String(),
 		Agent: j.call.Agent,
 		Tool:  j.call.Target(), Data: marshal(data)})
 }
 
 // putPin stores p. What is remembered of the tool is forgotten at once, inside the transaction, so that
 // nobody goes by it once p may have been committed; it is remembered anew by whoever reads it after.
-func (g *Gate) putPin(tx Tx, p ToolPin) (age uint64, err error) {
-	if err := tx.PutPin(p); err != nil {
+func (w pinWork) putPin(p ToolPin) (age uint64, err error) {
+	if p.Agent == "" { // it is every agent's, and each reads it without waiting for the others
+		if err := NeedWholeStore(w.tx); err != nil {
+			return 0, err
+		}
+	}
+	if err := w.tx.PutPin(p); err != nil {
 		return 0, err
 	}
-	return g.pins.forget(p.Agent, p.Server, p.Tool), nil
+	return w.g.pins.forget(p.Agent, p.Server, p.Tool), nil
 }
 
 // acceptTool takes the tool of a request that was approved because of its change as it is now: for everybody
 // where the gateway saw it, and else for the agent that said so.
-func (g *Gate) acceptTool(ctx context.Context, tx Tx, r Request, by Actor) error {
+func (w pinWork) acceptTool(r Request, by Actor) error {
 	if r.ReasonCode != reasonToolChanged || r.ToolDigest == "" {
 		return nil
 	}
 	owner := Call{Agent: r.Agent, ToolSeen: r.ToolSeen}.pinOwner()
-	old, err := tx.Pin(owner, r.Server, r.Tool)
+	old, err := w.tx.Pin(owner, r.Server, r.Tool)
 	if errors.Is(err, ErrNotFound) && owner != "" {
-		old, err = tx.Pin("", r.Server, r.Tool)
+		old, err = w.tx.Pin("", r.Server, r.Tool)
 	}
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
@@ -241,18 +245,18 @@ func (g *Gate) acceptTool(ctx context.Context, tx Tx, r Request, by Actor) error
 	if old.holds(r.ToolDigest) && old.Agent == owner {
 		return nil
 	}
-	pin := ToolPin{Agent: owner, Server: r.Server, Tool: r.Tool, Digest: r.ToolDigest, SeenAt: tx.Now(),
+	pin := ToolPin{Agent: owner, Server: r.Server, Tool: r.Tool, Digest: r.ToolDigest, SeenAt: w.tx.Now(),
 		AcceptedBy: by.String()}
 	if old.Agent == owner {
 		pin.Earlier = old.followedBy(r.ToolDigest)
 	}
-	if _, err := g.putPin(tx, pin); err != nil {
+	if _, err := w.putPin(pin); err != nil {
 		return err
 	}
 	e := requestEvent(r, EventToolAccepted)
 	e.Actor = by.String()
 	e.Data = marshal(map[string]any{"old": old.Digest, "new": r.ToolDigest})
-	return g.audit(ctx, tx, e)
+	return w.audit(e)
 }
 
 // justAccepted reports whether the approval that accepted the tool may still wait for its use.
@@ -263,16 +267,16 @@ func (p ToolPin) justAccepted(now time.Time, terms Terms) bool {
 // useAcceptance uses the approval that accepted the tool for the call that it was asked for. The policy
 // allows that call again by itself; left alone, the approval would lapse, and its agent be told to ask again
 // for what has run. nil: there is no such approval.
-func (g *Gate) useAcceptance(ctx context.Context, tx Tx, j *judged) (*Request, error) {
-	live, err := g.settledLive(ctx, tx, j.key)
+func (w pinWork) useAcceptance(j *judged) (*Request, error) {
+	live, err := w.settledLive(j.key)
 	accepted := err == nil && live != nil && live.ReasonCode == reasonToolChanged && j.call.isOf(live.ToolDigest)
 	if !accepted {
 		return nil, err
 	}
-	if why, err := g.mayUseNow(tx, live, j, false); err != nil || why != usable {
+	if why, err := w.calls().mayUseNow(live, j, false); err != nil || why != usable {
 		return nil, err
 	}
-	used, err := g.consume(ctx, tx, *live, &j.call)
+	used, err := w.consume(*live, &j.call)
 	if err != nil {
 		return nil, err
 	}

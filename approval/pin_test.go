@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 func digest(n int) string { return fmt.Sprintf("%064x", n) }
@@ -58,7 +59,7 @@ func (w *world) pinOf(agent string) approval.ToolPin {
 
 func (w *world) events(kind approval.EventType) []approval.Event {
 	w.t.Helper()
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: kind, Ascending: true, Limit: 10000})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: kind, Ascending: true, Limit: 10000})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -394,7 +395,7 @@ func TestNobodyIsJudgedByAnOldPin(t *testing.T) {
 					return
 				default:
 				}
-				if _, err := w.gate.CheckWriteBehind(w.ctx, read(n%8, fmt.Sprintf(`{"busy":%d}`, i))); err != nil {
+				if _, err := w.gate.Check(w.ctx, read(n%8, fmt.Sprintf(`{"busy":%d}`, i))); err != nil {
 					t.Error(err)
 					return
 				}
@@ -405,20 +406,17 @@ func TestNobodyIsJudgedByAnOldPin(t *testing.T) {
 		c := read(n, fmt.Sprintf(`{"n":%d}`, n))
 		w.mustDecide(w.expect(c, approval.AnswerPending).Request.ID, true, hana, "")
 		for range 20 {
-			next, err := w.gate.CheckWriteBehind(w.ctx, read(n+1, `{"next":1}`))
+			next, err := w.gate.Check(w.ctx, read(n+1, `{"next":1}`))
 			if err != nil || next.Kind != approval.AnswerPending {
 				t.Fatalf("the tool after %d: got %+v, %v", n, next, err)
 			}
-			if now, err := w.gate.CheckWriteBehind(w.ctx, read(n, `{"new":1}`)); err != nil || now.Kind != approval.AnswerAllow {
+			if now, err := w.gate.Check(w.ctx, read(n, `{"new":1}`)); err != nil || now.Kind != approval.AnswerAllow {
 				t.Fatalf("tool %d: got %+v, %v", n, now, err)
 			}
 		}
 	}
 	close(stop)
 	wg.Wait()
-	if err := w.gate.Flush(w.ctx); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestPinsSurviveARestart(t *testing.T) {
@@ -426,7 +424,7 @@ func TestPinsSurviveARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "again.db")
 	w.open(path, rules{allows, terms})
 	w.expect(read(1, `{}`), approval.AnswerAllow)
-	if err := w.store.Close(); err != nil {
+	if err := w.db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	w.open(path, rules{allows, terms})

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 // texted is a policy with a digest and a text.
@@ -30,7 +31,7 @@ func TestThePolicyOfARequestFindsItsText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, text, err := w.gate.PolicyText(w.ctx, o.Request.Policy)
+		_, text, err := lists.FindPolicy(w.ctx, w.gate, o.Request.Policy)
 		if err != nil || text != want {
 			t.Errorf("%s was judged by %q, %v; want %q", raw, text, err, want)
 		}
@@ -40,9 +41,9 @@ func TestThePolicyOfARequestFindsItsText(t *testing.T) {
 		t.Fatal(err)
 	}
 	find(`{"a":2}`, "second")
-	if _, text, err := w.gate.PolicyText(w.ctx, "a1a1a1a1"); err != nil || text != "first" {
+	if _, text, err := lists.FindPolicy(w.ctx, w.gate, "a1a1a1a1"); err != nil || text != "first" {
 		t.Errorf("the first is %q, %v", text, err)
 	}
-	_, _, err := w.gate.PolicyText(w.ctx, "c3c3c3c3")
+	_, _, err := lists.FindPolicy(w.ctx, w.gate, "c3c3c3c3")
 	wantCode(t, err, approval.CodeNotFound)
 }

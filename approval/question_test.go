@@ -166,7 +166,7 @@ func TestANewQuestionClosesTheOld(t *testing.T) {
 func (w *world) leaves(channel, to, id string, kind approval.NotificationKind) {
 	w.t.Helper()
 	n := approval.Notification{ApprovalID: id, Kind: kind, Channel: channel, Recipient: to, Status: approval.Queued}
-	err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+	err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 		n.ID, n.NextAttemptAt, n.CreatedAt, n.UpdatedAt = tx.NewID(), tx.Now(), tx.Now(), tx.Now()
 		return tx.InsertNotification(n)
 	})
@@ -256,7 +256,7 @@ func TestRule5_ACardThatComesMeanwhileClosesTheQuestion(t *testing.T) {
 // approving by it.
 func TestRule12_WhatAgentsDoClosesNoQuestion(t *testing.T) {
 	w, id := asked(t)
-	err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+	err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 		q := w.lastReply()
 		return tx.InsertNotification(approval.Notification{ID: tx.NewID(), Kind: approval.KindReply, Note: approval.NoteQueued,
 			Channel: q.Channel, Recipient: q.Recipient, Status: approval.Queued, NextAttemptAt: tx.Now(), CreatedAt: tx.Now(),

@@ -12,6 +12,7 @@ import (
 	"countersign/approval"
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/budget"
+	"countersign/internal/lists"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -58,7 +59,7 @@ func TestRule12_NoRequestExpiresWithoutACardForTheBudget(t *testing.T) {
 	for i := range 5 {
 		w.expect(numbered("bot", 1+i), approval.AnswerPending)
 	}
-	rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Agent: "bot", Status: approval.Pending})
+	rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Agent: "bot", Status: approval.Pending})
 	if err != nil || len(rs) != 6 {
 		t.Fatalf("%d requests, %v; want 6", len(rs), err)
 	}
@@ -258,7 +259,7 @@ func TestRule12_ARestartKeepsTheOrderAndTheTurnOfCardsThatWait(t *testing.T) {
 		schematest.WriteFile(t, path)
 		restart := func() {
 			if w.store != nil {
-				if err := w.store.Close(); err != nil {
+				if err := w.db.Close(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -357,7 +358,7 @@ func TestRule12_WhatWaitsForItsTurnWaitsAtTheNextAddressToo(t *testing.T) {
 			ids = append(ids, w.expect(numbered("bot", i), approval.AnswerPending).Request.ID)
 		}
 		w.cardsCome("at once", ids[0])
-		err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+		err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 			_, err := w.outbox.Left(w.ctx, tx, hana, hanasWays[0], tx.Now())
 			return err
 		})

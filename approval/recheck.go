@@ -8,7 +8,7 @@ import "context"
 // their deadline, and never pass.
 func (g *Gate) Recheck(ctx context.Context) (unmet []Request, err error) {
 	for after := ""; ; {
-		p, err := Update(ctx, g.store, func(tx Tx) (rechecked, error) { return g.recheckSome(ctx, tx, after) })
+		p, err := update(ctx, g, WholeStore(), func(w *Work) (rechecked, error) { return w.recheckSome(after) })
 		if err != nil {
 			return g.toldAll(unmet), err
 		}
@@ -25,14 +25,14 @@ type rechecked struct {
 }
 
 // recheckSome looks at as many pending requests as one transaction should, those after an id.
-func (g *Gate) recheckSome(ctx context.Context, tx Tx, after string) (p rechecked, err error) {
-	hs, err := tx.Heads(RequestQuery{Status: Pending, After: after, Limit: stepRequests})
+func (w *Work) recheckSome(after string) (p rechecked, err error) {
+	hs, err := w.tx.Heads(RequestQuery{Status: Pending, After: after, Limit: stepRequests})
 	if err != nil {
 		return p, err
 	}
 	wide := 0
 	for i, h := range hs {
-		r, short, err := g.recheck(ctx, tx, h)
+		r, short, err := w.recheck(h)
 		if err != nil {
 			return p, err
 		}
@@ -49,16 +49,16 @@ func (g *Gate) recheckSome(ctx context.Context, tx Tx, after string) (p rechecke
 }
 
 // recheck brings one pending request to where it stands, and reports whether too few people are left for its stage.
-func (g *Gate) recheck(ctx context.Context, tx Tx, h Head) (Request, bool, error) {
-	if did, err := g.end(ctx, tx, h.Request); err != nil || did {
+func (w *Work) recheck(h Head) (Request, bool, error) {
+	if did, err := w.end(h.Request); err != nil || did {
 		return h.Request, false, err
 	}
-	r, err := tx.Request(h.ID)
+	r, err := w.tx.Request(h.ID)
 	if err != nil {
 		return r, false, err
 	}
-	r, e, t, err := g.stand(ctx, tx, r)
-	if err != nil || g.dir == nil || r.Need.IsZero() {
+	r, e, t, err := w.Votes().stand(r)
+	if err != nil || w.g.dir == nil || r.Need.IsZero() {
 		return r, false, err
 	}
 	short, err := e.cannotBeMet(&t)
@@ -67,7 +67,7 @@ func (g *Gate) recheck(ctx context.Context, tx Tx, h Head) (Request, bool, error
 	}
 	event := requestEvent(r, EventNeedUnmet)
 	event.Actor, event.Reason = Actor{Kind: System, Name: "policy"}.String(), openStage(&r)
-	return r, true, g.auditFor(ctx, tx, &r, event)
+	return r, true, w.auditFor(&r, event)
 }
 
 // cannotBeMet reports whether too few people are left for the open stage, escalation that is to come included.

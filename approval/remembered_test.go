@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 // remembered returns the ids of the requests whose denials are told as remembered.
-func (w *world) remembered(q approval.RememberedQuery) (ids []string, next int64) {
+func (w *world) remembered(q lists.RememberedQuery) (ids []string, next int64) {
 	w.t.Helper()
-	found, next, err := w.gate.Remembered(w.ctx, q)
+	found, next, err := lists.FindRemembered(w.ctx, w.gate, q)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func TestRememberedDenials(t *testing.T) {
 	}
 	want := func(when string, ids ...string) {
 		t.Helper()
-		if got, next := w.remembered(approval.RememberedQuery{Limit: 10}); !slices.Equal(got, ids) || next != 0 {
+		if got, next := w.remembered(lists.RememberedQuery{Limit: 10}); !slices.Equal(got, ids) || next != 0 {
 			t.Errorf("%s: %q and on from %d, want %q", when, got, next, ids)
 		}
 	}
@@ -60,7 +61,7 @@ func TestRememberedDenials(t *testing.T) {
 	want("lifted", standing)
 	again := deny(`{"to":"a"}`, nil)
 	want("denied again", again, standing)
-	if got, _ := w.remembered(approval.RememberedQuery{Agent: "nobody", Limit: 10}); len(got) != 0 {
+	if got, _ := w.remembered(lists.RememberedQuery{Agent: "nobody", Limit: 10}); len(got) != 0 {
 		t.Errorf("of another agent: %q", got)
 	}
 	w.clock.advance(terms.RememberDenial - time.Millisecond)
@@ -86,7 +87,7 @@ func TestRememberedDenialsAreReadInPages(t *testing.T) {
 		all = append([]string{id}, all...)
 	}
 	var got []string
-	for q, pages := (approval.RememberedQuery{Limit: 3}), 0; ; pages++ {
+	for q, pages := (lists.RememberedQuery{Limit: 3}), 0; ; pages++ {
 		ids, next := w.remembered(q)
 		if len(ids) > q.Limit || pages > 23 {
 			t.Fatalf("page %d has %d", pages, len(ids))

@@ -21,7 +21,7 @@ func (g *Gate) CancelRemoved(ctx context.Context) (int, error) {
 	agents, err := View(ctx, g.store, Tx.LiveAgents)
 	total := 0
 	for _, agent := range agents {
-		n, err := inSteps(ctx, g.store, func(tx Tx) (step, error) { return g.cancelSome(ctx, tx, agent) })
+		n, err := inSteps(ctx, g, OfAgent(agent), func(w *Work) (step, error) { return w.cancelSome(agent) })
 		if total += n; err != nil {
 			return total, err
 		}
@@ -30,25 +30,25 @@ func (g *Gate) CancelRemoved(ctx context.Context) (int, error) {
 }
 
 // cancelSome cancels as many of a removed agent's live requests as one transaction may.
-func (g *Gate) cancelSome(ctx context.Context, tx Tx, agent string) (did step, err error) {
-	if g.isAgent(agent) { // it may be back
+func (w *Work) cancelSome(agent string) (did step, err error) {
+	if w.g.isAgent(agent) { // it may be back
 		return step{}, nil
 	}
-	hs, err := tx.LiveOf(agent, stepRequests)
+	hs, err := w.tx.LiveOf(agent, stepRequests)
 	if err != nil {
 		return step{}, err
 	}
-	return g.eachSettled(ctx, tx, hs, func(h Head) (int, error) {
+	return w.eachSettled(hs, func(h Head) (int, error) {
 		if !h.Live() {
 			return 0, nil
 		}
-		return 1, g.takeBack(ctx, tx, h.Request, Actor{Kind: System, Name: "policy"}, ViaSystem, reasonAgentRemoved)
+		return 1, w.takeBack(h.Request, Actor{Kind: System, Name: "policy"}, ViaSystem, reasonAgentRemoved)
 	})
 }
 
 // eachSettled ends what is over of a step's requests, as many as one transaction should, and calls then with each,
 // which says how many it counts for.
-func (g *Gate) eachSettled(ctx context.Context, tx Tx, hs []Head,
+func (w *Work) eachSettled(hs []Head,
 	then func(h Head) (int, error)) (did step, err error) {
 	wide := 0
 	for _, h := range hs {
@@ -57,7 +57,7 @@ func (g *Gate) eachSettled(ctx context.Context, tx Tx, hs []Head,
 			return did, nil
 		}
 		wide += h.Wide
-		if h, err = g.settleHead(ctx, tx, h); err != nil {
+		if h, err = w.settleHead(h); err != nil {
 			return did, err
 		}
 		n, err := then(h)

@@ -42,10 +42,9 @@ func TestRule1_RemovedAgentsAreLetThroughNowhere(t *testing.T) {
 	remove("bot")
 	before := w.trail()
 	for name, ask := range map[string]func() (approval.Answer, error){
-		"Check, allowed":            func() (approval.Answer, error) { return w.gate.Check(w.ctx, allowed) },
-		"CheckWriteBehind, allowed": func() (approval.Answer, error) { return w.gate.CheckWriteBehind(w.ctx, allowed) },
-		"Check, approved":           func() (approval.Answer, error) { return w.gate.Check(w.ctx, approved) },
-		"Check, new":                func() (approval.Answer, error) { return w.gate.Check(w.ctx, call(`{"n":4}`)) },
+		"Check, allowed":  func() (approval.Answer, error) { return w.gate.Check(w.ctx, allowed) },
+		"Check, approved": func() (approval.Answer, error) { return w.gate.Check(w.ctx, approved) },
+		"Check, new":      func() (approval.Answer, error) { return w.gate.Check(w.ctx, call(`{"n":4}`)) },
 		"CheckBatch": func() (approval.Answer, error) {
 			outs, err := w.gate.CheckBatch(w.ctx, []approval.Call{allowed, approved})
 			return append(outs, approval.Answer{})[0], err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 func TestRule1_OnlyAllowAndApprovedLetACallThrough(t *testing.T) {
@@ -49,7 +50,7 @@ func TestRule1_AStoreThatCannotCommitAllowsNothing(t *testing.T) {
 	w.policy(func(approval.Call) approval.Verdict {
 		return approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow}
 	})
-	w.store.Close()
+	w.db.Close()
 	o, err := w.gate.Check(w.ctx, transfer)
 	if err == nil || o.Kind == approval.AnswerAllow || o.Kind == approval.AnswerApproved {
 		t.Errorf("got %q, %v; a call whose audit event is not committed must not run", o.Kind, err)
@@ -415,7 +416,7 @@ func TestRule6_AtTheDeadlineItIsExpired(t *testing.T) {
 		}},
 		{"read", func(w *world, id string) { w.request(id) }},
 		{"list", func(w *world, _ string) {
-			rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Status: approval.Pending})
+			rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Status: approval.Pending})
 			if err != nil || len(rs) != 0 {
 				w.t.Errorf("pending: %v, %v", rs, err)
 			}
@@ -531,7 +532,7 @@ func TestRule7_ARestartLosesNothing(t *testing.T) {
 	pending := w.check(transfer).Request.ID
 	other := w.check(call(`{"n":2}`)).Request.ID
 	w.mustDecide(other, true, hana, "")
-	w.store.Close()
+	w.db.Close()
 	w.open(path, rules{asks, terms})
 	if r := w.request(pending); r.Status != approval.Pending {
 		t.Errorf("pending became %s", r.Status)
@@ -718,7 +719,7 @@ func TestRule11_TheWholeLifeIsOnRecord(t *testing.T) {
 	if got := w.trail(); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	es, _ := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventApprovalRequested, Limit: 1})
+	es, _ := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: approval.EventApprovalRequested, Limit: 1})
 	e := es[0]
 	if e.CorrelationID != "turn-7" || e.Actor != "agent:bot" || e.Agent != "bot" || e.Tool != "transfer_credits" || e.Risk != approval.RiskHigh || e.ApprovalID != o.Request.ID {
 		t.Errorf("%+v", e)
@@ -732,7 +733,7 @@ func TestRule11_AllowedCallsAreOnRecordMaskedAndCut(t *testing.T) {
 	})
 	secret := strings.Repeat("s3cr3t", 5)
 	w.expect(call(`{"password":"`+secret+`","text":"`+strings.Repeat("x", 5000)+`"}`), approval.AnswerAllow)
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventCallAllowed, Limit: 1})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: approval.EventCallAllowed, Limit: 1})
 	if err != nil || len(es) != 1 {
 		t.Fatal(es, err)
 	}
@@ -760,7 +761,7 @@ func TestRule3_NothingAnAgentSaysIsOnRecordUnmasked(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		es, err := w.gate.Audit(w.ctx, approval.EventQuery{Limit: 50})
+		es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Limit: 50})
 		if err != nil || len(es) == 0 {
 			t.Fatal(es, err)
 		}
@@ -780,7 +781,7 @@ func TestObserveAllowsAndRecordsWhatWouldHaveHappened(t *testing.T) {
 		return v
 	})
 	w.expect(transfer, approval.AnswerAllow)
-	es, _ := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventCallAllowed, Limit: 1})
+	es, _ := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: approval.EventCallAllowed, Limit: 1})
 	if len(es) != 1 || !strings.Contains(string(es[0].Data), `"observed":"quarantine"`) {
 		t.Errorf("%s", es[0].Data)
 	}

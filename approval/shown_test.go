@@ -10,6 +10,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/internal/lists"
 )
 
 // ignoring is a policy that asks about everything, and leaves the memo out of the hash.
@@ -238,7 +239,7 @@ func TestRule3_IgnoredArgsVaryUnderAGrantWhereTheRuleSaysSo(t *testing.T) {
 func TestRule3_PropertyWhatRunsIsWhatWasShown(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newIgnoring(t)
-		defer w.store.Close()
+		defer w.db.Close()
 		shown := map[string]string{} // by the id of a request, the args that a person approved
 		var waiting []approval.Answer
 		calls := rapid.Custom(func(t *rapid.T) approval.Call {
@@ -273,7 +274,7 @@ func TestRule3_PropertyWhatRunsIsWhatWasShown(t *testing.T) {
 			}
 		}
 		pending := func(rt *rapid.T) approval.Request {
-			rs, err := w.gate.Requests(w.ctx, approval.RequestQuery{Status: approval.Pending, Limit: 10})
+			rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Status: approval.Pending, Limit: 10})
 			if err != nil || len(rs) == 0 {
 				rt.Skip()
 			}

@@ -10,6 +10,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/internal/chat"
+	"countersign/internal/lists"
 )
 
 // stepUp is a council of which hana and ken approve with a passkey, one of them being enough.
@@ -191,7 +192,7 @@ func TestRule5_NoOtherWayApprovesWhatTakesAPasskey(t *testing.T) {
 // data is what the one event of a type has beside its columns.
 func (w *stepUp) data(of approval.EventType) map[string]any {
 	w.t.Helper()
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: of, Limit: 2})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: of, Limit: 2})
 	if err != nil || len(es) != 1 {
 		w.t.Fatalf("%d events, %v", len(es), err)
 	}

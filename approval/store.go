@@ -12,17 +12,12 @@ import (
 // captured anew each time, and touches nothing else. An error or panic of fn undoes what fn did and
 // nothing else. ctx decides only whether fn starts: once it has, Update waits for the commit.
 // A store that cannot commit returns an [Error] with [CodeStoreUnavailable].
-//
-// Record is Update for what is only put on record: of all that writes, fn may call Append alone, and everything else
-// returns [ErrRecordOnly]. When it returns nil, what was appended outlives the process, however that ends. A loss of
-// power may take what was recorded in the last second, or since the last Update if that is less; nothing that was
-// read by its seq is lost, and no seq is given out twice.
+// An error for which [IsNarrow] holds undoes what fn did, and fn runs again about [WholeStore].
 //
 // View runs fn on one consistent state; writes through it return [ErrReadOnly].
 type Store interface {
 	Clock
-	Update(ctx context.Context, fn func(tx Tx) error) error
-	Record(ctx context.Context, fn func(tx Tx) error) error
+	Update(ctx context.Context, about Scope, fn func(tx Tx) error) error
 	View(ctx context.Context, fn func(tx Tx) error) error
 	// AcceptClock takes the machine's clock to be right: the store's time follows a jump ahead at once, and where it is
 	// ahead of a clock that was set back that is no trouble any more. The store's time does not go back for it.
@@ -31,9 +26,14 @@ type Store interface {
 
 // EventRecorder is a [Store] that can put an event on record without a transaction.
 type EventRecorder interface {
-	// RecordEvent is Record for what appends e and does nothing else; only it does not wait for others. It reports false,
-	// and has done nothing, where Record is to be called instead. The event is there for all that reads events from then
-	// on; the store tells of it with one of its next commits. An [EventFrozen] that is appended later has a higher seq.
+	// RecordEvent is Update for what appends e and does nothing else; only it waits for nobody, and what it has put on
+	// record outlives the process, however that ends, but not every loss of power: that may take what was recorded in the
+	// last second, or since the last Update if that is less. Nothing that was read by its seq is lost, and no seq is given
+	// out twice. The event is there for all that reads events from then on; the store tells of it with one of its next
+	// commits. An [EventFrozen] that is appended later has a higher seq.
+	//
+	// It reports false, and has done nothing, where Update is to be called instead: above all once the store could not
+	// commit, whoever wrote, and until a commit has written something.
 	RecordEvent(e Event) bool
 }
 
@@ -46,6 +46,12 @@ type Tx interface {
 	Now() time.Time
 	// NewID returns a ULID that sorts after every one the store has given out; "" in a View.
 	NewID() string
+	// Scope is what the transaction is about. A store that runs one write transaction at a time has them all be about the
+	// whole store, as a View is.
+	Scope() Scope
+	// Glance is the same transaction to read what lies beyond its scope, and so may be otherwise by the commit. What is
+	// found is only told to people, never changes, or would have been right a moment before.
+	Glance() Tx
 
 	Requests
 	Transitions

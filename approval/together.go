@@ -23,7 +23,11 @@ func (g *Gate) DecideMany(ctx context.Context, ids []string, d Decision) ([]Deci
 		return nil, Errorf(CodeInvalidParameter, "1 to %d ids are taken at once, not %d.", MaxDecideMany, len(ids))
 	}
 	d.Args = nil
-	all, err := Update(ctx, g.store, func(tx Tx) ([]Decided, error) {
+	about := WholeStore() // they may be several agents'
+	if len(ids) == 1 {
+		about = OfID(ids[0])
+	}
+	all, err := update(ctx, g, about, func(w *Work) ([]Decided, error) {
 		var all []Decided
 		seen := map[string]bool{}
 		for _, id := range ids {
@@ -32,7 +36,7 @@ func (g *Gate) DecideMany(ctx context.Context, ids []string, d Decision) ([]Deci
 			}
 			seen[id] = true
 			d.RequestID = id
-			res, err := g.decide(ctx, tx, d)
+			res, err := w.decide(d)
 			if err != nil {
 				return nil, err
 			}
@@ -49,39 +53,22 @@ func (g *Gate) DecideMany(ctx context.Context, ids []string, d Decision) ([]Deci
 	return all, err
 }
 
-// VotesThatCount returns those votes on a request that count now, in order, without those of people who could not give
-// them any more.
-func (g *Gate) VotesThatCount(ctx context.Context, id string) ([]Vote, error) {
-	vs, err := View(ctx, g.store, func(tx Tx) ([]Vote, error) {
-		r, err := tx.Request(id)
-		if err != nil {
-			return nil, err
-		}
-		s, err := g.StandingIn(ctx, tx, r)
-		return s.Votes, err
-	})
-	for i := range vs {
-		vs[i].At = g.store.ToWall(vs[i].At)
-	}
-	return vs, err
-}
-
 // extension is how much longer [Gate.Extend] has people answer.
 const extension = time.Hour
 
 // Extend gives a pending request one hour more, once and before its deadline: whoever may vote on it may, has voted, or
 // is an admin. Errors: as [Gate.Decide], and [CodeAlreadyResolved] for one that was extended.
 func (g *Gate) Extend(ctx context.Context, id string, by Actor, via Via) (Request, error) {
-	return g.answer(Update(ctx, g.store, func(tx Tx) (resolved, error) {
-		r, refusal, err := g.ExtendIn(ctx, tx, id, by, via)
+	return g.answer(update(ctx, g, OfID(id), func(w *Work) (resolved, error) {
+		r, refusal, err := w.Extend(id, by, via)
 		return resolved{r, refusal}, err
 	}))
 }
 
-// ExtendIn is [Gate.Extend] in a transaction that chat has begun. A refusal is on record and commits.
-func (g *Gate) ExtendIn(ctx context.Context, tx Tx, id string, by Actor, via Via) (Request, *Error, error) {
-	d := Decision{RequestID: id, By: g.asNow(by), Via: via}
-	r, err := g.settled(ctx, tx, id)
+// Extend is [Gate.Extend] in a transaction that was begun. A refusal is on record and commits.
+func (w *Work) Extend(id string, by Actor, via Via) (Request, *Error, error) {
+	d := Decision{RequestID: id, By: w.g.asNow(by), Via: via}
+	r, err := w.Request(id)
 	if errors.Is(err, ErrNotFound) {
 		return Request{}, Errorf(CodeNotFound, noSuchRequest), nil
 	}
@@ -92,21 +79,21 @@ func (g *Gate) ExtendIn(ctx context.Context, tx Tx, id string, by Actor, via Via
 	if r.Status == Pending && d.By.MayDecide() {
 		var e *electorate
 		var t tally
-		if r, e, t, err = g.stand(ctx, tx, r); err != nil {
+		if r, e, t, err = w.Votes().stand(r); err != nil {
 			return r, nil, err
 		}
 		if b, err = e.ballot(d.By, r.Votes, &t); err != nil {
 			return r, nil, err
 		}
 	}
-	if refusal := g.mayExtend(&r, d.By, &b); refusal != nil {
+	if refusal := w.g.mayExtend(&r, d.By, &b); refusal != nil {
 		e := requestEvent(r, EventDecisionRefused)
 		e.Actor, e.Decision, e.Reason = d.By.String(), "extend", string(refusal.Code)
 		e.Data = marshal(map[string]any{"via": via})
-		return r, refusal, g.audit(ctx, tx, e)
+		return r, refusal, w.audit(e)
 	}
 	until := r.ExpiresAt.Add(extension)
-	ok, err := tx.Extend(id, until)
+	ok, err := w.tx.Extend(id, until)
 	if err != nil {
 		return r, nil, err
 	}
@@ -115,15 +102,15 @@ func (g *Gate) ExtendIn(ctx context.Context, tx Tx, id string, by Actor, via Via
 	}
 	e := requestEvent(r, EventExtended)
 	e.Actor = d.By.String()
-	e.Data = g.decisionData(ctx, &r, map[string]any{"via": string(via),
-		"expires_at": FormatTime(g.store.ToWall(until))})
-	if err := g.auditFor(ctx, tx, &r, e); err != nil {
+	e.Data = w.g.decisionData(w.ctx, &r, map[string]any{"via": string(via),
+		"expires_at": FormatTime(w.g.store.ToWall(until))})
+	if err := w.auditFor(&r, e); err != nil {
 		return r, nil, err
 	}
-	if r, err = tx.Request(id); err != nil {
+	if r, err = w.tx.Request(id); err != nil {
 		return r, nil, err
 	}
-	return r, nil, g.notifier.Voted(tx, r)
+	return r, nil, w.g.notifier.Voted(w.tx, r)
 }
 
 // mayExtend is the one rule of whether by may give a request more time; nil: they may.

@@ -61,7 +61,7 @@ func TestTheNextCardWaitsWhileTheReasonMayBeTyped(t *testing.T) {
 	later := func(d time.Duration) func(*world, string) { return func(w *world, _ string) { w.clock.advance(d) } }
 	var path string
 	again := func(w *world) {
-		w.store.Close()
+		w.db.Close()
 		w.open(path, rules{risky, terms})
 	}
 	for name, c := range map[string]struct {

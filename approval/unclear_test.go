@@ -7,6 +7,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/chat"
+	"countersign/internal/lists"
 )
 
 const toldUnclear = "Nothing was decided: an approval is the word and the id, and nothing else. Use the card's buttons, or type only: approve <id>"
@@ -143,7 +144,7 @@ func TestUnclearWordsBringAtMostFiveCards(t *testing.T) {
 			t.Errorf("%q: %+v, %d cards", tap.Text, out, len(w.lastReply().Cards))
 		}
 	}
-	if n, err := w.gate.Requests(w.ctx, approval.RequestQuery{Status: approval.Pending, Limit: 20}); err != nil || len(n) != 8 {
+	if n, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Status: approval.Pending, Limit: 20}); err != nil || len(n) != 8 {
 		t.Errorf("%d pending, %v", len(n), err)
 	}
 }

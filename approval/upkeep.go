@@ -7,7 +7,7 @@ import (
 
 // PendingCount counts the pending requests.
 func (g *Gate) PendingCount(ctx context.Context) (int, error) {
-	return view(ctx, g, func(tx Tx) (int, error) { return tx.CountPending("") })
+	return LookSettled(ctx, g, func(w *Work) (int, error) { return w.tx.CountPending("") })
 }
 
 // How long a webhook event's id is remembered: longer than any platform delivers it again.
@@ -20,8 +20,8 @@ func (g *Gate) Prune(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	keep := max(rememberUse, g.Policy().Terms().RememberDenial)
-	return inSteps(ctx, g.store, func(tx Tx) (step, error) {
-		n, err := tx.Prune(tx.Now().Add(-rememberEvent), tx.Now().Add(-keep), stepRows)
+	return inSteps(ctx, g, OfNothing(), func(w *Work) (step, error) {
+		n, err := w.tx.Prune(w.tx.Now().Add(-rememberEvent), w.tx.Now().Add(-keep), stepRows)
 		return step{n, n >= stepRows}, err
 	})
 }

@@ -26,10 +26,10 @@ type electorate struct {
 	read     bool         // standIns were read
 }
 
-func (g *Gate) electorate(tx Tx, r *Request, need *Need) *electorate {
-	e := &electorate{g: g, tx: tx, r: r, need: need, now: tx.Now(), reason: r.RequireReason}
-	if need != nil && need.SeparateDuties && g.dir != nil {
-		e.owner = g.dir.Owner(r.Agent)
+func (w VoteWork) electorate(r *Request, need *Need) *electorate {
+	e := &electorate{g: w.g, tx: w.tx, r: r, need: need, now: w.tx.Now(), reason: r.RequireReason}
+	if need != nil && need.SeparateDuties && w.g.dir != nil {
+		e.owner = w.g.dir.Owner(r.Agent)
 	}
 	return e
 }
@@ -270,8 +270,8 @@ func Names(votes []Vote) string {
 
 // raised brings a pending request's need, and whether it takes a reason, to what the policy asks for now, if that is
 // more. A request that the policy in force has judged already is left alone.
-func (g *Gate) raised(ctx context.Context, tx Tx, r Request) (Request, bool, error) {
-	p := g.Policy()
+func (w VoteWork) raised(r Request) (Request, bool, error) {
+	p := w.g.Policy()
 	digest := p.Digest()
 	// (A request of before rules had digests is judged once more, for whoever stands in for its rule.)
 	if digest != "" && digest == r.Policy && (r.RuleDigest != "" || r.Rule == "") {
@@ -282,7 +282,7 @@ func (g *Gate) raised(ctx context.Context, tx Tx, r Request) (Request, bool, err
 		return r, false, err
 	}
 	need, reason, rule := r.Need, r.RequireReason, r.RuleDigest
-	v := p.Evaluate(ctx, c)
+	v := p.Evaluate(w.ctx, c)
 	if v.Action == Quarantine && !v.Observe {
 		need, reason = r.Need.Stricter(v.Need), r.RequireReason || v.RequireReason
 	}
@@ -292,26 +292,26 @@ func (g *Gate) raised(ctx context.Context, tx Tx, r Request) (Request, bool, err
 			return r, false, nil
 		}
 		r.Policy = digest
-		_, err := tx.SetNeed(r)
+		_, err := w.tx.SetNeed(r)
 		return r, false, err
 	}
 	old := r.Need
 	r.Need, r.RequireReason, r.Policy = need, reason, digest
-	if err := g.restage(tx, &r, old); err != nil {
+	if err := w.restage(&r, old); err != nil {
 		return r, false, err
 	}
 	return r, true, nil
 }
 
 // restage has the votes on a request whose need was raised count for the stages that they are of now.
-func (g *Gate) restage(tx Tx, r *Request, old *Need) error {
-	votes, err := g.electorate(tx, r, r.Need).restaged(r.Votes, old)
+func (w VoteWork) restage(r *Request, old *Need) error {
+	votes, err := w.electorate(r, r.Need).restaged(r.Votes, old)
 	if err != nil {
 		return err
 	}
 	for i, v := range votes {
 		if v.Stage != r.Votes[i].Stage {
-			if err := tx.MoveVote(r.ID, v.Person, v.Stage); err != nil {
+			if err := w.tx.MoveVote(r.ID, v.Person, v.Stage); err != nil {
 				return err
 			}
 		}
@@ -358,7 +358,7 @@ func (e *electorate) restaged(votes []Vote, old *Need) ([]Vote, error) {
 
 // enough reports whether the approvals of r that count now meet the stricter of the need that it was approved under
 // and of the policy's for the call.
-func (g *Gate) enough(tx Tx, r *Request, v *Verdict) (bool, error) {
+func (w VoteWork) enough(r *Request, v *Verdict) (bool, error) {
 	if r.Status != Approved || v.Observe {
 		return true, nil
 	}
@@ -368,7 +368,7 @@ func (g *Gate) enough(tx Tx, r *Request, v *Verdict) (bool, error) {
 	}
 	now := *r
 	now.RuleDigest = v.RuleDigest // who stood in did so for the rule of then
-	e := g.electorate(tx, &now, need)
+	e := w.electorate(&now, need)
 	e.reason = e.reason || v.Action == Quarantine && v.RequireReason
 	if !reflect.DeepEqual(need, r.Need) {
 		var err error
@@ -390,33 +390,33 @@ func (r *Request) call() (Call, error) {
 
 // stand brings a pending request to where it stands now, by the policy and the people of now, and tells those whose
 // stage that opens.
-func (g *Gate) stand(ctx context.Context, tx Tx, r Request) (Request, *electorate, tally, error) {
-	r, wasRaised, err := g.raised(ctx, tx, r)
+func (w VoteWork) stand(r Request) (Request, *electorate, tally, error) {
+	r, wasRaised, err := w.raised(r)
 	if err != nil {
 		return r, nil, tally{}, err
 	}
-	e := g.electorate(tx, &r, r.Need)
+	e := w.electorate(&r, r.Need)
 	t, err := e.tally(r.Votes)
 	if err != nil || !wasRaised && t.asked() == r.Stage {
 		return r, e, t, err
 	}
-	return r, e, t, g.opened(tx, &r, &t)
+	return r, e, t, w.opened(&r, &t)
 }
 
 // opened stores which stage of a pending request is open, and has those who are asked now get their card.
-func (g *Gate) opened(tx Tx, r *Request, t *tally) error {
+func (w VoteWork) opened(r *Request, t *tally) error {
 	r.Stage = t.asked()
-	if _, err := tx.SetNeed(*r); err != nil {
+	if _, err := w.tx.SetNeed(*r); err != nil {
 		return err
 	}
-	return g.notifier.Opened(tx, *r)
+	return w.g.notifier.Opened(w.tx, *r)
 }
 
 // vote carries out a decision that may be: the last vote resolves the request.
-func (g *Gate) vote(ctx context.Context, tx Tx, r Request, d Decision, e *electorate, b *ballot) error {
-	v := Vote{Stage: r.Stage + 1, Person: d.By.Name, For: b.For, Approve: d.Approve, Reason: d.Reason, At: tx.Now(),
+func (w VoteWork) vote(r Request, d Decision, e *electorate, b *ballot) error {
+	v := Vote{Stage: r.Stage + 1, Person: d.By.Name, For: b.For, Approve: d.Approve, Reason: d.Reason, At: w.tx.Now(),
 		Via: d.Via, StepUp: d.Approve && d.proven, Confirmed: d.Approve && d.Confirmed}
-	if err := tx.PutVote(r.ID, v); err != nil {
+	if err := w.tx.PutVote(r.ID, v); err != nil {
 		return err
 	}
 	if !d.Approve {
@@ -424,10 +424,10 @@ func (g *Gate) vote(ctx context.Context, tx Tx, r Request, d Decision, e *electo
 		if v.For != "" {
 			who = v.Voter()
 		}
-		if err := g.resolve(ctx, tx, r, d, who); err != nil {
+		if err := w.resolve(r, d, who); err != nil {
 			return err
 		}
-		return g.grantWith(ctx, tx, &r, &d, v.For)
+		return w.Grants().grantWith(&r, &d, v.For)
 	}
 	r.Votes = append(slices.DeleteFunc(slices.Clone(r.Votes), func(o Vote) bool { return o.Person == v.Person }), v)
 	t, err := e.tally(r.Votes)
@@ -439,22 +439,22 @@ func (g *Gate) vote(ctx context.Context, tx Tx, r Request, d Decision, e *electo
 		if who == d.By.Name {
 			who = ""
 		}
-		if err := g.resolve(ctx, tx, r, d, who); err != nil {
+		if err := w.resolve(r, d, who); err != nil {
 			return err
 		}
-		return g.grantWith(ctx, tx, &r, &d, v.For)
+		return w.Grants().grantWith(&r, &d, v.For)
 	}
 	if d.Grant != nil { // which undoes the vote
 		return Errorf(CodeGrantRefused, "Nothing was decided. Others are asked too, so one approval cannot last "+
 			"longer.")
 	}
-	if err := g.auditFor(ctx, tx, &r, g.voteEvent(ctx, &r, v, &t)); err != nil {
+	if err := w.auditFor(&r, w.g.voteEvent(w.ctx, &r, v, &t)); err != nil {
 		return err
 	}
 	if t.open == r.Stage {
-		return g.notifier.Voted(tx, r)
+		return w.g.notifier.Voted(w.tx, r)
 	}
-	return g.opened(tx, &r, &t)
+	return w.opened(&r, &t)
 }
 
 // Standing is how far a pending request has come.
@@ -469,9 +469,9 @@ type Standing struct {
 	Votes []Vote
 }
 
-// StandingIn returns how far a pending request has come. Of r the id, the Need and the Votes are used, as read in tx.
-func (g *Gate) StandingIn(_ context.Context, tx Tx, r Request) (Standing, error) {
-	t, err := g.electorate(tx, &r, r.Need).tally(r.Votes)
+// Standing returns how far a pending request has come. Of r the id, the Need and the Votes are used, as read in tx.
+func (w VoteWork) Standing(r Request) (Standing, error) {
+	t, err := w.electorate(&r, r.Need).tally(r.Votes)
 	if err != nil {
 		return Standing{}, err
 	}
@@ -485,21 +485,21 @@ func (g *Gate) StandingIn(_ context.Context, tx Tx, r Request) (Standing, error)
 	return s, nil
 }
 
-// Standing is [Gate.StandingIn] for one request.
+// Standing is [VoteWork.Standing] for one request.
 func (g *Gate) Standing(ctx context.Context, id string) (Standing, error) {
-	return View(ctx, g.store, func(tx Tx) (Standing, error) {
-		r, err := tx.Request(id)
+	return Look(ctx, g, func(w *Work) (Standing, error) {
+		r, err := w.tx.Request(id)
 		if err != nil {
 			return Standing{}, err
 		}
-		return g.StandingIn(ctx, tx, r)
+		return w.Votes().Standing(r)
 	})
 }
 
-// VotersIn returns who may vote on a pending request now: the people of its open stage, those whom escalation has
+// Voters returns who may vote on a pending request now: the people of its open stage, those whom escalation has
 // added, and who stands in for any of them. Who has voted, or was voted for, is not among them.
-func (g *Gate) VotersIn(_ context.Context, tx Tx, r Request) ([]Actor, error) {
-	e := g.electorate(tx, &r, r.Need)
+func (w VoteWork) Voters(r Request) ([]Actor, error) {
+	e := w.electorate(&r, r.Need)
 	t, err := e.tally(r.Votes)
 	if err != nil {
 		return nil, err
@@ -507,25 +507,25 @@ func (g *Gate) VotersIn(_ context.Context, tx Tx, r Request) ([]Actor, error) {
 	return e.voters(&t)
 }
 
-// MayVoteIn reports whether one person may vote on a pending request now: what is listed for them as theirs to decide.
-func (g *Gate) MayVoteIn(_ context.Context, tx Tx, r Request, who Actor) (bool, error) {
-	e := g.electorate(tx, &r, r.Need)
+// MayVote reports whether one person may vote on a pending request now: what is listed for them as theirs to decide.
+func (w VoteWork) MayVote(r Request, who Actor) (bool, error) {
+	e := w.electorate(&r, r.Need)
 	t, err := e.tally(r.Votes)
 	if err != nil {
 		return false, err
 	}
-	b, err := e.ballot(g.asNow(who), r.Votes, &t)
+	b, err := e.ballot(w.g.asNow(who), r.Votes, &t)
 	return b.stage && !b.voted, err
 }
 
-// MayVote is [Gate.MayVoteIn] of a request that was read before.
+// MayVote is [VoteWork.MayVote] of a request that was read before.
 func (g *Gate) MayVote(ctx context.Context, id string, who Actor) (bool, error) {
-	return View(ctx, g.store, func(tx Tx) (bool, error) {
-		r, err := tx.Request(id)
+	return Look(ctx, g, func(w *Work) (bool, error) {
+		r, err := w.tx.Request(id)
 		if err != nil || r.Status != Pending {
 			return false, err
 		}
-		return g.MayVoteIn(ctx, tx, r, who)
+		return w.Votes().MayVote(r, who)
 	})
 }
 
@@ -535,20 +535,20 @@ type Escalated struct {
 	People []Actor
 }
 
-// EscalationsIn returns whom escalation adds to a request, and when.
-func (g *Gate) EscalationsIn(_ context.Context, tx Tx, r Request) []Escalated {
-	if r.Need == nil || g.dir == nil || len(r.Need.Escalate) == 0 {
+// Escalations returns whom escalation adds to a request, and when.
+func (w VoteWork) Escalations(r Request) []Escalated {
+	if r.Need == nil || w.g.dir == nil || len(r.Need.Escalate) == 0 {
 		return nil
 	}
-	return g.escalations(tx, r)
+	return w.escalations(r)
 }
 
-func (g *Gate) escalations(tx Tx, r Request) []Escalated {
-	e := g.electorate(tx, &r, r.Need)
+func (w VoteWork) escalations(r Request) []Escalated {
+	e := w.electorate(&r, r.Need)
 	var all []Escalated
 	for _, s := range r.Need.Escalate {
 		added := Escalated{At: r.RequestedAt.Add(s.After)}
-		for _, p := range g.dir.People() {
+		for _, p := range w.g.dir.People() {
 			if e.serves(p) && belongs(p, s.To) {
 				added.People = append(added.People, p)
 			}
@@ -560,18 +560,18 @@ func (g *Gate) escalations(tx Tx, r Request) []Escalated {
 	return all
 }
 
-// StandInsIn returns who stands in now for any of some people on a request.
-func (g *Gate) StandInsIn(_ context.Context, tx Tx, r Request, of []string) ([]Actor, error) {
-	some, err := g.standIns.any(tx)
+// StandIns returns who stands in now for any of some people on a request.
+func (w VoteWork) StandIns(r Request, of []string) ([]Actor, error) {
+	some, err := w.g.standIns.any(w.tx)
 	if err != nil || !some {
 		return nil, err
 	}
-	e := g.electorate(tx, &r, r.Need)
+	e := w.electorate(&r, r.Need)
 	ds, err := e.delegations()
 	var who []Actor
 	for _, d := range ds {
 		if slices.Contains(of, d.Delegator) {
-			if p := g.PersonNow(d.Delegate); e.serves(p) {
+			if p := w.g.PersonNow(d.Delegate); e.serves(p) {
 				who = append(who, p)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/chat"
+	"countersign/internal/lists"
 
 	"pgregory.net/rapid"
 )
@@ -530,29 +531,29 @@ func TestShortIDsMeanOneRequestOrNone(t *testing.T) {
 		id: "", strings.ToLower(id): "", id[22:]: "", " " + strings.ToLower(id[20:]) + " ": "", id[23:]: approval.CodeNotFound,
 		"": approval.CodeNotFound, "%%%%": approval.CodeNotFound, "0000": approval.CodeNotFound, id + "0": approval.CodeNotFound,
 	} {
-		got, err := w.gate.ResolveID(w.ctx, fHana, typed)
+		got, err := lists.ResolveID(w.ctx, w.gate, fHana, typed)
 		if approval.CodeOf(err) != want || want == "" && got != id {
 			t.Errorf("%q: %q, %v, want %q", typed, got, err, want)
 		}
 	}
-	if _, err := w.gate.ResolveID(w.ctx, bot, id[20:]); approval.CodeOf(err) != approval.CodeNotFound {
+	if _, err := lists.ResolveID(w.ctx, w.gate, bot, id[20:]); approval.CodeOf(err) != approval.CodeNotFound {
 		t.Errorf("an agent's short id: %v", err)
 	}
 	w.clock.advance(8 * 24 * time.Hour)
-	_, err := w.gate.ResolveID(w.ctx, fHana, id[20:])
+	_, err := lists.ResolveID(w.ctx, w.gate, fHana, id[20:])
 	wantCode(t, err, approval.CodeNotFound)
 	now := w.expect(call(`{"n":1}`), approval.AnswerPending).Request
 	twin := *now
 	twin.ID, twin.ArgsHash = now.ID[:10]+"ZZZZ"+now.ID[14:], strings.Repeat("0", 64)
-	if err := w.store.Update(w.ctx, func(tx approval.Tx) error { return tx.InsertRequest(twin) }); err != nil {
+	if err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error { return tx.InsertRequest(twin) }); err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.gate.ResolveID(w.ctx, fHana, now.ID[20:])
+	_, err = lists.ResolveID(w.ctx, w.gate, fHana, now.ID[20:])
 	wantCode(t, err, approval.CodeAmbiguousID)
 	if !strings.Contains(err.Error(), now.ID) || !strings.Contains(err.Error(), twin.ID) {
 		t.Error(err)
 	}
-	_, err = w.gate.ResolveID(w.ctx, fHana, "no such id at all, and too long")
+	_, err = lists.ResolveID(w.ctx, w.gate, fHana, "no such id at all, and too long")
 	wantCode(t, err, approval.CodeNotFound)
 }
 

@@ -28,12 +28,12 @@ type WaitOptions struct {
 // caller; if another caller was faster the outcome is denied with reason code already_used. When time
 // is up the outcome is pending, in the words of the first answer. A w.Request that the agent did not ask for is
 // [CodeNotFound], one of another call [CodeInvalidParameter].
-func (g *Gate) CheckWait(ctx context.Context, c Call, w WaitOptions) (Answer, error) {
-	first, err := g.waitsFor(ctx, c, w.Request)
+func (g *Gate) CheckWait(ctx context.Context, c Call, o WaitOptions) (Answer, error) {
+	first, err := g.waitsFor(ctx, c, o.Request)
 	if err != nil {
 		return first, err
 	}
-	return g.Wait(ctx, c, first, w)
+	return g.Wait(ctx, c, first, o)
 }
 
 // waitsFor answers a call that goes on waiting for the request with that id, as a call that joins it is answered.
@@ -82,11 +82,11 @@ func (g *Gate) isOf(ctx context.Context, c *Call, r Request) (bool, error) {
 
 // Wait is the second half of [Gate.CheckWait]: for a caller who was answered first already, and holds on
 // now until the request of that answer ends. What waits for nobody is returned as it is.
-func (g *Gate) Wait(ctx context.Context, c Call, first Answer, w WaitOptions) (Answer, error) {
-	if first.Kind != AnswerPending || first.Request == nil || w.For <= 0 {
+func (g *Gate) Wait(ctx context.Context, c Call, first Answer, o WaitOptions) (Answer, error) {
+	if first.Kind != AnswerPending || first.Request == nil || o.For <= 0 {
 		return first, nil
 	}
-	over, stop := after(w.For)
+	over, stop := after(o.For)
 	defer stop()
 	var approved <-chan struct{}
 	if !c.AcceptsEdits { // else another request may be the one that is approved
@@ -96,19 +96,19 @@ func (g *Gate) Wait(ctx context.Context, c Call, first Answer, w WaitOptions) (A
 	}
 	for {
 		id := first.Request.ID
-		r, now, err := g.await(ctx, id, waitEnds{over, w.Stop, approved})
+		r, now, err := g.await(ctx, id, waitEnds{over, o.Stop, approved})
 		if err != nil {
 			return Answer{}, err
 		}
 		if now {
-			out, err := g.useApproved(ctx, c, id, w.Still)
+			out, err := g.useApproved(ctx, c, id, o.Still)
 			if err == nil && out.Kind != "" || err != nil && CodeOf(err) != CodeStoreUnavailable {
 				return out, err
 			}
 			approved = nil // something else became of it, or the approval could not be stored: it is looked at
 			continue
 		}
-		out, err := g.waited(ctx, &c, &first, w.Still, r)
+		out, err := g.waited(ctx, &c, &first, o.Still, r)
 		if err != nil || out.Kind != AnswerPending || out.Request.ID == id {
 			return out, err
 		}
@@ -164,12 +164,12 @@ func (g *Gate) editedOf(ctx context.Context, c *Call, r *Request) (*Request, err
 	if j.key == r.Key() {
 		return nil, nil
 	}
-	return View(ctx, g.store, func(tx Tx) (*Request, error) {
-		recent, err := tx.Recent(j.key)
+	return Look(ctx, g, func(w *Work) (*Request, error) {
+		recent, err := w.tx.Recent(j.key)
 		if err != nil || recent.DeniedID == "" {
 			return nil, err
 		}
-		was, err := tx.Request(recent.DeniedID)
+		was, err := w.tx.Request(recent.DeniedID)
 		if err != nil || was.EndCode != EndEdited {
 			return nil, err
 		}
@@ -179,12 +179,12 @@ func (g *Gate) editedOf(ctx context.Context, c *Call, r *Request) (*Request, err
 
 // edited answers a caller who waited for a request that a person ended with an edit, or for the one in its place.
 func (g *Gate) edited(ctx context.Context, c Call, r *Request, still func() error) (Answer, error) {
-	out, err := g.asJudged(ctx, c, still, func(tx Tx, j judged) (Answer, error) {
+	out, err := g.asJudged(ctx, c, still, func(w *Work, j judged) (Answer, error) {
 		if err := g.known(c.Agent); err != nil {
 			return Answer{}, err
 		}
 		out := Answer{Risk: j.verdict.Risk, Rule: j.verdict.Rule, ReasonCode: j.verdict.ReasonCode}
-		return g.afterEdit(ctx, tx, &j, r, out)
+		return w.edits().afterEdit(&j, r, out)
 	})
 	if err == nil && out.Kind == "" {
 		return g.endedEdit(ctx, &c, r)
@@ -228,14 +228,14 @@ func endedAnswer(r Request) Answer {
 // use lets a caller who waited for an approval through, once: the caller, its token and the policy in
 // force are looked at again first.
 func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (Answer, error) {
-	return g.asJudged(ctx, c, still, func(tx Tx, j judged) (Answer, error) { return g.useOnce(ctx, tx, j, id) })
+	return g.asJudged(ctx, c, still, func(w *Work, j judged) (Answer, error) { return w.useOnce(j, id) })
 }
 
 // useApproved is use right after the approval, or with the next commit after it, for who has not looked at the request
 // since. Without a kind, it is not approved, or not any more: how it stands is to be read.
 func (g *Gate) useApproved(ctx context.Context, c Call, id string, still func() error) (Answer, error) {
-	return g.asJudged(ctx, c, still, func(tx Tx, j judged) (Answer, error) {
-		out, _, err := g.tryUse(ctx, tx, j, id)
+	return g.asJudged(ctx, c, still, func(w *Work, j judged) (Answer, error) {
+		out, _, err := w.tryUse(j, id)
 		return out, err
 	})
 }
@@ -243,7 +243,7 @@ func (g *Gate) useApproved(ctx context.Context, c Call, id string, still func() 
 // asJudged runs fn in a write transaction with the call as the policy in force judges it, anew where that is replaced
 // meanwhile. still is asked right before, where it is not nil: its error is returned instead.
 func (g *Gate) asJudged(ctx context.Context, c Call, still func() error,
-	fn func(tx Tx, j judged) (Answer, error)) (Answer, error) {
+	fn func(w *Work, j judged) (Answer, error)) (Answer, error) {
 	release, err := g.turn(ctx, c)
 	if err != nil {
 		return Answer{}, err
@@ -257,11 +257,11 @@ func (g *Gate) asJudged(ctx context.Context, c Call, still func() error,
 				return Answer{}, err
 			}
 		}
-		out, err := Update(ctx, g.store, func(tx Tx) (Answer, error) {
+		out, err := update(ctx, g, OfAgent(c.Agent), func(w *Work) (Answer, error) {
 			if g.policy.Load() != in {
 				return Answer{}, errPolicyChanged
 			}
-			return fn(tx, j)
+			return fn(w, j)
 		})
 		if !errors.Is(err, errPolicyChanged) {
 			return out, err
@@ -270,29 +270,29 @@ func (g *Gate) asJudged(ctx context.Context, c Call, still func() error,
 }
 
 // useOnce uses the approval for the call as it was judged, if it may be.
-func (g *Gate) useOnce(ctx context.Context, tx Tx, j judged, id string) (Answer, error) {
-	out, r, err := g.tryUse(ctx, tx, j, id)
+func (w *Work) useOnce(j judged, id string) (Answer, error) {
+	out, r, err := w.tryUse(j, id)
 	if err == nil && out.Kind == "" {
-		return endedAnswer(g.told(r)), nil
+		return endedAnswer(w.g.told(r)), nil
 	}
 	return out, err
 }
 
 // tryUse is useOnce that has no answer, and changes nothing, where r is not approved, or was used or ended since.
-func (g *Gate) tryUse(ctx context.Context, tx Tx, j judged, id string) (out Answer, r Request, err error) {
-	if r, err = g.settled(ctx, tx, id); err != nil {
+func (w *Work) tryUse(j judged, id string) (out Answer, r Request, err error) {
+	if r, err = w.Request(id); err != nil {
 		return out, r, err
 	}
 	if r.Live() {
-		if err := g.known(j.call.Agent); err != nil {
+		if err := w.g.known(j.call.Agent); err != nil {
 			return out, r, err
 		}
 	}
-	j, changed, err := g.pinned(tx, j)
+	j, changed, err := w.toolPins().pinned(j)
 	if err != nil {
 		return out, r, err
 	}
-	why, err := g.mayUseNow(tx, &r, &j, changed)
+	why, err := w.calls().mayUseNow(&r, &j, changed)
 	if err != nil {
 		return out, r, err
 	}
@@ -302,28 +302,28 @@ func (g *Gate) tryUse(ctx context.Context, tx Tx, j judged, id string) (out Answ
 		return out, r, nil
 	case otherArgs:
 		v := j.verdict
-		out, err = g.notAsApproved(ctx, tx, &j, &r, &r, Answer{Risk: v.Risk, Rule: v.Rule})
-		return g.toldOutcome(out), r, err
+		out, err = w.edits().notAsApproved(&j, &r, &r, Answer{Risk: v.Risk, Rule: v.Rule})
+		return w.g.toldOutcome(out), r, err
 	case deniedNow:
 		v := j.verdict
-		j.data = g.callData(j)
+		j.data = w.g.callData(j)
 		return Answer{Kind: AnswerDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule,
 				ReasonCode: v.ReasonCode}, r,
-			g.audit(ctx, tx, j.event(EventCallDenied, string(Deny), v.ReasonCode))
+			w.audit(j.event(EventCallDenied, string(Deny), v.ReasonCode))
 	default:
-		r, err = g.cancel(ctx, tx, r, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
-		out = endedAnswer(g.told(r))
+		r, err = w.cancel(r, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
+		out = endedAnswer(w.g.told(r))
 		out.ReasonCode = string(why)
 		return out, r, err
 	}
-	if r, err = g.consume(ctx, tx, r, &j.call); err != nil {
+	if r, err = w.consume(r, &j.call); err != nil {
 		return out, r, err
 	}
-	if err := g.pinFirst(ctx, tx, &j); err != nil {
+	if err := w.toolPins().pinFirst(&j); err != nil {
 		return out, r, err
 	}
-	out = g.letThrough(&j, &r, Answer{Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode})
-	return g.toldOutcome(out), r, nil
+	out = w.g.letThrough(&j, &r, Answer{Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode})
+	return w.g.toldOutcome(out), r, nil
 }
 
 // lookAtClock is how often those who wait compare the clock with their deadline: a sleeping
@@ -380,12 +380,12 @@ func (g *Gate) read(ctx context.Context, id string) (*Request, error) {
 		r   *Request
 		due bool
 	}
-	f, err := View(ctx, g.store, func(tx Tx) (found, error) {
-		r, err := tx.Request(id)
+	f, err := Look(ctx, g, func(w *Work) (found, error) {
+		r, err := w.tx.Request(id)
 		if err != nil {
 			return found{r: &r}, err
 		}
-		over, err := g.over(tx, &r)
+		over, err := w.Over(&r)
 		return found{&r, over}, err
 	})
 	switch {
@@ -394,7 +394,7 @@ func (g *Gate) read(ctx context.Context, id string) (*Request, error) {
 	case !f.due:
 		return f.r, nil
 	}
-	r, err := Update(ctx, g.store, func(tx Tx) (Request, error) { return g.settled(ctx, tx, id) })
+	r, err := update(ctx, g, OfID(id), func(w *Work) (Request, error) { return w.Request(id) })
 	return &r, err
 }
 
@@ -402,26 +402,26 @@ func (g *Gate) read(ctx context.Context, id string) (*Request, error) {
 // [Gate.Run] is at work on it.
 const viewSteps = 16
 
-// view reads with nothing due left: if something is, it is ended first.
-func view[T any](ctx context.Context, g *Gate, fn func(tx Tx) (T, error)) (T, error) {
+// LookSettled is [Look] with nothing due left: if something is, it is ended first.
+func LookSettled[T any](ctx context.Context, g *Gate, fn func(w *Work) (T, error)) (T, error) {
 	type found struct {
 		is  T
 		due bool
 	}
 	for step := 0; ; step++ {
-		f, err := View(ctx, g.store, func(tx Tx) (f found, err error) {
-			hs, err := tx.Due(1)
+		f, err := Look(ctx, g, func(w *Work) (f found, err error) {
+			hs, err := w.tx.Due(1)
 			if err != nil {
 				return f, err
 			}
 			if f.due = len(hs) > 0 && step < viewSteps; !f.due {
-				f.is, err = fn(tx)
+				f.is, err = fn(w)
 			}
 			return f, err
 		})
 		if err == nil && f.due {
-			_, err = Update(ctx, g.store, func(tx Tx) (struct{}, error) {
-				_, err := g.endSome(ctx, tx)
+			_, err = update(ctx, g, WholeStore(), func(w *Work) (struct{}, error) { // what is due is anybody's
+				_, err := w.endSome()
 				return struct{}{}, err
 			})
 		}
@@ -444,21 +444,21 @@ func (g *Gate) RequestHead(ctx context.Context, who Actor, id string) (Head, err
 		Head
 		due bool
 	}
-	f, err := View(ctx, g.store, func(tx Tx) (f found, err error) {
-		if f.Head, err = tx.Head(id); err != nil {
+	f, err := Look(ctx, g, func(w *Work) (f found, err error) {
+		if f.Head, err = w.tx.Head(id); err != nil {
 			return f, err
 		}
 		if !f.ConsumedAt.IsZero() {
-			f.DispatchedAt, f.RunResult, err = tx.Dispatched(id)
+			f.DispatchedAt, f.RunResult, err = w.tx.Dispatched(id)
 		}
 		if err == nil {
-			f.due, err = g.over(tx, &f.Request)
+			f.due, err = w.Over(&f.Request)
 		}
 		return f, err
 	})
 	h := f.Head
 	if err == nil && f.due {
-		h, err = Update(ctx, g.store, func(tx Tx) (Head, error) { return g.settledHead(ctx, tx, id) })
+		h, err = update(ctx, g, OfID(id), func(w *Work) (Head, error) { return w.Head(id) })
 	}
 	h.Request, err = visibleTo(who, g.told(h.Request), err)
 	return h, err
@@ -502,42 +502,12 @@ func listBytes(want int) int {
 	return min(want, ListBytes)
 }
 
-// Requests lists requests, newest first, at most [ListBytes] of them.
-func (g *Gate) Requests(ctx context.Context, q RequestQuery) ([]Request, error) {
-	q.Bytes = listBytes(q.Bytes)
-	type list struct {
-		rs   []Request
-		late []string // over, among more that is over than view has ended
-	}
-	for {
-		l, err := view(ctx, g, func(tx Tx) (l list, err error) {
-			l.rs, err = tx.Requests(q)
-			for i := range l.rs {
-				over, err := g.over(tx, &l.rs[i])
-				if err != nil {
-					return l, err
-				}
-				if over {
-					l.late = append(l.late, l.rs[i].ID)
-				}
-			}
-			return l, err
-		})
-		if err != nil || len(l.late) == 0 {
-			return g.toldAll(l.rs), err
-		}
-		if err := g.settleEach(ctx, l.late); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// settleEach ends those of the requests that are due.
-func (g *Gate) settleEach(ctx context.Context, ids []string) error {
+// Settle ends those of the requests that are due.
+func (g *Gate) Settle(ctx context.Context, ids []string) error {
 	for some := range slices.Chunk(ids, stepRequests) {
-		err := g.store.Update(ctx, func(tx Tx) error {
+		err := g.update(ctx, WholeStore(), func(w *Work) error { // a list is of any agent's
 			for _, id := range some {
-				if _, err := g.settledHead(ctx, tx, id); err != nil {
+				if _, err := w.Head(id); err != nil {
 					return err
 				}
 			}
@@ -582,7 +552,7 @@ func (g *Gate) TellResolved(ctx context.Context, agent, session string, wait tim
 		if err != nil {
 			return err
 		}
-		rs, err := view(ctx, g, func(tx Tx) ([]Request, error) { return tx.Feed(agent, session, maxFeed, ListBytes) })
+		rs, err := LookSettled(ctx, g, func(w *Work) ([]Request, error) { return w.tx.Feed(agent, session, maxFeed, ListBytes) })
 		if err == nil && (len(rs) > 0 || wait <= 0) {
 			err = tell(g.toldAll(rs))
 			release()
@@ -634,7 +604,7 @@ func (g *Gate) Ack(ctx context.Context, agent string, ids []string) (Acked, erro
 	}
 	var all Acked
 	for len(left) > 0 {
-		some, err := Update(ctx, g.store, func(tx Tx) (Acked, error) { return g.ackSome(ctx, tx, agent, left) })
+		some, err := update(ctx, g, OfAgent(agent), func(w *Work) (Acked, error) { return w.ackSome(agent, left) })
 		if err != nil {
 			return all, err
 		}
@@ -647,10 +617,10 @@ func (g *Gate) Ack(ctx context.Context, agent string, ids []string) (Acked, erro
 }
 
 // ackSome takes as many of ids, from the first, as one transaction should.
-func (g *Gate) ackSome(ctx context.Context, tx Tx, agent string, ids []string) (a Acked, err error) {
+func (w *Work) ackSome(agent string, ids []string) (a Acked, err error) {
 	wide := 0
 	for _, id := range ids[:min(len(ids), stepRequests)] {
-		h, err := tx.Head(id)
+		h, err := w.tx.Glance().Head(id) // it may be another's, and stays that
 		if errors.Is(err, ErrNotFound) || err == nil && h.Agent != agent {
 			a.NotFound = append(a.NotFound, id)
 			continue
@@ -662,7 +632,7 @@ func (g *Gate) ackSome(ctx context.Context, tx Tx, agent string, ids []string) (
 			return a, nil
 		}
 		wide += h.Wide
-		if h, err = g.settleHead(ctx, tx, h); err != nil {
+		if h, err = w.settleHead(h); err != nil {
 			return a, err
 		}
 		if h.Status == Pending {
@@ -670,14 +640,14 @@ func (g *Gate) ackSome(ctx context.Context, tx Tx, agent string, ids []string) (
 			continue
 		}
 		a.Acked = append(a.Acked, id)
-		ok, err := tx.Ack(agent, id)
+		ok, err := w.tx.Ack(agent, id)
 		if err != nil {
 			return a, err
 		}
 		if ok {
 			e := requestEvent(h.Request, EventApprovalAcked)
 			e.Actor = Actor{Kind: Agent, Name: agent}.String()
-			if err := g.audit(ctx, tx, e); err != nil {
+			if err := w.audit(e); err != nil {
 				return a, err
 			}
 		}
@@ -750,12 +720,12 @@ func (g *Gate) endDue(ctx context.Context) (next time.Time, err error) {
 
 // Expire ends every request that is due and returns how many that were.
 func (g *Gate) Expire(ctx context.Context) (int, error) {
-	return inSteps(ctx, g.store, func(tx Tx) (step, error) { return g.endSome(ctx, tx) })
+	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) { return w.endSome() })
 }
 
 // endSome ends requests that are due, the longest due first and as many as one transaction should.
-func (g *Gate) endSome(ctx context.Context, tx Tx) (step, error) {
-	hs, err := tx.Due(stepRequests)
+func (w *Work) endSome() (step, error) {
+	hs, err := w.tx.Due(stepRequests)
 	if err != nil {
 		return step{}, err
 	}
@@ -765,7 +735,7 @@ func (g *Gate) endSome(ctx context.Context, tx Tx) (step, error) {
 			return step{n, true}, nil
 		}
 		wide += h.Wide
-		if _, err := g.end(ctx, tx, h.Request); err != nil {
+		if _, err := w.end(h.Request); err != nil {
 			return step{}, err
 		}
 	}

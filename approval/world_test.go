@@ -17,8 +17,10 @@ import (
 	"countersign/channels/outbox"
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/chat"
+	"countersign/internal/lists"
 	"countersign/internal/locale/phrases"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -88,7 +90,8 @@ type world struct {
 	t     testing.TB
 	ctx   context.Context
 	clock *clock
-	store *sqlite.DB
+	db    *sqlite.DB
+	store *storetest.ScopedStore
 	gate  *approval.Gate
 	log   *testkit.Buffer
 
@@ -120,8 +123,8 @@ func (w *world) open(path string, p approval.Policy) {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { db.Close() })
-	w.store = db
-	w.wire(approval.Options{Store: db, Broker: broker, Policy: p, Logger: w.logger()}, bothWays)
+	w.db, w.store = db, storetest.ScopedIn(w.t, db)
+	w.wire(approval.Options{Store: w.store, Broker: broker, Policy: p, Logger: w.logger()}, bothWays)
 }
 
 // bothWays is one card on LINE and one on Slack.
@@ -132,7 +135,7 @@ var bothWays = outboxtest.Routing{
 
 // wire makes the gate anew, with the outbox and the chat around it.
 func (w *world) wire(o approval.Options, cards outboxtest.Routing) {
-	o.Audit, o.Store = approval.NewAuditLog(o.Masker), approval.NoteFailures(o.Store)
+	o.Audit = approval.NewAuditLog(o.Masker)
 	w.outbox = outbox.New(outbox.Options{Store: o.Store, Audit: o.Audit, Routing: cards, Budgets: o.Budgets, Logger: o.Logger})
 	o.Notifier = w.outbox
 	w.gate = approval.NewGate(o)
@@ -266,7 +269,7 @@ func (w *world) feed() []approval.Request {
 // trail tells the audit log, oldest first, as "type:decision:reason" words.
 func (w *world) trail() []string {
 	w.t.Helper()
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Ascending: true, Limit: 10000})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Ascending: true, Limit: 10000})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -7,30 +7,25 @@ import (
 	"time"
 )
 
-// Call is one tool call that an agent wants to make.
+// Call is one tool call that an agent wants to make. With a Method, a Tool of "" is made from that. Whoever sets
+// Dispatch says with [Client.Report] what came of it, and whoever sets AcceptsEdits runs [Answer.Args].
 type Call struct {
-	Tool      string          `json:"tool"`           // "" with a Method: made from that
-	Args      json.RawMessage `json:"args,omitempty"` // a JSON object; nil is {}
-	Server    string          `json:"server,omitempty"`
-	Scope     string          `json:"scope,omitempty"`
-	TurnID    string          `json:"turn_id,omitempty"`
-	SessionID string          `json:"session_id,omitempty"`
-	Rationale string          `json:"rationale,omitempty"`
-	Preview   string          `json:"preview,omitempty"`
-
-	Method     string `json:"method,omitempty"`      // the MCP method where it is not tools/call
-	ToolDigest string `json:"tool_digest,omitempty"` // SHA-256, in hex, of the tool as its server describes it
-	// ListedDigest is the same with its schema's lists in the order in which the server wrote them, where that is another.
-	ListedDigest string `json:"tool_digest_listed,omitempty"`
-	// the caller sends the call on, and says what came of it with [Client.Report]
-	Dispatch bool `json:"dispatch,omitempty"`
-	Task     bool `json:"task,omitempty"` // the caller runs the call by itself once it is approved
-	// the caller runs the arguments that a person approved in place of these: [Answer.Args]
-	AcceptsEdits bool `json:"accepts_edits,omitempty"`
-	// the agent waits for the answer before it goes on: people are told at once of a call that joins a card they have
-	Waits bool `json:"waits,omitempty"`
-	// what the tool's MCP server says of it, which is its word and no proof; nil: nothing
-	Annotations *Annotations `json:"annotations,omitempty"`
+	Tool         string          `json:"tool" required:"true" pattern:"^[A-Za-z0-9_.:-]{1,128}$"`
+	Args         json.RawMessage `json:"args,omitempty" nullable:"false" description:"Absent is {}. At most 64 levels deep, without repeated keys."`
+	Server       string          `json:"server,omitempty" nullable:"true" pattern:"^[A-Za-z0-9_.:-]{1,128}$"`
+	Scope        string          `json:"scope,omitempty" nullable:"true" description:"At most 1024 bytes."`
+	TurnID       string          `json:"turn_id,omitempty" nullable:"true" description:"At most 256 bytes."`
+	SessionID    string          `json:"session_id,omitempty" nullable:"true" description:"At most 256 bytes."`
+	Rationale    string          `json:"rationale,omitempty" nullable:"true" description:"At most 16 KiB."`
+	Preview      string          `json:"preview,omitempty" nullable:"true" description:"At most 256 KiB."`
+	Method       string          `json:"method,omitempty" nullable:"true" pattern:"^[a-z][A-Za-z/_]{0,63}$" description:"The MCP method where it is not tools/call, such as resources/read; tool is then the method with colons for slashes."`
+	ToolDigest   string          `json:"tool_digest,omitempty" nullable:"true" pattern:"^[0-9a-f]{64}$" description:"SHA-256, in hex, of the tool as its server describes it; after a change people are asked about the call. It is the calling agent's claim, and binds no other agent."`
+	ListedDigest string          `json:"tool_digest_listed,omitempty" nullable:"true" pattern:"^[0-9a-f]{64}$" description:"The same of the tool with its schema's lists in the order in which the server wrote them, where that is another. Tools that were remembered by it are known by it."`
+	Dispatch     bool            `json:"dispatch,omitempty" nullable:"true" description:"The caller sends the call and reports its outcome."`
+	Task         bool            `json:"task,omitempty" nullable:"true" description:"The caller runs the call by itself once it is approved."`
+	AcceptsEdits bool            `json:"accepts_edits,omitempty" nullable:"true" description:"The caller runs the arguments that a person approved instead of these."`
+	Waits        bool            `json:"waits,omitempty" nullable:"true" description:"The agent waits for the answer before it goes on. People are then told at once of a call that joins a card they already have."`
+	Annotations  *Annotations    `json:"annotations,omitempty" description:"What the tool's MCP server says about it: a claim, not a proof."`
 }
 
 // Annotations are the hints of an MCP server about a tool, nil where it says nothing.
@@ -71,29 +66,25 @@ const (
 	AnswerLapsed    AnswerKind = "lapsed"
 )
 
-// Answer is what the server says of a call.
+// What the server sends is told here once: it fills in these structs too, and writes them by their tags, what is
+// nullable as null where it is zero. Its OpenAPI document is made from them.
+
+// Answer is what the server says of a call. [Answer.ReportID] is what [Client.Report] takes.
 type Answer struct {
-	Kind       AnswerKind `json:"decision"`
-	Message    string     `json:"message"` // for the model, word for word
-	RiskLevel  string     `json:"risk_level"`
-	Rule       string     `json:"rule"`
-	ReasonCode string     `json:"reason_code"`
-	ApprovalID string     `json:"approval_id,omitempty"`
-	// GrantID is the grant that let the call through, or the standing denial that denied it.
-	GrantID string `json:"grant_id,omitempty"`
-	// RunID, of a call with Dispatch that a grant let through, is what [Client.Report] takes: see [Answer.ReportID].
-	RunID         string `json:"run_id,omitempty"`
-	ExpiresAt     Time   `json:"expires_at,omitzero"` // of a pending one
-	ResolvedBy    string `json:"resolved_by,omitempty"`
-	ResolveReason string `json:"resolve_reason,omitempty"`
-	// Args of an approved call are the arguments that people were shown: what is to run. They differ from those that
-	// were asked with only in what the rule's ignore_args names and, of a call with AcceptsEdits, in what a person
-	// changed.
-	Args json.RawMessage `json:"args,omitempty"`
-	// Replaces, of an approved call whose arguments a person changed, is the request of those that were asked for.
-	Replaces string `json:"replaces,omitempty"`
-	// Note, of such a call, is what to tell the model beside the result: what was changed, and why.
-	Note string `json:"note,omitempty"`
+	Kind          AnswerKind      `json:"decision" enum:"allow,approved,denied,pending,expired,cancelled,lapsed" description:"Only allow and approved mean that the call may run, now and once."`
+	ApprovalID    string          `json:"approval_id,omitempty" description:"If there is a request."`
+	GrantID       string          `json:"grant_id,omitempty" description:"The grant that let the call through (reason_code granted), or the standing denial that denied it."`
+	RunID         string          `json:"run_id,omitempty" description:"If a grant let a call with dispatch through: the id to report its outcome under, instead of a request's id."`
+	ExpiresAt     Time            `json:"expires_at,omitzero" description:"If pending: the deadline."`
+	Message       string          `json:"message" description:"For the model, word for word."`
+	RiskLevel     string          `json:"risk_level" enum:"low,medium,high,critical"`
+	Rule          string          `json:"rule"`
+	ReasonCode    string          `json:"reason_code"`
+	ResolvedBy    string          `json:"resolved_by,omitempty"`
+	ResolveReason string          `json:"resolve_reason,omitempty"`
+	Args          json.RawMessage `json:"args,omitzero" description:"If approved: the arguments that people were shown. Run these. They differ from this call's only in what the rule ignores or, if the call accepts edits, in what a person changed; then replaces is set."`
+	Replaces      string          `json:"replaces,omitempty" description:"If a person changed the arguments and approved them: the request with the arguments that were asked for."`
+	Note          string          `json:"note,omitempty" description:"If a person changed the arguments and approved them: what to tell the model beside the result."`
 
 	JSON json.RawMessage `json:"-"` // as the server sent it; marshalling writes this
 }
@@ -113,65 +104,65 @@ func (a Answer) ReportID() string {
 	return ""
 }
 
-// Approval is a stored approval request. What has not happened is the zero value.
+// Approval is a stored approval request. What has not happened is the zero value. Version is for [Seen].
 type Approval struct {
-	ID            string          `json:"id"`
-	Status        string          `json:"status"` // pending, approved, denied, expired, cancelled
+	ID            string          `json:"id" description:"ULID." pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	Status        string          `json:"status" enum:"pending,approved,denied,expired,cancelled"`
 	Agent         string          `json:"agent"`
-	Scope         string          `json:"scope"`
-	Server        string          `json:"server"`
+	Scope         string          `json:"scope" description:"A working directory, tenant or the like; part of what makes two calls the same."`
+	Server        string          `json:"server" description:"The MCP server that has the tool; empty for an agent's own."`
 	Tool          string          `json:"tool"`
-	Method        string          `json:"method,omitempty"` // the MCP method where it is not tools/call
-	Args          json.RawMessage `json:"args"`
-	ArgsHash      string          `json:"args_hash"`
-	RiskLevel     string          `json:"risk_level"`
-	Rule          string          `json:"rule"`
+	Method        string          `json:"method,omitempty" description:"If present, the call is not a tool's but one of this MCP method."`
+	Args          json.RawMessage `json:"args" nullable:"false" description:"The canonical args, whole and unmasked: what was hashed and what will run."`
+	ArgsHash      string          `json:"args_hash" description:"SHA-256, in hex, of the canonical args less those that the rule ignores." pattern:"^[0-9a-f]{64}$"`
+	RiskLevel     string          `json:"risk_level" enum:"low,medium,high,critical"`
+	Rule          string          `json:"rule" description:"The rule that decided; empty when none matched."`
 	ReasonCode    string          `json:"reason_code"`
-	Summary       string          `json:"summary"` // what will happen, in a sentence; "" from gates that say none
-	HumanMessage  string          `json:"human_message"`
-	Rationale     string          `json:"rationale"`
-	Preview       string          `json:"preview"`
-	PreviewFrom   string          `json:"preview_from,omitempty"` // the tool whose answer the gate compared with; "": the agent's word
+	Summary       string          `json:"summary" description:"What will happen, in one sentence: the rule's, or else one made from the tool and its args, with secrets masked."`
+	HumanMessage  string          `json:"human_message" description:"Why a person is asked."`
+	Rationale     string          `json:"rationale" description:"Written by the agent, not verified."`
+	Preview       string          `json:"preview" description:"The effect as the agent describes it, not verified."`
+	PreviewFrom   string          `json:"preview_from,omitempty" description:"If present, the gate made the preview, from what this tool of the call's server returned just before people were asked."`
 	TurnID        string          `json:"turn_id"`
 	SessionID     string          `json:"session_id"`
 	RequestedAt   Time            `json:"requested_at"`
 	ExpiresAt     Time            `json:"expires_at"`
-	ResolvedAt    Time            `json:"resolved_at"`
-	ResolvedBy    string          `json:"resolved_by"`
-	ResolvedVia   string          `json:"resolved_via"`
-	ResolveReason string          `json:"resolve_reason"`
-	UseBy         Time            `json:"use_by"`
-	ConsumedAt    Time            `json:"consumed_at"`
-	LapsedAt      Time            `json:"lapsed_at"`
-	Task          bool            `json:"task"`          // the asker runs the call by itself once it is approved
-	DispatchedAt  Time            `json:"dispatched_at"` // when it was let through to whoever sends it on
-	RunResult     RunResult       `json:"outcome"`       // what came of it, "" while nobody has said
-	Inputs        []Input         `json:"inputs"`        // what its server was told after the approval
-	Previous      *Use            `json:"previous"`      // the last use of the same call within 24 hours before
-	Votes         []Vote          `json:"votes"`         // what people said, in order
-	Needs         []Stage         `json:"needs"`         // who must say yes, stage by stage
-	StepUp        string          `json:"step_up"`       // "passkey": it is approved only on its page, with one
-	Replaces      string          `json:"replaces"`      // the request in place of whose args a person approved these
-	ReplacedBy    string          `json:"replaced_by"`   // the request with the args that a person approved instead
-	PolicyDigest  string          `json:"policy_digest"` // of the policy that judged it last
-	BatchID       string          `json:"batch_id"`      // shared by the requests that people get on one card
-	Before        *Said           `json:"before"`        // what a person last said of the same tool, within 24 hours before
-	Message       string          `json:"message"`       // how it ended, for the model; "" while pending
-	Version       string          `json:"version"`       // of the state that this is, for [Seen]
+	ResolvedAt    Time            `json:"resolved_at" nullable:"true"`
+	ResolvedBy    string          `json:"resolved_by" nullable:"true" description:"A person's name, agent:NAME, system:timeout, system:policy, or a chat user."`
+	ResolvedVia   string          `json:"resolved_via" nullable:"true" enum:"[\"line\",\"slack\",\"web\",\"api\",\"cli\",\"terminal\",\"system\",null]"`
+	ResolveReason string          `json:"resolve_reason" nullable:"true"`
+	UseBy         Time            `json:"use_by" nullable:"true" description:"When an unused approval lapses."`
+	ConsumedAt    Time            `json:"consumed_at" nullable:"true" description:"When the approved call was let through."`
+	LapsedAt      Time            `json:"lapsed_at" nullable:"true"`
+	Task          bool            `json:"task" description:"The gate's side runs the call by itself once it is approved."`
+	DispatchedAt  Time            `json:"dispatched_at" nullable:"true" description:"When the call was let through to whoever sends it and reports its outcome."`
+	RunResult     RunResult       `json:"outcome" nullable:"true" enum:"[\"succeeded\",\"failed\",\"unknown\",null]" description:"What came of the dispatched call; unknown: it may have run."`
+	Inputs        []Input         `json:"inputs,omitempty" description:"What the agent's side told the call's server after the approval; no approver saw it. Absent: nothing."`
+	Previous      *Use            `json:"previous" description:"The last use of an approval of the same call, within the 24 hours before this request."`
+	Votes         []Vote          `json:"votes" nullable:"false" description:"People's votes, in order; an agent sees them once the request has ended. If one person decided alone, that decision."`
+	Needs         []Stage         `json:"needs" nullable:"false" description:"Who must say yes: the stages, met in order."`
+	StepUp        string          `json:"step_up" nullable:"true" enum:"[\"passkey\",null]" description:"passkey: it is approved only on its page, with a passkey."`
+	Replaces      string          `json:"replaces" nullable:"true" description:"The request whose args a person replaced with these."`
+	ReplacedBy    string          `json:"replaced_by" nullable:"true" description:"If it ended as edited: the request with the args that a person approved instead."`
+	PolicyDigest  string          `json:"policy_digest" nullable:"true" description:"The digest of the policy that judged it last; /v1/policies/{digest} has its text."`
+	BatchID       string          `json:"batch_id" nullable:"true" description:"Shared by the requests that people get on one card."`
+	Before        *Said           `json:"before" description:"What a person last said of this tool to this agent, within the 24 hours before this request."`
+	Message       string          `json:"message" nullable:"true" description:"How it ended, as the agent's model is told; null while pending."`
+	Version       string          `json:"version" description:"The version of the request as it stands; a decision can name the version that was seen."`
 
 	JSON json.RawMessage `json:"-"` // as the server sent it; marshalling writes this
 }
 
 // Vote is what one person said of a request.
 type Vote struct {
-	Stage    int     `json:"stage"` // from 1
+	Stage    int     `json:"stage" minimum:"1" description:"Which of the needs it is for, from 1."`
 	Person   string  `json:"person"`
-	For      string  `json:"for"` // for whom they stand in; "" for themselves
-	Decision Verdict `json:"decision"`
-	Reason   string  `json:"reason"`
+	For      string  `json:"for" nullable:"true" description:"The person for whom they stand in."`
+	Decision Verdict `json:"decision" enum:"approve,deny"`
+	Reason   string  `json:"reason" nullable:"true"`
 	At       Time    `json:"at"`
 	Via      string  `json:"via"`
-	StepUp   string  `json:"step_up"` // "passkey": given with one, used for this very request
+	StepUp   string  `json:"step_up" nullable:"true" enum:"[\"passkey\",null]" description:"passkey: it was given with one, used for this very request."`
 }
 
 // Voter names whose vote it is: ken, or "ken for hana".
@@ -205,9 +196,9 @@ func (a Approval) Who() string {
 // Stage is one step of who must say yes: that many different people out of some. With neither Group nor Approvers
 // any approver will do.
 type Stage struct {
-	Group     string   `json:"group,omitempty"`
-	Approvers []string `json:"approvers,omitempty"` // people and groups
-	Count     int      `json:"count"`
+	Group     string   `json:"group,omitempty" description:"People of this group."`
+	Approvers []string `json:"approvers,omitempty" description:"In place of group: people and groups by name. Neither: any approver."`
+	Count     int      `json:"count" minimum:"1" description:"How many different people."`
 }
 
 // Progress says how many approvals a request has, of how many it takes.
@@ -229,43 +220,42 @@ func ShortID(id string) string { return id[max(0, len(id)-6):] }
 
 // Policy is a policy that was in force.
 type Policy struct {
-	Digest string `json:"digest"`
-	Text   string `json:"text"` // as written and as understood, without secrets
+	Digest string `json:"digest" description:"The policy's digest, which is the policy_digest of what it judged." pattern:"^[0-9a-f]{64}$"`
+	Text   string `json:"text" description:"As it was written and as it was understood, without secrets."`
 }
 
 // Stats is how often people were asked, and what they said: of requests made from Since until before Until. Where
 // Next is not zero, that is only the newest part of the time that was asked for: it begins at WindowSince, and the same
 // query from there until Next has the part before. The figures of all parts add up, but for the times to a decision.
 type Stats struct {
-	Since       Time `json:"since"`
-	Until       Time `json:"until"`
-	Next        Time `json:"next"`
-	WindowSince Time `json:"window_since,omitzero"`
-
-	Total    Figures   `json:"total"`
-	ByTool   []Figures `json:"by_tool"` // the most asked first, as all of these
-	ByRule   []Figures `json:"by_rule"`
-	ByAgent  []Figures `json:"by_agent"`
-	ByPerson []Figures `json:"by_person"` // Asked is how many requests they decided
+	Since       Time      `json:"since" description:"At or after. If next is not null, this is later than the since that was asked for: only the newest part was counted."`
+	Until       Time      `json:"until" description:"Before."`
+	Next        Time      `json:"next" nullable:"true" description:"The until of the part before this one; null if all of the time was counted."`
+	WindowSince Time      `json:"window_since,omitzero" description:"The since of the part before this one: when the time that was asked for begins. Absent if next is null."`
+	Total       Figures   `json:"total"`
+	ByTool      []Figures `json:"by_tool" nullable:"false"`
+	ByRule      []Figures `json:"by_rule" nullable:"false" description:"By name; empty: no rule matched. A rule without a name is called by its place and the start of its digest, as rule 3 (9f2c1a)."`
+	ByAgent     []Figures `json:"by_agent" nullable:"false"`
+	ByPerson    []Figures `json:"by_person" nullable:"false" description:"asked: how many requests they decided; pushes: what went to their addresses."`
 }
 
 // Figures count what became of calls that needed a person.
 type Figures struct {
-	Name            string  `json:"name"`
-	Asked           int     `json:"asked"`
+	Name            string  `json:"name" description:"Empty for the total."`
+	Asked           int     `json:"asked" description:"Requests that were made."`
 	Approved        int     `json:"approved"`
 	Denied          int     `json:"denied"`
 	Expired         int     `json:"expired"`
 	Cancelled       int     `json:"cancelled"`
 	Pending         int     `json:"pending"`
-	Granted         int     `json:"granted"`     // calls that a grant let through: nobody was asked
-	Quarantined     int     `json:"quarantined"` // asked and granted
-	Pushes          int     `json:"pushes"`
-	PushesPer100    float64 `json:"pushes_per_100"` // for 100 quarantined calls
-	Decisions       int     `json:"decisions"`      // presses
-	DecisionsPer100 float64 `json:"decisions_per_100"`
-	DecideP50       int64   `json:"decide_p50_ms"` // how long half of what people decided took at most
-	DecideP90       int64   `json:"decide_p90_ms"`
+	Granted         int     `json:"granted" description:"Calls that a grant let through: nobody was asked."`
+	Quarantined     int     `json:"quarantined" description:"Calls that needed a person: asked and granted."`
+	Pushes          int     `json:"pushes" description:"Cards and reminders that went out, each to one address."`
+	PushesPer100    float64 `json:"pushes_per_100" description:"Per 100 calls that needed a person."`
+	Decisions       int     `json:"decisions" description:"Presses. One that decides a whole card counts once; each vote counts once."`
+	DecisionsPer100 float64 `json:"decisions_per_100" description:"Per 100 calls that needed a person."`
+	DecideP50       int64   `json:"decide_p50_ms" description:"The median time to a decision in milliseconds, to three digits."`
+	DecideP90       int64   `json:"decide_p90_ms" description:"Nine of ten decisions took at most so many milliseconds."`
 }
 
 // StatsQuery selects what [Client.Stats] is about; the zero value is the last 30 days of all agents.
@@ -277,8 +267,8 @@ type StatsQuery struct {
 
 // Freeze says that an agent, or all, may run nothing.
 type Freeze struct {
-	Agent    string `json:"agent"`  // "" for all
-	Frozen   bool   `json:"frozen"` // false once it was lifted
+	Agent    string `json:"agent" nullable:"true" description:"null: all agents."`
+	Frozen   bool   `json:"frozen" description:"Calls are denied until somebody lifts it."`
 	FrozenAt Time   `json:"frozen_at"`
 	FrozenBy string `json:"frozen_by"`
 	Via      string `json:"via"`
@@ -287,7 +277,7 @@ type Freeze struct {
 
 // SignInLink signs whoever opens it first, and says yes there, in to the pages.
 type SignInLink struct {
-	ID        string `json:"id"` // to find it in the audit log; no secret
+	ID        string `json:"id" description:"Its id in the audit log."`
 	URL       string `json:"url"`
 	ExpiresAt Time   `json:"expires_at"`
 }
@@ -295,35 +285,35 @@ type SignInLink struct {
 // Delegation has one person vote for another, for a while: from From until before Until.
 type Delegation struct {
 	ID        string `json:"id"`
-	For       string `json:"for"` // who is away
-	To        string `json:"to"`  // who votes for them
+	For       string `json:"for" description:"Who is away."`
+	To        string `json:"to" description:"Who votes for them."`
 	From      Time   `json:"from"`
-	Until     Time   `json:"until"`
-	Rule      string `json:"rule"`                // only requests of this rule; "": all
-	RuleGone  bool   `json:"rule_gone,omitempty"` // the rule was changed or removed since: this covers nothing
+	Until     Time   `json:"until" description:"When it ends; exclusive."`
+	Rule      string `json:"rule" nullable:"true" description:"Only requests of this rule, as it is called now; null: all."`
+	RuleGone  bool   `json:"rule_gone,omitempty" description:"That rule was changed or removed since: the delegation covers nothing."`
 	CreatedAt Time   `json:"created_at"`
 	CreatedBy string `json:"created_by"`
-	EndedAt   Time   `json:"ended_at"` // when it was ended before its time
-	EndedBy   string `json:"ended_by"`
+	EndedAt   Time   `json:"ended_at" nullable:"true" description:"When it was ended before its time."`
+	EndedBy   string `json:"ended_by" nullable:"true"`
 }
 
 // Input is an answer that a call's server was given at the agent's side after the call was approved. No approver saw
 // it. Secrets are masked, and what is long is cut.
 type Input struct {
 	At      Time   `json:"at"`
-	Method  string `json:"method"`  // of what the server asked
-	Message string `json:"message"` // the server's own words
-	Answer  string `json:"answer"`  // JSON
+	Method  string `json:"method" description:"What the server asked for."`
+	Message string `json:"message" description:"The server's message; empty if it sent none."`
+	Answer  string `json:"answer" description:"JSON; secrets are masked, and what is long is cut."`
 }
 
 // Use is an earlier approval of the same call that was let through.
 type Use struct {
-	ApprovalID   string    `json:"approval_id"` // or the use of a grant
+	ApprovalID   string    `json:"approval_id" description:"If a grant let the call through: its run_id instead of a request's id."`
 	ApprovedBy   string    `json:"approved_by"`
 	ApprovedAt   Time      `json:"approved_at"`
 	ConsumedAt   Time      `json:"consumed_at"`
-	DispatchedAt Time      `json:"dispatched_at"`
-	RunResult    RunResult `json:"outcome"`
+	DispatchedAt Time      `json:"dispatched_at" nullable:"true"`
+	RunResult    RunResult `json:"outcome" nullable:"true" enum:"[\"succeeded\",\"failed\",\"unknown\",null]"`
 }
 
 // Said is a person's last word about a tool of an agent, before the request that it comes with.
@@ -332,7 +322,7 @@ type Said struct {
 	Approved  bool   `json:"approved"`
 	By        string `json:"by"`
 	At        Time   `json:"at"`
-	Reason    string `json:"reason"`
+	Reason    string `json:"reason" nullable:"true"`
 }
 
 // Target names the tool as people write it: tool, or server/tool.
@@ -348,33 +338,33 @@ func target(server, tool string) string {
 // Grant is a decision that answers the calls that it covers without asking a person: it lets them through or, as a
 // standing denial, denies them. What has not happened is the zero value.
 type Grant struct {
-	ID          string            `json:"id"`
-	Decision    Verdict           `json:"decision"` // Deny: a standing denial
+	ID          string            `json:"id" description:"ULID." pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	Decision    Verdict           `json:"decision" enum:"approve,deny" description:"deny: a standing denial."`
 	Agent       string            `json:"agent"`
 	Scope       string            `json:"scope"`
-	Server      string            `json:"server"`
+	Server      string            `json:"server" description:"The MCP server that has the tool; empty for an agent's own."`
 	Tool        string            `json:"tool"`
-	Args        json.RawMessage   `json:"args"` // those that were decided
-	ArgsHash    string            `json:"args_hash"`
-	Vary        map[string]Vary   `json:"vary"`       // the args that need not be as they were
-	AnyArgs     bool              `json:"any_args"`   // none of them need
-	SessionID   string            `json:"session_id"` // "": calls of any session
-	RequestID   string            `json:"request_id"` // that was decided
+	Args        json.RawMessage   `json:"args" nullable:"false" description:"The canonical args that were decided, whole and unmasked."`
+	ArgsHash    string            `json:"args_hash" description:"As in an Approval. If nothing varies, only a call with this hash is covered." pattern:"^[0-9a-f]{64}$"`
+	Vary        map[string]Vary   `json:"vary" nullable:"false" description:"The args, by name, that may differ from the approved ones."`
+	AnyArgs     bool              `json:"any_args" description:"A call with any args is covered."`
+	SessionID   string            `json:"session_id" nullable:"true" description:"Only calls of this session; null: of any."`
+	RequestID   string            `json:"request_id" description:"The request that was decided."`
 	Rule        string            `json:"rule"`
-	RiskLevel   string            `json:"risk_level"`
+	RiskLevel   string            `json:"risk_level" enum:"low,medium,high,critical"`
 	MadeBy      string            `json:"made_by"`
-	Who         string            `json:"who"` // MadeBy, and for whom
+	Who         string            `json:"who" description:"made_by, with the person they stood in for, if any: ken for hana."`
 	Via         string            `json:"via"`
-	Reason      string            `json:"reason"`
+	Reason      string            `json:"reason" nullable:"true"`
 	MadeAt      Time              `json:"made_at"`
 	ExpiresAt   Time              `json:"expires_at"`
-	Uses        int               `json:"uses"` // 0: any number
-	Used        int               `json:"used"`
-	Spent       map[string]string `json:"spent"`        // of args with a total: their sum so far, decimal numbers
-	SuspendedAt Time              `json:"suspended_at"` // what came of its last use is not known: the next call asks
-	EndedAt     Time              `json:"ended_at"`
-	EndedBy     string            `json:"ended_by"`
-	EndCode     string            `json:"end_code"` // why it ended: expired, used_up, revoked, …
+	Uses        int               `json:"uses" nullable:"true" description:"How many calls it lets through; null: any number."`
+	Used        int               `json:"used" minimum:"0"`
+	Spent       map[string]string `json:"spent" nullable:"false" description:"Of args with a total, by name: their sum so far, a decimal number."`
+	SuspendedAt Time              `json:"suspended_at" nullable:"true" description:"The outcome of its last use is unknown, so a person is asked about the next call."`
+	EndedAt     Time              `json:"ended_at" nullable:"true"`
+	EndedBy     string            `json:"ended_by" nullable:"true"`
+	EndCode     string            `json:"end_code" nullable:"true" description:"expired, used_up, revoked, policy_changed, tool_changed, maker_changed, frozen or lifted."`
 
 	JSON json.RawMessage `json:"-"` // as the server sent it; marshalling writes this
 }
@@ -382,9 +372,9 @@ type Grant struct {
 // Vary says how an arg may differ from the approved one: in any way, or as a number from 0 to AtMost. Total is how much
 // all uses may come to.
 type Vary struct {
-	Any    bool   `json:"any,omitempty"`
-	AtMost string `json:"at_most,omitempty"`
-	Total  string `json:"total,omitempty"`
+	Any    bool   `json:"any,omitzero"`
+	AtMost string `json:"at_most,omitempty" description:"A number from 0 to this."`
+	Total  string `json:"total,omitempty" description:"The most that all uses may add up to."`
 }
 
 // Target names the tool as people write it: tool, or server/tool.
@@ -400,17 +390,17 @@ type Lifted struct {
 // Notification is one push of a card to one recipient.
 type Notification struct {
 	ID            string `json:"id"`
-	ApprovalID    string `json:"approval_id"` // "" for an answer that is about no request
+	ApprovalID    string `json:"approval_id" nullable:"true" description:"null for an answer that is about no request; the first of a batch."`
 	Channel       string `json:"channel"`
 	Recipient     string `json:"recipient"`
-	Kind          string `json:"kind"`   // request, reminder, outcome, reply
-	Status        string `json:"status"` // queued, retrying, sent, delivered, failed, skipped
-	Attempt       int    `json:"attempt"`
-	MessageID     string `json:"message_id"`
-	HTTPStatus    int    `json:"http_status"` // 0: no answer yet
-	Error         string `json:"error"`
-	NextAttemptAt Time   `json:"next_attempt_at"`
-	SentAt        Time   `json:"sent_at"`
+	Kind          string `json:"kind" enum:"request,reminder,outcome,reply"`
+	Status        string `json:"status" enum:"queued,retrying,sent,delivered,failed,skipped"`
+	Attempt       int    `json:"attempt" minimum:"0" description:"Sends begun."`
+	MessageID     string `json:"message_id" nullable:"true"`
+	HTTPStatus    int    `json:"http_status" nullable:"true"`
+	Error         string `json:"error" nullable:"true" description:"A stable reason, then what the platform said."`
+	NextAttemptAt Time   `json:"next_attempt_at" nullable:"true"`
+	SentAt        Time   `json:"sent_at" nullable:"true"`
 	CreatedAt     Time   `json:"created_at"`
 	UpdatedAt     Time   `json:"updated_at"`
 
@@ -420,18 +410,18 @@ type Notification struct {
 // AuditEvent is one line of the audit log.
 type AuditEvent struct {
 	ID            string          `json:"id"`
-	Seq           int64           `json:"seq"`
+	Seq           int64           `json:"seq" minimum:"1" description:"Given out in commit order."`
 	At            Time            `json:"at"`
 	EventType     string          `json:"event_type"`
-	CorrelationID string          `json:"correlation_id"`
-	Actor         string          `json:"actor"`
-	ApprovalID    string          `json:"approval_id"`
-	Agent         string          `json:"agent"`
-	Tool          string          `json:"tool"`
-	RiskLevel     string          `json:"risk_level"`
-	Decision      string          `json:"decision"`
-	Reason        string          `json:"reason"`
-	Data          json.RawMessage `json:"data"`
+	CorrelationID string          `json:"correlation_id" nullable:"true"`
+	Actor         string          `json:"actor" nullable:"true"`
+	ApprovalID    string          `json:"approval_id" nullable:"true"`
+	Agent         string          `json:"agent" nullable:"true"`
+	Tool          string          `json:"tool" nullable:"true" description:"server/tool where there is a server."`
+	RiskLevel     string          `json:"risk_level" nullable:"true"`
+	Decision      string          `json:"decision" nullable:"true"`
+	Reason        string          `json:"reason" nullable:"true"`
+	Data          json.RawMessage `json:"data" nullable:"true"`
 
 	JSON json.RawMessage `json:"-"` // as the server sent it; marshalling writes this
 }
@@ -482,9 +472,9 @@ func (d *DecideResult) UnmarshalJSON(b []byte) error {
 
 // Acked tells what [Client.Ack] did with each id.
 type Acked struct {
-	Acked       []string `json:"acked"`
-	NotResolved []string `json:"not_resolved"`
-	NotFound    []string `json:"not_found"`
+	Acked       []string `json:"acked" nullable:"false"`
+	NotResolved []string `json:"not_resolved" nullable:"false" description:"Still pending."`
+	NotFound    []string `json:"not_found" nullable:"false"`
 }
 
 // Time is a point in time that is null in JSON when it has not come.
@@ -587,23 +577,23 @@ func (l Lifted) MarshalJSON() ([]byte, error) { return kept(l.JSON, plainLifted(
 type Quota struct {
 	Channel string    `json:"channel"`
 	Used    int       `json:"used"`
-	Limit   *int      `json:"limit"` // nil: there is none
-	At      time.Time `json:"at"`    // when the platform said so
+	Limit   *int      `json:"limit" description:"null: there is none."`
+	At      time.Time `json:"at" description:"When the platform said so."`
 }
 
 // Beat is the last run of one of the heartbeat's entries.
 type Beat struct {
 	Entry  string      `json:"entry"`
-	At     *time.Time  `json:"at"`               // nil: it has not run since the program's start
-	Result string      `json:"result,omitempty"` // ok, or failed: the log says why
+	At     *time.Time  `json:"at" description:"When it began; null: it has not run since the program's start."`
+	Result string      `json:"result,omitempty" enum:"ok,failed" description:"failed: a step failed, and the log says why; the counts are those of the other steps."`
 	Counts *BeatCounts `json:"counts,omitempty"`
 }
 
 // BeatCounts are what a run moved, and how many requests waited after it.
 type BeatCounts struct {
-	Pending    int `json:"pending"`
+	Pending    int `json:"pending" description:"Requests that waited for a person after the run."`
 	Expired    int `json:"expired"`
-	ReNotified int `json:"re_notified"` // requests that people were reminded of
-	Retried    int `json:"retried"`     // failed notifications that got one more try
-	Unknown    int `json:"unknown"`     // calls that nobody reported back on
+	ReNotified int `json:"re_notified" description:"Requests that people were reminded of."`
+	Retried    int `json:"retried" description:"Failed notifications that got one more try."`
+	Unknown    int `json:"unknown" description:"Calls whose outcome nobody reported; it is now unknown."`
 }

@@ -17,6 +17,7 @@ import (
 	"countersign/internal/auth"
 	"countersign/internal/rest"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/schema/schematest"
 )
 
@@ -78,9 +79,9 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	audit := approval.NewAuditLog(redact.New())
-	w.outbox = outbox.New(outbox.Options{Store: db, Audit: audit, Routing: outboxtest.To("line", "U1")})
-	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: asks{}, Now: now, Masker: redact.New(), Audit: audit, Notifier: w.outbox})
+	scoped, audit := storetest.ScopedIn(t, db), approval.NewAuditLog(redact.New())
+	w.outbox = outbox.New(outbox.Options{Store: scoped, Audit: audit, Routing: outboxtest.To("line", "U1")})
+	w.gate = approval.NewGate(approval.Options{Store: scoped, Broker: broker, Policy: asks{}, Now: now, Masker: redact.New(), Audit: audit, Notifier: w.outbox})
 	dir := auth.NewDirectory([]auth.AgentIdentity{{Name: "bot", Token: botToken}},
 		[]auth.Person{{Name: "hana", Approver: true, Admin: true, Token: hanaToken},
 			{Name: "ken", Approver: true, Token: kenToken}})

@@ -2,23 +2,19 @@ package webhook
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
-
-	"countersign/approval"
 )
 
-// How much is done at a time after Slack was answered, and for how long each may take.
+// How much is done at a time after a platform was answered, and for how long each may take.
 const (
 	maxAfterResponse    = 8
 	afterResponseWithin = 10 * time.Second
 )
 
-// afterResponse is the work that is done after a platform was answered. None of it decides anything, so what
+// AfterResponse is the work that is done after a platform was answered. None of it decides anything, so what
 // there is no room for is left undone.
-type afterResponse struct {
+type AfterResponse struct {
 	ctx  context.Context
 	end  context.CancelFunc
 	room chan struct{}
@@ -29,15 +25,16 @@ type afterResponse struct {
 	running sync.WaitGroup
 }
 
-func newAfterResponse() *afterResponse {
-	a := &afterResponse{room: make(chan struct{}, maxAfterResponse), again: map[string]bool{}}
+// NewAfterResponse returns room for work. Close must be called.
+func NewAfterResponse() *AfterResponse {
+	a := &AfterResponse{room: make(chan struct{}, maxAfterResponse), again: map[string]bool{}}
 	a.ctx, a.end = context.WithCancel(context.Background())
 	return a
 }
 
-// run has fn run, and says whether there was room. Under one name there is one at a time: while it is
+// Run has fn run, and says whether there was room. Under one name there is one at a time: while it is
 // under way, what comes is done afterwards, once.
-func (a *afterResponse) run(name string, fn func(ctx context.Context)) bool {
+func (a *AfterResponse) Run(name string, fn func(ctx context.Context)) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -65,7 +62,7 @@ func (a *afterResponse) run(name string, fn func(ctx context.Context)) bool {
 }
 
 // more says whether a piece of work is to be done once more.
-func (a *afterResponse) more(name string) bool {
+func (a *AfterResponse) more(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	again := a.again[name] && !a.closed
@@ -75,30 +72,11 @@ func (a *afterResponse) more(name string) bool {
 	return again
 }
 
-func (a *afterResponse) close() {
+// Close ends what is still under way, and waits for it.
+func (a *AfterResponse) Close() {
 	a.mu.Lock()
 	a.closed = true
 	a.mu.Unlock()
 	a.end()
 	a.running.Wait()
-}
-
-// showHome shows somebody their Home tab as it is now.
-func (h *Slack) showHome(userID string, by approval.Actor) {
-	if h.home == nil {
-		return
-	}
-	show := func(ctx context.Context) {
-		defer func() {
-			if p := recover(); p != nil {
-				h.log.ErrorContext(ctx, "a Home tab could not be drawn: this is a bug in Countersign; please report it",
-					"by", by.String(),
-					"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			}
-		}()
-		h.home(ctx, userID, by)
-	}
-	if !h.after.run(userID, show) {
-		h.log.Debug("a Home tab was not brought up to date: too many at once", "by", by.String())
-	}
 }

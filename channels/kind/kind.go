@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"time"
 
+	"countersign/approval"
 	"countersign/channels"
 	"countersign/internal/secret"
 	"countersign/webhook"
@@ -38,8 +39,22 @@ type Kind struct {
 	Inbound func(o webhook.Options, now Current) http.Handler
 }
 
-// Current returns the section and the channel in force, nil while the kind is not configured.
-type Current func() (Section, channels.Channel)
+// Current is what is in force when something comes in.
+type Current struct {
+	// Channel returns the section and the channel, nil while the kind is not configured.
+	Channel func() (Section, channels.Channel)
+	// Maker returns what cards are made with, and Requests is what waits: for ways in that show either.
+	Maker    func() channels.Maker
+	Requests Requests
+}
+
+// Requests are what waits for a person.
+type Requests interface {
+	Requests(ctx context.Context, q approval.RequestQuery) ([]approval.Request, error)
+	PendingCount(ctx context.Context) (int, error)
+	// MayVote reports whether one person may vote on a request now.
+	MayVote(ctx context.Context, id string, who approval.Actor) (bool, error)
+}
 
 // AddressForm is how a person's address on a channel is written.
 type AddressForm struct {

@@ -32,17 +32,19 @@ func checkAddress(address string) error {
 
 // newInbound makes what takes LINE's webhooks, with the secrets and for the bot that are in force.
 func newInbound(o webhook.Options, now kind.Current) http.Handler {
-	secrets := func() []string {
-		if c, _ := now(); c != nil {
-			return c.(*Config).ChannelSecret.Reveal()
-		}
-		return nil
+	return &inbound{
+		Inbound: webhook.NewInbound(Name, o),
+		secrets: func() []string {
+			if c, _ := now.Channel(); c != nil {
+				return c.(*Config).ChannelSecret.Reveal()
+			}
+			return nil
+		},
+		bot: func(ctx context.Context) string {
+			if _, ch := now.Channel(); ch != nil {
+				return ch.(*Channel).AwaitBotUserID(ctx)
+			}
+			return ""
+		},
 	}
-	bot := func(ctx context.Context) string {
-		if _, ch := now(); ch != nil {
-			return ch.(*Channel).AwaitBotUserID(ctx)
-		}
-		return ""
-	}
-	return webhook.NewLINE(o, secrets, bot)
 }

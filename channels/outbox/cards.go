@@ -12,6 +12,9 @@ import (
 // r alone, as it was before.
 func (o *Outbox) Ended(tx approval.Tx, r approval.Request) error {
 	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
+	if err == nil {
+		err = needThose(tx, r, ns)
+	}
 	if err != nil {
 		return err
 	}
@@ -30,6 +33,17 @@ func (o *Outbox) Ended(tx approval.Tx, r approval.Request) error {
 		}
 	}
 	return o.comeUp(tx, r, ns)
+}
+
+// needThose is for a transaction that is to change notifications of a request. A reminder of several requests, which may
+// be several agents', is its first one's.
+func needThose(tx approval.Tx, r approval.Request, ns []approval.Notification) error {
+	if slices.ContainsFunc(ns, func(n approval.Notification) bool {
+		return n.ApprovalID != r.ID && (n.BatchID == "" || n.BatchID != r.BatchID)
+	}) {
+		return approval.NeedWholeStore(tx)
+	}
+	return nil
 }
 
 // drop skips a card that was not sent, if all that it shows has ended.
@@ -119,6 +133,9 @@ func (o *Outbox) bringUp(tx approval.Tx, n approval.Notification, c card, at tim
 func (o *Outbox) Acted(tx approval.Tx, from approval.Address, r approval.Request) error {
 	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Channel: from.Channel,
 		Narrow: true})
+	if err == nil {
+		err = needThose(tx, r, ns)
+	}
 	if err != nil {
 		return err
 	}

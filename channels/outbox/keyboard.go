@@ -24,11 +24,13 @@ const (
 
 // typingUntil returns until when somebody at an address may be typing the reason that they were asked for: the zero
 // time where nobody asked just now, or where they have sent something since.
+//
+// A card that leaves as they are asked is as one that left right before.
 func typingUntil(tx approval.Tx, a approval.Address) (time.Time, error) {
 	q := approval.NotificationQuery{Channel: a.Channel, Recipient: a.To,
 		Kind: approval.KindReply, Since: tx.Now().Add(-keyboardOpen), Narrow: true}
 	for _, q.Limit = range []int{1, lastReplies} { // the newest alone tells as a rule
-		ns, err := tx.Notifications(q)
+		ns, err := tx.Glance().Notifications(q)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -92,6 +94,9 @@ func (o *Outbox) Typed(tx approval.Tx, from approval.Address) error {
 	if err != nil || !typing.After(tx.Now()) {
 		return err
 	}
+	if err := approval.NeedWholeStore(tx); err != nil { // the cards of all agents wait for them
+		return err
+	}
 	soon, err := tx.DueSoon(from, typing)
 	for _, n := range soon {
 		if err := goes(tx, n, typing); err != nil {
@@ -125,11 +130,15 @@ func goes(tx approval.Tx, n approval.Notification, typing time.Time) error {
 // becomes of the sending. What is in another place, such as a Slack channel beside direct messages, closes none: it is
 // answered there.
 func overtakeQuestions(tx approval.Tx, n approval.Notification) error {
-	replies, err := tx.Notifications(approval.NotificationQuery{Channel: n.Channel, Recipient: n.Recipient,
+	// A question that is asked as the card leaves is as one that was asked after it.
+	replies, err := tx.Glance().Notifications(approval.NotificationQuery{Channel: n.Channel, Recipient: n.Recipient,
 		Kind: approval.KindReply, Since: tx.Now().Add(-questionKept), Limit: lastReplies, Narrow: true})
 	for _, q := range replies {
 		if q.Note != approval.NoteApprove || alike(q, n) {
 			continue
+		}
+		if err := approval.NeedWholeStore(tx); err != nil { // it may be about another agent's request
+			return err
 		}
 		q.Note, q.UpdatedAt = approval.NoteOvertaken, tx.Now()
 		if _, err := tx.UpdateNotification(q, q.Status, q.Attempt); err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 // Notifications lists the notification log, newest first and without bodies, at most [approval.ListBytes] of it.
@@ -40,7 +41,7 @@ func one(tx approval.Notifications, id string) (approval.Notification, error) {
 // Retry has a failed notification sent again, from the start: same row, new retry key, no attempts
 // counted. [approval.CodeNotFound], or [approval.CodeNotFailed] when it has not failed.
 func (o *Outbox) Retry(ctx context.Context, by approval.Actor, id string) (approval.Notification, error) {
-	n, err := approval.Update(ctx, o.store, func(tx approval.Tx) (approval.Notification, error) {
+	n, err := approval.Update(ctx, o.store, approval.OfNotification(id), func(tx approval.Tx) (approval.Notification, error) {
 		n, err := one(tx, id)
 		if err != nil {
 			return n, err
@@ -66,20 +67,20 @@ func (o *Outbox) Retry(ctx context.Context, by approval.Actor, id string) (appro
 // Search returns the q.Limit newest notifications, at least 1 and without bodies, that q selects among the look newest
 // that are to be looked at.
 func (o *Outbox) Search(ctx context.Context, q approval.NotificationQuery,
-	look int) (approval.Found[approval.Notification], error) {
+	look int) (lists.Found[approval.Notification], error) {
 	q.Since, q.Until = o.store.FromWall(q.Since), o.store.FromWall(q.Until)
 	if q.Narrow = true; q.Bytes <= 0 || q.Bytes > approval.ListBytes {
 		q.Bytes = approval.ListBytes
 	}
 	limit := max(q.Limit, 1)
 	q.Limit = limit + 1
-	type found = approval.Found[approval.Notification]
+	type found = lists.Found[approval.Notification]
 	f, err := approval.View(ctx, o.store, func(tx approval.Tx) (f found, err error) {
 		if q.From, err = tx.NotificationReach(q, look); err != nil {
 			return f, err
 		}
 		ns, err := tx.Notifications(q)
-		return approval.FoundIn(ns, limit, q.Bytes, q.From,
+		return lists.FoundIn(ns, limit, q.Bytes, q.From,
 			func(n approval.Notification) string { return n.ID }), err
 	})
 	for i := range f.Rows {

@@ -31,7 +31,8 @@ func (o *Outbox) tellQueued(tx approval.Tx, to map[approval.Address]bool) error 
 		if !o.quietEnd(a, tx.Now()).IsZero() {
 			continue // it is no reason to wake anybody
 		}
-		ns, err := tx.Notifications(approval.NotificationQuery{Channel: a.Channel, Recipient: a.To,
+		// Where two agents' cards meet here at once, both may tell.
+		ns, err := tx.Glance().Notifications(approval.NotificationQuery{Channel: a.Channel, Recipient: a.To,
 			Kind: approval.KindReply, Since: tx.Now().Add(-queuedTold), Narrow: true})
 		if err != nil {
 			return err
@@ -47,8 +48,9 @@ func (o *Outbox) tellQueued(tx approval.Tx, to map[approval.Address]bool) error 
 	return nil
 }
 
-// queuedFor counts the requests whose cards wait to go to an address.
+// queuedFor counts the requests whose cards wait to go to an address. It is only told.
 func queuedFor(tx approval.Tx, a approval.Address) (count int, err error) {
+	tx = tx.Glance()
 	ns, err := tx.Notifications(approval.NotificationQuery{Channel: a.Channel, Recipient: a.To, Status: approval.Queued,
 		Narrow: true, Limit: mostQueued})
 	if err != nil {
@@ -82,7 +84,7 @@ func (o *Outbox) Requeue(ctx context.Context) error {
 		return err
 	}
 	for some := range slices.Chunk(ts, perStep) {
-		if err := o.store.Update(ctx, func(tx approval.Tx) error {
+		if err := o.store.Update(ctx, approval.WholeStore(), func(tx approval.Tx) error { // of all agents
 			for _, t := range some {
 				if err := o.requeue(tx, t); err != nil {
 					return err

@@ -177,9 +177,10 @@ func (o *Outbox) remindAll(ctx context.Context, w *waiting) (int, error) {
 	for _, a := range w.order {
 		id := "" // of the reminder
 		for some := range slices.Chunk(w.at[a].due, perStep) {
-			told, err := approval.Update(ctx, o.store, func(tx approval.Tx) (t told, err error) {
+			r := reminder{id, some, w.at[a].others, len(w.at[a].due)}
+			told, err := approval.Update(ctx, o.store, r.scope(), func(tx approval.Tx) (t told, err error) {
 				paid.giveBack()
-				return o.remind(tx, a, reminder{id, some, w.at[a].others, len(w.at[a].due)}, paid)
+				return o.remind(tx, a, r, paid)
 			})
 			if err != nil {
 				paid.giveBack()
@@ -203,6 +204,15 @@ type reminder struct {
 	due    []approval.Head
 	others []approval.Head
 	all    int // how many are due in all
+}
+
+// scope is that of the agents whose requests it is about.
+func (r reminder) scope() approval.Scope {
+	var agents []string
+	for _, h := range slices.Concat(r.due, r.others) {
+		agents = append(agents, h.Agent)
+	}
+	return approval.OfAgents(agents...)
 }
 
 // told is a reminder, and of which requests it was due.
@@ -336,7 +346,8 @@ func (o *Outbox) eachPending(ctx context.Context, paid *pushes,
 	}
 	total, after := 0, ""
 	for {
-		p, err := approval.Update(ctx, o.store, func(tx approval.Tx) (p page, err error) {
+		// A page is of all agents, as what was taken from their budgets is.
+		p, err := approval.Update(ctx, o.store, approval.WholeStore(), func(tx approval.Tx) (p page, err error) {
 			paid.giveBack()
 			hs, err := tx.Heads(approval.RequestQuery{Status: approval.Pending, After: after, Limit: perStep})
 			if err != nil {

@@ -210,6 +210,9 @@ func (o *Outbox) Voted(tx approval.Tx, r approval.Request) error {
 func (o *Outbox) editPending(tx approval.Tx, r approval.Request,
 	now []approval.Route) (tried map[approval.Address]bool, err error) {
 	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
+	if err == nil {
+		err = needThose(tx, r, ns)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -552,7 +555,8 @@ func (o *Outbox) recordAddress(ctx context.Context, tx approval.Tx, t approval.E
 func (o *Outbox) rerouteRest(ctx context.Context, a approval.Address, after string) []rerouted {
 	var all []rerouted
 	for n := perStep; after != "" && n < mostRerouted; n += perStep {
-		some, err := approval.Update(ctx, o.store, func(tx approval.Tx) (rerouting,
+		// Whoever has left had the cards of all agents.
+		some, err := approval.Update(ctx, o.store, approval.WholeStore(), func(tx approval.Tx) (rerouting,
 			error) {
 			return o.rerouteSome(tx, a, after)
 		})

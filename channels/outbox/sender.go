@@ -359,7 +359,7 @@ func (s *Sender) found(ready []approval.Notification, whole *approval.Delivery, 
 	now := s.now()
 	if err != nil {
 		if s.running.Err() == nil {
-			s.log.Warn("the queue of notifications cannot be read; trying again", "err", err)
+			s.log.Warn("the queue of notifications cannot be read; trying again", "error", err)
 		}
 		s.at(now.Add(storeRetry))
 		return false
@@ -554,7 +554,7 @@ func (s *Sender) probe(ctx context.Context, l *lane, delay time.Duration) {
 		case <-timer.C:
 		}
 		if err := s.probeOnce(ctx, l.channel); err != nil {
-			s.log.WarnContext(ctx, "a paused channel is still down", "channel", l.name, "err", err)
+			s.log.WarnContext(ctx, "a paused channel is still down", "channel", l.name, "error", err)
 			continue
 		}
 		s.mu.Lock()
@@ -589,7 +589,7 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 		d, err := s.outbox.Load(ctx, n.ID)
 		if err != nil {
 			if ctx.Err() == nil {
-				s.log.WarnContext(ctx, "a notification could not be read; trying again", "notification_id", n.ID, "err", err)
+				s.log.WarnContext(ctx, "a notification could not be read; trying again", "notification_id", n.ID, "error", err)
 			}
 			return outcome{retryAt: s.now().Add(storeRetry)}
 		}
@@ -607,7 +607,7 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 	if err != nil {
 		if ctx.Err() == nil {
 			s.log.WarnContext(ctx, "a notification could not be taken from the queue; trying again", "notification_id", n.ID,
-				"err", err)
+				"error", err)
 		}
 		return outcome{retryAt: s.now().Add(storeRetry)}
 	}
@@ -720,7 +720,7 @@ func (s *Sender) render(ch channels.Channel, maker channels.Maker,
 	if _, edits := ch.(channels.Editor); n.Kind == approval.KindEdit && !edits {
 		return nil, false, err
 	}
-	s.log.Error("a card could not be drawn; plain text is sent instead", attrs(n, "err", err)...)
+	s.log.Error("a card could not be drawn; plain text is sent instead", attrs(n, "error", err)...)
 	body, second := draw(maker.Fallback)
 	if second != nil {
 		return nil, false, errors.Join(err, second)
@@ -799,7 +799,7 @@ func (s *Sender) record(ctx context.Context, until time.Time, n approval.Notific
 			time.Now().Add(delay).After(until):
 			s.log.ErrorContext(ctx,
 				"the outcome of a notification could not be recorded; it is tried again, with the same key",
-				attrs(n, "err", err)...)
+				attrs(n, "error", err)...)
 			return
 		}
 		time.Sleep(delay)

@@ -169,7 +169,11 @@ func sendable(n approval.Notification, now time.Time) bool {
 // as one more attempt, with the body that is to be sent. A card whose request has ended is skipped
 // instead; a notification that somebody else holds is left alone.
 func (o *Outbox) Begin(ctx context.Context, attempts []approval.Attempt) ([]approval.Notification, error) {
-	return approval.Update(ctx, o.store, func(tx approval.Tx) (begun []approval.Notification, err error) {
+	about := approval.WholeStore()
+	if len(attempts) == 1 {
+		about = approval.OfNotification(attempts[0].Notification.ID)
+	}
+	return approval.Update(ctx, o.store, about, func(tx approval.Tx) (begun []approval.Notification, err error) {
 		for _, t := range attempts {
 			n, ok, err := o.beginOne(tx, t)
 			if err != nil {
@@ -303,7 +307,7 @@ func (o *Outbox) nextPart(tx approval.Tx, n approval.Notification) error {
 // ended meanwhile, the edit is queued with it. A card over which somebody has acted before its receipt is
 // recorded stays delivered.
 func (o *Outbox) Sent(ctx context.Context, n approval.Notification, r approval.Receipt) error {
-	return o.store.Update(ctx, func(tx approval.Tx) error {
+	return o.store.Update(ctx, approval.OfNotification(n.ID), func(tx approval.Tx) error {
 		row, err := tx.Notification(n.ID)
 		if err != nil {
 			return err
@@ -378,7 +382,7 @@ func (o *Outbox) nextEdit(tx approval.Tx, done approval.Notification) error {
 
 // NotSent records that n, as Begin returned it, did not go out, or that nobody knows.
 func (o *Outbox) NotSent(ctx context.Context, n approval.Notification, f approval.Failure) error {
-	lost, err := approval.Update(ctx, o.store, func(tx approval.Tx) (rerouted, error) {
+	lost, err := approval.Update(ctx, o.store, approval.OfNotification(n.ID), func(tx approval.Tx) (rerouted, error) {
 		row, err := tx.Notification(n.ID)
 		if err != nil {
 			return rerouted{}, err
@@ -512,7 +516,8 @@ func (o *Outbox) SendOn(ctx context.Context, ids []string) (done []string, err e
 		done []string
 		to   []rerouted
 	}
-	out, err := approval.Update(ctx, o.store, func(tx approval.Tx) (m moved, err error) {
+	// A channel that sends nothing holds the cards of all agents.
+	out, err := approval.Update(ctx, o.store, approval.WholeStore(), func(tx approval.Tx) (m moved, err error) {
 		for _, id := range ids {
 			n, err := tx.Notification(id)
 			if err != nil {

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 
+	sdk "github.com/slack-go/slack"
+
 	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/internal/secret"
@@ -83,36 +85,26 @@ func (ch *Channel) Channel(ctx context.Context, id string) (Room, error) {
 // OpenView opens a dialog for whoever made the tap that trigger came with, and returns its id. Slack
 // takes a trigger once and for 3 seconds, so ctx should end with them. An error with Unknown says that
 // the dialog may be open all the same.
-func (ch *Channel) OpenView(ctx context.Context, trigger string, view json.RawMessage) (viewID string, err error) {
-	return ch.view(ctx, "views.open", struct {
-		TriggerID string          `json:"trigger_id"`
-		View      json.RawMessage `json:"view"`
-	}{trigger, view}, secret.Value(trigger))
-}
-
-// UpdateView replaces an open dialog. With a hash, which a view's own payload has, it does so only if
-// nobody changed the dialog since; else the error's reason is [ReasonViewChanged].
-func (ch *Channel) UpdateView(ctx context.Context, viewID, hash string, view json.RawMessage) error {
-	_, err := ch.view(ctx, "views.update", struct {
-		ViewID string          `json:"view_id"`
-		Hash   string          `json:"hash,omitempty"`
-		View   json.RawMessage `json:"view"`
-	}{viewID, hash, view})
-	return err
+func (ch *Channel) OpenView(ctx context.Context, trigger string, view sdk.ModalViewRequest) (viewID string, err error) {
+	return ch.view(ctx, "views.open", func(ctx context.Context, c *sdk.Client) error {
+		_, err := c.OpenViewContext(ctx, trigger, view)
+		return err
+	}, secret.Value(trigger))
 }
 
 // PublishHome replaces what a person sees on the app's Home tab.
-func (ch *Channel) PublishHome(ctx context.Context, userID string, view json.RawMessage) error {
-	_, err := ch.view(ctx, "views.publish", struct {
-		UserID string          `json:"user_id"`
-		View   json.RawMessage `json:"view"`
-	}{userID, view})
+func (ch *Channel) PublishHome(ctx context.Context, userID string, view sdk.HomeTabViewRequest) error {
+	_, err := ch.view(ctx, "views.publish", func(ctx context.Context, c *sdk.Client) error {
+		_, err := c.PublishViewContext(ctx, sdk.PublishViewContextRequest{UserID: userID, View: view})
+		return err
+	})
 	return err
 }
 
 // view makes a call that puts a view in place, which only an answer that names the view says of itself.
-func (ch *Channel) view(ctx context.Context, method string, args any, secrets ...secret.Value) (id string, err error) {
-	x, e := ch.callJSON(ctx, method, args, secrets...)
+func (ch *Channel) view(ctx context.Context, method string, do func(ctx context.Context, c *sdk.Client) error,
+	secrets ...secret.Value) (id string, err error) {
+	x, e := ch.call(ctx, do, secrets...)
 	if e != nil {
 		return "", e
 	}

@@ -62,6 +62,9 @@ func (o *object) UnmarshalJSON(b []byte) error {
 
 // Do is the SDK's view of an HTTP client.
 func (x *exchange) Do(r *http.Request) (*http.Response, error) {
+	if r.ContentLength > 0 && r.Header.Get("Content-Type") == "application/json" {
+		r.Header.Set("Content-Type", "application/json; charset=utf-8") // Slack warns where that is not said
+	}
 	res, err := x.http.Do(r)
 	if err != nil {
 		x.err = err
@@ -86,40 +89,12 @@ func (x *exchange) Do(r *http.Request) (*http.Response, error) {
 	return &seen, nil
 }
 
-// call makes one call with an SDK client of its own and returns what came of it. secrets must not show
-// in an error.
+// call makes one call with an SDK client of its own, and judges what Slack answers. secrets must not show in an error.
 func (ch *Channel) call(ctx context.Context, do func(ctx context.Context, c *sdk.Client) error,
-	secrets ...secret.Value) (*exchange, *channels.PushError) {
-	return ch.exchange(ctx, func(ctx context.Context, x *exchange) error {
-		return do(ctx, sdk.New(ch.token.Reveal(), sdk.OptionAPIURL(ch.base), sdk.OptionHTTPClient(x)))
-	}, secrets...)
-}
-
-// callJSON makes one call of a method that takes JSON, with arguments that go out as they are.
-func (ch *Channel) callJSON(ctx context.Context, method string, args any,
-	secrets ...secret.Value) (*exchange, *channels.PushError) {
-	return ch.exchange(ctx, func(ctx context.Context, x *exchange) error {
-		body, err := json.Marshal(args)
-		if err != nil {
-			return errors.New("the arguments are not JSON")
-		}
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, ch.base+method, bytes.NewReader(body))
-		if err != nil {
-			return errors.New("the address cannot be called: look at api_url")
-		}
-		r.Header.Set("Authorization", "Bearer "+ch.token.Reveal())
-		r.Header.Set("Content-Type", "application/json; charset=utf-8")
-		_, err = x.Do(r)
-		return err
-	}, secrets...)
-}
-
-// exchange makes the one call that do makes, and judges its answer.
-func (ch *Channel) exchange(ctx context.Context, do func(ctx context.Context, x *exchange) error,
 	secrets ...secret.Value) (*exchange, *channels.PushError) {
 	ctx, wire := channels.WatchWire(ctx)
 	x := &exchange{http: ch.http}
-	err := do(ctx, x)
+	err := do(ctx, sdk.New(ch.token.Reveal(), sdk.OptionAPIURL(ch.base), sdk.OptionHTTPClient(x)))
 	if granted := scopesOf(x.header); granted != nil {
 		ch.mute.Store(!slices.Contains(granted, "chat:write"))
 	}

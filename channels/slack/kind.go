@@ -1,14 +1,12 @@
 package slack
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"regexp"
 	"strings"
 
-	"countersign/channels"
 	"countersign/channels/kind"
 	"countersign/webhook"
 )
@@ -20,7 +18,7 @@ func Kind() kind.Kind {
 		Section: func() kind.Section { return new(Config) },
 		Address: kind.AddressForm{Check: checkAddress, What: "Slack user id", How: "slack: U…", Own: "Slack id",
 			User: userOf},
-		Inbound: newInbound,
+		Inbound: func(o webhook.Options, now kind.Current) http.Handler { return newInbound(o, now) },
 	}
 }
 
@@ -46,56 +44,19 @@ func userOf(recipient string) string {
 	return recipient
 }
 
-// inbound takes what comes from Slack: over its webhook, and over a socket where there is an app-level token.
-type inbound struct {
-	*webhook.Slack
-	current current
-	socket  *webhook.Socket
-}
-
-var (
-	_ kind.Runner           = (*inbound)(nil)
-	_ kind.Closer           = (*inbound)(nil)
-	_ channels.Reporter     = (*inbound)(nil)
-	_ channels.Reconfigured = (*inbound)(nil)
-)
-
-func newInbound(o webhook.Options, now kind.Current) http.Handler {
-	in := &inbound{current: current{now}}
-	d := &dialogs{current: in.current, o: o}
-	o.Dialogs, o.Home = d, d.showHome
-	in.Slack = webhook.NewSlack(o, in.current.secrets, in.current.workspace)
-	in.socket = webhook.NewSocket(webhook.SocketOptions{Slack: in.Slack, Token: in.current.appToken, API: in.current.api})
-	return in
-}
-
-// Run keeps a socket to Slack open while there is an app-level token.
-func (in *inbound) Run(ctx context.Context) { in.socket.Run(ctx) }
-
-// Reconfigured has the socket look at its token again.
-func (in *inbound) Reconfigured() { in.socket.Reconfigured() }
-
-// Problems implements [channels.Reporter].
-func (in *inbound) Problems() []string {
-	if s := in.socket.State(); in.current.appToken() != "" && !s.Connected {
-		return []string{"Slack's Socket Mode is not connected, so taps in Slack do not arrive: " +
-			cmp.Or(s.LastError, "connecting")}
-	}
-	return nil
-}
-
 // current is what is in force.
-type current struct{ now kind.Current }
+type current struct{ kind.Current }
 
 // get returns the section and the channel, nil while Slack is not configured.
 func (c current) get() (*Config, *Channel) {
-	section, ch := c.now()
+	section, ch := c.Channel()
 	if section == nil {
 		return nil, nil
 	}
 	return section.(*Config), ch.(*Channel)
 }
 
+// secrets are the signing secrets in force, several while one is being replaced.
 func (c current) secrets() []string {
 	if cfg, _ := c.get(); cfg != nil {
 		return cfg.SigningSecret.Reveal()
@@ -117,11 +78,13 @@ func (c current) api() string {
 	return DefaultAPIURL
 }
 
-func (c current) workspace(ctx context.Context) (webhook.Workspace, bool) {
+// installed says who we are to Slack, and which app taps must come from ("": any). It waits for Slack to say so until
+// ctx ends; where Slack has not by then, ok is false and taps are answered with 503.
+func (c current) installed(ctx context.Context) (id Identity, app string, ok bool) {
 	cfg, ch := c.get()
 	if ch == nil {
-		return webhook.Workspace{}, false
+		return Identity{}, "", false
 	}
-	id, ok := ch.AwaitIdentity(ctx)
-	return webhook.Workspace{Team: id.TeamID, Enterprise: id.EnterpriseID, App: cfg.AppID, Bot: id.UserID}, ok
+	id, ok = ch.AwaitIdentity(ctx)
+	return id, cfg.AppID, ok
 }

@@ -74,15 +74,15 @@ func (m Meta) encode() (string, error) {
 // ReasonDialog is the dialog that asks why, for a tap on Approve or Deny. c is the card of what the tap
 // is about: of its requests the pending ones are decided. Where one of them cannot be decided without a
 // reason the dialog does not close without one either; that it was open decides nothing.
-func ReasonDialog(c channels.Card, intent chat.Intent, m Meta) (json.RawMessage, error) {
+func ReasonDialog(c channels.Card, intent chat.Intent, m Meta) (v sdk.ModalViewRequest, err error) {
 	b, err := channels.NewButton(string(intent), channels.Button{ID: m.ID, Shows: m.Shows}.Value())
 	if err != nil || dialogWords[intent].one == "" {
-		return nil, channels.ErrButton
+		return v, channels.ErrButton
 	}
 	m.ID = b.ID
 	carried, err := m.encode()
 	if err != nil {
-		return nil, err
+		return v, err
 	}
 	var open []channels.Item
 	required := false
@@ -93,14 +93,14 @@ func ReasonDialog(c channels.Card, intent chat.Intent, m Meta) (json.RawMessage,
 		}
 	}
 	if len(open) == 0 {
-		return nil, errors.New("slack: a dialog about nothing that can be decided")
+		return v, errors.New("slack: a dialog about nothing that can be decided")
 	}
 	words := dialogWords[intent]
-	v := sdk.ModalViewRequest{CallbackID: string(intent), PrivateMetadata: carried}
+	v.CallbackID, v.PrivateMetadata = string(intent), carried
 	title, blocks := words.one, []sdk.Block(nil)
 	if len(open) == 1 {
 		if blocks, err = glance(c, open[0]); err != nil {
-			return nil, err
+			return v, err
 		}
 	} else {
 		title = words.all
@@ -155,45 +155,35 @@ func tally(c channels.Card, items []channels.Item) []sdk.Block {
 
 // NoticeView is the dialog's last word where its submission decided nothing: c is the answer, a card
 // without requests, and title [channels.TextDialogTooLate] or [channels.TextDialogRefused].
-func NoticeView(c channels.Card, title channels.Text) (json.RawMessage, error) {
+func NoticeView(c channels.Card, title channels.Text) (sdk.ModalViewRequest, error) {
 	return dialog(sdk.ModalViewRequest{}, c.Say(title), c.Say(channels.TextClose), saying(or(c.Text, "…")))
 }
 
 // dialog finishes a dialog.
-func dialog(v sdk.ModalViewRequest, title, shut string, blocks []sdk.Block) (json.RawMessage, error) {
+func dialog(v sdk.ModalViewRequest, title, shut string, blocks []sdk.Block) (sdk.ModalViewRequest, error) {
 	v.Type, v.Title, v.Close = sdk.VTModal, plainText(title, maxViewTitle), plainText(shut, maxViewTitle)
 	v.Blocks.BlockSet = blocks
-	return finished(v, len(blocks))
+	return v, checkView(v, len(blocks))
 }
 
-func finished(v any, blocks int) (json.RawMessage, error) {
+// checkView checks that Slack takes a view of this size.
+func checkView(v any, blocks int) error {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if blocks > maxViewBlocks || len(b) > maxViewBytes {
-		return nil, fmt.Errorf("slack: a view of %d blocks and %d bytes", blocks, len(b))
+		return fmt.Errorf("slack: a view of %d blocks and %d bytes", blocks, len(b))
 	}
-	return b, nil
+	return nil
 }
 
 func plainText(s string, limit int) *sdk.TextBlockObject { return words(shorten(s, limit)) }
 
-// SubmissionUpdate is the answer to a submission that puts view in the dialog's place.
-func SubmissionUpdate(view json.RawMessage) (json.RawMessage, error) {
-	return json.Marshal(struct {
-		Action string          `json:"response_action"`
-		View   json.RawMessage `json:"view"`
-	}{"update", view})
-}
-
 // SubmissionErrors is the answer to a submission that keeps the dialog open, with what is wrong beside
 // its field. text is visible and masked, as a card's is.
-func SubmissionErrors(text string) (json.RawMessage, error) {
-	return json.Marshal(struct {
-		Action string            `json:"response_action"`
-		Errors map[string]string `json:"errors"`
-	}{"errors", map[string]string{blockReason: shorten(or(text, "…"), maxErrorText)}})
+func SubmissionErrors(text string) *sdk.ViewSubmissionResponse {
+	return sdk.NewErrorsViewSubmissionResponse(map[string]string{blockReason: shorten(or(text, "…"), maxErrorText)})
 }
 
 // Submission is what was submitted with a dialog of ours.
@@ -258,7 +248,7 @@ type Home struct {
 
 // HomeView is the Home tab: what waits, with buttons for whoever may decide. Somebody who is not
 // configured is told whom to ask, and nothing of any request.
-func HomeView(h Home) (json.RawMessage, error) {
+func HomeView(h Home) (sdk.HomeTabViewRequest, error) {
 	c := h.Card
 	say := func(p phrases.Phrase, args ...string) string { return c.Words.Say(string(p), args...) }
 	if h.By.Kind != approval.Human {
@@ -293,7 +283,7 @@ func HomeView(h Home) (json.RawMessage, error) {
 	for n, i := range waiting {
 		own, bytes, err := homeItem(c, i, n+1, h.By.Approver)
 		if err != nil {
-			return nil, err
+			return sdk.HomeTabViewRequest{}, err
 		}
 		// The heading, what is left over and the time of it need room yet.
 		if size += bytes; size > maxViewBytes*3/4 || len(blocks)+len(own)+4 > maxViewBlocks {
@@ -332,6 +322,7 @@ func homeItem(c channels.Card, i channels.Item, number int, decides bool) (block
 	return blocks, len(b), err
 }
 
-func homeTab(blocks []sdk.Block) (json.RawMessage, error) {
-	return finished(sdk.HomeTabViewRequest{Type: sdk.VTHomeTab, Blocks: sdk.Blocks{BlockSet: blocks}}, len(blocks))
+func homeTab(blocks []sdk.Block) (sdk.HomeTabViewRequest, error) {
+	v := sdk.HomeTabViewRequest{Type: sdk.VTHomeTab, Blocks: sdk.Blocks{BlockSet: blocks}}
+	return v, checkView(v, len(blocks))
 }

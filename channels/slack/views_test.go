@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	sdk "github.com/slack-go/slack"
 	"pgregory.net/rapid"
 
 	"countersign/approval"
@@ -52,6 +53,14 @@ func needsReason(args string) approval.Request {
 
 const transfer = `{"amount_cents":2000,"to_address":"0xAbC0000000000000000000000000000000000123"}`
 
+// raw is a view as it is sent.
+func raw[V any](view V, err error) (json.RawMessage, error) {
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(view)
+}
+
 func manyArgs(n int) string {
 	m := map[string]any{}
 	for i := range n {
@@ -71,20 +80,17 @@ func views(tag string) map[string]func() (json.RawMessage, error) {
 		if batch == "" {
 			id = rs[0].ID
 		}
-		return func() (json.RawMessage, error) { return ReasonDialog(seenBy(tag, batch, rs...), intent, meta(id)) }
+		return func() (json.RawMessage, error) { return raw(ReasonDialog(seenBy(tag, batch, rs...), intent, meta(id))) }
 	}
 	notice := func(title channels.Text, p phrases.Phrase, args ...string) func() (json.RawMessage, error) {
 		return func() (json.RawMessage, error) {
 			v, err := NoticeView(told(tag, locale.Get(tag).Say(string(p), args...)), title)
-			if err != nil {
-				return nil, err
-			}
-			return SubmissionUpdate(v)
+			return raw(sdk.NewUpdateViewSubmissionResponse(&v), err)
 		}
 	}
 	tab := func(by approval.Actor, total int, rs ...approval.Request) func() (json.RawMessage, error) {
 		return func() (json.RawMessage, error) {
-			return HomeView(Home{Card: seenBy(tag, "", rs...), Total: total, By: by, UserID: "U0STRANGER"})
+			return raw(HomeView(Home{Card: seenBy(tag, "", rs...), Total: total, By: by, UserID: "U0STRANGER"}))
 		}
 	}
 	return map[string]func() (json.RawMessage, error){
@@ -105,7 +111,7 @@ func views(tag string) map[string]func() (json.RawMessage, error) {
 		"home_many_args": tab(hana, 1, channelstest.Request(manyArgs(300))),
 		"home_hostile":   tab(hana, 1, channelstest.Request(channelstest.Hostile)),
 		"reason_too_long": func() (json.RawMessage, error) {
-			return SubmissionErrors(locale.Get(tag).Say(string(phrases.SayReasonTooLong)))
+			return json.Marshal(SubmissionErrors(locale.Get(tag).Say(string(phrases.SayReasonTooLong))))
 		},
 	}
 }
@@ -211,7 +217,7 @@ func checkViews(t tester, m channels.Maker, d approval.Delivery, by approval.Act
 	t.Helper()
 	c := m.Card(d)
 	for _, intent := range []chat.Intent{chat.IntentDeny, chat.IntentApprove} {
-		v, err := ReasonDialog(c, intent, meta(channelstest.ID(1)))
+		v, err := raw(ReasonDialog(c, intent, meta(channelstest.ID(1))))
 		if c.PendingCount() == 0 {
 			if err == nil {
 				t.Errorf("a dialog about nothing: %s", v)
@@ -227,7 +233,7 @@ func checkViews(t tester, m channels.Maker, d approval.Delivery, by approval.Act
 			t.Errorf("submitted %+v (err %v), want %+v", s, err, want)
 		}
 	}
-	v, err := HomeView(Home{Card: c, Total: 1000, By: by})
+	v, err := raw(HomeView(Home{Card: c, Total: 1000, By: by}))
 	if err != nil {
 		t.Fatalf("cannot be listed: %v", err)
 	}
@@ -235,7 +241,7 @@ func checkViews(t tester, m channels.Maker, d approval.Delivery, by approval.Act
 	if buttons := strings.Count(string(v), `"action_id":"approve"`); by.Approver && buttons == 0 && c.PendingCount() > 0 || !by.Approver && buttons > 0 || buttons > c.PendingCount() {
 		t.Errorf("%d of %d requests have buttons, approver %t", buttons, c.PendingCount(), by.Approver)
 	}
-	v, err = NoticeView(channels.Card{Text: c.Text, Words: c.Words}, channels.TextDialogRefused)
+	v, err = raw(NoticeView(channels.Card{Text: c.Text, Words: c.Words}, channels.TextDialogRefused))
 	if err != nil {
 		t.Fatalf("cannot be told: %v", err)
 	}
@@ -273,7 +279,7 @@ func TestDialogWantsAReasonWhereOneIsNeeded(t *testing.T) {
 		{"one of two does", both, false},
 		{"the one that does is over", done, true},
 	} {
-		v, err := ReasonDialog(seenBy("en", "", tt.rs...), chat.IntentDeny, meta(channelstest.ID(1)))
+		v, err := raw(ReasonDialog(seenBy("en", "", tt.rs...), chat.IntentDeny, meta(channelstest.ID(1))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,7 +291,7 @@ func TestDialogWantsAReasonWhereOneIsNeeded(t *testing.T) {
 
 // A dialog and a reader's Home tab have no buttons: they would be taken for the dialog's own.
 func TestDialogHasNoButtons(t *testing.T) {
-	v, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, meta(channelstest.ID(1)))
+	v, err := raw(ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, meta(channelstest.ID(1))))
 	if err != nil || strings.Contains(string(v), `"button"`) {
 		t.Errorf("%s (err %v)", v, err)
 	}
@@ -297,7 +303,7 @@ func TestDialogRefusesWhatIsNoButton(t *testing.T) {
 		intent chat.Intent
 		id     string
 	}{{chat.IntentOther, channelstest.ID(1)}, {"", channelstest.ID(1)}, {chat.IntentDeny, "01KAF"}, {chat.IntentDeny, ""}} {
-		if v, err := ReasonDialog(c, tt.intent, meta(tt.id)); err == nil {
+		if v, err := raw(ReasonDialog(c, tt.intent, meta(tt.id))); err == nil {
 			t.Errorf("%q %q: %s", tt.intent, tt.id, v)
 		}
 	}
@@ -311,7 +317,7 @@ func TestMeta(t *testing.T) {
 	}{{40, true}, {2800, true}, {3000, false}, {60_000, false}} {
 		m := meta(channelstest.ID(1))
 		m.ResponseURL = secret.Value("https://hooks.slack.com/" + strings.Repeat("a", tt.length))
-		v, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, m)
+		v, err := raw(ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, m))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +332,7 @@ func TestMeta(t *testing.T) {
 	}
 	m := meta(channelstest.ID(1))
 	m.Channel = strings.Repeat("C", 4000)
-	if _, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, m); err == nil {
+	if _, err := raw(ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, m)); err == nil {
 		t.Error("what does not fit was carried")
 	}
 	if s := fmt.Sprintf("%v %+v", meta("x"), meta("x")); strings.Contains(s, "hooks.slack.com") {
@@ -335,7 +341,7 @@ func TestMeta(t *testing.T) {
 }
 
 func TestParseSubmission(t *testing.T) {
-	v, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, meta(channelstest.ID(1)))
+	v, err := raw(ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, meta(channelstest.ID(1))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -404,7 +410,7 @@ func TestParseSubmission(t *testing.T) {
 }
 
 func FuzzParseSubmission(f *testing.F) {
-	v, err := ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, meta(channelstest.ID(1)))
+	v, err := raw(ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, meta(channelstest.ID(1))))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -431,7 +437,7 @@ func TestNoticeTellsAll(t *testing.T) {
 	for n := range 40 {
 		lines = append(lines, fmt.Sprintf("%02d %s", n, strings.Repeat("already decided ", 12)))
 	}
-	v, err := NoticeView(told("en", strings.Join(lines, "\n")), channels.TextDialogTooLate)
+	v, err := raw(NoticeView(told("en", strings.Join(lines, "\n")), channels.TextDialogTooLate))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -447,14 +453,14 @@ func TestNoticeTellsAll(t *testing.T) {
 func TestViewsMaskSecrets(t *testing.T) {
 	for _, c := range channelstest.Cases() {
 		card := c.Card()
-		v, err := HomeView(Home{Card: card, By: hana})
+		v, err := raw(HomeView(Home{Card: card, By: hana}))
 		if err != nil || strings.Contains(string(v), channelstest.Secret) {
 			t.Errorf("%s: the Home tab shows a secret (err %v)", c.Name, err)
 		}
 		if card.PendingCount() == 0 {
 			continue
 		}
-		v, err = ReasonDialog(card, chat.IntentDeny, meta(channelstest.ID(1)))
+		v, err = raw(ReasonDialog(card, chat.IntentDeny, meta(channelstest.ID(1))))
 		if err != nil || strings.Contains(string(v), channelstest.Secret) {
 			t.Errorf("%s: the dialog shows a secret (err %v)", c.Name, err)
 		}
@@ -476,7 +482,7 @@ func TestHomeByRole(t *testing.T) {
 		{"stranger", approval.Actor{Kind: approval.Stranger}, 0, 0, []string{"You're not an approver here", "U0⟨U+202E⟩"}},
 		{"agent", approval.Actor{Kind: approval.Agent, Name: "bot", Approver: true}, 0, 0, nil},
 	} {
-		v, err := HomeView(Home{Card: seenBy("en", "", rs...), Total: 3, By: tt.by, UserID: "U0\u202e"})
+		v, err := raw(HomeView(Home{Card: seenBy("en", "", rs...), Total: 3, By: tt.by, UserID: "U0\u202e"}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -507,7 +513,7 @@ func TestHomeOfMore(t *testing.T) {
 		r.ID = channelstest.ID(i)
 		rs = append(rs, r)
 	}
-	v, err := HomeView(Home{Card: seenBy("en", "", rs...), Total: 75, By: hana})
+	v, err := raw(HomeView(Home{Card: seenBy("en", "", rs...), Total: 75, By: hana}))
 	if err != nil {
 		t.Fatal(err)
 	}

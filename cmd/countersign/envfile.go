@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 )
 
 // envPath is where the variables of a configuration are by default: countersign.env for
@@ -75,13 +74,10 @@ func variableName(s string) bool {
 type variables struct {
 	s    *std
 	path string
-
-	mu   sync.Mutex
-	told string
 }
 
 // lookup returns a variable, read anew each time: a gate that reads its configuration again must meet
-// what the file says then. Of a file that cannot be read nothing is known.
+// what the file says then. Of a file that cannot be read nothing is known, and trouble says why.
 func (v *variables) lookup(name string) (string, bool) {
 	value, set := v.s.env(name)
 	if value != "" || v.path == "" {
@@ -89,17 +85,8 @@ func (v *variables) lookup(name string) (string, bool) {
 	}
 	vars, _, err := readEnv(v.path)
 	if err != nil {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if err.Error() != v.told {
-			v.told = err.Error()
-			fmt.Fprintln(v.s.err, visible(v.told))
-		}
 		return "", false
 	}
-	v.mu.Lock()
-	v.told = ""
-	v.mu.Unlock()
 	if filled, ok := vars[name]; ok {
 		return filled, true
 	}

@@ -35,7 +35,6 @@ type commandLine struct {
 	Backup   backupCmd   `cmd:"" group:"gate" help:"Copy the database to a new file; the gate may be running."`
 	Verify   verifyCmd   `cmd:"" group:"gate" help:"Send a running gate forged, stale and strangers' taps, then ask for yours, and print which checks passed."`
 	Explain  explainCmd  `cmd:"" group:"gate" help:"Show the rules in the order they are tried, which one decides a call, and why."`
-	Bench    benchCmd    `cmd:"" group:"gate" help:"Measure how fast a gate is here, compared with what this machine can do."`
 	Preset   presetCmd   `cmd:"" group:"gate" help:"Show the presets: rules that a policy includes by name."`
 
 	Call callCmd `cmd:"" group:"agents" help:"Ask whether a tool call may run now, as an agent."`
@@ -75,7 +74,6 @@ type commandLine struct {
 
 	Completion completionCmd `cmd:"" group:"other" help:"Print the completion script for bash, zsh or fish."`
 	Complete   completeCmd   `cmd:"" hidden:"" passthrough:"" help:"Say how a line could go on; the shells ask it."`
-	BenchPart  benchPartCmd  `cmd:"" hidden:"" help:"Be one of the programs that bench starts."`
 	Version    versionCmd    `cmd:"" group:"other" help:"Print the version."`
 	Help       helpCmd       `cmd:"" group:"other" help:"Show help, or the help of one command."`
 

@@ -92,9 +92,7 @@ func (s *std) serveUntilStopped(ctx context.Context, a *app.App, log *slog.Logge
 			return stop(a)
 		case got := <-signals:
 			if got == syscall.SIGHUP {
-				if err := a.Reload(ctx); err != nil {
-					log.ErrorContext(ctx, "the configuration was not reloaded; the running one stays in force", "error", err)
-				}
+				_ = a.Reload(ctx) // it says what goes wrong
 				continue
 			}
 			log.InfoContext(ctx, "stopping; send the signal again to stop at once", "signal", got.String())

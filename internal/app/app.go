@@ -113,6 +113,17 @@ type step struct {
 	do   func(ctx context.Context) error
 }
 
+// keeper is a store as the parts of the program use it.
+type keeper interface {
+	approval.Store
+	approval.EventRecorder
+	SignIns(tx approval.Tx) signin.Tx
+	Passkeys(tx approval.Tx) passkey.Tx
+}
+
+// around is what stands before the store: something in tests.
+var around = func(s keeper) keeper { return s }
+
 // New builds the program: it opens the store and binds the listeners. After an error nothing of it is
 // left.
 func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen // start-up, one part after the other
@@ -163,25 +174,25 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	}
 	a.onStop("store", func(context.Context) error { return a.store.Close() })
 
-	audit, noted := approval.NewAuditLog(first.maker.Masker), approval.NoteFailures(a.store)
-	a.outbox = outbox.New(outbox.Options{Store: noted, Audit: audit, Routing: routing{a}, Budgets: a.budgets,
+	kept := around(a.store)
+	audit := approval.NewAuditLog(first.maker.Masker)
+	a.outbox = outbox.New(outbox.Options{Store: kept, Audit: audit, Routing: routing{a}, Budgets: a.budgets,
 		Logger: a.part("gate")})
 	prover := approval.NewProver()
 	a.gate = approval.NewGate(approval.Options{
-		Store: noted, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.part("gate"),
+		Store: kept, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.part("gate"),
 		Directory: directory{a}, Notifier: a.outbox, Budgets: a.budgets, Schemas: schemas{a}, Prover: prover,
 		Page: func(id string) string { return a.live.Load().cfg.PageOf(id) },
 	})
-	a.chat = chat.New(chat.Options{Store: noted, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a},
+	a.chat = chat.New(chat.Options{Store: kept, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a},
 		SignIn: signInLinks{a}, Whose: a.directory.ByChat})
-	a.signIn = signin.New(signin.Options{Store: noted, Rows: a.store.SignIns, Audit: audit, Directory: directory{a},
+	a.signIn = signin.New(signin.Options{Store: kept, Rows: kept.SignIns, Audit: audit, Directory: directory{a},
 		Logger: a.part("signin"), Opener: a.opener})
 	a.openID = openid.New(openid.Options{Now: a.o.Now, Troubled: func() { leaveWord(a.relearn) }})
 	a.openID.Configure(cfg.SignIn.OpenID, cfg.OpenIDPeople())
 	a.onStop("the OpenID provider", func(context.Context) error { a.openID.Close(); return nil })
-	a.passkeys = passkey.New(passkey.Options{Store: noted, Rows: a.store.Passkeys, Audit: audit, Directory: directory{a},
+	a.passkeys = passkey.New(passkey.Options{Store: kept, Rows: kept.Passkeys, Audit: audit, Directory: directory{a},
 		Teller: a.chat, Prover: prover, Base: a.base, Logger: a.part("signin")})
-	a.onStop("records of allowed calls", a.gate.Flush)
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = outbox.NewSender(outbox.SenderOptions{
 		Outbox: a.outbox, Queue: broker, Maker: first.maker, Channels: first.channels, Metrics: a.metrics,

@@ -497,8 +497,8 @@ func TestReloadIsWholeOrNotAtAll(t *testing.T) {
 	}
 	write(strings.Replace(configText, "risk: high", "risk: hihg", 1))
 	w.eventually("a failed reload on record", func() bool { return len(w.audit("policy_reload_failed")) == 1 })
-	if !strings.Contains(w.log.String(), "the running one stays in force") {
-		t.Error("it was not said loudly")
+	if said := w.log.String(); strings.Count(said, "the running one stays in force") != 1 || strings.Count(said, "hihg") != 1 {
+		t.Errorf("it was not said loudly, once: %s", said)
 	}
 	w.expect(transfer(3000), client.AnswerPending)
 	write(strings.Replace(configText, `tools: [format_disk], risk: critical, action: deny`, `tools: [format_disk], risk: critical, action: quarantine`, 1))

@@ -4,19 +4,18 @@ import (
 	"strconv"
 
 	"countersign/approval"
+	"countersign/client"
 	"countersign/internal/locale"
-	"countersign/internal/rest"
 )
 
 // beats is what the notification log tells of the heartbeat.
-func (a *App) beats() []rest.Beat {
-	var out []rest.Beat
+func (a *App) beats() []client.Beat {
+	var out []client.Beat
 	for _, entry := range a.heartbeat.Enabled() {
-		b := rest.Beat{Entry: entry}
+		b := client.Beat{Entry: entry}
 		if r, ok := a.heartbeat.Last(entry); ok {
-			at := approval.FormatTime(r.At)
-			b.At, b.Result = &at, outcome(r.Err)
-			b.Counts = &rest.BeatCount{Pending: r.Counts.Pending, Expired: r.Counts.Expired, ReNotified: r.Counts.Reminded,
+			b.At, b.Result = &r.At, outcome(r.Err)
+			b.Counts = &client.BeatCounts{Pending: r.Counts.Pending, Expired: r.Counts.Expired, ReNotified: r.Counts.Reminded,
 				Retried: r.Counts.Retried, Unknown: r.Counts.Unknown}
 		}
 		out = append(out, b)

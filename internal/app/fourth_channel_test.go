@@ -102,41 +102,55 @@ func (ch *pagerChannel) do(ctx context.Context, method, path string, body []byte
 }
 
 // pagerInbound takes presses.
-func pagerInbound(o webhook.Options, now kind.Current) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		section, _ := now()
-		known := section.(*pagerSection).Secret.Reveal()
-		if subtle.ConstantTimeCompare([]byte(r.Header.Get("X-Pager-Secret")), []byte(known)) != 1 {
-			http.Error(w, "no", http.StatusUnauthorized)
-			return
-		}
-		o.Signed(r)
-		var press struct{ Event, From, Action, Request string }
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<10))
-		if err != nil || json.Unmarshal(body, &press) != nil {
-			http.Error(w, "no", http.StatusBadRequest)
-			return
-		}
-		b, err := channels.NewButton(press.Action, press.Request)
-		if err != nil {
-			http.Error(w, "no", http.StatusBadRequest)
-			return
-		}
-		by, ok := o.People.ByChat("pager", press.From)
-		if !ok {
-			by = approval.Actor{Kind: approval.Stranger, Name: "pager:" + press.From}
-		}
-		_, err = o.Chat.Interact(r.Context(), chat.Interaction{EventID: "pager:" + press.Event, Channel: "pager", By: by,
-			From: press.From, Intent: b.Intent, RequestID: b.ID})
-		if err != nil {
-			http.Error(w, "again", http.StatusServiceUnavailable)
-		}
-	})
+type pagerInbound struct {
+	webhook.Inbound
+	now kind.Current
+}
+
+func (in *pagerInbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	formed := func(h http.Header) bool { return len(h["X-Pager-Secret"]) == 1 }
+	body, ok := in.Verify(w, r, formed, in.signed, "application/json")
+	if !ok {
+		return
+	}
+	ctx, cancel := webhook.Bound(r.Context(), webhook.CommitWithin)
+	defer cancel()
+	var press struct {
+		Event   string `json:"event"`
+		From    string `json:"from"`
+		Action  string `json:"action"`
+		Request string `json:"request"`
+	}
+	if err := channels.Strictly(body, &press); err != nil {
+		in.NotUnderstood(ctx).Write(w)
+		return
+	}
+	by, ok := in.People.ByChat("pager", press.From)
+	if !ok {
+		by = approval.Actor{Kind: approval.Stranger, Name: "pager:" + press.From}
+	}
+	b, err := channels.NewButton(press.Action, press.Request)
+	if err != nil {
+		webhook.Answer{Stored: in.Refuse(ctx, by.String(), "unknown_button")}.Write(w)
+		return
+	}
+	_, stored := in.Interact(ctx, chat.Interaction{EventID: "pager:" + press.Event, By: by, From: press.From,
+		Intent: b.Intent, RequestID: b.ID})
+	webhook.Answer{Stored: stored}.Write(w)
+}
+
+func (in *pagerInbound) signed(h http.Header, _ []byte) bool {
+	section, _ := in.now.Channel()
+	known := section.(*pagerSection).Secret.Reveal()
+	return subtle.ConstantTimeCompare([]byte(h.Get("X-Pager-Secret")), []byte(known)) == 1
 }
 
 func pagerKind() kind.Kind {
 	return kind.Kind{
-		Name: "pager", Title: "Pagers", Type: (*pagerChannel)(nil), Inbound: pagerInbound,
+		Name: "pager", Title: "Pagers", Type: (*pagerChannel)(nil),
+		Inbound: func(o webhook.Options, now kind.Current) http.Handler {
+			return &pagerInbound{Inbound: webhook.NewInbound("pager", o), now: now}
+		},
 		Section: func() kind.Section { return new(pagerSection) },
 		Address: kind.AddressForm{What: "pager number", How: "pager: 5…", Own: "pager number", Check: func(address string) error {
 			if !strings.HasPrefix(address, "5") {
@@ -235,6 +249,7 @@ func (w *pagerWorld) press(sent, event, from, id string) int {
 		w.t.Fatal(err)
 	}
 	r.Header.Set("X-Pager-Secret", sent)
+	r.Header.Set("Content-Type", "application/json")
 	defer http.DefaultClient.CloseIdleConnections()
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"countersign/approval"
 	"countersign/channels/outbox"
 	"countersign/internal/auth/signin"
+	"countersign/internal/lists"
 	"countersign/internal/locale/phrases"
 )
 
@@ -59,7 +60,7 @@ func (r routing) Quiet(a approval.Address, at time.Time) time.Time {
 
 // MayGrant asks for whoever gave the approval.
 func (r routing) MayGrant(tx approval.Tx, req approval.Request) (bool, error) {
-	return r.gate.MayGrant(tx, req, r.gate.PersonNow(req.ResolvedBy))
+	return r.gate.In(context.Background(), tx).Grants().May(req, r.gate.PersonNow(req.ResolvedBy))
 }
 
 // Routes are those of everybody who may vote in the open stage, and of the rooms. Where the rule names nobody, they are
@@ -67,10 +68,10 @@ func (r routing) MayGrant(tx approval.Tx, req approval.Request) (bool, error) {
 func (r routing) Routes(tx approval.Tx, req approval.Request) ([]approval.Route, error) {
 	l := r.live.Load()
 	if req.Need == nil || len(req.Need.Stages) == 0 {
-		who, err := r.gate.StandInsIn(context.Background(), tx, req, l.notified)
+		who, err := r.gate.In(context.Background(), tx).Votes().StandIns(req, l.notified)
 		return append(slices.Clone(l.routes), l.routesOf(who)...), err
 	}
-	who, err := r.gate.VotersIn(context.Background(), tx, req)
+	who, err := r.gate.In(context.Background(), tx).Votes().Voters(req)
 	routes := l.routesOf(who)
 	for _, a := range l.rooms {
 		routes = append(routes, approval.Route{a})
@@ -81,7 +82,7 @@ func (r routing) Routes(tx approval.Tx, req approval.Request) ([]approval.Route,
 func (r routing) Later(tx approval.Tx, req approval.Request) ([]outbox.Later, error) {
 	l := r.live.Load()
 	var later []outbox.Later
-	for _, e := range r.gate.EscalationsIn(context.Background(), tx, req) {
+	for _, e := range r.gate.In(context.Background(), tx).Votes().Escalations(req) {
 		later = append(later, outbox.Later{At: e.At, Routes: l.routesOf(e.People)})
 	}
 	return later, nil
@@ -106,6 +107,13 @@ func (r answered) Agents() []string {
 	return slices.Compact(names)
 }
 func (r answered) Status(to approval.Actor) []string { return r.status(to) }
+
+// listed is what waits, for the channels that show it.
+type listed struct{ *approval.Gate }
+
+func (l listed) Requests(ctx context.Context, q approval.RequestQuery) ([]approval.Request, error) {
+	return lists.ListRequests(ctx, l.Gate, q)
+}
 
 // upkeep is the work that the heartbeat starts.
 type upkeep struct {

@@ -13,10 +13,10 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/kind"
+	"countersign/client"
 	"countersign/internal/auth"
 	"countersign/internal/config"
 	"countersign/internal/locale"
-	"countersign/internal/rest"
 	"countersign/webhook"
 )
 
@@ -192,16 +192,18 @@ type wayIn struct {
 func (a *App) newWaysIn() {
 	o := webhook.Options{
 		Chat: a.chat, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook, Signed: signed,
-		Remote:   a.remote,
-		Requests: a.gate, Maker: func() channels.Maker { return a.live.Load().maker },
+		Remote: a.remote,
 	}
 	for _, k := range a.o.Config.Kinds() {
 		if k.Inbound == nil {
 			continue
 		}
-		h := k.Inbound(o, func() (kind.Section, channels.Channel) {
-			l := a.live.Load()
-			return l.cfg.Channels[k.Name], l.channel(k.Name)
+		h := k.Inbound(o, kind.Current{
+			Channel: func() (kind.Section, channels.Channel) {
+				l := a.live.Load()
+				return l.cfg.Channels[k.Name], l.channel(k.Name)
+			},
+			Maker: func() channels.Maker { return a.live.Load().maker }, Requests: listed{a.gate},
 		})
 		a.waysIn = append(a.waysIn, wayIn{k.Name, h})
 		if c, ok := h.(kind.Closer); ok {
@@ -410,14 +412,14 @@ func (a *App) status(to approval.Actor) []string {
 }
 
 // quotaLog is what the notification log tells of the month.
-func (a *App) quotaLog() []rest.Quota {
-	var out []rest.Quota
+func (a *App) quotaLog() []client.Quota {
+	var out []client.Quota
 	for _, ch := range a.live.Load().channels {
 		q, known := a.quota(ch.Name())
 		if !known {
 			continue
 		}
-		one := rest.Quota{Channel: ch.Name(), Used: q.Used, At: approval.FormatTime(q.At)}
+		one := client.Quota{Channel: ch.Name(), Used: q.Used, At: q.At}
 		if q.Limited {
 			one.Limit = &q.Limit
 		}

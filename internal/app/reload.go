@@ -16,7 +16,7 @@ import (
 )
 
 // Reload reads the configuration file again and puts it in force, whole or not at all. A file that does
-// not check changes nothing: each problem is logged, the failure is audited, and the error names them.
+// not check changes nothing: the failure is logged with each problem, audited, and told to the admins.
 func (a *App) Reload(ctx context.Context) error {
 	return a.reloadIf(ctx, func([]byte, error) bool { return true })
 }
@@ -35,7 +35,9 @@ func (a *App) reloadIf(ctx context.Context, changed func(content []byte, err err
 	old := a.live.Load()
 	if old.cfg.Path == "" {
 		report = true
-		return fmt.Errorf("this configuration did not come from a file and cannot be read again")
+		err := errors.New("this configuration did not come from a file and cannot be read again")
+		a.log.ErrorContext(ctx, "the configuration was NOT reloaded; the running one stays in force", "error", err)
+		return err
 	}
 	content, err := old.cfg.Read()
 	if report = changed(content, err); !report {
@@ -55,10 +57,8 @@ func (a *App) reload(ctx context.Context, old *live, content []byte, err error) 
 		cfg, problems, err = old.cfg.Reload(content, a.o.Env)
 	}
 	for _, p := range problems {
-		if p.Warning {
+		if p.Warning { // the others are the error
 			a.log.WarnContext(ctx, "a problem in the configuration", "problem", p.String())
-		} else {
-			a.log.ErrorContext(ctx, "a problem in the configuration", "problem", p.String())
 		}
 	}
 	if err != nil {

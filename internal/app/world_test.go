@@ -30,7 +30,13 @@ func TestMain(m *testing.M) {
 		childMain()
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		for _, stray := range app.Strays() {
+			fmt.Fprintln(os.Stderr, "a transaction left its scope:", stray)
+			code = 1
+		}
+		os.Exit(code)
+	}))
 }
 
 const (

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -26,8 +26,8 @@ var Scenarios = []string{Quarantined, Allowed, Decided, Gateway, Chat}
 
 // Options say what is measured. Zero is the default.
 type Options struct {
-	// Program is how this program is started again, for the parts that are processes of their own.
-	Program []string
+	// Program is the path of the gate's, of which one is started.
+	Program string
 	// Dir is a folder on the disk that is to be measured; "": the one for temporary files. What is written there is
 	// removed at the end.
 	Dir     string
@@ -38,7 +38,6 @@ type Options struct {
 	Calls   int // at most in a round of a figure; default 5000
 	Callers int // at once, where there are many; default 64
 	Log     io.Writer
-	Version string
 }
 
 // ErrFailed is returned beside a report in which something failed.
@@ -93,7 +92,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.dir)) }()
 	if o.Given != nil {
-		r.w, err = given(ctx, *o.Given, o.Program)
+		r.w, err = given(ctx, *o.Given)
 	} else {
 		r.w, err = own(ctx, o.Program, r.dir)
 	}

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bytes"
@@ -23,17 +23,8 @@ import (
 
 // TestMain makes this binary into one of the parts that a run starts.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == "bench-part" {
-		ctx, end := context.WithCancel(context.Background())
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			end()
-		}()
-		if err := Part(ctx, os.Args[2], os.Args[len(os.Args)-1], os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
+	if len(os.Args) > 1 && os.Args[1] == partCommand {
+		exit(part(os.Args[2:]))
 	}
 	os.Exit(m.Run())
 }
@@ -82,7 +73,7 @@ func against(t *testing.T, g *standIn, change func(*Options)) (*Report, error) {
 	g.asked = map[string]int{}
 	server := httptest.NewServer(g)
 	t.Cleanup(server.Close)
-	o := Options{Program: []string{os.Args[0]}, Dir: t.TempDir(), Rounds: 2, Round: time.Minute, Calls: 7, Callers: 3,
+	o := Options{Dir: t.TempDir(), Rounds: 2, Round: time.Minute, Calls: 7, Callers: 3,
 		Given: &Given{URL: server.URL, Agent: "agent-token-0123456789", Person: "person-token-0123456789",
 			AskTool: "transfer", AllowTool: "read", MCPTool: "echo"}}
 	if change != nil {
@@ -207,7 +198,7 @@ func TestAGateThatFailsIsReported(t *testing.T) {
 func TestAGateThatIsNotThereIsNotMeasured(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
-	r, err := Run(t.Context(), Options{Program: []string{os.Args[0]}, Dir: t.TempDir(),
+	r, err := Run(t.Context(), Options{Dir: t.TempDir(),
 		Given: &Given{URL: server.URL, Agent: "agent-token-0123456789", AllowTool: "read"}})
 	if err == nil || r != nil || errors.Is(err, ErrFailed) {
 		t.Errorf("report %v, error %v", r, err)
@@ -225,7 +216,7 @@ func TestWhoStopsItGetsNoReport(t *testing.T) {
 	server := httptest.NewServer(g)
 	defer server.Close()
 	dir := t.TempDir()
-	r, err := Run(ctx, Options{Program: []string{os.Args[0]}, Dir: dir, Round: time.Minute,
+	r, err := Run(ctx, Options{Dir: dir, Round: time.Minute,
 		Given: &Given{URL: server.URL, Agent: "agent-token-0123456789", AllowTool: "read"}, Calls: 20,
 		Only: []string{Allowed}})
 	if r != nil || !errors.Is(err, context.Canceled) {

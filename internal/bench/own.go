@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -26,7 +26,7 @@ const (
 const settle = time.Second
 
 // own starts a gate with a store in dir, and all that is around it.
-func own(ctx context.Context, program []string, dir string) (_ *world, err error) {
+func own(ctx context.Context, program, dir string) (_ *world, err error) {
 	w := &world{agent: secret.Value(rand.Text()), person: secret.Value(rand.Text()), askTool: quietTool,
 		allowTool: allowedTool, mcpHolds: lorem}
 	defer func() {
@@ -37,7 +37,7 @@ func own(ctx context.Context, program []string, dir string) (_ *world, err error
 	if w.mcpCall, err = toolCall(echoTool, `{"text":"`+lorem+`"}`); err != nil {
 		return nil, err
 	}
-	if err := w.beside(ctx, program); err != nil {
+	if err := w.beside(ctx); err != nil {
 		return nil, err
 	}
 	if w.phone, err = newPhone(); err != nil {
@@ -48,8 +48,7 @@ func own(ctx context.Context, program []string, dir string) (_ *world, err error
 	if err := os.WriteFile(path, []byte(w.configuration(dir)), 0o600); err != nil {
 		return nil, err
 	}
-	gate, err := startProcess(ctx, append(append([]string{}, program...), "bench-part", "gate", "--config", path),
-		serving)
+	gate, err := startProcess(ctx, []string{program, "serve", "--config", path, "--log-format", "json"}, serving)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +118,7 @@ type Given struct {
 }
 
 // given is the world of a gate that runs already.
-func given(ctx context.Context, g Given, program []string) (_ *world, err error) {
+func given(ctx context.Context, g Given) (_ *world, err error) {
 	w := &world{url: strings.TrimSuffix(g.URL, "/"), agent: g.Agent, person: g.Person, askTool: g.AskTool,
 		allowTool: g.AllowTool}
 	defer func() {
@@ -136,7 +135,7 @@ func given(ctx context.Context, g Given, program []string) (_ *world, err error)
 			return nil, fmt.Errorf("the arguments of %s: %w", g.MCPTool, err)
 		}
 	}
-	if err := w.beside(ctx, program); err != nil {
+	if err := w.beside(ctx); err != nil {
 		return nil, err
 	}
 	c := newCaller(w.url, "", 1)

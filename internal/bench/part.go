@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bytes"
@@ -18,6 +18,8 @@ import (
 
 // The servers that a gate is measured beside, each a process of its own.
 const (
+	partCommand = "part" // what makes this program into one of them
+
 	PartEcho  = "echo"  // an MCP server whose tool answers with its argument, and a server of plain JSON
 	PartFloor = "floor" // what any gateway before it has to do: decode, canonicalise, hash, look at 100 rules, forward
 )

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bufio"
@@ -18,7 +18,6 @@ import (
 
 // Report is what a run has come to. Durations are in microseconds.
 type Report struct {
-	Version  string   `json:"version,omitempty"`
 	Go       string   `json:"go"`
 	Platform string   `json:"platform"`
 	CPUs     int      `json:"cpus"`
@@ -66,7 +65,7 @@ type Memory struct {
 
 // report puts together what was measured.
 func (r *run) report() *Report {
-	out := &Report{Version: r.o.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	out := &Report{Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		CPUs: runtime.NumCPU(), Gate: "own", Rounds: r.o.Rounds, RoundMS: r.o.Round.Milliseconds()}
 	if r.o.Given != nil {
 		out.Gate = r.w.url
@@ -81,14 +80,12 @@ func (r *run) report() *Report {
 	}
 	if r.w.idle > 0 {
 		out.Memory = &Memory{Idle: r.w.idle, AfterLoad: resident(r.w.pid)}
-		if self, err := os.Executable(); err == nil {
-			if info, err := os.Stat(self); err == nil {
-				out.Memory.Binary = info.Size()
-			}
+		if info, err := os.Stat(r.o.Program); err == nil {
+			out.Memory.Binary = info.Size()
 		}
 	}
 	if inMemory(r.dir) {
-		out.Notes = append(out.Notes, "the folder is in memory, where a sync costs nothing: name one on a disk with --dir")
+		out.Notes = append(out.Notes, "the folder is in memory, where a sync costs nothing: name one on a disk with -dir")
 	}
 	if r.notTakenBack > 0 {
 		out.Notes = append(out.Notes, fmt.Sprintf("%d requests could not be taken back: somebody has decided them, or "+

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -39,7 +40,7 @@ func (w *world) close() error {
 	return errors.Join(errs...)
 }
 
-// process is a server that runs while its standard input is open, so that nothing of it outlives this one.
+// process is a server. One of our own runs while its standard input is open, so that it does not outlive this one.
 type process struct {
 	cmd     *exec.Cmd
 	in      io.Closer
@@ -53,7 +54,7 @@ func (p *process) url() string { return "http://" + p.address }
 // startProcess starts one, and returns when it has said its address: find looks for it in a line of its output.
 func startProcess(ctx context.Context, command []string, find func(line []byte) string) (*process, error) {
 	p := &process{log: new(tail), ended: make(chan error, 1),
-		cmd: exec.Command(command[0], command[1:]...)} //nolint:gosec // this very program
+		cmd: exec.Command(command[0], command[1:]...)} //nolint:gosec // this very program, or the one that is measured
 	p.cmd.WaitDelay = 10 * time.Second
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -96,7 +97,8 @@ func startProcess(ctx context.Context, command []string, find func(line []byte) 
 func (p *process) stop() error {
 	late := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
 	defer late.Stop()
-	_ = p.in.Close() // where it has ended, it is closed
+	_ = p.cmd.Process.Signal(os.Interrupt) // for the gate
+	_ = p.in.Close()                       // for the others; where it has ended, it is closed
 	return <-p.ended
 }
 
@@ -143,7 +145,11 @@ func (t *tail) String() string {
 }
 
 // beside starts the servers that a gate is measured beside.
-func (w *world) beside(ctx context.Context, program []string) (err error) {
+func (w *world) beside(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
 	whole := func(line []byte) string {
 		if _, _, err := net.SplitHostPort(string(line)); err != nil {
 			return ""
@@ -151,15 +157,15 @@ func (w *world) beside(ctx context.Context, program []string) (err error) {
 		return string(line)
 	}
 	part := func(args ...string) (*process, error) {
-		p, err := startProcess(ctx, append(append([]string{}, program...), args...), whole)
+		p, err := startProcess(ctx, append([]string{self, partCommand}, args...), whole)
 		if err == nil {
 			w.undo = append(w.undo, p.stop)
 		}
 		return p, err
 	}
-	if w.echo, err = part("bench-part", PartEcho); err != nil {
+	if w.echo, err = part(PartEcho); err != nil {
 		return err
 	}
-	w.floor, err = part("bench-part", PartFloor, "--upstream", w.echo.url()+mcpPath)
+	w.floor, err = part(PartFloor, w.echo.url()+mcpPath)
 	return err
 }

@@ -6,7 +6,14 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 )
+
+// Crowded is the error of reading a body that had to give way to others, and what else says when to try again.
+type Crowded interface {
+	error
+	RetryAfter() time.Duration
+}
 
 // piece is how many bytes are set aside at a time for what is only promised.
 const piece = 64 << 10

@@ -26,7 +26,7 @@ func (s *Service) tellAdmins(tx approval.Tx, text func(to approval.Actor) string
 // OverBudget puts on record that an agent or a person is over a budget, and tells the admins: each at the first
 // of their addresses that is alive.
 func (s *Service) OverBudget(ctx context.Context, who approval.Actor, budget, limit string) error {
-	return s.store.Update(ctx, func(tx approval.Tx) error {
+	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		e := approval.Event{Type: approval.EventRateLimited, Actor: who.String(), Reason: budget,
 			Data: approval.EventData(map[string]any{"budget": budget, "limit": limit})}
 		if who.Kind == approval.Agent {
@@ -43,7 +43,7 @@ func (s *Service) OverBudget(ctx context.Context, who approval.Actor, budget, li
 
 // ReloadFailed tells the admins that a changed configuration cannot be used, and why.
 func (s *Service) ReloadFailed(ctx context.Context, why string) error {
-	return s.store.Update(ctx, func(tx approval.Tx) error {
+	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.tellAdmins(tx, func(to approval.Actor) string {
 			return s.say(to, phrases.SayReloadFailed, "why", legible.Cut(legible.Line(why), maxWhy))
 		})
@@ -52,7 +52,7 @@ func (s *Service) ReloadFailed(ctx context.Context, why string) error {
 
 // RulesLoosened tells the admins what new rules let through more easily than those before.
 func (s *Service) RulesLoosened(ctx context.Context, what []string) error {
-	return s.store.Update(ctx, func(tx approval.Tx) error {
+	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.tellAdmins(tx, func(to approval.Actor) string {
 			return s.say(to, phrases.SayRulesLoosened, "what", listed(what))
 		})
@@ -62,7 +62,7 @@ func (s *Service) RulesLoosened(ctx context.Context, what []string) error {
 // PasskeysInDoubt tells the admins of passkeys that may have been added by whoever had a way to sign in that was taken
 // back.
 func (s *Service) PasskeysInDoubt(ctx context.Context, what []string) error {
-	return s.store.Update(ctx, func(tx approval.Tx) error {
+	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.tellAdmins(tx, func(to approval.Actor) string {
 			return s.say(to, phrases.SayPasskeysInDoubt, "what", listed(what))
 		})

@@ -36,7 +36,7 @@ func (s *Service) command(ctx context.Context, tx approval.Tx, t Interaction) (I
 	case IntentShow:
 		return s.showAll(ctx, tx, t)
 	case IntentGrants:
-		return s.grants(tx, t)
+		return s.grants(ctx, tx, t)
 	case IntentStatus:
 		text, err := s.statusText(ctx, tx, t)
 		if err != nil {
@@ -88,7 +88,7 @@ func (s *Service) showAll(ctx context.Context, tx approval.Tx, t Interaction) (I
 		out := InteractionResult{Text: s.say(t.By, phrases.SayQuotesMany, "n", len(batch), "word", s.word(t.By, IntentShow))}
 		return out, errors.Join(err, s.reply(tx, t, approval.Notification{Text: out.Text}, nil))
 	}
-	r, err := s.gate.RequestIn(ctx, tx, id)
+	r, err := s.gate.In(ctx, tx).Request(id)
 	if errors.Is(err, approval.ErrNotFound) {
 		out := InteractionResult{Code: approval.CodeNotFound, Text: s.say(t.By, phrases.SayNoRequest)}
 		return out, s.reply(tx, t, approval.Notification{Text: out.Text}, nil)

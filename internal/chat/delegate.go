@@ -51,7 +51,7 @@ func (s *Service) delegate(ctx context.Context, tx approval.Tx, t Interaction) (
 	if t.Name == "" || !ok {
 		return s.answer(tx, t, s.say(t.By, phrases.SayDelegateHow))
 	}
-	d, refusal, err := s.gate.DelegateIn(ctx, tx, approval.Delegation{Delegator: t.By.Name, Delegate: t.Name,
+	d, refusal, err := s.gate.In(ctx, tx).Delegations().Delegate(approval.Delegation{Delegator: t.By.Name, Delegate: t.Name,
 		Until: until}, t.By, approval.Via(t.Channel))
 	switch {
 	case err != nil:
@@ -73,7 +73,7 @@ func (s *Service) delegate(ctx context.Context, tx approval.Tx, t Interaction) (
 
 // endDelegation ends the one delegation that is meant.
 func (s *Service) endDelegation(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	d, refusal, err := s.gate.EndDelegationIn(ctx, tx, t.RequestID+t.Typed, t.By, approval.Via(t.Channel))
+	d, refusal, err := s.gate.In(ctx, tx).Delegations().End(t.RequestID+t.Typed, t.By, approval.Via(t.Channel))
 	switch {
 	case err != nil:
 		return InteractionResult{}, err

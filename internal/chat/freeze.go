@@ -61,7 +61,7 @@ func (s *Service) askFreeze(tx approval.Tx, t Interaction) (InteractionResult, e
 
 func (s *Service) freezeNow(ctx context.Context, tx approval.Tx, t Interaction, agent,
 	reason string) (InteractionResult, error) {
-	e, refusal, err := s.gate.FreezeIn(ctx, tx, agent, t.By, approval.Via(t.Channel), reason)
+	e, refusal, err := s.gate.In(ctx, tx).Freezes().Freeze(agent, t.By, approval.Via(t.Channel), reason)
 	switch {
 	case err != nil:
 		return InteractionResult{}, err
@@ -105,7 +105,7 @@ func (s *Service) unfreeze(ctx context.Context, tx approval.Tx, t Interaction) (
 		}
 		return s.answer(tx, t, s.say(t.By, phrases.SayUnfreezeWhich, "agents", names))
 	}
-	e, refusal, err := s.gate.UnfreezeIn(ctx, tx, agent, t.By, approval.Via(t.Channel))
+	e, refusal, err := s.gate.In(ctx, tx).Freezes().Unfreeze(agent, t.By, approval.Via(t.Channel))
 	switch {
 	case err != nil:
 		return InteractionResult{}, err
@@ -137,17 +137,17 @@ func (s *Service) agents(to approval.Actor, agent string) string {
 
 // Froze tells the admins of a freeze that came another way than over a chat.
 func (s *Service) Froze(ctx context.Context, e approval.Epoch) error {
-	return s.store.Update(ctx, func(tx approval.Tx) error { return s.tellFrozen(tx, e) })
+	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error { return s.tellFrozen(tx, e) })
 }
 
 // Lifted tells the admins who lifted a freeze another way than over a chat.
 func (s *Service) Lifted(ctx context.Context, e approval.Epoch, by approval.Actor) error {
-	return s.store.Update(ctx, func(tx approval.Tx) error { return s.tellLifted(tx, e, by) })
+	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error { return s.tellLifted(tx, e, by) })
 }
 
 // NeedUnmet tells the admins of a pending request whose open stage nobody is left for.
 func (s *Service) NeedUnmet(ctx context.Context, r approval.Request) error {
-	return s.store.Update(ctx, func(tx approval.Tx) error {
+	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.tellAdmins(tx, func(to approval.Actor) string {
 			return s.say(to, phrases.SayNeedUnmet, "tool", r.Target(), "agent", r.Agent, "id", shortID(r.ID),
 				"stages", s.sayer(to).Waits(r), "when", r.ExpiresAt)

@@ -23,7 +23,7 @@ func (s *Service) grant(ctx context.Context, tx approval.Tx, t Interaction) (Int
 		_, out, err := s.refuse(ctx, tx, t)
 		return out, err
 	}
-	g, err := s.gate.GrantIn(ctx, tx, t.By, approval.Via(t.Channel), t.RequestID, wish)
+	g, err := s.gate.In(ctx, tx).Grants().Make(t.By, approval.Via(t.Channel), t.RequestID, wish)
 	if refusal, ok := refusalIn(err); ok {
 		return s.refused(tx, t, refusal.Code, s.notGranted(t, refusal))
 	}
@@ -101,9 +101,9 @@ func (s *Service) period(to approval.Actor, g approval.Grant) string {
 }
 
 // grants lists what holds without asking: to admins all of it, to others what they made.
-func (s *Service) grants(tx approval.Tx, t Interaction) (InteractionResult, error) {
+func (s *Service) grants(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
 	lines := []string{s.say(t.By, phrases.SayGrants)}
-	live, err := s.gate.GrantsIn(tx, approval.GrantQuery{Limit: grantsAmong, Bytes: approval.ListBytes})
+	live, err := s.gate.In(ctx, tx).Grants().List(approval.GrantQuery{Limit: grantsAmong, Bytes: approval.ListBytes})
 	if err != nil {
 		return InteractionResult{}, err
 	}
@@ -142,7 +142,7 @@ func (s *Service) endGrant(ctx context.Context, tx approval.Tx, t Interaction) (
 		return out, err
 	}
 	if t.Intent == IntentLift {
-		err := s.gate.LiftIn(ctx, tx, t.By, approval.Via(t.Channel), t.RequestID)
+		err := s.gate.In(ctx, tx).Grants().Lift(t.By, approval.Via(t.Channel), t.RequestID)
 		if refusal, ok := refusalIn(err); ok {
 			return s.refused(tx, t, refusal.Code, s.notEnded(t, refusal, phrases.SayLiftWhich))
 		}
@@ -151,7 +151,7 @@ func (s *Service) endGrant(ctx context.Context, tx approval.Tx, t Interaction) (
 		}
 		return s.answer(tx, t, s.say(t.By, phrases.SayForgotten))
 	}
-	g, err := s.gate.RevokeIn(ctx, tx, t.By, approval.Via(t.Channel), t.RequestID)
+	g, err := s.gate.In(ctx, tx).Grants().Revoke(t.By, approval.Via(t.Channel), t.RequestID)
 	if refusal, ok := refusalIn(err); ok {
 		return s.refused(tx, t, refusal.Code, s.notEnded(t, refusal, phrases.SayRevokeWhich))
 	}
@@ -179,7 +179,7 @@ const toldAfter = time.Hour
 
 // Granted tells the admins of a grant that was made another way than over a chat.
 func (s *Service) Granted(ctx context.Context, g approval.Grant) error {
-	return s.store.Update(ctx, func(tx approval.Tx) error { return s.tellGranted(tx, s.byStore(g)) })
+	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error { return s.tellGranted(tx, s.byStore(g)) })
 }
 
 // tellGranted tells the admins of a grant of more than an hour.

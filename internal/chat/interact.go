@@ -98,6 +98,13 @@ type Interaction struct {
 	couldBe    string // the ids that it could be
 }
 
+// ReadWords makes the interaction that of what somebody typed, perhaps in answer to a message of the platform's id.
+func (t *Interaction) ReadWords(text, quoted string) {
+	w := ParseWords(text, quoted != "")
+	t.Intent, t.RequestID, t.Reason, t.Text, t.QuotedID = w.Intent, w.ID, w.Reason, text, quoted
+	t.Typed, t.Name, t.Shows = w.Typed, w.Name, w.Shows
+}
+
 // InteractionResult is what became of a tap.
 type InteractionResult struct {
 	Duplicate bool          // seen before: nothing was done
@@ -123,7 +130,7 @@ func (s *Service) Interact(ctx context.Context, t Interaction) (InteractionResul
 	if err != nil {
 		return InteractionResult{}, err
 	}
-	out, err := approval.Update(ctx, s.store, func(tx approval.Tx) (InteractionResult, error) {
+	out, err := approval.Update(ctx, s.store, t.scope(), func(tx approval.Tx) (InteractionResult, error) {
 		t := t
 		if out, err := s.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
 			return out, err
@@ -134,6 +141,20 @@ func (s *Service) Interact(ctx context.Context, t Interaction) (InteractionResul
 		out.after(ctx)
 	}
 	return out, err
+}
+
+// scope is what an interaction is about: a button is about what it names, and words may be about anything.
+func (t Interaction) scope() approval.Scope {
+	if t.Text != "" || t.QuotedID != "" || t.RequestID == "" {
+		return approval.WholeStore()
+	}
+	switch t.Intent {
+	case IntentApprove, IntentDeny, IntentExtend, IntentGrant, IntentRevoke, IntentLift:
+		return approval.OfID(t.RequestID)
+	case IntentConfirm, IntentBack:
+		return approval.OfNotification(t.RequestID)
+	}
+	return approval.WholeStore()
 }
 
 // firstSight marks the event as seen, and who made it as who they are now.
@@ -203,7 +224,7 @@ type Asked struct {
 // to ask, it is as [Service.Interact].
 func (s *Service) Ask(ctx context.Context, t Interaction) (Asked, error) {
 	t.At = s.store.FromWall(t.At)
-	return approval.Update(ctx, s.store, func(tx approval.Tx) (out Asked, err error) {
+	return approval.Update(ctx, s.store, t.scope(), func(tx approval.Tx) (out Asked, err error) {
 		t := t
 		if out.InteractionResult, err = s.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
 			return out, err
@@ -231,7 +252,7 @@ func (s *Service) toAskAbout(ctx context.Context, tx approval.Tx, t Interaction,
 	ids []string) (open []approval.Request, err error) {
 	asks := t.Intent == IntentDeny
 	for _, id := range ids {
-		r, err := s.gate.RequestIn(ctx, tx, id)
+		r, err := s.gate.In(ctx, tx).Request(id)
 		if err != nil && !errors.Is(err, approval.ErrNotFound) {
 			return nil, err
 		}
@@ -359,7 +380,7 @@ func (s *Service) unclear(ctx context.Context, tx approval.Tx, t Interaction) (I
 	} else {
 		var over []string
 		for _, id := range ids {
-			r, err := s.gate.HeadIn(ctx, tx, id)
+			r, err := s.gate.In(ctx, tx).Head(id)
 			switch {
 			case errors.Is(err, approval.ErrNotFound):
 				over = append(over, s.say(t.By, phrases.SayNoRequest))
@@ -467,7 +488,7 @@ func (s *Service) decideOne(ctx context.Context, tx approval.Tx, t Interaction, 
 	case !errors.Is(err, approval.ErrNotFound):
 		return false, err
 	}
-	r, refusal, err := s.gate.DecideIn(ctx, tx, approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
+	r, refusal, err := s.gate.In(ctx, tx).Decide(approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
 		By: t.By, Via: approval.Via(t.Channel), Reason: t.Reason, Confirmed: t.confirmed})
 	if err != nil {
 		return false, err
@@ -524,7 +545,7 @@ func (s *Service) beforeDeciding(ctx context.Context, tx approval.Tx, t Interact
 	if !t.givesReason(r) {
 		return false, nil
 	}
-	ok, err := s.gate.ExplainIn(ctx, tx, r, t.By, approval.Via(t.Channel), strings.TrimSpace(t.Reason))
+	ok, err := s.gate.In(ctx, tx).Explain(r, t.By, approval.Via(t.Channel), strings.TrimSpace(t.Reason))
 	if err != nil || !ok {
 		return false, err
 	}
@@ -543,7 +564,7 @@ func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction
 	}
 	about := approval.Notification{After: t.Shows.After, Shown: t.Shows.Version}
 	for _, id := range ids {
-		r, err := s.gate.RequestIn(ctx, tx, id)
+		r, err := s.gate.In(ctx, tx).Request(id)
 		if errors.Is(err, approval.ErrNotFound) {
 			continue
 		}
@@ -557,12 +578,12 @@ func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction
 			continue
 		}
 		// What others decide holds nothing up: it is refused by itself.
-		if may, err := s.gate.MayVoteIn(ctx, tx, r, t.By); err != nil {
+		if may, err := s.gate.In(ctx, tx).Votes().MayVote(r, t.By); err != nil {
 			return out, false, err
 		} else if !may {
 			continue
 		}
-		_, refusal, err := s.gate.DecideIn(ctx, tx, approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
+		_, refusal, err := s.gate.In(ctx, tx).Decide(approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
 			By: t.By, Via: approval.Via(t.Channel)})
 		if err != nil {
 			return out, false, err
@@ -623,7 +644,7 @@ func (s *Service) tooLate(t Interaction, r approval.Request) string {
 func (s *Service) decidedLine(ctx context.Context, tx approval.Tx, t Interaction, r approval.Request) (string, error) {
 	switch r.Status {
 	case approval.Pending:
-		st, err := s.gate.StandingIn(ctx, tx, r)
+		st, err := s.gate.In(ctx, tx).Votes().Standing(r)
 		return s.sayOf(t, r, s.say(t.By, phrases.SayVoteCounts, "have", st.Total, "total", st.Needed)), err
 	case approval.Approved:
 		return s.say(t.By, phrases.SayApproved, "tool", s.nameCall(t, r)), nil

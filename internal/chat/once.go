@@ -3,6 +3,7 @@ package chat
 import (
 	"cmp"
 	"context"
+	"countersign/internal/lists"
 	"errors"
 	"strings"
 	"time"
@@ -99,7 +100,7 @@ func (s *Service) extend(ctx context.Context, tx approval.Tx, t Interaction) (In
 	if t.RequestID == "" {
 		return s.answer(tx, t, s.say(t.By, phrases.SayExtendHow))
 	}
-	r, refusal, err := s.gate.ExtendIn(ctx, tx, t.RequestID, t.By, approval.Via(t.Channel))
+	r, refusal, err := s.gate.In(ctx, tx).Extend(t.RequestID, t.By, approval.Via(t.Channel))
 	switch {
 	case err != nil:
 		return InteractionResult{}, err
@@ -142,14 +143,14 @@ func (s *Service) resolve(ctx context.Context, t Interaction) (Interaction, erro
 		}
 		return t.asWords(), nil
 	}
-	resolve := s.gate.ResolveID
+	resolve := lists.ResolveID
 	switch t.Intent {
 	case IntentRevoke:
-		resolve = s.gate.ResolveGrant
+		resolve = lists.ResolveGrant
 	case IntentLift:
-		resolve = s.gate.ResolveDenial
+		resolve = lists.ResolveDenial
 	}
-	id, err := resolve(ctx, t.By, t.Typed)
+	id, err := resolve(ctx, s.gate, t.By, t.Typed)
 	if e, ok := errors.AsType[*approval.Error](err); ok &&
 		(e.Code == approval.CodeNotFound || e.Code == approval.CodeAmbiguousID) {
 		t.unresolved, t.couldBe = e.Code, e.Message

@@ -71,7 +71,7 @@ func (s *Service) giveReason(ctx context.Context, tx approval.Tx,
 	}
 	var lines []string
 	for _, r := range rs {
-		ok, err := s.gate.ExplainIn(ctx, tx, r, t.By, approval.Via(t.Channel), reason)
+		ok, err := s.gate.In(ctx, tx).Explain(r, t.By, approval.Via(t.Channel), reason)
 		if err != nil {
 			return InteractionResult{}, false, err
 		}
@@ -140,12 +140,12 @@ func (s *Service) openQuestion(tx approval.Tx, t Interaction) (*approval.Notific
 }
 
 // closes says that an answer closes a question that is open, "" where it does not, or where there is nothing to say.
-func (s *Service) closes(tx approval.Requests, t Interaction, n approval.Notification) (string, error) {
+func (s *Service) closes(tx approval.Tx, t Interaction, n approval.Notification) (string, error) {
 	elsewhere := t.AnswerAt != "" && n.Note == ""
 	if t.open == nil || elsewhere || n.Note == t.open.Note && n.ApprovalID == t.open.ApprovalID {
 		return "", nil
 	}
-	r, err := tx.Head(t.open.ApprovalID)
+	r, err := tx.Glance().Head(t.open.ApprovalID)
 	if err != nil || r.Status != approval.Pending {
 		return "", err
 	}
@@ -176,6 +176,8 @@ func (s *Service) askedLast(tx approval.Tx, t Interaction) (*approval.Notificati
 	if t.QuotedID != "" {
 		q.Limit = quotedAmong
 	}
+	// Only words answer a question, and they are about the whole store; a button is told which one it leaves open.
+	tx = tx.Glance()
 	ns, err := tx.Notifications(q)
 	// These came by themselves, after the word that asked for them or for what agents did: they close no question.
 	byItself := func(n approval.Notification) bool { return n.Part > 1 || n.Note == approval.NoteQueued }

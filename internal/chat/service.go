@@ -103,7 +103,7 @@ func (s *Service) say(to approval.Actor, p phrases.Phrase, args ...any) string {
 
 // Refused puts a signed event on record that is not acted on.
 func (s *Service) Refused(ctx context.Context, actor, channel, reason string) error {
-	return s.store.Update(ctx, func(tx approval.Tx) error {
+	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.audit.Append(ctx, tx, approval.Event{Type: approval.EventWebhookRefused, Actor: actor, Reason: reason,
 			Data: approval.EventData(map[string]any{"channel": channel})})
 	})

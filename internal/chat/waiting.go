@@ -20,7 +20,7 @@ const mostLooked = 200
 
 // waiting returns what waits for somebody: of those who decide what they may vote on, of others all of it.
 func (s *Service) waiting(ctx context.Context, tx approval.Tx, who approval.Actor) (list waitingList, err error) {
-	if err := s.gate.ExpireIn(ctx, tx); err != nil {
+	if err := s.gate.In(ctx, tx).Expire(); err != nil {
 		return list, err
 	}
 	if list.total, err = tx.CountPending(""); err != nil {
@@ -59,7 +59,7 @@ func (s *Service) mayVote(ctx context.Context, tx approval.Tx, h approval.Head, 
 		return false, err
 	}
 	h.Need, h.Stage, h.Votes, h.RuleDigest = r.Need, r.Stage, r.Votes, r.RuleDigest
-	return s.gate.MayVoteIn(ctx, tx, h.Request, who)
+	return s.gate.In(ctx, tx).Votes().MayVote(h.Request, who)
 }
 
 // waitingLine says how much waits, and for whom.

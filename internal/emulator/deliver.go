@@ -57,7 +57,7 @@ func (s *Emulator) post(ctx context.Context, platform, target string, timeout ti
 		_ = res.Body.Close()
 	}
 	d.Latency = time.Since(start)
-	s.log.DebugContext(ctx, "webhook", "platform", platform, "status", d.Status, "latency", d.Latency, "err", err)
+	s.log.DebugContext(ctx, "webhook", "platform", platform, "status", d.Status, "latency", d.Latency, "error", err)
 	s.mu.Lock()
 	s.bump()
 	s.mu.Unlock()

@@ -337,7 +337,7 @@ func (s *Emulator) Serve(l net.Listener) error {
 	go func() {
 		defer s.servers.Done()
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("the stand-in stopped serving", "err", err)
+			s.log.Error("the stand-in stopped serving", "error", err)
 		}
 	}()
 	return nil

@@ -402,7 +402,7 @@ func (s *Emulator) overSocket(ctx context.Context, frame []byte) (Delivery, erro
 	e.over = true
 	sk.waiting--
 	s.bump()
-	s.log.DebugContext(ctx, "envelope", "socket", sk.id, "status", d.Status, "latency", d.Latency, "err", err)
+	s.log.DebugContext(ctx, "envelope", "socket", sk.id, "status", d.Status, "latency", d.Latency, "error", err)
 	return d, err
 }
 

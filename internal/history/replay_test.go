@@ -14,6 +14,7 @@ import (
 	"countersign/approval/args"
 	"countersign/approval/redact"
 	"countersign/internal/history"
+	"countersign/internal/lists"
 	"countersign/internal/policy"
 )
 
@@ -249,7 +250,7 @@ policy:
 	}
 	var records []history.Record
 	for _, kind := range []approval.EventType{approval.EventCallAllowed, approval.EventCallDenied} {
-		events, err := gate.Audit(t.Context(), approval.EventQuery{Type: kind})
+		events, err := lists.ListEvents(t.Context(), gate, approval.EventQuery{Type: kind})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,7 @@ func newRecord(t testing.TB) *record {
 
 func (r *record) update(fn func(tx approval.Tx) error) {
 	r.t.Helper()
-	if err := r.Update(r.t.Context(), fn); err != nil {
+	if err := r.Update(r.t.Context(), approval.WholeStore(), fn); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/client"
+	"countersign/internal/api"
+	"countersign/internal/lists"
 )
 
 // waiting prepares for an answer that is held, and returns a context that ends when the server is about
@@ -57,7 +60,7 @@ func (s *Server) resolved(ctx context.Context, x *exchange) error {
 				return err
 			}
 		}
-		return x.answer(http.StatusOK, feedAnswer{Approvals: wire(rs, s.wireRequest)})
+		return x.answer(http.StatusOK, feedAnswer{Approvals: api.Each(rs, s.request)})
 	}
 	err := s.gate.TellResolved(wctx, x.who.Name, session, x.wait, tell)
 	if err != nil && x.status == 0 && wctx.Err() != nil && ctx.Err() == nil { // the server stops: as if time were up
@@ -78,9 +81,7 @@ func (s *Server) ack(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	some := func(ids []string) []string { return append([]string{}, ids...) }
-	return x.answer(http.StatusOK, ackAnswer{Acked: some(a.Acked), NotResolved: some(a.NotResolved),
-		NotFound: some(a.NotFound)})
+	return x.answer(http.StatusOK, client.Acked(a))
 }
 
 // seen returns err to whoever may see the request, and to others that there is none.
@@ -115,7 +116,7 @@ func (s *Server) approval(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, s.wireRequest(r))
+	return x.answer(http.StatusOK, s.request(r))
 }
 
 func (s *Server) approvals(ctx context.Context, x *exchange) error {
@@ -128,12 +129,12 @@ func (s *Server) approvals(ctx context.Context, x *exchange) error {
 	if f.err != nil {
 		return f.err
 	}
-	return answerFound(ctx, s, x, limit, q.After, func(after string, n, bytes int) (approval.Found[approval.Request],
+	return answerFound(ctx, s, x, limit, q.After, func(after string, n, bytes int) (lists.Found[approval.Request],
 		error) {
 		q.After, q.Limit, q.Bytes = after, n, bytes
-		return s.gate.FindRequests(ctx, q, s.look.rows)
-	}, func(rows []approval.Request, next optional) any {
-		return approvalList{Approvals: wire(rows, s.wireRequest), Next: next}
+		return lists.FindRequests(ctx, s.gate, q, s.look.rows)
+	}, func(rows []approval.Request, next string) any {
+		return approvalList{Approvals: api.Each(rows, s.request), Next: next}
 	})
 }
 
@@ -145,7 +146,7 @@ func (x *exchange) readReason() (string, error) {
 		err = approval.Errorf(approval.CodeInvalidParameter, "The reason is too long; at most %d bytes are taken.",
 			approval.MaxReason)
 	}
-	return string(body.Reason), err
+	return body.Reason, err
 }
 
 func (s *Server) cancel(ctx context.Context, x *exchange) error {
@@ -164,7 +165,7 @@ func (s *Server) cancel(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, s.wireRequest(r))
+	return x.answer(http.StatusOK, s.request(r))
 }
 
 func (s *Server) report(ctx context.Context, x *exchange) error {
@@ -188,7 +189,7 @@ func (s *Server) report(ctx context.Context, x *exchange) error {
 		return err
 	}
 	if r.ID == id {
-		return x.answer(http.StatusOK, outcomeAnswer{s.wireRequest(r)})
+		return x.answer(http.StatusOK, outcomeAnswer{s.request(r)})
 	}
 	u, err := s.gate.GrantUse(ctx, x.who.Actor, id)
 	if err != nil {
@@ -239,7 +240,7 @@ func (s *Server) input(ctx context.Context, x *exchange) error {
 	}
 	r, err := s.gate.Request(ctx, x.who.Actor, id)
 	if err == nil {
-		return x.answer(http.StatusOK, outcomeAnswer{s.wireRequest(r)})
+		return x.answer(http.StatusOK, outcomeAnswer{s.request(r)})
 	}
 	u, none := s.gate.GrantUse(ctx, x.who.Actor, id)
 	if none != nil {
@@ -268,12 +269,12 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 		}
 		q.BatchID = r.BatchID
 	}
-	return answerFound(ctx, s, x, limit, q.After, func(after string, n, bytes int) (approval.Found[approval.Notification],
+	return answerFound(ctx, s, x, limit, q.After, func(after string, n, bytes int) (lists.Found[approval.Notification],
 		error) {
 		q.After, q.Limit, q.Bytes = after, n, bytes
 		return s.pushes.Search(ctx, q, s.look.rows)
-	}, func(rows []approval.Notification, next optional) any {
-		return notificationList{Notifications: wire(rows, wireNotification), Next: next, Quotas: s.quotas(),
+	}, func(rows []approval.Notification, next string) any {
+		return notificationList{Notifications: api.Each(rows, wireNotification), Next: next, Quotas: s.quotas(),
 			Heartbeat: s.beats()}
 	})
 }
@@ -342,7 +343,7 @@ var defaultLooking = looking{rows: 10_000, time: 200 * time.Millisecond}
 
 // answerFound is answerPage for a record that may be long. read looks for at most n rows, and bytes of them, after one.
 func answerFound[T interface{ Size() int }](ctx context.Context, s *Server, x *exchange, limit int, after string,
-	read func(after string, n, bytes int) (approval.Found[T], error), list func(rows []T, next optional) any) error {
+	read func(after string, n, bytes int) (lists.Found[T], error), list func(rows []T, next string) any) error {
 	release, err := s.listTurn(ctx, x)
 	if err != nil {
 		return err
@@ -354,13 +355,13 @@ func answerFound[T interface{ Size() int }](ctx context.Context, s *Server, x *e
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, list(rows, optional(next)))
+	return x.answer(http.StatusOK, list(rows, next))
 }
 
 // findPage looks step by step for limit rows of a list, fewer where they are large, until soon ends. next is what the
 // next page begins after, "" where nothing is left.
 func findPage[T interface{ Size() int }](soon context.Context, limit int, after string,
-	read func(after string, n, bytes int) (approval.Found[T], error)) (rows []T, next string, err error) {
+	read func(after string, n, bytes int) (lists.Found[T], error)) (rows []T, next string, err error) {
 	for next, size := after, 0; ; {
 		f, err := read(next, limit-len(rows), approval.ListBytes-size)
 		if err != nil {

@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"countersign/approval"
+	"countersign/internal/api"
 	"countersign/internal/history/export"
+	"countersign/internal/lists"
 )
 
 // maxActor is how long the name of an actor may be that is asked for: an address at a platform, with room.
@@ -62,12 +64,12 @@ func (s *Server) audit(ctx context.Context, x *exchange) error {
 		return s.exportAudit(ctx, x, q)
 	}
 	return answerFound(ctx, s, x, limit, f.query.Get("after"), func(after string, n, bytes int) (
-		approval.Found[approval.Event], error) {
+		lists.Found[approval.Event], error) {
 		q.Before, _ = strconv.ParseInt(after, 10, 64) // 0 at first: the newest
 		q.Limit, q.Bytes = n, bytes
-		return s.gate.SearchAudit(ctx, q, s.look.rows)
-	}, func(rows []approval.Event, next optional) any {
-		return eventList{Events: wire(rows, wireEvent), Next: next}
+		return lists.SearchAudit(ctx, s.gate, q, s.look.rows)
+	}, func(rows []approval.Event, next string) any {
+		return eventList{Events: api.Each(rows, wireEvent), Next: next}
 	})
 }
 
@@ -181,7 +183,7 @@ func (e *auditExport) page(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	defer turn()
-	found, err := e.s.gate.SearchAudit(ctx, e.q, e.s.look.rows)
+	found, err := lists.SearchAudit(ctx, e.s.gate, e.q, e.s.look.rows)
 	if err != nil {
 		return false, err
 	}

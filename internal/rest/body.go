@@ -9,10 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
 	"countersign/internal/bodies"
@@ -84,7 +82,7 @@ func (x *exchange) readBody(empty error, use func(body []byte) error) error {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return errTooLarge
 		}
-		if _, ok := errors.AsType[crowded](err); ok {
+		if _, ok := errors.AsType[bodies.Crowded](err); ok {
 			return &approval.Error{Code: approval.CodeRateLimited,
 				Message: "Too many requests are being sent at once. Try again.", Err: err}
 		}
@@ -125,12 +123,6 @@ func readInto(buf *bytes.Buffer, r io.Reader, length int64) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// crowded is the error of reading a body that had to give way to others.
-type crowded interface {
-	error
-	RetryAfter() time.Duration
-}
-
 var (
 	errNotJSONType = approval.Errorf(codeUnsupportedMediaType, "The body must be application/json.")
 	errTooLarge    = approval.Errorf(codeTooLarge, "The body is larger than 1 MiB.")
@@ -144,9 +136,6 @@ func isJSON(contentType string) bool {
 	charset, ok := params["charset"]
 	return err == nil && t == "application/json" && (!ok || strings.EqualFold(charset, "utf-8"))
 }
-
-// encoding has text that is not UTF-8, as a platform may have sent, shown as far as it is.
-var encoding = json.JoinOptions(jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
 
 // answer writes v as the JSON of a successful answer.
 func (x *exchange) answer(status int, v any) error {

@@ -13,6 +13,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/budget"
+	"countersign/internal/lists"
 )
 
 // limit gives everybody budgets: bot these, the others none; and person to every person.
@@ -86,7 +87,7 @@ func TestRule12_EachCallOfABatchCounts(t *testing.T) {
 	}
 	batch(4).is(200)
 	batch(3).over(budget.Calls)
-	if rs, err := w.gate.Requests(t.Context(), approval.RequestQuery{}); err != nil || len(rs) != 1 {
+	if rs, err := lists.ListRequests(t.Context(), w.gate, approval.RequestQuery{}); err != nil || len(rs) != 1 {
 		t.Errorf("%d requests, %v", len(rs), err)
 	}
 }
@@ -222,7 +223,7 @@ func TestRule12_WaitsOverTheBudget(t *testing.T) {
 		w.do(botToken, "GET", path, "").over(budget.Waits)
 	}
 	w.do(botToken, "POST", "/v1/calls?wait=1s", asked(9)).over(budget.Waits)
-	if rs, err := w.gate.Requests(t.Context(), approval.RequestQuery{}); err != nil || len(rs) != 1 {
+	if rs, err := lists.ListRequests(t.Context(), w.gate, approval.RequestQuery{}); err != nil || len(rs) != 1 {
 		t.Errorf("%d requests, %v: nobody was to be asked", len(rs), err)
 	}
 	w.do(botToken, "GET", "/v1/approvals/"+id, "").is(200)

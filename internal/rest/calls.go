@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"countersign/approval"
+	"countersign/internal/api"
 	"countersign/internal/budget"
 )
 
@@ -56,7 +57,7 @@ func (s *Server) call(ctx context.Context, x *exchange) error {
 	if out.Kind == approval.AnswerPending {
 		status = http.StatusAccepted
 	}
-	return x.answer(status, wireAnswer(out))
+	return x.answer(status, api.FromAnswer(out))
 }
 
 func (s *Server) callBatch(ctx context.Context, x *exchange) error {
@@ -78,5 +79,5 @@ func (s *Server) callBatch(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, batchAnswer{Results: wire(outs, wireAnswer)})
+	return x.answer(http.StatusOK, batchAnswer{Results: api.Each(outs, api.FromAnswer)})
 }

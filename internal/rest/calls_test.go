@@ -17,6 +17,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/internal/lists"
 	"countersign/internal/testkit"
 )
 
@@ -140,7 +141,7 @@ func (w *world) parallel(token, method, path, body string) func() reply {
 func (w *world) pendingID() (id string) {
 	w.t.Helper()
 	w.eventually("a request", func() bool {
-		rs, err := w.gate.Requests(context.Background(), approval.RequestQuery{Status: approval.Pending, Limit: 1})
+		rs, err := lists.ListRequests(context.Background(), w.gate, approval.RequestQuery{Status: approval.Pending, Limit: 1})
 		if err == nil && len(rs) == 1 {
 			id = rs[0].ID
 		}

@@ -8,6 +8,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/internal/budget"
+	"countersign/internal/lists"
 )
 
 // shortIDs are the paths on which a person may name a request by the end of its id, in place of which its whole id is
@@ -23,12 +24,12 @@ func (s *Server) resolveID(ctx context.Context, x *exchange) error {
 	if x.who.Kind != approval.Human || !x.route.shortIDs() || validID(typed) {
 		return nil
 	}
-	find := s.gate.ResolveID
+	find := lists.ResolveID
 	switch x.route.path {
 	case pathGrant:
-		find = s.gate.ResolveGrant
+		find = lists.ResolveGrant
 	case pathDenial:
-		find = s.gate.ResolveDenial
+		find = lists.ResolveDenial
 	}
 	id, err := s.wholeID(ctx, x, typed, find)
 	if err == nil {
@@ -45,7 +46,7 @@ func (s *Server) resolveID(ctx context.Context, x *exchange) error {
 // wholeID returns the id that a person means. Whole ids are not looked up. Few look-ups of one person go on at a time:
 // no budget bounds how often somebody denies.
 func (s *Server) wholeID(ctx context.Context, x *exchange, typed string,
-	find func(context.Context, approval.Actor, string) (string, error)) (string, error) {
+	find func(context.Context, *approval.Gate, approval.Actor, string) (string, error)) (string, error) {
 	if validID(typed) {
 		return typed, nil
 	}
@@ -54,7 +55,7 @@ func (s *Server) wholeID(ctx context.Context, x *exchange, typed string,
 		return "", err
 	}
 	defer release()
-	return find(ctx, x.who.Actor, typed)
+	return find(ctx, s.gate, x.who.Actor, typed)
 }
 
 // requestID reads a parameter that is a request's id, or the end of one.
@@ -67,7 +68,7 @@ func (s *Server) requestID(ctx context.Context, x *exchange, f *fields, name str
 		f.refuse("%s must be an id, or its last %d characters or more.", name, approval.MinTyped)
 		return ""
 	}
-	id, err := s.wholeID(ctx, x, typed, s.gate.ResolveID)
+	id, err := s.wholeID(ctx, x, typed, lists.ResolveID)
 	if err != nil && f.err == nil {
 		f.err = err
 	}
@@ -99,14 +100,14 @@ func (x *exchange) readDecision() (approval.Decision, error) {
 	var body decideBody
 	err := x.read(&body)
 	if err == nil {
-		d.Reason, d.Confirmed = string(body.Reason), body.Confirmed
+		d.Reason, d.Confirmed = body.Reason, body.Confirmed
 		d.Approve, err = approves(body.Decision)
 	}
 	if err == nil {
 		d.Grant, err = body.Grant.wish()
 	}
 	if body.Version != "" {
-		d.Versions = map[string]string{d.RequestID: string(body.Version)}
+		d.Versions = map[string]string{d.RequestID: body.Version}
 	}
 	if err == nil && body.Args.given {
 		if d.Args = &body.Args.Args; !d.Approve {
@@ -161,7 +162,7 @@ func (s *Server) decided(ctx context.Context, d *approval.Decision, r approval.R
 		g, err := s.granted(ctx, d, &r)
 		return wireDecided(r, g), err
 	}
-	votes, err := s.gate.VotesThatCount(ctx, r.ID)
+	votes, err := lists.ListVotes(ctx, s.gate, r.ID)
 	return wireVoted(r, votes), err
 }
 
@@ -170,7 +171,7 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 	if err := x.read(&body); err != nil {
 		return err
 	}
-	d := approval.Decision{By: x.who.Actor, Via: x.via(), Reason: string(body.Reason), Confirmed: body.Confirmed}
+	d := approval.Decision{By: x.who.Actor, Via: x.via(), Reason: body.Reason, Confirmed: body.Confirmed}
 	var err error
 	if d.Approve, err = approves(body.Decision); err != nil {
 		return err
@@ -223,7 +224,7 @@ func (s *Server) named(ctx context.Context, x *exchange, typed []string, d appro
 		}
 		id := t
 		if refusal == nil {
-			id, refusal = s.wholeID(ctx, x, t, s.gate.ResolveID)
+			id, refusal = s.wholeID(ctx, x, t, lists.ResolveID)
 		}
 		switch approval.CodeOf(refusal) {
 		case "":
@@ -277,5 +278,5 @@ func (s *Server) extend(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, s.wireRequest(r))
+	return x.answer(http.StatusOK, s.request(r))
 }

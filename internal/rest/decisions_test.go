@@ -246,7 +246,7 @@ func TestWhatSeveralIDsEndInDecidesNothing(t *testing.T) {
 	w := newWorld(t)
 	id := w.ask(transfer)
 	end := id[20:]
-	if err := w.store.Update(t.Context(), func(tx approval.Tx) error {
+	if err := w.store.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
 		r, err := tx.Request(id)
 		if err != nil {
 			return err

@@ -134,8 +134,8 @@ func unknown(raw []byte, body any, e *json.SemanticError) error {
 
 // fieldLike returns the field of the struct t whose name is like name but for letter case, "" if there is none.
 func fieldLike(t reflect.Type, name string) string {
-	for i := range t.NumField() {
-		field, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for _, f := range reflect.VisibleFields(t) {
+		field, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if strings.EqualFold(field, name) {
 			return field
 		}

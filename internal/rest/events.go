@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 // The names of server-sent events.
@@ -141,7 +142,7 @@ type stream struct {
 func (st *stream) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, st.s.patience, errSlowStore)
 	defer cancel()
-	oldest, newest, err := st.s.gate.AuditRange(ctx)
+	oldest, newest, err := lists.EventRange(ctx, st.s.gate)
 	if err != nil {
 		return err
 	}
@@ -219,12 +220,12 @@ func (st *stream) page(ctx context.Context, q approval.EventQuery) (bool, error)
 		return true, nil // when its turn comes
 	}
 	defer turn()
-	es, upTo, more, err := st.s.gate.Follow(ctx, q)
+	found, err := lists.FollowEvents(ctx, st.s.gate, q)
 	if err != nil {
 		return false, err
 	}
 	rows := map[string][]byte{} // requests and grants as each stands now, for all events of this page
-	for _, e := range es {
+	for _, e := range found.Events {
 		name := sseName(e.Type)
 		var data []byte
 		switch {
@@ -255,8 +256,8 @@ func (st *stream) page(ctx context.Context, q approval.EventQuery) (bool, error)
 			return true, nil
 		}
 	}
-	st.at = upTo
-	return more, nil
+	st.at = found.UpTo
+	return found.More, nil
 }
 
 // once returns what was read of an id, or reads it.
@@ -290,7 +291,7 @@ func (st *stream) request(ctx context.Context, id string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(st.s.wireRequest(r), encoding)
+	return json.Marshal(st.s.request(r), encoding)
 }
 
 // notification returns the JSON of a notification, nil if it is gone.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/api"
+	"countersign/internal/lists"
 )
 
 func (s *Server) freeze(ctx context.Context, x *exchange) error {
@@ -14,12 +16,12 @@ func (s *Server) freeze(ctx context.Context, x *exchange) error {
 	if err := x.read(&body); err != nil {
 		return err
 	}
-	agent := string(body.Agent)
+	agent := body.Agent
 	if x.over != nil { // a freeze is never refused; that of what is frozen, or by whom may not, does nothing
 		if s.gate.MayFreeze(agent, x.who.Actor) != nil || len(body.Reason) > approval.MaxReason {
 			return x.over()
 		}
-		frozen, err := s.gate.Frozen(ctx)
+		frozen, err := lists.ListFrozen(ctx, s.gate)
 		if err != nil {
 			return err
 		}
@@ -29,7 +31,7 @@ func (s *Server) freeze(ctx context.Context, x *exchange) error {
 			}
 		}
 	}
-	e, err := s.gate.Freeze(ctx, agent, x.who.Actor, x.via(), string(body.Reason))
+	e, err := s.gate.Freeze(ctx, agent, x.who.Actor, x.via(), body.Reason)
 	if err != nil {
 		return err
 	}
@@ -71,11 +73,11 @@ func (s *Server) untold(ctx context.Context, err error) {
 }
 
 func (s *Server) frozen(ctx context.Context, x *exchange) error {
-	es, err := s.gate.Frozen(ctx)
+	es, err := lists.ListFrozen(ctx, s.gate)
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, freezeList{Frozen: wire(es, wireFreeze)})
+	return x.answer(http.StatusOK, freezeList{Frozen: api.Each(es, wireFreeze)})
 }
 
 // bodyTime reads a time of a body; "" is the zero time.
@@ -96,12 +98,12 @@ func (s *Server) delegate(ctx context.Context, x *exchange) error {
 	if err := x.read(&body); err != nil {
 		return err
 	}
-	d := approval.Delegation{Delegator: string(body.For), Delegate: body.To, Rule: string(body.Rule)}
+	d := approval.Delegation{Delegator: body.For, Delegate: body.To, Rule: body.Rule}
 	if d.Delegator == "" {
 		d.Delegator = x.who.Name
 	}
 	var err error
-	if d.From, err = bodyTime("from", string(body.From)); err != nil {
+	if d.From, err = bodyTime("from", body.From); err != nil {
 		return err
 	}
 	if d.Until, err = bodyTime("until", body.Until); err != nil {
@@ -120,11 +122,11 @@ func (s *Server) delegate(ctx context.Context, x *exchange) error {
 }
 
 func (s *Server) delegations(ctx context.Context, x *exchange) error {
-	ds, err := s.gate.Delegations(ctx)
+	ds, err := lists.ListDelegations(ctx, s.gate)
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, delegationList{Delegations: wire(ds, s.wireDelegation)})
+	return x.answer(http.StatusOK, delegationList{Delegations: api.Each(ds, s.wireDelegation)})
 }
 
 func (s *Server) endDelegation(ctx context.Context, x *exchange) error {

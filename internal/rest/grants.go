@@ -3,6 +3,7 @@ package rest
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"time"
 
@@ -11,77 +12,31 @@ import (
 	"github.com/swaggest/jsonschema-go"
 
 	"countersign/approval"
+	"countersign/client"
+	"countersign/internal/api"
+	"countersign/internal/lists"
 )
 
-// grant is a decision that answers the same call again; the document calls it Grant.
-type grant struct {
-	ID          string            `json:"id" description:"ULID." pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	Decision    string            `json:"decision" enum:"approve,deny" description:"deny: a standing denial."`
-	Agent       string            `json:"agent"`
-	Scope       string            `json:"scope"`
-	Server      string            `json:"server" description:"The MCP server that has the tool; empty for an agent's own."`
-	Tool        string            `json:"tool"`
-	Args        object            `json:"args" nullable:"false" description:"The canonical args that were decided, whole and unmasked."`
-	ArgsHash    string            `json:"args_hash" description:"As in an Approval. If nothing varies, only a call with this hash is covered." pattern:"^[0-9a-f]{64}$"`
-	Vary        map[string]varies `json:"vary" nullable:"false" description:"The args, by name, that may differ from the approved ones."`
-	AnyArgs     bool              `json:"any_args" description:"A call with any args is covered."`
-	SessionID   optional          `json:"session_id" description:"Only calls of this session; null: of any."`
-	RequestID   string            `json:"request_id" description:"The request that was decided."`
-	Rule        string            `json:"rule"`
-	RiskLevel   string            `json:"risk_level" enum:"low,medium,high,critical"`
-	MadeBy      string            `json:"made_by"`
-	Who         string            `json:"who" description:"made_by, with the person they stood in for, if any: ken for hana."`
-	Via         string            `json:"via"`
-	Reason      optional          `json:"reason"`
-	MadeAt      string            `json:"made_at" format:"date-time"`
-	ExpiresAt   string            `json:"expires_at" format:"date-time"`
-	Uses        number            `json:"uses" description:"How many calls it lets through; null: any number."`
-	Used        int               `json:"used" minimum:"0"`
-	Spent       map[string]string `json:"spent" nullable:"false" description:"Of args with a total, by name: their sum so far, a decimal number."`
-	SuspendedAt optional          `json:"suspended_at" format:"date-time" description:"The outcome of its last use is unknown, so a person is asked about the next call."`
-	EndedAt     optional          `json:"ended_at" format:"date-time"`
-	EndedBy     optional          `json:"ended_by"`
-	EndCode     optional          `json:"end_code" description:"expired, used_up, revoked, policy_changed, tool_changed, maker_changed, frozen or lifted."`
-	_           struct{}          `additionalProperties:"false" description:"A decision that answers the calls that it covers without asking a person: it lets them through or, as a standing denial, denies them."`
-}
-
-// varies says how one arg may differ; the document calls it Vary.
-type varies struct {
-	Any    bool     `json:"any,omitzero"`
-	AtMost string   `json:"at_most,omitempty" description:"A number from 0 to this."`
-	Total  string   `json:"total,omitempty" description:"The most that all uses may add up to."`
-	_      struct{} `additionalProperties:"false" description:"How an arg may differ from the approved one."`
-}
-
-func wireGrant(g approval.Grant) grant {
-	w := grant{
-		ID: g.ID, Decision: "approve", Agent: g.Agent, Scope: g.Scope, Server: g.Server, Tool: g.Tool, Args: g.Args,
-		ArgsHash: g.ArgsHash, Vary: map[string]varies{}, AnyArgs: g.Terms.AnyArgs, SessionID: optional(g.Session),
-		RequestID: g.RequestID, Rule: g.Rule, RiskLevel: string(g.Risk), MadeBy: g.By, Who: g.Who, Via: string(g.Via),
-		Reason: optional(g.Reason), MadeAt: approval.FormatTime(g.MadeAt), ExpiresAt: approval.FormatTime(g.ExpiresAt),
-		Uses: number(g.Uses), Used: g.Used, Spent: map[string]string{},
-		SuspendedAt: optional(approval.FormatTime(g.SuspendedAt)), EndedAt: optional(approval.FormatTime(g.EndedAt)),
-		EndedBy: optional(g.EndedBy), EndCode: optional(g.EndCode),
-	}
-	if g.Deny {
-		w.Decision = "deny"
-	}
-	if w.Who == "" {
-		w.Who = g.By
+func wireGrant(g approval.Grant) client.Grant {
+	w := client.Grant{
+		ID: g.ID, Decision: api.Verdicts[!g.Deny], Agent: g.Agent, Scope: g.Scope, Server: g.Server, Tool: g.Tool,
+		Args: g.Args, ArgsHash: g.ArgsHash, Vary: map[string]client.Vary{}, AnyArgs: g.Terms.AnyArgs, SessionID: g.Session,
+		RequestID: g.RequestID, Rule: g.Rule, RiskLevel: string(g.Risk), MadeBy: g.By, Who: cmp.Or(g.Who, g.By),
+		Via: string(g.Via), Reason: g.Reason, MadeAt: api.At(g.MadeAt), ExpiresAt: api.At(g.ExpiresAt),
+		Uses: g.Uses, Used: g.Used, Spent: map[string]string{}, SuspendedAt: api.At(g.SuspendedAt),
+		EndedAt: api.At(g.EndedAt), EndedBy: g.EndedBy, EndCode: g.EndCode,
 	}
 	for name, v := range g.Terms.Vary {
-		w.Vary[name] = varies{Any: v.Any, AtMost: v.AtMost, Total: v.Total}
+		w.Vary[name] = client.Vary(v)
 	}
-	for name, sum := range g.Spent {
-		w.Spent[name] = sum
-	}
+	maps.Copy(w.Spent, g.Spent)
 	return w
 }
 
 type grantList struct {
-	Grants []grant  `json:"grants" nullable:"false" description:"Newest first."`
-	Next   optional `json:"next" description:"The after of the next page; null at the end."`
-	_      struct{} `additionalProperties:"false"`
+	Grants []client.Grant `json:"grants" nullable:"false" description:"Newest first."`
+	Next   string         `json:"next" nullable:"true" description:"The after of the next page; null at the end."`
+	_      struct{}       `additionalProperties:"false"`
 }
 
 // grantUse is one call that a grant let through; the document calls it GrantUse.
@@ -89,17 +44,17 @@ type grantUse struct {
 	ID           string   `json:"id" description:"The run_id of the call's answer." pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	GrantID      string   `json:"grant_id"`
 	ArgsHash     string   `json:"args_hash" pattern:"^[0-9a-f]{64}$"`
-	SessionID    optional `json:"session_id"`
+	SessionID    string   `json:"session_id" nullable:"true"`
 	At           string   `json:"at" format:"date-time"`
-	DispatchedAt optional `json:"dispatched_at" format:"date-time"`
-	RunResult    optional `json:"outcome" enum:"[\"succeeded\",\"failed\",\"unknown\",null]"`
+	DispatchedAt string   `json:"dispatched_at" nullable:"true" format:"date-time"`
+	RunResult    string   `json:"outcome" nullable:"true" enum:"[\"succeeded\",\"failed\",\"unknown\",null]"`
 	_            struct{} `additionalProperties:"false" description:"A call that a grant let through."`
 }
 
 func wireGrantUse(u approval.GrantUse) grantUse {
-	return grantUse{ID: u.ID, GrantID: u.GrantID, ArgsHash: u.ArgsHash, SessionID: optional(u.Session),
-		At: approval.FormatTime(u.At), DispatchedAt: optional(approval.FormatTime(u.DispatchedAt)),
-		RunResult: optional(u.RunResult)}
+	return grantUse{ID: u.ID, GrantID: u.GrantID, ArgsHash: u.ArgsHash, SessionID: u.Session,
+		At: approval.FormatTime(u.At), DispatchedAt: approval.FormatTime(u.DispatchedAt),
+		RunResult: string(u.RunResult)}
 }
 
 // outcomeAnswer is a request or a grantUse.
@@ -109,7 +64,7 @@ type outcomeAnswer struct{ is any }
 func (o outcomeAnswer) MarshalJSONTo(e *jsontext.Encoder) error { return json.MarshalEncode(e, o.is) }
 
 // JSONSchemaOneOf says what it may be.
-func (outcomeAnswer) JSONSchemaOneOf() []any { return []any{request{}, grantUse{}} }
+func (outcomeAnswer) JSONSchemaOneOf() []any { return []any{client.Approval{}, grantUse{}} }
 
 // liftAnswer says that a denial is forgotten.
 type liftAnswer struct {
@@ -120,7 +75,7 @@ type liftAnswer struct {
 
 // grantBody asks to give a decision for longer.
 type grantBody struct {
-	For     optional `json:"for" pattern:"^([0-9]+(\\.[0-9]+)?(h|m|s|ms))+$" description:"How long, at most 24h, such as 8h or 90m. Absent: 24h."`
+	For     string   `json:"for" nullable:"true" pattern:"^([0-9]+(\\.[0-9]+)?(h|m|s|ms))+$" description:"How long, at most 24h, such as 8h or 90m. Absent: 24h."`
 	Uses    *int     `json:"uses" minimum:"1" maximum:"10000" description:"For so many calls, not counting the approved one. Absent: any number."`
 	Session bool     `json:"session" nullable:"true" description:"Only for calls of the request's session."`
 	_       struct{} `additionalProperties:"false" description:"Makes the decision apply for longer; give at least one of the three."`
@@ -139,7 +94,7 @@ func (b *grantBody) wish() (*approval.GrantWish, error) {
 	}
 	w := &approval.GrantWish{Session: b.Session}
 	if b.For != "" {
-		d, err := time.ParseDuration(string(b.For))
+		d, err := time.ParseDuration(b.For)
 		if err != nil || d <= 0 {
 			return nil, approval.Errorf(approval.CodeInvalidParameter, "grant.for must be how long, such as 8h or 90m.")
 		}
@@ -157,11 +112,11 @@ func (b *grantBody) wish() (*approval.GrantWish, error) {
 }
 
 // granted returns the grant that a decision of the request made, nil where it made none.
-func (s *Server) granted(ctx context.Context, d *approval.Decision, r *approval.Request) (*grant, error) {
+func (s *Server) granted(ctx context.Context, d *approval.Decision, r *approval.Request) (*client.Grant, error) {
 	if d.Grant == nil {
 		return nil, nil
 	}
-	gs, err := s.gate.Grants(ctx, approval.GrantQuery{RequestID: r.ID, All: true, Limit: 1})
+	gs, err := lists.ListGrants(ctx, s.gate, approval.GrantQuery{RequestID: r.ID, All: true, Limit: 1})
 	if err != nil || len(gs) == 0 {
 		return nil, err
 	}
@@ -202,11 +157,11 @@ func (s *Server) grants(ctx context.Context, x *exchange) error {
 		if q.Limit = n; after != nil {
 			q.After = after.ID
 		}
-		return s.gate.Grants(ctx, q)
+		return lists.ListGrants(ctx, s.gate, q)
 	}, func(rows []approval.Grant, more bool) any {
-		list := grantList{Grants: wire(rows, wireGrant)}
+		list := grantList{Grants: api.Each(rows, wireGrant)}
 		if more {
-			list.Next = optional(rows[len(rows)-1].ID)
+			list.Next = rows[len(rows)-1].ID
 		}
 		return list
 	})

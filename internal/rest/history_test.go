@@ -89,7 +89,7 @@ func TestStatsComeInPieces(t *testing.T) {
 	w := newWorld(t)
 	const each, times = 600, 4
 	for range times {
-		err := w.store.Update(t.Context(), func(tx approval.Tx) error {
+		err := w.store.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
 			for i := range each {
 				r := approval.Request{ID: tx.NewID(), Agent: "bot", Tool: "pay", Args: []byte(`{}`), ArgsHash: fmt.Sprintf("%064x", i),
 					Risk: approval.RiskMedium, ReasonCode: "approval_required", HumanMessage: "Please look.", Status: approval.Pending,

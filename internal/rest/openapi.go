@@ -2,6 +2,7 @@ package rest
 
 import (
 	"cmp"
+	stdjson "encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -9,60 +10,78 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/swaggest/jsonschema-go"
 
 	"countersign/approval"
+	"countersign/client"
 )
 
 // schemaNames are the names in the document of the types whose own name is taken for something else.
 var schemaNames = map[reflect.Type]string{
-	reflect.TypeFor[request]():          "Approval",
-	reflect.TypeFor[callBody]():         "Call",
-	reflect.TypeFor[callAnswer]():       "CallAnswer",
-	reflect.TypeFor[batchBody]():        "Batch",
-	reflect.TypeFor[batchAnswer]():      "BatchAnswer",
-	reflect.TypeFor[feedAnswer]():       "Feed",
-	reflect.TypeFor[ackBody]():          "Ack",
-	reflect.TypeFor[ackAnswer]():        "AckAnswer",
-	reflect.TypeFor[decideBody]():       "Decision",
-	reflect.TypeFor[decideAnswer]():     "DecisionAnswer",
-	reflect.TypeFor[voteAnswer]():       "VoteAnswer",
-	reflect.TypeFor[refusedAnswer]():    "RefusedAnswer",
-	reflect.TypeFor[decideManyBody]():   "Decisions",
-	reflect.TypeFor[decideManyAnswer](): "DecisionsAnswer",
-	reflect.TypeFor[vote]():             "Vote",
-	reflect.TypeFor[stage]():            "Stage",
-	reflect.TypeFor[freezeBody]():       "FreezeOrder",
-	reflect.TypeFor[freeze]():           "Freeze",
-	reflect.TypeFor[freezeList]():       "FreezeList",
-	reflect.TypeFor[delegationBody]():   "DelegationOrder",
-	reflect.TypeFor[delegation]():       "Delegation",
-	reflect.TypeFor[delegationList]():   "DelegationList",
-	reflect.TypeFor[signInLink]():       "SignInLink",
-	reflect.TypeFor[cancelBody]():       "Cancellation",
-	reflect.TypeFor[outcomeBody]():      "Outcome",
-	reflect.TypeFor[use]():              "Use",
-	reflect.TypeFor[said]():             "Said",
-	reflect.TypeFor[hints]():            "Annotations",
-	reflect.TypeFor[grant]():            "Grant",
-	reflect.TypeFor[varies]():           "Vary",
-	reflect.TypeFor[grantUse]():         "GrantUse",
-	reflect.TypeFor[grantBody]():        "GrantOrder",
-	reflect.TypeFor[grantList]():        "GrantList",
-	reflect.TypeFor[liftAnswer]():       "LiftAnswer",
-	reflect.TypeFor[outcomeAnswer]():    "OutcomeAnswer",
-	reflect.TypeFor[approvalList]():     "ApprovalList",
-	reflect.TypeFor[notification]():     "Notification",
-	reflect.TypeFor[notificationList](): "NotificationList",
-	reflect.TypeFor[auditEvent]():       "AuditEvent",
-	reflect.TypeFor[eventList]():        "AuditEventList",
-	reflect.TypeFor[policyText]():       "Policy",
-	reflect.TypeFor[statsAnswer]():      "Stats",
-	reflect.TypeFor[figures]():          "Figures",
-	reflect.TypeFor[problem]():          "Problem",
+	reflect.TypeFor[callBody]():          "Call",
+	reflect.TypeFor[batchBody]():         "Batch",
+	reflect.TypeFor[batchAnswer]():       "BatchAnswer",
+	reflect.TypeFor[feedAnswer]():        "Feed",
+	reflect.TypeFor[ackBody]():           "Ack",
+	reflect.TypeFor[decideBody]():        "Decision",
+	reflect.TypeFor[decideAnswer]():      "DecisionAnswer",
+	reflect.TypeFor[voteAnswer]():        "VoteAnswer",
+	reflect.TypeFor[refusedAnswer]():     "RefusedAnswer",
+	reflect.TypeFor[decideManyBody]():    "Decisions",
+	reflect.TypeFor[decideManyAnswer]():  "DecisionsAnswer",
+	reflect.TypeFor[freezeBody]():        "FreezeOrder",
+	reflect.TypeFor[freezeList]():        "FreezeList",
+	reflect.TypeFor[delegationBody]():    "DelegationOrder",
+	reflect.TypeFor[delegationList]():    "DelegationList",
+	reflect.TypeFor[cancelBody]():        "Cancellation",
+	reflect.TypeFor[outcomeBody]():       "Outcome",
+	reflect.TypeFor[grantUse]():          "GrantUse",
+	reflect.TypeFor[grantBody]():         "GrantOrder",
+	reflect.TypeFor[grantList]():         "GrantList",
+	reflect.TypeFor[liftAnswer]():        "LiftAnswer",
+	reflect.TypeFor[outcomeAnswer]():     "OutcomeAnswer",
+	reflect.TypeFor[approvalList]():      "ApprovalList",
+	reflect.TypeFor[notificationList]():  "NotificationList",
+	reflect.TypeFor[eventList]():         "AuditEventList",
+	reflect.TypeFor[problem]():           "Problem",
+	reflect.TypeFor[client.Answer]():     "CallAnswer",
+	reflect.TypeFor[client.Acked]():      "AckAnswer",
+	reflect.TypeFor[client.Input]():      "RestInput",
+	reflect.TypeFor[client.Quota]():      "RestQuota",
+	reflect.TypeFor[client.Beat]():       "RestBeat",
+	reflect.TypeFor[client.BeatCounts](): "RestBeatCount",
+}
+
+// shared are the types that the client reads and the server writes, and what the document says of them.
+var shared = map[reflect.Type]string{
+	reflect.TypeFor[client.Annotations](): "An MCP server's hints about a tool; an absent hint was not given.",
+	reflect.TypeFor[client.Answer]():      "The answer to a call.",
+	reflect.TypeFor[client.Approval]():    "A stored approval request. null means: there is none, or not yet.",
+	reflect.TypeFor[client.Said]():        "What a person said of an earlier request.",
+	reflect.TypeFor[client.Vote]():        "One person's vote.",
+	reflect.TypeFor[client.Stage]():       "So many different people out of these.",
+	reflect.TypeFor[client.Input]():       "An answer that was given after the approval.",
+	reflect.TypeFor[client.Use]():         "An approval that was let through.",
+	reflect.TypeFor[client.Acked]():       "",
+	reflect.TypeFor[client.Grant](): "A decision that answers the calls that it covers without asking a person: it " +
+		"lets them through or, as a standing denial, denies them.",
+	reflect.TypeFor[client.Vary]():         "How an arg may differ from the approved one.",
+	reflect.TypeFor[client.Freeze]():       "A freeze: one agent, or all, may run nothing.",
+	reflect.TypeFor[client.Delegation]():   "One person votes for another, for a while.",
+	reflect.TypeFor[client.SignInLink]():   "It signs in whoever asked for it, once.",
+	reflect.TypeFor[client.Notification](): "One push of a card to one recipient on one channel.",
+	reflect.TypeFor[client.AuditEvent]():   "One line of the audit log.",
+	reflect.TypeFor[client.Policy]():       "A policy that was in force.",
+	reflect.TypeFor[client.Stats](): "How often people were asked. Of each kind at most 200, the most asked first; " +
+		"the rest is (others).",
+	reflect.TypeFor[client.Figures]():    "What became of calls that needed a person.",
+	reflect.TypeFor[client.Quota]():      "",
+	reflect.TypeFor[client.Beat]():       "",
+	reflect.TypeFor[client.BeatCounts](): "",
 }
 
 // openapi makes the OpenAPI document out of the route table and the wire types.
@@ -249,15 +268,23 @@ func schemaOf(v any, schemas map[string]any, more ...func(*jsonschema.ReflectCon
 		return map[string]any{"type": "object"}
 	}
 	var r jsonschema.Reflector
+	r.AddTypeMapping(client.Time{}, time.Time{})
+	r.AddTypeMapping(stdjson.RawMessage{}, object{})
 	options := append([]func(*jsonschema.ReflectContext){
 		jsonschema.RootRef,
 		jsonschema.DefinitionsPrefix("#/components/schemas/"),
 		jsonschema.CollectDefinitions(func(name string, s jsonschema.Schema) { schemas[name] = s }),
 		jsonschema.InterceptDefName(func(t reflect.Type, name string) string {
-			if n, ok := schemaNames[t]; ok {
-				return n
+			if _, ok := shared[t]; ok {
+				name = t.Name()
 			}
-			return name
+			return cmp.Or(schemaNames[t], name)
+		}),
+		jsonschema.InterceptSchema(func(p jsonschema.InterceptSchemaParams) (stop bool, err error) {
+			if p.Processed {
+				describe(p.Schema, p.Value.Type())
+			}
+			return false, nil
 		}),
 	}, more...)
 	s, err := r.Reflect(v, options...)
@@ -265,4 +292,23 @@ func schemaOf(v any, schemas map[string]any, more ...func(*jsonschema.ReflectCon
 		panic("rest: the schema of " + reflect.TypeOf(v).Name() + ": " + err.Error()) // types are constants
 	}
 	return s
+}
+
+// describe says of a shared type what the types of this package say by tags and methods.
+func describe(s *jsonschema.Schema, t reflect.Type) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	description, ok := shared[t]
+	if !ok {
+		return
+	}
+	s.AdditionalProperties = new(jsonschema.SchemaOrBool).WithTypeBoolean(false)
+	if description != "" {
+		s.WithDescription(description)
+	}
+	switch t {
+	case reflect.TypeFor[client.Annotations](), reflect.TypeFor[client.Said](), reflect.TypeFor[client.Use]():
+		s.AddType(jsonschema.Null)
+	}
 }

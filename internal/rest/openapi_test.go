@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"countersign/approval"
+	"countersign/client"
 	"countersign/internal/history/export"
 )
 
@@ -222,8 +223,8 @@ func TestEveryCodeHasAStatusAndATitle(t *testing.T) {
 // documented returns the names of a body's fields.
 func documented(body any) []string {
 	var names []string
-	for i, t := 0, reflect.TypeOf(body); i < t.NumField(); i++ {
-		if tag, ok := t.Field(i).Tag.Lookup("json"); ok {
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(body)) {
+		if tag, ok := f.Tag.Lookup("json"); ok {
 			name, _, _ := strings.Cut(tag, ",")
 			names = append(names, name)
 		}
@@ -233,10 +234,10 @@ func documented(body any) []string {
 
 func TestTheDocumentedFieldsAreTheOnesThatAreRead(t *testing.T) {
 	for body, want := range map[any]string{
-		&callBody{}:  "tool args server scope turn_id session_id rationale preview method tool_digest tool_digest_listed dispatch task accepts_edits waits annotations",
+		&callBody{}:  "args tool server scope turn_id session_id rationale preview method tool_digest tool_digest_listed dispatch task accepts_edits waits annotations",
 		&batchBody{}: "calls", &ackBody{}: "ids", &decideBody{}: "decision reason confirmed args grant version",
 		&decideManyBody{}: "ids decision reason confirmed grant", &grantBody{}: "for uses session",
-		&hints{}: "readOnly destructive idempotent openWorld", &freezeBody{}: "agent reason", &delegationBody{}: "to until from rule for",
+		&client.Annotations{}: "readOnly destructive idempotent openWorld", &freezeBody{}: "agent reason", &delegationBody{}: "to until from rule for",
 		&cancelBody{}: "reason", &outcomeBody{}: "outcome",
 		&inputBody{}: "method message answer",
 	} {

@@ -78,7 +78,7 @@ func (s *Server) problemOf(x *exchange, err error) (problem, int) {
 		p.Detail = e.Message
 		if r := e.Request; r != nil && (x.who.Kind == approval.Human || x.who.Kind == approval.Agent &&
 			r.Agent == x.who.Name) {
-			w := s.wireRequest(*r)
+			w := s.request(*r)
 			p.Approval = &w
 		}
 	} else {

@@ -16,16 +16,18 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/client"
 	"countersign/internal/auth"
 	"countersign/internal/auth/signin"
 	"countersign/internal/budget"
 	"countersign/internal/history"
+	"countersign/internal/lists"
 )
 
 // Notifications is the notification log: the package outbox.
 type Notifications interface {
 	// Search returns the q.Limit newest that q selects among the look newest that are to be looked at.
-	Search(ctx context.Context, q approval.NotificationQuery, look int) (approval.Found[approval.Notification], error)
+	Search(ctx context.Context, q approval.NotificationQuery, look int) (lists.Found[approval.Notification], error)
 	Notification(ctx context.Context, id string) (approval.Notification, error)
 	// Retry has a failed notification sent again.
 	Retry(ctx context.Context, by approval.Actor, id string) (approval.Notification, error)
@@ -52,9 +54,9 @@ type Options struct {
 	// Stopping is done when the server is about to stop: whoever waits is answered then. nil: never.
 	Stopping context.Context
 	// Quotas says what is known of the channels' months. nil: nothing.
-	Quotas func() []Quota
+	Quotas func() []client.Quota
 	// Heartbeat says what the heartbeat's entries did last. nil: there are none.
-	Heartbeat func() []Beat
+	Heartbeat func() []client.Beat
 	// Anonymous says who callers without a token are, now. nil: nobody.
 	Anonymous func() auth.Anonymous
 	// Authenticated is told of a request whose sender has shown who they are, before its body is read. nil: nobody.
@@ -106,8 +108,8 @@ type Server struct {
 	version   string
 	stopping  context.Context
 	patience  time.Duration
-	quotas    func() []Quota
-	beats     func() []Beat
+	quotas    func() []client.Quota
+	beats     func() []client.Beat
 	callers   auth.Callers
 	admitted  func(*http.Request, approval.Actor) // Options.Authenticated
 	remote    func(*http.Request) string
@@ -141,10 +143,10 @@ func New(o Options) *Server {
 		s.summary = func(r approval.Request) string { return r.Sentences.SummaryIn("") }
 	}
 	if s.quotas == nil {
-		s.quotas = func() []Quota { return nil }
+		s.quotas = func() []client.Quota { return nil }
 	}
 	if s.beats == nil {
-		s.beats = func() []Beat { return nil }
+		s.beats = func() []client.Beat { return nil }
 	}
 	if s.admitted == nil {
 		s.admitted = func(*http.Request, approval.Actor) {}

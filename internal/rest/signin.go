@@ -6,16 +6,10 @@ import (
 	"net/http"
 
 	"countersign/approval"
+	"countersign/client"
+	"countersign/internal/api"
 	"countersign/internal/auth/signin"
 )
-
-// signInLink is a link to the pages; the document calls it SignInLink.
-type signInLink struct {
-	ID        string   `json:"id" description:"Its id in the audit log."`
-	URL       string   `json:"url"`
-	ExpiresAt string   `json:"expires_at" format:"date-time"`
-	_         struct{} `additionalProperties:"false" description:"It signs in whoever asked for it, once."`
-}
 
 // signInLink makes a link for the caller, and for nobody else.
 func (s *Server) signInLink(ctx context.Context, x *exchange) error {
@@ -33,5 +27,5 @@ func (s *Server) signInLink(ctx context.Context, x *exchange) error {
 	case err != nil:
 		return err
 	}
-	return x.answer(http.StatusOK, signInLink{ID: l.ID, URL: url, ExpiresAt: approval.FormatTime(l.ExpiresAt)})
+	return x.answer(http.StatusOK, client.SignInLink{ID: l.ID, URL: url, ExpiresAt: api.At(l.ExpiresAt)})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"countersign/approval"
+	"countersign/client"
 	"countersign/internal/history/export"
 )
 
@@ -99,8 +100,8 @@ func (s *Server) table() []route { //nolint:funlen // a table
 					"that goes away uses nothing up.",
 				query: []queryParam{waitParam, requestParam}, body: callBody{},
 				answers: []answerDoc{
-					{http.StatusOK, "Decided.", callAnswer{}, ""},
-					{http.StatusAccepted, "A person must decide; ask again, wait, or watch the feed.", callAnswer{}, ""},
+					{http.StatusOK, "Decided.", client.Answer{}, ""},
+					{http.StatusAccepted, "A person must decide; ask again, wait, or watch the feed.", client.Answer{}, ""},
 				}, errors: callErrors},
 		},
 		{
@@ -124,7 +125,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 			method: http.MethodPost, path: "/v1/approvals/ack", audience: agents, handle: s.ack,
 			doc: routeDoc{id: "ack", tag: "agents", summary: "Take ended requests out of the feed.",
 				description: "Idempotent. At most 1000 ids at once.",
-				body:        ackBody{}, answers: []answerDoc{{http.StatusOK, "What became of each id.", ackAnswer{}, ""}},
+				body:        ackBody{}, answers: []answerDoc{{http.StatusOK, "What became of each id.", client.Acked{}, ""}},
 				errors: []approval.Code{approval.CodeAgentsOnly}},
 		},
 		{
@@ -132,7 +133,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 			doc: routeDoc{id: "approval", tag: "everyone", summary: "One request.",
 				description: "An agent sees its own. With wait the answer is held until the request is no longer pending. " +
 					"Nothing is used up.",
-				query: []queryParam{waitParam}, answers: []answerDoc{{http.StatusOK, "The request.", request{}, ""}},
+				query: []queryParam{waitParam}, answers: []answerDoc{{http.StatusOK, "The request.", client.Approval{}, ""}},
 				errors: []approval.Code{approval.CodeNotFound}},
 		},
 		{
@@ -142,7 +143,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 				description: "An agent may cancel its own, an admin any, a person what they approved.",
 				header:      []queryParam{clientHeader},
 				body:        cancelBody{}, bodyOptional: true,
-				answers: []answerDoc{{http.StatusOK, "The cancelled request.", request{}, ""}},
+				answers: []answerDoc{{http.StatusOK, "The cancelled request.", client.Approval{}, ""}},
 				errors: []approval.Code{approval.CodeNotFound, approval.CodeNotAdmin, approval.CodeAlreadyResolved,
 					approval.CodeExpired}},
 		},
@@ -210,7 +211,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 			doc: routeDoc{id: "extend", tag: "people", summary: "Give a pending request one hour more.",
 				description: "Once, before its deadline, by anybody who may vote on it and by admins.",
 				header:      []queryParam{clientHeader},
-				answers:     []answerDoc{{http.StatusOK, "The request, with its new deadline.", request{}, ""}},
+				answers:     []answerDoc{{http.StatusOK, "The request, with its new deadline.", client.Approval{}, ""}},
 				errors: slices.Concat(decideErrors, []approval.Code{approval.CodeNotAdmin,
 					codeTooLarge, codeUnsupportedMediaType, codeInvalidJSON, codeUnknownField})},
 		},
@@ -237,7 +238,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 		{
 			method: http.MethodGet, path: pathGrant, reads: true, byID: true, handle: s.grant,
 			doc: routeDoc{id: "grant", tag: "everyone", summary: "One grant or standing denial.",
-				answers: []answerDoc{{http.StatusOK, "The grant.", grant{}, ""}},
+				answers: []answerDoc{{http.StatusOK, "The grant.", client.Grant{}, ""}},
 				errors:  []approval.Code{approval.CodeNotFound, approval.CodeNotAnApprover}},
 		},
 		{
@@ -246,7 +247,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 			doc: routeDoc{id: "revoke", tag: "people", summary: "End a grant, or a standing denial.",
 				description: "Whoever made it may do this, and any admin. What it let through stays as it is.",
 				header:      []queryParam{clientHeader},
-				answers:     []answerDoc{{http.StatusOK, "The grant, ended.", grant{}, ""}},
+				answers:     []answerDoc{{http.StatusOK, "The grant, ended.", client.Grant{}, ""}},
 				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotFound, approval.CodeNotAdmin,
 					approval.CodeAlreadyResolved}},
 		},
@@ -257,7 +258,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 				description: "Until an admin lifts it, every call is denied (reason_code frozen). Waiting requests and " +
 					"approvals that were not used are cancelled. Approvers and admins may do this.",
 				header: []queryParam{clientHeader}, body: freezeBody{},
-				answers: []answerDoc{{http.StatusOK, "It is frozen.", freeze{}, ""}},
+				answers: []answerDoc{{http.StatusOK, "It is frozen.", client.Freeze{}, ""}},
 				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover, approval.CodeNotFound,
 					approval.CodeAlreadyResolved}},
 		},
@@ -268,7 +269,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 					"agents stay.",
 				query:   []queryParam{{"agent", "An agent's name; absent: the freeze of all agents.", anyText}},
 				header:  []queryParam{clientHeader},
-				answers: []answerDoc{{http.StatusOK, "It is lifted.", freeze{}, ""}},
+				answers: []answerDoc{{http.StatusOK, "It is lifted.", client.Freeze{}, ""}},
 				errors:  []approval.Code{approval.CodePeopleOnly, approval.CodeNotAdmin, approval.CodeNotFound}},
 		},
 		{
@@ -293,7 +294,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 				description: "At most 30 days. Only an admin sets one up for others. The person who votes must be an approver, " +
 					"and cannot pass the vote on.",
 				header: []queryParam{clientHeader}, body: delegationBody{},
-				answers: []answerDoc{{http.StatusOK, "The delegation.", delegation{}, ""}},
+				answers: []answerDoc{{http.StatusOK, "The delegation.", client.Delegation{}, ""}},
 				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover, approval.CodeNotAdmin,
 					approval.CodeNotFound}},
 		},
@@ -308,7 +309,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 			doc: routeDoc{id: "endDelegation", tag: "people", summary: "End a delegation before its time.",
 				description: "Either of the two people may do this, and any admin. The last four characters of its id are enough.",
 				header:      []queryParam{clientHeader},
-				answers:     []answerDoc{{http.StatusOK, "The delegation, ended.", delegation{}, ""}},
+				answers:     []answerDoc{{http.StatusOK, "The delegation, ended.", client.Delegation{}, ""}},
 				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover, approval.CodeNotAdmin,
 					approval.CodeNotFound, approval.CodeAlreadyResolved, approval.CodeAmbiguousID}},
 		},
@@ -317,7 +318,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 			doc: routeDoc{id: "signInLink", tag: "people", summary: "Make a link that signs you in to the pages.",
 				description: "It works once, within ten minutes, in the browser where you open and confirm it. Only for yourself.",
 				header:      []queryParam{clientHeader},
-				answers:     []answerDoc{{http.StatusOK, "The link. Whoever has it can sign in with it.", signInLink{}, ""}},
+				answers:     []answerDoc{{http.StatusOK, "The link. Whoever has it can sign in with it.", client.SignInLink{}, ""}},
 				errors:      []approval.Code{approval.CodePeopleOnly, approval.CodeNotFound}},
 		},
 		{
@@ -331,14 +332,14 @@ func (s *Server) table() []route { //nolint:funlen // a table
 					{"until", "Before this time; by default now.", timeText}, agentParam,
 					{"whole", "true: all of that time in one answer, which may take a minute if the record is large.",
 						words("true", "false")}},
-				answers: []answerDoc{{http.StatusOK, "The figures.", statsAnswer{}, ""}},
+				answers: []answerDoc{{http.StatusOK, "The figures.", client.Stats{}, ""}},
 				errors:  []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover}},
 		},
 		{
 			method: http.MethodGet, path: "/v1/policies/{digest}", reads: true, audience: people, handle: s.policy,
 			doc: routeDoc{id: "policy", tag: "people", summary: "A policy that was in force, as text.",
 				description: "By a request's policy_digest; its first 8 characters are enough. For approvers and admins.",
-				answers:     []answerDoc{{http.StatusOK, "The policy.", policyText{}, ""}},
+				answers:     []answerDoc{{http.StatusOK, "The policy.", client.Policy{}, ""}},
 				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotAnApprover, approval.CodeNotFound,
 					approval.CodeAmbiguousID}},
 		},
@@ -359,7 +360,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 			method: http.MethodPost, path: "/v1/notifications/{id}/retry", byID: true, handle: s.retry,
 			doc: routeDoc{id: "retryNotification", tag: "admins", summary: "Send a failed notification again.",
 				description: "The same row, with a new retry key and its attempts from 0.",
-				answers:     []answerDoc{{http.StatusAccepted, "The notification, queued.", notification{}, ""}},
+				answers:     []answerDoc{{http.StatusAccepted, "The notification, queued.", client.Notification{}, ""}},
 				errors: []approval.Code{approval.CodeNotFound, approval.CodePeopleOnly, approval.CodeNotAdmin,
 					approval.CodeNotFailed,
 					codeTooLarge, codeUnsupportedMediaType, codeInvalidJSON, codeUnknownField}},

@@ -24,6 +24,7 @@ import (
 	"countersign/internal/auth"
 	"countersign/internal/auth/signin"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -146,18 +147,11 @@ func (s *failingStore) fails(ctx context.Context) error {
 	return nil
 }
 
-func (s *failingStore) Update(ctx context.Context, fn func(approval.Tx) error) error {
+func (s *failingStore) Update(ctx context.Context, about approval.Scope, fn func(approval.Tx) error) error {
 	if err := s.fails(ctx); err != nil {
 		return err
 	}
-	return s.Store.Update(ctx, fn)
-}
-
-func (s *failingStore) Record(ctx context.Context, fn func(approval.Tx) error) error {
-	if err := s.fails(ctx); err != nil {
-		return err
-	}
-	return s.Store.Record(ctx, fn)
+	return s.Store.Update(ctx, about, fn)
 }
 
 func (s *failingStore) View(ctx context.Context, fn func(approval.Tx) error) error {
@@ -188,7 +182,8 @@ func newWorld(t testing.TB, change ...func(*Server)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.store = &failingStore{Store: db}
+	scoped := storetest.ScopedIn(t, db)
+	w.store = &failingStore{Store: scoped}
 	logger := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.outbox = outbox.New(outbox.Options{Store: w.store, Audit: approval.NewAuditLog(redact.New()), Routing: outboxtest.To("line", "U1"), Logger: logger})
 	w.dir = auth.NewDirectory(agentsConfigured, peopleConfigured)
@@ -197,7 +192,7 @@ func newWorld(t testing.TB, change ...func(*Server)) *world {
 	})
 	var stopping context.Context
 	stopping, w.stop = context.WithCancel(context.Background())
-	w.signIns = signin.New(signin.Options{Store: w.store, Rows: db.SignIns, Audit: approval.NewAuditLog(redact.New()), Directory: whoIsWho{w}, Logger: logger})
+	w.signIns = signin.New(signin.Options{Store: w.store, Rows: scoped.SignIns, Audit: approval.NewAuditLog(redact.New()), Directory: whoIsWho{w}, Logger: logger})
 	w.rest = New(Options{Gate: w.gate, Directory: w.dir, Notifications: w.outbox, History: w.store, Logger: logger, Version: "1.2.3", Stopping: stopping, SignIn: pagesAt{w.signIns}})
 	for _, c := range change {
 		c(w.rest)

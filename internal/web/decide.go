@@ -10,6 +10,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/internal/lists"
 	"countersign/internal/locale"
 )
 
@@ -124,7 +125,7 @@ func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approv
 		return false, result, err
 	}
 	m, r, whole := s.maker(x), h.Request, false
-	if h.Wide <= approval.MostShownArgs {
+	if h.Wide <= lists.MostShownArgs {
 		if r, err = s.Gate.Request(ctx, x.viewer.Actor, id); err != nil {
 			return false, result, err
 		}

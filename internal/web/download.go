@@ -9,6 +9,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/history/export"
+	"countersign/internal/lists"
 )
 
 // exportRows is how many rows of an export are read at once.
@@ -56,7 +57,7 @@ func (f *filters) format() export.Format { return export.Format(f.query.Get("for
 // download streams all that a search finds, newest first, page by page. It ends when the viewer goes or may no longer
 // have it; what cannot be read to its end breaks off, so that nobody takes a part for the whole.
 func download[R any](ctx context.Context, s *Server, x *exchange, f *filters, whom audience, name string,
-	columns []export.Column[R], next func(ctx context.Context, after string) (approval.Found[R], error)) error {
+	columns []export.Column[R], next func(ctx context.Context, after string) (lists.Found[R], error)) error {
 	if format := f.format(); format != export.CSV && format != export.NDJSON {
 		return errFilters
 	}
@@ -137,9 +138,9 @@ func (s *Server) exportHistory(ctx context.Context, x *exchange) error {
 	}
 	q.Limit = exportRows
 	return download(ctx, s, x, f, approvers, "history", export.Requests,
-		func(ctx context.Context, after string) (approval.Found[approval.Head], error) {
+		func(ctx context.Context, after string) (lists.Found[approval.Head], error) {
 			q.After = after
-			return s.Gate.SearchRequests(ctx, q, rowsLooked)
+			return lists.SearchRequests(ctx, s.Gate, q, rowsLooked)
 		})
 }
 
@@ -155,9 +156,9 @@ func (s *Server) exportAudit(ctx context.Context, x *exchange) error {
 	}
 	q.Limit = exportRows
 	return download(ctx, s, x, f, admins, "audit", export.Events,
-		func(ctx context.Context, after string) (approval.Found[approval.Event], error) {
+		func(ctx context.Context, after string) (lists.Found[approval.Event], error) {
 			q.Before, _ = strconv.ParseInt(after, 10, 64) // 0 at first: the newest
-			return s.Gate.SearchAudit(ctx, q, rowsLooked)
+			return lists.SearchAudit(ctx, s.Gate, q, rowsLooked)
 		})
 }
 
@@ -170,7 +171,7 @@ func (s *Server) exportPushes(ctx context.Context, x *exchange) error {
 	}
 	q.Limit = exportRows
 	return download(ctx, s, x, f, admins, "notifications", export.Notifications,
-		func(ctx context.Context, after string) (approval.Found[approval.Notification], error) {
+		func(ctx context.Context, after string) (lists.Found[approval.Notification], error) {
 			q.After = after
 			return s.Notifications.Search(ctx, q, rowsLooked)
 		})

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 	"countersign/internal/testkit/chromium"
 )
 
@@ -218,7 +219,7 @@ func TestARequestOnATelephone(t *testing.T) {
 	p.Do(chromedp.SetValue("#for", "1h"))
 	p.Click("#decide button", "Approve")
 	says("is-granted", "Done: pay · Approved", "Applied to later calls too")
-	if grants, err := w.gate.Grants(w.ctx, approval.GrantQuery{All: true, Limit: 9}); err != nil || len(grants) != 1 {
+	if grants, err := lists.ListGrants(w.ctx, w.gate, approval.GrantQuery{All: true, Limit: 9}); err != nil || len(grants) != 1 {
 		t.Errorf("the grants %v, %v", grants, err)
 	}
 

@@ -15,6 +15,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/internal/lists"
 	"countersign/internal/locale"
 )
 
@@ -84,7 +85,7 @@ func (s *Server) grants(ctx context.Context, x *exchange) error {
 	if err := s.denials(ctx, x, query, &d); err != nil {
 		return err
 	}
-	all, err := s.Gate.Grants(ctx, approval.GrantQuery{Agent: d.Agent, All: d.All, After: after, Limit: grantsShown + 1})
+	all, err := lists.ListGrants(ctx, s.Gate, approval.GrantQuery{Agent: d.Agent, All: d.All, After: after, Limit: grantsShown + 1})
 	if err != nil {
 		return err
 	}
@@ -110,8 +111,8 @@ func (s *Server) denials(ctx context.Context, x *exchange, query url.Values, d *
 	if err != nil || before < 0 {
 		return approval.Errorf(approval.CodeInvalidParameter, "denials must be the number of an event.")
 	}
-	q := approval.RememberedQuery{Agent: d.Agent, Before: before, Limit: grantsShown}
-	found, next, err := s.Gate.Remembered(ctx, q)
+	q := lists.RememberedQuery{Agent: d.Agent, Before: before, Limit: grantsShown}
+	found, next, err := lists.FindRemembered(ctx, s.Gate, q)
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (s *Server) denials(ctx context.Context, x *exchange, query url.Values, d *
 	return nil
 }
 
-func (s *Server) denialShown(x *exchange, d *approval.Remembered) denialShown {
+func (s *Server) denialShown(x *exchange, d *lists.Remembered) denialShown {
 	r := &d.Request
 	v := denialShown{ID: r.ID, Title: s.maker(x).Summary(*r), Mine: r.MayLift(x.viewer.Actor),
 		Args: legible.Line(s.masker(x).ArgsLimited(r.Args, shownArgs))}
@@ -159,7 +160,7 @@ func (s *Server) lastUse(ctx context.Context, g *approval.Grant) (time.Time, err
 	if g.Deny {
 		q.Type = approval.EventCallDenied
 	}
-	es, err := s.Gate.Audit(ctx, q)
+	es, err := lists.ListEvents(ctx, s.Gate, q)
 	for _, e := range es {
 		var data struct {
 			Grant string `json:"grant_id"`

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 	"countersign/internal/locale"
 )
 
@@ -44,7 +45,7 @@ func (w *world) granted(by, tool, raw string, approve bool, wish approval.GrantW
 	if _, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: approve, By: who, Via: approval.ViaWeb, Reason: reason, Grant: &wish}); err != nil {
 		w.t.Fatal(err)
 	}
-	gs, err := w.gate.Grants(w.ctx, approval.GrantQuery{RequestID: id})
+	gs, err := lists.ListGrants(w.ctx, w.gate, approval.GrantQuery{RequestID: id})
 	if err != nil || len(gs) != 1 {
 		w.t.Fatalf("%d grants, %v", len(gs), err)
 	}
@@ -123,7 +124,7 @@ func TestAGrantIsRevokedOnce(t *testing.T) {
 	if still, _ := w.gate.Grant(w.ctx, g.ID); still.EndedBy != "hana" || still.EndCode != "revoked" {
 		t.Errorf("ended by %s: %s", still.EndedBy, still.EndCode)
 	}
-	es, err := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventGrantEnded, Limit: 9})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: approval.EventGrantEnded, Limit: 9})
 	if err != nil || len(es) != 1 || es[0].Actor != "hana" {
 		t.Errorf("on record: %+v, %v", es, err)
 	}
@@ -227,7 +228,7 @@ func TestARememberedDenialIsLifted(t *testing.T) {
 	if err != nil || answer.Kind != approval.AnswerPending {
 		t.Errorf("%s, %v", answer.Kind, err)
 	}
-	if es, _ := w.gate.Audit(w.ctx, approval.EventQuery{Type: approval.EventDenialLifted, Limit: 5}); len(es) != 1 || es[0].Actor != "ken" {
+	if es, _ := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: approval.EventDenialLifted, Limit: 5}); len(es) != 1 || es[0].Actor != "ken" {
 		t.Errorf("on record: %v", es)
 	}
 }

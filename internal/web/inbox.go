@@ -12,6 +12,7 @@ import (
 	"countersign/approval/legible"
 	"countersign/approval/redact"
 	"countersign/channels"
+	"countersign/internal/lists"
 )
 
 func (s *Server) inboxRoutes() []route {
@@ -49,7 +50,7 @@ func (d inboxData) LiveAt() string { return d.Back }
 // inboxFilter is what the address says.
 type inboxFilter struct {
 	Query, Risk, Agent, Tool string
-	Whose                    approval.Whose
+	Whose                    lists.Whose
 	Set                      bool // anything is
 }
 
@@ -100,8 +101,8 @@ func (s *Server) inbox(ctx context.Context, x *exchange) error {
 		return approval.Errorf(approval.CodeInvalidParameter, "after must be the id of a request.")
 	}
 	d := inboxData{Filter: f, Agents: s.agentNames(), Risks: risksOf(x, f.Risk), Back: x.r.URL.RequestURI()}
-	look := func(whose approval.Whose, limit int) error {
-		w, err := s.Gate.Waiting(ctx, x.viewer.Actor, approval.WaitingQuery{Agent: f.Agent, Tool: f.Tool,
+	look := func(whose lists.Whose, limit int) error {
+		w, err := lists.FindWaiting(ctx, s.Gate, x.viewer.Actor, lists.WaitingQuery{Agent: f.Agent, Tool: f.Tool,
 			Risk: approval.Risk(f.Risk), Text: f.Query, Whose: whose, After: after, Limit: limit})
 		if err != nil {
 			return err
@@ -111,13 +112,13 @@ func (s *Server) inbox(ctx context.Context, x *exchange) error {
 		return nil
 	}
 	switch {
-	case f.Whose != approval.WhoseAny:
-		err = look(f.Whose, approval.MostWaiting)
+	case f.Whose != lists.WhoseAny:
+		err = look(f.Whose, lists.MostWaiting)
 	case !x.viewer.MayDecide():
-		err = look(approval.WhoseOthers, approval.MostWaiting)
+		err = look(lists.WhoseOthers, lists.MostWaiting)
 	default:
-		if err = look(approval.WhoseMine, approval.MostWaiting); err == nil && after == "" {
-			err = look(approval.WhoseOthers, othersShown)
+		if err = look(lists.WhoseMine, lists.MostWaiting); err == nil && after == "" {
+			err = look(lists.WhoseOthers, othersShown)
 		}
 	}
 	if err != nil {
@@ -128,7 +129,7 @@ func (s *Server) inbox(ctx context.Context, x *exchange) error {
 
 func readFilter(query url.Values) (inboxFilter, error) {
 	f := inboxFilter{Query: query.Get("q"), Risk: query.Get("risk"), Agent: query.Get("agent"), Tool: query.Get("tool"),
-		Whose: approval.Whose(query.Get("mine"))}
+		Whose: lists.Whose(query.Get("mine"))}
 	f.Set = f.Query != "" || f.Risk != "" || f.Agent != "" || f.Tool != "" || f.Whose != ""
 	switch {
 	case len(f.Query) > maxWord || len(f.Tool) > 2*maxWord:
@@ -137,7 +138,7 @@ func readFilter(query url.Values) (inboxFilter, error) {
 		return f, approval.Errorf(approval.CodeInvalidParameter, "agent must be an agent's name.")
 	case f.Risk != "" && !slices.Contains(allRisks, approval.Risk(f.Risk)):
 		return f, approval.Errorf(approval.CodeInvalidParameter, "risk must be low, medium, high or critical.")
-	case !slices.Contains([]approval.Whose{"", approval.WhoseMine, approval.WhoseOthers}, f.Whose):
+	case !slices.Contains([]lists.Whose{"", lists.WhoseMine, lists.WhoseOthers}, f.Whose):
 		return f, approval.Errorf(approval.CodeInvalidParameter, "mine must be mine or others.")
 	}
 	return f, nil
@@ -153,7 +154,7 @@ func risksOf(x *exchange, chosen string) (all []choice) {
 }
 
 // add puts one look into the page.
-func (d *inboxData) add(s *Server, x *exchange, whose approval.Whose, w *approval.Waiting) {
+func (d *inboxData) add(s *Server, x *exchange, whose lists.Whose, w *lists.Waiting) {
 	sec := inboxSection{ID: string(whose), Title: x.lang.Say("inbox_" + string(whose)), More: x.lang.Say("inbox_more")}
 	m := s.maker(x)
 	places := map[[2]string]int{}
@@ -182,12 +183,12 @@ func (d *inboxData) add(s *Server, x *exchange, whose approval.Whose, w *approva
 		query.Set("mine", string(whose))
 		sec.Next = "/?" + query.Encode()
 	}
-	if len(sec.Groups) > 0 || sec.Next != "" || whose == approval.WhoseMine {
+	if len(sec.Groups) > 0 || sec.Next != "" || whose == lists.WhoseMine {
 		d.Sections = append(d.Sections, sec)
 	}
 }
 
-func (s *Server) inboxCard(x *exchange, m channels.Maker, row *approval.WaitingRow) inboxCard {
+func (s *Server) inboxCard(x *exchange, m channels.Maker, row *lists.WaitingRow) inboxCard {
 	r := row.Request
 	c := inboxCard{ID: r.ID, Short: approval.Short(r.ID), Summary: m.Summary(r),
 		Risk: x.risk(r.Risk), Deadline: r.ExpiresAt, Asked: r.RequestedAt, Mine: row.Mine}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 // pick is how a form names a request as it stands.
@@ -78,7 +79,7 @@ func TestTheInboxIsFiltered(t *testing.T) {
 func TestTheInboxHasPages(t *testing.T) {
 	w := newWorld(t)
 	ids := map[string]bool{}
-	for i := range approval.MostWaiting + 3 {
+	for i := range lists.MostWaiting + 3 {
 		ids[w.ask("pay", fmt.Sprintf(`{"n":%d}`, i))] = true
 	}
 	next, found := regexp.MustCompile(`class="button more" href="([^"]+)"`), regexp.MustCompile(`href="/r/([0-9A-Z]{26})" class="open"`)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 	"countersign/internal/testkit"
 )
 
@@ -88,7 +89,7 @@ func (r reply) cards() map[string]bool {
 func TestAFullInboxStaysLiveUnderLoad(t *testing.T) {
 	w := newWorld(t)
 	fill(w, manyWaiting)
-	if r := w.get("hana", "/").is(http.StatusOK); len(r.cards()) != approval.MostWaiting {
+	if r := w.get("hana", "/").is(http.StatusOK); len(r.cards()) != lists.MostWaiting {
 		t.Errorf("the first page has %d requests", len(r.cards()))
 	}
 	begun := time.Now()

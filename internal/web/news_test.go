@@ -64,7 +64,7 @@ func (w *world) freezes(agent string) {
 // records puts an event on record.
 func (w *world) records(what approval.EventType) {
 	w.t.Helper()
-	if err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+	if err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 		_, err := tx.Append(approval.Event{Type: what, Actor: "system"})
 		return err
 	}); err != nil {

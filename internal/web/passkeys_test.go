@@ -12,6 +12,7 @@ import (
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/passkey/passkeytest"
 	"countersign/internal/auth/signin"
+	"countersign/internal/lists"
 )
 
 // vaultPolicy has what opens the vault take a passkey.
@@ -225,7 +226,7 @@ func TestRule12_TriesOfStrangersAreLimitedAndKeepNobodyOut(t *testing.T) {
 	if got := says(try(forger.Get(k.at, c.Get), cookie)); !strings.Contains(got, "Wait a minute") {
 		t.Errorf("one more: %s", got)
 	}
-	es, err := k.gate.Audit(k.ctx, approval.EventQuery{Type: approval.EventPasskeyRefused, Limit: 100})
+	es, err := lists.ListEvents(k.ctx, k.gate, approval.EventQuery{Type: approval.EventPasskeyRefused, Limit: 100})
 	if err != nil || len(es) != 30 {
 		t.Errorf("%d on record, %v", len(es), err)
 	}

@@ -15,6 +15,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/internal/auth"
+	"countersign/internal/lists"
 	"countersign/internal/locale"
 )
 
@@ -112,7 +113,7 @@ func (s *Server) peoplePage(ctx context.Context, x *exchange, status int, form d
 		d.Groups = append(d.Groups, groupShown{legible.Line(name), legible.Line(x.lang.List(in))})
 	}
 	slices.SortFunc(d.Groups, func(a, b groupShown) int { return cmp.Compare(a.Name, b.Name) })
-	ds, err := s.Gate.Delegations(ctx)
+	ds, err := lists.ListDelegations(ctx, s.Gate)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (s *Server) peoplePage(ctx context.Context, x *exchange, status int, form d
 		d.StandIns = append(d.StandIns, s.standInOf(x, one))
 	}
 	s.choices(x, &d.Form)
-	frozen, err := s.Gate.Frozen(ctx)
+	frozen, err := lists.ListFrozen(ctx, s.Gate)
 	if err != nil {
 		return err
 	}

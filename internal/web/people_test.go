@@ -11,6 +11,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/auth"
+	"countersign/internal/lists"
 )
 
 // rosterOfTests knows where everybody is reached.
@@ -80,7 +81,7 @@ func TestSomebodyStandsIn(t *testing.T) {
 	}
 	// yuki's times are Japan's: 21:00 there is noon in UTC
 	w.post("yuki", "/people/delegate", url.Values{"to": {"ken"}, "until": {"2026-11-22T21:00"}, "rule": {nasty}}).is(http.StatusSeeOther)
-	ds, err := w.gate.Delegations(w.ctx)
+	ds, err := lists.ListDelegations(w.ctx, w.gate)
 	if err != nil || len(ds) != 1 || ds[0].Delegator != "yuki" || ds[0].Delegate != "ken" || !ds[0].Until.Equal(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)) {
 		t.Fatalf("%+v, %v", ds, err)
 	}
@@ -100,7 +101,7 @@ func TestAFormThatNamesSomebodyElse(t *testing.T) {
 		w.post(who, "/people/delegate", url.Values{"for": {"hana"}, "to": {who}, "until": {"2026-11-22T12:00"}, "by": {"hana"}, "person": {"hana"}}).is(http.StatusForbidden)
 	}
 	w.post("guest", "/people/delegate", url.Values{"for": {"guest"}, "to": {"ken"}, "until": {"2026-11-22T12:00"}}).is(http.StatusForbidden)
-	if ds, _ := w.gate.Delegations(w.ctx); len(ds) != 0 {
+	if ds, _ := lists.ListDelegations(w.ctx, w.gate); len(ds) != 0 {
 		t.Errorf("made: %+v", ds)
 	}
 	w.get("ken", "/people").lacks("<option>hana</option></select></div>\n<div class=\"field\"><label for=\"to\"")
@@ -129,7 +130,7 @@ func TestADelegationThatIsNotTaken(t *testing.T) {
 			}
 		})
 	}
-	if ds, _ := w.gate.Delegations(w.ctx); len(ds) != 0 {
+	if ds, _ := lists.ListDelegations(w.ctx, w.gate); len(ds) != 0 {
 		t.Errorf("made: %+v", ds)
 	}
 }
@@ -167,13 +168,13 @@ func TestAllAreFrozenOnlyWhereThatIsSaid(t *testing.T) {
 	}
 	w.post("ken", "/people/freeze", url.Values{"agent": {"nobody<script>"}}).is(http.StatusNotFound)
 	w.post("ken", "/people/freeze", url.Values{"agent": {"bot"}, "reason": {strings.Repeat("x", approval.MaxReason+1)}}).is(http.StatusBadRequest)
-	if frozen, _ := w.gate.Frozen(w.ctx); len(frozen) != 0 {
+	if frozen, _ := lists.ListFrozen(w.ctx, w.gate); len(frozen) != 0 {
 		t.Fatalf("frozen: %+v", frozen)
 	}
 	w.post("mei", "/people/freeze", url.Values{"all": {"yes"}, "reason": {"an incident"}}).is(http.StatusSeeOther)
 	w.get("hana", "/people").has("All agents are frozen", "Frozen by mei", `name="all" value="yes"`)
 	w.post("hana", "/people/unfreeze", url.Values{"all": {"yes"}}).is(http.StatusSeeOther)
-	if frozen, _ := w.gate.Frozen(w.ctx); len(frozen) != 0 {
+	if frozen, _ := lists.ListFrozen(w.ctx, w.gate); len(frozen) != 0 {
 		t.Errorf("frozen: %+v", frozen)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 func TestThePolicyIsShown(t *testing.T) {
@@ -21,7 +22,7 @@ func TestThePolicyIsShown(t *testing.T) {
 // A call that is tried is explained, and neither asked about nor on record.
 func TestACallIsTried(t *testing.T) {
 	w := adminWorld(t)
-	before, _ := w.gate.Audit(w.ctx, approval.EventQuery{Limit: 100})
+	before, _ := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Limit: 100})
 	for tool, want := range map[string][]string{
 		"drop_table": {"<dd>deny</dd>", "<dd>never</dd>", "Nobody drops tables."},
 		"read_file":  {"<dd>allow</dd>", "<dd>reading</dd>"},
@@ -30,8 +31,8 @@ func TestACallIsTried(t *testing.T) {
 	} {
 		w.post("ken", "/policy/try", url.Values{"agent": {"bot"}, "tool": {tool}, "args": {`{"to":"\u202e<script>alert(1)</script>"}`}}).is(http.StatusOK).harmless().has(want...)
 	}
-	after, _ := w.gate.Audit(w.ctx, approval.EventQuery{Limit: 100})
-	if rs, _ := w.gate.Requests(w.ctx, approval.RequestQuery{Limit: 10}); len(rs) != 0 || len(after) != len(before) {
+	after, _ := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Limit: 100})
+	if rs, _ := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Limit: 10}); len(rs) != 0 || len(after) != len(before) {
 		t.Errorf("%d requests, %d events where there were %d", len(rs), len(after), len(before))
 	}
 	w.post("guest", "/policy/try", url.Values{"agent": {"bot"}, "tool": {"pay"}}).is(http.StatusForbidden)

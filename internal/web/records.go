@@ -12,12 +12,13 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/internal/history/export"
+	"countersign/internal/lists"
 )
 
 // Notifications is the notification log: the package outbox.
 type Notifications interface {
 	// Search returns the q.Limit newest that q selects among the look newest that are there.
-	Search(ctx context.Context, q approval.NotificationQuery, look int) (approval.Found[approval.Notification], error)
+	Search(ctx context.Context, q approval.NotificationQuery, look int) (lists.Found[approval.Notification], error)
 	// Retry has a failed notification sent again.
 	Retry(ctx context.Context, by approval.Actor, id string) (approval.Notification, error)
 }
@@ -55,7 +56,7 @@ type found struct {
 }
 
 // show answers with the page of a search, or with what is wrong with the filters.
-func show[R, S any](x *exchange, page, path string, f *filters, r approval.Found[R], shown func(R) S) error {
+func show[R, S any](x *exchange, page, path string, f *filters, r lists.Found[R], shown func(R) S) error {
 	d := found{filters: f, Path: path, Some: len(r.Rows) > 0, Short: r.Short,
 		CSV:  f.address(path+"/export", "format", string(export.CSV)),
 		JSON: f.address(path+"/export", "format", string(export.NDJSON))}
@@ -109,16 +110,16 @@ func (s *Server) history(ctx context.Context, x *exchange) error {
 		return wrong(x, "history", pathHistory, f)
 	}
 	q.Limit, q.After = rowsShown, f.Cursor
-	r, err := s.Gate.SearchRequests(ctx, q, rowsLooked)
+	r, err := lists.SearchRequests(ctx, s.Gate, q, rowsLooked)
 	if err != nil {
 		return err
 	}
 	m := s.maker(x)
-	rows, err := s.Gate.Listed(ctx, r.Rows)
+	rows, err := lists.ReadRows(ctx, s.Gate, r.Rows)
 	if err != nil {
 		return err
 	}
-	all := approval.Found[approval.Request]{Rows: rows, Next: r.Next, Short: r.Short}
+	all := lists.Found[approval.Request]{Rows: rows, Next: r.Next, Short: r.Short}
 	return show(x, "history", pathHistory, f, all, func(r approval.Request) historyRow {
 		return historyRow{ID: r.ID, Summary: shownText(m.Summary(r)), Target: shownText(r.Target()),
 			Agent: shownText(r.Agent), Message: shownText(m.Why(r)), By: shownText(r.WhoEnded()),
@@ -173,7 +174,7 @@ func (s *Server) audit(ctx context.Context, x *exchange) error {
 	}
 	q.Limit = rowsShown
 	q.Before, _ = strconv.ParseInt(f.Cursor, 10, 64) // 0, where there is none: the newest
-	r, err := s.Gate.SearchAudit(ctx, q, rowsLooked)
+	r, err := lists.SearchAudit(ctx, s.Gate, q, rowsLooked)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func fillRecords(w *world) {
 // decided has hana decide.
 func (w *world) decided(id string, status approval.Status, reason string) {
 	w.t.Helper()
-	err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+	err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 		ok, err := tx.Resolve(approval.Resolution{ID: id, Status: status, At: tx.Now(), By: "hana", Via: approval.ViaWeb, Reason: reason,
 			UseBy: tx.Now().Add(time.Hour)})
 		if err == nil && !ok {
@@ -52,7 +52,7 @@ func (w *world) decided(id string, status approval.Status, reason string) {
 // failedPush is one more push about a request, which has failed.
 func (w *world) failedPush(request string) (id string) {
 	w.t.Helper()
-	err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+	err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 		id = tx.NewID()
 		return tx.InsertNotification(approval.Notification{ID: id, ApprovalID: request, Channel: "line", Recipient: "U1",
 			Kind: approval.KindReminder, Status: approval.Failed, Attempt: 3, Error: "rate_limited: " + strangers,
@@ -67,7 +67,7 @@ func (w *world) failedPush(request string) (id string) {
 // manyEvents appends n events.
 func (w *world) manyEvents(n int) {
 	w.t.Helper()
-	err := w.store.Update(w.ctx, func(tx approval.Tx) error {
+	err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 		for i := range n {
 			if _, err := tx.Append(approval.Event{Type: approval.EventDecision, Actor: fmt.Sprint("p", i%7), Decision: "approve"}); err != nil {
 				return err
@@ -353,7 +353,7 @@ func TestAnExportStandsStillWhileRowsAreWritten(t *testing.T) {
 	go func() {
 		var err error
 		for ctx.Err() == nil && err == nil {
-			err = w.store.Update(w.ctx, func(tx approval.Tx) error {
+			err = w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 				_, err := tx.Append(approval.Event{Type: approval.EventDecision, Actor: "later"})
 				return err
 			})

@@ -10,6 +10,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/internal/history"
+	"countersign/internal/lists"
 )
 
 func replayWorld(t testing.TB) *world {
@@ -52,7 +53,7 @@ func TestAnotherPolicyIsReplayed(t *testing.T) {
 	if first < 0 || next < first || strings.Count(r.body, "denied by ken") != 1 {
 		t.Errorf("denied at %d, asked at %d", first, next)
 	}
-	if events, _ := w.gate.Audit(w.ctx, approval.EventQuery{Limit: 1000}); strings.Contains(w.log.String(), "loose") {
+	if events, _ := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Limit: 1000}); strings.Contains(w.log.String(), "loose") {
 		t.Errorf("the log has the text, beside %d events", len(events))
 	}
 	if got := w.gate.Policy().Digest(); got != policyOf(t, adminRules).Digest() {

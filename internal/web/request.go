@@ -16,6 +16,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/channels"
+	"countersign/internal/lists"
 )
 
 func (s *Server) requestRoutes() []route {
@@ -134,7 +135,7 @@ type push struct {
 func (s *Server) request(ctx context.Context, x *exchange) error {
 	id := x.r.PathValue("id")
 	if whole, ok := approval.ParseID(id); !ok || whole != id {
-		whole, err := s.Gate.ResolveID(ctx, x.viewer.Actor, id)
+		whole, err := lists.ResolveID(ctx, s.Gate, x.viewer.Actor, id)
 		if err != nil {
 			return err
 		}
@@ -178,7 +179,7 @@ func (s *Server) showRequest(ctx context.Context, x *exchange, status int, refus
 
 // around adds what happened to a request, whom it was sent to, and by which rules it is asked for.
 func (s *Server) around(ctx context.Context, x *exchange, m channels.Maker, d *requestData) error {
-	es, err := s.Gate.Audit(ctx, approval.EventQuery{ApprovalID: d.ID, Ascending: true, Limit: 200})
+	es, err := lists.ListEvents(ctx, s.Gate, approval.EventQuery{ApprovalID: d.ID, Ascending: true, Limit: 200})
 	if err != nil {
 		return err
 	}
@@ -375,7 +376,7 @@ func (s *Server) decide(ctx context.Context, x *exchange) error {
 
 // tellGranted tells admins of the grant that a decision came with.
 func (s *Server) tellGranted(ctx context.Context, id string) error {
-	gs, err := s.Gate.Grants(ctx, approval.GrantQuery{RequestID: id, All: true, Limit: 1})
+	gs, err := lists.ListGrants(ctx, s.Gate, approval.GrantQuery{RequestID: id, All: true, Limit: 1})
 	if err != nil || len(gs) == 0 || s.Granted == nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func TestStatsOfALongRecordComeInParts(t *testing.T) {
 	w := statsWorld(t)
 	for range 3 {
 		w.clock.Advance(time.Hour)
-		if err := w.store.Update(w.ctx, func(tx approval.Tx) error { return manyRequests(tx, 600) }); err != nil {
+		if err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error { return manyRequests(tx, 600) }); err != nil {
 			t.Fatal(err)
 		}
 	}

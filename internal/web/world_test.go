@@ -22,6 +22,7 @@ import (
 	"countersign/internal/auth/signin"
 	"countersign/internal/policy"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -100,14 +101,15 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	scoped := storetest.ScopedIn(t, db)
 	w.store = db
 	logger := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	audit := approval.NewAuditLog(redact.New())
-	w.outbox = outbox.New(outbox.Options{Store: db, Audit: audit, Routing: outboxtest.To("line", "U1"), Logger: logger})
+	w.outbox = outbox.New(outbox.Options{Store: scoped, Audit: audit, Routing: outboxtest.To("line", "U1"), Logger: logger})
 	w.dir = auth.NewDirectory(agentsOfTests, peopleOfTests)
-	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Directory: whoIsWho{w.dir}, Policy: policyOf(t, rulesOfTests), Audit: audit,
+	w.gate = approval.NewGate(approval.Options{Store: scoped, Broker: broker, Directory: whoIsWho{w.dir}, Policy: policyOf(t, rulesOfTests), Audit: audit,
 		Logger: logger, Masker: redact.New(), Notifier: w.outbox, Prover: w.prover})
-	w.signIns = signin.New(signin.Options{Store: db, Rows: db.SignIns, Audit: audit, Directory: whoIsWho{w.dir}, Logger: logger})
+	w.signIns = signin.New(signin.Options{Store: scoped, Rows: scoped.SignIns, Audit: audit, Directory: whoIsWho{w.dir}, Logger: logger})
 	stopping, stop := context.WithCancel(context.Background())
 	o := Options{Gate: w.gate, Directory: w.dir, Sessions: byName{}, SignIn: w.signIns, Logger: logger, Notifications: w.outbox, Pushes: w.outbox, Stopping: stopping, Now: w.clock.Now}
 	for _, c := range change {
@@ -116,7 +118,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	if o.Base == nil {
 		o.Base = func() string { return "" }
 	}
-	o.Passkeys = passkey.New(passkey.Options{Store: db, Rows: db.Passkeys, Audit: audit, Directory: whoIsWho{w.dir}, Teller: silent{}, Prover: w.prover,
+	o.Passkeys = passkey.New(passkey.Options{Store: scoped, Rows: scoped.Passkeys, Audit: audit, Directory: whoIsWho{w.dir}, Teller: silent{}, Prover: w.prover,
 		Base: o.Base, Logger: logger})
 	w.pages = New(o)
 	w.srv = httptest.NewServer(w.pages)

@@ -11,7 +11,9 @@ import (
 	"countersign/approval/args"
 	"countersign/approval/redact"
 	"countersign/client"
+	"countersign/internal/lists"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -134,7 +136,7 @@ func officeUnder(t *testing.T, policy approval.Policy, wait time.Duration) (*app
 	}
 	t.Cleanup(func() { db.Close() })
 	people := &finance{}
-	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: policy, Masker: redact.New(), Directory: people})
+	gate := approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: policy, Masker: redact.New(), Directory: people})
 	return gate, people, Hook{Asker: Gate{Gate: gate, Agent: "coder"}, Wait: wait}
 }
 
@@ -144,7 +146,7 @@ func vote(t *testing.T, gate *approval.Gate, name, raw string) approval.Request 
 	var rs []approval.Request
 	testkit.Eventually(t, "a request is pending", func() (is bool) {
 		var err error
-		rs, err = gate.Requests(t.Context(), approval.RequestQuery{Status: approval.Pending, Limit: 2})
+		rs, err = lists.ListRequests(t.Context(), gate, approval.RequestQuery{Status: approval.Pending, Limit: 2})
 		return err == nil && len(rs) == 1
 	})
 	d := approval.Decision{RequestID: rs[0].ID, Approve: true, By: colleague(name), Via: approval.ViaAPI}

@@ -1,7 +1,6 @@
 package hooks
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/client"
+	"countersign/internal/api"
 )
 
 // Gate is a [client.Asker] that asks a gate in the same process, for one agent.
@@ -53,25 +53,16 @@ func (g Gate) Ask(ctx context.Context, c client.Call, wait time.Duration) (clien
 			defer done()
 		}
 	}
-	out, err := g.Gate.CheckWait(ctx, approval.Call{
-		Agent: g.Agent, Scope: c.Scope, Server: c.Server, Tool: c.Tool, Args: arguments,
-		TurnID: c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview, AcceptsEdits: c.AcceptsEdits,
-		Grouped: true, Waits: wait > 0,
-	}, approval.WaitOptions{For: wait, Still: g.Still, Stop: g.Stop})
+	call := api.ToCall(c, g.Agent, arguments)
+	call.Grouped, call.Waits = true, wait > 0
+	out, err := g.Gate.CheckWait(ctx, call, approval.WaitOptions{For: wait, Still: g.Still, Stop: g.Stop})
 	if e, ours := errors.AsType[*approval.Error](context.Cause(ctx)); err != nil && ours {
 		err = e
 	}
 	if err != nil {
 		return client.Answer{}, err
 	}
-	a := client.Answer{Kind: client.AnswerKind(out.Kind), Message: out.Message, ReasonCode: out.ReasonCode, Note: out.Note}
-	if out.Kind == approval.AnswerApproved {
-		a.Args = out.Request.Args
-		if out.Args != nil {
-			a.Args, a.Replaces = out.Args, out.Request.Replaces
-		}
-	}
-	return a, nil
+	return api.FromAnswer(out), nil
 }
 
 func (g Gate) read(ctx context.Context, raw []byte) (args.Args, error) {
@@ -91,19 +82,11 @@ func (g Gate) Resolved(ctx context.Context, session string, wait time.Duration) 
 	if err != nil {
 		return nil, err
 	}
-	endings := make([]client.Approval, len(rs))
-	for i, r := range rs {
-		endings[i] = client.Approval{
-			ID: r.ID, Status: string(r.Status), ReasonCode: cmp.Or(r.EndCode, r.ReasonCode), Agent: r.Agent,
-			Scope: r.Scope, Server: r.Server, Tool: r.Tool, Args: r.Args,
-			LapsedAt: client.Time{Time: r.LapsedAt}, ConsumedAt: client.Time{Time: r.ConsumedAt}, Message: r.FeedMessage(),
-		}
-	}
-	return endings, nil
+	return api.Each(rs, func(r approval.Request) client.Approval { return api.FromRequest(r, "") }), nil
 }
 
 // Ack acknowledges endings.
 func (g Gate) Ack(ctx context.Context, ids ...string) (client.Acked, error) {
 	a, err := g.Gate.Ack(ctx, g.Agent, ids)
-	return client.Acked{Acked: a.Acked, NotResolved: a.NotResolved, NotFound: a.NotFound}, err
+	return client.Acked(a), err
 }

@@ -8,7 +8,9 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
+	"countersign/internal/lists"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/schema/schematest"
 )
 
@@ -32,7 +34,7 @@ func TestTheGateOfTheSameProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: asking{}, Masker: redact.New()})
+	gate := approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: asking{}, Masker: redact.New()})
 	hana := approval.Actor{Kind: approval.Human, Name: "hana", Approver: true}
 	h := Hook{Asker: Gate{Gate: gate, Agent: "coder"}}
 	e := event(t, ClaudeCode, "Bash", `{"command":"ls","description":"x"}`)
@@ -41,7 +43,7 @@ func TestTheGateOfTheSameProcess(t *testing.T) {
 	if o.Specific.Decision != "deny" || !strings.Contains(o.Specific.Reason, "Approval requested") {
 		t.Fatalf("got %+v, want a request", o.Specific)
 	}
-	rs, err := gate.Requests(t.Context(), approval.RequestQuery{Limit: 10})
+	rs, err := lists.ListRequests(t.Context(), gate, approval.RequestQuery{Limit: 10})
 	if err != nil || len(rs) != 1 {
 		t.Fatalf("%d requests, %v; want one", len(rs), err)
 	}
@@ -60,7 +62,7 @@ func TestTheGateOfTheSameProcess(t *testing.T) {
 
 	// What the policy leaves out of account runs as it was shown, too.
 	reply(t, Hook{Asker: h.Asker}, event(t, ClaudeCode, "Edit", `{"a":1,"note":"as shown"}`))
-	rs, err = gate.Requests(t.Context(), approval.RequestQuery{Status: approval.Pending, Limit: 10})
+	rs, err = lists.ListRequests(t.Context(), gate, approval.RequestQuery{Status: approval.Pending, Limit: 10})
 	if err != nil || len(rs) != 1 {
 		t.Fatalf("%d requests are pending, %v; want one", len(rs), err)
 	}
@@ -74,7 +76,7 @@ func TestTheGateOfTheSameProcess(t *testing.T) {
 	// Endings come in the words of the feed, and go once they are acknowledged.
 	h.Wait = 0
 	reply(t, h, event(t, ClaudeCode, "Bash", `{"command":"rm"}`))
-	rs, err = gate.Requests(t.Context(), approval.RequestQuery{Status: approval.Pending, Limit: 10})
+	rs, err = lists.ListRequests(t.Context(), gate, approval.RequestQuery{Status: approval.Pending, Limit: 10})
 	if err != nil || len(rs) != 1 {
 		t.Fatalf("%d requests are pending, %v; want one", len(rs), err)
 	}

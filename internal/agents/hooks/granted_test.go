@@ -10,6 +10,7 @@ import (
 	"countersign/approval/redact"
 	"countersign/client"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/schema/schematest"
 )
 
@@ -70,7 +71,7 @@ func TestTheGateLearnsWhatBelongsTogether(t *testing.T) {
 	}
 	t.Cleanup(func() { db.Close() })
 	var c approval.Call
-	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: noting{last: &c}, Masker: redact.New()})
+	gate := approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: noting{last: &c}, Masker: redact.New()})
 	for _, wait := range []time.Duration{0, time.Millisecond} {
 		h := Hook{Asker: Gate{Gate: gate, Agent: "coder"}, Wait: wait}
 		for agent, want := range map[Agent]string{ClaudeCode: "7494b2f4 4a1c0fbd", Codex: "019a 7", Gemini: "g1 "} {

@@ -148,7 +148,7 @@ func readEvent(w http.ResponseWriter, r *http.Request) (input []byte, why string
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
 		return nil, "the event is longer than 1 MiB", err
 	}
-	if busy, ok := errors.AsType[crowded](err); ok {
+	if busy, ok := errors.AsType[bodies.Crowded](err); ok {
 		err = &approval.Error{Code: approval.CodeRateLimited, Message: "Too many events arrive at once. Try again.",
 			After: busy.RetryAfter(), Err: err}
 		return nil, told(err), err
@@ -176,12 +176,6 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, hook Hook, e Ev
 				"again", "error", err)
 		}
 	}
-}
-
-// crowded is the error of reading a body that had to give way to others.
-type crowded interface {
-	error
-	RetryAfter() time.Duration
 }
 
 // configure reads what a command has as flags.

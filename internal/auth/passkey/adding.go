@@ -30,7 +30,7 @@ func (s *Service) BeginAdding(ctx context.Context, b Browser, shown []byte) (jso
 	}
 	var options *protocol.CredentialCreation
 	var session *webauthn.SessionData
-	err = s.update(ctx, func(tx Tx) error {
+	err = s.update(ctx, approval.OfPerson(b.Person), func(tx Tx) error {
 		if !s.known(b.Person) {
 			return refusedNobody
 		}
@@ -88,7 +88,7 @@ func (s *Service) FinishAdding(ctx context.Context, b Browser, name string, answ
 	if err != nil {
 		return Passkey{}, s.settle(ctx, err, about)
 	}
-	added, err := approval.Update(ctx, s.o.Store, func(tx approval.Tx) (Passkey, error) {
+	added, err := approval.Update(ctx, s.o.Store, approval.OfPerson(b.Person), func(tx approval.Tx) (Passkey, error) {
 		return s.add(ctx, s.o.Rows(tx), p, b, name, made, c)
 	})
 	return s.byWall(added), s.settle(ctx, err, about)
@@ -137,7 +137,7 @@ func (s *Service) add(ctx context.Context, tx Tx, p party, b Browser, name strin
 	if err != nil {
 		return Passkey{}, refusedInvalid
 	}
-	_, err = tx.PasskeyByCredential(encoded(cred.ID))
+	_, err = s.o.Rows(tx.Glance()).PasskeyByCredential(encoded(cred.ID)) // it is somebody's alone in any case
 	switch {
 	case err == nil:
 		return Passkey{}, refusedDouble
@@ -210,7 +210,7 @@ const (
 
 // Remove deletes one of a person's passkeys. They are told in their chat. Errors: [ErrNone] for one that is not theirs.
 func (s *Service) Remove(ctx context.Context, b Browser, id string) (Passkey, error) {
-	return approval.Update(ctx, s.o.Store, func(atx approval.Tx) (Passkey, error) {
+	return approval.Update(ctx, s.o.Store, approval.OfPerson(b.Person), func(atx approval.Tx) (Passkey, error) {
 		tx := s.o.Rows(atx)
 		rows, err := tx.PasskeysOf(b.Person)
 		if err != nil {
@@ -242,7 +242,7 @@ func (s *Service) remove(ctx context.Context, tx Tx, r Row, why, session string)
 // Recheck deletes the passkeys of those who are not configured any more, and says how many. It is called after the
 // configuration was loaded; until then they are of no use either. Whoever is configured by that name later on has none.
 func (s *Service) Recheck(ctx context.Context) (int, error) {
-	return approval.Update(ctx, s.o.Store, func(atx approval.Tx) (gone int, err error) {
+	return approval.Update(ctx, s.o.Store, approval.WholeStore(), func(atx approval.Tx) (gone int, err error) {
 		tx := s.o.Rows(atx)
 		people, err := tx.PasskeyPeople()
 		if err != nil {

@@ -195,8 +195,8 @@ func newHandle() string {
 	return encoded(b)
 }
 
-func (s *Service) update(ctx context.Context, fn func(tx Tx) error) error {
-	return s.o.Store.Update(ctx, func(tx approval.Tx) error { return fn(s.o.Rows(tx)) })
+func (s *Service) update(ctx context.Context, about approval.Scope, fn func(tx Tx) error) error {
+	return s.o.Store.Update(ctx, about, func(tx approval.Tx) error { return fn(s.o.Rows(tx)) })
 }
 
 func (s *Service) view(ctx context.Context, fn func(tx Tx) error) error {
@@ -280,7 +280,7 @@ func (s *Service) refused(ctx context.Context, why refusal, d eventData) error {
 	if d.For == string(forSignIn) && d.Passkey == "" && !s.strangers.allow(s.o.Store.Now()) {
 		return ErrRefused
 	}
-	err := s.update(ctx, func(tx Tx) error {
+	err := s.update(ctx, approval.OfNothing(), func(tx Tx) error {
 		return s.record(ctx, tx, approval.Event{Type: approval.EventPasskeyRefused, Actor: d.Person, Reason: string(why)}, d)
 	})
 	if err != nil {

@@ -47,17 +47,17 @@ type writes struct {
 	n atomic.Int64
 }
 
-func (w *writes) Update(ctx context.Context, fn func(tx approval.Tx) error) error {
+func (w *writes) Update(ctx context.Context, about approval.Scope, fn func(tx approval.Tx) error) error {
 	w.n.Add(1)
-	return w.Store.Update(ctx, fn)
+	return w.Store.Update(ctx, about, fn)
 }
 
 // What lets nobody in is looked at and not written, whatever it is: the store's one writer is for those who are known.
 func TestRule12_StrangersHaveNoPartOfTheWriter(t *testing.T) {
 	w, ctx, key := newWorld(t), t.Context(), new(passkeytest.Authenticator)
 	w.add(key, w.browser("hana"), "")
-	counted := &writes{Store: w.db}
-	w.Service = passkey.New(passkey.Options{Store: counted, Rows: w.db.Passkeys, Audit: approval.NewAuditLog(redact.New()),
+	counted := &writes{Store: w.scoped}
+	w.Service = passkey.New(passkey.Options{Store: counted, Rows: w.scoped.Passkeys, Audit: approval.NewAuditLog(redact.New()),
 		Directory: w.dir, Teller: w.told, Prover: w.prover, Base: func() string { return w.base }, Logger: slog.New(slog.DiscardHandler)})
 	strangers, forger := new(passkeytest.Authenticator), key.Clone()
 	w.add(strangers, w.browser("ken"), "")

@@ -250,7 +250,7 @@ func (a assertion) rightButForBackup(o *owner) (Row, bool) {
 func (s *Service) checked(ctx context.Context, a assertion, d Door) (Row, error) {
 	r, why, err := s.look(ctx, a, d)
 	if err == nil && why == "" {
-		r, why, err = s.take(ctx, a, d)
+		r, why, err = s.take(ctx, a, d, r.Person)
 	}
 	switch {
 	case err != nil:
@@ -286,8 +286,8 @@ func (s *Service) look(ctx context.Context, a assertion, d Door) (r Row, why ref
 
 // take judges an answer by the rows of now, stores that its passkey was used and lets its owner in. A count that went
 // back blocks the passkey, in the same transaction.
-func (s *Service) take(ctx context.Context, a assertion, d Door) (r Row, why refusal, err error) {
-	err = s.update(ctx, func(tx Tx) error {
+func (s *Service) take(ctx context.Context, a assertion, d Door, person string) (r Row, why refusal, err error) {
+	err = s.update(ctx, approval.OfPerson(person), func(tx Tx) error {
 		var cred *webauthn.Credential
 		if r, cred, why, err = s.judge(tx, a); err != nil || why != "" {
 			return err

@@ -16,6 +16,7 @@ import (
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/passkey/passkeytest"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -61,6 +62,7 @@ type world struct {
 	*passkey.Service
 	t      testing.TB
 	db     *sqlite.DB
+	scoped *storetest.ScopedStore
 	clock  *testkit.Clock
 	dir    *people
 	told   *told
@@ -81,7 +83,8 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.db.Close() })
-	w.Service = passkey.New(passkey.Options{Store: w.db, Rows: w.db.Passkeys, Audit: approval.NewAuditLog(redact.New()), Directory: w.dir,
+	w.scoped = storetest.ScopedIn(t, w.db)
+	w.Service = passkey.New(passkey.Options{Store: w.scoped, Rows: w.scoped.Passkeys, Audit: approval.NewAuditLog(redact.New()), Directory: w.dir,
 		Teller: w.told, Prover: w.prover, Base: func() string { return w.base }, Logger: slog.New(slog.NewTextHandler(w.log, nil))})
 	return w
 }

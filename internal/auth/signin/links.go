@@ -13,7 +13,7 @@ import (
 // holds, and is not kept. Errors: [ErrRefused] for that and for nobody's name, [ErrTooMany].
 func (s *Service) NewLink(ctx context.Context, person string, via approval.Via, shown string) (token string, l Link,
 	err error) {
-	err = s.update(ctx, func(tx Tx) (err error) {
+	err = s.update(ctx, approval.OfPerson(person), func(tx Tx) (err error) {
 		token, l, err = s.newLink(ctx, tx, person, via, shown)
 		return err
 	})
@@ -94,7 +94,7 @@ func (s *Service) Redeem(ctx context.Context, token string, from Origin) (secret
 	}
 	secret = newSecret(from)
 	var sess Session
-	err = s.update(ctx, func(tx Tx) (err error) {
+	err = s.update(ctx, approval.OfPerson(l.Person), func(tx Tx) (err error) {
 		sess, err = s.redeem(ctx, tx, l, secret, from)
 		return err
 	})

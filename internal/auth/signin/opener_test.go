@@ -16,7 +16,7 @@ import (
 func TestRule8_AWayInThatIsTakenBackEndsWhatBeganWithIt(t *testing.T) {
 	has := map[string]string{"line": "U1", signin.FromTerminal: "token-1", signin.WayOpenID: "sub-1"}
 	w := newWorld(t)
-	w.Service = signin.New(signin.Options{Store: w.db, Rows: w.db.SignIns, Audit: approval.NewAuditLog(redact.New()),
+	w.Service = signin.New(signin.Options{Store: w.scoped, Rows: w.scoped.SignIns, Audit: approval.NewAuditLog(redact.New()),
 		Directory: w.dir, Logger: slog.New(slog.DiscardHandler), Opener: func(_, way string) string {
 			return signin.Opener(way, has[way])
 		}})
@@ -107,7 +107,7 @@ func TestRule8_WhatWasTakenBackSinceItWasCheckedBeginsNothing(t *testing.T) {
 	for _, now := range []string{"another", ""} {
 		has := map[string]string{"line": "U1", signin.FromTerminal: "token-1", signin.WayOpenID: "sub-1"}
 		w := newWorld(t)
-		w.Service = signin.New(signin.Options{Store: w.db, Rows: w.db.SignIns, Audit: approval.NewAuditLog(redact.New()),
+		w.Service = signin.New(signin.Options{Store: w.scoped, Rows: w.scoped.SignIns, Audit: approval.NewAuditLog(redact.New()),
 			Directory: w.dir, Logger: slog.New(slog.DiscardHandler), Opener: func(_, way string) string { return signin.Opener(way, has[way]) }})
 		checked := maps.Clone(has)
 		for way := range has {

@@ -20,7 +20,7 @@ func (s *Service) Start(ctx context.Context, person string, m Method, opener str
 	}
 	var secret string
 	var sess Session
-	err := s.store.Update(ctx, func(tx approval.Tx) (err error) {
+	err := s.store.Update(ctx, approval.OfPerson(person), func(tx approval.Tx) (err error) {
 		secret, sess, err = s.StartIn(ctx, tx, person, m, opener, from)
 		return err
 	})
@@ -89,7 +89,7 @@ func (s *Service) Session(ctx context.Context, secret string) (Session, error) {
 	if err != nil || s.store.Now().Sub(s.store.FromWall(sess.SeenAt)) < seenEvery {
 		return sess, err
 	}
-	err = s.update(ctx, func(tx Tx) error {
+	err = s.update(ctx, approval.OfPerson(sess.Person), func(tx Tx) error {
 		_, err := tx.SeeSession(sess.ID)
 		return err
 	})
@@ -156,7 +156,7 @@ const (
 
 // End ends one of a person's sessions. Errors: [ErrNoSession] for an id that is none of theirs.
 func (s *Service) End(ctx context.Context, person, id string) error {
-	return s.update(ctx, func(tx Tx) error {
+	return s.update(ctx, approval.OfPerson(person), func(tx Tx) error {
 		rows, err := tx.SessionsOf(person)
 		if err != nil {
 			return err
@@ -173,7 +173,7 @@ func (s *Service) End(ctx context.Context, person, id string) error {
 // EndOthers ends all of a person's sessions but one, and their links, and says how many sessions ended.
 func (s *Service) EndOthers(ctx context.Context, person, but string) (int, error) {
 	var ended int
-	err := s.update(ctx, func(tx Tx) (err error) {
+	err := s.update(ctx, approval.OfPerson(person), func(tx Tx) (err error) {
 		ended, err = s.endAll(ctx, tx, person, but, endedByOwner)
 		return err
 	})
@@ -185,14 +185,18 @@ func (s *Service) SignOut(ctx context.Context, secret string) error {
 	if !isSecret(secret) {
 		return nil
 	}
-	return s.update(ctx, func(tx Tx) error {
-		r, err := tx.SessionBySecret(digest(secret))
-		if errors.Is(err, approval.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	var r SessionRow
+	err := s.view(ctx, func(tx Tx) (err error) {
+		r, err = tx.SessionBySecret(digest(secret))
+		return err
+	})
+	if errors.Is(err, approval.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.update(ctx, approval.OfPerson(r.Person), func(tx Tx) error {
 		return s.end(ctx, tx, r.Session, endedSignedOut)
 	})
 }

@@ -176,8 +176,8 @@ func (s *Service) allow(limits ...limit) error {
 // Now is the time that links and sessions are judged by.
 func (s *Service) Now() time.Time { return s.store.Now() }
 
-func (s *Service) update(ctx context.Context, fn func(tx Tx) error) error {
-	return s.store.Update(ctx, func(tx approval.Tx) error { return fn(s.rows(tx)) })
+func (s *Service) update(ctx context.Context, about approval.Scope, fn func(tx Tx) error) error {
+	return s.store.Update(ctx, about, func(tx approval.Tx) error { return fn(s.rows(tx)) })
 }
 
 func (s *Service) view(ctx context.Context, fn func(tx Tx) error) error {

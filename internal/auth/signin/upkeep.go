@@ -12,7 +12,7 @@ import (
 // theirs any more: a token, a chat's user id, a provider's account. It returns the sessions that ended, and is called
 // after the configuration was loaded; until then they are of no use either.
 func (s *Service) Recheck(ctx context.Context) (gone, revoked []Session, err error) {
-	err = s.update(ctx, func(tx Tx) error {
+	err = s.update(ctx, approval.WholeStore(), func(tx Tx) error { // of all people
 		gone, revoked = nil, nil
 		people, err := tx.SignInPeople()
 		if err != nil {
@@ -76,7 +76,7 @@ func (s *Service) Restored(ctx context.Context) error {
 
 func (s *Service) endWhere(ctx context.Context, why string, ends func(person string) bool) (int, error) {
 	var ended int
-	err := s.update(ctx, func(tx Tx) (err error) {
+	err := s.update(ctx, approval.WholeStore(), func(tx Tx) (err error) { // of all people
 		ended, err = s.endWhereIn(ctx, tx, why, ends)
 		return err
 	})
@@ -108,7 +108,7 @@ func (s *Service) Prune(ctx context.Context) (int, error) {
 	var all int
 	for {
 		var n int
-		err := s.update(ctx, func(tx Tx) (err error) {
+		err := s.update(ctx, approval.OfNothing(), func(tx Tx) (err error) {
 			n, err = tx.PruneSignIns(tx.Now().Add(-IdleLasts), oneSweep)
 			return err
 		})
@@ -161,7 +161,7 @@ func (s *Service) refuse(ctx context.Context, why string, d eventData, from Orig
 	if !s.told.allow(s.store.Now()) {
 		return ErrRefused
 	}
-	err := s.update(ctx, func(tx Tx) error {
+	err := s.update(ctx, approval.OfNothing(), func(tx Tx) error {
 		return s.record(ctx, tx, approval.Event{Type: approval.EventSignInRefused, Reason: why, CorrelationID: d.Link}, d)
 	})
 	if err != nil {

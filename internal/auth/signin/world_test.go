@@ -14,6 +14,7 @@ import (
 	"countersign/approval/redact"
 	"countersign/internal/auth/signin"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -45,12 +46,13 @@ func (p *people) set(names ...string) {
 
 type world struct {
 	*signin.Service
-	t     *testing.T
-	path  string
-	db    *sqlite.DB
-	clock *testkit.Clock
-	dir   *people
-	log   *testkit.Buffer
+	t      *testing.T
+	path   string
+	db     *sqlite.DB
+	scoped *storetest.ScopedStore
+	clock  *testkit.Clock
+	dir    *people
+	log    *testkit.Buffer
 }
 
 func newWorld(t *testing.T) *world {
@@ -70,7 +72,8 @@ func (w *world) open() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.Service = signin.New(signin.Options{Store: w.db, Rows: w.db.SignIns, Audit: approval.NewAuditLog(redact.New()),
+	w.scoped = storetest.ScopedIn(w.t, w.db)
+	w.Service = signin.New(signin.Options{Store: w.scoped, Rows: w.scoped.SignIns, Audit: approval.NewAuditLog(redact.New()),
 		Directory: w.dir, Logger: slog.New(slog.NewTextHandler(w.log, nil))})
 }
 

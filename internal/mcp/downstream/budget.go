@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"countersign/internal/bodies"
 	"countersign/internal/mcp"
 )
 
@@ -90,10 +91,7 @@ func overError(over error) *mcp.Error {
 // retryAfter says when to try again, in whole seconds.
 func retryAfter(w http.ResponseWriter, over error) {
 	wait := time.Second
-	if e, ok := errors.AsType[interface {
-		error
-		RetryAfter() time.Duration
-	}](over); ok {
+	if e, ok := errors.AsType[bodies.Crowded](over); ok {
 		wait = max(e.RetryAfter(), wait)
 	}
 	w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))

@@ -295,10 +295,7 @@ var errTooLarge = errors.New("too large")
 
 // isOverloaded reports whether a body could not be read because it had to give way to others.
 func isOverloaded(err error) bool {
-	_, ok := errors.AsType[interface {
-		error
-		RetryAfter() time.Duration
-	}](err)
+	_, ok := errors.AsType[bodies.Crowded](err)
 	return ok
 }
 

@@ -190,7 +190,7 @@ func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateSt
 			mcp.CodeUnavailable))
 	}
 	gate := r.g.o.Asker
-	if p.answer, err = gate.CheckWriteBehind(r.withCorrelation(), p.call); err != nil {
+	if p.answer, err = gate.Check(r.withCorrelation(), p.call); err != nil {
 		p.reservation.Release()
 		return answer(r.gateFailure(p, err))
 	}
@@ -730,10 +730,6 @@ func (r *clientRequest) exchange(ctx context.Context, conn upstream.Conn, p *pen
 		if err != nil {
 			return r.noAnswer(ctx, p, err)
 		}
-		if !r.waitCommitted(ctx, p) {
-			return r.failure("The call ran, but the gate could not record it, so its result is held back. Do not repeat it; "+
-				"tell a person.", mcp.CodeUnknown)
-		}
 		if resp.Err != nil {
 			r.report(ctx, p, approval.RunFailed)
 			if p.link.server.MaskResults {
@@ -887,25 +883,6 @@ func objectInside(result jsontext.Value) jsontext.Value {
 // recordWithin bounds how long what happened is tried to be put on record.
 const recordWithin = 10 * time.Second
 
-// waitCommitted waits until the record of an allowed call is durable, and reports whether it is: the call is
-// not answered before.
-func (r *clientRequest) waitCommitted(ctx context.Context, p *pendingCall) bool {
-	if p.answer.Committed == nil {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
-	defer cancel()
-	if err := p.answer.Committed(ctx); err != nil {
-		r.g.log.ErrorContext(ctx, "a call was let through, but could not be put on record; no result is passed on",
-			"server", p.call.Server, "tool", p.call.Tool,
-			"agent",
-			p.call.Agent, "error", err)
-		return false
-	}
-	p.answer.Committed = nil
-	return true
-}
-
 // report records what came of a call that a person approved, or let through by a grant.
 func (r *clientRequest) report(ctx context.Context, p *pendingCall, ran approval.RunResult) {
 	id := p.runID()
@@ -922,7 +899,6 @@ func (r *clientRequest) report(ctx context.Context, p *pendingCall, ran approval
 
 // noAnswer answers for a request that the server did not answer.
 func (r *clientRequest) noAnswer(ctx context.Context, p *pendingCall, err error) (jsontext.Value, *mcp.Error) {
-	r.waitCommitted(ctx, p) // what is said below gives nothing away
 	name := p.link.server.Name
 	r.g.log.WarnContext(ctx, "an MCP server did not answer", "server", name, "method", p.method, "tool", p.call.Tool,
 		"sent",

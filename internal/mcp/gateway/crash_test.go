@@ -17,6 +17,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
+	"countersign/internal/lists"
 	"countersign/internal/mcp"
 	"countersign/internal/mcp/downstream"
 	"countersign/internal/mcp/gateway"
@@ -68,7 +69,7 @@ func program(path, server, hold string) error {
 	}
 	gw.Start()
 	newest := func() (r approval.Request) {
-		if rs, err := gate.Requests(ctx, approval.RequestQuery{Limit: 1}); err == nil && len(rs) > 0 {
+		if rs, err := lists.ListRequests(ctx, gate, approval.RequestQuery{Limit: 1}); err == nil && len(rs) > 0 {
 			r = rs[0]
 		}
 		return r
@@ -85,7 +86,7 @@ func program(path, server, hold string) error {
 	mux.HandleFunc("/pending", func(w http.ResponseWriter, _ *http.Request) {
 		n, after := 0, ""
 		for {
-			rs, err := gate.Requests(ctx, approval.RequestQuery{Status: approval.Pending, Limit: 200, After: after})
+			rs, err := lists.ListRequests(ctx, gate, approval.RequestQuery{Status: approval.Pending, Limit: 200, After: after})
 			if n += len(rs); err != nil || len(rs) == 0 {
 				fmt.Fprint(w, n)
 				return

@@ -132,7 +132,7 @@ func (d *differ) read(ctx context.Context, tool string, reading args.Args) (json
 	call.Tool, call.ToolDigest, call.ToolSeen, call.Annotations = t.name, t.digest, t.seenByAll(), t.annotations
 	call.ListedDigest = t.listedDigest
 	call.Args, call.ReadFor = reading, d.p.call.Target()
-	answer, err := d.r.g.o.Asker.CheckWriteBehind(ctx, call)
+	answer, err := d.r.g.o.Asker.Check(ctx, call)
 	switch {
 	case err != nil:
 		return nil, err
@@ -147,11 +147,6 @@ func (d *differ) read(ctx context.Context, tool string, reading args.Args) (json
 		u.Header.Set(mcp.HeaderName, mcp.EncodeHeader(t.name))
 	}
 	resp, err := conn.Do(ctx, u)
-	if answer.Committed != nil {
-		if err := answer.Committed(ctx); err != nil {
-			return nil, err
-		}
-	}
 	switch {
 	case err != nil:
 		return nil, err

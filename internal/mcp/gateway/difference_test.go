@@ -202,7 +202,7 @@ func TestNamesThatCanBeTakenForOneAnotherAreNotRead(t *testing.T) {
 func TestAReadToolThatChangedIsNotCalled(t *testing.T) {
 	t.Parallel()
 	w, f, _ := diffWorld(t, diffRules, mcp.Legacy, "http", always(textResult(isNow)))
-	if err := w.db.Update(t.Context(), func(tx approval.Tx) error {
+	if err := w.db.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
 		return tx.PutPin(approval.ToolPin{Server: "up", Tool: "read", Digest: strings.Repeat("0", 64), SeenAt: tx.Now()})
 	}); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 	"countersign/internal/mcp"
 	"countersign/internal/mcp/downstream"
 	"countersign/internal/mcp/gateway"
@@ -276,7 +277,7 @@ func TestCancellingReachesTheServer(t *testing.T) {
 // newest returns the request that was made last, the zero Request if there is none.
 func (w *world) newest(t testing.TB) approval.Request {
 	t.Helper()
-	rs, err := w.gate.Requests(context.Background(), approval.RequestQuery{Limit: 1})
+	rs, err := lists.ListRequests(context.Background(), w.gate, approval.RequestQuery{Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels/outbox/outboxtest"
+	"countersign/internal/lists"
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/testkit"
 )
@@ -33,7 +33,7 @@ func (w *world) pending(n int) []approval.Request {
 	var rs []approval.Request
 	testkit.Eventually(w.t, fmt.Sprintf("%d pending requests", n), func() bool {
 		var err error
-		if rs, err = w.gate.Requests(context.Background(), approval.RequestQuery{Status: approval.Pending}); err != nil {
+		if rs, err = lists.ListRequests(context.Background(), w.gate, approval.RequestQuery{Status: approval.Pending}); err != nil {
 			w.t.Fatal(err)
 		}
 		return len(rs) == n
@@ -44,7 +44,7 @@ func (w *world) pending(n int) []approval.Request {
 
 func (w *world) all() []approval.Request {
 	w.t.Helper()
-	rs, err := w.gate.Requests(context.Background(), approval.RequestQuery{})
+	rs, err := lists.ListRequests(context.Background(), w.gate, approval.RequestQuery{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func (w *world) ran(id string) approval.RunResult {
 
 func (w *world) audited(kind approval.EventType) []approval.Event {
 	w.t.Helper()
-	es, err := w.gate.Audit(context.Background(), approval.EventQuery{Type: kind})
+	es, err := lists.ListEvents(context.Background(), w.gate, approval.EventQuery{Type: kind})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -660,18 +660,11 @@ func (b *balky) failure() error {
 	return b.err
 }
 
-func (b *balky) Update(ctx context.Context, fn func(approval.Tx) error) error {
+func (b *balky) Update(ctx context.Context, about approval.Scope, fn func(approval.Tx) error) error {
 	if err := b.failure(); err != nil {
 		return err
 	}
-	return b.Store.Update(ctx, fn)
-}
-
-func (b *balky) Record(ctx context.Context, fn func(approval.Tx) error) error {
-	if err := b.failure(); err != nil {
-		return err
-	}
-	return b.Store.Record(ctx, fn)
+	return b.Store.Update(ctx, about, fn)
 }
 
 func TestRule7_WhileTheStoreCannotCommitNothingIsForwarded(t *testing.T) {
@@ -693,37 +686,6 @@ func TestRule7_WhileTheStoreCannotCommitNothingIsForwarded(t *testing.T) {
 					t.Errorf("once it can commit again: %s", a.raw)
 				}
 			})
-		}
-	})
-}
-
-// A call that was allowed ahead of its record is not answered if the record cannot be written, and the
-// ones after it are not forwarded.
-func TestRule11_WhatIsNotOnRecordIsNotAnswered(t *testing.T) {
-	t.Parallel()
-	eachEra(t, func(t *testing.T, modern bool) {
-		b := new(balky)
-		s := newScripted(t, modern, "t")
-		w := one(t, allowAll, brief, s, around{store: func(st approval.Store) approval.Store { b.Store = st; return b }})
-		c := w.client(modern)
-		for _, does := range []func(*turn){
-			func(x *turn) { x.result(`{"content":[{"type":"text","text":"the result"}]}`) },
-			func(x *turn) { x.fail(-32603, "the result") },
-			func(x *turn) { x.result(`{"resultType":"odd","content":[{"type":"text","text":"the result"}]}`) },
-		} {
-			s.when("tools/call", nil)
-			for range 2 { // the tool is known, and commits succeed
-				wantText(t, c.call("t", `{}`), "done")
-			}
-			before := len(s.calls("tools/call"))
-			s.when("tools/call", does)
-			b.fail(errors.New("broken"))
-			wantErrorText(t, c.call("t", `{}`), "The call ran, but the gate could not record it, so its result is held back. Do not repeat it; tell a person.")
-			wantErrorText(t, c.call("t", `{}`), "The gate could not decide. The call was not run; try again later.")
-			b.fail(nil)
-			if n := len(s.calls("tools/call")); n != before+1 {
-				t.Errorf("the server was called %d times, want once", n-before)
-			}
 		}
 	})
 }

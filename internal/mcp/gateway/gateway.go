@@ -19,10 +19,12 @@ import (
 	"countersign/internal/mcp/upstream"
 )
 
-// Asker decides calls: an [*approval.Gate], or in another process the API of one.
+// Asker decides calls: an [*approval.Gate], or in another process the API of one. It is more than client.Asker, in the
+// domain's types: an allowed call may be sent while its record is written, who waits may be gone when it is let
+// through, and what came of it is reported.
 type Asker interface {
-	// CheckWriteBehind answers a call without waiting for a person, as approval.Gate.CheckWriteBehind does.
-	CheckWriteBehind(ctx context.Context, c approval.Call) (approval.Answer, error)
+	// Check answers a call without waiting for a person, as approval.Gate.Check does.
+	Check(ctx context.Context, c approval.Call) (approval.Answer, error)
 	// Wait holds until the request of a pending outcome ends, as approval.Gate.Wait does.
 	Wait(ctx context.Context, c approval.Call, first approval.Answer, w approval.WaitOptions) (approval.Answer, error)
 	// Report records what came of a dispatched call.
@@ -35,13 +37,22 @@ type Asker interface {
 	Ack(ctx context.Context, agent string, ids []string) (approval.Acked, error)
 }
 
-// KeyboardDecider is a gate that may take a decision from whoever sits at an agent's keyboard.
-type KeyboardDecider interface {
+// localGate is what an [*approval.Gate] does beside, in the gateway's own process. Over the API there is none of it: no
+// word of whoever the gate let through gives an approval back, or decides, and the gate itself refuses what is frozen.
+type localGate interface {
+	Asker
+	// Keyboard says who sits at an agent's keyboard, and may decide there; DecideAtKeyboard takes their decision.
 	Keyboard(agent string, r approval.Request) (approval.Actor, bool)
 	DecideAtKeyboard(ctx context.Context, agent string, d approval.Decision) (approval.Request, error)
 	// Standing says how far the votes on a request have come.
 	Standing(ctx context.Context, id string) (approval.Standing, error)
+	DeniedByFreeze(ctx context.Context, agent string) (string, error)
+	GiveBack(ctx context.Context, a approval.Answer, why string) (approval.Request, bool, error)
+	Tasks(ctx context.Context, agent string) ([]approval.Request, error)
+	RequestHead(ctx context.Context, who approval.Actor, id string) (approval.Head, error)
 }
+
+var _ localGate = (*approval.Gate)(nil)
 
 // ServerConfig is one MCP server and how it is offered.
 type ServerConfig struct {
@@ -94,6 +105,7 @@ type Options struct {
 // Gateway serves clients. It implements [downstream.SessionOpener] and is safe for concurrent use.
 type Gateway struct {
 	o             Options
+	local         localGate // the Asker, where it is in this process; else nil
 	log           *slog.Logger
 	servers       []*server
 	tools         []Tool
@@ -135,6 +147,7 @@ func New(o Options) (*Gateway, error) {
 		g.log = slog.New(slog.DiscardHandler)
 	}
 	g.background.log = g.log
+	g.local, _ = o.Asker.(localGate)
 	if o.Stopping != nil {
 		g.stopping = o.Stopping.Done()
 	}

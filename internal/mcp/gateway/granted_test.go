@@ -34,12 +34,12 @@ func granted(t *testing.T, rules string, o gateway.Options, in around) (*world, 
 	return newWorldIn(t, rules, o, in), g
 }
 
-func (g *granting) CheckWriteBehind(ctx context.Context, c approval.Call) (approval.Answer, error) {
+func (g *granting) Check(ctx context.Context, c approval.Call) (approval.Answer, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.calls = append(g.calls, c)
 	if c.Method != "" {
-		return g.Gate.CheckWriteBehind(ctx, c)
+		return g.Gate.Check(ctx, c)
 	}
 	return approval.Answer{Kind: approval.AnswerAllow, ReasonCode: "granted", Message: "Allowed: hana approved this for 8 hours.",
 		Grant: &approval.Grant{ID: "a grant"}, RunID: fmt.Sprintf("use %d", len(g.calls))}, nil

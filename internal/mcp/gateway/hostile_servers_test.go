@@ -197,11 +197,11 @@ type panicky struct {
 	armed atomic.Bool
 }
 
-func (p *panicky) Update(ctx context.Context, fn func(approval.Tx) error) error {
+func (p *panicky) Update(ctx context.Context, about approval.Scope, fn func(approval.Tx) error) error {
 	if p.armed.Swap(false) {
 		panic("of the store")
 	}
-	return p.Store.Update(ctx, fn)
+	return p.Store.Update(ctx, about, fn)
 }
 
 // Whatever breaks while an approved call is under way breaks that call alone.

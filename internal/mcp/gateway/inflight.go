@@ -250,10 +250,7 @@ func (r *clientRequest) checkMethod(ctx context.Context, l *link, method string,
 	}
 	c := r.callOf(l)
 	c.Method, c.Tool, c.Args = method, approval.MethodTool(method), parsed
-	out, err := r.g.o.Asker.CheckWriteBehind(ctx, c)
-	if err == nil && out.Committed != nil {
-		err = out.Committed(ctx)
-	}
+	out, err := r.g.o.Asker.Check(ctx, c)
 	switch {
 	case err != nil:
 		return mcp.Errorf(mcp.CodeUnavailable, "The gate could not decide about %s.", method)
@@ -369,13 +366,10 @@ func (r *clientRequest) resumeGranted(conn upstream.Conn, p *pendingCall,
 
 // frozenText is what a frozen agent is told, "" while it is not. A gate elsewhere refuses what the client brings.
 func (r *clientRequest) frozenText(ctx context.Context) (string, error) {
-	g, ok := r.g.o.Asker.(interface {
-		DeniedByFreeze(ctx context.Context, agent string) (string, error)
-	})
-	if !ok {
+	if r.g.local == nil {
 		return "", nil
 	}
-	return g.DeniedByFreeze(ctx, r.client.Agent)
+	return r.g.local.DeniedByFreeze(ctx, r.client.Agent)
 }
 
 // deniedByFreeze ends a call that was let through and waits for its client, once the agent is frozen.

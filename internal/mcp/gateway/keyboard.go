@@ -14,12 +14,12 @@ import (
 // keyboardQuestion returns the question to the person at the agent's keyboard, if an answer there may decide
 // and the client can ask it. It does so once for each request: nobody is asked again who did not decide.
 func (r *clientRequest) keyboardQuestion(p *pendingCall) (jsontext.Value, bool) {
-	k, ok := r.g.o.Asker.(KeyboardDecider)
-	if !ok || !r.declared.form || p.answer.Request == nil {
+	if r.g.local == nil || !r.declared.form || p.answer.Request == nil {
 		return nil, false
 	}
 	req := *p.answer.Request
-	if _, may := k.Keyboard(r.client.Agent, req); !may || !r.g.keyboardAsked.use(req.ID, waitLimit(req)+taskRetention) {
+	_, may := r.g.local.Keyboard(r.client.Agent, req)
+	if !may || !r.g.keyboardAsked.use(req.ID, waitLimit(req)+taskRetention) {
 		return nil, false
 	}
 	return elicitation(r.g.keyboardForm(req)), true
@@ -168,7 +168,7 @@ func (r *clientRequest) decideAtKeyboard(id string, result jsontext.Value) strin
 		return noDecision(result)
 	}
 	d.RequestID = id
-	k, ctx := r.g.o.Asker.(KeyboardDecider), r.withCorrelation()
+	k, ctx := r.g.local, r.withCorrelation()
 	req, err := k.DecideAtKeyboard(ctx, r.client.Agent, d)
 	if err != nil {
 		r.g.log.Warn("an answer at the keyboard decided nothing", "approval_id", id, "agent", r.client.Agent, "error", err)

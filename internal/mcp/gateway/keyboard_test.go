@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 	"countersign/internal/mcp"
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/testkit"
@@ -252,7 +253,7 @@ func TestOfTwoClientsOneKeyboardIsAsked(t *testing.T) {
 // requests returns every request.
 func (w *world) requests(t testing.TB) []approval.Request {
 	t.Helper()
-	rs, err := w.gate.Requests(context.Background(), approval.RequestQuery{Limit: 200})
+	rs, err := lists.ListRequests(context.Background(), w.gate, approval.RequestQuery{Limit: 200})
 	if err != nil {
 		t.Fatal(err)
 	}

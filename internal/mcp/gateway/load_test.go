@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 	"countersign/internal/mcp"
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/testkit"
@@ -47,7 +48,7 @@ func TestManySessionsLoseNothingAndRepeatNothing(t *testing.T) {
 	var deciding sync.WaitGroup
 	deciding.Go(func() { // whatever is pending is decided: what ends in 0 is denied
 		for ctx.Err() == nil {
-			rs, err := w.gate.Requests(ctx, approval.RequestQuery{Status: approval.Pending, Limit: 200})
+			rs, err := lists.ListRequests(ctx, w.gate, approval.RequestQuery{Status: approval.Pending, Limit: 200})
 			for _, r := range rs {
 				_, _ = w.gate.Decide(ctx, approval.Decision{RequestID: r.ID, Approve: !bytes.HasSuffix(r.Args, []byte(`0"}`)), By: person, Via: approval.ViaAPI, Reason: "so"})
 			}

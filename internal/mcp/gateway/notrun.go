@@ -72,15 +72,12 @@ func seconds(d time.Duration) string {
 // giveBack takes the use of an approval back, and returns until when it can be used. A gate elsewhere does not take
 // that from whoever it let through.
 func (r *clientRequest) giveBack(ctx context.Context, p *pendingCall, why error) (useBy time.Time, ok bool) {
-	g, here := r.g.o.Asker.(interface {
-		GiveBack(ctx context.Context, a approval.Answer, why string) (approval.Request, bool, error)
-	})
-	if !here || p.continued || p.begun {
+	if r.g.local == nil || p.continued || p.begun {
 		return time.Time{}, false
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	req, ok, err := g.GiveBack(ctx, p.answer, upstream.RefusedFor(why))
+	req, ok, err := r.g.local.GiveBack(ctx, p.answer, upstream.RefusedFor(why))
 	if err != nil {
 		r.g.log.ErrorContext(ctx, "the approval of a call that was not run could not be given back; it stays used",
 			"run_id", p.runID(), "error", err)

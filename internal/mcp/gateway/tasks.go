@@ -457,13 +457,10 @@ func (g *Gateway) ownsTask(req approval.Request) bool {
 
 // resumeTasks takes up the tasks that a restart interrupted.
 func (g *Gateway) resumeTasks() {
-	lister, ok := g.o.Asker.(interface {
-		Tasks(ctx context.Context, agent string) ([]approval.Request, error)
-	})
-	if !ok {
+	if g.local == nil {
 		return
 	}
-	rs, err := lister.Tasks(g.work, "")
+	rs, err := g.local.Tasks(g.work, "")
 	if err != nil {
 		if g.work.Err() == nil {
 			g.log.Error("tasks that a restart interrupted cannot be listed; each continues when its client asks for it", "error",
@@ -537,10 +534,8 @@ func (r *clientRequest) taskUpdate() (jsontext.Value, *mcp.Error) {
 // isLive reports whether a request of the agent's can be taken back. Where the gate is here it reads no large row: no
 // budget bounds how often that is asked.
 func (r *clientRequest) isLive(id string) (bool, error) {
-	if g, ok := r.g.o.Asker.(interface {
-		RequestHead(ctx context.Context, who approval.Actor, id string) (approval.Head, error)
-	}); ok {
-		h, err := g.RequestHead(r.ctx, r.agent(), id)
+	if r.g.local != nil {
+		h, err := r.g.local.RequestHead(r.ctx, r.agent(), id)
 		return h.Live(), err
 	}
 	req, err := r.g.o.Asker.Request(r.ctx, r.agent(), id)

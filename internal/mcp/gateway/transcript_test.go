@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/testkit"
 )
@@ -232,7 +233,7 @@ func converse(t *testing.T, parts map[string]string, modern bool) string { //nol
 // pendingNow returns what is pending, newest first.
 func (w *world) pendingNow() []approval.Request {
 	w.t.Helper()
-	rs, err := w.gate.Requests(w.t.Context(), approval.RequestQuery{Status: approval.Pending})
+	rs, err := lists.ListRequests(w.t.Context(), w.gate, approval.RequestQuery{Status: approval.Pending})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/policy"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -101,7 +102,8 @@ func newWorldIn(t testing.TB, rules string, o gateway.Options, in around) *world
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := approval.Options{Store: w.db, Broker: broker, Policy: compile(t, rules), Masker: redact.New(), Now: in.now,
+	scoped := storetest.ScopedIn(t, w.db)
+	g := approval.Options{Store: scoped, Broker: broker, Policy: compile(t, rules), Masker: redact.New(), Now: in.now,
 		Audit: approval.NewAuditLog(redact.New())}
 	who := names{
 		keyboard: func(agent string) (approval.Actor, bool) { return person, agent == "bot" },
@@ -112,7 +114,7 @@ func newWorldIn(t testing.TB, rules string, o gateway.Options, in around) *world
 	}
 	g.Directory = who
 	if in.store != nil {
-		g.Store = in.store(w.db)
+		g.Store = in.store(scoped)
 	}
 	if in.gate != nil {
 		in.gate(&g)

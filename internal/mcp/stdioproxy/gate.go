@@ -12,6 +12,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/client"
+	"countersign/internal/api"
 )
 
 // RemoteGate is a gate in another process, as the gateway asks it.
@@ -56,14 +57,6 @@ func problem(err error) error {
 		code = approval.CodeStoreUnavailable
 	}
 	return &approval.Error{Code: code, Message: message, Err: err}
-}
-
-func wireCall(c approval.Call) client.Call {
-	return client.Call{Tool: c.Tool, Args: json.RawMessage(c.Args.Canonical()), Server: c.Server, Scope: c.Scope,
-		TurnID: c.TurnID, SessionID: c.SessionID,
-		Rationale: c.Rationale, Preview: c.Preview, Method: c.Method, ToolDigest: c.ToolDigest, ListedDigest: c.ListedDigest,
-		Dispatch: c.Dispatch,
-		Task:     c.Task, AcceptsEdits: c.AcceptsEdits, Waits: c.Waits, Annotations: (*client.Annotations)(c.Annotations)}
 }
 
 // answer is an answer of the API as one of the domain.
@@ -117,15 +110,15 @@ func (g *RemoteGate) renew(ctx context.Context, err error) error {
 	return nil
 }
 
-// CheckWriteBehind asks whether a call may run now. What the gate allows is on its record by then.
-func (g *RemoteGate) CheckWriteBehind(ctx context.Context, c approval.Call) (approval.Answer, error) {
-	a, err := g.Client.Call(ctx, wireCall(c))
+// Check asks whether a call may run now.
+func (g *RemoteGate) Check(ctx context.Context, c approval.Call) (approval.Answer, error) {
+	a, err := g.Client.Call(ctx, api.FromCall(c))
 	if client.Unreachable(err) && g.Renew != nil {
 		// It may have gone since: nothing was decided, so it is asked once more when it is back.
 		if err := g.renew(ctx, err); err != nil {
 			return approval.Answer{}, err
 		}
-		a, err = g.Client.Call(ctx, wireCall(c))
+		a, err = g.Client.Call(ctx, api.FromCall(c))
 	}
 	if err != nil {
 		return approval.Answer{}, problem(err)
@@ -214,7 +207,7 @@ func stopping(cause error) (stopped bool, lost error) {
 // domain.
 func (g *RemoteGate) goOn(ctx context.Context, c approval.Call, id string,
 	wait time.Duration) (approval.Answer, error) {
-	a, err := g.Client.WaitFor(ctx, wireCall(c), id, wait)
+	a, err := g.Client.WaitFor(ctx, api.FromCall(c), id, wait)
 	if err != nil {
 		return approval.Answer{}, err
 	}
@@ -258,38 +251,10 @@ func watch(done <-chan struct{}, w approval.WaitOptions, cancel context.CancelCa
 // nobody else's requests.
 const self = "self"
 
-// request is a request of the API as one of the domain, as far as it is known there.
+// request is one of the agent's requests.
 func request(a client.Approval) approval.Request {
-	if exact, err := args.Parse(a.Args); err == nil {
-		a.Args = exact.Canonical() // JSON has more than one way to write a text
-	}
-	r := approval.Request{
-		ID: a.ID, Agent: self, Scope: a.Scope, Server: a.Server, Tool: a.Tool, Method: a.Method, Args: a.Args,
-		ArgsHash: a.ArgsHash,
-		Risk:     approval.Risk(a.RiskLevel), Rule: a.Rule, ReasonCode: a.ReasonCode, HumanMessage: a.HumanMessage,
-		Rationale: a.Rationale, Preview: a.Preview, PreviewFrom: a.PreviewFrom,
-		TurnID: a.TurnID, SessionID: a.SessionID, Status: approval.Status(a.Status), RequestedAt: a.RequestedAt.Time,
-		ExpiresAt:  a.ExpiresAt.Time,
-		ResolvedAt: a.ResolvedAt.Time, ResolvedBy: a.ResolvedBy, ResolvedVia: approval.Via(a.ResolvedVia),
-		ResolveReason: a.ResolveReason,
-		UseBy:         a.UseBy.Time, ConsumedAt: a.ConsumedAt.Time, LapsedAt: a.LapsedAt.Time, Task: a.Task,
-		DispatchedAt: a.DispatchedAt.Time, RunResult: approval.RunResult(a.RunResult),
-		Replaces: a.Replaces, ReplacedBy: a.ReplacedBy, BatchID: a.BatchID,
-	}
-	if code := a.ReasonCode; r.Status == approval.Denied && r.ReplacedBy != "" ||
-		r.Status == approval.Cancelled && code == approval.EndFrozen && strings.HasSuffix(a.Message, "Do not retry.") {
-		r.EndCode = code
-	}
-	if who := a.Who(); who != a.ResolvedBy { // which says it alone
-		r.Who = who
-	}
-	for _, in := range a.Inputs {
-		r.Inputs = append(r.Inputs, approval.Input{At: in.At.Time, Method: in.Method, Message: in.Message, Answer: in.Answer})
-	}
-	if u := a.Previous; u != nil {
-		r.Previous = &approval.Use{RequestID: u.ApprovalID, ApprovedBy: u.ApprovedBy, ApprovedAt: u.ApprovedAt.Time,
-			ConsumedAt: u.ConsumedAt.Time, DispatchedAt: u.DispatchedAt.Time, RunResult: approval.RunResult(u.RunResult)}
-	}
+	r := api.ToRequest(a)
+	r.Agent = self
 	return r
 }
 
@@ -351,11 +316,7 @@ func (g *RemoteGate) Resolved(ctx context.Context, _, session string, wait time.
 	if err != nil {
 		return nil, problem(err)
 	}
-	rs := make([]approval.Request, len(as))
-	for i, a := range as {
-		rs[i] = request(a)
-	}
-	return rs, nil
+	return api.Each(as, request), nil
 }
 
 // Ack takes endings out of the agent's feed.
@@ -364,5 +325,5 @@ func (g *RemoteGate) Ack(ctx context.Context, _ string, ids []string) (approval.
 	if err != nil {
 		return approval.Acked{}, problem(err)
 	}
-	return approval.Acked{Acked: a.Acked, NotResolved: a.NotResolved, NotFound: a.NotFound}, nil
+	return approval.Acked(a), nil
 }

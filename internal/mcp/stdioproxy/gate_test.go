@@ -23,7 +23,7 @@ import (
 
 // asker is the part of a gate by which calls are decided, in this process or another.
 type asker interface {
-	CheckWriteBehind(ctx context.Context, c approval.Call) (approval.Answer, error)
+	Check(ctx context.Context, c approval.Call) (approval.Answer, error)
 	Wait(ctx context.Context, c approval.Call, first approval.Answer, w approval.WaitOptions) (approval.Answer, error)
 }
 
@@ -54,7 +54,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 	write := `{"path":"/a <b> & \u2028","n":12345678901234567890,"x":1.10}`
 	first := func(w *world, g asker, c approval.Call) approval.Answer {
 		w.t.Helper()
-		o, err := g.CheckWriteBehind(context.Background(), c)
+		o, err := g.Check(context.Background(), c)
 		if err != nil || o.Kind != approval.AnswerPending {
 			w.t.Fatalf("the first answer: %+v, %v", o, err)
 		}
@@ -79,17 +79,17 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 		do   func(*world, asker) (approval.Answer, error)
 	}{
 		{"allowed", "allow", "Allowed by policy.", func(w *world, g asker) (approval.Answer, error) {
-			return g.CheckWriteBehind(context.Background(), call(w.t, "read", write))
+			return g.Check(context.Background(), call(w.t, "read", write))
 		}},
 		{"denied by policy", "denied", "Policy denied: ", func(w *world, g asker) (approval.Answer, error) {
-			return g.CheckWriteBehind(context.Background(), call(w.t, "never", write))
+			return g.Check(context.Background(), call(w.t, "never", write))
 		}},
 		{"created", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Answer, error) {
-			return g.CheckWriteBehind(context.Background(), call(w.t, "write", write))
+			return g.Check(context.Background(), call(w.t, "write", write))
 		}},
 		{"joined", "pending", "⏳ Approval pending (id: ID).", func(w *world, g asker) (approval.Answer, error) {
 			first(w, g, call(w.t, "write", write))
-			return g.CheckWriteBehind(context.Background(), call(w.t, "write", write))
+			return g.Check(context.Background(), call(w.t, "write", write))
 		}},
 		{"not decided in time", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Answer, error) {
 			c := call(w.t, "write", write)
@@ -98,12 +98,12 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 		{"approved before", "approved", "Approved by hana at TIME. Run it now; this approval is used.", func(w *world, g asker) (approval.Answer, error) {
 			o := first(w, g, call(w.t, "write", write))
 			w.decide(o.Request.ID, true, "")
-			return g.CheckWriteBehind(context.Background(), call(w.t, "write", write))
+			return g.Check(context.Background(), call(w.t, "write", write))
 		}},
 		{"approved, without arguments", "approved", "Approved by hana", func(w *world, g asker) (approval.Answer, error) {
 			o := first(w, g, call(w.t, "write", `{}`))
 			w.decide(o.Request.ID, true, "")
-			return g.CheckWriteBehind(context.Background(), call(w.t, "write", `{}`))
+			return g.Check(context.Background(), call(w.t, "write", `{}`))
 		}},
 		{"approved while held", "approved", "Approved by hana at TIME.", waited(func(w *world, id string) { w.decide(id, true, "fine") })},
 		{"approved between", "approved", "Approved by hana at TIME.", func(w *world, g asker) (approval.Answer, error) {
@@ -115,7 +115,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 		{"approved, with an argument that does not count", "approved", "Approved by hana", func(w *world, g asker) (approval.Answer, error) {
 			o := first(w, g, call(w.t, "move", `{"to":"/b","reason":"as it was shown"}`))
 			w.decide(o.Request.ID, true, "")
-			return g.CheckWriteBehind(context.Background(), accepting(call(w.t, "move", `{"to":"/b","reason":"as it is now"}`)))
+			return g.Check(context.Background(), accepting(call(w.t, "move", `{"to":"/b","reason":"as it is now"}`)))
 		}},
 		{"denied while held", "denied", "Approval denied by hana: not today.", waited(func(w *world, id string) { w.decide(id, false, "not today") })},
 		{"denied between", "denied", "Approval denied by hana: no reason given.", func(w *world, g asker) (approval.Answer, error) {
@@ -127,7 +127,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 		{"denied a while ago", "denied", "Approval denied by hana", func(w *world, g asker) (approval.Answer, error) {
 			o := first(w, g, call(w.t, "write", write))
 			w.decide(o.Request.ID, false, "no")
-			return g.CheckWriteBehind(context.Background(), call(w.t, "write", write))
+			return g.Check(context.Background(), call(w.t, "write", write))
 		}},
 		{"expired while held", "expired", "[APPROVAL EXPIRED] files/write(", waited(func(w *world, _ string) { w.ahead.Store(11 * 60_000) })},
 		{"cancelled while held", "cancelled", "[APPROVAL CANCELLED] files/write(", waited(func(w *world, id string) {
@@ -146,7 +146,7 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 			c := call(w.t, "write", write)
 			o := first(w, g, c)
 			w.decide(o.Request.ID, true, "")
-			if used, err := g.CheckWriteBehind(context.Background(), c); err != nil || used.Kind != approval.AnswerApproved {
+			if used, err := g.Check(context.Background(), c); err != nil || used.Kind != approval.AnswerApproved {
 				w.t.Fatalf("the other: %+v, %v", used, err)
 			}
 			return hold(w, g, c, o, time.Minute)
@@ -162,12 +162,12 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 		{"edited before", "approved", "Approved by hana at TIME. Run it now; this approval is used. hana changed the arguments", func(w *world, g asker) (approval.Answer, error) {
 			c := accepting(call(w.t, "write", write))
 			w.edit(first(w, g, c).Request.ID, `{"path":"/b","n":9007199254740993}`)
-			return g.CheckWriteBehind(context.Background(), c)
+			return g.Check(context.Background(), c)
 		}},
 		{"edited, not to be run", "denied", "Not as asked. hana approved these arguments instead: ", func(w *world, g asker) (approval.Answer, error) {
 			c := call(w.t, "write", write)
 			w.edit(first(w, g, c).Request.ID, `{"path":"/b"}`)
-			return g.CheckWriteBehind(context.Background(), c)
+			return g.Check(context.Background(), c)
 		}},
 		{"edited while held", "approved", "Approved by hana at TIME.", func(w *world, g asker) (approval.Answer, error) {
 			c := accepting(call(w.t, "write", write))
@@ -199,11 +199,11 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 		}},
 		{"frozen", "denied", "Frozen by hana: odd calls. Nothing runs until a person lifts it; do not retry.", func(w *world, g asker) (approval.Answer, error) {
 			w.freeze()
-			return g.CheckWriteBehind(context.Background(), call(w.t, "read", write))
+			return g.Check(context.Background(), call(w.t, "read", write))
 		}},
 		{"frozen while held", "cancelled", "[APPROVAL CANCELLED] files/write(", waited(func(w *world, _ string) { w.freeze() })},
 		{"ambiguous", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Answer, error) {
-			return g.CheckWriteBehind(context.Background(), call(w.t, "read", `{"path":"/a","Path":"/b"}`))
+			return g.Check(context.Background(), call(w.t, "read", `{"path":"/a","Path":"/b"}`))
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -263,7 +263,7 @@ func TestACallWhoseToolHasChangedIsAskedAboutAnew(t *testing.T) {
 	w := newWorld(t, theRules)
 	g, c := w.remote(), call(t, "write", `{"n":1}`)
 	c.ToolDigest = strings.Repeat("a", 64)
-	first, err := g.CheckWriteBehind(t.Context(), c)
+	first, err := g.Check(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestACallWhoseToolHasChangedIsAskedAboutAnew(t *testing.T) {
 	if r := w.request(first.Request.ID); r.Status != approval.Cancelled || !r.ConsumedAt.IsZero() {
 		t.Errorf("the first request: %+v", r)
 	}
-	next, err := g.CheckWriteBehind(t.Context(), c)
+	next, err := g.Check(t.Context(), c)
 	if err != nil || next.Kind != approval.AnswerPending || next.Request.ID == first.Request.ID {
 		t.Fatalf("got %+v, %v", next, err)
 	}
@@ -351,7 +351,7 @@ func TestRule1_NoFaultOfTheGateIsAYes(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, quarantines)
 			g, c := w.remote(), call(t, "write", `{"n":1}`)
-			first, err := g.CheckWriteBehind(t.Context(), c)
+			first, err := g.Check(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -369,7 +369,7 @@ func TestRule1_NoFaultOfTheGateIsAYes(t *testing.T) {
 				}
 			}
 			w.interfere(fault.with)
-			o, err := g.CheckWriteBehind(t.Context(), c)
+			o, err := g.Check(t.Context(), c)
 			check("asking", o, err)
 
 			// While it waits, what may pass is waited for.
@@ -407,7 +407,7 @@ func TestAGateThatDoesNotAnswerIsNotWaitedForForEver(t *testing.T) {
 	}
 	defer c.Close()
 	g := &RemoteGate{Client: c}
-	o, err := g.CheckWriteBehind(t.Context(), call(t, "write", "{}"))
+	o, err := g.Check(t.Context(), call(t, "write", "{}"))
 	if o.Kind != "" || approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Errorf("asking: got %+v, %v", o, err)
 	}
@@ -422,7 +422,7 @@ func TestNothingIsAskedAboutACallOnceItsWaitHasEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quarantines)
 	g, c := w.remote(), call(t, "write", `{"n":1}`)
-	first, err := g.CheckWriteBehind(t.Context(), c)
+	first, err := g.Check(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -449,7 +449,7 @@ func TestRule4_OfManyWhoWaitAtTheirOwnWrapperOneRuns(t *testing.T) {
 	var ran, used atomic.Int64
 	for range 8 {
 		g := w.remote()
-		first, err := g.CheckWriteBehind(t.Context(), c)
+		first, err := g.Check(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -480,7 +480,7 @@ func TestRule4_WhoComesToAnApprovalThatWasJustUsedAsksForNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quarantines)
 	g, other, c := w.remote(), w.remote(), call(t, "write", `{"n":1}`)
-	first, err := g.CheckWriteBehind(t.Context(), c)
+	first, err := g.Check(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -489,7 +489,7 @@ func TestRule4_WhoComesToAnApprovalThatWasJustUsedAsksForNoOther(t *testing.T) {
 		if r.Method == http.MethodPost && r.URL.Query().Has("wait") {
 			once.Do(func() {
 				w.decide(first.Request.ID, true, "")
-				if o, err := other.CheckWriteBehind(t.Context(), c); err != nil || o.Kind != approval.AnswerApproved {
+				if o, err := other.Check(t.Context(), c); err != nil || o.Kind != approval.AnswerApproved {
 					t.Errorf("the other: got %+v, %v", o, err)
 				}
 			})
@@ -520,7 +520,7 @@ func TestRule4_WhoMayNotUseAnApprovalAnyMoreUsesNone(t *testing.T) {
 			g, c := w.remote(), call(t, "write", `{"n":1}`)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			first, err := g.CheckWriteBehind(ctx, c)
+			first, err := g.Check(ctx, c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -542,7 +542,7 @@ func TestRule4_WhoMayNotUseAnApprovalAnyMoreUsesNone(t *testing.T) {
 			if !w.request(first.Request.ID).ConsumedAt.IsZero() {
 				t.Error("the approval was used")
 			}
-			if o, err := g.CheckWriteBehind(t.Context(), c); err != nil || o.Kind != approval.AnswerApproved {
+			if o, err := g.Check(t.Context(), c); err != nil || o.Kind != approval.AnswerApproved {
 				t.Errorf("the identical call: got %+v, %v, want it approved", o, err)
 			}
 		})
@@ -575,7 +575,7 @@ func TestRule1_WhatWasLetThroughForNobodyDoesNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, c := &RemoteGate{Client: slow}, call(t, "write", `{"n":1}`)
-	first, err := g.CheckWriteBehind(t.Context(), c)
+	first, err := g.Check(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -622,7 +622,7 @@ func TestAGateThatHasGoneIsRenewedOnce(t *testing.T) {
 			}
 			return nil
 		}
-		o, err := g.CheckWriteBehind(t.Context(), call(t, "write", "{}"))
+		o, err := g.Check(t.Context(), call(t, "write", "{}"))
 		got := string(o.Kind)
 		if e, ok := errors.AsType[*approval.Error](err); ok {
 			got += e.Message
@@ -636,7 +636,7 @@ func TestAGateThatHasGoneIsRenewedOnce(t *testing.T) {
 	g := w.remote()
 	g.Renew = func(context.Context) error { t.Error("it was renewed"); return nil }
 	w.interfere(faults["no store"].with)
-	if _, err := g.CheckWriteBehind(t.Context(), call(t, "write", "{}")); err == nil {
+	if _, err := g.Check(t.Context(), call(t, "write", "{}")); err == nil {
 		t.Error("no error")
 	}
 }
@@ -645,12 +645,12 @@ func TestWhatCameOfACallIsReportedAgainWhileTheGateIsAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quarantines)
 	g, c := w.remote(), call(t, "write", `{"n":1}`)
-	first, err := g.CheckWriteBehind(t.Context(), c)
+	first, err := g.Check(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.decide(first.Request.ID, true, "")
-	if _, err := g.CheckWriteBehind(t.Context(), c); err != nil {
+	if _, err := g.Check(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	w.asked.Store(0)
@@ -686,7 +686,7 @@ func TestTheFeedAndOneRequestAreTheAgentsOwn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quarantines)
 	g, c := w.remote(), call(t, "write", `{"n":1}`)
-	first, err := g.CheckWriteBehind(t.Context(), c)
+	first, err := g.Check(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

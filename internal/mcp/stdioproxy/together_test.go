@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/api"
+	"countersign/internal/lists"
 )
 
 // oneCard is a policy with the calls of a turn on one card.
@@ -87,11 +89,11 @@ func TestAGrantedCallRunsThroughTheWrapper(t *testing.T) {
 		}
 	}
 	w.pending(0)
-	used, err := w.gate.Audit(t.Context(), approval.EventQuery{Type: approval.EventGrantUsed})
+	used, err := lists.ListEvents(t.Context(), w.gate, approval.EventQuery{Type: approval.EventGrantUsed})
 	if err != nil || len(used) != 2 {
 		t.Fatalf("%d uses, %v", len(used), err)
 	}
-	ran, err := w.gate.Audit(t.Context(), approval.EventQuery{Type: approval.EventCallOutcome})
+	ran, err := lists.ListEvents(t.Context(), w.gate, approval.EventQuery{Type: approval.EventCallOutcome})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +104,7 @@ func TestAGrantedCallRunsThroughTheWrapper(t *testing.T) {
 	if outcomes["succeeded"] != 4 || outcomes["unknown"] != 1 {
 		t.Errorf("the outcomes are %v", outcomes)
 	}
-	told, err := w.gate.Audit(t.Context(), approval.EventQuery{Type: approval.EventCallInput})
+	told, err := lists.ListEvents(t.Context(), w.gate, approval.EventQuery{Type: approval.EventCallInput})
 	if err != nil || len(told) != 2 { // of the approved call, and of the granted one
 		t.Errorf("%d answers are on record, %v", len(told), err)
 	}
@@ -113,10 +115,10 @@ func TestAWrapperTellsTheGateWhatItKnows(t *testing.T) {
 	t.Parallel()
 	yes := true
 	c := approval.Call{Tool: "t", Args: mustArgs(t, `{}`), Waits: true, Annotations: &approval.Annotations{ReadOnly: &yes}}
-	if got := wireCall(c); !got.Waits || got.Annotations == nil || !*got.Annotations.ReadOnly || got.Annotations.Destructive != nil {
+	if got := api.FromCall(c); !got.Waits || got.Annotations == nil || !*got.Annotations.ReadOnly || got.Annotations.Destructive != nil {
 		t.Errorf("asked for: %+v", got)
 	}
-	if got := wireCall(approval.Call{Args: mustArgs(t, `{}`)}); got.Waits || got.Annotations != nil {
+	if got := api.FromCall(approval.Call{Args: mustArgs(t, `{}`)}); got.Waits || got.Annotations != nil {
 		t.Errorf("asked for: %+v", got)
 	}
 }

@@ -23,9 +23,11 @@ import (
 	"countersign/approval/redact"
 	"countersign/client"
 	"countersign/internal/auth"
+	"countersign/internal/lists"
 	"countersign/internal/policy"
 	"countersign/internal/rest"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -79,7 +81,7 @@ func newWorld(t testing.TB, rules string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: compile(t, rules), Masker: redact.New(), Now: w.now})
+	w.gate = approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: compile(t, rules), Masker: redact.New(), Now: w.now})
 	w.dir = auth.NewDirectory([]auth.AgentIdentity{{Name: "bot", Token: agentToken}}, []auth.Person{{Name: "hana", Approver: true, Admin: true, Token: personToken}})
 	stopping, stop := context.WithCancel(context.Background())
 	api := rest.New(rest.Options{Gate: w.gate, Directory: w.dir, Stopping: stopping})
@@ -146,7 +148,7 @@ func (w *world) pending(n int) []approval.Request {
 	var rs []approval.Request
 	testkit.Eventually(w.t, fmt.Sprintf("%d pending requests", n), func() bool {
 		var err error
-		if rs, err = w.gate.Requests(context.Background(), approval.RequestQuery{Status: approval.Pending}); err != nil {
+		if rs, err = lists.ListRequests(context.Background(), w.gate, approval.RequestQuery{Status: approval.Pending}); err != nil {
 			w.t.Fatal(err)
 		}
 		return len(rs) == n
@@ -175,12 +177,12 @@ func (w *world) request(id string) approval.Request {
 func (w *world) letThrough(g *RemoteGate, args string) string {
 	w.t.Helper()
 	c := call(w.t, "write", args)
-	first, err := g.CheckWriteBehind(context.Background(), c)
+	first, err := g.Check(context.Background(), c)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.decide(first.Request.ID, true, "")
-	if o, err := g.CheckWriteBehind(context.Background(), c); err != nil || o.Kind != approval.AnswerApproved {
+	if o, err := g.Check(context.Background(), c); err != nil || o.Kind != approval.AnswerApproved {
 		w.t.Fatalf("got %+v, %v", o, err)
 	}
 	return first.Request.ID

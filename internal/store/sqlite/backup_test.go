@@ -34,7 +34,7 @@ func TestABackupIsMadeBesideALiveGate(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				if err := d.Update(t.Context(), oneEvent); err != nil {
+				if err := d.Update(t.Context(), approval.WholeStore(), oneEvent); err != nil {
 					t.Error(err)
 					return
 				}
@@ -207,7 +207,7 @@ func TestTheLogShrinksAfterABackup(t *testing.T) {
 		})
 	})
 	<-reading
-	err := d.Update(t.Context(), large)
+	err := d.Update(t.Context(), approval.WholeStore(), large)
 	grown := size()
 	close(done)
 	reader.Wait()

@@ -19,7 +19,7 @@ func stalled(t *testing.T, d *DB, fns ...func(approval.Tx) error) (release func(
 	done = &sync.WaitGroup{}
 	run := func(fn func(approval.Tx) error) {
 		done.Go(func() {
-			if err := d.Update(context.WithoutCancel(t.Context()), fn); err != nil {
+			if err := d.Update(context.WithoutCancel(t.Context()), approval.WholeStore(), fn); err != nil {
 				t.Error(err)
 			}
 		})

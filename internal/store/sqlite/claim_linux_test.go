@@ -59,7 +59,7 @@ func TestRule7_NothingIsAnsweredByAStoreWhoseFileIsGone(t *testing.T) {
 	schematest.WriteFile(t, d.path)
 	d.CheckClaim()
 	for name, err := range map[string]error{
-		"an update": d.Update(t.Context(), oneEvent),
+		"an update": d.Update(t.Context(), approval.WholeStore(), oneEvent),
 		"a read":    d.View(t.Context(), func(approval.Tx) error { return nil }),
 		"the probe": d.Ping(t.Context()),
 	} {

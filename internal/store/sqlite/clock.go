@@ -320,7 +320,7 @@ func (d *DB) KeepTime(ctx context.Context) error {
 	if !unsaved {
 		return nil
 	}
-	err := d.Update(ctx, func(x approval.Tx) error {
+	err := d.Update(ctx, approval.WholeStore(), func(x approval.Tx) error {
 		t := x.(*tx)
 		t.w.changes = true
 		return t.MayWrite()

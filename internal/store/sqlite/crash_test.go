@@ -39,7 +39,7 @@ func crashing() bool {
 		wg.Go(func() {
 			for k := range 1000 {
 				var id string
-				err := d.Update(context.Background(), func(tx approval.Tx) (err error) {
+				err := d.Update(context.Background(), approval.WholeStore(), func(tx approval.Tx) (err error) {
 					id, err = create(tx, "bot", fmt.Sprintf("%s-%d-%d", point, i, k))
 					return err
 				})
@@ -54,7 +54,7 @@ func crashing() bool {
 					},
 					func(tx approval.Tx) (bool, error) { return tx.Consume(id, true) },
 				} {
-					err := d.Update(context.Background(), func(tx approval.Tx) error {
+					err := d.Update(context.Background(), approval.WholeStore(), func(tx approval.Tx) error {
 						ok, err := step(tx)
 						if err == nil && !ok {
 							err = errors.New("nothing changed")

@@ -46,13 +46,15 @@ type eventLog struct {
 	db    *DB
 	file  *os.File
 	count atomic.Int64 // of what waits to be taken in
+	// stalled is set when the store could not commit, whoever wrote, and until a commit has written something: one that
+	// wrote nothing shows nothing.
+	stalled atomic.Bool
 
 	mu       sync.Mutex
 	halves   [2]half
 	active   int       // the half that is written
 	position int64     // of the newest event: they are counted, and the count never goes back
 	moved    time.Time // by the store, when some were taken in last, or the first of those that wait came
-	stalled  bool      // what waits could not be taken in when that was tried last
 	failing  bool      // the file could not be written when that was tried last
 	closed   bool
 	timer    *time.Timer // has what waits taken in; nil: never yet
@@ -107,7 +109,7 @@ func (l *eventLog) append(e *approval.Event) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := &l.halves[l.active]
-	if l.closed || l.stalled || l.db.lostError() != nil {
+	if l.closed || l.stalled.Load() || l.db.lostError() != nil {
 		return false
 	}
 	e.At = l.db.Now()
@@ -166,7 +168,6 @@ func (l *eventLog) answered(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil && !l.closed {
-		l.stalled = true
 		l.takeIn(takeAgain)
 	}
 }
@@ -195,7 +196,7 @@ func (l *eventLog) waiting() []loggedEvent {
 func (l *eventLog) taken(position int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stalled, l.moved = false, l.db.Now()
+	l.moved = l.db.Now()
 	for i := range l.halves {
 		h := &l.halves[i]
 		n := 0
@@ -318,7 +319,7 @@ func (w *writer) takeLogged() error {
 			at = w.newest
 		}
 		w.newest = at
-		if err := w.take((&tx{db: w.db, c: w.c, w: w, at: at, durability: recorded}).withRows(), &es[i]); err != nil {
+		if err := w.take((&tx{db: w.db, c: w.c, w: w, at: at}).withRows(), &es[i]); err != nil {
 			return err
 		}
 	}

@@ -35,13 +35,13 @@ func logged(t *testing.T, d *DB, tools ...string) {
 	}
 }
 
-// recordOne has one allowed call recorded.
+// recordOne commits the record of one allowed call as a group that takes in the event log does.
 func recordOne(t *testing.T, d *DB, tool string) {
 	t.Helper()
-	err := d.Record(t.Context(), func(tx approval.Tx) error {
+	err := d.writer.update(t.Context(), func(tx approval.Tx) error {
 		_, err := tx.Append(approval.Event{Type: approval.EventCallAllowed, Agent: "bot", Tool: tool})
 		return err
-	})
+	}, recorded)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,23 +234,41 @@ func TestEventsOutliveAFunctionThatFails(t *testing.T) {
 	}
 }
 
-// While the store cannot commit no event is taken; what was is not lost.
+// bigCall is an allowed call whose record takes several pages.
+func bigCall(tool string) approval.Event {
+	e := allowedCall(tool)
+	e.Data = []byte(`{"a":"` + strings.Repeat("x", 10_000) + `"}`)
+	return e
+}
+
+// Once the store could not commit no event is taken; what was is not lost.
 func TestRule3_AStoreThatCannotCommitTakesNoEvent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	d, err := Open(t.Context(), Options{Path: path, pragmas: []string{"max_page_count = 200"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; d.Update(t.Context(), func(tx approval.Tx) error { return second(create(tx, "bot", fmt.Sprint(i))) }) == nil; i++ {
+	for i := 0; d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error { return second(create(tx, "bot", fmt.Sprint(i))) }) == nil; i++ {
 	}
-	tools := 0
-	testkit.Eventually(t, "the store takes no more events", func() bool {
-		if !d.RecordEvent(allowedCall(fmt.Sprint("t", tools))) {
-			return true
+	d.events.stalled.Store(false) // as before the failure
+	const taken = 10
+	record := sync.OnceFunc(func() { // nobody takes them in meanwhile
+		for i := range taken {
+			if !d.RecordEvent(bigCall(fmt.Sprint("t", i))) {
+				t.Errorf("t%d was not taken", i)
+			}
 		}
-		tools++
-		return false
 	})
+	err = d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
+		record()
+		return second(create(tx, "bot", "pay"))
+	})
+	if approval.CodeOf(err) != approval.CodeStoreUnavailable {
+		t.Fatal(err)
+	}
+	if d.RecordEvent(allowedCall("t")) {
+		t.Error("an event was taken after the failure")
+	}
 	err = d.View(t.Context(), func(tx approval.Tx) error { return second(tx.Events(approval.EventQuery{Limit: 1})) })
 	if approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Errorf("a reader: %v", err)
@@ -259,20 +277,51 @@ func TestRule3_AStoreThatCannotCommitTakesNoEvent(t *testing.T) {
 		t.Errorf("closed with %v", err)
 	}
 	d = open(t, Options{Path: path})
-	_, es := toolsIn(t, d)
-	n := 0
-	for _, e := range es {
-		if e.Type == approval.EventCallAllowed {
-			if want := fmt.Sprint("t", n); e.Tool != want {
-				t.Fatalf("%s is on record after %d", e.Tool, n)
+	view(t, d, func(tx approval.Tx) error {
+		es, err := tx.Events(approval.EventQuery{Type: approval.EventCallAllowed, Ascending: true})
+		for i, e := range es {
+			if want := fmt.Sprint("t", i); e.Tool != want {
+				t.Errorf("%s is on record in the place of %s", e.Tool, want)
 			}
-			n++
 		}
-	}
-	if n != tools {
-		t.Errorf("%d are on record of %d", n, tools)
-	}
+		if len(es) != taken {
+			t.Errorf("%d are on record of %d", len(es), taken)
+		}
+		return err
+	})
 	logged(t, d, "again")
+}
+
+// Whatever failed, only a commit that has written something shows that the store can commit again.
+func TestRule3_NoEventIsTakenAfterAFailureUntilACommit(t *testing.T) {
+	for name, fail := range map[string]func(*DB) error{
+		"a function that met the failure": func(d *DB) error {
+			return d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error { return big(tx, "too big") })
+		},
+		"a lost transaction": func(d *DB) error {
+			return d.Update(t.Context(), approval.WholeStore(), func(x approval.Tx) error {
+				return errors.Join(second(create(x, "bot", "lost")), x.(*tx).rollbackForTest())
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t, Options{pragmas: []string{"max_page_count = 200"}})
+			if err := fail(d); approval.CodeOf(err) != approval.CodeStoreUnavailable {
+				t.Fatal(err)
+			}
+			wantNone := func(when string) {
+				t.Helper()
+				if d.RecordEvent(allowedCall("b")) {
+					t.Errorf("an event was taken %s", when)
+				}
+			}
+			wantNone("after the failure")
+			update(t, d, func(tx approval.Tx) error { return second(tx.Requests(approval.RequestQuery{})) })
+			wantNone("after a commit that wrote nothing")
+			update(t, d, func(tx approval.Tx) error { return second(create(tx, "bot", "pay")) })
+			logged(t, d, "c")
+		})
+	}
 }
 
 // held has the writer held up until it is let go, which says what became of it.
@@ -282,7 +331,7 @@ func held(t *testing.T, d *DB) (letGo func() error) {
 	let := sync.OnceFunc(func() { close(release) })
 	t.Cleanup(let) // or the store would wait for it to be closed
 	go func() {
-		done <- d.Update(t.Context(), func(approval.Tx) error { close(began); <-release; return nil })
+		done <- d.Update(t.Context(), approval.WholeStore(), func(approval.Tx) error { close(began); <-release; return nil })
 	}()
 	testkit.Receive(t, "the function that holds up the writer", began)
 	return func() error { let(); return testkit.Receive(t, "its end", done) }
@@ -314,10 +363,8 @@ func TestTheEventLogIsBounded(t *testing.T) {
 	m := newMachine()
 	d := open(t, Options{Now: m.now, Elapsed: m.count})
 	letGo := held(t, d)
-	e := allowedCall("big")
-	e.Data = []byte(`"` + strings.Repeat("x", 10_000) + `"`)
 	n := 0
-	for ; d.RecordEvent(e); n++ {
+	for ; d.RecordEvent(bigCall("big")); n++ {
 	}
 	if n < 50 || n > 2*halfBytes/10_000 {
 		t.Errorf("it took %d", n)
@@ -443,7 +490,7 @@ func TestRule11_AFreezeComesAfterWhatIsInTheLog(t *testing.T) {
 		fine := slices.Repeat([]func(approval.Tx) error{func(tx approval.Tx) error { return second(create(tx, "bot", "pay")) }}, beside)
 		_ = grouped(t, d, append(fine, freeze(d, boom))...)
 		got, _ := toolsIn(t, d)
-		if err := d.Update(t.Context(), freeze(d, nil)); err != nil {
+		if err := d.Update(t.Context(), approval.WholeStore(), freeze(d, nil)); err != nil {
 			t.Fatal(err)
 		}
 		wantTools(t, d, got+" a frozen b")

@@ -119,9 +119,12 @@ func TestTheProbeSeesAFullDisk(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(info.Size()) + 100, Max: full.Max}); err != nil {
 		t.Fatal(err)
 	}
-	failed, pinged := d.Update(t.Context(), oneEvent), d.Ping(t.Context())
+	failed, pinged := d.Update(t.Context(), approval.WholeStore(), oneEvent), d.Ping(t.Context())
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &full); err != nil {
 		t.Fatal(err)
+	}
+	if d.RecordEvent(allowedCall("a")) {
+		t.Error("an event was taken after a commit that failed")
 	}
 	for name, err := range map[string]error{"an update": failed, "the probe": pinged} {
 		if e, _ := errors.AsType[*approval.Error](err); e == nil || e.Code != approval.CodeStoreUnavailable ||
@@ -132,6 +135,7 @@ func TestTheProbeSeesAFullDisk(t *testing.T) {
 	if err := d.Ping(t.Context()); err != nil {
 		t.Errorf("once there is room: %v", err)
 	}
+	logged(t, d, "a")
 }
 
 // A disk without room for the copy leaves the tables as they were, and nothing behind.

@@ -184,7 +184,7 @@ func TestLockedByAnother(t *testing.T) {
 	other := hold(t, d.path)
 	for i := range 3 { // the first is in the writer's hands, the others in its queue
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		err := d.Update(ctx, func(approval.Tx) error { t.Error("ran"); return nil })
+		err := d.Update(ctx, approval.WholeStore(), func(approval.Tx) error { t.Error("ran"); return nil })
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || approval.CodeOf(err) != approval.CodeStoreUnavailable {
 			t.Errorf("caller %d: %v", i, err)
@@ -200,7 +200,7 @@ func TestLockedByAnother(t *testing.T) {
 func TestLockedByAnotherForTooLong(t *testing.T) {
 	d := open(t, Options{BusyTimeout: 10 * time.Millisecond})
 	other := hold(t, d.path)
-	err := d.Update(t.Context(), func(approval.Tx) error { t.Error("ran"); return nil })
+	err := d.Update(t.Context(), approval.WholeStore(), func(approval.Tx) error { t.Error("ran"); return nil })
 	if e, _ := errors.AsType[*approval.Error](err); e == nil || e.Code != approval.CodeStoreUnavailable || !strings.Contains(e.Message, "locked by another process") {
 		t.Errorf("got %v", err)
 	}
@@ -280,7 +280,7 @@ func TestDiskFull(t *testing.T) {
 	// Until nothing fits any more; who is told so is not stored, who is not told so is.
 	stored := 2
 	for i := range 1000 {
-		if err := d.Update(t.Context(), func(tx approval.Tx) error { return second(create(tx, "bot", fmt.Sprint(i))) }); err != nil {
+		if err := d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error { return second(create(tx, "bot", fmt.Sprint(i))) }); err != nil {
 			if approval.CodeOf(err) != approval.CodeStoreUnavailable {
 				t.Fatal(err)
 			}

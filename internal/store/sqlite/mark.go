@@ -205,7 +205,7 @@ func (d *DB) AcceptRestored(ctx context.Context) error {
 	if !d.restored {
 		return nil
 	}
-	return d.Update(ctx, func(x approval.Tx) error {
+	return d.Update(ctx, approval.WholeStore(), func(x approval.Tx) error {
 		t := x.(*tx)
 		if err := t.MayWrite(); err != nil {
 			return err

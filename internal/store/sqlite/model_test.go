@@ -43,7 +43,7 @@ func TestLifeIsAsInTheModel(t *testing.T) {
 		model := map[string]*approval.Request{}
 		var order []string
 		do := func(fn func(tx approval.Tx) error) {
-			if err := d.Update(t.Context(), fn); err != nil {
+			if err := d.Update(t.Context(), approval.WholeStore(), fn); err != nil {
 				rt.Fatal(err)
 			}
 		}

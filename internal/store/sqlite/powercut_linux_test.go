@@ -381,7 +381,7 @@ func TestAfterAKillRowsSayWhereTheStoreStood(t *testing.T) {
 		before := stateOf(t, d)
 		var last string
 		var at time.Time
-		if err := d.Update(t.Context(), func(tx approval.Tx) (err error) {
+		if err := d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) (err error) {
 			last, err = tt.fn(tx)
 			at = tx.Now()
 			return err
@@ -459,24 +459,6 @@ func TestALogThatIsTornIsReadToItsLastWholeCommit(t *testing.T) {
 		if got := strings.Fields(tools); len(got) < 1 || strings.Join(want[:len(got)], " ") != tools {
 			t.Fatalf("with %d bytes more: %q", more, tools)
 		}
-	}
-}
-
-// In Record nothing can be written whose loss would matter, and nothing read that has to be synced first.
-func TestRecordIsForRecordsAlone(t *testing.T) {
-	d := open(t, Options{})
-	for name, fn := range map[string]func(tx approval.Tx) error{
-		"a request": func(tx approval.Tx) error { _, err := create(tx, "bot", "x"); return err },
-		"events":    func(tx approval.Tx) error { _, err := tx.Events(approval.EventQuery{}); return err },
-		"the seqs":  func(tx approval.Tx) error { _, _, err := tx.SeqRange(); return err },
-	} {
-		recordOne(t, d, "kept")
-		if err := d.Record(t.Context(), fn); !errors.Is(err, approval.ErrRecordOnly) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if tools, _ := toolsOf(t, d); tools != "kept kept kept" {
-		t.Errorf("kept: %q", tools)
 	}
 }
 

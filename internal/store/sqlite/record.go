@@ -37,11 +37,6 @@ const (
 	syncNormal = "NORMAL"
 )
 
-// Record runs fn as [approval.Store] says.
-func (d *DB) Record(ctx context.Context, fn func(tx approval.Tx) error) error {
-	return d.writer.update(ctx, fn, recorded)
-}
-
 // syncTo returns when everything up to seq outlives a loss of power.
 func (d *DB) syncTo(ctx context.Context, seq int64) error {
 	if d.synced.Load() >= seq {
@@ -58,11 +53,8 @@ func (d *DB) syncTo(ctx context.Context, seq int64) error {
 // SyncTo is called before somebody is told of seq: in a View it waits until that is synced. What an Update has read
 // is told after its commit.
 func (t *tx) SyncTo(seq int64) error {
-	switch {
-	case t.w == nil:
+	if t.w == nil {
 		return t.db.syncTo(t.ctx, seq)
-	case t.durability == recorded:
-		return approval.ErrRecordOnly
 	}
 	return nil
 }
@@ -135,6 +127,7 @@ func (w *writer) stateFollows() bool {
 
 // noteCommit keeps how far the log is synced, after a commit that has written something.
 func (w *writer) noteCommit() {
+	w.db.events.stalled.Store(false)
 	if w.level == syncNormal {
 		if !w.unsynced {
 			w.unsynced = true

@@ -23,7 +23,7 @@
 //
 // Reads have a few connections of their own and see the last commit; they neither wait for the writer nor
 // hold it up. The file is in WAL mode with synchronous=FULL: what was answered survives a loss of power. A group of
-// nothing but records ([DB.Record]) is committed without a sync of its own, and is synced within a second.
+// nothing but records ([DB.RecordEvent]) is committed without a sync of its own, and is synced within a second.
 // One process owns a store, by a lock next to it. All files are readable by their owner alone.
 package sqlite
 
@@ -253,7 +253,7 @@ func (d *DB) Now() time.Time { return d.clock.now() }
 
 // Update runs fn as [approval.Store] says. The function runs in the writer's goroutine; a panic in it
 // is raised again in the caller's, with the stack of the first, and so is runtime.Goexit.
-func (d *DB) Update(ctx context.Context, fn func(tx approval.Tx) error) error {
+func (d *DB) Update(ctx context.Context, _ approval.Scope, fn func(tx approval.Tx) error) error {
 	return d.writer.update(ctx, fn, durable)
 }
 

@@ -52,7 +52,7 @@ func open(t testing.TB, o Options) *DB {
 
 func update(t testing.TB, d *DB, fn func(tx approval.Tx) error) {
 	t.Helper()
-	if err := d.Update(t.Context(), fn); err != nil {
+	if err := d.Update(t.Context(), approval.WholeStore(), fn); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -147,7 +147,7 @@ func grouped(t testing.TB, d *DB, fns ...func(tx approval.Tx) error) []error {
 	var wg sync.WaitGroup
 	var once sync.Once
 	wg.Go(func() { // keeps the writer busy until the others are in its queue
-		err := d.Update(t.Context(), func(approval.Tx) error {
+		err := d.Update(t.Context(), approval.WholeStore(), func(approval.Tx) error {
 			once.Do(func() {
 				close(began)
 				<-goOn
@@ -160,7 +160,7 @@ func grouped(t testing.TB, d *DB, fns ...func(tx approval.Tx) error) []error {
 	})
 	<-began
 	for i, fn := range fns {
-		wg.Go(func() { errs[i] = d.Update(t.Context(), fn) })
+		wg.Go(func() { errs[i] = d.Update(t.Context(), approval.WholeStore(), fn) })
 		testkit.Eventually(t, "it waits", func() bool { return len(d.writer.queue) > i })
 	}
 	close(goOn)
@@ -201,7 +201,7 @@ func TestWhatIsAboutToBeCommittedIsToldBefore(t *testing.T) {
 		t.Errorf("got %q, want %q", order, want)
 	}
 	wrong := errors.New("wrong")
-	if err := d.Update(t.Context(), func(tx approval.Tx) error {
+	if err := d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
 		_, err := create(tx, "bot", "other")
 		return errors.Join(wrong, err)
 	}); !errors.Is(err, wrong) || len(order) != 2 {
@@ -312,7 +312,7 @@ func TestCommitsAreToldInOrder(t *testing.T) {
 	for i := range 20 {
 		wg.Go(func() {
 			for k := range 10 {
-				if err := d.Update(t.Context(), func(tx approval.Tx) error { return second(create(tx, "bot", fmt.Sprint(i, "-", k))) }); err != nil {
+				if err := d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error { return second(create(tx, "bot", fmt.Sprint(i, "-", k))) }); err != nil {
 					t.Error(err)
 				}
 			}
@@ -365,14 +365,14 @@ func TestGroupIsRunAgainWithoutThoseWhoWent(t *testing.T) {
 	start := func(ctx context.Context, want error, fn func(tx approval.Tx) error) {
 		waiting := len(d.writer.queue)
 		wg.Go(func() {
-			if err := d.Update(ctx, fn); !errors.Is(err, want) {
+			if err := d.Update(ctx, approval.WholeStore(), fn); !errors.Is(err, want) {
 				t.Errorf("got %v, want %v", err, want)
 			}
 		})
 		testkit.Eventually(t, "it waits", func() bool { return len(d.writer.queue) != waiting })
 	}
 	wg.Go(func() {
-		err := d.Update(t.Context(), func(approval.Tx) error {
+		err := d.Update(t.Context(), approval.WholeStore(), func(approval.Tx) error {
 			once.Do(func() { close(began); <-goOn })
 			return nil
 		})
@@ -414,7 +414,7 @@ func TestClosed(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	results := make(chan error, 2)
 	go func() {
-		results <- d.Update(t.Context(), func(tx approval.Tx) error {
+		results <- d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
 			close(began)
 			<-goOn
 			return second(create(tx, "bot", "1"))
@@ -422,7 +422,7 @@ func TestClosed(t *testing.T) {
 	}()
 	<-began
 	go func() {
-		results <- d.Update(t.Context(), func(tx approval.Tx) error { return second(create(tx, "bot", "2")) })
+		results <- d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error { return second(create(tx, "bot", "2")) })
 	}()
 	testkit.Eventually(t, "the second waits", func() bool { return len(d.writer.queue) > 0 })
 	closing := make(chan error, 1)
@@ -438,7 +438,7 @@ func TestClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"Update": d.Update(t.Context(), func(approval.Tx) error { return nil }),
+		"Update": d.Update(t.Context(), approval.WholeStore(), func(approval.Tx) error { return nil }),
 		"View":   d.View(t.Context(), func(approval.Tx) error { return nil }),
 	} {
 		if approval.CodeOf(err) != approval.CodeStoreUnavailable {

@@ -25,8 +25,6 @@ type tx struct {
 	wrote   bool  // it has begun to write, behind its savepoint if it has one
 	broken  error // makes the function fail whatever it returns
 	ended   bool
-
-	durability durability // of the function's commit
 }
 
 var _ interface {
@@ -66,17 +64,8 @@ func (t *tx) MayRead() error {
 	return t.broken
 }
 
-// MayWrite says whether the function may go on to write.
+// MayWrite says whether the function may go on to write, before the first time behind a savepoint if it is to have one.
 func (t *tx) MayWrite() error {
-	if t.w != nil && t.durability == recorded {
-		return approval.ErrRecordOnly
-	}
-	return t.mayAppend()
-}
-
-// mayAppend says whether the function may go on to append events, before the first time behind a savepoint if it is
-// to have one.
-func (t *tx) mayAppend() error {
 	switch {
 	case t.ended:
 		return errEnded
@@ -133,6 +122,11 @@ func (t *tx) Now() time.Time {
 	return t.at
 }
 
+// Scope is that of all transactions: the writer runs one at a time.
+func (t *tx) Scope() approval.Scope { return approval.WholeStore() }
+
+func (t *tx) Glance() approval.Tx { return t }
+
 func (t *tx) NewID() string {
 	if t.w == nil || t.ended {
 		return ""
@@ -143,7 +137,7 @@ func (t *tx) NewID() string {
 
 // Append gives an event its seq, its id and its time.
 func (t *tx) Append(e approval.Event) (approval.Event, error) {
-	if err := t.mayAppend(); err != nil {
+	if err := t.MayWrite(); err != nil {
 		return approval.Event{}, err
 	}
 	if e.Type == approval.EventFrozen { // what was allowed before it stands before it

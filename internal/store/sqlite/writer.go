@@ -520,23 +520,13 @@ func (w *writer) resumeAfterGoexit() {
 func (w *writer) attempt() error {
 	w.failpoint("before-begin")
 	if err := w.begin(); err != nil {
-		err = fault(err)
-		for _, j := range w.group {
-			if j != nil && j.start() {
-				j.finish(err)
-			}
-		}
+		w.refuse(err)
 		return nil
 	}
 	w.changes, w.mustSync, w.summary, w.onRows = false, false, approval.Commit{}, onRows{}
 	if err := w.takeLogged(); err != nil {
 		w.abort()
-		err = fault(err)
-		for _, j := range w.group {
-			if j != nil && j.start() {
-				j.finish(err)
-			}
-		}
+		w.refuse(err)
 		return nil
 	}
 	undo := undoByRerun
@@ -574,6 +564,17 @@ func (w *writer) attempt() error {
 		}
 	}
 	return nil
+}
+
+// refuse answers everybody in the group with what keeps it from being committed.
+func (w *writer) refuse(err error) {
+	w.db.events.stalled.Store(true)
+	err = fault(err)
+	for _, j := range w.group {
+		if j != nil && j.start() {
+			j.finish(err)
+		}
+	}
 }
 
 func (w *writer) begin() (err error) {
@@ -621,15 +622,14 @@ const (
 // errUndo that it must be given up.
 func (w *writer) run(j *job, undo undoing) error {
 	w.newest = w.db.Now()
-	t := (&tx{
-		db: w.db, c: w.c, w: w, at: w.newest, guard: undo == undoToSavepoint, durability: j.durability,
-	}).withRows()
+	t := (&tx{db: w.db, c: w.c, w: w, at: w.newest, guard: undo == undoToSavepoint}).withRows()
 	seq, endings, summary, changes, takenTo := w.seq, w.endings, w.summary, w.changes, w.takenTo
 	j.value = nil // of an earlier run
 	err := w.call(j, t)
 	t.ended = true
-	if err == nil {
-		err = t.broken
+	if t.broken != nil {
+		w.db.events.stalled.Store(true)
+		err = cmp.Or(err, t.broken)
 	}
 	j.err = err
 	switch {
@@ -736,6 +736,7 @@ func (w *writer) saveState() error {
 
 // abort gives up the transaction and its connection, of which nothing is sure any more.
 func (w *writer) abort() {
+	w.db.events.stalled.Store(true)
 	if err := w.c.Close(); err != nil {
 		w.db.log.Warn("a broken connection to the store could not be closed", "error", err)
 	}

@@ -75,7 +75,6 @@ var contract = []struct {
 	{"Prune", prune},
 	{"NotFound", notFound},
 	{"ViewIsReadOnly", viewIsReadOnly},
-	{"RecordAppends", recordAppends},
 	{"ViewIsOneMoment", viewIsOneMoment},
 	{"NowIDsAndSeqNeverGoBack", neverGoBack},
 	{"ErrorUndoesItsOwn", errorUndoesItsOwn},
@@ -111,7 +110,7 @@ const Racers = 64
 
 func update(t testing.TB, s approval.Store, fn func(tx approval.Tx) error) {
 	t.Helper()
-	if err := s.Update(t.Context(), fn); err != nil {
+	if err := s.Update(t.Context(), approval.WholeStore(), fn); err != nil {
 		t.Fatalf("Update: %v", err)
 	}
 }
@@ -299,7 +298,7 @@ func oneLiveRequestForAKey(t *testing.T, s approval.Store) {
 		return nil
 	})
 	approve(t, s, first.ID, time.Hour)
-	err := s.Update(t.Context(), func(tx approval.Tx) error { return tx.InsertRequest(newRequest(tx, "bot", "pay")) })
+	err := s.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error { return tx.InsertRequest(newRequest(tx, "bot", "pay")) })
 	if !errors.Is(err, approval.ErrLiveExists) {
 		t.Errorf("beside an unused approval: got %v, want ErrLiveExists", err)
 	}
@@ -1403,7 +1402,7 @@ func firstSight(t *testing.T, s approval.Store) {
 			return err
 		})
 	}
-	err := s.Update(t.Context(), func(tx approval.Tx) error {
+	err := s.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
 		return errors.Join(mustChange(tx.FirstSight("other")), errors.New("not stored"))
 	})
 	if err == nil {
@@ -1525,46 +1524,6 @@ func writes(tx approval.Tx, r *approval.Request) map[string]error {
 	}
 }
 
-func recordAppends(t *testing.T, s approval.Store) {
-	r := insert(t, s, "bot", "pay", nil)
-	var recorded approval.Event
-	err := s.Record(t.Context(), func(tx approval.Tx) (err error) {
-		for what, err := range writes(tx, &r) {
-			if !errors.Is(err, approval.ErrRecordOnly) {
-				t.Errorf("%s in a Record: got %v, want ErrRecordOnly", what, err)
-			}
-		}
-		recorded, err = tx.Append(approval.Event{Type: approval.EventCallAllowed, Agent: "bot"})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	view(t, s, func(tx approval.Tx) error {
-		es, err := tx.Events(approval.EventQuery{Limit: 1})
-		if len(es) != 1 || es[0].ID != recorded.ID || es[0].Seq != recorded.Seq {
-			t.Errorf("got %+v, want %+v", es, recorded)
-		}
-		got, readErr := tx.Request(r.ID)
-		equal(t, "the request", got, r)
-		return errors.Join(err, readErr)
-	})
-	boom := errors.New("boom")
-	err = s.Record(t.Context(), func(tx approval.Tx) error {
-		return errors.Join(second(tx.Append(approval.Event{Type: approval.EventCallAllowed})), boom)
-	})
-	if !errors.Is(err, boom) {
-		t.Errorf("an error of a Record: got %v, want boom", err)
-	}
-	view(t, s, func(tx approval.Tx) error {
-		_, newest, err := tx.SeqRange()
-		if newest != recorded.Seq {
-			t.Errorf("what failed is on record: seq %d, want %d", newest, recorded.Seq)
-		}
-		return err
-	})
-}
-
 func viewIsReadOnly(t *testing.T, s approval.Store) {
 	r := insert(t, s, "bot", "pay", nil)
 	view(t, s, func(tx approval.Tx) error {
@@ -1649,7 +1608,7 @@ func neverGoBack(t *testing.T, s approval.Store) {
 		for k := range 10 {
 			var st stamp
 			fail := k%5 == 4 // its seq is given again, its time and id are not
-			err := s.Update(t.Context(), func(tx approval.Tx) (err error) {
+			err := s.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) (err error) {
 				st = stamp{now: tx.Now(), id: tx.NewID()}
 				if next := tx.NewID(); next <= st.id {
 					t.Errorf("id %s after %s", next, st.id)
@@ -1731,7 +1690,7 @@ func beside(t *testing.T, s approval.Store, bad func(i int, fn func(tx approval.
 			return
 		}
 		var r approval.Request
-		err := s.Update(t.Context(), func(tx approval.Tx) error {
+		err := s.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
 			r = newRequest(tx, "good", fmt.Sprint("tool", i))
 			if err := tx.InsertRequest(r); err != nil {
 				return err
@@ -1779,7 +1738,7 @@ func beside(t *testing.T, s approval.Store, bad func(i int, fn func(tx approval.
 func errorUndoesItsOwn(t *testing.T, s approval.Store) {
 	boom := errors.New("boom")
 	beside(t, s, func(_ int, fn func(tx approval.Tx) error) {
-		err := s.Update(t.Context(), func(tx approval.Tx) error {
+		err := s.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
 			if err := fn(tx); err != nil {
 				t.Error(err)
 			}
@@ -1800,7 +1759,7 @@ func panicUndoesItsOwn(t *testing.T, s approval.Store) {
 				t.Errorf("recovered %v, want boom in the caller's goroutine", v)
 			}
 		}()
-		err := s.Update(t.Context(), func(tx approval.Tx) error {
+		err := s.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
 			if err := fn(tx); err != nil {
 				t.Error(err)
 			}
@@ -1817,7 +1776,7 @@ func goexitUndoesItsOwn(t *testing.T, s approval.Store) {
 		go func() {
 			returned := false
 			defer func() { done <- returned }()
-			_ = s.Update(context.Background(), func(tx approval.Tx) error {
+			_ = s.Update(context.Background(), approval.WholeStore(), func(tx approval.Tx) error {
 				if err := fn(tx); err != nil {
 					t.Error(err)
 				}
@@ -1836,7 +1795,10 @@ func cancelDecidesOnlyTheStart(t *testing.T, s approval.Store) {
 	// A context that has ended starts nothing.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for what, f := range map[string]func(context.Context, func(approval.Tx) error) error{"Update": s.Update,
+	update := func(ctx context.Context, fn func(approval.Tx) error) error {
+		return s.Update(ctx, approval.WholeStore(), fn)
+	}
+	for what, f := range map[string]func(context.Context, func(approval.Tx) error) error{"Update": update,
 		"View": s.View} {
 		err := f(ctx, func(approval.Tx) error { t.Errorf("%s: the function ran", what); return nil })
 		if !errors.Is(err, context.Canceled) || approval.CodeOf(err) != approval.CodeStoreUnavailable {
@@ -1846,7 +1808,7 @@ func cancelDecidesOnlyTheStart(t *testing.T, s approval.Store) {
 	// One that ends while the function runs changes nothing.
 	ctx, cancel = context.WithCancel(t.Context())
 	var r approval.Request
-	err := s.Update(ctx, func(tx approval.Tx) error {
+	err := s.Update(ctx, approval.WholeStore(), func(tx approval.Tx) error {
 		cancel()
 		time.Sleep(10 * time.Millisecond)
 		r = newRequest(tx, "bot", "pay")
@@ -1863,7 +1825,7 @@ func cancelDecidesOnlyTheStart(t *testing.T, s approval.Store) {
 	first := make(chan error, 1)
 	var once sync.Once
 	go func() {
-		first <- s.Update(context.Background(), func(tx approval.Tx) error {
+		first <- s.Update(context.Background(), approval.WholeStore(), func(tx approval.Tx) error {
 			once.Do(func() { close(began) })
 			<-goOn
 			return tx.InsertRequest(newRequest(tx, "bot", "first"))
@@ -1873,7 +1835,7 @@ func cancelDecidesOnlyTheStart(t *testing.T, s approval.Store) {
 	ctx, cancel = context.WithCancel(t.Context())
 	second := make(chan error, 1)
 	go func() {
-		second <- s.Update(ctx, func(approval.Tx) error { t.Error("a function that was given up ran"); return nil })
+		second <- s.Update(ctx, approval.WholeStore(), func(approval.Tx) error { t.Error("a function that was given up ran"); return nil })
 	}()
 	time.Sleep(10 * time.Millisecond)
 	cancel()
@@ -1889,7 +1851,7 @@ func cancelDecidesOnlyTheStart(t *testing.T, s approval.Store) {
 func raceEqualCalls(t *testing.T, s approval.Store) {
 	var made, joined atomic.Int32
 	race(t, func(int) {
-		err := s.Update(t.Context(), func(tx approval.Tx) error {
+		err := s.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
 			r := newRequest(tx, "bot", "pay")
 			if err := tx.InsertRequest(r); err != nil {
 				return err
@@ -1927,7 +1889,7 @@ func winners(t *testing.T, s approval.Store, f func(tx approval.Tx, i int) (bool
 	var won []int
 	race(t, func(i int) {
 		var ok bool
-		err := s.Update(t.Context(), func(tx approval.Tx) (err error) {
+		err := s.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) (err error) {
 			ok, err = f(tx, i)
 			return err
 		})
@@ -2037,7 +1999,7 @@ func raceNeighbours(t *testing.T, s approval.Store) {
 		if i%2 == 0 {
 			for k := range 4 {
 				body := bytes.Repeat([]byte{byte(i)}, 1+i)
-				err := s.Update(t.Context(), func(tx approval.Tx) error {
+				err := s.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
 					r := newRequest(tx, "bot", fmt.Sprintf("tool-%d-%d", i, k))
 					if err := tx.InsertRequest(r); err != nil {
 						return err

@@ -16,6 +16,7 @@ import (
 	"countersign/internal/auth"
 	"countersign/internal/rest"
 	"countersign/internal/store/sqlite"
+	"countersign/internal/store/storetest"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -84,9 +85,9 @@ func New(t testing.TB) *World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	audit := approval.NewAuditLog(redact.New())
-	cards := outbox.New(outbox.Options{Store: db, Audit: audit, Routing: outboxtest.To("sms", "U1")})
-	w.Gate = approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: rules{}, Now: w.Clock.Now,
+	scoped, audit := storetest.ScopedIn(t, db), approval.NewAuditLog(redact.New())
+	cards := outbox.New(outbox.Options{Store: scoped, Audit: audit, Routing: outboxtest.To("sms", "U1")})
+	w.Gate = approval.NewGate(approval.Options{Store: scoped, Broker: broker, Policy: rules{}, Now: w.Clock.Now,
 		Masker: redact.New(), Audit: audit, Notifier: cards})
 	dir := auth.NewDirectory([]auth.AgentIdentity{{Name: "treasury-bot", Token: BotToken}},
 		[]auth.Person{{Name: "hana", Approver: true, Admin: true, Token: HanaToken},

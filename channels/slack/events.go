@@ -1,4 +1,4 @@
-package webhook
+package slack
 
 import (
 	"context"
@@ -11,14 +11,15 @@ import (
 	"countersign/approval/legible"
 	"countersign/channels"
 	"countersign/internal/chat"
+	"countersign/webhook"
 )
 
-type slackInteraction struct {
-	Type       string   `json:"type"`
-	APIAppID   string   `json:"api_app_id"`
-	TriggerID  string   `json:"trigger_id"`
-	Team       *slackID `json:"team"`
-	Enterprise *slackID `json:"enterprise"`
+type interaction struct {
+	Type       string `json:"type"`
+	APIAppID   string `json:"api_app_id"`
+	TriggerID  string `json:"trigger_id"`
+	Team       *ref   `json:"team"`
+	Enterprise *ref   `json:"enterprise"`
 	User       struct {
 		ID     string `json:"id"`
 		TeamID string `json:"team_id"`
@@ -40,11 +41,11 @@ type slackInteraction struct {
 	} `json:"actions"`
 }
 
-type slackID struct {
+type ref struct {
 	ID string `json:"id"`
 }
 
-func (s *slackID) get() string {
+func (s *ref) get() string {
 	if s == nil {
 		return ""
 	}
@@ -52,21 +53,21 @@ func (s *slackID) get() string {
 }
 
 // interaction handles a button, and a dialog that was filled in.
-func (h *Slack) interaction(ctx context.Context, payload []byte) answer {
-	var p slackInteraction
+func (h *inbound) interaction(ctx context.Context, payload []byte) webhook.Answer {
+	var p interaction
 	if err := channels.Strictly(payload, &p); err != nil {
-		return h.notUnderstood(ctx)
+		return h.NotUnderstood(ctx)
 	}
 	if p.Type != "block_actions" && p.Type != "view_submission" {
-		h.log.DebugContext(ctx, "a Slack interaction of a kind that is not acted on", "type", p.Type)
-		return answer{stored: true}
+		h.Logger.DebugContext(ctx, "a Slack interaction of a kind that is not acted on", "type", p.Type)
+		return webhook.Answer{Stored: true}
 	}
 	by, a, refused := h.from(ctx, origin{p.Team.get(), p.Enterprise.get(), p.APIAppID, p.User.ID, []string{p.User.TeamID}})
 	switch {
 	case refused:
 		return a
 	case p.User.ID == "" || p.Type == "block_actions" && p.TriggerID == "":
-		return answer{stored: h.refuse(ctx, by.String(), "no_event_id")}
+		return webhook.Answer{Stored: h.Refuse(ctx, by.String(), "no_event_id")}
 	case p.Type == "view_submission":
 		return h.submission(ctx, p, by)
 	}
@@ -77,7 +78,7 @@ func (h *Slack) interaction(ctx context.Context, payload []byte) answer {
 			b, err = channels.NewChoice(a.Selected.Value)
 		}
 		if err != nil {
-			h.log.DebugContext(ctx, "a Slack button that decides nothing", "action_id",
+			h.Logger.DebugContext(ctx, "a Slack button that decides nothing", "action_id",
 				legible.Cut(legible.Line(a.ActionID), 64))
 			continue
 		}
@@ -85,11 +86,11 @@ func (h *Slack) interaction(ctx context.Context, payload []byte) answer {
 			ReplyTo: p.Response, Intent: b.Intent, RequestID: b.ID, Shows: b.Shows, For: b.For}
 		stored = h.press(ctx, t, p) && stored
 	}
-	return answer{stored: stored}
+	return webhook.Answer{Stored: stored}
 }
 
-// slackCommand is a slash command, which is a form over HTTP and an object over a socket.
-type slackCommand struct {
+// command is a slash command, which is a form over HTTP and an object over a socket.
+type command struct {
 	Text         string `json:"text"`
 	UserID       string `json:"user_id"`
 	TeamID       string `json:"team_id"`
@@ -109,29 +110,29 @@ func messagesURL(app, team string) string {
 }
 
 // command handles a slash command: typed words that name nobody's message.
-func (h *Slack) command(ctx context.Context, c slackCommand) answer {
+func (h *inbound) command(ctx context.Context, c command) webhook.Answer {
 	by, a, refused := h.from(ctx, origin{c.TeamID, c.EnterpriseID, c.APIAppID, c.UserID, []string{c.TeamID}})
 	switch {
 	case refused:
 		return a
 	case c.TriggerID == "" || c.UserID == "":
-		return answer{stored: h.refuse(ctx, by.String(), "no_event_id")}
+		return webhook.Answer{Stored: h.Refuse(ctx, by.String(), "no_event_id")}
 	}
 	t := chat.Interaction{EventID: "slack:" + c.TriggerID, By: by, From: c.UserID, ReplyTo: c.ResponseURL,
 		Elsewhere: true, Messages: messagesURL(c.APIAppID, c.TeamID)}
-	h.words(&t, c.Text, "")
-	_, stored := h.interact(ctx, t)
-	return answer{stored: stored}
+	h.readWords(&t, c.Text, "")
+	_, stored := h.Interact(ctx, t)
+	return webhook.Answer{Stored: stored}
 }
 
-// words makes a tap of what was typed at our name: nothing but the name asks for help.
-func (h *Slack) words(t *chat.Interaction, text, quoted string) {
-	if words(t, text, quoted); strings.TrimSpace(text) == "" {
+// readWords makes a tap of what was typed at our name: nothing but the name asks for help.
+func (h *inbound) readWords(t *chat.Interaction, text, quoted string) {
+	if t.ReadWords(text, quoted); strings.TrimSpace(text) == "" {
 		t.Intent = chat.IntentHelp
 	}
 }
 
-type slackEvent struct {
+type event struct {
 	Type         string `json:"type"`
 	Challenge    string `json:"challenge"`
 	TeamID       string `json:"team_id"`
@@ -157,13 +158,13 @@ type slackEvent struct {
 }
 
 // event handles the Events API: what people write to the bot or at its name, and its Home tab.
-func (h *Slack) event(ctx context.Context, raw []byte) answer {
-	var c slackEvent
+func (h *inbound) event(ctx context.Context, raw []byte) webhook.Answer {
+	var c event
 	if err := channels.Strictly(raw, &c); err != nil {
-		return h.notUnderstood(ctx)
+		return h.NotUnderstood(ctx)
 	}
 	if c.Type == "url_verification" {
-		return answer{stored: true, kind: "text/plain; charset=utf-8", body: []byte(c.Challenge)}
+		return webhook.Answer{Stored: true, Kind: "text/plain; charset=utf-8", Body: []byte(c.Challenge)}
 	}
 	e := c.Event
 	isMention := e.Type == "app_mention"
@@ -171,8 +172,8 @@ func (h *Slack) event(ctx context.Context, raw []byte) answer {
 	isHome := e.Type == "app_home_opened" && e.Tab == "home"
 	if c.Type != "event_callback" || !isWords && !isHome || e.Subtype != "" || e.BotID != "" || e.Edited != nil ||
 		e.User == "" {
-		h.log.DebugContext(ctx, "a Slack event of a kind that is not acted on", "type", c.Type, "event", e.Type)
-		return answer{stored: true}
+		h.Logger.DebugContext(ctx, "a Slack event of a kind that is not acted on", "type", c.Type, "event", e.Type)
+		return webhook.Answer{Stored: true}
 	}
 	by, a, refused := h.from(ctx, origin{c.TeamID, c.EnterpriseID, c.APIAppID, e.User,
 		[]string{e.UserTeam, e.SourceTeam, e.Team}})
@@ -181,13 +182,13 @@ func (h *Slack) event(ctx context.Context, raw []byte) answer {
 		return a
 	case isHome:
 		h.showHome(e.User, by)
-		return answer{stored: true}
+		return webhook.Answer{Stored: true}
 	case c.EventID == "":
-		return answer{stored: h.refuse(ctx, by.String(), "no_event_id")}
+		return webhook.Answer{Stored: h.Refuse(ctx, by.String(), "no_event_id")}
 	}
 	t := chat.Interaction{EventID: "slack:" + c.EventID, By: by, From: e.User}
 	if isMention && e.Channel != "" {
-		t.AnswerAt, t.Elsewhere = e.Channel+"/"+e.User, true // as slack.Ephemeral writes it
+		t.AnswerAt, t.Elsewhere = Ephemeral(e.Channel, e.User), true
 		t.Messages = messagesURL(c.APIAppID, c.TeamID)
 	}
 	quoted := ""
@@ -195,32 +196,32 @@ func (h *Slack) event(ctx context.Context, raw []byte) answer {
 		quoted = e.ThreadTS
 	}
 	if text := unescape.Replace(h.withoutName(ctx, e.Text)); isMention {
-		h.words(&t, text, quoted)
+		h.readWords(&t, text, quoted)
 	} else {
-		words(&t, text, quoted)
+		t.ReadWords(text, quoted)
 	}
 	answers := t.Intent == chat.IntentOther || t.Intent == chat.IntentReason
 	if t.RequestID == "" && (t.QuotedID == "" || answers) {
 		// Slack delivers late, up to a day: a bare word must not reach a request, or a question, that came after it.
-		t.At = slackTime(e.TS)
+		t.At = timeOf(e.TS)
 	}
-	_, stored := h.interact(ctx, t)
-	return answer{stored: stored}
+	_, stored := h.Interact(ctx, t)
+	return webhook.Answer{Stored: stored}
 }
 
 // withoutName takes our own name off the front of what somebody wrote: "<@U0BOT> deny …".
-func (h *Slack) withoutName(ctx context.Context, text string) string {
+func (h *inbound) withoutName(ctx context.Context, text string) string {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "<@")
 	name, rest, closed := strings.Cut(rest, ">")
 	id, _, _ := strings.Cut(name, "|")
-	if ws, _ := h.workspace(ctx); !ok || !closed || ws.Bot != "" && id != ws.Bot {
+	if we, _, _ := h.installed(ctx); !ok || !closed || we.UserID != "" && id != we.UserID {
 		return text
 	}
 	return strings.TrimLeft(rest, " \t\n\u00a0:,")
 }
 
-// slackTime reads a message's ts, the zero time if it is none.
-func slackTime(ts string) time.Time {
+// timeOf reads a message's ts, the zero time if it is none.
+func timeOf(ts string) time.Time {
 	sec, _, _ := strings.Cut(ts, ".")
 	n, err := strconv.ParseInt(sec, 10, 64)
 	if err != nil {

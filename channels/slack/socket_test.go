@@ -1,10 +1,9 @@
-package webhook
+package slack
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -24,29 +23,25 @@ import (
 // socketed is a socket between our handler and Slack's stand-in.
 type socketed struct {
 	*fixture
-	ctx    context.Context
-	chat   *emulator.Emulator
-	socket *Socket
-	log    *testkit.Buffer
-	stop   func() // ends Run, and waits for it
-
-	mu    sync.Mutex
-	token string
-	api   string
+	ctx      context.Context
+	platform *emulator.Emulator
+	socket   *socket
+	stop     func() // ends Run, and waits for it
 }
 
 // appToken is made at run time, as Slack's look.
 var appToken = "xapp-" + strings.Repeat("test-only-", 2)
 
-func newSocketed(t *testing.T, change func(o *SocketOptions), slack ...func(c *emulator.SlackConfig)) *socketed {
+func newSocketed(t *testing.T, change func(s *socket), slack ...func(c *emulator.SlackConfig)) *socketed {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	s := &socketed{fixture: newFixture(t), ctx: ctx, log: &testkit.Buffer{}, token: appToken}
+	s := &socketed{fixture: newFixture(t), ctx: ctx}
 	cfg := emulator.Config{
-		Slack: emulator.SlackConfig{BotToken: "xoxb-test-only", SigningSecret: signingSecret, AppToken: appToken, TeamID: "T0TEAM0001", AppID: "A0APPROVE1", BotUserID: "U0BOT", SocketMode: true,
+		Slack: emulator.SlackConfig{BotToken: "xoxb-test-only", SigningSecret: signingSecret, AppToken: appToken,
+			TeamID: "T0TEAM0001", AppID: "A0APPROVE1", BotUserID: "U0BOT", SocketMode: true,
 			PingInterval: 50 * time.Millisecond, Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
-		People: []emulator.Person{{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}},
+		People: []emulator.Person{{Name: "hana", Slack: "U02HANA"}},
 	}
 	for _, change := range slack {
 		change(&cfg.Slack)
@@ -59,107 +54,124 @@ func newSocketed(t *testing.T, change func(o *SocketOptions), slack ...func(c *e
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { platform.Close() })
-	s.chat, s.api = platform, platform.SlackURL()
-	s.slackWith(func(o *Options) {
-		o.Logger, o.Count = slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})), nil
-		o.Dialogs = &fakeDialogs{}
-	})
-	o := SocketOptions{Slack: s.slack, FirstWait: 5 * time.Millisecond, LastWait: 20 * time.Millisecond,
-		Token: func() string { s.mu.Lock(); defer s.mu.Unlock(); return s.token },
-		API:   func() string { s.mu.Lock(); defer s.mu.Unlock(); return s.api }}
+	s.platform = platform
+	s.slack.Count = func(_, _ string) {}
+	s.configure(func(c *Config) { c.AppToken, c.APIURL = secret.Value(appToken), platform.SlackURL() })
+	s.socket = s.slack.socket
+	s.socket.firstWait, s.socket.lastWait = 5*time.Millisecond, 20*time.Millisecond
 	if change != nil {
-		change(&o)
+		change(s.socket)
 	}
-	s.socket = NewSocket(o)
 	running, end := context.WithCancel(ctx)
 	done := make(chan struct{})
-	go func() { defer close(done); s.socket.Run(running) }()
+	go func() { defer close(done); s.slack.Run(running) }()
 	s.stop = sync.OnceFunc(func() { end(); <-done })
 	t.Cleanup(s.stop)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(s.log)
+			t.Log(s.Log)
 		}
 		for _, word := range []string{appToken, "ticket", "xoxb-test-only"} {
-			if strings.Contains(s.log.String(), word) {
-				t.Errorf("the log shows %s:\n%s", word, s.log)
+			if strings.Contains(s.Log.String(), word) {
+				t.Errorf("the log shows %s:\n%s", word, s.Log)
 			}
 		}
 	})
 	return s
 }
 
+// set puts an app-level token in force.
+func (s *socketed) set(token string) {
+	s.configure(func(c *Config) { c.AppToken = secret.Value(token) })
+	s.slack.Reconfigured()
+}
+
+// at has Slack's Web API be elsewhere.
+func (s *socketed) at(url string) {
+	s.configure(func(c *Config) { c.APIURL = url })
+	s.slack.Reconfigured()
+}
+
+// up reports whether there is a connection.
+func (s *socketed) up() bool {
+	up, _ := s.socket.state()
+	return up
+}
+
+// trouble is why there is none.
+func (s *socketed) trouble() string {
+	_, why := s.socket.state()
+	return why
+}
+
 // connected waits until n sockets are open.
 func (s *socketed) connected(n int) []emulator.SlackSocket {
-	s.t.Helper()
-	open, err := s.chat.WaitSlackSockets(s.ctx, n)
+	s.T.Helper()
+	open, err := s.platform.WaitSlackSockets(s.ctx, n)
 	if err != nil {
-		s.t.Fatalf("%d sockets: %v\n%s", n, err, s.log)
+		s.T.Fatalf("%d sockets: %v\n%s", n, err, s.Log)
 	}
 	return open
 }
 
 // eventually waits for what the stand-in does not announce.
 func (s *socketed) eventually(what string, cond func() bool) {
-	s.t.Helper()
-	testkit.Eventually(s.t, what, cond)
+	s.T.Helper()
+	testkit.Eventually(s.T, what, cond)
 }
 
 // says waits until the log has said each of these.
 func (s *socketed) says(words ...string) {
-	s.t.Helper()
+	s.T.Helper()
 	for _, w := range words {
-		s.eventually(w, func() bool { return strings.Contains(s.log.String(), w) })
+		s.eventually(w, func() bool { return strings.Contains(s.Log.String(), w) })
 	}
 }
 
 func (s *socketed) press(action string) (emulator.Delivery, error) {
-	p, err := s.chat.SlackBlockActions("hana", "C0APPROVALS", "1795257600.000100", action, request)
+	p, err := s.platform.SlackBlockActions("hana", "C0APPROVALS", "1795257600.000100", action, request)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	return s.chat.PostSlack(s.ctx, emulator.SlackPost{Payload: p})
-}
-
-// taps returns what has reached the gate.
-func (s *socketed) taps() []chat.Interaction {
-	s.gate.mu.Lock()
-	defer s.gate.mu.Unlock()
-	return append([]chat.Interaction(nil), s.gate.taps...)
+	return s.platform.PostSlack(s.ctx, emulator.SlackPost{Payload: p})
 }
 
 func TestEverythingComesOverTheSocket(t *testing.T) {
 	s := newSocketed(t, nil)
 	s.connected(1)
-	s.eventually("connected", func() bool { return s.socket.State().Connected })
+	s.eventually("connected", s.up)
 	if d, err := s.press("approve"); err != nil || !d.OK() || d.Socket == "" || len(d.Body) != 0 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if d, err := s.chat.SlashSlack(s.ctx, "hana", "C0APPROVALS", "/countersign", "deny "+request+" wrong account"); err != nil || !d.OK() {
+	if d, err := s.platform.SlashSlack(s.ctx, "hana", "C0APPROVALS", "/countersign",
+		"deny "+request+" wrong account"); err != nil || !d.OK() {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if d, err := s.chat.TypeSlack(s.ctx, "hana", "approve "+request, ""); err != nil || !d.OK() {
+	if d, err := s.platform.TypeSlack(s.ctx, "hana", "approve "+request, ""); err != nil || !d.OK() {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if d, err := s.chat.MentionSlack(s.ctx, "hana", "C0APPROVALS", "approve "+request, ""); err != nil || !d.OK() {
+	if d, err := s.platform.MentionSlack(s.ctx, "hana", "C0APPROVALS", "approve "+request, ""); err != nil || !d.OK() {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if asks := s.gate.asks; len(asks) != 1 || asks[0].Intent != chat.IntentApprove || asks[0].By.Name != "hana" {
+	if asks := s.Chat.Asks; len(asks) != 1 || asks[0].Intent != chat.IntentApprove || asks[0].By.Name != "hana" {
 		t.Errorf("asks %+v", asks)
 	}
-	taps := s.taps()
-	if len(taps) != 3 || taps[0].Reason != "wrong account" || taps[0].ReplyTo == "" || taps[1].RequestID != request || taps[2].RequestID != request {
+	taps := s.Chat.Taken()
+	if len(taps) != 3 || taps[0].Reason != "wrong account" || taps[0].ReplyTo == "" || taps[1].RequestID != request ||
+		taps[2].RequestID != request {
 		t.Errorf("taps %+v", taps)
 	}
-	s.gate.out = chat.InteractionResult{Code: approval.CodeExpired, Text: "Expired."}
-	d, err := s.chat.PostSlack(s.ctx, emulator.SlackPost{Payload: emulator.Object{
-		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"}, "trigger_id": "1.2",
-		"user": emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": emulator.Object{"id": "V1", "Asked": denial("too late")},
+	s.Chat.Result = chat.InteractionResult{Code: approval.CodeExpired, Text: "Expired."}
+	d, err := s.platform.PostSlack(s.ctx, emulator.SlackPost{Payload: emulator.Object{
+		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"},
+		"trigger_id": "1.2",
+		"user":       emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"},
+		"view":       json.RawMessage(denial(t, "too late")),
 	}})
 	if err != nil || !strings.Contains(string(d.Body), `"response_action":"update"`) {
 		t.Errorf("%s, %v", d.Body, err)
 	}
-	if v := s.chat.Violations(); len(v) != 0 {
+	if v := s.platform.Violations(); len(v) != 0 {
 		t.Errorf("Slack's rules were broken: %v", v)
 	}
 }
@@ -168,20 +180,19 @@ func TestRule7_WhatCouldNotBeStoredIsNotAcknowledged(t *testing.T) {
 	s := newSocketed(t, nil, func(c *emulator.SlackConfig) { c.WebhookTimeout = 500 * time.Millisecond })
 	s.connected(1)
 	fails := 2
-	s.gate.tap = func(context.Context) {
-		s.gate.mu.Lock()
-		defer s.gate.mu.Unlock()
-		if s.gate.err = nil; fails > 0 {
-			fails--
-			s.gate.err = errors.New("disk full")
+	s.Chat.OnInteract = func(context.Context) {
+		if fails--; fails >= 0 {
+			s.Chat.SetErr(errors.New("disk full"))
+		} else {
+			s.Chat.SetErr(nil)
 		}
 	}
-	s.chat.SetSlackRetries(0, 0)
-	d, err := s.chat.TypeSlack(s.ctx, "hana", "approve "+request, "")
+	s.platform.SetSlackRetries(0, 0)
+	d, err := s.platform.TypeSlack(s.ctx, "hana", "approve "+request, "")
 	if err != nil || !d.OK() || len(d.Earlier) != 2 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if taps := s.taps(); len(taps) != 3 || taps[0].EventID != taps[2].EventID {
+	if taps := s.Chat.Taken(); len(taps) != 3 || taps[0].EventID != taps[2].EventID {
 		t.Errorf("%+v", taps)
 	}
 }
@@ -192,20 +203,20 @@ func TestAFaultCostsOneEnvelope(t *testing.T) {
 	s.connected(1)
 	faults := make(chan struct{}, 1)
 	faults <- struct{}{}
-	s.gate.tap = func(context.Context) {
+	s.Chat.OnInteract = func(context.Context) {
 		select {
 		case <-faults:
 			panic("boom")
 		default:
 		}
 	}
-	s.chat.SetSlackRetries(0)
-	d, err := s.chat.TypeSlack(s.ctx, "hana", "approve "+request, "")
+	s.platform.SetSlackRetries(0)
+	d, err := s.platform.TypeSlack(s.ctx, "hana", "approve "+request, "")
 	if err != nil || !d.OK() || len(d.Earlier) != 1 {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	s.says("boom", "is not acknowledged")
-	if taps := s.taps(); len(taps) != 1 {
+	if taps := s.Chat.Taken(); len(taps) != 1 {
 		t.Errorf("%+v", taps)
 	}
 }
@@ -214,7 +225,7 @@ func TestAnotherConnectionIsOpenBeforeTheOldOneCloses(t *testing.T) {
 	s := newSocketed(t, nil)
 	old := s.connected(1)[0]
 	begun, release := make(chan struct{}), make(chan struct{})
-	s.gate.asking = func() { close(begun); <-release }
+	s.Chat.OnAsk = func() { close(begun); <-release }
 	delivered := make(chan emulator.Delivery, 1)
 	go func() {
 		d, err := s.press("approve")
@@ -224,46 +235,46 @@ func TestAnotherConnectionIsOpenBeforeTheOldOneCloses(t *testing.T) {
 		delivered <- d
 	}()
 	<-begun
-	if err := s.chat.DisconnectSlackSocket(old.ID, emulator.SocketRefresh); err != nil {
+	if err := s.platform.DisconnectSlackSocket(old.ID, emulator.SocketRefresh); err != nil {
 		t.Fatal(err)
 	}
 	s.eventually("another socket", func() bool {
-		open := s.chat.SlackSockets()
+		open := s.platform.SlackSockets()
 		return len(open) == 1 && open[0].ID != old.ID
 	})
-	if st := s.socket.State(); !st.Connected {
-		t.Errorf("%+v", st)
+	if !s.up() {
+		t.Error(s.trouble())
 	}
 	close(release)
 	if d := <-delivered; !d.OK() || d.Socket != old.ID {
 		t.Errorf("%+v", d)
 	}
-	s.gate.asking = nil
+	s.Chat.OnAsk = nil
 	if d, err := s.press("approve"); err != nil || !d.OK() || d.Socket == old.ID {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if err := s.chat.DisconnectSlackSocket("", emulator.SocketWarning); err != nil {
+	if err := s.platform.DisconnectSlackSocket("", emulator.SocketWarning); err != nil {
 		t.Fatal(err)
 	}
 	s.connected(2) // the one that was warned goes on until Slack closes it
 }
 
 func TestABrokenConnectionIsOpenedAnew(t *testing.T) {
-	s := newSocketed(t, func(o *SocketOptions) { o.Quiet = 400 * time.Millisecond })
+	s := newSocketed(t, func(s *socket) { s.quiet = 400 * time.Millisecond })
 	old := s.connected(1)[0]
 	other := func(than string) func() bool {
 		return func() bool {
-			open := s.chat.SlackSockets()
+			open := s.platform.SlackSockets()
 			return len(open) > 0 && open[len(open)-1].ID != than
 		}
 	}
-	s.chat.CutSlackSocket(old.ID)
+	s.platform.CutSlackSocket(old.ID)
 	s.eventually("another socket after a cut", other(old.ID))
-	old = s.chat.SlackSockets()[0]
-	s.chat.FreezeSlackSocket(old.ID)
+	old = s.platform.SlackSockets()[0]
+	s.platform.FreezeSlackSocket(old.ID)
 	s.eventually("another socket after silence", other(old.ID))
-	s.chat.Fail(emulator.SlackConnectionOpen, 2, emulator.SlackError("internal_error"))
-	s.chat.CutSlackSocket("")
+	s.platform.Fail(emulator.SlackConnectionOpen, 2, emulator.SlackError("internal_error"))
+	s.platform.CutSlackSocket("")
 	s.says("nothing came for too long", "internal_error")
 	s.connected(1)
 }
@@ -273,30 +284,24 @@ func TestATokenThatDoesNotDoIsSaidOnceAndClearly(t *testing.T) {
 		{"xapp-another", "Slack refuses the app-level token (invalid_auth): replace app_token in the configuration"},
 		{"xoxb-test-only", "app_token is not an app-level token"},
 	} {
-		s := newSocketed(t, func(o *SocketOptions) { o.SlowWait = 10 * time.Millisecond })
+		s := newSocketed(t, func(s *socket) { s.slowWait = 10 * time.Millisecond })
 		s.connected(1)
-		set := func(token string) {
-			s.mu.Lock()
-			s.token = token
-			s.mu.Unlock()
-			s.socket.Reconfigured()
-		}
-		set("")
+		s.set("")
 		s.connected(0)
-		set(tt.token)
-		s.eventually("three tries", func() bool { return len(s.chat.Calls(emulator.SlackConnectionOpen)) >= 4 })
-		if st := s.socket.State(); st.Connected || !strings.Contains(st.LastError, tt.want) || st.Since.IsZero() {
-			t.Errorf("%+v", st)
+		s.set(tt.token)
+		s.eventually("three tries", func() bool { return len(s.platform.Calls(emulator.SlackConnectionOpen)) >= 4 })
+		if s.up() || !strings.Contains(s.trouble(), tt.want) {
+			t.Errorf("connected: %t, %s", s.up(), s.trouble())
 		}
-		if n := strings.Count(s.log.String(), "level=ERROR"); n != 1 || !strings.Contains(s.log.String(), tt.want) {
-			t.Errorf("said %d times:\n%s", n, s.log)
+		if n := strings.Count(s.Log.String(), "level=ERROR"); n != 1 || !strings.Contains(s.Log.String(), tt.want) {
+			t.Errorf("said %d times:\n%s", n, s.Log)
 		}
-		set(appToken)
+		s.set(appToken)
 		s.connected(1)
-		s.eventually("connected", func() bool { st := s.socket.State(); return st.Connected && st.LastError == "" })
+		s.eventually("connected", func() bool { return s.up() && s.trouble() == "" })
 		s.stop()
-		if st := s.socket.State(); st.Connected {
-			t.Errorf("after the end: %+v", st)
+		if s.up() {
+			t.Error("connected after the end")
 		}
 	}
 }
@@ -304,13 +309,13 @@ func TestATokenThatDoesNotDoIsSaidOnceAndClearly(t *testing.T) {
 func TestSocketModeSwitchedOffIsSaid(t *testing.T) {
 	s := newSocketed(t, nil)
 	s.connected(1)
-	s.chat.SetSlackSocketMode(false)
-	s.eventually("trouble", func() bool { return strings.Contains(s.socket.State().LastError, "switch it on there") })
-	if s.socket.State().Connected {
+	s.platform.SetSlackSocketMode(false)
+	s.eventually("trouble", func() bool { return strings.Contains(s.trouble(), "switch it on there") })
+	if s.up() {
 		t.Error("connected")
 	}
-	s.chat.SetSlackSocketMode(true)
-	s.socket.Reconfigured()
+	s.platform.SetSlackSocketMode(true)
+	s.slack.Reconfigured()
 	s.connected(1)
 }
 
@@ -318,7 +323,7 @@ func TestWhatCameInIsFinishedAtTheEnd(t *testing.T) {
 	s := newSocketed(t, nil)
 	s.connected(1)
 	begun, release := make(chan struct{}, 2), make(chan struct{})
-	s.gate.asking = func() { begun <- struct{}{}; <-release }
+	s.Chat.OnAsk = func() { begun <- struct{}{}; <-release }
 	delivered := make(chan emulator.Delivery, 2)
 	for range 2 { // several at once
 		go func() {
@@ -333,7 +338,7 @@ func TestWhatCameInIsFinishedAtTheEnd(t *testing.T) {
 	<-begun
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); s.stop() }()
-	s.eventually("the end begins", func() bool { return !s.socket.State().Connected })
+	s.eventually("the end begins", func() bool { return !s.up() })
 	close(release)
 	<-stopped
 	for range 2 {
@@ -347,15 +352,16 @@ func TestWhatCameInIsFinishedAtTheEnd(t *testing.T) {
 func TestAnAnswerThatDoesNotFitIsLeftOut(t *testing.T) {
 	s := newSocketed(t, nil)
 	s.connected(1)
-	s.gate.out = chat.InteractionResult{Code: approval.CodeExpired, Text: strings.Repeat("x", maxAck)}
-	d, err := s.chat.PostSlack(s.ctx, emulator.SlackPost{Payload: emulator.Object{
-		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"}, "trigger_id": "1.2",
-		"user": emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": emulator.Object{"id": "V1", "Asked": denial("x")},
+	s.Chat.Result = chat.InteractionResult{Code: approval.CodeExpired, Text: strings.Repeat("界", maxAck)}
+	d, err := s.platform.PostSlack(s.ctx, emulator.SlackPost{Payload: emulator.Object{
+		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"},
+		"trigger_id": "1.2",
+		"user":       emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": json.RawMessage(denial(t, "x")),
 	}})
 	if err != nil || !d.OK() || len(d.Body) != 0 {
 		t.Errorf("%d %d bytes, %v", d.Status, len(d.Body), err)
 	}
-	if v := s.chat.Violations(); len(v) != 0 {
+	if v := s.platform.Violations(); len(v) != 0 {
 		t.Errorf("Slack's rules were broken: %v", v)
 	}
 }
@@ -365,7 +371,8 @@ func TestWhatASocketCannotMakeSenseOf(t *testing.T) {
 	s := newSocketed(t, nil)
 	var mu sync.Mutex
 	scripts := [][]string{
-		{`{"type":"hello"}`, "junk", `[]`, `{"type":"disconnect"`, `{}`, `{"envelope_id":"e1","type":"interactive","payload":7}`, `{"envelope_id":"e2","type":"news"}`,
+		{`{"type":"hello"}`, "junk", `[]`, `{"type":"disconnect"`, `{}`,
+			`{"envelope_id":"e1","type":"interactive","payload":7}`, `{"envelope_id":"e2","type":"news"}`,
 			`{"envelope_id":"e3","type":"slash_commands","payload":"no"}`},
 		{`{"type":"news"}`},
 		{`{"type":"hello"}`, `{"envelope_id":"e4","type":"news","payload":"` + strings.Repeat("x", maxFrame) + `"}`},
@@ -376,7 +383,8 @@ func TestWhatASocketCannotMakeSenseOf(t *testing.T) {
 	var fake *httptest.Server
 	fake = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/apps.connections.open") {
-			json.NewEncoder(w).Encode(map[string]any{"ok": true, "url": "ws" + strings.TrimPrefix(fake.URL, "http") + "/link?ticket=1"})
+			json.NewEncoder(w).Encode(map[string]any{"ok": true,
+				"url": "ws" + strings.TrimPrefix(fake.URL, "http") + "/link?ticket=1"})
 			return
 		}
 		mu.Lock()
@@ -402,10 +410,7 @@ func TestWhatASocketCannotMakeSenseOf(t *testing.T) {
 		}
 	}))
 	defer fake.Close()
-	s.mu.Lock()
-	s.api = fake.URL + "/api"
-	s.mu.Unlock()
-	s.socket.Reconfigured()
+	s.at(fake.URL + "/api")
 	got := map[string]bool{}
 	for range 3 {
 		got[<-acks] = true
@@ -415,9 +420,10 @@ func TestWhatASocketCannotMakeSenseOf(t *testing.T) {
 			t.Errorf("acknowledged %v, want %s among them", got, id)
 		}
 	}
-	s.says("not understood", "a message was too large", "too_many_websockets", "did not say hello", "said something that is not understood")
-	if len(s.taps()) != 0 {
-		t.Errorf("%+v", s.taps())
+	s.says("not understood", "a message was too large", "too_many_websockets", "did not say hello",
+		"said something that is not understood")
+	if len(s.Chat.Taken()) != 0 {
+		t.Errorf("%+v", s.Chat.Taken())
 	}
 }
 
@@ -434,7 +440,7 @@ func TestWhereASocketMayLead(t *testing.T) {
 		w.Write([]byte(said))
 	}))
 	defer fake.Close()
-	s := NewSocket(SocketOptions{Slack: newFixture(t).slack})
+	s := newFixture(t).slack.socket
 	defer s.http.CloseIdleConnections()
 	for _, tt := range []struct {
 		status int
@@ -467,7 +473,8 @@ func TestWhereASocketMayLead(t *testing.T) {
 			t.Errorf("to be tried again after %v", e.after)
 		}
 	}
-	if _, err := s.link(t.Context(), "https://127.0.0.1:1/?q="+appToken, secret.Value(appToken)); err == nil || strings.Contains(err.Error(), appToken) {
+	if _, err := s.link(t.Context(), "https://127.0.0.1:1/?q="+appToken, secret.Value(appToken)); err == nil ||
+		strings.Contains(err.Error(), appToken) {
 		t.Errorf("%v", err)
 	}
 }
@@ -487,7 +494,7 @@ func TestRule8_ATicketGoesNowhereElse(t *testing.T) {
 		}
 	}))
 	defer fake.Close()
-	s := NewSocket(SocketOptions{Slack: newFixture(t).slack})
+	s := newFixture(t).slack.socket
 	defer s.http.CloseIdleConnections()
 	defer s.dial.CloseIdleConnections()
 	for at, want := range map[string]string{

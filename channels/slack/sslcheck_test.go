@@ -1,4 +1,4 @@
-package webhook
+package slack
 
 import (
 	"cmp"
@@ -14,7 +14,8 @@ import (
 // That is no way around signatures: whatever else comes unsigned is refused, and of what is long nothing is read.
 func TestSlacksLookAtTheCertificateIsAnswered(t *testing.T) {
 	const form = "application/x-www-form-urlencoded"
-	press := url.QueryEscape(`{"type":"block_actions","team":{"id":"T0TEAM0001"},"user":{"id":"U02HANA"},"trigger_id":"1.2",` +
+	press := url.QueryEscape(`{"type":"block_actions","team":{"id":"T0TEAM0001"},"user":{"id":"U02HANA"},` +
+		`"trigger_id":"1.2",` +
 		`"actions":[{"action_id":"approve","value":"` + request + `"}]}`)
 	for _, c := range []struct {
 		name, method, target, kind, body string
@@ -28,7 +29,8 @@ func TestSlacksLookAtTheCertificateIsAnswered(t *testing.T) {
 		{name: "another value", method: http.MethodGet, target: "?ssl_check=0", want: 405},
 		{name: "another value, POST", kind: form, body: "ssl_check=0&token=x", want: 401},
 		{name: "true", kind: form, body: "ssl_check=true&token=x", want: 401},
-		{name: "with a command", kind: form, body: "ssl_check=1&command=%2Fc&text=approve&user_id=U02HANA&team_id=T0TEAM0001", want: 401},
+		{name: "with a command", kind: form, body: "ssl_check=1&command=%2Fc&text=approve&user_id=U02HANA&team_id=T0TEAM0001",
+			want: 401},
 		{name: "with an empty command", kind: form, body: "ssl_check=1&command=", want: 401},
 		{name: "with a press", kind: form, body: "ssl_check=1&payload=" + press, want: 401},
 		{name: "with a press in other letters", kind: form, body: "ssl_check=1&Payload=%7B%7D", want: 401},
@@ -37,15 +39,18 @@ func TestSlacksLookAtTheCertificateIsAnswered(t *testing.T) {
 		{name: "in the query of a POST", target: "?ssl_check=1", kind: form, body: "text=x", want: 401},
 		{name: "JSON", kind: "application/json", body: `{"ssl_check":1}`, want: 401, unread: true},
 		{name: "long", kind: form, body: "ssl_check=1&token=" + strings.Repeat("x", maxSSLCheck), want: 401, unread: true},
-		{name: "with a time, and no signature", kind: form, body: "ssl_check=1", header: http.Header{headerSlackStamp: {"1"}}, want: 401, unread: true},
-		{name: "with a signature that is none", kind: form, body: "ssl_check=1", header: http.Header{headerSlack: {"x"}}, want: 401, unread: true},
+		{name: "with a time, and no signature", kind: form, body: "ssl_check=1", header: http.Header{headerStamp: {"1"}},
+			want: 401, unread: true},
+		{name: "with a signature that is none", kind: form, body: "ssl_check=1", header: http.Header{headerSignature: {"x"}},
+			want: 401, unread: true},
 		{name: "any GET", method: http.MethodGet, want: 405},
 		{name: "DELETE", method: http.MethodDelete, target: "?ssl_check=1", want: 405},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)
 			body := strings.NewReader(c.body)
-			r, w := httptest.NewRequest(cmp.Or(c.method, http.MethodPost), "/webhook/slack"+c.target, body), httptest.NewRecorder()
+			r, w := httptest.NewRequest(cmp.Or(c.method, http.MethodPost), "/webhook/slack"+c.target, body),
+				httptest.NewRecorder()
 			maps.Copy(r.Header, c.header)
 			r.Header.Set("Content-Type", c.kind)
 			if f.slack.ServeHTTP(w, r); w.Code != c.want || w.Code == 200 && w.Body.Len() > 0 {
@@ -54,12 +59,13 @@ func TestSlacksLookAtTheCertificateIsAnswered(t *testing.T) {
 			if c.unread && body.Len() != len(c.body) {
 				t.Errorf("%d bytes were read", len(c.body)-body.Len())
 			}
-			f.wantTaps(0)
+			f.WantNothing()
 		})
 	}
 	t.Run("a length that is not told", func(t *testing.T) {
 		f := newFixture(t)
-		r, w := httptest.NewRequest(http.MethodPost, "/webhook/slack", strings.NewReader("ssl_check=1")), httptest.NewRecorder()
+		r, w := httptest.NewRequest(http.MethodPost, "/webhook/slack", strings.NewReader("ssl_check=1")),
+			httptest.NewRecorder()
 		r.ContentLength = -1
 		r.Header.Set("Content-Type", form)
 		if f.slack.ServeHTTP(w, r); w.Code != 401 {
@@ -70,5 +76,5 @@ func TestSlacksLookAtTheCertificateIsAnswered(t *testing.T) {
 	if w := f.postSlack(form, "ssl_check=1&token=x", nil); w.Code != 200 {
 		t.Errorf("a signed one is answered with %d", w.Code)
 	}
-	f.wantTaps(0)
+	f.WantNothing()
 }

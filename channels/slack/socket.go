@@ -1,4 +1,4 @@
-package webhook
+package slack
 
 import (
 	"bytes"
@@ -18,9 +18,11 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	sdk "github.com/slack-go/slack"
 
 	"countersign/channels"
 	"countersign/internal/secret"
+	"countersign/webhook"
 )
 
 // What Slack allows over a socket, and how patient we are.
@@ -35,24 +37,11 @@ const (
 	soonOver     = 5 * time.Second  // a connection that was this short is no success
 	firstWait    = time.Second
 	lastWait     = time.Minute
-	slowWait     = 5 * time.Minute
+	hopelessWait = 5 * time.Minute
 	tellEvery    = time.Hour
 )
 
-// SocketOptions are what a [Socket] is made of. Slack, Token and API are required.
-type SocketOptions struct {
-	Slack *Slack        // takes what comes in
-	Token func() string // the app-level token, "" while there is none
-	API   func() string // where Slack's Web API is
-	// Quiet is how long a connection may bring nothing, not even a ping, before it is given up: default
-	// 30 seconds.
-	Quiet time.Duration
-	// FirstWait and LastWait bound the wait between tries, default one second and one minute; SlowWait
-	// is the wait after an error that only the configuration can end, default five minutes.
-	FirstWait, LastWait, SlowWait time.Duration
-}
-
-// Socket is Slack's Socket Mode: a connection that we open to Slack, over which everything comes that
+// socket is Slack's Socket Mode: a connection that we open to Slack, over which everything comes that
 // would else be posted to the webhook. There is no signature, since Slack is known by its certificate
 // and we by the app-level token. Each envelope takes the way of a delivery, and is acknowledged once what
 // it asks for is stored; what could not be stored is not acknowledged, and comes again or shows the
@@ -60,34 +49,28 @@ type SocketOptions struct {
 //
 // A connection that Slack is going to close is replaced first: the old one goes on until it ends. One
 // that brings nothing for a while, or breaks, is opened anew, at longer and longer intervals.
-type Socket struct {
-	o    SocketOptions
+type socket struct {
+	in   *inbound // takes what comes in
 	log  *slog.Logger
 	http *http.Client
 	dial *http.Client // of the connections themselves
 	wake chan struct{}
 
+	quiet               time.Duration // how long a connection may bring nothing, not even a ping, before it is given up
+	firstWait, lastWait time.Duration // between tries
+	slowWait            time.Duration // after an error that only the configuration can end
+
 	mu       sync.Mutex
-	open     int // connections that have said hello
-	since    time.Time
-	trouble  string
+	open     int    // connections that have said hello
+	trouble  string // why there is none
 	lastTold string
 	toldAt   time.Time
 }
 
-// SocketState is how the socket stands.
-type SocketState struct {
-	Connected bool
-	Since     time.Time // when it became so; zero before the first connection or trouble
-	LastError string    // why it is not connected
-}
-
-// NewSocket returns the socket. It connects when it is run.
-func NewSocket(o SocketOptions) *Socket {
-	o.Quiet, o.FirstWait = cmp.Or(o.Quiet, socketQuiet), cmp.Or(o.FirstWait, firstWait)
-	o.LastWait, o.SlowWait = cmp.Or(o.LastWait, lastWait), cmp.Or(o.SlowWait, slowWait)
-	return &Socket{o: o, log: o.Slack.log, http: channels.NewHTTPClient(channels.HTTPTimeout), dial: newDialClient(),
-		wake: make(chan struct{}, 1)}
+// newSocket returns the socket. It connects when it is run.
+func newSocket(in *inbound) *socket {
+	return &socket{in: in, log: in.Logger, http: channels.NewHTTPClient(channels.HTTPTimeout), dial: newDialClient(),
+		wake: make(chan struct{}, 1), quiet: socketQuiet, firstWait: firstWait, lastWait: lastWait, slowWait: hopelessWait}
 }
 
 // newDialClient returns a client whose answers stay open. It follows no redirect, which would take the ticket along.
@@ -100,31 +83,31 @@ func newDialClient() *http.Client {
 	}
 }
 
-// State returns how the socket stands.
-func (s *Socket) State() SocketState {
+// state reports whether there is a connection, and why not.
+func (s *socket) state() (connected bool, trouble string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return SocketState{Connected: s.open > 0, Since: s.since, LastError: s.trouble}
+	return s.open > 0, s.trouble
 }
 
-// Reconfigured tells that the token or the address may have changed.
-func (s *Socket) Reconfigured() {
+// reconfigured tells that the token or the address may have changed.
+func (s *socket) reconfigured() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Run keeps a connection open until ctx ends; what came in by then is finished and acknowledged.
-func (s *Socket) Run(ctx context.Context) {
+// run keeps a connection open until ctx ends; what came in by then is finished and acknowledged.
+func (s *socket) run(ctx context.Context) {
 	defer s.http.CloseIdleConnections()
 	defer s.dial.CloseIdleConnections()
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	var now *connection
-	wait := s.o.FirstWait
+	wait := s.firstWait
 	for ctx.Err() == nil {
-		token, api := s.o.Token(), s.o.API()
+		token, api := s.in.appToken(), s.in.api()
 		if token == "" {
 			now.patience(0)
 			s.pause(ctx, 0)
@@ -144,19 +127,19 @@ func (s *Socket) Run(ctx context.Context) {
 		if s.until(ctx, now, token, api) && time.Since(opened) < soonOver {
 			s.pause(ctx, s.backoff(&wait))
 		} else {
-			wait = s.o.FirstWait
+			wait = s.firstWait
 		}
 	}
 }
 
 // until waits until another connection is needed, and says whether that is because of the one there is.
-func (s *Socket) until(ctx context.Context, c *connection, token, api string) bool {
+func (s *socket) until(ctx context.Context, c *connection, token, api string) bool {
 	for {
 		select {
 		case <-c.leaving:
 			return true
 		case <-s.wake:
-			if s.o.Token() != token || s.o.API() != api {
+			if s.in.appToken() != token || s.in.api() != api {
 				return false
 			}
 		case <-ctx.Done():
@@ -166,7 +149,7 @@ func (s *Socket) until(ctx context.Context, c *connection, token, api string) bo
 }
 
 // pause waits, with 0 for as long as nothing changes.
-func (s *Socket) pause(ctx context.Context, d time.Duration) {
+func (s *socket) pause(ctx context.Context, d time.Duration) {
 	var after <-chan time.Time
 	if d > 0 {
 		t := time.NewTimer(d)
@@ -181,9 +164,9 @@ func (s *Socket) pause(ctx context.Context, d time.Duration) {
 }
 
 // backoff returns how long to wait, and doubles it for the next time.
-func (s *Socket) backoff(wait *time.Duration) time.Duration {
+func (s *socket) backoff(wait *time.Duration) time.Duration {
 	d := *wait
-	*wait = min(2*d, s.o.LastWait)
+	*wait = min(2*d, s.lastWait)
 	return d/2 + rand.N(d/2+1)
 }
 
@@ -198,11 +181,11 @@ func (e *socketError) Error() string { return e.text }
 
 // failed takes note of why there is no new connection, and returns how long to wait. The same trouble is
 // said once in a while.
-func (s *Socket) failed(err error, wait *time.Duration) time.Duration {
+func (s *socket) failed(err error, wait *time.Duration) time.Duration {
 	pause := s.backoff(wait)
 	e, ours := errors.AsType[*socketError](err)
 	if ours && e.slow {
-		pause = s.o.SlowWait
+		pause = s.slowWait
 	} else if ours {
 		pause = max(pause, e.after)
 	}
@@ -210,9 +193,6 @@ func (s *Socket) failed(err error, wait *time.Duration) time.Duration {
 	defer s.mu.Unlock()
 	if s.open == 0 {
 		s.trouble = err.Error()
-		if s.since.IsZero() {
-			s.since = s.o.Slack.now()
-		}
 	}
 	level := slog.LevelDebug
 	if at := time.Now(); s.lastTold != err.Error() || at.Sub(s.toldAt) >= tellEvery {
@@ -251,27 +231,27 @@ func said(code string) *socketError {
 		return &socketError{text: "Slack refuses the app-level token (" + code + "): replace app_token in the configuration",
 			slow: true}
 	}
-	return &socketError{text: "Slack says " + named(code)}
+	return &socketError{text: "Slack says " + word(code)}
 }
 
-// named makes a word from outside fit for the log.
-func named(word string) string {
-	if word == "" || len(word) > 64 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") != "" {
+// word makes a word from outside fit for the log.
+func word(said string) string {
+	if said == "" || len(said) > 64 || strings.Trim(said, "abcdefghijklmnopqrstuvwxyz_") != "" {
 		return "something that is not understood"
 	}
-	return word
+	return said
 }
 
 // connect opens a connection, and returns it once Slack has said hello. No error holds the address,
 // whose ticket is a secret.
-func (s *Socket) connect(ctx context.Context, api string, token secret.Value) (*connection, error) {
+func (s *socket) connect(ctx context.Context, api string, token secret.Value) (*connection, error) {
 	opening, cancel := context.WithTimeout(ctx, channels.HTTPTimeout+socketHello)
 	defer cancel()
 	link, err := s.link(opening, api, token)
 	if err != nil {
 		return nil, err
 	}
-	c := newConnection(s.o.Quiet)
+	c := newConnection(s.quiet)
 	ws, res, err := websocket.Dial(opening, link, &websocket.DialOptions{HTTPClient: s.dial,
 		OnPingReceived: func(context.Context, []byte) bool { c.allow(c.quiet); return true }})
 	if err != nil {
@@ -295,48 +275,42 @@ func (s *Socket) connect(ctx context.Context, api string, token secret.Value) (*
 }
 
 // link asks Slack where to connect to.
-func (s *Socket) link(ctx context.Context, api string, token secret.Value) (string, error) {
-	at := strings.TrimRight(api, "/") + "/apps.connections.open"
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, nil)
-	if err != nil {
-		return "", &socketError{text: "the address of Slack's Web API is none", slow: true}
-	}
-	req.Header.Set("Authorization", "Bearer "+token.Reveal())
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	res, err := s.http.Do(req)
-	if err != nil {
+func (s *socket) link(ctx context.Context, api string, token secret.Value) (string, error) {
+	x := &exchange{http: s.http}
+	c := sdk.New("", sdk.OptionAppLevelToken(token.Reveal()), sdk.OptionAPIURL(Config{APIURL: api}.base()),
+		sdk.OptionHTTPClient(x))
+	_, _, err := c.StartSocketModeContext(ctx)
+	switch {
+	case x.err != nil:
+		err = x.err
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err
 		}
 		return "", &socketError{text: "apps.connections.open was not answered: " + channels.Redact(err.Error(), token)}
-	}
-	defer res.Body.Close()
-	var a struct {
-		OK    bool   `json:"ok"`
-		URL   string `json:"url"`
-		Error string `json:"error"`
-	}
-	err = json.NewDecoder(res.Body).Decode(&a)
-	switch {
-	case res.StatusCode == http.StatusTooManyRequests:
-		return "", &socketError{text: "Slack says ratelimited", after: cmp.Or(channels.RetryAfter(res.Header),
-			30*time.Second)}
-	case err != nil || res.StatusCode != http.StatusOK:
+	case x.status == 0 && err != nil:
+		return "", &socketError{text: "the address of Slack's Web API is none", slow: true}
+	case x.status == http.StatusTooManyRequests:
+		return "", &socketError{text: "Slack says ratelimited", after: cmp.Or(channels.RetryAfter(x.header), rateLimitWait)}
+	case !x.said || x.status != http.StatusOK:
 		return "", &socketError{text: fmt.Sprintf("apps.connections.open was answered with HTTP status %d and nothing that "+
-			"is understood", res.StatusCode)}
-	case !a.OK:
-		return "", said(a.Error)
+			"is understood", x.status)}
+	case !x.answer.OK:
+		return "", said(x.answer.Error)
 	}
-	u, err := url.Parse(a.URL)
-	plain := strings.HasPrefix(at, "http://") // only for tests and demos on this machine
+	var at struct {
+		URL string `json:"url"`
+	}
+	_ = json.Unmarshal(x.body, &at) // what is no text is no address either
+	u, err := url.Parse(at.URL)
+	plain := strings.HasPrefix(api, "http://") // only for tests and demos on this machine
 	if err != nil || u.Host == "" || u.Scheme != "wss" && !(plain && u.Scheme == "ws") {
 		return "", &socketError{text: "apps.connections.open named no address to connect to"}
 	}
-	return a.URL, nil
+	return at.URL, nil
 }
 
 // count takes note that connections have come or gone.
-func (s *Socket) count(n int, why string) {
+func (s *socket) count(n int, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.open
@@ -344,7 +318,7 @@ func (s *Socket) count(n int, why string) {
 	if (before > 0) == (s.open > 0) {
 		return
 	}
-	s.since, s.trouble = s.o.Slack.now(), why
+	s.trouble = why
 	if s.open > 0 {
 		s.lastTold = ""
 		s.log.Info("connected to Slack's Socket Mode")
@@ -352,37 +326,38 @@ func (s *Socket) count(n int, why string) {
 }
 
 // serve takes what comes over a connection until it ends.
-func (s *Socket) serve(ctx context.Context, c *connection) {
+func (s *socket) serve(ctx context.Context, c *connection) {
 	s.count(1, "")
 	undo := context.AfterFunc(ctx, func() { c.patience(0) })
 	defer undo()
 	why := s.read(ctx, c)
 	c.leave()
-	s.count(-1, why.Error())
+	s.count(-1, why)
 	if ctx.Err() == nil {
-		s.log.InfoContext(ctx, "a connection to Slack's Socket Mode has ended", "why", why)
+		s.log.InfoContext(ctx, "a connection to Slack's Socket Mode has ended", "error", why)
 	}
 	c.working.Wait()
 	c.close()
 }
 
-func (s *Socket) read(ctx context.Context, c *connection) error {
+// read takes what comes over a connection, and returns why nothing comes any more.
+func (s *socket) read(ctx context.Context, c *connection) (why string) {
 	for {
 		m, err := c.next()
 		switch {
 		case errors.Is(err, websocket.ErrMessageTooBig):
-			return errors.New("a message was too large")
+			return "a message was too large"
 		case websocket.CloseStatus(err) == websocket.StatusNormalClosure,
 			websocket.CloseStatus(err) == websocket.StatusGoingAway:
-			return errors.New("Slack closed it")
+			return "Slack closed it"
 		case errors.Is(err, errQuiet) && c.unwanted():
-			return errors.New("it is no longer wanted")
+			return "it is no longer wanted"
 		case errors.Is(err, errQuiet):
-			return errQuiet
+			return errQuiet.Error()
 		case err != nil:
-			return errors.New("it broke")
+			return "it broke"
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return ctx.Err().Error()
 		}
 		c.allow(c.quiet)
 		var e envelope
@@ -392,9 +367,9 @@ func (s *Socket) read(ctx context.Context, c *connection) error {
 		}
 		switch {
 		case e.Type == "disconnect":
-			s.log.DebugContext(ctx, "Slack is going to close a connection", "reason", named(e.Reason))
+			s.log.DebugContext(ctx, "Slack is going to close a connection", "reason", word(e.Reason))
 			if e.Reason == "link_disabled" {
-				return said(e.Reason)
+				return said(e.Reason).text
 			}
 			c.leave()
 			c.patience(socketLinger)
@@ -419,46 +394,46 @@ type envelope struct {
 
 // take handles one envelope as the delivery that it is, and acknowledges it once it is stored. As over
 // HTTP, a fault in the handling of one delivery is not the end of the program.
-func (s *Socket) take(ctx context.Context, c *connection, e envelope) {
-	ctx, cancel := within(ctx, answerWithin)
+func (s *socket) take(ctx context.Context, c *connection, e envelope) {
+	ctx, cancel := webhook.Bound(ctx, answerWithin)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
 			s.log.ErrorContext(ctx, "an envelope could not be handled and is not acknowledged: this is a bug in Countersign; "+
-				"please report it", "type", named(e.Type), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				"please report it", "type", word(e.Type), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		}
 	}()
-	h, a := s.o.Slack, answer{}
+	h, a := s.in, webhook.Answer{}
 	switch e.Type {
 	case "interactive":
 		a = h.interaction(ctx, e.Payload)
 	case "events_api":
 		a = h.event(ctx, e.Payload)
 	case "slash_commands":
-		var words slackCommand
+		var words command
 		if err := channels.Strictly(e.Payload, &words); err != nil {
-			a = h.notUnderstood(ctx)
+			a = h.NotUnderstood(ctx)
 		} else {
 			a = h.command(ctx, words)
 		}
 	default:
-		s.log.DebugContext(ctx, "an envelope of a kind that is not acted on", "type", named(e.Type))
-		a.stored = true
+		s.log.DebugContext(ctx, "an envelope of a kind that is not acted on", "type", word(e.Type))
+		a.Stored = true
 	}
-	if !a.stored {
+	if !a.Stored {
 		return
 	}
 	ack := struct {
 		ID      string          `json:"envelope_id"`
 		Payload json.RawMessage `json:"payload,omitempty"`
 	}{ID: e.ID}
-	if e.Accepts && a.kind == "application/json" {
-		ack.Payload = a.body
+	if e.Accepts && a.Kind == "application/json" {
+		ack.Payload = a.Body
 	}
 	b, err := json.Marshal(ack)
 	if err != nil || len(b) >= maxAck {
 		s.log.ErrorContext(ctx, "the answer to a dialog does not fit into Socket Mode's acknowledgement; it is left out",
-			"bytes", len(a.body))
+			"bytes", len(a.Body))
 		ack.Payload = nil
 		if b, err = json.Marshal(ack); err != nil {
 			return
@@ -466,7 +441,7 @@ func (s *Socket) take(ctx context.Context, c *connection, e envelope) {
 	}
 	if err := c.say(b); err != nil {
 		s.log.WarnContext(ctx, "an envelope could not be acknowledged; Slack may send it again, which changes nothing",
-			"type", named(e.Type))
+			"type", word(e.Type))
 	}
 }
 
@@ -479,7 +454,7 @@ type connection struct {
 	working sync.WaitGroup
 	once    sync.Once
 	leaving chan struct{} // closed when another connection is needed
-	come    chan message
+	come    chan frame
 	closing chan struct{} // closed when nobody waits for what comes any more
 	reading sync.WaitGroup
 
@@ -488,8 +463,8 @@ type connection struct {
 	last    time.Time   // when it ends whatever it brings; the zero time while it may go on
 }
 
-// message is what came over a connection, or why nothing comes any more.
-type message struct {
+// frame is what came over a connection, or why nothing comes any more.
+type frame struct {
 	kind websocket.MessageType
 	data []byte
 	err  error
@@ -499,7 +474,7 @@ var errQuiet = errors.New("nothing came for too long")
 
 func newConnection(quiet time.Duration) *connection {
 	return &connection{quiet: quiet, room: make(chan struct{}, mostAtOnce), leaving: make(chan struct{}),
-		come: make(chan message), closing: make(chan struct{}), over: time.NewTimer(quiet)}
+		come: make(chan frame), closing: make(chan struct{}), over: time.NewTimer(quiet)}
 }
 
 // open begins to read.
@@ -507,7 +482,7 @@ func (c *connection) open(ws *websocket.Conn) {
 	c.ws = ws
 	c.reading.Go(func() {
 		for {
-			var m message
+			var m frame
 			m.kind, m.data, m.err = ws.Read(context.Background())
 			select {
 			case c.come <- m:
@@ -522,12 +497,12 @@ func (c *connection) open(ws *websocket.Conn) {
 }
 
 // next waits for a message, until the connection's time is over.
-func (c *connection) next() (message, error) {
+func (c *connection) next() (frame, error) {
 	select {
 	case m := <-c.come:
 		return m, m.err
 	case <-c.over.C:
-		return message{}, errQuiet
+		return frame{}, errQuiet
 	}
 }
 

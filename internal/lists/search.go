@@ -1,8 +1,10 @@
-package approval
+package lists
 
 import (
 	"context"
 	"strconv"
+
+	"countersign/approval"
 )
 
 // Found is one page of a search, newest first. A search looks at so many rows at a time and no more, however few of
@@ -33,18 +35,18 @@ func FoundIn[T interface{ Size() int }](rows []T, limit, bytes int, reach string
 
 // SearchRequests returns the narrow parts of the q.Limit newest requests, at least 1, that q selects among the look
 // newest that are to be looked at.
-func (g *Gate) SearchRequests(ctx context.Context, q RequestQuery, look int) (Found[Head], error) {
-	return search(ctx, g, q, look, Tx.Heads, func(h *Head) *Request { return &h.Request })
+func SearchRequests(ctx context.Context, g *approval.Gate, q approval.RequestQuery, look int) (Found[approval.Head], error) {
+	return search(ctx, g, q, look, approval.Tx.Heads, func(h *approval.Head) *approval.Request { return &h.Request })
 }
 
 // FindRequests is SearchRequests for whole requests.
-func (g *Gate) FindRequests(ctx context.Context, q RequestQuery, look int) (Found[Request], error) {
-	return search(ctx, g, q, look, Tx.Requests, func(r *Request) *Request { return r })
+func FindRequests(ctx context.Context, g *approval.Gate, q approval.RequestQuery, look int) (Found[approval.Request], error) {
+	return search(ctx, g, q, look, approval.Tx.Requests, func(r *approval.Request) *approval.Request { return r })
 }
 
-func search[T interface{ Size() int }](ctx context.Context, g *Gate, q RequestQuery, look int,
-	read func(Tx, RequestQuery) ([]T, error), request func(*T) *Request) (Found[T], error) {
-	q.Since, q.Until, q.Bytes = g.store.FromWall(q.Since), g.store.FromWall(q.Until), listBytes(q.Bytes)
+func search[T interface{ Size() int }](ctx context.Context, g *approval.Gate, q approval.RequestQuery, look int,
+	read func(approval.Tx, approval.RequestQuery) ([]T, error), request func(*T) *approval.Request) (Found[T], error) {
+	q.Since, q.Until, q.Bytes = g.Clock().FromWall(q.Since), g.Clock().FromWall(q.Until), listBytes(q.Bytes)
 	limit := max(q.Limit, 1)
 	q.Limit = limit + 1
 	type page struct {
@@ -52,7 +54,8 @@ func search[T interface{ Size() int }](ctx context.Context, g *Gate, q RequestQu
 		late  []string
 	}
 	for {
-		p, err := view(ctx, g, func(tx Tx) (p page, err error) {
+		p, err := approval.LookSettled(ctx, g, func(w *approval.Work) (p page, err error) {
+			tx := w.Tx()
 			if q.From, err = tx.RequestReach(q, look); err != nil {
 				return p, err
 			}
@@ -63,7 +66,7 @@ func search[T interface{ Size() int }](ctx context.Context, g *Gate, q RequestQu
 			p.found = FoundIn(rows, limit, q.Bytes, q.From, func(row T) string { return request(&row).ID })
 			for i := range p.found.Rows {
 				r := request(&p.found.Rows[i])
-				over, err := g.over(tx, r)
+				over, err := w.Over(r)
 				if err != nil {
 					return p, err
 				}
@@ -76,23 +79,24 @@ func search[T interface{ Size() int }](ctx context.Context, g *Gate, q RequestQu
 		if err != nil || len(p.late) == 0 {
 			for i := range p.found.Rows {
 				r := request(&p.found.Rows[i])
-				*r = g.told(*r)
+				*r = r.ByWall(g.Clock())
 			}
 			return p.found, err
 		}
-		if err := g.settleEach(ctx, p.late); err != nil {
+		if err := g.Settle(ctx, p.late); err != nil {
 			return Found[T]{}, err
 		}
 	}
 }
 
 // SearchAudit returns the q.Limit newest audit events, at least 1, that q selects among the look newest that are to be
-// looked at. Next is a seq, for [EventQuery.Before].
-func (g *Gate) SearchAudit(ctx context.Context, q EventQuery, look int) (Found[Event], error) {
-	q.Since, q.Until, q.Bytes = g.store.FromWall(q.Since), g.store.FromWall(q.Until), listBytes(q.Bytes)
+// looked at. Next is a seq, for [approval.EventQuery.Before].
+func SearchAudit(ctx context.Context, g *approval.Gate, q approval.EventQuery, look int) (Found[approval.Event], error) {
+	q.Since, q.Until, q.Bytes = g.Clock().FromWall(q.Since), g.Clock().FromWall(q.Until), listBytes(q.Bytes)
 	limit := max(q.Limit, 1)
 	q.Limit = limit + 1
-	found, err := View(ctx, g.store, func(tx Tx) (f Found[Event], err error) {
+	found, err := approval.Look(ctx, g, func(w *approval.Work) (f Found[approval.Event], err error) {
+		tx := w.Tx()
 		oldest, err := tx.EventReach(q, look)
 		if err != nil {
 			return f, err
@@ -102,10 +106,10 @@ func (g *Gate) SearchAudit(ctx context.Context, q EventQuery, look int) (Found[E
 			in.AfterSeq, reach = max(q.AfterSeq, oldest-1), strconv.FormatInt(oldest, 10)
 		}
 		es, err := tx.Events(in)
-		return FoundIn(es, limit, q.Bytes, reach, func(e Event) string { return strconv.FormatInt(e.Seq, 10) }), err
+		return FoundIn(es, limit, q.Bytes, reach, func(e approval.Event) string { return strconv.FormatInt(e.Seq, 10) }), err
 	})
 	for i := range found.Rows {
-		found.Rows[i].At = g.store.ToWall(found.Rows[i].At)
+		found.Rows[i].At = g.Clock().ToWall(found.Rows[i].At)
 	}
 	return found, err
 }

@@ -1,0 +1,31 @@
+package app
+
+import (
+	"slices"
+	"sync"
+
+	"countersign/internal/store/storetest"
+)
+
+// strays is what transactions did outside of their scopes, in all tests.
+var strays struct {
+	sync.Mutex
+	all []string
+}
+
+// Strays returns what transactions did outside of their scopes until now.
+func Strays() []string {
+	strays.Lock()
+	defer strays.Unlock()
+	return slices.Clone(strays.all)
+}
+
+func init() {
+	around = func(s keeper) keeper {
+		return storetest.Scoped(s, func(problem string) {
+			strays.Lock()
+			defer strays.Unlock()
+			strays.all = append(strays.all, problem)
+		})
+	}
+}

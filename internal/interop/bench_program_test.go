@@ -1,0 +1,42 @@
+//go:build interop
+
+package interop
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// What internal/bench counts is on the record of the program that it measures, or its exit code would say so.
+func TestBenchMeasuresTheProgram(t *testing.T) {
+	bench := filepath.Join(t.TempDir(), "bench")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bench, "countersign/internal/bench").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.CommandContext(t.Context(), bench, "-program", program, "-dir", t.TempDir(), "-rounds", "1", "-round", "10s",
+		"-calls", "6", "-callers", "3", "-json").Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var report struct {
+		Gate    string
+		Figures []struct {
+			Key           string
+			Calls, Failed int
+		}
+	}
+	if err := json.Unmarshal(out, &report); err != nil || report.Gate != "own" {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	calls := map[string]int{}
+	for _, f := range report.Figures {
+		calls[f.Key] = f.Calls - f.Failed
+	}
+	for _, key := range []string{"quarantined", "allowed", "decided", "gateway", "push", "press"} {
+		if calls[key] != 6 {
+			t.Errorf("%s: %d calls, want 6", key, calls[key])
+		}
+	}
+}
