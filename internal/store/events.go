@@ -8,9 +8,13 @@ import (
 
 // InsertEvent stores an event to which its engine has given Seq, ID and At.
 func (t events) InsertEvent(e *approval.Event) error {
+	s := t.write(appendEvent)
+	if s.err != nil {
+		return s.err
+	}
 	row := &t.Room().event
 	*row = *e
-	err := eventColumns.bind(t.begin(appendEvent), row).put()
+	err := eventColumns.bind(s, row).put()
 	*row = approval.Event{}
 	return err
 }

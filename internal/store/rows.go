@@ -26,8 +26,8 @@ import (
 )
 
 // Rows are the methods of a transaction that read and write rows, on whatever engine has them: all of an [approval.Tx]
-// but its time, its ids and Append, and what sign-in and passkeys keep besides. An engine's transaction embeds them,
-// and calls [Rows.Begin] before it is used.
+// but its time, its ids, its scope and Append, and what sign-in and passkeys keep besides. An engine's transaction
+// embeds them, and calls [Rows.Begin] before it is used.
 type Rows struct {
 	access access
 	requests
@@ -107,7 +107,7 @@ func (a *access) read(q Query) stmt {
 	if err := a.MayRead(); err != nil {
 		return stmt{err: err}
 	}
-	return a.begin(q)
+	return stmt{Cursor: a.Stmt(q), on: a.Engine}
 }
 
 // write begins a statement that writes.
@@ -115,10 +115,8 @@ func (a *access) write(q Query) stmt {
 	if err := a.MayWrite(); err != nil {
 		return stmt{err: err}
 	}
-	return a.begin(q)
+	return stmt{Cursor: a.Stmt(q), on: a.Engine}
 }
-
-func (a *access) begin(q Query) stmt { return stmt{Cursor: a.Stmt(q), on: a.Engine} }
 
 // list begins a statement that was put together.
 func (a *access) list(l *list) stmt {
