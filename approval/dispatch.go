@@ -98,7 +98,7 @@ func (g *Gate) unknown(ctx context.Context, age time.Duration, who Actor) (int, 
 }
 
 func (g *Gate) unknownRequests(ctx context.Context, age time.Duration, who Actor) (int, error) {
-	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) {
+	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) { // of all agents
 		hs, err := w.tx.UnderWay(stepRequests)
 		if err != nil {
 			return step{}, err

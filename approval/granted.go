@@ -464,7 +464,7 @@ func (g *Gate) endDueGrants(ctx context.Context) (int, error) {
 	if err != nil || len(some) == 0 {
 		return 0, err
 	}
-	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) {
+	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) { // what is due is anybody's
 		due, err := w.tx.DueGrants(stepGrants)
 		if err != nil {
 			return step{}, err
@@ -501,7 +501,9 @@ func (w GrantWork) endGrantsBefore(e Epoch, after string) (next string, n int, e
 // end as the next call meets them.
 func (g *Gate) recheckGrants(ctx context.Context) error {
 	for after := ""; ; {
-		next, err := update(ctx, g, WholeStore(), func(w *Work) (string, error) { return w.Grants().recheckSomeGrants(after) })
+		next, err := update(ctx, g, WholeStore(), func(w *Work) (string, error) {
+			return w.Grants().recheckSomeGrants(after)
+		})
 		if after = next; err != nil || after == "" {
 			return err
 		}

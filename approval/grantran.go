@@ -99,7 +99,7 @@ func (w GrantWork) runSuspends(r *Request, ran RunResult) error {
 
 // unknownUses is [Gate.unknown] for what grants let through.
 func (g *Gate) unknownUses(ctx context.Context, age time.Duration, who Actor) (int, error) {
-	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) {
+	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) { // of all agents
 		uses, err := w.tx.RunningGrantUses(stepGrants)
 		if err != nil {
 			return step{}, err

@@ -186,13 +186,13 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	})
 	a.chat = chat.New(chat.Options{Store: noted, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a},
 		SignIn: signInLinks{a}, Whose: a.directory.ByChat})
-	a.signIn = signin.New(signin.Options{Store: noted, Rows: kept.SignIns, Audit: audit, Directory: directory{a}, Logger: a.part("signin"),
-		Opener: a.opener})
+	a.signIn = signin.New(signin.Options{Store: noted, Rows: kept.SignIns, Audit: audit, Directory: directory{a},
+		Logger: a.part("signin"), Opener: a.opener})
 	a.openID = openid.New(openid.Options{Now: a.o.Now, Troubled: func() { leaveWord(a.relearn) }})
 	a.openID.Configure(cfg.SignIn.OpenID, cfg.OpenIDPeople())
 	a.onStop("the OpenID provider", func(context.Context) error { a.openID.Close(); return nil })
-	a.passkeys = passkey.New(passkey.Options{Store: noted, Rows: kept.Passkeys, Audit: audit, Directory: directory{a}, Teller: a.chat,
-		Prover: prover, Base: a.base, Logger: a.part("signin")})
+	a.passkeys = passkey.New(passkey.Options{Store: noted, Rows: kept.Passkeys, Audit: audit, Directory: directory{a},
+		Teller: a.chat, Prover: prover, Base: a.base, Logger: a.part("signin")})
 	a.onStop("records of allowed calls", a.gate.Flush)
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = outbox.NewSender(outbox.SenderOptions{

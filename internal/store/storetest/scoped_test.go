@@ -67,6 +67,18 @@ func TestScopedReportsEveryKindOfRow(t *testing.T) {
 	}
 }
 
+// What stands before a store takes nothing from what it promises.
+func TestScopedKeepsTheContract(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Store {
+		db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		return storetest.ScopedIn(t, db)
+	})
+}
+
 // In the scope that holds it, nothing is reported, by whatever the scope is named.
 func TestScopedLetsATransactionHaveWhatIsItsOwn(t *testing.T) {
 	db, s := fill(t)
@@ -193,7 +205,9 @@ func insert(tx approval.Tx, links signin.Tx, keys passkey.Tx) (s stored, err err
 		func() error { return tx.InsertNotification(s.reply) },
 		func() error { return links.InsertSignInLink(s.link) },
 		func() error { return links.InsertSession(s.session) },
-		func() error { return keys.InsertPasskeyOwner(passkey.Owner{Person: "ken", Handle: strings.Repeat("h", 86)}) },
+		func() error {
+			return keys.InsertPasskeyOwner(passkey.Owner{Person: "ken", Handle: strings.Repeat("h", 86)})
+		},
 		func() error { return keys.InsertPasskey(s.passkey) },
 	} {
 		if err := put(); err != nil {
@@ -204,8 +218,6 @@ func insert(tx approval.Tx, links signin.Tx, keys passkey.Tx) (s stored, err err
 }
 
 // strayCases are, by their methods, reads and writes of what is not the agent ours's. What comes of them does not count.
-//
-//nolint:funlen // a line for each method
 func strayCases(s stored) map[string]func(tx approval.Tx, links signin.Tx, keys passkey.Tx) {
 	type do = func(tx approval.Tx, links signin.Tx, keys passkey.Tx)
 	of := func(f func(tx approval.Tx)) do { return func(tx approval.Tx, _ signin.Tx, _ passkey.Tx) { f(tx) } }

@@ -78,6 +78,7 @@ var contract = []struct {
 	{"RecordAppends", recordAppends},
 	{"ViewIsOneMoment", viewIsOneMoment},
 	{"NowIDsAndSeqNeverGoBack", neverGoBack},
+	{"ScopesGrow", scopesGrow},
 	{"ErrorUndoesItsOwn", errorUndoesItsOwn},
 	{"PanicUndoesItsOwn", panicUndoesItsOwn},
 	{"GoexitUndoesItsOwn", goexitUndoesItsOwn},
@@ -1773,6 +1774,41 @@ func beside(t *testing.T, s approval.Store, bad func(i int, fn func(tx approval.
 		ns, err := tx.Notifications(approval.NotificationQuery{})
 		equal(t, "notifications of undone functions", len(ns), 0)
 		return err
+	})
+}
+
+// scopesGrow: a function that is about more than its scope runs about the whole store, once for good.
+func scopesGrow(t *testing.T, s approval.Store) {
+	var id string
+	err := s.Update(t.Context(), approval.OfAgent("bot"), func(tx approval.Tx) error {
+		if fresh, err := tx.FirstSight("narrow"); err != nil || !fresh {
+			return errors.Join(err, errors.New("what it did before was not undone"))
+		}
+		if err := approval.NeedWholeStore(tx); err != nil {
+			return err
+		}
+		r := newRequest(tx, "other", "pay")
+		id = r.ID
+		return tx.InsertRequest(r)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	update(t, s, func(tx approval.Tx) error {
+		if fresh, err := tx.FirstSight("narrow"); err != nil || fresh {
+			t.Errorf("what it did is not there: %v", err)
+		}
+		h, err := tx.Glance().Head(id)
+		if h.Agent != "other" {
+			t.Errorf("the request is %+v", h)
+		}
+		return err
+	})
+	view(t, s, func(tx approval.Tx) error {
+		if about := tx.Scope(); !about.IsWhole() {
+			t.Errorf("a View is %s", about)
+		}
+		return approval.NeedWholeStore(tx)
 	})
 }
 
