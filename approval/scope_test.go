@@ -41,8 +41,9 @@ func TestACardOvertakesAQuestionAboutAnotherAgent(t *testing.T) {
 	question := w.lastReply()
 	w.leaves("line", question.Recipient, w.check(theirs()).Request.ID, approval.KindRequest)
 	w.send()
-	if n := w.notifications(approval.NotificationQuery{ApprovalID: id, Kind: approval.KindReply})[0]; n.Note != approval.NoteOvertaken {
-		t.Errorf("the question is %q", n.Note)
+	ns := w.notifications(approval.NotificationQuery{ApprovalID: id, Kind: approval.KindReply})
+	if ns[0].Note != approval.NoteOvertaken {
+		t.Errorf("the question is %q", ns[0].Note)
 	}
 	if out := w.tap(w.says(hana, "checked with finance")); len(out.Decided) != 0 {
 		t.Errorf("the answer to it decided: %+v", out)

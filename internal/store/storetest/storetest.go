@@ -300,7 +300,9 @@ func oneLiveRequestForAKey(t *testing.T, s approval.Store) {
 		return nil
 	})
 	approve(t, s, first.ID, time.Hour)
-	err := s.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error { return tx.InsertRequest(newRequest(tx, "bot", "pay")) })
+	err := s.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
+		return tx.InsertRequest(newRequest(tx, "bot", "pay"))
+	})
 	if !errors.Is(err, approval.ErrLiveExists) {
 		t.Errorf("beside an unused approval: got %v, want ErrLiveExists", err)
 	}
@@ -1912,7 +1914,10 @@ func cancelDecidesOnlyTheStart(t *testing.T, s approval.Store) {
 	ctx, cancel = context.WithCancel(t.Context())
 	second := make(chan error, 1)
 	go func() {
-		second <- s.Update(ctx, approval.WholeStore(), func(approval.Tx) error { t.Error("a function that was given up ran"); return nil })
+		second <- s.Update(ctx, approval.WholeStore(), func(approval.Tx) error {
+			t.Error("a function that was given up ran")
+			return nil
+		})
 	}()
 	time.Sleep(10 * time.Millisecond)
 	cancel()
