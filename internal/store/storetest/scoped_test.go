@@ -86,7 +86,8 @@ func TestScopedLetsATransactionHaveWhatIsItsOwn(t *testing.T) {
 	scoped := storetest.ScopedIn(t, db)
 	for _, about := range []approval.Scope{approval.WholeStore(), approval.OfAgent("theirs"), approval.OfAgent(""),
 		approval.OfAgents("theirs", "theirs"), approval.OfAgents("theirs", "ours"), approval.OfID(s.theirs.ID),
-		approval.OfID(s.card.ID), approval.OfID(s.grant.ID), approval.OfID(s.use.ID), approval.OfNotification(s.notification.ID)} {
+		approval.OfID(s.card.ID), approval.OfID(s.grant.ID), approval.OfID(s.use.ID),
+		approval.OfNotification(s.notification.ID)} {
 		err := scoped.Update(t.Context(), about, func(tx approval.Tx) error {
 			for _, read := range []func() error{
 				func() error { _, err := tx.Request(s.theirs.ID); return err },
@@ -173,8 +174,9 @@ func fill(t *testing.T) (*store.DB, stored) {
 
 func newRequest(tx approval.Tx, agent, batch string) approval.Request {
 	return approval.Request{ID: tx.NewID(), Agent: agent, Tool: "pay", Args: []byte(`{}`),
-		ArgsHash: strings.Repeat("0", 64), Risk: approval.RiskMedium, Rule: "paying", ReasonCode: "approval_required", HumanMessage: "Please look.",
-		BatchID: batch, Status: approval.Pending, RequestedAt: tx.Now(), ExpiresAt: tx.Now().Add(time.Hour)}
+		ArgsHash: strings.Repeat("0", 64), Risk: approval.RiskMedium, Rule: "paying", ReasonCode: "approval_required",
+		HumanMessage: "Please look.", BatchID: batch, Status: approval.Pending, RequestedAt: tx.Now(),
+		ExpiresAt: tx.Now().Add(time.Hour)}
 }
 
 func insert(tx approval.Tx, links signin.Tx, keys passkey.Tx) (s stored, err error) {
@@ -184,7 +186,8 @@ func insert(tx approval.Tx, links signin.Tx, keys passkey.Tx) (s stored, err err
 	s.theirs, s.ours = newRequest(tx, "theirs", s.card.ID), newRequest(tx, "ours", "")
 	s.card.Items = []approval.CardItem{{ID: s.theirs.ID, Version: 1}}
 	s.grant = approval.Grant{ID: tx.NewID(), RequestID: s.theirs.ID, Agent: "theirs", Tool: "pay",
-		Risk: approval.RiskLow, By: "hana", Via: approval.ViaCLI, MadeAt: now, ExpiresAt: now.Add(time.Hour), Args: []byte(`{}`), ArgsHash: strings.Repeat("0", 64), Uses: 3}
+		Risk: approval.RiskLow, By: "hana", Via: approval.ViaCLI, MadeAt: now, ExpiresAt: now.Add(time.Hour),
+		Args: []byte(`{}`), ArgsHash: strings.Repeat("0", 64), Uses: 3}
 	s.use = approval.GrantUse{ID: tx.NewID(), GrantID: s.grant.ID, At: now, ArgsHash: strings.Repeat("0", 64)}
 	s.notification = approval.Notification{ID: tx.NewID(), ApprovalID: s.theirs.ID, Channel: "line", Recipient: "U1",
 		Kind: approval.KindRequest, Status: approval.Queued, NextAttemptAt: now, CreatedAt: now, UpdatedAt: now,
