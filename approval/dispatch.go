@@ -98,7 +98,7 @@ func (w upkeep) unknown(age time.Duration, who Actor) (int, error) {
 }
 
 func (w upkeep) unknownRequests(age time.Duration, who Actor) (int, error) {
-	return inSteps(w.ctx, w.Gate, WholeStore(), func(w *Work) (step, error) {
+	return inSteps(w.ctx, w.Gate, WholeStore(), func(w *Work) (step, error) { // of all agents
 		hs, err := w.tx.UnderWay(stepRequests)
 		if err != nil {
 			return step{}, err

@@ -463,7 +463,7 @@ func (w upkeep) endDueGrants() (int, error) {
 	if err != nil || len(some) == 0 {
 		return 0, err
 	}
-	return inSteps(w.ctx, w.Gate, WholeStore(), func(w *Work) (step, error) {
+	return inSteps(w.ctx, w.Gate, WholeStore(), func(w *Work) (step, error) { // what is due is anybody's
 		due, err := w.tx.DueGrants(stepGrants)
 		if err != nil {
 			return step{}, err
@@ -500,7 +500,9 @@ func (w GrantWork) endGrantsBefore(e Epoch, after string) (next string, n int, e
 // end as the next call meets them.
 func (w upkeep) recheckGrants() error {
 	for after := ""; ; {
-		next, err := update(w.ctx, w.Gate, WholeStore(), func(w *Work) (string, error) { return w.Grants().recheckSomeGrants(after) })
+		next, err := update(w.ctx, w.Gate, WholeStore(), func(w *Work) (string, error) {
+			return w.Grants().recheckSomeGrants(after)
+		})
 		if after = next; err != nil || after == "" {
 			return err
 		}

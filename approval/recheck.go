@@ -8,6 +8,7 @@ import "context"
 // their deadline, and never pass.
 func (g *Gate) Recheck(ctx context.Context) (unmet []Request, err error) {
 	for after := ""; ; {
+		// The newest first, of all agents: whom it concerns, the new policy alone says.
 		p, err := update(ctx, g, WholeStore(), func(w *Work) (rechecked, error) { return w.recheckSome(after) })
 		if err != nil {
 			return allByWall(unmet, g.store), err

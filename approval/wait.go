@@ -720,6 +720,7 @@ func (w upkeep) endDue() (next time.Time, err error) {
 
 // Expire ends every request that is due and returns how many that were.
 func (g *Gate) Expire(ctx context.Context) (int, error) {
+	// What is due is anybody's, the longest due first; a step is short.
 	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) { return w.endSome() })
 }
 
