@@ -275,7 +275,6 @@ var tooMany = map[string]int{
 	"internal/chat.Service":              101,
 	"internal/emulator.Emulator":         199,
 	"internal/mcp/gateway.clientRequest": 97,
-	"internal/rest.Server":               68,
 	"internal/web.Server":                124,
 }
 
