@@ -272,7 +272,6 @@ var tooMany = map[string]int{
 	"approval.Gate":                      273,
 	"channels/outbox.Outbox":             73,
 	"internal/app.App":                   87,
-	"internal/chat.Service":              101,
 	"internal/emulator.Emulator":         199,
 	"internal/mcp/gateway.clientRequest": 97,
 	"internal/web.Server":                124,
