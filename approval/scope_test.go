@@ -7,6 +7,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/chat"
+	"countersign/internal/lists"
 )
 
 // theirs is the same call of another agent.
@@ -101,7 +102,7 @@ func TestAConfirmedFreezeIsOfTheWholeStore(t *testing.T) {
 	id := w.check(transfer).Request.ID
 	w.tap(chat.Interaction{EventID: "line:freezes", By: hana, Intent: chat.IntentFreeze, RequestID: id})
 	w.tap(chat.Interaction{EventID: "line:confirms", By: hana, Intent: chat.IntentConfirm, RequestID: w.lastReply().ID})
-	if es, err := w.gate.Frozen(w.ctx); err != nil || len(es) != 1 || es[0].Agent != "bot" {
+	if es, err := lists.ListFrozen(w.ctx, w.gate); err != nil || len(es) != 1 || es[0].Agent != "bot" {
 		t.Errorf("frozen is %+v, %v", es, err)
 	}
 }

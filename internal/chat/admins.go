@@ -36,7 +36,7 @@ func (s *Service) OverBudget(ctx context.Context, who approval.Actor, budget, li
 			return err
 		}
 		return s.tellAdmins(tx, func(to approval.Actor) string {
-			return s.say(to, phrases.SayOverBudget, "who", who.String(), "budget", budget, "limit", limit)
+			return s.sayTo(to, phrases.SayOverBudget, "who", who.String(), "budget", budget, "limit", limit)
 		})
 	})
 }
@@ -45,7 +45,7 @@ func (s *Service) OverBudget(ctx context.Context, who approval.Actor, budget, li
 func (s *Service) ReloadFailed(ctx context.Context, why string) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.tellAdmins(tx, func(to approval.Actor) string {
-			return s.say(to, phrases.SayReloadFailed, "why", legible.Cut(legible.Line(why), maxWhy))
+			return s.sayTo(to, phrases.SayReloadFailed, "why", legible.Cut(legible.Line(why), maxWhy))
 		})
 	})
 }
@@ -54,7 +54,7 @@ func (s *Service) ReloadFailed(ctx context.Context, why string) error {
 func (s *Service) RulesLoosened(ctx context.Context, what []string) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.tellAdmins(tx, func(to approval.Actor) string {
-			return s.say(to, phrases.SayRulesLoosened, "what", listed(what))
+			return s.sayTo(to, phrases.SayRulesLoosened, "what", listed(what))
 		})
 	})
 }
@@ -64,7 +64,7 @@ func (s *Service) RulesLoosened(ctx context.Context, what []string) error {
 func (s *Service) PasskeysInDoubt(ctx context.Context, what []string) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.tellAdmins(tx, func(to approval.Actor) string {
-			return s.say(to, phrases.SayPasskeysInDoubt, "what", listed(what))
+			return s.sayTo(to, phrases.SayPasskeysInDoubt, "what", listed(what))
 		})
 	})
 }

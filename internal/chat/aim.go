@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -29,17 +28,16 @@ type leftOut struct {
 }
 
 // aim finds the requests that a tap is about. With none, answer is what the tapper was told instead.
-func (s *Service) aim(ctx context.Context, tx approval.Tx,
-	t Interaction) (found targets, answer InteractionResult, err error) {
+func (w work) aim() (found targets, answer InteractionResult, err error) {
 	switch {
-	case t.RequestID != "":
-		if found, err = s.aimAt(ctx, tx, t); err != nil || found.ids != nil {
+	case w.RequestID != "":
+		if found, err = w.aimAt(); err != nil || found.ids != nil {
 			return found, answer, err
 		}
-		answer, err = s.allLeftOut(ctx, tx, t, found)
+		answer, err = w.allLeftOut(found)
 		return targets{}, answer, err
-	case t.QuotedID != "":
-		ids, err := s.quoted(tx, t)
+	case w.QuotedID != "":
+		ids, err := w.quoted()
 		if err != nil {
 			return targets{}, InteractionResult{}, err
 		}
@@ -47,55 +45,55 @@ func (s *Service) aim(ctx context.Context, tx approval.Tx,
 			return targets{ids: ids}, InteractionResult{}, nil
 		}
 		if len(ids) > 1 {
-			if !t.By.Approver {
-				return s.refuse(ctx, tx, t)
+			if !w.By.Approver {
+				return w.refuse()
 			}
-			answer.Text = s.say(t.By, phrases.SayQuotesMany, "n", len(ids), "word", s.word(t.By, t.Intent))
-			return targets{}, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, nil)
+			answer.Text = w.say(phrases.SayQuotesMany, "n", len(ids), "word", w.word(w.Intent))
+			return targets{}, answer, w.reply(approval.Notification{Text: answer.Text}, nil)
 		}
-		if t.By.Approver && t.Intent == IntentDeny { // what was meant is not known, and is not guessed
-			answer.Text = s.say(t.By, phrases.SayQuotesUnknown)
-			return targets{}, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, nil)
+		if w.By.Approver && w.Intent == IntentDeny { // what was meant is not known, and is not guessed
+			answer.Text = w.say(phrases.SayQuotesUnknown)
+			return targets{}, answer, w.reply(approval.Notification{Text: answer.Text}, nil)
 		}
 	}
-	if !t.By.MayDecide() {
-		return s.refuse(ctx, tx, t)
+	if !w.By.MayDecide() {
+		return w.refuse()
 	}
-	return s.bareWord(ctx, tx, t)
+	return w.bareWord()
 }
 
 // aimAt finds what a named id is about: a request, or of a card what is meant of it and pending. Where all of that is
 // over it is about that, and the answer says how each one ended.
-func (s *Service) aimAt(ctx context.Context, tx approval.Tx, t Interaction) (found targets, err error) {
-	card, err := tx.Card(t.RequestID)
+func (w work) aimAt() (found targets, err error) {
+	card, err := w.tx.Card(w.RequestID)
 	if errors.Is(err, approval.ErrNotFound) {
-		found.ids, err = aimAtBatch(tx, t.RequestID)
+		found.ids, err = aimAtBatch(w.tx, w.RequestID)
 		return found, err
 	}
 	if err != nil {
 		return found, err
 	}
-	upto := max(min(t.Shows.Version, card.Shown), 1) // what was not sent yet stood before nobody
+	upto := max(min(w.Shows.Version, card.Shown), 1) // what was not sent yet stood before nobody
 	var over []string
 	for _, i := range card.Items {
-		h, err := tx.Head(i.ID)
+		h, err := w.tx.Head(i.ID)
 		if err != nil {
 			return targets{}, err
 		}
-		open := h.Status == approval.Pending && !h.Due(tx.Now())
+		open := h.Status == approval.Pending && !h.Due(w.tx.Now())
 		switch {
-		case i.Version <= t.Shows.After: // on another card
+		case i.Version <= w.Shows.After: // on another card
 		case i.Version > upto:
-			if err := s.addJoined(ctx, tx, t, h, &found); err != nil {
+			if err := w.addJoined(h, &found); err != nil {
 				return targets{}, err
 			}
 		case !open:
-			if over = append(over, i.ID); t.givesReason(h.Request) {
+			if over = append(over, i.ID); w.givesReason(h.Request) {
 				found.ids = append(found.ids, i.ID)
 			}
 		default:
 			found.of++
-			why, err := s.byItself(tx, t, h)
+			why, err := w.byItself(h)
 			if err != nil {
 				return targets{}, err
 			}
@@ -108,14 +106,14 @@ func (s *Service) aimAt(ctx context.Context, tx approval.Tx, t Interaction) (fou
 	}
 	switch {
 	case found.of == 0 && over == nil: // a version that the card has not
-		return targets{ids: []string{t.RequestID}}, nil
+		return targets{ids: []string{w.RequestID}}, nil
 	case found.of == 0:
 		found.ids = over
 	}
 	return found, nil
 }
 
-// aimAtBatch is [Service.aimAt] for requests of one batch that were made before there were cards, and for one request.
+// aimAtBatch is [work.aimAt] for requests of one batch that were made before there were cards, and for one request.
 func aimAtBatch(tx approval.Tx, id string) (ids []string, err error) {
 	batch, err := tx.BatchHeads(id)
 	if err != nil {
@@ -138,14 +136,14 @@ func aimAtBatch(tx approval.Tx, id string) (ids []string, err error) {
 }
 
 // byItself says why a request is not approved together with others; "" where it is.
-func (s *Service) byItself(tx approval.Requests, t Interaction, h approval.Head) (phrases.Phrase, error) {
-	if t.Intent != IntentApprove {
+func (w work) byItself(h approval.Head) (phrases.Phrase, error) {
+	if w.Intent != IntentApprove {
 		return "", nil
 	}
 	if h.Risk == approval.RiskCritical {
 		return phrases.SayLeftCritical, nil
 	}
-	r, err := tx.NeedOf(h.ID)
+	r, err := w.tx.NeedOf(h.ID)
 	switch {
 	case err != nil || r.Need == nil:
 		return "", err
@@ -158,11 +156,11 @@ func (s *Service) byItself(tx approval.Requests, t Interaction, h approval.Head)
 }
 
 // addJoined adds what has joined a card since, where whoever pressed may decide it.
-func (s *Service) addJoined(ctx context.Context, tx approval.Tx, t Interaction, h approval.Head, found *targets) error {
-	if h.Status != approval.Pending || h.Due(tx.Now()) || !t.By.MayDecide() {
+func (w work) addJoined(h approval.Head, found *targets) error {
+	if h.Status != approval.Pending || h.Due(w.tx.Now()) || !w.By.MayDecide() {
 		return nil
 	}
-	may, err := s.mayVote(ctx, tx, h, t.By)
+	may, err := w.mayVote(h)
 	if err == nil && may {
 		found.joined = append(found.joined, h)
 	}
@@ -170,25 +168,24 @@ func (s *Service) addJoined(ctx context.Context, tx approval.Tx, t Interaction, 
 }
 
 // allLeftOut answers an approval of a card of which all that is pending is approved one by one.
-func (s *Service) allLeftOut(ctx context.Context, tx approval.Tx, t Interaction, found targets) (InteractionResult,
-	error) {
-	if !t.By.MayDecide() {
-		_, answer, err := s.refuse(ctx, tx, t)
+func (w work) allLeftOut(found targets) (InteractionResult, error) {
+	if !w.By.MayDecide() {
+		_, answer, err := w.refuse()
 		return answer, err
 	}
-	out := InteractionResult{Code: approval.CodeConfirmRequired, Text: strings.Join(s.besides(t, found), "\n")}
-	if t.Told {
+	out := InteractionResult{Code: approval.CodeConfirmRequired, Text: strings.Join(w.besides(found), "\n")}
+	if w.Told {
 		return out, nil
 	}
-	anew, err := s.shownAnew(tx, t, found.joined)
+	anew, err := w.shownAnew(found.joined)
 	if err != nil {
 		return InteractionResult{}, err
 	}
-	return out, s.reply(tx, t, approval.Notification{Text: out.Text}, anew)
+	return out, w.reply(approval.Notification{Text: out.Text}, anew)
 }
 
 // besides are the lines of an answer about what of a card was not decided together, and about what has joined it.
-func (s *Service) besides(t Interaction, found targets) (lines []string) {
+func (w wording) besides(found targets) (lines []string) {
 	if len(found.left) > 0 {
 		var names []string
 		for n, l := range found.left {
@@ -196,13 +193,13 @@ func (s *Service) besides(t Interaction, found targets) (lines []string) {
 				names = append(names, "… (+"+strconv.Itoa(len(found.left)-n)+")")
 				break
 			}
-			names = append(names, s.say(t.By, phrases.SayLeftOne, "call", legible.Line(l.Target()), "why", s.say(t.By, l.why)))
+			names = append(names, w.say(phrases.SayLeftOne, "call", legible.Line(l.Target()), "why", w.say(l.why)))
 		}
-		lines = append(lines, s.say(t.By, phrases.SayLeftOut, "left", len(found.left), "total", found.of, "calls",
-			s.sayer(t.By).All(names)))
+		lines = append(lines, w.say(phrases.SayLeftOut, "left", len(found.left), "total", found.of, "calls",
+			w.sayer(w.By).All(names)))
 	}
 	if len(found.joined) > 0 {
-		lines = append(lines, s.say(t.By, phrases.SayJoinedSince, "count", len(found.joined)))
+		lines = append(lines, w.say(phrases.SayJoinedSince, "count", len(found.joined)))
 	}
 	return lines
 }
@@ -210,11 +207,11 @@ func (s *Service) besides(t Interaction, found targets) (lines []string) {
 // shownAnew are the cards of requests that come with an answer about all of a card, and need not come by themselves
 // then. Of a channel whose cards are edited there are none, since the card itself shows them; nor of more requests than
 // one answer has room for.
-func (s *Service) shownAnew(tx approval.Tx, t Interaction, cards []approval.Head) ([]approval.Head, error) {
-	if !t.OneReply || len(cards) == 0 || len(cards) > maxReplyCards {
+func (w work) shownAnew(cards []approval.Head) ([]approval.Head, error) {
+	if !w.OneReply || len(cards) == 0 || len(cards) > maxReplyCards {
 		return nil, nil
 	}
-	return cards, s.outbox.Brought(tx, t.address(), t.RequestID)
+	return cards, w.outbox.Brought(w.tx, w.address(), w.RequestID)
 }
 
 // narrowed leaves of the requests of a card those that a notification shows, or is about.

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -12,67 +11,67 @@ import (
 )
 
 // command answers a typed word that decides nothing.
-func (s *Service) command(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	if t.By.Kind != approval.Human {
-		if t.Intent == IntentHelp {
-			out := InteractionResult{Text: s.say(t.By, phrases.SayHelpStranger, "address", t.From)}
-			return out, s.reply(tx, t, approval.Notification{Text: out.Text}, nil)
+func (w work) command() (InteractionResult, error) {
+	if w.By.Kind != approval.Human {
+		if w.Intent == IntentHelp {
+			out := InteractionResult{Text: w.say(phrases.SayHelpStranger, "address", w.From)}
+			return out, w.reply(approval.Notification{Text: out.Text}, nil)
 		}
-		_, out, err := s.refuse(ctx, tx, t)
+		_, out, err := w.refuse()
 		return out, err
 	}
 	answer := func(text string, cards []approval.Head) (InteractionResult, error) {
-		return InteractionResult{Text: text}, s.reply(tx, t, approval.Notification{Text: text}, cards)
+		return InteractionResult{Text: text}, w.reply(approval.Notification{Text: text}, cards)
 	}
-	switch t.Intent {
+	switch w.Intent {
 	case IntentHelp:
-		return answer(s.say(t.By, phrases.SayHelp), nil)
+		return answer(w.say(phrases.SayHelp), nil)
 	case IntentPending:
-		list, err := s.waiting(ctx, tx, t.By)
+		list, err := w.waiting()
 		if err != nil {
 			return InteractionResult{}, err
 		}
-		return answer(s.waitingLine(t, list), list.newest)
+		return answer(w.waitingLine(list), list.newest)
 	case IntentShow:
-		return s.showAll(ctx, tx, t)
+		return w.showAll()
 	case IntentGrants:
-		return s.grants(ctx, tx, t)
+		return w.grants()
 	case IntentStatus:
-		text, err := s.statusText(ctx, tx, t)
+		text, err := w.statusText()
 		if err != nil {
 			return InteractionResult{}, err
 		}
 		return answer(text, nil)
 	case IntentSignIn:
-		if s.signIn != nil {
-			return s.signInLink(ctx, tx, t)
+		if w.signIn != nil {
+			return w.signInLink()
 		}
 	case IntentLog:
-		if !t.By.Admin {
-			out := InteractionResult{Code: approval.CodeNotAdmin, Text: s.say(t.By, phrases.SayNotAdmin)}
-			return out, s.reply(tx, t, approval.Notification{Text: out.Text}, nil)
+		if !w.By.Admin {
+			out := InteractionResult{Code: approval.CodeNotAdmin, Text: w.say(phrases.SayNotAdmin)}
+			return out, w.reply(approval.Notification{Text: out.Text}, nil)
 		}
-		text, err := s.logText(tx, t)
+		text, err := w.logText()
 		if err != nil {
 			return InteractionResult{}, err
 		}
 		return answer(text, nil)
 	}
-	if !t.By.Approver && t.Intent != IntentOther {
-		_, out, err := s.refuse(ctx, tx, t)
+	if !w.By.Approver && w.Intent != IntentOther {
+		_, out, err := w.refuse()
 		return out, err
 	}
-	if t.Intent == IntentUnclear {
-		return s.unclear(ctx, tx, t)
+	if w.Intent == IntentUnclear {
+		return w.unclear()
 	}
-	return answer(s.say(t.By, phrases.SayNotUnderstood), nil)
+	return answer(w.say(phrases.SayNotUnderstood), nil)
 }
 
 // showAll answers with all of a request, in as many messages as it takes.
-func (s *Service) showAll(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	id := t.RequestID
-	if id == "" && t.QuotedID != "" {
-		ids, err := s.quoted(tx, t)
+func (w work) showAll() (InteractionResult, error) {
+	id := w.RequestID
+	if id == "" && w.QuotedID != "" {
+		ids, err := w.quoted()
 		if err != nil {
 			return InteractionResult{}, err
 		}
@@ -80,34 +79,34 @@ func (s *Service) showAll(ctx context.Context, tx approval.Tx, t Interaction) (I
 		case len(ids) == 1:
 			id = ids[0]
 		case len(ids) > 1:
-			out := InteractionResult{Text: s.say(t.By, phrases.SayQuotesMany, "n", len(ids), "word", s.word(t.By, IntentShow))}
-			return out, s.reply(tx, t, approval.Notification{Text: out.Text}, nil)
+			out := InteractionResult{Text: w.say(phrases.SayQuotesMany, "n", len(ids), "word", w.word(IntentShow))}
+			return out, w.reply(approval.Notification{Text: out.Text}, nil)
 		}
 	}
-	if batch, err := tx.BatchHeads(id); err != nil || len(batch) > 0 && id != "" {
-		out := InteractionResult{Text: s.say(t.By, phrases.SayQuotesMany, "n", len(batch), "word", s.word(t.By, IntentShow))}
-		return out, errors.Join(err, s.reply(tx, t, approval.Notification{Text: out.Text}, nil))
+	if batch, err := w.tx.BatchHeads(id); err != nil || len(batch) > 0 && id != "" {
+		out := InteractionResult{Text: w.say(phrases.SayQuotesMany, "n", len(batch), "word", w.word(IntentShow))}
+		return out, errors.Join(err, w.reply(approval.Notification{Text: out.Text}, nil))
 	}
-	r, err := s.gate.In(ctx, tx).Request(id)
+	r, err := w.in.Request(id)
 	if errors.Is(err, approval.ErrNotFound) {
-		out := InteractionResult{Code: approval.CodeNotFound, Text: s.say(t.By, phrases.SayNoRequest)}
-		return out, s.reply(tx, t, approval.Notification{Text: out.Text}, nil)
+		out := InteractionResult{Code: approval.CodeNotFound, Text: w.say(phrases.SayNoRequest)}
+		return out, w.reply(approval.Notification{Text: out.Text}, nil)
 	}
 	if err != nil {
 		return InteractionResult{}, err
 	}
-	n := approval.Notification{ApprovalID: r.ID, Channel: t.Channel, Recipient: t.From, Kind: approval.KindReply,
-		ReplyTo: t.ReplyTo, Cards: []string{r.ID}, Part: 1, Language: t.language}
-	if t.AsksWhy && r.Status == approval.Pending && (t.By.Approver || t.By.Admin) {
+	n := approval.Notification{ApprovalID: r.ID, Channel: w.Channel, Recipient: w.From, Kind: approval.KindReply,
+		ReplyTo: w.ReplyTo, Cards: []string{r.ID}, Part: 1, Language: w.language}
+	if w.AsksWhy && r.Status == approval.Pending && (w.By.Approver || w.By.Admin) {
 		n.Note = approval.NoteMore
 	}
-	if err := s.outbox.Queue(tx, n); err != nil || t.AnswerAt == "" {
+	if err := w.outbox.Queue(w.tx, n); err != nil || w.AnswerAt == "" {
 		return InteractionResult{}, err
 	}
 	// It is long and holds all that was asked for, so it is in direct messages; here they are told where to look.
-	out := InteractionResult{Text: s.say(t.By, phrases.SayShowSent, "tool", r.Target())}
-	return out, s.outbox.Queue(tx, approval.Notification{Channel: t.Channel, Recipient: t.AnswerAt, Text: out.Text,
-		Kind: approval.KindReply, Note: t.linkNote(), Language: t.language})
+	out := InteractionResult{Text: w.say(phrases.SayShowSent, "tool", r.Target())}
+	return out, w.outbox.Queue(w.tx, approval.Notification{Channel: w.Channel, Recipient: w.AnswerAt, Text: out.Text,
+		Kind: approval.KindReply, Note: w.linkNote(), Language: w.language})
 }
 
 // RoleOf says what somebody may do.
@@ -123,16 +122,16 @@ func RoleOf(by approval.Actor) phrases.Phrase {
 	return phrases.SayRoleNone
 }
 
-func (s *Service) statusText(ctx context.Context, tx approval.Tx, t Interaction) (string, error) {
-	list, err := s.waiting(ctx, tx, t.By)
+func (w work) statusText() (string, error) {
+	list, err := w.waiting()
 	if err != nil {
 		return "", err
 	}
 	lines := []string{
-		s.say(t.By, phrases.SayStatusYou, "who", t.By.Name, "roles", s.say(t.By, RoleOf(t.By))),
-		s.say(t.By, phrases.SayStatusPending, "n", list.total+list.others),
+		w.say(phrases.SayStatusYou, "who", w.By.Name, "roles", w.say(RoleOf(w.By))),
+		w.say(phrases.SayStatusPending, "n", list.total+list.others),
 	}
-	return strings.Join(append(lines, s.readers.Status(t.By)...), "\n"), nil
+	return strings.Join(append(lines, w.readers.Status(w.By)...), "\n"), nil
 }
 
 // logLines is how many notifications the typed word "log" brings, out of the newest logAmong.
@@ -143,8 +142,8 @@ const (
 
 // logText tells what became of the newest cards and edits. Answers to what was typed would crowd them
 // out, so only those of them are told that did not arrive.
-func (s *Service) logText(tx approval.Notifications, t Interaction) (string, error) {
-	ns, err := tx.Notifications(approval.NotificationQuery{Limit: logAmong, Narrow: true})
+func (w work) logText() (string, error) {
+	ns, err := w.tx.Notifications(approval.NotificationQuery{Limit: logAmong, Narrow: true})
 	if err != nil {
 		return "", err
 	}
@@ -153,16 +152,16 @@ func (s *Service) logText(tx approval.Notifications, t Interaction) (string, err
 	})
 	ns = ns[:min(logLines, len(ns))]
 	if len(ns) == 0 {
-		return s.say(t.By, phrases.SayLogEmpty), nil
+		return w.say(phrases.SayLogEmpty), nil
 	}
-	lines := []string{s.say(t.By, phrases.SayLog, "n", len(ns))}
+	lines := []string{w.say(phrases.SayLog, "n", len(ns))}
 	for _, n := range ns {
 		recipient := n.Recipient
-		if name := s.readers.NameOf(n.Address()); name != "" {
+		if name := w.readers.NameOf(n.Address()); name != "" {
 			recipient = name
 		}
-		line := s.say(t.By, phrases.SayLogLine, "time", n.CreatedAt, "channel", n.Channel, "recipient", recipient, "kind",
-			s.say(t.By, phrases.OfKind(n.Kind)), "status", s.say(t.By, phrases.OfStatus(n.Status)), "attempt", n.Attempt)
+		line := w.say(phrases.SayLogLine, "time", n.CreatedAt, "channel", n.Channel, "recipient", recipient, "kind",
+			w.say(phrases.OfKind(n.Kind)), "status", w.say(phrases.OfStatus(n.Status)), "attempt", n.Attempt)
 		if n.Error != "" {
 			line += "\n  " + legible.Cut(n.Error, 120)
 		}

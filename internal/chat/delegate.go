@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,75 +11,75 @@ import (
 )
 
 // delegation answers typed words about who votes for whom.
-func (s *Service) delegation(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	if t.By.Kind != approval.Human {
-		_, out, err := s.refuse(ctx, tx, t)
+func (w work) delegation() (InteractionResult, error) {
+	if w.By.Kind != approval.Human {
+		_, out, err := w.refuse()
 		return out, err
 	}
-	switch t.Intent {
+	switch w.Intent {
 	case IntentDelegate:
-		return s.delegate(ctx, tx, t)
+		return w.delegate()
 	case IntentEndVotes:
-		return s.endDelegation(ctx, tx, t)
+		return w.endDelegation()
 	}
-	ds, err := tx.Delegations()
+	ds, err := w.tx.Delegations()
 	if err != nil {
 		return InteractionResult{}, err
 	}
 	if len(ds) == 0 {
-		return s.answer(tx, t, s.say(t.By, phrases.SayDelegationsNone))
+		return w.answer(w.say(phrases.SayDelegationsNone))
 	}
-	lines := []string{s.say(t.By, phrases.SayDelegations)}
+	lines := []string{w.say(phrases.SayDelegations)}
 	for _, d := range ds {
-		line := s.say(t.By, phrases.SayDelegationLine, "id", shortID(d.ID), "delegate", d.Delegate, "delegator", d.Delegator,
+		line := w.say(phrases.SayDelegationLine, "id", shortID(d.ID), "delegate", d.Delegate, "delegator", d.Delegator,
 			"from", d.From, "until", d.Until)
-		switch rule, holds := d.RuleNow(s.gate.Policy()); {
+		switch rule, holds := d.RuleNow(w.gate.Policy()); {
 		case !holds:
-			line += " (" + s.say(t.By, phrases.SayDelegationRuleGone, "rule", rule) + ")"
+			line += " (" + w.say(phrases.SayDelegationRuleGone, "rule", rule) + ")"
 		case rule != "":
 			line += " (" + rule + ")"
 		}
 		lines = append(lines, line)
 	}
-	return s.answer(tx, t, strings.Join(lines, "\n"))
+	return w.answer(strings.Join(lines, "\n"))
 }
 
 // delegate lets somebody vote for whoever types it.
-func (s *Service) delegate(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	until, ok := lastsUntil(t.Reason, s.store.ToWall(tx.Now()), t.By.Zone)
-	if t.Name == "" || !ok {
-		return s.answer(tx, t, s.say(t.By, phrases.SayDelegateHow))
+func (w work) delegate() (InteractionResult, error) {
+	until, ok := lastsUntil(w.Reason, w.store.ToWall(w.tx.Now()), w.By.Zone)
+	if w.Name == "" || !ok {
+		return w.answer(w.say(phrases.SayDelegateHow))
 	}
-	d, refusal, err := s.gate.In(ctx, tx).Delegations().Delegate(approval.Delegation{Delegator: t.By.Name, Delegate: t.Name,
-		Until: until}, t.By, approval.Via(t.Channel))
+	d, refusal, err := w.in.Delegations().Delegate(approval.Delegation{Delegator: w.By.Name, Delegate: w.Name,
+		Until: until}, w.By, approval.Via(w.Channel))
 	switch {
 	case err != nil:
 		return InteractionResult{}, err
 	case refusal != nil && refusal.Code == approval.CodeInvalidParameter:
-		text := s.say(t.By, phrases.SayDelegateHow)
-		if other := s.gate.PersonNow(t.Name); !other.MayDecide() || other.Name == t.By.Name {
-			text = s.say(t.By, phrases.SayDelegateNot)
+		text := w.say(phrases.SayDelegateHow)
+		if other := w.gate.PersonNow(w.Name); !other.MayDecide() || other.Name == w.By.Name {
+			text = w.say(phrases.SayDelegateNot)
 		}
-		return s.refused(tx, t, refusal.Code, text)
+		return w.refused(refusal.Code, text)
 	case refusal != nil && refusal.Code == approval.CodeNotAnApprover:
-		return s.refused(tx, t, refusal.Code, s.say(t.By, phrases.SayDelegateNot))
+		return w.refused(refusal.Code, w.say(phrases.SayDelegateNot))
 	case refusal != nil:
-		return s.refused(tx, t, refusal.Code, refusal.Message)
+		return w.refused(refusal.Code, refusal.Message)
 	}
-	return s.answer(tx, t, s.say(t.By, phrases.SayDelegated, "delegate", d.Delegate, "until", d.Until,
+	return w.answer(w.say(phrases.SayDelegated, "delegate", d.Delegate, "until", d.Until,
 		"id", shortID(d.ID)))
 }
 
 // endDelegation ends the one delegation that is meant.
-func (s *Service) endDelegation(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	d, refusal, err := s.gate.In(ctx, tx).Delegations().End(t.RequestID+t.Typed, t.By, approval.Via(t.Channel))
+func (w work) endDelegation() (InteractionResult, error) {
+	d, refusal, err := w.in.Delegations().End(w.RequestID+w.Typed, w.By, approval.Via(w.Channel))
 	switch {
 	case err != nil:
 		return InteractionResult{}, err
 	case refusal != nil:
-		return s.refused(tx, t, refusal.Code, s.say(t.By, phrases.SayDelegationWhich))
+		return w.refused(refusal.Code, w.say(phrases.SayDelegationWhich))
 	}
-	return s.answer(tx, t, s.say(t.By, phrases.SayDelegationEnded, "delegate", d.Delegate, "delegator", d.Delegator))
+	return w.answer(w.say(phrases.SayDelegationEnded, "delegate", d.Delegate, "delegator", d.Delegator))
 }
 
 // units are what a number stands for that somebody types, as a word for it begins.

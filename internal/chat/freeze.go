@@ -10,26 +10,26 @@ import (
 
 // freeze takes a freeze. A press is asked once more, since it stands beside buttons that do much less; typed words say
 // what they want.
-func (s *Service) freeze(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	if t.By.Kind != approval.Human {
-		_, out, err := s.refuse(ctx, tx, t)
+func (w work) freeze() (InteractionResult, error) {
+	if w.By.Kind != approval.Human {
+		_, out, err := w.refuse()
 		return out, err
 	}
-	if t.Text == "" {
-		return s.askFreeze(tx, t)
+	if w.Text == "" {
+		return w.askFreeze()
 	}
-	agent, ok := s.agentNamed(t.Name)
+	agent, ok := w.agentNamed(w.Name)
 	if !ok {
-		if t.By.MayDecide() { // it may be the answer to a question
-			t := t
-			t.Intent, t.Reason = IntentOther, ""
-			if out, done, err := s.giveReason(ctx, tx, t); err != nil || done {
+		if w.By.MayDecide() { // it may be the answer to a question
+			w := w
+			w.Intent, w.Reason = IntentOther, ""
+			if out, done, err := w.giveReason(); err != nil || done {
 				return out, err
 			}
 		}
-		return s.answer(tx, t, s.say(t.By, phrases.SayFreezeWhich, "agents", s.readers.Agents()))
+		return w.answer(w.say(phrases.SayFreezeWhich, "agents", w.readers.Agents()))
 	}
-	return s.freezeNow(ctx, tx, t, agent, t.Reason)
+	return w.freezeNow(agent, w.Reason)
 }
 
 // agentNamed returns the agent that somebody typed, "" for all of them.
@@ -43,82 +43,81 @@ func (s *Service) agentNamed(name string) (agent string, ok bool) {
 }
 
 // askFreeze asks once more before the agent of a request is frozen.
-func (s *Service) askFreeze(tx approval.Tx, t Interaction) (InteractionResult, error) {
-	if !t.By.Approver && !t.By.Admin {
-		return s.refused(tx, t, approval.CodeNotAnApprover, s.say(t.By, phrases.SayMayNotFreeze))
+func (w work) askFreeze() (InteractionResult, error) {
+	if !w.By.Approver && !w.By.Admin {
+		return w.refused(approval.CodeNotAnApprover, w.say(phrases.SayMayNotFreeze))
 	}
-	r, err := tx.Head(t.RequestID)
+	r, err := w.tx.Head(w.RequestID)
 	if err != nil {
 		if approval.CodeOf(err) == approval.CodeNotFound {
-			return s.refused(tx, t, approval.CodeNotFound, s.say(t.By, phrases.SayNoRequest))
+			return w.refused(approval.CodeNotFound, w.say(phrases.SayNoRequest))
 		}
 		return InteractionResult{}, err
 	}
-	text := s.say(t.By, phrases.SayFreezeAsk, "agent", r.Agent)
-	return InteractionResult{Text: text}, s.reply(tx, t, approval.Notification{ApprovalID: r.ID, Text: text,
+	text := w.say(phrases.SayFreezeAsk, "agent", r.Agent)
+	return InteractionResult{Text: text}, w.reply(approval.Notification{ApprovalID: r.ID, Text: text,
 		Note: approval.NoteFreeze}, nil)
 }
 
-func (s *Service) freezeNow(ctx context.Context, tx approval.Tx, t Interaction, agent,
-	reason string) (InteractionResult, error) {
-	e, refusal, err := s.gate.In(ctx, tx).Freezes().Freeze(agent, t.By, approval.Via(t.Channel), reason)
+func (w work) freezeNow(agent, reason string) (InteractionResult, error) {
+	e, refusal, err := w.in.Freezes().Freeze(agent, w.By, approval.Via(w.Channel), reason)
 	switch {
 	case err != nil:
 		return InteractionResult{}, err
 	case refusal != nil && (refusal.Code == approval.CodeNotAnApprover || refusal.Code == approval.CodeNotAdmin):
-		return s.refused(tx, t, refusal.Code, s.say(t.By, phrases.SayMayNotFreeze))
+		return w.refused(refusal.Code, w.say(phrases.SayMayNotFreeze))
 	case refusal != nil && refusal.Code == approval.CodeInvalidParameter:
-		return s.refused(tx, t, refusal.Code, s.say(t.By, phrases.SayReasonTooLong))
+		return w.refused(refusal.Code, w.say(phrases.SayReasonTooLong))
 	case refusal != nil:
-		return s.refused(tx, t, refusal.Code, refusal.Message)
+		return w.refused(refusal.Code, refusal.Message)
 	}
-	if err := s.tellFrozen(tx, e); err != nil {
+	if err := w.tellFrozen(w.tx, e); err != nil {
 		return InteractionResult{}, err
 	}
 	if agent == "" {
-		return s.answer(tx, t, s.say(t.By, phrases.SayFrozenAll))
+		return w.answer(w.say(phrases.SayFrozenAll))
 	}
-	return s.answer(tx, t, s.say(t.By, phrases.SayFrozen, "agent", agent))
+	return w.answer(w.say(phrases.SayFrozen, "agent", agent))
 }
 
 // unfreeze lifts a freeze: of one agent, or for no name that of all.
-func (s *Service) unfreeze(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
+func (w work) unfreeze() (InteractionResult, error) {
 	switch {
-	case t.By.Kind != approval.Human:
-		_, out, err := s.refuse(ctx, tx, t)
+	case w.By.Kind != approval.Human:
+		_, out, err := w.refuse()
 		return out, err
-	case !t.By.Admin:
-		return s.refused(tx, t, approval.CodeNotAdmin, s.say(t.By, phrases.SayMayNotUnfreeze))
+	case !w.By.Admin:
+		return w.refused(approval.CodeNotAdmin, w.say(phrases.SayMayNotUnfreeze))
 	}
-	frozen, err := frozenNow(tx)
+	frozen, err := frozenNow(w.tx)
 	if err != nil {
 		return InteractionResult{}, err
 	}
-	agent, _ := s.agentNamed(t.Name)
+	agent, _ := w.agentNamed(w.Name)
 	if name := agent; !slices.ContainsFunc(frozen, func(e approval.Epoch) bool { return e.Agent == name }) {
 		if len(frozen) == 0 {
-			return s.answer(tx, t, s.say(t.By, phrases.SayNothingFrozen))
+			return w.answer(w.say(phrases.SayNothingFrozen))
 		}
 		var names []string
 		for _, e := range frozen {
-			names = append(names, s.agents(t.By, e.Agent))
+			names = append(names, w.agents(w.By, e.Agent))
 		}
-		return s.answer(tx, t, s.say(t.By, phrases.SayUnfreezeWhich, "agents", names))
+		return w.answer(w.say(phrases.SayUnfreezeWhich, "agents", names))
 	}
-	e, refusal, err := s.gate.In(ctx, tx).Freezes().Unfreeze(agent, t.By, approval.Via(t.Channel))
+	e, refusal, err := w.in.Freezes().Unfreeze(agent, w.By, approval.Via(w.Channel))
 	switch {
 	case err != nil:
 		return InteractionResult{}, err
 	case refusal != nil:
-		return s.refused(tx, t, refusal.Code, refusal.Message)
+		return w.refused(refusal.Code, refusal.Message)
 	}
-	if err := s.tellLifted(tx, e, t.By); err != nil {
+	if err := w.tellLifted(w.tx, e, w.By); err != nil {
 		return InteractionResult{}, err
 	}
 	if agent == "" {
-		return s.answer(tx, t, s.say(t.By, phrases.SayUnfrozenAll))
+		return w.answer(w.say(phrases.SayUnfrozenAll))
 	}
-	return s.answer(tx, t, s.say(t.By, phrases.SayUnfrozen, "agent", agent))
+	return w.answer(w.say(phrases.SayUnfrozen, "agent", agent))
 }
 
 // frozenNow returns what is frozen.
@@ -130,7 +129,7 @@ func frozenNow(tx approval.Epochs) ([]approval.Epoch, error) {
 // agents names an agent, or all of them.
 func (s *Service) agents(to approval.Actor, agent string) string {
 	if agent == "" {
-		return s.say(to, phrases.SayAllAgents)
+		return s.sayTo(to, phrases.SayAllAgents)
 	}
 	return agent
 }
@@ -149,7 +148,7 @@ func (s *Service) Lifted(ctx context.Context, e approval.Epoch, by approval.Acto
 func (s *Service) NeedUnmet(ctx context.Context, r approval.Request) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.tellAdmins(tx, func(to approval.Actor) string {
-			return s.say(to, phrases.SayNeedUnmet, "tool", r.Target(), "agent", r.Agent, "id", shortID(r.ID),
+			return s.sayTo(to, phrases.SayNeedUnmet, "tool", r.Target(), "agent", r.Agent, "id", shortID(r.ID),
 				"stages", s.sayer(to).Waits(r), "when", r.ExpiresAt)
 		})
 	})
@@ -160,7 +159,7 @@ func (s *Service) tellFrozen(tx approval.Tx, e approval.Epoch) error {
 		if to.Name == e.FrozenBy { // who did it knows
 			return ""
 		}
-		return s.say(to, phrases.SayAdminsFrozen, "who", e.FrozenBy, "agent", s.agents(to, e.Agent), "reason", e.Reason)
+		return s.sayTo(to, phrases.SayAdminsFrozen, "who", e.FrozenBy, "agent", s.agents(to, e.Agent), "reason", e.Reason)
 	})
 }
 
@@ -169,7 +168,7 @@ func (s *Service) tellLifted(tx approval.Tx, e approval.Epoch, by approval.Actor
 		if to.Name == by.Name {
 			return ""
 		}
-		return s.say(to, phrases.SayAdminsLifted, "who", by.String(), "agent", s.agents(to, e.Agent))
+		return s.sayTo(to, phrases.SayAdminsLifted, "who", by.String(), "agent", s.agents(to, e.Agent))
 	})
 }
 

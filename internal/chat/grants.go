@@ -17,25 +17,25 @@ const (
 )
 
 // grant has an approval answer the same call again for a while.
-func (s *Service) grant(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	wish, ok := t.For.Wish()
-	if !ok || t.By.Kind != approval.Human {
-		_, out, err := s.refuse(ctx, tx, t)
+func (w work) grant() (InteractionResult, error) {
+	wish, ok := w.For.Wish()
+	if !ok || w.By.Kind != approval.Human {
+		_, out, err := w.refuse()
 		return out, err
 	}
-	g, err := s.gate.In(ctx, tx).Grants().Make(t.By, approval.Via(t.Channel), t.RequestID, wish)
+	g, err := w.in.Grants().Make(w.By, approval.Via(w.Channel), w.RequestID, wish)
 	if refusal, ok := refusalIn(err); ok {
-		return s.refused(tx, t, refusal.Code, s.notGranted(t, refusal))
+		return w.refused(refusal.Code, w.notGranted(refusal))
 	}
 	if err != nil {
 		return InteractionResult{}, err
 	}
-	g = s.byStore(g)
-	if err := s.tellGranted(tx, g); err != nil {
+	g = w.byStore(g)
+	if err := w.tellGranted(w.tx, g); err != nil {
 		return InteractionResult{}, err
 	}
-	return s.answer(tx, t, s.say(t.By, grantedPhrase(g), "agent", g.Agent, "tool", grantTarget(g), "period",
-		s.period(t.By, g), "id", shortID(g.ID)))
+	return w.answer(w.say(grantedPhrase(g), "agent", g.Agent, "tool", grantTarget(g), "period",
+		w.period(w.By, g), "id", shortID(g.ID)))
 }
 
 // refusalIn returns the refusal that an error of the gate is; false where it is about the store.
@@ -53,14 +53,14 @@ func refusalIn(err error) (*approval.Error, bool) {
 }
 
 // notGranted tells why an approval does not answer the same call again.
-func (s *Service) notGranted(t Interaction, refusal *approval.Error) string {
+func (w wording) notGranted(refusal *approval.Error) string {
 	switch refusal.Code {
 	case approval.CodeNotFound:
-		return s.say(t.By, phrases.SayNoRequest)
+		return w.say(phrases.SayNoRequest)
 	case approval.CodeNotAnApprover:
-		return s.say(t.By, phrases.SayMayNotGrant)
+		return w.say(phrases.SayMayNotGrant)
 	}
-	return s.say(t.By, phrases.SayNotGranted, "why", refusal.Message)
+	return w.say(phrases.SayNotGranted, "why", refusal.Message)
 }
 
 // grantTarget names the tool of a grant as people write it.
@@ -91,35 +91,35 @@ func grantedPhrase(g approval.Grant) phrases.Phrase {
 func (s *Service) period(to approval.Actor, g approval.Grant) string {
 	switch {
 	case g.Uses > 0 && g.Session != "":
-		return s.say(to, phrases.SayForUsesHere, "left", g.Left(), "when", g.ExpiresAt)
+		return s.sayTo(to, phrases.SayForUsesHere, "left", g.Left(), "when", g.ExpiresAt)
 	case g.Uses > 0:
-		return s.say(to, phrases.SayForUses, "left", g.Left(), "when", g.ExpiresAt)
+		return s.sayTo(to, phrases.SayForUses, "left", g.Left(), "when", g.ExpiresAt)
 	case g.Session != "":
-		return s.say(to, phrases.SayForSession, "when", g.ExpiresAt)
+		return s.sayTo(to, phrases.SayForSession, "when", g.ExpiresAt)
 	}
-	return s.say(to, phrases.SayForUntil, "when", g.ExpiresAt)
+	return s.sayTo(to, phrases.SayForUntil, "when", g.ExpiresAt)
 }
 
 // grants lists what holds without asking: to admins all of it, to others what they made.
-func (s *Service) grants(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	lines := []string{s.say(t.By, phrases.SayGrants)}
-	live, err := s.gate.In(ctx, tx).Grants().List(approval.GrantQuery{Limit: grantsAmong, Bytes: approval.ListBytes})
+func (w work) grants() (InteractionResult, error) {
+	lines := []string{w.say(phrases.SayGrants)}
+	live, err := w.in.Grants().List(approval.GrantQuery{Limit: grantsAmong, Bytes: approval.ListBytes})
 	if err != nil {
 		return InteractionResult{}, err
 	}
 	for _, g := range live {
 		switch {
-		case !t.By.Admin && t.By.Name != g.By && t.By.Name != g.For:
+		case !w.By.Admin && w.By.Name != g.By && w.By.Name != g.For:
 		case len(lines) > grantLines:
-			return s.answer(tx, t, strings.Join(append(lines, s.say(t.By, phrases.SayGrantsMore)), "\n"))
+			return w.answer(strings.Join(append(lines, w.say(phrases.SayGrantsMore)), "\n"))
 		default:
-			lines = append(lines, s.grantLine(t.By, g))
+			lines = append(lines, w.grantLine(w.By, g))
 		}
 	}
 	if len(lines) == 1 {
-		return s.answer(tx, t, s.say(t.By, phrases.SayGrantsNone))
+		return w.answer(w.say(phrases.SayGrantsNone))
 	}
-	return s.answer(tx, t, strings.Join(lines, "\n"))
+	return w.answer(strings.Join(lines, "\n"))
 }
 
 func (s *Service) grantLine(to approval.Actor, g approval.Grant) string {
@@ -127,49 +127,49 @@ func (s *Service) grantLine(to approval.Actor, g approval.Grant) string {
 	if g.Deny {
 		line = phrases.SayDenialLine
 	}
-	said := s.say(to, line, "id", shortID(g.ID), "agent", g.Agent, "tool", grantTarget(g), "who", s.maker(to, g),
+	said := s.sayTo(to, line, "id", shortID(g.ID), "agent", g.Agent, "tool", grantTarget(g), "who", s.maker(to, g),
 		"period", s.period(to, g))
 	if !g.SuspendedAt.IsZero() {
-		said += " · " + s.say(to, phrases.SayGrantSuspended)
+		said += " · " + s.sayTo(to, phrases.SayGrantSuspended)
 	}
 	return said
 }
 
 // endGrant ends a grant or a standing denial, or forgets a denial.
-func (s *Service) endGrant(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	if t.By.Kind != approval.Human {
-		_, out, err := s.refuse(ctx, tx, t)
+func (w work) endGrant() (InteractionResult, error) {
+	if w.By.Kind != approval.Human {
+		_, out, err := w.refuse()
 		return out, err
 	}
-	if t.Intent == IntentLift {
-		err := s.gate.In(ctx, tx).Grants().Lift(t.By, approval.Via(t.Channel), t.RequestID)
+	if w.Intent == IntentLift {
+		err := w.in.Grants().Lift(w.By, approval.Via(w.Channel), w.RequestID)
 		if refusal, ok := refusalIn(err); ok {
-			return s.refused(tx, t, refusal.Code, s.notEnded(t, refusal, phrases.SayLiftWhich))
+			return w.refused(refusal.Code, w.notEnded(refusal, phrases.SayLiftWhich))
 		}
 		if err != nil {
 			return InteractionResult{}, err
 		}
-		return s.answer(tx, t, s.say(t.By, phrases.SayForgotten))
+		return w.answer(w.say(phrases.SayForgotten))
 	}
-	g, err := s.gate.In(ctx, tx).Grants().Revoke(t.By, approval.Via(t.Channel), t.RequestID)
+	g, err := w.in.Grants().Revoke(w.By, approval.Via(w.Channel), w.RequestID)
 	if refusal, ok := refusalIn(err); ok {
-		return s.refused(tx, t, refusal.Code, s.notEnded(t, refusal, phrases.SayRevokeWhich))
+		return w.refused(refusal.Code, w.notEnded(refusal, phrases.SayRevokeWhich))
 	}
 	if err != nil {
 		return InteractionResult{}, err
 	}
-	return s.answer(tx, t, s.say(t.By, phrases.SayRevoked, "agent", g.Agent, "tool", grantTarget(g)))
+	return w.answer(w.say(phrases.SayRevoked, "agent", g.Agent, "tool", grantTarget(g)))
 }
 
 // notEnded tells why a grant or a denial holds on.
-func (s *Service) notEnded(t Interaction, refusal *approval.Error, which phrases.Phrase) string {
+func (w wording) notEnded(refusal *approval.Error, which phrases.Phrase) string {
 	switch refusal.Code {
 	case approval.CodeNotFound:
-		return s.say(t.By, which)
+		return w.say(which)
 	case approval.CodeNotAdmin, approval.CodeNotAnApprover:
-		return s.say(t.By, phrases.SayMayNotRevoke)
+		return w.say(phrases.SayMayNotRevoke)
 	case approval.CodeAlreadyResolved:
-		return s.say(t.By, phrases.SayGrantOver)
+		return w.say(phrases.SayGrantOver)
 	}
 	return refusal.Message
 }
@@ -191,7 +191,7 @@ func (s *Service) tellGranted(tx approval.Tx, g approval.Grant) error {
 		if to.Name == g.By { // who made it knows
 			return ""
 		}
-		return s.say(to, phrases.SayAdminsGranted, "who", s.maker(to, g), "agent", g.Agent, "tool",
+		return s.sayTo(to, phrases.SayAdminsGranted, "who", s.maker(to, g), "agent", g.Agent, "tool",
 			grantTarget(g), "period", s.period(to, g), "id", shortID(g.ID))
 	})
 }

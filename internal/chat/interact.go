@@ -131,11 +131,11 @@ func (s *Service) Interact(ctx context.Context, t Interaction) (InteractionResul
 		return InteractionResult{}, err
 	}
 	out, err := approval.Update(ctx, s.store, t.scope(), func(tx approval.Tx) (InteractionResult, error) {
-		t := t
-		if out, err := s.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
+		w, out, err := s.firstSight(ctx, tx, t)
+		if err != nil || out.Duplicate {
 			return out, err
 		}
-		return s.carryOut(ctx, tx, t)
+		return w.carryOut()
 	})
 	if err == nil && out.after != nil {
 		out.after(ctx)
@@ -157,37 +157,38 @@ func (t Interaction) scope() approval.Scope {
 	return approval.WholeStore()
 }
 
-// firstSight marks the event as seen, and who made it as who they are now.
-func (s *Service) firstSight(ctx context.Context, tx approval.Tx, t *Interaction) (InteractionResult, error) {
+// firstSight begins the work on an interaction: it marks the event as seen, and who made it as who they are now.
+func (s *Service) firstSight(ctx context.Context, tx approval.Tx, t Interaction) (work, InteractionResult, error) {
+	w := work{wording{s, t}, ctx, tx, s.gate.In(ctx, tx)}
 	fresh, err := tx.FirstSight(t.EventID)
 	if err != nil {
-		return InteractionResult{}, err
+		return w, InteractionResult{}, err
 	}
 	if !fresh {
-		return InteractionResult{Duplicate: true}, s.ignore(ctx, tx, *t, "duplicate_event")
+		return w, InteractionResult{Duplicate: true}, w.ignore("duplicate_event")
 	}
-	t.By = s.byNow(*t)
-	if t.language = Language(t.Text); t.language != "" {
-		t.By.Locale = t.language
+	w.By = w.byNow()
+	if w.language = Language(w.Text); w.language != "" {
+		w.By.Locale = w.language
 	}
-	if err := s.outbox.Typed(tx, t.address()); err != nil {
-		return InteractionResult{}, err
+	if err := s.outbox.Typed(tx, w.address()); err != nil {
+		return w, InteractionResult{}, err
 	}
-	if dead, err := tx.Dead(t.address()); err != nil || !dead || t.Intent == IntentUnfollow {
-		return InteractionResult{}, err
+	if dead, err := tx.Dead(w.address()); err != nil || !dead || w.Intent == IntentUnfollow {
+		return w, InteractionResult{}, err
 	}
-	return InteractionResult{}, s.outbox.Returned(ctx, tx, t.By, t.address(), t.when(tx))
+	return w, InteractionResult{}, s.outbox.Returned(ctx, tx, w.By, w.address(), w.when(tx))
 }
 
 // byNow is who made an interaction, by the configuration of now: the user id may be another's since it came in, or
 // nobody's, though the person is there.
-func (s *Service) byNow(t Interaction) approval.Actor {
-	if t.By.Kind == approval.Human && s.whose != nil {
-		if who, ok := s.whose(t.Channel, t.From); !ok || who.Name != t.By.Name {
-			return t.stranger()
+func (w wording) byNow() approval.Actor {
+	if w.By.Kind == approval.Human && w.whose != nil {
+		if who, ok := w.whose(w.Channel, w.From); !ok || who.Name != w.By.Name {
+			return w.stranger()
 		}
 	}
-	return s.gate.ActorNow(t.By)
+	return w.gate.ActorNow(w.By)
 }
 
 // stranger is who made an interaction where that is nobody whom the configuration knows.
@@ -225,40 +226,39 @@ type Asked struct {
 func (s *Service) Ask(ctx context.Context, t Interaction) (Asked, error) {
 	t.At = s.store.FromWall(t.At)
 	return approval.Update(ctx, s.store, t.scope(), func(tx approval.Tx) (out Asked, err error) {
-		t := t
-		if out.InteractionResult, err = s.firstSight(ctx, tx, &t); err != nil || out.Duplicate {
+		w, seen, err := s.firstSight(ctx, tx, t)
+		if err != nil || seen.Duplicate {
+			return Asked{InteractionResult: seen}, err
+		}
+		if decides := w.Intent == IntentApprove || w.Intent == IntentDeny; !decides || !w.By.MayDecide() {
+			out.InteractionResult, err = w.carryOut()
 			return out, err
 		}
-		if decides := t.Intent == IntentApprove || t.Intent == IntentDeny; !decides || !t.By.MayDecide() {
-			out.InteractionResult, err = s.carryOut(ctx, tx, t)
-			return out, err
-		}
-		found, answer, err := s.aim(ctx, tx, t)
+		found, answer, err := w.aim()
 		if err != nil || found.ids == nil {
 			return Asked{InteractionResult: answer}, err
 		}
-		open, err := s.toAskAbout(ctx, tx, t, found.ids)
+		open, err := w.toAskAbout(found.ids)
 		if err != nil || len(open) > 0 {
 			return Asked{Open: open}, err
 		}
-		out.InteractionResult, err = s.decideEach(ctx, tx, t, found)
+		out.InteractionResult, err = w.decideEach(found)
 		return out, err
 	})
 }
 
 // toAskAbout returns the pending requests that a dialog asks the reason of, as whoever reads it sees them; none where
 // no reason is asked.
-func (s *Service) toAskAbout(ctx context.Context, tx approval.Tx, t Interaction,
-	ids []string) (open []approval.Request, err error) {
-	asks := t.Intent == IntentDeny
+func (w work) toAskAbout(ids []string) (open []approval.Request, err error) {
+	asks := w.Intent == IntentDeny
 	for _, id := range ids {
-		r, err := s.gate.In(ctx, tx).Request(id)
+		r, err := w.in.Request(id)
 		if err != nil && !errors.Is(err, approval.ErrNotFound) {
 			return nil, err
 		}
 		if err == nil && r.Status == approval.Pending {
-			open = append(open, r.ByWall(s.store))
-			asks = asks || r.RequireReason && !takesPasskey(t, r)
+			open = append(open, r.ByWall(w.store))
+			asks = asks || r.RequireReason && !takesPasskey(w.Interaction, r)
 		}
 	}
 	if !asks {
@@ -267,12 +267,12 @@ func (s *Service) toAskAbout(ctx context.Context, tx approval.Tx, t Interaction,
 	return open, nil
 }
 
-func (s *Service) ignore(ctx context.Context, tx approval.Tx, t Interaction, reason string) error {
-	e := approval.Event{Type: approval.EventWebhookRefused, Actor: t.By.String(), Reason: reason,
-		Decision: decisionWord(t.Intent)}
-	e.Data = approval.EventData(map[string]any{"channel": t.Channel,
-		"event_id": legible.Cut(legible.Line(t.EventID), 128)})
-	return s.audit.Append(ctx, tx, e)
+func (w work) ignore(reason string) error {
+	e := approval.Event{Type: approval.EventWebhookRefused, Actor: w.By.String(), Reason: reason,
+		Decision: decisionWord(w.Intent)}
+	e.Data = approval.EventData(map[string]any{"channel": w.Channel,
+		"event_id": legible.Cut(legible.Line(w.EventID), 128)})
+	return w.audit.Append(w.ctx, w.tx, e)
 }
 
 // decisionWord is what the audit log says was wanted: nothing, unless it is a decision.
@@ -284,137 +284,137 @@ func decisionWord(i Intent) string {
 }
 
 // carryOut does what an interaction wants.
-func (s *Service) carryOut(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
+func (w work) carryOut() (InteractionResult, error) {
 	var err error
-	if t.open, err = s.openQuestion(tx, t); err != nil {
+	if w.open, err = w.openQuestion(); err != nil {
 		return InteractionResult{}, err
 	}
-	if t.unresolved != "" && t.By.Kind == approval.Human {
-		return s.unresolvedID(tx, t)
+	if w.unresolved != "" && w.By.Kind == approval.Human {
+		return w.unresolvedID()
 	}
-	switch t.Intent {
+	switch w.Intent {
 	case IntentApprove, IntentDeny:
-		return s.decide(ctx, tx, t)
+		return w.decide()
 	case IntentConfirm, IntentBack:
-		if t.Text != "" {
-			return s.takeBack(ctx, tx, t)
+		if w.Text != "" {
+			return w.takeBack()
 		}
-		return s.answerOnce(ctx, tx, t)
+		return w.answerOnce()
 	case IntentExtend:
-		return s.extend(ctx, tx, t)
+		return w.extend()
 	case IntentGrant:
-		return s.grant(ctx, tx, t)
+		return w.grant()
 	case IntentRevoke, IntentLift:
-		return s.endGrant(ctx, tx, t)
+		return w.endGrant()
 	case IntentFreeze:
-		return s.freeze(ctx, tx, t)
+		return w.freeze()
 	case IntentUnfreeze:
-		return s.unfreeze(ctx, tx, t)
+		return w.unfreeze()
 	case IntentDelegate, IntentDelegations, IntentEndVotes:
-		return s.delegation(ctx, tx, t)
+		return w.delegation()
 	case IntentFollow:
-		return s.welcome(ctx, tx, t)
+		return w.welcome()
 	case IntentUnfollow:
-		after, err := s.outbox.Left(ctx, tx, t.By, t.address(), t.when(tx))
+		after, err := w.outbox.Left(w.ctx, w.tx, w.By, w.address(), w.when(w.tx))
 		return InteractionResult{after: after}, err
 	case IntentOther, IntentReason:
-		if t.By.MayDecide() {
-			if out, done, err := s.giveReason(ctx, tx, t); err != nil || done {
+		if w.By.MayDecide() {
+			if out, done, err := w.giveReason(); err != nil || done {
 				return out, err
 			}
 		}
 	}
-	return s.command(ctx, tx, t)
+	return w.command()
 }
 
-func (s *Service) decide(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	found, answer, err := s.aim(ctx, tx, t)
+func (w work) decide() (InteractionResult, error) {
+	found, answer, err := w.aim()
 	if err != nil || found.ids == nil {
 		return answer, err
 	}
-	unambiguous, err := s.saysOneThing(tx, t, found.ids)
+	unambiguous, err := w.saysOneThing(found.ids)
 	switch {
 	case err != nil:
 		return InteractionResult{}, err
 	case !unambiguous:
-		return s.unclear(ctx, tx, t)
+		return w.unclear()
 	}
-	return s.decideEach(ctx, tx, t, found)
+	return w.decideEach(found)
 }
 
 // saysOneThing reports whether typed words say one thing of their targets: an approval has no reason beside it, and
 // what quotes one card names no other request. Whoever may not decide is told so first.
-func (s *Service) saysOneThing(tx approval.Tx, t Interaction, meant []string) (bool, error) {
+func (w work) saysOneThing(meant []string) (bool, error) {
 	switch {
-	case t.Text == "" || !t.By.MayDecide():
+	case w.Text == "" || !w.By.MayDecide():
 		return true, nil
-	case t.Intent == IntentApprove && !approval.Blank(t.Reason):
+	case w.Intent == IntentApprove && !approval.Blank(w.Reason):
 		return false, nil
-	case t.RequestID == "" || t.QuotedID == "":
+	case w.RequestID == "" || w.QuotedID == "":
 		return true, nil
 	}
-	ids, err := s.quoted(tx, t)
+	ids, err := w.quoted()
 	return len(ids) == 0 || slices.ContainsFunc(meant, func(id string) bool { return slices.Contains(ids, id) }), err
 }
 
 // unclear answers words that decide nothing with the cards of the requests that they name, or else with
 // what waits.
-func (s *Service) unclear(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	ids, err := s.named(tx, t)
+func (w work) unclear() (InteractionResult, error) {
+	ids, err := w.named()
 	if err != nil {
 		return InteractionResult{}, err
 	}
-	e := approval.Event{Type: approval.EventDecisionRefused, Actor: t.By.String(), Decision: string(IntentApprove),
-		Reason: "unclear", Data: approval.EventData(map[string]any{"via": t.Channel})}
+	e := approval.Event{Type: approval.EventDecisionRefused, Actor: w.By.String(), Decision: string(IntentApprove),
+		Reason: "unclear", Data: approval.EventData(map[string]any{"via": w.Channel})}
 	var text string
 	var open []approval.Head
 	if len(ids) == 0 {
-		list, err := s.waiting(ctx, tx, t.By)
+		list, err := w.waiting()
 		if err != nil {
 			return InteractionResult{}, err
 		}
 		open = list.newest
-		if text = s.say(t.By, phrases.SayUnclear); list.total == 0 {
-			text = s.waitingLine(t, list)
+		if text = w.say(phrases.SayUnclear); list.total == 0 {
+			text = w.waitingLine(list)
 		}
 	} else {
 		var over []string
 		for _, id := range ids {
-			r, err := s.gate.In(ctx, tx).Head(id)
+			r, err := w.in.Head(id)
 			switch {
 			case errors.Is(err, approval.ErrNotFound):
-				over = append(over, s.say(t.By, phrases.SayNoRequest))
+				over = append(over, w.say(phrases.SayNoRequest))
 			case err != nil:
 				return InteractionResult{}, err
 			case r.Status == approval.Pending:
 				e.ApprovalID, e.Agent, e.Tool, e.Risk = r.ID, r.Agent, r.Target(), r.Risk
 				open = append(open, r)
 			default:
-				over = append(over, s.late(t, r.Request))
+				over = append(over, w.late(r.Request))
 			}
 		}
 		if text = strings.Join(over, "\n"); len(open) > 0 {
-			text = s.say(t.By, phrases.SayUnclear)
+			text = w.say(phrases.SayUnclear)
 		}
 		open = open[:min(len(open), maxReplyCards)]
 	}
-	if err := s.audit.Append(ctx, tx, e); err != nil {
+	if err := w.audit.Append(w.ctx, w.tx, e); err != nil {
 		return InteractionResult{}, err
 	}
-	return InteractionResult{Text: text}, s.reply(tx, t, approval.Notification{Text: text}, open)
+	return InteractionResult{Text: text}, w.reply(approval.Notification{Text: text}, open)
 }
 
 // named returns the requests that words name or quote, none where they do neither.
-func (s *Service) named(tx approval.Tx, t Interaction) ([]string, error) {
-	if t.RequestID == "" {
-		if t.QuotedID == "" {
+func (w work) named() ([]string, error) {
+	if w.RequestID == "" {
+		if w.QuotedID == "" {
 			return nil, nil
 		}
-		return s.quoted(tx, t)
+		return w.quoted()
 	}
-	batch, err := tx.Batch(t.RequestID)
+	batch, err := w.tx.Batch(w.RequestID)
 	if err != nil || len(batch) == 0 {
-		return []string{t.RequestID}, err
+		return []string{w.RequestID}, err
 	}
 	var ids []string
 	for _, r := range batch {
@@ -424,14 +424,13 @@ func (s *Service) named(tx approval.Tx, t Interaction) ([]string, error) {
 }
 
 // decideEach carries out a tap on the requests that it is about, and answers the tapper.
-func (s *Service) decideEach(ctx context.Context, tx approval.Tx, t Interaction,
-	found targets) (InteractionResult, error) {
-	if out, done, err := s.askTogether(ctx, tx, t, found.ids); err != nil || done {
+func (w work) decideEach(found targets) (InteractionResult, error) {
+	if out, done, err := w.askTogether(found.ids); err != nil || done {
 		return out, err
 	}
-	d := decisions{alone: len(found.ids) == 1}
+	d := decisions{work: w, alone: len(found.ids) == 1}
 	for _, id := range found.ids {
-		more, err := s.decideOne(ctx, tx, t, id, &d)
+		more, err := d.decideOne(id)
 		if err != nil || d.out.Ignored {
 			return InteractionResult{Ignored: d.out.Ignored}, err
 		}
@@ -443,31 +442,32 @@ func (s *Service) decideEach(ctx context.Context, tx approval.Tx, t Interaction,
 	if !refused {
 		d.out.Code = ""
 	}
-	if t.By.MayDecide() {
-		d.lines = append(d.lines, s.besides(t, found)...)
+	if w.By.MayDecide() {
+		d.lines = append(d.lines, w.besides(found)...)
 	}
 	d.out.Text = strings.Join(d.lines, "\n")
-	if refused && t.Told {
+	if refused && w.Told {
 		return d.out, nil
 	}
 	d.about.Text = d.out.Text
 	switch {
 	case d.once != nil:
-		d.about.Note, d.about.BatchID = approval.ConfirmNote(t.Reason), ""
-	case t.AsksWhy && d.note == "" && d.alone && len(d.out.Decided) > 0:
+		d.about.Note, d.about.BatchID = approval.ConfirmNote(w.Reason), ""
+	case w.AsksWhy && d.note == "" && d.alone && len(d.out.Decided) > 0:
 		d.about.Note = approval.NoteMore
-	case t.AsksWhy || t.asks() && d.note != approval.NoteReason:
+	case w.AsksWhy || w.asks() && d.note != approval.NoteReason:
 		d.about.Note = d.note
 	}
-	anew, err := s.shownAnew(tx, t, found.joined)
+	anew, err := w.shownAnew(found.joined)
 	if err != nil {
 		return InteractionResult{}, err
 	}
-	return d.out, s.reply(tx, t, d.about, anew)
+	return d.out, w.reply(d.about, anew)
 }
 
 // decisions is what became of the requests of one interaction, so far.
 type decisions struct {
+	work
 	out   InteractionResult
 	lines []string              // of the answer
 	about approval.Notification // the answer
@@ -477,45 +477,44 @@ type decisions struct {
 }
 
 // decideOne carries out a tap on one request. more is false where what it found holds for the others too.
-func (s *Service) decideOne(ctx context.Context, tx approval.Tx, t Interaction, id string,
-	d *decisions) (more bool, err error) {
-	before, err := tx.Request(id)
+func (d *decisions) decideOne(id string) (more bool, err error) {
+	before, err := d.tx.Request(id)
 	switch {
 	case err == nil:
-		if done, err := s.beforeDeciding(ctx, tx, t, before, d); err != nil || done {
+		if done, err := d.beforeDeciding(before); err != nil || done {
 			return true, err
 		}
 	case !errors.Is(err, approval.ErrNotFound):
 		return false, err
 	}
-	r, refusal, err := s.gate.In(ctx, tx).Decide(approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
-		By: t.By, Via: approval.Via(t.Channel), Reason: t.Reason, Confirmed: t.confirmed})
+	r, refusal, err := d.in.Decide(approval.Decision{RequestID: id, Approve: d.Intent == IntentApprove,
+		By: d.By, Via: approval.Via(d.Channel), Reason: d.Reason, Confirmed: d.confirmed})
 	if err != nil {
 		return false, err
 	}
 	if refusal != nil && refusal.Code == approval.CodeConfirmRequired {
-		s.askOnce(t, before, d)
+		d.askOnce(before)
 		return true, nil
 	}
 	if refusal != nil {
 		d.out.Code = cmp.Or(d.out.Code, refusal.Code)
-		line := s.refusal(t, refusal, id)
+		line := d.refusal(refusal, id)
 		switch refusal.Code {
 		case approval.CodeNotAnApprover:
-			if t.By.MayDecide() && !d.alone {
-				line = s.sayOf(t, before, line)
+			if d.By.MayDecide() && !d.alone {
+				line = d.sayOf(before, line)
 			}
 		case approval.CodeNotYourStage, approval.CodeAlreadyVoted:
-			line = s.sayOf(t, before, line)
+			line = d.sayOf(before, line)
 		}
 		d.lines = append(d.lines, line)
 		if refusal.Code == approval.CodeReasonRequired {
-			d.note = approval.Note(t.Intent)
+			d.note = approval.Note(d.Intent)
 		}
-		return t.By.MayDecide(), nil // who decides nothing is told so once for all of a batch
+		return d.By.MayDecide(), nil // who decides nothing is told so once for all of a batch
 	}
 	d.out.Decided = append(d.out.Decided, r)
-	line, err := s.decidedLine(ctx, tx, t, r)
+	line, err := d.decidedLine(r)
 	if err != nil {
 		return false, err
 	}
@@ -523,68 +522,66 @@ func (s *Service) decideOne(ctx context.Context, tx approval.Tx, t Interaction, 
 	if r.Status == approval.Denied && r.ResolveReason == "" && d.note == "" {
 		d.note = approval.NoteReason
 	}
-	return true, s.outbox.Acted(tx, t.address(), r)
+	return true, d.outbox.Acted(d.tx, d.address(), r)
 }
 
 // beforeDeciding sees to what comes before a decision on r: a tap that is older than r means none of it, and a denial
 // that comes once more with a reason gives the first one its reason. done says that nothing is to be decided.
-func (s *Service) beforeDeciding(ctx context.Context, tx approval.Tx, t Interaction, r approval.Request,
-	d *decisions) (done bool, err error) {
+func (d *decisions) beforeDeciding(r approval.Request) (done bool, err error) {
 	d.about.ApprovalID = r.ID
-	if t.RequestID != "" && t.RequestID == r.BatchID {
-		d.about.BatchID, d.about.After, d.about.Shown = r.BatchID, t.Shows.After, t.Shows.Version
+	if d.RequestID != "" && d.RequestID == r.BatchID {
+		d.about.BatchID, d.about.After, d.about.Shown = r.BatchID, d.Shows.After, d.Shows.Version
 	}
-	if !t.At.IsZero() && t.At.Before(r.RequestedAt) {
+	if !d.At.IsZero() && d.At.Before(r.RequestedAt) {
 		d.out.Ignored = true
-		return true, s.ignore(ctx, tx, t, "older_than_request")
+		return true, d.ignore("older_than_request")
 	}
-	if t.beginsReason(r) {
-		d.lines, d.note = append(d.lines, s.say(t.By, phrases.SayDenied, "tool", s.nameCall(t, r))), approval.NoteReason
+	if d.beginsReason(r) {
+		d.lines, d.note = append(d.lines, d.say(phrases.SayDenied, "tool", d.nameCall(r))), approval.NoteReason
 		return true, nil
 	}
-	if !t.givesReason(r) {
+	if !d.givesReason(r) {
 		return false, nil
 	}
-	ok, err := s.gate.In(ctx, tx).Explain(r, t.By, approval.Via(t.Channel), strings.TrimSpace(t.Reason))
+	ok, err := d.in.Explain(r, d.By, approval.Via(d.Channel), strings.TrimSpace(d.Reason))
 	if err != nil || !ok {
 		return false, err
 	}
 	d.out.Explained = append(d.out.Explained, r)
-	d.lines = append(d.lines, s.say(t.By, phrases.SayReasonKept, "tool", r.Target()))
+	d.lines = append(d.lines, d.say(phrases.SayReasonKept, "tool", r.Target()))
 	return true, nil
 }
 
 // askTogether holds back a decision on several requests of which one needs a reason, where there is none:
 // what is decided together is decided with one reason, or not at all. done is false where nothing is
 // held back.
-func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction,
-	ids []string) (out InteractionResult, done bool, err error) {
-	if len(ids) < 2 || !approval.Blank(t.Reason) || !t.By.MayDecide() {
+func (w work) askTogether(ids []string) (out InteractionResult, done bool, err error) {
+	if len(ids) < 2 || !approval.Blank(w.Reason) || !w.By.MayDecide() {
 		return out, false, nil
 	}
-	about := approval.Notification{After: t.Shows.After, Shown: t.Shows.Version}
+	about := approval.Notification{After: w.Shows.After, Shown: w.Shows.Version}
 	for _, id := range ids {
-		r, err := s.gate.In(ctx, tx).Request(id)
+		r, err := w.in.Request(id)
 		if errors.Is(err, approval.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return out, false, err
 		}
-		if !t.At.IsZero() && t.At.Before(r.RequestedAt) {
+		if !w.At.IsZero() && w.At.Before(r.RequestedAt) {
 			return out, false, nil
 		}
-		if r.Status != approval.Pending || !r.RequireReason || takesPasskey(t, r) {
+		if r.Status != approval.Pending || !r.RequireReason || takesPasskey(w.Interaction, r) {
 			continue
 		}
 		// What others decide holds nothing up: it is refused by itself.
-		if may, err := s.gate.In(ctx, tx).Votes().MayVote(r, t.By); err != nil {
+		if may, err := w.in.Votes().MayVote(r, w.By); err != nil {
 			return out, false, err
 		} else if !may {
 			continue
 		}
-		_, refusal, err := s.gate.In(ctx, tx).Decide(approval.Decision{RequestID: id, Approve: t.Intent == IntentApprove,
-			By: t.By, Via: approval.Via(t.Channel)})
+		_, refusal, err := w.in.Decide(approval.Decision{RequestID: id, Approve: w.Intent == IntentApprove,
+			By: w.By, Via: approval.Via(w.Channel)})
 		if err != nil {
 			return out, false, err
 		}
@@ -598,20 +595,20 @@ func (s *Service) askTogether(ctx context.Context, tx approval.Tx, t Interaction
 			return out, false, nil
 		}
 		if about.ApprovalID == "" {
-			out.Code, out.Text = refusal.Code, s.refusal(t, refusal, cmp.Or(t.Shows.Typed(t.RequestID), id))
+			out.Code, out.Text = refusal.Code, w.refusal(refusal, cmp.Or(w.Shows.Typed(w.RequestID), id))
 			about.ApprovalID, about.BatchID = r.ID, r.BatchID
 		}
 	}
 	if about.ApprovalID == "" {
 		return out, false, nil
 	}
-	if t.Told {
+	if w.Told {
 		return out, true, nil
 	}
-	if about.Text = out.Text; t.asks() {
-		about.Note = approval.Note(t.Intent)
+	if about.Text = out.Text; w.asks() {
+		about.Note = approval.Note(w.Intent)
 	}
-	return out, true, s.reply(tx, t, about, nil)
+	return out, true, w.reply(about, nil)
 }
 
 // givesReason says that a denial comes once more from whoever denied r without a reason, and now has one.
@@ -629,38 +626,38 @@ func (t Interaction) beginsReason(r approval.Request) bool {
 }
 
 // tooLate tells of a request that is over how it ended, and whoever typed a reason for its denial what becomes of that.
-func (s *Service) tooLate(t Interaction, r approval.Request) string {
-	line := s.late(t, r)
-	if t.Intent != IntentDeny || t.Text == "" || approval.Blank(t.Reason) || !t.By.MayDecide() {
+func (w wording) tooLate(r approval.Request) string {
+	line := w.late(r)
+	if w.Intent != IntentDeny || w.Text == "" || approval.Blank(w.Reason) || !w.By.MayDecide() {
 		return line
 	}
-	if r.Status == approval.Denied && r.ResolvedBy == t.By.Name {
-		return s.say(t.By, phrases.SayReasonKeptOld, "tool", r.Target())
+	if r.Status == approval.Denied && r.ResolvedBy == w.By.Name {
+		return w.say(phrases.SayReasonKeptOld, "tool", r.Target())
 	}
-	return then(line, s.say(t.By, phrases.SayReasonLost))
+	return then(line, w.say(phrases.SayReasonLost))
 }
 
 // decidedLine tells what a decision came to: of a vote that was not the last, how far the request has come.
-func (s *Service) decidedLine(ctx context.Context, tx approval.Tx, t Interaction, r approval.Request) (string, error) {
+func (w work) decidedLine(r approval.Request) (string, error) {
 	switch r.Status {
 	case approval.Pending:
-		st, err := s.gate.In(ctx, tx).Votes().Standing(r)
-		return s.sayOf(t, r, s.say(t.By, phrases.SayVoteCounts, "have", st.Total, "total", st.Needed)), err
+		st, err := w.in.Votes().Standing(r)
+		return w.sayOf(r, w.say(phrases.SayVoteCounts, "have", st.Total, "total", st.Needed)), err
 	case approval.Approved:
-		return s.say(t.By, phrases.SayApproved, "tool", s.nameCall(t, r)), nil
+		return w.say(phrases.SayApproved, "tool", w.nameCall(r)), nil
 	}
-	return s.say(t.By, phrases.SayDenied, "tool", s.nameCall(t, r)), nil
+	return w.say(phrases.SayDenied, "tool", w.nameCall(r)), nil
 }
 
 // refusal tells a tapper why nothing was decided, and how to do it where there is a way.
-func (s *Service) refusal(t Interaction, e *approval.Error, id string) string {
+func (w wording) refusal(e *approval.Error, id string) string {
 	switch e.Code {
 	case approval.CodeNotFound:
-		return s.say(t.By, phrases.SayNoRequest)
+		return w.say(phrases.SayNoRequest)
 	case approval.CodeNotAnApprover:
-		return s.notYours(t)
+		return w.notYours()
 	case approval.CodeExpired, approval.CodeAlreadyResolved:
-		return s.tooLate(t, *e.Request)
+		return w.tooLate(*e.Request)
 	case approval.CodeReasonRequired:
 		tool := ""
 		if r := e.Request; r != nil && r.ID == id {
@@ -668,38 +665,38 @@ func (s *Service) refusal(t Interaction, e *approval.Error, id string) string {
 		} else if r != nil {
 			tool = r.Target()
 		}
-		switch approves := t.Intent == IntentApprove; {
-		case approves && t.asks():
-			return s.say(t.By, phrases.SayReasonWhy, "tool", tool)
+		switch approves := w.Intent == IntentApprove; {
+		case approves && w.asks():
+			return w.say(phrases.SayReasonWhy, "tool", tool)
 		case approves:
-			return s.say(t.By, phrases.SayReasonAsked, "tool", tool, "id", id)
-		case t.asks():
-			return s.say(t.By, phrases.SayReasonNext, "tool", tool, "id", id)
+			return w.say(phrases.SayReasonAsked, "tool", tool, "id", id)
+		case w.asks():
+			return w.say(phrases.SayReasonNext, "tool", tool, "id", id)
 		}
-		return s.say(t.By, phrases.SayReasonNeeded, "word", s.word(t.By, t.Intent), "id", id)
+		return w.say(phrases.SayReasonNeeded, "word", w.word(w.Intent), "id", id)
 	case approval.CodeInvalidParameter:
-		return s.say(t.By, phrases.SayReasonTooLong)
+		return w.say(phrases.SayReasonTooLong)
 	case approval.CodeAlreadyVoted:
-		return s.voted(t, e)
+		return w.voted(e)
 	case approval.CodeNotYourStage:
 		if e.Request != nil {
-			return s.say(t.By, phrases.SayNotYourStage, "stages", s.sayer(t.By).Waits(*e.Request))
+			return w.say(phrases.SayNotYourStage, "stages", w.sayer(w.By).Waits(*e.Request))
 		}
 	case approval.CodeStepUpRequired:
-		return s.takesPasskey(t, e)
+		return w.takesPasskey(e)
 	}
 	return e.Message
 }
 
-// word is how somebody types what they mean, in their language.
-func (s *Service) word(to approval.Actor, i Intent) string {
+// word is how whoever made the interaction types what they mean, in their language.
+func (w wording) word(i Intent) string {
 	switch i {
 	case IntentApprove:
-		return s.say(to, phrases.WordApprove)
+		return w.say(phrases.WordApprove)
 	case IntentDeny:
-		return s.say(to, phrases.WordDeny)
+		return w.say(phrases.WordDeny)
 	case IntentShow:
-		return s.say(to, phrases.WordShow)
+		return w.say(phrases.WordShow)
 	}
 	return string(i)
 }
@@ -710,82 +707,80 @@ func takesPasskey(t Interaction, r approval.Request) bool {
 }
 
 // takesPasskey tells somebody where to approve a request that takes a passkey.
-func (s *Service) takesPasskey(t Interaction, e *approval.Error) string {
+func (w wording) takesPasskey(e *approval.Error) string {
 	if e.Request == nil {
 		return e.Message
 	}
-	tool, page := e.Request.Target(), s.gate.PageOf(e.Request.ID)
+	tool, page := e.Request.Target(), w.gate.PageOf(e.Request.ID)
 	if page == "" {
-		return s.say(t.By, phrases.SayStepUp, "tool", tool)
+		return w.say(phrases.SayStepUp, "tool", tool)
 	}
-	return s.say(t.By, phrases.SayStepUpAt, "tool", tool, "page", page)
+	return w.say(phrases.SayStepUpAt, "tool", tool, "page", page)
 }
 
 // voted tells somebody that their vote is given: by them, or for them.
-func (s *Service) voted(t Interaction, e *approval.Error) string {
+func (w wording) voted(e *approval.Error) string {
 	if e.Request == nil {
 		return e.Message
 	}
 	for _, v := range e.Request.Votes {
-		switch t.By.Name {
+		switch w.By.Name {
 		case v.Person:
-			return s.say(t.By, phrases.SayYouApproved, "when", v.At)
+			return w.say(phrases.SayYouApproved, "when", v.At)
 		case v.For:
-			return s.say(t.By, phrases.SayVotedForYou, "who", v.Person, "when", v.At)
+			return w.say(phrases.SayVotedForYou, "who", v.Person, "when", v.At)
 		}
 	}
 	return e.Message
 }
 
 // late tells who came too late which request it was, and how it ended.
-func (s *Service) late(t Interaction, r approval.Request) string {
-	say := func(p phrases.Phrase, args ...any) string { return s.say(t.By, p, args...) }
-	how := Late(approval.LateFor(r, t.By), say)
+func (w wording) late(r approval.Request) string {
+	how := Late(approval.LateFor(r, w.By), w.say)
 	if how == "" { // it is pending
 		return ""
 	}
-	return s.sayOf(t, r, how)
+	return w.sayOf(r, how)
 }
 
 // nameCall is how an answer says which request it is about: two calls of a tool are two requests. It has no word that
 // an agent has written.
-func (s *Service) nameCall(t Interaction, r approval.Request) string {
-	return s.say(t.By, phrases.SayCall, "tool", r.Target(), "agent", r.Agent, "id", r.ID[len(r.ID)-approval.ShortID:])
+func (w wording) nameCall(r approval.Request) string {
+	return w.say(phrases.SayCall, "tool", r.Target(), "agent", r.Agent, "id", r.ID[len(r.ID)-approval.ShortID:])
 }
 
 // sayOf puts which request an answer is about before it.
-func (s *Service) sayOf(t Interaction, r approval.Request, said string) string {
-	return s.say(t.By, phrases.SayOf, "tool", s.nameCall(t, r), "said", said)
+func (w wording) sayOf(r approval.Request, said string) string {
+	return w.say(phrases.SayOf, "tool", w.nameCall(r), "said", said)
 }
 
 // notYours tells somebody that they may not decide, and a stranger what is missing.
-func (s *Service) notYours(t Interaction) string {
-	if t.By.Kind == approval.Stranger {
-		return s.say(t.By, phrases.SayHelpStranger, "address", t.From)
+func (w wording) notYours() string {
+	if w.By.Kind == approval.Stranger {
+		return w.say(phrases.SayHelpStranger, "address", w.From)
 	}
-	return s.say(t.By, phrases.SayNotYours)
+	return w.say(phrases.SayNotYours)
 }
 
 // refuse answers and audits words of somebody who may not decide and named no request.
-func (s *Service) refuse(ctx context.Context, tx approval.Tx,
-	t Interaction) (none targets, answer InteractionResult, err error) {
-	e := approval.Event{Type: approval.EventDecisionRefused, Actor: t.By.String(), Decision: decisionWord(t.Intent),
+func (w work) refuse() (none targets, answer InteractionResult, err error) {
+	e := approval.Event{Type: approval.EventDecisionRefused, Actor: w.By.String(), Decision: decisionWord(w.Intent),
 		Reason: string(approval.CodeNotAnApprover)}
-	e.Data = approval.EventData(map[string]any{"via": t.Channel})
-	if err := s.audit.Append(ctx, tx, e); err != nil {
+	e.Data = approval.EventData(map[string]any{"via": w.Channel})
+	if err := w.audit.Append(w.ctx, w.tx, e); err != nil {
 		return none, InteractionResult{}, err
 	}
-	answer = InteractionResult{Code: approval.CodeNotAnApprover, Text: s.notYours(t)}
-	return none, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, nil)
+	answer = InteractionResult{Code: approval.CodeNotAnApprover, Text: w.notYours()}
+	return none, answer, w.reply(approval.Notification{Text: answer.Text}, nil)
 }
 
 // quoted finds the requests shown by the message that the words quote.
-func (s *Service) quoted(tx approval.Tx, t Interaction) ([]string, error) {
-	n, err := s.quotedRow(tx, t)
+func (w work) quoted() ([]string, error) {
+	n, err := w.quotedRow()
 	if err != nil || !n.ShowsCard() {
 		return nil, err
 	}
-	rs, err := approval.ShownHeads(tx, n)
+	rs, err := approval.ShownHeads(w.tx, n)
 	var ids []string
 	for _, r := range rs {
 		ids = append(ids, r.ID)
@@ -793,15 +788,15 @@ func (s *Service) quoted(tx approval.Tx, t Interaction) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return narrowed(tx, n, ids)
+	return narrowed(w.tx, n, ids)
 }
 
 // quotedRow finds the notification whose message the words quote, the zero Notification for none.
-func (s *Service) quotedRow(tx approval.Tx, t Interaction) (approval.Notification, error) {
-	ns, err := tx.Notifications(approval.NotificationQuery{Channel: t.Channel, MessageID: t.QuotedID, Limit: 1,
+func (w work) quotedRow() (approval.Notification, error) {
+	ns, err := w.tx.Notifications(approval.NotificationQuery{Channel: w.Channel, MessageID: w.QuotedID, Limit: 1,
 		Narrow: true})
 	if err == nil && len(ns) == 0 {
-		ns, err = s.quotedAmong(tx, t)
+		ns, err = w.quotedAmong()
 	}
 	if err != nil || len(ns) == 0 {
 		return approval.Notification{}, err
@@ -818,13 +813,13 @@ const (
 
 // quotedAmong finds a quoted message that is not the first of its notification: a notification can be
 // several messages, and all their ids are in its receipt.
-func (s *Service) quotedAmong(tx approval.Tx, t Interaction) ([]approval.Notification, error) {
-	id, err := json.Marshal(t.QuotedID)
+func (w work) quotedAmong() ([]approval.Notification, error) {
+	id, err := json.Marshal(w.QuotedID)
 	if err != nil {
 		return nil, err
 	}
-	ns, err := tx.Notifications(approval.NotificationQuery{Channel: t.Channel, Recipient: t.From, Several: true,
-		Since: tx.Now().Add(-quotedSince), Limit: quotedAmong, Narrow: true})
+	ns, err := w.tx.Notifications(approval.NotificationQuery{Channel: w.Channel, Recipient: w.From, Several: true,
+		Since: w.tx.Now().Add(-quotedSince), Limit: quotedAmong, Narrow: true})
 	for _, n := range ns {
 		if bytes.Contains(n.Receipt, id) {
 			return []approval.Notification{n}, err
@@ -835,26 +830,25 @@ func (s *Service) quotedAmong(tx approval.Tx, t Interaction) ([]approval.Notific
 
 // bareWord takes a yes or no that names no request. A bare yes never approves: it brings up the cards.
 // A bare no denies only where there is exactly one request that it can mean.
-func (s *Service) bareWord(ctx context.Context, tx approval.Tx,
-	t Interaction) (found targets, answer InteractionResult, err error) {
-	list, err := s.waiting(ctx, tx, t.By)
+func (w work) bareWord() (found targets, answer InteractionResult, err error) {
+	list, err := w.waiting()
 	if err != nil {
 		return found, answer, err
 	}
 	pending, total := list.newest, list.total
 	switch {
 	case total == 0:
-		answer.Text = s.waitingLine(t, list)
-	case t.Intent == IntentDeny && total == 1 && !t.At.IsZero() && t.At.Before(pending[0].RequestedAt):
-		answer.Text = s.say(t.By, phrases.SayNewerThanNo)
-	case t.Intent == IntentDeny && total == 1:
+		answer.Text = w.waitingLine(list)
+	case w.Intent == IntentDeny && total == 1 && !w.At.IsZero() && w.At.Before(pending[0].RequestedAt):
+		answer.Text = w.say(phrases.SayNewerThanNo)
+	case w.Intent == IntentDeny && total == 1:
 		return targets{ids: []string{pending[0].ID}}, answer, nil
-	case t.Intent == IntentDeny:
-		answer.Text = s.say(t.By, phrases.SayWhichOne, "n", total)
+	case w.Intent == IntentDeny:
+		answer.Text = w.say(phrases.SayWhichOne, "n", total)
 	default:
-		answer.Text = s.waitingLine(t, list)
+		answer.Text = w.waitingLine(list)
 	}
-	return found, answer, s.reply(tx, t, approval.Notification{Text: answer.Text}, pending)
+	return found, answer, w.reply(approval.Notification{Text: answer.Text}, pending)
 }
 
 // linkNote is for an answer that says that something is in another place.
@@ -868,41 +862,41 @@ func (t Interaction) linkNote() approval.Note {
 // reply queues the answer to a tapper, with the cards of some requests. Where a channel cannot put
 // several cards into one message each goes as its own, so that each can be edited later. Of n the text,
 // what it is about and its note are taken.
-func (s *Service) reply(tx approval.Tx, t Interaction, n approval.Notification, cards []approval.Head) error {
-	n.Channel, n.Recipient, n.Kind, n.ReplyTo = t.Channel, t.From, approval.KindReply, t.ReplyTo
-	n.Language = t.language
-	closed, err := s.closes(tx, t, n)
+func (w work) reply(n approval.Notification, cards []approval.Head) error {
+	n.Channel, n.Recipient, n.Kind, n.ReplyTo = w.Channel, w.From, approval.KindReply, w.ReplyTo
+	n.Language = w.language
+	closed, err := w.closes(n)
 	if err != nil {
 		return err
 	}
 	if closed != "" {
 		n.Text = strings.TrimPrefix(n.Text+"\n"+closed, "\n")
 	}
-	if t.By.Kind == approval.Stranger {
+	if w.By.Kind == approval.Stranger {
 		n.Note = approval.NoteStranger
 	}
-	if t.OneReply {
+	if w.OneReply {
 		for _, r := range cards {
 			n.Cards = append(n.Cards, r.ID)
 		}
 		if len(cards) == 1 && n.ApprovalID == "" {
 			n.ApprovalID = cards[0].ID
 		}
-		return s.outbox.Queue(tx, n)
+		return w.outbox.Queue(w.tx, n)
 	}
-	if t.AnswerAt != "" && n.Note == "" {
-		n.Recipient = t.AnswerAt
+	if w.AnswerAt != "" && n.Note == "" {
+		n.Recipient = w.AnswerAt
 	}
 	if len(cards) > 0 {
-		n.Note = cmp.Or(n.Note, t.linkNote())
+		n.Note = cmp.Or(n.Note, w.linkNote())
 	}
-	if err := s.outbox.Queue(tx, n); err != nil {
+	if err := w.outbox.Queue(w.tx, n); err != nil {
 		return err
 	}
 	for _, r := range cards {
-		c := approval.Notification{ApprovalID: r.ID, Channel: t.Channel, Recipient: t.From, Kind: approval.KindReply,
-			Cards: []string{r.ID}, Language: t.language}
-		if err := s.outbox.Queue(tx, c); err != nil {
+		c := approval.Notification{ApprovalID: r.ID, Channel: w.Channel, Recipient: w.From, Kind: approval.KindReply,
+			Cards: []string{r.ID}, Language: w.language}
+		if err := w.outbox.Queue(w.tx, c); err != nil {
 			return err
 		}
 	}
@@ -911,13 +905,13 @@ func (s *Service) reply(tx approval.Tx, t Interaction, n approval.Notification, 
 
 // welcome greets somebody who added us. A person we know is reached again; anybody else is told the id
 // that the configuration needs.
-func (s *Service) welcome(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	if err := s.outbox.Returned(ctx, tx, t.By, t.address(), t.when(tx)); err != nil {
+func (w work) welcome() (InteractionResult, error) {
+	if err := w.outbox.Returned(w.ctx, w.tx, w.By, w.address(), w.when(w.tx)); err != nil {
 		return InteractionResult{}, err
 	}
-	out := InteractionResult{Text: s.say(t.By, phrases.SayWelcome, "address", t.From)}
-	if t.By.Kind == approval.Human {
-		out.Text = s.say(t.By, phrases.SayWelcomeBack, "who", t.By.Name)
+	out := InteractionResult{Text: w.say(phrases.SayWelcome, "address", w.From)}
+	if w.By.Kind == approval.Human {
+		out.Text = w.say(phrases.SayWelcomeBack, "who", w.By.Name)
 	}
-	return out, s.reply(tx, t, approval.Notification{Text: out.Text}, nil)
+	return out, w.reply(approval.Notification{Text: out.Text}, nil)
 }

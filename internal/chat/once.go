@@ -17,117 +17,117 @@ const answeredWithin = 2 * time.Minute
 
 // askOnce sees to an approval that is asked for once more: the answer to it has the buttons. Of several requests each
 // is asked about by itself, and left out here.
-func (s *Service) askOnce(t Interaction, r approval.Request, d *decisions) {
+func (d *decisions) askOnce(r approval.Request) {
 	if !d.alone {
-		d.lines = append(d.lines, s.say(t.By, phrases.SayConfirmEach, "tool", r.Target()))
+		d.lines = append(d.lines, d.say(phrases.SayConfirmEach, "tool", r.Target()))
 		return
 	}
 	d.once = &r
-	d.lines = append(d.lines, s.say(t.By, phrases.SayConfirm, "agent", r.Agent, "tool", r.Target()))
+	d.lines = append(d.lines, d.say(phrases.SayConfirm, "agent", r.Agent, "tool", r.Target()))
 }
 
 // answerOnce takes the answer to what was asked once more. It counts once, for a while, and from whoever was asked.
-func (s *Service) answerOnce(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	if t.By.Kind != approval.Human {
-		_, out, err := s.refuse(ctx, tx, t)
+func (w work) answerOnce() (InteractionResult, error) {
+	if w.By.Kind != approval.Human {
+		_, out, err := w.refuse()
 		return out, err
 	}
-	n, err := tx.Notification(t.RequestID)
+	n, err := w.tx.Notification(w.RequestID)
 	if err != nil && !errors.Is(err, approval.ErrNotFound) {
 		return InteractionResult{}, err
 	}
 	note := n.Note
-	if err == nil && t.Intent == IntentBack && n.Kind == approval.KindReply && n.Address() == t.address() &&
+	if err == nil && w.Intent == IntentBack && n.Kind == approval.KindReply && n.Address() == w.address() &&
 		(note == approval.NoteMore || note.AsksReason()) { // an offer is declined
-		return s.answer(tx, t, s.say(t.By, phrases.SayBack))
+		return w.answer(w.say(phrases.SayBack))
 	}
-	if err != nil || n.Kind != approval.KindReply || n.Address() != t.address() || !note.AsksOnce() ||
-		tx.Now().Sub(n.CreatedAt) > answeredWithin {
-		return s.answer(tx, t, s.say(t.By, phrases.SayAskedOnce))
+	if err != nil || n.Kind != approval.KindReply || n.Address() != w.address() || !note.AsksOnce() ||
+		w.tx.Now().Sub(n.CreatedAt) > answeredWithin {
+		return w.answer(w.say(phrases.SayAskedOnce))
 	}
-	n.Note, n.UpdatedAt = approval.NoteAnswered, tx.Now()
-	if ok, err := tx.UpdateNotification(n, n.Status, n.Attempt); err != nil || !ok {
+	n.Note, n.UpdatedAt = approval.NoteAnswered, w.tx.Now()
+	if ok, err := w.tx.UpdateNotification(n, n.Status, n.Attempt); err != nil || !ok {
 		return InteractionResult{}, cmp.Or(err, errOvertaken)
 	}
-	if t.Intent == IntentBack {
-		return s.answer(tx, t, s.say(t.By, phrases.SayBack))
+	if w.Intent == IntentBack {
+		return w.answer(w.say(phrases.SayBack))
 	}
 	if note == approval.NoteFreeze {
-		r, err := tx.Head(n.ApprovalID)
+		r, err := w.tx.Head(n.ApprovalID)
 		if err != nil {
 			return InteractionResult{}, err
 		}
-		return s.freezeNow(ctx, tx, t, r.Agent, "")
+		return w.freezeNow(r.Agent, "")
 	}
-	t.Reason, _ = note.Confirms()
-	t.Intent, t.RequestID, t.confirmed = IntentApprove, n.ApprovalID, true
-	return s.decideEach(ctx, tx, t, targets{ids: []string{n.ApprovalID}})
+	w.Reason, _ = note.Confirms()
+	w.Intent, w.RequestID, w.confirmed = IntentApprove, n.ApprovalID, true
+	return w.decideEach(targets{ids: []string{n.ApprovalID}})
 }
 
 // errOvertaken is of a row that is not as it was read in the same transaction.
 var errOvertaken = errors.New("chat: a notification changed within a transaction")
 
 // answer answers somebody with a sentence.
-func (s *Service) answer(tx approval.Tx, t Interaction, text string) (InteractionResult, error) {
-	return InteractionResult{Text: text}, s.reply(tx, t, approval.Notification{Text: text}, nil)
+func (w work) answer(text string) (InteractionResult, error) {
+	return InteractionResult{Text: text}, w.reply(approval.Notification{Text: text}, nil)
 }
 
 // refused answers somebody with why nothing was done.
-func (s *Service) refused(tx approval.Tx, t Interaction, code approval.Code, text string) (InteractionResult, error) {
-	return InteractionResult{Code: code, Text: text}, s.reply(tx, t, approval.Notification{Text: text}, nil)
+func (w work) refused(code approval.Code, text string) (InteractionResult, error) {
+	return InteractionResult{Code: code, Text: text}, w.reply(approval.Notification{Text: text}, nil)
 }
 
 // sayer says the words for people and stages to one reader.
 func (s *Service) sayer(to approval.Actor) phrases.Sayer {
-	return func(p phrases.Phrase, args ...any) string { return s.say(to, p, args...) }
+	return func(p phrases.Phrase, args ...any) string { return s.sayTo(to, p, args...) }
 }
 
 // extend gives a request one hour more.
-func (s *Service) extend(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	if t.By.Kind != approval.Human {
-		_, out, err := s.refuse(ctx, tx, t)
+func (w work) extend() (InteractionResult, error) {
+	if w.By.Kind != approval.Human {
+		_, out, err := w.refuse()
 		return out, err
 	}
-	if t.RequestID == "" && t.QuotedID != "" {
-		ids, err := s.quoted(tx, t)
+	if w.RequestID == "" && w.QuotedID != "" {
+		ids, err := w.quoted()
 		if err != nil {
 			return InteractionResult{}, err
 		}
 		if len(ids) == 1 {
-			t.RequestID = ids[0]
+			w.RequestID = ids[0]
 		}
 	}
-	if t.RequestID == "" {
-		return s.answer(tx, t, s.say(t.By, phrases.SayExtendHow))
+	if w.RequestID == "" {
+		return w.answer(w.say(phrases.SayExtendHow))
 	}
-	r, refusal, err := s.gate.In(ctx, tx).Extend(t.RequestID, t.By, approval.Via(t.Channel))
+	r, refusal, err := w.in.Extend(w.RequestID, w.By, approval.Via(w.Channel))
 	switch {
 	case err != nil:
 		return InteractionResult{}, err
 	case refusal != nil:
-		return s.refused(tx, t, refusal.Code, s.notExtended(t, refusal))
+		return w.refused(refusal.Code, w.notExtended(refusal))
 	}
-	text := s.say(t.By, phrases.SayExtended, "tool", s.nameCall(t, r), "when", r.ExpiresAt)
-	return InteractionResult{Text: text}, s.reply(tx, t, approval.Notification{ApprovalID: r.ID, Text: text}, nil)
+	text := w.say(phrases.SayExtended, "tool", w.nameCall(r), "when", r.ExpiresAt)
+	return InteractionResult{Text: text}, w.reply(approval.Notification{ApprovalID: r.ID, Text: text}, nil)
 }
 
 // notExtended tells why a request was given no more time.
-func (s *Service) notExtended(t Interaction, e *approval.Error) string {
+func (w wording) notExtended(e *approval.Error) string {
 	switch e.Code {
 	case approval.CodeNotFound:
-		return s.say(t.By, phrases.SayNoRequest)
+		return w.say(phrases.SayNoRequest)
 	case approval.CodeAlreadyResolved, approval.CodeExpired:
 		switch {
 		case e.Request == nil:
-			return s.say(t.By, phrases.SayExtendedBefore)
+			return w.say(phrases.SayExtendedBefore)
 		case e.Request.Status != approval.Pending:
-			return s.late(t, *e.Request)
+			return w.late(*e.Request)
 		case !e.Request.ExtendedAt.IsZero():
-			return s.sayOf(t, *e.Request, s.say(t.By, phrases.SayExtendedBefore))
+			return w.sayOf(*e.Request, w.say(phrases.SayExtendedBefore))
 		}
-		return s.sayOf(t, *e.Request, s.say(t.By, phrases.SayExpired))
+		return w.sayOf(*e.Request, w.say(phrases.SayExpired))
 	case approval.CodeNotAnApprover, approval.CodeNotYourStage, approval.CodeNotAdmin, approval.CodeAlreadyVoted:
-		return s.say(t.By, phrases.SayNotExtended)
+		return w.say(phrases.SayNotExtended)
 	}
 	return e.Message
 }
@@ -180,19 +180,19 @@ func (t Interaction) asWords() Interaction {
 }
 
 // unresolvedID answers words that name no request, or several.
-func (s *Service) unresolvedID(tx approval.Tx, t Interaction) (InteractionResult, error) {
-	switch t.unresolved {
+func (w work) unresolvedID() (InteractionResult, error) {
+	switch w.unresolved {
 	case approval.CodeAmbiguousID:
-		return s.refused(tx, t, t.unresolved, s.say(t.By, phrases.SayAmbiguous, "typed", t.Typed)+"\n"+t.couldBe)
+		return w.refused(w.unresolved, w.say(phrases.SayAmbiguous, "typed", w.Typed)+"\n"+w.couldBe)
 	case approval.CodeInvalidParameter:
-		return s.refused(tx, t, t.unresolved, s.say(t.By, phrases.SayTypedShort))
+		return w.refused(w.unresolved, w.say(phrases.SayTypedShort))
 	}
 	none := phrases.SayNoRequest
-	switch t.Intent {
+	switch w.Intent {
 	case IntentRevoke:
 		none = phrases.SayRevokeWhich
 	case IntentLift:
 		none = phrases.SayLiftWhich
 	}
-	return s.refused(tx, t, t.unresolved, s.say(t.By, none))
+	return w.refused(w.unresolved, w.say(none))
 }

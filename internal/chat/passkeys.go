@@ -23,6 +23,6 @@ func (s *Service) PasskeyBlocked(tx approval.Tx, person, name string) error {
 }
 
 func (s *Service) tellOwner(tx approval.Tx, person string, p phrases.Phrase, name string) error {
-	n := approval.Notification{Kind: approval.KindReply, Text: s.say(s.gate.PersonNow(person), p, "name", name)}
+	n := approval.Notification{Kind: approval.KindReply, Text: s.sayTo(s.gate.PersonNow(person), p, "name", name)}
 	return s.outbox.ToRoute(tx, s.readers.RouteOf(person), n)
 }

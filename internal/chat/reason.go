@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
@@ -23,143 +22,141 @@ const clocksDiffer = 5 * time.Second
 
 // giveReason takes a text for the reason of a decision: of the one that the tapper was just asked about,
 // or of the one whose card the text quotes. done is false where the text is no such thing.
-func (s *Service) giveReason(ctx context.Context, tx approval.Tx,
-	t Interaction) (out InteractionResult, done bool, err error) {
-	asked, err := s.askedLast(tx, t)
-	if err != nil || asked == nil || !t.At.IsZero() && t.At.Before(asked.CreatedAt.Add(-clocksDiffer)) {
+func (w work) giveReason() (out InteractionResult, done bool, err error) {
+	asked, err := w.askedLast()
+	if err != nil || asked == nil || !w.At.IsZero() && w.At.Before(asked.CreatedAt.Add(-clocksDiffer)) {
 		return InteractionResult{}, false, err
 	}
-	reason := strings.TrimSpace(t.Text)
-	if t.Intent == IntentReason {
-		reason = strings.TrimSpace(t.Reason)
+	reason := strings.TrimSpace(w.Text)
+	if w.Intent == IntentReason {
+		reason = strings.TrimSpace(w.Reason)
 	}
-	rs, err := s.askedAbout(tx, t, *asked)
+	rs, err := w.askedAbout(*asked)
 	if err != nil || len(rs) == 0 {
 		return InteractionResult{}, false, err
 	}
 	if asked.Note == approval.NoteApprove || asked.Note == approval.NoteOvertaken {
-		if ok, err := s.answers(tx, t, *asked); err != nil || !ok {
-			return s.notTheReason(tx, t, *asked, rs[0], err)
+		if ok, err := w.answers(*asked); err != nil {
+			return InteractionResult{}, false, err
+		} else if !ok {
+			out, err = w.notTheReason(*asked, rs[0])
+			return out, true, err
 		}
 	}
-	t.open = nil                // this answers it
+	w.open = nil                // this answers it
 	if approval.Blank(reason) { // "reason:", as the keyboard began it: the question stays
 		out.Text = asked.Text
-		return out, true, s.reply(tx, t, askedAgain(*asked, out.Text, asked.Note), nil)
+		return out, true, w.reply(askedAgain(*asked, out.Text, asked.Note), nil)
 	}
 	switch asked.Note {
 	case approval.NoteApprove:
 		// As a dialog's reason is, it is no typed word beside the approval.
-		t.Intent, t.Reason, t.Text, t.QuotedID, t.RequestID = IntentApprove, reason, "", "", asked.ApprovalID
+		w.Intent, w.Reason, w.Text, w.QuotedID, w.RequestID = IntentApprove, reason, "", "", asked.ApprovalID
 		if asked.BatchID != "" { // what is left of it is no more than what was pressed
-			t.RequestID, t.Shows = asked.BatchID, Shows{Version: asked.Shown, After: asked.After}
+			w.RequestID, w.Shows = asked.BatchID, Shows{Version: asked.Shown, After: asked.After}
 		}
-		out, err = s.decide(ctx, tx, t)
+		out, err = w.decide()
 		return out, true, err
 	case approval.NoteDeny:
-		t.Intent, t.Reason, t.QuotedID = IntentDeny, reason, ""
-		t.RequestID = rs[0].ID
+		w.Intent, w.Reason, w.QuotedID = IntentDeny, reason, ""
+		w.RequestID = rs[0].ID
 		if asked.BatchID != "" && len(rs) > 1 {
-			t.RequestID, t.Shows = asked.BatchID, Shows{Version: asked.Shown, After: asked.After}
+			w.RequestID, w.Shows = asked.BatchID, Shows{Version: asked.Shown, After: asked.After}
 		}
-		out, err = s.decide(ctx, tx, t)
+		out, err = w.decide()
 		return out, true, err
 	}
 	if len(reason) > approval.MaxReason {
-		out = InteractionResult{Code: approval.CodeInvalidParameter, Text: s.say(t.By, phrases.SayReasonTooLong)}
-		return out, true, s.reply(tx, t, askedAgain(*asked, out.Text, asked.Note), nil)
+		out = InteractionResult{Code: approval.CodeInvalidParameter, Text: w.say(phrases.SayReasonTooLong)}
+		return out, true, w.reply(askedAgain(*asked, out.Text, asked.Note), nil)
 	}
 	var lines []string
 	for _, r := range rs {
-		ok, err := s.gate.In(ctx, tx).Explain(r, t.By, approval.Via(t.Channel), reason)
+		ok, err := w.in.Explain(r, w.By, approval.Via(w.Channel), reason)
 		if err != nil {
 			return InteractionResult{}, false, err
 		}
 		if !ok {
-			lines = append(lines, s.say(t.By, phrases.SayReasonKeptOld, "tool", r.Target()))
+			lines = append(lines, w.say(phrases.SayReasonKeptOld, "tool", r.Target()))
 			continue
 		}
 		out.Explained = append(out.Explained, r)
-		lines = append(lines, s.say(t.By, phrases.SayReasonKept, "tool", r.Target()))
+		lines = append(lines, w.say(phrases.SayReasonKept, "tool", r.Target()))
 	}
 	out.Text = strings.Join(lines, "\n")
-	return out, true, s.reply(tx, t, approval.Notification{ApprovalID: rs[0].ID, Text: out.Text}, nil)
+	return out, true, w.reply(approval.Notification{ApprovalID: rs[0].ID, Text: out.Text}, nil)
 }
 
 // answers reports whether a text may be the reason of the approval that a question is about, and so carry it out: it
 // was written in the same chat after the question came there, within [approvesFor], it is no order and no question, and
-// it quotes nothing else. That nothing was answered in between, [Service.askedLast] says; that no card came, the
+// it quotes nothing else. That nothing was answered in between, [work.askedLast] says; that no card came, the
 // question's note.
-func (s *Service) answers(tx approval.Tx, t Interaction, asked approval.Notification) (bool, error) {
-	if asked.Note != approval.NoteApprove || t.Elsewhere || asked.SentAt.IsZero() || t.At.Before(asked.SentAt) ||
-		t.Intent != IntentOther || beginsAsOrder(t.Text) || asks(t.Text) {
+func (w work) answers(asked approval.Notification) (bool, error) {
+	if asked.Note != approval.NoteApprove || w.Elsewhere || asked.SentAt.IsZero() || w.At.Before(asked.SentAt) ||
+		w.Intent != IntentOther || beginsAsOrder(w.Text) || asks(w.Text) {
 		return false, nil
 	}
-	if end := asked.SentAt.Add(approvesFor); t.At.After(end) || tx.Now().After(end) {
+	if end := asked.SentAt.Add(approvesFor); w.At.After(end) || w.tx.Now().After(end) {
 		return false, nil
 	}
-	if t.QuotedID == "" {
+	if w.QuotedID == "" {
 		return true, nil
 	}
-	row, err := s.quotedRow(tx, t)
+	row, err := w.quotedRow()
 	return row.ID == asked.ID, err
 }
 
 // notTheReason answers a text that may be no reason for an approval. That closes the question.
-func (s *Service) notTheReason(tx approval.Tx, t Interaction, asked approval.Notification,
-	r approval.Request, err error) (InteractionResult, bool, error) {
-	if err != nil {
-		return InteractionResult{}, false, err
-	}
-	t.open = nil // the answer says it
+func (w work) notTheReason(asked approval.Notification, r approval.Request) (InteractionResult, error) {
+	w.open = nil // the answer says it
 	id := r.ID[len(r.ID)-approval.ShortID:]
 	if asked.BatchID != "" {
 		id = Shows{Version: asked.Shown, After: asked.After}.Typed(asked.BatchID)
 	}
 	out := InteractionResult{Code: approval.CodeReasonRequired,
-		Text: s.say(t.By, phrases.SayNotTheReason, "tool", r.Target(), "id", id)}
+		Text: w.say(phrases.SayNotTheReason, "tool", r.Target(), "id", id)}
 	if r.Status != approval.Pending {
-		out.Text = s.late(t, r)
+		out.Text = w.late(r)
 	}
-	return out, true, s.reply(tx, t, approval.Notification{ApprovalID: r.ID, Text: out.Text}, nil)
+	return out, w.reply(approval.Notification{ApprovalID: r.ID, Text: out.Text}, nil)
 }
 
 // openQuestion returns the question that whoever presses or types leaves open, nil for none: nothing is decided until
 // it has its reason. Whatever they are told next closes it.
-func (s *Service) openQuestion(tx approval.Tx, t Interaction) (*approval.Notification, error) {
-	if !t.By.MayDecide() {
+func (w work) openQuestion() (*approval.Notification, error) {
+	if !w.By.MayDecide() {
 		return nil, nil
 	}
-	t.QuotedID = ""
-	asked, err := s.askedLast(tx, t)
+	w.QuotedID = ""
+	asked, err := w.askedLast()
 	if err != nil || asked == nil || asked.Note == approval.NoteReason ||
-		asked.Note != approval.NoteDeny && !asked.SentAt.IsZero() && tx.Now().Sub(asked.SentAt) > approvesFor {
+		asked.Note != approval.NoteDeny && !asked.SentAt.IsZero() && w.tx.Now().Sub(asked.SentAt) > approvesFor {
 		return nil, err
 	}
 	return asked, nil
 }
 
 // closes says that an answer closes a question that is open, "" where it does not, or where there is nothing to say.
-func (s *Service) closes(tx approval.Tx, t Interaction, n approval.Notification) (string, error) {
-	elsewhere := t.AnswerAt != "" && n.Note == ""
-	if t.open == nil || elsewhere || n.Note == t.open.Note && n.ApprovalID == t.open.ApprovalID {
+func (w work) closes(n approval.Notification) (string, error) {
+	elsewhere := w.AnswerAt != "" && n.Note == ""
+	if w.open == nil || elsewhere || n.Note == w.open.Note && n.ApprovalID == w.open.ApprovalID {
 		return "", nil
 	}
-	r, err := tx.Glance().Head(t.open.ApprovalID)
+	r, err := w.tx.Glance().Head(w.open.ApprovalID)
 	if err != nil || r.Status != approval.Pending {
 		return "", err
 	}
-	return s.say(t.By, phrases.SayReasonClosed, "tool", r.Target()), nil
+	return w.say(phrases.SayReasonClosed, "tool", r.Target()), nil
 }
 
 // takeBack closes a question that is open: typed, as Back is pressed.
-func (s *Service) takeBack(ctx context.Context, tx approval.Tx, t Interaction) (InteractionResult, error) {
-	if t.By.Kind != approval.Human {
-		_, out, err := s.refuse(ctx, tx, t)
+func (w work) takeBack() (InteractionResult, error) {
+	if w.By.Kind != approval.Human {
+		_, out, err := w.refuse()
 		return out, err
 	}
-	t.open = nil
-	return s.answer(tx, t, s.say(t.By, phrases.SayBack))
+	w.open = nil
+	return w.answer(w.say(phrases.SayBack))
 }
 
 // askedAgain is the same question once more.
@@ -170,35 +167,35 @@ func askedAgain(asked approval.Notification, text string, note approval.Note) ap
 
 // askedLast returns the reply that asked the tapper for a reason, if it is the last thing that they
 // were told on this channel and not long ago; or the one about the request whose card they quote.
-func (s *Service) askedLast(tx approval.Tx, t Interaction) (*approval.Notification, error) {
-	q := approval.NotificationQuery{Channel: t.Channel, Recipient: t.From, Kind: approval.KindReply,
-		Since: tx.Now().Add(-askedFor), Limit: 1, Narrow: true}
-	if t.QuotedID != "" {
+func (w work) askedLast() (*approval.Notification, error) {
+	q := approval.NotificationQuery{Channel: w.Channel, Recipient: w.From, Kind: approval.KindReply,
+		Since: w.tx.Now().Add(-askedFor), Limit: 1, Narrow: true}
+	if w.QuotedID != "" {
 		q.Limit = quotedAmong
 	}
 	// Only words answer a question, and they are about the whole store; a button is told which one it leaves open.
-	tx = tx.Glance()
-	ns, err := tx.Notifications(q)
+	w.tx = w.tx.Glance()
+	ns, err := w.tx.Notifications(q)
 	// These came by themselves, after the word that asked for them or for what agents did: they close no question.
 	byItself := func(n approval.Notification) bool { return n.Part > 1 || n.Note == approval.NoteQueued }
 	if err == nil && len(ns) == 1 && byItself(ns[0]) {
 		q.Limit = quotedAmong
-		ns, err = tx.Notifications(q)
+		ns, err = w.tx.Notifications(q)
 	}
 	if err != nil {
 		return nil, err
 	}
 	ns = slices.DeleteFunc(ns, byItself)
-	if t.QuotedID == "" {
+	if w.QuotedID == "" {
 		ns = ns[:min(1, len(ns))]
 	}
 	var quoted map[string]bool
-	if t.QuotedID != "" {
-		row, err := s.quotedRow(tx, t)
+	if w.QuotedID != "" {
+		row, err := w.quotedRow()
 		if err != nil || row.ID == "" {
 			return nil, err
 		}
-		rs, err := approval.ShownHeads(tx, row)
+		rs, err := approval.ShownHeads(w.tx, row)
 		if err != nil {
 			return nil, err
 		}
@@ -220,10 +217,10 @@ func (s *Service) askedLast(tx approval.Tx, t Interaction) (*approval.Notificati
 }
 
 // askedAbout returns the requests that a question is still about.
-func (s *Service) askedAbout(tx approval.Tx, t Interaction, asked approval.Notification) ([]approval.Request, error) {
+func (w work) askedAbout(asked approval.Notification) ([]approval.Request, error) {
 	about := asked
 	about.Cards = nil // what comes with the question is not what it is about
-	rs, err := approval.Shown(tx, about)
+	rs, err := approval.Shown(w.tx, about)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +228,7 @@ func (s *Service) askedAbout(tx approval.Tx, t Interaction, asked approval.Notif
 	for _, r := range rs {
 		all = append(all, r.ID)
 	}
-	meant, err := narrowed(tx, about, all)
+	meant, err := narrowed(w.tx, about, all)
 	if err != nil {
 		return nil, err
 	}
@@ -239,9 +236,9 @@ func (s *Service) askedAbout(tx approval.Tx, t Interaction, asked approval.Notif
 	var still []approval.Request
 	for _, r := range rs {
 		switch {
-		case !t.At.IsZero() && t.At.Before(r.RequestedAt):
+		case !w.At.IsZero() && w.At.Before(r.RequestedAt):
 		case asked.Note != approval.NoteReason && r.Status == approval.Pending,
-			asked.Note == approval.NoteReason && r.Status == approval.Denied && r.ResolvedBy == t.By.Name:
+			asked.Note == approval.NoteReason && r.Status == approval.Denied && r.ResolvedBy == w.By.Name:
 			still = append(still, r)
 		}
 	}

@@ -4,7 +4,7 @@
 // made it are one transaction: all of it is kept, or the platform may deliver it again. Whether somebody may decide is
 // the gate's to say ([approval.Gate]); this package finds out what is meant, and the words for what came of it. What
 // is not clear decides nothing: a bare yes brings up the cards, and so does an approval with any further word. Where a
-// reason is required it is asked for, and the next message is it ([Service.giveReason]).
+// reason is required it is asked for, and the next message is it ([work.giveReason]).
 package chat
 
 import (
@@ -91,8 +91,8 @@ func New(o Options) *Service {
 		signIn: o.SignIn, whose: o.Whose}
 }
 
-// say says a phrase to somebody, in times as the machine's clock has them.
-func (s *Service) say(to approval.Actor, p phrases.Phrase, args ...any) string {
+// sayTo says a phrase to somebody, in times as the machine's clock has them.
+func (s *Service) sayTo(to approval.Actor, p phrases.Phrase, args ...any) string {
 	for i, v := range args {
 		if t, ok := v.(time.Time); ok {
 			args[i] = s.store.ToWall(t)

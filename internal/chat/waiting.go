@@ -1,8 +1,6 @@
 package chat
 
 import (
-	"context"
-
 	"countersign/approval"
 	"countersign/internal/locale/phrases"
 )
@@ -19,25 +17,25 @@ type waitingList struct {
 const mostLooked = 200
 
 // waiting returns what waits for somebody: of those who decide what they may vote on, of others all of it.
-func (s *Service) waiting(ctx context.Context, tx approval.Tx, who approval.Actor) (list waitingList, err error) {
-	if err := s.gate.In(ctx, tx).Expire(); err != nil {
+func (w work) waiting() (list waitingList, err error) {
+	if err := w.in.Expire(); err != nil {
 		return list, err
 	}
-	if list.total, err = tx.CountPending(""); err != nil {
+	if list.total, err = w.tx.CountPending(""); err != nil {
 		return list, err
 	}
 	look := maxReplyCards
-	if who.MayDecide() {
+	if w.By.MayDecide() {
 		look = mostLooked
 	}
-	newest, err := tx.Heads(approval.RequestQuery{Status: approval.Pending, Limit: look})
+	newest, err := w.tx.Heads(approval.RequestQuery{Status: approval.Pending, Limit: look})
 	if err != nil {
 		return list, err
 	}
 	for _, h := range newest {
 		theirs := true
-		if who.MayDecide() {
-			if theirs, err = s.mayVote(ctx, tx, h, who); err != nil {
+		if w.By.MayDecide() {
+			if theirs, err = w.mayVote(h); err != nil {
 				return list, err
 			}
 		}
@@ -53,38 +51,38 @@ func (s *Service) waiting(ctx context.Context, tx approval.Tx, who approval.Acto
 }
 
 // mayVote reports whether somebody may vote on a pending request now.
-func (s *Service) mayVote(ctx context.Context, tx approval.Tx, h approval.Head, who approval.Actor) (bool, error) {
-	r, err := tx.NeedOf(h.ID)
+func (w work) mayVote(h approval.Head) (bool, error) {
+	r, err := w.tx.NeedOf(h.ID)
 	if err != nil {
 		return false, err
 	}
 	h.Need, h.Stage, h.Votes, h.RuleDigest = r.Need, r.Stage, r.Votes, r.RuleDigest
-	return s.gate.In(ctx, tx).Votes().MayVote(h.Request, who)
+	return w.in.Votes().MayVote(h.Request, w.By)
 }
 
 // waitingLine says how much waits, and for whom.
-func (s *Service) waitingLine(t Interaction, list waitingList) string {
+func (w wording) waitingLine(list waitingList) string {
 	var line string
 	switch {
 	case list.total == 0 && list.others > 0:
-		return s.say(t.By, phrases.SayOnlyOthers, "count", list.others)
+		return w.say(phrases.SayOnlyOthers, "count", list.others)
 	case list.total == 0:
-		return s.say(t.By, phrases.SayNothingWaits)
-	case t.Elsewhere && list.total == 1:
-		line = s.say(t.By, phrases.SayOneSent)
-	case t.Elsewhere && list.total > len(list.newest):
-		line = s.say(t.By, phrases.SayNewestSent, "n", list.total, "shown", len(list.newest))
-	case t.Elsewhere:
-		line = s.say(t.By, phrases.SayManySent, "n", list.total)
+		return w.say(phrases.SayNothingWaits)
+	case w.Elsewhere && list.total == 1:
+		line = w.say(phrases.SayOneSent)
+	case w.Elsewhere && list.total > len(list.newest):
+		line = w.say(phrases.SayNewestSent, "n", list.total, "shown", len(list.newest))
+	case w.Elsewhere:
+		line = w.say(phrases.SayManySent, "n", list.total)
 	case list.total == 1:
-		line = s.say(t.By, phrases.SayOneWaits)
+		line = w.say(phrases.SayOneWaits)
 	case list.total > len(list.newest):
-		line = s.say(t.By, phrases.SayNewestWait, "n", list.total, "shown", len(list.newest))
+		line = w.say(phrases.SayNewestWait, "n", list.total, "shown", len(list.newest))
 	default:
-		line = s.say(t.By, phrases.SayManyWait, "n", list.total)
+		line = w.say(phrases.SayManyWait, "n", list.total)
 	}
 	if list.others > 0 {
-		line = then(line, s.say(t.By, phrases.SayOthersWait, "count", list.others))
+		line = then(line, w.say(phrases.SayOthersWait, "count", list.others))
 	}
 	return line
 }

@@ -154,22 +154,33 @@ func (c *checker) mcp() {
 		if c.Bad[path] {
 			continue
 		}
-		s, before := &m.Servers[i], len(c.problems)
-		c.serverName(path, s, names, prefixes)
-		c.upstream(path, s)
-		c.tools(path, s, offered)
-		c.methods(path, s)
-		c.prompts(path, s)
-		for _, d := range []struct {
-			name string
-			d    time.Duration
-		}{{"timeout", s.Timeout}, {"start_timeout", s.StartTimeout}} {
-			if d.d <= 0 || d.d > maxTimeout {
-				c.errorf(path+"."+d.name, "%s must be longer than zero and at most %s", d.name, plain(maxTimeout))
-			}
-		}
+		s, before := serverCheck{c, &m.Servers[i], path}, len(c.problems)
+		s.checkName(names, prefixes)
+		s.checkReach()
+		s.checkTools(offered)
+		s.checkMethods()
+		s.checkPrompts()
+		s.checkTimeouts()
 		if len(c.problems) == before && !c.spoiledBelow(path) {
 			c.sound = append(c.sound, i)
+		}
+	}
+}
+
+// serverCheck is what the section of an MCP server is checked with.
+type serverCheck struct {
+	*checker
+	*Server
+	path string
+}
+
+func (s *serverCheck) checkTimeouts() {
+	for _, d := range []struct {
+		name string
+		d    time.Duration
+	}{{"timeout", s.Timeout}, {"start_timeout", s.StartTimeout}} {
+		if d.d <= 0 || d.d > maxTimeout {
+			s.errorf(s.path+"."+d.name, "%s must be longer than zero and at most %s", d.name, plain(maxTimeout))
 		}
 	}
 }
@@ -203,96 +214,96 @@ func badPrefix(s string) string {
 	return ""
 }
 
-func (c *checker) serverName(path string, s *Server, names, prefixes map[string]int) {
-	at, key := path+".prefix", "prefix"
+func (s *serverCheck) checkName(names, prefixes map[string]int) {
+	at, key := s.path+".prefix", "prefix"
 	if s.Prefix == nil {
-		at, key = path+".name", "name"
+		at, key = s.path+".name", "name"
 	}
 	switch bad := badPrefix(s.Name); {
 	case s.Name == "":
-		c.errorf(path+".name", "a server needs a name")
+		s.errorf(s.path+".name", "a server needs a name")
 		return
 	case bad != "":
-		c.errorf(path+".name", "a server's name %s", bad)
+		s.errorf(s.path+".name", "a server's name %s", bad)
 		return
 	}
-	c.unique(path+".name", "server", s.Name, names)
+	s.unique(s.path+".name", "server", s.Name, names)
 	if key == "prefix" && *s.Prefix != "" {
 		if bad := badPrefix(*s.Prefix); bad != "" {
-			c.errorf(at, "a prefix %s; or it is empty", bad)
+			s.errorf(at, "a prefix %s; or it is empty", bad)
 			return
 		}
 	}
 	prefix := s.ToolPrefix()
-	place := c.place(at)
+	place := s.place(at)
 	first, dup := prefixes[strings.ToLower(prefix)]
 	switch {
 	case !dup:
 		prefixes[strings.ToLower(prefix)] = place.Line
 	case prefix == "":
-		c.errorf(at, "the server at line %d has the empty prefix already; only one can", first)
+		s.errorf(at, "the server at line %d has the empty prefix already; only one can", first)
 	case key == "prefix" || names[strings.ToLower(s.Name)] == place.Line:
-		c.errorf(at, "the tools of the server at line %d begin with this %s already (letter case does not count)", first, key)
+		s.errorf(at, "the tools of the server at line %d begin with this %s already (letter case does not count)", first, key)
 	}
 }
 
-// upstream checks how a server is reached.
-func (c *checker) upstream(path string, s *Server) {
-	command, address := c.Said[path+".command"], c.Said[path+".url"]
+// checkReach checks how a server is reached.
+func (s *serverCheck) checkReach() {
+	command, address := s.Said[s.path+".command"], s.Said[s.path+".url"]
 	switch {
 	case command && address:
-		c.errorf(path+".url", "a server has either command or url; keep one of them")
+		s.errorf(s.path+".url", "a server has either command or url; keep one of them")
 		return
 	case !command && !address:
-		c.errorf(path, "a server needs a command, such as [npx, -y, some-server], or a url")
+		s.errorf(s.path, "a server needs a command, such as [npx, -y, some-server], or a url")
 		return
 	}
 	only := func(key, with string) {
-		if c.Said[path+"."+key] {
-			c.errorf(path+"."+key, "%s is for servers with a %s", key, with)
+		if s.Said[s.path+"."+key] {
+			s.errorf(s.path+"."+key, "%s is for servers with a %s", key, with)
 		}
 	}
 	if address {
 		only("env", "command")
 		only("dir", "command")
-		c.serverURL(path, s)
-		c.headers(path, s)
+		s.checkURL()
+		s.checkHeaders()
 		return
 	}
 	only("headers", "url")
-	if argv := s.Argv(); !c.Bad[path+".command"] {
+	if argv := s.Argv(); !s.Bad[s.path+".command"] {
 		if len(argv) == 0 || strings.TrimSpace(argv[0]) == "" {
-			c.errorf(path+".command", "command must name a program: [npx, -y, some-server]")
+			s.errorf(s.path+".command", "command must name a program: [npx, -y, some-server]")
 		}
 		for i, a := range argv {
 			if strings.ContainsRune(a, 0) {
-				c.errorf(fmt.Sprintf("%s.command[%d]", path, i), "an argument cannot hold a NUL character")
+				s.errorf(fmt.Sprintf("%s.command[%d]", s.path, i), "an argument cannot hold a NUL character")
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		if at := path + ".env." + name; !yamlpos.VariableName(name) {
-			c.errorf(at, "a variable's name must be letters, digits and _, and must not begin with a digit")
+		if at := s.path + ".env." + name; !yamlpos.VariableName(name) {
+			s.errorf(at, "a variable's name must be letters, digits and _, and must not begin with a digit")
 		} else if strings.ContainsRune(s.Env[name].Reveal(), 0) {
-			c.errorf(at, "a variable cannot hold a NUL character")
+			s.errorf(at, "a variable cannot hold a NUL character")
 		}
 	}
-	if c.Said[path+".dir"] && (strings.TrimSpace(s.Dir) == "" || strings.ContainsRune(s.Dir, 0)) {
-		c.errorf(path+".dir", "dir must be a folder")
+	if s.Said[s.path+".dir"] && (strings.TrimSpace(s.Dir) == "" || strings.ContainsRune(s.Dir, 0)) {
+		s.errorf(s.path+".dir", "dir must be a folder")
 	}
 }
 
-func (c *checker) serverURL(path string, s *Server) {
+func (s *serverCheck) checkURL() {
 	u, err := url.Parse(s.URL.Reveal())
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		c.errorf(path+".url", "url must be an address such as https://tickets.example/mcp")
+		s.errorf(s.path+".url", "url must be an address such as https://tickets.example/mcp")
 	case u.User != nil:
-		c.errorf(path+".url", "url must not hold a name or a password; put them into headers")
+		s.errorf(s.path+".url", "url must not hold a name or a password; put them into headers")
 	case strings.Contains(s.URL.Reveal(), "#"):
-		c.errorf(path+".url", "url must not hold a #")
+		s.errorf(s.path+".url", "url must not hold a #")
 	case u.Scheme == "http" && len(s.Headers) > 0 && !loopback.IsHost(u.Hostname()):
-		c.warnf(path+".url", "the headers go to the server %s unencrypted; use https", s.Name)
+		s.warnf(s.path+".url", "the headers go to the server %s unencrypted; use https", s.Name)
 	}
 }
 
@@ -306,26 +317,26 @@ func ourHeaders(name string) bool {
 	}, name)
 }
 
-func (c *checker) headers(path string, s *Server) {
+func (s *serverCheck) checkHeaders() {
 	seen := map[string]bool{}
 	for _, name := range slices.SortedFunc(maps.Keys(s.Headers), func(a, b string) int {
-		x, y := c.place(path+".headers."+a), c.place(path+".headers."+b)
+		x, y := s.place(s.path+".headers."+a), s.place(s.path+".headers."+b)
 		return 2*sign(x.Line-y.Line) + sign(x.Column-y.Column)
 	}) {
-		at := path + ".headers." + name
+		at := s.path + ".headers." + name
 		value := s.Headers[name].Reveal()
 		switch {
 		case !headerName.MatchString(name):
-			c.errorf(at, "the name of a header has no spaces and is not empty")
+			s.errorf(at, "the name of a header has no spaces and is not empty")
 		case ourHeaders(name):
-			c.errorf(at, "the gate sets the header %s itself; remove it", name)
+			s.errorf(at, "the gate sets the header %s itself; remove it", name)
 		case seen[strings.ToLower(name)]:
-			c.errorf(at, "the header %s is there twice (letter case does not count)", name)
-		case strings.TrimSpace(value) != value || value == "" && !c.Bad[at] ||
+			s.errorf(at, "the header %s is there twice (letter case does not count)", name)
+		case strings.TrimSpace(value) != value || value == "" && !s.Bad[at] ||
 			strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
-			c.errorf(at, "a header's value must be visible ASCII characters, without spaces around it")
+			s.errorf(at, "a header's value must be visible ASCII characters, without spaces around it")
 		case strings.EqualFold(name, "Authorization") && credentialsSlip(value) != "":
-			c.errorf(at, "what is sent as %s %s", name, credentialsSlip(value))
+			s.errorf(at, "what is sent as %s %s", name, credentialsSlip(value))
 		}
 		seen[strings.ToLower(name)] = true
 	}
@@ -341,72 +352,72 @@ func credentialsSlip(value string) string {
 
 func sign(n int) int { return max(-1, min(1, n)) }
 
-// tools checks what a server offers and what people are asked about.
-func (c *checker) tools(path string, s *Server, offered map[string]owner) {
-	if c.Said[path+".tools"] && len(s.Tools) == 0 && !c.Bad[path+".tools"] {
-		c.errorf(path+".tools", "with an empty list nothing is offered; leave tools out to offer all")
+// checkTools checks what a server offers and what people are asked about.
+func (s *serverCheck) checkTools(offered map[string]owner) {
+	if s.Said[s.path+".tools"] && len(s.Tools) == 0 && !s.Bad[s.path+".tools"] {
+		s.errorf(s.path+".tools", "with an empty list nothing is offered; leave tools out to offer all")
 	}
 	seen := map[string]bool{}
 	for i, t := range s.Tools {
-		at := fmt.Sprintf("%s.tools[%d]", path, i)
+		at := fmt.Sprintf("%s.tools[%d]", s.path, i)
 		name := s.Offered(t)
 		first, dup := offered[name]
 		switch {
 		case !approval.ValidName(t):
-			c.errorf(at, "tools holds exact names of tools, of A-Z a-z 0-9 _ . : and -")
+			s.errorf(at, "tools holds exact names of tools, of A-Z a-z 0-9 _ . : and -")
 		case seen[t]:
-			c.errorf(at, "%s is listed twice; remove one", t)
-		case c.long(at, s, t):
+			s.errorf(at, "%s is listed twice; remove one", t)
+		case s.reportLong(at, t):
 		case dup:
-			c.errorf(at, "%s offers a tool as %s already, at line %d", first.who, name, first.line)
+			s.errorf(at, "%s offers a tool as %s already, at line %d", first.who, name, first.line)
 		case strings.HasPrefix(strings.ToLower(name), reserved+between):
-			c.errorf(at, "names that begin with %s belong to the gate", reserved+between)
+			s.errorf(at, "names that begin with %s belong to the gate", reserved+between)
 		default:
-			offered[name] = owner{s.Name, c.place(at).Line}
+			offered[name] = owner{s.Name, s.place(at).Line}
 		}
 		seen[t] = true
 	}
-	if c.Said[path+".require_approval"] && len(s.RequireApproval) == 0 && !c.Bad[path+".require_approval"] {
-		c.errorf(path+".require_approval",
+	if s.Said[s.path+".require_approval"] && len(s.RequireApproval) == 0 && !s.Bad[s.path+".require_approval"] {
+		s.errorf(s.path+".require_approval",
 			`with an empty list all tools would run unasked; leave require_approval out, write "*" for all, or a rule that allows`) //nolint:lll // one literal
 	}
 	clear(seen)
 	for i, t := range s.RequireApproval {
-		at := fmt.Sprintf("%s.require_approval[%d]", path, i)
+		at := fmt.Sprintf("%s.require_approval[%d]", s.path, i)
 		switch {
 		case t == all && len(s.RequireApproval) > 1:
-			c.errorf(at, `"*" is every tool already; leave the others out`)
+			s.errorf(at, `"*" is every tool already; leave the others out`)
 		case t == all:
 		case !approval.ValidName(t):
-			c.errorf(at, `require_approval holds exact names of tools, or "*" alone for all`)
+			s.errorf(at, `require_approval holds exact names of tools, or "*" alone for all`)
 		case seen[t]:
-			c.errorf(at, "%s is listed twice; remove one", t)
+			s.errorf(at, "%s is listed twice; remove one", t)
 		case !s.offers(t):
-			c.errorf(at, "%s is not among tools, so it is not offered%s", t, yamlpos.DidYouMean(t, s.Tools))
+			s.errorf(at, "%s is not among tools, so it is not offered%s", t, yamlpos.DidYouMean(t, s.Tools))
 		default:
-			c.long(at, s, t)
+			s.reportLong(at, t)
 		}
 		seen[t] = true
 	}
 }
 
-// methods checks which other methods than tool calls people are asked about.
-func (c *checker) methods(path string, s *Server) {
-	if c.Said[path+".require_methods"] && len(s.RequireMethods) == 0 && !c.Bad[path+".require_methods"] {
-		c.errorf(path+".require_methods",
+// checkMethods checks which other methods than tool calls people are asked about.
+func (s *serverCheck) checkMethods() {
+	if s.Said[s.path+".require_methods"] && len(s.RequireMethods) == 0 && !s.Bad[s.path+".require_methods"] {
+		s.errorf(s.path+".require_methods",
 			`with an empty list nobody is asked about anything; leave it out, or write "*" for all methods`)
 	}
 	seen := map[string]bool{}
 	for i, m := range s.RequireMethods {
-		at := fmt.Sprintf("%s.require_methods[%d]", path, i)
+		at := fmt.Sprintf("%s.require_methods[%d]", s.path, i)
 		switch {
 		case seen[m]:
-			c.errorf(at, "%s is listed twice; remove one", m)
+			s.errorf(at, "%s is listed twice; remove one", m)
 		case strings.HasPrefix(m, "tools/"):
-			c.errorf(at, "tools are named in require_approval; require_methods is for %s",
+			s.errorf(at, "tools are named in require_approval; require_methods is for %s",
 				strings.Join(policy.KnownMethods(), ", "))
 		case len(matching(m)) == 0:
-			c.errorf(at, "%q is not a method that people can be asked about; use one of %s%s", m,
+			s.errorf(at, "%q is not a method that people can be asked about; use one of %s%s", m,
 				strings.Join(policy.KnownMethods(), ", "), yamlpos.DidYouMean(m, policy.KnownMethods()))
 		}
 		seen[m] = true
@@ -441,37 +452,37 @@ func (c *checker) unasked() {
 	}
 }
 
-// long reports a tool whose offered name clients would refuse, once.
-func (c *checker) long(at string, s *Server, tool string) bool {
+// reportLong reports a tool whose offered name clients would refuse, once.
+func (s *serverCheck) reportLong(at, tool string) bool {
 	name := s.Offered(tool)
 	if len(name) <= maxOffered {
 		return false
 	}
 	if strings.Contains(at, ".tools[") || len(s.Tools) == 0 {
-		c.errorf(at, "%s has %d characters; clients take at most %d, so give the server a shorter prefix", name, len(name),
+		s.errorf(at, "%s has %d characters; clients take at most %d, so give the server a shorter prefix", name, len(name),
 			maxOffered)
 	}
 	return true
 }
 
-func (c *checker) prompts(path string, s *Server) {
-	if s.Prompt = fold(s.Prompt); s.Prompt == "" && c.Said[path+".prompt"] {
-		c.errorf(path+".prompt", "an empty prompt has no meaning here; leave it out")
+func (s *serverCheck) checkPrompts() {
+	if s.Prompt = fold(s.Prompt); s.Prompt == "" && s.Said[s.path+".prompt"] {
+		s.errorf(s.path+".prompt", "an empty prompt has no meaning here; leave it out")
 	}
 	for tool, p := range s.Prompts {
-		at := path + ".prompts." + tool
+		at := s.path + ".prompts." + tool
 		s.Prompts[tool] = fold(p)
 		switch {
 		case !approval.ValidName(tool):
-			c.errorf(at, "prompts has exact names of tools before the texts")
+			s.errorf(at, "prompts has exact names of tools before the texts")
 		case !s.offers(tool):
-			c.errorf(at, "%s is not among tools, so it is not offered%s", tool, yamlpos.DidYouMean(tool, s.Tools))
+			s.errorf(at, "%s is not among tools, so it is not offered%s", tool, yamlpos.DidYouMean(tool, s.Tools))
 		case s.RequireApproval != nil && !s.asksAll() && !slices.Contains(s.RequireApproval, tool):
-			c.errorf(at, "nobody is asked about %s: it is not in require_approval", tool)
+			s.errorf(at, "nobody is asked about %s: it is not in require_approval", tool)
 		case fold(p) == "":
-			c.errorf(at, "an empty prompt has no meaning here; leave it out")
+			s.errorf(at, "an empty prompt has no meaning here; leave it out")
 		default:
-			c.long(at, s, tool)
+			s.reportLong(at, tool)
 		}
 	}
 }

@@ -84,12 +84,12 @@ func (s *Server) ack(ctx context.Context, x *exchange) error {
 	return x.answer(http.StatusOK, client.Acked(a))
 }
 
-// seen returns err to whoever may see the request, and to others that there is none.
-func (s *Server) seen(ctx context.Context, x *exchange, err error) error {
+// hideRequest returns err to whoever may see the request, and to others that there is none.
+func (x *exchange) hideRequest(ctx context.Context, err error) error {
 	if x.over != nil {
 		return x.over()
 	}
-	if _, hidden := s.gate.RequestHead(ctx, x.who.Actor, x.r.PathValue("id")); hidden != nil {
+	if _, hidden := x.gate.RequestHead(ctx, x.who.Actor, x.r.PathValue("id")); hidden != nil {
 		return hidden
 	}
 	return err
@@ -97,7 +97,7 @@ func (s *Server) seen(ctx context.Context, x *exchange, err error) error {
 
 func (s *Server) approval(ctx context.Context, x *exchange) error {
 	if x.formErr != nil {
-		return s.seen(ctx, x, x.formErr)
+		return x.hideRequest(ctx, x.formErr)
 	}
 	id := x.r.PathValue("id")
 	if err := x.beginTurn(ctx); err != nil {
@@ -155,9 +155,9 @@ func (s *Server) cancel(ctx context.Context, x *exchange) error {
 		err = x.formErr
 	}
 	if err != nil {
-		return s.seen(ctx, x, err)
+		return x.hideRequest(ctx, err)
 	}
-	if err := s.undo(ctx, x, func(r approval.Request) bool { return r.Live() }); err != nil {
+	if err := x.checkUndoes(ctx, func(r approval.Request) bool { return r.Live() }); err != nil {
 		return err
 	}
 	r, err := s.gate.Cancel(ctx, approval.Cancellation{RequestID: x.r.PathValue("id"), By: x.who.Actor, Via: x.via(),
@@ -179,9 +179,9 @@ func (s *Server) report(ctx context.Context, x *exchange) error {
 	}
 	id := x.r.PathValue("id")
 	if err != nil {
-		return s.ran(ctx, x, err)
+		return x.hideRun(ctx, err)
 	}
-	if err := s.unreported(ctx, x); err != nil {
+	if err := x.checkUnreported(ctx); err != nil {
 		return err
 	}
 	r, err := s.gate.Report(ctx, x.who.Actor, id, approval.RunResult(body.Outcome))
@@ -198,24 +198,24 @@ func (s *Server) report(ctx context.Context, x *exchange) error {
 	return x.answer(http.StatusOK, outcomeAnswer{wireGrantUse(u)})
 }
 
-// ran is seen for what the path names by a request or by the use of a grant.
-func (s *Server) ran(ctx context.Context, x *exchange, err error) error {
-	if _, none := s.gate.GrantUse(ctx, x.who.Actor, x.r.PathValue("id")); x.over == nil && none == nil {
+// hideRun is hideRequest for what the path names by a request or by the use of a grant.
+func (x *exchange) hideRun(ctx context.Context, err error) error {
+	if _, none := x.gate.GrantUse(ctx, x.who.Actor, x.r.PathValue("id")); x.over == nil && none == nil {
 		return err
 	}
-	return s.seen(ctx, x, err)
+	return x.hideRequest(ctx, err)
 }
 
-// unreported reports, with an error, that a request over its budget has no outcome to put on record.
-func (s *Server) unreported(ctx context.Context, x *exchange) error {
+// checkUnreported reports, with an error, that a request over its budget has no outcome to put on record.
+func (x *exchange) checkUnreported(ctx context.Context) error {
 	if x.over == nil {
 		return nil
 	}
-	u, err := s.gate.GrantUse(ctx, x.who.Actor, x.r.PathValue("id"))
+	u, err := x.gate.GrantUse(ctx, x.who.Actor, x.r.PathValue("id"))
 	if err == nil && !u.DispatchedAt.IsZero() && u.RunResult == "" {
 		return nil
 	}
-	return s.undo(ctx, x, func(r approval.Request) bool { return !r.DispatchedAt.IsZero() && r.RunResult == "" })
+	return x.checkUndoes(ctx, func(r approval.Request) bool { return !r.DispatchedAt.IsZero() && r.RunResult == "" })
 }
 
 func (s *Server) input(ctx context.Context, x *exchange) error {
@@ -231,7 +231,7 @@ func (s *Server) input(ctx context.Context, x *exchange) error {
 		err = refused
 	}
 	if err != nil {
-		return s.ran(ctx, x, err)
+		return x.hideRun(ctx, err)
 	}
 	id := x.r.PathValue("id")
 	in := approval.Input{Method: body.Method, Message: body.Message, Answer: string(body.Answer)}
@@ -255,7 +255,7 @@ func (s *Server) notifications(ctx context.Context, x *exchange) error {
 		Status: one(&f, "status", approval.Queued, approval.Retrying, approval.Sent, approval.Delivered, approval.Failed,
 			approval.Skipped),
 		Channel:    f.matching("channel", "a channel's name", approval.ValidName),
-		ApprovalID: s.requestID(ctx, x, &f, "approval_id"), After: f.id("after"),
+		ApprovalID: x.requestID(ctx, &f, "approval_id"), After: f.id("after"),
 	}
 	limit := f.limit()
 	if f.err != nil {
@@ -318,9 +318,9 @@ func (s *Server) openAPI(_ context.Context, x *exchange) error {
 }
 
 // answerPage answers with one page of a list, which is read and encoded in the caller's turn.
-func answerPage[T interface{ Size() int }](ctx context.Context, s *Server, x *exchange, limit int,
+func answerPage[T interface{ Size() int }](ctx context.Context, x *exchange, limit int,
 	read func(after *T, limit int) ([]T, error), list func(rows []T, more bool) any) error {
-	release, err := s.listTurn(ctx, x)
+	release, err := x.takeListTurn(ctx)
 	if err != nil {
 		return err
 	}
@@ -344,7 +344,7 @@ var defaultLooking = looking{rows: 10_000, time: 200 * time.Millisecond}
 // answerFound is answerPage for a record that may be long. read looks for at most n rows, and bytes of them, after one.
 func answerFound[T interface{ Size() int }](ctx context.Context, s *Server, x *exchange, limit int, after string,
 	read func(after string, n, bytes int) (lists.Found[T], error), list func(rows []T, next string) any) error {
-	release, err := s.listTurn(ctx, x)
+	release, err := x.takeListTurn(ctx)
 	if err != nil {
 		return err
 	}
@@ -385,10 +385,10 @@ func findPage[T interface{ Size() int }](soon context.Context, limit int, after 
 	}
 }
 
-// listTurn waits until a list may be read for the caller: few of one principal are in memory at a time, and one
-// of them is encoded.
-func (s *Server) listTurn(ctx context.Context, x *exchange) (release func(), err error) {
-	release, err = s.gate.Turn(ctx, x.who.Actor)
+// takeListTurn waits until a list may be read for the caller: few of one principal are in memory at a time, and one of
+// them is encoded.
+func (x *exchange) takeListTurn(ctx context.Context) (release func(), err error) {
+	release, err = x.gate.Turn(ctx, x.who.Actor)
 	if err != nil {
 		return nil, err
 	}

@@ -33,12 +33,12 @@ func (f *fields) actor() string {
 }
 
 // auditQuery reads what is asked of the audit log.
-func (s *Server) auditQuery(ctx context.Context, x *exchange, f *fields) approval.EventQuery {
+func (x *exchange) auditQuery(ctx context.Context, f *fields) approval.EventQuery {
 	q := approval.EventQuery{
 		Type: one(f, "event_type", approval.EventTypes...), Decision: one(f, "decision", approval.EventDecisions...),
 		Risk: f.risk(), Tool: f.tool(), Agent: f.agent(), Since: f.time("since"), Until: f.time("until"),
 		Actor: f.actor(), CorrelationID: f.atMost("correlation_id", maxActor),
-		SessionID: f.atMost("session_id", approval.MaxSessionID), ApprovalID: s.requestID(ctx, x, f, "approval_id"),
+		SessionID: f.atMost("session_id", approval.MaxSessionID), ApprovalID: x.requestID(ctx, f, "approval_id"),
 	}
 	if f.query.Has("after") {
 		n, err := strconv.ParseInt(f.query.Get("after"), 10, 64)
@@ -52,7 +52,7 @@ func (s *Server) auditQuery(ctx context.Context, x *exchange, f *fields) approva
 
 func (s *Server) audit(ctx context.Context, x *exchange) error {
 	f := fields{query: x.query}
-	q := s.auditQuery(ctx, x, &f)
+	q := x.auditQuery(ctx, &f)
 	if x.export != "" && f.query.Has("limit") {
 		f.refuse("limit is for pages; %s has all.", x.export)
 	}
@@ -173,22 +173,16 @@ type auditExport struct {
 
 // page has the writer take the next events, and reports whether there may be more.
 func (e *auditExport) page(ctx context.Context) (more bool, err error) {
-	if err := e.x.account.AwaitRead(ctx); err != nil {
-		return false, err
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, e.s.patience, errSlowStore)
-	defer cancel()
-	turn, err := e.x.account.Turn(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer turn()
-	found, err := lists.SearchAudit(ctx, e.s.gate, e.q, e.s.look.rows)
-	if err != nil {
-		return false, err
-	}
-	e.q.Before, _ = strconv.ParseInt(found.Next, 10, 64)
-	n, err := e.w.Rows(found.Rows)
-	e.x.account.Read(n)
-	return found.Next != "", err
+	err = e.x.readStep(ctx, e.s.patience, func(ctx context.Context) error {
+		found, err := lists.SearchAudit(ctx, e.s.gate, e.q, e.s.look.rows)
+		if err != nil {
+			return err
+		}
+		more = found.Next != ""
+		e.q.Before, _ = strconv.ParseInt(found.Next, 10, 64)
+		n, err := e.w.Rows(found.Rows)
+		e.x.account.Read(n)
+		return err
+	})
+	return more, err
 }

@@ -19,7 +19,7 @@ func (rt *route) shortIDs() bool {
 }
 
 // resolveID puts the id that a person means into the path.
-func (s *Server) resolveID(ctx context.Context, x *exchange) error {
+func (x *exchange) resolveID(ctx context.Context) error {
 	typed := x.r.PathValue("id")
 	if x.who.Kind != approval.Human || !x.route.shortIDs() || validID(typed) {
 		return nil
@@ -31,7 +31,7 @@ func (s *Server) resolveID(ctx context.Context, x *exchange) error {
 	case pathDenial:
 		find = lists.ResolveDenial
 	}
-	id, err := s.wholeID(ctx, x, typed, find)
+	id, err := x.wholeID(ctx, typed, find)
 	if err == nil {
 		x.typed = typed
 		x.r.SetPathValue("id", id)
@@ -45,21 +45,21 @@ func (s *Server) resolveID(ctx context.Context, x *exchange) error {
 
 // wholeID returns the id that a person means. Whole ids are not looked up. Few look-ups of one person go on at a time:
 // no budget bounds how often somebody denies.
-func (s *Server) wholeID(ctx context.Context, x *exchange, typed string,
+func (x *exchange) wholeID(ctx context.Context, typed string,
 	find func(context.Context, *approval.Gate, approval.Actor, string) (string, error)) (string, error) {
 	if validID(typed) {
 		return typed, nil
 	}
-	release, err := s.gate.Turn(ctx, x.who.Actor)
+	release, err := x.gate.Turn(ctx, x.who.Actor)
 	if err != nil {
 		return "", err
 	}
 	defer release()
-	return find(ctx, s.gate, x.who.Actor, typed)
+	return find(ctx, x.gate, x.who.Actor, typed)
 }
 
 // requestID reads a parameter that is a request's id, or the end of one.
-func (s *Server) requestID(ctx context.Context, x *exchange, f *fields, name string) string {
+func (x *exchange) requestID(ctx context.Context, f *fields, name string) string {
 	if !f.query.Has(name) {
 		return ""
 	}
@@ -68,7 +68,7 @@ func (s *Server) requestID(ctx context.Context, x *exchange, f *fields, name str
 		f.refuse("%s must be an id, or its last %d characters or more.", name, approval.MinTyped)
 		return ""
 	}
-	id, err := s.wholeID(ctx, x, typed, lists.ResolveID)
+	id, err := x.wholeID(ctx, typed, lists.ResolveID)
 	if err != nil && f.err == nil {
 		f.err = err
 	}
@@ -130,12 +130,12 @@ func (s *Server) decide(ctx context.Context, x *exchange) error {
 	case approval.CodeOf(formErr) == approval.CodeUnauthorized: // removed while the body was on its way
 		return formErr
 	case x.who.Kind == approval.Human && x.who.Approver:
-		return s.seen(ctx, x, formErr)
+		return x.hideRequest(ctx, formErr)
 	default:
 		d.By.Approver = false // what could not be read is never carried out, whoever sent it
 	}
 	denies := func(r approval.Request) bool { return !d.Approve && x.who.Approver && r.Status == approval.Pending }
-	if err := s.undo(ctx, x, denies); err != nil {
+	if err := x.checkUndoes(ctx, denies); err != nil {
 		return err
 	}
 	// Whoever may not decide is refused by the gate, whatever they sent, and that is on record.
@@ -144,7 +144,7 @@ func (s *Server) decide(ctx context.Context, x *exchange) error {
 		return x.unfound
 	}
 	if x.who.Kind == approval.Agent && (err == nil || approval.CodeOf(err) == approval.CodeNotAnApprover) {
-		return s.seen(ctx, x, errPeopleOnly)
+		return x.hideRequest(ctx, errPeopleOnly)
 	}
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if err := s.affordMany(ctx, x, ids, d); err != nil {
+	if err := x.affordMany(ctx, ids, d); err != nil {
 		return err
 	}
 	if len(ids) > 0 {
@@ -224,7 +224,7 @@ func (s *Server) named(ctx context.Context, x *exchange, typed []string, d appro
 		}
 		id := t
 		if refusal == nil {
-			id, refusal = s.wholeID(ctx, x, t, lists.ResolveID)
+			id, refusal = x.wholeID(ctx, t, lists.ResolveID)
 		}
 		switch approval.CodeOf(refusal) {
 		case "":
@@ -240,7 +240,7 @@ func (s *Server) named(ctx context.Context, x *exchange, typed []string, d appro
 
 // affordMany takes many decisions from the budget of who makes them. Denials are not refused while there is something
 // to deny.
-func (s *Server) affordMany(ctx context.Context, x *exchange, ids []string, d approval.Decision) error {
+func (x *exchange) affordMany(ctx context.Context, ids []string, d approval.Decision) error {
 	more := len(ids) - 1 // the request itself was the first
 	if d.Approve {
 		return x.account.Take(budget.Calls, max(more, 0))
@@ -249,7 +249,7 @@ func (s *Server) affordMany(ctx context.Context, x *exchange, ids []string, d ap
 		return nil
 	}
 	for _, id := range ids {
-		if h, err := s.gate.RequestHead(ctx, x.who.Actor, id); err == nil && h.Status == approval.Pending {
+		if h, err := x.gate.RequestHead(ctx, x.who.Actor, id); err == nil && h.Status == approval.Pending {
 			return nil
 		}
 	}
@@ -272,7 +272,7 @@ func (s *Server) extend(ctx context.Context, x *exchange) error {
 		err = refused
 	}
 	if err != nil {
-		return s.seen(ctx, x, err)
+		return x.hideRequest(ctx, err)
 	}
 	r, err := s.gate.Extend(ctx, x.r.PathValue("id"), x.who.Actor, x.via())
 	if err != nil {

@@ -97,7 +97,8 @@ func (s *Server) events(ctx context.Context, x *exchange) error {
 			err = st.flush()
 		}
 		if err != nil {
-			return s.streamOver(ctx, x, err)
+			st.breakOff(ctx, err)
+			return nil
 		}
 		select {
 		case <-wake:
@@ -113,15 +114,6 @@ func (s *Server) events(ctx context.Context, x *exchange) error {
 			return nil
 		}
 	}
-}
-
-// streamOver ends a stream that has begun: the client will take it up again where it ended.
-func (s *Server) streamOver(ctx context.Context, x *exchange, err error) error {
-	if _, write := errors.AsType[*writeError](err); !write && ctx.Err() == nil {
-		s.log.LogAttrs(ctx, slog.LevelError, "a stream of events was broken off",
-			slog.String("correlation_id", x.correlation()), slog.Any("error", err))
-	}
-	return nil
 }
 
 // writeError is the client's end of the connection failing.
@@ -164,6 +156,14 @@ func (st *stream) start(ctx context.Context) error {
 		fmt.Fprintf(&st.buf, "id: %d\nevent: %s\ndata: {\"oldest\":%d,\"newest\":%d}\n\n", newest, sseReset, oldest, newest)
 	}
 	return nil
+}
+
+// breakOff ends a stream that has begun: the client will take it up again where it ended.
+func (st *stream) breakOff(ctx context.Context, err error) {
+	if _, write := errors.AsType[*writeError](err); !write && ctx.Err() == nil {
+		st.s.log.LogAttrs(ctx, slog.LevelError, "a stream of events was broken off",
+			slog.String("correlation_id", st.x.correlation()), slog.Any("error", err))
+	}
 }
 
 func (st *stream) flush() error {

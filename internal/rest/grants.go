@@ -150,7 +150,7 @@ func (s *Server) grants(ctx context.Context, x *exchange) error {
 	if x.who.Kind == approval.Agent {
 		q.Agent = x.who.Name
 	}
-	return answerPage(ctx, s, x, limit, func(after *approval.Grant, n int) ([]approval.Grant, error) {
+	return answerPage(ctx, x, limit, func(after *approval.Grant, n int) ([]approval.Grant, error) {
 		if others {
 			return nil, nil
 		}
@@ -167,9 +167,9 @@ func (s *Server) grants(ctx context.Context, x *exchange) error {
 	})
 }
 
-// theGrant returns the one that the path names, if the caller may see it.
-func (s *Server) theGrant(ctx context.Context, x *exchange) (approval.Grant, error) {
-	g, err := s.gate.Grant(ctx, x.r.PathValue("id"))
+// findGrant returns the one that the path names, if the caller may see it.
+func (x *exchange) findGrant(ctx context.Context) (approval.Grant, error) {
+	g, err := x.gate.Grant(ctx, x.r.PathValue("id"))
 	if err == nil && x.who.Kind == approval.Agent && g.Agent != x.who.Name {
 		return approval.Grant{}, approval.Errorf(approval.CodeNotFound, "No such grant.")
 	}
@@ -180,7 +180,7 @@ func (s *Server) grant(ctx context.Context, x *exchange) error {
 	if err := x.beginTurn(ctx); err != nil {
 		return err
 	}
-	g, err := s.theGrant(ctx, x)
+	g, err := x.findGrant(ctx)
 	if err == nil {
 		err = x.seesGrants()
 	}
@@ -195,7 +195,7 @@ func (s *Server) grant(ctx context.Context, x *exchange) error {
 
 func (s *Server) revoke(ctx context.Context, x *exchange) error {
 	if refused := cmp.Or(x.admit(people), x.formErr); refused != nil {
-		if _, err := s.theGrant(ctx, x); err != nil {
+		if _, err := x.findGrant(ctx); err != nil {
 			return err
 		}
 		return refused
@@ -220,7 +220,7 @@ func (s *Server) revoke(ctx context.Context, x *exchange) error {
 
 func (s *Server) lift(ctx context.Context, x *exchange) error {
 	if refused := cmp.Or(x.admit(people), x.formErr); refused != nil {
-		return s.seen(ctx, x, refused)
+		return x.hideRequest(ctx, refused)
 	}
 	id := x.r.PathValue("id")
 	if err := s.gate.Lift(ctx, x.who.Actor, x.via(), id); err != nil {

@@ -44,7 +44,7 @@ func (s *Server) stats(ctx context.Context, x *exchange) error {
 	}
 	f := fields{query: x.query}
 	q := history.Query{Since: f.time("since"), Until: f.time("until"), Agent: f.agent(), NameOf: s.nameOf,
-		Step: func(ctx context.Context, do history.Do) error { return s.historyStep(ctx, x, do) }}
+		Step: func(ctx context.Context, do history.Do) error { return x.readStep(ctx, s.patience, do) }}
 	whole := f.yes("whole")
 	if f.err != nil {
 		return f.err
@@ -78,12 +78,13 @@ func (s *Server) stats(ctx context.Context, x *exchange) error {
 	return x.answer(http.StatusOK, wireStats(report))
 }
 
-// historyStep is one step of a reading that may be long: it takes its turn as every other reading.
-func (s *Server) historyStep(ctx context.Context, x *exchange, do history.Do) error {
+// readStep is one step of a reading that may be long: it takes its turn as every other reading, and the store may take
+// its patience for it.
+func (x *exchange) readStep(ctx context.Context, patience time.Duration, do history.Do) error {
 	if err := x.account.AwaitRead(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.patience, errSlowStore)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSlowStore)
 	defer cancel()
 	turn, err := x.account.Turn(ctx)
 	if err != nil {

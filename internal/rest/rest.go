@@ -226,7 +226,7 @@ type route struct {
 	exports bool
 	reads   bool // what was stored, and may be much
 	// undoes are those whom the route has take something back, or say what came of it, which no budget refuses:
-	// the handler calls undo.
+	// the handler calls checkUndoes.
 	undoes []approval.ActorKind
 	handle func(ctx context.Context, x *exchange) error
 	doc    routeDoc
@@ -235,6 +235,7 @@ type route struct {
 // exchange is one request with what has been learnt of it, and the way to answer.
 type exchange struct {
 	http.ResponseWriter
+	gate    *approval.Gate // that is asked
 	r       *http.Request
 	ctx     context.Context // that the request is answered in
 	route   *route
@@ -292,7 +293,7 @@ var (
 
 func (s *Server) handler(rt *route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{ResponseWriter: w, r: r, route: rt}
+		x := &exchange{ResponseWriter: w, gate: s.gate, r: r, route: rt}
 		begin := time.Now()
 		defer func() {
 			if p := recover(); p != nil {
@@ -350,7 +351,7 @@ func (s *Server) serve(x *exchange) error {
 		defer cancel()
 	}
 	x.ctx = ctx
-	if err := s.resolveID(ctx, x); err != nil {
+	if err := x.resolveID(ctx); err != nil {
 		return err
 	}
 	if rt.reads && x.export == "" {
@@ -410,13 +411,13 @@ func (x *exchange) endTurn() {
 	}
 }
 
-// undo reports, with an error, that a request over its budget has nothing to take back. No budget bounds how often
-// that is asked: it looks at narrow rows alone.
-func (s *Server) undo(ctx context.Context, x *exchange, is func(approval.Request) bool) error {
+// checkUndoes reports, with an error, that a request over its budget has nothing to take back. No budget bounds how
+// often that is asked: it looks at narrow rows alone.
+func (x *exchange) checkUndoes(ctx context.Context, is func(approval.Request) bool) error {
 	if x.over == nil {
 		return nil
 	}
-	if h, err := s.gate.RequestHead(ctx, x.who.Actor, x.r.PathValue("id")); err != nil || !is(h.Request) {
+	if h, err := x.gate.RequestHead(ctx, x.who.Actor, x.r.PathValue("id")); err != nil || !is(h.Request) {
 		return x.over()
 	}
 	return nil

@@ -71,7 +71,7 @@ func TestScopedReportsEveryKindOfRow(t *testing.T) {
 // What stands before a store takes nothing from what it promises.
 func TestScopedKeepsTheContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store {
-		db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t)})
+		db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
