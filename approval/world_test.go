@@ -177,6 +177,7 @@ func (n names) People() []approval.Actor {
 	}
 	return n.all()
 }
+func (n names) Notified() []string { return nil }
 func (n names) Owner(agent string) string {
 	if n.owner == nil {
 		return ""
