@@ -45,7 +45,9 @@ type Outbox struct {
 	routing Routing
 	budgets approval.Budgets
 	log     *slog.Logger
-	gate    *approval.Gate // whose notifier it is; asked only in transactions that are not its own
+	// gate is whose notifier it is. It is asked in transactions of the outbox and of the chat; in the gate's own it hands
+	// over what it says.
+	gate *approval.Gate
 }
 
 var _ approval.Notifier = (*Outbox)(nil)

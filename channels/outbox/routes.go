@@ -62,7 +62,8 @@ func (o *Outbox) tellAll(tx approval.Tx, c card, made []approval.Request, to des
 
 // unasked returns those of some requests that come to nobody who is asked about them: not to one of the addresses where
 // their card goes. of are the routes of each of them.
-func unasked(made []approval.Request, of [][]approval.Route, tried map[approval.Address]bool) (left []approval.Request) {
+func unasked(made []approval.Request, of [][]approval.Route,
+	tried map[approval.Address]bool) (left []approval.Request) {
 	for i, r := range made {
 		if len(without(of[i], tried)) == len(of[i]) && (len(of[i]) > 0 || r.Need != nil) {
 			left = append(left, r)
