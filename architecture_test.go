@@ -269,7 +269,6 @@ const (
 )
 
 var tooMany = map[string]int{
-	"approval.Gate":                      273,
 	"channels/outbox.Outbox":             73,
 	"internal/app.App":                   87,
 	"internal/chat.Service":              101,

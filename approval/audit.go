@@ -74,43 +74,43 @@ func (w *Work) auditEnd(e Event, fields map[string]any) error {
 	if err != nil {
 		return err
 	}
-	e.Data = w.g.decisionData(w.ctx, &r, fields)
+	e.Data = w.g.records.decisionData(w.ctx, &r, fields)
 	return w.auditFor(&r, e)
 }
 
 // auditArgs is the start of masked args, as audit events have it.
-func (g *Gate) auditArgs(canonical []byte) string {
-	return g.records.masker.Load().ArgsLimited(canonical, maxAuditArgs)
+func (l *AuditLog) auditArgs(canonical []byte) string {
+	return l.masker.Load().ArgsLimited(canonical, maxAuditArgs)
 }
 
 // maxNamed is how much of a name goes on record that somebody typed: those that there are have no more.
 const maxNamed = 512
 
 // named is a name that somebody typed, as audit events have it: there may be nobody of that name.
-func (g *Gate) named(name string) string {
-	return legible.Cut(g.records.masker.Load().Line(name), maxNamed)
+func (l *AuditLog) named(name string) string {
+	return legible.Cut(l.masker.Load().Line(name), maxNamed)
 }
 
 // decisionData is what the events of a vote, of a decision and of every other end hold, beside some fields of their
 // own; those that are empty are left out.
-func (g *Gate) decisionData(ctx context.Context, r *Request, fields map[string]any) []byte {
+func (l *AuditLog) decisionData(ctx context.Context, r *Request, fields map[string]any) []byte {
 	for name, v := range fields {
 		if v == "" {
 			delete(fields, name)
 		}
 	}
-	fields["args"], fields["args_hash"] = g.auditArgs(r.Args), r.ArgsHash
+	fields["args"], fields["args_hash"] = l.auditArgs(r.Args), r.ArgsHash
 	if cause := Correlation(ctx); cause != "" && cause != r.CorrelationID {
-		fields["cause"] = g.records.masker.Load().Line(cause)
+		fields["cause"] = l.masker.Load().Line(cause)
 	}
 	return marshal(fields)
 }
 
 // voteEvent tells of a vote that was not the last.
-func (g *Gate) voteEvent(ctx context.Context, r *Request, v Vote, t *tally) Event {
+func (l *AuditLog) voteEvent(ctx context.Context, r *Request, v Vote, t *tally) Event {
 	e := requestEvent(*r, EventVote)
 	e.Actor, e.Decision, e.Reason = v.Person, "approve", v.Reason
-	e.Data = g.decisionData(ctx, r, map[string]any{"via": string(v.Via), "for": v.For, "stage": v.Stage,
+	e.Data = l.decisionData(ctx, r, map[string]any{"via": string(v.Via), "for": v.For, "stage": v.Stage,
 		"step_up": v.StepUpWord(), "counts": len(t.votes), "needed": r.Need.Total()})
 	return e
 }

@@ -19,16 +19,16 @@ type Budgets interface {
 	Turn(ctx context.Context, agent string, bytes int) (release func(), err error)
 }
 
-// turn waits until a call may be worked on.
-func (g *Gate) turn(ctx context.Context, calls ...Call) (release func(), err error) {
-	if g.budgets == nil {
+// takeTurn waits until a call may be worked on.
+func takeTurn(ctx context.Context, budgets Budgets, calls ...Call) (release func(), err error) {
+	if budgets == nil {
 		return func() {}, nil
 	}
 	n := 0
 	for i := range calls {
 		n += len(calls[i].Args.Canonical()) + len(calls[i].Preview)
 	}
-	return g.budgets.Turn(ctx, calls[0].Agent, n)
+	return budgets.Turn(ctx, calls[0].Agent, n)
 }
 
 // bill is what one agent uses up in one transaction, which may run more than once, and may come to nothing.

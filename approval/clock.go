@@ -60,38 +60,37 @@ func (r Request) ByWall(c Clock) Request {
 	return r
 }
 
-func (g *Gate) told(r Request) Request { return r.ByWall(g.store) }
-
-func (g *Gate) toldAll(rs []Request) []Request {
-	for i := range rs {
-		rs[i] = g.told(rs[i])
-	}
-	return rs
-}
-
-func (g *Gate) toldOutcome(o Answer) Answer {
+// byWall returns o with its times as the machine's clock has them.
+func (o Answer) byWall(c Clock) Answer {
 	if o.Request != nil {
 		if o.Kind == AnswerApproved && !o.Request.DispatchedAt.IsZero() {
 			if o.RunID = o.Request.ID; o.used == (consumption{}) {
 				o.used = o.Request.consumption() // in the store's time
 			}
 		}
-		r := g.told(*o.Request)
+		r := o.Request.ByWall(c)
 		o.Request = &r
 	}
 	if o.Grant != nil {
-		gr := g.toldGrant(*o.Grant)
+		gr := o.Grant.ByWall(c)
 		o.Grant = &gr
 	}
 	return o
 }
 
-// toldError does the same for the request that a refusal carries.
-func (g *Gate) toldError(e *Error) *Error {
+// byWall does the same for the request that a refusal carries.
+func (e *Error) byWall(c Clock) *Error {
 	if e.Request == nil {
 		return e
 	}
-	r, out := g.told(*e.Request), *e
+	r, out := e.Request.ByWall(c), *e
 	out.Request = &r
 	return &out
+}
+
+func allByWall(rs []Request, c Clock) []Request {
+	for i := range rs {
+		rs[i] = rs[i].ByWall(c)
+	}
+	return rs
 }

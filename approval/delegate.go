@@ -18,22 +18,6 @@ const MaxDelegation = 30 * 24 * time.Hour
 // maxDelegations is how many one person may have given at a time.
 const maxDelegations = 20
 
-// delegated is what came of making or ending a delegation. A refusal is on record and commits, an error does not.
-type delegated struct {
-	delegation Delegation
-	refusal    *Error
-}
-
-func (g *Gate) delegationAnswer(d delegated, err error) (Delegation, error) {
-	switch {
-	case err != nil:
-		return Delegation{}, err
-	case d.refusal != nil:
-		return Delegation{}, d.refusal
-	}
-	return d.delegation.ByWall(g.store), nil
-}
-
 // ByWall returns d with its times as the machine's clock has them.
 func (d Delegation) ByWall(c Clock) Delegation {
 	for _, t := range []*time.Time{&d.From, &d.Until, &d.CreatedAt, &d.EndedAt} {
@@ -45,15 +29,15 @@ func (d Delegation) ByWall(c Clock) Delegation {
 // Delegate lets d.Delegate vote for d.Delegator from d.From (zero: now) until d.Until. by is the delegator, or an
 // admin. Errors: [CodeNotAnApprover], [CodeInvalidParameter].
 func (g *Gate) Delegate(ctx context.Context, d Delegation, by Actor, via Via) (Delegation, error) {
-	return g.delegationAnswer(update(ctx, g, OfPerson(d.Delegator), func(w *Work) (delegated, error) {
+	return carryOut(ctx, g, OfPerson(d.Delegator), func(w *Work) (answered[Delegation], error) {
 		made, refusal, err := w.Delegations().Delegate(d, by, via)
-		return delegated{made, refusal}, err
-	}))
+		return answered[Delegation]{made, refusal}, err
+	})
 }
 
 // Delegate is [Gate.Delegate] in a transaction that was begun. A refusal is on record and commits.
 func (w DelegationWork) Delegate(d Delegation, by Actor, via Via) (Delegation, *Error, error) {
-	by = w.g.asNow(by)
+	by = w.g.ActorNow(by)
 	now := w.tx.Now()
 	d.From, d.Until = w.g.store.FromWall(d.From).Truncate(time.Millisecond), w.g.store.FromWall(d.Until).
 		Truncate(time.Millisecond)
@@ -123,15 +107,15 @@ func (w DelegationWork) mayDelegate(d *Delegation, by Actor) (*Error, error) {
 // or more characters of one. Errors: [CodeNotFound], [CodeAmbiguousID], [CodeAlreadyResolved] for one that is over.
 func (g *Gate) EndDelegation(ctx context.Context, id string, by Actor, via Via) (Delegation, error) {
 	// Of whose delegation the end of an id is, the delegations of all say.
-	return g.delegationAnswer(update(ctx, g, WholeStore(), func(w *Work) (delegated, error) {
+	return carryOut(ctx, g, WholeStore(), func(w *Work) (answered[Delegation], error) {
 		d, refusal, err := w.Delegations().End(id, by, via)
-		return delegated{d, refusal}, err
-	}))
+		return answered[Delegation]{d, refusal}, err
+	})
 }
 
 // End is [Gate.EndDelegation] in a transaction that was begun. A refusal is on record and commits.
 func (w DelegationWork) End(id string, by Actor, via Via) (Delegation, *Error, error) {
-	by = w.g.asNow(by)
+	by = w.g.ActorNow(by)
 	d, refusal, err := w.endable(strings.ToUpper(strings.TrimSpace(id)), by)
 	if err != nil {
 		return Delegation{}, nil, err
@@ -184,10 +168,10 @@ func (w DelegationWork) endable(id string, by Actor) (Delegation, *Error, error)
 func (w DelegationWork) auditDelegation(t EventType, by Actor, d *Delegation,
 	data map[string]any) error {
 	data["delegation_id"] = d.ID
-	data["delegator"], data["delegate"] = w.g.named(d.Delegator), w.g.named(d.Delegate)
+	data["delegator"], data["delegate"] = w.g.records.named(d.Delegator), w.g.records.named(d.Delegate)
 	data["from"], data["until"] = FormatTime(w.g.store.ToWall(d.From)), FormatTime(w.g.store.ToWall(d.Until))
 	if d.Rule != "" {
-		data["rule"], data["rule_digest"] = w.g.named(d.Rule), d.RuleDigest
+		data["rule"], data["rule_digest"] = w.g.records.named(d.Rule), d.RuleDigest
 	}
 	e := Event{Type: t, Actor: by.String(), Data: marshal(data)}
 	if t == EventDecisionRefused {
@@ -201,13 +185,13 @@ func (d *Delegation) isFor(ruleDigest string) bool {
 	return d.Rule == "" || d.RuleDigest != "" && d.RuleDigest == ruleDigest
 }
 
-// RuleOf returns what the rule of a delegation is called now; false: it was changed or removed, so that the delegation
+// RuleNow returns what the rule of a delegation is called now; false: it was changed or removed, so that the delegation
 // covers nothing. One for all rules has none.
-func (g *Gate) RuleOf(d Delegation) (name string, holds bool) {
+func (d Delegation) RuleNow(p Policy) (name string, holds bool) {
 	if d.Rule == "" {
 		return "", true
 	}
-	rules := g.Policy().RuleDigests()
+	rules := p.RuleDigests()
 	if d.RuleDigest != "" && rules[d.Rule] == d.RuleDigest {
 		return d.Rule, true
 	}

@@ -61,7 +61,7 @@ func (w *council) holds(want string, holds bool) {
 	if err != nil || len(ds) != 1 {
 		w.t.Fatal(ds, err)
 	}
-	if name, ok := w.gate.RuleOf(ds[0]); name != want || ok != holds {
+	if name, ok := ds[0].RuleNow(w.gate.Policy()); name != want || ok != holds {
 		w.t.Errorf("the rule is %q, %v; want %q, %v", name, ok, want, holds)
 	}
 }

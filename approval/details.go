@@ -34,10 +34,10 @@ func (g *Gate) Details(ctx context.Context, who Actor, id string) (Details, erro
 			r.Before = &before
 		}
 		d := Details{Request: r}
-		if err := w.mayDo(&d, g.asNow(who)); err != nil {
+		if err := w.mayDo(&d, g.ActorNow(who)); err != nil {
 			return d, err
 		}
-		d.Request = g.told(r)
+		d.Request = r.ByWall(g.store)
 		for i := range d.Standing.Votes {
 			d.Standing.Votes[i].At = g.store.ToWall(d.Standing.Votes[i].At)
 		}
@@ -64,7 +64,7 @@ func (w *Work) mayDo(d *Details, who Actor) error {
 	}
 	d.MayApprove = who.MayDecide() && b.stage && !b.voted
 	d.MayDeny = who.MayDecide() && (b.stage || b.hasSaid)
-	d.MayExtend = w.g.mayExtend(&r, who, &b) == nil
+	d.MayExtend = w.mayExtend(&r, who, &b) == nil
 	if d.Standing, err = w.Votes().Standing(r); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func (g *Gate) Report(ctx context.Context, who Actor, id string, ran RunResult) 
 	if ran != RunSucceeded && ran != RunFailed && ran != RunUnknown {
 		return Request{}, Errorf(CodeInvalidParameter, "outcome must be succeeded, failed or unknown")
 	}
-	return g.answer(update(ctx, g, OfID(id), func(w *Work) (resolved, error) { return w.reportAsked(who, id, ran) }))
+	return carryOut(ctx, g, OfID(id), func(w *Work) (resolved, error) { return w.reportAsked(who, id, ran) })
 }
 
 func (w *Work) reportAsked(who Actor, id string, ran RunResult) (resolved, error) {
@@ -32,14 +32,14 @@ func (w *Work) reportAsked(who Actor, id string, ran RunResult) (resolved, error
 		return resolved{r, &Error{Code: CodeInvalidParameter, Request: &r,
 			Message: notDispatched}}, nil
 	case r.RunResult == ran:
-		return resolved{request: r}, nil
+		return resolved{is: r}, nil
 	}
 	now, ok, err := w.report(r, ran, who)
 	if err == nil && !ok {
 		return resolved{r, &Error{Code: CodeAlreadyResolved, Message: "Already reported as " + string(r.RunResult) + ".",
 			Request: &r}}, nil
 	}
-	return resolved{request: now}, err
+	return resolved{is: now}, err
 }
 
 const notDispatched = "Only of a call that was let through with dispatch can the outcome be reported; this one was not."
@@ -79,26 +79,26 @@ const LongestCall = time.Hour + 5*time.Minute
 // and returns how many that were. It is for start-up, before any call is let through: whoever sent them
 // may have gone with the last process.
 func (g *Gate) Orphaned(ctx context.Context) (int, error) {
-	return g.unknown(ctx, 0, Actor{Kind: System, Name: "restart"})
+	return newUpkeep(ctx, g).unknown(0, Actor{Kind: System, Name: "restart"})
 }
 
 // Overdue does the same for what was sent on [LongestCall] ago or before: whoever sent it has gone. A report
 // that comes all the same takes its place.
 func (g *Gate) Overdue(ctx context.Context) (int, error) {
-	return g.unknown(ctx, LongestCall, Actor{Kind: System, Name: "timeout"})
+	return newUpkeep(ctx, g).unknown(LongestCall, Actor{Kind: System, Name: "timeout"})
 }
 
-func (g *Gate) unknown(ctx context.Context, age time.Duration, who Actor) (int, error) {
-	uses, err := g.unknownUses(ctx, age, who)
+func (w upkeep) unknown(age time.Duration, who Actor) (int, error) {
+	uses, err := w.unknownUses(age, who)
 	if err != nil {
 		return uses, err
 	}
-	requests, err := g.unknownRequests(ctx, age, who)
+	requests, err := w.unknownRequests(age, who)
 	return uses + requests, err
 }
 
-func (g *Gate) unknownRequests(ctx context.Context, age time.Duration, who Actor) (int, error) {
-	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) {
+func (w upkeep) unknownRequests(age time.Duration, who Actor) (int, error) {
+	return inSteps(w.ctx, w.Gate, WholeStore(), func(w *Work) (step, error) { // of all agents
 		hs, err := w.tx.UnderWay(stepRequests)
 		if err != nil {
 			return step{}, err
@@ -124,5 +124,5 @@ func (g *Gate) unknownRequests(ctx context.Context, age time.Duration, who Actor
 // first; every agent's for "". After a restart it says what to take up again.
 func (g *Gate) Tasks(ctx context.Context, agent string) ([]Request, error) {
 	rs, err := LookSettled(ctx, g, func(w *Work) ([]Request, error) { return w.tx.Tasks(agent) })
-	return g.toldAll(rs), err
+	return allByWall(rs, g.store), err
 }

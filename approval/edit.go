@@ -17,9 +17,9 @@ type Schemas interface {
 	CheckArgs(ctx context.Context, server, tool string, canonical []byte) string
 }
 
-// edit approves other args in place of those that were asked for. One transaction ends the request, as denied and
+// approveEdited approves other args in place of those that were asked for. One transaction ends the request, as denied and
 // replaced, and makes the request of the new args with the editor's vote.
-func (g *Gate) edit(ctx context.Context, d Decision) (Request, error) {
+func approveEdited(ctx context.Context, g *Gate, d Decision) (Request, error) {
 	asked, err := Look(ctx, g, func(w *Work) (Request, error) {
 		r, err := w.tx.Request(d.RequestID)
 		if errors.Is(err, ErrNotFound) {
@@ -49,7 +49,7 @@ func (g *Gate) edit(ctx context.Context, d Decision) (Request, error) {
 			return w.edits().editIn(d, &j, wrong)
 		})
 		if !errors.Is(err, errPolicyChanged) {
-			return g.answer(res, err)
+			return tell(g, res, err)
 		}
 	}
 }
@@ -66,12 +66,12 @@ func (w editWork) editIn(d Decision, j *judged, wrong string) (resolved, error) 
 		d.Args = nil
 		return w.decide(d)
 	}
-	d.proven = w.g.proves(&d, &r, j.call.Args.Canonical(), w.tx.Now())
+	d.proven = w.g.prover.proves(&d, &r, j.call.Args.Canonical(), w.tx.Now())
 	b, r, err := w.ballotOf(r, &d)
 	if err != nil {
 		return resolved{}, err
 	}
-	refusal := w.g.refusalOf(r, d, &b, w.tx.Now())
+	refusal := w.refusalOf(r, d, &b)
 	v := &j.verdict
 	switch {
 	case refusal != nil:
@@ -82,7 +82,7 @@ func (w editWork) editIn(d Decision, j *judged, wrong string) (resolved, error) 
 	case d.Grant != nil:
 		refusal = editedGrant(&r)
 	case v.Action == Quarantine && v.Need != nil && v.Need.StepUp && !d.proven:
-		refusal = &Error{Code: CodeStepUpRequired, Request: &r, Message: w.g.stepUpMessage(r.ID)}
+		refusal = &Error{Code: CodeStepUpRequired, Request: &r, Message: w.stepUpMessage(r.ID)}
 	case v.Action == Quarantine && v.RequireReason && d.Reason == "":
 		refusal = &Error{Code: CodeReasonRequired, Request: &r, Message: "An approval of these args needs a reason."}
 	case v.Action == Quarantine && v.Need != nil && v.Need.Confirm && !d.Confirmed:
@@ -171,7 +171,7 @@ func (w editWork) replace(r Request, d Decision, j *judged, next *Request) (reso
 			return resolved{}, err
 		}
 	}
-	return resolved{request: n}, nil
+	return resolved{is: n}, nil
 }
 
 // editedRequest is the request of the new args.
@@ -235,7 +235,7 @@ func (w editWork) createEdited(r *Request, d Decision, n *Request) error {
 	}
 	e := requestEvent(*n, EventApprovalRequested)
 	e.Actor, e.Reason = d.By.String(), n.ReasonCode
-	e.Data = w.g.decisionData(w.ctx, n, map[string]any{"rule": n.Rule, "replaces": r.ID,
+	e.Data = w.g.records.decisionData(w.ctx, n, map[string]any{"rule": n.Rule, "replaces": r.ID,
 		"expires_at": FormatTime(w.g.store.ToWall(n.ExpiresAt))})
 	return w.auditFor(n, e)
 }
@@ -262,7 +262,7 @@ func (w editWork) endEdited(r Request, d Decision, next *Request) error {
 	}
 	e := requestEvent(r, EventDecision)
 	e.Actor, e.Decision, e.Reason = d.By.String(), "deny", d.Reason
-	e.Data = w.g.decisionData(w.ctx, &r, map[string]any{"via": string(d.Via), "who": who, "reason_code": EndEdited,
+	e.Data = w.g.records.decisionData(w.ctx, &r, map[string]any{"via": string(d.Via), "who": who, "reason_code": EndEdited,
 		"replaced_by": next.ID, "new_args_hash": next.ArgsHash})
 	if err := w.auditFor(&r, e); err != nil {
 		return err
@@ -328,7 +328,7 @@ func (w editWork) afterEdit(j *judged, edited *Request, out Answer) (Answer, err
 	switch why {
 	case usable:
 	case deniedNow:
-		jn.data = w.g.callData(jn)
+		jn.data = w.g.records.callData(jn)
 		out.Kind, out.Message, out.ReasonCode = AnswerDenied, policyDeniedMessage(jn.verdict), jn.verdict.ReasonCode
 		return out, w.audit(jn.event(EventCallDenied, string(Deny), jn.verdict.ReasonCode))
 	default:
@@ -342,7 +342,7 @@ func (w editWork) afterEdit(j *judged, edited *Request, out Answer) (Answer, err
 	if err := w.toolPins().pinFirst(&jn); err != nil {
 		return Answer{}, err
 	}
-	return w.g.letThrough(j, &used, out), nil
+	return w.calls().letThrough(j, &used, out), nil
 }
 
 // notAsApproved answers a call that asked for other args than were approved, or wait for it, and would run its own: it
@@ -351,6 +351,6 @@ func (w editWork) notAsApproved(j *judged, asked, approved *Request, out Answer,
 ) (Answer, error) {
 	out.Kind, out.Message, out.ReasonCode, out.Request = AnswerDenied, editedMessage(asked, approved), EndEdited, asked
 	e := j.event(EventCallDenied, string(Deny), EndEdited)
-	e.ApprovalID, e.Data = asked.ID, w.g.callData(*j)
+	e.ApprovalID, e.Data = asked.ID, w.g.records.callData(*j)
 	return out, w.audit(e)
 }

@@ -20,36 +20,19 @@ const noReason = "no reason given"
 // what waits and what was approved and not used. Approvers and admins may. Errors: [CodeNotAnApprover],
 // [CodeInvalidParameter], [CodeNotFound] for an agent that is not configured.
 func (g *Gate) Freeze(ctx context.Context, agent string, by Actor, via Via, reason string) (Epoch, error) {
-	return g.epochAnswer(update(ctx, g, WholeStore(), func(w *Work) (epochSet, error) {
+	return carryOut(ctx, g, WholeStore(), func(w *Work) (answered[Epoch], error) {
 		e, refusal, err := w.Freezes().Freeze(agent, by, via, reason)
-		return epochSet{e, refusal}, err
-	}))
-}
-
-// epochSet is what came of freezing or lifting. A refusal is on record and commits, an error does not.
-type epochSet struct {
-	epoch   Epoch
-	refusal *Error
-}
-
-func (g *Gate) epochAnswer(s epochSet, err error) (Epoch, error) {
-	switch {
-	case err != nil:
-		return Epoch{}, err
-	case s.refusal != nil:
-		return Epoch{}, s.refusal
-	}
-	s.epoch.FrozenAt = g.store.ToWall(s.epoch.FrozenAt)
-	return s.epoch, nil
+		return answered[Epoch]{e, refusal}, err
+	})
 }
 
 // MayFreeze is the one rule of whether somebody may freeze an agent, or all; nil: they may.
 func (g *Gate) MayFreeze(agent string, by Actor) *Error {
-	by = g.asNow(by)
+	by = g.ActorNow(by)
 	switch {
 	case !by.MayDecide() && !(by.Kind == Human && by.Admin):
 		return Errorf(CodeNotAnApprover, "Only approvers and admins can freeze.")
-	case agent != "" && !g.isAgent(agent):
+	case agent != "" && !isAgent(g.dir, agent):
 		return Errorf(CodeNotFound, "There is no agent of that name.")
 	}
 	return nil
@@ -61,7 +44,7 @@ func (w FreezeWork) Freeze(agent string, by Actor, via Via,
 	if reason = strings.TrimSpace(reason); Blank(reason) {
 		reason = noReason
 	}
-	by = w.g.asNow(by)
+	by = w.g.ActorNow(by)
 	refusal := w.g.MayFreeze(agent, by)
 	if refusal == nil && len(reason) > MaxReason {
 		refusal = Errorf(CodeInvalidParameter, "The reason is too long: use at most 3000 characters.")
@@ -86,15 +69,15 @@ func (w FreezeWork) Freeze(agent string, by Actor, via Via,
 // Unfreeze lifts a freeze; what it ended stays ended. Admins may. Errors: [CodeNotAdmin], [CodeNotFound] where nothing
 // is frozen.
 func (g *Gate) Unfreeze(ctx context.Context, agent string, by Actor, via Via) (Epoch, error) {
-	return g.epochAnswer(update(ctx, g, WholeStore(), func(w *Work) (epochSet, error) {
+	return carryOut(ctx, g, WholeStore(), func(w *Work) (answered[Epoch], error) {
 		e, refusal, err := w.Freezes().Unfreeze(agent, by, via)
-		return epochSet{e, refusal}, err
-	}))
+		return answered[Epoch]{e, refusal}, err
+	})
 }
 
 // Unfreeze is [Gate.Unfreeze] in a transaction that was begun.
 func (w FreezeWork) Unfreeze(agent string, by Actor, via Via) (Epoch, *Error, error) {
-	by = w.g.asNow(by)
+	by = w.g.ActorNow(by)
 	e, err := w.tx.Epoch(agent)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return Epoch{}, nil, err
@@ -125,7 +108,7 @@ func (w FreezeWork) Unfreeze(agent string, by Actor, via Via) (Epoch, *Error, er
 }
 
 func (w FreezeWork) auditFreeze(t EventType, by Actor, e Epoch) error {
-	agent := w.g.named(e.Agent)
+	agent := w.g.records.named(e.Agent)
 	event := Event{Type: t, Actor: by.String(), Agent: agent, Reason: e.Reason,
 		Data: marshal(map[string]any{"agent": cmp.Or(agent, "*"), "via": e.Via})}
 	if t == EventDecisionRefused {
@@ -251,7 +234,7 @@ func (w FreezeWork) frozenBy(agent string) (*Epoch, error) {
 }
 
 // isFrozen reports whether an agent is frozen by all that was committed before.
-func (g *Gate) isFrozen(ctx context.Context, agent string) (bool, error) {
+func isFrozen(ctx context.Context, g *Gate, agent string) (bool, error) {
 	concerned, err := g.freezes.concern(agent, func() ([]Epoch, error) { return View(ctx, g.store, Tx.Epochs) })
 	if err != nil || !concerned {
 		return false, err
@@ -280,7 +263,7 @@ func (g *Gate) isFrozen(ctx context.Context, agent string) (bool, error) {
 // DeniedByFreeze returns what an agent is told that is frozen, "" for one that is not: calls that it has begun are not
 // continued either.
 func (g *Gate) DeniedByFreeze(ctx context.Context, agent string) (string, error) {
-	frozen, err := g.isFrozen(ctx, agent)
+	frozen, err := isFrozen(ctx, g, agent)
 	if err != nil || !frozen {
 		return "", err
 	}
@@ -314,7 +297,7 @@ func (w FreezeWork) frozen(j *judged) (out Answer, ok bool, err error) {
 	}
 	v := j.verdict
 	v.Observe = false
-	j.data = w.g.callData(judged{call: j.call, verdict: v, key: j.key})
+	j.data = w.g.records.callData(judged{call: j.call, verdict: v, key: j.key})
 	out = Answer{Kind: AnswerDenied, Message: frozenMessage(e), Risk: v.Risk, Rule: v.Rule, ReasonCode: EndFrozen}
 	return out, true, w.audit(j.event(EventCallDenied, string(Deny), EndFrozen))
 }
@@ -349,7 +332,7 @@ func (w *Work) endAll(by Actor, why string) error {
 // see [Clock]. Refusals are an [Error] with [CodeNotAdmin], or [CodeNotFound] where there is nothing to accept.
 func (g *Gate) AcceptClock(ctx context.Context, by Actor, via Via) (off time.Duration, err error) {
 	refusal, err := update(ctx, g, WholeStore(), func(w *Work) (refusal *Error, err error) {
-		by = g.asNow(by)
+		by = g.ActorNow(by)
 		off = g.store.Off()
 		event := Event{Type: EventClockAccepted, Actor: by.String(),
 			Data: marshal(map[string]any{"off_ms": off.Milliseconds(), "via": via})}
@@ -427,7 +410,7 @@ func (g *Gate) EndFrozen(ctx context.Context) (int, error) {
 		if total += n; err != nil {
 			return total, err
 		}
-		n, err = g.endFrozenGrants(ctx, e)
+		n, err = newUpkeep(ctx, g).endFrozenGrants(e)
 		if total += n; err != nil {
 			return total, err
 		}

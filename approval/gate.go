@@ -166,13 +166,13 @@ func (g *Gate) Check(ctx context.Context, c Call) (Answer, error) {
 	if err := c.Validate(); err != nil {
 		return Answer{}, err
 	}
-	release, err := g.turn(ctx, c)
+	release, err := takeTurn(ctx, g.budgets, c)
 	if err != nil {
 		return Answer{}, err
 	}
 	in := g.policy.Load()
 	j := g.judge(ctx, *in, c)
-	if out, ok, err := g.atOnce(ctx, in, &j); err != nil || ok {
+	if out, ok, err := newRecorder(ctx, g).atOnce(in, &j); err != nil || ok {
 		release()
 		return out, err
 	}
@@ -197,7 +197,7 @@ func (g *Gate) CheckBatch(ctx context.Context, calls []Call) ([]Answer, error) {
 			return nil, err
 		}
 	}
-	release, err := g.turn(ctx, calls...)
+	release, err := takeTurn(ctx, g.budgets, calls...)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func (g *Gate) enterJudged(ctx context.Context, in *Policy, js []judged, release
 		if errors.Is(err, errUncompared) { // what was looked for starts over, and takes turns of its own
 			release()
 			js[0].call = compared.compare(ctx, g, &js[0])
-			if release, err = g.turn(ctx, js[0].call); err != nil {
+			if release, err = takeTurn(ctx, g.budgets, js[0].call); err != nil {
 				release = func() {}
 				return nil, err
 			}
@@ -268,7 +268,7 @@ func (g *Gate) enterJudged(ctx context.Context, in *Policy, js []judged, release
 			done.log(ctx)
 		}
 		for i := range done.answers {
-			done.answers[i] = g.toldOutcome(done.answers[i])
+			done.answers[i] = done.answers[i].byWall(g.store)
 		}
 		return done.answers, nil
 	}
@@ -276,14 +276,14 @@ func (g *Gate) enterJudged(ctx context.Context, in *Policy, js []judged, release
 
 func (g *Gate) judge(ctx context.Context, p Policy, c Call) judged {
 	v := p.Evaluate(ctx, c)
-	v.Message = g.fillIn(v.Message, c, v.IgnoreArgs, filling{most: maxFilledMessage})
-	v.Sentences = g.filledIn(v.Sentences, c, v.IgnoreArgs)
+	v.Message = fillIn(g.masker.Load(), v.Message, c, v.IgnoreArgs, filling{most: maxFilledMessage})
+	v.Sentences = fillSentences(g.masker.Load(), v.Sentences, c, v.IgnoreArgs)
 	j := judged{call: c, verdict: v, digest: p.Digest()}
 	j.key = Key{c.Agent, c.Scope, c.Server, c.Tool, c.Args.Hash(v.IgnoreArgs...), c.Method}
 	if v.Observe || v.Action != Quarantine {
-		j.data = g.callData(j)
+		j.data = g.records.callData(j)
 	} else {
-		j.start = g.auditArgs(c.Args.Canonical())
+		j.start = g.records.auditArgs(c.Args.Canonical())
 	}
 	return j
 }
@@ -292,8 +292,8 @@ func (g *Gate) judge(ctx context.Context, p Policy, c Call) judged {
 const maxAuditArgs = 1024
 
 // callData is what the record of a call holds: JSON, drawn up by hand since every call has it.
-func (g *Gate) callData(j judged) []byte {
-	m := g.records.masker.Load()
+func (l *AuditLog) callData(j judged) []byte {
+	m := l.masker.Load()
 	masked := m.ArgsLimited(j.call.Args.Canonical(), maxAuditArgs)
 	b := append(make([]byte, 0, 256+len(masked)+len(masked)/8), `{"args":`...)
 	b = append(appendQuoted(b, masked), `,"args_hash":`...)
@@ -355,7 +355,7 @@ type entered struct {
 func (w callWork) enterAll(js []judged, terms Terms, b *bill) (entered, error) {
 	out := entered{answers: make([]Answer, len(js)), pins: make([]pinRead, len(js))}
 	for i := range js {
-		if err := w.g.known(js[i].call.Agent); err != nil {
+		if err := checkAgent(w.g.dir, js[i].call.Agent); err != nil {
 			return entered{}, err
 		}
 	}
@@ -407,7 +407,7 @@ func (w callWork) enterPinned(j *judged, changed bool, terms Terms, p *placer,
 			return Answer{}, err
 		}
 		if used != nil {
-			return w.g.letThrough(j, used, out), nil
+			return w.calls().letThrough(j, used, out), nil
 		}
 	}
 	switch {
@@ -470,12 +470,12 @@ func (w callWork) join(j *judged, live *Request, changed bool, out Answer) (Answ
 	if err != nil {
 		return Answer{}, err
 	}
-	return w.g.letThrough(j, &used, out), nil
+	return w.calls().letThrough(j, &used, out), nil
 }
 
 // letThrough is the answer to a call that has used an approval. Where a person has changed the args it says so.
-func (g *Gate) letThrough(j *judged, used *Request, out Answer) Answer {
-	out.Kind, out.Message, out.Request = AnswerApproved, approvedMessage(g.told(*used)), used
+func (w callWork) letThrough(j *judged, used *Request, out Answer) Answer {
+	out.Kind, out.Message, out.Request = AnswerApproved, approvedMessage(used.ByWall(w.g.store)), used
 	if used.Replaces != "" && !bytes.Equal(used.Args, j.call.Args.Canonical()) {
 		out.Args, out.Note = used.Args, editedNote(used)
 		out.Message += " " + out.Note
@@ -610,7 +610,7 @@ func (w callWork) create(j *judged, recent Recent, terms Terms,
 	e := requestEvent(r, EventApprovalRequested)
 	e.Actor, e.Reason = Actor{Kind: Agent, Name: r.Agent}.String(), r.ReasonCode
 	if j.start == "" {
-		j.start = w.g.auditArgs(c.Args.Canonical())
+		j.start = w.g.records.auditArgs(c.Args.Canonical())
 	}
 	e.Data = requestedData(&r, j.start, FormatTime(w.g.store.ToWall(r.ExpiresAt)))
 	return r, w.auditFor(&r, e)
@@ -787,26 +787,9 @@ const MaxReason = 12_000
 // other args [CodeInvalidArgs] and [CodePolicyDenied]. Of an edit the request of the new args is returned.
 func (g *Gate) Decide(ctx context.Context, d Decision) (Request, error) {
 	if d.Args != nil && d.Approve {
-		return g.edit(ctx, d)
+		return approveEdited(ctx, g, d)
 	}
-	return g.answer(update(ctx, g, OfID(d.RequestID), func(w *Work) (resolved, error) { return w.decide(d) }))
-}
-
-// resolved is what somebody's wish for a request came to. A refusal is on record and commits, an error does not.
-type resolved struct {
-	request Request
-	refusal *Error
-}
-
-// answer is what whoever had the wish is told, in times as the machine's clock has them.
-func (g *Gate) answer(res resolved, err error) (Request, error) {
-	switch {
-	case err != nil:
-		return Request{}, err
-	case res.refusal != nil:
-		return g.told(res.request), g.toldError(res.refusal)
-	}
-	return g.told(res.request), nil
+	return carryOut(ctx, g, OfID(d.RequestID), func(w *Work) (resolved, error) { return w.decide(d) })
 }
 
 func (w *Work) decide(d Decision) (resolved, error) {
@@ -824,7 +807,7 @@ func (w *Work) decide(d Decision) (resolved, error) {
 
 // tidy leaves a reason that says nothing out, and gives the decider the roles of now.
 func (d *Decision) tidy(g *Gate) {
-	if d.Reason, d.By = strings.TrimSpace(d.Reason), g.asNow(d.By); Blank(d.Reason) {
+	if d.Reason, d.By = strings.TrimSpace(d.Reason), g.ActorNow(d.By); Blank(d.Reason) {
 		d.Reason = ""
 	}
 }
@@ -834,7 +817,7 @@ func (w *Work) decideOn(r Request, d Decision) (resolved, error) {
 	var b ballot
 	var e *electorate
 	changed := d.changed(&r)
-	d.proven = d.proven || w.g.proves(&d, &r, r.Args, w.tx.Now())
+	d.proven = d.proven || w.g.prover.proves(&d, &r, r.Args, w.tx.Now())
 	if r.Status == Pending && d.By.MayDecide() {
 		var t tally
 		var err error
@@ -846,7 +829,7 @@ func (w *Work) decideOn(r Request, d Decision) (resolved, error) {
 		}
 	}
 	b.changed = changed
-	refusal := w.g.refusalOf(r, d, &b, w.tx.Now())
+	refusal := w.refusalOf(r, d, &b)
 	if refusal == nil {
 		var err error
 		if refusal, err = w.Grants().refuseGrant(&r, &d); err != nil {
@@ -860,7 +843,7 @@ func (w *Work) decideOn(r Request, d Decision) (resolved, error) {
 		return resolved{}, err
 	}
 	r, err := w.tx.Request(r.ID)
-	return resolved{request: r}, err
+	return resolved{is: r}, err
 }
 
 // resolve ends a request as the last vote says. who is all of them, where it is not one person alone.
@@ -890,7 +873,7 @@ func (w *Work) resolve(r Request, d Decision, who string) error {
 	e := requestEvent(r, EventDecision)
 	e.Actor, e.Decision, e.Reason = d.By.String(), word, d.Reason
 	with, credential := d.steppedUp()
-	e.Data = w.g.decisionData(w.ctx, &r, map[string]any{"via": string(d.Via), "who": who, "step_up": with,
+	e.Data = w.g.records.decisionData(w.ctx, &r, map[string]any{"via": string(d.Via), "who": who, "step_up": with,
 		"passkey": credential})
 	if err := w.auditFor(&r, e); err != nil {
 		return err
@@ -912,8 +895,8 @@ func rememberDenial(tx Tx, r Request, now time.Time) error {
 	return tx.PutRecent(r.Key(), recent)
 }
 
-// asNow returns a person with the roles and groups they have now, none if they are not configured any more.
-func (g *Gate) asNow(who Actor) Actor {
+// ActorNow returns a person with the roles and groups they have now, none if they are not configured any more.
+func (g *Gate) ActorNow(who Actor) Actor {
 	if who.Kind != Human || g.dir == nil {
 		return who
 	}
@@ -923,8 +906,8 @@ func (g *Gate) asNow(who Actor) Actor {
 }
 
 // refusalOf says why d may not be carried out on r as it stands, nil if it may.
-func (g *Gate) refusalOf(r Request, d Decision, b *ballot, now time.Time) *Error {
-	code := mayDecide(&r, d, b, now)
+func (w *Work) refusalOf(r Request, d Decision, b *ballot) *Error {
+	code := mayDecide(&r, d, b, w.tx.Now())
 	e := &Error{Code: code, Request: &r}
 	switch code {
 	case "":
@@ -932,15 +915,15 @@ func (g *Gate) refusalOf(r Request, d Decision, b *ballot, now time.Time) *Error
 	case CodeNotAnApprover: // it may not be theirs to see
 		return &Error{Code: code, Message: "You may not decide this request."}
 	case CodeExpired, CodeAlreadyResolved:
-		e.Message = lateMessage(g.told(r), d.By)
+		e.Message = lateMessage(r.ByWall(w.g.store), d.By)
 	case CodeReasonRequired:
 		e.Message = "This request needs a reason with the decision."
 	case CodeAlreadyVoted:
-		e.Message = votedMessage(g.told(r), d.By)
+		e.Message = votedMessage(r.ByWall(w.g.store), d.By)
 	case CodeNotYourStage:
 		e.Message = "Others are asked now: " + openStage(&r) + ". You may not decide this yet, or not any more."
 	case CodeStepUpRequired:
-		e.Message = g.stepUpMessage(r.ID)
+		e.Message = w.stepUpMessage(r.ID)
 	case CodeConfirmRequired:
 		e.Message = fmt.Sprintf("Approving lets %s run %s once. Approve it once more to confirm.", r.Agent, r.Target())
 	case CodeChanged:
@@ -977,11 +960,11 @@ type Cancellation struct {
 // its own, an admin any, a person what they approved. Errors: [CodeNotFound], [CodeNotAdmin],
 // [CodeAlreadyResolved], [CodeExpired].
 func (g *Gate) Cancel(ctx context.Context, c Cancellation) (Request, error) {
-	return g.answer(update(ctx, g, OfID(c.RequestID), func(w *Work) (resolved, error) { return w.cancelAsked(c) }))
+	return carryOut(ctx, g, OfID(c.RequestID), func(w *Work) (resolved, error) { return w.cancelAsked(c) })
 }
 
 func (w *Work) cancelAsked(c Cancellation) (resolved, error) {
-	by := w.g.asNow(c.By)
+	by := w.g.ActorNow(c.By)
 	r, err := w.Request(c.RequestID)
 	code := CodeNotFound
 	switch {
@@ -995,13 +978,13 @@ func (w *Work) cancelAsked(c Cancellation) (resolved, error) {
 	switch code {
 	case "":
 		r, err = w.cancel(r, by, c.Via, strings.TrimSpace(c.Reason))
-		return resolved{request: r}, err
+		return resolved{is: r}, err
 	case CodeNotFound:
 		return resolved{refusal: Errorf(code, noSuchRequest)}, nil
 	case CodeNotAdmin:
 		refusal = &Error{Code: code, Message: "Only an admin, or the person who approved it, can cancel this request."}
 	default:
-		refusal.Message = lateMessage(w.g.told(r), by)
+		refusal.Message = lateMessage(r.ByWall(w.g.store), by)
 		// Whoever would have taken it back is told that it is used, and so it stays, whatever becomes of its call.
 		if err := leaveUsed(w.tx, r.ID); err != nil {
 			return resolved{}, err

@@ -44,7 +44,7 @@ func (g *Gate) GiveBack(ctx context.Context, a Answer, why string) (Request, boo
 		}
 		return got, err
 	})
-	return g.told(got.r), got.ok, err
+	return got.r.ByWall(g.store), got.ok, err
 }
 
 func (w *Work) giveBack(r *Request, used consumption, why string) (bool, error) {

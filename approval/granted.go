@@ -2,7 +2,6 @@ package approval
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -81,7 +80,7 @@ func (w GrantWork) deny(j *judged, gr *Grant, out Answer) (Answer, error) {
 	out.Kind, out.Message, out.Request, out.Grant = AnswerDenied, deniedMessage(r), &r, gr
 	e := j.event(EventCallDenied, string(Deny), "denied_by_person")
 	e.ApprovalID = r.ID
-	e.Data = marshal(map[string]any{"grant_id": gr.ID, "args": w.g.auditArgs(j.call.Args.Canonical()),
+	e.Data = marshal(map[string]any{"grant_id": gr.ID, "args": w.g.records.auditArgs(j.call.Args.Canonical()),
 		"args_hash": j.key.ArgsHash})
 	if err := w.audit(e); err != nil {
 		return Answer{}, err
@@ -113,7 +112,7 @@ func (w GrantWork) fits(gr *Grant, j *judged) (fit, error) {
 	case !j.sameTool(gr.ToolDigest, gr.MadeAt) || gr.ToolSeen && !c.ToolSeen: // nobody says that it is the same tool
 		return fit{}, nil
 	case !gr.holdsUnder(v) || gr.Terms.IsZero() && gr.ArgsHash != j.key.ArgsHash:
-		return w.g.underOthers(w.ctx, gr, j)
+		return w.underOthers(gr, j)
 	}
 	ok, err = w.couldMake(gr, v.Need)
 	if err != nil || !ok {
@@ -167,7 +166,7 @@ func (n *Need) onePerson() bool { return n.Total() == 1 && (n == nil || !n.Confi
 
 // underOthers says what becomes of a grant that covers a call which is not judged as the grant's own was. Where the
 // grant's own still is, this call only falls under another rule, and is asked about.
-func (g *Gate) underOthers(ctx context.Context, gr *Grant, j *judged) (fit, error) {
+func (w GrantWork) underOthers(gr *Grant, j *judged) (fit, error) {
 	if gr.Terms.IsZero() {
 		return fit{ends: grantPolicyChanged}, nil
 	}
@@ -177,7 +176,7 @@ func (g *Gate) underOthers(ctx context.Context, gr *Grant, j *judged) (fit, erro
 	}
 	c := j.call
 	c.Args = own
-	if v := g.Policy().Evaluate(ctx, c); !gr.holdsUnder(&v) {
+	if v := w.g.Policy().Evaluate(w.ctx, c); !gr.holdsUnder(&v) {
 		return fit{ends: grantPolicyChanged}, nil
 	}
 	return fit{}, nil
@@ -267,17 +266,17 @@ func (w GrantWork) useGrant(j *judged, gr *Grant, out Answer) (Answer, error) {
 	if j.call.Dispatch {
 		out.RunID = u.ID
 	}
-	if err := w.audit(w.g.useEvent(j, gr, &u)); err != nil {
+	if err := w.audit(w.g.records.useEvent(j, gr, &u)); err != nil {
 		return Answer{}, err
 	}
 	return out, w.endUsedUp(gr)
 }
 
-func (g *Gate) useEvent(j *judged, gr *Grant, u *GrantUse) Event {
+func (l *AuditLog) useEvent(j *judged, gr *Grant, u *GrantUse) Event {
 	e := j.event(EventGrantUsed, string(Allow), ReasonGranted)
 	e.ApprovalID = gr.RequestID
-	m := g.records.masker.Load()
-	data := map[string]any{"grant_id": gr.ID, "use_id": u.ID, "args": g.auditArgs(j.call.Args.Canonical()),
+	m := l.masker.Load()
+	data := map[string]any{"grant_id": gr.ID, "use_id": u.ID, "args": l.auditArgs(j.call.Args.Canonical()),
 		"args_hash": u.ArgsHash, "rule": j.verdict.Rule}
 	if gr.Uses > 0 {
 		data["uses_left"] = gr.Left()
@@ -419,9 +418,9 @@ func (r *Request) isOfGrant() bool {
 
 // waitedGranted answers a caller who waited for a request that a grant took the place of: by the grant, if it covers
 // their call too.
-func (g *Gate) waitedGranted(ctx context.Context, c *Call, r *Request, still func() error) (Answer, error) {
-	out, err := g.asJudged(ctx, *c, still, func(w *Work, j judged) (Answer, error) {
-		if err := g.known(j.call.Agent); err != nil {
+func (w waiter) waitedGranted(c *Call, r *Request, still func() error) (Answer, error) {
+	out, err := w.asJudged(*c, still, func(w *Work, j judged) (Answer, error) {
+		if err := checkAgent(w.g.dir, j.call.Agent); err != nil {
 			return Answer{}, err
 		}
 		j, changed, err := w.toolPins().pinned(j)
@@ -450,21 +449,21 @@ func (g *Gate) waitedGranted(ctx context.Context, c *Call, r *Request, still fun
 		return w.Grants().granted(&j, out)
 	})
 	if err == nil && out.Kind == "" {
-		return endedAnswer(g.told(*r)), nil
+		return endedAnswer(r.ByWall(w.store)), nil
 	}
-	return g.toldOutcome(out), err
+	return out.byWall(w.store), err
 }
 
 // stepGrants is how many grants one transaction ends at most.
 const stepGrants = stepRequests
 
 // endDueGrants ends the grants whose time has come, in steps.
-func (g *Gate) endDueGrants(ctx context.Context) (int, error) {
-	some, err := Look(ctx, g, func(w *Work) ([]Grant, error) { return w.tx.DueGrants(1) })
+func (w upkeep) endDueGrants() (int, error) {
+	some, err := Look(w.ctx, w.Gate, func(w *Work) ([]Grant, error) { return w.tx.DueGrants(1) })
 	if err != nil || len(some) == 0 {
 		return 0, err
 	}
-	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) {
+	return inSteps(w.ctx, w.Gate, WholeStore(), func(w *Work) (step, error) { // what is due is anybody's
 		due, err := w.tx.DueGrants(stepGrants)
 		if err != nil {
 			return step{}, err
@@ -499,9 +498,11 @@ func (w GrantWork) endGrantsBefore(e Epoch, after string) (next string, n int, e
 
 // recheckGrants ends the grants that would not be made any more by the policy and the people of now. Without it they
 // end as the next call meets them.
-func (g *Gate) recheckGrants(ctx context.Context) error {
+func (w upkeep) recheckGrants() error {
 	for after := ""; ; {
-		next, err := update(ctx, g, WholeStore(), func(w *Work) (string, error) { return w.Grants().recheckSomeGrants(after) })
+		next, err := update(w.ctx, w.Gate, WholeStore(), func(w *Work) (string, error) {
+			return w.Grants().recheckSomeGrants(after)
+		})
 		if after = next; err != nil || after == "" {
 			return err
 		}
@@ -544,11 +545,11 @@ func (w GrantWork) outdated(gr *Grant) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	v, err := w.g.verdictNow(w.ctx, &r)
+	v, err := w.verdictNow(&r)
 	if err != nil {
 		return "", err
 	}
-	if !gr.holdsUnder(&v) || !w.g.isAgent(gr.Agent) {
+	if !gr.holdsUnder(&v) || !isAgent(w.g.dir, gr.Agent) {
 		return grantPolicyChanged, nil
 	}
 	could, err := w.couldMake(gr, v.Need)
@@ -559,13 +560,13 @@ func (w GrantWork) outdated(gr *Grant) (string, error) {
 }
 
 // endFrozenGrants ends the rows of the grants that a freeze has ended.
-func (g *Gate) endFrozenGrants(ctx context.Context, e Epoch) (total int, err error) {
+func (w upkeep) endFrozenGrants(e Epoch) (total int, err error) {
 	type did struct {
 		next string
 		n    int
 	}
 	for after := e.ID; after != ""; {
-		d, err := update(ctx, g, OfAgent(e.Agent), func(w *Work) (did, error) {
+		d, err := update(w.ctx, w.Gate, OfAgent(e.Agent), func(w *Work) (did, error) {
 			next, n, err := w.Grants().endGrantsBefore(e, after)
 			return did{next, n}, err
 		})

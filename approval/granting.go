@@ -1,7 +1,6 @@
 package approval
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -47,7 +46,7 @@ func (w GrantWork) mayGrant(r *Request, d *Decision) (*Error, error) {
 		return refuse("This request has no session; give a time or a number of uses.")
 	}
 	if d.Approve {
-		v, err := w.g.verdictNow(w.ctx, r)
+		v, err := w.verdictNow(r)
 		if err != nil {
 			return nil, err
 		}
@@ -89,12 +88,12 @@ func notForLonger(r *Request, v *Verdict) string {
 }
 
 // verdictNow judges the call of a request by the policy in force.
-func (g *Gate) verdictNow(ctx context.Context, r *Request) (Verdict, error) {
+func (w GrantWork) verdictNow(r *Request) (Verdict, error) {
 	c, err := r.call()
 	if err != nil {
 		return Verdict{}, err
 	}
-	return g.Policy().Evaluate(ctx, c), nil
+	return w.g.Policy().Evaluate(w.ctx, c), nil
 }
 
 // refuseGrant says why a decision that may be carried out may not be given for longer as it asks for; nil: it may, or
@@ -143,7 +142,7 @@ func (w GrantWork) makeGrant(r *Request, d *Decision, forWhom string) (Grant, er
 		gr.Session = r.SessionID
 	}
 	if d.Approve {
-		v, err := w.g.verdictNow(w.ctx, r)
+		v, err := w.verdictNow(r)
 		if err != nil {
 			return Grant{}, err
 		}
@@ -182,14 +181,14 @@ func (w GrantWork) auditGranted(r *Request, gr *Grant) error {
 	if !gr.Terms.IsZero() {
 		fields["terms"] = gr.Terms
 	}
-	e.Data = w.g.decisionData(w.ctx, r, fields)
+	e.Data = w.g.records.decisionData(w.ctx, r, fields)
 	return w.auditFor(r, e)
 }
 
 // May reports whether an approval of the request, which is pending or was just approved, could be given for
 // longer as the policy stands, and by a person. For one that was just denied it says so of the denial.
 func (w GrantWork) May(r Request, by Actor) (bool, error) {
-	d := Decision{RequestID: r.ID, Approve: r.Status != Denied, By: w.g.asNow(by), Grant: &GrantWish{For: MaxGrant}}
+	d := Decision{RequestID: r.ID, Approve: r.Status != Denied, By: w.g.ActorNow(by), Grant: &GrantWish{For: MaxGrant}}
 	if r.Status == Pending {
 		if may, err := w.Votes().MayVote(r, by); err != nil || !may {
 			return false, err
@@ -232,7 +231,7 @@ func (w GrantWork) mayGrantAfter(r *Request, d *Decision) (refusal *Error, forWh
 	if !d.Approve {
 		return nil, forWhom, nil
 	}
-	v, err := w.g.verdictNow(w.ctx, r)
+	v, err := w.verdictNow(r)
 	if err != nil {
 		return nil, "", err
 	}
@@ -258,7 +257,7 @@ func (w GrantWork) Make(by Actor, via Via, id string, wish GrantWish) (Grant, er
 	if err != nil {
 		return Grant{}, err
 	}
-	d := Decision{RequestID: id, Approve: r.Status == Approved, By: w.g.asNow(by), Via: via, Reason: r.ResolveReason,
+	d := Decision{RequestID: id, Approve: r.Status == Approved, By: w.g.ActorNow(by), Via: via, Reason: r.ResolveReason,
 		Grant: &wish}
 	refusal, forWhom, err := w.mayGrantAfter(&r, &d)
 	if err != nil {
@@ -271,7 +270,7 @@ func (w GrantWork) Make(by Actor, via Via, id string, wish GrantWish) (Grant, er
 		if err := w.audit(e); err != nil {
 			return Grant{}, err
 		}
-		return Grant{}, w.g.toldError(refusal)
+		return Grant{}, refusal.byWall(w.g.store)
 	}
 	live, err := w.tx.GrantsFor(r.Agent, r.Scope, r.Server, r.Tool)
 	if err != nil {
@@ -286,5 +285,5 @@ func (w GrantWork) Make(by Actor, via Via, id string, wish GrantWish) (Grant, er
 		}
 	}
 	gr, err := w.makeGrant(&r, &d, forWhom)
-	return w.g.toldGrant(gr), err
+	return gr.ByWall(w.g.store), err
 }

@@ -1,7 +1,6 @@
 package approval
 
 import (
-	"context"
 	"errors"
 	"time"
 )
@@ -32,13 +31,13 @@ func (w GrantWork) reportUse(who Actor, id string, ran RunResult) (resolved, err
 	case u.DispatchedAt.IsZero():
 		return resolved{r, &Error{Code: CodeInvalidParameter, Request: &r, Message: notDispatched}}, nil
 	case u.RunResult == ran:
-		return resolved{request: r}, nil
+		return resolved{is: r}, nil
 	case u.RunResult != "" && u.RunResult != RunUnknown:
 		return resolved{r, &Error{Code: CodeAlreadyResolved, Message: "Already reported as " + string(u.RunResult) + ".",
 			Request: &r}}, nil
 	}
 	r.RunResult = ran
-	return resolved{request: r}, w.useRan(&gr, &u, ran, who)
+	return resolved{is: r}, w.useRan(&gr, &u, ran, who)
 }
 
 // useRan puts on record what came of a use that nobody has said it of, or of which it was not known. A grant of which
@@ -98,8 +97,8 @@ func (w GrantWork) runSuspends(r *Request, ran RunResult) error {
 }
 
 // unknownUses is [Gate.unknown] for what grants let through.
-func (g *Gate) unknownUses(ctx context.Context, age time.Duration, who Actor) (int, error) {
-	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) {
+func (w upkeep) unknownUses(age time.Duration, who Actor) (int, error) {
+	return inSteps(w.ctx, w.Gate, WholeStore(), func(w *Work) (step, error) { // of all agents
 		uses, err := w.tx.RunningGrantUses(stepGrants)
 		if err != nil {
 			return step{}, err

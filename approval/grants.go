@@ -9,25 +9,6 @@ import (
 
 const noSuchGrant = "No such grant."
 
-// grantSet is what came of ending a grant. A refusal is on record and commits, an error does not.
-type grantSet struct {
-	grant   Grant
-	refusal *Error
-}
-
-func (g *Gate) grantAnswer(s grantSet, err error) (Grant, error) {
-	switch {
-	case err != nil:
-		return Grant{}, err
-	case s.refusal != nil:
-		return Grant{}, s.refusal
-	}
-	return g.toldGrant(s.grant), nil
-}
-
-// toldGrant returns a grant with its times as the machine's clock has them.
-func (g *Gate) toldGrant(gr Grant) Grant { return gr.ByWall(g.store) }
-
 // List is [Gate.Grants] in a transaction that was begun, with the store's times: without those that are over.
 func (w GrantWork) List(q GrantQuery) ([]Grant, error) {
 	all, err := w.tx.Grants(q)
@@ -45,32 +26,6 @@ func (w GrantWork) List(q GrantQuery) ([]Grant, error) {
 		}
 	}
 	return live, nil
-}
-
-// SettleGrants ends those of some grants that are over.
-func (g *Gate) SettleGrants(ctx context.Context, grants []Grant) error {
-	for len(grants) > 0 {
-		n, agent := 1, grants[0].Agent
-		for n < min(len(grants), stepGrants) && grants[n].Agent == agent {
-			n++
-		}
-		some := grants[:n]
-		err := g.update(ctx, OfAgent(agent), func(w *Work) error {
-			for _, gr := range some {
-				if gr.EndedAt.IsZero() {
-					if _, err := w.Grants().settledGrant(gr.ID); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		grants = grants[n:]
-	}
-	return nil
 }
 
 // IsOver reports whether a grant has ended, or is to be ended before anything else is done with it.
@@ -101,7 +56,7 @@ func (g *Gate) Grant(ctx context.Context, id string) (Grant, error) {
 	if errors.Is(err, ErrNotFound) {
 		return Grant{}, Errorf(CodeNotFound, noSuchGrant)
 	}
-	return g.toldGrant(gr), err
+	return gr.ByWall(g.store), err
 }
 
 // GrantUse returns one call that a grant let through, to the agent that made it, or [CodeNotFound].
@@ -127,20 +82,20 @@ func (g *Gate) GrantUse(ctx context.Context, who Actor, id string) (GrantUse, er
 // Revoke ends a grant or a standing denial: its maker may, for whom it was made, and an admin. Errors:
 // [CodeNotFound], [CodeNotAdmin], [CodeAlreadyResolved].
 func (g *Gate) Revoke(ctx context.Context, by Actor, via Via, id string) (Grant, error) {
-	return g.grantAnswer(update(ctx, g, OfID(id), func(w *Work) (grantSet, error) {
+	return carryOut(ctx, g, OfID(id), func(w *Work) (answered[Grant], error) {
 		gr, refusal, err := w.Grants().revoke(by, via, id)
-		return grantSet{gr, refusal}, err
-	}))
+		return answered[Grant]{gr, refusal}, err
+	})
 }
 
 // Revoke is [Gate.Revoke] in a transaction that was begun; a refusal is on record where that commits.
 func (w GrantWork) Revoke(by Actor, via Via, id string) (Grant, error) {
 	gr, refusal, err := w.revoke(by, via, id)
-	return w.g.grantAnswer(grantSet{gr, refusal}, err)
+	return tell(w.g, answered[Grant]{gr, refusal}, err)
 }
 
 func (w GrantWork) revoke(by Actor, via Via, id string) (Grant, *Error, error) {
-	by = w.g.asNow(by)
+	by = w.g.ActorNow(by)
 	gr, err := w.settledGrant(id)
 	var refusal *Error
 	switch {
@@ -180,9 +135,9 @@ func (w GrantWork) auditUnlifted(what string, by Actor, via Via, e Event, why *E
 // which it forgets the remembered one too. Whoever denied may, and an admin. Errors: [CodeNotFound], [CodeNotAdmin],
 // [CodeAlreadyResolved].
 func (g *Gate) Lift(ctx context.Context, by Actor, via Via, id string) error {
-	s, err := update(ctx, g, OfID(id), func(w *Work) (grantSet, error) {
+	s, err := update(ctx, g, OfID(id), func(w *Work) (answered[Grant], error) {
 		refusal, err := w.Grants().lift(by, via, id)
-		return grantSet{refusal: refusal}, err
+		return answered[Grant]{refusal: refusal}, err
 	})
 	if err == nil && s.refusal != nil {
 		return s.refusal
@@ -208,7 +163,7 @@ type lifting struct {
 }
 
 func (w GrantWork) lift(by Actor, via Via, id string) (*Error, error) {
-	by = w.g.asNow(by)
+	by = w.g.ActorNow(by)
 	l, err := w.liftable(id)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return nil, err
@@ -237,7 +192,7 @@ func (w GrantWork) lift(by Actor, via Via, id string) (*Error, error) {
 		}
 	}
 	e := requestEvent(*r, EventDenialLifted)
-	e.Actor, e.Data = by.String(), w.g.decisionData(w.ctx, r, map[string]any{"via": string(via)})
+	e.Actor, e.Data = by.String(), w.g.records.decisionData(w.ctx, r, map[string]any{"via": string(via)})
 	return nil, w.auditFor(r, e)
 }
 

@@ -42,7 +42,7 @@ func (g *Gate) AddInput(ctx context.Context, who Actor, id string, in Input) err
 	} else {
 		in.Answer = m.Line(legible.Cut(in.Answer, maxInput))
 	}
-	_, err := g.answer(update(ctx, g, OfID(id), func(w *Work) (resolved, error) { return w.addInput(who, id, in) }))
+	_, err := carryOut(ctx, g, OfID(id), func(w *Work) (resolved, error) { return w.addInput(who, id, in) })
 	return err
 }
 

@@ -97,7 +97,7 @@ func (p *placer) grouping(j *judged) Grouping {
 	if j.verdict.Group != "" {
 		return j.verdict.Group
 	}
-	if by := p.g.asks(j.call.Agent).Group; by != "" {
+	if by := asksOf(p.g.dir, j.call.Agent).Group; by != "" {
 		return by
 	}
 	if p.terms.Group == "" {
@@ -106,12 +106,12 @@ func (p *placer) grouping(j *judged) Grouping {
 	return p.terms.Group
 }
 
-// asks is how an agent's calls come to people.
-func (g *Gate) asks(agent string) Asks {
-	if g.dir == nil {
+// asksOf returns how an agent's calls come to people.
+func asksOf(dir Directory, agent string) Asks {
+	if dir == nil {
 		return Asks{}
 	}
-	return g.dir.Asks(agent)
+	return dir.Asks(agent)
 }
 
 // joinable returns the card that a call joins, nil for none. Nothing joins a card of which all is decided: nobody
@@ -224,7 +224,7 @@ func (p *placer) turn(at *placed) (leaves time.Time, over bool) {
 // with a third of its time left it goes to people all the same.
 func (p *placer) waitsUntil(at *placed) (time.Time, error) {
 	first := at.made[0]
-	most := p.g.asks(first.Agent).CardsAtOnce
+	most := asksOf(p.g.dir, first.Agent).CardsAtOnce
 	if most == 0 || first.Risk == RiskCritical {
 		return time.Time{}, nil
 	}

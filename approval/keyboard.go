@@ -17,7 +17,7 @@ func (g *Gate) Keyboard(agent string, r Request) (Actor, bool) {
 		!slices.Contains(g.Policy().Terms().Elicitation, r.Risk) {
 		return Actor{}, false
 	}
-	who = g.asNow(who)
+	who = g.ActorNow(who)
 	return who, who.Approver
 }
 
@@ -44,5 +44,5 @@ func (g *Gate) DecideAtKeyboard(ctx context.Context, agent string, d Decision) (
 	if err == nil && res.refusal != nil && res.refusal.Code == CodeNotAnApprover {
 		return Request{}, res.refusal // it may not be this agent's to see
 	}
-	return g.answer(res, err)
+	return tell(g, res, err)
 }

@@ -141,6 +141,12 @@ type Epoch struct {
 	Reason   string
 }
 
+// ByWall returns e with its time as the machine's clock has it.
+func (e Epoch) ByWall(c Clock) Epoch {
+	e.FrozenAt = c.ToWall(e.FrozenAt)
+	return e
+}
+
 // Stricter returns a need that is met only where n and o both are. An escalation adds people, so only those stay that
 // both have. nil is the zero Need.
 func (n *Need) Stricter(o *Need) *Need {

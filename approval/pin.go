@@ -119,7 +119,7 @@ func (w pinWork) pinned(j judged) (_ judged, changed bool, err error) {
 	v.Sentences = v.Sentences.WithoutMessage()
 	j.verdict, j.data = v, nil
 	if v.Observe { // allowed all the same, and what would have happened is on record
-		j.data = w.g.callData(j)
+		j.data = w.g.records.callData(j)
 	}
 	return j, true, nil
 }

@@ -8,12 +8,13 @@ import "context"
 // their deadline, and never pass.
 func (g *Gate) Recheck(ctx context.Context) (unmet []Request, err error) {
 	for after := ""; ; {
+		// The newest first, of all agents: whom it concerns, the new policy alone says.
 		p, err := update(ctx, g, WholeStore(), func(w *Work) (rechecked, error) { return w.recheckSome(after) })
 		if err != nil {
-			return g.toldAll(unmet), err
+			return allByWall(unmet, g.store), err
 		}
 		if unmet, after = append(unmet, p.unmet...), p.next; after == "" {
-			return g.toldAll(unmet), g.recheckGrants(ctx)
+			return allByWall(unmet, g.store), newUpkeep(ctx, g).recheckGrants()
 		}
 	}
 }

@@ -5,11 +5,11 @@ import "context"
 // reasonAgentRemoved is why requests of an agent that is not configured any more are cancelled.
 const reasonAgentRemoved = "agent_removed"
 
-func (g *Gate) isAgent(name string) bool { return g.dir == nil || g.dir.HasAgent(name) }
+func isAgent(dir Directory, name string) bool { return dir == nil || dir.HasAgent(name) }
 
-// known returns an error unless the agent is configured.
-func (g *Gate) known(agent string) error {
-	if g.isAgent(agent) {
+// checkAgent returns an error unless the agent is configured.
+func checkAgent(dir Directory, agent string) error {
+	if isAgent(dir, agent) {
 		return nil
 	}
 	return Errorf(CodeUnauthorized, "The agent %s is not in the gate's configuration.", agent)
@@ -31,7 +31,7 @@ func (g *Gate) CancelRemoved(ctx context.Context) (int, error) {
 
 // cancelSome cancels as many of a removed agent's live requests as one transaction may.
 func (w *Work) cancelSome(agent string) (did step, err error) {
-	if w.g.isAgent(agent) { // it may be back
+	if isAgent(w.g.dir, agent) { // it may be back
 		return step{}, nil
 	}
 	hs, err := w.tx.LiveOf(agent, stepRequests)

@@ -1,5 +1,9 @@
 package approval
 
+import (
+	"countersign/approval/redact"
+)
+
 import "maps"
 
 // Wording is a sentence in several languages, by their tags. Under "" is what everybody else reads.
@@ -49,18 +53,18 @@ func (s *Sentences) Size() (n int) {
 	return n
 }
 
-// filledIn is what a rule says of the call, with the values in it. They are those of now: what a request says to people
+// fillSentences returns what a rule says of the call, with the values in it. They are those of now: what a request says to people
 // does not change with the rule.
-func (g *Gate) filledIn(s *Sentences, c Call, ignore []string) *Sentences {
+func fillSentences(m *redact.Masker, s *Sentences, c Call, ignore []string) *Sentences {
 	if s == nil {
 		return nil
 	}
 	filled := &Sentences{Summary: maps.Clone(s.Summary), Message: maps.Clone(s.Message)}
 	for tag, text := range filled.Summary {
-		filled.Summary[tag] = g.fillIn(text, c, ignore, filling{tag: tag, words: true, most: maxFilledSummary})
+		filled.Summary[tag] = fillIn(m, text, c, ignore, filling{tag: tag, words: true, most: maxFilledSummary})
 	}
 	for tag, text := range filled.Message {
-		filled.Message[tag] = g.fillIn(text, c, ignore, filling{tag: tag, most: maxFilledMessage})
+		filled.Message[tag] = fillIn(m, text, c, ignore, filling{tag: tag, most: maxFilledMessage})
 	}
 	return filled
 }

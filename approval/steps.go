@@ -6,9 +6,6 @@ import (
 	"countersign/approval/legible"
 )
 
-// ActorNow returns a person with the roles they have now, none if they are not configured any more.
-func (g *Gate) ActorNow(who Actor) Actor { return g.asNow(who) }
-
 // Expire ends requests that are due, as many as one transaction should.
 func (w *Work) Expire() error {
 	_, err := w.endSome()
@@ -19,7 +16,7 @@ func (w *Work) Expire() error {
 // with the store's times.
 func (w *Work) Decide(d Decision) (Request, *Error, error) {
 	res, err := w.decide(d)
-	return res.request, res.refusal, err
+	return res.is, res.refusal, err
 }
 
 // Explain gives a denial of by's that has none its reason. false: it is not theirs, or has one.

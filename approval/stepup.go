@@ -14,9 +14,9 @@ func (g *Gate) PageOf(id string) string {
 }
 
 // stepUpMessage tells where a request is approved that takes a passkey.
-func (g *Gate) stepUpMessage(id string) string {
+func (w *Work) stepUpMessage(id string) string {
 	const why = "An approval of this needs a passkey. Approve it on its page"
-	if page := g.PageOf(id); page != "" {
+	if page := w.g.PageOf(id); page != "" {
 		return why + ": " + page
 	}
 	return why + "."
@@ -54,8 +54,8 @@ type Proven struct {
 func (by *Prover) Prove(p Proven) *Proof { return &Proof{by, p} }
 
 // proves reports whether d comes with a proof that its person approves a request, as it was read, with these args.
-func (g *Gate) proves(d *Decision, r *Request, canonical []byte, now time.Time) bool {
-	of, ok := g.prover.Read(d.Proof)
+func (p *Prover) proves(d *Decision, r *Request, canonical []byte, now time.Time) bool {
+	of, ok := p.Read(d.Proof)
 	if !ok || d.By.Kind != Human {
 		return false
 	}

@@ -2,6 +2,7 @@ package approval
 
 import (
 	"bytes"
+	"countersign/approval/redact"
 	"fmt"
 	"regexp"
 	"slices"
@@ -91,19 +92,19 @@ func (f filling) nothing() string {
 // fillIn fills a rule's sentence with what the call is about, masked. A value that is text stands in
 // quotes that it cannot close, so that no value passes for words of the rule. What the approval does not
 // cover is left out: the next call that it lets through may say something else there.
-func (g *Gate) fillIn(text string, c Call, ignore []string, how filling) string {
+func fillIn(m *redact.Masker, text string, c Call, ignore []string, how filling) string {
 	if !placeholder.MatchString(text) {
 		return text
 	}
 	covered := c.Args.Covered(ignore)
-	masked, _ := g.masker.Load().Args(covered)
+	masked, _ := m.Args(covered)
 	filled := placeholder.ReplaceAllStringFunc(text, func(found string) string {
-		m := placeholder.FindStringSubmatch(found)
-		switch name := m[1]; name {
+		parts := placeholder.FindStringSubmatch(found)
+		switch name := parts[1]; name {
 		case "toolName":
 			return c.Target()
 		case "args":
-			if f, wrong := parseFormat(m[2]); wrong == "" {
+			if f, wrong := parseFormat(parts[2]); wrong == "" {
 				if s, ok := f.value(covered); ok {
 					return s
 				}
@@ -111,7 +112,7 @@ func (g *Gate) fillIn(text string, c Call, ignore []string, how filling) string 
 			return legible.ShortenMiddle(quotable(string(masked)), maxFilledArgs, legible.UTF16Len)
 		default:
 			p := place{path: strings.TrimPrefix(name, "args."), filling: how}
-			if f, wrong := parseFormat(m[2]); wrong == "" {
+			if f, wrong := parseFormat(parts[2]); wrong == "" {
 				p.format = &f
 			}
 			return p.filled(masked, covered)

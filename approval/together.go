@@ -40,14 +40,14 @@ func (g *Gate) DecideMany(ctx context.Context, ids []string, d Decision) ([]Deci
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, Decided{id, res.request, res.refusal})
+			all = append(all, Decided{id, res.is, res.refusal})
 		}
 		return all, nil
 	})
 	for i := range all {
-		all[i].Request = g.told(all[i].Request)
+		all[i].Request = all[i].Request.ByWall(g.store)
 		if all[i].Refusal != nil {
-			all[i].Refusal = g.toldError(all[i].Refusal)
+			all[i].Refusal = all[i].Refusal.byWall(g.store)
 		}
 	}
 	return all, err
@@ -59,15 +59,15 @@ const extension = time.Hour
 // Extend gives a pending request one hour more, once and before its deadline: whoever may vote on it may, has voted, or
 // is an admin. Errors: as [Gate.Decide], and [CodeAlreadyResolved] for one that was extended.
 func (g *Gate) Extend(ctx context.Context, id string, by Actor, via Via) (Request, error) {
-	return g.answer(update(ctx, g, OfID(id), func(w *Work) (resolved, error) {
+	return carryOut(ctx, g, OfID(id), func(w *Work) (resolved, error) {
 		r, refusal, err := w.Extend(id, by, via)
 		return resolved{r, refusal}, err
-	}))
+	})
 }
 
 // Extend is [Gate.Extend] in a transaction that was begun. A refusal is on record and commits.
 func (w *Work) Extend(id string, by Actor, via Via) (Request, *Error, error) {
-	d := Decision{RequestID: id, By: w.g.asNow(by), Via: via}
+	d := Decision{RequestID: id, By: w.g.ActorNow(by), Via: via}
 	r, err := w.Request(id)
 	if errors.Is(err, ErrNotFound) {
 		return Request{}, Errorf(CodeNotFound, noSuchRequest), nil
@@ -86,7 +86,7 @@ func (w *Work) Extend(id string, by Actor, via Via) (Request, *Error, error) {
 			return r, nil, err
 		}
 	}
-	if refusal := w.g.mayExtend(&r, d.By, &b); refusal != nil {
+	if refusal := w.mayExtend(&r, d.By, &b); refusal != nil {
 		e := requestEvent(r, EventDecisionRefused)
 		e.Actor, e.Decision, e.Reason = d.By.String(), "extend", string(refusal.Code)
 		e.Data = marshal(map[string]any{"via": via})
@@ -102,7 +102,7 @@ func (w *Work) Extend(id string, by Actor, via Via) (Request, *Error, error) {
 	}
 	e := requestEvent(r, EventExtended)
 	e.Actor = d.By.String()
-	e.Data = w.g.decisionData(w.ctx, &r, map[string]any{"via": string(via),
+	e.Data = w.g.records.decisionData(w.ctx, &r, map[string]any{"via": string(via),
 		"expires_at": FormatTime(w.g.store.ToWall(until))})
 	if err := w.auditFor(&r, e); err != nil {
 		return r, nil, err
@@ -114,7 +114,7 @@ func (w *Work) Extend(id string, by Actor, via Via) (Request, *Error, error) {
 }
 
 // mayExtend is the one rule of whether by may give a request more time; nil: they may.
-func (g *Gate) mayExtend(r *Request, by Actor, b *ballot) *Error {
+func (w *Work) mayExtend(r *Request, by Actor, b *ballot) *Error {
 	switch {
 	case !by.MayDecide() && !(by.Kind == Human && by.Admin):
 		return &Error{Code: CodeNotAnApprover, Message: "You may not extend this request."}
@@ -123,14 +123,14 @@ func (g *Gate) mayExtend(r *Request, by Actor, b *ballot) *Error {
 		if r.Status == Expired {
 			code = CodeExpired
 		}
-		return &Error{Code: code, Request: r, Message: lateMessage(g.told(*r), by)}
+		return &Error{Code: code, Request: r, Message: lateMessage(r.ByWall(w.g.store), by)}
 	case !by.Admin && !b.stage && !b.hasSaid && b.other:
 		return &Error{Code: CodeNotYourStage, Request: r, Message: "Others are asked now: " + openStage(r) + "."}
 	case !by.Admin && !b.stage && !b.hasSaid:
 		return &Error{Code: CodeNotAnApprover, Message: "You may not extend this request."}
 	case !r.ExtendedAt.IsZero():
 		return &Error{Code: CodeAlreadyResolved, Request: r, Message: "It was extended already, until " +
-			FormatTime(g.store.ToWall(r.ExpiresAt)) + "; once is all there is."}
+			FormatTime(w.g.store.ToWall(r.ExpiresAt)) + "; once is all there is."}
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ const rememberEvent = 3 * 24 * time.Hour
 // Prune drops what is no longer needed: webhook event ids after three days, endings after a day or
 // remember_denial, whichever is longer. Grants whose time has come end.
 func (g *Gate) Prune(ctx context.Context) (int, error) {
-	if _, err := g.endDueGrants(ctx); err != nil {
+	if _, err := newUpkeep(ctx, g).endDueGrants(); err != nil {
 		return 0, err
 	}
 	keep := max(rememberUse, g.Policy().Terms().RememberDenial)

@@ -452,7 +452,7 @@ func (w VoteWork) vote(r Request, d Decision, e *electorate, b *ballot) error {
 		return Errorf(CodeGrantRefused, "Nothing was decided. Others are asked too, so one approval cannot last "+
 			"longer.")
 	}
-	if err := w.auditFor(&r, w.g.voteEvent(w.ctx, &r, v, &t)); err != nil {
+	if err := w.auditFor(&r, w.g.records.voteEvent(w.ctx, &r, v, &t)); err != nil {
 		return err
 	}
 	if t.open == r.Stage {
@@ -507,7 +507,7 @@ func (w VoteWork) MayVote(r Request, who Actor) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	b, err := e.ballot(w.g.asNow(who), r.Votes, &t)
+	b, err := e.ballot(w.g.ActorNow(who), r.Votes, &t)
 	return b.stage && !b.voted, err
 }
 

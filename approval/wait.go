@@ -29,7 +29,7 @@ type WaitOptions struct {
 // is up the outcome is pending, in the words of the first answer. A w.Request that the agent did not ask for is
 // [CodeNotFound], one of another call [CodeInvalidParameter].
 func (g *Gate) CheckWait(ctx context.Context, c Call, o WaitOptions) (Answer, error) {
-	first, err := g.waitsFor(ctx, c, o.Request)
+	first, err := newWaiter(ctx, g).waitsFor(c, o.Request)
 	if err != nil {
 		return first, err
 	}
@@ -37,18 +37,18 @@ func (g *Gate) CheckWait(ctx context.Context, c Call, o WaitOptions) (Answer, er
 }
 
 // waitsFor answers a call that goes on waiting for the request with that id, as a call that joins it is answered.
-func (g *Gate) waitsFor(ctx context.Context, c Call, id string) (Answer, error) {
+func (w waiter) waitsFor(c Call, id string) (Answer, error) {
 	if id == "" {
-		return g.Check(ctx, c)
+		return w.Check(w.ctx, c)
 	}
 	if err := c.Validate(); err != nil {
 		return Answer{}, err
 	}
-	r, err := g.Request(ctx, Actor{Kind: Agent, Name: c.Agent}, id)
+	r, err := w.Request(w.ctx, Actor{Kind: Agent, Name: c.Agent}, id)
 	if err != nil {
 		return Answer{}, err
 	}
-	is, err := g.isOf(ctx, &c, r)
+	is, err := w.isOf(&c, r)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -61,8 +61,8 @@ func (g *Gate) waitsFor(ctx context.Context, c Call, id string) (Answer, error) 
 
 // isOf reports whether r is the request of the call, or one with other args that a person put in its place. Under the
 // policy of now the call may have another key than when it asked: then it is told by the very args.
-func (g *Gate) isOf(ctx context.Context, c *Call, r Request) (bool, error) {
-	key := g.judge(ctx, g.Policy(), *c).key
+func (w waiter) isOf(c *Call, r Request) (bool, error) {
+	key := w.judge(w.ctx, w.Policy(), *c).key
 	for {
 		of := r.Key()
 		if of.ArgsHash == key.ArgsHash || bytes.Equal(r.Args, c.Args.Canonical()) {
@@ -72,7 +72,7 @@ func (g *Gate) isOf(ctx context.Context, c *Call, r Request) (bool, error) {
 		if !c.AcceptsEdits || r.Replaces == "" {
 			return false, nil
 		}
-		before, err := g.read(ctx, r.Replaces)
+		before, err := w.read(r.Replaces)
 		if err != nil {
 			return false, err
 		}
@@ -96,19 +96,19 @@ func (g *Gate) Wait(ctx context.Context, c Call, first Answer, o WaitOptions) (A
 	}
 	for {
 		id := first.Request.ID
-		r, now, err := g.await(ctx, id, waitEnds{over, o.Stop, approved})
+		r, now, err := newWaiter(ctx, g).await(id, waitEnds{over, o.Stop, approved})
 		if err != nil {
 			return Answer{}, err
 		}
 		if now {
-			out, err := g.useApproved(ctx, c, id, o.Still)
+			out, err := newWaiter(ctx, g).useApproved(c, id, o.Still)
 			if err == nil && out.Kind != "" || err != nil && CodeOf(err) != CodeStoreUnavailable {
 				return out, err
 			}
 			approved = nil // something else became of it, or the approval could not be stored: it is looked at
 			continue
 		}
-		out, err := g.waited(ctx, &c, &first, o.Still, r)
+		out, err := newWaiter(ctx, g).waited(&c, &first, o.Still, r)
 		if err != nil || out.Kind != AnswerPending || out.Request.ID == id {
 			return out, err
 		}
@@ -124,47 +124,47 @@ func after(d time.Duration) (over <-chan struct{}, stop func()) {
 }
 
 // waited is what comes of a wait, apart from it: there may be thousands who wait, each with a stack.
-func (g *Gate) waited(ctx context.Context, c *Call, first *Answer, still func() error, r *Request) (Answer, error) {
+func (w waiter) waited(c *Call, first *Answer, still func() error, r *Request) (Answer, error) {
 	if r.Status == Approved && r.Live() {
-		return g.approved(ctx, c, still, r)
+		return w.approved(c, still, r)
 	}
-	told := g.told(*r)
+	told := r.ByWall(w.store)
 	if r.Status == Pending {
 		out := *first
 		out.Request = &told
 		return out, nil
 	}
 	if r.EndCode == EndEdited {
-		return g.edited(ctx, *c, r, still)
+		return w.edited(*c, r, still)
 	}
 	if r.isOfGrant() {
-		return g.waitedGranted(ctx, c, r, still)
+		return w.waitedGranted(c, r, still)
 	}
 	return endedAnswer(told), nil
 }
 
 // approved lets a caller who waited through with an approval: their own, or one of other args in its place.
-func (g *Gate) approved(ctx context.Context, c *Call, still func() error, r *Request) (Answer, error) {
+func (w waiter) approved(c *Call, still func() error, r *Request) (Answer, error) {
 	if !c.AcceptsEdits {
-		return g.use(ctx, *c, r.ID, still)
+		return w.use(*c, r.ID, still)
 	}
-	was, err := g.editedOf(ctx, c, r)
+	was, err := w.editedOf(c, r)
 	switch {
 	case err != nil:
 		return Answer{}, err
 	case was != nil:
-		return g.edited(ctx, *c, was, still)
+		return w.edited(*c, was, still)
 	}
-	return g.use(ctx, *c, r.ID, still)
+	return w.use(*c, r.ID, still)
 }
 
 // editedOf returns the request of a call in whose place r was approved, nil where r is the call's own.
-func (g *Gate) editedOf(ctx context.Context, c *Call, r *Request) (*Request, error) {
-	j := g.judge(ctx, g.Policy(), *c)
+func (w waiter) editedOf(c *Call, r *Request) (*Request, error) {
+	j := w.judge(w.ctx, w.Policy(), *c)
 	if j.key == r.Key() {
 		return nil, nil
 	}
-	return Look(ctx, g, func(w *Work) (*Request, error) {
+	return Look(w.ctx, w.Gate, func(w *Work) (*Request, error) {
 		recent, err := w.tx.Recent(j.key)
 		if err != nil || recent.DeniedID == "" {
 			return nil, err
@@ -178,30 +178,30 @@ func (g *Gate) editedOf(ctx context.Context, c *Call, r *Request) (*Request, err
 }
 
 // edited answers a caller who waited for a request that a person ended with an edit, or for the one in its place.
-func (g *Gate) edited(ctx context.Context, c Call, r *Request, still func() error) (Answer, error) {
-	out, err := g.asJudged(ctx, c, still, func(w *Work, j judged) (Answer, error) {
-		if err := g.known(c.Agent); err != nil {
+func (w waiter) edited(c Call, r *Request, still func() error) (Answer, error) {
+	out, err := w.asJudged(c, still, func(w *Work, j judged) (Answer, error) {
+		if err := checkAgent(w.g.dir, c.Agent); err != nil {
 			return Answer{}, err
 		}
 		out := Answer{Risk: j.verdict.Risk, Rule: j.verdict.Rule, ReasonCode: j.verdict.ReasonCode}
 		return w.edits().afterEdit(&j, r, out)
 	})
 	if err == nil && out.Kind == "" {
-		return g.endedEdit(ctx, &c, r)
+		return w.endedEdit(&c, r)
 	}
-	return g.toldOutcome(out), err
+	return out.byWall(w.store), err
 }
 
 // endedEdit tells a caller how it ended who waited for a request that was edited, of which nothing can be used any
 // more: who would have run the new args, how those ended.
-func (g *Gate) endedEdit(ctx context.Context, c *Call, r *Request) (Answer, error) {
+func (w waiter) endedEdit(c *Call, r *Request) (Answer, error) {
 	for c.AcceptsEdits && r.EndCode == EndEdited {
 		var err error
-		if r, err = g.read(ctx, r.ReplacedBy); err != nil {
+		if r, err = w.read(r.ReplacedBy); err != nil {
 			return Answer{}, err
 		}
 	}
-	return endedAnswer(g.told(*r)), nil
+	return endedAnswer(r.ByWall(w.store)), nil
 }
 
 // endedAnswer tells a caller who waited for r how it ended.
@@ -227,14 +227,14 @@ func endedAnswer(r Request) Answer {
 
 // use lets a caller who waited for an approval through, once: the caller, its token and the policy in
 // force are looked at again first.
-func (g *Gate) use(ctx context.Context, c Call, id string, still func() error) (Answer, error) {
-	return g.asJudged(ctx, c, still, func(w *Work, j judged) (Answer, error) { return w.useOnce(j, id) })
+func (w waiter) use(c Call, id string, still func() error) (Answer, error) {
+	return w.asJudged(c, still, func(w *Work, j judged) (Answer, error) { return w.useOnce(j, id) })
 }
 
 // useApproved is use right after the approval, or with the next commit after it, for who has not looked at the request
 // since. Without a kind, it is not approved, or not any more: how it stands is to be read.
-func (g *Gate) useApproved(ctx context.Context, c Call, id string, still func() error) (Answer, error) {
-	return g.asJudged(ctx, c, still, func(w *Work, j judged) (Answer, error) {
+func (w waiter) useApproved(c Call, id string, still func() error) (Answer, error) {
+	return w.asJudged(c, still, func(w *Work, j judged) (Answer, error) {
 		out, _, err := w.tryUse(j, id)
 		return out, err
 	})
@@ -242,23 +242,23 @@ func (g *Gate) useApproved(ctx context.Context, c Call, id string, still func() 
 
 // asJudged runs fn in a write transaction with the call as the policy in force judges it, anew where that is replaced
 // meanwhile. still is asked right before, where it is not nil: its error is returned instead.
-func (g *Gate) asJudged(ctx context.Context, c Call, still func() error,
+func (w waiter) asJudged(c Call, still func() error,
 	fn func(w *Work, j judged) (Answer, error)) (Answer, error) {
-	release, err := g.turn(ctx, c)
+	release, err := takeTurn(w.ctx, w.budgets, c)
 	if err != nil {
 		return Answer{}, err
 	}
 	defer release()
 	for {
-		in := g.policy.Load()
-		j := g.judge(ctx, *in, c)
+		in := w.policy.Load()
+		j := w.judge(w.ctx, *in, c)
 		if still != nil {
 			if err := still(); err != nil {
 				return Answer{}, err
 			}
 		}
-		out, err := update(ctx, g, OfAgent(c.Agent), func(w *Work) (Answer, error) {
-			if g.policy.Load() != in {
+		out, err := update(w.ctx, w.Gate, OfAgent(c.Agent), func(w *Work) (Answer, error) {
+			if w.g.policy.Load() != in {
 				return Answer{}, errPolicyChanged
 			}
 			return fn(w, j)
@@ -273,7 +273,7 @@ func (g *Gate) asJudged(ctx context.Context, c Call, still func() error,
 func (w *Work) useOnce(j judged, id string) (Answer, error) {
 	out, r, err := w.tryUse(j, id)
 	if err == nil && out.Kind == "" {
-		return endedAnswer(w.g.told(r)), nil
+		return endedAnswer(r.ByWall(w.g.store)), nil
 	}
 	return out, err
 }
@@ -284,7 +284,7 @@ func (w *Work) tryUse(j judged, id string) (out Answer, r Request, err error) {
 		return out, r, err
 	}
 	if r.Live() {
-		if err := w.g.known(j.call.Agent); err != nil {
+		if err := checkAgent(w.g.dir, j.call.Agent); err != nil {
 			return out, r, err
 		}
 	}
@@ -303,16 +303,16 @@ func (w *Work) tryUse(j judged, id string) (out Answer, r Request, err error) {
 	case otherArgs:
 		v := j.verdict
 		out, err = w.edits().notAsApproved(&j, &r, &r, Answer{Risk: v.Risk, Rule: v.Rule})
-		return w.g.toldOutcome(out), r, err
+		return out.byWall(w.g.store), r, err
 	case deniedNow:
 		v := j.verdict
-		j.data = w.g.callData(j)
+		j.data = w.g.records.callData(j)
 		return Answer{Kind: AnswerDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule,
 				ReasonCode: v.ReasonCode}, r,
 			w.audit(j.event(EventCallDenied, string(Deny), v.ReasonCode))
 	default:
 		r, err = w.cancel(r, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
-		out = endedAnswer(w.g.told(r))
+		out = endedAnswer(r.ByWall(w.g.store))
 		out.ReasonCode = string(why)
 		return out, r, err
 	}
@@ -322,8 +322,8 @@ func (w *Work) tryUse(j judged, id string) (out Answer, r Request, err error) {
 	if err := w.toolPins().pinFirst(&j); err != nil {
 		return out, r, err
 	}
-	out = w.g.letThrough(&j, &r, Answer{Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode})
-	return w.g.toldOutcome(out), r, nil
+	out = w.calls().letThrough(&j, &r, Answer{Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode})
+	return out.byWall(w.g.store), r, nil
 }
 
 // lookAtClock is how often those who wait compare the clock with their deadline: a sleeping
@@ -338,19 +338,19 @@ type waitEnds struct {
 
 // await returns the request once it is no longer pending, or as it stands when the wait ends before that. Where ends
 // says so, approved means that it was approved since it was read, or is about to be.
-func (g *Gate) await(ctx context.Context, id string, ends waitEnds) (r *Request, approved bool, err error) {
-	wake, cancel := g.broker.Request(id)
+func (w waiter) await(id string, ends waitEnds) (r *Request, approved bool, err error) {
+	wake, cancel := w.broker.Request(id)
 	defer cancel()
 	clock := time.NewTimer(0)
 	defer clock.Stop()
 	last := false
 	for {
-		r, err := g.read(ctx, id)
+		r, err := w.read(id)
 		if err != nil || r.Status != Pending || last {
 			return r, false, err
 		}
 		for waiting := true; waiting; {
-			clock.Reset(min(lookAtClock, max(r.ExpiresAt.Sub(g.clock()), time.Millisecond)))
+			clock.Reset(min(lookAtClock, max(r.ExpiresAt.Sub(w.clock()), time.Millisecond)))
 			select {
 			case <-ends.approved:
 				return r, true, nil
@@ -362,25 +362,25 @@ func (g *Gate) await(ctx context.Context, id string, ends waitEnds) (r *Request,
 					waiting = false
 				}
 			case <-clock.C:
-				waiting = g.clock().Before(r.ExpiresAt)
+				waiting = w.clock().Before(r.ExpiresAt)
 			case <-ends.over:
 				last, waiting = true, false
 			case <-ends.stop:
 				last, waiting = true, false
-			case <-ctx.Done():
-				return r, false, ctx.Err()
+			case <-w.ctx.Done():
+				return r, false, w.ctx.Err()
 			}
 		}
 	}
 }
 
 // read returns one request; if it is due it is ended first, through the writer.
-func (g *Gate) read(ctx context.Context, id string) (*Request, error) {
+func (w waiter) read(id string) (*Request, error) {
 	type found struct {
 		r   *Request
 		due bool
 	}
-	f, err := Look(ctx, g, func(w *Work) (found, error) {
+	f, err := Look(w.ctx, w.Gate, func(w *Work) (found, error) {
 		r, err := w.tx.Request(id)
 		if err != nil {
 			return found{r: &r}, err
@@ -394,7 +394,7 @@ func (g *Gate) read(ctx context.Context, id string) (*Request, error) {
 	case !f.due:
 		return f.r, nil
 	}
-	r, err := update(ctx, g, OfID(id), func(w *Work) (Request, error) { return w.Request(id) })
+	r, err := update(w.ctx, w.Gate, OfID(id), func(w *Work) (Request, error) { return w.Request(id) })
 	return &r, err
 }
 
@@ -433,8 +433,8 @@ func LookSettled[T any](ctx context.Context, g *Gate, fn func(w *Work) (T, error
 
 // Request returns one request. An agent sees its own, a person any; else [CodeNotFound].
 func (g *Gate) Request(ctx context.Context, who Actor, id string) (Request, error) {
-	r, err := g.read(ctx, id)
-	return visibleTo(who, g.told(*r), err)
+	r, err := newWaiter(ctx, g).read(id)
+	return visibleTo(who, r.ByWall(g.store), err)
 }
 
 // RequestHead is [Gate.Request] that reads the narrow part alone, and what came of it: what is large is not copied, and
@@ -460,7 +460,7 @@ func (g *Gate) RequestHead(ctx context.Context, who Actor, id string) (Head, err
 	if err == nil && f.due {
 		h, err = update(ctx, g, OfID(id), func(w *Work) (Head, error) { return w.Head(id) })
 	}
-	h.Request, err = visibleTo(who, g.told(h.Request), err)
+	h.Request, err = visibleTo(who, h.Request.ByWall(g.store), err)
 	return h, err
 }
 
@@ -473,8 +473,8 @@ func (g *Gate) WaitRequest(ctx context.Context, who Actor, id string, d time.Dur
 	}
 	over, stop := after(d)
 	defer stop()
-	ended, _, err := g.await(ctx, id, waitEnds{over: over})
-	return visibleTo(who, g.told(*ended), err)
+	ended, _, err := newWaiter(ctx, g).await(id, waitEnds{over: over})
+	return visibleTo(who, ended.ByWall(g.store), err)
 }
 
 func visibleTo(who Actor, r Request, err error) (Request, error) {
@@ -554,7 +554,7 @@ func (g *Gate) TellResolved(ctx context.Context, agent, session string, wait tim
 		}
 		rs, err := LookSettled(ctx, g, func(w *Work) ([]Request, error) { return w.tx.Feed(agent, session, maxFeed, ListBytes) })
 		if err == nil && (len(rs) > 0 || wait <= 0) {
-			err = tell(g.toldAll(rs))
+			err = tell(allByWall(rs, g.store))
 			release()
 			return err
 		}
@@ -677,7 +677,7 @@ func (g *Gate) Run(ctx context.Context) {
 		}
 		if look {
 			due.waitsFor(time.Time{})
-			t, err := g.endDue(ctx)
+			t, err := newUpkeep(ctx, g).endDue()
 			if err != nil && ctx.Err() == nil {
 				g.log.ErrorContext(ctx, "requests past their deadline could not be ended; trying again in a second", "error", err)
 			}
@@ -711,15 +711,16 @@ func (g *Gate) Run(ctx context.Context) {
 	}
 }
 
-func (g *Gate) endDue(ctx context.Context) (next time.Time, err error) {
-	if _, err := g.Expire(ctx); err != nil {
+func (w upkeep) endDue() (next time.Time, err error) {
+	if _, err := w.Expire(w.ctx); err != nil {
 		return time.Time{}, err
 	}
-	return View(ctx, g.store, Tx.NextDeadline)
+	return View(w.ctx, w.store, Tx.NextDeadline)
 }
 
 // Expire ends every request that is due and returns how many that were.
 func (g *Gate) Expire(ctx context.Context) (int, error) {
+	// What is due is anybody's, the longest due first; a step is short.
 	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) { return w.endSome() })
 }
 

@@ -2,7 +2,6 @@ package approval
 
 import (
 	"context"
-	"time"
 )
 
 // Work is what happens inside one transaction of the store: who asked, the rows, and the gate's rules over them. Its
@@ -30,9 +29,6 @@ func (w *Work) Tx() Tx { return w.tx }
 // with is the same work on behalf of somebody else.
 func (w *Work) with(ctx context.Context) *Work { return &Work{w.g, ctx, w.tx} }
 
-// now is the transaction's one time.
-func (w *Work) now() time.Time { return w.tx.Now() }
-
 // update does work in a write transaction and returns what it found in the run that was committed. fn may run more than
 // once: what it finds it returns, and it keeps nothing of a run elsewhere.
 func update[T any](ctx context.Context, g *Gate, about Scope, fn func(w *Work) (T, error)) (T, error) {
@@ -46,10 +42,6 @@ func Look[T any](ctx context.Context, g *Gate, fn func(w *Work) (T, error)) (T, 
 
 func (g *Gate) update(ctx context.Context, about Scope, fn func(w *Work) error) error {
 	return g.store.Update(ctx, about, func(tx Tx) error { return fn(g.In(ctx, tx)) })
-}
-
-func (g *Gate) look(ctx context.Context, fn func(w *Work) error) error {
-	return g.store.View(ctx, func(tx Tx) error { return fn(g.In(ctx, tx)) })
 }
 
 // step is what one transaction of a longer task did.
@@ -92,3 +84,55 @@ func (w *Work) Votes() VoteWork             { return VoteWork{w} }
 func (w *Work) calls() callWork             { return callWork{w} }
 func (w *Work) edits() editWork             { return editWork{w} }
 func (w *Work) toolPins() pinWork           { return pinWork{w} }
+
+// waiter is a caller who waits for a person, and what comes of it.
+type waiter struct {
+	*Gate
+	ctx context.Context
+}
+
+func newWaiter(ctx context.Context, g *Gate) waiter { return waiter{g, ctx} }
+
+// upkeep ends what is over, one transaction after another.
+type upkeep struct {
+	*Gate
+	ctx context.Context
+}
+
+func newUpkeep(ctx context.Context, g *Gate) upkeep { return upkeep{g, ctx} }
+
+// recorder answers allowed calls whose record needs no transaction.
+type recorder struct {
+	*Gate
+	ctx context.Context
+}
+
+func newRecorder(ctx context.Context, g *Gate) recorder { return recorder{g, ctx} }
+
+// answered is what came of somebody's wish: what it is about, as it stands then, and the refusal, nil for none. A
+// refusal is on record and commits.
+type answered[T any] struct {
+	is      T
+	refusal *Error
+}
+
+type resolved = answered[Request]
+
+// carryOut carries out somebody's wish in a transaction, and returns what they are told, in times as the machine's
+// clock has them.
+func carryOut[T interface{ ByWall(c Clock) T }](ctx context.Context, g *Gate, about Scope,
+	fn func(w *Work) (answered[T], error)) (T, error) {
+	a, err := update(ctx, g, about, fn)
+	return tell(g, a, err)
+}
+
+func tell[T interface{ ByWall(c Clock) T }](g *Gate, a answered[T], err error) (T, error) {
+	switch {
+	case err != nil:
+		var none T
+		return none, err
+	case a.refusal != nil:
+		return a.is.ByWall(g.store), a.refusal.byWall(g.store)
+	}
+	return a.is.ByWall(g.store), nil
+}

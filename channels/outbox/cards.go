@@ -35,8 +35,8 @@ func (o *Outbox) Ended(tx approval.Tx, r approval.Request) error {
 	return o.comeUp(tx, r, ns)
 }
 
-// needThose is for a transaction that is to change notifications of a request. A reminder of several requests, which may
-// be several agents', is its first one's.
+// needThose is for a transaction that is to change notifications of a request. A reminder of several requests, which
+// may be several agents', is its first one's.
 func needThose(tx approval.Tx, r approval.Request, ns []approval.Notification) error {
 	if slices.ContainsFunc(ns, func(n approval.Notification) bool {
 		return n.ApprovalID != r.ID && (n.BatchID == "" || n.BatchID != r.BatchID)

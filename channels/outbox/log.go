@@ -41,7 +41,8 @@ func one(tx approval.Notifications, id string) (approval.Notification, error) {
 // Retry has a failed notification sent again, from the start: same row, new retry key, no attempts
 // counted. [approval.CodeNotFound], or [approval.CodeNotFailed] when it has not failed.
 func (o *Outbox) Retry(ctx context.Context, by approval.Actor, id string) (approval.Notification, error) {
-	n, err := approval.Update(ctx, o.store, approval.OfNotification(id), func(tx approval.Tx) (approval.Notification, error) {
+	about := approval.OfNotification(id)
+	n, err := approval.Update(ctx, o.store, about, func(tx approval.Tx) (approval.Notification, error) {
 		n, err := one(tx, id)
 		if err != nil {
 			return n, err

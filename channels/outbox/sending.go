@@ -169,7 +169,7 @@ func sendable(n approval.Notification, now time.Time) bool {
 // as one more attempt, with the body that is to be sent. A card whose request has ended is skipped
 // instead; a notification that somebody else holds is left alone.
 func (o *Outbox) Begin(ctx context.Context, attempts []approval.Attempt) ([]approval.Notification, error) {
-	about := approval.WholeStore()
+	about := approval.WholeStore() // several may be several agents'
 	if len(attempts) == 1 {
 		about = approval.OfNotification(attempts[0].Notification.ID)
 	}

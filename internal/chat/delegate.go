@@ -34,7 +34,7 @@ func (s *Service) delegation(ctx context.Context, tx approval.Tx, t Interaction)
 	for _, d := range ds {
 		line := s.say(t.By, phrases.SayDelegationLine, "id", shortID(d.ID), "delegate", d.Delegate, "delegator", d.Delegator,
 			"from", d.From, "until", d.Until)
-		switch rule, holds := s.gate.RuleOf(d); {
+		switch rule, holds := d.RuleNow(s.gate.Policy()); {
 		case !holds:
 			line += " (" + s.say(t.By, phrases.SayDelegationRuleGone, "rule", rule) + ")"
 		case rule != "":

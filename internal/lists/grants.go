@@ -33,8 +33,12 @@ func ListGrants(ctx context.Context, g *approval.Gate, q approval.GrantQuery) ([
 			}
 			return l.grants, err
 		}
-		if err := g.SettleGrants(ctx, l.grants); err != nil {
-			return nil, err
+		for i := range l.grants {
+			if l.grants[i].EndedAt.IsZero() {
+				if _, err := g.Grant(ctx, l.grants[i].ID); err != nil { // which ends one that is over
+					return nil, err
+				}
+			}
 		}
 	}
 }

@@ -12,8 +12,7 @@ func ListFrozen(ctx context.Context, g *approval.Gate) ([]approval.Epoch, error)
 	var frozen []approval.Epoch
 	for _, e := range es {
 		if e.Frozen {
-			e.FrozenAt = g.Clock().ToWall(e.FrozenAt)
-			frozen = append(frozen, e)
+			frozen = append(frozen, e.ByWall(g.Clock()))
 		}
 	}
 	return frozen, err

@@ -165,7 +165,7 @@ type clockAccepted struct {
 }
 
 func (s *Server) wireDelegation(d approval.Delegation) client.Delegation {
-	rule, holds := s.gate.RuleOf(d)
+	rule, holds := d.RuleNow(s.gate.Policy())
 	return client.Delegation{ID: d.ID, For: d.Delegator, To: d.Delegate, From: api.At(d.From), Until: api.At(d.Until),
 		Rule: rule, RuleGone: !holds, CreatedAt: api.At(d.CreatedAt), CreatedBy: d.CreatedBy, EndedAt: api.At(d.EndedAt),
 		EndedBy: d.EndedBy}

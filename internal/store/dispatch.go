@@ -9,7 +9,7 @@ import (
 )
 
 func (t requests) Report(id string, ran approval.RunResult) (bool, error) {
-	return t.write(report).text(string(ran)).text(id).changed()
+	return t.write(report).text(string(ran)).text(id).change()
 }
 
 func (t requests) SetInputs(id string, inputs []approval.Input) error {
@@ -35,7 +35,7 @@ func (t requests) Tasks(agent string) ([]approval.Request, error) {
 	if agent != "" {
 		s = t.read(selectTasksOf).text(agent)
 	}
-	rs, err := t.allVoted(all(s, 0, requestColumns.scan))
+	rs, err := t.withAllVotes(all(s, 0, requestColumns.scan))
 	slices.SortFunc(rs, func(a, b approval.Request) int { return cmp.Compare(a.ID, b.ID) })
 	return rs, err
 }

@@ -42,9 +42,9 @@ type Cursor interface {
 type Engine interface {
 	// Now is as [approval.Tx] has it.
 	Now() time.Time
-	// Readable and Writable say whether the function may go on to read, and to write.
-	Readable() error
-	Writable() error
+	// MayRead and MayWrite say whether the function may go on to read, and to write.
+	MayRead() error
+	MayWrite() error
 
 	// Stmt begins an execution of one of the [Queries], Cached one of a text that was put together. There is one at a
 	// time.
@@ -56,16 +56,16 @@ type Engine interface {
 	// does after that can be trusted.
 	Fail(err error) error
 
-	// SeesEvents is called before events are looked for, and TellsSeq before somebody is told of one that was found: it
-	// outlives a loss of power then.
-	SeesEvents() error
-	TellsSeq(seq int64) error
+	// GatherEvents is called before events are looked for: what was put on record is among them then. SyncTo is called
+	// before somebody is told of the one with a seq: it outlives a loss of power then.
+	GatherEvents() error
+	SyncTo(seq int64) error
 
-	// Ending is the resolved_seq for the next request that ends, and Ended says that one has got it.
-	Ending() int64
-	Ended(seq int64)
-	// Made says that a row was inserted that has an id.
-	Made(id string)
+	// NextEnding is the resolved_seq for the next request that ends, and TakeEnding says that one has got it.
+	NextEnding() int64
+	TakeEnding(seq int64)
+	// NoteID says that a row with an id was inserted.
+	NoteID(id string)
 
 	// Summary is what the commit tells of the transaction, to be added to, and Room for the rows that are bound. A
 	// transaction that only reads has none.

@@ -8,22 +8,26 @@ import (
 
 // InsertEvent stores an event to which its engine has given Seq, ID and At.
 func (t events) InsertEvent(e *approval.Event) error {
+	s := t.write(appendEvent)
+	if s.err != nil {
+		return s.err
+	}
 	row := &t.Room().event
 	*row = *e
-	err := eventColumns.bind(t.begin(appendEvent), row).put()
+	err := eventColumns.bind(s, row).put()
 	*row = approval.Event{}
 	return err
 }
 
 func (t events) SeqRange() (oldest, newest int64, err error) {
-	if err := t.SeesEvents(); err != nil {
+	if err := t.GatherEvents(); err != nil {
 		return 0, 0, err
 	}
 	r, err := one(t.read(seqRange), func(s Scanner, r *[2]int64) {
 		r[0], r[1] = s.ColumnInt(), s.ColumnInt()
 	})
 	if err == nil {
-		err = t.TellsSeq(r[1])
+		err = t.SyncTo(r[1])
 	}
 	return r[0], r[1], err
 }
@@ -59,7 +63,7 @@ func (l *list) seqs(from, to int64) {
 }
 
 func (t events) Events(q approval.EventQuery) ([]approval.Event, error) {
-	if err := t.SeesEvents(); err != nil {
+	if err := t.GatherEvents(); err != nil {
 		return nil, err
 	}
 	from, to, err := t.seqsOf(q)
@@ -69,7 +73,7 @@ func (t events) Events(q approval.EventQuery) ([]approval.Event, error) {
 	l := eventList(eventColumns.names(), q, from, to)
 	es, err := page(t.list(l), q.Limit, q.Bytes, eventColumns.scan)
 	if err == nil && len(es) > 0 {
-		err = t.TellsSeq(max(es[0].Seq, es[len(es)-1].Seq))
+		err = t.SyncTo(max(es[0].Seq, es[len(es)-1].Seq))
 	}
 	return es, err
 }
@@ -103,11 +107,11 @@ func eventList(columns string, q approval.EventQuery, from, to int64) *list {
 }
 
 func (t events) EventReach(q approval.EventQuery, look int) (int64, error) {
-	if err := t.SeesEvents(); err != nil {
+	if err := t.GatherEvents(); err != nil {
 		return 0, err
 	}
 	if look <= 0 {
-		return 0, t.Readable()
+		return 0, t.MayRead()
 	}
 	from, to, err := t.seqsOf(q)
 	if err != nil {
@@ -123,7 +127,7 @@ func (t events) EventReach(q approval.EventQuery, look int) (int64, error) {
 		return 0, nil
 	}
 	if err == nil {
-		err = t.TellsSeq(seq)
+		err = t.SyncTo(seq)
 	}
 	return seq, err
 }

@@ -21,15 +21,15 @@ func (t notifications) InsertNotification(n approval.Notification) error {
 	if err != nil {
 		return err
 	}
-	t.Made(n.ID)
+	t.NoteID(n.ID)
 	if waits(n.Status) {
-		t.queued(n.ID)
+		t.noteQueued(n.ID)
 	}
 	return nil
 }
 
-// queued notes that a notification is to be sent.
-func (t notifications) queued(id string) {
+// noteQueued notes that a notification is to be sent.
+func (t notifications) noteQueued(id string) {
 	c := t.Summary()
 	c.Queued = append(c.Queued, id)
 }
@@ -59,9 +59,9 @@ func (t notifications) UpdateNotification(n approval.Notification, status approv
 	*row = n
 	changing.bind(s, row)
 	*row = approval.Notification{}
-	ok, err := s.text(n.ID).text(string(status)).number(int64(attempt)).changed()
+	ok, err := s.text(n.ID).text(string(status)).number(int64(attempt)).change()
 	if ok && waits(n.Status) && !n.LeaseUntil.After(t.Now()) && (!waits(status) || !n.NextAttemptAt.After(t.Now())) {
-		t.queued(n.ID)
+		t.noteQueued(n.ID)
 	}
 	return ok, err
 }
@@ -72,7 +72,7 @@ func (t notifications) SetDead(a approval.Address, dead bool, at time.Time) (boo
 		return false, err
 	}
 	put := t.write(putAddress).text(a.Channel).text(a.To).number(bit(dead)).time(at)
-	if ok, err := put.changed(); err != nil || !ok {
+	if ok, err := put.change(); err != nil || !ok {
 		return false, err
 	}
 	is, err := t.Dead(a)

@@ -31,7 +31,7 @@ func (t passkeys) UpdatePasskey(k passkey.Row) (bool, error) {
 			return false, err
 		}
 	}
-	return latePasskeyColumns.bind(t.write(updatePasskey), &k).text(k.ID).changed()
+	return latePasskeyColumns.bind(t.write(updatePasskey), &k).text(k.ID).change()
 }
 
 // endPasskeySessions ends the sessions that began with a passkey.
@@ -43,7 +43,7 @@ func (t passkeys) DeletePasskey(person, id string) (bool, error) {
 	if err := t.endPasskeySessions(person, id); err != nil {
 		return false, err
 	}
-	return t.write(deletePasskey).text(id).changed()
+	return t.write(deletePasskey).text(id).change()
 }
 
 func (t passkeys) PasskeyPeople() ([]string, error) {

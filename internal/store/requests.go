@@ -16,7 +16,7 @@ func (t requests) InsertRequest(r approval.Request) error {
 	}
 	row := &t.Room().request
 	*row = r
-	ok, err := newRequestColumns.bind(s, row).changed()
+	ok, err := newRequestColumns.bind(s, row).change()
 	*row = approval.Request{}
 	if err != nil {
 		return err
@@ -24,14 +24,14 @@ func (t requests) InsertRequest(r approval.Request) error {
 	if !ok {
 		return approval.ErrLiveExists
 	}
-	t.Ended(r.ResolvedSeq)
-	t.Made(r.ID)
-	t.due(r.Deadline())
+	t.TakeEnding(r.ResolvedSeq)
+	t.NoteID(r.ID)
+	t.noteDeadline(r.Deadline())
 	return nil
 }
 
 func (t requests) Request(id string) (approval.Request, error) {
-	return t.voted(one(t.read(selectRequest).text(id), requestColumns.scan))
+	return t.withVotes(one(t.read(selectRequest).text(id), requestColumns.scan))
 }
 
 func (t requests) Head(id string) (approval.Head, error) {
@@ -39,11 +39,11 @@ func (t requests) Head(id string) (approval.Head, error) {
 }
 
 func (t requests) Live(k approval.Key) (approval.Request, error) {
-	return t.voted(one(bindKey(t.read(selectLive), k), requestColumns.scan))
+	return t.withVotes(one(bindKey(t.read(selectLive), k), requestColumns.scan))
 }
 
 func (t requests) Batch(batchID string) ([]approval.Request, error) {
-	return t.allVoted(all(t.read(selectBatch).text(batchID), 0, requestColumns.scan))
+	return t.withAllVotes(all(t.read(selectBatch).text(batchID), 0, requestColumns.scan))
 }
 
 func (t requests) BatchHeads(batchID string) ([]approval.Head, error) {
@@ -52,7 +52,7 @@ func (t requests) BatchHeads(batchID string) ([]approval.Head, error) {
 
 func (t requests) Requests(q approval.RequestQuery) ([]approval.Request, error) {
 	s := t.list(requestList(requestColumns.names(), q))
-	return t.allVoted(page(s, q.Limit, q.Bytes, requestColumns.scan))
+	return t.withAllVotes(page(s, q.Limit, q.Bytes, requestColumns.scan))
 }
 
 func (t requests) Heads(q approval.RequestQuery) ([]approval.Head, error) {
@@ -127,7 +127,7 @@ func requestReach(q approval.RequestQuery) *list {
 // reach returns the id of the last of the first so many rows that a list selects, "" where there are fewer.
 func (t *access) reach(l *list, look int) (string, error) {
 	if look <= 0 {
-		return "", t.Readable()
+		return "", t.MayRead()
 	}
 	l.add(" LIMIT 1 OFFSET ?", int64(look-1))
 	id, err := one(t.list(l), scanText)
@@ -139,7 +139,7 @@ func (t *access) reach(l *list, look int) (string, error) {
 
 func (t requests) EndingIn(suffix, since string, limit int) ([]string, error) {
 	if suffix == "" {
-		return nil, t.Readable()
+		return nil, t.MayRead()
 	}
 	return all(t.read(selectEnding).text(since).text(suffix), limit, scanText)
 }
@@ -206,12 +206,12 @@ func (t requests) Resolve(r approval.Resolution) (bool, error) {
 	default:
 		return false, fmt.Errorf("store: a request cannot be resolved as %q", r.Status)
 	}
-	seq := t.Ending()
+	seq := t.NextEnding()
 	ok, err := t.write(q).text(string(r.Status)).time(r.At).text(r.By).text(string(r.Via)).
 		optText(r.Reason).number(seq).time(useBy).
 		optText(r.Who).optText(r.Code).optText(r.ReplacedBy).text(r.ID).end(seq)
 	if ok {
-		t.due(useBy)
+		t.noteDeadline(useBy)
 	}
 	return ok, err
 }
@@ -222,26 +222,26 @@ func (t requests) Consume(id string, dispatched bool) (bool, error) {
 	if dispatched {
 		q = consumeDispatched
 	}
-	return t.write(q).time(t.Now()).text(id).changed()
+	return t.write(q).time(t.Now()).text(id).change()
 }
 
 func (t requests) Return(r approval.Request) (bool, error) {
-	seq := t.Ending()
+	seq := t.NextEnding()
 	ok, err := t.write(giveBack).number(seq).text(r.ID).time(r.DispatchedAt).number(int64(r.Returned)).time(t.Now()).
 		end(seq)
 	if ok {
-		t.due(r.UseBy)
+		t.noteDeadline(r.UseBy)
 	}
 	return ok, err
 }
 
 func (t requests) Lapse(id string) (bool, error) {
-	seq := t.Ending()
+	seq := t.NextEnding()
 	return t.write(lapse).number(seq).text(id).time(t.Now()).end(seq)
 }
 
 func (t requests) AddReason(id, by, reason string) (bool, error) {
-	seq := t.Ending()
+	seq := t.NextEnding()
 	return t.write(addReason).text(reason).number(seq).text(id).text(by).end(seq)
 }
 
@@ -254,9 +254,9 @@ func (t requests) Feed(agent, session string, limit, bytes int) ([]approval.Requ
 	if session != "" {
 		s = t.read(selectSessionFeed).text(agent).text(session)
 	}
-	return t.allVoted(page(s, limit, bytes, requestColumns.scan))
+	return t.withAllVotes(page(s, limit, bytes, requestColumns.scan))
 }
 
 func (t requests) Ack(agent, id string) (bool, error) {
-	return t.write(ack).time(t.Now()).text(id).text(agent).changed()
+	return t.write(ack).time(t.Now()).text(id).text(agent).change()
 }

@@ -26,8 +26,8 @@ import (
 )
 
 // Rows are the methods of a transaction that read and write rows, on whatever engine has them: all of an [approval.Tx]
-// but its time, its ids and Append, and what sign-in and passkeys keep besides. An engine's transaction embeds them,
-// and calls [Rows.On] before it is used.
+// but its time, its ids, its scope and Append, and what sign-in and passkeys keep besides. An engine's transaction
+// embeds them, and calls [Rows.Begin] before it is used.
 type Rows struct {
 	access access
 	requests
@@ -79,8 +79,8 @@ var _ interface {
 	approval.Addresses
 } = (*Rows)(nil)
 
-// On says which transaction the rows are read and written in.
-func (r *Rows) On(e Engine) {
+// Begin says which transaction the rows are read and written in.
+func (r *Rows) Begin(e Engine) {
 	a := &r.access
 	a.Engine = e
 	r.requests, r.votes, r.delegations = requests{a}, votes{a}, delegations{a}
@@ -104,32 +104,30 @@ type stmt struct {
 
 // read begins a statement that reads.
 func (a *access) read(q Query) stmt {
-	if err := a.Readable(); err != nil {
+	if err := a.MayRead(); err != nil {
 		return stmt{err: err}
 	}
-	return a.begin(q)
+	return stmt{Cursor: a.Stmt(q), on: a.Engine}
 }
 
 // write begins a statement that writes.
 func (a *access) write(q Query) stmt {
-	if err := a.Writable(); err != nil {
+	if err := a.MayWrite(); err != nil {
 		return stmt{err: err}
 	}
-	return a.begin(q)
+	return stmt{Cursor: a.Stmt(q), on: a.Engine}
 }
-
-func (a *access) begin(q Query) stmt { return stmt{Cursor: a.Stmt(q), on: a.Engine} }
 
 // list begins a statement that was put together.
 func (a *access) list(l *list) stmt {
-	if err := a.Readable(); err != nil {
+	if err := a.MayRead(); err != nil {
 		return stmt{err: err}
 	}
 	return l.bind(stmt{Cursor: a.Cached(l.sql.String()), on: a.Engine})
 }
 
-// due notes that a request will be due then.
-func (a *access) due(at time.Time) {
+// noteDeadline notes that a request will be due then.
+func (a *access) noteDeadline(at time.Time) {
 	c := a.Summary()
 	c.Deadline = earliest(c.Deadline, at)
 }
@@ -170,8 +168,8 @@ func (s stmt) exec() (int, error) {
 	return s.on.Exec(s.Cursor)
 }
 
-// changed is exec that reports whether a row was changed.
-func (s stmt) changed() (bool, error) {
+// change is exec that reports whether a row was changed.
+func (s stmt) change() (bool, error) {
 	n, err := s.exec()
 	return n > 0, err
 }
@@ -182,11 +180,11 @@ func (s stmt) put() error {
 	return err
 }
 
-// end is the end of a statement that ends a request, with the seq that [Engine.Ending] has given for it.
+// end is the end of a statement that ends a request, with the seq that [Engine.NextEnding] has given for it.
 func (s stmt) end(seq int64) (bool, error) {
-	ok, err := s.changed()
+	ok, err := s.change()
 	if ok {
-		s.on.Ended(seq)
+		s.on.TakeEnding(seq)
 	}
 	return ok, err
 }

@@ -20,7 +20,7 @@ func (t signIns) SignInLinksOf(person string) ([]signin.LinkRow, error) {
 
 func (t signIns) EndSignInLink(digest string, end signin.LinkEnd) (bool, error) {
 	l := signin.LinkRow{EndedAt: t.Now(), End: end}
-	return lateLinkColumns.bind(t.write(endSignInLink), &l).text(digest).changed()
+	return lateLinkColumns.bind(t.write(endSignInLink), &l).text(digest).change()
 }
 
 func (t signIns) DeleteSignInLinks(person string) error {
@@ -40,11 +40,11 @@ func (t signIns) SessionsOf(person string) ([]signin.SessionRow, error) {
 }
 
 func (t signIns) SeeSession(id string) (bool, error) {
-	return t.write(seeSession).time(t.Now()).text(id).changed()
+	return t.write(seeSession).time(t.Now()).text(id).change()
 }
 
 func (t signIns) DeleteSession(id string) (bool, error) {
-	return t.write(deleteSession).text(id).changed()
+	return t.write(deleteSession).text(id).change()
 }
 
 func (t signIns) SignInPeople() ([]string, error) {

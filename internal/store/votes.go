@@ -6,19 +6,19 @@ import (
 )
 
 func (t requests) SetNeed(r approval.Request) (bool, error) {
-	return setNeedColumns.bind(t.write(setNeed), &r).text(r.ID).changed()
+	return setNeedColumns.bind(t.write(setNeed), &r).text(r.ID).change()
 }
 
 func (t requests) Extend(id string, until time.Time) (bool, error) {
-	ok, err := t.write(extend).time(until).time(t.Now()).text(id).changed()
+	ok, err := t.write(extend).time(until).time(t.Now()).text(id).change()
 	if ok {
-		t.due(until)
+		t.noteDeadline(until)
 	}
 	return ok, err
 }
 
 func (t requests) NeedOf(id string) (approval.Request, error) {
-	return t.voted(one(t.read(selectNeed).text(id), needColumns.scan))
+	return t.withVotes(one(t.read(selectNeed).text(id), needColumns.scan))
 }
 
 func (t votes) PutVote(requestID string, v approval.Vote) error {
@@ -26,7 +26,7 @@ func (t votes) PutVote(requestID string, v approval.Vote) error {
 }
 
 func (t votes) MoveVote(requestID, person string, stage int) error {
-	ok, err := t.write(moveVote).number(int64(stage)).text(requestID).text(person).changed()
+	ok, err := t.write(moveVote).number(int64(stage)).text(requestID).text(person).change()
 	if err == nil && !ok {
 		err = approval.ErrNotFound
 	}
@@ -37,18 +37,18 @@ func (t votes) Votes(requestID string) ([]approval.Vote, error) {
 	return all(t.read(selectVotes).text(requestID), 0, voteColumns.scan)
 }
 
-// voted reads the votes on a request that was read, where there can be any that matter.
-func (t requests) voted(r approval.Request, err error) (approval.Request, error) {
+// withVotes reads the votes on a request that was read, where there can be any that matter.
+func (t requests) withVotes(r approval.Request, err error) (approval.Request, error) {
 	if err == nil && (r.Need != nil || r.Who != "") {
 		r.Votes, err = votes(t).Votes(r.ID)
 	}
 	return r, err
 }
 
-// allVoted is voted for each of several.
-func (t requests) allVoted(rs []approval.Request, err error) ([]approval.Request, error) {
+// withAllVotes is withVotes for each of several.
+func (t requests) withAllVotes(rs []approval.Request, err error) ([]approval.Request, error) {
 	for i := 0; i < len(rs) && err == nil; i++ {
-		rs[i], err = t.voted(rs[i], nil)
+		rs[i], err = t.withVotes(rs[i], nil)
 	}
 	return rs, err
 }

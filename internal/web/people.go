@@ -171,7 +171,7 @@ func maskAddress(to string) string {
 func clockText(c auth.Clock) string { return fmt.Sprintf("%02d:%02d", int(c)/60, int(c)%60) }
 
 func (s *Server) standInOf(x *exchange, d approval.Delegation) standInShown {
-	rule, holds := s.Gate.RuleOf(d)
+	rule, holds := d.RuleNow(s.Gate.Policy())
 	if !holds {
 		rule = x.lang.Say("people_rule_gone", "rule", rule)
 	}

@@ -323,7 +323,7 @@ func (d *DB) KeepTime(ctx context.Context) error {
 	err := d.Update(ctx, approval.WholeStore(), func(x approval.Tx) error {
 		t := x.(*tx)
 		t.w.changes = true
-		return t.Writable()
+		return t.MayWrite()
 	})
 	if err != nil {
 		c.mu.Lock()

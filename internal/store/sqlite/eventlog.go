@@ -386,8 +386,8 @@ func (w *writer) soon(then func(error)) {
 // nothing is the function of a group that is only to be committed.
 func nothing(approval.Tx) error { return nil }
 
-// SeesEvents has what was put on record before this look at the events taken in, unless the View's moment is past.
-func (t *tx) SeesEvents() error {
+// GatherEvents has what was put on record before this look at the events taken in, unless the View's moment is past.
+func (t *tx) GatherEvents() error {
 	if t.w != nil || t.settled || t.ended || t.db.events.count.Load() == 0 {
 		return nil
 	}

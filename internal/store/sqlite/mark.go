@@ -207,7 +207,7 @@ func (d *DB) AcceptRestored(ctx context.Context) error {
 	}
 	return d.Update(ctx, approval.WholeStore(), func(x approval.Tx) error {
 		t := x.(*tx)
-		if err := t.Writable(); err != nil {
+		if err := t.MayWrite(); err != nil {
 			return err
 		}
 		t.w.changes = true

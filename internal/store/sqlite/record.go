@@ -50,9 +50,9 @@ func (d *DB) syncTo(ctx context.Context, seq int64) error {
 	}, durable)
 }
 
-// TellsSeq is called before somebody is told of seq: in a View it waits until that is synced. What an Update has read
+// SyncTo is called before somebody is told of seq: in a View it waits until that is synced. What an Update has read
 // is told after its commit.
-func (t *tx) TellsSeq(seq int64) error {
+func (t *tx) SyncTo(seq int64) error {
 	if t.w == nil {
 		return t.db.syncTo(t.ctx, seq)
 	}

@@ -34,7 +34,7 @@ var _ interface {
 } = (*tx)(nil)
 
 func (t *tx) withRows() *tx {
-	t.On(t)
+	t.Begin(t)
 	return t
 }
 
@@ -52,8 +52,8 @@ func (t *tx) Fail(err error) error {
 	return fault(err)
 }
 
-// Readable says whether the function may go on to read.
-func (t *tx) Readable() error {
+// MayRead says whether the function may go on to read.
+func (t *tx) MayRead() error {
 	if t.ended {
 		return errEnded
 	}
@@ -64,8 +64,8 @@ func (t *tx) Readable() error {
 	return t.broken
 }
 
-// Writable says whether the function may go on to write, before the first time behind a savepoint if it is to have one.
-func (t *tx) Writable() error {
+// MayWrite says whether the function may go on to write, before the first time behind a savepoint if it is to have one.
+func (t *tx) MayWrite() error {
 	switch {
 	case t.ended:
 		return errEnded
@@ -96,22 +96,22 @@ func (t *tx) Exec(c store.Cursor) (int, error) {
 	return n, nil
 }
 
-func (t *tx) Ending() int64 {
+func (t *tx) NextEnding() int64 {
 	if t.w == nil {
-		return 0 // of a View, which ends nothing
+		return 0 // a View ends nothing
 	}
 	return t.w.endings + 1
 }
 
-func (t *tx) Ended(seq int64)           { t.w.endings = max(t.w.endings, seq) }
-func (t *tx) Made(id string)            { t.w.onRows.id = max(t.w.onRows.id, id) }
+func (t *tx) TakeEnding(seq int64)      { t.w.endings = max(t.w.endings, seq) }
+func (t *tx) NoteID(id string)          { t.w.onRows.id = max(t.w.onRows.id, id) }
 func (t *tx) Summary() *approval.Commit { return &t.w.summary }
 func (t *tx) Room() *store.Room         { return &t.w.room }
 
 // Now settles the moment of a View before it looks at the clock: what the View reads is not of later.
 func (t *tx) Now() time.Time {
 	if t.at.IsZero() {
-		if !t.settled && t.Readable() == nil {
+		if !t.settled && t.MayRead() == nil {
 			s := t.c.Stmt(readNothing)
 			s.Step()
 			_, err := s.Finish()
@@ -137,7 +137,7 @@ func (t *tx) NewID() string {
 
 // Append gives an event its seq, its id and its time.
 func (t *tx) Append(e approval.Event) (approval.Event, error) {
-	if err := t.Writable(); err != nil {
+	if err := t.MayWrite(); err != nil {
 		return approval.Event{}, err
 	}
 	if e.Type == approval.EventFrozen { // what was allowed before it stands before it

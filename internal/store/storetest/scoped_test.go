@@ -32,7 +32,7 @@ type stored struct {
 }
 
 // A scope's transaction is checked whatever it reads or writes: each method of a transaction is tried with what is
-// another agent's, or another person's, and is reported; or else it is here because whatever it does holds in any scope.
+// another agent's, or another person's, and is reported; or else it is free, because what it does holds in any scope.
 func TestScopedReportsEveryKindOfRow(t *testing.T) {
 	free := strings.Fields(`Now NewID Scope Glance Delegation Delegations PutPolicy PolicyText Epoch Epochs FirstSight
 		Dead SetDead Append Prune PruneSignIns`)
@@ -40,7 +40,8 @@ func TestScopedReportsEveryKindOfRow(t *testing.T) {
 	var problems []string
 	scoped := storetest.Scoped(db, func(problem string) { problems = append(problems, problem) })
 	cases := strayCases(s)
-	for _, kind := range []reflect.Type{reflect.TypeFor[approval.Tx](), reflect.TypeFor[signin.Tx](), reflect.TypeFor[passkey.Tx]()} {
+	for _, kind := range []reflect.Type{reflect.TypeFor[approval.Tx](), reflect.TypeFor[signin.Tx](),
+		reflect.TypeFor[passkey.Tx]()} {
 		for m := range kind.Methods() {
 			do, ok := cases[m.Name]
 			isFree := slices.Contains(free, m.Name)
@@ -67,13 +68,26 @@ func TestScopedReportsEveryKindOfRow(t *testing.T) {
 	}
 }
 
+// What stands before a store takes nothing from what it promises.
+func TestScopedKeepsTheContract(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Store {
+		db, err := store.Open(t.Context(), store.Options{Path: schematest.NewFile(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		return storetest.ScopedIn(t, db)
+	})
+}
+
 // In the scope that holds it, nothing is reported, by whatever the scope is named.
 func TestScopedLetsATransactionHaveWhatIsItsOwn(t *testing.T) {
 	db, s := fill(t)
 	scoped := storetest.ScopedIn(t, db)
 	for _, about := range []approval.Scope{approval.WholeStore(), approval.OfAgent("theirs"), approval.OfAgent(""),
-		approval.OfAgents("theirs", "theirs"), approval.OfAgents("theirs", "ours"), approval.OfID(s.theirs.ID), approval.OfID(s.card.ID),
-		approval.OfID(s.grant.ID), approval.OfID(s.use.ID), approval.OfNotification(s.notification.ID)} {
+		approval.OfAgents("theirs", "theirs"), approval.OfAgents("theirs", "ours"), approval.OfID(s.theirs.ID),
+		approval.OfID(s.card.ID), approval.OfID(s.grant.ID), approval.OfID(s.use.ID),
+		approval.OfNotification(s.notification.ID)} {
 		err := scoped.Update(t.Context(), about, func(tx approval.Tx) error {
 			for _, read := range []func() error{
 				func() error { _, err := tx.Request(s.theirs.ID); return err },
@@ -159,28 +173,32 @@ func fill(t *testing.T) (*sqlite.DB, stored) {
 }
 
 func newRequest(tx approval.Tx, agent, batch string) approval.Request {
-	return approval.Request{ID: tx.NewID(), Agent: agent, Tool: "pay", Args: []byte(`{}`), ArgsHash: strings.Repeat("0", 64),
-		Risk: approval.RiskMedium, Rule: "paying", ReasonCode: "approval_required", HumanMessage: "Please look.", BatchID: batch,
-		Status: approval.Pending, RequestedAt: tx.Now(), ExpiresAt: tx.Now().Add(time.Hour)}
+	return approval.Request{ID: tx.NewID(), Agent: agent, Tool: "pay", Args: []byte(`{}`),
+		ArgsHash: strings.Repeat("0", 64), Risk: approval.RiskMedium, Rule: "paying", ReasonCode: "approval_required",
+		HumanMessage: "Please look.", BatchID: batch, Status: approval.Pending, RequestedAt: tx.Now(),
+		ExpiresAt: tx.Now().Add(time.Hour)}
 }
 
 func insert(tx approval.Tx, links signin.Tx, keys passkey.Tx) (s stored, err error) {
 	now := tx.Now()
-	s.card = approval.Card{ID: tx.NewID(), Agent: "theirs", Grouping: approval.GroupTurn, Risk: approval.RiskMedium, OpenedAt: now, LeavesAt: now, JoinBy: now}
+	s.card = approval.Card{ID: tx.NewID(), Agent: "theirs", Grouping: approval.GroupTurn, Risk: approval.RiskMedium,
+		OpenedAt: now, LeavesAt: now, JoinBy: now}
 	s.theirs, s.ours = newRequest(tx, "theirs", s.card.ID), newRequest(tx, "ours", "")
 	s.card.Items = []approval.CardItem{{ID: s.theirs.ID, Version: 1}}
-	s.grant = approval.Grant{ID: tx.NewID(), RequestID: s.theirs.ID, Agent: "theirs", Tool: "pay", Risk: approval.RiskLow, By: "hana", Via: approval.ViaCLI, MadeAt: now,
-		ExpiresAt: now.Add(time.Hour), Args: []byte(`{}`), ArgsHash: strings.Repeat("0", 64), Uses: 3}
+	s.grant = approval.Grant{ID: tx.NewID(), RequestID: s.theirs.ID, Agent: "theirs", Tool: "pay",
+		Risk: approval.RiskLow, By: "hana", Via: approval.ViaCLI, MadeAt: now, ExpiresAt: now.Add(time.Hour),
+		Args: []byte(`{}`), ArgsHash: strings.Repeat("0", 64), Uses: 3}
 	s.use = approval.GrantUse{ID: tx.NewID(), GrantID: s.grant.ID, At: now, ArgsHash: strings.Repeat("0", 64)}
 	s.notification = approval.Notification{ID: tx.NewID(), ApprovalID: s.theirs.ID, Channel: "line", Recipient: "U1",
-		Kind: approval.KindRequest, Status: approval.Queued, NextAttemptAt: now, CreatedAt: now, UpdatedAt: now, RetryKey: tx.NewID()}
+		Kind: approval.KindRequest, Status: approval.Queued, NextAttemptAt: now, CreatedAt: now, UpdatedAt: now,
+		RetryKey: tx.NewID()}
 	s.reply = s.notification
 	s.reply.ID, s.reply.ApprovalID, s.reply.Kind, s.reply.RetryKey = tx.NewID(), "", approval.KindReply, tx.NewID()
 	s.digest, s.credential = strings.Repeat("a", 64), "credential"
-	s.link = signin.LinkRow{Link: signin.Link{ID: tx.NewID(), Person: "ken", Via: approval.ViaAPI, From: "line", MadeAt: now,
-		ExpiresAt: now.Add(time.Hour)}, Digest: s.digest}
-	s.session = signin.SessionRow{Session: signin.Session{ID: tx.NewID(), Person: "ken", Method: signin.MethodLink, CreatedAt: now,
-		SeenAt: now, ExpiresAt: now.Add(time.Hour)}, Digest: s.digest}
+	s.link = signin.LinkRow{Link: signin.Link{ID: tx.NewID(), Person: "ken", Via: approval.ViaAPI, From: "line",
+		MadeAt: now, ExpiresAt: now.Add(time.Hour)}, Digest: s.digest}
+	s.session = signin.SessionRow{Session: signin.Session{ID: tx.NewID(), Person: "ken", Method: signin.MethodLink,
+		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(time.Hour)}, Digest: s.digest}
 	s.passkey = passkey.Row{Passkey: passkey.Passkey{ID: tx.NewID(), Person: "ken", Name: "key", AddedAt: now},
 		Credential: s.credential, PublicKey: "key", RPID: "example.com"}
 	for _, put := range []func() error{
@@ -205,9 +223,7 @@ func insert(tx approval.Tx, links signin.Tx, keys passkey.Tx) (s stored, err err
 	return s, nil
 }
 
-// strayCases are, by their methods, reads and writes of what is not the agent ours's. What comes of them does not count.
-//
-//nolint:funlen // a line for each method
+// strayCases are, by their methods, reads and writes of what is not the agent ours's. What comes of them is nothing.
 func strayCases(s stored) map[string]func(tx approval.Tx, links signin.Tx, keys passkey.Tx) {
 	type do = func(tx approval.Tx, links signin.Tx, keys passkey.Tx)
 	of := func(f func(tx approval.Tx)) do { return func(tx approval.Tx, _ signin.Tx, _ passkey.Tx) { f(tx) } }
@@ -250,7 +266,7 @@ func strayCases(s stored) map[string]func(tx approval.Tx, links signin.Tx, keys 
 		"PutVote":       of(func(tx approval.Tx) { _ = tx.PutVote(id, approval.Vote{Person: "hana", At: now}) }),
 		"MoveVote":      of(func(tx approval.Tx) { _ = tx.MoveVote(id, "hana", 1) }),
 		"Votes":         of(func(tx approval.Tx) { _, _ = tx.Votes(id) }),
-		"PutDelegation": of(func(tx approval.Tx) { _ = tx.PutDelegation(approval.Delegation{ID: tx.NewID(), Delegator: "ken"}) }),
+		"PutDelegation": of(func(tx approval.Tx) { _ = tx.PutDelegation(approval.Delegation{Delegator: "ken"}) }),
 		"PutCard":       of(func(tx approval.Tx) { _ = tx.PutCard(s.card) }),
 		"Card":          of(func(tx approval.Tx) { _, _ = tx.Card(s.card.ID) }),
 		"NewestCard":    of(func(tx approval.Tx) { _, _ = tx.NewestCard(s.card) }),
@@ -267,7 +283,7 @@ func strayCases(s stored) map[string]func(tx approval.Tx, links signin.Tx, keys 
 		"PolicyDigests":    of(func(tx approval.Tx) { _, _ = tx.PolicyDigests("a", 1) }),
 		"PutEpoch":         of(func(tx approval.Tx) { _ = tx.PutEpoch(approval.Epoch{Agent: "ours", ID: tx.NewID()}) }),
 		"Pin":              of(func(tx approval.Tx) { _, _ = tx.Pin("theirs", "", "pay") }),
-		"PutPin":           of(func(tx approval.Tx) { _ = tx.PutPin(approval.ToolPin{Tool: "pay", Digest: "d", SeenAt: now}) }),
+		"PutPin":           of(func(tx approval.Tx) { _ = tx.PutPin(approval.ToolPin{Tool: "pay", SeenAt: now}) }),
 		"Recent":           of(func(tx approval.Tx) { _, _ = tx.Recent(k) }),
 		"PutRecent":        of(func(tx approval.Tx) { _ = tx.PutRecent(k, approval.Recent{}) }),
 		"LastSaid":         of(func(tx approval.Tx) { _, _ = tx.LastSaid("theirs", "", "pay") }),
@@ -279,7 +295,7 @@ func strayCases(s stored) map[string]func(tx approval.Tx, links signin.Tx, keys 
 		}),
 		"Notification":       of(func(tx approval.Tx) { _, _ = tx.Notification(s.notification.ID) }),
 		"Waiting":            of(func(tx approval.Tx) { _, _ = tx.Waiting(s.notification.ID) }),
-		"Notifications":      of(func(tx approval.Tx) { _, _ = tx.Notifications(approval.NotificationQuery{BatchID: s.card.ID}) }),
+		"Notifications":      of(func(tx approval.Tx) { _, _ = tx.Notifications(approval.NotificationQuery{ApprovalID: id}) }),
 		"NotificationReach":  of(func(tx approval.Tx) { _, _ = tx.NotificationReach(approval.NotificationQuery{}, 1) }),
 		"Pushes":             of(func(tx approval.Tx) { _, _ = tx.Pushes(now, "", 1) }),
 		"Sendable":           of(func(tx approval.Tx) { _, _ = tx.Sendable(1) }),

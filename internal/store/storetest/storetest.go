@@ -77,6 +77,7 @@ var contract = []struct {
 	{"ViewIsReadOnly", viewIsReadOnly},
 	{"ViewIsOneMoment", viewIsOneMoment},
 	{"NowIDsAndSeqNeverGoBack", neverGoBack},
+	{"ScopesGrow", scopesGrow},
 	{"ErrorUndoesItsOwn", errorUndoesItsOwn},
 	{"PanicUndoesItsOwn", panicUndoesItsOwn},
 	{"GoexitUndoesItsOwn", goexitUndoesItsOwn},
@@ -298,7 +299,9 @@ func oneLiveRequestForAKey(t *testing.T, s approval.Store) {
 		return nil
 	})
 	approve(t, s, first.ID, time.Hour)
-	err := s.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error { return tx.InsertRequest(newRequest(tx, "bot", "pay")) })
+	err := s.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
+		return tx.InsertRequest(newRequest(tx, "bot", "pay"))
+	})
 	if !errors.Is(err, approval.ErrLiveExists) {
 		t.Errorf("beside an unused approval: got %v, want ErrLiveExists", err)
 	}
@@ -1735,6 +1738,41 @@ func beside(t *testing.T, s approval.Store, bad func(i int, fn func(tx approval.
 	})
 }
 
+// scopesGrow: a function that is about more than its scope runs about the whole store, once for good.
+func scopesGrow(t *testing.T, s approval.Store) {
+	var id string
+	err := s.Update(t.Context(), approval.OfAgent("bot"), func(tx approval.Tx) error {
+		if fresh, err := tx.FirstSight("narrow"); err != nil || !fresh {
+			return errors.Join(err, errors.New("what it did before was not undone"))
+		}
+		if err := approval.NeedWholeStore(tx); err != nil {
+			return err
+		}
+		r := newRequest(tx, "other", "pay")
+		id = r.ID
+		return tx.InsertRequest(r)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	update(t, s, func(tx approval.Tx) error {
+		if fresh, err := tx.FirstSight("narrow"); err != nil || fresh {
+			t.Errorf("what it did is not there: %v", err)
+		}
+		h, err := tx.Glance().Head(id)
+		if h.Agent != "other" {
+			t.Errorf("the request is %+v", h)
+		}
+		return err
+	})
+	view(t, s, func(tx approval.Tx) error {
+		if about := tx.Scope(); !about.IsWhole() {
+			t.Errorf("a View is %s", about)
+		}
+		return approval.NeedWholeStore(tx)
+	})
+}
+
 func errorUndoesItsOwn(t *testing.T, s approval.Store) {
 	boom := errors.New("boom")
 	beside(t, s, func(_ int, fn func(tx approval.Tx) error) {
@@ -1835,7 +1873,10 @@ func cancelDecidesOnlyTheStart(t *testing.T, s approval.Store) {
 	ctx, cancel = context.WithCancel(t.Context())
 	second := make(chan error, 1)
 	go func() {
-		second <- s.Update(ctx, approval.WholeStore(), func(approval.Tx) error { t.Error("a function that was given up ran"); return nil })
+		second <- s.Update(ctx, approval.WholeStore(), func(approval.Tx) error {
+			t.Error("a function that was given up ran")
+			return nil
+		})
 	}()
 	time.Sleep(10 * time.Millisecond)
 	cancel()
