@@ -384,6 +384,46 @@ func TestNoTransactionIsAsserted(t *testing.T) {
 }
 
 // ARCHITECTURE.md lists every folder of the root and every package, and none that is not there.
+// app wires the parts together. What it answers inside their transactions it answers from memory: were it handed one, a
+// transaction would wander from the gate to the outbox to app and back to the gate, and nobody could tell what it reads.
+// Those of its functions that take one all the same, and why:
+var appInTransactions = map[string]string{
+	"LinkIn": "whoever asks in a chat for a link to sign in is answered in the transaction that makes it: rows of sign-in",
+}
+
+func TestAppIsHandedNoTransaction(t *testing.T) {
+	looked := 0
+	for _, p := range packages(t) {
+		if p.ImportPath != "countersign/internal/app" {
+			continue
+		}
+		for _, f := range p.GoFiles {
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, f), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range file.Decls {
+				fn, ok := d.(*ast.FuncDecl)
+				if !ok {
+					continue
+				}
+				looked++
+				ast.Inspect(fn.Type, func(n ast.Node) bool {
+					s, ok := n.(*ast.SelectorExpr)
+					if ok && (s.Sel.Name == "Tx" || s.Sel.Name == "Work") && appInTransactions[fn.Name.Name] == "" {
+						t.Errorf("%s: %s takes a transaction", fset.Position(fn.Pos()), fn.Name.Name)
+					}
+					return true
+				})
+			}
+		}
+	}
+	if looked < 100 {
+		t.Errorf("only %d functions were looked at", looked)
+	}
+}
+
 func TestTheMapNamesEveryRoom(t *testing.T) {
 	doc, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {

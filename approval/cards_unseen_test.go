@@ -158,7 +158,7 @@ func TestACardThatComesUpInQuietHoursIsShownBeforeItExpires(t *testing.T) {
 	}
 }
 
-// escalates routes what is called leads to the leads, and all else to a member of the team and, later, to the leads.
+// escalates knows how the team, which is hana, and the leads, who are ken, are reached.
 type escalates struct{ outboxtest.Routing }
 
 var (
@@ -167,31 +167,32 @@ var (
 	leadsRoute = approval.Route{{Channel: "line", To: "U2"}}
 )
 
-func (escalates) Routes(_ approval.Tx, r approval.Request) ([]approval.Route, error) {
-	if r.Tool == "leads" {
-		return []approval.Route{leadsRoute}, nil
+func (e escalates) Routes(to approval.Audience) []approval.Route { return e.RoutesOf(to.People) }
+
+func (escalates) RoutesOf(people []approval.Actor) (routes []approval.Route) {
+	for _, p := range people {
+		routes = append(routes, map[string]approval.Route{"hana": teamRoute, "ken": leadsRoute}[p.Name])
 	}
-	return []approval.Route{teamRoute}, nil
+	return routes
 }
 
-func (escalates) Later(_ approval.Tx, r approval.Request) ([]outbox.Later, error) {
-	if r.Tool == "leads" {
-		return nil, nil
-	}
-	return []outbox.Later{{At: r.RequestedAt.Add(50 * time.Minute), Routes: []approval.Route{leadsRoute}}}, nil
-}
-
-// escalating is a world whose requests come to the leads after 50 minutes, or at once where the tool is called leads.
+// escalating is a world whose requests come to the team and, after 50 minutes, to the leads too; to these alone where the
+// tool is called leads.
 func escalating(t *testing.T) *world {
 	t.Helper()
 	w := grouped(t, approval.Asks{})
 	w.outbox = outbox.New(outbox.Options{Store: w.store, Audit: approval.NewAuditLog(nil), Routing: escalates{outboxtest.Routing{AdminRoutes: []approval.Route{adminRoute}}}, Logger: w.logger()})
 	w.gate = approval.NewGate(approval.Options{Store: w.store, Broker: approval.NewBroker(), Now: w.clock.Now, Logger: w.logger(),
-		Policy: rules{func(approval.Call) approval.Verdict {
+		Policy: rules{func(c approval.Call) approval.Verdict {
 			v := quarantine(approval.RiskHigh)
-			v.Need = &approval.Need{Stages: []approval.Stage{{Count: 1}}}
+			v.Need = &approval.Need{Stages: []approval.Stage{{Approvers: []string{"ken"}, Count: 1}}}
+			if c.Tool != "leads" {
+				v.Need.Stages[0].Approvers = []string{"hana"}
+				v.Need.Escalate = []approval.Escalation{{After: 50 * time.Minute, To: []string{"ken"}}}
+			}
 			return v
-		}, turnTerms}, Notifier: w.outbox, Directory: names{people: everybody}})
+		}, turnTerms}, Notifier: w.outbox,
+		Directory: names{people: everybody, all: func() []approval.Actor { return []approval.Actor{hana, ken} }}})
 	return w
 }
 

@@ -9,6 +9,8 @@ type Directory interface {
 	HasAgent(name string) bool
 	// People returns every configured person.
 	People() []Actor
+	// Notified returns the names of those whom the channels notify of a request whose rule names nobody.
+	Notified() []string
 	// Owner returns who owns an agent, "" for nobody.
 	Owner(agent string) string
 	// Asks says how an agent's calls come to people, as configured.

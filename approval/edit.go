@@ -162,7 +162,12 @@ func (w editWork) replace(r Request, d Decision, j *judged, next *Request) (reso
 		return resolved{}, err
 	}
 	if made && n.Status == Pending {
-		if _, err := w.g.notifier.Requested(w.tx, []Request{n}, Placing{}); err != nil {
+		made := []Request{n}
+		to, err := w.Votes().audiences(made)
+		if err != nil {
+			return resolved{}, err
+		}
+		if _, err := w.g.notifier.Requested(w.tx, made, to, Placing{}); err != nil {
 			return resolved{}, err
 		}
 	}

@@ -115,6 +115,7 @@ func NewGate(o Options) *Gate {
 	}
 	g.policy.Store(&o.Policy)
 	g.SetMasker(o.Masker)
+	g.notifier.Serve(g)
 	return g
 }
 
@@ -358,7 +359,7 @@ func (w callWork) enterAll(js []judged, terms Terms, b *bill) (entered, error) {
 			return entered{}, err
 		}
 	}
-	p := &placer{g: w.g, tx: w.tx, terms: terms, bill: b}
+	p := &placer{Work: w.Work, terms: terms, bill: b}
 	if len(js) > 1 {
 		p.batch = w.tx.NewID()
 	}

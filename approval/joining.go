@@ -16,8 +16,7 @@ const (
 
 // placer puts the new requests of one transaction on cards.
 type placer struct {
-	g     *Gate
-	tx    Tx
+	*Work
 	terms Terms
 	bill  *bill
 	batch string // what the calls have in common that were made as one batch: the id of a card; "" for a single call
@@ -196,10 +195,14 @@ func (p *placer) tell(at *placed) (told Announcement, err error) {
 			return Announcement{}, err
 		}
 	}
-	if !at.opens {
-		return p.g.notifier.Joined(p.tx, *at.card, at.made, Joining{at.waits, p.terms.JoinAfter, at.inTime(), turn})
+	to, err := p.Votes().audiences(at.made)
+	if err != nil {
+		return Announcement{}, err
 	}
-	return p.g.notifier.Requested(p.tx, at.made, when)
+	if !at.opens {
+		return p.g.notifier.Joined(p.tx, *at.card, at.made, to, Joining{at.waits, p.terms.JoinAfter, at.inTime(), turn})
+	}
+	return p.g.notifier.Requested(p.tx, at.made, to, when)
 }
 
 // turn uses up a push and returns when it is its turn, the zero time for at once. What is critical does not wait, and

@@ -409,7 +409,11 @@ func (w VoteWork) opened(r *Request, t *tally) error {
 	if _, err := w.tx.SetNeed(*r); err != nil {
 		return err
 	}
-	return w.g.notifier.Opened(w.tx, *r)
+	to, err := w.Audience(*r)
+	if err != nil {
+		return err
+	}
+	return w.g.notifier.Opened(w.tx, *r, to)
 }
 
 // vote carries out a decision that may be: the last vote resolves the request.
@@ -496,17 +500,6 @@ func (g *Gate) Standing(ctx context.Context, id string) (Standing, error) {
 	})
 }
 
-// Voters returns who may vote on a pending request now: the people of its open stage, those whom escalation has
-// added, and who stands in for any of them. Who has voted, or was voted for, is not among them.
-func (w VoteWork) Voters(r Request) ([]Actor, error) {
-	e := w.electorate(&r, r.Need)
-	t, err := e.tally(r.Votes)
-	if err != nil {
-		return nil, err
-	}
-	return e.voters(&t)
-}
-
 // MayVote reports whether one person may vote on a pending request now: what is listed for them as theirs to decide.
 func (w VoteWork) MayVote(r Request, who Actor) (bool, error) {
 	e := w.electorate(&r, r.Need)
@@ -527,54 +520,4 @@ func (g *Gate) MayVote(ctx context.Context, id string, who Actor) (bool, error) 
 		}
 		return w.Votes().MayVote(r, who)
 	})
-}
-
-// Escalated are the people who may vote on a request too, from some time on.
-type Escalated struct {
-	At     time.Time
-	People []Actor
-}
-
-// Escalations returns whom escalation adds to a request, and when.
-func (w VoteWork) Escalations(r Request) []Escalated {
-	if r.Need == nil || w.g.dir == nil || len(r.Need.Escalate) == 0 {
-		return nil
-	}
-	return w.escalations(r)
-}
-
-func (w VoteWork) escalations(r Request) []Escalated {
-	e := w.electorate(&r, r.Need)
-	var all []Escalated
-	for _, s := range r.Need.Escalate {
-		added := Escalated{At: r.RequestedAt.Add(s.After)}
-		for _, p := range w.g.dir.People() {
-			if e.serves(p) && belongs(p, s.To) {
-				added.People = append(added.People, p)
-			}
-		}
-		if len(added.People) > 0 {
-			all = append(all, added)
-		}
-	}
-	return all
-}
-
-// StandIns returns who stands in now for any of some people on a request.
-func (w VoteWork) StandIns(r Request, of []string) ([]Actor, error) {
-	some, err := w.g.standIns.any(w.tx)
-	if err != nil || !some {
-		return nil, err
-	}
-	e := w.electorate(&r, r.Need)
-	ds, err := e.delegations()
-	var who []Actor
-	for _, d := range ds {
-		if slices.Contains(of, d.Delegator) {
-			if p := w.g.PersonNow(d.Delegate); e.serves(p) {
-				who = append(who, p)
-			}
-		}
-	}
-	return who, err
 }

@@ -167,6 +167,7 @@ type names struct {
 	all      func() []approval.Actor             // nil: nobody
 	owner    func(string) string                 // nil: nobody owns an agent
 	asks     approval.Asks                       // of every agent
+	notified []string
 }
 
 func (n names) Person(name string) (approval.Actor, bool) { return n.people(name) }
@@ -177,6 +178,7 @@ func (n names) People() []approval.Actor {
 	}
 	return n.all()
 }
+func (n names) Notified() []string { return n.notified }
 func (n names) Owner(agent string) string {
 	if n.owner == nil {
 		return ""

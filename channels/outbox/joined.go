@@ -17,7 +17,7 @@ const (
 
 // Joined sees to the cards of requests that others have joined. A card that can be edited is; one that was not sent yet
 // shows them anyway. Where neither is so, one further message shows what has joined, after a while.
-func (o *Outbox) Joined(tx approval.Tx, c approval.Card, made []approval.Request,
+func (o *Outbox) Joined(tx approval.Tx, c approval.Card, made []approval.Request, asked []approval.Audience,
 	soon approval.Joining) (approval.Announcement, error) {
 	ns, err := tx.Notifications(approval.NotificationQuery{BatchID: c.ID, Narrow: true})
 	if err != nil {
@@ -27,10 +27,7 @@ func (o *Outbox) Joined(tx approval.Tx, c approval.Card, made []approval.Request
 	if err != nil {
 		return approval.Announcement{}, err
 	}
-	to, err := o.whereTo(tx, made)
-	if err != nil {
-		return approval.Announcement{}, err
-	}
+	to := o.whereTo(made, asked)
 	due = latest(due, soon.Turn)
 	j := joining{o: o, tx: tx, card: about(made...), due: due, ns: ns, tried: map[approval.Address]bool{}}
 	j.card.n.ApprovalID, j.card.n.BatchID = made[0].ID, c.ID
@@ -128,7 +125,7 @@ func (j *joining) leaves(c approval.Card, soon approval.Joining) {
 }
 
 // ask notes who is asked about what has joined, now or later.
-func (j *joining) ask(routes []approval.Route, later []Later) {
+func (j *joining) ask(routes []approval.Route, later []escalation) {
 	j.asked = map[approval.Address]time.Time{}
 	note := func(routes []approval.Route, at time.Time) {
 		for _, a := range slices.Concat(routes...) {
@@ -139,7 +136,7 @@ func (j *joining) ask(routes []approval.Route, later []Later) {
 	}
 	note(routes, j.card.n.NextAttemptAt)
 	for _, l := range later {
-		note(l.Routes, latest(l.At, j.card.n.NextAttemptAt))
+		note(l.routes, latest(l.at, j.card.n.NextAttemptAt))
 	}
 }
 

@@ -7,12 +7,13 @@ import (
 	"countersign/approval"
 )
 
-// Routing says where cards can go, as configured now. It is asked inside transactions and must not block.
+// Routing says where cards can go, as configured now. It is asked inside transactions: it answers from memory, and must
+// not block.
 type Routing interface {
-	// Routes says where the card of a pending request goes as it stands in tx: one card along each route.
-	Routes(tx approval.Tx, r approval.Request) ([]approval.Route, error)
-	// Later says where the card of a new request goes as well, where nobody has answered by then.
-	Later(tx approval.Tx, r approval.Request) ([]Later, error)
+	// Routes says where the card of a pending request goes now: one card along each route.
+	Routes(to approval.Audience) []approval.Route
+	// RoutesOf returns the routes of those of some people who are reached at all.
+	RoutesOf(people []approval.Actor) []approval.Route
 	// Rooms are the addresses at which several people read.
 	Rooms() []approval.Address
 	// Admins are the routes of a request that reached nobody else.
@@ -23,16 +24,8 @@ type Routing interface {
 	// Quiet returns when the quiet hours end that whoever reads at an address has at a time, the zero time where it is in
 	// none.
 	Quiet(a approval.Address, at time.Time) time.Time
-	// MayGrant reports whether the approval of a request may answer the same call again, if whoever gave it wants that.
-	MayGrant(tx approval.Tx, r approval.Request) (bool, error)
 	// Editable says whether a sent card of the channel can be edited.
 	Editable(channel string) bool
-}
-
-// Later is where a card goes some time after the first ones.
-type Later struct {
-	At     time.Time
-	Routes []approval.Route
 }
 
 // Options are what an [Outbox] is made of. Store, Audit and Routing are required.
@@ -52,6 +45,9 @@ type Outbox struct {
 	routing Routing
 	budgets approval.Budgets
 	log     *slog.Logger
+	// gate is whose notifier it is. It is asked in transactions of the outbox and of the chat; in the gate's own it hands
+	// over what it says.
+	gate *approval.Gate
 }
 
 var _ approval.Notifier = (*Outbox)(nil)
@@ -63,6 +59,9 @@ func New(o Options) *Outbox {
 	}
 	return &Outbox{store: o.Store, audit: o.Audit, routing: o.Routing, budgets: o.Budgets, log: o.Logger}
 }
+
+// Serve implements [approval.Notifier].
+func (o *Outbox) Serve(g *approval.Gate) { o.gate = g }
 
 // perStep is how many requests a write transaction sees to before it leaves the rest to the next one, so that what
 // others want of the store comes in between.

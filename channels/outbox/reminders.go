@@ -129,12 +129,12 @@ func (w *waiting) full() bool {
 
 // wait notes where people would be reminded of a request.
 func (o *Outbox) wait(tx approval.Tx, w *waiting, r approval.Request, ns []approval.Notification) error {
-	routes, err := o.routesOf(tx, r)
+	to, err := o.audienceOf(tx, r)
 	if err != nil {
 		return err
 	}
 	seen := map[approval.Address]bool{}
-	for _, route := range routes {
+	for _, route := range o.routing.Routes(to) {
 		a, ok, err := o.again(tx, route, ns)
 		if err != nil {
 			return err

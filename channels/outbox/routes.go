@@ -10,7 +10,7 @@ import (
 
 // Requested queues the card of new requests: one along each route, whether it shows one request or several. Where
 // nothing on any route is alive, admins are told.
-func (o *Outbox) Requested(tx approval.Tx, made []approval.Request,
+func (o *Outbox) Requested(tx approval.Tx, made []approval.Request, asked []approval.Audience,
 	p approval.Placing) (approval.Announcement, error) {
 	c := about(made...)
 	c.n.ApprovalID, c.n.BatchID, c.n.NextAttemptAt = made[0].ID, made[0].BatchID, p.LeavesAt
@@ -20,10 +20,7 @@ func (o *Outbox) Requested(tx approval.Tx, made []approval.Request,
 	if !p.WaitsUntil.IsZero() {
 		c.n.HeldFor, c.n.NextAttemptAt = made[0].Agent, latest(p.WaitsUntil, p.LeavesAt)
 	}
-	to, err := o.whereTo(tx, made)
-	if err != nil {
-		return approval.Announcement{}, err
-	}
+	to := o.whereTo(made, asked)
 	tried := map[approval.Address]bool{}
 	told, err := o.tellAll(tx, c, made, to, tried)
 	if err != nil {
@@ -47,9 +44,9 @@ func (o *Outbox) tellAll(tx approval.Tx, c card, made []approval.Request, to des
 	if err != nil {
 		return approval.Announcement{}, err
 	}
-	left, err := o.unasked(tx, made, to.first, tried)
-	if err != nil || len(left) == 0 {
-		return approval.Announcement{Pushes: told}, err
+	left := unasked(made, to.of, tried)
+	if len(left) == 0 {
+		return approval.Announcement{Pushes: told}, nil
 	}
 	c.n.Note = approval.NoteUnreached
 	admins, err := o.tell(tx, c, without(o.routing.Admins(), tried), tried)
@@ -64,27 +61,15 @@ func (o *Outbox) tellAll(tx approval.Tx, c card, made []approval.Request, to des
 }
 
 // unasked returns those of some requests that come to nobody who is asked about them: not to one of the addresses where
-// their card goes. first are the routes of the first of them.
-func (o *Outbox) unasked(tx approval.Tx, made []approval.Request, first []approval.Route,
-	tried map[approval.Address]bool) (left []approval.Request, err error) {
+// their card goes. of are the routes of each of them.
+func unasked(made []approval.Request, of [][]approval.Route,
+	tried map[approval.Address]bool) (left []approval.Request) {
 	for i, r := range made {
-		routes := first
-		if i > 0 && r.Need == nil && made[0].Need == nil { // as the first one
-			if slices.ContainsFunc(left, func(l approval.Request) bool { return l.ID == made[0].ID }) {
-				left = append(left, r)
-			}
-			continue
-		}
-		if i > 0 {
-			if routes, err = o.routing.Routes(tx, r); err != nil {
-				return nil, err
-			}
-		}
-		if len(without(routes, tried)) == len(routes) && (len(routes) > 0 || r.Need != nil) {
+		if len(without(of[i], tried)) == len(of[i]) && (len(of[i]) > 0 || r.Need != nil) {
 			left = append(left, r)
 		}
 	}
-	return left, nil
+	return left
 }
 
 // card is a card that is to be queued, with what says when it may be sent.
@@ -137,39 +122,36 @@ func (o *Outbox) unreached(made []approval.Request, reach reach) func(context.Co
 // destinations are where the card of some requests goes, now and later: to whom any of them goes.
 type destinations struct {
 	routes []approval.Route
-	first  []approval.Route // of the first of them alone
-	later  []Later
+	of     [][]approval.Route // of each of them alone
+	later  []escalation
 }
 
-// whereTo returns where the card of some requests goes.
-func (o *Outbox) whereTo(tx approval.Tx, made []approval.Request) (to destinations, err error) {
+// escalation is where a card goes some time after the first ones.
+type escalation struct {
+	at     time.Time
+	routes []approval.Route
+}
+
+// whereTo returns where the card of some requests goes, each of which has its audience.
+func (o *Outbox) whereTo(made []approval.Request, asked []approval.Audience) destinations {
+	to := destinations{of: make([][]approval.Route, len(made))}
 	for i, r := range made {
 		if i > 0 && r.Need == nil && made[0].Need == nil { // as the first one
+			to.of[i] = to.of[0]
 			continue
 		}
-		some, err := o.routing.Routes(tx, r)
-		if err != nil {
-			return destinations{}, err
-		}
-		if i == 0 {
-			to.first = some
-		}
+		to.of[i] = o.routing.Routes(asked[i])
 		others := to.routes // of the requests before, which may ask the same people
-		for _, route := range some {
+		for _, route := range to.of[i] {
 			if !slices.ContainsFunc(others, func(o approval.Route) bool { return meet(o, route) }) {
 				to.routes = append(to.routes, route)
 			}
 		}
-		if r.Need == nil {
-			continue
+		for _, e := range asked[i].Later {
+			to.later = append(to.later, escalation{e.At, o.routing.RoutesOf(e.People)})
 		}
-		after, err := o.routing.Later(tx, r)
-		if err != nil {
-			return destinations{}, err
-		}
-		to.later = append(to.later, after...)
 	}
-	return to, nil
+	return to
 }
 
 // meet reports whether two routes lead to one recipient: they share an address.
@@ -186,12 +168,12 @@ func without(routes []approval.Route, tried map[approval.Address]bool) []approva
 
 // tellLater queues a card for those whom escalation adds, not before the card itself is sent. Whoever has the card
 // already gets no other.
-func (o *Outbox) tellLater(tx approval.Tx, c card, later []Later, tried map[approval.Address]bool) (int, error) {
+func (o *Outbox) tellLater(tx approval.Tx, c card, later []escalation, tried map[approval.Address]bool) (int, error) {
 	told, first := 0, c.n.NextAttemptAt
 	c.n.HeldFor, c.n.TurnAt = "", time.Time{}
 	for _, l := range later {
-		c.n.NextAttemptAt = latest(l.At, first)
-		some, err := o.tell(tx, c, without(l.Routes, tried), tried)
+		c.n.NextAttemptAt = latest(l.at, first)
+		some, err := o.tell(tx, c, without(l.routes, tried), tried)
 		if told += some; err != nil {
 			return told, err
 		}
@@ -245,11 +227,8 @@ func (o *Outbox) editPending(tx approval.Tx, r approval.Request,
 
 // Opened is Voted for a request whose open stage is another one than before, or asks others: they get the card, and
 // admins where nobody of them is reached.
-func (o *Outbox) Opened(tx approval.Tx, r approval.Request) error {
-	routes, err := o.routing.Routes(tx, r)
-	if err != nil {
-		return err
-	}
+func (o *Outbox) Opened(tx approval.Tx, r approval.Request, to approval.Audience) error {
+	routes := o.routing.Routes(to)
 	tried, err := o.editPending(tx, r, routes)
 	if err != nil {
 		return err
@@ -266,14 +245,14 @@ func (o *Outbox) Opened(tx approval.Tx, r approval.Request) error {
 	return err
 }
 
-// routesOf returns where the card of a pending request goes of which only the narrow part was read.
-func (o *Outbox) routesOf(tx approval.Tx, r approval.Request) ([]approval.Route, error) {
+// audienceOf returns who is asked about a pending request of which only the narrow part was read.
+func (o *Outbox) audienceOf(tx approval.Tx, r approval.Request) (approval.Audience, error) {
 	n, err := tx.NeedOf(r.ID)
 	if err != nil {
-		return nil, err
+		return approval.Audience{}, err
 	}
 	r.Need, r.Stage, r.Votes, r.RuleDigest = n.Need, n.Stage, n.Votes, n.RuleDigest
-	return o.routing.Routes(tx, r)
+	return o.gate.In(context.Background(), tx).Votes().Audience(r)
 }
 
 // reach says who has the card of a request that met a dead end.
@@ -488,21 +467,14 @@ func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Addr
 // will be, has it at one of some addresses: a card of several may have gone to whoever is asked about the others.
 func (o *Outbox) hasOther(tx approval.Tx, r approval.Request,
 	has map[approval.Address]bool) (all []approval.Route, ok bool, err error) {
-	n, err := tx.NeedOf(r.ID)
+	to, err := o.audienceOf(tx, r)
 	if err != nil {
 		return nil, false, err
 	}
-	r.Need, r.Stage, r.Votes, r.RuleDigest = n.Need, n.Stage, n.Votes, n.RuleDigest
-	if all, err = o.routing.Routes(tx, r); err != nil {
-		return nil, false, err
-	}
-	later, err := o.routing.Later(tx, r)
-	if err != nil {
-		return nil, false, err
-	}
+	all = o.routing.Routes(to)
 	who := slices.Concat(all, o.routing.Admins())
-	for _, l := range later {
-		who = append(who, l.Routes...)
+	for _, e := range to.Later {
+		who = append(who, o.routing.RoutesOf(e.People)...)
 	}
 	return all, len(without(who, has)) < len(who), nil
 }

@@ -149,7 +149,7 @@ func (o *Outbox) grantable(tx approval.Tx, d approval.Delivery) (ids []string, e
 		if r.Status != approval.Approved {
 			continue
 		}
-		may, err := o.routing.MayGrant(tx, r)
+		may, err := o.gate.In(context.Background(), tx).Grants().May(r, o.gate.PersonNow(r.ResolvedBy))
 		if err != nil {
 			return nil, err
 		}

@@ -31,6 +31,7 @@ func (d directory) HasAgent(name string) bool {
 }
 
 func (d directory) People() []approval.Actor  { return d.App.directory.Actors() }
+func (d directory) Notified() []string        { return d.live.Load().notified }
 func (d directory) Owner(agent string) string { return d.App.directory.Owner(agent) }
 
 // Asks is as the agent's own section says.
@@ -58,34 +59,21 @@ func (r routing) Quiet(a approval.Address, at time.Time) time.Time {
 	return q.hours.Until(at, q.zone)
 }
 
-// MayGrant asks for whoever gave the approval.
-func (r routing) MayGrant(tx approval.Tx, req approval.Request) (bool, error) {
-	return r.gate.In(context.Background(), tx).Grants().May(req, r.gate.PersonNow(req.ResolvedBy))
-}
-
-// Routes are those of everybody who may vote in the open stage, and of the rooms. Where the rule names nobody, they are
-// those that the channels notify, and of who stands in for them.
-func (r routing) Routes(tx approval.Tx, req approval.Request) ([]approval.Route, error) {
+// Routes are those of the people who are asked, and of the rooms.
+func (r routing) Routes(to approval.Audience) []approval.Route {
 	l := r.live.Load()
-	if req.Need == nil || len(req.Need.Stages) == 0 {
-		who, err := r.gate.In(context.Background(), tx).Votes().StandIns(req, l.notified)
-		return append(slices.Clone(l.routes), l.routesOf(who)...), err
+	if to.Everybody {
+		return append(slices.Clone(l.routes), l.routesOf(to.People)...)
 	}
-	who, err := r.gate.In(context.Background(), tx).Votes().Voters(req)
-	routes := l.routesOf(who)
+	routes := l.routesOf(to.People)
 	for _, a := range l.rooms {
 		routes = append(routes, approval.Route{a})
 	}
-	return routes, err
+	return routes
 }
 
-func (r routing) Later(tx approval.Tx, req approval.Request) ([]outbox.Later, error) {
-	l := r.live.Load()
-	var later []outbox.Later
-	for _, e := range r.gate.In(context.Background(), tx).Votes().Escalations(req) {
-		later = append(later, outbox.Later{At: e.At, Routes: l.routesOf(e.People)})
-	}
-	return later, nil
+func (r routing) RoutesOf(people []approval.Actor) []approval.Route {
+	return r.live.Load().routesOf(people)
 }
 
 // answered is who is answered in a chat.

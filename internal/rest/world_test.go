@@ -108,6 +108,7 @@ func (w whoIsWho) HasAgent(name string) bool {
 
 func (w whoIsWho) Person(name string) (approval.Actor, bool) { return w.dir.ByName(name) }
 func (w whoIsWho) People() []approval.Actor                  { return w.dir.Actors() }
+func (w whoIsWho) Notified() []string                        { return nil }
 func (w whoIsWho) Owner(agent string) string                 { return w.dir.Owner(agent) }
 func (w whoIsWho) Asks(string) approval.Asks                 { return approval.Asks{} }
 func (w whoIsWho) AtKeyboard(string) (approval.Actor, bool)  { return approval.Actor{}, false }

@@ -74,6 +74,7 @@ type whoIsWho struct{ *auth.Directory }
 
 func (w whoIsWho) Person(name string) (approval.Actor, bool) { return w.ByName(name) }
 func (w whoIsWho) People() []approval.Actor                  { return w.Actors() }
+func (whoIsWho) Notified() []string                          { return nil }
 func (whoIsWho) Asks(string) approval.Asks                   { return approval.Asks{} }
 func (whoIsWho) AtKeyboard(string) (approval.Actor, bool)    { return approval.Actor{}, false }
 func (w whoIsWho) HasAgent(name string) bool                 { return w.Directory.HasAgent(name) }

@@ -27,10 +27,10 @@ func To(channel, to string) Routing {
 }
 
 // Routes returns Cards.
-func (r Routing) Routes(approval.Tx, approval.Request) ([]approval.Route, error) { return r.Cards, nil }
+func (r Routing) Routes(approval.Audience) []approval.Route { return r.Cards }
 
-// Later implements outbox.Routing: nothing is escalated.
-func (r Routing) Later(approval.Tx, approval.Request) ([]outbox.Later, error) { return nil, nil }
+// RoutesOf implements outbox.Routing: whom escalation adds is not reached.
+func (r Routing) RoutesOf([]approval.Actor) []approval.Route { return nil }
 
 // Rooms implements outbox.Routing: nobody reads together.
 func (r Routing) Rooms() []approval.Address { return nil }
@@ -51,6 +51,3 @@ func (r Routing) Quiet(a approval.Address, at time.Time) time.Time {
 	}
 	return r.Hours(a, at)
 }
-
-// MayGrant: no approval does.
-func (Routing) MayGrant(approval.Tx, approval.Request) (bool, error) { return false, nil }

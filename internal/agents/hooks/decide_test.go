@@ -112,6 +112,7 @@ func (f *finance) Person(name string) (approval.Actor, bool) {
 
 func (*finance) HasAgent(string) bool                     { return true }
 func (*finance) People() []approval.Actor                 { return nil }
+func (*finance) Notified() []string                       { return nil }
 func (*finance) Owner(string) string                      { return "" }
 func (*finance) AtKeyboard(string) (approval.Actor, bool) { return approval.Actor{}, false }
 

@@ -59,6 +59,7 @@ type names struct {
 func (n names) Person(name string) (approval.Actor, bool) { return n.people(name) }
 func (n names) HasAgent(name string) bool                 { return n.agents == nil || n.agents(name) }
 func (n names) People() []approval.Actor                  { return nil }
+func (n names) Notified() []string                        { return nil }
 func (n names) Owner(string) string                       { return n.owner }
 func (names) Asks(string) approval.Asks                   { return approval.Asks{} }
 
