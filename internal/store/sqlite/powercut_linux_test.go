@@ -183,12 +183,6 @@ func toolsOf(t *testing.T, d *DB) (tools string, newest int64) {
 	return strings.TrimSpace(tools), newest
 }
 
-// at is the store on a machine that was started for the nth time.
-func at(path string, start int) Options {
-	since := time.Now()
-	return Options{Path: path, Boot: fmt.Sprint("start ", start), Elapsed: func() time.Duration { return time.Since(since) }}
-}
-
 // A loss of power takes what was recorded since the last sync, and nothing else.
 func TestALossOfPowerTakesOnlyWhatWasRecordedLast(t *testing.T) {
 	k := watchDisk(t)
