@@ -17,8 +17,8 @@ type Schemas interface {
 	CheckArgs(ctx context.Context, server, tool string, canonical []byte) string
 }
 
-// approveEdited approves other args in place of those that were asked for. One transaction ends the request, as denied and
-// replaced, and makes the request of the new args with the editor's vote.
+// approveEdited approves other args in place of those that were asked for. One transaction ends the request, as denied
+// and replaced, and makes the request of the new args with the editor's vote.
 func approveEdited(ctx context.Context, g *Gate, d Decision) (Request, error) {
 	asked, err := Look(ctx, g, func(w *Work) (Request, error) {
 		r, err := w.tx.Request(d.RequestID)

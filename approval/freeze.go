@@ -59,7 +59,8 @@ func (w FreezeWork) Freeze(agent string, by Actor, via Via,
 	// Noted before the commit, so that nobody who comes after it goes by less. What was allowed before is on record before
 	// it: the store sees to what is in its event log.
 	w.g.freezes.note(agent)
-	e := Epoch{Agent: agent, ID: w.tx.NewID(), Frozen: true, FrozenAt: w.tx.Now(), FrozenBy: by.Name, Via: via, Reason: reason}
+	e := Epoch{Agent: agent, ID: w.tx.NewID(), Frozen: true, FrozenAt: w.tx.Now(), FrozenBy: by.Name, Via: via,
+		Reason: reason}
 	if err := w.tx.PutEpoch(e); err != nil {
 		return Epoch{}, nil, err
 	}

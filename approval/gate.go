@@ -1004,7 +1004,8 @@ func (w *Work) cancel(r Request, by Actor, via Via, reason string) (Request, err
 
 // takeBack is cancel for a live request of which it looks at the narrow part alone.
 func (w *Work) takeBack(r Request, by Actor, via Via, reason string) error {
-	ok, err := w.tx.Resolve(Resolution{ID: r.ID, Status: Cancelled, At: w.tx.Now(), By: by.String(), Via: via, Reason: reason})
+	ok, err := w.tx.Resolve(Resolution{ID: r.ID, Status: Cancelled, At: w.tx.Now(), By: by.String(), Via: via,
+		Reason: reason})
 	if err != nil {
 		return err
 	}

@@ -53,8 +53,8 @@ func (s *Sentences) Size() (n int) {
 	return n
 }
 
-// fillSentences returns what a rule says of the call, with the values in it. They are those of now: what a request says to people
-// does not change with the rule.
+// fillSentences returns what a rule says of the call, with the values in it. They are those of now: what a request says
+// to people does not change with the rule.
 func fillSentences(m *redact.Masker, s *Sentences, c Call, ignore []string) *Sentences {
 	if s == nil {
 		return nil

@@ -54,8 +54,8 @@ type Proven struct {
 func (by *Prover) Prove(p Proven) *Proof { return &Proof{by, p} }
 
 // proves reports whether d comes with a proof that its person approves a request, as it was read, with these args.
-func (p *Prover) proves(d *Decision, r *Request, canonical []byte, now time.Time) bool {
-	of, ok := p.Read(d.Proof)
+func (by *Prover) proves(d *Decision, r *Request, canonical []byte, now time.Time) bool {
+	of, ok := by.Read(d.Proof)
 	if !ok || d.By.Kind != Human {
 		return false
 	}

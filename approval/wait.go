@@ -494,14 +494,6 @@ func visibleTo(who Actor, r Request, err error) (Request, error) {
 // page brings the others.
 const ListBytes = 4 << 20
 
-// listBytes is the budget of a list for which a caller asks for want.
-func listBytes(want int) int {
-	if want <= 0 {
-		return ListBytes
-	}
-	return min(want, ListBytes)
-}
-
 // Settle ends those of the requests that are due.
 func (g *Gate) Settle(ctx context.Context, ids []string) error {
 	for some := range slices.Chunk(ids, stepRequests) {
@@ -552,7 +544,9 @@ func (g *Gate) TellResolved(ctx context.Context, agent, session string, wait tim
 		if err != nil {
 			return err
 		}
-		rs, err := LookSettled(ctx, g, func(w *Work) ([]Request, error) { return w.tx.Feed(agent, session, maxFeed, ListBytes) })
+		rs, err := LookSettled(ctx, g, func(w *Work) ([]Request, error) {
+			return w.tx.Feed(agent, session, maxFeed, ListBytes)
+		})
 		if err == nil && (len(rs) > 0 || wait <= 0) {
 			err = tell(allByWall(rs, g.store))
 			release()

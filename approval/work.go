@@ -5,8 +5,8 @@ import (
 )
 
 // Work is what happens inside one transaction of the store: who asked, the rows, and the gate's rules over them. Its
-// methods and those of its nouns ([GrantWork], [FreezeWork] …) begin no transaction and commit none: whoever began it does,
-// and an error undoes all of it. It is of one goroutine, and of no use after its transaction.
+// methods and those of its nouns ([GrantWork], [FreezeWork] …) begin no transaction and commit none: whoever began it
+// does, and an error undoes all of it. It is of one goroutine, and of no use after its transaction.
 //
 // The context says on whose behalf the work is done, and is looked at where somebody must still be there to take what
 // is given out. It ends nothing that is under way.
@@ -50,7 +50,8 @@ type step struct {
 	more bool // there may be more to do
 }
 
-// inSteps does work in one write transaction after another, until there is no more to do, and returns how much that was.
+// inSteps does work in one write transaction after another, until there is no more to do, and returns how much that
+// was.
 func inSteps(ctx context.Context, g *Gate, about Scope, fn func(w *Work) (step, error)) (int, error) {
 	total := 0
 	for {

@@ -26,9 +26,10 @@ type RememberedQuery struct {
 // or over by now.
 const rememberedLook = 4
 
-// FindRemembered returns denials that are remembered, at most [approval.ListBytes] of them, and what to go on from as Before; 0:
-// there are no others.
-func FindRemembered(ctx context.Context, g *approval.Gate, q RememberedQuery) (found []Remembered, next int64, err error) {
+// FindRemembered returns denials that are remembered, at most [approval.ListBytes] of them, and what to go on from as
+// Before; 0: there are no others.
+func FindRemembered(ctx context.Context, g *approval.Gate, q RememberedQuery) (
+	found []Remembered, next int64, err error) {
 	type list struct {
 		found []Remembered
 		next  int64
@@ -49,8 +50,8 @@ func rememberedIn(g *approval.Gate, w *approval.Work, q RememberedQuery) (found 
 	if keep <= 0 {
 		return nil, 0, nil
 	}
-	decided := approval.EventQuery{Type: approval.EventDecision, Decision: string(approval.Deny), Agent: q.Agent, Before: q.Before,
-		Since: w.Tx().Now().Add(-keep), Limit: rememberedLook * q.Limit, Bytes: approval.ListBytes}
+	decided := approval.EventQuery{Type: approval.EventDecision, Decision: string(approval.Deny), Agent: q.Agent,
+		Before: q.Before, Since: w.Tx().Now().Add(-keep), Limit: rememberedLook * q.Limit, Bytes: approval.ListBytes}
 	denials, err := w.Tx().Events(decided)
 	if err != nil {
 		return nil, 0, err

@@ -35,12 +35,14 @@ func FoundIn[T interface{ Size() int }](rows []T, limit, bytes int, reach string
 
 // SearchRequests returns the narrow parts of the q.Limit newest requests, at least 1, that q selects among the look
 // newest that are to be looked at.
-func SearchRequests(ctx context.Context, g *approval.Gate, q approval.RequestQuery, look int) (Found[approval.Head], error) {
+func SearchRequests(ctx context.Context, g *approval.Gate, q approval.RequestQuery, look int) (
+	Found[approval.Head], error) {
 	return search(ctx, g, q, look, approval.Tx.Heads, func(h *approval.Head) *approval.Request { return &h.Request })
 }
 
 // FindRequests is SearchRequests for whole requests.
-func FindRequests(ctx context.Context, g *approval.Gate, q approval.RequestQuery, look int) (Found[approval.Request], error) {
+func FindRequests(ctx context.Context, g *approval.Gate, q approval.RequestQuery, look int) (
+	Found[approval.Request], error) {
 	return search(ctx, g, q, look, approval.Tx.Requests, func(r *approval.Request) *approval.Request { return r })
 }
 
@@ -91,7 +93,8 @@ func search[T interface{ Size() int }](ctx context.Context, g *approval.Gate, q 
 
 // SearchAudit returns the q.Limit newest audit events, at least 1, that q selects among the look newest that are to be
 // looked at. Next is a seq, for [approval.EventQuery.Before].
-func SearchAudit(ctx context.Context, g *approval.Gate, q approval.EventQuery, look int) (Found[approval.Event], error) {
+func SearchAudit(ctx context.Context, g *approval.Gate, q approval.EventQuery, look int) (
+	Found[approval.Event], error) {
 	q.Since, q.Until, q.Bytes = g.Clock().FromWall(q.Since), g.Clock().FromWall(q.Until), listBytes(q.Bytes)
 	limit := max(q.Limit, 1)
 	q.Limit = limit + 1

@@ -18,8 +18,8 @@ const maxMeant = 5
 const typedWithin = 7 * 24 * time.Hour
 
 // ResolveID returns the id that a person means by what they typed: a whole one, or the last four or more characters of
-// one of the last seven days. [approval.CodeNotFound]: there is none. [approval.CodeAmbiguousID]: there are several, and the message says
-// which. Agents name requests by whole ids.
+// one of the last seven days. [approval.CodeNotFound]: there is none. [approval.CodeAmbiguousID]: there are several,
+// and the message says which. Agents name requests by whole ids.
 func ResolveID(ctx context.Context, g *approval.Gate, who approval.Actor, typed string) (string, error) {
 	return resolveID(ctx, g, who, typed, "request", approval.Tx.EndingIn)
 }

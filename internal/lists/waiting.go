@@ -93,7 +93,8 @@ type waitingHead struct {
 // lookThrough returns narrow requests. next is where the look after it begins, "" where nothing is left.
 func lookThrough(w *approval.Work, who approval.Actor, q WaitingQuery) (found []waitingHead, next string,
 	err error) {
-	rq := approval.RequestQuery{Status: approval.Pending, Agent: q.Agent, Tool: q.Tool, Risk: q.Risk, After: q.After, Limit: 200}
+	rq := approval.RequestQuery{Status: approval.Pending, Agent: q.Agent, Tool: q.Tool, Risk: q.Risk, After: q.After,
+		Limit: 200}
 	for looked := 0; looked < mostLooked; {
 		hs, err := w.Tx().Heads(rq)
 		if err != nil {

@@ -85,7 +85,8 @@ func (s *Server) grants(ctx context.Context, x *exchange) error {
 	if err := s.denials(ctx, x, query, &d); err != nil {
 		return err
 	}
-	all, err := lists.ListGrants(ctx, s.Gate, approval.GrantQuery{Agent: d.Agent, All: d.All, After: after, Limit: grantsShown + 1})
+	all, err := lists.ListGrants(ctx, s.Gate, approval.GrantQuery{Agent: d.Agent, All: d.All, After: after,
+		Limit: grantsShown + 1})
 	if err != nil {
 		return err
 	}
