@@ -11,13 +11,18 @@ type Budgets interface {
 	// and uses up nothing.
 	Take(agent string, requests, pushes int) error
 	// Push uses up pushes, over the budget too, and returns how long they have to wait for their turn.
-	Push(agent string, n int) (wait time.Duration)
+	Push(agent string, n Pushes) (wait time.Duration)
 	// Give takes a use back: the transaction that it was for did not commit.
-	Give(agent string, requests, pushes int)
+	Give(agent string, requests int, pushes Pushes)
 	// Turn waits until work on so many bytes of an agent's may begin, so that one agent's work does not keep the
 	// others from theirs, and counts it until release is called.
 	Turn(ctx context.Context, agent string, bytes int) (release func(), err error)
 }
+
+// Pushes are pushes that an agent asks for, and pushes that go out. Both are bounded, each by the whole budget: a card
+// that waits for earlier ones is asked for now and goes out as it comes up, and what an agent has waiting for hours must
+// not come up all at once, on top of what its budget has for new cards by then.
+type Pushes struct{ Asked, Out int }
 
 // takeTurn waits until a call may be worked on.
 func takeTurn(ctx context.Context, budgets Budgets, calls ...Call) (release func(), err error) {
@@ -34,9 +39,10 @@ func takeTurn(ctx context.Context, budgets Budgets, calls ...Call) (release func
 // bill is what one agent uses up in one transaction, which may run more than once, and may come to nothing.
 // The zero bill is free.
 type bill struct {
-	budgets          Budgets
-	agent            string
-	requests, pushes int
+	budgets  Budgets
+	agent    string
+	requests int
+	pushes   Pushes
 }
 
 // request uses up a request.
@@ -51,24 +57,29 @@ func (b *bill) request() error {
 	return nil
 }
 
-// push uses up pushes and returns how long the card has to wait: over the budget of pushes a request is made all the
-// same.
-func (b *bill) push(n int) (wait time.Duration) {
+// push uses up pushes of a card, which may be held for earlier ones, and returns how long it has to wait: over the
+// budget of pushes a request is made all the same.
+func (b *bill) push(n int, held bool) (wait time.Duration) {
 	if b.budgets == nil {
 		return 0
 	}
-	if b.pushes += n; n <= 0 {
-		b.budgets.Give(b.agent, 0, -n)
+	out := n
+	if held {
+		out = 0
+	}
+	b.pushes.Asked, b.pushes.Out = b.pushes.Asked+n, b.pushes.Out+out
+	if n <= 0 {
+		b.budgets.Give(b.agent, 0, Pushes{-n, -out})
 		return 0
 	}
-	return b.budgets.Push(b.agent, n)
+	return b.budgets.Push(b.agent, Pushes{n, out})
 }
 
 // void takes everything back: the transaction did not commit, or begins anew.
 func (b *bill) void() {
-	if b.requests > 0 || b.pushes > 0 {
+	if b.requests > 0 || b.pushes.Asked > 0 {
 		b.budgets.Give(b.agent, b.requests, b.pushes)
-		b.requests, b.pushes = 0, 0
+		b.requests, b.pushes = 0, Pushes{}
 	}
 }
 

@@ -176,14 +176,16 @@ func (p *placer) announce() (Announcement, error) {
 }
 
 func (p *placer) tell(at *placed) (told Announcement, err error) {
-	turn, over := p.turn(at)
-	defer func() { p.bill.push(told.Pushes - 1) }() // each recipient counts
-	when := Placing{LeavesAt: turn, Over: over}
+	var when Placing
 	if at.opens {
 		if when.WaitsUntil, err = p.waitsUntil(at); err != nil {
 			return Announcement{}, err
 		}
 	}
+	held := !when.WaitsUntil.IsZero()
+	turn, over := p.turn(at, held)
+	defer func() { p.bill.push(told.Pushes-1, held) }() // each recipient counts
+	when.LeavesAt, when.Over = turn, over
 	if c := at.card; c != nil {
 		if at.opens && c.LeavesAt.Before(when.LeavesAt) {
 			c.LeavesAt = when.LeavesAt
@@ -207,8 +209,8 @@ func (p *placer) tell(at *placed) (told Announcement, err error) {
 
 // turn uses up a push and returns when it is its turn, the zero time for at once. What is critical does not wait, and
 // nothing until less than a third of its time is left.
-func (p *placer) turn(at *placed) (leaves time.Time, over bool) {
-	wait := p.bill.push(1)
+func (p *placer) turn(at *placed, held bool) (leaves time.Time, over bool) {
+	wait := p.bill.push(1, held)
 	critical := slices.ContainsFunc(at.made, func(r Request) bool { return r.Risk == RiskCritical })
 	if wait <= 0 || critical {
 		return time.Time{}, false

@@ -178,6 +178,49 @@ func TestRule12_WhoCancelsACardOverTheBudgetHasNoneSooner(t *testing.T) {
 	}
 }
 
+// The attack: cards that wait for an earlier one past their turns are saved up, and let out in a moment by cancelling.
+func TestRule12_WhatWaitedPastItsTurnsDoesNotComeUpAllAtOnce(t *testing.T) {
+	for name, end := range map[string]func(w *world, id string){
+		"the agent cancels": func(w *world, id string) {
+			if _, err := w.gate.Cancel(w.ctx,
+				approval.Cancellation{RequestID: id, By: bot, Via: approval.ViaAPI}); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+		"a person decides": func(w *world, id string) { w.mustDecide(id, false, hana, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, ids := oneAtOnce(t)
+			w.cardsCome("at once", ids[0])
+			w.clock.advance(21 * time.Minute) // the turns of two are over
+			end(w, ids[0])
+			w.cardsCome("after its turn", ids[1])
+			end(w, ids[1])
+			w.cardsCome("as one ends")
+			w.clock.advance(10*time.Minute - time.Millisecond)
+			w.cardsCome("just before the next push")
+			w.clock.advance(time.Millisecond)
+			w.cardsCome("at the next push", ids[2])
+		})
+	}
+}
+
+// What goes out by another way takes of the same pushes as the cards that come up.
+func TestRule12_WhatComesUpRemindersAndNewCardsShareOneBudget(t *testing.T) {
+	r := budget.NewRegistry(budget.Options{Now: func() time.Time { return start }})
+	r.Replace(map[budget.Principal]budget.Limits{
+		{Agent: true, Name: "bot"}: {Pushes: budget.Rate{Count: 1, Per: 10 * time.Minute}}})
+	if wait := r.Push("bot", approval.Pushes{Out: 1}); wait != 0 {
+		t.Fatalf("what comes up first waits %v", wait)
+	}
+	if err := r.Take("bot", 0, 1); approval.CodeOf(err) != approval.CodeRateLimited {
+		t.Errorf("a reminder beside it: %v, want none", err)
+	}
+	if wait := r.Push("bot", approval.Pushes{Asked: 1, Out: 1}); wait != 10*time.Minute {
+		t.Errorf("the next card waits %v, want 10m", wait)
+	}
+}
+
 // However an agent asks and cancels, and whatever else becomes of what it asked: it has no more pushes than its budget,
 // but for what goes out because its deadline is near.
 func TestRule12_NoOrderOfAskingAndCancellingBringsMoreCardsThanTheBudget(t *testing.T) {
@@ -232,8 +275,17 @@ func (a *asker) end(rt *rapid.T) {
 }
 
 func (a *asker) wait(rt *rapid.T) {
-	a.w.clock.advance(time.Duration(rapid.IntRange(1, 600).Draw(rt, "s")) * time.Second)
-	a.look()
+	until := a.w.clock.Now().Add(time.Duration(rapid.IntRange(1, 600).Draw(rt, "s")) * time.Second)
+	for now := a.w.clock.Now(); now.Before(until); now = a.w.clock.Now() {
+		next := until // or when a card goes out, so that it is seen to come then
+		for _, wait := range a.w.cardsAt() {
+			if at := now.Add(wait); wait > 0 && at.Before(next) {
+				next = at
+			}
+		}
+		a.w.clock.advance(next.Sub(now))
+		a.look()
+	}
 }
 
 // look takes what goes out now. Two can go out at once, and one every five minutes.
@@ -245,8 +297,10 @@ func (a *asker) look() {
 			a.came = append(a.came, now)
 		}
 	}
-	if n := len(a.came); n > 4 && now.Sub(a.came[n-5]) < 10*time.Minute {
-		a.rt.Fatalf("five cards came within %v", now.Sub(a.came[n-5]))
+	for i, since := range a.came {
+		if n, most := len(a.came)-i, 2+int(now.Sub(since)/(5*time.Minute)); n > most {
+			a.rt.Fatalf("%d cards came within %v, want at most %d", n, now.Sub(since), most)
+		}
 	}
 }
 

@@ -95,8 +95,11 @@ func (o *Outbox) comeUp(tx approval.Tx, r approval.Request, ns []approval.Notifi
 // mostHeld is how many notifications of waiting cards are looked at: those of the first one are among them.
 const mostHeld = 64
 
-// letUp has the first of some waiting cards go out.
+// letUp has the first of some waiting cards go out at its turn: an agent that cancels what is before people, or has it
+// expire, must not let out in a moment what has waited past its turns. What a transaction that comes to nothing uses up
+// here is not given back: the next card is later then, and in time before its deadline all the same.
 func (o *Outbox) letUp(tx approval.Tx, held []approval.Notification) error {
+	var turn time.Time // the zero time: none goes out yet
 	for _, n := range held {
 		if n.ApprovalID != held[0].ApprovalID && (n.BatchID == "" || n.BatchID != held[0].BatchID) {
 			continue
@@ -109,13 +112,27 @@ func (o *Outbox) letUp(tx approval.Tx, held []approval.Notification) error {
 		if len(hs) == 0 {
 			continue
 		}
-		n = o.bringUp(tx, n, aboutHeads(hs), latest(tx.Now(), n.TurnAt)) // who asks and cancels has a budget too
-		n.HeldFor, n.UpdatedAt = "", tx.Now()
+		if at := outTurn(tx, o.budgets, n.HeldFor); turn.IsZero() {
+			turn = latest(at, n.TurnAt)
+		}
+		n = o.bringUp(tx, n, aboutHeads(hs), turn)
+		if n.HeldFor, n.UpdatedAt = "", tx.Now(); turn.After(tx.Now()) {
+			n.TurnAt = turn
+		}
 		if _, err := tx.UpdateNotification(n, n.Status, n.Attempt); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// outTurn uses up a push of an agent's that goes out, and returns when it is its turn.
+func outTurn(tx approval.Tx, budgets approval.Budgets, agent string) time.Time {
+	if budgets == nil {
+		return tx.Now()
+	}
+	wait := budgets.Push(agent, approval.Pushes{Out: 1})
+	return latest(tx.Now(), tx.Now().Add(wait).Truncate(time.Millisecond))
 }
 
 // bringUp is a notification of c that was not sent yet, to go out at a time where it would go out later.

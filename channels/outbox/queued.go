@@ -119,7 +119,7 @@ func (o *Outbox) newTurns(tx approval.Tx) (ts []newTurn, err error) {
 		if err != nil {
 			return nil, err
 		}
-		card, wait := cmp.Or(n.BatchID, n.ApprovalID), o.budgets.Push(h.Agent, 1)
+		card, wait := cmp.Or(n.BatchID, n.ApprovalID), o.budgets.Push(h.Agent, pushesOf(n))
 		if of[card].IsZero() {
 			of[card] = tx.Now().Add(wait).Truncate(time.Millisecond)
 		}
@@ -128,6 +128,14 @@ func (o *Outbox) newTurns(tx approval.Tx) (ts []newTurn, err error) {
 		}
 	}
 	return ts, nil
+}
+
+// pushesOf are what a notification that waits for its turn uses up.
+func pushesOf(n approval.Notification) approval.Pushes {
+	if n.HeldFor != "" {
+		return approval.Pushes{Asked: 1}
+	}
+	return approval.Pushes{Asked: 1, Out: 1}
 }
 
 // requeue gives one that was not sent yet an earlier turn.

@@ -406,7 +406,7 @@ func (p *pushes) giveBack() {
 		return
 	}
 	for agent, n := range p.taken {
-		p.budgets.Give(agent, 0, n)
+		p.budgets.Give(agent, 0, approval.Pushes{Asked: n, Out: n})
 	}
 	clear(p.taken)
 }

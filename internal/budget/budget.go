@@ -209,6 +209,7 @@ type Account struct {
 	who     Principal
 	limits  atomic.Pointer[Limits]
 	buckets [rates]bucket
+	out     bucket        // of pushes that go out; those that are asked for are among the buckets
 	read    bucket        // of bytes that it reads
 	turn    chan struct{} // has room for one large thing at a time
 	held    [gauges]atomic.Int64
@@ -227,6 +228,7 @@ func (a *Account) set(l Limits, now time.Duration) {
 	for i := range a.buckets {
 		a.buckets[i].fit(l.rate(Kinds[i]), now)
 	}
+	a.out.fit(l.rate(Pushes), now)
 	a.read.fit(l.rate(Bytes), now)
 }
 
@@ -245,8 +247,14 @@ func (a *Account) Take(k Kind, n int) error {
 	if a == nil {
 		return nil
 	}
-	i, r := index(k), a.limits.Load().rate(k)
-	if wait, ok := a.buckets[i].take(r, a.r.now(), int64(n)); !ok {
+	i, r, now := index(k), a.limits.Load().rate(k), a.r.now()
+	wait, ok := a.buckets[i].take(r, now, int64(n))
+	if ok && k == Pushes { // these go out at once
+		if wait, ok = a.out.take(r, now, int64(n)); !ok {
+			a.buckets[i].give(r, int64(n))
+		}
+	}
+	if !ok {
 		return a.refuse(k, r.words(k), r.of(k), wait)
 	}
 	return nil
@@ -388,21 +396,26 @@ func (r *Registry) Take(agent string, requests, pushes int) error {
 }
 
 // Push implements [approval.Budgets].
-func (r *Registry) Push(agent string, n int) (wait time.Duration) {
+func (r *Registry) Push(agent string, n approval.Pushes) (wait time.Duration) {
 	a := r.Agent(agent)
 	if a == nil {
 		return 0
 	}
-	of := a.limits.Load().rate(Pushes)
-	if wait = a.buckets[index(Pushes)].queue(of, r.now(), int64(n)); wait > 0 {
+	of, now := a.limits.Load().rate(Pushes), r.now()
+	asked := a.buckets[index(Pushes)].queue(of, now, int64(n.Asked))
+	if wait = max(asked, a.out.queue(of, now, int64(n.Out))); wait > 0 {
 		_ = a.refuse(Pushes, of.words(Pushes), of.of(Pushes), wait) // it is told, and nothing is refused
 	}
 	return wait
 }
 
 // Give implements [approval.Budgets].
-func (r *Registry) Give(agent string, requests, pushes int) {
+func (r *Registry) Give(agent string, requests int, pushes approval.Pushes) {
 	a := r.Agent(agent)
+	if a == nil {
+		return
+	}
 	a.Give(Requests, requests)
-	a.Give(Pushes, pushes)
+	a.Give(Pushes, pushes.Asked)
+	a.out.give(a.limits.Load().rate(Pushes), int64(pushes.Out))
 }
