@@ -20,8 +20,8 @@ type Budgets interface {
 }
 
 // Pushes are pushes that an agent asks for, and pushes that go out. Both are bounded, each by the whole budget: a card
-// that waits for earlier ones is asked for now and goes out as it comes up, and what an agent has waiting for hours must
-// not come up all at once, on top of what its budget has for new cards by then.
+// that waits for earlier ones is asked for now and goes out as it comes up, and what an agent has waiting for hours
+// must not come up all at once, on top of what its budget has for new cards by then.
 type Pushes struct{ Asked, Out int }
 
 // takeTurn waits until a call may be worked on.
@@ -57,22 +57,18 @@ func (b *bill) request() error {
 	return nil
 }
 
-// push uses up pushes of a card, which may be held for earlier ones, and returns how long it has to wait: over the
-// budget of pushes a request is made all the same.
-func (b *bill) push(n int, held bool) (wait time.Duration) {
+// push uses up pushes and returns how long the card has to wait: over the budget of pushes a request is made all the
+// same.
+func (b *bill) push(n Pushes) (wait time.Duration) {
 	if b.budgets == nil {
 		return 0
 	}
-	out := n
-	if held {
-		out = 0
-	}
-	b.pushes.Asked, b.pushes.Out = b.pushes.Asked+n, b.pushes.Out+out
-	if n <= 0 {
-		b.budgets.Give(b.agent, 0, Pushes{-n, -out})
+	b.pushes.Asked, b.pushes.Out = b.pushes.Asked+n.Asked, b.pushes.Out+n.Out
+	if n.Asked <= 0 {
+		b.budgets.Give(b.agent, 0, Pushes{-n.Asked, -n.Out})
 		return 0
 	}
-	return b.budgets.Push(b.agent, Pushes{n, out})
+	return b.budgets.Push(b.agent, n)
 }
 
 // void takes everything back: the transaction did not commit, or begins anew.

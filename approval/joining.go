@@ -28,6 +28,7 @@ type placer struct {
 type placed struct {
 	card  *Card // nil: one request, by itself
 	opens bool  // the card is new, or there is none
+	held  bool  // the card waits for the agent's earlier ones
 	waits bool  // whoever asks for one of them waits for the answer
 	made  []Request
 }
@@ -182,9 +183,9 @@ func (p *placer) tell(at *placed) (told Announcement, err error) {
 			return Announcement{}, err
 		}
 	}
-	held := !when.WaitsUntil.IsZero()
-	turn, over := p.turn(at, held)
-	defer func() { p.bill.push(told.Pushes-1, held) }() // each recipient counts
+	at.held = !when.WaitsUntil.IsZero()
+	turn, over := p.turn(at)
+	defer func() { p.bill.push(at.pushes(told.Pushes - 1)) }() // each recipient counts
 	when.LeavesAt, when.Over = turn, over
 	if c := at.card; c != nil {
 		if at.opens && c.LeavesAt.Before(when.LeavesAt) {
@@ -207,10 +208,18 @@ func (p *placer) tell(at *placed) (told Announcement, err error) {
 	return p.g.notifier.Requested(p.tx, at.made, to, when)
 }
 
+// pushes are n of its card.
+func (at *placed) pushes(n int) Pushes {
+	if at.held {
+		return Pushes{Asked: n}
+	}
+	return Pushes{n, n}
+}
+
 // turn uses up a push and returns when it is its turn, the zero time for at once. What is critical does not wait, and
 // nothing until less than a third of its time is left.
-func (p *placer) turn(at *placed, held bool) (leaves time.Time, over bool) {
-	wait := p.bill.push(1, held)
+func (p *placer) turn(at *placed) (leaves time.Time, over bool) {
+	wait := p.bill.push(at.pushes(1))
 	critical := slices.ContainsFunc(at.made, func(r Request) bool { return r.Risk == RiskCritical })
 	if wait <= 0 || critical {
 		return time.Time{}, false

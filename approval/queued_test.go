@@ -116,14 +116,14 @@ func TestRule12_ACardThatWaitsForItsTurnIsNotDoubledByAReminder(t *testing.T) {
 }
 
 // oneAtOnce is a world in which bot may have one card before one person, and one in ten minutes; it has had that.
-func oneAtOnce(t *testing.T) (w *world, ids []string) {
+func oneAtOnce(t *testing.T, asked int) (w *world, ids []string) {
 	t.Helper()
 	w = budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 1, Per: 10 * time.Minute}},
 		func(o *approval.Options, cards *outboxtest.Routing) {
 			o.Directory = names{people: everybody, asks: approval.Asks{CardsAtOnce: 1}}
 			*cards = outboxtest.To("line", "U1")
 		})
-	for i := range 4 {
+	for i := range asked {
 		ids = append(ids, w.expect(numbered("bot", i), approval.AnswerPending).Request.ID)
 	}
 	return w, ids
@@ -149,7 +149,7 @@ func (w *world) cardsCome(when string, want ...string) {
 }
 
 func TestRule12_OverTheBudgetCardsComeUpAsEarlierOnesEndAndNotBeforeTheirTurn(t *testing.T) {
-	w, ids := oneAtOnce(t)
+	w, ids := oneAtOnce(t, 4)
 	w.cardsCome("at once", ids[0])
 	w.mustDecide(ids[0], true, hana, "")
 	w.cardsCome("before its turn")
@@ -165,7 +165,7 @@ func TestRule12_OverTheBudgetCardsComeUpAsEarlierOnesEndAndNotBeforeTheirTurn(t 
 
 // The attack: an agent cancels what is before people, or would be, so that what waits behind it comes up.
 func TestRule12_WhoCancelsACardOverTheBudgetHasNoneSooner(t *testing.T) {
-	w, ids := oneAtOnce(t)
+	w, ids := oneAtOnce(t, 4)
 	w.cardsCome("at once", ids[0])
 	for i := range 3 {
 		if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: ids[i], By: bot, Via: approval.ViaAPI}); err != nil {
@@ -190,7 +190,7 @@ func TestRule12_WhatWaitedPastItsTurnsDoesNotComeUpAllAtOnce(t *testing.T) {
 		"a person decides": func(w *world, id string) { w.mustDecide(id, false, hana, "") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, ids := oneAtOnce(t)
+			w, ids := oneAtOnce(t, 4)
 			w.cardsCome("at once", ids[0])
 			w.clock.advance(21 * time.Minute) // the turns of two are over
 			end(w, ids[0])
@@ -203,6 +203,21 @@ func TestRule12_WhatWaitedPastItsTurnsDoesNotComeUpAllAtOnce(t *testing.T) {
 			w.cardsCome("at the next push", ids[2])
 		})
 	}
+}
+
+// By when a card comes up late, the budget has a push for a new one: they do not come together.
+func TestRule12_ANewCardWaitsAfterOneThatCameUpLate(t *testing.T) {
+	w, ids := oneAtOnce(t, 2)
+	w.cardsCome("at once", ids[0])
+	w.clock.advance(21 * time.Minute)
+	w.mustDecide(ids[0], false, hana, "")
+	w.cardsCome("after its turn", ids[1])
+	w.mustDecide(ids[1], false, hana, "")
+	next := w.expect(numbered("bot", 2), approval.AnswerPending).Request.ID
+	w.clock.advance(10*time.Minute - time.Millisecond)
+	w.cardsCome("just before the next push")
+	w.clock.advance(time.Millisecond)
+	w.cardsCome("at the next push", next)
 }
 
 // What goes out by another way takes of the same pushes as the cards that come up.
