@@ -1,5 +1,15 @@
 package approval
 
+import "context"
+
+// recorder answers allowed calls whose record needs no transaction.
+type recorder struct {
+	*Gate
+	ctx context.Context
+}
+
+func newRecorder(ctx context.Context, g *Gate) recorder { return recorder{g, ctx} }
+
 // atOnce answers a call without a transaction, if it is one that the policy allows and that can be put on record so; ok
 // is false for any other. in is the policy that has judged it.
 func (w recorder) atOnce(in *Policy, j *judged) (out Answer, ok bool, err error) {

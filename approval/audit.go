@@ -150,3 +150,60 @@ func (e Event) GrantID() string {
 	}
 	return d.ID
 }
+
+// maxAuditArgs is how much of an allowed or denied call's args its audit event keeps, in bytes.
+const maxAuditArgs = 1024
+
+// callData is what the record of a call holds: JSON, drawn up by hand since every call has it.
+func (l *AuditLog) callData(j judged) []byte {
+	m := l.masker.Load()
+	masked := m.ArgsLimited(j.call.Args.Canonical(), maxAuditArgs)
+	b := append(make([]byte, 0, 256+len(masked)+len(masked)/8), `{"args":`...)
+	b = append(appendQuoted(b, masked), `,"args_hash":`...)
+	b = append(appendQuoted(b, j.key.ArgsHash), `,"rule":`...)
+	b = append(appendQuoted(b, j.verdict.Rule), `,"reason_code":`...)
+	b = appendQuoted(b, j.verdict.ReasonCode)
+	var observed Action
+	if j.verdict.Observe {
+		observed = j.verdict.Action
+	}
+	for _, f := range [...]struct{ name, value string }{
+		{`,"method":`, j.call.Method}, {`,"scope":`, m.Line(j.call.Scope)}, {`,"read_for":`, j.call.ReadFor},
+		{`,"session_id":`, m.Line(j.call.SessionID)},
+		{`,"turn_id":`, m.Line(j.call.TurnID)}, {`,"observed":`, string(observed)},
+	} {
+		if f.value != "" {
+			b = appendQuoted(append(b, f.name...), f.value)
+		}
+	}
+	return append(b, '}')
+}
+
+// appendQuoted appends s as [json.Marshal] writes it.
+func appendQuoted(b []byte, s string) []byte {
+	before := len(b)
+	b = append(b, '"')
+	from := 0
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(append(b, s[from:i]...), '\\')
+			from = i
+		case c < ' ' || c >= 0x7f || c == '<' || c == '>' || c == '&':
+			return append(b[:before], marshal(s)...)
+		}
+	}
+	return append(append(b, s[from:]...), '"')
+}
+
+// EventData is the data of an audit event.
+func EventData(fields map[string]any) []byte { return marshal(fields) }
+
+// marshal encodes what cannot fail to encode: strings, times and maps of them.
+func marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("approval: " + err.Error())
+	}
+	return b
+}

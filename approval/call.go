@@ -249,3 +249,6 @@ type Policy interface {
 	// RuleDigests are the digests of its rules ([Verdict.RuleDigest]) by what they are called. It is not to be changed.
 	RuleDigests() map[string]string
 }
+
+// Call is the call that the request was made for, as far as a policy looks at it.
+func (r Request) Call() (Call, error) { return r.call() }

@@ -1,8 +1,6 @@
 package approval
 
-import (
-	"context"
-)
+import "context"
 
 // Details is one request as a person sees it who may do this and that about it.
 type Details struct {
@@ -75,6 +73,3 @@ func (w *Work) mayDo(d *Details, who Actor) error {
 	d.MayGrant, err = w.Grants().May(r, who)
 	return err
 }
-
-// Call is the call that the request was made for, as far as a policy looks at it.
-func (r Request) Call() (Call, error) { return r.call() }

@@ -36,3 +36,13 @@ func (g *Gate) PersonNow(name string) Actor {
 	}
 	return who
 }
+
+// ActorNow returns a person with the roles and groups they have now, none if they are not configured any more.
+func (g *Gate) ActorNow(who Actor) Actor {
+	if who.Kind != Human || g.dir == nil {
+		return who
+	}
+	now, ok := g.dir.Person(who.Name)
+	who.Approver, who.Admin, who.Groups = ok && now.Approver, ok && now.Admin, now.Groups
+	return who
+}

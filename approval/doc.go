@@ -21,9 +21,9 @@
 // [Gate.Overdue]). A tool is known by what its server says of it: one that has changed since it was first
 // seen is not let through without a person ([ToolPin]).
 //
-// Every rule of that life is in [Gate]. It asks a [Directory] who is who, and hands what people are to be told to a
-// [Notifier], both inside its transaction; a [Store] only keeps rows, and holds the two rules that a
-// race could break once more: one live request for a key, and one use of an approval. Nothing here
-// speaks to a network or reads a file. No error, time-out or restart turns into a yes: whatever goes
-// wrong, the call has not been allowed.
+// Every rule of that life is in [Gate], and in its [Work] inside a transaction. It asks a [Directory] who is who, and
+// hands what people are to be told to a [Notifier], both inside its transaction; a [Store] only keeps rows, and holds
+// the two rules that a race could break once more: one live request for a key, and one use of an approval. Nothing here
+// speaks to a network or reads a file. No error, time-out or restart turns into a yes: whatever goes wrong, the call
+// has not been allowed.
 package approval

@@ -5,6 +5,14 @@ import (
 	"time"
 )
 
+// upkeep ends what is over, one transaction after another.
+type upkeep struct {
+	*Gate
+	ctx context.Context
+}
+
+func newUpkeep(ctx context.Context, g *Gate) upkeep { return upkeep{g, ctx} }
+
 // PendingCount counts the pending requests.
 func (g *Gate) PendingCount(ctx context.Context) (int, error) {
 	return LookSettled(ctx, g, func(w *Work) (int, error) { return w.tx.CountPending("") })

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 )
 
@@ -35,6 +34,14 @@ func (g *Gate) CheckWait(ctx context.Context, c Call, o WaitOptions) (Answer, er
 	}
 	return g.Wait(ctx, c, first, o)
 }
+
+// waiter is a caller who waits for a person, and what comes of it.
+type waiter struct {
+	*Gate
+	ctx context.Context
+}
+
+func newWaiter(ctx context.Context, g *Gate) waiter { return waiter{g, ctx} }
 
 // waitsFor answers a call that goes on waiting for the request with that id, as a call that joins it is answered.
 func (w waiter) waitsFor(c Call, id string) (Answer, error) {
@@ -269,63 +276,6 @@ func (w waiter) asJudged(c Call, still func() error,
 	}
 }
 
-// useOnce uses the approval for the call as it was judged, if it may be.
-func (w *Work) useOnce(j judged, id string) (Answer, error) {
-	out, r, err := w.tryUse(j, id)
-	if err == nil && out.Kind == "" {
-		return endedAnswer(r.ByWall(w.g.store)), nil
-	}
-	return out, err
-}
-
-// tryUse is useOnce that has no answer, and changes nothing, where r is not approved, or was used or ended since.
-func (w *Work) tryUse(j judged, id string) (out Answer, r Request, err error) {
-	if r, err = w.Request(id); err != nil {
-		return out, r, err
-	}
-	if r.Live() {
-		if err := checkAgent(w.g.dir, j.call.Agent); err != nil {
-			return out, r, err
-		}
-	}
-	j, changed, err := w.toolPins().pinned(j)
-	if err != nil {
-		return out, r, err
-	}
-	why, err := w.calls().mayUseNow(&r, &j, changed)
-	if err != nil {
-		return out, r, err
-	}
-	switch why {
-	case usable:
-	case unusable:
-		return out, r, nil
-	case otherArgs:
-		v := j.verdict
-		out, err = w.edits().notAsApproved(&j, &r, &r, Answer{Risk: v.Risk, Rule: v.Rule})
-		return out.byWall(w.g.store), r, err
-	case deniedNow:
-		v := j.verdict
-		j.data = w.g.records.callData(j)
-		return Answer{Kind: AnswerDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule,
-				ReasonCode: v.ReasonCode}, r,
-			w.audit(j.event(EventCallDenied, string(Deny), v.ReasonCode))
-	default:
-		r, err = w.cancel(r, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
-		out = endedAnswer(r.ByWall(w.g.store))
-		out.ReasonCode = string(why)
-		return out, r, err
-	}
-	if r, err = w.consume(r, &j.call); err != nil {
-		return out, r, err
-	}
-	if err := w.toolPins().pinFirst(&j); err != nil {
-		return out, r, err
-	}
-	out = w.calls().letThrough(&j, &r, Answer{Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode})
-	return out.byWall(w.g.store), r, nil
-}
-
 // lookAtClock is how often those who wait compare the clock with their deadline: a sleeping
 // machine or a set clock must not let a timer outlive it.
 const lookAtClock = time.Second
@@ -493,24 +443,6 @@ func visibleTo(who Actor, r Request, err error) (Request, error) {
 // ListBytes is about how many bytes of rows one list brings, the row with which it is reached included; the next
 // page brings the others.
 const ListBytes = 4 << 20
-
-// Settle ends those of the requests that are due.
-func (g *Gate) Settle(ctx context.Context, ids []string) error {
-	for some := range slices.Chunk(ids, stepRequests) {
-		err := g.update(ctx, WholeStore(), func(w *Work) error { // a list is of any agent's
-			for _, id := range some {
-				if _, err := w.Head(id); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // maxFeed is how many endings one look at the feed brings; acknowledging them brings the next.
 const maxFeed = 200
@@ -712,27 +644,6 @@ func (w upkeep) endDue() (next time.Time, err error) {
 	return View(w.ctx, w.store, Tx.NextDeadline)
 }
 
-// Expire ends every request that is due and returns how many that were.
-func (g *Gate) Expire(ctx context.Context) (int, error) {
-	// What is due is anybody's, the longest due first; a step is short.
-	return inSteps(ctx, g, WholeStore(), func(w *Work) (step, error) { return w.endSome() })
-}
-
-// endSome ends requests that are due, the longest due first and as many as one transaction should.
-func (w *Work) endSome() (step, error) {
-	hs, err := w.tx.Due(stepRequests)
-	if err != nil {
-		return step{}, err
-	}
-	wide := 0
-	for n, h := range hs {
-		if wide >= stepBytes {
-			return step{n, true}, nil
-		}
-		wide += h.Wide
-		if _, err := w.end(h.Request); err != nil {
-			return step{}, err
-		}
-	}
-	return step{len(hs), len(hs) == stepRequests}, nil
-}
+// Ended tells a caller who waited for r how it ended; the outcome is pending if it has not, or is approved
+// and may still be used.
+func Ended(r Request) Answer { return endedAnswer(r) }

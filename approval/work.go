@@ -1,8 +1,6 @@
 package approval
 
-import (
-	"context"
-)
+import "context"
 
 // Work is what happens inside one transaction of the store: who asked, the rows, and the gate's rules over them. Its
 // methods and those of its nouns ([GrantWork], [FreezeWork] …) begin no transaction and commit none: whoever began it
@@ -85,30 +83,6 @@ func (w *Work) Votes() VoteWork             { return VoteWork{w} }
 func (w *Work) calls() callWork             { return callWork{w} }
 func (w *Work) edits() editWork             { return editWork{w} }
 func (w *Work) toolPins() pinWork           { return pinWork{w} }
-
-// waiter is a caller who waits for a person, and what comes of it.
-type waiter struct {
-	*Gate
-	ctx context.Context
-}
-
-func newWaiter(ctx context.Context, g *Gate) waiter { return waiter{g, ctx} }
-
-// upkeep ends what is over, one transaction after another.
-type upkeep struct {
-	*Gate
-	ctx context.Context
-}
-
-func newUpkeep(ctx context.Context, g *Gate) upkeep { return upkeep{g, ctx} }
-
-// recorder answers allowed calls whose record needs no transaction.
-type recorder struct {
-	*Gate
-	ctx context.Context
-}
-
-func newRecorder(ctx context.Context, g *Gate) recorder { return recorder{g, ctx} }
 
 // answered is what came of somebody's wish: what it is about, as it stands then, and the refusal, nil for none. A
 // refusal is on record and commits.

@@ -8,7 +8,7 @@ command -v pngquant >/dev/null || { echo "no pngquant found: apt-get install png
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-go test -tags=browser -count=1 -run '^TestPictures$' ./emulator -args -pictures "$work"
+go test -tags=browser -count=1 -run '^TestPictures$' ./internal/emulator -args -pictures "$work"
 for picture in "$work"/*.png; do
   pngquant --force --speed 1 --strip --quality 60-95 --output "docs/$(basename "$picture")" 128 "$picture"
 done

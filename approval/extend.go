@@ -6,53 +6,6 @@ import (
 	"time"
 )
 
-// Decided is what became of one of several requests that were decided together.
-type Decided struct {
-	ID      string
-	Request Request
-	Refusal *Error // nil: the decision was taken; the request is pending where it was a vote that was not the last
-}
-
-// MaxDecideMany is how many requests [Gate.DecideMany] takes.
-const MaxDecideMany = 100
-
-// DecideMany is [Gate.Decide] for several requests, each by itself and in one transaction; d's RequestID and Args are
-// not used. An id that is there twice is decided once.
-func (g *Gate) DecideMany(ctx context.Context, ids []string, d Decision) ([]Decided, error) {
-	if len(ids) == 0 || len(ids) > MaxDecideMany {
-		return nil, Errorf(CodeInvalidParameter, "1 to %d ids are taken at once, not %d.", MaxDecideMany, len(ids))
-	}
-	d.Args = nil
-	about := WholeStore() // they may be several agents'
-	if len(ids) == 1 {
-		about = OfID(ids[0])
-	}
-	all, err := update(ctx, g, about, func(w *Work) ([]Decided, error) {
-		var all []Decided
-		seen := map[string]bool{}
-		for _, id := range ids {
-			if seen[id] {
-				continue
-			}
-			seen[id] = true
-			d.RequestID = id
-			res, err := w.decide(d)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, Decided{id, res.is, res.refusal})
-		}
-		return all, nil
-	})
-	for i := range all {
-		all[i].Request = all[i].Request.ByWall(g.store)
-		if all[i].Refusal != nil {
-			all[i].Refusal = all[i].Refusal.byWall(g.store)
-		}
-	}
-	return all, err
-}
-
 // extension is how much longer [Gate.Extend] has people answer.
 const extension = time.Hour
 
