@@ -396,3 +396,31 @@ func TestRule12_FewListsOfOnePrincipalAreInMemoryAtATime(t *testing.T) {
 		t.Errorf("%d lists were held at a time, want 4", most)
 	}
 }
+
+func TestRule12_AListOfGrantsEndsThoseThatAreOverInOneTransaction(t *testing.T) {
+	w := newWorld(t)
+	m := w.measure()
+	if err := w.store.Update(w.ctx, approval.OfAgent("bot"), func(tx approval.Tx) error {
+		for i := range 10 {
+			gr := approval.Grant{ID: tx.NewID(), Agent: "bot", Tool: "pay", By: "hana", Via: approval.ViaAPI,
+				RequestID: tx.NewID(), Risk: approval.RiskHigh, Args: []byte("{}"), ArgsHash: strings.Repeat("0", 64), MadeAt: tx.Now(),
+				ExpiresAt: tx.Now().Add(time.Duration(1+i/2) * time.Hour)}
+			if err := tx.PutGrant(gr); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.advance(time.Hour)
+	m.most()
+	grants, err := lists.ListGrants(w.ctx, w.gate, approval.GrantQuery{All: true, Limit: 20})
+	ended := slices.DeleteFunc(slices.Clone(grants), func(g approval.Grant) bool { return g.EndedAt.IsZero() })
+	if err != nil || len(grants) != 10 || len(ended) != 2 {
+		t.Errorf("%d grants, of which %d have ended, %v; want 10 and 2", len(grants), len(ended), err)
+	}
+	if _, updates := m.most(); updates != 1 {
+		t.Errorf("%d write transactions for one list, want 1", updates)
+	}
+}

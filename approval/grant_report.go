@@ -96,7 +96,7 @@ func (w GrantWork) runSuspends(r *Request, ran RunResult) error {
 	return grants[0].ran(w.tx, r.RunResult, ran)
 }
 
-// unknownUses is [Gate.unknown] for what grants let through.
+// unknownUses is unknown for what grants let through.
 func (w upkeep) unknownUses(age time.Duration, who Actor) (int, error) {
 	return inSteps(w.ctx, w.Gate, WholeStore(), func(w *Work) (step, error) { // of all agents
 		uses, err := w.tx.RunningGrantUses(stepGrants)

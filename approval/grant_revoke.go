@@ -3,30 +3,12 @@ package approval
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // What people do with grants and standing denials that are there: read them, end them.
 
 const noSuchGrant = "No such grant."
-
-// List is [Gate.Grants] in a transaction that was begun, with the store's times: without those that are over.
-func (w GrantWork) List(q GrantQuery) ([]Grant, error) {
-	all, err := w.tx.Grants(q)
-	if err != nil {
-		return nil, err
-	}
-	var live []Grant
-	for i := range all {
-		over, err := w.IsOver(&all[i])
-		if err != nil {
-			return nil, err
-		}
-		if !over {
-			live = append(live, all[i])
-		}
-	}
-	return live, nil
-}
 
 // IsOver reports whether a grant has ended, or is to be ended before anything else is done with it.
 func (w GrantWork) IsOver(gr *Grant) (bool, error) {
@@ -57,6 +39,24 @@ func (g *Gate) Grant(ctx context.Context, id string) (Grant, error) {
 		return Grant{}, Errorf(CodeNotFound, noSuchGrant)
 	}
 	return gr.ByWall(g.store), err
+}
+
+// SettleGrants ends those of some grants that are over, many in one transaction.
+func SettleGrants(ctx context.Context, g *Gate, grants []Grant) error {
+	for some := range slices.Chunk(grants, stepGrants) {
+		err := g.update(ctx, WholeStore(), func(w *Work) error { // they may be several agents'
+			for _, gr := range some {
+				if _, err := w.Grants().settledGrant(gr.ID); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // GrantUse returns one call that a grant let through, to the agent that made it, or [CodeNotFound].

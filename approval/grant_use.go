@@ -449,7 +449,7 @@ func (w waiter) waitedGranted(c *Call, r *Request, still func() error) (Answer, 
 		return w.Grants().granted(&j, out)
 	})
 	if err == nil && out.Kind == "" {
-		return endedAnswer(r.ByWall(w.store)), nil
+		return Ended(r.ByWall(w.store)), nil
 	}
 	return out.byWall(w.store), err
 }

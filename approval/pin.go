@@ -89,7 +89,7 @@ func (c Call) pinOwner() string {
 
 // pinned compares the call's tool with the one on record, where the caller looked at it. It returns the call
 // with the verdict that this leaves: a changed tool is not let through without a person. A tool that was not
-// seen before is put on record by [Gate.pinFirst], once the call is not denied.
+// seen before is put on record by pinFirst, once the call is not denied.
 func (w pinWork) pinned(j judged) (_ judged, changed bool, err error) {
 	j.pin, j.pinAge, j.unseen, j.renewed = ToolPin{}, 0, false, false
 	c, v := j.call, j.verdict

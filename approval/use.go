@@ -35,7 +35,7 @@ func (w *Work) consume(r Request, c *Call) (Request, error) {
 func (w *Work) useOnce(j judged, id string) (Answer, error) {
 	out, r, err := w.tryUse(j, id)
 	if err == nil && out.Kind == "" {
-		return endedAnswer(r.ByWall(w.g.store)), nil
+		return Ended(r.ByWall(w.g.store)), nil
 	}
 	return out, err
 }
@@ -74,7 +74,7 @@ func (w *Work) tryUse(j judged, id string) (out Answer, r Request, err error) {
 			w.audit(j.event(EventCallDenied, string(Deny), v.ReasonCode))
 	default:
 		r, err = w.cancel(r, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
-		out = endedAnswer(r.ByWall(w.g.store))
+		out = Ended(r.ByWall(w.g.store))
 		out.ReasonCode = string(why)
 		return out, r, err
 	}

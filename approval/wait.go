@@ -147,7 +147,7 @@ func (w waiter) waited(c *Call, first *Answer, still func() error, r *Request) (
 	if r.isOfGrant() {
 		return w.waitedGranted(c, r, still)
 	}
-	return endedAnswer(told), nil
+	return Ended(told), nil
 }
 
 // approved lets a caller who waited through with an approval: their own, or one of other args in its place.
@@ -208,11 +208,12 @@ func (w waiter) endedEdit(c *Call, r *Request) (Answer, error) {
 			return Answer{}, err
 		}
 	}
-	return endedAnswer(r.ByWall(w.store)), nil
+	return Ended(r.ByWall(w.store)), nil
 }
 
-// endedAnswer tells a caller who waited for r how it ended.
-func endedAnswer(r Request) Answer {
+// Ended tells a caller who waited for r how it ended; the outcome is pending if it has not, or is approved
+// and may still be used.
+func Ended(r Request) Answer {
 	o := Answer{Risk: r.Risk, Rule: r.Rule, ReasonCode: cmp.Or(r.EndCode, r.ReasonCode), Request: &r,
 		Message: r.FeedMessage()}
 	switch {
@@ -643,7 +644,3 @@ func (w upkeep) endDue() (next time.Time, err error) {
 	}
 	return View(w.ctx, w.store, Tx.NextDeadline)
 }
-
-// Ended tells a caller who waited for r how it ended; the outcome is pending if it has not, or is approved
-// and may still be used.
-func Ended(r Request) Answer { return endedAnswer(r) }

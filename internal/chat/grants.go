@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 	"countersign/internal/locale/phrases"
 )
 
@@ -103,7 +104,7 @@ func (s *Service) period(to approval.Actor, g approval.Grant) string {
 // grants lists what holds without asking: to admins all of it, to others what they made.
 func (w work) grants() (InteractionResult, error) {
 	lines := []string{w.say(phrases.SayGrants)}
-	live, err := w.in.Grants().List(approval.GrantQuery{Limit: grantsAmong, Bytes: approval.ListBytes})
+	live, err := lists.LiveGrants(w.in, approval.GrantQuery{Limit: grantsAmong, Bytes: approval.ListBytes})
 	if err != nil {
 		return InteractionResult{}, err
 	}

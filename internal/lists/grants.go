@@ -9,10 +9,10 @@ import (
 // ListGrants returns grants and standing denials, newest first, at most [approval.ListBytes] of them.
 func ListGrants(ctx context.Context, g *approval.Gate, q approval.GrantQuery) ([]approval.Grant, error) {
 	q.Bytes = listBytes(q.Bytes)
-	for step := 0; ; step++ {
+	for {
 		type list struct {
 			grants []approval.Grant
-			over   bool // one of them is
+			over   []approval.Grant // those of them that are, and have not ended
 		}
 		l, err := approval.Look(ctx, g, func(w *approval.Work) (l list, err error) {
 			if l.grants, err = w.Tx().Grants(q); err != nil {
@@ -23,22 +23,40 @@ func ListGrants(ctx context.Context, g *approval.Gate, q approval.GrantQuery) ([
 				if err != nil {
 					return l, err
 				}
-				l.over = l.over || over && l.grants[i].EndedAt.IsZero()
+				if over && l.grants[i].EndedAt.IsZero() {
+					l.over = append(l.over, l.grants[i])
+				}
 			}
 			return l, nil
 		})
-		if err != nil || !l.over {
+		if err != nil || len(l.over) == 0 {
 			for i := range l.grants {
 				l.grants[i] = l.grants[i].ByWall(g.Clock())
 			}
 			return l.grants, err
 		}
-		for i := range l.grants {
-			if l.grants[i].EndedAt.IsZero() {
-				if _, err := g.Grant(ctx, l.grants[i].ID); err != nil { // which ends one that is over
-					return nil, err
-				}
-			}
+		if err := approval.SettleGrants(ctx, g, l.over); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// LiveGrants returns those grants that q selects and that are not over, with the store's times, in a transaction that
+// was begun.
+func LiveGrants(w *approval.Work, q approval.GrantQuery) ([]approval.Grant, error) {
+	all, err := w.Tx().Grants(q)
+	if err != nil {
+		return nil, err
+	}
+	var live []approval.Grant
+	for i := range all {
+		over, err := w.Grants().IsOver(&all[i])
+		if err != nil {
+			return nil, err
+		}
+		if !over {
+			live = append(live, all[i])
+		}
+	}
+	return live, nil
 }

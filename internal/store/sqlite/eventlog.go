@@ -22,7 +22,7 @@ import (
 // takes it into the database with its next group, takeWithin later at the most, and only there it gets its seq. What
 // reads events has them taken in first. How far they are is kept in store_state, in the transaction that takes them
 // in: each comes into the database once, whenever the process ends. The power may fail before the file is on the disk:
-// that is what [approval.Store] promises of a record.
+// that is what [approval.EventRecorder] promises of a record.
 //
 // The file has two halves. While a group takes in what lies in one of them, the other is written.
 
