@@ -19,14 +19,10 @@ func (w recorder) atOnce(in *Policy, j *judged) (out Answer, ok bool, err error)
 		return Answer{Kind: AnswerDenied, Message: policyDeniedMessage(*v), Risk: v.Risk, Rule: v.Rule,
 			ReasonCode: v.ReasonCode}, true, checkAgent(w.dir, j.call.Agent)
 	}
-	if !allows || v.Strict || w.ctx.Err() != nil || !w.toolIsKnown(j.call, *in) {
+	if !allows || v.Strict || w.ctx.Err() != nil {
 		return Answer{}, false, nil
 	}
 	if err := checkAgent(w.dir, j.call.Agent); err != nil {
-		return Answer{}, false, err
-	}
-	changes := w.freezes.count()
-	if frozen, err := isFrozen(w.ctx, w.Gate, j.call.Agent); err != nil || frozen {
 		return Answer{}, false, err
 	}
 	if w.policy.Load() != in {
@@ -34,24 +30,17 @@ func (w recorder) atOnce(in *Policy, j *judged) (out Answer, ok bool, err error)
 	}
 	out = Answer{Kind: AnswerAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
 	e := w.records.prepared(w.ctx, j.event(EventCallAllowed, string(Allow), v.ReasonCode))
-	// else a transaction tells whether the agent is frozen
-	if !w.freezes.unchanged(changes, func() bool { return w.recordNow(e) }) {
+	if s, ok := w.store.(EventRecorder); !ok || !s.RecordAllowed(j.call.allowed((*in).Terms()), e) {
 		return Answer{}, false, nil
 	}
 	return out, true, nil
 }
 
-// toolIsKnown reports whether the call's tool raises no question that only a transaction can answer.
-func (w recorder) toolIsKnown(c Call, p Policy) bool {
-	if c.ToolDigest == "" {
-		return true
+// allowed is what must hold of the call to be on record as allowed without a transaction.
+func (c *Call) allowed(terms Terms) AllowedCall {
+	a := AllowedCall{Agent: c.Agent}
+	if c.ToolDigest != "" {
+		a.Owner, a.Server, a.Tool, a.Digest, a.UseWithin = c.pinOwner(), c.Server, c.Tool, c.ToolDigest, terms.UseWithin
 	}
-	pin, ok := w.pins.get(c.pinOwner(), c.Server, c.Tool)
-	return ok && pin.holds(c.ToolDigest) && (pin.AcceptedBy == "" || !pin.justAccepted(w.clock(), p.Terms()))
-}
-
-// recordNow puts an event on record without a transaction, and reports false where that cannot be or is not safe.
-func (w recorder) recordNow(e Event) bool {
-	s, ok := w.store.(EventRecorder)
-	return ok && s.RecordEvent(e)
+	return a
 }

@@ -36,12 +36,12 @@ func (s *recording) Update(ctx context.Context, about approval.Scope, fn func(ap
 	return s.Store.Update(ctx, about, fn)
 }
 
-func (s *recording) RecordEvent(e approval.Event) bool {
-	if s.full {
+func (s *recording) RecordAllowed(c approval.AllowedCall, e approval.Event) bool {
+	if s.full || !s.Store.(approval.EventRecorder).RecordAllowed(c, e) {
 		return false
 	}
 	s.taken++
-	return s.Store.(approval.EventRecorder).RecordEvent(e)
+	return true
 }
 
 func recordingWorld(t *testing.T) (*world, *recording) {

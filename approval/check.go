@@ -106,7 +106,6 @@ type judged struct {
 	data    []byte  // of an allowed or denied call's audit event
 	start   string  // of the masked args, for a request's audit event
 	pin     ToolPin // what is on record of its tool, the zero ToolPin if nobody asked
-	pinAge  uint64  // of the pins when that was read; 0: it is not to be remembered
 	unseen  bool    // nothing is on record yet, and pin is what is to be
 	renewed bool    // it is on record by the old form of its digest, and pin is what is to be
 	changed bool    // the tool is not the one on record
@@ -145,9 +144,6 @@ func (g *Gate) enterJudged(ctx context.Context, in *Policy, js []judged, release
 		}
 		if err != nil {
 			return nil, err
-		}
-		for _, p := range done.pins {
-			g.pins.keep(p)
 		}
 		if done.log != nil {
 			done.log(ctx)

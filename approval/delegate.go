@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"countersign/approval/legible"
@@ -55,7 +54,6 @@ func (w DelegationWork) Delegate(d Delegation, by Actor, via Via) (Delegation, *
 		return Delegation{}, refusal, w.auditDelegation(EventDecisionRefused, by, &d,
 			map[string]any{"via": via, "refused": refusal.Code})
 	}
-	w.g.standIns.note() // before the commit: it may be there from then on
 	if err := w.tx.PutDelegation(d); err != nil {
 		return Delegation{}, nil, err
 	}
@@ -201,32 +199,4 @@ func (d Delegation) RuleNow(p Policy) (name string, holds bool) {
 		}
 	}
 	return d.Rule, false
-}
-
-// standIns remembers whether there were ever delegations, so that nobody looks for them where there are none.
-type standIns struct {
-	mu    sync.Mutex
-	read  bool
-	there bool
-}
-
-// note is called inside the transaction that makes a delegation.
-func (s *standIns) note() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.read, s.there = true, true
-}
-
-// any reports whether there may be delegations.
-func (s *standIns) any(tx Tx) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.read {
-		return s.there, nil
-	}
-	ds, err := tx.Delegations()
-	if err == nil {
-		s.read, s.there = true, len(ds) > 0
-	}
-	return s.there, err
 }

@@ -317,7 +317,7 @@ func (w editWork) afterEdit(j *judged, edited *Request, out Answer) (Answer, err
 	}
 	c.Dispatch, c.ToolDigest, c.ListedDigest, c.ToolSeen = j.call.Dispatch, j.call.ToolDigest, j.call.ListedDigest,
 		j.call.ToolSeen
-	jn, changed, err := w.toolPins().pinned(w.g.judge(w.ctx, w.g.Policy(), c))
+	jn, changed, err := w.toolPins().compareTool(w.g.judge(w.ctx, w.g.Policy(), c))
 	if err != nil {
 		return Answer{}, err
 	}

@@ -9,12 +9,11 @@ import (
 // entered is what became of the calls of one turn.
 type entered struct {
 	answers []Answer
-	pins    []pinRead             // to be remembered after the commit
-	log     func(context.Context) // to be said after it; nil: nothing
+	log     func(context.Context) // to be said after the commit; nil: nothing
 }
 
 func (w callWork) enterAll(js []judged, terms Terms, b *bill) (entered, error) {
-	out := entered{answers: make([]Answer, len(js)), pins: make([]pinRead, len(js))}
+	out := entered{answers: make([]Answer, len(js))}
 	for i := range js {
 		if err := checkAgent(w.g.dir, js[i].call.Agent); err != nil {
 			return entered{}, err
@@ -25,11 +24,11 @@ func (w callWork) enterAll(js []judged, terms Terms, b *bill) (entered, error) {
 		p.batch = w.tx.NewID()
 	}
 	for i := range js {
-		a, pin, err := w.enter(js[i], terms, p, b)
+		a, err := w.enter(js[i], terms, p, b)
 		if err != nil {
 			return entered{}, err
 		}
-		out.answers[i], out.pins[i] = a, pin
+		out.answers[i] = a
 	}
 	told, err := p.announce()
 	out.log = told.Log
@@ -37,18 +36,17 @@ func (w callWork) enterAll(js []judged, terms Terms, b *bill) (entered, error) {
 }
 
 // enter takes one call through its steps: the policy, the live request of its key, the remembered
-// denial, and only then a new request. What it read of the tool is to be kept after the commit.
-func (w callWork) enter(j judged, terms Terms, p *placer,
-	b *bill) (Answer, pinRead, error) {
-	j, changed, err := w.toolPins().pinned(j)
+// denial, and only then a new request.
+func (w callWork) enter(j judged, terms Terms, p *placer, b *bill) (Answer, error) {
+	j, changed, err := w.toolPins().compareTool(j)
 	if err != nil {
-		return Answer{}, pinRead{}, err
+		return Answer{}, err
 	}
 	out, err := w.enterPinned(&j, changed, terms, p, b)
 	if err == nil && out.Kind != AnswerDenied {
 		err = w.toolPins().pinFirst(&j)
 	}
-	return out, pinRead{j.pin, j.pinAge}, err
+	return out, err
 }
 
 func (w callWork) enterPinned(j *judged, changed bool, terms Terms, p *placer,
@@ -62,7 +60,7 @@ func (w callWork) enterPinned(j *judged, changed bool, terms Terms, p *placer,
 		out.Kind, out.Message = AnswerDenied, policyDeniedMessage(v)
 		return out, nil
 	}
-	if v.Action == Allow && !v.Observe && j.call.ReadFor == "" && j.pin.justAccepted(w.tx.Now(), terms) {
+	if v.Action == Allow && !v.Observe && j.call.ReadFor == "" && j.pin.justAccepted(w.tx.Now(), terms.UseWithin) {
 		used, err := w.toolPins().useAcceptance(j)
 		if err != nil {
 			return Answer{}, err

@@ -3,10 +3,8 @@ package approval
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -56,9 +54,6 @@ func (w FreezeWork) Freeze(agent string, by Actor, via Via,
 	if err := NeedWholeStore(w.tx); err != nil {
 		return Epoch{}, nil, err
 	}
-	// Noted before the commit, so that nobody who comes after it goes by less. What was allowed before is on record before
-	// it: the store sees to what is in its event log.
-	w.g.freezes.note(agent)
 	e := Epoch{Agent: agent, ID: w.tx.NewID(), Frozen: true, FrozenAt: w.tx.Now(), FrozenBy: by.Name, Via: via,
 		Reason: reason}
 	if err := w.tx.PutEpoch(e); err != nil {
@@ -80,7 +75,7 @@ func (g *Gate) Unfreeze(ctx context.Context, agent string, by Actor, via Via) (E
 func (w FreezeWork) Unfreeze(agent string, by Actor, via Via) (Epoch, *Error, error) {
 	by = w.g.ActorNow(by)
 	e, err := w.tx.Epoch(agent)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil {
 		return Epoch{}, nil, err
 	}
 	var refusal *Error
@@ -99,7 +94,6 @@ func (w FreezeWork) Unfreeze(agent string, by Actor, via Via) (Epoch, *Error, er
 	if err := NeedWholeStore(w.tx); err != nil {
 		return Epoch{}, nil, err
 	}
-	w.g.freezes.note(agent)
 	e.Frozen = false
 	if err := w.tx.PutEpoch(e); err != nil {
 		return Epoch{}, nil, err
@@ -118,106 +112,16 @@ func (w FreezeWork) auditFreeze(t EventType, by Actor, e Epoch) error {
 	return w.audit(event)
 }
 
-// freezes remembers which agents were ever frozen, all of them under "", so that nobody else's calls need a look. It
-// may name more than the store does, never less. Of those it names it remembers how they stand, until a transaction
-// is about to change anything.
-type freezes struct {
-	mu      sync.RWMutex
-	read    bool // what was on record is among them
-	agents  map[string]bool
-	changes int             // how often something was about to change
-	stand   map[string]bool // of agents that were looked at since: whether they are frozen
-}
-
-// note is told, in the transaction and before it commits, that the freeze of an agent is made or lifted.
-func (f *freezes) note(agent string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.add(agent)
-	f.changes++
-	f.stand = nil
-}
-
-// known reports how an agent stands, where that is remembered.
-func (f *freezes) known(agent string) (frozen, ok bool) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	frozen, ok = f.stand[agent]
-	return frozen, ok
-}
-
-// count returns how often something was about to change.
-func (f *freezes) count() int {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.changes
-}
-
-// unchanged has put called, where nothing was about to change since there were so many changes, and returns what that
-// returned. Nothing is about to change before put has returned: it must wait for no transaction.
-func (f *freezes) unchanged(changes int, put func() bool) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.changes == changes && put()
-}
-
-// keep remembers how an agent stood when there were so many changes, if it was none since.
-func (f *freezes) keep(agent string, frozen bool, changes int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.changes != changes {
-		return
-	}
-	if f.stand == nil {
-		f.stand = map[string]bool{}
-	}
-	f.stand[agent] = frozen
-}
-
-func (f *freezes) add(agent string) {
-	if f.agents == nil {
-		f.agents = map[string]bool{}
-	}
-	f.agents[agent] = true
-}
-
-// concern reports whether an agent may ever have been frozen. read reads what is on record.
-func (f *freezes) concern(agent string, read func() ([]Epoch, error)) (bool, error) {
-	f.mu.RLock()
-	known, concerned := f.read, f.agents[""] || f.agents[agent]
-	f.mu.RUnlock()
-	if known {
-		return concerned, nil
-	}
-	es, err := read() // not under the lock: it may wait for others who need that
-	if err != nil {
-		return false, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, e := range es {
-		f.add(e.Agent)
-	}
-	f.read = true
-	return f.agents[""] || f.agents[agent], nil
-}
-
 // epochsOf returns what was last frozen of an agent: of it alone, and of all.
-func (w FreezeWork) epochsOf(agent string) ([]Epoch, error) {
-	concerned, err := w.g.freezes.concern(agent, w.tx.Epochs)
-	if err != nil || !concerned {
-		return nil, err
-	}
-	var es []Epoch
+func (w FreezeWork) epochsOf(agent string) (es []Epoch, err error) {
 	for _, name := range []string{agent, ""} {
 		e, err := w.tx.Epoch(name)
-		if errors.Is(err, ErrNotFound) {
-			continue
-		}
 		if err != nil {
 			return nil, err
 		}
-		es = append(es, e)
+		if e.ID != "" {
+			es = append(es, e)
+		}
 	}
 	return es, nil
 }
@@ -234,40 +138,9 @@ func (w FreezeWork) frozenBy(agent string) (*Epoch, error) {
 	return newest, err
 }
 
-// isFrozen reports whether an agent is frozen by all that was committed before.
-func isFrozen(ctx context.Context, g *Gate, agent string) (bool, error) {
-	concerned, err := g.freezes.concern(agent, func() ([]Epoch, error) { return View(ctx, g.store, Tx.Epochs) })
-	if err != nil || !concerned {
-		return false, err
-	}
-	if frozen, ok := g.freezes.known(agent); ok {
-		return frozen, nil
-	}
-	is := func(w *Work) (bool, error) {
-		e, err := w.Freezes().frozenBy(agent)
-		return e != nil, err
-	}
-	// Only among the updates is it certain that no change is under way: each that came before has told of itself and
-	// is seen, and each that comes later tells of itself again.
-	changes := 0
-	frozen, err := update(ctx, g, OfAgent(agent), func(w *Work) (bool, error) {
-		changes = g.freezes.count()
-		return is(w)
-	})
-	if err != nil { // a store that cannot write can still be read
-		return Look(ctx, g, is)
-	}
-	g.freezes.keep(agent, frozen, changes)
-	return frozen, nil
-}
-
 // DeniedByFreeze returns what an agent is told that is frozen, "" for one that is not: calls that it has begun are not
 // continued either.
 func (g *Gate) DeniedByFreeze(ctx context.Context, agent string) (string, error) {
-	frozen, err := isFrozen(ctx, g, agent)
-	if err != nil || !frozen {
-		return "", err
-	}
 	return Look(ctx, g, func(w *Work) (string, error) {
 		e, err := w.Freezes().frozenBy(agent)
 		if err != nil || e == nil {
@@ -318,10 +191,9 @@ func (g *Gate) Restored(ctx context.Context) error {
 // endAll ends what waits, what was approved and not used, and what was given for longer. What was frozen stays so.
 func (w *Work) endAll(by Actor, why string) error {
 	e, err := w.tx.Epoch("")
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil {
 		return err
 	}
-	w.g.freezes.note("")
 	if e.ID = w.tx.NewID(); !e.Frozen {
 		e.FrozenAt, e.FrozenBy, e.Via, e.Reason = w.tx.Now(), by.String(), ViaSystem, why
 	}

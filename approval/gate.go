@@ -49,9 +49,6 @@ type Gate struct {
 	log      *slog.Logger
 	clock    func() time.Time // of the store's time, but for the tests
 
-	pins        pins
-	freezes     freezes
-	standIns    standIns
 	turns       turns
 	comparisons comparisons
 }

@@ -423,7 +423,7 @@ func (w waiter) waitedGranted(c *Call, r *Request, still func() error) (Answer, 
 		if err := checkAgent(w.g.dir, j.call.Agent); err != nil {
 			return Answer{}, err
 		}
-		j, changed, err := w.toolPins().pinned(j)
+		j, changed, err := w.toolPins().compareTool(j)
 		if err != nil {
 			return Answer{}, err
 		}

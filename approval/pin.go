@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -87,25 +86,23 @@ func (c Call) pinOwner() string {
 	return c.Agent
 }
 
-// pinned compares the call's tool with the one on record, where the caller looked at it. It returns the call
+// compareTool compares the call's tool with the one on record, where the caller looked at it. It returns the call
 // with the verdict that this leaves: a changed tool is not let through without a person. A tool that was not
 // seen before is put on record by pinFirst, once the call is not denied.
-func (w pinWork) pinned(j judged) (_ judged, changed bool, err error) {
-	j.pin, j.pinAge, j.unseen, j.renewed = ToolPin{}, 0, false, false
+func (w pinWork) compareTool(j judged) (_ judged, changed bool, err error) {
+	j.pin, j.unseen, j.renewed = ToolPin{}, false, false
 	c, v := j.call, j.verdict
 	if c.ToolDigest == "" || v.Action != Allow && v.Action != Quarantine {
 		return j, false, nil
 	}
-	p, ok := w.g.pins.get(c.pinOwner(), c.Server, c.Tool)
-	if !ok || !p.holds(c.ToolDigest) { // the transaction is the truth
-		if p, err = w.readPin(&j); err != nil {
-			return j, false, err
-		}
+	p, err := w.readPin(&j)
+	if err != nil {
+		return j, false, err
 	}
 	j.pin = p
 	if p.knows(&c) {
 		if !p.holds(c.ToolDigest) {
-			j.pin, j.pinAge, j.renewed = p.renewed(&c), 0, true
+			j.pin, j.renewed = p.renewed(&c), true
 		}
 		return j, false, nil
 	}
@@ -124,13 +121,11 @@ func (w pinWork) pinned(j judged) (_ judged, changed bool, err error) {
 	return j, true, nil
 }
 
-// readPin returns what is on record of the call's tool; j takes how old that is, and whether it is nothing yet.
+// readPin returns what is on record of the call's tool; j takes whether it is nothing yet.
 func (w pinWork) readPin(j *judged) (ToolPin, error) {
 	c, owner := j.call, j.call.pinOwner()
-	j.pinAge = w.g.pins.now()
 	p, err := w.tx.Pin(owner, c.Server, c.Tool)
 	if errors.Is(err, ErrNotFound) {
-		j.pinAge = 0
 		if owner != "" {
 			p, err = w.tx.Pin("", c.Server, c.Tool)
 		}
@@ -150,7 +145,6 @@ func (w pinWork) readPin(j *judged) (ToolPin, error) {
 	case errors.Is(err, ErrNotFound):
 		return p, nil
 	case err == nil && own.AcceptedBy != "" && own.knows(&c):
-		j.pinAge = 0
 		return own, nil
 	}
 	return p, err
@@ -190,7 +184,7 @@ func ReadToolChange(message string) (c ToolChange, ok bool) {
 
 // pinFirst puts the tool of a call on record that was not seen before, or was known by the old form of its digest. A
 // call that is denied puts nothing there.
-func (w pinWork) pinFirst(j *judged) (err error) {
+func (w pinWork) pinFirst(j *judged) error {
 	if !j.unseen && !j.renewed {
 		return nil
 	}
@@ -199,7 +193,7 @@ func (w pinWork) pinFirst(j *judged) (err error) {
 		was = j.call.ListedDigest
 	}
 	j.unseen, j.renewed = false, false
-	if j.pinAge, err = w.putPin(j.pin); err != nil {
+	if err := w.putPin(j.pin); err != nil {
 		return err
 	}
 	data := map[string]any{"digest": j.call.ToolDigest}
@@ -214,18 +208,13 @@ func (w pinWork) pinFirst(j *judged) (err error) {
 		Tool:  j.call.Target(), Data: marshal(data)})
 }
 
-// putPin stores p. What is remembered of the tool is forgotten at once, inside the transaction, so that
-// nobody goes by it once p may have been committed; it is remembered anew by whoever reads it after.
-func (w pinWork) putPin(p ToolPin) (age uint64, err error) {
+func (w pinWork) putPin(p ToolPin) error {
 	if p.Agent == "" { // it is every agent's, and each reads it without waiting for the others
 		if err := NeedWholeStore(w.tx); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	if err := w.tx.PutPin(p); err != nil {
-		return 0, err
-	}
-	return w.g.pins.forget(p.Agent, p.Server, p.Tool), nil
+	return w.tx.PutPin(p)
 }
 
 // acceptTool takes the tool of a request that was approved because of its change as it is now: for everybody
@@ -250,7 +239,7 @@ func (w pinWork) acceptTool(r Request, by Actor) error {
 	if old.Agent == owner {
 		pin.Earlier = old.followedBy(r.ToolDigest)
 	}
-	if _, err := w.putPin(pin); err != nil {
+	if err := w.putPin(pin); err != nil {
 		return err
 	}
 	e := requestEvent(r, EventToolAccepted)
@@ -260,8 +249,14 @@ func (w pinWork) acceptTool(r Request, by Actor) error {
 }
 
 // justAccepted reports whether the approval that accepted the tool may still wait for its use.
-func (p ToolPin) justAccepted(now time.Time, terms Terms) bool {
-	return p.AcceptedBy != "" && now.Sub(p.SeenAt) <= terms.UseWithin
+func (p ToolPin) justAccepted(now time.Time, useWithin time.Duration) bool {
+	return p.AcceptedBy != "" && now.Sub(p.SeenAt) <= useWithin
+}
+
+// Holds reports whether p, which is on record of the tool of an allowed call, is the tool as it is, and no approval may
+// wait for its use.
+func (p ToolPin) Holds(c AllowedCall, now time.Time) bool {
+	return p.holds(c.Digest) && !p.justAccepted(now, c.UseWithin)
 }
 
 // useAcceptance uses the approval that accepted the tool for the call that it was asked for. The policy
@@ -281,59 +276,4 @@ func (w pinWork) useAcceptance(j *judged) (*Request, error) {
 		return nil, err
 	}
 	return &used, nil
-}
-
-// pinRead is what a transaction read of a tool, or put on record of it, at an age of [pins].
-type pinRead struct {
-	pin ToolPin
-	age uint64 // 0: it is not to be remembered
-}
-
-// maxPins is how many tools are remembered; beyond, all are read anew.
-const maxPins = 4096
-
-// pins remembers what is on record of tools, so that a call of a known one needs no look into the store.
-// Its age grows whenever something of it may be outdated: what was read at an earlier age is not kept.
-type pins struct {
-	mu    sync.RWMutex
-	age   uint64
-	known map[[3]string]ToolPin
-}
-
-func (p *pins) get(agent, server, tool string) (ToolPin, bool) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	pin, ok := p.known[[3]string{agent, server, tool}]
-	return pin, ok
-}
-
-// now returns the age that goes with what is read from here on; never 0.
-func (p *pins) now() uint64 {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.age + 1
-}
-
-func (p *pins) forget(agent, server, tool string) (age uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.known, [3]string{agent, server, tool})
-	p.age++
-	return p.age + 1
-}
-
-// keep remembers what a committed transaction has read, or written, at an age; 0 is nothing.
-func (p *pins) keep(r pinRead) {
-	if r.age == 0 {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r.age != p.age+1 {
-		return
-	}
-	if p.known == nil || len(p.known) >= maxPins {
-		p.known = map[[3]string]ToolPin{}
-	}
-	p.known[[3]string{r.pin.Agent, r.pin.Server, r.pin.Tool}] = r.pin
 }

@@ -24,17 +24,25 @@ type Store interface {
 	AcceptClock(ctx context.Context) error
 }
 
-// EventRecorder is a [Store] that can put an event on record without a transaction.
+// AllowedCall is what must hold for an allowed call to go on record without a transaction.
+type AllowedCall struct {
+	Agent string // is not frozen, neither by itself nor with all
+	// The tool is on record with this digest, for its owner: see [ToolPin]. No digest: nobody looked at it.
+	Owner, Server, Tool, Digest string
+	UseWithin                   time.Duration // for how long the approval that accepted a tool waits for its use
+}
+
+// EventRecorder is a [Store] that can put an allowed call on record without a transaction.
 type EventRecorder interface {
-	// RecordEvent is Update for what appends e and does nothing else; only it waits for nobody, and what it has put on
-	// record outlives the process, however that ends, but not every loss of power: that may take what was recorded in the
+	// RecordAllowed is Update for what reads whether c holds, appends e if it does, and does nothing else; only it waits
+	// for nobody, and what it has put on record outlives the process, however that ends, but not every loss of power: that may take what was recorded in the
 	// last second, or since the last Update if that is less. Nothing that was read by its seq is lost, and no seq is given
 	// out twice. The event is there for all that reads events from then on; the store tells of it with one of its next
 	// commits. An [EventFrozen] that is appended later has a higher seq.
 	//
-	// It reports false, and has done nothing, where Update is to be called instead: above all once the store could not
-	// commit, whoever wrote, and until a commit has written something.
-	RecordEvent(e Event) bool
+	// It reports false, and has done nothing, where Update is to be called instead: where c does not hold, or only a
+	// transaction can tell; and once the store could not commit, whoever wrote, and until a commit has written something.
+	RecordAllowed(c AllowedCall, e Event) bool
 }
 
 // Tx is one transaction: what is kept, each noun by an interface of its own, for those who need no more. Its methods

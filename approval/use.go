@@ -50,7 +50,7 @@ func (w *Work) tryUse(j judged, id string) (out Answer, r Request, err error) {
 			return out, r, err
 		}
 	}
-	j, changed, err := w.toolPins().pinned(j)
+	j, changed, err := w.toolPins().compareTool(j)
 	if err != nil {
 		return out, r, err
 	}

@@ -61,9 +61,6 @@ func (e *electorate) delegations() ([]Delegation, error) {
 	if e.read {
 		return e.standIns, nil
 	}
-	if some, err := e.g.standIns.any(e.tx); err != nil || !some {
-		return nil, err
-	}
 	all, err := e.tx.Delegations()
 	if err != nil {
 		return nil, err

@@ -309,7 +309,7 @@ func BenchmarkAllowed(b *testing.B) {
 		Risk: approval.RiskLow, Decision: "allow", Data: data,
 	}
 	race(b, &contender{name: "allowed", clients: benchClients, f: func(int) error {
-		if d.RecordEvent(e) {
+		if d.RecordAllowed(approval.AllowedCall{}, e) {
 			return nil
 		}
 		return d.Update(context.Background(), approval.WholeStore(), func(tx approval.Tx) error { return second(tx.Append(e)) })

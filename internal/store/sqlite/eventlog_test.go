@@ -29,7 +29,7 @@ func allowedCall(tool string) approval.Event {
 func logged(t *testing.T, d *DB, tools ...string) {
 	t.Helper()
 	for _, tool := range tools {
-		if !d.RecordEvent(allowedCall(tool)) {
+		if !d.RecordAllowed(approval.AllowedCall{}, allowedCall(tool)) {
 			t.Fatalf("%s was not put on record", tool)
 		}
 	}
@@ -204,7 +204,7 @@ func recordingUntilKilled() bool {
 	}
 	for i := range 100_000 {
 		tool := fmt.Sprint("t", i)
-		testkit.Eventually(log.Default(), "the event is taken", func() bool { return d.RecordEvent(allowedCall(tool)) })
+		testkit.Eventually(log.Default(), "the event is taken", func() bool { return d.RecordAllowed(approval.AllowedCall{}, allowedCall(tool)) })
 		os.Stdout.WriteString(tool + "\n")
 	}
 	return true
@@ -254,7 +254,7 @@ func TestRule3_AStoreThatCannotCommitTakesNoEvent(t *testing.T) {
 	const taken = 10
 	record := sync.OnceFunc(func() { // nobody takes them in meanwhile
 		for i := range taken {
-			if !d.RecordEvent(bigCall(fmt.Sprint("t", i))) {
+			if !d.RecordAllowed(approval.AllowedCall{}, bigCall(fmt.Sprint("t", i))) {
 				t.Errorf("t%d was not taken", i)
 			}
 		}
@@ -266,7 +266,7 @@ func TestRule3_AStoreThatCannotCommitTakesNoEvent(t *testing.T) {
 	if approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Fatal(err)
 	}
-	if d.RecordEvent(allowedCall("t")) {
+	if d.RecordAllowed(approval.AllowedCall{}, allowedCall("t")) {
 		t.Error("an event was taken after the failure")
 	}
 	err = d.View(t.Context(), func(tx approval.Tx) error { return second(tx.Events(approval.EventQuery{Limit: 1})) })
@@ -311,7 +311,7 @@ func TestRule3_NoEventIsTakenAfterAFailureUntilACommit(t *testing.T) {
 			}
 			wantNone := func(when string) {
 				t.Helper()
-				if d.RecordEvent(allowedCall("b")) {
+				if d.RecordAllowed(approval.AllowedCall{}, allowedCall("b")) {
 					t.Errorf("an event was taken %s", when)
 				}
 			}
@@ -346,7 +346,7 @@ func TestRule11_NothingIsPutBehindEventsThatAreStuck(t *testing.T) {
 	m.pass(stuckAfter)
 	logged(t, d, "b")
 	m.pass(time.Millisecond)
-	if d.RecordEvent(allowedCall("c")) {
+	if d.RecordAllowed(approval.AllowedCall{}, allowedCall("c")) {
 		t.Error("one more was taken")
 	}
 	if err := letGo(); err != nil {
@@ -364,7 +364,7 @@ func TestTheEventLogIsBounded(t *testing.T) {
 	d := open(t, Options{Now: m.now, Elapsed: m.count})
 	letGo := held(t, d)
 	n := 0
-	for ; d.RecordEvent(bigCall("big")); n++ {
+	for ; d.RecordAllowed(approval.AllowedCall{}, bigCall("big")); n++ {
 	}
 	if n < 50 || n > 2*halfBytes/10_000 {
 		t.Errorf("it took %d", n)
@@ -392,7 +392,7 @@ func TestAnEventLogThatCannotBeWritten(t *testing.T) {
 	closed.Close()
 	d.events.file = closed
 	for range 3 {
-		if d.RecordEvent(allowedCall("b")) {
+		if d.RecordAllowed(approval.AllowedCall{}, allowedCall("b")) {
 			t.Error("it was taken")
 		}
 	}
@@ -411,7 +411,7 @@ func TestAClosedStoreLeavesNoEventLog(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if d.RecordEvent(allowedCall("c")) {
+	if d.RecordAllowed(approval.AllowedCall{}, allowedCall("c")) {
 		t.Error("a closed store took an event")
 	}
 	if _, err := os.Stat(path + eventLogSuffix); !errors.Is(err, os.ErrNotExist) {
@@ -468,8 +468,8 @@ func BenchmarkRecordEvent(b *testing.B) {
 	e.Data = []byte(`{"args":"` + strings.Repeat("lorem ipsum ", 48) + `"}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if !d.RecordEvent(e) {
-			testkit.Eventually(b, "the event is taken", func() bool { return d.RecordEvent(e) })
+		if !d.RecordAllowed(approval.AllowedCall{}, e) {
+			testkit.Eventually(b, "the event is taken", func() bool { return d.RecordAllowed(approval.AllowedCall{}, e) })
 		}
 	}
 }

@@ -123,7 +123,7 @@ func TestTheProbeSeesAFullDisk(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &full); err != nil {
 		t.Fatal(err)
 	}
-	if d.RecordEvent(allowedCall("a")) {
+	if d.RecordAllowed(approval.AllowedCall{}, allowedCall("a")) {
 		t.Error("an event was taken after a commit that failed")
 	}
 	for name, err := range map[string]error{"an update": failed, "the probe": pinged} {

@@ -212,7 +212,7 @@ func TestRule11_ARecordThatDoesNotFitIsAGap(t *testing.T) {
 	logged(t, d, "a")
 	e := allowedCall("bad")
 	e.Type = ""
-	if !d.RecordEvent(e) {
+	if !d.RecordAllowed(approval.AllowedCall{}, e) {
 		t.Fatal("it was not taken")
 	}
 	logged(t, d, "b")
@@ -227,7 +227,7 @@ func TestAnEventThatIsTooLongForTheLogGoesIntoTheStore(t *testing.T) {
 	d := open(t, Options{})
 	e := allowedCall("long")
 	e.Data = []byte(`"` + strings.Repeat("x", maxFrame) + `"`)
-	if d.RecordEvent(e) {
+	if d.RecordAllowed(approval.AllowedCall{}, e) {
 		t.Error("it was taken")
 	}
 }

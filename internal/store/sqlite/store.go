@@ -23,7 +23,7 @@
 //
 // Reads have a few connections of their own and see the last commit; they neither wait for the writer nor
 // hold it up. The file is in WAL mode with synchronous=FULL: what was answered survives a loss of power. A group of
-// nothing but records ([DB.RecordEvent]) is committed without a sync of its own, and is synced within a second.
+// nothing but records ([DB.RecordAllowed]) is committed without a sync of its own, and is synced within a second.
 // One process owns a store, by a lock next to it. All files are readable by their owner alone.
 package sqlite
 
@@ -92,11 +92,12 @@ type DB struct {
 	aside    []string // event logs that were damaged
 	mark     *mark
 
-	claim   *claim
-	lost    atomic.Pointer[approval.Error] // why nothing can be stored any more
-	writer  *writer
-	events  *eventLog
-	readers chan *sqlite3.Conn // nil: a connection that is yet to be opened
+	claim    *claim
+	lost     atomic.Pointer[approval.Error] // why nothing can be stored any more
+	writer   *writer
+	events   *eventLog
+	standing standing
+	readers  chan *sqlite3.Conn // nil: a connection that is yet to be opened
 
 	closing   chan struct{}
 	closeOnce sync.Once

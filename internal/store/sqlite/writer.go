@@ -143,10 +143,11 @@ type writer struct {
 	newest        time.Time // of the transactions: none that follows is of earlier
 	onRows        onRows    // what of seq, ids and time the rows of this group say
 	room          store.Room
-	saved         storedState      // what was written last
-	gaps          []approval.Event // what is missing in the audit log, to be told when the store is opened
-	damaged       bool             // the event log was, when the store was opened
-	exited        *job             // its function has ended the writer's goroutine
+	pins          []approval.ToolPin // that this group has read or put on record
+	saved         storedState        // what was written last
+	gaps          []approval.Event   // what is missing in the audit log, to be told when the store is opened
+	damaged       bool               // the event log was, when the store was opened
+	exited        *job               // its function has ended the writer's goroutine
 }
 
 func newWriter(d *DB, o Options) (_ *writer, err error) {
@@ -164,7 +165,11 @@ func newWriter(d *DB, o Options) (_ *writer, err error) {
 		return nil, fault(err)
 	}
 	w.level = syncFull
-	if err := w.load(o); err != nil {
+	err = w.load(o)
+	if err == nil {
+		err = w.restand()
+	}
+	if err != nil {
 		if d.events != nil {
 			err = errors.Join(err, d.events.file.Close())
 		}
@@ -523,8 +528,12 @@ func (w *writer) attempt() error {
 		w.refuse(err)
 		return nil
 	}
-	w.changes, w.mustSync, w.summary, w.onRows = false, false, approval.Commit{}, onRows{}
-	if err := w.takeLogged(); err != nil {
+	w.changes, w.mustSync, w.summary, w.onRows, w.pins = false, false, approval.Commit{}, onRows{}, w.pins[:0]
+	err := w.takeLogged()
+	if err == nil {
+		err = w.restand()
+	}
+	if err != nil {
 		w.abort()
 		w.refuse(err)
 		return nil
@@ -564,6 +573,14 @@ func (w *writer) attempt() error {
 		}
 	}
 	return nil
+}
+
+// restand has the freezes known again that were changed before the transaction that has begun.
+func (w *writer) restand() error {
+	if w.db.standing.isSure() {
+		return nil
+	}
+	return w.db.standing.restand((&tx{db: w.db, c: w.c, w: w, at: w.newest}).withRows().Epochs)
 }
 
 // refuse answers everybody in the group with what keeps it from being committed.
@@ -623,7 +640,7 @@ const (
 func (w *writer) run(j *job, undo undoing) error {
 	w.newest = w.db.Now()
 	t := (&tx{db: w.db, c: w.c, w: w, at: w.newest, guard: undo == undoToSavepoint}).withRows()
-	seq, endings, summary, changes, takenTo := w.seq, w.endings, w.summary, w.changes, w.takenTo
+	seq, endings, summary, changes, takenTo, pins := w.seq, w.endings, w.summary, w.changes, w.takenTo, len(w.pins)
 	j.value = nil // of an earlier run
 	err := w.call(j, t)
 	t.ended = true
@@ -647,7 +664,7 @@ func (w *writer) run(j *job, undo undoing) error {
 		return fault(err)
 	}
 	w.seq, w.endings, w.summary, w.changes, w.onRows = seq, endings, summary, changes, onRows{}
-	w.takenTo = takenTo
+	w.takenTo, w.pins = takenTo, w.pins[:pins]
 	switch undo {
 	case undoAll:
 		return w.undo()
@@ -707,6 +724,7 @@ func (w *writer) commit() error {
 		}
 	}
 	w.db.seq.Store(w.seq)
+	w.db.standing.keep(w.pins)
 	if w.takenTo > w.logged {
 		w.logged = w.takenTo
 		w.db.events.taken(w.logged)

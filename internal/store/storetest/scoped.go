@@ -46,10 +46,10 @@ func (s *ScopedStore) Update(ctx context.Context, about approval.Scope, fn func(
 	return err
 }
 
-// RecordEvent is that of the store.
-func (s *ScopedStore) RecordEvent(e approval.Event) bool {
+// RecordAllowed is that of the store.
+func (s *ScopedStore) RecordAllowed(c approval.AllowedCall, e approval.Event) bool {
 	r, ok := s.Store.(approval.EventRecorder)
-	return ok && r.RecordEvent(e)
+	return ok && r.RecordAllowed(c, e)
 }
 
 // SignIns is that of the store.

@@ -38,6 +38,7 @@ var contract = []struct {
 	{"UnderWay", underWay},
 	{"Tasks", tasks},
 	{"Pins", pins},
+	{"RecordsAllowed", recordsAllowed},
 	{"SetNeed", setNeed},
 	{"Extend", extend},
 	{"Votes", votes},
