@@ -2,7 +2,6 @@ package emulator
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,24 +52,25 @@ type SlackResponse struct {
 	Status  int // what it was answered
 }
 
-type slackState struct {
+// Slack is the workspace, the app that is installed in it and those who talk to it.
+type Slack struct {
+	Views   *SlackViews
+	Sockets *SlackSockets
+
+	e   *Emulator
+	cfg SlackConfig
+	api *slackAPI
+
+	// Guarded by the Emulator's lock.
 	webhook   string
 	channels  []*channel
 	messages  map[string][]*SlackMessage // by channel id
-	views     []*SlackView
-	homes     map[string]*SlackView // by Slack user id
 	triggers  map[string]*trigger
 	hooks     map[string]*hook // by path
 	responses []SlackResponse
 	dedup     bool
 	retries   []time.Duration
-
-	mode      socketMode
-	sockets   []*socket // open, oldest first
-	greeting  int       // connections that are being greeted
-	turn      int       // whose turn it is
-	tickets   map[string]time.Time
-	envelopes map[string]*envelope
+	lastStamp int64 // the last ts, in microseconds
 }
 
 type channel struct {
@@ -102,45 +102,41 @@ const (
 	hookUses    = 5
 )
 
-func (st *slackState) init(cfg SlackConfig, people []Person) error {
-	for _, c := range cfg.Channels {
+func newSlack(e *Emulator) (*Slack, error) {
+	s := &Slack{e: e, cfg: e.cfg.Slack, triggers: map[string]*trigger{}, hooks: map[string]*hook{}}
+	for _, c := range s.cfg.Channels {
 		ch := &channel{Channel: c}
-		for _, p := range people {
+		for _, p := range e.people {
 			if p.Slack != "" && (len(c.Members) == 0 || slices.Contains(c.Members, p.Name) ||
 				slices.Contains(c.Members, p.Slack)) {
 				ch.members = append(ch.members, p.Slack)
 			}
 		}
-		if st.channel(c.ID) != nil || c.ID == "" {
-			return fmt.Errorf("emulator: channel %q: its id is empty or taken", c.Name)
+		if s.channel(c.ID) != nil || c.ID == "" {
+			return nil, fmt.Errorf("emulator: channel %q: its id is empty or taken", c.Name)
 		}
-		st.channels = append(st.channels, ch)
+		s.channels = append(s.channels, ch)
 	}
-	for i, p := range people {
+	for i, p := range e.people {
 		if p.Slack != "" {
-			st.channels = append(st.channels, &channel{
+			s.channels = append(s.channels, &channel{
 				Channel: Channel{ID: fmt.Sprintf("D0SANDBOX%02d", i+1), Name: p.Name}, members: []string{p.Slack}, im: p.Slack,
 			})
 		}
 	}
-	st.triggers = map[string]*trigger{}
-	st.hooks = map[string]*hook{}
-	st.tickets = map[string]time.Time{}
-	st.envelopes = map[string]*envelope{}
-	if cfg.SocketMode {
-		st.mode = socketModeOn
-	}
-	st.forget()
-	return nil
+	s.Views, s.Sockets = &SlackViews{e: e, slack: s}, newSlackSockets(s)
+	s.api = newSlackAPI(s)
+	s.forget()
+	return s, nil
 }
 
-func (st *slackState) forget() {
-	st.messages = map[string][]*SlackMessage{}
-	st.views, st.responses, st.homes = nil, nil, map[string]*SlackView{}
+func (s *Slack) forget() {
+	s.messages, s.responses = map[string][]*SlackMessage{}, nil
+	s.Views.views, s.Views.homes = nil, map[string]*SlackView{}
 }
 
-func (st *slackState) channel(id string) *channel {
-	for _, c := range st.channels {
+func (s *Slack) channel(id string) *channel {
+	for _, c := range s.channels {
 		if c.ID == id && id != "" {
 			return c
 		}
@@ -148,8 +144,8 @@ func (st *slackState) channel(id string) *channel {
 	return nil
 }
 
-func (st *slackState) find(channel, ts string) *SlackMessage {
-	for _, m := range st.messages[channel] {
+func (s *Slack) find(channel, ts string) *SlackMessage {
+	for _, m := range s.messages[channel] {
 		if m.TS == ts {
 			return m
 		}
@@ -158,14 +154,14 @@ func (st *slackState) find(channel, ts string) *SlackMessage {
 }
 
 // conversation finds a channel by id or name, and a person's direct messages by the person.
-func (s *Emulator) conversation(key string) *channel {
-	for _, c := range s.slack.channels {
+func (s *Slack) conversation(key string) *channel {
+	for _, c := range s.channels {
 		if key != "" && (c.ID == key || c.im == "" && c.Name == strings.TrimPrefix(key, "#")) {
 			return c
 		}
 	}
-	if p, err := s.person(key); err == nil {
-		for _, c := range s.slack.channels {
+	if p, err := s.e.person(key); err == nil {
+		for _, c := range s.channels {
 			if c.im != "" && c.im == p.Slack {
 				return c
 			}
@@ -175,8 +171,8 @@ func (s *Emulator) conversation(key string) *channel {
 }
 
 // DM returns the id of a person's direct messages with the bot.
-func (s *Emulator) DM(person string) string {
-	p, err := s.person(person)
+func (s *Slack) DM(person string) string {
+	p, err := s.e.person(person)
 	if err != nil {
 		return ""
 	}
@@ -186,17 +182,17 @@ func (s *Emulator) DM(person string) string {
 	return ""
 }
 
-// SlackMessages returns what was said in a channel (by id or name) or in a person's direct messages (by person), oldest
+// Messages returns what was said in a channel (by id or name) or in a person's direct messages (by person), oldest
 // first, ephemeral messages and deleted ones included.
-func (s *Emulator) SlackMessages(channel string) []SlackMessage {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Slack) Messages(channel string) []SlackMessage {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
 	c := s.conversation(channel)
 	if c == nil {
 		return nil
 	}
 	var all []SlackMessage
-	for _, m := range s.slack.messages[c.ID] {
+	for _, m := range s.messages[c.ID] {
 		copied := *m
 		copied.Edits = slices.Clone(m.Edits)
 		all = append(all, copied)
@@ -204,24 +200,9 @@ func (s *Emulator) SlackMessages(channel string) []SlackMessage {
 	return all
 }
 
-// WaitSlack waits until the app has at least n messages in a channel, and returns the app's messages.
-func (s *Emulator) WaitSlack(ctx context.Context, channel string, n int) ([]SlackMessage, error) {
-	var sent []SlackMessage
-	err := s.WaitFor(ctx, func() bool {
-		sent = sent[:0:0]
-		for _, m := range s.SlackMessages(channel) {
-			if m.FromBot {
-				sent = append(sent, m)
-			}
-		}
-		return len(sent) >= n
-	})
-	return sent, err
-}
-
-// SlackMessage returns one message.
-func (s *Emulator) SlackMessage(channel, ts string) (SlackMessage, bool) {
-	for _, m := range s.SlackMessages(channel) {
+// Message returns one message.
+func (s *Slack) Message(channel, ts string) (SlackMessage, bool) {
+	for _, m := range s.Messages(channel) {
 		if m.TS == ts {
 			return m, true
 		}
@@ -229,11 +210,11 @@ func (s *Emulator) SlackMessage(channel, ts string) (SlackMessage, bool) {
 	return SlackMessage{}, false
 }
 
-// ChangeSlackChannel changes a channel from now on: the bot is invited, the channel is archived or shared. Its id and
+// ChangeChannel changes a channel from now on: the bot is invited, the channel is archived or shared. Its id and
 // its members stay what they are.
-func (s *Emulator) ChangeSlackChannel(channel string, change func(*Channel)) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Slack) ChangeChannel(channel string, change func(*Channel)) error {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
 	ch := s.conversation(channel)
 	if ch == nil || ch.im != "" {
 		return fmt.Errorf("emulator: no Slack channel %q", channel)
@@ -242,76 +223,87 @@ func (s *Emulator) ChangeSlackChannel(channel string, change func(*Channel)) err
 	change(&changed)
 	changed.ID, changed.Members = ch.ID, ch.Members
 	ch.Channel = changed
-	s.bump()
+	s.e.bump()
 	return nil
 }
 
 // Responses returns what was posted to response URLs.
-func (s *Emulator) Responses() []SlackResponse {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.slack.responses)
+func (s *Slack) Responses() []SlackResponse {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	return slices.Clone(s.responses)
 }
 
-// SetSlackDedup makes chat.postMessage recognise a client_msg_id it has seen in the channel and answer with that
+// SetDedup makes chat.postMessage recognise a client_msg_id it has seen in the channel and answer with that
 // message. The documents promise nothing of the kind, so it is off by default: posting twice gives two messages.
-func (s *Emulator) SetSlackDedup(on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.slack.dedup = on
+func (s *Slack) SetDedup(on bool) {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	s.dedup = on
 }
 
-// SetSlackRetries says how long to wait before each repetition of an event that was not answered with 200. Slack's own
+// SetRetries says how long to wait before each repetition of an event that was not answered with 200. Slack's own
 // are
 // 0, a minute and five minutes. None, the default, switches repetition off.
-func (s *Emulator) SetSlackRetries(waits ...time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.slack.retries = waits
+func (s *Slack) SetRetries(waits ...time.Duration) {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	s.retries = waits
 }
 
 type slackMethod struct {
 	args  string // known arguments beside token, separated by spaces
 	scope string // what the token needs; "read" and "history" depend on the kind of the channel; empty: nothing
-	act   func(s *Emulator, c *Call, args url.Values) answer
+	act   func(c *Call, args url.Values) answer
 }
 
-var slackMethods = map[Endpoint]slackMethod{
-	SlackPostMessage: {"channel text blocks attachments thread_ts reply_broadcast unfurl_links unfurl_media metadata " +
-		"parse link_names mrkdwn client_msg_id as_user username icon_emoji icon_url markdown_text",
-		"chat:write", (*Emulator).slackPost},
-	SlackUpdate: {"channel ts text blocks attachments metadata parse link_names as_user reply_broadcast file_ids " +
-		"markdown_text unfurl_links unfurl_media",
-		"chat:write", (*Emulator).slackUpdate},
-	SlackPostEphemeral: {"channel user text blocks attachments thread_ts parse link_names as_user username icon_emoji " +
-		"icon_url markdown_text unfurl_links unfurl_media",
-		"chat:write", (*Emulator).slackEphemeral},
-	SlackViewsOpen:    {"trigger_id interactivity_pointer view", "", (*Emulator).slackViewsOpen},
-	SlackViewsPush:    {"trigger_id interactivity_pointer view", "", (*Emulator).slackViewsPush},
-	SlackViewsUpdate:  {"view_id external_id hash view", "", (*Emulator).slackViewsUpdate},
-	SlackViewsPublish: {"user_id hash view", "", (*Emulator).slackViewsPublish},
-	SlackOpen:         {"users channel return_im prevent_creation", "im:write", (*Emulator).slackOpen},
-	SlackChannelInfo:  {"channel include_locale include_num_members", "read", (*Emulator).slackChannelInfo},
-	SlackHistory: {"channel latest oldest inclusive limit cursor include_all_metadata", "history",
-		(*Emulator).slackHistory},
-	SlackAuthTest:       {"", "", (*Emulator).slackAuthTest},
-	SlackUserInfo:       {"user include_locale", "users:read", (*Emulator).slackUserInfo},
-	SlackConnectionOpen: {"", "connections:write", (*Emulator).slackConnectionsOpen},
+// slackAPI is what slack.com and hooks.slack.com answer the app.
+type slackAPI struct {
+	e       *Emulator
+	slack   *Slack
+	methods map[Endpoint]slackMethod
 }
 
-// serveSlack is https://slack.com/api/.
-func (s *Emulator) serveSlack(w http.ResponseWriter, r *http.Request) {
+func newSlackAPI(s *Slack) *slackAPI {
+	a := &slackAPI{e: s.e, slack: s}
+	a.methods = map[Endpoint]slackMethod{
+		SlackPostMessage: {"channel text blocks attachments thread_ts reply_broadcast unfurl_links unfurl_media metadata " +
+			"parse link_names mrkdwn client_msg_id as_user username icon_emoji icon_url markdown_text",
+			"chat:write", a.post},
+		SlackUpdate: {"channel ts text blocks attachments metadata parse link_names as_user reply_broadcast file_ids " +
+			"markdown_text unfurl_links unfurl_media",
+			"chat:write", a.update},
+		SlackPostEphemeral: {"channel user text blocks attachments thread_ts parse link_names as_user username icon_emoji " +
+			"icon_url markdown_text unfurl_links unfurl_media",
+			"chat:write", a.postEphemeral},
+		SlackViewsOpen:    {"trigger_id interactivity_pointer view", "", s.Views.open},
+		SlackViewsPush:    {"trigger_id interactivity_pointer view", "", s.Views.push},
+		SlackViewsUpdate:  {"view_id external_id hash view", "", s.Views.update},
+		SlackViewsPublish: {"user_id hash view", "", s.Views.publish},
+		SlackOpen:         {"users channel return_im prevent_creation", "im:write", a.open},
+		SlackChannelInfo:  {"channel include_locale include_num_members", "read", a.channelInfo},
+		SlackHistory: {"channel latest oldest inclusive limit cursor include_all_metadata", "history",
+			a.history},
+		SlackAuthTest:       {"", "", a.authTest},
+		SlackUserInfo:       {"user include_locale", "users:read", a.userInfo},
+		SlackConnectionOpen: {"", "connections:write", s.Sockets.newLink},
+	}
+	return a
+}
+
+// serve is https://slack.com/api/.
+func (a *slackAPI) serve(w http.ResponseWriter, r *http.Request) {
 	endpoint := Endpoint(r.PathValue("method"))
-	cfg := s.cfg.Slack
+	cfg := a.slack.cfg
 	token := cfg.BotToken
 	if endpoint == SlackConnectionOpen {
 		token = cfg.AppToken
 	}
-	s.serve(api{
+	a.e.serve(api{
 		platform: "slack", endpoint: endpoint, bodyLimit: slackMaxBody, tokens: []string{cfg.BotToken, cfg.AppToken},
 		authorized: func(r *http.Request, body []byte) bool { return same(slackToken(r, body), token) },
 		tooLarge:   func() answer { return slackFail("request_too_large") },
-		act:        s.slackCall,
+		act:        a.call,
 	}, w, r)
 }
 
@@ -327,8 +319,8 @@ func slackToken(r *http.Request, body []byte) string {
 	return r.URL.Query().Get("token")
 }
 
-func (s *Emulator) slackCall(c *Call, r *http.Request, body []byte) answer {
-	method, ok := slackMethods[c.Endpoint]
+func (a *slackAPI) call(c *Call, r *http.Request, body []byte) answer {
+	method, ok := a.methods[c.Endpoint]
 	if !ok {
 		return slackFail("unknown_method")
 	}
@@ -336,11 +328,11 @@ func (s *Emulator) slackCall(c *Call, r *http.Request, body []byte) answer {
 	token, socketMethod := slackToken(r, body), c.Endpoint == SlackConnectionOpen
 	switch {
 	case code != "":
-		s.breach(c, "schema", code)
+		a.e.breach(c, "schema", code)
 		return slackFail(code)
 	case token == "":
 		return slackFail("not_authed")
-	case !c.Authorized && (same(token, s.cfg.Slack.BotToken) || same(token, s.cfg.Slack.AppToken)):
+	case !c.Authorized && (same(token, a.slack.cfg.BotToken) || same(token, a.slack.cfg.AppToken)):
 		return slackFail("not_allowed_token_type") // the app-level token opens sockets, the bot's does the rest
 	case !c.Authorized:
 		return slackFail("invalid_auth")
@@ -352,17 +344,17 @@ func (s *Emulator) slackCall(c *Call, r *http.Request, body []byte) answer {
 	known := append(strings.Fields(method.args), "token")
 	for name := range args {
 		if !slices.Contains(known, name) {
-			s.breach(c, "unknown_argument", name) // Slack ignores it, which hides a typo
+			a.e.breach(c, "unknown_argument", name) // Slack ignores it, which hides a typo
 		}
 	}
-	granted := s.cfg.Slack.Scopes
+	granted := a.slack.cfg.Scopes
 	if socketMethod {
-		granted = s.cfg.Slack.AppScopes
+		granted = a.slack.cfg.AppScopes
 	}
-	needed := s.scopeFor(method.scope, args.Get("channel"))
+	needed := a.scopeFor(method.scope, args.Get("channel"))
 	var ans answer
 	if needed == "" || slices.Contains(granted, needed) {
-		ans = method.act(s, c, args)
+		ans = method.act(c, args)
 	} else {
 		ans = slackFail("missing_scope", map[string]any{"needed": needed, "provided": strings.Join(granted, ",")})
 	}
@@ -370,7 +362,7 @@ func (s *Emulator) slackCall(c *Call, r *http.Request, body []byte) answer {
 		Error string `json:"error"`
 	}
 	if json.Unmarshal(ans.body, &verdict) == nil && slices.Contains(slackOurFault, verdict.Error) {
-		s.breach(c, "schema", string(ans.body))
+		a.e.breach(c, "schema", string(ans.body))
 	}
 	ans.header = withHeader(ans.header, "X-OAuth-Scopes", strings.Join(granted, ","))
 	if needed != "" {
@@ -380,14 +372,14 @@ func (s *Emulator) slackCall(c *Call, r *http.Request, body []byte) answer {
 }
 
 // scopeFor is the scope that a call needs: reading asks for another one by the kind of the channel.
-func (s *Emulator) scopeFor(scope, channel string) string {
+func (a *slackAPI) scopeFor(scope, channel string) string {
 	if scope != "read" && scope != "history" {
 		return scope
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	a.e.mu.Lock()
+	defer a.e.mu.Unlock()
 	kind := "channels:"
-	if ch := s.slack.channel(channel); ch != nil && ch.im != "" {
+	if ch := a.slack.channel(channel); ch != nil && ch.im != "" {
 		kind = "im:"
 	} else if ch != nil && ch.IsPrivate {
 		kind = "groups:"
@@ -396,7 +388,7 @@ func (s *Emulator) scopeFor(scope, channel string) string {
 }
 
 // granted reports whether the app has a scope.
-func (s *Emulator) granted(scope string) bool { return slices.Contains(s.cfg.Slack.Scopes, scope) }
+func (s *Slack) granted(scope string) bool { return slices.Contains(s.cfg.Scopes, scope) }
 
 // slackOurFault are the refusals that a client which checks its own messages never gets.
 var slackOurFault = []string{
@@ -405,10 +397,10 @@ var slackOurFault = []string{
 	"duplicate_external_id", "push_limit_reached", "invalid_limit", "invalid_cursor",
 }
 
-func (s *Emulator) breach(c *Call, rule, detail string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.violate(c, rule, detail)
+func (e *Emulator) breach(c *Call, rule, detail string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.violate(c, rule, detail)
 }
 
 // slackArgs reads the arguments of a form or a JSON body. Values that are JSON stay JSON text, as in a form.
@@ -532,35 +524,35 @@ func slackContent(args url.Values) (m content, code string, more map[string]any)
 }
 
 // reachAnyone is reach for calls that also take a user's id, for the conversation with that user.
-func (s *Emulator) reachAnyone(id string) (*channel, string) {
-	if s.slack.channel(id) == nil {
-		for _, c := range s.slack.channels {
+func (a *slackAPI) reachAnyone(id string) (*channel, string) {
+	if a.slack.channel(id) == nil {
+		for _, c := range a.slack.channels {
 			if c.im != "" && c.im == id {
-				return s.reach(c.ID)
+				return a.reach(c.ID)
 			}
 		}
 	}
-	return s.reach(id)
+	return a.reach(id)
 }
 
 // reach finds the channel a message is for, and whether the bot may write there.
-func (s *Emulator) reach(id string) (*channel, string) {
-	ch := s.slack.channel(id)
+func (a *slackAPI) reach(id string) (*channel, string) {
+	ch := a.slack.channel(id)
 	switch {
 	case ch == nil || ch.hidden():
 		return nil, "channel_not_found"
 	case ch.IsArchived:
 		return nil, "is_archived"
-	case ch.BotAbsent && !s.granted("chat:write.public"):
+	case ch.BotAbsent && !a.slack.granted("chat:write.public"):
 		return nil, "not_in_channel"
 	}
 	return ch, ""
 }
 
-func (s *Emulator) slackPost(c *Call, args url.Values) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ch, code := s.reachAnyone(args.Get("channel"))
+func (a *slackAPI) post(c *Call, args url.Values) answer {
+	a.e.mu.Lock()
+	defer a.e.mu.Unlock()
+	ch, code := a.reachAnyone(args.Get("channel"))
 	if code != "" {
 		return slackFail(code)
 	}
@@ -568,52 +560,53 @@ func (s *Emulator) slackPost(c *Call, args url.Values) answer {
 	if code != "" {
 		return slackFail(code, more)
 	}
-	if id := args.Get("client_msg_id"); id != "" && s.slack.dedup {
-		for _, old := range s.slack.messages[ch.ID] {
+	if id := args.Get("client_msg_id"); id != "" && a.slack.dedup {
+		for _, old := range a.slack.messages[ch.ID] {
 			if old.ClientMsgID == id {
-				return slackOK(map[string]any{"channel": ch.ID, "ts": old.TS, "message": s.messageJSON(old), "is_duplicate": true})
+				return slackOK(map[string]any{"channel": ch.ID, "ts": old.TS, "message": a.slack.messageJSON(old),
+					"is_duplicate": true})
 			}
 		}
 	}
-	if thread := args.Get("thread_ts"); thread != "" && s.slack.find(ch.ID, thread) == nil {
+	if thread := args.Get("thread_ts"); thread != "" && a.slack.find(ch.ID, thread) == nil {
 		return slackFail("thread_not_found")
 	}
-	msg := s.slackAdd(ch, SlackMessage{
+	msg := a.slack.add(ch, SlackMessage{
 		ThreadTS: args.Get("thread_ts"), FromBot: true, Text: cutUTF16(m.text, slackMaxText), Blocks: m.blocks,
 		Metadata:    m.metadata,
 		ClientMsgID: args.Get("client_msg_id"), Via: string(c.Endpoint),
 	})
-	return slackOK(map[string]any{"channel": ch.ID, "ts": msg.TS, "message": s.messageJSON(msg)})
+	return slackOK(map[string]any{"channel": ch.ID, "ts": msg.TS, "message": a.slack.messageJSON(msg)})
 }
 
-// slackAdd stores a message and gives it its ts. The caller holds s.mu.
-func (s *Emulator) slackAdd(ch *channel, m SlackMessage) *SlackMessage {
-	m.Channel, m.TS, m.At = ch.ID, s.stamp(), s.now()
+// add stores a message and gives it its ts. The caller holds the lock.
+func (s *Slack) add(ch *channel, m SlackMessage) *SlackMessage {
+	m.Channel, m.TS, m.At = ch.ID, s.stamp(), s.e.now()
 	if m.FromBot {
-		m.User = s.cfg.Slack.BotUserID
+		m.User = s.cfg.BotUserID
 	}
 	m.shown = s.dressBlocks(m.Blocks)
-	s.slack.messages[ch.ID] = append(s.slack.messages[ch.ID], &m)
-	s.bump()
+	s.messages[ch.ID] = append(s.messages[ch.ID], &m)
+	s.e.bump()
 	return &m
 }
 
-// slackChange edits a message. The caller holds s.mu.
-func (s *Emulator) slackChange(m *SlackMessage, to content, via string) {
-	m.Edits = append(m.Edits, SlackEdit{Until: s.now(), Text: m.Text, Blocks: m.Blocks, Via: via})
+// change edits a message. The caller holds the lock.
+func (s *Slack) change(m *SlackMessage, to content, via string) {
+	m.Edits = append(m.Edits, SlackEdit{Until: s.e.now(), Text: m.Text, Blocks: m.Blocks, Via: via})
 	m.Text, m.Blocks = to.text, to.blocks
 	m.shown = s.dressBlocks(to.blocks)
 	if to.metadata != nil {
 		m.Metadata = to.metadata
 	}
-	s.bump()
+	s.e.bump()
 }
 
 // messageJSON is a message as Slack describes it.
-func (s *Emulator) messageJSON(m *SlackMessage) Object {
-	o := Object{"type": "message", "user": m.User, "ts": m.TS, "text": m.Text, "team": s.cfg.Slack.TeamID}
+func (s *Slack) messageJSON(m *SlackMessage) Object {
+	o := Object{"type": "message", "user": m.User, "ts": m.TS, "text": m.Text, "team": s.cfg.TeamID}
 	if m.FromBot {
-		o["bot_id"], o["app_id"] = s.cfg.Slack.BotID, s.cfg.Slack.AppID
+		o["bot_id"], o["app_id"] = s.cfg.BotID, s.cfg.AppID
 	}
 	if len(m.shown) > 0 {
 		o["blocks"] = m.shown
@@ -643,14 +636,14 @@ func cutUTF16(text string, limit int) string {
 	return text
 }
 
-func (s *Emulator) slackUpdate(c *Call, args url.Values) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ch, code := s.reach(args.Get("channel"))
+func (a *slackAPI) update(c *Call, args url.Values) answer {
+	a.e.mu.Lock()
+	defer a.e.mu.Unlock()
+	ch, code := a.reach(args.Get("channel"))
 	if code != "" {
 		return slackFail(code)
 	}
-	m := s.slack.find(ch.ID, args.Get("ts"))
+	m := a.slack.find(ch.ID, args.Get("ts"))
 	switch {
 	case m == nil || m.Deleted:
 		return slackFail("message_not_found")
@@ -664,14 +657,14 @@ func (s *Emulator) slackUpdate(c *Call, args url.Values) answer {
 	if utf16Len(edited.text) > slackMaxUpdateText {
 		return slackFail("msg_too_long")
 	}
-	s.slackChange(m, edited, string(c.Endpoint))
-	return slackOK(map[string]any{"channel": ch.ID, "ts": m.TS, "text": m.Text, "message": s.messageJSON(m)})
+	a.slack.change(m, edited, string(c.Endpoint))
+	return slackOK(map[string]any{"channel": ch.ID, "ts": m.TS, "text": m.Text, "message": a.slack.messageJSON(m)})
 }
 
-func (s *Emulator) slackEphemeral(c *Call, args url.Values) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ch, code := s.reach(args.Get("channel"))
+func (a *slackAPI) postEphemeral(c *Call, args url.Values) answer {
+	a.e.mu.Lock()
+	defer a.e.mu.Unlock()
+	ch, code := a.reach(args.Get("channel"))
 	if code != "" {
 		return slackFail(code)
 	}
@@ -683,19 +676,19 @@ func (s *Emulator) slackEphemeral(c *Call, args url.Values) answer {
 	if code != "" {
 		return slackFail(code, more)
 	}
-	msg := s.slackAdd(ch, SlackMessage{
+	msg := a.slack.add(ch, SlackMessage{
 		ThreadTS: args.Get("thread_ts"), FromBot: true, Ephemeral: user, Text: cutUTF16(m.text, slackMaxText),
 		Blocks: m.blocks, Via: string(c.Endpoint),
 	})
 	return slackOK(map[string]any{"message_ts": msg.TS})
 }
 
-func (s *Emulator) slackOpen(_ *Call, args url.Values) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (a *slackAPI) open(_ *Call, args url.Values) answer {
+	a.e.mu.Lock()
+	defer a.e.mu.Unlock()
 	users := strings.Split(args.Get("users"), ",")
 	if id := args.Get("channel"); id != "" {
-		if ch := s.slack.channel(id); ch == nil || ch.im == "" {
+		if ch := a.slack.channel(id); ch == nil || ch.im == "" {
 			return slackFail("channel_not_found")
 		}
 		return slackOK(map[string]any{"channel": map[string]any{"id": id}})
@@ -703,17 +696,17 @@ func (s *Emulator) slackOpen(_ *Call, args url.Values) answer {
 	if len(users) != 1 { // group conversations are none of this stand-in's
 		return slackFail("invalid_arguments", explained([]string{"[ERROR] exactly one user is expected here"}))
 	}
-	ch, code := s.reachAnyone(users[0])
+	ch, code := a.reachAnyone(users[0])
 	if code != "" || ch.im != users[0] {
 		return slackFail("user_not_found")
 	}
 	return slackOK(map[string]any{"channel": map[string]any{"id": ch.ID}})
 }
 
-func (s *Emulator) slackChannelInfo(_ *Call, args url.Values) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ch := s.slack.channel(args.Get("channel"))
+func (a *slackAPI) channelInfo(_ *Call, args url.Values) answer {
+	a.e.mu.Lock()
+	defer a.e.mu.Unlock()
+	ch := a.slack.channel(args.Get("channel"))
 	if ch == nil || ch.hidden() {
 		return slackFail("channel_not_found")
 	}
@@ -729,12 +722,12 @@ func (s *Emulator) slackChannelInfo(_ *Call, args url.Values) answer {
 	return slackOK(map[string]any{"channel": info})
 }
 
-// slackHistory is conversations.history: newest first, without replies in threads and without what only one person
+// history is conversations.history: newest first, without replies in threads and without what only one person
 // sees.
-func (s *Emulator) slackHistory(_ *Call, args url.Values) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ch := s.slack.channel(args.Get("channel"))
+func (a *slackAPI) history(_ *Call, args url.Values) answer {
+	a.e.mu.Lock()
+	defer a.e.mu.Unlock()
+	ch := a.slack.channel(args.Get("channel"))
 	switch {
 	case ch == nil || ch.hidden():
 		return slackFail("channel_not_found")
@@ -760,7 +753,7 @@ func (s *Emulator) slackHistory(_ *Call, args url.Values) answer {
 		latest = ts
 	}
 	found, more := []any{}, false
-	for _, m := range slices.Backward(s.slack.messages[ch.ID]) {
+	for _, m := range slices.Backward(a.slack.messages[ch.ID]) {
 		edge := m.TS == latest || m.TS == oldest
 		if m.Deleted || m.Ephemeral != "" || m.ThreadTS != "" && m.ThreadTS != m.TS ||
 			latest != "" && m.TS > latest || oldest != "" && m.TS < oldest || edge && !inclusive {
@@ -769,7 +762,7 @@ func (s *Emulator) slackHistory(_ *Call, args url.Values) answer {
 		if more = len(found) == limit; more {
 			break
 		}
-		o := s.messageJSON(m)
+		o := a.slack.messageJSON(m)
 		if !metadata {
 			delete(o, "metadata")
 		}
@@ -786,8 +779,8 @@ func (s *Emulator) slackHistory(_ *Call, args url.Values) answer {
 // historyCursor begins the cursors given out, which name the last message shown.
 const historyCursor = "after:"
 
-func (s *Emulator) slackAuthTest(*Call, url.Values) answer {
-	cfg := s.cfg.Slack
+func (a *slackAPI) authTest(*Call, url.Values) answer {
+	cfg := a.slack.cfg
 	body := map[string]any{
 		"url": "https://sandbox.slack.com/", "team": cfg.TeamName, "team_id": cfg.TeamID, "user": cfg.BotName,
 		"user_id": cfg.BotUserID, "bot_id": cfg.BotID,
@@ -799,56 +792,56 @@ func (s *Emulator) slackAuthTest(*Call, url.Values) answer {
 	return slackOK(body)
 }
 
-func (s *Emulator) slackUserInfo(_ *Call, args url.Values) answer {
+func (a *slackAPI) userInfo(_ *Call, args url.Values) answer {
 	id := args.Get("user")
-	p, err := s.person(id)
-	if id == s.cfg.Slack.BotUserID {
-		p, err = Person{Name: s.cfg.Slack.BotName, Slack: id}, nil
+	p, err := a.e.person(id)
+	if id == a.slack.cfg.BotUserID {
+		p, err = Person{Name: a.slack.cfg.BotName, Slack: id}, nil
 	}
 	if err != nil || p.Slack != id {
 		return slackFail("user_not_found")
 	}
 	return slackOK(map[string]any{"user": map[string]any{
-		"id": id, "team_id": s.teamOf(p), "name": slackName(p), "real_name": p.Name, "deleted": false,
-		"is_bot":      id == s.cfg.Slack.BotUserID,
+		"id": id, "team_id": a.slack.teamOf(p), "name": slackName(p), "real_name": p.Name, "deleted": false,
+		"is_bot":      id == a.slack.cfg.BotUserID,
 		"is_stranger": p.SlackTeam != "", "tz": "Etc/UTC", "profile": map[string]any{"real_name": p.Name,
 			"display_name": p.Name},
 	}})
 }
 
-func (s *Emulator) teamOf(p Person) string {
+func (s *Slack) teamOf(p Person) string {
 	if p.SlackTeam != "" {
 		return p.SlackTeam
 	}
-	return s.cfg.Slack.TeamID
+	return s.cfg.TeamID
 }
 
 func slackName(p Person) string { return strings.ReplaceAll(strings.ToLower(p.Name), " ", ".") }
 
-// newHook makes a response_url for what a person did. The caller holds s.mu.
-func (s *Emulator) newHook(kind string, p Person, ch *channel, ts string) string {
-	path := fmt.Sprintf("/slack/hooks/%s/%s/%d/%s", kind, s.cfg.Slack.TeamID, s.next(), randomHex(12))
-	h := &hook{user: p.Slack, ts: ts, at: s.now()}
+// newHook makes a response_url for what a person did. The caller holds the lock.
+func (s *Slack) newHook(kind string, p Person, ch *channel, ts string) string {
+	path := fmt.Sprintf("/slack/hooks/%s/%s/%d/%s", kind, s.cfg.TeamID, s.e.next(), randomHex(12))
+	h := &hook{user: p.Slack, ts: ts, at: s.e.now()}
 	if ch != nil {
 		h.channel = ch.ID
 	}
-	s.slack.hooks[path] = h
-	return s.baseURL + path
+	s.hooks[path] = h
+	return s.e.baseURL + path
 }
 
-// newTrigger makes a trigger_id; view is the id of the view acted in, if any. The caller holds s.mu.
-func (s *Emulator) newTrigger(p Person, view string) string {
-	id := fmt.Sprintf("%d.%d.%s", 8_123_456_789_012+s.next(), 1_234_567_890, randomHex(16))
-	s.slack.triggers[id] = &trigger{user: p.Slack, view: view, at: s.now()}
+// newTrigger makes a trigger_id; view is the id of the view acted in, if any. The caller holds the lock.
+func (s *Slack) newTrigger(p Person, view string) string {
+	id := fmt.Sprintf("%d.%d.%s", 8_123_456_789_012+s.e.next(), 1_234_567_890, randomHex(16))
+	s.triggers[id] = &trigger{user: p.Slack, view: view, at: s.e.now()}
 	return id
 }
 
-// serveSlackHook is https://hooks.slack.com/: the address itself is the secret.
-func (s *Emulator) serveSlackHook(w http.ResponseWriter, r *http.Request) {
-	s.serve(api{
+// serveHook is https://hooks.slack.com/: the address itself is the secret.
+func (a *slackAPI) serveHook(w http.ResponseWriter, r *http.Request) {
+	a.e.serve(api{
 		platform: "slack", endpoint: SlackResponseURL, bodyLimit: slackMaxBody,
 		tooLarge: func() answer { return hookRefusal(http.StatusBadRequest, "invalid_payload") },
-		act:      s.slackRespond,
+		act:      a.takeResponse,
 	}, w, r)
 }
 
@@ -856,24 +849,24 @@ func hookRefusal(status int, text string) answer {
 	return answer{status, map[string]string{"Content-Type": "text/plain; charset=utf-8"}, []byte(text)}
 }
 
-func (s *Emulator) slackRespond(c *Call, r *http.Request, body []byte) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := s.slack.hooks[r.URL.Path]
+func (a *slackAPI) takeResponse(c *Call, r *http.Request, body []byte) answer {
+	a.e.mu.Lock()
+	defer a.e.mu.Unlock()
+	h := a.slack.hooks[r.URL.Path]
 	if h == nil || r.Method != http.MethodPost {
 		return hookRefusal(http.StatusNotFound, "no_service")
 	}
-	note := func(a answer) answer {
-		s.slack.responses = append(s.slack.responses, SlackResponse{
-			At: s.now(), User: h.user, Channel: h.channel, TS: h.ts, Body: bytes.Clone(body), Status: a.status,
+	note := func(ans answer) answer {
+		a.slack.responses = append(a.slack.responses, SlackResponse{
+			At: a.e.now(), User: h.user, Channel: h.channel, TS: h.ts, Body: bytes.Clone(body), Status: ans.status,
 		})
-		s.bump()
-		return a
+		a.e.bump()
+		return ans
 	}
 	if h.uses >= hookUses {
 		return note(hookRefusal(http.StatusNotFound, "used_url"))
 	}
-	if s.now().Sub(h.at) > hookLife {
+	if a.e.now().Sub(h.at) > hookLife {
 		return note(hookRefusal(http.StatusNotFound, "expired_url"))
 	}
 	args, code := slackArgs(r, body)
@@ -881,24 +874,24 @@ func (s *Emulator) slackRespond(c *Call, r *http.Request, body []byte) answer {
 		code = "invalid_payload"
 	}
 	if code != "" {
-		s.violate(c, "schema", code)
+		a.e.violate(c, "schema", code)
 		return note(hookRefusal(http.StatusBadRequest, code))
 	}
-	if err := s.respond(h, args); err != nil {
-		s.violate(c, "schema", err.Error())
+	if err := a.slack.respond(h, args); err != nil {
+		a.e.violate(c, "schema", err.Error())
 		return note(hookRefusal(http.StatusBadRequest, err.Error()))
 	}
 	h.uses++
 	return note(answer{http.StatusOK, map[string]string{"Content-Type": "text/plain; charset=utf-8"}, []byte("ok")})
 }
 
-// respond does what a post to a response_url says. The caller holds s.mu.
-func (s *Emulator) respond(h *hook, args url.Values) error {
+// respond does what a post to a response_url says. The caller holds the lock.
+func (s *Slack) respond(h *hook, args url.Values) error {
 	flag := func(name string) bool { on, _ := strconv.ParseBool(args.Get(name)); return on }
-	original := s.slack.find(h.channel, h.ts)
+	original := s.find(h.channel, h.ts)
 	if flag("delete_original") && original != nil {
 		original.Deleted = true
-		s.bump()
+		s.e.bump()
 		return nil
 	}
 	if object, err := parseObject([]byte(args.Get("metadata"))); err == nil && str(object["event_type"]) == "" {
@@ -909,10 +902,10 @@ func (s *Emulator) respond(h *hook, args url.Values) error {
 		return errors.New(strings.TrimSuffix(code+" "+string(mustJSON(more)), " null"))
 	}
 	if flag("replace_original") && original != nil {
-		s.slackChange(original, m, string(SlackResponseURL))
+		s.change(original, m, string(SlackResponseURL))
 		return nil
 	}
-	ch := s.slack.channel(h.channel)
+	ch := s.channel(h.channel)
 	if ch == nil {
 		return errors.New("channel_not_found")
 	}
@@ -925,6 +918,6 @@ func (s *Emulator) respond(h *hook, args url.Values) error {
 	default:
 		return fmt.Errorf("invalid response_type %q", kind)
 	}
-	s.slackAdd(ch, msg)
+	s.add(ch, msg)
 	return nil
 }

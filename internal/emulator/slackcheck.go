@@ -284,7 +284,7 @@ func viewShape() shape {
 }
 
 // dressBlocks adds what Slack adds to blocks it stores: ids where none were given.
-func (s *Emulator) dressBlocks(raw json.RawMessage) []any {
+func (s *Slack) dressBlocks(raw json.RawMessage) []any {
 	parsed, err := parseJSON(raw)
 	blocks, ok := parsed.([]any)
 	if err != nil || !ok {
@@ -296,11 +296,11 @@ func (s *Emulator) dressBlocks(raw json.RawMessage) []any {
 			continue
 		}
 		if str(block["block_id"]) == "" {
-			block["block_id"] = fmt.Sprintf("b%05d", s.next())
+			block["block_id"] = fmt.Sprintf("b%05d", s.e.next())
 		}
 		for _, e := range slackElements(block) {
 			if slices.Contains(slackInteractive, str(e["type"])) && str(e["action_id"]) == "" {
-				e["action_id"] = fmt.Sprintf("a%05d", s.next())
+				e["action_id"] = fmt.Sprintf("a%05d", s.e.next())
 			}
 		}
 	}
