@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -366,12 +365,6 @@ func (e *Emulator) URL() string {
 	return e.baseURL
 }
 
-// URL is the stand-in for https://api.line.me.
-func (l *LINE) URL() string { return l.e.URL() + "/line" }
-
-// URL is the stand-in for https://slack.com/api/; it ends in a slash.
-func (s *Slack) URL() string { return s.e.URL() + "/slack/api/" }
-
 // SetWebhooks says where events go. An empty URL leaves that platform without a webhook.
 func (e *Emulator) SetWebhooks(line, slack string) {
 	e.mu.Lock()
@@ -412,24 +405,4 @@ func (e *Emulator) WaitFor(ctx context.Context, cond func() bool) error {
 			return errors.New("emulator: closed while waiting")
 		}
 	}
-}
-
-// ownHost reports whether the page may be opened under this Host header. A foreign name that was made to resolve to
-// this machine (DNS rebinding) is none of ours.
-func (pg *Page) ownHost(hostport string) bool {
-	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		host = h
-	}
-	host = strings.ToLower(strings.Trim(host, "[]"))
-	if net.ParseIP(host) != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	for _, h := range pg.e.cfg.Hosts {
-		if strings.EqualFold(h, host) {
-			return true
-		}
-	}
-	base, err := url.Parse(pg.e.URL())
-	return err == nil && base.Hostname() != "" && strings.EqualFold(base.Hostname(), host)
 }

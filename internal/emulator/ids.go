@@ -44,12 +44,6 @@ func (e *Emulator) next() int64 {
 	return e.serial
 }
 
-// stamp returns a new Slack ts: seconds and microseconds, never twice and never going back. The caller holds the lock.
-func (s *Slack) stamp() string {
-	s.lastStamp = max(s.e.now().UnixMicro(), s.lastStamp+1)
-	return fmt.Sprintf("%d.%06d", s.lastStamp/1e6, s.lastStamp%1e6)
-}
-
 // SignLINE computes the x-line-signature of a webhook body.
 func SignLINE(channelSecret string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(channelSecret))

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -100,6 +101,26 @@ func (pg *Page) guard(next http.HandlerFunc) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		next(w, r)
 	}))
+}
+
+// ownHost reports whether the page may be opened under this Host header. A foreign name that was made to resolve to
+// this machine (DNS rebinding) is none of ours.
+func (pg *Page) ownHost(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if net.ParseIP(host) != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	for _, h := range pg.e.cfg.Hosts {
+		if strings.EqualFold(h, host) {
+			return true
+		}
+	}
+	base, err := url.Parse(pg.e.URL())
+	return err == nil && base.Hostname() != "" && strings.EqualFold(base.Hostname(), host)
 }
 
 // pageView is what one person sees.

@@ -130,6 +130,13 @@ func (e *Emulator) violate(c *Call, rule, detail string) {
 	e.bump()
 }
 
+// breach is violate for who does not hold the lock.
+func (e *Emulator) breach(c *Call, rule, detail string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.violate(c, rule, detail)
+}
+
 // Reset forgets calls, violations, failures, webhooks and chats; people, channels, settings, sockets and retry keys
 // stay.
 func (e *Emulator) Reset() {

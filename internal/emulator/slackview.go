@@ -122,21 +122,6 @@ func slackViewArg(args url.Values, check func(view any) *checker) (map[string]an
 	return view, raw, nil
 }
 
-// exchange looks at the trigger that a modal is asked for with. code is empty when it is good. The caller holds the
-// lock.
-func (s *Slack) exchange(id string) (t *trigger, code string) {
-	t = s.triggers[id]
-	switch {
-	case t == nil:
-		return nil, "invalid_trigger_id"
-	case t.used:
-		return nil, "exchanged_trigger_id"
-	case s.e.now().Sub(t.at) > triggerLife:
-		return nil, "expired_trigger_id"
-	}
-	return t, ""
-}
-
 func (vs *SlackViews) open(_ *Call, args url.Values) answer {
 	vs.e.mu.Lock()
 	defer vs.e.mu.Unlock()
