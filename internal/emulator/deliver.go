@@ -49,14 +49,14 @@ func (e *Emulator) post(ctx context.Context, platform, target string, timeout ti
 		return d, fmt.Errorf("emulator: %w", err)
 	}
 	req.Header = header.Clone()
-	start := time.Now()
+	latency := measure()
 	res, err := e.out.Do(req)
 	if err == nil {
 		d.Status = res.StatusCode
 		d.Body, err = io.ReadAll(io.LimitReader(res.Body, maxWebhookAnswer))
 		_ = res.Body.Close()
 	}
-	d.Latency = time.Since(start)
+	d.Latency = latency()
 	e.log.DebugContext(ctx, "webhook", "platform", platform, "status", d.Status, "latency", d.Latency, "error", err)
 	e.mu.Lock()
 	e.bump()
@@ -65,6 +65,13 @@ func (e *Emulator) post(ctx context.Context, platform, target string, timeout ti
 		return d, fmt.Errorf("emulator: webhook: %w", err)
 	}
 	return d, nil
+}
+
+// measure starts now and returns what tells how long ago that was. It goes by the machine's clock: how long a program
+// takes to answer is real, whatever the platforms' own clock says.
+func measure() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
 }
 
 // Resend delivers an earlier delivery again, byte for byte and with the same headers: a replay.

@@ -400,7 +400,7 @@ func (ss *SlackSockets) send(ctx context.Context, frame []byte) (Delivery, error
 	d.Socket = sk.id
 	ctx, cancel := context.WithTimeout(ctx, ss.slack.cfg.WebhookTimeout)
 	defer cancel()
-	start := time.Now()
+	latency := measure()
 	var err error
 	if !frozen && sk.say(frame) != nil {
 		err = errSocketGone
@@ -415,7 +415,7 @@ func (ss *SlackSockets) send(ctx context.Context, frame []byte) (Delivery, error
 			err = fmt.Errorf("emulator: no acknowledgement: %w", ctx.Err())
 		}
 	}
-	d.Latency = time.Since(start)
+	d.Latency = latency()
 	ss.e.mu.Lock()
 	defer ss.e.mu.Unlock()
 	if err != nil && e.over { // it came in the same moment
