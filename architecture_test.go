@@ -346,7 +346,6 @@ const (
 var tooMany = map[string]int{
 	"channels/outbox.Outbox":             73,
 	"internal/app.App":                   87,
-	"internal/emulator.Emulator":         199,
 	"internal/mcp/gateway.clientRequest": 97,
 	"internal/web.Server":                124,
 }
@@ -637,8 +636,7 @@ var readsClock = map[string]string{
 	"internal/config/check.go":              "whether a cron schedule ever comes, when the file is read",
 	"internal/config/listen.go":             "whether a certificate is valid, when the file is read",
 	"internal/demo/demo.go":                 "the time of day on the terminal",
-	"internal/emulator/deliver.go":          "how long a webhook took",
-	"internal/emulator/socket.go":           "how long an acknowledgement took",
+	"internal/emulator/deliver.go":          "how long a webhook or an acknowledgement took",
 	"heartbeat/heartbeat.go":                "how long a run took",
 	"internal/testkit/testkit.go":           "of the tests: how long is waited",
 	"internal/listener/handler.go":          "the Date of an answer, and for how long the rest of a body is taken",

@@ -23,6 +23,7 @@ var layouts = map[string]string{
 	"internal/demo/demo.go":               "the lines of the demo's console, as they come",
 	"internal/demo/watch.go":              "the demo's tables of what has just happened",
 	"internal/emulator/line.go":           "LINE's own API",
+	"internal/emulator/lineapi.go":        "LINE's own API",
 	"internal/emulator/socket.go":         "Slack's own API",
 	"internal/listener/certificate.go":    "the log",
 	"internal/release/pack/bill.go":       "the bill of materials",

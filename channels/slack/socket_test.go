@@ -56,7 +56,7 @@ func newSocketed(t *testing.T, change func(s *socket), slack ...func(c *emulator
 	t.Cleanup(func() { platform.Close() })
 	s.platform = platform
 	s.slack.Count = func(_, _ string) {}
-	s.configure(func(c *Config) { c.AppToken, c.APIURL = secret.Value(appToken), platform.SlackURL() })
+	s.configure(func(c *Config) { c.AppToken, c.APIURL = secret.Value(appToken), platform.Slack.URL() })
 	s.socket = s.slack.socket
 	s.socket.firstWait, s.socket.lastWait = 5*time.Millisecond, 20*time.Millisecond
 	if change != nil {
@@ -107,7 +107,7 @@ func (s *socketed) trouble() string {
 // connected waits until n sockets are open.
 func (s *socketed) connected(n int) []emulator.SlackSocket {
 	s.T.Helper()
-	open, err := s.platform.WaitSlackSockets(s.ctx, n)
+	open, err := s.platform.Slack.Sockets.Wait(s.ctx, n)
 	if err != nil {
 		s.T.Fatalf("%d sockets: %v\n%s", n, err, s.Log)
 	}
@@ -129,11 +129,11 @@ func (s *socketed) says(words ...string) {
 }
 
 func (s *socketed) press(action string) (emulator.Delivery, error) {
-	p, err := s.platform.SlackBlockActions("hana", "C0APPROVALS", "1795257600.000100", action, request)
+	p, err := s.platform.Slack.BlockActions("hana", "C0APPROVALS", "1795257600.000100", action, request)
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	return s.platform.PostSlack(s.ctx, emulator.SlackPost{Payload: p})
+	return s.platform.Slack.Post(s.ctx, emulator.SlackPost{Payload: p})
 }
 
 func TestEverythingComesOverTheSocket(t *testing.T) {
@@ -143,14 +143,14 @@ func TestEverythingComesOverTheSocket(t *testing.T) {
 	if d, err := s.press("approve"); err != nil || !d.OK() || d.Socket == "" || len(d.Body) != 0 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if d, err := s.platform.SlashSlack(s.ctx, "hana", "C0APPROVALS", "/countersign",
+	if d, err := s.platform.Slack.Slash(s.ctx, "hana", "C0APPROVALS", "/countersign",
 		"deny "+request+" wrong account"); err != nil || !d.OK() {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if d, err := s.platform.TypeSlack(s.ctx, "hana", "approve "+request, ""); err != nil || !d.OK() {
+	if d, err := s.platform.Slack.Type(s.ctx, "hana", "approve "+request, ""); err != nil || !d.OK() {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if d, err := s.platform.MentionSlack(s.ctx, "hana", "C0APPROVALS", "approve "+request, ""); err != nil || !d.OK() {
+	if d, err := s.platform.Slack.Mention(s.ctx, "hana", "C0APPROVALS", "approve "+request, ""); err != nil || !d.OK() {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	if asks := s.Chat.Asks; len(asks) != 1 || asks[0].Intent != chat.IntentApprove || asks[0].By.Name != "hana" {
@@ -162,7 +162,7 @@ func TestEverythingComesOverTheSocket(t *testing.T) {
 		t.Errorf("taps %+v", taps)
 	}
 	s.Chat.Result = chat.InteractionResult{Code: approval.CodeExpired, Text: "Expired."}
-	d, err := s.platform.PostSlack(s.ctx, emulator.SlackPost{Payload: emulator.Object{
+	d, err := s.platform.Slack.Post(s.ctx, emulator.SlackPost{Payload: emulator.Object{
 		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"},
 		"trigger_id": "1.2",
 		"user":       emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"},
@@ -187,8 +187,8 @@ func TestRule7_WhatCouldNotBeStoredIsNotAcknowledged(t *testing.T) {
 			s.Chat.SetErr(nil)
 		}
 	}
-	s.platform.SetSlackRetries(0, 0)
-	d, err := s.platform.TypeSlack(s.ctx, "hana", "approve "+request, "")
+	s.platform.Slack.SetRetries(0, 0)
+	d, err := s.platform.Slack.Type(s.ctx, "hana", "approve "+request, "")
 	if err != nil || !d.OK() || len(d.Earlier) != 2 {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -210,8 +210,8 @@ func TestAFaultCostsOneEnvelope(t *testing.T) {
 		default:
 		}
 	}
-	s.platform.SetSlackRetries(0)
-	d, err := s.platform.TypeSlack(s.ctx, "hana", "approve "+request, "")
+	s.platform.Slack.SetRetries(0)
+	d, err := s.platform.Slack.Type(s.ctx, "hana", "approve "+request, "")
 	if err != nil || !d.OK() || len(d.Earlier) != 1 {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -235,11 +235,11 @@ func TestAnotherConnectionIsOpenBeforeTheOldOneCloses(t *testing.T) {
 		delivered <- d
 	}()
 	<-begun
-	if err := s.platform.DisconnectSlackSocket(old.ID, emulator.SocketRefresh); err != nil {
+	if err := s.platform.Slack.Sockets.Disconnect(old.ID, emulator.SocketRefresh); err != nil {
 		t.Fatal(err)
 	}
 	s.eventually("another socket", func() bool {
-		open := s.platform.SlackSockets()
+		open := s.platform.Slack.Sockets.All()
 		return len(open) == 1 && open[0].ID != old.ID
 	})
 	if !s.up() {
@@ -253,7 +253,7 @@ func TestAnotherConnectionIsOpenBeforeTheOldOneCloses(t *testing.T) {
 	if d, err := s.press("approve"); err != nil || !d.OK() || d.Socket == old.ID {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if err := s.platform.DisconnectSlackSocket("", emulator.SocketWarning); err != nil {
+	if err := s.platform.Slack.Sockets.Disconnect("", emulator.SocketWarning); err != nil {
 		t.Fatal(err)
 	}
 	s.connected(2) // the one that was warned goes on until Slack closes it
@@ -264,17 +264,17 @@ func TestABrokenConnectionIsOpenedAnew(t *testing.T) {
 	old := s.connected(1)[0]
 	other := func(than string) func() bool {
 		return func() bool {
-			open := s.platform.SlackSockets()
+			open := s.platform.Slack.Sockets.All()
 			return len(open) > 0 && open[len(open)-1].ID != than
 		}
 	}
-	s.platform.CutSlackSocket(old.ID)
+	s.platform.Slack.Sockets.Cut(old.ID)
 	s.eventually("another socket after a cut", other(old.ID))
-	old = s.platform.SlackSockets()[0]
-	s.platform.FreezeSlackSocket(old.ID)
+	old = s.platform.Slack.Sockets.All()[0]
+	s.platform.Slack.Sockets.Freeze(old.ID)
 	s.eventually("another socket after silence", other(old.ID))
 	s.platform.Fail(emulator.SlackConnectionOpen, 2, emulator.SlackError("internal_error"))
-	s.platform.CutSlackSocket("")
+	s.platform.Slack.Sockets.Cut("")
 	s.says("nothing came for too long", "internal_error")
 	s.connected(1)
 }
@@ -309,12 +309,12 @@ func TestATokenThatDoesNotDoIsSaidOnceAndClearly(t *testing.T) {
 func TestSocketModeSwitchedOffIsSaid(t *testing.T) {
 	s := newSocketed(t, nil)
 	s.connected(1)
-	s.platform.SetSlackSocketMode(false)
+	s.platform.Slack.Sockets.SetMode(false)
 	s.eventually("trouble", func() bool { return strings.Contains(s.trouble(), "switch it on there") })
 	if s.up() {
 		t.Error("connected")
 	}
-	s.platform.SetSlackSocketMode(true)
+	s.platform.Slack.Sockets.SetMode(true)
 	s.slack.Reconfigured()
 	s.connected(1)
 }
@@ -353,7 +353,7 @@ func TestAnAnswerThatDoesNotFitIsLeftOut(t *testing.T) {
 	s := newSocketed(t, nil)
 	s.connected(1)
 	s.Chat.Result = chat.InteractionResult{Code: approval.CodeExpired, Text: strings.Repeat("界", maxAck)}
-	d, err := s.platform.PostSlack(s.ctx, emulator.SlackPost{Payload: emulator.Object{
+	d, err := s.platform.Slack.Post(s.ctx, emulator.SlackPost{Payload: emulator.Object{
 		"type": "view_submission", "api_app_id": "A0APPROVE1", "team": emulator.Object{"id": "T0TEAM0001"},
 		"trigger_id": "1.2",
 		"user":       emulator.Object{"id": "U02HANA", "team_id": "T0TEAM0001"}, "view": json.RawMessage(denial(t, "x")),

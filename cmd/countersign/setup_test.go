@@ -46,8 +46,8 @@ func platforms(e *testscript.Env) error {
 func rehearse(ts *testscript.TestScript, _ bool, args []string) {
 	chats := ts.Value("chats").(*emulator.Emulator)
 	text := ts.ReadFile(args[0])
-	text = regexp.MustCompile(`(?m)^  line:.*$`).ReplaceAllString(text, "$0\n    api_url: "+chats.LINEURL())
-	text = regexp.MustCompile(`(?m)^  slack:.*$`).ReplaceAllString(text, "$0\n    api_url: "+chats.SlackURL())
+	text = regexp.MustCompile(`(?m)^  line:.*$`).ReplaceAllString(text, "$0\n    api_url: "+chats.LINE.URL())
+	text = regexp.MustCompile(`(?m)^  slack:.*$`).ReplaceAllString(text, "$0\n    api_url: "+chats.Slack.URL())
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 	at := "http://127.0.0.1:" + ts.Getenv("HOOKS_PORT")
 	chats.SetWebhooks(at+"/webhook/line", at+"/webhook/slack")
@@ -73,9 +73,9 @@ func tapping(ts *testscript.TestScript, _ bool, args []string) {
 			continue
 		}
 		if args[0] == "line" {
-			_, err = chats.TapLINE(context.Background(), "hana", "", "Approve")
+			_, err = chats.LINE.Tap(context.Background(), "hana", "", "Approve")
 		} else {
-			_, err = chats.TapSlack(context.Background(), "hana", "C0APPROVALS", "", "approve", "")
+			_, err = chats.Slack.Tap(context.Background(), "hana", "C0APPROVALS", "", "approve", "")
 		}
 		ts.Check(err)
 	}

@@ -64,10 +64,10 @@ func TestASlackCardIsEditedWhenItIsOver(t *testing.T) {
 	if s := string(card.Blocks); strings.Contains(s, `"actions"`) || !strings.Contains(s, "ken") || !strings.Contains(strings.ToLower(s), "denied") {
 		t.Errorf("edited to %s", s)
 	}
-	if err := w.chat.WaitFor(w.ctx, func() bool { return len(w.chat.Responses()) > 0 }); err != nil {
+	if err := w.chat.WaitFor(w.ctx, func() bool { return len(w.chat.Slack.Responses()) > 0 }); err != nil {
 		t.Fatal("the tapper was not answered")
 	}
-	if r := w.chat.Responses()[0]; !strings.Contains(string(r.Body), "Denied: transfer_credits (bot, ") || r.User != "U03KEN" {
+	if r := w.chat.Slack.Responses()[0]; !strings.Contains(string(r.Body), "Denied: transfer_credits (bot, ") || r.User != "U03KEN" {
 		t.Errorf("answered %s to %s", r.Body, r.User)
 	}
 	a := w.expect(transfer(3000), client.AnswerDenied)
@@ -89,7 +89,7 @@ func TestAnExpiryWakesTheWaiterAndEditsTheCard(t *testing.T) {
 	}
 	// The card may or may not have been sent before the second was over; if it was, it is edited.
 	w.eventually("no card with buttons", func() bool {
-		for _, m := range w.chat.SlackMessages("C0APPROVALS") {
+		for _, m := range w.chat.Slack.Messages("C0APPROVALS") {
 			if strings.Contains(string(m.Blocks), a.ApprovalID) && strings.Contains(string(m.Blocks), `"actions"`) {
 				return false
 			}
@@ -136,7 +136,7 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 	w.slackCard(id)
 	post := func(p emulator.LINEPost) int {
 		t.Helper()
-		d, err := w.chat.PostLINE(w.ctx, p)
+		d, err := w.chat.LINE.Post(w.ctx, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 	}
 	event := func(person string) emulator.Object {
 		t.Helper()
-		e, err := w.chat.LINEPostback(person, "action=approve&id="+id)
+		e, err := w.chat.LINE.PostbackEvent(person, "action=approve&id="+id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 		t.Errorf("stranger: %d", s)
 	}
 	if err := w.chat.WaitFor(w.ctx, func() bool {
-		for _, m := range w.chat.LINEChat(emulator.StrangerName) {
+		for _, m := range w.chat.LINE.Chat(emulator.StrangerName) {
 			if strings.Contains(m.Text, "You're not an approver here.") {
 				return true
 			}
@@ -174,7 +174,7 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 
 	slack := func(p emulator.SlackPost, want int) {
 		t.Helper()
-		d, err := w.chat.PostSlack(w.ctx, p)
+		d, err := w.chat.Slack.Post(w.ctx, p)
 		if err != nil || d.Status != want {
 			t.Errorf("%v, %d, want %d", err, d.Status, want)
 		}
@@ -182,7 +182,7 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 	press := func(person string) emulator.Object {
 		t.Helper()
 		card := w.slackCard(id)
-		p, err := w.chat.SlackBlockActions(person, card.Channel, card.TS, "approve", id)
+		p, err := w.chat.Slack.BlockActions(person, card.Channel, card.TS, "approve", id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func TestTypedWordsInLINE(t *testing.T) {
 	w.lineCard(b, 1)
 	say := func(text, quoted string) {
 		t.Helper()
-		w.ok(w.chat.TypeLINE(w.ctx, "hana", text, quoted))
+		w.ok(w.chat.LINE.Type(w.ctx, "hana", text, quoted))
 	}
 	say("yes", "")
 	w.told("2 requests are waiting. Use their buttons to decide.")
@@ -267,11 +267,11 @@ func TestTypedWordsInSlack(t *testing.T) {
 	w := newWorld(t)
 	id := w.expect(transfer(2400), client.AnswerPending).ApprovalID
 	w.slackCard(id)
-	w.ok(w.chat.TypeSlack(w.ctx, "hana", "yes", ""))
-	dm := w.chat.DM("hana")
+	w.ok(w.chat.Slack.Type(w.ctx, "hana", "yes", ""))
+	dm := w.chat.Slack.DM("hana")
 	var card emulator.SlackMessage
 	if err := w.chat.WaitFor(w.ctx, func() bool {
-		for _, m := range w.chat.SlackMessages(dm) {
+		for _, m := range w.chat.Slack.Messages(dm) {
 			if strings.Contains(string(m.Blocks), id) {
 				card = m
 				return true
@@ -289,14 +289,14 @@ func TestTypedWordsInSlack(t *testing.T) {
 		}
 		return false
 	})
-	w.ok(w.chat.TypeSlack(w.ctx, "hana", "deny: not today", card.TS))
+	w.ok(w.chat.Slack.Type(w.ctx, "hana", "deny: not today", card.TS))
 	w.eventually("the denial", func() bool { return w.status(id).Status == "denied" })
 	if r := w.status(id); r.ResolveReason != "not today" {
 		t.Errorf("%+v", r)
 	}
 	for _, channel := range []string{"C0APPROVALS", dm} {
 		if err := w.chat.WaitFor(w.ctx, func() bool {
-			for _, m := range w.chat.SlackMessages(channel) {
+			for _, m := range w.chat.Slack.Messages(channel) {
 				if strings.Contains(string(m.Blocks), id) && strings.Contains(string(m.Blocks), `"actions"`) {
 					return false
 				}
@@ -352,7 +352,7 @@ func TestTheOutboxKeepsItsPromises(t *testing.T) {
 	}
 	cards := func(w *world, id string) int {
 		n := 0
-		for _, m := range w.chat.LINEChat("hana") {
+		for _, m := range w.chat.LINE.Chat("hana") {
 			if strings.Contains(string(m.JSON), id) {
 				n++
 			}
@@ -533,7 +533,7 @@ func TestRule7_AWebhookThatCannotBeStoredIs503AndComesAgain(t *testing.T) {
 	id := w.expect(transfer(3100), client.AnswerPending).ApprovalID
 	w.lineCard(id, 1)
 	unlock := lockFile(t, w.env["STORE"])
-	d, err := w.chat.TapLINE(w.ctx, "hana", "", "action=approve&id="+id)
+	d, err := w.chat.LINE.Tap(w.ctx, "hana", "", "action=approve&id="+id)
 	if err != nil || d.Status != http.StatusServiceUnavailable {
 		t.Errorf("while the store is locked: %v, %d", err, d.Status)
 	}
@@ -645,19 +645,19 @@ func TestTypedWordsThatSayMoreApproveNothing(t *testing.T) {
 	id := w.expect(transfer(2310), client.AnswerPending).ApprovalID
 	card := w.lineCard(id, 1)
 	for i, text := range []string{"approve " + id + ": lol no way", "同意 " + id + " 才怪", "承認 " + id + " しない", "อนุมัติ " + id + " ไหม", "approve " + id + " checked with Ken", "approve " + id + "?"} {
-		w.ok(w.chat.TypeLINE(w.ctx, "hana", text, ""))
+		w.ok(w.chat.LINE.Type(w.ctx, "hana", text, ""))
 		w.told("Nothing was decided: an approval is the word and the id, and nothing else")
 		w.lineCard(id, 2+i) // it came in the reply
 		if r := w.status(id); r.Status != "pending" {
 			t.Fatalf("%q: %s", text, r.Status)
 		}
 	}
-	w.ok(w.chat.TypeLINE(w.ctx, "hana", "approve: lol no way", card.ID))
+	w.ok(w.chat.LINE.Type(w.ctx, "hana", "approve: lol no way", card.ID))
 	w.told("Nothing was decided: an approval is the word and the id, and nothing else")
-	w.ok(w.chat.TypeLINE(w.ctx, "hana", "proceed "+id+".", ""))
+	w.ok(w.chat.LINE.Type(w.ctx, "hana", "proceed "+id+".", ""))
 	w.told("Approved: transfer_credits (bot, ")
 	other := w.expect(transfer(2311), client.AnswerPending).ApprovalID
 	w.lineCard(other, 1)
-	w.ok(w.chat.TypeLINE(w.ctx, "hana", "cancel", ""))
+	w.ok(w.chat.LINE.Type(w.ctx, "hana", "cancel", ""))
 	w.told("Denied: transfer_credits (bot, ")
 }

@@ -35,13 +35,13 @@ policy:
 	if b := beat(); b.At == nil || b.Result != "ok" || b.Counts.Pending != 1 || b.Counts.Expired != 0 {
 		t.Errorf("the last run: %+v, %+v", b, b.Counts)
 	}
-	w.ok(w.chat.TypeLINE(w.ctx, "hana", "status", ""))
+	w.ok(w.chat.LINE.Type(w.ctx, "hana", "status", ""))
 	w.told(": 1 waiting, 0 expired, 0 reminded")
-	w.ok(w.chat.TypeSlack(w.ctx, "ken", "status", ""))
-	if err := w.chat.WaitFor(w.ctx, func() bool { return len(w.chat.SlackMessages(w.chat.DM("ken"))) > 0 }); err != nil {
+	w.ok(w.chat.Slack.Type(w.ctx, "ken", "status", ""))
+	if err := w.chat.WaitFor(w.ctx, func() bool { return len(w.chat.Slack.Messages(w.chat.Slack.DM("ken"))) > 0 }); err != nil {
 		t.Fatal("ken is told nothing")
 	}
-	for _, m := range w.chat.SlackMessages(w.chat.DM("ken")) {
+	for _, m := range w.chat.Slack.Messages(w.chat.Slack.DM("ken")) {
 		if text := m.Text + string(m.Blocks); strings.Contains(text, "งานประจำ") || strings.Contains(text, "reminded") {
 			t.Errorf("who is no admin is told of the heartbeat: %s", text)
 		}

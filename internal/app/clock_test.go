@@ -146,7 +146,7 @@ func TestRule7_HowLongAPressMayTakeIsNoClocksMatter(t *testing.T) {
 		armed.Store(true)
 		held := make(chan emulator.Delivery, 1)
 		go func() {
-			d, _ := w.chat.TapLINE(w.ctx, "hana", "", "action=approve&id="+id)
+			d, _ := w.chat.LINE.Tap(w.ctx, "hana", "", "action=approve&id="+id)
 			held <- d
 		}()
 		m.setBy(by) // while it waits

@@ -177,7 +177,7 @@ func TestRule7_KilledAtAnyPointNothingIsLostOrDoubled(t *testing.T) {
 				return len(ns) == 1 && ns[0].Status == "sent"
 			})
 			n := 0
-			for _, m := range w.chat.LINEChat("hana") {
+			for _, m := range w.chat.LINE.Chat("hana") {
 				if strings.Contains(string(m.JSON), id) {
 					n++
 				}

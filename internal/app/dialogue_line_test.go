@@ -31,7 +31,7 @@ var (
 func (d *dialogue) tapsLINE(person, id, verb string) emulator.Delivery {
 	d.t.Helper()
 	d.act(person, "taps "+verb)
-	got := d.ok(d.chat.TapLINE(d.ctx, person, "", "action="+verb+"&id="+id))
+	got := d.ok(d.chat.LINE.Tap(d.ctx, person, "", "action="+verb+"&id="+id))
 	if got.FillIn != "" {
 		d.tell("  LINE", "opens the keyboard with \""+got.FillIn+"\"")
 	}
@@ -46,7 +46,7 @@ func (d *dialogue) typesLINE(person, text, quoted string) {
 		d.receipted()
 	}
 	d.act(person, what)
-	d.ok(d.chat.TypeLINE(d.ctx, person, text, quoted))
+	d.ok(d.chat.LINE.Type(d.ctx, person, text, quoted))
 }
 
 func TestDialogueLINEDenyThenTheReason(t *testing.T) {
@@ -58,7 +58,7 @@ func TestDialogueLINEDenyThenTheReason(t *testing.T) {
 	d.line("hana", 2)
 	d.hearsBack(1)
 	d.act("hana", "types on: wrong account; ask Ken for “the new one” 🙏")
-	d.ok(d.chat.CompleteLINE(d.ctx, "hana", "wrong account; ask Ken for “the new one” 🙏"))
+	d.ok(d.chat.LINE.Complete(d.ctx, "hana", "wrong account; ask Ken for “the new one” 🙏"))
 	d.line("hana", 1)
 	d.hearsBack(1)
 	d.typesLINE("hana", "and another thing", "")
@@ -95,7 +95,7 @@ func TestDialogueLINESuggestedReason(t *testing.T) {
 	d.tapsLINE("hana", id, "deny")
 	d.line("hana", 2)
 	d.act("hana", "taps (Wrong target)")
-	d.ok(d.chat.TapLINE(d.ctx, "hana", "", "Wrong target"))
+	d.ok(d.chat.LINE.Tap(d.ctx, "hana", "", "Wrong target"))
 	d.line("hana", 1)
 	d.hearsBack(1)
 	d.done("line_suggested_reason")
@@ -169,7 +169,7 @@ func TestDialogueLINEApproveWithAReasonRequired(t *testing.T) {
 func (d *dialogue) answersLINE(person, label string) {
 	d.t.Helper()
 	d.act(person, "taps "+label)
-	d.ok(d.chat.TapLINE(d.ctx, person, "", label))
+	d.ok(d.chat.LINE.Tap(d.ctx, person, "", label))
 }
 
 func TestDialogueLINEConfirm(t *testing.T) {
@@ -219,24 +219,24 @@ func TestDialogueLINEFollow(t *testing.T) {
 	t.Parallel()
 	d := startDialogue(t, "Whoever adds the bot is greeted and told the id for the configuration; whoever blocks it is not written to.", peopleLINE, channelsLINE)
 	d.act("noi", "adds the bot")
-	d.ok(d.chat.Follow(d.ctx, "noi"))
+	d.ok(d.chat.LINE.Follow(d.ctx, "noi"))
 	d.line("noi", 1)
 	d.act("noi", "types: help")
-	d.ok(d.chat.TypeLINE(d.ctx, "noi", "help", ""))
+	d.ok(d.chat.LINE.Type(d.ctx, "noi", "help", ""))
 	d.line("noi", 1)
 	d.act("noi", "types: nice weather today")
-	d.ok(d.chat.TypeLINE(d.ctx, "noi", "nice weather today", ""))
+	d.ok(d.chat.LINE.Type(d.ctx, "noi", "nice weather today", ""))
 	d.line("noi", 1)
 	d.act("noi", "types: pending")
-	d.ok(d.chat.TypeLINE(d.ctx, "noi", "pending", ""))
+	d.ok(d.chat.LINE.Type(d.ctx, "noi", "pending", ""))
 	d.line("noi", 1)
 	d.calls(payment)
 	d.line("hana", 1)
 	d.act("hana", "blocks the bot")
-	d.ok(d.chat.Unfollow(d.ctx, "hana"))
+	d.ok(d.chat.LINE.Unfollow(d.ctx, "hana"))
 	d.calls(closing)
 	d.act("hana", "adds the bot again")
-	d.ok(d.chat.Follow(d.ctx, "hana"))
+	d.ok(d.chat.LINE.Follow(d.ctx, "hana"))
 	d.line("hana", 1)
 	d.typesLINE("hana", "pending", "")
 	d.line("hana", 3)
@@ -341,7 +341,7 @@ func TestDialogueLINEGrant(t *testing.T) {
 	d.tapsLINE("hana", id, "approve")
 	d.line("hana", 1)
 	d.act("hana", "taps (10 more uses)")
-	d.ok(d.chat.TapLINE(d.ctx, "hana", "", "action=grant&id="+id+"&for=10"))
+	d.ok(d.chat.LINE.Tap(d.ctx, "hana", "", "action=grant&id="+id+"&for=10"))
 	d.line("hana", 1)
 	d.turn("1", mail, mail)
 	d.typesLINE("hana", "grants", "")

@@ -25,14 +25,14 @@ func (d *dialogue) presses(person, action, id string) emulator.Delivery {
 		what += " at " + id
 	}
 	d.act(person, what)
-	return d.ok(d.chat.TapSlack(d.ctx, person, approvals, "", action, id))
+	return d.ok(d.chat.Slack.Tap(d.ctx, person, approvals, "", action, id))
 }
 
 // submits fills in the dialog that somebody sees, and tells what becomes of it.
 func (d *dialogue) submits(person, reason string) emulator.Delivery {
 	d.t.Helper()
 	d.act(person, "submits the dialog with the reason: "+reason)
-	got := d.ok(d.chat.SubmitView(d.ctx, person, "", typedReason(reason)))
+	got := d.ok(d.chat.Slack.Views.Submit(d.ctx, person, "", typedReason(reason)))
 	d.dialog(person)
 	return got
 }
@@ -49,7 +49,7 @@ func (d *dialogue) again(got emulator.Delivery) {
 func (d *dialogue) slashes(person, text string) {
 	d.t.Helper()
 	d.act(person, "types: /countersign "+text)
-	d.ok(d.chat.SlashSlack(d.ctx, person, approvals, "/countersign", text))
+	d.ok(d.chat.Slack.Slash(d.ctx, person, approvals, "/countersign", text))
 }
 
 func TestDialogueSlackDeny(t *testing.T) {
@@ -60,7 +60,7 @@ func TestDialogueSlackDeny(t *testing.T) {
 	d.presses("ken", "deny", "")
 	d.dialog("ken")
 	d.act("ken", "cancels")
-	if _, err := d.chat.CloseView(d.ctx, "ken", ""); err != nil {
+	if _, err := d.chat.Slack.Views.Close(d.ctx, "ken", ""); err != nil {
 		t.Fatal(err)
 	}
 	if s := d.status(id).Status; s != "pending" {
@@ -114,11 +114,11 @@ func TestDialogueSlackLate(t *testing.T) {
 	d.edit(card)
 	d.submits("ken", "wrong account")
 	d.act("ken", "presses a button of the old card")
-	p, err := d.chat.SlackBlockActions("ken", approvals, card.TS, "deny", id)
+	p, err := d.chat.Slack.BlockActions("ken", approvals, card.TS, "deny", id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.ok(d.chat.PostSlack(d.ctx, emulator.SlackPost{Payload: p}))
+	d.ok(d.chat.Slack.Post(d.ctx, emulator.SlackPost{Payload: p}))
 	d.slack(approvals, 1)
 	d.calls(closing)
 	card = d.slack(approvals, 1)[0]
@@ -232,11 +232,11 @@ func cents(n string) client.Call {
 func (d *dialogue) pressesOld(person string, card emulator.SlackMessage, action, value string) {
 	d.t.Helper()
 	d.act(person, "presses "+action+" at "+value+", which an old client still shows")
-	p, err := d.chat.SlackBlockActions(person, approvals, card.TS, action, value)
+	p, err := d.chat.Slack.BlockActions(person, approvals, card.TS, action, value)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.ok(d.chat.PostSlack(d.ctx, emulator.SlackPost{Payload: p}))
+	d.ok(d.chat.Slack.Post(d.ctx, emulator.SlackPost{Payload: p}))
 }
 
 func TestDialogueSlackTurn(t *testing.T) {
@@ -255,7 +255,7 @@ func TestDialogueSlackTurn(t *testing.T) {
 	d.slack(approvals, 1)
 	d.hearsBack(2)
 	d.settled()
-	now, _ := d.chat.SlackMessage(approvals, card.TS)
+	now, _ := d.chat.Slack.Message(approvals, card.TS)
 	d.presses("hana", "deny", lastApprove(t, now))
 	d.dialog("hana")
 	d.submits("hana", "not these")
@@ -278,7 +278,7 @@ func TestDialogueSlackGrant(t *testing.T) {
 	d.slack(approvals, 1)
 	d.presses("ken", "grant", "grant:"+id+"&for=8h")
 	d.slack(approvals, 1)
-	d.slack(d.chat.DM("hana"), 1)
+	d.slack(d.chat.Slack.DM("hana"), 1)
 	d.turn("1", mail)
 	d.turn("2", mail, mail)
 	d.slashes("ken", "grants")
@@ -384,7 +384,7 @@ func TestDialogueSlackSlashCommands(t *testing.T) {
 	card := d.slack(approvals, 1)[0]
 	d.slashes("hana", "pending")
 	d.slack(approvals, 1)
-	listed := d.slack(d.chat.DM("hana"), 1)[0]
+	listed := d.slack(d.chat.Slack.DM("hana"), 1)[0]
 	d.slashes("hana", "show "+id)
 	d.slack(approvals, 1)
 	d.slashes("hana", "status")
@@ -416,22 +416,22 @@ func TestDialogueSlackDirectMessagesAndMentions(t *testing.T) {
 	id := d.calls(payment)
 	card := d.slack(approvals, 1)[0]
 	d.act("hana", "mentions the bot in #approvals: status")
-	d.ok(d.chat.MentionSlack(d.ctx, "hana", approvals, "status", ""))
+	d.ok(d.chat.Slack.Mention(d.ctx, "hana", approvals, "status", ""))
 	d.slack(approvals, 1)
-	dm := d.chat.DM("hana")
+	dm := d.chat.Slack.DM("hana")
 	d.act("hana", "mentions the bot in #approvals: pending")
-	d.ok(d.chat.MentionSlack(d.ctx, "hana", approvals, "pending", ""))
+	d.ok(d.chat.Slack.Mention(d.ctx, "hana", approvals, "pending", ""))
 	d.slack(approvals, 1)
 	listed := d.slack(dm, 1)[0]
 	d.act("hana", "mentions the bot in #approvals: show "+id)
-	d.ok(d.chat.MentionSlack(d.ctx, "hana", approvals, "show "+id, ""))
+	d.ok(d.chat.Slack.Mention(d.ctx, "hana", approvals, "show "+id, ""))
 	d.slack(dm, 1)
 	d.slack(approvals, 1)
 	d.act("hana", "types to the bot: show "+id)
-	d.ok(d.chat.TypeSlack(d.ctx, "hana", "show "+id, ""))
+	d.ok(d.chat.Slack.Type(d.ctx, "hana", "show "+id, ""))
 	d.slack(dm, 1)
 	d.act("hana", "mentions the bot in the card's thread: deny: wrong account")
-	d.ok(d.chat.MentionSlack(d.ctx, "hana", approvals, "deny: wrong account", card.TS))
+	d.ok(d.chat.Slack.Mention(d.ctx, "hana", approvals, "deny: wrong account", card.TS))
 	d.slack(approvals, 1)
 	d.edit(card)
 	d.edit(listed)
@@ -445,7 +445,7 @@ func TestDialogueSlackHome(t *testing.T) {
 	opens := func(person string) {
 		t.Helper()
 		d.act(person, "opens the Home tab")
-		d.ok(d.chat.OpenHome(d.ctx, person))
+		d.ok(d.chat.Slack.Views.OpenHome(d.ctx, person))
 	}
 	has := func(words ...string) func(string) bool {
 		return func(text string) bool {
@@ -467,10 +467,10 @@ func TestDialogueSlackHome(t *testing.T) {
 	taps := func(action, id string) {
 		t.Helper()
 		d.act("hana", "presses "+action+" on the Home tab")
-		d.ok(d.chat.TapHome(d.ctx, "hana", action, id))
+		d.ok(d.chat.Slack.Views.TapHome(d.ctx, "hana", action, id))
 	}
 	taps("approve", lastApprove(t, first))
-	dm := d.chat.DM("hana")
+	dm := d.chat.Slack.DM("hana")
 	d.slack(dm, 1)
 	d.edit(first)
 	d.home("hana", func(s string) bool { return !strings.Contains(s, "transfer_credits") })
@@ -487,7 +487,7 @@ func TestDialogueSlackOutsider(t *testing.T) {
 	t.Parallel()
 	shared := strings.Replace(channelsSlack, "api_url", "allow_shared: true, api_url", 1)
 	d := startDialogue(t, "Somebody of another organisation, in a channel that is shared with it, decides nothing.", peopleSlack, shared)
-	if err := d.chat.ChangeSlackChannel(approvals, func(c *emulator.Channel) { c.IsExtShared = true }); err != nil {
+	if err := d.chat.Slack.ChangeChannel(approvals, func(c *emulator.Channel) { c.IsExtShared = true }); err != nil {
 		t.Fatal(err)
 	}
 	d.calls(payment)
@@ -507,7 +507,7 @@ func TestDialogueSocketMode(t *testing.T) {
 	t.Parallel()
 	d := startDialogue(t, "Without a public address, over Socket Mode: buttons, dialogs, typed words and the Home tab, and on after Slack closes the connection.", peopleSlack, channelsSocket)
 	d.chat.SetWebhooks("", "")
-	if _, err := d.chat.WaitSlackSockets(d.ctx, 1); err != nil {
+	if _, err := d.chat.Slack.Sockets.Wait(d.ctx, 1); err != nil {
 		t.Fatal("no connection")
 	}
 	over := func(got emulator.Delivery) {
@@ -525,10 +525,10 @@ func TestDialogueSocketMode(t *testing.T) {
 	d.edit(card)
 	d.hearsBack(1)
 	d.act("Slack", "asks for another connection, and closes the first")
-	if err := d.chat.DisconnectSlackSocket("", emulator.SocketRefresh); err != nil {
+	if err := d.chat.Slack.Sockets.Disconnect("", emulator.SocketRefresh); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.chat.WaitSlackSockets(d.ctx, 1); err != nil {
+	if _, err := d.chat.Slack.Sockets.Wait(d.ctx, 1); err != nil {
 		t.Fatal("no other connection")
 	}
 	id := d.calls(closing)
@@ -540,11 +540,11 @@ func TestDialogueSocketMode(t *testing.T) {
 	d.edit(card)
 	over(d.submits("ken", "the auditors signed"))
 	d.act("hana", "opens the Home tab")
-	over(d.ok(d.chat.OpenHome(d.ctx, "hana")))
+	over(d.ok(d.chat.Slack.Views.OpenHome(d.ctx, "hana")))
 	d.home("hana", func(s string) bool { return strings.Contains(s, "Nothing") })
 	d.act("hana", "types to the bot: status")
-	over(d.ok(d.chat.TypeSlack(d.ctx, "hana", "status", "")))
-	d.slack(d.chat.DM("hana"), 1)
+	over(d.ok(d.chat.Slack.Type(d.ctx, "hana", "status", "")))
+	d.slack(d.chat.Slack.DM("hana"), 1)
 	d.hearsBack(1)
 	d.done("slack_socket_mode")
 }
@@ -565,7 +565,7 @@ func TestSocketModeTakenOutAndPutBack(t *testing.T) {
 	}
 	sockets := func(n int) {
 		t.Helper()
-		if open, err := d.chat.WaitSlackSockets(d.ctx, n); err != nil {
+		if open, err := d.chat.Slack.Sockets.Wait(d.ctx, n); err != nil {
 			t.Fatalf("%d connections, want %d", len(open), n)
 		}
 	}
@@ -589,8 +589,8 @@ func TestSocketModeTakenOutAndPutBack(t *testing.T) {
 			case <-over:
 				return
 			default:
-				d.chat.TapSlack(d.ctx, "noi", approvals, "", "approve", "")
-				d.chat.OpenHome(d.ctx, "ken")
+				d.chat.Slack.Tap(d.ctx, "noi", approvals, "", "approve", "")
+				d.chat.Slack.Views.OpenHome(d.ctx, "ken")
 			}
 		}
 	})

@@ -24,7 +24,7 @@ import (
 func (w *world) denySlack(person, id, reason string) {
 	w.t.Helper()
 	w.tapSlack(person, id, "deny")
-	d := w.ok(w.chat.SubmitView(w.ctx, person, "", typedReason(reason)))
+	d := w.ok(w.chat.Slack.Views.Submit(w.ctx, person, "", typedReason(reason)))
 	if len(d.Body) != 0 {
 		w.t.Fatalf("the dialog is not closed: %s", d.Body)
 	}
@@ -122,7 +122,7 @@ func startDialogue(t *testing.T, title, people, channels string) *dialogue {
 	}
 	d.chat = chat
 	t.Cleanup(func() { chat.Close() })
-	env["STORE"], env["LINE_API"], env["SLACK_API"] = filepath.Join(d.dir, "gate.db"), chat.LINEURL(), chat.SlackURL()
+	env["STORE"], env["LINE_API"], env["SLACK_API"] = filepath.Join(d.dir, "gate.db"), chat.LINE.URL(), chat.Slack.URL()
 	schematest.WriteFile(t, filepath.Join(d.dir, "gate.db"))
 	d.path = filepath.Join(d.dir, "countersign.yaml")
 	text := strings.NewReplacer("\nPEOPLE", people, "\nCHANNELS", channels).Replace(dialogueConfig)
@@ -254,7 +254,7 @@ func (d *dialogue) hearsBack(n int) {
 // line waits for the next n messages of the bot to somebody in LINE.
 func (d *dialogue) line(person string, n int) []emulator.LINEMessage {
 	d.t.Helper()
-	sent, err := d.chat.WaitLINE(d.ctx, person, d.heard["line/"+person]+n)
+	sent, err := d.chat.LINE.Wait(d.ctx, person, d.heard["line/"+person]+n)
 	if err != nil {
 		d.t.Fatalf("%s was not told %d more messages in LINE", person, n)
 	}
@@ -279,7 +279,7 @@ func (d *dialogue) slack(channel string, n int) []emulator.SlackMessage {
 	var sent []emulator.SlackMessage
 	if err := d.chat.WaitFor(d.ctx, func() bool {
 		sent = nil
-		for _, m := range d.chat.SlackMessages(channel) {
+		for _, m := range d.chat.Slack.Messages(channel) {
 			if m.FromBot {
 				sent = append(sent, m)
 			}
@@ -309,13 +309,13 @@ func (d *dialogue) edit(m emulator.SlackMessage) {
 	key := m.Channel + m.TS
 	var now emulator.SlackMessage
 	if err := d.chat.WaitFor(d.ctx, func() bool {
-		now, _ = d.chat.SlackMessage(m.Channel, m.TS)
+		now, _ = d.chat.Slack.Message(m.Channel, m.TS)
 		return len(now.Edits) > d.edited[key]
 	}); err != nil {
 		d.t.Fatal("the card was not edited")
 	}
 	d.settled() // it may be edited for each request that it shows
-	now, _ = d.chat.SlackMessage(m.Channel, m.TS)
+	now, _ = d.chat.Slack.Message(m.Channel, m.TS)
 	d.edited[key] = len(now.Edits)
 	d.tell("  bot", "edits the card: "+message(now.Text, now.Blocks))
 }
@@ -323,7 +323,7 @@ func (d *dialogue) edit(m emulator.SlackMessage) {
 // dialog tells what somebody sees of a dialog or their Home tab.
 func (d *dialogue) dialog(person string) {
 	d.t.Helper()
-	v, open := d.chat.OpenView(person)
+	v, open := d.chat.Slack.Views.Top(person)
 	if !open {
 		d.tell("  "+person, "sees no dialog")
 		return
@@ -336,7 +336,7 @@ func (d *dialogue) home(person string, want func(text string) bool) {
 	d.t.Helper()
 	var text string
 	if err := d.chat.WaitFor(d.ctx, func() bool {
-		v, ok := d.chat.SlackHome(person)
+		v, ok := d.chat.Slack.Views.Home(person)
 		text = view(v)
 		return ok && want(text)
 	}); err != nil {
@@ -386,12 +386,12 @@ func (d *dialogue) done(name string) {
 	}
 	for chat, n := range d.heard {
 		if person, ok := strings.CutPrefix(chat, "line/"); ok {
-			if sent, err := d.chat.WaitLINE(d.ctx, person, n); err != nil || len(sent) != n {
+			if sent, err := d.chat.LINE.Wait(d.ctx, person, n); err != nil || len(sent) != n {
 				d.t.Errorf("%d messages to %s are in the transcript, of %d", n, person, len(sent))
 			}
 			continue
 		}
-		sent := slices.DeleteFunc(d.chat.SlackMessages(chat), func(m emulator.SlackMessage) bool { return !m.FromBot })
+		sent := slices.DeleteFunc(d.chat.Slack.Messages(chat), func(m emulator.SlackMessage) bool { return !m.FromBot })
 		if len(sent) != n {
 			d.t.Errorf("%d messages in %s are in the transcript, of %d", n, chat, len(sent))
 		}

@@ -101,18 +101,18 @@ func TestListsLeadWithWhatWillHappen(t *testing.T) {
 	leads(t, "Slack's batch, one by one", lines(slack.Blocks), `\d\. 🟠 HIGH risk · `, both...)
 	leads(t, "LINE's batch", lineTexts(w.lineCard("2 high", 1).JSON), `\d\. 🟠 `, both...)
 
-	w.ok(w.chat.TypeLINE(w.ctx, "hana", "pending", ""))
+	w.ok(w.chat.LINE.Type(w.ctx, "hana", "pending", ""))
 	for _, s := range both {
 		if got := lineTexts(w.lineCard(jsonOf(s), 2).JSON); !slices.Contains(got, s) {
 			t.Errorf("LINE's answer lacks %q: %q", s, got)
 		}
 	}
-	w.ok(w.chat.TypeSlack(w.ctx, "hana", "pending", ""))
-	dm := w.chat.DM("hana")
+	w.ok(w.chat.Slack.Type(w.ctx, "hana", "pending", ""))
+	dm := w.chat.Slack.DM("hana")
 	for n, id := range ids {
 		var answer []string
 		if err := w.chat.WaitFor(w.ctx, func() bool {
-			for _, m := range w.chat.SlackMessages(dm) {
+			for _, m := range w.chat.Slack.Messages(dm) {
 				if strings.Contains(string(m.Blocks), id) {
 					answer = lines(m.Blocks)
 					return true
@@ -124,10 +124,10 @@ func TestListsLeadWithWhatWillHappen(t *testing.T) {
 		}
 		leads(t, "Slack's answer, below the risk", answer[1:2], "", both[n])
 	}
-	w.ok(w.chat.OpenHome(w.ctx, "hana"))
+	w.ok(w.chat.Slack.Views.OpenHome(w.ctx, "hana"))
 	var home []string
 	if err := w.chat.WaitFor(w.ctx, func() bool {
-		v, ok := w.chat.SlackHome("hana")
+		v, ok := w.chat.Slack.Views.Home("hana")
 		home = strings.Split(view(v), "\n")
 		return ok && strings.Contains(string(v.JSON), ids[0])
 	}); err != nil {

@@ -151,7 +151,7 @@ func TestRule8_NobodySignsInInTheClearFromAnotherMachine(t *testing.T) {
 	if l, err := w.hana.SignInLink(w.ctx); err == nil || !strings.Contains(err.Error(), "Set public_url") {
 		t.Errorf("a link: %+v, %v", l, err)
 	}
-	w.ok(w.chat.TypeLINE(w.ctx, "hana", "sign in", ""))
+	w.ok(w.chat.LINE.Type(w.ctx, "hana", "sign in", ""))
 	w.told("set public_url")
 	if es := w.audit("sign_in_link_made"); len(es) != 0 {
 		t.Errorf("links: %+v", es)

@@ -40,14 +40,14 @@ func TestAMonthThatIsSpentMovesCardsToTheNextChannel(t *testing.T) {
 	w.eventually("the quota of the start is known", func() bool { // who reads 200 of 200 does not ask LINE at all
 		return !strings.Contains(w.get("/metrics"), "countersign_line_quota_used -1")
 	})
-	w.chat.SetLINEQuota(200)
-	w.chat.SetLINEUsage(200)
+	w.chat.LINE.SetQuota(200)
+	w.chat.LINE.SetUsage(200)
 	first := w.expect(transfer(2000), client.AnswerPending).ApprovalID
-	if err := w.chat.WaitFor(w.ctx, func() bool { return len(w.chat.SlackMessages(w.chat.DM("hana"))) == 1 }); err != nil {
+	if err := w.chat.WaitFor(w.ctx, func() bool { return len(w.chat.Slack.Messages(w.chat.Slack.DM("hana"))) == 1 }); err != nil {
 		t.Fatal("no card in Slack: ", w.cards(first))
 	}
 	w.eventually("LINE's refusal is on record", func() bool { return strings.Contains(w.cards(first), "line:failed") })
-	if s := string(w.chat.SlackMessages(w.chat.DM("hana"))[0].Blocks); !strings.Contains(s, "承認") {
+	if s := string(w.chat.Slack.Messages(w.chat.Slack.DM("hana"))[0].Blocks); !strings.Contains(s, "承認") {
 		t.Errorf("the card in Slack is not in hana's language: %s", s)
 	}
 	if err := w.app.Reload(w.ctx); err != nil { // reads the quota again
@@ -67,19 +67,19 @@ func TestAMonthThatIsSpentMovesCardsToTheNextChannel(t *testing.T) {
 	if err != nil || len(page.Quotas) != 1 || page.Quotas[0].Used != 200 || page.Quotas[0].Limit == nil || *page.Quotas[0].Limit != 200 {
 		t.Errorf("the log's quota: %+v, %v", page.Quotas, err)
 	}
-	w.ok(w.chat.TypeLINE(w.ctx, "hana", "status", "")) // a reply costs nothing
+	w.ok(w.chat.LINE.Type(w.ctx, "hana", "status", "")) // a reply costs nothing
 	w.told("200")
 }
 
 func TestTheQuotaIsWarnedOfAtFourFifths(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.chat.SetLINEQuota(200)
+	w.chat.LINE.SetQuota(200)
 	for _, tt := range []struct {
 		used int
 		want bool
 	}{{159, false}, {160, true}} {
-		w.chat.SetLINEUsage(tt.used)
+		w.chat.LINE.SetUsage(tt.used)
 		if err := w.app.Reload(w.ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -94,8 +94,8 @@ func TestTheQuotaIsWarnedOfAtFourFifths(t *testing.T) {
 func TestOurOwnMessagesBringTheQuotasWarning(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.chat.SetLINEQuota(10)
-	w.chat.SetLINEUsage(7)
+	w.chat.LINE.SetQuota(10)
+	w.chat.LINE.SetUsage(7)
 	if err := w.app.Reload(w.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -108,8 +108,8 @@ func TestOurOwnMessagesBringTheQuotasWarning(t *testing.T) {
 func TestAQuotaThatComesTooLateIsNotTheNewAccounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.chat.SetLINEQuota(200)
-	w.chat.SetLINEUsage(200)
+	w.chat.LINE.SetQuota(200)
+	w.chat.LINE.SetUsage(200)
 	hold := w.chat.HoldAnswer(emulator.LINEConsumption)
 	defer hold.Release()
 	if err := w.app.Reload(w.ctx); err != nil { // reads the quota
@@ -140,9 +140,9 @@ func TestWhoBlocksTheBotIsReachedElsewhere(t *testing.T) {
 	w := newWorld(t, hanaByAll()...)
 	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	w.eventually("the card is in LINE", func() bool { return w.cards(id) == "line:sent" })
-	w.ok(w.chat.Unfollow(w.ctx, "hana"))
+	w.ok(w.chat.LINE.Unfollow(w.ctx, "hana"))
 	w.eventually("the card went on to Slack", func() bool { return strings.Contains(w.cards(id), "slack:sent") })
-	w.ok(w.chat.Follow(w.ctx, "hana"))
+	w.ok(w.chat.LINE.Follow(w.ctx, "hana"))
 	w.told("hana")
 	next := w.expect(transfer(3000), client.AnswerPending).ApprovalID
 	w.eventually("LINE is used again", func() bool { return w.cards(next) == "line:sent" })
@@ -152,7 +152,7 @@ func TestACardComesToAPersonsOwnAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, append(hanaByAll()[:2:2], replacing("channels: [line, slack, webhook]", "channels: [webhook]"), hanaByAll()[3])...)
 	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
-	got, err := w.chat.WaitWebhooks(w.ctx, "hana", 1)
+	got, err := w.chat.Webhooks.Wait(w.ctx, "hana", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestACardComesToAPersonsOwnAddress(t *testing.T) {
 	if _, err := w.hana.Decide(w.ctx, id, client.Deny, "not now"); err != nil {
 		t.Fatal(err)
 	}
-	if got, err = w.chat.WaitWebhooks(w.ctx, "hana", 2); err != nil {
+	if got, err = w.chat.Webhooks.Wait(w.ctx, "hana", 2); err != nil {
 		t.Fatal(err)
 	}
 	if got[1].Type != "approval.resolved" || !strings.Contains(string(got[1].Body), "not now") {

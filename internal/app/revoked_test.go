@@ -103,12 +103,12 @@ func TestRule8_WhatAProviderSaidBeforeAReloadSignsNobodyIn(t *testing.T) {
 func TestRule8_WithAChannelsSectionGoesWhatBeganThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.ok(w.chat.TypeLINE(w.ctx, "hana", "sign in", ""))
+	w.ok(w.chat.LINE.Type(w.ctx, "hana", "sign in", ""))
 	byLINE := w.redeem(w.linkIn(string(w.lineCard("/signin/link", 1).JSON)))
-	w.ok(w.chat.TypeLINE(w.ctx, "hana", "sign in", ""))
+	w.ok(w.chat.LINE.Type(w.ctx, "hana", "sign in", ""))
 	unused := w.linkIn(string(w.lineCard("/signin/link", 2).JSON))
-	w.ok(w.chat.TypeSlack(w.ctx, "ken", "sign in", ""))
-	bySlack := w.redeem(w.linkIn(w.slackTold(w.chat.DM("ken"), "")))
+	w.ok(w.chat.Slack.Type(w.ctx, "ken", "sign in", ""))
+	bySlack := w.redeem(w.linkIn(w.slackTold(w.chat.Slack.DM("ken"), "")))
 	byToken := w.signIn(w.hana)
 	if !w.in(byLINE) || !w.in(bySlack) || !w.in(byToken) {
 		t.Fatal("they are not signed in")

@@ -161,7 +161,7 @@ func (w *world) slackTold(channel, only string) string {
 	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 	defer cancel()
 	if err := w.chat.WaitFor(ctx, func() bool {
-		for _, m := range w.chat.SlackMessages(channel) {
+		for _, m := range w.chat.Slack.Messages(channel) {
 			if m.FromBot && m.Ephemeral == only && strings.Contains(string(m.Blocks), "/signin/link") {
 				found = string(m.Blocks)
 			}
@@ -176,7 +176,7 @@ func (w *world) slackTold(channel, only string) string {
 func TestWhoeverTypesSignInGetsALinkAndNobodyElseSeesIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.ok(w.chat.TypeLINE(w.ctx, "hana", "サインイン", ""))
+	w.ok(w.chat.LINE.Type(w.ctx, "hana", "サインイン", ""))
 	link := w.linkIn(string(w.lineCard("/signin/link", 1).JSON))
 	if !w.in(w.redeem(link)) {
 		t.Error("hana is not signed in")
@@ -184,19 +184,19 @@ func TestWhoeverTypesSignInGetsALinkAndNobodyElseSeesIt(t *testing.T) {
 	if got := w.page(link, "", nil); got.StatusCode != http.StatusGone {
 		t.Errorf("the link once more: %s", got.Status)
 	}
-	w.ok(w.chat.SlashSlack(w.ctx, "ken", "C0APPROVALS", "/countersign", "inbox"))
+	w.ok(w.chat.Slack.Slash(w.ctx, "ken", "C0APPROVALS", "/countersign", "inbox"))
 	if !w.in(w.redeem(w.linkIn(w.slackTold("C0APPROVALS", "U03KEN")))) {
 		t.Error("ken is not signed in by /countersign inbox")
 	}
-	w.ok(w.chat.TypeSlack(w.ctx, "ken", "sign in", ""))
-	if !w.in(w.redeem(w.linkIn(w.slackTold(w.chat.DM("ken"), "")))) {
+	w.ok(w.chat.Slack.Type(w.ctx, "ken", "sign in", ""))
+	if !w.in(w.redeem(w.linkIn(w.slackTold(w.chat.Slack.DM("ken"), "")))) {
 		t.Error("ken is not signed in by words")
 	}
-	w.ok(w.chat.MentionSlack(w.ctx, "hana", "C0APPROVALS", "sign in", ""))
-	if !w.in(w.redeem(w.linkIn(w.slackTold(w.chat.DM("hana"), "")))) {
+	w.ok(w.chat.Slack.Mention(w.ctx, "hana", "C0APPROVALS", "sign in", ""))
+	if !w.in(w.redeem(w.linkIn(w.slackTold(w.chat.Slack.DM("hana"), "")))) {
 		t.Error("hana is not signed in by words at the bot's name")
 	}
-	for _, m := range w.chat.SlackMessages("C0APPROVALS") {
+	for _, m := range w.chat.Slack.Messages("C0APPROVALS") {
 		if m.Ephemeral == "" && strings.Contains(string(m.Blocks)+m.Text, "/signin/link") {
 			t.Errorf("everybody sees %s", m.Blocks)
 		}
@@ -219,8 +219,8 @@ func TestWhoeverTypesSignInGetsALinkAndNobodyElseSeesIt(t *testing.T) {
 func TestStrangersGetNoLink(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.ok(w.chat.TypeLINE(w.ctx, emulator.StrangerName, "sign in", ""))
-	w.ok(w.chat.SlashSlack(w.ctx, emulator.StrangerName, "C0APPROVALS", "/countersign", "inbox"))
+	w.ok(w.chat.LINE.Type(w.ctx, emulator.StrangerName, "sign in", ""))
+	w.ok(w.chat.Slack.Slash(w.ctx, emulator.StrangerName, "C0APPROVALS", "/countersign", "inbox"))
 	w.eventually("both are refused", func() bool { return len(w.audit("decision_refused")) == 2 })
 	if es := w.audit("sign_in_link_made"); len(es) != 0 {
 		t.Errorf("links: %+v", es)
@@ -231,7 +231,7 @@ func TestTooManyLinksAreRefusedInWords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for range 9 {
-		w.ok(w.chat.TypeLINE(w.ctx, "hana", "sign in", ""))
+		w.ok(w.chat.LINE.Type(w.ctx, "hana", "sign in", ""))
 	}
 	w.told("Wait ten minutes")
 	if es := w.audit("sign_in_link_made"); len(es) != 8 {

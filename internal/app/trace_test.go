@@ -136,7 +136,7 @@ func newDesk(t *testing.T, clock *testkit.Clock, text string, server *deskServer
 	for k, v := range secrets {
 		w.env[k] = v
 	}
-	w.env["STORE"], w.env["SLACK_API"], w.env["DESK"] = filepath.Join(w.dir, "gate.db"), w.chat.SlackURL(), server.url
+	w.env["STORE"], w.env["SLACK_API"], w.env["DESK"] = filepath.Join(w.dir, "gate.db"), w.chat.Slack.URL(), server.url
 	schematest.WriteFile(t, filepath.Join(w.dir, "gate.db"))
 	w.path = filepath.Join(w.dir, "countersign.yaml")
 	if err := os.WriteFile(w.path, []byte(text), 0o600); err != nil {
@@ -257,10 +257,10 @@ func (r *replay) say(c card, yes bool, value string, ids ...string) { //nolint:r
 	if yes {
 		verb, want = "approve", "approved"
 	}
-	r.ok(r.chat.TapSlack(r.ctx, "hana", "C0APPROVALS", c.ts, verb, value))
+	r.ok(r.chat.Slack.Tap(r.ctx, "hana", "C0APPROVALS", c.ts, verb, value))
 	if !yes { // the dialog asks why
-		r.eventually("the dialog", func() bool { _, open := r.chat.OpenView("hana"); return open })
-		r.ok(r.chat.SubmitView(r.ctx, "hana", "", typedReason("not now")))
+		r.eventually("the dialog", func() bool { _, open := r.chat.Slack.Views.Top("hana"); return open })
+		r.ok(r.chat.Slack.Views.Submit(r.ctx, "hana", "", typedReason("not now")))
 	}
 	r.decisions++
 	for _, id := range ids {
@@ -286,7 +286,7 @@ func (c card) shows(id string) bool { return slices.Contains(c.items, id) }
 
 // cards are the messages with buttons that hana sees, oldest first.
 func (r *replay) cards() (cs []card) {
-	for _, m := range r.chat.SlackMessages("C0APPROVALS") {
+	for _, m := range r.chat.Slack.Messages("C0APPROVALS") {
 		var blocks []struct {
 			Elements []struct {
 				ActionID string `json:"action_id"`

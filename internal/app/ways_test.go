@@ -23,11 +23,11 @@ func committee(keys string) func(text string) string {
 // postback is a button of hana's in LINE, whether or not it is there.
 func (w *world) postback(data string) {
 	w.t.Helper()
-	event, err := w.chat.LINEPostback("hana", data)
+	event, err := w.chat.LINE.PostbackEvent("hana", data)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.ok(w.chat.PostLINE(w.ctx, emulator.LINEPost{Events: []emulator.Object{event}}))
+	w.ok(w.chat.LINE.Post(w.ctx, emulator.LINEPost{Events: []emulator.Object{event}}))
 }
 
 // Rule 1, and deciding §1: what a rule asks for holds on every way in on which a person can decide.
@@ -40,9 +40,9 @@ func TestRule1_ANeedHoldsOnEveryWayIn(t *testing.T) {
 			w.slackCard(id)
 			w.tapSlack("hana", id, "approve")
 		},
-		"typed in LINE":         func(w *world, id, _ string) { w.ok(w.chat.TypeLINE(w.ctx, "hana", "approve "+id, "")) },
-		"a short id in LINE":    func(w *world, id, _ string) { w.ok(w.chat.TypeLINE(w.ctx, "hana", "approve "+id[20:], "")) },
-		"typed in Slack":        func(w *world, id, _ string) { w.ok(w.chat.TypeSlack(w.ctx, "hana", "approve "+id, "")) },
+		"typed in LINE":         func(w *world, id, _ string) { w.ok(w.chat.LINE.Type(w.ctx, "hana", "approve "+id, "")) },
+		"a short id in LINE":    func(w *world, id, _ string) { w.ok(w.chat.LINE.Type(w.ctx, "hana", "approve "+id[20:], "")) },
+		"typed in Slack":        func(w *world, id, _ string) { w.ok(w.chat.Slack.Type(w.ctx, "hana", "approve "+id, "")) },
 		"over the API":          func(w *world, id, _ string) { _, _ = w.hana.Decide(w.ctx, id, client.Approve, "") },
 		"many at once, the API": func(w *world, id, _ string) { _, _ = w.hana.DecideMany(w.ctx, []string{id}, client.Approve, "") },
 		"a short id, the API":   func(w *world, id, _ string) { _, _ = w.hana.Decide(w.ctx, id[18:], client.Approve, "") },

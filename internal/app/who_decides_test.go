@@ -20,7 +20,7 @@ func (w *world) as(token string) *client.Client { return w.client(token) }
 // lineCount is how many of hana's LINE messages hold a text.
 func (w *world) lineCount(text string) int {
 	n := 0
-	for _, m := range w.chat.LINEChat("hana") {
+	for _, m := range w.chat.LINE.Chat("hana") {
 		if m.FromBot && strings.Contains(string(m.JSON), text) {
 			n++
 		}

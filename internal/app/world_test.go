@@ -143,9 +143,9 @@ func newWorld(t *testing.T, changes ...func(text string) string) *world {
 	}
 	w.env["STORE"] = filepath.Join(w.dir, "gate.db")
 	schematest.WriteFile(t, filepath.Join(w.dir, "gate.db"))
-	w.env["LINE_API"], w.env["SLACK_API"] = w.chat.LINEURL(), w.chat.SlackURL()
+	w.env["LINE_API"], w.env["SLACK_API"] = w.chat.LINE.URL(), w.chat.Slack.URL()
 	w.path = filepath.Join(w.dir, "countersign.yaml")
-	w.env["HANA_HOOK"] = w.chat.WebhookURL("hana")
+	w.env["HANA_HOOK"] = w.chat.Webhooks.URL("hana")
 	text := configText
 	for _, change := range changes {
 		text = change(text)
@@ -288,7 +288,7 @@ func (w *world) lineCard(text string, n int) emulator.LINEMessage {
 	var found emulator.LINEMessage
 	if err := w.chat.WaitFor(w.ctx, func() bool {
 		left := n
-		for _, m := range w.chat.LINEChat("hana") {
+		for _, m := range w.chat.LINE.Chat("hana") {
 			if m.FromBot && strings.Contains(string(m.JSON), text) {
 				if left--; left == 0 {
 					found = m
@@ -299,7 +299,7 @@ func (w *world) lineCard(text string, n int) emulator.LINEMessage {
 		return false
 	}); err != nil {
 		var got []string
-		for _, m := range w.chat.LINEChat("hana") {
+		for _, m := range w.chat.LINE.Chat("hana") {
 			got = append(got, string(m.JSON))
 		}
 		w.t.Fatalf("no LINE message %d with %q, but %s", n, text, strings.Join(got, "\n"))
@@ -317,7 +317,7 @@ func (w *world) slackCard(text string) emulator.SlackMessage {
 	}
 	var found emulator.SlackMessage
 	if err := w.chat.WaitFor(w.ctx, func() bool {
-		for _, m := range w.chat.SlackMessages("C0APPROVALS") {
+		for _, m := range w.chat.Slack.Messages("C0APPROVALS") {
 			if m.Ephemeral == "" && has(m) {
 				found = m
 				return true
@@ -334,12 +334,12 @@ func (w *world) slackCard(text string) emulator.SlackMessage {
 func (w *world) tapLINE(person, id, verb string) emulator.Delivery {
 	w.t.Helper()
 	w.lineCard(id, 1)
-	return w.ok(w.chat.TapLINE(w.ctx, person, "", "action="+verb+"&id="+id))
+	return w.ok(w.chat.LINE.Tap(w.ctx, person, "", "action="+verb+"&id="+id))
 }
 
 func (w *world) tapSlack(person, id, verb string) emulator.Delivery {
 	w.t.Helper()
-	return w.ok(w.chat.TapSlack(w.ctx, person, "C0APPROVALS", "", verb, id))
+	return w.ok(w.chat.Slack.Tap(w.ctx, person, "C0APPROVALS", "", verb, id))
 }
 
 func (w *world) ok(d emulator.Delivery, err error) emulator.Delivery {

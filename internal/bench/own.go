@@ -94,7 +94,7 @@ mcp:
 policy:
   rules:
 `, "sqlite:"+filepath.Join(dir, "countersign.db"), w.agent.Reveal(), personName, personLINE, w.person.Reveal(),
-		line.ChannelSecret, line.ChannelAccessToken, personName, w.phone.chat.LINEURL(), w.echo.url()+mcpPath)
+		line.ChannelSecret, line.ChannelAccessToken, personName, w.phone.chat.LINE.URL(), w.echo.url()+mcpPath)
 	for i := range rules {
 		fmt.Fprintf(&b, "    - {tools: ['svc%d.delete_*', 'up/team%d.refund_*'], risk: high}\n", i, i)
 	}

@@ -52,7 +52,7 @@ func newPhone() (*phone, error) {
 	}
 	chat.SetBaseURL("http://" + l.Addr().String())
 	p := &phone{chat: chat, cards: make(chan card, 1024)}
-	if line, err := url.Parse(chat.LINEURL()); err == nil {
+	if line, err := url.Parse(chat.LINE.URL()); err == nil {
 		p.path = line.Path
 	}
 	p.server = &http.Server{Handler: p, ReadHeaderTimeout: 5 * time.Second}
@@ -117,11 +117,11 @@ func (p *phone) next(ctx context.Context) (card, error) {
 
 // press approves a request, and returns when the gate has answered.
 func (p *phone) press(ctx context.Context, request string) error {
-	event, err := p.chat.LINEPostback(personName, "action=approve&id="+request)
+	event, err := p.chat.LINE.PostbackEvent(personName, "action=approve&id="+request)
 	if err != nil {
 		return err
 	}
-	d, err := p.chat.PostLINE(ctx, emulator.LINEPost{Events: []emulator.Object{event}})
+	d, err := p.chat.LINE.Post(ctx, emulator.LINEPost{Events: []emulator.Object{event}})
 	if err == nil && !d.OK() {
 		err = fmt.Errorf("the press is answered with %d %.200q", d.Status, d.Body)
 	}

@@ -193,9 +193,9 @@ func startGate(ctx context.Context, o Options, set *setting, secrets map[string]
 			case "DEMO_LOCALE":
 				return set.locale(), true
 			case "DEMO_LINE_API":
-				return set.chat.LINEURL(), true
+				return set.chat.LINE.URL(), true
 			case "DEMO_SLACK_API":
-				return set.chat.SlackURL(), true
+				return set.chat.Slack.URL(), true
 			case "DEMO_HANA_LINE":
 				return hanaLINE, true
 			}
@@ -251,7 +251,7 @@ func runAgent(ctx context.Context, o Options, d *Demo) error {
 	defer c.Close()
 	a := &agent{gate: c, shop: shop, pace: o.Pace, session: "demo", waiting: map[string]*task{},
 		tell: func(e emulator.Entry) {
-			d.Chat.Tell("agent", e)
+			d.Chat.Page.Tell("agent", e)
 			word := e.Word
 			if word != "" {
 				word += ": "

@@ -77,16 +77,16 @@ func TestTheLanguageOfCardsAndAnswersIsSwitched(t *testing.T) {
 		{"ja", "treasury から acme へ $20.00 を送金"}, {"th", "โอน $20.00 จาก treasury ไปยัง acme"},
 		{"zh-TW", "從 treasury 轉帳 $20.00 給 acme"}, {"en", "Pay $20.00 from treasury to acme"},
 	} {
-		before := len(d.Chat.LINEChat("hana"))
+		before := len(d.Chat.LINE.Chat("hana"))
 		if got := act(ctx, t, d.Chat, `{"person":"hana","kind":"language","tag":"`+c.tag+`"}`); strings.Contains(got, "error") {
 			t.Fatalf("%s: %s", c.tag, got)
 		}
 		onPage(ctx, t, d.Chat, `"language":"`+c.tag+`"`)
-		if del, err := d.Chat.TypeLINE(ctx, "hana", "pending", ""); err != nil || !del.OK() {
+		if del, err := d.Chat.LINE.Type(ctx, "hana", "pending", ""); err != nil || !del.OK() {
 			t.Fatalf("%s: pending: %v, %d", c.tag, err, del.Status)
 		}
 		if err := d.Chat.WaitFor(ctx, func() bool {
-			for _, m := range d.Chat.LINEChat("hana")[before:] {
+			for _, m := range d.Chat.LINE.Chat("hana")[before:] {
 				if strings.Contains(string(m.JSON), c.sentence) {
 					return true
 				}
@@ -174,7 +174,7 @@ func TestTheAgentWaitsForTheFirstTap(t *testing.T) {
 	if len(first) != 1 || first[0].Tool != "transfer_credits" {
 		t.Fatalf("asked before anybody tapped: %+v", first)
 	}
-	del, err := d.Chat.TapLINE(ctx, "hana", "", "action=approve&id="+first[0].ID)
+	del, err := d.Chat.LINE.Tap(ctx, "hana", "", "action=approve&id="+first[0].ID)
 	if err != nil || !del.OK() {
 		t.Fatalf("tap: %v, %d", err, del.Status)
 	}
@@ -187,14 +187,14 @@ func TestAStrangersTapIsOnRecord(t *testing.T) {
 	defer cancel()
 	d := begin(ctx, t, io.Discard, 5*time.Millisecond)
 	onPage(ctx, t, d.Chat, "Pay $20.00 from treasury to acme", `"Audit log"`)
-	if err := d.Chat.WaitFor(ctx, func() bool { return len(d.Chat.SlackMessages("C0APPROVALS")) > 0 }); err != nil {
+	if err := d.Chat.WaitFor(ctx, func() bool { return len(d.Chat.Slack.Messages("C0APPROVALS")) > 0 }); err != nil {
 		t.Fatal(err)
 	}
 	var id string
-	if m := regexp.MustCompile(`"value":"([0-9A-Z]{26})`).FindSubmatch(d.Chat.SlackMessages("C0APPROVALS")[0].Blocks); m != nil {
+	if m := regexp.MustCompile(`"value":"([0-9A-Z]{26})`).FindSubmatch(d.Chat.Slack.Messages("C0APPROVALS")[0].Blocks); m != nil {
 		id = string(m[1])
 	}
-	if _, err := d.Chat.TapSlack(ctx, emulator.StrangerName, "C0APPROVALS", "", "approve", id); err != nil {
+	if _, err := d.Chat.Slack.Tap(ctx, emulator.StrangerName, "C0APPROVALS", "", "approve", id); err != nil {
 		t.Fatal(err)
 	}
 	onPage(ctx, t, d.Chat, `"refused","a stranger","transfer_credits `+short(id)+`"`)
@@ -296,7 +296,7 @@ func TestARoundOfTheDemo(t *testing.T) {
 
 	transfer := pending("transfer_credits")
 	card(transfer.ID)
-	del, err := d.Chat.TapLINE(ctx, emulator.StrangerName, "", "action=approve&id="+transfer.ID)
+	del, err := d.Chat.LINE.Tap(ctx, emulator.StrangerName, "", "action=approve&id="+transfer.ID)
 	if err == nil && del.OK() {
 		t.Log("the stranger has no such card to tap, yet could")
 	}
@@ -309,7 +309,7 @@ func TestARoundOfTheDemo(t *testing.T) {
 	slack := func(id string) {
 		t.Helper()
 		if err := d.Chat.WaitFor(ctx, func() bool {
-			for _, m := range d.Chat.SlackMessages("C0APPROVALS") {
+			for _, m := range d.Chat.Slack.Messages("C0APPROVALS") {
 				if strings.Contains(string(m.Blocks), id) {
 					return true
 				}
@@ -324,12 +324,12 @@ func TestARoundOfTheDemo(t *testing.T) {
 		t.Errorf("preview:\n%s", limit.Preview)
 	}
 	slack(limit.ID)
-	del, err = d.Chat.TapSlack(ctx, "ken", "C0APPROVALS", "", "approve", limit.ID)
+	del, err = d.Chat.Slack.Tap(ctx, "ken", "C0APPROVALS", "", "approve", limit.ID)
 	tap(err, del)
 
 	command := pending("run_command")
 	card(command.ID)
-	del, err = d.Chat.TapLINE(ctx, "hana", "", "action=approve&id="+command.ID)
+	del, err = d.Chat.LINE.Tap(ctx, "hana", "", "action=approve&id="+command.ID)
 	tap(err, del)
 
 	// The first refund is approved for an hour: the others of the round ask nobody.
@@ -339,24 +339,24 @@ func TestARoundOfTheDemo(t *testing.T) {
 
 	deletion := pending("delete_file")
 	card(deletion.ID)
-	del, err = d.Chat.TypeLINE(ctx, "hana", "deny "+deletion.ID+" keep it for the auditors", "")
+	del, err = d.Chat.LINE.Type(ctx, "hana", "deny "+deletion.ID+" keep it for the auditors", "")
 	tap(err, del)
 	salaries, report := pending("transfer_credits"), pending("write_file")
 	slack(salaries.ID)
 	card(salaries.ID)
 	for _, id := range []string{salaries.ID, report.ID} {
-		del, err = d.Chat.TapSlack(ctx, "ken", "C0APPROVALS", "", "approve", id)
+		del, err = d.Chat.Slack.Tap(ctx, "ken", "C0APPROVALS", "", "approve", id)
 		tap(err, del)
 	}
 	if r, err := boss.Approval(ctx, salaries.ID); err != nil || r.Status != "pending" || len(r.Votes) != 1 {
 		t.Errorf("salaries after the first of two: %s, %v", r.Status, err)
 	}
-	del, err = d.Chat.TapLINE(ctx, "hana", "", "action=approve&id="+salaries.ID)
+	del, err = d.Chat.LINE.Tap(ctx, "hana", "", "action=approve&id="+salaries.ID)
 	tap(err, del)
 
 	onPage(ctx, t, d.Chat, `"high","Pay $121.00 from treasury to payroll","used","ken and hana"`, `"line hana","request","delivered"`, `"slack #approvals","request",`)
 	books := pending("close_books")
-	del, err = d.Chat.TypeLINE(ctx, "hana", "freeze treasury-bot not this month", "")
+	del, err = d.Chat.LINE.Type(ctx, "hana", "freeze treasury-bot not this month", "")
 	tap(err, del)
 	if r, err := boss.Approval(ctx, books.ID); err != nil || r.Status != "cancelled" || r.ReasonCode != "frozen" {
 		t.Errorf("what waited when the agent was frozen: %s, %s, %v", r.Status, r.ReasonCode, err)
@@ -427,7 +427,7 @@ func pageState(t *testing.T, chat *emulator.Emulator) string {
 func inLINE(ctx context.Context, t *testing.T, chat *emulator.Emulator, text string) {
 	t.Helper()
 	if err := chat.WaitFor(ctx, func() bool {
-		for _, m := range chat.LINEChat("hana") {
+		for _, m := range chat.LINE.Chat("hana") {
 			if strings.Contains(string(m.JSON), text) {
 				return true
 			}
@@ -467,7 +467,7 @@ func TestThePageSaysThatTheGateIsGone(t *testing.T) {
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
 		watch(watching, &Demo{Chat: chat, URL: "http://127.0.0.1:1", AdminToken: "nobody-listens-there",
-			alert: func(_, text string) { chat.SetNotice(text) }})
+			alert: func(_, text string) { chat.Page.SetNotice(text) }})
 	})
 	onPage(ctx, t, chat, `"notice":"The gate does not answer.`)
 	stop()

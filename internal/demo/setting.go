@@ -101,7 +101,7 @@ func (s *setting) reloaded(err error) {
 // tell says something good on the page and in the output.
 func (s *setting) tell(text string) {
 	fmt.Fprintf(s.out, "%s  policy   %s\n", s.clock(), text)
-	s.chat.News(text)
+	s.chat.Page.News(text)
 }
 
 // alert keeps a text above the page, for as long as it is true; "" takes it away.
@@ -115,7 +115,7 @@ func (s *setting) alert(about, text string) {
 			all = append(all, s.alerts[about])
 		}
 	}
-	s.chat.SetNotice(strings.Join(all, "\n"))
+	s.chat.Page.SetNotice(strings.Join(all, "\n"))
 }
 
 // brief is the first problem of a configuration, with its place in the file.

@@ -98,9 +98,9 @@ func show(ctx context.Context, c *client.Client, d *Demo) error {
 	for _, e := range log.Items {
 		recorded = append(recorded, d.recorded(e))
 	}
-	d.Chat.SetTable("Approval requests", []string{"Id", "Risk", "Will happen", "Status", "Who", "Time"}, asked)
-	d.Chat.SetTable("Notifications", []string{"Id", "Request", "To", "Kind", "Status", "Tries", "Time"}, sent)
-	d.Chat.SetTable("Audit log", []string{"No.", "Status", "Who", "What", "Why", "Time"}, recorded)
+	d.Chat.Page.SetTable("Approval requests", []string{"Id", "Risk", "Will happen", "Status", "Who", "Time"}, asked)
+	d.Chat.Page.SetTable("Notifications", []string{"Id", "Request", "To", "Kind", "Status", "Tries", "Time"}, sent)
+	d.Chat.Page.SetTable("Audit log", []string{"No.", "Status", "Who", "What", "Why", "Time"}, recorded)
 	return nil
 }
 

@@ -30,32 +30,32 @@ type api struct {
 	arrive func(c *Call, r *http.Request, body []byte)
 	// tooLarge answers a request over bodyLimit.
 	tooLarge func() answer
-	// act carries the request out. It takes s.mu itself.
+	// act carries the request out. It takes the lock itself.
 	act func(c *Call, r *http.Request, body []byte) answer
 }
 
 // serve takes a call through recording, holds and failures to the platform itself.
-func (s *Emulator) serve(a api, w http.ResponseWriter, r *http.Request) {
-	c, fault := s.begin(a, r)
-	defer s.handlers.Done()
+func (e *Emulator) serve(a api, w http.ResponseWriter, r *http.Request) {
+	c, fault := e.begin(a, r)
+	defer e.handlers.Done()
 	defer func() {
 		// A fault of the stand-in itself must not look like a failing platform.
 		if p := recover(); p != nil && p != http.ErrAbortHandler {
-			s.breach(c, "stand_in_panic", fmt.Sprintf("%v\n%s", p, debug.Stack()))
-			s.log.ErrorContext(r.Context(), "the stand-in panicked", "endpoint", string(c.Endpoint), "panic", p)
+			e.breach(c, "stand_in_panic", fmt.Sprintf("%v\n%s", p, debug.Stack()))
+			e.log.ErrorContext(r.Context(), "the stand-in panicked", "endpoint", string(c.Endpoint), "panic", p)
 			panic(http.ErrAbortHandler)
 		} else if p != nil {
 			panic(p)
 		}
 	}()
 
-	s.sleep(fault.Delay)
+	e.sleep(fault.Delay)
 	if fault.Cut && !fault.Processed {
-		s.finish(c, nil, false)
+		e.finish(c, nil, false)
 		panic(http.ErrAbortHandler)
 	}
-	body, tooLarge := s.read(a, c, w, r)
-	s.pause(a.platform, a.endpoint, beforeAct)
+	body, tooLarge := e.read(a, c, w, r)
+	e.pause(a.platform, a.endpoint, beforeAct)
 
 	var ans answer
 	processed := fault.Processed || fault.Status == 0
@@ -66,9 +66,9 @@ func (s *Emulator) serve(a api, w http.ResponseWriter, r *http.Request) {
 	default:
 		ans = a.act(c, r, body)
 	}
-	s.pause(a.platform, a.endpoint, beforeAnswer)
+	e.pause(a.platform, a.endpoint, beforeAnswer)
 	if fault.Cut {
-		s.finish(c, nil, true)
+		e.finish(c, nil, true)
 		panic(http.ErrAbortHandler)
 	}
 	if fault.Status != 0 {
@@ -78,42 +78,42 @@ func (s *Emulator) serve(a api, w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	// Recorded before it is sent: who has the answer also finds it here.
-	s.finish(c, &ans, processed)
+	e.finish(c, &ans, processed)
 	ans.write(w)
 }
 
 // begin records that a call came, and what failure it meets. It counts the handler; the caller counts it out.
-func (s *Emulator) begin(a api, r *http.Request) (*Call, Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+func (e *Emulator) begin(a api, r *http.Request) (*Call, Fault) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
 		panic(http.ErrAbortHandler)
 	}
-	s.handlers.Add(1)
+	e.handlers.Add(1)
 	c := &Call{
-		Seq: len(s.calls) + 1, At: s.now(), Platform: a.platform, Endpoint: a.endpoint,
+		Seq: len(e.calls) + 1, At: e.now(), Platform: a.platform, Endpoint: a.endpoint,
 		Method: r.Method, Path: r.URL.RequestURI(), Header: publicHeader(r.Header),
 	}
-	s.calls = append(s.calls, c)
-	fault, failing := s.takeFault(a.platform, a.endpoint)
+	e.calls = append(e.calls, c)
+	fault, failing := e.takeFault(a.platform, a.endpoint)
 	if failing {
 		c.Fault = fault.Name
 	}
-	s.bump()
+	e.bump()
 	return c, fault
 }
 
 // read reads a call's body, and records it without the tokens.
-func (s *Emulator) read(a api, c *Call, w http.ResponseWriter, r *http.Request) (body []byte, tooLarge bool) {
+func (e *Emulator) read(a api, c *Call, w http.ResponseWriter, r *http.Request) (body []byte, tooLarge bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.bodyLimit))
 	tooLarge = errors.As(err, new(*http.MaxBytesError))
 	if err != nil && !tooLarge {
-		s.finish(c, nil, false)
+		e.finish(c, nil, false)
 		panic(http.ErrAbortHandler) // the caller went away in mid-sentence
 	}
 	authorized := a.authorized == nil || a.authorized(r, body)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	c.Body = body
 	for _, token := range a.tokens {
 		c.Body = bytes.ReplaceAll(c.Body, []byte(token), []byte("<token>"))
@@ -139,9 +139,9 @@ func (a answer) write(w http.ResponseWriter) {
 	_, _ = w.Write(a.body)
 }
 
-func (s *Emulator) finish(c *Call, ans *answer, processed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (e *Emulator) finish(c *Call, ans *answer, processed bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	c.Done, c.Processed = true, processed
 	if ans != nil {
 		c.Status, c.Answer = ans.status, ans.body
@@ -150,8 +150,8 @@ func (s *Emulator) finish(c *Call, ans *answer, processed bool) {
 			c.AnswerHeader.Set(k, v)
 		}
 	}
-	s.bump()
-	s.log.Debug("call", "platform", c.Platform, "endpoint", string(c.Endpoint), "status", c.Status, "fault", c.Fault)
+	e.bump()
+	e.log.Debug("call", "platform", c.Platform, "endpoint", string(c.Endpoint), "status", c.Status, "fault", c.Fault)
 }
 
 func withHeader(header map[string]string, key, value string) map[string]string {
@@ -180,13 +180,13 @@ func bearer(r *http.Request) string {
 
 // routes is the whole outside: two APIs, the response URLs, the sockets, people's own webhooks and
 // the page.
-func (s *Emulator) routes() http.Handler {
+func (e *Emulator) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/line/", s.serveLINE)
-	mux.HandleFunc("/slack/api/{method}", s.serveSlack)
-	mux.HandleFunc("/slack/hooks/", s.serveSlackHook)
-	mux.HandleFunc("GET /slack/link/", s.serveSocket)
-	mux.HandleFunc("/webhook/{person}", s.serveWebhook)
-	s.pageRoutes(mux)
+	mux.HandleFunc("/line/", e.LINE.api.serve)
+	mux.HandleFunc("/slack/api/{method}", e.Slack.api.serve)
+	mux.HandleFunc("/slack/hooks/", e.Slack.api.serveHook)
+	mux.HandleFunc("GET /slack/link/", e.Slack.Sockets.serve)
+	mux.HandleFunc("/webhook/{person}", e.Webhooks.serve)
+	e.Page.routes(mux)
 	return mux
 }

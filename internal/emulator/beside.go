@@ -27,22 +27,22 @@ const maxLogLines = 500
 
 // Log appends one line to a stream, which the page shows in the panel of that stream. A stream that no panel shows
 // gets a panel with its own name.
-func (s *Emulator) Log(stream, line string) { s.Tell(stream, Entry{Text: line}) }
+func (pg *Page) Log(stream, line string) { pg.Tell(stream, Entry{Text: line}) }
 
-// Tell appends an entry to a stream, as [Emulator.Log] does a line.
-func (s *Emulator) Tell(stream string, e Entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !slices.ContainsFunc(s.panels, func(p Panel) bool { return p.Stream == stream }) {
-		s.panels = append(s.panels, Panel{Title: stream, Stream: stream})
+// Tell appends an entry to a stream, as [Page.Log] does a line.
+func (pg *Page) Tell(stream string, e Entry) {
+	pg.e.mu.Lock()
+	defer pg.e.mu.Unlock()
+	if !slices.ContainsFunc(pg.panels, func(p Panel) bool { return p.Stream == stream }) {
+		pg.panels = append(pg.panels, Panel{Title: stream, Stream: stream})
 	}
-	lines := append(s.logs[stream], logLine{N: int(s.next()), At: s.now(), Turn: e.Turn, Kind: e.Kind, Word: e.Word,
+	lines := append(pg.logs[stream], logLine{N: int(pg.e.next()), At: pg.e.now(), Turn: e.Turn, Kind: e.Kind, Word: e.Word,
 		Text: e.Text})
 	if extra := len(lines) - maxLogLines; extra > 0 {
 		lines = append(lines[:0:0], lines[extra:]...)
 	}
-	s.logs[stream] = lines
-	s.bump()
+	pg.logs[stream] = lines
+	pg.e.bump()
 }
 
 type pageTable struct {
@@ -54,32 +54,32 @@ type pageTable struct {
 // SetTable shows a table beside the chats, in place of the one with the same title. A row is known by its first cell:
 // when another of its cells changes, the page marks the change. A column named Status holds outcomes, such as
 // "pending".
-func (s *Emulator) SetTable(title string, columns []string, rows [][]string) {
+func (pg *Page) SetTable(title string, columns []string, rows [][]string) {
 	next := pageTable{Title: title, Columns: slices.Clone(columns), Rows: [][]string{}}
 	for _, row := range rows {
 		next.Rows = append(next.Rows, slices.Clone(row))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.tables, func(t pageTable) bool { return t.Title == title })
+	pg.e.mu.Lock()
+	defer pg.e.mu.Unlock()
+	i := slices.IndexFunc(pg.tables, func(t pageTable) bool { return t.Title == title })
 	switch {
 	case i < 0:
-		s.tables = append(s.tables, next)
-	case reflect.DeepEqual(s.tables[i], next):
+		pg.tables = append(pg.tables, next)
+	case reflect.DeepEqual(pg.tables[i], next):
 		return
 	default:
-		s.tables[i] = next
+		pg.tables[i] = next
 	}
-	s.bump()
+	pg.e.bump()
 }
 
 // SetNotice shows something that went wrong above everything else on the page, until it is set to "".
-func (s *Emulator) SetNotice(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.notice != text {
-		s.notice = text
-		s.bump()
+func (pg *Page) SetNotice(text string) {
+	pg.e.mu.Lock()
+	defer pg.e.mu.Unlock()
+	if pg.notice != text {
+		pg.notice = text
+		pg.e.bump()
 	}
 }
 
@@ -90,9 +90,9 @@ type pageNews struct {
 }
 
 // News tells on the page what has just happened. It goes away by itself, or with the next.
-func (s *Emulator) News(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.news = pageNews{N: s.news.N + 1, Text: text}
-	s.bump()
+func (pg *Page) News(text string) {
+	pg.e.mu.Lock()
+	defer pg.e.mu.Unlock()
+	pg.news = pageNews{N: pg.news.N + 1, Text: text}
+	pg.e.bump()
 }

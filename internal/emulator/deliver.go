@@ -36,7 +36,7 @@ func (d Delivery) OK() bool { return d.Status >= 200 && d.Status < 300 }
 const maxWebhookAnswer = 1 << 20
 
 // post sends one webhook, once.
-func (s *Emulator) post(ctx context.Context, platform, target string, timeout time.Duration, header http.Header,
+func (e *Emulator) post(ctx context.Context, platform, target string, timeout time.Duration, header http.Header,
 	body []byte) (Delivery, error) {
 	d := Delivery{Platform: platform, URL: target, Header: header, Sent: body}
 	if target == "" {
@@ -49,36 +49,43 @@ func (s *Emulator) post(ctx context.Context, platform, target string, timeout ti
 		return d, fmt.Errorf("emulator: %w", err)
 	}
 	req.Header = header.Clone()
-	start := time.Now()
-	res, err := s.out.Do(req)
+	latency := measure()
+	res, err := e.out.Do(req)
 	if err == nil {
 		d.Status = res.StatusCode
 		d.Body, err = io.ReadAll(io.LimitReader(res.Body, maxWebhookAnswer))
 		_ = res.Body.Close()
 	}
-	d.Latency = time.Since(start)
-	s.log.DebugContext(ctx, "webhook", "platform", platform, "status", d.Status, "latency", d.Latency, "error", err)
-	s.mu.Lock()
-	s.bump()
-	s.mu.Unlock()
+	d.Latency = latency()
+	e.log.DebugContext(ctx, "webhook", "platform", platform, "status", d.Status, "latency", d.Latency, "error", err)
+	e.mu.Lock()
+	e.bump()
+	e.mu.Unlock()
 	if err != nil {
 		return d, fmt.Errorf("emulator: webhook: %w", err)
 	}
 	return d, nil
 }
 
+// measure starts now and returns what tells how long ago that was. It goes by the machine's clock: how long a program
+// takes to answer is real, whatever the platforms' own clock says.
+func measure() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
+}
+
 // Resend delivers an earlier delivery again, byte for byte and with the same headers: a replay.
-func (s *Emulator) Resend(ctx context.Context, d Delivery) (Delivery, error) {
+func (e *Emulator) Resend(ctx context.Context, d Delivery) (Delivery, error) {
 	if d.Socket != "" {
-		again, err := s.overSocket(ctx, d.Sent)
+		again, err := e.Slack.Sockets.send(ctx, d.Sent)
 		again.EventIDs = d.EventIDs
 		return again, err
 	}
-	timeout := s.cfg.LINE.WebhookTimeout
+	timeout := e.cfg.LINE.WebhookTimeout
 	if d.Platform == "slack" {
-		timeout = s.cfg.Slack.WebhookTimeout
+		timeout = e.cfg.Slack.WebhookTimeout
 	}
-	again, err := s.post(ctx, d.Platform, d.URL, timeout, d.Header, d.Sent)
+	again, err := e.post(ctx, d.Platform, d.URL, timeout, d.Header, d.Sent)
 	again.EventIDs = d.EventIDs
 	return again, err
 }

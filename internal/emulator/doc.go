@@ -4,8 +4,11 @@
 //
 // It was written from the platforms' own documents and shares no code with the clients that talk to it, so that a
 // misread field name fails here as it would fail there. A program under test differs from production in one setting,
-// the API's base URL ([Emulator.LINEURL], [Emulator.SlackURL]); a person's webhook is at
-// [Emulator.WebhookURL].
+// the API's base URL ([LINE.URL], [Slack.URL]); a person's webhook is at [Webhooks.URL].
+//
+// An [Emulator] is what all of it has in common: the people, one lock, the record of calls, the server. [LINE], [Slack]
+// with its [SlackViews] and [SlackSockets], [Webhooks] and the [Page] are its parts, each with a state of its own under
+// that lock.
 //
 // # What a request goes through
 //
@@ -21,31 +24,29 @@
 //
 // # What a person does
 //
-// [Emulator.TapLINE], [Emulator.TypeLINE], [Emulator.TapSlack], [Emulator.TypeSlack] and their neighbours build the
-// event the platform would build, sign it, post it to the webhook that was set with [Emulator.SetWebhooks], and return
-// the answer as a [Delivery]. The parts are exported too ([Emulator.LINEPostback], [Emulator.PostLINE],
-// [Emulator.SlackBlockActions], [Emulator.PostSlack]): a test can forge, age, alter or replay an event by overriding
-// what it likes.
+// [LINE.Tap], [LINE.Type], [Slack.Tap], [Slack.Type] and their neighbours build the event the platform would build,
+// sign it, post it to the webhook that was set with [Emulator.SetWebhooks], and return the answer as a [Delivery]. The
+// steps are exported too ([LINE.PostbackEvent], [LINE.Post], [Slack.BlockActions], [Slack.Post]): a test can forge,
+// age, alter or replay an event by overriding what it likes.
 //
-// Cards lead on to more: a LINE button may fill in the keyboard, which [Emulator.CompleteLINE] types on from; a Slack
-// button may open a modal ([Emulator.WaitView], [Emulator.SubmitView], [Emulator.CloseView]); the Home tab is opened
-// with [Emulator.OpenHome] and pressed with [Emulator.TapHome].
+// Cards lead on to more: a LINE button may fill in the keyboard, which [LINE.Complete] types on from; a Slack button
+// may open a modal ([SlackViews.Wait], [SlackViews.Submit], [SlackViews.Close]); the Home tab is opened with
+// [SlackViews.OpenHome] and pressed with [SlackViews.TapHome].
 //
 // # Socket Mode
 //
 // An app that calls apps.connections.open with [SlackConfig]'s AppToken and opens the address it is given gets
 // everything Slack has to say over that WebSocket: the same payloads, in envelopes, in turn over however many sockets
 // are open. A Delivery then holds the envelope, and the acknowledgement as its answer. From the first socket on nothing
-// is posted to the webhook, even while no socket is open, until [Emulator.SetSlackSocketMode] switches it off. Sockets
-// are told to disconnect, cut and frozen with [Emulator.DisconnectSlackSocket], [Emulator.CutSlackSocket] and
-// [Emulator.FreezeSlackSocket].
+// is posted to the webhook, even while no socket is open, until [SlackSockets.SetMode] switches it off. Sockets are
+// told to disconnect, cut and frozen with [SlackSockets.Disconnect], [SlackSockets.Cut] and [SlackSockets.Freeze].
 //
 // # What can be looked at
 //
-// The chats themselves ([Emulator.LINEChat], [Emulator.SlackMessages]), modals and Home tabs ([Emulator.Views],
-// [Emulator.SlackHome]), posts to response URLs, webhooks that were received ([Emulator.Webhooks]), all calls and all
-// violations. [Emulator.WaitFor] waits for any condition over them and is woken by changes; nothing polls. The page at
-// "/" draws both chats from the very JSON that was sent, on a phone's width, with working buttons.
+// The chats themselves ([LINE.Chat], [Slack.Messages]), modals and Home tabs ([SlackViews.All], [SlackViews.Home]),
+// posts to response URLs, webhooks that were received ([Webhooks.Received]), all calls and all violations.
+// [Emulator.WaitFor] waits for any condition over them and is woken by changes; nothing polls. The page at "/" draws
+// both chats from the very JSON that was sent, on a phone's width, with working buttons.
 //
 // Nothing here belongs in production: every secret is known to whoever holds the Emulator, and the page lets its
 // visitor act as anybody.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -24,7 +23,7 @@ type Config struct {
 	// WebhookSecret signs what is sent to people's own webhooks: "whsec_" and the base64 of 24 to 64 bytes.
 	WebhookSecret string
 
-	// Panels are shown beside the chats on the page, each with the lines of its [Emulator.Log] stream. The default is
+	// Panels are shown beside the chats on the page, each with the lines of its [Page.Log] stream. The default is
 	// one, titled Agent, with the stream "agent".
 	Panels []Panel
 
@@ -75,7 +74,7 @@ type SlackConfig struct {
 	WebhookTimeout time.Duration // default 3 s, as on Slack; of acknowledgements over a socket too
 
 	HomeOff      bool          // the Home tab is switched off in the app's settings
-	SocketMode   bool          // Socket Mode is on from the start; see [Emulator.SetSlackSocketMode]
+	SocketMode   bool          // Socket Mode is on from the start; see [SlackSockets.SetMode]
 	PingInterval time.Duration // between pings over a socket; default 10 s
 }
 
@@ -99,10 +98,10 @@ type Person struct {
 	Stranger  bool   // on the platforms, but nobody the program knows
 }
 
-// Panel is a column of log lines on the page, see [Emulator.Log] and [Emulator.Tell].
+// Panel is a column of log lines on the page, see [Page.Log] and [Page.Tell].
 type Panel struct {
 	Title  string
-	Stream string // the stream of [Emulator.Log] to show
+	Stream string // the stream of [Page.Log] to show
 	URL    string // optional: a link in the panel's head
 }
 
@@ -117,8 +116,15 @@ const StrangerName = "a stranger"
 
 var lineUserID = regexp.MustCompile(`^U[0-9a-f]{32}$`)
 
-// Emulator is the two platforms. Its methods may be called by any number of goroutines.
+// Emulator is the two platforms and what they have in common: the people on them, the one lock over all of their state,
+// the record of calls and what makes calls fail, the server. Its methods, and those of its parts, may be called by any
+// number of goroutines.
 type Emulator struct {
+	LINE     *LINE
+	Slack    *Slack
+	Webhooks *Webhooks
+	Page     *Page
+
 	cfg     Config
 	now     func() time.Time
 	log     *slog.Logger
@@ -130,67 +136,53 @@ type Emulator struct {
 	handlers sync.WaitGroup // API calls in progress, and open sockets
 	servers  sync.WaitGroup // Serve loops
 
-	mu        sync.Mutex
-	changed   chan struct{} // closed and replaced at every change
-	version   uint64
-	closed    bool
-	baseURL   string
-	started   []*http.Server
-	people    []Person
-	calls     []*Call
-	breaches  []Violation
-	failures  []*Failure
-	holds     []*Hold
-	webhooks  []WebhookDelivery
-	logs      map[string][]logLine
-	panels    []Panel
-	tables    []pageTable
-	notice    string
-	news      pageNews
-	language  string // of the cfg's Languages: the one in force
-	lastStamp int64  // the last Slack ts, in microseconds
-	serial    int64  // numbers that must differ
-
-	line  lineState
-	slack slackState
+	// mu guards what follows, and the state of the parts: a person's tap, the message that it changes and the call that
+	// comes of it are seen together or not at all.
+	mu       sync.Mutex
+	changed  chan struct{} // closed and replaced at every change
+	closed   bool
+	baseURL  string
+	started  []*http.Server
+	people   []Person
+	calls    []*Call
+	breaches []Violation
+	failures []*Failure
+	holds    []*Hold
+	serial   int64 // numbers that must differ
 }
 
 // New builds both platforms. It fails when the Config contradicts itself, such as two people with one id.
 func New(cfg Config) (*Emulator, error) {
 	fillDefaults(&cfg)
-	s := &Emulator{
+	e := &Emulator{
 		cfg:     cfg,
 		now:     cfg.Now,
 		log:     cfg.Logger,
 		done:    make(chan struct{}),
 		changed: make(chan struct{}),
 		people:  cfg.People,
-		logs:    map[string][]logLine{},
-		panels:  append([]Panel(nil), cfg.Panels...),
 		out: &http.Client{
 			Transport: &http.Transport{Proxy: nil, MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second},
 			// Neither platform follows a webhook's redirect.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
-	if err := s.checkPeople(); err != nil {
+	if err := checkPeople(cfg.People); err != nil {
 		return nil, err
 	}
-	if len(cfg.Languages) > 0 {
-		s.language = cfg.Languages[0].Tag
-		if cfg.SetLanguage == nil {
-			return nil, errors.New("emulator: languages to choose from need a SetLanguage")
-		}
+	if len(cfg.Languages) > 0 && cfg.SetLanguage == nil {
+		return nil, errors.New("emulator: languages to choose from need a SetLanguage")
 	}
 	if _, err := webhookKey(cfg.WebhookSecret); err != nil {
 		return nil, err
 	}
-	s.line.init()
-	if err := s.slack.init(cfg.Slack, s.people); err != nil {
+	e.LINE, e.Webhooks, e.Page = newLINE(e), &Webhooks{e: e}, newPage(e)
+	var err error
+	if e.Slack, err = newSlack(e); err != nil {
 		return nil, err
 	}
-	s.handler = s.routes()
-	return s, nil
+	e.handler = e.routes()
+	return e, nil
 }
 
 func fillDefaults(cfg *Config) {
@@ -256,9 +248,9 @@ func fillDefaults(cfg *Config) {
 	})
 }
 
-func (s *Emulator) checkPeople() error {
+func checkPeople(people []Person) error {
 	seen := map[string]string{}
-	for _, p := range s.people {
+	for _, p := range people {
 		if p.Name == "" {
 			return errors.New("emulator: a person needs a name")
 		}
@@ -279,14 +271,14 @@ func (s *Emulator) checkPeople() error {
 }
 
 // Config returns the configuration with everything that New filled in.
-func (s *Emulator) Config() Config { return s.cfg }
+func (e *Emulator) Config() Config { return e.cfg }
 
 // People returns everybody, the stranger included.
-func (s *Emulator) People() []Person { return append([]Person(nil), s.people...) }
+func (e *Emulator) People() []Person { return append([]Person(nil), e.people...) }
 
 // person finds somebody by name, LINE id or Slack id.
-func (s *Emulator) person(key string) (Person, error) {
-	for _, p := range s.people {
+func (e *Emulator) person(key string) (Person, error) {
+	for _, p := range e.people {
 		if key != "" && (p.Name == key || p.LINE == key || p.Slack == key) {
 			return p, nil
 		}
@@ -296,62 +288,62 @@ func (s *Emulator) person(key string) (Person, error) {
 
 // Handler is both APIs, the response URLs, the sockets, people's webhooks and the page, for a server of the caller's
 // own; SetBaseURL then says where it is. With Start or Serve it is not needed.
-func (s *Emulator) Handler() http.Handler { return s.handler }
+func (e *Emulator) Handler() http.Handler { return e.handler }
 
 // SetBaseURL says under which address the Handler is reached, such as "http://127.0.0.1:4000".
-func (s *Emulator) SetBaseURL(base string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.baseURL = strings.TrimSuffix(base, "/")
-	s.bump()
+func (e *Emulator) SetBaseURL(base string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.baseURL = strings.TrimSuffix(base, "/")
+	e.bump()
 }
 
 // Start listens on addr ("127.0.0.1:0" for any free port) and serves until Close.
-func (s *Emulator) Start(addr string) error {
+func (e *Emulator) Start(addr string) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return fmt.Errorf("emulator: %w", err)
 	}
-	return s.Serve(l)
+	return e.Serve(l)
 }
 
 // Serve serves on l, in the background, until Close. The first listener's address becomes the base URL unless one was
 // set.
-func (s *Emulator) Serve(l net.Listener) error {
+func (e *Emulator) Serve(l net.Listener) error {
 	server := &http.Server{
-		Handler:           s.handler,
+		Handler:           e.handler,
 		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(e.log.Handler(), slog.LevelDebug),
 	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
 		return errors.Join(errors.New("emulator: closed"), l.Close())
 	}
-	if s.baseURL == "" {
-		s.baseURL = "http://" + l.Addr().String()
+	if e.baseURL == "" {
+		e.baseURL = "http://" + l.Addr().String()
 	}
-	s.started = append(s.started, server)
-	s.servers.Add(1)
-	s.mu.Unlock()
+	e.started = append(e.started, server)
+	e.servers.Add(1)
+	e.mu.Unlock()
 	go func() {
-		defer s.servers.Done()
+		defer e.servers.Done()
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("the stand-in stopped serving", "error", err)
+			e.log.Error("the stand-in stopped serving", "error", err)
 		}
 	}()
 	return nil
 }
 
 // Close ends everything: holds are released, connections closed, and no goroutine is left. It can be called twice.
-func (s *Emulator) Close() error {
-	s.closing.Do(func() {
-		s.mu.Lock()
-		s.closed = true
-		servers := s.started
-		s.bump()
-		s.mu.Unlock()
-		close(s.done)
+func (e *Emulator) Close() error {
+	e.closing.Do(func() {
+		e.mu.Lock()
+		e.closed = true
+		servers := e.started
+		e.bump()
+		e.mu.Unlock()
+		close(e.done)
 		for _, server := range servers {
 			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 			if server.Shutdown(ctx) != nil {
@@ -359,53 +351,46 @@ func (s *Emulator) Close() error {
 			}
 			cancel()
 		}
-		s.handlers.Wait()
-		s.servers.Wait()
-		s.out.CloseIdleConnections()
+		e.handlers.Wait()
+		e.servers.Wait()
+		e.out.CloseIdleConnections()
 	})
 	return nil
 }
 
 // URL is the base of everything, the page's address.
-func (s *Emulator) URL() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.baseURL
+func (e *Emulator) URL() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.baseURL
 }
-
-// LINEURL is the stand-in for https://api.line.me.
-func (s *Emulator) LINEURL() string { return s.URL() + "/line" }
-
-// SlackURL is the stand-in for https://slack.com/api/; it ends in a slash.
-func (s *Emulator) SlackURL() string { return s.URL() + "/slack/api/" }
 
 // SetWebhooks says where events go. An empty URL leaves that platform without a webhook.
-func (s *Emulator) SetWebhooks(line, slack string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.line.webhook, s.slack.webhook = line, slack
-	s.bump()
+func (e *Emulator) SetWebhooks(line, slack string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.LINE.webhook, e.Slack.webhook = line, slack
+	e.bump()
 }
 
-// bump tells everybody who waits that something changed. The caller holds s.mu.
-func (s *Emulator) bump() {
-	s.version++
-	close(s.changed)
-	s.changed = make(chan struct{})
+// bump tells everybody who waits that something changed. The caller holds the lock.
+func (e *Emulator) bump() {
+	close(e.changed)
+	e.changed = make(chan struct{})
 }
 
-// change returns the present version and a channel that is closed at the next change.
-func (s *Emulator) change() (uint64, <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.version, s.changed
+// change returns a channel that is closed at the next change.
+func (e *Emulator) change() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.changed
 }
 
 // WaitFor waits until cond holds. It looks again after every change: a call, a message, an edit, a violation, a
 // webhook's answer. cond may use every method of the Emulator.
-func (s *Emulator) WaitFor(ctx context.Context, cond func() bool) error {
+func (e *Emulator) WaitFor(ctx context.Context, cond func() bool) error {
 	for {
-		_, changed := s.change()
+		changed := e.change()
 		if cond() {
 			return nil
 		}
@@ -413,31 +398,11 @@ func (s *Emulator) WaitFor(ctx context.Context, cond func() bool) error {
 		case <-changed:
 		case <-ctx.Done():
 			return fmt.Errorf("emulator: waited in vain: %w", ctx.Err())
-		case <-s.done:
+		case <-e.done:
 			if cond() {
 				return nil
 			}
 			return errors.New("emulator: closed while waiting")
 		}
 	}
-}
-
-// ownHost reports whether the page may be opened under this Host header. A foreign name that was made to resolve to
-// this machine (DNS rebinding) is none of ours.
-func (s *Emulator) ownHost(hostport string) bool {
-	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		host = h
-	}
-	host = strings.ToLower(strings.Trim(host, "[]"))
-	if net.ParseIP(host) != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	for _, h := range s.cfg.Hosts {
-		if strings.EqualFold(h, host) {
-			return true
-		}
-	}
-	base, err := url.Parse(s.URL())
-	return err == nil && base.Hostname() != "" && strings.EqualFold(base.Hostname(), host)
 }

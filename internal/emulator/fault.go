@@ -98,7 +98,7 @@ func Slow(d time.Duration) Fault { return Fault{Name: "slow", Delay: d} }
 
 // Failure is a Fault that is switched on for an endpoint.
 type Failure struct {
-	s        *Emulator
+	e        *Emulator
 	endpoint Endpoint
 	fault    Fault
 	left     int // calls still to fail; negative: all
@@ -107,31 +107,31 @@ type Failure struct {
 
 // Fail makes the next times calls of an endpoint go wrong, or all of them until Cancel when times is negative. Several
 // failures on one endpoint are used up in the order in which they were switched on.
-func (s *Emulator) Fail(endpoint Endpoint, times int, fault Fault) *Failure {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := &Failure{s: s, endpoint: endpoint, fault: fault, left: times}
-	s.failures = append(s.failures, f)
+func (e *Emulator) Fail(endpoint Endpoint, times int, fault Fault) *Failure {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f := &Failure{e: e, endpoint: endpoint, fault: fault, left: times}
+	e.failures = append(e.failures, f)
 	return f
 }
 
 // Used returns how many calls went wrong because of it.
 func (f *Failure) Used() int {
-	f.s.mu.Lock()
-	defer f.s.mu.Unlock()
+	f.e.mu.Lock()
+	defer f.e.mu.Unlock()
 	return f.used
 }
 
 // Cancel switches it off.
 func (f *Failure) Cancel() {
-	f.s.mu.Lock()
-	defer f.s.mu.Unlock()
+	f.e.mu.Lock()
+	defer f.e.mu.Unlock()
 	f.left = 0
 }
 
-// takeFault uses up one failure that is switched on for this call. The caller holds s.mu.
-func (s *Emulator) takeFault(platform string, endpoint Endpoint) (Fault, bool) {
-	for _, f := range s.failures {
+// takeFault uses up one failure that is switched on for this call. The caller holds the lock.
+func (e *Emulator) takeFault(platform string, endpoint Endpoint) (Fault, bool) {
+	for _, f := range e.failures {
 		if f.left != 0 && f.endpoint.matches(platform, endpoint) {
 			if f.left > 0 {
 				f.left--
@@ -145,10 +145,10 @@ func (s *Emulator) takeFault(platform string, endpoint Endpoint) (Fault, bool) {
 
 // Hold stops the calls of an endpoint until it is released.
 type Hold struct {
-	s        *Emulator
+	e        *Emulator
 	endpoint Endpoint
 	moment   moment
-	arrived  int // guarded by s.mu
+	arrived  int // guarded by the lock
 	once     sync.Once
 	released chan struct{}
 }
@@ -163,24 +163,24 @@ const (
 
 // Hold stops every call of the endpoint as soon as it arrived, before anything is done about it. A caller that goes
 // away in the meantime changes nothing: once released, its request is carried out, as on a busy server.
-func (s *Emulator) Hold(endpoint Endpoint) *Hold { return s.hold(endpoint, beforeAct) }
+func (e *Emulator) Hold(endpoint Endpoint) *Hold { return e.hold(endpoint, beforeAct) }
 
 // HoldAnswer stops every call of the endpoint after it was carried out, before its answer is sent.
-func (s *Emulator) HoldAnswer(endpoint Endpoint) *Hold { return s.hold(endpoint, beforeAnswer) }
+func (e *Emulator) HoldAnswer(endpoint Endpoint) *Hold { return e.hold(endpoint, beforeAnswer) }
 
-func (s *Emulator) hold(endpoint Endpoint, at moment) *Hold {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := &Hold{s: s, endpoint: endpoint, moment: at, released: make(chan struct{})}
-	s.holds = append(s.holds, h)
+func (e *Emulator) hold(endpoint Endpoint, at moment) *Hold {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h := &Hold{e: e, endpoint: endpoint, moment: at, released: make(chan struct{})}
+	e.holds = append(e.holds, h)
 	return h
 }
 
 // Wait waits until n calls were stopped by the hold.
 func (h *Hold) Wait(ctx context.Context, n int) error {
-	return h.s.WaitFor(ctx, func() bool {
-		h.s.mu.Lock()
-		defer h.s.mu.Unlock()
+	return h.e.WaitFor(ctx, func() bool {
+		h.e.mu.Lock()
+		defer h.e.mu.Unlock()
 		return h.arrived >= n
 	})
 }
@@ -189,10 +189,10 @@ func (h *Hold) Wait(ctx context.Context, n int) error {
 func (h *Hold) Release() { h.once.Do(func() { close(h.released) }) }
 
 // pause stops the calling handler while a hold is on.
-func (s *Emulator) pause(platform string, endpoint Endpoint, at moment) {
-	s.mu.Lock()
+func (e *Emulator) pause(platform string, endpoint Endpoint, at moment) {
+	e.mu.Lock()
 	var waits []*Hold
-	for _, h := range s.holds {
+	for _, h := range e.holds {
 		if h.moment != at || !h.endpoint.matches(platform, endpoint) {
 			continue
 		}
@@ -205,19 +205,19 @@ func (s *Emulator) pause(platform string, endpoint Endpoint, at moment) {
 		waits = append(waits, h)
 	}
 	if len(waits) > 0 {
-		s.bump()
+		e.bump()
 	}
-	s.mu.Unlock()
+	e.mu.Unlock()
 	for _, h := range waits {
 		select {
 		case <-h.released:
-		case <-s.done:
+		case <-e.done:
 		}
 	}
 }
 
 // sleep waits for d, or until the emulator is closed.
-func (s *Emulator) sleep(d time.Duration) {
+func (e *Emulator) sleep(d time.Duration) {
 	if d <= 0 {
 		return
 	}
@@ -225,7 +225,7 @@ func (s *Emulator) sleep(d time.Duration) {
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-s.done:
+	case <-e.done:
 	}
 }
 

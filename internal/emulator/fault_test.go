@@ -28,8 +28,8 @@ func TestFailuresHappenAsOftenAsTold(t *testing.T) {
 			t.Errorf("third: %s", r.body)
 		}
 	}
-	if got[0] != 429 || got[1] != 429 || got[2] != 429 || got[3] != 200 || f.Used() != 2 || len(w.LINEChat("hana")) != 1 {
-		t.Errorf("statuses %v, used %d, %d messages", got, f.Used(), len(w.LINEChat("hana")))
+	if got[0] != 429 || got[1] != 429 || got[2] != 429 || got[3] != 200 || f.Used() != 2 || len(w.LINE.Chat("hana")) != 1 {
+		t.Errorf("statuses %v, used %d, %d messages", got, f.Used(), len(w.LINE.Chat("hana")))
 	}
 	all := w.Fail(emulator.AnySlack, -1, emulator.SlackError("fatal_error"))
 	for range 3 {
@@ -63,14 +63,14 @@ func TestFailuresByKind(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := start(t)
 			w.Fail(emulator.LINEPush, 1, c.fault)
-			r, err := w.do("POST", w.LINEURL()+"/v2/bot/message/push", map[string]string{
+			r, err := w.do("POST", w.LINE.URL()+"/v2/bot/message/push", map[string]string{
 				"Authorization": "Bearer " + w.Config().LINE.ChannelAccessToken, "Content-Type": "application/json",
 				"X-Line-Retry-Key": "123e4567-e89b-12d3-a456-426614174000",
 			}, []byte(`{"to":"`+hanaLINE+`","messages":[`+text1+`]}`))
 			if (err != nil) != (c.status == 0) || r.status != c.status || !strings.Contains(string(r.body), c.body) {
 				t.Errorf("got %d %q %v", r.status, r.body, err)
 			}
-			if got := len(w.LINEChat("hana")) == 1; got != c.delivered {
+			if got := len(w.LINE.Chat("hana")) == 1; got != c.delivered {
 				t.Errorf("delivered: %v, want %v", got, c.delivered)
 			}
 			calls, err := w.WaitCalls(w.ctx(), emulator.LINEPush, 1)
@@ -79,8 +79,8 @@ func TestFailuresByKind(t *testing.T) {
 			}
 			// Whatever happened, the same key and bytes end with exactly one message.
 			again := w.push(text1, map[string]string{"X-Line-Retry-Key": "123e4567-e89b-12d3-a456-426614174000"})
-			if want := map[bool]int{true: 409, false: 200}[c.delivered]; again.status != want || len(w.LINEChat("hana")) != 1 {
-				t.Errorf("again: %d, want %d; %d messages", again.status, want, len(w.LINEChat("hana")))
+			if want := map[bool]int{true: 409, false: 200}[c.delivered]; again.status != want || len(w.LINE.Chat("hana")) != 1 {
+				t.Errorf("again: %d, want %d; %d messages", again.status, want, len(w.LINE.Chat("hana")))
 			}
 		})
 	}
@@ -88,7 +88,7 @@ func TestFailuresByKind(t *testing.T) {
 
 // pushWith pushes with a context of its own.
 func pushWith(ctx context.Context, w *world) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.LINEURL()+"/v2/bot/message/push", strings.NewReader(`{"to":"`+hanaLINE+`","messages":[`+text1+`]}`))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.LINE.URL()+"/v2/bot/message/push", strings.NewReader(`{"to":"`+hanaLINE+`","messages":[`+text1+`]}`))
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func TestHoldsStopCallsUntilReleased(t *testing.T) {
 	if err := before.Wait(w.ctx(), 3); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(w.LINEChat("hana")); n != 0 {
+	if n := len(w.LINE.Chat("hana")); n != 0 {
 		t.Errorf("%d messages while held", n)
 	}
 	before.Release()
@@ -119,7 +119,7 @@ func TestHoldsStopCallsUntilReleased(t *testing.T) {
 	if err := after.Wait(w.ctx(), 3); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(w.LINEChat("hana")); n != 3 {
+	if n := len(w.LINE.Chat("hana")); n != 3 {
 		t.Errorf("%d messages, want 3 that are carried out and not answered", n)
 	}
 	after.Release()
@@ -140,7 +140,7 @@ func TestAHeldCallIsCarriedOutAfterItsCallerLeft(t *testing.T) {
 		t.Fatal("the caller was answered")
 	}
 	h.Release()
-	if _, err := w.WaitLINE(w.ctx(), "hana", 1); err != nil {
+	if _, err := w.LINE.Wait(w.ctx(), "hana", 1); err != nil {
 		t.Error(err)
 	}
 }
@@ -204,7 +204,7 @@ func TestCallsAreRecordedWithoutTokens(t *testing.T) {
 		t.Errorf("%d LINE calls, want 2", n)
 	}
 	w.Reset()
-	if len(w.Calls())+len(w.LINEChat("hana")) != 0 {
+	if len(w.Calls())+len(w.LINE.Chat("hana")) != 0 {
 		t.Error("Reset left something")
 	}
 }
@@ -228,7 +228,7 @@ func TestConfigIsChecked(t *testing.T) {
 	if p := s.People(); len(p) != 1 || !p[0].Stranger || p[0].Name != emulator.StrangerName {
 		t.Errorf("people: %+v", p)
 	}
-	if _, err := s.TypeLINE(t.Context(), emulator.StrangerName, "hello", ""); err == nil || !strings.Contains(err.Error(), "SetWebhooks") {
+	if _, err := s.LINE.Type(t.Context(), emulator.StrangerName, "hello", ""); err == nil || !strings.Contains(err.Error(), "SetWebhooks") {
 		t.Errorf("without a webhook: %v", err)
 	}
 }
@@ -242,13 +242,13 @@ func TestManyAtOnce(t *testing.T) {
 			for range 5 {
 				w.push(lineCard, nil)
 				w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "blocks": {slackCard}})
-				if _, err := w.TapLINE(w.ctx(), "hana", "", "Approve"); err != nil {
+				if _, err := w.LINE.Tap(w.ctx(), "hana", "", "Approve"); err != nil {
 					t.Error(err)
 				}
-				if _, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "approve", ""); err != nil {
+				if _, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "approve", ""); err != nil {
 					t.Error(err)
 				}
-				w.Log("agent", "line")
+				w.Page.Log("agent", "line")
 				w.Calls()
 				w.Violations()
 			}

@@ -70,8 +70,8 @@ func TestSignaturesAreThePlatforms(t *testing.T) {
 func TestLINEEventsHaveTheDocumentedShape(t *testing.T) {
 	w := start(t)
 	w.push(lineCard, nil)
-	card := w.LINEChat("hana")[0]
-	if _, err := w.TypeLINE(w.ctx(), "hana", "deny: wrong account", card.ID); err != nil {
+	card := w.LINE.Chat("hana")[0]
+	if _, err := w.LINE.Type(w.ctx(), "hana", "deny: wrong account", card.ID); err != nil {
 		t.Fatal(err)
 	}
 	e := w.lastEvents()[0]
@@ -88,13 +88,13 @@ func TestLINEEventsHaveTheDocumentedShape(t *testing.T) {
 	if id := e["webhookEventId"].(string); len(id) != 26 || len(e["replyToken"].(string)) != 32 {
 		t.Errorf("event: %v", e)
 	}
-	if _, err := w.Unfollow(w.ctx(), "hana"); err != nil {
+	if _, err := w.LINE.Unfollow(w.ctx(), "hana"); err != nil {
 		t.Fatal(err)
 	}
 	if e := w.lastEvents()[0]; e["type"] != "unfollow" || e["replyToken"] != nil {
 		t.Errorf("unfollow: %v", e)
 	}
-	if _, err := w.Follow(w.ctx(), "hana"); err != nil {
+	if _, err := w.LINE.Follow(w.ctx(), "hana"); err != nil {
 		t.Fatal(err)
 	}
 	if e := w.lastEvents()[0]; e["type"] != "follow" || e["replyToken"] == nil || encode(t, e["follow"]) != `{"isUnblocked":true}` {
@@ -105,11 +105,11 @@ func TestLINEEventsHaveTheDocumentedShape(t *testing.T) {
 func TestLINETapsFindTheirButton(t *testing.T) {
 	w := start(t)
 	w.push(lineCard, nil)
-	card := w.LINEChat("hana")[0].ID
+	card := w.LINE.Chat("hana")[0].ID
 	w.push(strings.ReplaceAll(lineCard, "id=01", "id=02"), nil)
 	tap := func(message, button string) string {
 		t.Helper()
-		if _, err := w.TapLINE(w.ctx(), "hana", message, button); err != nil {
+		if _, err := w.LINE.Tap(w.ctx(), "hana", message, button); err != nil {
 			t.Fatal(err)
 		}
 		return w.lastEvents()[0]["postback"].(map[string]any)["data"].(string)
@@ -123,28 +123,28 @@ func TestLINETapsFindTheirButton(t *testing.T) {
 	if got := tap("", "action=approve&id=01"); got != "action=approve&id=01" {
 		t.Errorf("by data: %s", got)
 	}
-	if _, err := w.TapLINE(w.ctx(), "hana", "", "Explode"); err == nil {
+	if _, err := w.LINE.Tap(w.ctx(), "hana", "", "Explode"); err == nil {
 		t.Error("a button that is not there was pressed")
 	}
-	if _, err := w.TapLINE(w.ctx(), "ben", "", "Approve"); err == nil {
+	if _, err := w.LINE.Tap(w.ctx(), "ben", "", "Approve"); err == nil {
 		t.Error("ben has no card")
 	}
 	quick := `{"type":"text","text":"Why?","quickReply":{"items":[{"type":"action","action":{"type":"message","label":"Wrong","text":"wrong account"}}]}}`
 	w.push(quick, nil)
-	if _, err := w.TapLINE(w.ctx(), "hana", "", "Wrong"); err != nil {
+	if _, err := w.LINE.Tap(w.ctx(), "hana", "", "Wrong"); err != nil {
 		t.Fatal(err)
 	}
 	if e := w.lastEvents()[0]; e["type"] != "message" {
 		t.Errorf("event: %v", e)
 	}
-	if _, err := w.TapLINE(w.ctx(), "hana", "", "Wrong"); err == nil {
+	if _, err := w.LINE.Tap(w.ctx(), "hana", "", "Wrong"); err == nil {
 		t.Error("a quick reply outlived its use")
 	}
 }
 
 func TestLINEEventsCanBeForgedAndReplayed(t *testing.T) {
 	w := start(t)
-	event, err := w.LINEPostback("hana", "action=approve&id=01")
+	event, err := w.LINE.PostbackEvent("hana", "action=approve&id=01")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestLINEEventsCanBeForgedAndReplayed(t *testing.T) {
 		{"no events", emulator.LINEPost{}, func(h hooked) bool { return strings.Contains(string(h.body), `"events":[]`) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := w.PostLINE(w.ctx(), c.post); err != nil {
+			if _, err := w.LINE.Post(w.ctx(), c.post); err != nil {
 				t.Fatal(err)
 			}
 			if h := w.last(); !c.check(h) {
@@ -184,7 +184,7 @@ func TestLINEEventsCanBeForgedAndReplayed(t *testing.T) {
 			}
 		})
 	}
-	d, err := w.PostLINE(w.ctx(), emulator.LINEPost{Events: []emulator.Object{event}})
+	d, err := w.LINE.Post(w.ctx(), emulator.LINEPost{Events: []emulator.Object{event}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,13 +208,13 @@ func TestLINERedelivers(t *testing.T) {
 			rw.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	d, err := w.TypeLINE(w.ctx(), "hana", "hello", "")
+	d, err := w.LINE.Type(w.ctx(), "hana", "hello", "")
 	if err != nil || d.Status != 503 || len(w.hooked()) != 1 {
 		t.Fatalf("off by default: %+v %v", d, err)
 	}
 	tries = 0
-	w.SetLINERedelivery(5, 0)
-	d, err = w.TypeLINE(w.ctx(), "hana", "hello", "")
+	w.LINE.SetRedelivery(5, 0)
+	d, err = w.LINE.Type(w.ctx(), "hana", "hello", "")
 	if err != nil || d.Status != 200 || len(d.Earlier) != 2 {
 		t.Fatalf("%+v %v", d, err)
 	}
@@ -255,10 +255,10 @@ func TestWebhooksTimeOut(t *testing.T) {
 	})
 	defer close(release)
 	w.handle(func(http.ResponseWriter, hooked) { <-release })
-	if d, err := w.TypeLINE(w.ctx(), "hana", "hello", ""); err == nil || d.Status != 0 {
+	if d, err := w.LINE.Type(w.ctx(), "hana", "hello", ""); err == nil || d.Status != 0 {
 		t.Errorf("LINE: %+v, want a time-out", d)
 	}
-	if d, err := w.TypeSlack(w.ctx(), "hana", "hello", ""); err == nil || d.Status != 0 {
+	if d, err := w.Slack.Type(w.ctx(), "hana", "hello", ""); err == nil || d.Status != 0 {
 		t.Errorf("Slack: %+v, want a time-out", d)
 	}
 }
@@ -266,7 +266,7 @@ func TestWebhooksTimeOut(t *testing.T) {
 func TestSlackPayloadsHaveTheDocumentedShape(t *testing.T) {
 	w := start(t)
 	ts := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"Approve?"}, "blocks": {slackCard}})["ts"].(string)
-	if _, err := w.TapSlack(w.ctx(), "hana", "approvals", ts, "approve", "01"); err != nil {
+	if _, err := w.Slack.Tap(w.ctx(), "hana", "approvals", ts, "approve", "01"); err != nil {
 		t.Fatal(err)
 	}
 	p := w.lastPayload()
@@ -292,7 +292,7 @@ func TestSlackPayloadsHaveTheDocumentedShape(t *testing.T) {
 		t.Errorf("message: %v", m)
 	}
 
-	if _, err := w.TypeSlack(w.ctx(), "hana", "approve <b> & co", ""); err != nil {
+	if _, err := w.Slack.Type(w.ctx(), "hana", "approve <b> & co", ""); err != nil {
 		t.Fatal(err)
 	}
 	envelope := object(t, string(w.last().body))
@@ -300,31 +300,31 @@ func TestSlackPayloadsHaveTheDocumentedShape(t *testing.T) {
 	if envelope["type"] != "event_callback" || envelope["team_id"] != cfg.TeamID || !strings.HasPrefix(envelope["event_id"].(string), "Ev") {
 		t.Errorf("envelope: %v", envelope)
 	}
-	if event["type"] != "message" || event["channel_type"] != "im" || event["user"] != "U02HANA" || event["channel"] != w.DM("hana") || event["text"] != "approve &lt;b&gt; &amp; co" || event["bot_id"] != nil {
+	if event["type"] != "message" || event["channel_type"] != "im" || event["user"] != "U02HANA" || event["channel"] != w.Slack.DM("hana") || event["text"] != "approve &lt;b&gt; &amp; co" || event["bot_id"] != nil {
 		t.Errorf("event: %v", event)
 	}
 
 	w.setAnswer("Nothing is waiting.")
-	if _, err := w.SlashSlack(w.ctx(), "hana", "approvals", "/countersign", "pending"); err != nil {
+	if _, err := w.Slack.Slash(w.ctx(), "hana", "approvals", "/countersign", "pending"); err != nil {
 		t.Fatal(err)
 	}
 	form, _ := url.ParseQuery(string(w.last().body))
 	if form.Get("command") != "/countersign" || form.Get("text") != "pending" || form.Get("user_id") != "U02HANA" || form.Get("trigger_id") == "" || form.Get("response_url") == "" {
 		t.Errorf("form: %v", form)
 	}
-	all := w.SlackMessages("approvals")
+	all := w.Slack.Messages("approvals")
 	if m := all[len(all)-1]; m.Text != "Nothing is waiting." || m.Ephemeral != "U02HANA" {
 		t.Errorf("the answer: %+v", m)
 	}
 	w.setAnswer("challenge-1")
-	if d, err := w.VerifySlackURL(w.ctx(), "challenge-1"); err != nil || string(d.Body) != "challenge-1" {
+	if d, err := w.Slack.VerifyURL(w.ctx(), "challenge-1"); err != nil || string(d.Body) != "challenge-1" {
 		t.Errorf("%+v %v", d, err)
 	}
 }
 
 func TestSlackRequestsCanBeForged(t *testing.T) {
 	w := start(t)
-	payload, err := w.SlackBlockActions("hana", "approvals", "1.000001", "approve", "01")
+	payload, err := w.Slack.BlockActions("hana", "approvals", "1.000001", "approve", "01")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestSlackRequestsCanBeForged(t *testing.T) {
 	old := w.clock.Now().Add(-10 * time.Minute)
 	post := func(p emulator.SlackPost) hooked {
 		t.Helper()
-		if _, err := w.PostSlack(w.ctx(), p); err != nil {
+		if _, err := w.Slack.Post(w.ctx(), p); err != nil {
 			t.Fatal(err)
 		}
 		return w.last()
@@ -364,16 +364,16 @@ func TestSlackPeopleSeeOnlyTheirChannels(t *testing.T) {
 	})
 	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "blocks": {slackCard}})
 	w.slack("chat.postEphemeral", url.Values{"channel": {"C0APPROVALS"}, "user": {"U02HANA"}, "text": {"a"}, "blocks": {strings.ReplaceAll(slackCard, `"approve"`, `"secret"`)}})
-	if _, err := w.TapSlack(w.ctx(), "ben", "approvals", "", "approve", ""); err == nil {
+	if _, err := w.Slack.Tap(w.ctx(), "ben", "approvals", "", "approve", ""); err == nil {
 		t.Error("ben is not in the channel")
 	}
-	if _, err := w.TapSlack(w.ctx(), "eve", "approvals", "", "secret", ""); err == nil {
+	if _, err := w.Slack.Tap(w.ctx(), "eve", "approvals", "", "secret", ""); err == nil {
 		t.Error("eve pressed a button that only hana sees")
 	}
-	if _, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "secret", ""); err != nil {
+	if _, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "secret", ""); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.TapSlack(w.ctx(), "eve", "approvals", "", "approve", ""); err != nil {
+	if _, err := w.Slack.Tap(w.ctx(), "eve", "approvals", "", "approve", ""); err != nil {
 		t.Fatal(err)
 	}
 	p := w.lastPayload()
@@ -384,14 +384,14 @@ func TestSlackPeopleSeeOnlyTheirChannels(t *testing.T) {
 
 func TestSlackRepeatsEvents(t *testing.T) {
 	w := start(t)
-	w.SetSlackRetries(0, 0, 0)
+	w.Slack.SetRetries(0, 0, 0)
 	tries := 0
 	w.handle(func(rw http.ResponseWriter, _ hooked) {
 		if tries++; tries < 3 {
 			rw.WriteHeader(http.StatusInternalServerError)
 		}
 	})
-	d, err := w.TypeSlack(w.ctx(), "hana", "hello", "")
+	d, err := w.Slack.Type(w.ctx(), "hana", "hello", "")
 	if err != nil || d.Status != 200 || len(d.Earlier) != 2 {
 		t.Fatalf("%+v %v", d, err)
 	}
@@ -400,7 +400,7 @@ func TestSlackRepeatsEvents(t *testing.T) {
 	}
 	tries = 0
 	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "blocks": {slackCard}})
-	if d, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "approve", ""); err != nil || d.Status != 500 {
+	if d, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "approve", ""); err != nil || d.Status != 500 {
 		t.Errorf("interactions are not repeated: %+v %v", d, err)
 	}
 }
@@ -408,7 +408,7 @@ func TestSlackRepeatsEvents(t *testing.T) {
 func TestSlackOverflowMenuIsPressed(t *testing.T) {
 	w := start(t)
 	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"t"}, "blocks": {overflowCard}})
-	if _, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "more", "freeze:01"); err != nil {
+	if _, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "more", "freeze:01"); err != nil {
 		t.Fatal(err)
 	}
 	a := w.lastPayload()["actions"].([]any)[0].(map[string]any)
@@ -416,7 +416,7 @@ func TestSlackOverflowMenuIsPressed(t *testing.T) {
 	if a["type"] != "overflow" || a["action_id"] != "more" || a["value"] != nil || option["value"] != "freeze:01" {
 		t.Errorf("the choice came as %v", a)
 	}
-	if _, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "more", "deny:01"); err == nil {
+	if _, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "more", "deny:01"); err == nil {
 		t.Error("an option that is not there was pressed")
 	}
 }

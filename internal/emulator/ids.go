@@ -38,16 +38,10 @@ func eventID(at time.Time) string {
 	return string(b[:])
 }
 
-// next returns a number that was not given out before. The caller holds s.mu.
-func (s *Emulator) next() int64 {
-	s.serial++
-	return s.serial
-}
-
-// stamp returns a new Slack ts: seconds and microseconds, never twice and never going back. The caller holds s.mu.
-func (s *Emulator) stamp() string {
-	s.lastStamp = max(s.now().UnixMicro(), s.lastStamp+1)
-	return fmt.Sprintf("%d.%06d", s.lastStamp/1e6, s.lastStamp%1e6)
+// next returns a number that was not given out before. The caller holds the lock.
+func (e *Emulator) next() int64 {
+	e.serial++
+	return e.serial
 }
 
 // SignLINE computes the x-line-signature of a webhook body.

@@ -5,11 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"mime"
-	"net/http"
-	"net/url"
-	"regexp"
-	"strings"
 	"time"
 )
 
@@ -40,12 +35,17 @@ type LINEQuickReply struct {
 // LINEQuotaNone switches the monthly quota off.
 const LINEQuotaNone = -1
 
-type lineState struct {
+// LINE is the official account and the phones of those who talk to it.
+type LINE struct {
+	e   *Emulator
+	cfg LINEConfig
+	api *lineAPI
+
+	// Guarded by the Emulator's lock.
 	webhook     string
 	chats       map[string][]*LINEMessage // by LINE user id
 	quotes      map[string]quoteRef       // by quote token
 	replies     map[string]*replyToken
-	keys        map[string]*retryKey
 	blocked     map[string]bool
 	loading     map[string]time.Time // dots are shown until then
 	drafts      map[string]string    // what stands in the open keyboard's field
@@ -65,34 +65,14 @@ type replyToken struct {
 	used      bool
 }
 
-// retryKey is what LINE remembers of a key, and what it does not but a test wants to know.
-type retryKey struct {
-	first    time.Time
-	body     []byte
-	accepted bool
-	request  string // X-Line-Request-Id of the accepted request
-	sent     json.RawMessage
-}
-
-const (
-	retryKeyLife   = 24 * time.Hour
-	replyTokenLife = time.Minute
-	replyTokenMax  = 20 * time.Minute
-	lineBadToken   = "Authentication failed due to the following reason: invalid token. Confirm that the access token " +
-		"in the authorization header is valid."
-)
-
-var uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$`)
-
-func (l *lineState) init() {
-	l.keys = map[string]*retryKey{}
-	l.blocked = map[string]bool{}
-	l.used = map[string]int{}
-	l.quota = LINEQuotaNone
+func newLINE(e *Emulator) *LINE {
+	l := &LINE{e: e, cfg: e.cfg.LINE, blocked: map[string]bool{}, used: map[string]int{}, quota: LINEQuotaNone}
+	l.api = &lineAPI{e: e, line: l, keys: map[string]*retryKey{}}
 	l.forget()
+	return l
 }
 
-func (l *lineState) forget() {
+func (l *LINE) forget() {
 	l.chats = map[string][]*LINEMessage{}
 	l.quotes = map[string]quoteRef{}
 	l.replies = map[string]*replyToken{}
@@ -100,27 +80,30 @@ func (l *lineState) forget() {
 	l.drafts = map[string]string{}
 }
 
-// LINEChat returns a person's chat with the bot, oldest first. The person is named by name or LINE id.
-func (s *Emulator) LINEChat(person string) []LINEMessage {
-	p, err := s.person(person)
+// URL is the stand-in for https://api.line.me.
+func (l *LINE) URL() string { return l.e.URL() + "/line" }
+
+// Chat returns a person's chat with the bot, oldest first. The person is named by name or LINE id.
+func (l *LINE) Chat(person string) []LINEMessage {
+	p, err := l.e.person(person)
 	if err != nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
 	var chat []LINEMessage
-	for _, m := range s.line.chats[p.LINE] {
+	for _, m := range l.chats[p.LINE] {
 		chat = append(chat, *m)
 	}
 	return chat
 }
 
-// WaitLINE waits until the bot has sent a person at least n messages, and returns what the bot sent.
-func (s *Emulator) WaitLINE(ctx context.Context, person string, n int) ([]LINEMessage, error) {
+// Wait waits until the bot has sent a person at least n messages, and returns what the bot sent.
+func (l *LINE) Wait(ctx context.Context, person string, n int) ([]LINEMessage, error) {
 	var sent []LINEMessage
-	err := s.WaitFor(ctx, func() bool {
+	err := l.e.WaitFor(ctx, func() bool {
 		sent = sent[:0:0]
-		for _, m := range s.LINEChat(person) {
+		for _, m := range l.Chat(person) {
 			if m.FromBot {
 				sent = append(sent, m)
 			}
@@ -130,279 +113,53 @@ func (s *Emulator) WaitLINE(ctx context.Context, person string, n int) ([]LINEMe
 	return sent, err
 }
 
-// SetLINEQuota sets the month's quota of pushes; [LINEQuotaNone] is no limit.
-func (s *Emulator) SetLINEQuota(limit int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.line.quota = limit
+// SetQuota sets the month's quota of pushes; [LINEQuotaNone] is no limit.
+func (l *LINE) SetQuota(limit int) {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	l.quota = limit
 }
 
-// SetLINEUsage sets how many pushes the present month has seen.
-func (s *Emulator) SetLINEUsage(used int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.line.used[s.month()] = used
+// SetUsage sets how many pushes the present month has seen.
+func (l *LINE) SetUsage(used int) {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	l.used[l.month()] = used
 }
 
-// SetLINEWebhookActive switches the account's "Use webhook" on or off. While it is off no event is sent; the endpoint's
+// SetWebhookActive switches the account's "Use webhook" on or off. While it is off no event is sent; the endpoint's
 // test is.
-func (s *Emulator) SetLINEWebhookActive(active bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.line.inactive = !active
-	s.bump()
+func (l *LINE) SetWebhookActive(active bool) {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	l.inactive = !active
+	l.e.bump()
 }
 
-// SetBlocked says whether a person has blocked the bot, without an event; see also [Emulator.Unfollow].
-func (s *Emulator) SetBlocked(person string, blocked bool) error {
-	p, err := s.person(person)
+// SetBlocked says whether a person has blocked the bot, without an event; see also [LINE.Unfollow].
+func (l *LINE) SetBlocked(person string, blocked bool) error {
+	p, err := l.e.person(person)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.line.blocked[p.LINE] = blocked
-	s.bump()
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	l.blocked[p.LINE] = blocked
+	l.e.bump()
 	return nil
 }
 
-// SetLINERedelivery switches webhook redelivery on: an event that was not answered with 2xx is sent again up to times
+// SetRedelivery switches webhook redelivery on: an event that was not answered with 2xx is sent again up to times
 // times, after the given wait each. 0 switches it off, which is LINE's default.
-func (s *Emulator) SetLINERedelivery(times int, wait time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.line.redeliver, s.line.redeliverIn = times, wait
+func (l *LINE) SetRedelivery(times int, wait time.Duration) {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	l.redeliver, l.redeliverIn = times, wait
 }
 
-// serveLINE is api.line.me.
-func (s *Emulator) serveLINE(w http.ResponseWriter, r *http.Request) {
-	path := strings.TrimPrefix(r.URL.Path, "/line")
-	endpoint, act := Endpoint(path), (func(*Call, *http.Request, []byte) answer)(nil)
-	if rest, ok := strings.CutPrefix(path, string(LINEProfile)+"/"); ok && !strings.Contains(rest, "/") {
-		endpoint = LINEProfile
-	}
-	switch {
-	case endpoint == LINEPush && r.Method == http.MethodPost:
-		act = s.linePush
-	case endpoint == LINEReply && r.Method == http.MethodPost:
-		act = s.lineReply
-	case (endpoint == LINEValidatePush || endpoint == LINEValidateReply) && r.Method == http.MethodPost:
-		act = s.lineValidate
-	case endpoint == LINEInfo && r.Method == http.MethodGet:
-		act = s.lineInfo
-	case endpoint == LINEProfile && r.Method == http.MethodGet:
-		act = s.lineProfile
-	case endpoint == LINEQuota && r.Method == http.MethodGet:
-		act = s.lineQuota
-	case endpoint == LINEConsumption && r.Method == http.MethodGet:
-		act = s.lineConsumption
-	case endpoint == LINELoading && r.Method == http.MethodPost:
-		act = s.lineLoading
-	case endpoint == LINEWebhook && (r.Method == http.MethodGet || r.Method == http.MethodPut):
-		act = s.lineWebhook
-	case endpoint == LINEWebhookTest && r.Method == http.MethodPost:
-		act = s.lineWebhookTest
-	default:
-		act = func(*Call, *http.Request, []byte) answer { return lineError(http.StatusNotFound, "Not found") }
-	}
-	token := s.cfg.LINE.ChannelAccessToken
-	s.serve(api{
-		platform: "line", endpoint: endpoint, bodyLimit: lineMaxBody, tokens: []string{token},
-		authorized: func(r *http.Request, _ []byte) bool { return same(bearer(r), token) },
-		arrive:     s.noteRetryKey,
-		tooLarge: func() answer {
-			return withRequestID(lineError(http.StatusRequestEntityTooLarge, "Request Entity Too Large"), "")
-		},
-		act: func(c *Call, r *http.Request, body []byte) answer {
-			return s.lineGate(c, r, body, act)
-		},
-	}, w, r)
-}
-
-// lineGate is what LINE asks of every request before it looks at the endpoint.
-func (s *Emulator) lineGate(c *Call, r *http.Request, body []byte,
-	act func(*Call, *http.Request, []byte) answer) answer {
-	id := requestID()
-	r.Header.Set("X-Line-Request-Id", id) // for act, which stores it with the messages
-	refuse := func(rule string, ans answer) answer {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.violate(c, rule, string(ans.body))
-		return withRequestID(ans, id)
-	}
-	if !c.Authorized {
-		return withRequestID(lineError(http.StatusUnauthorized, lineBadToken), id)
-	}
-	if r.Method != http.MethodGet {
-		media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-		if err != nil || media != "application/json" {
-			return refuse("content_type", lineError(http.StatusBadRequest, "The content type, "+r.Header.Get("Content-Type")+
-				", is not supported"))
-		}
-	}
-	if key, given := r.Header["X-Line-Retry-Key"]; given {
-		if c.Endpoint != LINEPush {
-			return refuse("retry_key", lineError(http.StatusBadRequest, "The retry key is not supported by this endpoint"))
-		}
-		if len(key) != 1 || !uuidShape.MatchString(key[0]) {
-			return refuse("retry_key", lineError(http.StatusBadRequest,
-				"The value of the X-Line-Retry-Key header is invalid: it must be a UUID"))
-		}
-	}
-	return withRequestID(act(c, r, body), id)
-}
-
-func withRequestID(a answer, id string) answer {
-	if id == "" {
-		id = requestID()
-	}
-	a.header = withHeader(a.header, "X-Line-Request-Id", id)
-	return a
-}
-
-func lineError(status int, message string, details ...problem) answer {
-	body := map[string]any{"message": message}
-	if len(details) > 0 {
-		var list []map[string]string
-		for _, d := range details {
-			list = append(list, map[string]string{"message": d.what, "property": d.at})
-		}
-		body["details"] = list
-	}
-	return answer{status: status, body: mustJSON(body)}
-}
-
-func lineOK(v any) answer { return answer{status: http.StatusOK, body: mustJSON(v)} }
-
-// noteRetryKey watches what the platform only warns of: one key, two bodies. It sees failed tries too.
-func (s *Emulator) noteRetryKey(c *Call, r *http.Request, body []byte) {
-	key := strings.ToLower(r.Header.Get("X-Line-Retry-Key"))
-	if key == "" || c.Endpoint != LINEPush || !c.Authorized {
-		return
-	}
-	known := s.line.keys[key]
-	if known == nil || s.now().Sub(known.first) >= retryKeyLife {
-		if known != nil {
-			s.violate(c, "retry_key_expired", "the key is older than 24 hours: this is a second message")
-		}
-		s.line.keys[key] = &retryKey{first: s.now(), body: bytes.Clone(body)}
-		return
-	}
-	if !bytes.Equal(known.body, body) {
-		s.violate(c, "retry_key_reused", "the same key came with another body")
-	}
-}
-
-// lineBody parses a request and checks it. The answer is nil when all is well.
-func (s *Emulator) lineBody(c *Call, body []byte, sh shape) (map[string]any, *answer) {
-	refuse := func(ans answer) (map[string]any, *answer) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.violate(c, "schema", string(ans.body))
-		return nil, &ans
-	}
-	request, err := parseObject(body)
-	if err != nil {
-		return refuse(lineError(http.StatusBadRequest, "The request body could not be parsed as JSON: "+err.Error()))
-	}
-	check := &checker{say: linePhrases}
-	sh.check(check, "", request)
-	lineSizes(check, body)
-	if problems := append(check.problems, s.quoteProblems(check, request)...); len(problems) > 0 {
-		return refuse(lineError(http.StatusBadRequest, fmt.Sprintf("The request body has %d error(s)", len(problems)),
-			problems...))
-	}
-	return request, nil
-}
-
-// quoteProblems finds quote tokens that are none, or not of this chat.
-func (s *Emulator) quoteProblems(check *checker, request map[string]any) (wrong []problem) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	user := str(request["to"])
-	if t := s.line.replies[str(request["replyToken"])]; t != nil {
-		user = t.user
-	}
-	for _, q := range check.quotes {
-		if ref, ok := s.line.quotes[q.what]; !ok || (user != "" && ref.user != user) {
-			wrong = append(wrong, problem{q.at, "Invalid quote token"})
-		}
-	}
-	return wrong
-}
-
-func lineMessages() rule { return list(1, 5, lineMessage) }
-
-func nullOr(r rule) rule {
-	return func(c *checker, at string, v any) {
-		if v != nil {
-			r(c, at, v)
-		}
-	}
-}
-
-func (s *Emulator) linePush(c *Call, r *http.Request, body []byte) answer {
-	request, bad := s.lineBody(c, body, shape{"to messages", map[string]rule{
-		"to": text(1, 100, utf16Len), "messages": lineMessages(), "notificationDisabled": boolean,
-		// The official Go SDK always writes null here, and LINE takes it.
-		"customAggregationUnits": nullOr(list(0, 1, text(1, 30, utf16Len))),
-	}})
-	if bad != nil {
-		return *bad
-	}
-	to := str(request["to"])
-	key := strings.ToLower(r.Header.Get("X-Line-Retry-Key"))
-
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known := s.line.keys[key]
-	if known != nil && known.accepted {
-		return answer{
-			status: http.StatusConflict, header: map[string]string{"X-Line-Accepted-Request-Id": known.request},
-			body: mustJSON(map[string]any{"message": "The retry key is already accepted", "sentMessages": known.sent}),
-		}
-	}
-	if !s.onLINE(to) {
-		s.violate(c, "recipient", "nobody has the id "+to)
-		return lineError(http.StatusBadRequest, "Failed to send messages", problem{"to", "Unknown recipient"})
-	}
-	month := s.month()
-	if s.line.quota >= 0 && s.line.used[month] >= s.line.quota {
-		return lineError(http.StatusTooManyRequests, "You have reached your monthly limit.")
-	}
-	id := r.Header.Get("X-Line-Request-Id")
-	sent := s.lineDeliver(to, body, "push", id, key)
-	if !s.line.blocked[to] {
-		s.line.used[month]++
-	}
-	if known != nil {
-		known.accepted, known.request, known.sent = true, id, mustJSON(sent)
-	}
-	return lineOK(map[string]any{"sentMessages": sent})
-}
-
-func (s *Emulator) lineReply(c *Call, r *http.Request, body []byte) answer {
-	request, bad := s.lineBody(c, body, shape{"replyToken messages", map[string]rule{
-		"replyToken": text(1, 1000, utf16Len), "messages": lineMessages(), "notificationDisabled": boolean,
-	}})
-	if bad != nil {
-		return *bad
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
-	t := s.line.replies[str(request["replyToken"])]
-	if t == nil || t.used || now.Sub(t.delivered) > replyTokenLife || now.Sub(t.issued) > replyTokenMax {
-		return lineError(http.StatusBadRequest, "Invalid reply token")
-	}
-	t.used = true
-	return lineOK(map[string]any{"sentMessages": s.lineDeliver(t.user, body, "reply", r.Header.Get("X-Line-Request-Id"),
-		"")})
-}
-
-// lineDeliver puts the messages of a request into a chat and returns the answer's sentMessages. Somebody who blocked
-// the bot gets nothing, and the bot is not told. The caller holds s.mu.
-func (s *Emulator) lineDeliver(user string, body []byte, via, requestID, retryKey string) []map[string]string {
+// deliver puts the messages of a request into a chat and returns the answer's sentMessages. Somebody who blocked
+// the bot gets nothing, and the bot is not told. The caller holds the lock.
+func (l *LINE) deliver(user string, body []byte, via, requestID, retryKey string) []map[string]string {
 	var request struct {
 		Messages []json.RawMessage `json:"messages"`
 	}
@@ -416,35 +173,35 @@ func (s *Emulator) lineDeliver(user string, body []byte, via, requestID, retryKe
 		}
 		_ = json.Unmarshal(raw, &m) // checked before
 		msg := &LINEMessage{
-			ID: s.lineMessageID(), At: s.now(), FromBot: true, JSON: bytes.Clone(raw), Text: m.Text + m.AltText,
-			Via: via, RetryKey: retryKey, RequestID: requestID, Quoted: s.line.quotes[m.QuoteToken].message,
+			ID: l.messageID(), At: l.e.now(), FromBot: true, JSON: bytes.Clone(raw), Text: m.Text + m.AltText,
+			Via: via, RetryKey: retryKey, RequestID: requestID, Quoted: l.quotes[m.QuoteToken].message,
 		}
 		entry := map[string]string{"id": msg.ID}
-		msg.QuoteToken = s.newQuote(user, msg.ID)
+		msg.QuoteToken = l.newQuote(user, msg.ID)
 		entry["quoteToken"] = msg.QuoteToken
 		sent = append(sent, entry)
 		msg.QuickReplies = quickReplies(raw)
-		if !s.line.blocked[user] {
-			s.lineAdd(user, msg)
+		if !l.blocked[user] {
+			l.add(user, msg)
 		}
 	}
-	delete(s.line.loading, user)
-	s.bump()
+	delete(l.loading, user)
+	l.e.bump()
 	return sent
 }
 
-// lineAdd puts a message into a chat, which takes the suggestions under the one before away. The caller holds s.mu.
-func (s *Emulator) lineAdd(user string, m *LINEMessage) {
-	s.dropQuickReplies(user)
-	s.line.chats[user] = append(s.line.chats[user], m)
-	s.bump()
+// add puts a message into a chat, which takes the suggestions under the one before away. The caller holds the lock.
+func (l *LINE) add(user string, m *LINEMessage) {
+	l.dropQuickReplies(user)
+	l.chats[user] = append(l.chats[user], m)
+	l.e.bump()
 }
 
-// dropQuickReplies takes away what is suggested in a chat. The caller holds s.mu.
-func (s *Emulator) dropQuickReplies(user string) {
-	if chat := s.line.chats[user]; len(chat) > 0 {
+// dropQuickReplies takes away what is suggested in a chat. The caller holds the lock.
+func (l *LINE) dropQuickReplies(user string) {
+	if chat := l.chats[user]; len(chat) > 0 {
 		chat[len(chat)-1].QuickReplies = nil
-		s.bump()
+		l.e.bump()
 	}
 }
 
@@ -465,156 +222,15 @@ func quickReplies(message []byte) (found []LINEQuickReply) {
 	return found
 }
 
-func (s *Emulator) lineMessageID() string { return fmt.Sprintf("59%016d", s.next()) }
+func (l *LINE) messageID() string { return fmt.Sprintf("59%016d", l.e.next()) }
 
-func (s *Emulator) newQuote(user, message string) string {
+func (l *LINE) newQuote(user, message string) string {
 	token := "q" + randomHex(12)
-	s.line.quotes[token] = quoteRef{user, message}
+	l.quotes[token] = quoteRef{user, message}
 	return token
 }
 
-// onLINE reports whether a user id is known to this LINE. The caller need not hold s.mu: people do not change.
-func (s *Emulator) onLINE(id string) bool {
-	for _, p := range s.people {
-		if p.LINE != "" && p.LINE == id {
-			return true
-		}
-	}
-	return false
-}
-
 // month is the quota's: LINE counts calendar months, in Japanese time.
-func (s *Emulator) month() string {
-	return s.now().In(time.FixedZone("JST", 9*60*60)).Format("2006-01")
-}
-
-func (s *Emulator) lineValidate(c *Call, _ *http.Request, body []byte) answer {
-	if _, bad := s.lineBody(c, body, shape{"messages", map[string]rule{"messages": lineMessages()}}); bad != nil {
-		return *bad
-	}
-	return lineOK(struct{}{})
-}
-
-func (s *Emulator) lineInfo(*Call, *http.Request, []byte) answer {
-	cfg := s.cfg.LINE
-	read := "auto"
-	if cfg.ChatMode == "chat" {
-		read = "manual"
-	}
-	return lineOK(map[string]any{
-		"userId": cfg.BotUserID, "basicId": cfg.BasicID, "displayName": cfg.BotName, "chatMode": cfg.ChatMode,
-		"markAsReadMode": read,
-	})
-}
-
-func (s *Emulator) lineProfile(_ *Call, r *http.Request, _ []byte) answer {
-	id := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, err := s.person(id)
-	if err != nil || p.LINE != id || s.line.blocked[id] {
-		return lineError(http.StatusNotFound, "Not found")
-	}
-	return lineOK(map[string]any{"userId": id, "displayName": p.Name, "language": "en"})
-}
-
-func (s *Emulator) lineQuota(*Call, *http.Request, []byte) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.line.quota < 0 {
-		return lineOK(map[string]any{"type": "none"})
-	}
-	return lineOK(map[string]any{"type": "limited", "value": s.line.quota})
-}
-
-func (s *Emulator) lineConsumption(*Call, *http.Request, []byte) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return lineOK(map[string]any{"totalUsage": s.line.used[s.month()]})
-}
-
-func (s *Emulator) lineLoading(c *Call, _ *http.Request, body []byte) answer {
-	request, bad := s.lineBody(c, body, shape{"chatId", map[string]rule{
-		"chatId": func(c *checker, at string, v any) {
-			if !lineUserID.MatchString(str(v)) {
-				c.fail(at, "Must be a user id: loading is shown in one-to-one chats only")
-			}
-		},
-		"loadingSeconds": func(c *checker, at string, v any) {
-			if n, ok := asInt(v); !ok || n < 5 || n > 60 || n%5 != 0 {
-				c.fail(at, "Must be a multiple of 5 between 5 and 60")
-			}
-		},
-	}})
-	if bad != nil {
-		return *bad
-	}
-	seconds := 20
-	if n, ok := asInt(request["loadingSeconds"]); ok {
-		seconds = n
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.line.loading[str(request["chatId"])] = s.now().Add(time.Duration(seconds) * time.Second)
-	s.bump()
-	return answer{status: http.StatusAccepted, body: []byte("{}")}
-}
-
-// lineEndpoint checks a webhook address. LINE insists on HTTPS; here plain HTTP will do for a loopback address.
-func lineEndpoint(c *checker, at string, v any) {
-	text(1, 500, utf16Len)(c, at, v)
-	u, err := url.Parse(str(v))
-	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
-		c.fail(at, "Invalid webhook endpoint URL")
-	}
-}
-
-func (s *Emulator) lineWebhook(c *Call, r *http.Request, body []byte) answer {
-	if r.Method == http.MethodGet {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.line.webhook == "" {
-			return lineError(http.StatusNotFound, "Not found")
-		}
-		return lineOK(map[string]any{"endpoint": s.line.webhook, "active": !s.line.inactive})
-	}
-	request, bad := s.lineBody(c, body, shape{"endpoint", map[string]rule{"endpoint": lineEndpoint}})
-	if bad != nil {
-		return *bad
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.line.webhook = str(request["endpoint"])
-	s.bump()
-	return lineOK(struct{}{})
-}
-
-func (s *Emulator) lineWebhookTest(c *Call, r *http.Request, body []byte) answer {
-	request, bad := s.lineBody(c, body, shape{"", map[string]rule{"endpoint": lineEndpoint}})
-	if bad != nil {
-		return *bad
-	}
-	target := str(request["endpoint"])
-	if target == "" {
-		s.mu.Lock()
-		target = s.line.webhook
-		s.mu.Unlock()
-	}
-	if target == "" {
-		return lineError(http.StatusNotFound, "Not found")
-	}
-	d, err := s.PostLINE(r.Context(), LINEPost{URL: target, NoRedelivery: true})
-	result := map[string]any{
-		"success": d.OK(), "timestamp": s.now().UTC().Format("2006-01-02T15:04:05.000Z"), "statusCode": d.Status,
-		"reason": "OK", "detail": fmt.Sprint(d.Status),
-	}
-	switch {
-	case err != nil && isTimeout(err):
-		result["reason"], result["detail"] = "REQUEST_TIMEOUT", "Request timeout"
-	case err != nil:
-		result["reason"], result["detail"] = "COULD_NOT_CONNECT", "Could not connect"
-	case !d.OK():
-		result["reason"] = "ERROR_STATUS_CODE"
-	}
-	return lineOK(result)
+func (l *LINE) month() string {
+	return l.e.now().In(time.FixedZone("JST", 9*60*60)).Format("2006-01")
 }

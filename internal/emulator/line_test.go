@@ -149,7 +149,7 @@ func TestLINEAcceptsAndRefusesMessages(t *testing.T) {
 		{"buttons' text of 61 with a title", `{"type":"template","altText":"a","template":{"type":"buttons","title":"t","text":"` + long(61) + `","actions":[{"type":"message","label":"y","text":"y"}]}}`, "messages[0].template.text"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			before := len(w.LINEChat("hana"))
+			before := len(w.LINE.Chat("hana"))
 			pushed, validated := w.push(c.message, nil), w.line("POST", "/v2/bot/message/validate/push", `{"messages":[`+c.message+`]}`, nil)
 			if c.wrong == "" {
 				if pushed.status != 200 || validated.status != 200 {
@@ -173,7 +173,7 @@ func TestLINEAcceptsAndRefusesMessages(t *testing.T) {
 			if len(e.Details) == 0 || e.Details[0].Property != c.wrong || e.Details[0].Message == "" {
 				t.Errorf("details %+v, want property %s", e.Details, c.wrong)
 			}
-			if n := len(w.LINEChat("hana")); n != before {
+			if n := len(w.LINE.Chat("hana")); n != before {
 				t.Errorf("a refused message was delivered")
 			}
 		})
@@ -243,7 +243,7 @@ func TestLINERemembersRetryKeysFor24Hours(t *testing.T) {
 	if got, want := encode(t, second.json(t)["sentMessages"]), encode(t, first.json(t)["sentMessages"]); got != want {
 		t.Errorf("sentMessages %s, want %s", got, want)
 	}
-	if n := len(w.LINEChat("hana")); n != 1 {
+	if n := len(w.LINE.Chat("hana")); n != 1 {
 		t.Fatalf("%d messages, want 1", n)
 	}
 	if v := w.Violations(); len(v) != 0 {
@@ -254,8 +254,8 @@ func TestLINERemembersRetryKeysFor24Hours(t *testing.T) {
 		t.Errorf("violations after another body: %v", v)
 	}
 	w.clock.Advance(2 * time.Second)
-	if late := w.push(lineCard, key); late.status != 200 || len(w.LINEChat("hana")) != 2 {
-		t.Errorf("after 24 h: %d, %d messages; want a second message", late.status, len(w.LINEChat("hana")))
+	if late := w.push(lineCard, key); late.status != 200 || len(w.LINE.Chat("hana")) != 2 {
+		t.Errorf("after 24 h: %d, %d messages; want a second message", late.status, len(w.LINE.Chat("hana")))
 	}
 }
 
@@ -277,7 +277,7 @@ func TestLINESeesAChangedBodyAfterAFailedTry(t *testing.T) {
 func TestLINEReplyTokens(t *testing.T) {
 	w := start(t)
 	token := func() string {
-		e, err := w.LINEText("hana", "hello", "")
+		e, err := w.LINE.TextEvent("hana", "hello", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,7 +295,7 @@ func TestLINEReplyTokens(t *testing.T) {
 	if got := reply(b); got != 400 {
 		t.Errorf("after a minute: %d, want 400", got)
 	}
-	chat := w.LINEChat("hana")
+	chat := w.LINE.Chat("hana")
 	if len(chat) != 1 || chat[0].Via != "reply" {
 		t.Errorf("chat: %+v", chat)
 	}
@@ -309,20 +309,20 @@ func TestLINEQuotaAndBlocking(t *testing.T) {
 	if r := w.line("GET", "/v2/bot/message/quota", "", nil); string(r.body) != `{"type":"none"}` {
 		t.Errorf("quota: %s", r.body)
 	}
-	w.SetLINEQuota(1)
+	w.LINE.SetQuota(1)
 	if r := w.line("GET", "/v2/bot/message/quota", "", nil); string(r.body) != `{"type":"limited","value":1}` {
 		t.Errorf("quota: %s", r.body)
 	}
-	if err := w.SetBlocked("hana", true); err != nil {
+	if err := w.LINE.SetBlocked("hana", true); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.push(text1, nil); r.status != 200 || len(w.LINEChat("hana")) != 0 {
-		t.Errorf("blocked: %d, %d messages; want 200 and none", r.status, len(w.LINEChat("hana")))
+	if r := w.push(text1, nil); r.status != 200 || len(w.LINE.Chat("hana")) != 0 {
+		t.Errorf("blocked: %d, %d messages; want 200 and none", r.status, len(w.LINE.Chat("hana")))
 	}
 	if r := w.line("GET", "/v2/bot/profile/"+hanaLINE, "", nil); r.status != 404 {
 		t.Errorf("profile of one who blocked: %d, want 404", r.status)
 	}
-	if _, err := w.Follow(w.ctx(), "hana"); err != nil {
+	if _, err := w.LINE.Follow(w.ctx(), "hana"); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.line("GET", "/v2/bot/profile/"+hanaLINE, "", nil); r.status != 200 || r.json(t)["displayName"] != "hana" {
@@ -346,11 +346,11 @@ func TestLINEQuotaAndBlocking(t *testing.T) {
 func TestLINEQuotes(t *testing.T) {
 	w := start(t)
 	w.push(lineCard, nil)
-	card := w.LINEChat("hana")[0]
+	card := w.LINE.Chat("hana")[0]
 	if r := w.push(`{"type":"text","text":"Approved","quoteToken":"`+card.QuoteToken+`"}`, nil); r.status != 200 {
 		t.Fatalf("%d %s", r.status, r.body)
 	}
-	if got := w.LINEChat("hana")[1].Quoted; got != card.ID {
+	if got := w.LINE.Chat("hana")[1].Quoted; got != card.ID {
 		t.Errorf("quoted %q, want %q", got, card.ID)
 	}
 	other := `{"to":"U` + strings.Repeat("0b", 16) + `","messages":[{"type":"text","text":"a","quoteToken":"` + card.QuoteToken + `"}]}`
@@ -366,7 +366,7 @@ func TestLINEQuickRepliesVanish(t *testing.T) {
 	}
 	say := suggest(`{"type":"message","label":"Wrong","text":"wrong account"}`)
 	shown := func() []emulator.LINEQuickReply {
-		chat := w.LINEChat("hana")
+		chat := w.LINE.Chat("hana")
 		return chat[len(chat)-1].QuickReplies
 	}
 	w.push(say, nil)
@@ -374,20 +374,20 @@ func TestLINEQuickRepliesVanish(t *testing.T) {
 		t.Errorf("suggested: %+v", got)
 	}
 	w.push(say+","+text1, nil)
-	for i, m := range w.LINEChat("hana") {
+	for i, m := range w.LINE.Chat("hana") {
 		if m.QuickReplies != nil {
 			t.Errorf("message %d still suggests something although others follow", i)
 		}
 	}
 	// A postback without displayText adds nothing to the chat, and takes the suggestions away all the same.
 	w.push(suggest(`{"type":"postback","label":"Wrong","data":"why=wrong"}`), nil)
-	if _, err := w.TapLINE(w.ctx(), "hana", "", "Wrong"); err != nil {
+	if _, err := w.LINE.Tap(w.ctx(), "hana", "", "Wrong"); err != nil {
 		t.Fatal(err)
 	}
 	if got := shown(); got != nil {
 		t.Errorf("after a tap: %+v", got)
 	}
-	if _, err := w.TapLINE(w.ctx(), "hana", "", "Wrong"); err == nil {
+	if _, err := w.LINE.Tap(w.ctx(), "hana", "", "Wrong"); err == nil {
 		t.Error("a quick reply was tapped twice")
 	}
 }
@@ -395,23 +395,23 @@ func TestLINEQuickRepliesVanish(t *testing.T) {
 func TestLINEButtonsOpenTheKeyboard(t *testing.T) {
 	w := start(t)
 	w.push(lineCard, nil)
-	if d, err := w.TapLINE(w.ctx(), "hana", "", "Approve"); err != nil || d.FillIn != "" || w.LINEDraft("hana") != "" {
+	if d, err := w.LINE.Tap(w.ctx(), "hana", "", "Approve"); err != nil || d.FillIn != "" || w.LINE.Draft("hana") != "" {
 		t.Errorf("a button that fills nothing in: %+v %v", d, err)
 	}
-	d, err := w.TapLINE(w.ctx(), "hana", "", "Deny")
-	if err != nil || d.FillIn != "reason: " || w.LINEDraft("hana") != "reason: " {
-		t.Fatalf("%+v %v, draft %q", d, err, w.LINEDraft("hana"))
+	d, err := w.LINE.Tap(w.ctx(), "hana", "", "Deny")
+	if err != nil || d.FillIn != "reason: " || w.LINE.Draft("hana") != "reason: " {
+		t.Fatalf("%+v %v, draft %q", d, err, w.LINE.Draft("hana"))
 	}
 	if e := w.lastEvents()[0]; e["type"] != "postback" || e["postback"].(map[string]any)["data"] != "action=deny&id=01" {
 		t.Errorf("event: %v", e)
 	}
-	if _, err := w.CompleteLINE(w.ctx(), "hana", "wrong account"); err != nil {
+	if _, err := w.LINE.Complete(w.ctx(), "hana", "wrong account"); err != nil {
 		t.Fatal(err)
 	}
 	if e := w.lastEvents()[0]; e["type"] != "message" || e["message"].(map[string]any)["text"] != "reason: wrong account" {
 		t.Errorf("event: %v", e)
 	}
-	if got := w.LINEDraft("hana"); got != "" {
+	if got := w.LINE.Draft("hana"); got != "" {
 		t.Errorf("the field still holds %q", got)
 	}
 }
@@ -426,8 +426,8 @@ func TestLINEAccount(t *testing.T) {
 		t.Errorf("by default: %v", info)
 	}
 
-	w.SetLINEQuota(200)
-	w.SetLINEUsage(199)
+	w.LINE.SetQuota(200)
+	w.LINE.SetUsage(199)
 	if r := w.push(text1, nil); r.status != 200 {
 		t.Errorf("the last push: %d %s", r.status, r.body)
 	}
@@ -447,19 +447,19 @@ func TestLINEAccount(t *testing.T) {
 		t.Errorf("consumption in the new month: %s", r.body)
 	}
 
-	w.SetLINEWebhookActive(false)
+	w.LINE.SetWebhookActive(false)
 	if r := w.line("GET", "/v2/bot/channel/webhook/endpoint", "", nil); r.json(t)["active"] != false {
 		t.Errorf("switched off: %s", r.body)
 	}
-	if _, err := w.TypeLINE(w.ctx(), "hana", "hello", ""); err == nil || len(w.hooked()) != 0 {
+	if _, err := w.LINE.Type(w.ctx(), "hana", "hello", ""); err == nil || len(w.hooked()) != 0 {
 		t.Errorf("an event was sent to a webhook that is off: %v", err)
 	}
 	r := w.line("POST", "/v2/bot/channel/webhook/test", `{}`, nil)
 	if want := `{"detail":"200","reason":"OK","statusCode":200,"success":true,"timestamp":"2026-11-30T15:00:00.000Z"}`; encode(t, r.json(t)) != want {
 		t.Errorf("test: %s, want %s", r.body, want)
 	}
-	w.SetLINEWebhookActive(true)
-	if _, err := w.TypeLINE(w.ctx(), "hana", "hello", ""); err != nil {
+	w.LINE.SetWebhookActive(true)
+	if _, err := w.LINE.Type(w.ctx(), "hana", "hello", ""); err != nil {
 		t.Error(err)
 	}
 }

@@ -17,13 +17,8 @@ type LINEPost struct {
 	Secret      string  // signs instead of the channel secret
 	Signature   *string // sent instead of a computed one; empty: no signature header
 	URL         string  // default: the webhook of SetWebhooks
-	// NoRedelivery posts once, whatever SetLINERedelivery says.
+	// NoRedelivery posts once, whatever [LINE.SetRedelivery] says.
 	NoRedelivery bool
-}
-
-// LINEBody is the body of a webhook with these events, for the bot.
-func (s *Emulator) LINEBody(events ...Object) []byte {
-	return lineHookBody(s.cfg.LINE.BotUserID, events)
 }
 
 func lineHookBody(destination string, events []Object) []byte {
@@ -33,13 +28,13 @@ func lineHookBody(destination string, events []Object) []byte {
 	return mustJSON(map[string]any{"destination": destination, "events": events})
 }
 
-// lineEvent is what all events have in common, with a reply token that works.
-func (s *Emulator) lineEvent(kind string, p Person) Object {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
+// event is what all events have in common, with a reply token that works.
+func (l *LINE) event(kind string, p Person) Object {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	now := l.e.now()
 	token := randomHex(16)
-	s.line.replies[token] = &replyToken{user: p.LINE, issued: now, delivered: now}
+	l.replies[token] = &replyToken{user: p.LINE, issued: now, delivered: now}
 	return Object{
 		"type": kind, "mode": "active", "timestamp": now.UnixMilli(), "webhookEventId": eventID(now),
 		"deliveryContext": Object{"isRedelivery": false},
@@ -48,67 +43,67 @@ func (s *Emulator) lineEvent(kind string, p Person) Object {
 	}
 }
 
-func (s *Emulator) linePerson(key string) (Person, error) {
-	p, err := s.person(key)
+func (l *LINE) person(key string) (Person, error) {
+	p, err := l.e.person(key)
 	if err == nil && p.LINE == "" {
 		err = fmt.Errorf("emulator: %s is not on LINE", p.Name)
 	}
 	return p, err
 }
 
-// LINEPostback builds the event of a tap on a button with this data, whether or not such a button exists.
-func (s *Emulator) LINEPostback(person, data string) (Object, error) {
-	p, err := s.linePerson(person)
+// PostbackEvent builds the event of a tap on a button with this data, whether or not such a button exists.
+func (l *LINE) PostbackEvent(person, data string) (Object, error) {
+	p, err := l.person(person)
 	if err != nil {
 		return nil, err
 	}
-	return s.lineEvent("postback", p).With("postback", Object{"data": data}), nil
+	return l.event("postback", p).With("postback", Object{"data": data}), nil
 }
 
-// LINEText builds the event of a typed text. quoted is the id of the message it quotes, or empty.
-func (s *Emulator) LINEText(person, text, quoted string) (Object, error) {
-	p, err := s.linePerson(person)
+// TextEvent builds the event of a typed text. quoted is the id of the message it quotes, or empty.
+func (l *LINE) TextEvent(person, text, quoted string) (Object, error) {
+	p, err := l.person(person)
 	if err != nil {
 		return nil, err
 	}
-	event := s.lineEvent("message", p)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id := s.lineMessageID()
-	message := Object{"type": "text", "id": id, "quoteToken": s.newQuote(p.LINE, id), "text": text}
+	event := l.event("message", p)
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	id := l.messageID()
+	message := Object{"type": "text", "id": id, "quoteToken": l.newQuote(p.LINE, id), "text": text}
 	if quoted != "" {
 		message["quotedMessageId"] = quoted
 	}
 	return event.With("message", message), nil
 }
 
-// LINEFollow builds the event of adding the bot as a friend, or of unblocking it.
-func (s *Emulator) LINEFollow(person string) (Object, error) {
-	p, err := s.linePerson(person)
+// FollowEvent builds the event of adding the bot as a friend, or of unblocking it.
+func (l *LINE) FollowEvent(person string) (Object, error) {
+	p, err := l.person(person)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	unblocked := s.line.blocked[p.LINE]
-	s.mu.Unlock()
-	return s.lineEvent("follow", p).With("follow", Object{"isUnblocked": unblocked}), nil
+	l.e.mu.Lock()
+	unblocked := l.blocked[p.LINE]
+	l.e.mu.Unlock()
+	return l.event("follow", p).With("follow", Object{"isUnblocked": unblocked}), nil
 }
 
-// LINEUnfollow builds the event of blocking the bot. It has no reply token.
-func (s *Emulator) LINEUnfollow(person string) (Object, error) {
-	p, err := s.linePerson(person)
+// UnfollowEvent builds the event of blocking the bot. It has no reply token.
+func (l *LINE) UnfollowEvent(person string) (Object, error) {
+	p, err := l.person(person)
 	if err != nil {
 		return nil, err
 	}
-	return s.lineEvent("unfollow", p).With("replyToken", Absent), nil
+	return l.event("unfollow", p).With("replyToken", Absent), nil
 }
 
-// PostLINE signs and posts a webhook, and posts it again when redelivery is on and the answer was not a 2xx. The error
+// Post signs and posts a webhook, and posts it again when redelivery is on and the answer was not a 2xx. The error
 // is about getting an answer at all; a refusal is an answer.
-func (s *Emulator) PostLINE(ctx context.Context, p LINEPost) (Delivery, error) {
-	s.mu.Lock()
-	target, again, wait, off := s.line.webhook, s.line.redeliver, s.line.redeliverIn, s.line.inactive
-	s.mu.Unlock()
+func (l *LINE) Post(ctx context.Context, p LINEPost) (Delivery, error) {
+	l.e.mu.Lock()
+	target, again, wait, off := l.webhook, l.redeliver, l.redeliverIn, l.inactive
+	l.e.mu.Unlock()
 	if p.URL != "" {
 		target = p.URL
 	} else if off {
@@ -127,14 +122,14 @@ func (s *Emulator) PostLINE(ctx context.Context, p LINEPost) (Delivery, error) {
 		if body == nil {
 			destination := p.Destination
 			if destination == "" {
-				destination = s.cfg.LINE.BotUserID
+				destination = l.cfg.BotUserID
 			}
 			body = lineHookBody(destination, p.Events)
 		}
 		header := http.Header{"Content-Type": {"application/json; charset=utf-8"}, "User-Agent": {"LineBotWebhook/2.0"}}
 		secret := p.Secret
 		if secret == "" {
-			secret = s.cfg.LINE.ChannelSecret
+			secret = l.cfg.ChannelSecret
 		}
 		signature := SignLINE(secret, body)
 		if p.Signature != nil {
@@ -143,26 +138,26 @@ func (s *Emulator) PostLINE(ctx context.Context, p LINEPost) (Delivery, error) {
 		if signature != "" {
 			header.Set("X-Line-Signature", signature)
 		}
-		d, err := s.post(ctx, "line", target, s.cfg.LINE.WebhookTimeout, header, body)
+		d, err := l.e.post(ctx, "line", target, l.cfg.WebhookTimeout, header, body)
 		d.EventIDs, d.Earlier = ids, earlier
 		if d.OK() || try >= again || ctx.Err() != nil {
 			return d, err
 		}
 		earlier = append(earlier, d)
-		s.sleep(wait)
-		p.Events = s.redelivered(p.Events)
+		l.e.sleep(wait)
+		p.Events = l.redelivered(p.Events)
 	}
 }
 
 // redelivered marks events as sent again, which also gives their reply tokens another minute.
-func (s *Emulator) redelivered(events []Object) []Object {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (l *LINE) redelivered(events []Object) []Object {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
 	marked := make([]Object, len(events))
 	for i, e := range events {
 		marked[i] = e.With("deliveryContext.isRedelivery", true)
-		if t := s.line.replies[str(e["replyToken"])]; t != nil {
-			t.delivered = s.now()
+		if t := l.replies[str(e["replyToken"])]; t != nil {
+			t.delivered = l.e.now()
 		}
 	}
 	return marked
@@ -170,16 +165,16 @@ func (s *Emulator) redelivered(events []Object) []Object {
 
 var errNoButton = errors.New("no such button")
 
-// TapLINE presses a button of a message in the person's chat: the one with this label or this postback data. message is
+// Tap presses a button of a message in the person's chat: the one with this label or this postback data. message is
 // its id; empty means the newest message that has such a button. Buttons of a card stay for ever; quick replies are
 // gone once one was tapped or anything follows them. A button that opens the keyboard leaves what it fills in there: it
-// is in the Delivery's FillIn, and [Emulator.CompleteLINE] types on.
-func (s *Emulator) TapLINE(ctx context.Context, person, message, labelOrData string) (Delivery, error) {
-	p, err := s.linePerson(person)
+// is in the Delivery's FillIn, and [LINE.Complete] types on.
+func (l *LINE) Tap(ctx context.Context, person, message, labelOrData string) (Delivery, error) {
+	p, err := l.person(person)
 	if err != nil {
 		return Delivery{}, err
 	}
-	chat := s.LINEChat(p.Name)
+	chat := l.Chat(p.Name)
 	for i := len(chat) - 1; i >= 0; i-- {
 		m := chat[i]
 		if !m.FromBot || message != "" && m.ID != message {
@@ -196,22 +191,22 @@ func (s *Emulator) TapLINE(ctx context.Context, person, message, labelOrData str
 		for n, action := range actions {
 			if labelOrData == str(action["label"]) || labelOrData == str(action["data"]) {
 				if n >= len(actions)-len(m.QuickReplies) {
-					s.usedQuickReply(p)
+					l.usedQuickReply(p)
 				}
-				return s.act(ctx, p, action)
+				return l.act(ctx, p, action)
 			}
 		}
 	}
 	return Delivery{}, fmt.Errorf("emulator: %w in %s's LINE chat: %q", errNoButton, p.Name, labelOrData)
 }
 
-// tapLINEAt presses the button whose action stands at a path of the message's JSON, as the page names it.
-func (s *Emulator) tapLINEAt(ctx context.Context, person, message string, path []any) (Delivery, error) {
-	p, err := s.linePerson(person)
+// tapAt presses the button whose action stands at a path of the message's JSON, as the page names it.
+func (l *LINE) tapAt(ctx context.Context, person, message string, path []any) (Delivery, error) {
+	p, err := l.person(person)
 	if err != nil {
 		return Delivery{}, err
 	}
-	chat := s.LINEChat(p.Name)
+	chat := l.Chat(p.Name)
 	for _, m := range chat {
 		if m.ID != message || !m.FromBot {
 			continue
@@ -237,9 +232,9 @@ func (s *Emulator) tapLINEAt(ctx context.Context, person, message string, path [
 		}
 		if action, ok := asObject(node); ok {
 			if quick {
-				s.usedQuickReply(p)
+				l.usedQuickReply(p)
 			}
-			return s.act(ctx, p, action)
+			return l.act(ctx, p, action)
 		}
 	}
 	return Delivery{}, fmt.Errorf("emulator: %w", errNoButton)
@@ -271,113 +266,113 @@ func lineActions(v any) (found []map[string]any) {
 }
 
 // usedQuickReply takes a person's quick replies away: they go once one was tapped.
-func (s *Emulator) usedQuickReply(p Person) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.dropQuickReplies(p.LINE)
+func (l *LINE) usedQuickReply(p Person) {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	l.dropQuickReplies(p.LINE)
 }
 
 // act does what an action says.
-func (s *Emulator) act(ctx context.Context, p Person, action map[string]any) (Delivery, error) {
+func (l *LINE) act(ctx context.Context, p Person, action map[string]any) (Delivery, error) {
 	switch str(action["type"]) {
 	case "postback":
-		event, err := s.LINEPostback(p.Name, str(action["data"]))
+		event, err := l.PostbackEvent(p.Name, str(action["data"]))
 		if err != nil {
 			return Delivery{}, err
 		}
 		if said := str(action["displayText"]); said != "" {
-			s.lineSaid(p, LINEMessage{Text: said, Via: "postback", JSON: mustJSON(Object{"type": "text", "text": said})})
+			l.said(p, LINEMessage{Text: said, Via: "postback", JSON: mustJSON(Object{"type": "text", "text": said})})
 		}
 		fill := ""
 		if str(action["inputOption"]) == "openKeyboard" {
 			fill = str(action["fillInText"])
-			s.mu.Lock()
-			s.line.drafts[p.LINE] = fill
-			s.bump()
-			s.mu.Unlock()
+			l.e.mu.Lock()
+			l.drafts[p.LINE] = fill
+			l.e.bump()
+			l.e.mu.Unlock()
 		}
-		d, err := s.PostLINE(ctx, LINEPost{Events: []Object{event}})
+		d, err := l.Post(ctx, LINEPost{Events: []Object{event}})
 		d.FillIn = fill
 		if typed := str(action["text"]); typed != "" && err == nil { // deprecated, and a second event
-			return s.TypeLINE(ctx, p.Name, typed, "")
+			return l.Type(ctx, p.Name, typed, "")
 		}
 		return d, err
 	case "message":
-		return s.TypeLINE(ctx, p.Name, str(action["text"]), "")
+		return l.Type(ctx, p.Name, str(action["text"]), "")
 	}
 	return Delivery{}, fmt.Errorf("emulator: an action of type %q sends no event", str(action["type"]))
 }
 
-// LINEDraft returns what stands in a person's field, not yet sent, because a button filled it in.
-func (s *Emulator) LINEDraft(person string) string {
-	p, err := s.linePerson(person)
+// Draft returns what stands in a person's field, not yet sent, because a button filled it in.
+func (l *LINE) Draft(person string) string {
+	p, err := l.person(person)
 	if err != nil {
 		return ""
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.line.drafts[p.LINE]
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	return l.drafts[p.LINE]
 }
 
-// CompleteLINE types on where the last button left the keyboard, and sends it all: what was filled in, then more.
-func (s *Emulator) CompleteLINE(ctx context.Context, person, more string) (Delivery, error) {
-	return s.TypeLINE(ctx, person, s.LINEDraft(person)+more, "")
+// Complete types on where the last button left the keyboard, and sends it all: what was filled in, then more.
+func (l *LINE) Complete(ctx context.Context, person, more string) (Delivery, error) {
+	return l.Type(ctx, person, l.Draft(person)+more, "")
 }
 
-// lineSaid puts a person's own line into the chat.
-func (s *Emulator) lineSaid(p Person, m LINEMessage) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// said puts a person's own line into the chat.
+func (l *LINE) said(p Person, m LINEMessage) {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
 	if m.ID == "" {
-		m.ID = s.lineMessageID()
+		m.ID = l.messageID()
 	}
-	m.At = s.now()
-	s.lineAdd(p.LINE, &m)
+	m.At = l.e.now()
+	l.add(p.LINE, &m)
 }
 
-// TypeLINE sends a text to the bot. quoted is the id of the message it answers, or empty.
-func (s *Emulator) TypeLINE(ctx context.Context, person, text, quoted string) (Delivery, error) {
-	event, err := s.LINEText(person, text, quoted)
+// Type sends a text to the bot. quoted is the id of the message it answers, or empty.
+func (l *LINE) Type(ctx context.Context, person, text, quoted string) (Delivery, error) {
+	event, err := l.TextEvent(person, text, quoted)
 	if err != nil {
 		return Delivery{}, err
 	}
-	p, err := s.linePerson(person)
+	p, err := l.person(person)
 	if err != nil {
 		return Delivery{}, err
 	}
 	message, _ := asObject(event["message"])
-	s.mu.Lock()
-	delete(s.line.drafts, p.LINE)
-	s.mu.Unlock()
-	s.lineSaid(p, LINEMessage{
+	l.e.mu.Lock()
+	delete(l.drafts, p.LINE)
+	l.e.mu.Unlock()
+	l.said(p, LINEMessage{
 		ID: str(message["id"]), QuoteToken: str(message["quoteToken"]), Text: text, Quoted: quoted, Via: "message",
 		JSON: mustJSON(message),
 	})
-	return s.PostLINE(ctx, LINEPost{Events: []Object{event}})
+	return l.Post(ctx, LINEPost{Events: []Object{event}})
 }
 
 // Follow makes the person a friend of the bot again and sends the event.
-func (s *Emulator) Follow(ctx context.Context, person string) (Delivery, error) {
-	event, err := s.LINEFollow(person)
+func (l *LINE) Follow(ctx context.Context, person string) (Delivery, error) {
+	event, err := l.FollowEvent(person)
 	if err != nil {
 		return Delivery{}, err
 	}
-	if err := s.SetBlocked(person, false); err != nil {
+	if err := l.SetBlocked(person, false); err != nil {
 		return Delivery{}, err
 	}
-	return s.PostLINE(ctx, LINEPost{Events: []Object{event}})
+	return l.Post(ctx, LINEPost{Events: []Object{event}})
 }
 
 // Unfollow lets the person block the bot and sends the event.
-func (s *Emulator) Unfollow(ctx context.Context, person string) (Delivery, error) {
-	event, err := s.LINEUnfollow(person)
+func (l *LINE) Unfollow(ctx context.Context, person string) (Delivery, error) {
+	event, err := l.UnfollowEvent(person)
 	if err != nil {
 		return Delivery{}, err
 	}
-	if err := s.SetBlocked(person, true); err != nil {
+	if err := l.SetBlocked(person, true); err != nil {
 		return Delivery{}, err
 	}
-	return s.PostLINE(ctx, LINEPost{Events: []Object{event}})
+	return l.Post(ctx, LINEPost{Events: []Object{event}})
 }
 
 // LINETime is the timestamp of an event, for tests that age one with [Object.With].

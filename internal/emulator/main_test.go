@@ -136,7 +136,7 @@ func (w *world) line(method, path, body string, header map[string]string) result
 	for k, v := range header {
 		h[k] = v
 	}
-	r, err := w.do(method, w.LINEURL()+path, h, []byte(body))
+	r, err := w.do(method, w.LINE.URL()+path, h, []byte(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func (w *world) slack(method string, args url.Values) map[string]any {
 	if !args.Has("token") {
 		args.Set("token", w.Config().Slack.BotToken)
 	}
-	r, err := w.do("POST", w.SlackURL()+method, map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, []byte(args.Encode()))
+	r, err := w.do("POST", w.Slack.URL()+method, map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, []byte(args.Encode()))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestAConversationOnLINE(t *testing.T) {
 	if r.status != 200 || r.header.Get("X-Line-Request-Id") == "" {
 		t.Fatalf("push: %d %s", r.status, r.body)
 	}
-	d, err := w.TapLINE(w.ctx(), "hana", "", "Approve")
+	d, err := w.LINE.Tap(w.ctx(), "hana", "", "Approve")
 	if err != nil || d.Status != 200 {
 		t.Fatalf("tap: %+v %v", d, err)
 	}
@@ -194,7 +194,7 @@ func TestAConversationOnLINE(t *testing.T) {
 	if !strings.Contains(string(got[0].body), `"data":"action=approve&id=01"`) {
 		t.Errorf("webhook body: %s", got[0].body)
 	}
-	chat := w.LINEChat("hana")
+	chat := w.LINE.Chat("hana")
 	if len(chat) != 2 || chat[1].Text != "Approve" || chat[1].FromBot {
 		t.Errorf("chat: %+v", chat)
 	}
@@ -209,7 +209,7 @@ func TestAConversationOnSlack(t *testing.T) {
 	if r["ok"] != true {
 		t.Fatalf("post: %v", r)
 	}
-	d, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "approve", "")
+	d, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "approve", "")
 	if err != nil || d.Status != 200 {
 		t.Fatalf("tap: %+v %v", d, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -31,13 +32,34 @@ const (
 	pageHeartbeat = 15 * time.Second
 )
 
+// Page draws both chats, and what is shown beside them.
+type Page struct {
+	e *Emulator
+
+	// Guarded by the Emulator's lock.
+	logs     map[string][]logLine
+	panels   []Panel
+	tables   []pageTable
+	notice   string
+	news     pageNews
+	language string // of the Config's Languages: the one in force
+}
+
+func newPage(e *Emulator) *Page {
+	pg := &Page{e: e, logs: map[string][]logLine{}, panels: append([]Panel(nil), e.cfg.Panels...)}
+	if len(e.cfg.Languages) > 0 {
+		pg.language = e.cfg.Languages[0].Tag
+	}
+	return pg
+}
+
 // pageKinds are the content types of the page's files. The system's own table may say otherwise, so it is not asked.
 var pageKinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
 	".svg": "image/svg+xml",
 }
 
-func (s *Emulator) pageRoutes(mux *http.ServeMux) {
+func (pg *Page) routes(mux *http.ServeMux) {
 	file := func(name string) http.HandlerFunc {
 		data, err := pageFiles.ReadFile("page/" + name)
 		if err != nil {
@@ -49,26 +71,26 @@ func (s *Emulator) pageRoutes(mux *http.ServeMux) {
 			_, _ = w.Write(data)
 		}
 	}
-	mux.Handle("GET /{$}", s.guard(file("index.html")))
+	mux.Handle("GET /{$}", pg.guard(file("index.html")))
 	files, err := pageFiles.ReadDir("page")
 	if err != nil {
 		panic(err) // embedded, or the build is broken
 	}
 	for _, f := range files {
-		mux.Handle("GET /page/"+f.Name(), s.guard(file(f.Name())))
+		mux.Handle("GET /page/"+f.Name(), pg.guard(file(f.Name())))
 	}
-	mux.Handle("GET /page/state", s.guard(s.pageState))
-	mux.Handle("GET /page/events", s.guard(s.pageEvents))
-	mux.Handle("POST /page/act", s.guard(s.pageAct))
-	mux.Handle("GET /page/inbox", s.guard(s.pageInbox))
+	mux.Handle("GET /page/state", pg.guard(pg.state))
+	mux.Handle("GET /page/events", pg.guard(pg.events))
+	mux.Handle("POST /page/act", pg.guard(pg.act))
+	mux.Handle("GET /page/inbox", pg.guard(pg.inbox))
 }
 
 // guard keeps other web pages out: they could otherwise tap in the name of whoever opened them. It refuses requests
 // that a browser marks as coming from elsewhere, and host names that are not ours.
-func (s *Emulator) guard(next http.HandlerFunc) http.Handler {
+func (pg *Page) guard(next http.HandlerFunc) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	return origin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.ownHost(r.Host) {
+		if !pg.ownHost(r.Host) {
 			http.Error(w, "unknown host", http.StatusMisdirectedRequest)
 			return
 		}
@@ -79,6 +101,26 @@ func (s *Emulator) guard(next http.HandlerFunc) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		next(w, r)
 	}))
+}
+
+// ownHost reports whether the page may be opened under this Host header. A foreign name that was made to resolve to
+// this machine (DNS rebinding) is none of ours.
+func (pg *Page) ownHost(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if net.ParseIP(host) != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	for _, h := range pg.e.cfg.Hosts {
+		if strings.EqualFold(h, host) {
+			return true
+		}
+	}
+	base, err := url.Parse(pg.e.URL())
+	return err == nil && base.Hostname() != "" && strings.EqualFold(base.Hostname(), host)
 }
 
 // pageView is what one person sees.
@@ -161,34 +203,34 @@ type pagePanel struct {
 }
 
 // view gathers what a person sees; an unknown name is the first person.
-func (s *Emulator) view(name string) pageView {
-	p, err := s.person(name)
+func (pg *Page) view(name string) pageView {
+	p, err := pg.e.person(name)
 	if err != nil {
-		p = s.people[0]
+		p = pg.e.people[0]
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := pageView{Person: p.Name, Tables: append([]pageTable{}, s.tables...), Notice: s.notice,
-		News: s.news, Inbox: s.cfg.Inbox != nil && !p.Stranger, Languages: s.cfg.Languages, Language: s.language}
-	for _, other := range s.people {
+	pg.e.mu.Lock()
+	defer pg.e.mu.Unlock()
+	v := pageView{Person: p.Name, Tables: append([]pageTable{}, pg.tables...), Notice: pg.notice,
+		News: pg.news, Inbox: pg.e.cfg.Inbox != nil && !p.Stranger, Languages: pg.e.cfg.Languages, Language: pg.language}
+	for _, other := range pg.e.people {
 		v.People = append(v.People, pagePerson{other.Name, other.Stranger})
 	}
-	v.LINE = s.lineView(p)
-	v.Slack = s.slackView(p)
-	for _, panel := range s.panels {
+	v.LINE = pg.line(p)
+	v.Slack = pg.slack(p)
+	for _, panel := range pg.panels {
 		v.Panels = append(v.Panels, pagePanel{
-			Title: panel.Title, Stream: panel.Stream, URL: panel.URL, Lines: append([]logLine{}, s.logs[panel.Stream]...),
+			Title: panel.Title, Stream: panel.Stream, URL: panel.URL, Lines: append([]logLine{}, pg.logs[panel.Stream]...),
 		})
 	}
 	return v
 }
 
-func (s *Emulator) lineView(p Person) pageLINE {
+func (pg *Page) line(p Person) pageLINE {
 	v := pageLINE{
-		On: p.LINE != "", Bot: s.cfg.LINE.BotName, Blocked: s.line.blocked[p.LINE],
-		Loading: s.now().Before(s.line.loading[p.LINE]), Messages: []pageLINEMessage{},
+		On: p.LINE != "", Bot: pg.e.LINE.cfg.BotName, Blocked: pg.e.LINE.blocked[p.LINE],
+		Loading: pg.e.now().Before(pg.e.LINE.loading[p.LINE]), Messages: []pageLINEMessage{},
 	}
-	chat := s.line.chats[p.LINE]
+	chat := pg.e.LINE.chats[p.LINE]
 	for i, m := range chat {
 		if len(chat)-i > pageMessages {
 			continue
@@ -208,18 +250,19 @@ func (s *Emulator) lineView(p Person) pageLINE {
 	return v
 }
 
-func (s *Emulator) slackView(p Person) pageSlack {
-	v := pageSlack{On: p.Slack != "", HasHome: !s.cfg.Slack.HomeOff, Team: s.cfg.Slack.TeamName, Bot: s.cfg.Slack.BotName,
-		Names: map[string]string{s.cfg.Slack.BotUserID: s.cfg.Slack.BotName}, Conversations: []pageConversation{}}
-	for _, other := range s.people {
+func (pg *Page) slack(p Person) pageSlack {
+	slack, cfg := pg.e.Slack, pg.e.Slack.cfg
+	v := pageSlack{On: p.Slack != "", HasHome: !cfg.HomeOff, Team: cfg.TeamName, Bot: cfg.BotName,
+		Names: map[string]string{cfg.BotUserID: cfg.BotName}, Conversations: []pageConversation{}}
+	for _, other := range pg.e.people {
 		v.Names[other.Slack] = other.Name
 	}
-	for _, ch := range s.slack.channels {
+	for _, ch := range slack.channels {
 		if p.Slack == "" || !slices.Contains(ch.members, p.Slack) {
 			continue
 		}
 		shown := pageConversation{ID: ch.ID, Name: ch.Name, IM: ch.im != "", Messages: []pageSlackMessage{}}
-		all := s.slack.messages[ch.ID]
+		all := slack.messages[ch.ID]
 		for _, m := range all[max(0, len(all)-pageMessages):] {
 			if m.Deleted || m.Ephemeral != "" && m.Ephemeral != p.Slack {
 				continue
@@ -232,28 +275,28 @@ func (s *Emulator) slackView(p Person) pageSlack {
 		}
 		v.Conversations = append(v.Conversations, shown)
 	}
-	if stack := s.stack(p.Slack); len(stack) > 0 && p.Slack != "" {
-		v.View = s.viewJSON(stack[len(stack)-1], nil)
+	if stack := slack.Views.stack(p.Slack); len(stack) > 0 && p.Slack != "" {
+		v.View = slack.Views.json(stack[len(stack)-1], nil)
 	}
-	if home := s.slack.homes[p.Slack]; home != nil {
-		v.Home = s.viewJSON(home, nil)
+	if home := slack.Views.homes[p.Slack]; home != nil {
+		v.Home = slack.Views.json(home, nil)
 	}
 	return v
 }
 
-func (s *Emulator) pageState(w http.ResponseWriter, r *http.Request) {
+func (pg *Page) state(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(mustJSON(s.view(r.URL.Query().Get("person"))))
+	_, _ = w.Write(mustJSON(pg.view(r.URL.Query().Get("person"))))
 }
 
-// pageInbox leads a person to where they decide in the browser.
-func (s *Emulator) pageInbox(w http.ResponseWriter, r *http.Request) {
+// inbox leads a person to where they decide in the browser.
+func (pg *Page) inbox(w http.ResponseWriter, r *http.Request) {
 	who := r.URL.Query().Get("person")
-	if s.cfg.Inbox == nil || !s.hasInbox(who) {
+	if pg.e.cfg.Inbox == nil || !pg.hasInbox(who) {
 		http.NotFound(w, r)
 		return
 	}
-	to, err := s.cfg.Inbox(r.Context(), who)
+	to, err := pg.e.cfg.Inbox(r.Context(), who)
 	if err != nil {
 		http.Error(w, "The gate does not answer: "+err.Error(), http.StatusBadGateway)
 		return
@@ -263,12 +306,12 @@ func (s *Emulator) pageInbox(w http.ResponseWriter, r *http.Request) {
 }
 
 // hasInbox reports whether somebody is on the page who decides.
-func (s *Emulator) hasInbox(person string) bool {
-	return slices.ContainsFunc(s.cfg.People, func(p Person) bool { return p.Name == person && !p.Stranger })
+func (pg *Page) hasInbox(person string) bool {
+	return slices.ContainsFunc(pg.e.cfg.People, func(p Person) bool { return p.Name == person && !p.Stranger })
 }
 
-// pageEvents streams what a person sees, anew after every change.
-func (s *Emulator) pageEvents(w http.ResponseWriter, r *http.Request) {
+// events streams what a person sees, anew after every change.
+func (pg *Page) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	flush := http.NewResponseController(w)
@@ -276,8 +319,8 @@ func (s *Emulator) pageEvents(w http.ResponseWriter, r *http.Request) {
 	defer beat.Stop()
 	last := ""
 	for {
-		_, changed := s.change()
-		if next := string(mustJSON(s.view(r.URL.Query().Get("person")))); next != last {
+		changed := pg.e.change()
+		if next := string(mustJSON(pg.view(r.URL.Query().Get("person")))); next != last {
 			last = next
 			if _, err := fmt.Fprintf(w, "event: state\ndata: %s\n\n", next); err != nil {
 				return
@@ -286,7 +329,7 @@ func (s *Emulator) pageEvents(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
-		s.sleep(pagePause)
+		pg.e.sleep(pagePause)
 		select {
 		case <-changed:
 		case <-beat.C: // also lets what only time ends, such as the loading dots, go away
@@ -295,7 +338,7 @@ func (s *Emulator) pageEvents(w http.ResponseWriter, r *http.Request) {
 			}
 		case <-r.Context().Done():
 			return
-		case <-s.done:
+		case <-pg.e.done:
 			return
 		}
 	}
@@ -319,7 +362,7 @@ type pageAction struct {
 	Values  map[string]map[string]string `json:"values"`
 }
 
-func (s *Emulator) pageAct(w http.ResponseWriter, r *http.Request) {
+func (pg *Page) act(w http.ResponseWriter, r *http.Request) {
 	// A form of another site can be posted without asking; JSON cannot.
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		http.Error(w, "JSON is expected", http.StatusUnsupportedMediaType)
@@ -332,7 +375,7 @@ func (s *Emulator) pageAct(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the action cannot be read", http.StatusBadRequest)
 		return
 	}
-	d, err := s.perform(r.Context(), a)
+	d, err := pg.perform(r.Context(), a)
 	result := map[string]any{"status": d.Status, "latency_ms": d.Latency.Milliseconds()}
 	if err != nil {
 		result["error"] = friendly(err)
@@ -361,59 +404,60 @@ func friendly(err error) string {
 	return strings.TrimPrefix(err.Error(), "emulator: ")
 }
 
-func (s *Emulator) perform(ctx context.Context, a pageAction) (Delivery, error) {
+func (pg *Page) perform(ctx context.Context, a pageAction) (Delivery, error) {
 	switch a.Kind {
 	case "line.tap":
-		return s.tapLINEAt(ctx, a.Person, a.Message, a.Path)
+		return pg.e.LINE.tapAt(ctx, a.Person, a.Message, a.Path)
 	case "line.type":
-		return s.TypeLINE(ctx, a.Person, a.Text, a.Quoted)
+		return pg.e.LINE.Type(ctx, a.Person, a.Text, a.Quoted)
 	case "line.follow":
-		return s.Follow(ctx, a.Person)
+		return pg.e.LINE.Follow(ctx, a.Person)
 	case "line.unfollow":
-		return s.Unfollow(ctx, a.Person)
+		return pg.e.LINE.Unfollow(ctx, a.Person)
 	case "slack.tap":
-		return s.TapSlack(ctx, a.Person, a.Channel, a.TS, a.Action, a.Value)
+		return pg.e.Slack.Tap(ctx, a.Person, a.Channel, a.TS, a.Action, a.Value)
 	case "slack.type":
-		return s.typeSlackAnywhere(ctx, a)
+		return pg.typeSlackAnywhere(ctx, a)
 	case "slack.home":
-		return s.OpenHome(ctx, a.Person)
+		return pg.e.Slack.Views.OpenHome(ctx, a.Person)
 	case "slack.home.tap":
-		return s.TapHome(ctx, a.Person, a.Action, a.Value)
+		return pg.e.Slack.Views.TapHome(ctx, a.Person, a.Action, a.Value)
 	case "slack.view.tap":
-		return s.TapView(ctx, a.Person, a.Action, a.Value)
+		return pg.e.Slack.Views.Tap(ctx, a.Person, a.Action, a.Value)
 	case "slack.submit":
-		return s.SubmitView(ctx, a.Person, a.View, a.Values)
+		return pg.e.Slack.Views.Submit(ctx, a.Person, a.View, a.Values)
 	case "slack.close":
-		return s.CloseView(ctx, a.Person, a.View)
+		return pg.e.Slack.Views.Close(ctx, a.Person, a.View)
 	case "language":
-		return Delivery{}, s.switchLanguage(ctx, a.Tag)
+		return Delivery{}, pg.switchLanguage(ctx, a.Tag)
 	}
 	return Delivery{}, fmt.Errorf("emulator: unknown action %q", a.Kind)
 }
 
 // typeSlackAnywhere sends what was typed as Slack would: a slash command, a direct message, or a mention of the app.
-func (s *Emulator) typeSlackAnywhere(ctx context.Context, a pageAction) (Delivery, error) {
+func (pg *Page) typeSlackAnywhere(ctx context.Context, a pageAction) (Delivery, error) {
+	slack := pg.e.Slack
 	if strings.HasPrefix(a.Text, "/") {
 		command, text, _ := strings.Cut(a.Text, " ")
-		return s.SlashSlack(ctx, a.Person, a.Channel, command, text)
+		return slack.Slash(ctx, a.Person, a.Channel, command, text)
 	}
-	if a.Channel == s.DM(a.Person) {
-		return s.TypeSlack(ctx, a.Person, a.Text, a.Thread)
+	if a.Channel == slack.DM(a.Person) {
+		return slack.Type(ctx, a.Person, a.Text, a.Thread)
 	}
-	return s.MentionSlack(ctx, a.Person, a.Channel, strings.TrimPrefix(a.Text, "@"+s.cfg.Slack.BotName+" "), a.Thread)
+	return slack.Mention(ctx, a.Person, a.Channel, strings.TrimPrefix(a.Text, "@"+slack.cfg.BotName+" "), a.Thread)
 }
 
 // switchLanguage has people written to in another of the languages that there are.
-func (s *Emulator) switchLanguage(ctx context.Context, tag string) error {
-	if !slices.ContainsFunc(s.cfg.Languages, func(l Language) bool { return l.Tag == tag }) {
+func (pg *Page) switchLanguage(ctx context.Context, tag string) error {
+	if !slices.ContainsFunc(pg.e.cfg.Languages, func(l Language) bool { return l.Tag == tag }) {
 		return fmt.Errorf("emulator: there is no language %q", tag)
 	}
-	if err := s.cfg.SetLanguage(ctx, tag); err != nil {
+	if err := pg.e.cfg.SetLanguage(ctx, tag); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.language = tag
-	s.bump()
+	pg.e.mu.Lock()
+	defer pg.e.mu.Unlock()
+	pg.language = tag
+	pg.e.bump()
 	return nil
 }

@@ -162,7 +162,7 @@ func TestPhoneLINE(t *testing.T) {
 	})
 	t.Run("a reply quotes a card", func(t *testing.T) {
 		p.T, w.t = t, t
-		card := w.LINEChat("hana")[0].ID
+		card := w.LINE.Chat("hana")[0].ID
 		p.Click(lineLog+" button", "Reply to: Approve?")
 		p.HasFocus("line-text")
 		p.Says("#line-quote", "Reply to Countersign: Approve?")
@@ -400,10 +400,10 @@ func TestPageAround(t *testing.T) {
 	b := chromium.Start(t)
 	w := start(t)
 	w.pushed(lineCard)
-	w.Tell("agent", emulator.Entry{Turn: 1, Kind: "thinks", Text: "I pay."})
-	w.Tell("agent", emulator.Entry{Turn: 1, Kind: "is told", Word: "pending", Text: "Wait."})
+	w.Page.Tell("agent", emulator.Entry{Turn: 1, Kind: "thinks", Text: "I pay."})
+	w.Page.Tell("agent", emulator.Entry{Turn: 1, Kind: "is told", Word: "pending", Text: "Wait."})
 	columns := []string{"Id", "Status"}
-	w.SetTable("Approval requests", columns, [][]string{{"…1", "pending"}})
+	w.Page.SetTable("Approval requests", columns, [][]string{{"…1", "pending"}})
 	p := open(b, t, w.URL(), 1280, 900, chromium.Prefers("light"))
 
 	t.Run("the story is told once, and again when asked", func(t *testing.T) {
@@ -454,7 +454,7 @@ func TestPageAround(t *testing.T) {
 		p.Says("#part-agent h3", "Turn 1")
 		p.Says("#part-agent .word", "pending")
 		p.Says("#tables caption", "Approval requests")
-		w.SetTable("Approval requests", columns, [][]string{{"…2", "pending"}, {"…1", "approved"}})
+		w.Page.SetTable("Approval requests", columns, [][]string{{"…2", "pending"}, {"…1", "approved"}})
 		p.Says("#tables tr.changed", "approved")
 		if got := chromium.Ask[[]string](p, `[...document.querySelectorAll("#tables tbody th")].map((e) => e.innerText)`); len(got) != 2 || got[0] != "…2" {
 			t.Errorf("rows: %v", got)
@@ -465,13 +465,13 @@ func TestPageAround(t *testing.T) {
 		gone := httptest.NewServer(http.NotFoundHandler())
 		gone.Close()
 		w.SetWebhooks(gone.URL, gone.URL)
-		w.SetNotice("The gate does not answer.")
+		w.Page.SetNotice("The gate does not answer.")
 		p.Says("[role=alert]", "The gate does not answer.")
 		p.Click(lineLog+" .fx-button", "Approve")
 		p.Says("#line-status", "nothing was decided")
-		w.News("Your change is in force.")
+		w.Page.News("Your change is in force.")
 		p.Says("[role=status]", "Your change is in force.")
-		w.SetNotice("")
+		w.Page.SetNotice("")
 		p.Until("the notice is gone", `document.getElementById("alerts").innerText === ""`)
 	})
 	t.Run("the demo has stopped", func(t *testing.T) {
@@ -489,7 +489,7 @@ func TestNarrowPage(t *testing.T) {
 	w.opensModal(form)
 	w.pushed(lineCard)
 	w.post(slackCard)
-	w.SetTable("Approval requests", []string{"Id", "Status"}, [][]string{{"…1", "pending"}})
+	w.Page.SetTable("Approval requests", []string{"Id", "Status"}, [][]string{{"…1", "pending"}})
 	p := open(b, t, w.URL(), 320, 640, chromium.Prefers("light"))
 	p.Fits("first visit", conversations)
 	p.Click("#story button", "Got it")
@@ -547,7 +547,7 @@ func TestAccessible(t *testing.T) {
 				w.pushed(lineCard)
 				w.pushed(flexGallery)
 				w.pushed(`{"type":"text","text":"Why?","quickReply":{"items":[{"type":"action","action":{"type":"message","label":"Too expensive","text":"too expensive"}}]}}`)
-				if _, err := w.TypeLINE(context.Background(), "hana", "承認", w.LINEChat("hana")[0].ID); err != nil {
+				if _, err := w.LINE.Type(context.Background(), "hana", "承認", w.LINE.Chat("hana")[0].ID); err != nil {
 					t.Fatal(err)
 				}
 				w.pushed(`{"type":"text","text":"Why?","quickReply":{"items":[{"type":"action","action":{"type":"message","label":"Too expensive","text":"too expensive"}}]}}`)
@@ -593,15 +593,15 @@ func TestAccessible(t *testing.T) {
 
 				part("agent")
 				for i, word := range []string{"allow", "pending", "denied", "lapsed"} {
-					w.Tell("agent", emulator.Entry{Turn: i + 1, Kind: "thinks", Text: "Hm."})
-					w.Tell("agent", emulator.Entry{Turn: i + 1, Kind: "is told", Word: word, Text: "As it is."})
+					w.Page.Tell("agent", emulator.Entry{Turn: i + 1, Kind: "thinks", Text: "Hm."})
+					w.Page.Tell("agent", emulator.Entry{Turn: i + 1, Kind: "is told", Word: word, Text: "As it is."})
 				}
 				p.Says("#part-agent", "Turn 4")
 				p.Axe("the agent")
 				part("rows")
-				w.SetTable("Approval requests", []string{"Id", "Tool", "Risk", "Status", "Who", "Time"}, [][]string{{"…1", "delete_file", "high", "pending", "", "10:40"}, {"…2", "transfer_credits", "high", "denied", "hana", "10:40"}})
-				w.SetTable("Notifications", []string{"Id", "Status"}, nil)
-				w.SetNotice("The gate does not answer.")
+				w.Page.SetTable("Approval requests", []string{"Id", "Tool", "Risk", "Status", "Who", "Time"}, [][]string{{"…1", "delete_file", "high", "pending", "", "10:40"}, {"…2", "transfer_credits", "high", "denied", "hana", "10:40"}})
+				w.Page.SetTable("Notifications", []string{"Id", "Status"}, nil)
+				w.Page.SetNotice("The gate does not answer.")
 				p.Says("#tables", "transfer_credits")
 				p.Axe("the rows, and a notice")
 				p.Fits("the rows, and a notice", conversations)

@@ -83,8 +83,8 @@ func TestPageShowsWhatAPersonSees(t *testing.T) {
 	w.push(lineCard, nil)
 	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "blocks": {slackCard}})
 	w.slack("chat.postEphemeral", url.Values{"channel": {"C0APPROVALS"}, "user": {"U02HANA"}, "text": {"only hana"}})
-	w.Log("agent", "→ delete_file")
-	w.Log("rows", "approval_requests: pending")
+	w.Page.Log("agent", "→ delete_file")
+	w.Page.Log("rows", "approval_requests: pending")
 	hana, ben, all := encode(t, w.view("hana")), encode(t, w.view("ben")), encode(t, w.view(emulator.StrangerName))
 	if !strings.Contains(hana, "only hana") || strings.Contains(ben, "only hana") {
 		t.Error("an ephemeral message must be shown to its reader alone")
@@ -129,8 +129,8 @@ func TestThePageOffersLanguages(t *testing.T) {
 	if got := choose("de"); !strings.Contains(got, "there is no language") || len(asked) != 2 {
 		t.Errorf("a language that there is not: %s, asked for %q", got, asked)
 	}
-	w.News("read again")
-	w.News("read again")
+	w.Page.News("read again")
+	w.Page.News("read again")
 	if got := encode(t, w.view("hana")["news"]); got != `{"n":2,"text":"read again"}` {
 		t.Errorf("news: %s", got)
 	}
@@ -151,7 +151,7 @@ func TestPageActs(t *testing.T) {
 		}
 		return r.json(t)
 	}
-	id := w.LINEChat("hana")[0].ID
+	id := w.LINE.Chat("hana")[0].ID
 	if r := act(`{"person":"hana","kind":"line.tap","message":"` + id + `","path":["contents","footer","contents",1,"action"]}`); r["status"] != 200.0 {
 		t.Errorf("tap: %v", r)
 	}
@@ -184,7 +184,7 @@ func TestPageActs(t *testing.T) {
 	}
 	w.setAnswer("")
 	act(`{"person":"` + emulator.StrangerName + `","kind":"slack.close","view":"` + view["id"].(string) + `"}`)
-	act(`{"person":"hana","kind":"slack.type","channel":"` + w.DM("hana") + `","text":"pending"}`)
+	act(`{"person":"hana","kind":"slack.type","channel":"` + w.Slack.DM("hana") + `","text":"pending"}`)
 	if !strings.Contains(string(w.last().body), `"channel_type":"im"`) {
 		t.Errorf("typed: %s", w.last().body)
 	}
@@ -284,12 +284,12 @@ func TestPageStreamsChanges(t *testing.T) {
 
 func TestPageShowsWhatIsBesideThePhones(t *testing.T) {
 	w := start(t)
-	w.Tell("agent", emulator.Entry{Turn: 2, Kind: "is told", Word: "pending", Text: "Wait."})
-	w.Log("gate", "a line")
+	w.Page.Tell("agent", emulator.Entry{Turn: 2, Kind: "is told", Word: "pending", Text: "Wait."})
+	w.Page.Log("gate", "a line")
 	rows := [][]string{{"…1", "pending"}}
-	w.SetTable("Requests", []string{"Id", "Status"}, rows)
-	w.SetTable("Notifications", []string{"Id"}, nil)
-	w.SetNotice("The gate has stopped.")
+	w.Page.SetTable("Requests", []string{"Id", "Status"}, rows)
+	w.Page.SetTable("Notifications", []string{"Id"}, nil)
+	w.Page.SetNotice("The gate has stopped.")
 	rows[0][1] = "changed behind its back"
 	v := encode(t, w.view("hana"))
 	for _, want := range []string{`"turn":2,"word":"pending"`, `"kind":"is told"`, `"text":"Wait."`, `"title":"gate"`, `"text":"a line"`,
@@ -298,8 +298,8 @@ func TestPageShowsWhatIsBesideThePhones(t *testing.T) {
 			t.Errorf("no %s in %s", want, v)
 		}
 	}
-	w.SetTable("Requests", []string{"Id", "Status"}, [][]string{{"…1", "approved"}})
-	w.SetNotice("")
+	w.Page.SetTable("Requests", []string{"Id", "Status"}, [][]string{{"…1", "approved"}})
+	w.Page.SetNotice("")
 	v = encode(t, w.view("hana"))
 	if !strings.Contains(v, `[["…1","approved"]]`) || strings.Contains(v, "pending\"]") || strings.Contains(v, "notice") {
 		t.Errorf("after a change: %s", v)

@@ -84,14 +84,14 @@ func (v Violation) String() string {
 }
 
 // Calls returns the calls to the given endpoints, or all, in order of arrival.
-func (s *Emulator) Calls(endpoints ...Endpoint) []Call {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (e *Emulator) Calls(endpoints ...Endpoint) []Call {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var found []Call
-	for _, c := range s.calls {
+	for _, c := range e.calls {
 		match := len(endpoints) == 0
-		for _, e := range endpoints {
-			match = match || e.matches(c.Platform, c.Endpoint)
+		for _, endpoint := range endpoints {
+			match = match || endpoint.matches(c.Platform, c.Endpoint)
 		}
 		if match {
 			found = append(found, *c)
@@ -101,11 +101,11 @@ func (s *Emulator) Calls(endpoints ...Endpoint) []Call {
 }
 
 // WaitCalls waits until the endpoint was called, and answered or cut, at least n times.
-func (s *Emulator) WaitCalls(ctx context.Context, endpoint Endpoint, n int) ([]Call, error) {
+func (e *Emulator) WaitCalls(ctx context.Context, endpoint Endpoint, n int) ([]Call, error) {
 	var found []Call
-	err := s.WaitFor(ctx, func() bool {
+	err := e.WaitFor(ctx, func() bool {
 		found = found[:0:0]
-		for _, c := range s.Calls(endpoint) {
+		for _, c := range e.Calls(endpoint) {
 			if c.Done {
 				found = append(found, c)
 			}
@@ -116,27 +116,34 @@ func (s *Emulator) WaitCalls(ctx context.Context, endpoint Endpoint, n int) ([]C
 }
 
 // Violations returns everything that broke a rule so far. A test of a well-behaved client expects none.
-func (s *Emulator) Violations() []Violation {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]Violation(nil), s.breaches...)
+func (e *Emulator) Violations() []Violation {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]Violation(nil), e.breaches...)
 }
 
-// violate notes a broken rule. The caller holds s.mu.
-func (s *Emulator) violate(c *Call, rule, detail string) {
-	s.breaches = append(s.breaches, Violation{
-		At: s.now(), Platform: c.Platform, Endpoint: c.Endpoint, Call: c.Seq, Rule: rule, Detail: detail,
+// violate notes a broken rule. The caller holds the lock.
+func (e *Emulator) violate(c *Call, rule, detail string) {
+	e.breaches = append(e.breaches, Violation{
+		At: e.now(), Platform: c.Platform, Endpoint: c.Endpoint, Call: c.Seq, Rule: rule, Detail: detail,
 	})
-	s.bump()
+	e.bump()
+}
+
+// breach is violate for who does not hold the lock.
+func (e *Emulator) breach(c *Call, rule, detail string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.violate(c, rule, detail)
 }
 
 // Reset forgets calls, violations, failures, webhooks and chats; people, channels, settings, sockets and retry keys
 // stay.
-func (s *Emulator) Reset() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls, s.breaches, s.failures, s.webhooks = nil, nil, nil, nil
-	s.line.forget()
-	s.slack.forget()
-	s.bump()
+func (e *Emulator) Reset() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.calls, e.breaches, e.failures, e.Webhooks.received = nil, nil, nil, nil
+	e.LINE.forget()
+	e.Slack.forget()
+	e.bump()
 }

@@ -95,10 +95,10 @@ func TestSlackAcceptsAndRefusesBlocks(t *testing.T) {
 		{"image without alt_text", `[{"type":"image","image_url":"https://example.com/a.png"}]`, "invalid_blocks", "/blocks/0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			before := len(w.SlackMessages("approvals"))
+			before := len(w.Slack.Messages("approvals"))
 			r := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"fallback"}, "blocks": {c.blocks}})
 			if c.err == "" {
-				if r["ok"] != true || len(w.SlackMessages("approvals")) != before+1 {
+				if r["ok"] != true || len(w.Slack.Messages("approvals")) != before+1 {
 					t.Fatalf("got %v, want it posted", r)
 				}
 				return
@@ -110,7 +110,7 @@ func TestSlackAcceptsAndRefusesBlocks(t *testing.T) {
 			if c.at != "" && !strings.Contains(fmt.Sprint(meta["messages"]), "[json-pointer:"+c.at+"]") {
 				t.Errorf("messages %v, want one at %s", meta["messages"], c.at)
 			}
-			if len(w.SlackMessages("approvals")) != before {
+			if len(w.Slack.Messages("approvals")) != before {
 				t.Error("a refused message was posted")
 			}
 		})
@@ -126,10 +126,10 @@ func TestSlackRefusesBadCalls(t *testing.T) {
 	})
 	own := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"hello"}})["ts"].(string)
 	ephemeral := w.slack("chat.postEphemeral", url.Values{"channel": {"C0APPROVALS"}, "user": {"U02HANA"}, "text": {"psst"}})["message_ts"].(string)
-	if _, err := w.MentionSlack(w.ctx(), "hana", "approvals", "pending", ""); err != nil {
+	if _, err := w.Slack.Mention(w.ctx(), "hana", "approvals", "pending", ""); err != nil {
 		t.Fatal(err)
 	}
-	all := w.SlackMessages("approvals")
+	all := w.Slack.Messages("approvals")
 	typed := all[len(all)-1].TS
 	for _, c := range []struct {
 		name, method string
@@ -178,7 +178,7 @@ func TestSlackRefusesBadCalls(t *testing.T) {
 	if r := w.slack("auth.test", url.Values{}); r["team_id"] != w.Config().Slack.TeamID || r["bot_id"] != w.Config().Slack.BotID {
 		t.Errorf("auth.test: %v", r)
 	}
-	if r := w.slack("conversations.open", url.Values{"users": {"U02HANA"}})["channel"].(map[string]any); r["id"] != w.DM("hana") {
+	if r := w.slack("conversations.open", url.Values{"users": {"U02HANA"}})["channel"].(map[string]any); r["id"] != w.Slack.DM("hana") {
 		t.Errorf("conversations.open: %v", r)
 	}
 }
@@ -197,7 +197,7 @@ func TestSlackTakesFormsAndJSON(t *testing.T) {
 		{"no token", "application/json", `{"channel":"C0APPROVALS","text":"a"}`, "", "not_authed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := w.do("POST", w.SlackURL()+"chat.postMessage", map[string]string{"Content-Type": c.kind, "Authorization": c.auth}, []byte(c.body))
+			r, err := w.do("POST", w.Slack.URL()+"chat.postMessage", map[string]string{"Content-Type": c.kind, "Authorization": c.auth}, []byte(c.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -218,19 +218,19 @@ func TestSlackEditsKeepHistory(t *testing.T) {
 	w := start(t)
 	r := w.slack("chat.postMessage", url.Values{"channel": {"U02HANA"}, "text": {"one"}, "blocks": {slackCard}, "metadata": {`{"event_type":"card","event_payload":{"id":"1"}}`}})
 	ts, channel := r["ts"].(string), r["channel"].(string)
-	if channel != w.DM("hana") {
-		t.Fatalf("channel %s, want the direct messages %s", channel, w.DM("hana"))
+	if channel != w.Slack.DM("hana") {
+		t.Fatalf("channel %s, want the direct messages %s", channel, w.Slack.DM("hana"))
 	}
 	w.slack("chat.update", url.Values{"channel": {channel}, "ts": {ts}, "text": {"two"}, "blocks": {`[{"type":"divider"}]`}})
 	w.slack("chat.update", url.Values{"channel": {channel}, "ts": {ts}, "text": {"three"}})
-	m, ok := w.SlackMessage("hana", ts)
+	m, ok := w.Slack.Message("hana", ts)
 	if !ok || m.Text != "three" || m.Blocks != nil || m.Metadata == nil {
 		t.Errorf("message %+v: want text three, no blocks, its metadata kept", m)
 	}
 	if len(m.Edits) != 2 || m.Edits[0].Text != "one" || string(m.Edits[0].Blocks) != slackCard || m.Edits[1].Text != "two" {
 		t.Errorf("edits %+v", m.Edits)
 	}
-	if _, err := w.TapSlack(w.ctx(), "hana", "hana", ts, "approve", ""); err == nil {
+	if _, err := w.Slack.Tap(w.ctx(), "hana", "hana", ts, "approve", ""); err == nil {
 		t.Error("a button that was edited away could be pressed")
 	}
 }
@@ -240,11 +240,11 @@ func TestSlackPostsTwiceUnlessToldToDedup(t *testing.T) {
 	post := func() map[string]any {
 		return w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "client_msg_id": {"one"}})
 	}
-	if a, b := post(), post(); a["ts"] == b["ts"] || len(w.SlackMessages("approvals")) != 2 {
+	if a, b := post(), post(); a["ts"] == b["ts"] || len(w.Slack.Messages("approvals")) != 2 {
 		t.Errorf("%v, %v: want two messages", a, b)
 	}
-	w.SetSlackDedup(true)
-	if c := post(); c["is_duplicate"] != true || len(w.SlackMessages("approvals")) != 2 {
+	w.Slack.SetDedup(true)
+	if c := post(); c["is_duplicate"] != true || len(w.Slack.Messages("approvals")) != 2 {
 		t.Errorf("with dedup: %v", c)
 	}
 }
@@ -252,7 +252,7 @@ func TestSlackPostsTwiceUnlessToldToDedup(t *testing.T) {
 func TestSlackCutsLongTextsAndNotesUnknownArguments(t *testing.T) {
 	w := start(t)
 	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {strings.Repeat("😀", 20_001)}, "chanel": {"typo"}})
-	if m := w.SlackMessages("approvals")[0]; m.Text != strings.Repeat("😀", 20_000) {
+	if m := w.Slack.Messages("approvals")[0]; m.Text != strings.Repeat("😀", 20_000) {
 		t.Errorf("text of %d bytes, want it cut to 40,000 UTF-16 units", len(m.Text))
 	}
 	if v := w.Violations(); len(v) != 1 || v[0].Rule != "unknown_argument" || v[0].Detail != "chanel" {
@@ -269,7 +269,7 @@ func TestSlackModals(t *testing.T) {
 	w := start(t)
 	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "blocks": {slackCard}})
 	trigger := func() string {
-		d, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "deny", "")
+		d, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "deny", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +322,7 @@ func TestSlackModals(t *testing.T) {
 	}
 
 	w.setAnswer(`{"response_action":"errors","errors":{"reason":"Please give one."}}`)
-	if d, err := w.SubmitView(w.ctx(), "hana", "", nil); err != nil || !strings.Contains(string(d.Body), "Please give one.") {
+	if d, err := w.Slack.Views.Submit(w.ctx(), "hana", "", nil); err != nil || !strings.Contains(string(d.Body), "Please give one.") {
 		t.Fatalf("%+v %v", d, err)
 	}
 	if p := w.lastPayload(); encode(t, p["view"].(map[string]any)["state"]) != `{"values":{"reason":{"text":{"type":"plain_text_input","value":null}}}}` {
@@ -332,7 +332,7 @@ func TestSlackModals(t *testing.T) {
 		t.Error("errors must keep the modal open")
 	}
 	w.setAnswer(`{"response_action":"update","view":{"type":"modal","title":{"type":"plain_text","text":"Too late"},"blocks":[]}}`)
-	if _, err := w.SubmitView(w.ctx(), "hana", "", map[string]map[string]string{"reason": {"text": "wrong account"}}); err != nil {
+	if _, err := w.Slack.Views.Submit(w.ctx(), "hana", "", map[string]map[string]string{"reason": {"text": "wrong account"}}); err != nil {
 		t.Fatal(err)
 	}
 	p := w.lastPayload()
@@ -343,7 +343,7 @@ func TestSlackModals(t *testing.T) {
 		t.Errorf("after an update: %+v", v)
 	}
 	w.setAnswer("")
-	if _, err := w.SubmitView(w.ctx(), "hana", "", nil); err != nil {
+	if _, err := w.Slack.Views.Submit(w.ctx(), "hana", "", nil); err != nil {
 		t.Fatal(err)
 	}
 	if lastView(w).Open {
@@ -353,7 +353,7 @@ func TestSlackModals(t *testing.T) {
 	open(trigger(), modal(""))
 	open(trigger(), modal(`,"notify_on_close":true`))
 	shown := 0
-	for _, v := range w.Views() {
+	for _, v := range w.Slack.Views.All() {
 		if v.Open {
 			shown++
 		}
@@ -361,7 +361,7 @@ func TestSlackModals(t *testing.T) {
 	if shown != 1 {
 		t.Errorf("%d modals are open, want 1", shown)
 	}
-	if _, err := w.CloseView(w.ctx(), "hana", ""); err != nil {
+	if _, err := w.Slack.Views.Close(w.ctx(), "hana", ""); err != nil {
 		t.Fatal(err)
 	}
 	if p := w.lastPayload(); p["type"] != "view_closed" {
@@ -370,7 +370,7 @@ func TestSlackModals(t *testing.T) {
 }
 
 func lastView(w *world) emulator.SlackView {
-	views := w.Views()
+	views := w.Slack.Views.All()
 	return views[len(views)-1]
 }
 
@@ -379,7 +379,7 @@ func TestSlackResponseURLs(t *testing.T) {
 	r := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "blocks": {slackCard}})
 	ts := r["ts"].(string)
 	hook := func() string {
-		p, err := w.SlackBlockActions("hana", "C0APPROVALS", ts, "approve", "")
+		p, err := w.Slack.BlockActions("hana", "C0APPROVALS", ts, "approve", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -399,7 +399,7 @@ func TestSlackResponseURLs(t *testing.T) {
 			t.Errorf("use %d: %d %q", i+1, status, body)
 		}
 	}
-	if m := w.SlackMessages("approvals"); len(m) != 6 || m[1].Ephemeral != "U02HANA" || m[1].Via != "response_url" {
+	if m := w.Slack.Messages("approvals"); len(m) != 6 || m[1].Ephemeral != "U02HANA" || m[1].Via != "response_url" {
 		t.Errorf("messages: %+v", m)
 	}
 	old := hook()
@@ -413,7 +413,7 @@ func TestSlackResponseURLs(t *testing.T) {
 	if status, body := post(hook(), `{"text":"done","replace_original":true}`); status != 200 {
 		t.Errorf("replace: %d %s", status, body)
 	}
-	if m, _ := w.SlackMessage("approvals", ts); m.Text != "done" || m.Blocks != nil || len(m.Edits) != 1 {
+	if m, _ := w.Slack.Message("approvals", ts); m.Text != "done" || m.Blocks != nil || len(m.Edits) != 1 {
 		t.Errorf("replaced: %+v", m)
 	}
 	if status, body := post(hook(), `{"blocks":[{"type":"poem"}]}`); status != 400 || !strings.Contains(body, "invalid_blocks") {
@@ -422,10 +422,10 @@ func TestSlackResponseURLs(t *testing.T) {
 	if status, _ := post(hook(), `{"delete_original":true}`); status != 200 {
 		t.Errorf("delete: %d", status)
 	}
-	if m, _ := w.SlackMessage("approvals", ts); !m.Deleted {
+	if m, _ := w.Slack.Message("approvals", ts); !m.Deleted {
 		t.Error("not deleted")
 	}
-	if n := len(w.Responses()); n != 10 {
+	if n := len(w.Slack.Responses()); n != 10 {
 		t.Errorf("%d responses, want 10", n)
 	}
 }

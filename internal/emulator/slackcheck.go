@@ -1,10 +1,8 @@
 package emulator
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -281,30 +279,6 @@ func viewShape() shape {
 		"blocks": list(0, slackMaxViewBlocks, slackBlock), "callback_id": slackID, "external_id": text(0, 255, utf16Len),
 		"private_metadata": text(0, 3000, utf16Len),
 	}}
-}
-
-// dressBlocks adds what Slack adds to blocks it stores: ids where none were given.
-func (s *Emulator) dressBlocks(raw json.RawMessage) []any {
-	parsed, err := parseJSON(raw)
-	blocks, ok := parsed.([]any)
-	if err != nil || !ok {
-		return nil
-	}
-	for _, b := range blocks {
-		block, _ := b.(map[string]any)
-		if block == nil {
-			continue
-		}
-		if str(block["block_id"]) == "" {
-			block["block_id"] = fmt.Sprintf("b%05d", s.next())
-		}
-		for _, e := range slackElements(block) {
-			if slices.Contains(slackInteractive, str(e["type"])) && str(e["action_id"]) == "" {
-				e["action_id"] = fmt.Sprintf("a%05d", s.next())
-			}
-		}
-	}
-	return blocks
 }
 
 var slackInteractive = []string{"button", "static_select", "overflow", "radio_buttons", "checkboxes",

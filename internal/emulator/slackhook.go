@@ -35,16 +35,16 @@ func (p SlackPost) overHTTP() bool {
 		p.Header != nil || str(p.Event["type"]) == "url_verification"
 }
 
-// PostSlack signs and posts a webhook. Events (and only they) are repeated as SetSlackRetries says. The error is about
+// Post signs and posts a webhook. Events (and only they) are repeated as SetRetries says. The error is about
 // getting an answer at all; a refusal is an answer. In Socket Mode, a post that leaves everything about HTTP as Slack
 // would have it goes over a socket instead.
-func (s *Emulator) PostSlack(ctx context.Context, p SlackPost) (Delivery, error) {
-	if !p.overHTTP() && s.socketsDeliver() {
-		return s.postSocket(ctx, p)
+func (s *Slack) Post(ctx context.Context, p SlackPost) (Delivery, error) {
+	if !p.overHTTP() && s.Sockets.deliver() {
+		return s.Sockets.post(ctx, p)
 	}
-	s.mu.Lock()
-	target, waits := s.slack.webhook, s.slack.retries
-	s.mu.Unlock()
+	s.e.mu.Lock()
+	target, waits := s.webhook, s.retries
+	s.e.mu.Unlock()
 	if p.URL != "" {
 		target = p.URL
 	}
@@ -55,13 +55,13 @@ func (s *Emulator) PostSlack(ctx context.Context, p SlackPost) (Delivery, error)
 	var earlier []Delivery
 	reason := ""
 	for try := 0; ; try++ {
-		header := s.slackHeader(p, kind, body)
+		header := s.header(p, kind, body)
 		if try > 0 {
 			header.Set("X-Slack-Retry-Num", strconv.Itoa(try))
 			header.Set("X-Slack-Retry-Reason", reason)
 		}
 		maps.Copy(header, p.Header)
-		d, err := s.post(ctx, "slack", target, s.cfg.Slack.WebhookTimeout, header, body)
+		d, err := s.e.post(ctx, "slack", target, s.cfg.WebhookTimeout, header, body)
 		d.EventIDs, d.Earlier = ids, earlier
 		if d.Status == http.StatusOK || try >= len(waits) || ctx.Err() != nil {
 			return d, err
@@ -74,7 +74,7 @@ func (s *Emulator) PostSlack(ctx context.Context, p SlackPost) (Delivery, error)
 			}
 		}
 		earlier = append(earlier, d)
-		s.sleep(waits[try])
+		s.e.sleep(waits[try])
 	}
 }
 
@@ -93,14 +93,14 @@ func (p SlackPost) encode() (body []byte, contentType string, ids []string) {
 	return p.Body, p.ContentType, nil
 }
 
-// slackHeader signs a body, unless the post has a signature of its own.
-func (s *Emulator) slackHeader(p SlackPost, contentType string, body []byte) http.Header {
+// header signs a body, unless the post has a signature of its own.
+func (s *Slack) header(p SlackPost, contentType string, body []byte) http.Header {
 	at := p.Timestamp
 	if at.IsZero() {
-		at = s.now()
+		at = s.e.now()
 	}
 	timestamp := strconv.FormatInt(at.Unix(), 10)
-	signature := SignSlack(cmp.Or(p.Secret, s.cfg.Slack.SigningSecret), timestamp, body)
+	signature := SignSlack(cmp.Or(p.Secret, s.cfg.SigningSecret), timestamp, body)
 	if p.Signature != nil {
 		signature = *p.Signature
 	}
@@ -115,8 +115,8 @@ func (s *Emulator) slackHeader(p SlackPost, contentType string, body []byte) htt
 	return header
 }
 
-func (s *Emulator) slackPerson(key string) (Person, error) {
-	p, err := s.person(key)
+func (s *Slack) person(key string) (Person, error) {
+	p, err := s.e.person(key)
 	if err == nil && p.Slack == "" {
 		err = fmt.Errorf("emulator: %s is not on Slack", p.Name)
 	}
@@ -124,37 +124,37 @@ func (s *Emulator) slackPerson(key string) (Person, error) {
 }
 
 // interaction is what all interactive payloads have in common.
-func (s *Emulator) interaction(kind string, p Person) Object {
-	team := Object{"id": s.cfg.Slack.TeamID, "domain": "sandbox"}
+func (s *Slack) interaction(kind string, p Person) Object {
+	team := Object{"id": s.cfg.TeamID, "domain": "sandbox"}
 	o := Object{
-		"type": kind, "api_app_id": s.cfg.Slack.AppID, "token": "unused", "team": team, "enterprise": nil,
+		"type": kind, "api_app_id": s.cfg.AppID, "token": "unused", "team": team, "enterprise": nil,
 		"is_enterprise_install": false,
 		"user": Object{"id": p.Slack, "username": slackName(p), "name": slackName(p),
 			"team_id": s.teamOf(p)},
 	}
-	if s.cfg.Slack.EnterpriseID != "" {
+	if s.cfg.EnterpriseID != "" {
 		o["team"], o["is_enterprise_install"] = nil, true
-		o["enterprise"] = Object{"id": s.cfg.Slack.EnterpriseID, "name": s.cfg.Slack.TeamName}
+		o["enterprise"] = Object{"id": s.cfg.EnterpriseID, "name": s.cfg.TeamName}
 	}
 	return o
 }
 
-// SlackBlockActions builds the payload of pressing a button, whether or not the message still has it: an old client may
+// BlockActions builds the payload of pressing a button, whether or not the message still has it: an old client may
 // show what was edited away. The button's looks are taken from the message where it has such a button.
-func (s *Emulator) SlackBlockActions(person, channel, ts, actionID, value string) (Object, error) {
-	p, err := s.slackPerson(person)
+func (s *Slack) BlockActions(person, channel, ts, actionID, value string) (Object, error) {
+	p, err := s.person(person)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
 	ch := s.conversation(channel)
 	if ch == nil {
 		return nil, fmt.Errorf("emulator: no Slack channel %q", channel)
 	}
-	m := s.slack.find(ch.ID, ts)
+	m := s.find(ch.ID, ts)
 	if m == nil {
-		m = &SlackMessage{Channel: ch.ID, TS: ts, FromBot: true, User: s.cfg.Slack.BotUserID}
+		m = &SlackMessage{Channel: ch.ID, TS: ts, FromBot: true, User: s.cfg.BotUserID}
 	}
 	name := ch.Name
 	if ch.im != "" {
@@ -171,8 +171,8 @@ func (s *Emulator) SlackBlockActions(person, channel, ts, actionID, value string
 		With("actions", []any{s.pressed(m.shown, actionID, value)}), nil
 }
 
-// pressed describes a button as payloads do, with its looks where blocks have such a button. The caller holds s.mu.
-func (s *Emulator) pressed(blocks []any, actionID, value string) Object {
+// pressed describes a button as payloads do, with its looks where blocks have such a button. The caller holds the lock.
+func (s *Slack) pressed(blocks []any, actionID, value string) Object {
 	action := Object{"type": "button", "action_id": actionID, "block_id": "gone", "value": value,
 		"text": Object{"type": "plain_text", "text": actionID, "emoji": true}}
 	if block, element := findButton(blocks, actionID, value); element != nil {
@@ -231,21 +231,21 @@ func choice(menu map[string]any, value string) map[string]any {
 	return nil
 }
 
-// TapSlack presses a button that the person can see now. An empty ts means the newest message in the channel with such
+// Tap presses a button that the person can see now. An empty ts means the newest message in the channel with such
 // a button, an empty value any value. A confirmation dialog counts as confirmed.
-func (s *Emulator) TapSlack(ctx context.Context, person, channel, ts, actionID, value string) (Delivery, error) {
-	p, err := s.slackPerson(person)
+func (s *Slack) Tap(ctx context.Context, person, channel, ts, actionID, value string) (Delivery, error) {
+	p, err := s.person(person)
 	if err != nil {
 		return Delivery{}, err
 	}
-	s.mu.Lock()
+	s.e.mu.Lock()
 	ch := s.conversation(channel)
 	if ch == nil || !slices.Contains(ch.members, p.Slack) {
-		s.mu.Unlock()
+		s.e.mu.Unlock()
 		return Delivery{}, fmt.Errorf("emulator: %s does not see the channel %q", p.Name, channel)
 	}
 	found := ""
-	for _, m := range slices.Backward(s.slack.messages[ch.ID]) {
+	for _, m := range slices.Backward(s.messages[ch.ID]) {
 		if m.Deleted || ts != "" && m.TS != ts || m.Ephemeral != "" && m.Ephemeral != p.Slack {
 			continue
 		}
@@ -254,33 +254,33 @@ func (s *Emulator) TapSlack(ctx context.Context, person, channel, ts, actionID, 
 			break
 		}
 	}
-	s.mu.Unlock()
+	s.e.mu.Unlock()
 	if found == "" {
 		return Delivery{}, fmt.Errorf("emulator: %w in %s: %q", errNoButton, channel, actionID)
 	}
-	payload, err := s.SlackBlockActions(p.Name, ch.ID, found, actionID, value)
+	payload, err := s.BlockActions(p.Name, ch.ID, found, actionID, value)
 	if err != nil {
 		return Delivery{}, err
 	}
-	return s.PostSlack(ctx, SlackPost{Payload: payload})
+	return s.Post(ctx, SlackPost{Payload: payload})
 }
 
-// SlackEvent wraps an event of the Events API in its envelope.
-func (s *Emulator) SlackEvent(event Object) Object {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
+// Event wraps an event of the Events API in its envelope.
+func (s *Slack) Event(event Object) Object {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	now := s.e.now()
 	return Object{
-		"type": "event_callback", "token": "unused", "team_id": s.cfg.Slack.TeamID, "api_app_id": s.cfg.Slack.AppID,
-		"event_id": fmt.Sprintf("Ev0SANDBOX%05d", s.next()), "event_time": now.Unix(), "event": event,
+		"type": "event_callback", "token": "unused", "team_id": s.cfg.TeamID, "api_app_id": s.cfg.AppID,
+		"event_id": fmt.Sprintf("Ev0SANDBOX%05d", s.e.next()), "event_time": now.Unix(), "event": event,
 		"is_ext_shared_channel": false,
-		"authorizations": []any{Object{"enterprise_id": nil, "team_id": s.cfg.Slack.TeamID, "user_id": s.cfg.Slack.BotUserID,
-			"is_bot": true, "is_enterprise_install": s.cfg.Slack.EnterpriseID != ""}},
+		"authorizations": []any{Object{"enterprise_id": nil, "team_id": s.cfg.TeamID, "user_id": s.cfg.BotUserID,
+			"is_bot": true, "is_enterprise_install": s.cfg.EnterpriseID != ""}},
 	}
 }
 
 // hears returns an error when the app lacks the scope without which Slack does not tell it of something.
-func (s *Emulator) hears(scope string) error {
+func (s *Slack) hears(scope string) error {
 	if s.granted(scope) {
 		return nil
 	}
@@ -290,85 +290,85 @@ func (s *Emulator) hears(scope string) error {
 // escapeSlack writes text as events carry it.
 var escapeSlack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// TypeSlack writes to the bot in the person's direct messages with it, which sends a message.im event. threadTS is the
+// Type writes to the bot in the person's direct messages with it, which sends a message.im event. threadTS is the
 // message whose thread it belongs to, or empty.
-func (s *Emulator) TypeSlack(ctx context.Context, person, text, threadTS string) (Delivery, error) {
-	p, err := s.slackPerson(person)
+func (s *Slack) Type(ctx context.Context, person, text, threadTS string) (Delivery, error) {
+	p, err := s.person(person)
 	if err != nil {
 		return Delivery{}, err
 	}
-	s.mu.Lock()
+	s.e.mu.Lock()
 	ch := s.conversation(p.Slack)
-	m := s.slackAdd(ch, SlackMessage{User: p.Slack, Text: escapeSlack.Replace(text), ThreadTS: threadTS, Via: "typed"})
+	m := s.add(ch, SlackMessage{User: p.Slack, Text: escapeSlack.Replace(text), ThreadTS: threadTS, Via: "typed"})
 	event := s.messageJSON(m).With("channel", ch.ID).With("channel_type", "im").With("event_ts", m.TS).With("team",
 		s.teamOf(p))
-	s.mu.Unlock()
+	s.e.mu.Unlock()
 	if err := s.hears("im:history"); err != nil {
 		return Delivery{}, err
 	}
-	return s.PostSlack(ctx, SlackPost{Event: s.SlackEvent(event)})
+	return s.Post(ctx, SlackPost{Event: s.Event(event)})
 }
 
-// MentionSlack writes "@bot text" in a channel, which sends an app_mention event.
-func (s *Emulator) MentionSlack(ctx context.Context, person, channel, text, threadTS string) (Delivery, error) {
-	p, err := s.slackPerson(person)
+// Mention writes "@bot text" in a channel, which sends an app_mention event.
+func (s *Slack) Mention(ctx context.Context, person, channel, text, threadTS string) (Delivery, error) {
+	p, err := s.person(person)
 	if err != nil {
 		return Delivery{}, err
 	}
-	s.mu.Lock()
+	s.e.mu.Lock()
 	ch := s.conversation(channel)
 	if ch == nil || !slices.Contains(ch.members, p.Slack) {
-		s.mu.Unlock()
+		s.e.mu.Unlock()
 		return Delivery{}, fmt.Errorf("emulator: %s does not see the channel %q", p.Name, channel)
 	}
-	m := s.slackAdd(ch, SlackMessage{User: p.Slack, Text: "<@" + s.cfg.Slack.BotUserID + "> " + escapeSlack.Replace(text),
+	m := s.add(ch, SlackMessage{User: p.Slack, Text: "<@" + s.cfg.BotUserID + "> " + escapeSlack.Replace(text),
 		ThreadTS: threadTS, Via: "typed"})
 	event := s.messageJSON(m).With("type", "app_mention").With("channel", ch.ID).With("event_ts", m.TS).With("team",
 		s.teamOf(p))
-	s.mu.Unlock()
+	s.e.mu.Unlock()
 	if err := s.hears("app_mentions:read"); err != nil {
 		return Delivery{}, err
 	}
-	return s.PostSlack(ctx, SlackPost{Event: s.SlackEvent(event)})
+	return s.Post(ctx, SlackPost{Event: s.Event(event)})
 }
 
-// SlackCommand builds the form of a slash command.
-func (s *Emulator) SlackCommand(person, channel, command, text string) (url.Values, error) {
-	p, err := s.slackPerson(person)
+// Command builds the form of a slash command.
+func (s *Slack) Command(person, channel, command, text string) (url.Values, error) {
+	p, err := s.person(person)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
 	ch := s.conversation(channel)
 	if ch == nil {
 		return nil, fmt.Errorf("emulator: no Slack channel %q", channel)
 	}
 	form := url.Values{
-		"token": {"unused"}, "team_id": {s.cfg.Slack.TeamID}, "team_domain": {"sandbox"}, "channel_id": {ch.ID},
+		"token": {"unused"}, "team_id": {s.cfg.TeamID}, "team_domain": {"sandbox"}, "channel_id": {ch.ID},
 		"channel_name": {ch.Name},
 		"user_id":      {p.Slack}, "user_name": {slackName(p)}, "command": {command}, "text": {text},
-		"api_app_id":            {s.cfg.Slack.AppID},
-		"is_enterprise_install": {strconv.FormatBool(s.cfg.Slack.EnterpriseID != "")},
+		"api_app_id":            {s.cfg.AppID},
+		"is_enterprise_install": {strconv.FormatBool(s.cfg.EnterpriseID != "")},
 		"response_url":          {s.newHook("commands", p, ch, "")}, "trigger_id": {s.newTrigger(p, "")},
 	}
-	if s.cfg.Slack.EnterpriseID != "" {
-		form.Set("enterprise_id", s.cfg.Slack.EnterpriseID)
+	if s.cfg.EnterpriseID != "" {
+		form.Set("enterprise_id", s.cfg.EnterpriseID)
 	}
 	return form, nil
 }
 
-// SlashSlack types a slash command such as "/countersign" with its text. What the webhook answers is shown to that
+// Slash types a slash command such as "/countersign" with its text. What the webhook answers is shown to that
 // person, as on Slack.
-func (s *Emulator) SlashSlack(ctx context.Context, person, channel, command, text string) (Delivery, error) {
+func (s *Slack) Slash(ctx context.Context, person, channel, command, text string) (Delivery, error) {
 	if err := s.hears("commands"); err != nil {
 		return Delivery{}, err
 	}
-	form, err := s.SlackCommand(person, channel, command, text)
+	form, err := s.Command(person, channel, command, text)
 	if err != nil {
 		return Delivery{}, err
 	}
-	d, err := s.PostSlack(ctx, SlackPost{Form: form})
+	d, err := s.Post(ctx, SlackPost{Form: form})
 	if err != nil || d.Status != http.StatusOK || len(d.Body) == 0 {
 		return d, err
 	}
@@ -376,17 +376,17 @@ func (s *Emulator) SlashSlack(ctx context.Context, person, channel, command, tex
 	if strings.HasPrefix(strings.TrimSpace(string(d.Body)), "{") {
 		said, _ = slackArgs(&http.Request{URL: &url.URL{}, Header: http.Header{"Content-Type": {"application/json"}}}, d.Body)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
 	h := &hook{user: form.Get("user_id"), channel: form.Get("channel_id")}
 	if wrong := s.respond(h, said); wrong != nil {
-		s.violate(&Call{Platform: "slack", Endpoint: "slash command's answer"}, "schema", wrong.Error())
+		s.e.violate(&Call{Platform: "slack", Endpoint: "slash command's answer"}, "schema", wrong.Error())
 	}
 	return d, nil
 }
 
-// VerifySlackURL sends the url_verification challenge, which the webhook must answer with its value.
-func (s *Emulator) VerifySlackURL(ctx context.Context, challenge string) (Delivery, error) {
-	return s.PostSlack(ctx, SlackPost{Event: Object{"type": "url_verification", "token": "unused",
+// VerifyURL sends the url_verification challenge, which the webhook must answer with its value.
+func (s *Slack) VerifyURL(ctx context.Context, challenge string) (Delivery, error) {
+	return s.Post(ctx, SlackPost{Event: Object{"type": "url_verification", "token": "unused",
 		"challenge": challenge}})
 }

@@ -24,17 +24,17 @@ func (w *world) publish(user, view, hash string) map[string]any {
 
 func TestSlackHome(t *testing.T) {
 	w := start(t)
-	if _, ok := w.SlackHome("hana"); ok {
+	if _, ok := w.Slack.Views.Home("hana"); ok {
 		t.Error("a Home tab that was never published")
 	}
-	if _, err := w.TapHome(w.ctx(), "hana", "approve", ""); err == nil {
+	if _, err := w.Slack.Views.TapHome(w.ctx(), "hana", "approve", ""); err == nil {
 		t.Error("a button of nothing was pressed")
 	}
-	if _, err := w.OpenHome(w.ctx(), "hana"); err != nil {
+	if _, err := w.Slack.Views.OpenHome(w.ctx(), "hana"); err != nil {
 		t.Fatal(err)
 	}
 	event := object(t, string(w.last().body))["event"].(map[string]any)
-	if event["type"] != "app_home_opened" || event["user"] != "U02HANA" || event["channel"] != w.DM("hana") || event["tab"] != "home" || event["event_ts"] == "" || event["view"] != nil {
+	if event["type"] != "app_home_opened" || event["user"] != "U02HANA" || event["channel"] != w.Slack.DM("hana") || event["tab"] != "home" || event["event_ts"] == "" || event["view"] != nil {
 		t.Errorf("event: %v", event)
 	}
 
@@ -43,17 +43,17 @@ func TestSlackHome(t *testing.T) {
 	if r["ok"] != true || view["type"] != "home" || view["id"] == "" || view["root_view_id"] != view["id"] || view["private_metadata"] != "m" {
 		t.Fatalf("publish: %v", r)
 	}
-	home, ok := w.SlackHome("hana")
+	home, ok := w.Slack.Views.Home("hana")
 	if !ok || home.ID != view["id"] || !home.Home || string(home.JSON) != slackHome || home.Updates != 0 {
 		t.Errorf("home: %+v", home)
 	}
-	if len(w.Views()) != 0 {
+	if len(w.Slack.Views.All()) != 0 {
 		t.Error("a Home tab is no modal")
 	}
-	if _, ok := w.SlackHome("ben"); ok {
+	if _, ok := w.Slack.Views.Home("ben"); ok {
 		t.Error("ben sees hana's Home tab")
 	}
-	if _, err := w.OpenHome(w.ctx(), "hana"); err != nil {
+	if _, err := w.Slack.Views.OpenHome(w.ctx(), "hana"); err != nil {
 		t.Fatal(err)
 	}
 	shown, _ := object(t, string(w.last().body))["event"].(map[string]any)["view"].(map[string]any)
@@ -61,7 +61,7 @@ func TestSlackHome(t *testing.T) {
 		t.Errorf("the event's view: %v", shown)
 	}
 
-	d, err := w.TapHome(w.ctx(), "hana", "deny", "")
+	d, err := w.Slack.Views.TapHome(w.ctx(), "hana", "deny", "")
 	if err != nil || d.Status != 200 {
 		t.Fatalf("%+v %v", d, err)
 	}
@@ -78,7 +78,7 @@ func TestSlackHome(t *testing.T) {
 	if action["action_id"] != "deny" || action["value"] != "01" || action["block_id"] != "decide:1" {
 		t.Errorf("action: %v", action)
 	}
-	if _, err := w.TapHome(w.ctx(), "hana", "deny", "02"); err == nil {
+	if _, err := w.Slack.Views.TapHome(w.ctx(), "hana", "deny", "02"); err == nil {
 		t.Error("a button with another value was pressed")
 	}
 	if r := w.slack("views.open", url.Values{"trigger_id": {d.EventIDs[0]}, "view": {modal("")}}); r["ok"] != true {
@@ -94,7 +94,7 @@ func TestSlackHome(t *testing.T) {
 	if r := w.publish("U02HANA", strings.Replace(slackHome, "delete_file", "send_mail", 1), home.Hash); r["ok"] != true || r["view"].(map[string]any)["id"] != home.ID {
 		t.Errorf("again: %v", r)
 	}
-	if now, _ := w.SlackHome("hana"); now.Hash == home.Hash || now.Updates != 1 || !strings.Contains(string(now.JSON), "send_mail") {
+	if now, _ := w.Slack.Views.Home("hana"); now.Hash == home.Hash || now.Updates != 1 || !strings.Contains(string(now.JSON), "send_mail") {
 		t.Errorf("home: %+v", now)
 	}
 	if r := w.slack("views.update", url.Values{"view_id": {home.ID}, "view": {slackHome}}); r["ok"] != true {
@@ -129,7 +129,7 @@ func TestSlackHomeRefuses(t *testing.T) {
 	if r := off.publish("U02HANA", slackHome, ""); r["error"] != "not_enabled" {
 		t.Errorf("switched off: %v", r)
 	}
-	if _, err := off.OpenHome(off.ctx(), "hana"); err == nil {
+	if _, err := off.Slack.Views.OpenHome(off.ctx(), "hana"); err == nil {
 		t.Error("a Home tab that is switched off was opened")
 	}
 }
@@ -137,7 +137,7 @@ func TestSlackHomeRefuses(t *testing.T) {
 func TestSlackModalsLieOnOneAnother(t *testing.T) {
 	w := start(t)
 	w.card()
-	tap, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "deny", "")
+	tap, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "deny", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,15 +157,15 @@ func TestSlackModalsLieOnOneAnother(t *testing.T) {
 	}
 	more := func() string {
 		t.Helper()
-		d, err := w.TapView(w.ctx(), "hana", "more", "")
+		d, err := w.Slack.Views.Tap(w.ctx(), "hana", "more", "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return d.EventIDs[0]
 	}
-	one, _ := w.OpenView("hana")
+	one, _ := w.Slack.Views.Top("hana")
 	r := push(more(), "two")
-	two, _ := w.OpenView("hana")
+	two, _ := w.Slack.Views.Top("hana")
 	view, _ := r["view"].(map[string]any)
 	if r["ok"] != true || two.ID != view["id"] || two.Previous != one.ID || view["previous_view_id"] != one.ID || view["root_view_id"] != one.ID {
 		t.Fatalf("push: %v, %+v", r, two)
@@ -176,24 +176,24 @@ func TestSlackModalsLieOnOneAnother(t *testing.T) {
 	if r := push(more(), "four"); r["error"] != "push_limit_reached" {
 		t.Errorf("a fourth: %v", r)
 	}
-	if _, err := w.CloseView(w.ctx(), "hana", ""); err != nil {
+	if _, err := w.Slack.Views.Close(w.ctx(), "hana", ""); err != nil {
 		t.Fatal(err)
 	}
-	if now, _ := w.OpenView("hana"); now.ID != two.ID {
+	if now, _ := w.Slack.Views.Top("hana"); now.ID != two.ID {
 		t.Errorf("under the third lies %+v", now)
 	}
 	w.setAnswer(`{"response_action":"push","view":` + titled("again three") + `}`)
-	if _, err := w.SubmitView(w.ctx(), "hana", "", nil); err != nil {
+	if _, err := w.Slack.Views.Submit(w.ctx(), "hana", "", nil); err != nil {
 		t.Fatal(err)
 	}
-	if now, _ := w.OpenView("hana"); now.Previous != two.ID || !strings.Contains(string(now.JSON), "again three") {
+	if now, _ := w.Slack.Views.Top("hana"); now.Previous != two.ID || !strings.Contains(string(now.JSON), "again three") {
 		t.Errorf("pushed by an answer: %+v", now)
 	}
 	w.setAnswer(`{"response_action":"clear"}`)
-	if _, err := w.SubmitView(w.ctx(), "hana", "", nil); err != nil {
+	if _, err := w.Slack.Views.Submit(w.ctx(), "hana", "", nil); err != nil {
 		t.Fatal(err)
 	}
-	if now, open := w.OpenView("hana"); open {
+	if now, open := w.Slack.Views.Top("hana"); open {
 		t.Errorf("not cleared: %+v", now)
 	}
 }
@@ -203,7 +203,7 @@ func TestSlackModalsShowErrors(t *testing.T) {
 	w.card()
 	open := func(view string) {
 		t.Helper()
-		d, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "deny", "")
+		d, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "deny", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,14 +214,14 @@ func TestSlackModalsShowErrors(t *testing.T) {
 	go func() {
 		open(strings.Replace(modal(""), `"action_id":"text"`, `"action_id":"text","initial_value":"Wrong account"`, 1))
 	}()
-	if v, err := w.WaitView(w.ctx(), "hana"); err != nil || v.User != "U02HANA" {
+	if v, err := w.Slack.Views.Wait(w.ctx(), "hana"); err != nil || v.User != "U02HANA" {
 		t.Fatalf("%+v %v", v, err)
 	}
 	w.setAnswer(`{"response_action":"errors","errors":{"reason":"Please say more."}}`)
-	if _, err := w.SubmitView(w.ctx(), "hana", "", nil); err != nil {
+	if _, err := w.Slack.Views.Submit(w.ctx(), "hana", "", nil); err != nil {
 		t.Fatal(err)
 	}
-	if v, _ := w.OpenView("hana"); v.Errors["reason"] != "Please say more." {
+	if v, _ := w.Slack.Views.Top("hana"); v.Errors["reason"] != "Please say more." {
 		t.Errorf("%+v", v)
 	}
 	if p := w.lastPayload(); !strings.Contains(encode(t, p["view"].(map[string]any)["state"]), `"value":"Wrong account"`) {
@@ -231,7 +231,7 @@ func TestSlackModalsShowErrors(t *testing.T) {
 		t.Errorf("violations: %v", v)
 	}
 	w.setAnswer(`{"response_action":"errors","errors":{"other":"Please say more."}}`)
-	if _, err := w.SubmitView(w.ctx(), "hana", "", map[string]map[string]string{"reason": {"text": ""}}); err != nil {
+	if _, err := w.Slack.Views.Submit(w.ctx(), "hana", "", map[string]map[string]string{"reason": {"text": ""}}); err != nil {
 		t.Fatal(err)
 	}
 	if p := w.lastPayload(); !strings.Contains(encode(t, p["view"].(map[string]any)["state"]), `"value":null`) {
@@ -241,7 +241,7 @@ func TestSlackModalsShowErrors(t *testing.T) {
 		t.Errorf("an error for a block that is not there: %v", got)
 	}
 	open(modal(`,"notify_on_close":true,"clear_on_close":true`))
-	if _, err := w.CloseView(w.ctx(), "hana", ""); err != nil {
+	if _, err := w.Slack.Views.Close(w.ctx(), "hana", ""); err != nil {
 		t.Fatal(err)
 	}
 	if p := w.lastPayload(); p["type"] != "view_closed" || p["is_cleared"] != true {
@@ -263,7 +263,7 @@ func TestSlackAsksForScopes(t *testing.T) {
 		{"chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}}, ""},
 		{"conversations.info", url.Values{"channel": {"C0APPROVALS"}}, ""},
 		{"conversations.info", url.Values{"channel": {"C0PRIVATE"}}, "groups:read"},
-		{"conversations.info", url.Values{"channel": {w.DM("hana")}}, "im:read"},
+		{"conversations.info", url.Values{"channel": {w.Slack.DM("hana")}}, "im:read"},
 		{"conversations.history", url.Values{"channel": {"C0APPROVALS"}}, "channels:history"},
 		{"conversations.open", url.Values{"users": {"U02HANA"}}, "im:write"},
 		{"users.info", url.Values{"user": {"U02HANA"}}, "users:read"},
@@ -277,22 +277,22 @@ func TestSlackAsksForScopes(t *testing.T) {
 		}
 	}
 	auth := map[string]string{"Authorization": "Bearer " + w.Config().Slack.BotToken}
-	r, err := w.do("POST", w.SlackURL()+"users.info", auth, nil)
+	r, err := w.do("POST", w.Slack.URL()+"users.info", auth, nil)
 	if err != nil || r.header.Get("X-OAuth-Scopes") != "chat:write,channels:read" || r.header.Get("X-Accepted-OAuth-Scopes") != "users:read" {
 		t.Errorf("header: %v %v", r.header, err)
 	}
 	auth["Authorization"] = "Bearer " + w.Config().Slack.AppToken
-	if r, err := w.do("POST", w.SlackURL()+"apps.connections.open", auth, nil); err != nil || r.json(t)["needed"] != "connections:write" {
+	if r, err := w.do("POST", w.Slack.URL()+"apps.connections.open", auth, nil); err != nil || r.json(t)["needed"] != "connections:write" {
 		t.Errorf("the app's token: %s %v", r.body, err)
 	}
 	// What the app may not hear, it is not told.
-	if _, err := w.TypeSlack(w.ctx(), "hana", "pending", ""); err == nil || !strings.Contains(err.Error(), "im:history") {
+	if _, err := w.Slack.Type(w.ctx(), "hana", "pending", ""); err == nil || !strings.Contains(err.Error(), "im:history") {
 		t.Errorf("a direct message: %v", err)
 	}
-	if _, err := w.MentionSlack(w.ctx(), "hana", "approvals", "pending", ""); err == nil || !strings.Contains(err.Error(), "app_mentions:read") {
+	if _, err := w.Slack.Mention(w.ctx(), "hana", "approvals", "pending", ""); err == nil || !strings.Contains(err.Error(), "app_mentions:read") {
 		t.Errorf("a mention: %v", err)
 	}
-	if _, err := w.SlashSlack(w.ctx(), "hana", "approvals", "/countersign", ""); err == nil || !strings.Contains(err.Error(), "commands") {
+	if _, err := w.Slack.Slash(w.ctx(), "hana", "approvals", "/countersign", ""); err == nil || !strings.Contains(err.Error(), "commands") {
 		t.Errorf("a command: %v", err)
 	}
 	if len(w.hooked()) != 0 {
@@ -309,7 +309,7 @@ func TestSlackChannelsChange(t *testing.T) {
 	}
 	change := func(channel string, f func(*emulator.Channel)) {
 		t.Helper()
-		if err := w.ChangeSlackChannel(channel, f); err != nil {
+		if err := w.Slack.ChangeChannel(channel, f); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -331,7 +331,7 @@ func TestSlackChannelsChange(t *testing.T) {
 	if got := post("C0B"); got != "is_archived" {
 		t.Errorf("archived: %v", got)
 	}
-	if w.ChangeSlackChannel("nowhere", func(*emulator.Channel) {}) == nil || w.ChangeSlackChannel("hana", func(*emulator.Channel) {}) == nil {
+	if w.Slack.ChangeChannel("nowhere", func(*emulator.Channel) {}) == nil || w.Slack.ChangeChannel("hana", func(*emulator.Channel) {}) == nil {
 		t.Error("what is no channel was changed")
 	}
 	public := start(t, func(c *emulator.Config) {

@@ -23,7 +23,7 @@ type SlackSocket struct {
 	Envelopes int       // how many were sent over it
 }
 
-// Why Slack says disconnect, for [Emulator.DisconnectSlackSocket].
+// Why Slack says disconnect, for [SlackSockets.Disconnect].
 const (
 	SocketWarning      = "warning"           // about ten seconds before it closes
 	SocketRefresh      = "refresh_requested" // every few hours
@@ -54,6 +54,28 @@ const (
 	socketModeOff
 )
 
+// SlackSockets are the app's Socket Mode connections.
+type SlackSockets struct {
+	e     *Emulator
+	slack *Slack
+
+	// Guarded by the Emulator's lock.
+	mode      socketMode
+	open      []*socket // oldest first
+	greeting  int       // connections that are being greeted
+	turn      int       // whose turn it is
+	tickets   map[string]time.Time
+	envelopes map[string]*envelope
+}
+
+func newSlackSockets(s *Slack) *SlackSockets {
+	ss := &SlackSockets{e: s.e, slack: s, tickets: map[string]time.Time{}, envelopes: map[string]*envelope{}}
+	if s.cfg.SocketMode {
+		ss.mode = socketModeOn
+	}
+	return ss
+}
+
 type socket struct {
 	id     string
 	conn   *websocket.Conn
@@ -61,7 +83,7 @@ type socket struct {
 	gone   chan struct{} // closed when the connection has ended
 	leave  chan struct{} // closed when it shall end, once what waits is answered
 
-	// Guarded by Emulator.mu.
+	// Guarded by the lock.
 	sent     int
 	waiting  int  // envelopes not yet acknowledged
 	draining bool // nothing new goes over it
@@ -76,7 +98,7 @@ type envelope struct {
 	answer  chan []byte // holds one: the payload of the acknowledgement
 }
 
-// say writes one message. It must not be called under s.mu.
+// say writes one message. It must not be called under the lock.
 func (sk *socket) say(data []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), socketWriteLimit)
 	defer cancel()
@@ -86,49 +108,49 @@ func (sk *socket) say(data []byte) error {
 // end closes the connection as WebSocket wants it done.
 func (sk *socket) end() { _ = sk.conn.Close(websocket.StatusNormalClosure, "") }
 
-// slackConnectionsOpen is apps.connections.open. It takes an app-level token and nothing else, in the header only.
-func (s *Emulator) slackConnectionsOpen(_ *Call, _ url.Values) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// newLink is apps.connections.open. It takes an app-level token and nothing else, in the header only.
+func (ss *SlackSockets) newLink(_ *Call, _ url.Values) answer {
+	ss.e.mu.Lock()
+	defer ss.e.mu.Unlock()
 	ticket := randomHex(16)
-	s.slack.tickets[ticket] = s.now()
-	link := "ws" + strings.TrimPrefix(s.baseURL, "http") + "/slack/link/?" +
-		url.Values{"ticket": {ticket}, "app_id": {s.cfg.Slack.AppID}}.Encode()
+	ss.tickets[ticket] = ss.e.now()
+	link := "ws" + strings.TrimPrefix(ss.e.baseURL, "http") + "/slack/link/?" +
+		url.Values{"ticket": {ticket}, "app_id": {ss.slack.cfg.AppID}}.Encode()
 	return slackOK(map[string]any{"url": link})
 }
 
-// serveSocket is the other end of a Socket Mode connection.
-func (s *Emulator) serveSocket(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+// serve is the other end of a Socket Mode connection.
+func (ss *SlackSockets) serve(w http.ResponseWriter, r *http.Request) {
+	ss.e.mu.Lock()
+	if ss.e.closed {
+		ss.e.mu.Unlock()
 		panic(http.ErrAbortHandler)
 	}
-	s.handlers.Add(1)
-	defer s.handlers.Done()
+	ss.e.handlers.Add(1)
+	defer ss.e.handlers.Done()
 	c := &Call{
-		Seq: len(s.calls) + 1, At: s.now(), Platform: "slack", Endpoint: SlackSocketLink,
+		Seq: len(ss.e.calls) + 1, At: ss.e.now(), Platform: "slack", Endpoint: SlackSocketLink,
 		Method: r.Method, Path: r.URL.Path, Header: publicHeader(r.Header),
 	}
-	s.calls = append(s.calls, c)
-	fault, failing := s.takeFault(c.Platform, c.Endpoint)
+	ss.e.calls = append(ss.e.calls, c)
+	fault, failing := ss.e.takeFault(c.Platform, c.Endpoint)
 	if failing {
 		c.Fault = fault.Name
 	}
-	s.bump()
-	s.mu.Unlock()
+	ss.e.bump()
+	ss.e.mu.Unlock()
 
-	s.sleep(fault.Delay)
+	ss.e.sleep(fault.Delay)
 	if fault.Cut {
-		s.finish(c, nil, false)
+		ss.e.finish(c, nil, false)
 		panic(http.ErrAbortHandler)
 	}
-	s.pause(c.Platform, c.Endpoint, beforeAct)
+	ss.e.pause(c.Platform, c.Endpoint, beforeAct)
 	refuse := func(status int, header map[string]string, body string) {
 		for k, v := range header {
 			w.Header().Set(k, v)
 		}
-		s.finish(c, &answer{status, header, []byte(body)}, false)
+		ss.e.finish(c, &answer{status, header, []byte(body)}, false)
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(body))
 	}
@@ -137,12 +159,12 @@ func (s *Emulator) serveSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ticket := r.URL.Query().Get("ticket")
-	s.mu.Lock()
-	issued, known := s.slack.tickets[ticket]
-	delete(s.slack.tickets, ticket) // it opens one socket
-	valid := known && s.now().Sub(issued) <= ticketLife
+	ss.e.mu.Lock()
+	issued, known := ss.tickets[ticket]
+	delete(ss.tickets, ticket) // it opens one socket
+	valid := known && ss.e.now().Sub(issued) <= ticketLife
 	c.Authorized = valid
-	s.mu.Unlock()
+	ss.e.mu.Unlock()
 	if !valid {
 		refuse(http.StatusNotFound, nil, "the ticket is used, expired, or none of ours")
 		return
@@ -150,81 +172,81 @@ func (s *Emulator) serveSocket(w http.ResponseWriter, r *http.Request) {
 	// the ticket is the secret, not the page
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil { // it has answered
-		s.finish(c, &answer{status: http.StatusBadRequest}, false)
+		ss.e.finish(c, &answer{status: http.StatusBadRequest}, false)
 		return
 	}
 	conn.SetReadLimit(slackMaxFrame)
-	s.finish(c, &answer{status: http.StatusSwitchingProtocols}, true)
-	s.keepSocket(&socket{id: "link-" + randomHex(4), conn: conn, opened: s.now(), gone: make(chan struct{}),
+	ss.e.finish(c, &answer{status: http.StatusSwitchingProtocols}, true)
+	ss.keep(&socket{id: "link-" + randomHex(4), conn: conn, opened: ss.e.now(), gone: make(chan struct{}),
 		leave: make(chan struct{})})
 }
 
-// keepSocket greets and then listens until the connection ends.
-func (s *Emulator) keepSocket(sk *socket) {
+// keep greets and then listens until the connection ends.
+func (ss *SlackSockets) keep(sk *socket) {
 	var pings sync.WaitGroup
 	defer pings.Wait()
 	defer func() {
 		_ = sk.conn.CloseNow()
-		s.mu.Lock()
-		s.slack.sockets = slices.DeleteFunc(s.slack.sockets, func(other *socket) bool { return other == sk })
-		s.bump()
-		s.mu.Unlock()
+		ss.e.mu.Lock()
+		ss.open = slices.DeleteFunc(ss.open, func(other *socket) bool { return other == sk })
+		ss.e.bump()
+		ss.e.mu.Unlock()
 		close(sk.gone)
 	}()
-	s.mu.Lock()
-	open, off := len(s.slack.sockets)+s.slack.greeting, s.slack.mode == socketModeOff
+	ss.e.mu.Lock()
+	open, off := len(ss.open)+ss.greeting, ss.mode == socketModeOff
 	if !off && open < slackMaxSockets { // it counts from now on, though nothing is sent over it before its greeting
-		s.slack.greeting++
+		ss.greeting++
 	}
-	s.mu.Unlock()
+	ss.e.mu.Unlock()
 	switch {
 	case off:
-		_ = sk.say(s.farewell(SocketLinkDisabled))
+		_ = sk.say(farewell(SocketLinkDisabled))
 		sk.end()
 		return
 	case open >= slackMaxSockets:
-		_ = sk.say(s.farewell(socketTooMany))
+		_ = sk.say(farewell(socketTooMany))
 		sk.end()
 		return
 	}
 	hello := sk.say(mustJSON(Object{
-		"type": "hello", "num_connections": open + 1, "connection_info": Object{"app_id": s.cfg.Slack.AppID},
-		"debug_info": Object{"host": "applink-sandbox", "started": s.now().UTC().Format("2006-01-02 15:04:05.000"),
+		"type": "hello", "num_connections": open + 1, "connection_info": Object{"app_id": ss.slack.cfg.AppID},
+		"debug_info": Object{"host": "applink-sandbox", "started": ss.e.now().UTC().Format("2006-01-02 15:04:05.000"),
 			"build_number": 1, "approximate_connection_time": 3600},
 	}))
-	s.mu.Lock()
-	s.slack.greeting--
+	ss.e.mu.Lock()
+	ss.greeting--
 	if hello != nil {
-		s.mu.Unlock()
+		ss.e.mu.Unlock()
 		return
 	}
-	s.slack.sockets, s.slack.mode = append(s.slack.sockets, sk), socketModeOn
-	s.bump()
-	s.mu.Unlock()
-	pings.Go(func() { s.ping(sk) })
+	ss.open, ss.mode = append(ss.open, sk), socketModeOn
+	ss.e.bump()
+	ss.e.mu.Unlock()
+	pings.Go(func() { ss.ping(sk) })
 	for {
 		_, data, err := sk.conn.Read(context.Background())
 		if err != nil {
 			return
 		}
-		s.acknowledge(sk, data)
+		ss.acknowledge(sk, data)
 	}
 }
 
-func (s *Emulator) farewell(reason string) []byte {
+func farewell(reason string) []byte {
 	return mustJSON(Object{"type": "disconnect", "reason": reason, "debug_info": Object{"host": "applink-sandbox"}})
 }
 
 // ping keeps a connection alive, and closes it when its time has come.
-func (s *Emulator) ping(sk *socket) {
-	beat := time.NewTicker(s.cfg.Slack.PingInterval)
+func (ss *SlackSockets) ping(sk *socket) {
+	beat := time.NewTicker(ss.slack.cfg.PingInterval)
 	defer beat.Stop()
 	for {
 		select {
 		case <-beat.C:
-			s.mu.Lock()
+			ss.e.mu.Lock()
 			frozen := sk.frozen
-			s.mu.Unlock()
+			ss.e.mu.Unlock()
 			if !frozen {
 				ctx, cancel := context.WithTimeout(context.Background(), socketWriteLimit)
 				_ = sk.conn.Ping(ctx)
@@ -232,10 +254,10 @@ func (s *Emulator) ping(sk *socket) {
 			}
 		case <-sk.leave:
 			for {
-				_, changed := s.change()
-				s.mu.Lock()
+				changed := ss.e.change()
+				ss.e.mu.Lock()
 				waiting := sk.waiting
-				s.mu.Unlock()
+				ss.e.mu.Unlock()
 				if waiting == 0 {
 					sk.end()
 					return
@@ -244,14 +266,14 @@ func (s *Emulator) ping(sk *socket) {
 				case <-changed:
 				case <-sk.gone:
 					return
-				case <-s.done:
+				case <-ss.e.done:
 					_ = sk.conn.CloseNow()
 					return
 				}
 			}
 		case <-sk.gone:
 			return
-		case <-s.done:
+		case <-ss.e.done:
 			_ = sk.conn.CloseNow()
 			return
 		}
@@ -259,14 +281,14 @@ func (s *Emulator) ping(sk *socket) {
 }
 
 // acknowledge takes what the app says over a socket: that it has got an envelope, and perhaps an answer to it.
-func (s *Emulator) acknowledge(sk *socket, data []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (ss *SlackSockets) acknowledge(sk *socket, data []byte) {
+	ss.e.mu.Lock()
+	defer ss.e.mu.Unlock()
 	if sk.frozen {
 		return
 	}
 	wrong := func(rule, detail string) {
-		s.violate(&Call{Platform: "slack", Endpoint: SlackSocketLink}, rule, detail)
+		ss.e.violate(&Call{Platform: "slack", Endpoint: SlackSocketLink}, rule, detail)
 	}
 	if len(data) >= slackMaxAnswer {
 		wrong("answer_too_large", fmt.Sprintf("%d bytes: from %d on Slack drops the acknowledgement", len(data),
@@ -284,7 +306,7 @@ func (s *Emulator) acknowledge(sk *socket, data []byte) {
 	if string(ack.Payload) == "null" {
 		ack.Payload = nil
 	}
-	e := s.slack.envelopes[ack.ID]
+	e := ss.envelopes[ack.ID]
 	switch {
 	case e == nil || e.socket != sk:
 		wrong("unknown_envelope", "nothing was sent under "+ack.ID+" over this socket")
@@ -300,15 +322,15 @@ func (s *Emulator) acknowledge(sk *socket, data []byte) {
 	e.answer <- bytes.Clone(ack.Payload)
 }
 
-// socketsDeliver reports whether payloads go over sockets instead of HTTP.
-func (s *Emulator) socketsDeliver() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.slack.mode == socketModeOn
+// deliver reports whether payloads go over sockets instead of HTTP.
+func (ss *SlackSockets) deliver() bool {
+	ss.e.mu.Lock()
+	defer ss.e.mu.Unlock()
+	return ss.mode == socketModeOn
 }
 
-// postSocket delivers what PostSlack was given over a socket. Events are repeated as over HTTP.
-func (s *Emulator) postSocket(ctx context.Context, p SlackPost) (Delivery, error) {
+// post delivers what [Slack.Post] was given over a socket. Events are repeated as over HTTP.
+func (ss *SlackSockets) post(ctx context.Context, p SlackPost) (Delivery, error) {
 	frame := Object{"accepts_response_payload": true}
 	var ids []string
 	var waits []time.Duration
@@ -324,15 +346,15 @@ func (s *Emulator) postSocket(ctx context.Context, p SlackPost) (Delivery, error
 	default:
 		frame["type"], frame["payload"], ids = "events_api", p.Event, []string{str(p.Event["event_id"])}
 		frame["accepts_response_payload"], frame["retry_attempt"], frame["retry_reason"] = false, 0, ""
-		s.mu.Lock()
-		waits = s.slack.retries
-		s.mu.Unlock()
+		ss.e.mu.Lock()
+		waits = ss.slack.retries
+		ss.e.mu.Unlock()
 	}
 	var earlier []Delivery
 	for try := 0; ; try++ {
 		// Each try is an envelope of its own: only the event id tells that it is the same event.
 		frame["envelope_id"] = requestID()
-		d, err := s.overSocket(ctx, mustJSON(frame))
+		d, err := ss.send(ctx, mustJSON(frame))
 		d.EventIDs, d.Earlier = ids, earlier
 		if d.OK() || try >= len(waits) || ctx.Err() != nil {
 			return d, err
@@ -342,43 +364,43 @@ func (s *Emulator) postSocket(ctx context.Context, p SlackPost) (Delivery, error
 			frame["retry_reason"] = "timeout"
 		}
 		earlier = append(earlier, d)
-		s.sleep(waits[try])
+		ss.e.sleep(waits[try])
 	}
 }
 
-// overSocket sends one envelope over the next socket in turn and waits for its acknowledgement.
-func (s *Emulator) overSocket(ctx context.Context, frame []byte) (Delivery, error) {
+// send sends one envelope over the next socket in turn and waits for its acknowledgement.
+func (ss *SlackSockets) send(ctx context.Context, frame []byte) (Delivery, error) {
 	var head struct {
 		ID      string `json:"envelope_id"`
 		Accepts bool   `json:"accepts_response_payload"`
 	}
 	_ = json.Unmarshal(frame, &head) // it is our own
 	d := Delivery{Platform: "slack", Sent: frame}
-	s.mu.Lock()
+	ss.e.mu.Lock()
 	var sk *socket
-	for range s.slack.sockets {
-		s.slack.turn++
-		if next := s.slack.sockets[s.slack.turn%len(s.slack.sockets)]; !next.draining {
+	for range ss.open {
+		ss.turn++
+		if next := ss.open[ss.turn%len(ss.open)]; !next.draining {
 			sk = next
 			break
 		}
 	}
 	if sk == nil {
-		s.mu.Unlock()
+		ss.e.mu.Unlock()
 		return d, errNoSocket
 	}
 	e := &envelope{socket: sk, accepts: head.Accepts, answer: make(chan []byte, 1)}
-	s.slack.envelopes[head.ID] = e
+	ss.envelopes[head.ID] = e
 	sk.sent++
 	sk.waiting++
 	frozen := sk.frozen
-	s.bump()
-	s.mu.Unlock()
+	ss.e.bump()
+	ss.e.mu.Unlock()
 
 	d.Socket = sk.id
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Slack.WebhookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, ss.slack.cfg.WebhookTimeout)
 	defer cancel()
-	start := time.Now()
+	latency := measure()
 	var err error
 	if !frozen && sk.say(frame) != nil {
 		err = errSocketGone
@@ -393,25 +415,25 @@ func (s *Emulator) overSocket(ctx context.Context, frame []byte) (Delivery, erro
 			err = fmt.Errorf("emulator: no acknowledgement: %w", ctx.Err())
 		}
 	}
-	d.Latency = time.Since(start)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	d.Latency = latency()
+	ss.e.mu.Lock()
+	defer ss.e.mu.Unlock()
 	if err != nil && e.over { // it came in the same moment
 		d.Body, d.Status, err = <-e.answer, http.StatusOK, nil
 	}
 	e.over = true
 	sk.waiting--
-	s.bump()
-	s.log.DebugContext(ctx, "envelope", "socket", sk.id, "status", d.Status, "latency", d.Latency, "error", err)
+	ss.e.bump()
+	ss.e.log.DebugContext(ctx, "envelope", "socket", sk.id, "status", d.Status, "latency", d.Latency, "error", err)
 	return d, err
 }
 
-// SlackSockets returns the open Socket Mode connections, oldest first.
-func (s *Emulator) SlackSockets() []SlackSocket {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// All returns the open Socket Mode connections, oldest first.
+func (ss *SlackSockets) All() []SlackSocket {
+	ss.e.mu.Lock()
+	defer ss.e.mu.Unlock()
 	var open []SlackSocket
-	for _, sk := range s.slack.sockets {
+	for _, sk := range ss.open {
 		if !sk.draining {
 			open = append(open, SlackSocket{ID: sk.id, At: sk.opened, Envelopes: sk.sent})
 		}
@@ -419,46 +441,46 @@ func (s *Emulator) SlackSockets() []SlackSocket {
 	return open
 }
 
-// WaitSlackSockets waits until exactly n sockets are open, and returns them.
-func (s *Emulator) WaitSlackSockets(ctx context.Context, n int) ([]SlackSocket, error) {
+// Wait waits until exactly n sockets are open, and returns them.
+func (ss *SlackSockets) Wait(ctx context.Context, n int) ([]SlackSocket, error) {
 	var open []SlackSocket
-	err := s.WaitFor(ctx, func() bool {
-		open = s.SlackSockets()
+	err := ss.e.WaitFor(ctx, func() bool {
+		open = ss.All()
 		return len(open) == n
 	})
 	return open, err
 }
 
-// SetSlackSocketMode switches Socket Mode on or off, as in the app's settings. The first socket that is opened switches
+// SetMode switches Socket Mode on or off, as in the app's settings. The first socket that is opened switches
 // it on by itself. While it is on, nothing goes to the webhook, even when no socket is open. Switched off, every socket
 // is told link_disabled and closed, a new one likewise, and the webhook is used again.
-func (s *Emulator) SetSlackSocketMode(on bool) { //nolint:revive // a switch is what it is
-	s.mu.Lock()
-	s.slack.mode = socketModeOff
+func (ss *SlackSockets) SetMode(on bool) { //nolint:revive // a switch is what it is
+	ss.e.mu.Lock()
+	ss.mode = socketModeOff
 	if on {
-		s.slack.mode = socketModeOn
+		ss.mode = socketModeOn
 	}
-	s.bump()
-	s.mu.Unlock()
+	ss.e.bump()
+	ss.e.mu.Unlock()
 	if !on {
-		s.dismiss("", SocketLinkDisabled)
+		ss.dismiss("", SocketLinkDisabled)
 	}
 }
 
-// DisconnectSlackSocket sends a disconnect message over a socket; an empty id means every one. After
+// Disconnect sends a disconnect message over a socket; an empty id means every one. After
 // [SocketWarning] the socket goes on as before. After [SocketRefresh] nothing new goes over it, and it is closed as
 // soon as what was sent over it is acknowledged or given up. [SocketLinkDisabled] is Socket Mode switched off: see
-// [Emulator.SetSlackSocketMode].
-func (s *Emulator) DisconnectSlackSocket(id, reason string) error {
+// [SlackSockets.SetMode].
+func (ss *SlackSockets) Disconnect(id, reason string) error {
 	switch reason {
 	case SocketWarning, SocketRefresh:
 	case SocketLinkDisabled:
-		s.SetSlackSocketMode(false)
+		ss.SetMode(false)
 		return nil
 	default:
 		return fmt.Errorf("emulator: Slack knows no reason %q to disconnect", reason)
 	}
-	if s.dismiss(id, reason) == 0 {
+	if ss.dismiss(id, reason) == 0 {
 		return fmt.Errorf("emulator: no open socket %q", id)
 	}
 	return nil
@@ -466,10 +488,10 @@ func (s *Emulator) DisconnectSlackSocket(id, reason string) error {
 
 // dismiss says disconnect over the sockets meant by id and, but for a warning, lets them end. It returns how many there
 // were.
-func (s *Emulator) dismiss(id, reason string) int {
-	meant := s.pickSockets(id, func(sk *socket) { sk.draining = sk.draining || reason != SocketWarning })
+func (ss *SlackSockets) dismiss(id, reason string) int {
+	meant := ss.pick(id, func(sk *socket) { sk.draining = sk.draining || reason != SocketWarning })
 	for _, sk := range meant {
-		_ = sk.say(s.farewell(reason))
+		_ = sk.say(farewell(reason))
 		if reason != SocketWarning {
 			close(sk.leave)
 		}
@@ -477,31 +499,31 @@ func (s *Emulator) dismiss(id, reason string) int {
 	return len(meant)
 }
 
-// CutSlackSocket breaks a socket's connection without a word, as a failing network does. An empty id means every
+// Cut breaks a socket's connection without a word, as a failing network does. An empty id means every
 // socket.
-func (s *Emulator) CutSlackSocket(id string) {
-	for _, sk := range s.pickSockets(id, func(*socket) {}) {
+func (ss *SlackSockets) Cut(id string) {
+	for _, sk := range ss.pick(id, func(*socket) {}) {
 		_ = sk.conn.CloseNow()
 	}
 }
 
-// FreezeSlackSocket leaves a socket's connection open while nothing comes over it any more, neither envelopes nor
+// Freeze leaves a socket's connection open while nothing comes over it any more, neither envelopes nor
 // pings, as when something on the way has forgotten it. An empty id means every socket.
-func (s *Emulator) FreezeSlackSocket(id string) {
-	s.pickSockets(id, func(sk *socket) { sk.frozen = true })
+func (ss *SlackSockets) Freeze(id string) {
+	ss.pick(id, func(sk *socket) { sk.frozen = true })
 }
 
-// pickSockets returns the sockets with this id, or all, that are not already leaving, after change was made to each.
-func (s *Emulator) pickSockets(id string, change func(*socket)) []*socket {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// pick returns the sockets with this id, or all, that are not already leaving, after change was made to each.
+func (ss *SlackSockets) pick(id string, change func(*socket)) []*socket {
+	ss.e.mu.Lock()
+	defer ss.e.mu.Unlock()
 	var meant []*socket
-	for _, sk := range s.slack.sockets {
+	for _, sk := range ss.open {
 		if (id == "" || sk.id == id) && !sk.draining {
 			change(sk)
 			meant = append(meant, sk)
 		}
 	}
-	s.bump()
+	ss.e.bump()
 	return meant
 }

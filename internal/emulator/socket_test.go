@@ -53,7 +53,7 @@ func answering(payload string) func(frame) ([]byte, bool) {
 // link asks for the address of a socket.
 func (w *world) link() string {
 	w.t.Helper()
-	r, err := w.do("POST", w.SlackURL()+"apps.connections.open", map[string]string{
+	r, err := w.do("POST", w.Slack.URL()+"apps.connections.open", map[string]string{
 		"Content-Type": "application/x-www-form-urlencoded", "Authorization": "Bearer " + w.Config().Slack.AppToken,
 	}, nil)
 	if err != nil {
@@ -147,7 +147,7 @@ func (a *app) last() frame {
 
 func (w *world) waitSockets(n int) []emulator.SlackSocket {
 	w.t.Helper()
-	open, err := w.WaitSlackSockets(w.ctx(), n)
+	open, err := w.Slack.Sockets.Wait(w.ctx(), n)
 	if err != nil {
 		w.t.Fatalf("%d sockets are open, want %d: %v", len(open), n, err)
 	}
@@ -179,7 +179,7 @@ func TestSocketsCarryEverythingInsteadOfHTTP(t *testing.T) {
 		t.Errorf("hello: %v", hello)
 	}
 
-	d, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "approve", "")
+	d, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "approve", "")
 	if err != nil || d.Status != 200 || d.Socket == "" || d.Body != nil {
 		t.Fatalf("tap: %+v %v", d, err)
 	}
@@ -192,7 +192,7 @@ func TestSocketsCarryEverythingInsteadOfHTTP(t *testing.T) {
 		t.Errorf("an interaction is not repeated: %v", f)
 	}
 
-	if d, err := w.TypeSlack(w.ctx(), "hana", "approve 01", ""); err != nil || d.Status != 200 {
+	if d, err := w.Slack.Type(w.ctx(), "hana", "approve 01", ""); err != nil || d.Status != 200 {
 		t.Fatalf("event: %+v %v", d, err)
 	}
 	f = a.last()
@@ -202,7 +202,7 @@ func TestSocketsCarryEverythingInsteadOfHTTP(t *testing.T) {
 		t.Errorf("envelope: %v", f)
 	}
 
-	if d, err := w.SlashSlack(w.ctx(), "hana", "approvals", "/countersign", "pending"); err != nil || d.Status != 200 {
+	if d, err := w.Slack.Slash(w.ctx(), "hana", "approvals", "/countersign", "pending"); err != nil || d.Status != 200 {
 		t.Fatalf("command: %+v %v", d, err)
 	}
 	f = a.last()
@@ -215,7 +215,7 @@ func TestSocketsCarryEverythingInsteadOfHTTP(t *testing.T) {
 	}
 
 	// Who wants to say how HTTP carries it, gets HTTP.
-	if d, err := w.VerifySlackURL(w.ctx(), "c"); err != nil || d.Socket != "" || len(w.hooked()) != 1 {
+	if d, err := w.Slack.VerifyURL(w.ctx(), "c"); err != nil || d.Socket != "" || len(w.hooked()) != 1 {
 		t.Errorf("url_verification: %+v %v", d, err)
 	}
 	if v := w.Violations(); len(v) != 0 {
@@ -228,7 +228,7 @@ func TestSocketsTakeAnswers(t *testing.T) {
 	w.card()
 	a := w.connect(accept)
 	w.waitSockets(1)
-	d, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "deny", "")
+	d, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "deny", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,28 +236,28 @@ func TestSocketsTakeAnswers(t *testing.T) {
 		t.Fatal(r)
 	}
 	a.answer(answering(`{"response_action":"errors","errors":{"reason":"Please give one."}}`))
-	if _, err := w.SubmitView(w.ctx(), "hana", "", nil); err != nil || !lastView(w).Open {
+	if _, err := w.Slack.Views.Submit(w.ctx(), "hana", "", nil); err != nil || !lastView(w).Open {
 		t.Errorf("errors: %v, %+v", err, lastView(w))
 	}
 	if f := a.last(); f["type"] != "interactive" || f["payload"].(map[string]any)["type"] != "view_submission" {
 		t.Errorf("envelope: %v", f)
 	}
 	a.answer(accept)
-	if _, err := w.SubmitView(w.ctx(), "hana", "", nil); err != nil || lastView(w).Open {
+	if _, err := w.Slack.Views.Submit(w.ctx(), "hana", "", nil); err != nil || lastView(w).Open {
 		t.Errorf("empty: %v, %+v", err, lastView(w))
 	}
 	a.answer(answering(`{"text":"Nothing is waiting."}`))
-	if _, err := w.SlashSlack(w.ctx(), "hana", "approvals", "/countersign", "pending"); err != nil {
+	if _, err := w.Slack.Slash(w.ctx(), "hana", "approvals", "/countersign", "pending"); err != nil {
 		t.Fatal(err)
 	}
-	all := w.SlackMessages("approvals")
+	all := w.Slack.Messages("approvals")
 	if m := all[len(all)-1]; m.Text != "Nothing is waiting." || m.Ephemeral != "U02HANA" {
 		t.Errorf("the answer: %+v", m)
 	}
 	if v := w.Violations(); len(v) != 0 {
 		t.Errorf("violations: %v", v)
 	}
-	if _, err := w.TypeSlack(w.ctx(), "hana", "hello", ""); err != nil {
+	if _, err := w.Slack.Type(w.ctx(), "hana", "hello", ""); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.rules(); !slices.Equal(got, []string{"payload_not_accepted"}) {
@@ -275,11 +275,11 @@ func TestSocketsDropLargeAnswers(t *testing.T) {
 	}
 	a := w.connect(sized(20<<10 - 1))
 	w.waitSockets(1)
-	if d, err := w.SlashSlack(w.ctx(), "hana", "approvals", "/countersign", ""); err != nil || d.Status != 200 {
+	if d, err := w.Slack.Slash(w.ctx(), "hana", "approvals", "/countersign", ""); err != nil || d.Status != 200 {
 		t.Errorf("one byte less: %v", err)
 	}
 	a.answer(sized(20 << 10))
-	if d, err := w.SlashSlack(w.ctx(), "hana", "approvals", "/countersign", ""); err == nil || d.Status != 0 {
+	if d, err := w.Slack.Slash(w.ctx(), "hana", "approvals", "/countersign", ""); err == nil || d.Status != 0 {
 		t.Errorf("20 KB: %+v, want no acknowledgement", d)
 	}
 	if got := w.rules(); !slices.Equal(got, []string{"answer_too_large"}) {
@@ -290,7 +290,7 @@ func TestSocketsDropLargeAnswers(t *testing.T) {
 func TestSocketsRepeatEventsOnly(t *testing.T) {
 	w := start(t, func(c *emulator.Config) { c.Slack.WebhookTimeout = 50 * time.Millisecond })
 	w.card()
-	w.SetSlackRetries(0, 0, 0)
+	w.Slack.SetRetries(0, 0, 0)
 	a := w.connect(func(f frame) ([]byte, bool) {
 		if f["retry_attempt"] != 2.0 {
 			return silent(f)
@@ -298,7 +298,7 @@ func TestSocketsRepeatEventsOnly(t *testing.T) {
 		return accept(f)
 	})
 	w.waitSockets(1)
-	d, err := w.TypeSlack(w.ctx(), "hana", "hello", "")
+	d, err := w.Slack.Type(w.ctx(), "hana", "hello", "")
 	if err != nil || d.Status != 200 || len(d.Earlier) != 2 {
 		t.Fatalf("%+v %v", d, err)
 	}
@@ -308,7 +308,7 @@ func TestSocketsRepeatEventsOnly(t *testing.T) {
 		first["payload"].(map[string]any)["event_id"] != last["payload"].(map[string]any)["event_id"] {
 		t.Errorf("first %v, last %v", first, last)
 	}
-	if d, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "approve", ""); err == nil || d.Status != 0 || len(d.Earlier) != 0 || len(a.got()) != 5 {
+	if d, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "approve", ""); err == nil || d.Status != 0 || len(d.Earlier) != 0 || len(a.got()) != 5 {
 		t.Errorf("a tap is sent once: %+v %v, %d messages in all", d, err, len(a.got()))
 	}
 }
@@ -321,7 +321,7 @@ func TestSocketsTakeTurns(t *testing.T) {
 		t.Errorf("num_connections: %v", n)
 	}
 	for range 6 {
-		if _, err := w.TypeSlack(w.ctx(), "hana", "hello", ""); err != nil {
+		if _, err := w.Slack.Type(w.ctx(), "hana", "hello", ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -331,7 +331,7 @@ func TestSocketsTakeTurns(t *testing.T) {
 	a.close()
 	w.waitSockets(1)
 	for range 3 {
-		if d, err := w.TypeSlack(w.ctx(), "hana", "hello", ""); err != nil || d.Status != 200 {
+		if d, err := w.Slack.Type(w.ctx(), "hana", "hello", ""); err != nil || d.Status != 200 {
 			t.Fatal(err)
 		}
 	}
@@ -350,13 +350,13 @@ func TestSocketsDisconnect(t *testing.T) {
 	w := start(t)
 	a := w.connect(accept)
 	id := w.waitSockets(1)[0].ID
-	if err := w.DisconnectSlackSocket(id, emulator.SocketWarning); err != nil {
+	if err := w.Slack.Sockets.Disconnect(id, emulator.SocketWarning); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := w.TypeSlack(w.ctx(), "hana", "hello", ""); err != nil || d.Socket != id {
+	if d, err := w.Slack.Type(w.ctx(), "hana", "hello", ""); err != nil || d.Socket != id {
 		t.Errorf("after a warning: %+v %v", d, err)
 	}
-	if err := w.DisconnectSlackSocket("", emulator.SocketRefresh); err != nil {
+	if err := w.Slack.Sockets.Disconnect("", emulator.SocketRefresh); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Receive(w.t, "the end of the connection", a.done)
@@ -370,12 +370,12 @@ func TestSocketsDisconnect(t *testing.T) {
 	w.waitSockets(0)
 
 	// Socket Mode is on all the same: nothing goes to the webhook.
-	if d, err := w.TypeSlack(w.ctx(), "hana", "hello", ""); err == nil || d.Status != 0 || len(w.hooked()) != 0 {
+	if d, err := w.Slack.Type(w.ctx(), "hana", "hello", ""); err == nil || d.Status != 0 || len(w.hooked()) != 0 {
 		t.Errorf("without a socket: %+v %v", d, err)
 	}
 	b := w.connect(accept)
 	w.waitSockets(1)
-	if err := w.DisconnectSlackSocket("", emulator.SocketLinkDisabled); err != nil {
+	if err := w.Slack.Sockets.Disconnect("", emulator.SocketLinkDisabled); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Receive(w.t, "the end of the connection", b.done)
@@ -387,16 +387,16 @@ func TestSocketsDisconnect(t *testing.T) {
 	if got := c.got(); len(got) != 1 || got[0]["reason"] != "link_disabled" {
 		t.Errorf("a new socket: %v", got)
 	}
-	if d, err := w.TypeSlack(w.ctx(), "hana", "hello", ""); err != nil || d.Socket != "" || len(w.hooked()) != 1 {
+	if d, err := w.Slack.Type(w.ctx(), "hana", "hello", ""); err != nil || d.Socket != "" || len(w.hooked()) != 1 {
 		t.Errorf("switched off: %+v %v", d, err)
 	}
-	w.SetSlackSocketMode(true)
+	w.Slack.Sockets.SetMode(true)
 	w.connect(accept)
 	w.waitSockets(1)
-	if err := w.DisconnectSlackSocket("link-none", emulator.SocketRefresh); err == nil {
+	if err := w.Slack.Sockets.Disconnect("link-none", emulator.SocketRefresh); err == nil {
 		t.Error("a socket that is not there was disconnected")
 	}
-	if err := w.DisconnectSlackSocket("", "boredom"); err == nil {
+	if err := w.Slack.Sockets.Disconnect("", "boredom"); err == nil {
 		t.Error("an unknown reason was given")
 	}
 }
@@ -411,16 +411,16 @@ func TestARefreshedSocketStillTakesItsAcknowledgements(t *testing.T) {
 	w.waitSockets(1)
 	result := make(chan error, 1)
 	go func() {
-		d, err := w.TypeSlack(w.ctx(), "hana", "hello", "")
+		d, err := w.Slack.Type(w.ctx(), "hana", "hello", "")
 		if err == nil && d.Status != 200 {
 			err = errors.New("not acknowledged")
 		}
 		result <- err
 	}()
-	if err := w.WaitFor(w.ctx(), func() bool { open := w.SlackSockets(); return len(open) == 1 && open[0].Envelopes == 1 }); err != nil {
+	if err := w.WaitFor(w.ctx(), func() bool { open := w.Slack.Sockets.All(); return len(open) == 1 && open[0].Envelopes == 1 }); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.DisconnectSlackSocket("", emulator.SocketRefresh); err != nil {
+	if err := w.Slack.Sockets.Disconnect("", emulator.SocketRefresh); err != nil {
 		t.Fatal(err)
 	}
 	close(answered)
@@ -437,18 +437,18 @@ func TestSocketsFail(t *testing.T) {
 	a := w.connect(accept)
 	w.waitSockets(1)
 	if err := w.WaitFor(w.ctx(), func() bool {
-		w.Log("agent", "look again") // pings change nothing that is waited for
+		w.Page.Log("agent", "look again") // pings change nothing that is waited for
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return a.pings > 1
 	}); err != nil {
 		t.Errorf("no pings: %v", err)
 	}
-	w.FreezeSlackSocket("")
-	if d, err := w.TypeSlack(w.ctx(), "hana", "hello", ""); err == nil || d.Status != 0 {
+	w.Slack.Sockets.Freeze("")
+	if d, err := w.Slack.Type(w.ctx(), "hana", "hello", ""); err == nil || d.Status != 0 {
 		t.Errorf("frozen: %+v %v", d, err)
 	}
-	w.CutSlackSocket("")
+	w.Slack.Sockets.Cut("")
 	testkit.Receive(w.t, "the end of the connection", a.done)
 	w.waitSockets(0)
 
@@ -511,7 +511,7 @@ func TestASocketCanBeReplayed(t *testing.T) {
 	w.card()
 	a := w.connect(accept)
 	w.waitSockets(1)
-	d, err := w.TapSlack(w.ctx(), "hana", "approvals", "", "approve", "")
+	d, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "approve", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -533,7 +533,7 @@ func TestSlackTellsItsTokensApart(t *testing.T) {
 		if token != "" {
 			header["Authorization"] = "Bearer " + token
 		}
-		r, err := w.do(verb, w.SlackURL()+method, header, []byte(form))
+		r, err := w.do(verb, w.Slack.URL()+method, header, []byte(form))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,12 @@ type WebhookDelivery struct {
 	Again  bool // its id was received before; a careful program acts on it once
 }
 
+// Webhooks are the programs of people who have neither platform.
+type Webhooks struct {
+	e        *Emulator
+	received []WebhookDelivery // guarded by the Emulator's lock
+}
+
 const (
 	webhookTolerance = 5 * time.Minute
 	webhookMaxBody   = 1 << 20
@@ -62,26 +68,26 @@ func SignWebhook(secret, id, timestamp string, body []byte) (string, error) {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
-// WebhookURL is the address of a person's own program, which takes webhooks as the Standard Webhooks specification
+// URL is the address of a person's own program, which takes webhooks as the Standard Webhooks specification
 // signs them, with the Config's WebhookSecret. What is not signed well is answered 401.
-func (s *Emulator) WebhookURL(person string) string {
-	p, err := s.person(person)
+func (wh *Webhooks) URL(person string) string {
+	p, err := wh.e.person(person)
 	if err != nil {
 		return ""
 	}
-	return s.URL() + "/webhook/" + url.PathEscape(p.Name)
+	return wh.e.URL() + "/webhook/" + url.PathEscape(p.Name)
 }
 
-// Webhooks returns what a person's program received, in order of arrival.
-func (s *Emulator) Webhooks(person string) []WebhookDelivery {
-	p, err := s.person(person)
+// Received returns what a person's program received, in order of arrival.
+func (wh *Webhooks) Received(person string) []WebhookDelivery {
+	p, err := wh.e.person(person)
 	if err != nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	wh.e.mu.Lock()
+	defer wh.e.mu.Unlock()
 	var received []WebhookDelivery
-	for _, d := range s.webhooks {
+	for _, d := range wh.received {
 		if d.Person == p.Name {
 			received = append(received, d)
 		}
@@ -89,22 +95,22 @@ func (s *Emulator) Webhooks(person string) []WebhookDelivery {
 	return received
 }
 
-// WaitWebhooks waits until a person's program has received at least n webhooks, and returns them.
-func (s *Emulator) WaitWebhooks(ctx context.Context, person string, n int) ([]WebhookDelivery, error) {
+// Wait waits until a person's program has received at least n webhooks, and returns them.
+func (wh *Webhooks) Wait(ctx context.Context, person string, n int) ([]WebhookDelivery, error) {
 	var received []WebhookDelivery
-	err := s.WaitFor(ctx, func() bool {
-		received = s.Webhooks(person)
+	err := wh.e.WaitFor(ctx, func() bool {
+		received = wh.Received(person)
 		return len(received) >= n
 	})
 	return received, err
 }
 
-func (s *Emulator) serveWebhook(w http.ResponseWriter, r *http.Request) {
-	s.serve(api{
+func (wh *Webhooks) serve(w http.ResponseWriter, r *http.Request) {
+	wh.e.serve(api{
 		platform: "webhook", endpoint: Webhook, bodyLimit: webhookMaxBody,
-		authorized: func(r *http.Request, body []byte) bool { return s.webhookWrong(r.Header, body) == "" },
+		authorized: func(r *http.Request, body []byte) bool { return wh.wrong(r.Header, body) == "" },
 		tooLarge:   func() answer { return webhookRefusal(http.StatusRequestEntityTooLarge, "too large") },
-		act:        s.webhookReceived,
+		act:        wh.receive,
 	}, w, r)
 }
 
@@ -112,8 +118,8 @@ func webhookRefusal(status int, text string) answer {
 	return answer{status, map[string]string{"Content-Type": "text/plain; charset=utf-8"}, []byte(text)}
 }
 
-// webhookWrong says what is wrong with a webhook's headers; empty: nothing.
-func (s *Emulator) webhookWrong(h http.Header, body []byte) string {
+// wrong says what is wrong with a webhook's headers; empty: nothing.
+func (wh *Webhooks) wrong(h http.Header, body []byte) string {
 	id, timestamp := h.Get("Webhook-Id"), h.Get("Webhook-Timestamp")
 	if id == "" || timestamp == "" || h.Get("Webhook-Signature") == "" {
 		return "webhook-id, webhook-timestamp and webhook-signature are all required"
@@ -125,10 +131,10 @@ func (s *Emulator) webhookWrong(h http.Header, body []byte) string {
 	if err != nil {
 		return "webhook-timestamp is whole seconds"
 	}
-	if s.now().Sub(time.Unix(seconds, 0)).Abs() > webhookTolerance {
+	if wh.e.now().Sub(time.Unix(seconds, 0)).Abs() > webhookTolerance {
 		return "webhook-timestamp is more than five minutes off"
 	}
-	want, err := SignWebhook(s.cfg.WebhookSecret, id, timestamp, body)
+	want, err := SignWebhook(wh.e.cfg.WebhookSecret, id, timestamp, body)
 	if err != nil {
 		return err.Error()
 	}
@@ -140,41 +146,41 @@ func (s *Emulator) webhookWrong(h http.Header, body []byte) string {
 	return "no signature fits"
 }
 
-func (s *Emulator) webhookReceived(c *Call, r *http.Request, body []byte) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, err := s.person(r.PathValue("person"))
+func (wh *Webhooks) receive(c *Call, r *http.Request, body []byte) answer {
+	wh.e.mu.Lock()
+	defer wh.e.mu.Unlock()
+	p, err := wh.e.person(r.PathValue("person"))
 	switch {
 	case err != nil:
 		return webhookRefusal(http.StatusNotFound, "nobody lives here")
 	case r.Method != http.MethodPost:
 		return webhookRefusal(http.StatusMethodNotAllowed, "a webhook is a POST")
 	}
-	if wrong := s.webhookWrong(r.Header, body); wrong != "" {
-		s.violate(c, "signature", wrong)
+	if wrong := wh.wrong(r.Header, body); wrong != "" {
+		wh.e.violate(c, "signature", wrong)
 		return webhookRefusal(http.StatusUnauthorized, wrong)
 	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		s.violate(c, "content_type", r.Header.Get("Content-Type"))
+		wh.e.violate(c, "content_type", r.Header.Get("Content-Type"))
 	}
 	event, err := parseObject(body)
 	if err != nil {
-		s.violate(c, "schema", err.Error())
+		wh.e.violate(c, "schema", err.Error())
 		return webhookRefusal(http.StatusBadRequest, "a JSON object is expected")
 	}
 	if at, err := time.Parse(time.RFC3339, str(event["timestamp"])); str(event["type"]) == "" || err != nil ||
 		at.IsZero() || event["data"] == nil {
-		s.violate(c, "schema", "an event has a type, a timestamp as RFC 3339 has it, and data")
+		wh.e.violate(c, "schema", "an event has a type, a timestamp as RFC 3339 has it, and data")
 	}
 	seconds, _ := strconv.ParseInt(r.Header.Get("Webhook-Timestamp"), 10, 64) // checked before
 	d := WebhookDelivery{
-		At: s.now(), Person: p.Name, ID: r.Header.Get("Webhook-Id"), Sent: time.Unix(seconds, 0).UTC(),
+		At: wh.e.now(), Person: p.Name, ID: r.Header.Get("Webhook-Id"), Sent: time.Unix(seconds, 0).UTC(),
 		Type: str(event["type"]), Body: bytes.Clone(body),
 	}
-	for _, earlier := range s.webhooks {
+	for _, earlier := range wh.received {
 		d.Again = d.Again || earlier.ID == d.ID && earlier.Person == d.Person
 	}
-	s.webhooks = append(s.webhooks, d)
-	s.bump()
+	wh.received = append(wh.received, d)
+	wh.e.bump()
 	return answer{status: http.StatusNoContent}
 }

@@ -27,7 +27,7 @@ func (w *world) deliver(id, body string, header map[string]string) result {
 	for k, v := range header {
 		h[k] = v
 	}
-	r, err := w.do("POST", w.WebhookURL("hana"), h, []byte(body))
+	r, err := w.do("POST", w.Webhooks.URL("hana"), h, []byte(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestWebhooksAreReceived(t *testing.T) {
 	if r := w.deliver("msg_1", webhookEvent, nil); r.status != 204 {
 		t.Errorf("again: %d %s", r.status, r.body)
 	}
-	got, err := w.WaitWebhooks(w.ctx(), "hana", 2)
+	got, err := w.Webhooks.Wait(w.ctx(), "hana", 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,20 +71,20 @@ func TestWebhooksAreReceived(t *testing.T) {
 	if !again.Again || !again.Sent.Equal(w.clock.Now()) {
 		t.Errorf("again: %+v", again)
 	}
-	if got := w.Webhooks("ben"); got != nil {
+	if got := w.Webhooks.Received("ben"); got != nil {
 		t.Errorf("ben got %+v", got)
 	}
 	if v := w.Violations(); len(v) != 0 {
 		t.Errorf("violations: %v", v)
 	}
-	if url := w.WebhookURL("mei lin"); url != w.URL()+"/webhook/mei%20lin" || w.WebhookURL("nobody") != "" {
+	if url := w.Webhooks.URL("mei lin"); url != w.URL()+"/webhook/mei%20lin" || w.Webhooks.URL("nobody") != "" {
 		t.Errorf("address: %s", url)
 	}
 	if calls := w.Calls(emulator.Webhook); len(calls) != 2 || calls[0].Platform != "webhook" || !calls[0].Authorized || calls[0].Status != 204 {
 		t.Errorf("calls: %+v", calls)
 	}
 	w.Reset()
-	if got := w.Webhooks("hana"); got != nil {
+	if got := w.Webhooks.Received("hana"); got != nil {
 		t.Errorf("after a reset: %+v", got)
 	}
 }
@@ -120,12 +120,12 @@ func TestWebhooksAreRefused(t *testing.T) {
 		{"no JSON", "hello", nil, 400},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			before := len(w.Webhooks("hana"))
+			before := len(w.Webhooks.Received("hana"))
 			r := w.deliver("msg_1", c.body, c.header)
 			if r.status != c.status {
 				t.Errorf("%d %s, want %d", r.status, r.body, c.status)
 			}
-			if taken := len(w.Webhooks("hana")) > before; taken != (c.status == 204) {
+			if taken := len(w.Webhooks.Received("hana")) > before; taken != (c.status == 204) {
 				t.Errorf("taken: %v", taken)
 			}
 		})
@@ -137,7 +137,7 @@ func TestWebhooksAreRefused(t *testing.T) {
 	if r := w.deliver("msg_3", `{"kind":"request.created"}`, map[string]string{"Content-Type": "text/plain"}); r.status != 204 || len(w.Violations()) != violations+2 {
 		t.Errorf("%d, %v: want it taken and two things noted", r.status, w.Violations()[violations:])
 	}
-	if r, err := w.do("GET", w.WebhookURL("hana"), nil, nil); err != nil || r.status != 405 {
+	if r, err := w.do("GET", w.Webhooks.URL("hana"), nil, nil); err != nil || r.status != 405 {
 		t.Errorf("GET: %d %v", r.status, err)
 	}
 	if r, err := w.do("POST", w.URL()+"/webhook/nobody", nil, nil); err != nil || r.status != 404 {
@@ -148,7 +148,7 @@ func TestWebhooksAreRefused(t *testing.T) {
 func TestWebhooksFail(t *testing.T) {
 	w := start(t)
 	w.Fail(emulator.Webhook, 1, emulator.Answer(503, map[string]string{"Retry-After": "7"}, ""))
-	if r := w.deliver("msg_1", webhookEvent, nil); r.status != 503 || r.header.Get("Retry-After") != "7" || len(w.Webhooks("hana")) != 0 {
+	if r := w.deliver("msg_1", webhookEvent, nil); r.status != 503 || r.header.Get("Retry-After") != "7" || len(w.Webhooks.Received("hana")) != 0 {
 		t.Errorf("%d %v", r.status, r.header)
 	}
 	w.Fail(emulator.Webhook, 1, emulator.Answer(410, nil, "gone"))
@@ -158,8 +158,8 @@ func TestWebhooksFail(t *testing.T) {
 	lost := emulator.Answer(500, nil, "")
 	lost.Processed = true
 	w.Fail(emulator.Webhook, 1, lost)
-	if r := w.deliver("msg_1", webhookEvent, nil); r.status != 500 || len(w.Webhooks("hana")) != 1 {
-		t.Errorf("%d, %d received: want it taken although the answer says no", r.status, len(w.Webhooks("hana")))
+	if r := w.deliver("msg_1", webhookEvent, nil); r.status != 500 || len(w.Webhooks.Received("hana")) != 1 {
+		t.Errorf("%d, %d received: want it taken although the answer says no", r.status, len(w.Webhooks.Received("hana")))
 	}
 	if r := w.deliver("msg_1", webhookEvent, nil); r.status != 204 {
 		t.Errorf("after the failures: %d", r.status)

@@ -100,7 +100,7 @@ func TestOnlineFindings(t *testing.T) {
 	const ken = `  - {name: ken, roles: [approver], line: ` + kenLINE + `, token: "${KEN_TOKEN}"}`
 	change := func(do func(*emulator.Channel)) func(*world) {
 		return func(w *world) {
-			if err := w.ChangeSlackChannel("C0APPROVALS", do); err != nil {
+			if err := w.Slack.ChangeChannel("C0APPROVALS", do); err != nil {
 				panic(err)
 			}
 		}
@@ -124,14 +124,14 @@ func TestOnlineFindings(t *testing.T) {
 		{"no webhook address", plan{}, func(w *world) { w.SetWebhooks("", "") }, setup.Problem, "line", "no webhook address is set", "/webhook/line as the Webhook URL"},
 		{"another webhook address", plan{}, func(w *world) { w.SetWebhooks("http://127.0.0.1:9/x?key=s3cret", "") }, setup.Problem, "line", "to http://127.0.0.1:9/x, and not to http://127.0.0.1:", "/webhook/line as the Webhook URL"},
 		{"no public_url", plan{public: "-"}, nil, setup.Warning, "line", "public_url is not set, so it cannot be compared", "set public_url"},
-		{"webhook off", plan{}, func(w *world) { w.SetLINEWebhookActive(false) }, setup.Problem, "line", `"Use webhook" is off`, "switch it on"},
+		{"webhook off", plan{}, func(w *world) { w.LINE.SetWebhookActive(false) }, setup.Problem, "line", `"Use webhook" is off`, "switch it on"},
 		{"LINE's test: not running", plan{}, nil, setup.Problem, "line", "failed: COULD_NOT_CONNECT: Could not connect (HTTP status 0)", "start countersign serve"},
 		{"LINE's test: wrong secret", plan{running: true, sandbox: func(c *emulator.Config) { c.LINE.ChannelSecret = "another-secret-0123456789" }}, nil, setup.Problem, "line", "ERROR_STATUS_CODE: 401 (HTTP status 401)", "copy the channel secret"},
 		{"LINE's test itself fails", plan{}, fail(emulator.LINEWebhookTest, emulator.ServerError()), setup.Problem, "line", "did not test", ""},
-		{"quota", plan{}, func(w *world) { w.SetLINEQuota(200); w.SetLINEUsage(159) }, setup.OK, "line", "159 of the month's 200 messages are used", ""},
-		{"quota at 80 %", plan{}, func(w *world) { w.SetLINEQuota(200); w.SetLINEUsage(160) }, setup.Warning, "line", "running out (160 of 200 used)", "larger plan"},
-		{"quota spent", plan{}, func(w *world) { w.SetLINEQuota(200); w.SetLINEUsage(200) }, setup.Problem, "line", "used up (200 of 200)", "second channel"},
-		{"no friend", plan{}, func(w *world) { w.SetBlocked("hana", true) }, setup.Problem, "line", "hana is not a friend of the bot, so LINE drops their cards", "https://line.me/R/ti/p/%40sandbox"},
+		{"quota", plan{}, func(w *world) { w.LINE.SetQuota(200); w.LINE.SetUsage(159) }, setup.OK, "line", "159 of the month's 200 messages are used", ""},
+		{"quota at 80 %", plan{}, func(w *world) { w.LINE.SetQuota(200); w.LINE.SetUsage(160) }, setup.Warning, "line", "running out (160 of 200 used)", "larger plan"},
+		{"quota spent", plan{}, func(w *world) { w.LINE.SetQuota(200); w.LINE.SetUsage(200) }, setup.Problem, "line", "used up (200 of 200)", "second channel"},
+		{"no friend", plan{}, func(w *world) { w.LINE.SetBlocked("hana", true) }, setup.Problem, "line", "hana is not a friend of the bot, so LINE drops their cards", "https://line.me/R/ti/p/%40sandbox"},
 		{"no friend, and not told", plan{people: ken}, nil, setup.Warning, "line", "ken is not a friend of the bot", "add the bot as a friend"},
 		{"profile unavailable", plan{}, fail(emulator.LINEProfile, emulator.ServerError()), setup.Problem, "line", "whether hana is a friend", ""},
 

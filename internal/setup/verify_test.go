@@ -79,13 +79,13 @@ func TestVerifyWithATap(t *testing.T) {
 		after []setup.Finding
 	}{
 		{"LINE", func(ctx context.Context, w *world) (emulator.Delivery, error) {
-			return w.TapLINE(ctx, "hana", "", "Approve")
+			return w.LINE.Tap(ctx, "hana", "", "Approve")
 		}, []setup.Finding{{"line", setup.OK, "hana approved it by a tap", ""}, {"gate", setup.OK, "the agent is let through by it", ""}}},
 		{"Slack", func(ctx context.Context, w *world) (emulator.Delivery, error) {
-			return w.TapSlack(ctx, "hana", "C0APPROVALS", "", "approve", "")
+			return w.Slack.Tap(ctx, "hana", "C0APPROVALS", "", "approve", "")
 		}, []setup.Finding{{"slack", setup.OK, "hana approved it by a tap", ""}, {"gate", setup.OK, "the agent is let through by it", ""}}},
 		{"LINE, denied", func(ctx context.Context, w *world) (emulator.Delivery, error) {
-			return w.TapLINE(ctx, "hana", "", "Deny")
+			return w.LINE.Tap(ctx, "hana", "", "Deny")
 		}, []setup.Finding{{"line", setup.OK, "hana denied it by a tap", ""}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestVerifyOverSocketMode(t *testing.T) {
 	v := w.trial(t, &f)
 	v.Wait = time.Minute
 	v.Waiting = once(func() {
-		if d, err := w.TapSlack(t.Context(), "hana", "C0APPROVALS", "", "approve", ""); err != nil || !d.OK() || d.Socket == "" {
+		if d, err := w.Slack.Tap(t.Context(), "hana", "C0APPROVALS", "", "approve", ""); err != nil || !d.OK() || d.Socket == "" {
 			t.Errorf("the tap: %+v, error %v", d, err)
 		}
 	})
@@ -401,7 +401,7 @@ func TestVerifyTellsWhatDoesNotHold(t *testing.T) {
 		var tapped atomic.Bool
 		v.Webhook = front(t, w.url, func(_ *http.Request) {
 			if tapped.CompareAndSwap(false, true) {
-				if _, err := w.TapLINE(t.Context(), "hana", "", "Approve"); err != nil {
+				if _, err := w.LINE.Tap(t.Context(), "hana", "", "Approve"); err != nil {
 					t.Error(err)
 				}
 			}

@@ -99,7 +99,7 @@ channels:%s
 policy:
 %s
 `, addr, schematest.NewFile(t), public, hanaLINE, p.people, cmp.Or(p.channels, usualChannels), cmp.Or(p.policy, "  rules: []"))
-	file = strings.NewReplacer(`"LINE"`, w.LINEURL(), `"SLACK"`, w.SlackURL(), `"HOOK/`, `"`+w.URL()+"/webhook/").Replace(file)
+	file = strings.NewReplacer(`"LINE"`, w.LINE.URL(), `"SLACK"`, w.Slack.URL(), `"HOOK/`, `"`+w.URL()+"/webhook/").Replace(file)
 	cfg, problems, err := config.Parse("gate.yaml", []byte(file), env)
 	if err != nil {
 		t.Fatalf("%v\n%v\n%s", err, problems, file)
