@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -59,6 +58,7 @@ func (r *clientRequest) textParam(name string) (string, *mcp.Error) {
 
 // pendingCall is a request on its way through the gate to a server.
 type pendingCall struct {
+	r      *clientRequest // who asks
 	link   *link
 	tool   *tool // nil for other methods
 	method string
@@ -72,13 +72,10 @@ type pendingCall struct {
 
 	notHeld error // why it is not held although a person is being asked
 
-	mu       sync.Mutex
-	keyboard string        // what came of an answer at the keyboard that did not end the request
-	said     chan struct{} // takes one where that is new; nil: nobody reports it
+	keyboard keyboard
 
 	reservation *upstream.Reservation // kept for it at the server, before an approval is used
 	begun       bool                  // the server has answered, and wanted more before its result
-	differ      differ
 }
 
 // reserve takes room for the call at its server, in place of what it had. There must be some before an approval is
@@ -95,33 +92,33 @@ func (p *pendingCall) reserve(conn upstream.Conn, agent string) (err error) {
 
 // gate asks the gate for a request to a server, and forwards it or answers in the server's place.
 func (r *clientRequest) gate(l *link, params mcp.Object, t *tool) (jsontext.Value, *mcp.Error) {
-	begin := time.Now()
-	p := &pendingCall{link: l, tool: t, method: r.method, params: params}
+	begin := r.g.clock.age()
+	p := &pendingCall{r: r, link: l, tool: t, method: r.method, params: params, keyboard: keyboard{r: r}}
 	if r.client.Era == mcp.Modern { // unasked they go along with what policy allows, never with what a person approved
 		p.responses = r.params.Get("inputResponses")
 	}
-	result, err := r.askAndForward(p)
+	result, err := p.askAndForward()
 	word := string(p.answer.Kind)
 	if word == "" {
 		word = "failed"
 	}
-	r.g.o.Called(l.server.Name, r.method, word, time.Since(begin))
+	r.g.o.Called(l.server.Name, r.method, word, r.g.clock.age()-begin)
 	return result, err
 }
 
 // askAndForward asks the gate about a call, and forwards it or answers it. Thousands may be held in it at once: what is
 // on the stack meanwhile counts, and so the steps before and after are functions of their own.
-func (r *clientRequest) askAndForward(p *pendingCall) (jsontext.Value, *mcp.Error) {
-	conn, next, result, bad := r.askGate(p)
+func (p *pendingCall) askAndForward() (jsontext.Value, *mcp.Error) {
+	conn, next, result, bad := p.askGate()
 	if next == stepWait {
-		if err := r.hold(p, conn); err != nil {
+		if err := p.hold(conn); err != nil {
 			p.reservation.Release()
-			return r.gateFailure(p, err)
+			return p.gateFailure(err)
 		}
 		next = stepProceed
 	}
 	if next == stepProceed {
-		return r.applyAnswer(conn, p)
+		return p.applyAnswer(conn)
 	}
 	return result, bad
 }
@@ -138,76 +135,78 @@ const (
 // askGate asks the gate, or takes up what was interrupted.
 //
 //nolint:funlen // one straight way
-func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateStep, result jsontext.Value,
+func (p *pendingCall) askGate() (conn upstream.Conn, next gateStep, result jsontext.Value,
 	bad *mcp.Error) {
 	answer := func(result jsontext.Value, bad *mcp.Error) (upstream.Conn, gateStep, jsontext.Value, *mcp.Error) {
 		return conn, stepAnswered, result, bad
 	}
-	if bad := r.buildCall(p); bad != nil {
+	if bad := p.buildCall(); bad != nil {
 		return answer(nil, bad)
 	}
 	answers, bad := readAnswers(p.responses) // before a state is used up
 	if bad != nil {
 		return answer(nil, bad)
 	}
-	conn, err := p.link.get(r.ctx)
+	conn, err := p.link.get(p.r.ctx)
 	if err != nil {
-		return answer(r.failure(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not run, and "+
-			"nobody was asked.", p.link.server.Name, r.g.errorText(err)), mcp.CodeUnavailable))
+		return answer(p.r.failure(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not run, and "+
+			"nobody was asked.", p.link.server.Name, p.r.g.errorText(err)), mcp.CodeUnavailable))
 	}
 	askKeyboard := true
-	if v := r.params.Get("requestState"); v != nil {
-		s, bad := r.openState(v, p)
+	if v := p.r.params.Get("requestState"); v != nil {
+		s, bad := p.openState(v)
 		if bad != nil {
 			return answer(nil, bad)
 		}
 		switch {
 		case s.Inflight != "":
-			return answer(r.resumeInflight(p, s, answers))
+			return answer(p.resumeInflight(s, answers))
 		case s.Keyboard != "", s.Page != "":
 			askKeyboard = false
 			if s.Keyboard != "" { // who was sent to a page decides there, whatever the client brings back
-				r.applyKeyboardAnswers(p, s.Keyboard, answers)
+				if v := answers.Get("approve"); v != nil {
+					p.keyboard.say(p.keyboard.decide(s.Keyboard, v))
+				}
 			}
 			p.responses = nil
 			// Whatever came of the request that was asked about is the answer, not another request.
-			if req, err := r.g.o.Asker.Request(r.ctx, r.agent(), cmp.Or(s.Keyboard, s.Page)); err != nil {
-				return answer(r.gateFailure(p, err))
+			if req, err := p.r.g.o.Asker.Request(p.r.ctx, p.r.agent(), cmp.Or(s.Keyboard, s.Page)); err != nil {
+				return answer(p.gateFailure(err))
 			} else if req.Status != approval.Pending {
 				p.answer = approval.Answer{Kind: approval.AnswerPending, Request: &req}
 				return conn, stepWait, nil, nil
 			}
 		case s.Approval != "": // it was let through already
-			return answer(r.resumeApproved(conn, p, s))
+			return answer(p.resumeApproved(conn, s))
 		case s.GrantUse != "":
-			return answer(r.resumeGranted(conn, p, s))
+			return answer(p.resumeGranted(conn, s))
 		default:
 			p.state = s.State
 		}
 	}
-	if err := p.reserve(conn, r.client.Agent); err != nil {
-		return answer(r.failure(fmt.Sprintf("%s The call was not run, and nobody was asked.", r.busyText(p, err)),
+	if err := p.reserve(conn, p.r.client.Agent); err != nil {
+		return answer(p.r.failure(fmt.Sprintf("%s The call was not run, and nobody was asked.", p.busyText(err)),
 			mcp.CodeUnavailable))
 	}
-	gate := r.g.o.Asker
-	if p.answer, err = gate.Check(r.withCorrelation(), p.call); err != nil {
+	gate := p.r.g.o.Asker
+	if p.answer, err = gate.Check(p.r.withCorrelation(), p.call); err != nil {
 		p.reservation.Release()
-		return answer(r.gateFailure(p, err))
+		return answer(p.gateFailure(err))
 	}
 	if p.answer.Kind != approval.AnswerPending {
 		return conn, stepProceed, nil, nil
 	}
 	p.reservation.Release()
 	if p.call.Task && p.answer.Request.Task { // an ordinary request stays one, also after a restart
-		return answer(r.startTask(p))
+		return answer(p.startTask())
 	}
-	if askKeyboard && r.client.Era == mcp.Modern {
-		if form, ok := r.keyboardQuestion(p); ok {
-			return answer(r.inputRequired(p, requestState{Keyboard: p.answer.Request.ID},
-				mcp.Object{{Name: "approve", Value: form}}))
+	if askKeyboard && p.r.client.Era == mcp.Modern {
+		if form, ok := p.keyboard.form(p.answer.Request); ok {
+			return answer(p.inputRequired(requestState{Keyboard: p.answer.Request.ID},
+				mcp.Object{{Name: "approve", Value: elicitation(form)}}))
 		}
-		if page, ok := r.pageQuestion(p); ok {
-			return answer(r.inputRequired(p, requestState{Page: p.answer.Request.ID},
+		if page, ok := p.keyboard.page(p.answer.Request); ok {
+			return answer(p.inputRequired(requestState{Page: p.answer.Request.ID},
 				mcp.Object{{Name: "open", Value: elicitation(page)}}))
 		}
 	}
@@ -215,24 +214,23 @@ func (r *clientRequest) askGate(p *pendingCall) (conn upstream.Conn, next gateSt
 }
 
 // buildCall makes the call that the gate is asked for.
-func (r *clientRequest) buildCall(p *pendingCall) *mcp.Error {
-	c := r.callOf(p.link)
+func (p *pendingCall) buildCall() *mcp.Error {
+	c := p.r.callOf(p.link)
 	raw := jsontext.Value(nil)
 	if p.tool != nil {
 		c.Tool, c.ToolDigest, c.ToolSeen, raw = p.tool.name, p.tool.digest, p.tool.seenByAll(), p.params.Get("arguments")
 		c.ListedDigest, c.Annotations = p.tool.listedDigest, p.tool.annotations
 		c.AcceptsEdits = true // what is sent is what was approved
-		if !r.g.o.Wrapper {   // whose gate is elsewhere, and cannot ask for it
-			p.differ = differ{r, p}
-			c.Differ = &p.differ
+		if !p.r.g.o.Wrapper { // whose gate is elsewhere, and cannot ask for it
+			c.Differ = differ{p}
 		}
 		// a task waits, too
-		c.Task = r.client.Era == mcp.Modern && r.declared.tasks && r.account().Free(budget.Waits)
+		c.Task = p.r.client.Era == mcp.Modern && p.r.declared.tasks && p.r.account().Free(budget.Waits)
 	} else {
 		c.Method, c.Tool, raw = p.method, approval.MethodTool(p.method), p.params.Bytes()
 	}
-	c.Waits = r.g.o.Hold > 0 && !c.Task // whose client goes on with something else
-	release, err := r.account().TurnFor(r.ctx, len(raw))
+	c.Waits = p.r.g.o.Hold > 0 && !c.Task // whose client goes on with something else
+	release, err := p.r.account().TurnFor(p.r.ctx, len(raw))
 	if err != nil {
 		return mcp.Errorf(mcp.CodeUnavailable, "%s The call was not run.", budgetText(err))
 	}
@@ -267,13 +265,13 @@ func (r *clientRequest) withCorrelation() context.Context {
 		}
 	}
 	if id == "" {
-		id = approval.NewCorrelation(time.Now())
+		id = approval.NewCorrelation(r.g.clock.now())
 	}
 	return approval.WithCorrelation(r.ctx, id)
 }
 
 // applyAnswer does what the gate said.
-func (r *clientRequest) applyAnswer(conn upstream.Conn, p *pendingCall) (jsontext.Value, *mcp.Error) {
+func (p *pendingCall) applyAnswer(conn upstream.Conn) (jsontext.Value, *mcp.Error) {
 	switch p.answer.Kind {
 	case approval.AnswerAllow:
 		if p.runID() != "" && !p.continued { // a grant is for the arguments, and for nothing else
@@ -288,7 +286,7 @@ func (r *clientRequest) applyAnswer(conn upstream.Conn, p *pendingCall) (jsontex
 			o, err := mcp.ReadObject(stored)
 			if err != nil {
 				p.reservation.Release()
-				return r.failure("The stored call cannot be read. The call was not run.", mcp.CodeInternalError)
+				return p.r.failure("The stored call cannot be read. The call was not run.", mcp.CodeInternalError)
 			}
 			p.params = o
 		} else {
@@ -296,12 +294,12 @@ func (r *clientRequest) applyAnswer(conn upstream.Conn, p *pendingCall) (jsontex
 		}
 	default:
 		p.reservation.Release()
-		return r.answerForServer(p)
+		return p.answerForServer()
 	}
-	if p.runID() != "" || r.client.Era == mcp.Modern && conn.Hello().Era == mcp.Legacy && r.canBeAsked() {
-		return r.forward(conn, p)
+	if p.runID() != "" || p.r.client.Era == mcp.Modern && conn.Hello().Era == mcp.Legacy && p.r.canBeAsked() {
+		return p.forward(conn)
 	}
-	return r.callServer(r.ctx, conn, p, r.ask)
+	return (&exchange{r: p.r, p: p, conn: conn, ask: p.r.ask}).run()
 }
 
 // runID is what is reported of the call under: the approval that it used, or the use of a grant. "": it was let through
@@ -355,7 +353,7 @@ func nextSteps(o approval.Answer) string {
 }
 
 // answerForServer answers in the server's place.
-func (r *clientRequest) answerForServer(p *pendingCall) (jsontext.Value, *mcp.Error) {
+func (p *pendingCall) answerForServer() (jsontext.Value, *mcp.Error) {
 	o := p.answer
 	meta := mcp.Object{{Name: "countersign/decision", Value: mcp.Quote(string(o.Kind))}}
 	if o.Request != nil {
@@ -376,15 +374,15 @@ func (r *clientRequest) answerForServer(p *pendingCall) (jsontext.Value, *mcp.Er
 	if pending && p.notHeld != nil {
 		texts = append(texts, "The call was not held for an answer: "+budgetText(p.notHeld))
 	}
-	if said := p.saidAtKeyboard(); pending && said != "" {
+	if said := p.keyboard.lastSaid(); pending && said != "" {
 		texts = append(texts, said)
 	}
 	// Clients hold results to the schema that a tool declares, unless they are errors.
 	output := p.tool.output
-	if r.client.Era == mcp.Legacy {
+	if p.r.client.Era == mcp.Legacy {
 		output = p.tool.legacyOutput
 	}
-	return r.toolResult(!pending || output, meta, texts...), nil
+	return p.r.toolResult(!pending || output, meta, texts...), nil
 }
 
 // toolResult is the result of a tool that the gateway answers for.
@@ -419,22 +417,22 @@ func (r *clientRequest) failure(text string, code int) (jsontext.Value, *mcp.Err
 }
 
 // gateFailure answers where the gate gave no decision: nothing runs then.
-func (r *clientRequest) gateFailure(p *pendingCall, err error) (jsontext.Value, *mcp.Error) {
-	if r.ctx.Err() != nil { // who asked is gone, or is nobody that the gate knows any more
-		if e, ours := errors.AsType[*approval.Error](context.Cause(r.ctx)); ours {
+func (p *pendingCall) gateFailure(err error) (jsontext.Value, *mcp.Error) {
+	if p.r.ctx.Err() != nil { // who asked is gone, or is nobody that the gate knows any more
+		if e, ours := errors.AsType[*approval.Error](context.Cause(p.r.ctx)); ours {
 			return nil, mcp.Errorf(mcp.CodeUnavailable, "%s The call was not run.", sentence(e.Message))
 		}
 		return nil, mcp.Errorf(mcp.CodeUnavailable, "The request was given up before it was decided. The call was not run.")
 	}
 	if errors.Is(err, upstream.ErrBusy) {
-		return r.failure(r.busyText(p, err)+" The call was not run, and no approval was used.", mcp.CodeUnavailable)
+		return p.r.failure(p.busyText(err)+" The call was not run, and no approval was used.", mcp.CodeUnavailable)
 	}
 	if e, ok := errors.AsType[*upstream.Error](err); ok {
-		return r.failure(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not run, "+
-			"and no approval was used.", p.link.server.Name, r.g.errorText(e)), mcp.CodeUnavailable)
+		return p.r.failure(fmt.Sprintf("The MCP server %s cannot be reached: %s. The call was not run, "+
+			"and no approval was used.", p.link.server.Name, p.r.g.errorText(e)), mcp.CodeUnavailable)
 	}
 	if e, ok := errors.AsType[*changedError](err); ok {
-		return r.failure(capital(e.Error())+
+		return p.r.failure(capital(e.Error())+
 			". The call was not run. Call it again if it is still needed: people are asked about the tool as it is now.",
 			mcp.CodeUnavailable)
 	}
@@ -446,22 +444,21 @@ func (r *clientRequest) gateFailure(p *pendingCall, err error) (jsontext.Value, 
 	case approval.CodeInvalidArgs, approval.CodeInvalidTool, approval.CodeInvalidParameter:
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s", message)
 	case approval.CodeUnauthorized:
-		return r.failure(message+" The call was not run, and no approval was used.", mcp.CodeUnavailable)
+		return p.r.failure(message+" The call was not run, and no approval was used.", mcp.CodeUnavailable)
 	case approval.CodeTooManyPending, approval.CodeRateLimited:
-		return r.failure(message+" The call was not run, and nobody was asked.", mcp.CodeUnavailable)
+		return p.r.failure(message+" The call was not run, and nobody was asked.", mcp.CodeUnavailable)
 	}
-	r.g.log.Error("the gate could not decide a call, so it was not run",
-		"server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error",
-		err)
+	p.r.g.log.Error("the gate could not decide a call, so it was not run",
+		"server", p.call.Server, "tool", p.call.Tool, "agent", p.call.Agent, "error", err)
 	if message != "The gate could not decide." {
 		message = "The gate could not decide: " + message
 	}
-	return r.failure(message+" The call was not run; try again later.", mcp.CodeUnavailable)
+	return p.r.failure(message+" The call was not run; try again later.", mcp.CodeUnavailable)
 }
 
 // busyText says that a server has no room for a call.
-func (r *clientRequest) busyText(p *pendingCall, err error) string {
-	return fmt.Sprintf("The MCP server %s cannot take the call: %s.", p.link.server.Name, r.g.errorText(err))
+func (p *pendingCall) busyText(err error) string {
+	return fmt.Sprintf("The MCP server %s cannot take the call: %s.", p.link.server.Name, p.r.g.errorText(err))
 }
 
 // sentence gives a message of the gate its full stop, where it has none.
@@ -476,47 +473,47 @@ func sentence(s string) string {
 const waitingEvery = 5 * time.Second
 
 // hold waits for a person, for as long as calls are held.
-func (r *clientRequest) hold(p *pendingCall, conn upstream.Conn) error {
-	if r.g.o.Hold <= 0 && p.answer.Request.Status == approval.Pending {
+func (p *pendingCall) hold(conn upstream.Conn) error {
+	if p.r.g.o.Hold <= 0 && p.answer.Request.Status == approval.Pending {
 		return nil
 	}
 	if p.answer.Request.Status == approval.Pending {
-		release, over := r.account().Hold(r.ctx, budget.Waits)
+		release, over := p.r.account().Hold(p.r.ctx, budget.Waits)
 		if over != nil {
 			p.notHeld = over
 			return nil
 		}
 		defer release()
 	}
-	ctx, cancel := context.WithCancel(r.withCorrelation())
+	ctx, cancel := context.WithCancel(p.r.withCorrelation())
 	defer cancel()
-	stopped := r.reportWaiting(ctx, p)
-	closed := r.askKeyboard(ctx, p)
-	gate, o := r.g.o.Asker, approval.WaitOptions{For: max(r.g.o.Hold, time.Millisecond), Stop: r.g.stopping,
-		Still: func() error { return r.checkUsable(conn, p) }}
+	stopped := p.reportWaiting(ctx)
+	closed := p.keyboard.ask(ctx, p.answer.Request)
+	gate, o := p.r.g.o.Asker, approval.WaitOptions{For: max(p.r.g.o.Hold, time.Millisecond), Stop: p.r.g.stopping,
+		Still: func() error { return p.checkUsable(conn) }}
 	out, err := gate.Wait(ctx, p.call, p.answer, o)
 	cancel()
 	stopped()
 	closed()
-	p.answer = out // reportWaiting and askKeyboard have read the one before
+	p.answer = out // reportWaiting and the keyboard have read the one before
 	return err
 }
 
 // checkUsable reports whether an approval can be used: not for a client that may not call any more, nor on a
 // server that is gone, nor for a tool that is another by now.
-func (r *clientRequest) checkUsable(conn upstream.Conn, p *pendingCall) error {
-	if r.client.StillValid != nil {
-		if err := r.client.StillValid(); err != nil {
+func (p *pendingCall) checkUsable(conn upstream.Conn) error {
+	if p.r.client.StillValid != nil {
+		if err := p.r.client.StillValid(); err != nil {
 			return err
 		}
 	}
 	if conn.Err() != nil {
 		return &upstream.Error{Err: errors.New("the connection is lost")}
 	}
-	if err := p.checkUnchanged(r.ctx); err != nil {
+	if err := p.checkUnchanged(p.r.ctx); err != nil {
 		return err
 	}
-	return p.reserve(conn, r.client.Agent)
+	return p.reserve(conn, p.r.client.Agent)
 }
 
 // changedError says that a tool is not the one that the gate was asked for.
@@ -542,36 +539,36 @@ func (p *pendingCall) checkUnchanged(ctx context.Context) error {
 }
 
 // reportWaiting reports progress while a call is held; the function it returns waits until that has ended.
-func (r *clientRequest) reportWaiting(ctx context.Context, p *pendingCall) (stopped func()) {
-	if r.progressToken == nil {
+func (p *pendingCall) reportWaiting(ctx context.Context) (stopped func()) {
+	if p.r.progressToken == nil {
 		return func() {}
 	}
 	done := make(chan struct{})
-	p.said = make(chan struct{}, 1)
+	p.keyboard.said = make(chan struct{}, 1)
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(waitingEvery)
 		defer tick.Stop()
-		begin := time.Now()
+		begin := p.r.g.clock.age()
 		text := fmt.Sprintf("Waiting for a person to approve %s (id: %s)", p.call.Target(), p.answer.Request.ID)
 		for {
 			message := text
-			if said := p.saidAtKeyboard(); said != "" {
+			if said := p.keyboard.lastSaid(); said != "" {
 				message = said + " " + text
 			}
-			waited := time.Since(begin).Seconds() + 1
-			r.mu.Lock()
-			r.progressOffset = waited + 1 // the server may begin at 0
-			r.mu.Unlock()
-			_ = r.stream.Send(mcp.Notification(progressMethod, mcp.Object{
-				{Name: "progressToken", Value: r.progressToken}, {Name: "progress", Value: formatFloat(waited)},
+			waited := (p.r.g.clock.age() - begin).Seconds() + 1
+			p.r.mu.Lock()
+			p.r.progressOffset = waited + 1 // the server may begin at 0
+			p.r.mu.Unlock()
+			_ = p.r.stream.Send(mcp.Notification(progressMethod, mcp.Object{
+				{Name: "progressToken", Value: p.r.progressToken}, {Name: "progress", Value: formatFloat(waited)},
 				{Name: "message", Value: mcp.Quote(message)},
 			}.Bytes())) // a client that is gone ends ctx
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-			case <-p.said:
+			case <-p.keyboard.said:
 			}
 		}
 	}()
@@ -581,28 +578,29 @@ func (r *clientRequest) reportWaiting(ctx context.Context, p *pendingCall) (stop
 func formatFloat(f float64) jsontext.Value { return strconv.AppendFloat(nil, f, 'f', -1, 64) }
 
 // onNotification passes on what a server sends while it works on the request.
-func (r *clientRequest) onNotification(id jsontext.Value, l *link) func(mcp.Message) {
+func (x *exchange) onNotification(id jsontext.Value) func(mcp.Message) {
+	l := x.p.link
 	return func(m mcp.Message) {
 		switch m.Method {
 		case progressMethod:
-			if r.progressToken == nil {
+			if x.r.progressToken == nil {
 				return
 			}
 			p, err := mcp.ReadObject(m.Params)
 			if err != nil || string(p.Get("progressToken")) != string(id) {
 				return
 			}
-			p = p.With("progressToken", r.progressToken)
+			p = p.With("progressToken", x.r.progressToken)
 			if said := p.Get("message"); said != nil && l.server.MaskResults {
-				k := masking{m: r.g.o.Masker()}
+				k := masking{m: x.r.g.o.Masker()}
 				if p = p.With("message", k.text(said)); k.bad != nil {
 					p = p.Without("message")
 				}
 			}
-			if r.progressOffset > 0 { // progress only ever grows, and holding was progress too
+			if x.r.progressOffset > 0 { // progress only ever grows, and holding was progress too
 				for _, name := range []string{"progress", "total"} {
 					if f, err := strconv.ParseFloat(string(p.Get(name)), 64); err == nil {
-						p = p.With(name, formatFloat(f+r.progressOffset))
+						p = p.With(name, formatFloat(f+x.r.progressOffset))
 					}
 				}
 			}
@@ -610,11 +608,11 @@ func (r *clientRequest) onNotification(id jsontext.Value, l *link) func(mcp.Mess
 		case logMessage:
 			if l.server.MaskResults {
 				var ok bool
-				if m.Params, ok = maskNotification(r.g.o.Masker(), m.Params); !ok {
+				if m.Params, ok = maskNotification(x.r.g.o.Masker(), m.Params); !ok {
 					return
 				}
 			}
-			if l.owner == nil && r.client.Era == mcp.Legacy && !r.wantsLog(m.Params) {
+			if l.owner == nil && x.r.client.Era == mcp.Legacy && !x.r.wantsLog(m.Params) {
 				return
 			}
 		case toolsChanged, promptsChanged, resourcesChanged, resourceUpdated:
@@ -623,7 +621,7 @@ func (r *clientRequest) onNotification(id jsontext.Value, l *link) func(mcp.Mess
 		default:
 			return
 		}
-		_ = r.stream.Send(m)
+		_ = x.r.stream.Send(m)
 	}
 }
 
@@ -633,43 +631,52 @@ var traceFields = []string{"traceparent", "tracestate", "baggage"}
 
 // serverMeta is the metadata of the request as the server gets it. What the client's era gave a meaning is
 // said in the server's.
-func (r *clientRequest) serverMeta(conn upstream.Conn, id jsontext.Value, ask askFunc) mcp.Object {
+func (x *exchange) serverMeta(id jsontext.Value) mcp.Object {
 	var meta mcp.Object
 	for _, name := range traceFields {
-		if v := r.meta.Get(name); len(v) > 0 && v.Kind() == '"' {
+		if v := x.r.meta.Get(name); len(v) > 0 && v.Kind() == '"' {
 			meta = append(meta, mcp.Member{Name: name, Value: v})
 		}
 	}
-	if r.progressToken != nil {
+	if x.r.progressToken != nil {
 		meta = append(meta, mcp.Member{Name: mcp.MetaProgress, Value: id})
 	}
-	if conn.Hello().Era == mcp.Legacy {
+	if x.conn.Hello().Era == mcp.Legacy {
 		return meta
 	}
-	caps, info := r.declared.capabilities, r.declared.info
-	if ask == nil || caps == nil {
+	caps, info := x.r.declared.capabilities, x.r.declared.info
+	if x.ask == nil || caps == nil {
 		caps = jsontext.Value("{}")
 	}
 	if info == nil {
-		info = r.g.implementation()
+		info = x.r.g.implementation()
 	}
 	meta = append(meta, mcp.Member{Name: mcp.MetaVersion, Value: mcp.Quote(mcp.VersionModern)},
 		mcp.Member{Name: mcp.MetaCapabilities, Value: caps}, mcp.Member{Name: mcp.MetaClient, Value: info})
-	level := r.meta.Get(mcp.MetaLogLevel)
+	level := x.r.meta.Get(mcp.MetaLogLevel)
 	if severity(mcp.Text(level)) < 0 {
 		level = nil
 	}
-	if r.client.Era == mcp.Legacy {
-		r.session.mu.Lock()
-		if r.level != "" {
-			level = mcp.Quote(r.level)
+	if x.r.client.Era == mcp.Legacy {
+		x.r.session.mu.Lock()
+		if x.r.level != "" {
+			level = mcp.Quote(x.r.level)
 		}
-		r.session.mu.Unlock()
+		x.r.session.mu.Unlock()
 	}
 	if level != nil {
 		meta = append(meta, mcp.Member{Name: mcp.MetaLogLevel, Value: level})
 	}
 	return meta
+}
+
+// exchange is a call that was let through at its server: what is sent, what the server asks meanwhile, and what its
+// result is for the client.
+type exchange struct {
+	r    *clientRequest // for whom, and for how long: longer than the client's own request, where the call outlives it
+	p    *pendingCall
+	conn upstream.Conn // the next one, where the call provably did not leave over the first
+	ask  askFunc       // nil: nobody can be asked
 }
 
 // askFunc answers what a legacy server asks while it works on a request, or a modern one as input_required.
@@ -678,12 +685,10 @@ type askFunc func(ctx context.Context, l *link, method string, params jsontext.V
 // maxRounds is how often a modern server may require input for one call of a legacy client.
 const maxRounds = 10
 
-// callServer sends a request that was let through, and returns what the client is answered. What came of
-// an approved call is on record then.
-func (r *clientRequest) callServer(ctx context.Context, conn upstream.Conn, p *pendingCall,
-	ask askFunc) (jsontext.Value, *mcp.Error) {
-	result, err := r.exchange(ctx, conn, p, ask)
-	return withNote(result, p.answer.Note), err
+// run sends the request, and returns what the client is answered. What came of an approved call is on record then.
+func (x *exchange) run() (jsontext.Value, *mcp.Error) {
+	result, err := x.converse()
+	return withNote(result, x.p.answer.Note), err
 }
 
 // withNote puts a text before the content of a tool's result, the only addition that is made to one: other arguments
@@ -710,91 +715,90 @@ func withNote(result jsontext.Value, note string) jsontext.Value {
 	return o.With("content", append(noted, ']')).Bytes()
 }
 
-// exchange is callServer without what is said of the arguments.
-func (r *clientRequest) exchange(ctx context.Context, conn upstream.Conn, p *pendingCall,
-	ask askFunc) (jsontext.Value, *mcp.Error) {
-	bounded, cancel := context.WithTimeout(ctx, p.link.server.Timeout)
+// converse is run without what is said of the arguments.
+func (x *exchange) converse() (jsontext.Value, *mcp.Error) {
+	bounded, cancel := context.WithTimeout(x.r.ctx, x.p.link.server.Timeout)
 	defer cancel()
-	defer p.reservation.Release()
-	ask = r.recordingAsk(p, ask)
+	defer x.p.reservation.Release()
+	x.ask = x.recordingAsk(x.ask)
 	reconnected := false
 	for round := 0; ; round++ {
-		resp, err := conn.Do(bounded, r.serverRequest(conn, p, ask))
-		if err != nil && !upstream.Sent(err) && conn.Err() != nil && !reconnected {
+		resp, err := x.conn.Do(bounded, x.serverRequest())
+		if err != nil && !upstream.Sent(err) && x.conn.Err() != nil && !reconnected {
 			// The connection had ended before: as nothing was sent, it goes over the next one.
-			if next, ok := r.sendAgain(bounded, p); ok {
-				conn, reconnected = next, true
+			if next, ok := x.sendAgain(bounded); ok {
+				x.conn, reconnected = next, true
 				continue
 			}
 		}
 		if err != nil {
-			return r.noAnswer(ctx, p, err)
+			return x.noAnswer(err)
 		}
 		if resp.Err != nil {
-			r.report(ctx, p, approval.RunFailed)
-			if p.link.server.MaskResults {
-				return nil, maskError(r.g.o.Masker(), mcp.ReadError(resp.Err))
+			x.p.report(x.r.ctx, approval.RunFailed)
+			if x.p.link.server.MaskResults {
+				return nil, maskError(x.r.g.o.Masker(), mcp.ReadError(resp.Err))
 			}
 			return nil, mcp.ReadError(resp.Err)
 		}
-		era := conn.Hello().Era
-		if era == mcp.Legacy && p.runID() == "" &&
-			(r.client.Era == mcp.Legacy || !mayHaveResultType(resp.Result)) {
-			return r.passResult(conn, p, resp.Result) // nothing in it concerns us
+		era := x.conn.Hello().Era
+		if era == mcp.Legacy && x.p.runID() == "" &&
+			(x.r.client.Era == mcp.Legacy || !mayHaveResultType(resp.Result)) {
+			return x.passResult(resp.Result) // nothing in it concerns us
 		}
 		result, bad := mcp.ReadObject(resp.Result)
 		if bad != nil {
-			return r.refuseResult(ctx, p, "The call ran, but the answer of the MCP server %s was refused: %s.",
-				p.link.server.Name, bad)
+			return x.refuseResult("The call ran, but the answer of the MCP server %s was refused: %s.",
+				x.p.link.server.Name, bad)
 		}
 		kind := result.Text("resultType")
 		switch {
 		case era == mcp.Modern && kind == mcp.ResultInputRequired:
-		case kind != "" && kind != mcp.ResultComplete && (era == mcp.Modern || r.client.Era == mcp.Modern):
+		case kind != "" && kind != mcp.ResultComplete && (era == mcp.Modern || x.r.client.Era == mcp.Modern):
 			// who is of the other era gives it no meaning
-			return r.refuseResult(ctx, p, "The MCP server %s answered with a result of the kind %q, which was not asked for."+
-				mayHaveRun, p.link.server.Name, legible.Cut(legible.Line(kind), 64))
+			return x.refuseResult("The MCP server %s answered with a result of the kind %q, which was not asked for."+
+				mayHaveRun, x.p.link.server.Name, legible.Cut(legible.Line(kind), 64))
 		default:
-			r.report(ctx, p, runResult(result))
-			return r.passResult(conn, p, resp.Result)
+			x.p.report(x.r.ctx, runResult(result))
+			return x.passResult(resp.Result)
 		}
-		p.begun = true
-		if r.client.Era == mcp.Modern && !r.forTask { // a task's client is asked by way of the task
-			return r.passInputRequired(p, result)
+		x.p.begun = true
+		if x.r.client.Era == mcp.Modern && !x.r.forTask { // a task's client is asked by way of the task
+			return x.passInputRequired(result)
 		}
-		if round >= maxRounds || ask == nil {
-			return r.refuseResult(ctx, p, "The MCP server %s needs more input than this client can give."+mayHaveRun,
-				p.link.server.Name)
+		if round >= maxRounds || x.ask == nil {
+			return x.refuseResult("The MCP server %s needs more input than this client can give."+mayHaveRun,
+				x.p.link.server.Name)
 		}
-		if p.responses, bad = r.collectResponses(bounded, p, ask, result); bad != nil {
-			return r.refuseResult(ctx, p, "The answer of the MCP server %s was refused: %s."+mayHaveRun, p.link.server.Name, bad)
+		if x.p.responses, bad = x.collectResponses(bounded, result); bad != nil {
+			return x.refuseResult("The answer of the MCP server %s was refused: %s."+mayHaveRun, x.p.link.server.Name, bad)
 		}
-		p.state = result.Get("requestState")
+		x.p.state = result.Get("requestState")
 	}
 }
 
 // serverRequest is the request as it is sent over a connection.
-func (r *clientRequest) serverRequest(conn upstream.Conn, p *pendingCall, ask askFunc) upstream.Request {
-	id, era := conn.NewID(), conn.Hello().Era
-	params := p.params
-	if p.responses != nil && era == mcp.Modern {
-		params = params.With("inputResponses", p.responses)
+func (x *exchange) serverRequest() upstream.Request {
+	id, era := x.conn.NewID(), x.conn.Hello().Era
+	params := x.p.params
+	if x.p.responses != nil && era == mcp.Modern {
+		params = params.With("inputResponses", x.p.responses)
 	}
-	if p.state != nil {
-		params = params.With("requestState", p.state)
+	if x.p.state != nil {
+		params = params.With("requestState", x.p.state)
 	}
-	if meta := r.serverMeta(conn, id, ask); len(meta) > 0 {
+	if meta := x.serverMeta(id); len(meta) > 0 {
 		params = params.With("_meta", meta.Bytes())
 	}
-	u := upstream.Request{ID: id, Method: p.method, Params: params.Bytes(), OnNotification: r.onNotification(id, p.link),
-		Sender: r.client.Agent, Reservation: p.reservation}
-	if p.tool != nil && era == mcp.Modern {
-		u.Header = paramHeaders(p.tool, p.params.Get("arguments"))
-		u.Header.Set(mcp.HeaderName, mcp.EncodeHeader(p.tool.name)) // so that it is not read from the params again
+	u := upstream.Request{ID: id, Method: x.p.method, Params: params.Bytes(), OnNotification: x.onNotification(id),
+		Sender: x.r.client.Agent, Reservation: x.p.reservation}
+	if x.p.tool != nil && era == mcp.Modern {
+		u.Header = paramHeaders(x.p.tool, x.p.params.Get("arguments"))
+		u.Header.Set(mcp.HeaderName, mcp.EncodeHeader(x.p.tool.name)) // so that it is not read from the params again
 	}
-	if ask != nil {
+	if x.ask != nil {
 		u.Ask = func(ctx context.Context, m mcp.Message) mcp.Message {
-			result, err := ask(ctx, p.link, m.Method, m.Params)
+			result, err := x.ask(ctx, x.p.link, m.Method, m.Params)
 			if err != nil {
 				return mcp.ErrorResponse(m.ID, err)
 			}
@@ -808,10 +812,10 @@ func (r *clientRequest) serverRequest(conn upstream.Conn, p *pendingCall, ask as
 const mayHaveRun = " The call may have run; find out before you call it again."
 
 // refuseResult answers for a server whose result is not passed on: what came of the call is not known then.
-func (r *clientRequest) refuseResult(ctx context.Context, p *pendingCall, format string,
+func (x *exchange) refuseResult(format string,
 	values ...any) (jsontext.Value, *mcp.Error) {
-	r.report(ctx, p, approval.RunUnknown)
-	return r.failure(fmt.Sprintf(format, values...), mcp.CodeInternalError)
+	x.p.report(x.r.ctx, approval.RunUnknown)
+	return x.r.failure(fmt.Sprintf(format, values...), mcp.CodeInternalError)
 }
 
 // runResult is what a complete result says came of its call.
@@ -829,24 +833,23 @@ func mayHaveResultType(result jsontext.Value) bool {
 
 // passResult is what a client is given of a complete result. One whose secrets are to be masked and cannot be is held
 // back.
-func (r *clientRequest) passResult(conn upstream.Conn, p *pendingCall,
-	result jsontext.Value) (jsontext.Value, *mcp.Error) {
-	if p.link.server.MaskResults {
-		masked, bad := mask(r.g.o.Masker(), result)
+func (x *exchange) passResult(result jsontext.Value) (jsontext.Value, *mcp.Error) {
+	if x.p.link.server.MaskResults {
+		masked, bad := mask(x.r.g.o.Masker(), result)
 		if bad != nil {
-			return r.failure(fmt.Sprintf("The call ran, but the result of the MCP server %s is held back: it cannot be "+
-				"read to mask the secrets in it (%s). Do not repeat the call; tell a person.", p.link.server.Name, bad),
+			return x.r.failure(fmt.Sprintf("The call ran, but the result of the MCP server %s is held back: it cannot be "+
+				"read to mask the secrets in it (%s). Do not repeat the call; tell a person.", x.p.link.server.Name, bad),
 				mcp.CodeInternalError)
 		}
 		result = masked
 	}
-	return r.adaptResult(conn, result), nil
+	return x.adaptResult(result), nil
 }
 
 // adaptResult makes a result of one era one of the client's where that takes more.
-func (r *clientRequest) adaptResult(conn upstream.Conn, result jsontext.Value) jsontext.Value {
-	switch era := conn.Hello().Era; {
-	case era == r.client.Era:
+func (x *exchange) adaptResult(result jsontext.Value) jsontext.Value {
+	switch era := x.conn.Hello().Era; {
+	case era == x.r.client.Era:
 		return result
 	case era == mcp.Modern:
 		return objectInside(result)
@@ -856,7 +859,7 @@ func (r *clientRequest) adaptResult(conn upstream.Conn, result jsontext.Value) j
 		return result
 	}
 	more := `{"resultType":"complete"`
-	if r.method == "resources/read" && o.Get("ttlMs") == nil && o.Get("cacheScope") == nil {
+	if x.r.method == "resources/read" && o.Get("ttlMs") == nil && o.Get("cacheScope") == nil {
 		more += `,"ttlMs":0,"cacheScope":"private"`
 	}
 	if len(o) > 0 {
@@ -884,34 +887,33 @@ func objectInside(result jsontext.Value) jsontext.Value {
 const recordWithin = 10 * time.Second
 
 // report records what came of a call that a person approved, or let through by a grant.
-func (r *clientRequest) report(ctx context.Context, p *pendingCall, ran approval.RunResult) {
+func (p *pendingCall) report(ctx context.Context, ran approval.RunResult) {
 	id := p.runID()
 	if id == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	if _, err := r.g.o.Asker.Report(ctx, r.agent(), id, ran); err != nil {
-		r.g.log.ErrorContext(ctx, "the outcome of a call could not be recorded; until it is, it counts as unknown", "run_id",
-			id, "outcome", ran, "error", err)
+	if _, err := p.r.g.o.Asker.Report(ctx, p.r.agent(), id, ran); err != nil {
+		p.r.g.log.ErrorContext(ctx, "the outcome of a call could not be recorded; until it is, it counts as unknown",
+			"run_id", id, "outcome", ran, "error", err)
 	}
 }
 
 // noAnswer answers for a request that the server did not answer.
-func (r *clientRequest) noAnswer(ctx context.Context, p *pendingCall, err error) (jsontext.Value, *mcp.Error) {
-	name := p.link.server.Name
-	r.g.log.WarnContext(ctx, "an MCP server did not answer", "server", name, "method", p.method, "tool", p.call.Tool,
-		"sent",
-		upstream.Sent(err), "error", err)
+func (x *exchange) noAnswer(err error) (jsontext.Value, *mcp.Error) {
+	name := x.p.link.server.Name
+	x.r.g.log.WarnContext(x.r.ctx, "an MCP server did not answer", "server", name, "method", x.p.method,
+		"tool", x.p.call.Tool, "sent", upstream.Sent(err), "error", err)
 	if !upstream.Sent(err) {
-		return r.notRun(ctx, p, err)
+		return x.p.notRun(x.r.ctx, err)
 	}
-	r.report(ctx, p, approval.RunUnknown)
-	why := r.g.errorText(err)
+	x.p.report(x.r.ctx, approval.RunUnknown)
+	why := x.r.g.errorText(err)
 	if errors.Is(err, context.DeadlineExceeded) {
-		why = fmt.Sprintf("it did not answer within %s", p.link.server.Timeout)
+		why = fmt.Sprintf("it did not answer within %s", x.p.link.server.Timeout)
 	}
-	return r.failure(fmt.Sprintf("The outcome is unknown: the call was sent to the MCP server %s and no answer came "+
+	return x.r.failure(fmt.Sprintf("The outcome is unknown: the call was sent to the MCP server %s and no answer came "+
 		"(%s). It may have run; find out before you call it again.", name, why), mcp.CodeUnknown)
 }
 

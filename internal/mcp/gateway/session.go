@@ -473,11 +473,11 @@ func (r *clientRequest) discover() (jsontext.Value, *mcp.Error) {
 	if r.g.o.Wrapper && len(catalogs) == 0 {
 		return nil, r.g.unavailable(why)
 	}
-	return r.cacheable(mcp.Object{
+	return (&listing{r, links, catalogs}).cacheable(mcp.Object{
 		{Name: "supportedVersions", Value: mcp.Marshal(append([]string{mcp.VersionModern}, mcp.LegacyVersions...))},
 		{Name: "capabilities", Value: r.capabilities(catalogs)},
 		{Name: "instructions", Value: mcp.Quote(r.instructions(links, catalogs))},
-	}, catalogs), nil
+	}), nil
 }
 
 // rememberHello remembers, in a wrapper, what a modern client said first: a legacy server behind it is told
@@ -491,14 +491,21 @@ func (r *clientRequest) rememberHello() {
 	}
 }
 
+// listing is what the servers that can be reached have, for a request that asks what there is.
+type listing struct {
+	r        *clientRequest
+	links    []*link
+	catalogs []*catalog
+}
+
 // cacheable completes a result that modern clients may keep for a while.
-func (r *clientRequest) cacheable(o mcp.Object, catalogs []*catalog) jsontext.Value {
-	if r.client.Era == mcp.Legacy {
+func (s *listing) cacheable(o mcp.Object) jsontext.Value {
+	if s.r.client.Era == mcp.Legacy {
 		return o.Bytes()
 	}
 	head := mcp.Object{
 		{Name: "resultType", Value: mcp.Quote(mcp.ResultComplete)},
-		{Name: "_meta", Value: mcp.Object{{Name: mcp.MetaServer, Value: r.serverInfo(catalogs)}}.Bytes()},
+		{Name: "_meta", Value: mcp.Object{{Name: mcp.MetaServer, Value: s.r.serverInfo(s.catalogs)}}.Bytes()},
 		{Name: "ttlMs", Value: jsontext.Value("0")},
 		{Name: "cacheScope", Value: mcp.Quote("private")},
 	}
@@ -509,9 +516,9 @@ func (r *clientRequest) cacheable(o mcp.Object, catalogs []*catalog) jsontext.Va
 const pageSize = 500
 
 // page cuts a list, and says where the rest begins.
-func (r *clientRequest) page(all []item) ([]item, jsontext.Value, *mcp.Error) {
+func (s *listing) page(all []item) ([]item, jsontext.Value, *mcp.Error) {
 	from := 0
-	if v := r.params.Get("cursor"); v != nil {
+	if v := s.r.params.Get("cursor"); v != nil {
 		at, ours := strings.CutPrefix(mcp.Text(v), "at-")
 		var err error
 		if from, err = strconv.Atoi(at); !ours || err != nil || from < 0 || from > len(all) {
@@ -526,9 +533,9 @@ func (r *clientRequest) page(all []item) ([]item, jsontext.Value, *mcp.Error) {
 	return all[from:to], mcp.Quote(fmt.Sprintf("at-%d", to)), nil
 }
 
-// answerList is the answer to a list request.
-func (r *clientRequest) answerList(member string, all []item, catalogs []*catalog) (jsontext.Value, *mcp.Error) {
-	items, next, err := r.page(all)
+// answer is the answer to a list request.
+func (s *listing) answer(member string, all []item) (jsontext.Value, *mcp.Error) {
+	items, next, err := s.page(all)
 	if err != nil {
 		return nil, err
 	}
@@ -543,11 +550,11 @@ func (r *clientRequest) answerList(member string, all []item, catalogs []*catalo
 	if next != nil {
 		o = append(o, mcp.Member{Name: "nextCursor", Value: next})
 	}
-	return r.cacheable(o, catalogs), nil
+	return s.cacheable(o), nil
 }
 
-// currentCatalogs returns what each server has, asked anew for the first page of a list.
-func (r *clientRequest) currentCatalogs() ([]*link, []*catalog, *mcp.Error) {
+// listing returns what each server has, asked anew for the first page of a list.
+func (r *clientRequest) listing() (*listing, *mcp.Error) {
 	r.rememberHello()
 	lookup := (*link).catalog
 	if r.params.Get("cursor") == nil {
@@ -555,26 +562,26 @@ func (r *clientRequest) currentCatalogs() ([]*link, []*catalog, *mcp.Error) {
 	}
 	links, catalogs, why := r.eachCatalog(r.ctx, lookup)
 	if len(catalogs) == 0 && why != nil && r.g.o.Wrapper { // else there is at least what the gate itself offers
-		return nil, nil, r.g.unavailable(why)
+		return nil, r.g.unavailable(why)
 	}
-	return links, catalogs, nil
+	return &listing{r, links, catalogs}, nil
 }
 
 func (r *clientRequest) list(member string, pick func(*catalog) []item,
 	own func(*link, item) item) (jsontext.Value, *mcp.Error) {
-	links, catalogs, err := r.currentCatalogs()
+	s, err := r.listing()
 	if err != nil {
 		return nil, err
 	}
-	return r.answerList(member, mergeLists(links, catalogs, pick, own), catalogs)
+	return s.answer(member, s.merge(pick, own))
 }
 
 func (r *clientRequest) toolsList() (jsontext.Value, *mcp.Error) {
-	links, catalogs, err := r.currentCatalogs()
+	s, err := r.listing()
 	if err != nil {
 		return nil, err
 	}
-	all := mergeLists(links, catalogs, func(c *catalog) []item {
+	all := s.merge(func(c *catalog) []item {
 		items := make([]item, len(c.tools))
 		for i, t := range c.tools {
 			items[i] = item{t.offered, t.raw}
@@ -587,7 +594,7 @@ func (r *clientRequest) toolsList() (jsontext.Value, *mcp.Error) {
 	for _, t := range r.g.tools {
 		all = append(all, item{t.Name, t.describe()})
 	}
-	return r.answerList("tools", all, catalogs)
+	return s.answer("tools", all)
 }
 
 // findTool returns the tool that clients know by a name, nil where there is none.
