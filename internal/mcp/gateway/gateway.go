@@ -171,7 +171,7 @@ func New(o Options) (*Gateway, error) {
 		if !o.Wrapper {
 			s.Capabilities = allCapabilities
 			u.shared = &link{server: u, listed: make(chan struct{}, 1)}
-			u.supervisor = upstream.New(s.Config, u.shared.peer(), u.shared.onConnected)
+			u.supervisor = upstream.New(s.Config, u.shared.peer(), g.clock.now, u.shared.onConnected)
 			u.shared.get = u.supervisor.Conn
 		}
 		g.servers = append(g.servers, u)
