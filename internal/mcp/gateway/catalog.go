@@ -420,22 +420,3 @@ func (g *Gateway) Describe(of, tool string) (words, digest string, ok bool) {
 	}
 	return o.Text("description"), t.digest, true
 }
-
-// merge is one list of all servers, in the order of the configuration and then of the server.
-func (s *listing) merge(pick func(*catalog) []item, own func(*link, item) item) []item {
-	var all []item
-	seen := map[string]bool{}
-	for i, c := range s.catalogs {
-		for _, it := range pick(c) {
-			it = own(s.links[i], it)
-			if seen[it.key] {
-				s.r.g.log.Debug("two servers have a prompt or resource of one name; the first one's is offered",
-					"name", it.key, "server", s.links[i].server.Name)
-				continue
-			}
-			seen[it.key] = true
-			all = append(all, it)
-		}
-	}
-	return all
-}

@@ -262,69 +262,6 @@ func (r *clientRequest) checkMethod(ctx context.Context, l *link, method string,
 	return nil
 }
 
-// collectResponses asks a legacy client for what a modern server requires, and returns the inputResponses.
-func (x *exchange) collectResponses(ctx context.Context, result mcp.Object) (jsontext.Value, *mcp.ObjectError) {
-	wanted, bad := result.Object("inputRequests")
-	if bad != nil {
-		return nil, bad
-	}
-	var responses mcp.Object
-	for _, w := range wanted {
-		q, bad := mcp.ReadObject(w.Value)
-		if bad != nil {
-			return nil, bad
-		}
-		answer, err := x.ask(ctx, x.p.link, q.Text("method"), objectOrEmpty(q.Get("params")))
-		if err != nil {
-			if answer, err = decline(q.Text("method")); err != nil {
-				continue // it is not in the answers: the server learns that nobody gave it
-			}
-		}
-		responses = append(responses, mcp.Member{Name: w.Name, Value: answer})
-	}
-	if responses == nil {
-		return nil, nil
-	}
-	return responses.Bytes(), nil
-}
-
-// passInputRequired answers a modern client with what a modern server requires. The state that continues
-// the call is ours: it is bound to the call that was let through.
-func (x *exchange) passInputRequired(result mcp.Object) (jsontext.Value, *mcp.Error) {
-	wanted, bad := result.Object("inputRequests")
-	for _, w := range wanted {
-		q, wrong := mcp.ReadObject(w.Value)
-		if bad = wrong; bad != nil {
-			break
-		}
-		if !x.r.declares(q.Text("method"), objectOrEmpty(q.Get("params"))) { // it asks for more than the client declared
-			return x.refuseResult("The MCP server %s needs more input than this client can give."+mayHaveRun,
-				x.p.link.server.Name)
-		}
-		if why := x.r.checkMethod(x.r.ctx, x.p.link, q.Text("method"), objectOrEmpty(q.Get("params"))); why != nil {
-			x.p.report(x.r.ctx, approval.RunUnknown)
-			return x.r.failure(fmt.Sprintf("The MCP server %s needs input for this call, and may not ask for it: %s"+
-				mayHaveRun, x.p.link.server.Name, sentence(why.Message)), why.Code)
-		}
-	}
-	if bad != nil {
-		return x.refuseResult("The answer of the MCP server %s was refused: %s."+mayHaveRun, x.p.link.server.Name,
-			bad)
-	}
-	s := requestState{State: result.Get("requestState")}
-	switch {
-	case x.p.answer.Kind == approval.AnswerApproved:
-		s.Approval, s.Note = x.p.answer.Request.ID, x.p.answer.Note
-	case x.p.runID() != "":
-		s.GrantUse = x.p.runID()
-	}
-	state, err := x.p.sealState(s)
-	if err != nil {
-		return nil, err
-	}
-	return result.With("requestState", state).Bytes(), nil
-}
-
 // resumeApproved continues an approved call that a modern server had answered with input_required.
 func (p *pendingCall) resumeApproved(conn upstream.Conn, s requestState) (jsontext.Value, *mcp.Error) {
 	req, err := p.r.g.o.Asker.Request(p.r.ctx, p.r.agent(), s.Approval)
