@@ -338,8 +338,8 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 	if over != nil && h.overBudget(w, m, over) {
 		return
 	}
-	h.route(&httpStream{h: h, w: w, accept: accept, caller: caller, overBudget: over, params: meta.params,
-		meta: meta.meta}, r, m, meta)
+	h.route(&httpStream{h: h, w: w, since: time.Now(), accept: accept, caller: caller, overBudget: over,
+		params: meta.params, meta: meta.meta}, r, m, meta)
 }
 
 // admitBody reads the body, and answers for one that is not taken. over refuses a message of an agent that is over a
@@ -597,7 +597,7 @@ func (h *HTTP) initialize(x *httpStream, r *http.Request, m mcp.Message) {
 		return
 	}
 	c := &legacySession{id: rand.Text(), agent: x.caller.Agent, notifications: newNotificationQueue(h.log),
-		ended: make(chan struct{}), used: time.Now()}
+		ended: make(chan struct{}), used: x.since}
 	still := x.caller.StillValid // the session outlives x
 	c.still.Store(&still)
 	c.ref = newSessionRef(h.o.Sessions.Open(Client{Era: mcp.Legacy, Agent: x.caller.Agent, StillValid: c.stillValid,

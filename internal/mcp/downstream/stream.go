@@ -30,6 +30,7 @@ type httpStream struct {
 	w              http.ResponseWriter
 	writer         streamWriter
 	era            mcp.Era
+	since          time.Time // when its message had been read
 	caller         Caller
 	asks           *pendingAsks // nil: the client cannot be asked
 	accept         acceptedTypes
@@ -130,11 +131,10 @@ type streamWriter struct {
 	control http.ResponseController
 	limit   time.Duration // that the server gives for writing; 0: none
 	wait    time.Duration // for one event where the server sets no limit
-	since   time.Time     // when it was made
 }
 
 func (h *HTTP) newStreamWriter(w http.ResponseWriter, r *http.Request) streamWriter {
-	o := streamWriter{w: w, control: *http.NewResponseController(w), wait: h.writeWait, since: time.Now()}
+	o := streamWriter{w: w, control: *http.NewResponseController(w), wait: h.writeWait}
 	if srv, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok {
 		o.limit = srv.WriteTimeout
 	}
@@ -210,7 +210,7 @@ func (x *httpStream) finish(m mcp.Message) {
 		_ = x.writeEvent(m)
 		return
 	}
-	if time.Since(x.writer.since) > x.writer.limit/8 { // before, next to nothing of the limit is used up
+	if time.Since(x.since) > x.writer.limit/8 { // before, next to nothing of the limit is used up
 		x.writer.extend()
 	}
 	send(x.w, x.status(m), m)

@@ -34,6 +34,6 @@ func (r *clientRequest) bringsDecision() bool {
 	if r.method != "tools/call" || v == nil {
 		return false
 	}
-	s, err := r.decryptState(v)
-	return err == nil && s.Keyboard != "" && s.Agent == r.client.Agent && !r.g.usedStates.contains(s.Once)
+	s, err := r.g.states.read(v)
+	return err == nil && s.Keyboard != "" && s.Agent == r.client.Agent && !r.g.states.used.contains(s.Once)
 }

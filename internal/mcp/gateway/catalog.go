@@ -420,23 +420,3 @@ func (g *Gateway) Describe(of, tool string) (words, digest string, ok bool) {
 	}
 	return o.Text("description"), t.digest, true
 }
-
-// mergeLists is one list of all servers, in the order of the configuration and then of the server.
-func mergeLists(links []*link, catalogs []*catalog, pick func(*catalog) []item, own func(*link, item) item) []item {
-	var all []item
-	seen := map[string]bool{}
-	for i, c := range catalogs {
-		for _, it := range pick(c) {
-			it = own(links[i], it)
-			if seen[it.key] {
-				links[i].server.g.log.Debug("two servers have a prompt or resource of one name; the first one's is offered",
-					"name", it.key, "server",
-					links[i].server.Name)
-				continue
-			}
-			seen[it.key] = true
-			all = append(all, it)
-		}
-	}
-	return all
-}

@@ -136,8 +136,8 @@ func TestRule4_WhatMayHaveRunIsNotSentAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &clientRequest{session: &session{g: g, client: downstream.Client{Era: mcp.Modern}}, ctx: t.Context(), method: "tools/call", stream: noStream{}}
-		p := &pendingCall{link: l, tool: c.named["t"], method: "tools/call", answer: approval.Answer{Kind: approval.AnswerAllow}}
-		result, bad := r.callServer(t.Context(), first, p, nil)
+		p := &pendingCall{r: r, link: l, tool: c.named["t"], method: "tools/call", answer: approval.Answer{Kind: approval.AnswerAllow}}
+		result, bad := (&exchange{r: r, p: p, conn: first}).run()
 		if want := map[bool]int{false: 1, true: 0}[sent]; second.calls != want {
 			t.Errorf("sent %v: it was sent again %d times, want %d (%s, %v)", sent, second.calls, want, result, bad)
 		}

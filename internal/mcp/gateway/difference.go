@@ -22,24 +22,21 @@ const maxReadResult = 4 * filediff.MaxFile
 
 // differ finds what a call would change, for those who are asked about it. Of a server that does not tell, or not as
 // it should, there is no difference, and people see the call as it is.
-type differ struct {
-	r *clientRequest
-	p *pendingCall
-}
+type differ struct{ p *pendingCall }
 
 // Difference is [approval.Differ].
-func (d *differ) Difference(ctx context.Context, terms approval.DiffTerms) (diff, readWith string) {
+func (d differ) Difference(ctx context.Context, terms approval.DiffTerms) (diff, readWith string) {
 	diff, err := d.find(ctx, &terms)
 	if err != nil {
-		d.r.g.log.InfoContext(ctx, "people are not shown what a call would change", "server", d.p.call.Server, "tool",
-			d.p.call.Tool, "read", terms.Read, "agent", d.p.call.Agent, "why", d.r.g.errorText(err))
+		d.p.r.g.log.InfoContext(ctx, "people are not shown what a call would change", "server", d.p.call.Server, "tool",
+			d.p.call.Tool, "read", terms.Read, "agent", d.p.call.Agent, "why", d.p.r.g.errorText(err))
 		return "", ""
 	}
 	return diff, terms.Read
 }
 
 // find reads the file and compares.
-func (d *differ) find(ctx context.Context, terms *approval.DiffTerms) (string, error) {
+func (d differ) find(ctx context.Context, terms *approval.DiffTerms) (string, error) {
 	path, content, reading, err := diffArgs(d.p.call.Args, terms)
 	if err != nil {
 		return "", err
@@ -49,7 +46,7 @@ func (d *differ) find(ctx context.Context, terms *approval.DiffTerms) (string, e
 		return "", err
 	}
 	// What is large takes its turn among what its agent has worked on.
-	release, err := d.r.account().TurnFor(ctx, len(result)+len(content))
+	release, err := d.p.r.account().TurnFor(ctx, len(result)+len(content))
 	if err != nil {
 		return "", err
 	}
@@ -104,8 +101,8 @@ func diffArgs(of args.Args, terms *approval.DiffTerms) (path, content string, re
 
 // read calls the tool that reads, as a call of the same agent that the policy must allow by itself. Its record is
 // durable before anybody sees what came of it.
-func (d *differ) read(ctx context.Context, tool string, reading args.Args) (jsontext.Value, error) {
-	l, agent := d.p.link, d.r.client.Agent
+func (d differ) read(ctx context.Context, tool string, reading args.Args) (jsontext.Value, error) {
+	l, agent := d.p.link, d.p.r.client.Agent
 	c, err := l.catalog(ctx)
 	if err != nil {
 		return nil, err
@@ -128,11 +125,11 @@ func (d *differ) read(ctx context.Context, tool string, reading args.Args) (json
 		return nil, err
 	}
 	defer place.Release()
-	call := d.r.callOf(l)
+	call := d.p.r.callOf(l)
 	call.Tool, call.ToolDigest, call.ToolSeen, call.Annotations = t.name, t.digest, t.seenByAll(), t.annotations
 	call.ListedDigest = t.listedDigest
 	call.Args, call.ReadFor = reading, d.p.call.Target()
-	answer, err := d.r.g.o.Asker.Check(ctx, call)
+	answer, err := d.p.r.g.o.Asker.Check(ctx, call)
 	switch {
 	case err != nil:
 		return nil, err

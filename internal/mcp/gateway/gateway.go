@@ -3,7 +3,6 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"crypto/cipher"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
@@ -109,9 +108,8 @@ type Gateway struct {
 	log           *slog.Logger
 	servers       []*server
 	tools         []Tool
-	started       time.Time
-	seal          cipher.AEAD
-	usedStates    usedOnce // states
+	clock         clock
+	states        states
 	keyboardAsked usedOnce // requests that a keyboard was asked about
 	tasks         tasks
 	stopping      <-chan struct{}
@@ -141,7 +139,7 @@ type server struct {
 
 // New returns a gateway. Call [Gateway.Start] to have it connect, and [Gateway.Stop] to have it end.
 func New(o Options) (*Gateway, error) {
-	g := &Gateway{o: o, log: o.Logger, started: time.Now(), sessions: map[*session]bool{}, listeners: map[*listener]bool{},
+	g := &Gateway{o: o, log: o.Logger, clock: newClock(), sessions: map[*session]bool{}, listeners: map[*listener]bool{},
 		suspended: map[string]*inflight{}}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
@@ -155,7 +153,7 @@ func New(o Options) (*Gateway, error) {
 		g.o.Called = func(string, string, string, time.Duration) {}
 	}
 	var err error
-	if g.seal, err = newSeal(); err != nil {
+	if g.states.aead, err = newSeal(); err != nil {
 		return nil, err
 	}
 	g.work, g.cancelWork = context.WithCancel(context.Background())
@@ -173,7 +171,7 @@ func New(o Options) (*Gateway, error) {
 		if !o.Wrapper {
 			s.Capabilities = allCapabilities
 			u.shared = &link{server: u, listed: make(chan struct{}, 1)}
-			u.supervisor = upstream.New(s.Config, u.shared.peer(), u.shared.onConnected)
+			u.supervisor = upstream.New(s.Config, u.shared.peer(), g.clock.now, u.shared.onConnected)
 			u.shared.get = u.supervisor.Conn
 		}
 		g.servers = append(g.servers, u)

@@ -40,7 +40,8 @@ type question struct {
 const questionTimeout = 10 * time.Minute
 
 // forward sends a request on and waits for its answer, for as long as the client does.
-func (r *clientRequest) forward(conn upstream.Conn, p *pendingCall) (jsontext.Value, *mcp.Error) {
+func (p *pendingCall) forward(conn upstream.Conn) (jsontext.Value, *mcp.Error) {
+	r := p.r
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	f := &inflight{id: rand.Text(), agent: r.client.Agent, done: make(chan struct{}), questions: make(chan question),
 		cancel: cancel}
@@ -48,9 +49,9 @@ func (r *clientRequest) forward(conn upstream.Conn, p *pendingCall) (jsontext.Va
 	f.stream = &attachedStream{to: r.stream}
 	detached := &clientRequest{session: r.session, ctx: ctx, id: r.id, method: r.method, params: r.params, meta: r.meta,
 		declared: r.declared, stream: f.stream, progressToken: r.progressToken, progressOffset: r.progressOffset}
-	ask := detached.ask
+	x := &exchange{r: detached, p: p, conn: conn, ask: detached.ask}
 	if r.client.Era == mcp.Modern {
-		ask = detached.checkedAsk(f.askClient)
+		x.ask = detached.checkedAsk(f.askClient)
 	}
 	r.g.background.Go(func() {
 		defer cancel()
@@ -58,23 +59,23 @@ func (r *clientRequest) forward(conn upstream.Conn, p *pendingCall) (jsontext.Va
 		defer stop()
 		defer close(f.done)
 		f.err = mcp.Errorf(mcp.CodeUnknown, "Internal error."+mayHaveRun)
-		f.result, f.err = detached.callServer(ctx, conn, p, ask)
+		f.result, f.err = x.run()
 	})
-	return r.await(f, p)
+	return p.await(f)
 }
 
 // await waits for the result of a forwarded call, or for a question that the client must answer.
-func (r *clientRequest) await(f *inflight, p *pendingCall) (jsontext.Value, *mcp.Error) {
+func (p *pendingCall) await(f *inflight) (jsontext.Value, *mcp.Error) {
 	select {
 	case <-f.done:
 		f.stream.detach()
 		return f.result, f.err
 	case q := <-f.questions:
 		f.stream.detach()
-		return r.suspend(f, p, q)
-	case <-r.ctx.Done():
+		return p.suspend(f, q)
+	case <-p.r.ctx.Done():
 		f.stream.detach()
-		if cancelled(r.ctx) {
+		if cancelled(p.r.ctx) {
 			f.cancel() // it is told to the server, and what came of it is unknown
 		}
 		return nil, mcp.Errorf(mcp.CodeUnknown, "The request was given up after the call was sent; it may have run.")
@@ -121,14 +122,14 @@ func decline(method string) (jsontext.Value, *mcp.Error) {
 }
 
 // suspend answers a modern client with a server's question; the forwarded call waits for its return.
-func (r *clientRequest) suspend(f *inflight, p *pendingCall, q question) (jsontext.Value, *mcp.Error) {
-	r.g.mu.Lock()
-	r.g.suspended[f.id] = f
-	r.g.mu.Unlock()
+func (p *pendingCall) suspend(f *inflight, q question) (jsontext.Value, *mcp.Error) {
+	p.r.g.mu.Lock()
+	p.r.g.suspended[f.id] = f
+	p.r.g.mu.Unlock()
 	key := rand.Text()
-	timer := time.AfterFunc(questionTimeout, func() { r.g.takeSuspended(f.id, f.agent) })
+	timer := time.AfterFunc(questionTimeout, func() { p.r.g.takeSuspended(f.id, f.agent) })
 	f.stream.setQuestion(q, key, timer)
-	return r.inputRequired(p, requestState{Inflight: f.id, Question: key},
+	return p.inputRequired(requestState{Inflight: f.id, Question: key},
 		mcp.Object{{Name: "input", Value: mcp.Object{{Name: "method", Value: mcp.Quote(q.method)},
 			{Name: "params", Value: objectOrEmpty(q.params)}}.Bytes()}})
 }
@@ -153,14 +154,14 @@ func (g *Gateway) takeSuspended(id, agent string) *inflight {
 }
 
 // resumeInflight continues a forwarded call with the answers that its client brought.
-func (r *clientRequest) resumeInflight(p *pendingCall, s requestState,
+func (p *pendingCall) resumeInflight(s requestState,
 	answers mcp.Object) (jsontext.Value, *mcp.Error) {
-	f := r.g.takeSuspended(s.Inflight, r.client.Agent)
+	f := p.r.g.takeSuspended(s.Inflight, p.r.client.Agent)
 	if f == nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams,
 			"Invalid params: nothing waits for this requestState any more; call again without it.")
 	}
-	q, ok := f.stream.attach(r.stream, s.Question)
+	q, ok := f.stream.attach(p.r.stream, s.Question)
 	if !ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams,
 			"Invalid params: this requestState was used before; call again without it.")
@@ -171,7 +172,7 @@ func (r *clientRequest) resumeInflight(p *pendingCall, s requestState,
 		close(q.answer)
 	}
 	p.answer = approval.Answer{Kind: approval.AnswerAllow}
-	return r.await(f, p)
+	return p.await(f)
 }
 
 func readAnswers(responses jsontext.Value) (mcp.Object, *mcp.Error) {
@@ -257,78 +258,13 @@ func (r *clientRequest) checkMethod(ctx context.Context, l *link, method string,
 	case !mayRun(out.Kind):
 		return mcp.Errorf(mcp.CodeDenied, "%s", out.Message)
 	}
-	r.report(ctx, &pendingCall{answer: out}, approval.RunSucceeded)
+	(&pendingCall{r: r, answer: out}).report(ctx, approval.RunSucceeded)
 	return nil
 }
 
-// collectResponses asks a legacy client for what a modern server requires, and returns the inputResponses.
-func (r *clientRequest) collectResponses(ctx context.Context, p *pendingCall, ask askFunc,
-	result mcp.Object) (jsontext.Value, *mcp.ObjectError) {
-	wanted, bad := result.Object("inputRequests")
-	if bad != nil {
-		return nil, bad
-	}
-	var responses mcp.Object
-	for _, w := range wanted {
-		q, bad := mcp.ReadObject(w.Value)
-		if bad != nil {
-			return nil, bad
-		}
-		answer, err := ask(ctx, p.link, q.Text("method"), objectOrEmpty(q.Get("params")))
-		if err != nil {
-			if answer, err = decline(q.Text("method")); err != nil {
-				continue // it is not in the answers: the server learns that nobody gave it
-			}
-		}
-		responses = append(responses, mcp.Member{Name: w.Name, Value: answer})
-	}
-	if responses == nil {
-		return nil, nil
-	}
-	return responses.Bytes(), nil
-}
-
-// passInputRequired answers a modern client with what a modern server requires. The state that continues
-// the call is ours: it is bound to the call that was let through.
-func (r *clientRequest) passInputRequired(p *pendingCall, result mcp.Object) (jsontext.Value, *mcp.Error) {
-	wanted, bad := result.Object("inputRequests")
-	for _, w := range wanted {
-		q, wrong := mcp.ReadObject(w.Value)
-		if bad = wrong; bad != nil {
-			break
-		}
-		if !r.declares(q.Text("method"), objectOrEmpty(q.Get("params"))) { // it asks for more than the client declared
-			return r.refuseResult(r.ctx, p, "The MCP server %s needs more input than this client can give."+mayHaveRun,
-				p.link.server.Name)
-		}
-		if why := r.checkMethod(r.ctx, p.link, q.Text("method"), objectOrEmpty(q.Get("params"))); why != nil {
-			r.report(r.ctx, p, approval.RunUnknown)
-			return r.failure(fmt.Sprintf("The MCP server %s needs input for this call, and may not ask for it: %s"+
-				mayHaveRun, p.link.server.Name, sentence(why.Message)), why.Code)
-		}
-	}
-	if bad != nil {
-		return r.refuseResult(r.ctx, p, "The answer of the MCP server %s was refused: %s."+mayHaveRun, p.link.server.Name,
-			bad)
-	}
-	s := requestState{State: result.Get("requestState")}
-	switch {
-	case p.answer.Kind == approval.AnswerApproved:
-		s.Approval, s.Note = p.answer.Request.ID, p.answer.Note
-	case p.runID() != "":
-		s.GrantUse = p.runID()
-	}
-	state, err := r.sealState(p, s)
-	if err != nil {
-		return nil, err
-	}
-	return result.With("requestState", state).Bytes(), nil
-}
-
 // resumeApproved continues an approved call that a modern server had answered with input_required.
-func (r *clientRequest) resumeApproved(conn upstream.Conn, p *pendingCall,
-	s requestState) (jsontext.Value, *mcp.Error) {
-	req, err := r.g.o.Asker.Request(r.ctx, r.agent(), s.Approval)
+func (p *pendingCall) resumeApproved(conn upstream.Conn, s requestState) (jsontext.Value, *mcp.Error) {
+	req, err := p.r.g.o.Asker.Request(p.r.ctx, p.r.agent(), s.Approval)
 	if err == nil && (req.ConsumedAt.IsZero() || req.RunResult == approval.RunSucceeded ||
 		req.RunResult == approval.RunFailed) {
 		err = errors.New("the call has ended")
@@ -339,29 +275,28 @@ func (r *clientRequest) resumeApproved(conn upstream.Conn, p *pendingCall,
 	}
 	p.answer = approval.Answer{Kind: approval.AnswerApproved, Request: &req,
 		Message: fmt.Sprintf("Approved by %s.", req.WhoEnded()), Note: s.Note}
-	if result, bad, denied := r.deniedByFreeze(p); denied {
+	if result, bad, denied := p.deniedByFreeze(); denied {
 		return result, bad
 	}
 	p.state, p.continued = s.State, true
-	if result, bad, ok := r.recordResponses(p); !ok {
+	if result, bad, ok := p.recordResponses(); !ok {
 		return result, bad
 	}
-	return r.applyAnswer(conn, p)
+	return p.applyAnswer(conn)
 }
 
 // resumeGranted does the same for a call that a grant let through. It goes on with the arguments that it was asked
 // with, to which its state is bound.
-func (r *clientRequest) resumeGranted(conn upstream.Conn, p *pendingCall,
-	s requestState) (jsontext.Value, *mcp.Error) {
+func (p *pendingCall) resumeGranted(conn upstream.Conn, s requestState) (jsontext.Value, *mcp.Error) {
 	p.answer = approval.Answer{Kind: approval.AnswerAllow, RunID: s.GrantUse}
-	if result, bad, denied := r.deniedByFreeze(p); denied {
+	if result, bad, denied := p.deniedByFreeze(); denied {
 		return result, bad
 	}
 	p.state, p.continued = s.State, true
-	if result, bad, ok := r.recordResponses(p); !ok {
+	if result, bad, ok := p.recordResponses(); !ok {
 		return result, bad
 	}
-	return r.applyAnswer(conn, p)
+	return p.applyAnswer(conn)
 }
 
 // frozenText is what a frozen agent is told, "" while it is not. A gate elsewhere refuses what the client brings.
@@ -373,24 +308,24 @@ func (r *clientRequest) frozenText(ctx context.Context) (string, error) {
 }
 
 // deniedByFreeze ends a call that was let through and waits for its client, once the agent is frozen.
-func (r *clientRequest) deniedByFreeze(p *pendingCall) (jsontext.Value, *mcp.Error, bool) {
-	text, err := r.frozenText(r.ctx)
+func (p *pendingCall) deniedByFreeze() (jsontext.Value, *mcp.Error, bool) {
+	text, err := p.r.frozenText(p.r.ctx)
 	if err != nil {
-		result, bad := r.gateFailure(p, err)
+		result, bad := p.gateFailure(err)
 		return result, bad, true
 	}
 	if text == "" {
 		return nil, nil, false
 	}
-	r.report(r.ctx, p, approval.RunUnknown)
-	result, bad := r.failure(text, mcp.CodeDenied)
+	p.report(p.r.ctx, approval.RunUnknown)
+	result, bad := p.r.failure(text, mcp.CodeDenied)
 	return result, bad, true
 }
 
 // inputRequired answers a modern client with a question of our own making or of a legacy server.
-func (r *clientRequest) inputRequired(p *pendingCall, s requestState,
+func (p *pendingCall) inputRequired(s requestState,
 	requests mcp.Object) (jsontext.Value, *mcp.Error) {
-	state, err := r.sealState(p, s)
+	state, err := p.sealState(s)
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,8 @@ import (
 
 // recordingAsk is ask for a call that a person let through: what the client answers was seen by no approver, and is
 // put on record before the server gets it. What cannot be is not given.
-func (r *clientRequest) recordingAsk(p *pendingCall, ask askFunc) askFunc {
-	if ask == nil || p.runID() == "" {
+func (x *exchange) recordingAsk(ask askFunc) askFunc {
+	if ask == nil || x.p.runID() == "" {
 		return ask
 	}
 	return func(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
@@ -25,7 +25,7 @@ func (r *clientRequest) recordingAsk(p *pendingCall, ask askFunc) askFunc {
 		if q, bad := mcp.ReadObject(objectOrEmpty(params)); bad == nil {
 			message = q.Text("message")
 		}
-		if !r.recordInput(ctx, p, method, message, result) {
+		if !x.p.recordInput(ctx, method, message, result) {
 			return decline(method)
 		}
 		return result, nil
@@ -43,12 +43,12 @@ func givesInput(result jsontext.Value) bool {
 }
 
 // recordInput puts one answer on record, and reports whether it is.
-func (r *clientRequest) recordInput(ctx context.Context, p *pendingCall, method, message string,
+func (p *pendingCall) recordInput(ctx context.Context, method, message string,
 	answer jsontext.Value) bool {
-	err := r.g.o.Asker.AddInput(ctx, r.agent(), p.runID(),
+	err := p.r.g.o.Asker.AddInput(ctx, p.r.agent(), p.runID(),
 		approval.Input{Method: method, Message: message, Answer: string(answer)})
 	if err != nil {
-		r.g.log.WarnContext(ctx, "a client's answer could not be put on record, so the server of the approved call does "+
+		p.r.g.log.WarnContext(ctx, "a client's answer could not be put on record, so the server of the approved call does "+
 			"not get it",
 			"run_id", p.runID(), "method", method, "error", err)
 	}
@@ -57,15 +57,15 @@ func (r *clientRequest) recordInput(ctx context.Context, p *pendingCall, method,
 
 // recordResponses does the same for what a modern client brings for such a call that a modern server answered
 // with input_required.
-func (r *clientRequest) recordResponses(p *pendingCall) (jsontext.Value, *mcp.Error, bool) {
+func (p *pendingCall) recordResponses() (jsontext.Value, *mcp.Error, bool) {
 	answers, bad := readAnswers(p.responses)
 	if bad != nil {
 		return nil, bad, false
 	}
 	for _, a := range answers {
-		if givesInput(a.Value) && !r.recordInput(r.ctx, p, mcp.ResultInputRequired, a.Name, a.Value) {
-			r.report(r.ctx, p, approval.RunUnknown)
-			result, err := r.failure(fmt.Sprintf("What you answered to the MCP server %s was not passed on, because the gate "+
+		if givesInput(a.Value) && !p.recordInput(p.r.ctx, mcp.ResultInputRequired, a.Name, a.Value) {
+			p.report(p.r.ctx, approval.RunUnknown)
+			result, err := p.r.failure(fmt.Sprintf("What you answered to the MCP server %s was not passed on, because the gate "+
 				"could not put it on record. The call may have run in part; find out before you call it again.",
 				p.link.server.Name), mcp.CodeUnknown)
 			return result, err, false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -11,18 +12,31 @@ import (
 	"countersign/internal/mcp"
 )
 
-// keyboardQuestion returns the question to the person at the agent's keyboard, if an answer there may decide
-// and the client can ask it. It does so once for each request: nobody is asked again who did not decide.
-func (r *clientRequest) keyboardQuestion(p *pendingCall) (jsontext.Value, bool) {
-	if r.g.local == nil || !r.declared.form || p.answer.Request == nil {
+// keyboard is the person at a client, as far as they are asked about a call.
+type keyboard struct {
+	r *clientRequest
+
+	mu   sync.Mutex
+	text string        // what came of an answer that did not end the request
+	said chan struct{} // takes one where that is new; nil: nobody reports it
+}
+
+// form returns the question to the person at the agent's keyboard, if an answer there may decide and the client can
+// ask it. It does so once for each request: nobody is asked again who did not decide.
+func (k *keyboard) form(req *approval.Request) (mcp.Object, bool) {
+	if k.r.g.local == nil || !k.r.declared.form || req == nil {
 		return nil, false
 	}
-	req := *p.answer.Request
-	_, may := r.g.local.Keyboard(r.client.Agent, req)
-	if !may || !r.g.keyboardAsked.use(req.ID, waitLimit(req)+taskRetention) {
+	_, may := k.r.g.local.Keyboard(k.r.client.Agent, *req)
+	if !may || !k.askOnce(req) {
 		return nil, false
 	}
-	return elicitation(r.g.keyboardForm(req)), true
+	return k.r.g.keyboardForm(*req), true
+}
+
+// askOnce reports whether nobody was asked here about a request yet, and remembers that somebody is.
+func (k *keyboard) askOnce(req *approval.Request) bool {
+	return k.r.g.keyboardAsked.use(k.r.g.clock.age(), req.ID, waitLimit(*req)+taskRetention)
 }
 
 // elicitation is a question as a modern client is given it.
@@ -33,24 +47,23 @@ func elicitation(params mcp.Object) jsontext.Value {
 	}.Bytes()
 }
 
-// pageQuestion returns what leads the person at the client to the request's page, if the client opens pages and people
+// page returns what leads the person at the client to the request's page, if the client opens pages and people
 // can reach them; once for each request, and not where they were asked here. It tells that somebody is being asked, and
 // nothing that comes of it decides: who decides is found out there.
-func (r *clientRequest) pageQuestion(p *pendingCall) (mcp.Object, bool) {
-	if !r.declared.url || r.g.o.Page == nil || p.answer.Request == nil {
+func (k *keyboard) page(req *approval.Request) (mcp.Object, bool) {
+	if !k.r.declared.url || k.r.g.o.Page == nil || req == nil {
 		return nil, false
 	}
-	req := *p.answer.Request
-	page := r.g.o.Page(req.ID)
-	if page == "" || !r.g.keyboardAsked.use(req.ID, waitLimit(req)+taskRetention) {
+	page := k.r.g.o.Page(req.ID)
+	if page == "" || !k.askOnce(req) {
 		return nil, false
 	}
 	params := mcp.Object{
 		{Name: "mode", Value: jsontext.Value(`"url"`)},
-		{Name: "message", Value: mcp.Quote(r.g.keyboardText(req))},
+		{Name: "message", Value: mcp.Quote(k.r.g.keyboardText(*req))},
 		{Name: "url", Value: mcp.Quote(page)},
 	}
-	if r.client.Era == mcp.Legacy {
+	if k.r.client.Era == mcp.Legacy {
 		params = append(params, mcp.Member{Name: "elicitationId", Value: mcp.Quote(req.ID)})
 	}
 	return params, true
@@ -96,36 +109,28 @@ func (g *Gateway) keyboardText(req approval.Request) string {
 	return req.HumanMessage
 }
 
-// askKeyboard has a legacy client ask its person while the call is held. The function it returns waits
-// until that is over: whichever answer comes first closes the others.
-func (r *clientRequest) askKeyboard(ctx context.Context, p *pendingCall) (closed func()) {
-	if r.client.Era != mcp.Legacy {
+// ask has a legacy client ask its person while the call is held. The function it returns waits until that is over:
+// whichever answer comes first closes the others.
+func (k *keyboard) ask(ctx context.Context, req *approval.Request) (closed func()) {
+	if k.r.client.Era != mcp.Legacy {
 		return func() {}
 	}
-	_, decides := r.keyboardQuestion(p)
-	question, asks := mcp.Object(nil), decides
-	if decides {
-		question = r.g.keyboardForm(*p.answer.Request)
-	} else if question, asks = r.pageQuestion(p); !asks {
-		return func() {}
+	question, decides := k.form(req)
+	if asks := decides; !decides {
+		if question, asks = k.page(req); !asks {
+			return func() {}
+		}
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		resp, err := r.stream.Ask(ctx, "elicitation/create", question.Bytes())
+		resp, err := k.r.stream.Ask(ctx, "elicitation/create", question.Bytes())
 		if !decides || err != nil || resp.Err != nil {
 			return // nobody decided there
 		}
-		p.sayAtKeyboard(r.decideAtKeyboard(p.answer.Request.ID, resp.Result))
+		k.say(k.decide(req.ID, resp.Result))
 	}()
 	return func() { <-done }
-}
-
-// applyKeyboardAnswers takes what a modern client brought back from its person.
-func (r *clientRequest) applyKeyboardAnswers(p *pendingCall, id string, answers mcp.Object) {
-	if v := answers.Get("approve"); v != nil {
-		p.sayAtKeyboard(r.decideAtKeyboard(id, v))
-	}
 }
 
 // parseKeyboardForm reads what a person made of the form. Declining it denies, whatever is filled in; closing it
@@ -160,16 +165,17 @@ func noDecision(result jsontext.Value) string {
 	return "The form at the keyboard was sent without a decision in it, which is approve or deny. It decided nothing."
 }
 
-// decideAtKeyboard decides as the person at the keyboard answered. An answer that the gate refuses decides nothing,
+// decide decides as the person at the keyboard answered. An answer that the gate refuses decides nothing,
 // and one that others must join does not end the request: the call goes on waiting then, and what is returned says so.
-func (r *clientRequest) decideAtKeyboard(id string, result jsontext.Value) string {
+func (k *keyboard) decide(id string, result jsontext.Value) string {
 	d, ok := parseKeyboardForm(result)
 	if !ok {
 		return noDecision(result)
 	}
 	d.RequestID = id
-	k, ctx := r.g.local, r.withCorrelation()
-	req, err := k.DecideAtKeyboard(ctx, r.client.Agent, d)
+	r := k.r
+	gate, ctx := r.g.local, r.withCorrelation()
+	req, err := gate.DecideAtKeyboard(ctx, r.client.Agent, d)
 	if err != nil {
 		r.g.log.Warn("an answer at the keyboard decided nothing", "approval_id", id, "agent", r.client.Agent, "error", err)
 		if e, ours := errors.AsType[*approval.Error](err); ours && e.Message != "" {
@@ -180,30 +186,30 @@ func (r *clientRequest) decideAtKeyboard(id string, result jsontext.Value) strin
 	if req.Status != approval.Pending {
 		return ""
 	}
-	if s, err := k.Standing(ctx, id); err == nil {
+	if s, err := gate.Standing(ctx, id); err == nil {
 		return fmt.Sprintf("The approval given at the keyboard counts: %d of %d.", s.Total, s.Needed)
 	}
 	return "The approval given at the keyboard counts. Others are asked too."
 }
 
-// sayAtKeyboard has a client told what came of an answer at its keyboard that did not end the request: with the
-// progress of a call that is held, and with the answer that it is pending.
-func (p *pendingCall) sayAtKeyboard(text string) {
+// say has a client told what came of an answer at its keyboard that did not end the request: with the progress of a
+// call that is held, and with the answer that it is pending.
+func (k *keyboard) say(text string) {
 	if text == "" {
 		return
 	}
-	p.mu.Lock()
-	p.keyboard = text
-	p.mu.Unlock()
+	k.mu.Lock()
+	k.text = text
+	k.mu.Unlock()
 	select {
-	case p.said <- struct{}{}:
+	case k.said <- struct{}{}:
 	default:
 	}
 }
 
-// saidAtKeyboard is what it was, "" for nothing.
-func (p *pendingCall) saidAtKeyboard() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.keyboard
+// lastSaid is what it was, "" for nothing.
+func (k *keyboard) lastSaid() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.text
 }

@@ -35,9 +35,9 @@ type link struct {
 	// Of an own link:
 	dialMu   sync.Mutex
 	conn     upstream.Conn
-	opening  bool      // it has a place among its agent's connections, and none yet
-	lastUsed time.Time // when it was asked for last
-	lastTry  time.Time // when it last failed to connect
+	opening  bool          // it has a place among its agent's connections, and none yet
+	lastUsed time.Duration // the age of the gateway when it was asked for last
+	retryAt  time.Duration // the age of the gateway before which it is not connected again
 	dialErr  error
 	closed   bool
 
@@ -54,7 +54,7 @@ const retryAfter = time.Second
 // dial connects an own link, unless it is connected.
 func (l *link) dial(ctx context.Context, cfg upstream.Config) (upstream.Conn, error) {
 	l.mu.Lock()
-	l.lastUsed = time.Now()
+	l.lastUsed = l.server.g.clock.age()
 	l.mu.Unlock()
 	if conn := l.liveConn(); conn != nil {
 		return conn, nil
@@ -65,7 +65,7 @@ func (l *link) dial(ctx context.Context, cfg upstream.Config) (upstream.Conn, er
 		return conn, nil
 	}
 	l.mu.Lock()
-	old, failed, why, over := l.conn, l.lastTry, l.dialErr, l.closed
+	old, retryAt, why, over := l.conn, l.retryAt, l.dialErr, l.closed
 	l.mu.Unlock()
 	if over {
 		return nil, &upstream.Error{Err: errSessionOver}
@@ -73,11 +73,11 @@ func (l *link) dial(ctx context.Context, cfg upstream.Config) (upstream.Conn, er
 	if old != nil {
 		l.server.g.log.WarnContext(ctx, "the connection to an MCP server ended", "server", l.server.Name, "error", old.Err())
 		old.Close()
-		failed, why = time.Now(), old.Err()
+		retryAt, why = l.server.g.clock.age()+retryAfter, old.Err()
 	}
-	if since := time.Since(failed); since < retryAfter {
+	if wait := retryAt - l.server.g.clock.age(); wait > 0 {
 		select {
-		case <-time.After(retryAfter - since):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return nil, &upstream.Error{Err: why}
 		}
@@ -94,7 +94,7 @@ func (l *link) dial(ctx context.Context, cfg upstream.Config) (upstream.Conn, er
 		err = &upstream.Error{Err: errSessionOver}
 	}
 	if err != nil {
-		l.conn, l.lastTry, l.dialErr = nil, time.Now(), err
+		l.conn, l.retryAt, l.dialErr = nil, l.server.g.clock.age()+retryAfter, err
 		return nil, err
 	}
 	again := l.connectedBefore
@@ -128,7 +128,7 @@ func (u *server) addSessionLink(l *link) {
 func (u *server) makeRoom(l *link) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	n, oldest, unused := 0, time.Time{}, (*link)(nil)
+	n, oldest, unused := 0, time.Duration(0), (*link)(nil)
 	for o := range u.sessionLinks {
 		if o == l || o.owner.client.Agent != l.owner.client.Agent {
 			continue
@@ -140,7 +140,7 @@ func (u *server) makeRoom(l *link) error {
 			continue
 		}
 		n++
-		if conn != nil && !upstream.Busy(conn) && (unused == nil || used.Before(oldest)) {
+		if conn != nil && !upstream.Busy(conn) && (unused == nil || used < oldest) {
 			oldest, unused = used, o
 		}
 	}
@@ -417,7 +417,7 @@ func (g *Gateway) broadcast(l *link, m mcp.Message) {
 		s.client.Push(m)
 	}
 	for _, e := range listeners {
-		if l.concerns(e.session) {
+		if l.concerns(e.r.session) {
 			e.deliver(m, uri)
 		}
 	}
@@ -446,14 +446,14 @@ func (l *link) listen() {
 	}()
 	want := map[string]bool{"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true}
 	for ctx.Err() == nil {
-		begin := time.Now()
+		begin := l.server.g.clock.age()
 		params := mcp.Object{{Name: "notifications", Value: mcp.Marshal(want)}, {Name: "_meta", Value: l.gatewayMeta()}}
 		_, err := conn.Do(ctx, upstream.Request{ID: conn.NewID(), Method: "subscriptions/listen", Params: params.Bytes(),
 			OnNotification: l.onNotification})
 		if err == nil { // it was answered: refused, or there is nothing to listen to
 			return
 		}
-		if wait := 30*time.Second - time.Since(begin); wait > 0 {
+		if wait := 30*time.Second - (l.server.g.clock.age() - begin); wait > 0 {
 			select {
 			case <-ctx.Done():
 			case <-time.After(wait):

@@ -15,11 +15,9 @@ import (
 
 // listener is a modern client's subscriptions/listen: a request whose stream brings what changes.
 type listener struct {
-	session *session
-	sendNow func(mcp.Message) error
-	id      jsontext.Value // of the request; every message bears it
-	kinds   []string
-	tasks   []string
+	r     *clientRequest // every message bears its id
+	kinds []string
+	tasks []string
 
 	mu     sync.Mutex
 	uris   map[string]bool
@@ -40,7 +38,7 @@ const (
 // does not wait for a client. e.mu is held.
 func (e *listener) enqueue(method string, params mcp.Object) {
 	m := mcp.Notification(method, params.With("_meta",
-		mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()).Bytes())
+		mcp.Object{{Name: mcp.MetaSubscription, Value: e.r.id}}.Bytes()).Bytes())
 	if len(m.Params) > maxQueuedBytes {
 		return // it fits nowhere
 	}
@@ -62,15 +60,15 @@ func (e *listener) flush() {
 	e.queue, e.bytes = nil, 0
 	e.mu.Unlock()
 	for _, m := range ms {
-		_ = e.sendNow(m)
+		_ = e.r.stream.Send(m)
 	}
 }
 
 // acknowledge tells the client what is agreed, which comes first.
 func (e *listener) acknowledge(agreed mcp.Object) error {
-	return e.sendNow(mcp.Notification("notifications/subscriptions/acknowledged", mcp.Object{
+	return e.r.stream.Send(mcp.Notification("notifications/subscriptions/acknowledged", mcp.Object{
 		{Name: "notifications", Value: agreed.Bytes()},
-		{Name: "_meta", Value: mcp.Object{{Name: mcp.MetaSubscription, Value: e.id}}.Bytes()},
+		{Name: "_meta", Value: mcp.Object{{Name: mcp.MetaSubscription, Value: e.r.id}}.Bytes()},
 	}.Bytes()))
 }
 
@@ -102,15 +100,14 @@ func (r *clientRequest) listen() (jsontext.Value, *mcp.Error) {
 		return nil, mcp.Errorf(mcp.CodeUnavailable, "%s", budgetText(over))
 	}
 	defer release()
-	e := &listener{session: r.session, sendNow: r.stream.Send, id: r.id, uris: map[string]bool{},
-		arrived: make(chan struct{}, 1)}
+	e := &listener{r: r, uris: map[string]bool{}, arrived: make(chan struct{}, 1)}
 	_, catalogs, _ := r.catalogs(r.ctx)
 	agreed := e.subscribeLists(want, catalogs)
 	r.g.addListener(e)
 	defer r.g.removeListener(e)
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
-	uris, err := r.subscribeResources(ctx, e, want.Get("resourceSubscriptions"))
+	uris, err := e.subscribeResources(ctx, want.Get("resourceSubscriptions"))
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +115,7 @@ func (r *clientRequest) listen() (jsontext.Value, *mcp.Error) {
 		agreed = append(agreed, mcp.Member{Name: "resourceSubscriptions", Value: mcp.Marshal(uris)})
 	}
 	if v := want.Get("taskIds"); v != nil && r.declared.tasks {
-		ids, err := r.subscribeTasks(e, v)
+		ids, err := e.subscribeTasks(v)
 		if err != nil {
 			return nil, err
 		}
@@ -180,8 +177,7 @@ func (e *listener) subscribeLists(want mcp.Object, catalogs []*catalog) (agreed 
 }
 
 // subscribeResources has servers tell of the resources that the client wants, and returns those that it is told of.
-func (r *clientRequest) subscribeResources(ctx context.Context, e *listener,
-	want jsontext.Value) (uris []string, err *mcp.Error) {
+func (e *listener) subscribeResources(ctx context.Context, want jsontext.Value) (uris []string, err *mcp.Error) {
 	if want == nil {
 		return nil, nil
 	}
@@ -194,9 +190,9 @@ func (r *clientRequest) subscribeResources(ctx context.Context, e *listener,
 		if len(uris) == maxSubscriptions || slices.Contains(uris, uri) {
 			continue // it is not among those that are agreed to
 		}
-		l, err := r.resourceLink(uri)
-		if err != nil || r.checkMethod(ctx, l, "resources/subscribe",
-			mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}.Bytes()) != nil || !r.subscribeFor(ctx, l, uri, e) {
+		l, err := e.r.resourceLink(uri)
+		if err != nil || e.r.checkMethod(ctx, l, "resources/subscribe",
+			mcp.Object{{Name: "uri", Value: mcp.Quote(uri)}}.Bytes()) != nil || !e.subscribeResource(ctx, l, uri) {
 			continue
 		}
 		uris = append(uris, uri)
@@ -205,14 +201,14 @@ func (r *clientRequest) subscribeResources(ctx context.Context, e *listener,
 }
 
 // subscribeTasks takes up the agent's tasks among those that the client wants to be told of, and returns them.
-func (r *clientRequest) subscribeTasks(e *listener, want jsontext.Value) ([]string, *mcp.Error) {
+func (e *listener) subscribeTasks(want jsontext.Value) ([]string, *mcp.Error) {
 	vs, bad := mcp.ReadArray(want)
 	if bad != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: taskIds: %s.", bad)
 	}
 	ids := []string{}
 	for _, v := range vs {
-		if _, none := r.findTask(mcp.Text(v)); none == nil && len(ids) < maxSubscriptions {
+		if _, none := e.r.findTask(mcp.Text(v)); none == nil && len(ids) < maxSubscriptions {
 			ids = append(ids, mcp.Text(v))
 		}
 	}
@@ -228,8 +224,8 @@ const maxSubscriptions = 256
 // relistenAfter is how long it takes until a lost subscription is taken up again.
 const relistenAfter = time.Second
 
-// subscribeFor has a server tell of a resource's updates while ctx lives.
-func (r *clientRequest) subscribeFor(ctx context.Context, l *link, uri string, e *listener) bool {
+// subscribeResource has a server tell of a resource's updates while ctx lives.
+func (e *listener) subscribeResource(ctx context.Context, l *link, uri string) bool {
 	conn, err := l.get(ctx)
 	if err != nil {
 		return false
@@ -238,7 +234,7 @@ func (r *clientRequest) subscribeFor(ctx context.Context, l *link, uri string, e
 	e.uris[uri] = true
 	e.mu.Unlock()
 	if conn.Hello().Era == mcp.Modern {
-		r.g.background.Go(func() { e.followResource(ctx, l, conn, uri) })
+		e.r.g.background.Go(func() { e.followResource(ctx, l, conn, uri) })
 		return true
 	}
 	if l.countSubscribers(uri, 1) == 1 {
@@ -250,8 +246,8 @@ func (r *clientRequest) subscribeFor(ctx context.Context, l *link, uri string, e
 		}
 	}
 	context.AfterFunc(ctx, func() {
-		if r.g.work.Err() == nil {
-			r.session.unsubscribe(uri)
+		if e.r.g.work.Err() == nil {
+			e.r.session.unsubscribe(uri)
 		}
 	})
 	return true

@@ -27,18 +27,18 @@ func (p *pendingCall) reconnect(ctx context.Context) (upstream.Conn, bool) {
 }
 
 // sendAgain is reconnect for a client that may still call.
-func (r *clientRequest) sendAgain(ctx context.Context, p *pendingCall) (upstream.Conn, bool) {
-	conn, ok := p.reconnect(ctx)
-	if !ok || r.client.StillValid != nil && r.client.StillValid() != nil {
+func (x *exchange) sendAgain(ctx context.Context) (upstream.Conn, bool) {
+	conn, ok := x.p.reconnect(ctx)
+	if !ok || x.r.client.StillValid != nil && x.r.client.StillValid() != nil {
 		return nil, false
 	}
-	frozen, err := r.frozenText(ctx)
+	frozen, err := x.r.frozenText(ctx)
 	return conn, err == nil && frozen == ""
 }
 
 // notRun answers for a call that certainly did not run.
-func (r *clientRequest) notRun(ctx context.Context, p *pendingCall, err error) (jsontext.Value, *mcp.Error) {
-	name, why := p.link.server.Name, r.g.errorText(err)
+func (p *pendingCall) notRun(ctx context.Context, err error) (jsontext.Value, *mcp.Error) {
+	name, why := p.link.server.Name, p.r.g.errorText(err)
 	text := fmt.Sprintf("The call did not reach the MCP server %s and was not run: %s.", name, why)
 	if upstream.Refused(err) {
 		text = fmt.Sprintf("The MCP server %s refused the call before running it: %s. The call was not run.", name, why)
@@ -49,17 +49,17 @@ func (r *clientRequest) notRun(ctx context.Context, p *pendingCall, err error) (
 	case busy:
 		text += " It is called too often now; try again later."
 	}
-	switch useBy, ok := r.giveBack(ctx, p, err); {
+	switch useBy, ok := p.giveBack(ctx, err); {
 	case ok:
 		text += fmt.Sprintf(" Its approval is not used up: call it again with exactly the same arguments before %s.",
 			approval.FormatTime(useBy))
 	case p.answer.Kind == approval.AnswerApproved:
-		r.report(ctx, p, approval.RunFailed)
+		p.report(ctx, approval.RunFailed)
 		text += " Its approval is used up. Call it again, and people are asked again."
 	default:
-		r.report(ctx, p, approval.RunFailed)
+		p.report(ctx, approval.RunFailed)
 	}
-	return r.failure(text, mcp.CodeUnavailable)
+	return p.r.failure(text, mcp.CodeUnavailable)
 }
 
 func seconds(d time.Duration) string {
@@ -71,15 +71,15 @@ func seconds(d time.Duration) string {
 
 // giveBack takes the use of an approval back, and returns until when it can be used. A gate elsewhere does not take
 // that from whoever it let through.
-func (r *clientRequest) giveBack(ctx context.Context, p *pendingCall, why error) (useBy time.Time, ok bool) {
-	if r.g.local == nil || p.continued || p.begun {
+func (p *pendingCall) giveBack(ctx context.Context, why error) (useBy time.Time, ok bool) {
+	if p.r.g.local == nil || p.continued || p.begun {
 		return time.Time{}, false
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	req, ok, err := r.g.local.GiveBack(ctx, p.answer, upstream.RefusedFor(why))
+	req, ok, err := p.r.g.local.GiveBack(ctx, p.answer, upstream.RefusedFor(why))
 	if err != nil {
-		r.g.log.ErrorContext(ctx, "the approval of a call that was not run could not be given back; it stays used",
+		p.r.g.log.ErrorContext(ctx, "the approval of a call that was not run could not be given back; it stays used",
 			"run_id", p.runID(), "error", err)
 		return time.Time{}, false
 	}

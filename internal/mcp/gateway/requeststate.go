@@ -24,7 +24,7 @@ type requestState struct {
 	Agent string `json:"a"`
 	Call  string `json:"c"` // digest of server, method, tool and args
 	Once  string `json:"o"`
-	Until int64  `json:"u"` // milliseconds since the gateway began: no clock that is set makes it good again
+	Until int64  `json:"u"` // the age of the gateway, in milliseconds
 
 	Approval string `json:"r,omitempty"` // the approval that let the call through
 	GrantUse string `json:"g,omitempty"` // the use of a grant that did
@@ -39,6 +39,12 @@ type requestState struct {
 // stateTTL is how long a client may take to come back.
 const stateTTL = 10 * time.Minute
 
+// states seals the states of calls for their clients, and opens each once.
+type states struct {
+	aead cipher.AEAD
+	used usedOnce
+}
+
 func newSeal() (cipher.AEAD, error) {
 	key := make([]byte, 32)
 	rand.Read(key)
@@ -49,9 +55,6 @@ func newSeal() (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// uptime is how old the gateway is, in milliseconds, or will be in a while.
-func (g *Gateway) uptime(in time.Duration) int64 { return (time.Since(g.started) + in).Milliseconds() }
-
 // stateDigest names the call that a state is bound to.
 func (p *pendingCall) stateDigest() string {
 	sum := sha256.Sum256([]byte(fmt.Sprintf("%q %q %q %s", p.call.Server, p.method, p.call.Tool, p.call.Args.Hash())))
@@ -59,13 +62,19 @@ func (p *pendingCall) stateDigest() string {
 }
 
 // sealState makes a requestState that continues p.
-func (r *clientRequest) sealState(p *pendingCall, s requestState) (jsontext.Value, *mcp.Error) {
-	s.Agent, s.Call, s.Once, s.Until = r.client.Agent, p.stateDigest(), rand.Text(), r.g.uptime(stateTTL)
+func (p *pendingCall) sealState(s requestState) (jsontext.Value, *mcp.Error) {
+	s.Agent, s.Call = p.r.client.Agent, p.stateDigest()
+	return p.r.g.states.seal(p.r.g.clock.age(), s)
+}
+
+// seal makes a requestState of s.
+func (ss *states) seal(age time.Duration, s requestState) (jsontext.Value, *mcp.Error) {
+	s.Once, s.Until = rand.Text(), (age + stateTTL).Milliseconds()
 	plain, err := json.Marshal(s)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInternalError, "The state of the call cannot be kept.")
 	}
-	return mcp.Quote(base64.RawURLEncoding.EncodeToString(r.g.seal.Seal(nil, nil, plain, nil))), nil
+	return mcp.Quote(base64.RawURLEncoding.EncodeToString(ss.aead.Seal(nil, nil, plain, nil))), nil
 }
 
 var errState = mcp.Errorf(mcp.CodeInvalidParams,
@@ -73,21 +82,23 @@ var errState = mcp.Errorf(mcp.CodeInvalidParams,
 		"without it.")
 
 // openState reads a requestState that the client brought back for p, and uses it up.
-func (r *clientRequest) openState(v jsontext.Value, p *pendingCall) (requestState, *mcp.Error) {
-	s, err := r.decryptState(v)
-	if err != nil || r.client.Era != mcp.Modern || s.Agent != r.client.Agent || s.Call != p.stateDigest() ||
-		r.g.uptime(0) >= s.Until || !r.g.usedStates.use(s.Once, stateTTL) {
+func (p *pendingCall) openState(v jsontext.Value) (requestState, *mcp.Error) {
+	ss, age := &p.r.g.states, p.r.g.clock.age()
+	s, err := ss.read(v)
+	if err != nil || p.r.client.Era != mcp.Modern || s.Agent != p.r.client.Agent || s.Call != p.stateDigest() ||
+		age.Milliseconds() >= s.Until || !ss.used.use(age, s.Once, stateTTL) {
 		return requestState{}, errState
 	}
 	return s, nil
 }
 
-func (r *clientRequest) decryptState(v jsontext.Value) (s requestState, err error) {
+// read decrypts a requestState, and does not use it up.
+func (ss *states) read(v jsontext.Value) (s requestState, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(mcp.Text(v))
 	if err != nil {
 		return s, err
 	}
-	plain, err := r.g.seal.Open(nil, nil, b, nil)
+	plain, err := ss.aead.Open(nil, nil, b, nil)
 	if err != nil {
 		return s, err
 	}
@@ -103,8 +114,8 @@ func (r *clientRequest) decryptState(v jsontext.Value) (s requestState, err erro
 // usedOnce remembers what was used that is good for one use, for at least as long as it would be good.
 type usedOnce struct {
 	mu    sync.Mutex
-	used  map[string]time.Time
-	swept time.Time
+	used  map[string]time.Duration // until which age of the gateway
+	swept time.Duration
 }
 
 // contains reports whether it was used.
@@ -115,24 +126,23 @@ func (s *usedOnce) contains(once string) bool {
 	return used
 }
 
-func (s *usedOnce) use(once string, good time.Duration) bool {
+func (s *usedOnce) use(age time.Duration, once string, good time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
 	if s.used == nil {
-		s.used = map[string]time.Time{}
+		s.used = map[string]time.Duration{}
 	}
-	if now.Sub(s.swept) > time.Minute {
-		for k, t := range s.used {
-			if now.After(t) {
+	if age-s.swept > time.Minute {
+		for k, until := range s.used {
+			if age > until {
 				delete(s.used, k)
 			}
 		}
-		s.swept = now
+		s.swept = age
 	}
 	if _, again := s.used[once]; again {
 		return false
 	}
-	s.used[once] = now.Add(good)
+	s.used[once] = age + good
 	return true
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -473,11 +472,11 @@ func (r *clientRequest) discover() (jsontext.Value, *mcp.Error) {
 	if r.g.o.Wrapper && len(catalogs) == 0 {
 		return nil, r.g.unavailable(why)
 	}
-	return r.cacheable(mcp.Object{
+	return (&listing{r, links, catalogs}).cacheable(mcp.Object{
 		{Name: "supportedVersions", Value: mcp.Marshal(append([]string{mcp.VersionModern}, mcp.LegacyVersions...))},
 		{Name: "capabilities", Value: r.capabilities(catalogs)},
 		{Name: "instructions", Value: mcp.Quote(r.instructions(links, catalogs))},
-	}, catalogs), nil
+	}), nil
 }
 
 // rememberHello remembers, in a wrapper, what a modern client said first: a legacy server behind it is told
@@ -489,105 +488,6 @@ func (r *clientRequest) rememberHello() {
 		r.hello = r.declared
 		r.hello.capabilities, r.hello.info = slices.Clone(r.declared.capabilities), slices.Clone(r.declared.info)
 	}
-}
-
-// cacheable completes a result that modern clients may keep for a while.
-func (r *clientRequest) cacheable(o mcp.Object, catalogs []*catalog) jsontext.Value {
-	if r.client.Era == mcp.Legacy {
-		return o.Bytes()
-	}
-	head := mcp.Object{
-		{Name: "resultType", Value: mcp.Quote(mcp.ResultComplete)},
-		{Name: "_meta", Value: mcp.Object{{Name: mcp.MetaServer, Value: r.serverInfo(catalogs)}}.Bytes()},
-		{Name: "ttlMs", Value: jsontext.Value("0")},
-		{Name: "cacheScope", Value: mcp.Quote("private")},
-	}
-	return append(head, o...).Bytes()
-}
-
-// pageSize is how many elements of a merged list one answer has.
-const pageSize = 500
-
-// page cuts a list, and says where the rest begins.
-func (r *clientRequest) page(all []item) ([]item, jsontext.Value, *mcp.Error) {
-	from := 0
-	if v := r.params.Get("cursor"); v != nil {
-		at, ours := strings.CutPrefix(mcp.Text(v), "at-")
-		var err error
-		if from, err = strconv.Atoi(at); !ours || err != nil || from < 0 || from > len(all) {
-			return nil, nil, mcp.Errorf(mcp.CodeInvalidParams,
-				"Invalid params: this cursor is not one of ours, or the list has changed; start again without one.")
-		}
-	}
-	to := min(from+pageSize, len(all))
-	if to == len(all) {
-		return all[from:], nil, nil
-	}
-	return all[from:to], mcp.Quote(fmt.Sprintf("at-%d", to)), nil
-}
-
-// answerList is the answer to a list request.
-func (r *clientRequest) answerList(member string, all []item, catalogs []*catalog) (jsontext.Value, *mcp.Error) {
-	items, next, err := r.page(all)
-	if err != nil {
-		return nil, err
-	}
-	array := jsontext.Value("[")
-	for i, it := range items {
-		if i > 0 {
-			array = append(array, ',')
-		}
-		array = append(array, it.raw...)
-	}
-	o := mcp.Object{{Name: member, Value: append(array, ']')}}
-	if next != nil {
-		o = append(o, mcp.Member{Name: "nextCursor", Value: next})
-	}
-	return r.cacheable(o, catalogs), nil
-}
-
-// currentCatalogs returns what each server has, asked anew for the first page of a list.
-func (r *clientRequest) currentCatalogs() ([]*link, []*catalog, *mcp.Error) {
-	r.rememberHello()
-	lookup := (*link).catalog
-	if r.params.Get("cursor") == nil {
-		lookup = (*link).freshCatalog
-	}
-	links, catalogs, why := r.eachCatalog(r.ctx, lookup)
-	if len(catalogs) == 0 && why != nil && r.g.o.Wrapper { // else there is at least what the gate itself offers
-		return nil, nil, r.g.unavailable(why)
-	}
-	return links, catalogs, nil
-}
-
-func (r *clientRequest) list(member string, pick func(*catalog) []item,
-	own func(*link, item) item) (jsontext.Value, *mcp.Error) {
-	links, catalogs, err := r.currentCatalogs()
-	if err != nil {
-		return nil, err
-	}
-	return r.answerList(member, mergeLists(links, catalogs, pick, own), catalogs)
-}
-
-func (r *clientRequest) toolsList() (jsontext.Value, *mcp.Error) {
-	links, catalogs, err := r.currentCatalogs()
-	if err != nil {
-		return nil, err
-	}
-	all := mergeLists(links, catalogs, func(c *catalog) []item {
-		items := make([]item, len(c.tools))
-		for i, t := range c.tools {
-			items[i] = item{t.offered, t.raw}
-			if r.client.Era == mcp.Legacy {
-				items[i].raw = t.legacy
-			}
-		}
-		return items
-	}, func(_ *link, it item) item { return it })
-	for _, t := range r.g.tools {
-		all = append(all, item{t.Name, t.describe()})
-	}
-	return r.answerList("tools", all, catalogs)
 }
 
 // findTool returns the tool that clients know by a name, nil where there is none.

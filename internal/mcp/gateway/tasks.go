@@ -26,7 +26,7 @@ type task struct {
 	agent   string
 	created time.Time     // as it is told
 	ttl     time.Duration // from then on
-	started time.Time     // when we took it up, from which it is kept as long
+	until   time.Duration // the age of the gateway to which it is kept: as long, from when we took it up
 	cancel  context.CancelFunc
 
 	// ending is held by what ends it, before mu: a client that cancels it ends its request first, and whoever
@@ -74,12 +74,11 @@ func (ts *tasks) get(agent, id string) *task {
 }
 
 // add adds a task unless it is there; it returns the one that is there then.
-func (ts *tasks) add(t *task) (*task, bool) {
+func (ts *tasks) add(age time.Duration, t *task) (*task, bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	now := time.Now()
 	for id, old := range ts.byID {
-		if now.Sub(old.started) > old.ttl {
+		if age > old.until {
 			delete(ts.byID, id)
 		}
 	}
@@ -89,7 +88,7 @@ func (ts *tasks) add(t *task) (*task, bool) {
 	if ts.byID == nil {
 		ts.byID = map[string]*task{}
 	}
-	t.started = now
+	t.until = age + t.ttl
 	ts.byID[t.id] = t
 	return t, true
 }
@@ -99,13 +98,13 @@ func (ts *tasks) add(t *task) (*task, bool) {
 func waitLimit(req approval.Request) time.Duration { return max(0, req.ExpiresAt.Sub(req.RequestedAt)) }
 
 // startTask answers a quarantined call with a task.
-func (r *clientRequest) startTask(p *pendingCall) (jsontext.Value, *mcp.Error) {
+func (p *pendingCall) startTask() (jsontext.Value, *mcp.Error) {
 	p.responses, p.state = nil, nil // what is approved is what was asked for
-	first, err := r.g.firstAsked(r.ctx, r.agent(), *p.answer.Request)
+	first, err := p.r.g.firstAsked(p.r.ctx, p.r.agent(), *p.answer.Request)
 	if err != nil {
-		return r.gateFailure(p, err)
+		return p.gateFailure(err)
 	}
-	t := r.g.runTask(p, first, r.declared, r.client.StillValid)
+	t := p.r.g.runTask(p, first, p.r.declared, p.r.client.StillValid)
 	o := append(mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultTask)}}, t.describe()...)
 	return o.Bytes(), nil
 }
@@ -132,23 +131,24 @@ func (g *Gateway) lastAsked(ctx context.Context, who approval.Actor, req approva
 // of the client that began it; nil: there is none to look at, as after a restart.
 func (g *Gateway) runTask(p *pendingCall, req approval.Request, from clientHello, still func() error) *task {
 	ctx, cancel := context.WithCancel(g.work)
-	now := time.Now()
-	t, isNew := g.tasks.add(&task{g: g, id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: now,
-		status: taskWorking, cancel: cancel, questionSlot: make(chan struct{}, 1),
+	t, isNew := g.tasks.add(g.clock.age(), &task{g: g, id: req.ID, agent: req.Agent, created: req.RequestedAt,
+		updated: g.clock.now(), status: taskWorking, cancel: cancel, questionSlot: make(chan struct{}, 1),
 		ttl: waitLimit(req) + taskRetention, message: "Waiting for a person's approval."})
 	if !isNew {
 		cancel()
 		return t
 	}
 	release := g.o.Budgets.Agent(req.Agent).Force(budget.Waits) // it was looked at before people were asked
+	// The task is a client of its own, without anybody to report to while it runs. Its call is one of its own, too: the
+	// request that began it still looks at p.
+	s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent, StillValid: still},
+		id: req.SessionID, hello: from}
+	own := &pendingCall{link: p.link, tool: p.tool, method: p.method, params: p.params, call: p.call, answer: p.answer}
+	own.r = &clientRequest{session: s, ctx: ctx, method: own.method, declared: from, stream: noStream{}, forTask: true}
 	g.background.Go(func() {
 		defer release()
 		defer cancel()
-		// The task is a client of its own, without anybody to report to while it runs.
-		s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent, StillValid: still},
-			id: req.SessionID, hello: from}
-		r := &clientRequest{session: s, ctx: ctx, method: "tools/call", declared: from, stream: noStream{}, forTask: true}
-		result, err := r.runTask(t, p)
+		result, err := t.run(own)
 		if result == nil && g.work.Err() != nil {
 			return // nothing was sent: it goes on when the gate is back
 		}
@@ -166,7 +166,9 @@ func (noStream) Ask(context.Context, string, jsontext.Value) (mcp.Message, error
 	return mcp.Message{}, errNoStream
 }
 
-func (r *clientRequest) runTask(t *task, p *pendingCall) (jsontext.Value, *mcp.Error) {
+// run has the call wait for its approval and sends it then.
+func (t *task) run(p *pendingCall) (jsontext.Value, *mcp.Error) {
+	r := p.r
 	for p.answer.Kind == approval.AnswerPending {
 		out, err := r.g.o.Asker.Wait(r.ctx, p.call, p.answer, approval.WaitOptions{For: time.Hour, Still: func() error {
 			if r.client.StillValid != nil {
@@ -203,25 +205,25 @@ func (r *clientRequest) runTask(t *task, p *pendingCall) (jsontext.Value, *mcp.E
 			r.g.sleep(r.ctx, time.Second)
 			continue
 		}
-		return r.gateFailure(p, err)
+		return p.gateFailure(err)
 	}
 	if p.answer.Frozen() {
 		return nil, mcp.Errorf(mcp.CodeDenied, "%s", p.answer.Message)
 	}
 	if !mayRun(p.answer.Kind) {
-		return r.applyAnswer(nil, p)
+		return p.applyAnswer(nil)
 	}
 	t.setMessage("Approved. The call is running.")
 	r.g.notifyTask(t)
 	conn, err := p.link.get(r.ctx)
 	if err != nil {
 		p.reservation.Release()
-		return r.notRun(r.ctx, p, err)
+		return p.notRun(r.ctx, err)
 	}
 	if p.answer.Kind == approval.AnswerApproved {
 		p.params = p.params.With("arguments", approvedArgs(&p.answer))
 	}
-	return r.callServer(r.ctx, conn, p, r.checkedAsk(t.ask))
+	return (&exchange{r: r, p: p, conn: conn, ask: r.checkedAsk(t.ask)}).run()
 }
 
 // mayRun reports whether a call that was answered so may run.
@@ -241,7 +243,7 @@ func (g *Gateway) sleep(ctx context.Context, d time.Duration) {
 
 func (t *task) setMessage(message string) {
 	t.mu.Lock()
-	t.message, t.updated = message, time.Now()
+	t.message, t.updated = message, t.g.clock.now()
 	t.mu.Unlock()
 }
 
@@ -251,7 +253,7 @@ func (t *task) finish(result jsontext.Value, err *mcp.Error) {
 	defer t.ending.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.updated = time.Now()
+	t.updated = t.g.clock.now()
 	switch {
 	case t.status == taskCancelled:
 	case err != nil:
@@ -280,7 +282,7 @@ func (t *task) ask(ctx context.Context, method string, params jsontext.Value) (j
 		return decline(method)
 	}
 	t.questionCount++
-	t.status, t.openQuestion, t.updated, t.message = taskInput, q, time.Now(), "The server needs input."
+	t.status, t.openQuestion, t.updated, t.message = taskInput, q, t.g.clock.now(), "The server needs input."
 	t.mu.Unlock()
 	t.g.notifyTask(t)
 	defer func() {
@@ -341,7 +343,7 @@ func (e *listener) deliverTask(t *task, params mcp.Object) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, id := range e.tasks {
-		if id == t.id && e.session.client.Agent == t.agent && !e.closed {
+		if id == t.id && e.r.client.Agent == t.agent && !e.closed {
 			e.enqueue("notifications/tasks", params)
 		}
 	}
@@ -411,7 +413,7 @@ func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Reque
 	if req.EndCode == approval.EndFrozen {
 		t.status, t.message, t.result, t.err = taskFailed, text, nil, mcp.Errorf(mcp.CodeDenied, "%s", text)
 	}
-	t, _ = g.tasks.add(t)
+	t, _ = g.tasks.add(g.clock.age(), t)
 	return t, nil
 }
 
@@ -526,7 +528,7 @@ func (r *clientRequest) taskUpdate() (jsontext.Value, *mcp.Error) {
 	defer t.mu.Unlock()
 	if v := answers.Get(t.questionKey()); v != nil && t.status == taskInput && t.openQuestion.answer != nil {
 		t.openQuestion.answer <- v
-		t.status, t.openQuestion, t.updated, t.message = taskWorking, question{}, time.Now(), "The call is running."
+		t.status, t.openQuestion, t.updated, t.message = taskWorking, question{}, t.g.clock.now(), "The call is running."
 	}
 	return acknowledged, nil
 }
@@ -593,7 +595,7 @@ func (r *clientRequest) taskCancel() (jsontext.Value, *mcp.Error) {
 	}
 	t.mu.Lock()
 	if t.status == taskWorking || t.status == taskInput {
-		t.status, t.message, t.updated = taskCancelled, "Cancelled by the client.", time.Now()
+		t.status, t.message, t.updated = taskCancelled, "Cancelled by the client.", t.g.clock.now()
 	}
 	t.mu.Unlock()
 	t.cancel()

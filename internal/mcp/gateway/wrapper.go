@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -141,7 +140,7 @@ func (l *link) connect(ctx context.Context) (upstream.Conn, error) {
 // start starts the server, after seeing off the one before.
 func (l *link) start(ctx context.Context, t *dialAttempt) {
 	l.mu.Lock()
-	old, again, born := l.conn, l.connectedBefore, l.lastTry
+	old, again, retryAt := l.conn, l.connectedBefore, l.retryAt
 	l.conn = nil
 	l.mu.Unlock()
 	retold := old != nil && old.Err() == nil
@@ -153,7 +152,7 @@ func (l *link) start(ctx context.Context, t *dialAttempt) {
 		}
 		old.Close()
 	}
-	if wait := retryAfter - time.Since(born); wait > 0 && !retold {
+	if wait := retryAt - l.server.g.clock.age(); wait > 0 && !retold {
 		l.server.g.sleep(ctx, wait)
 	}
 	who := l.speakerHello()
@@ -173,7 +172,7 @@ func (l *link) start(ctx context.Context, t *dialAttempt) {
 		l.mu.Lock()
 		conn, err = nil, &upstream.Error{Err: errSessionOver}
 	}
-	l.lastTry = time.Now() // from when the next start is counted
+	l.retryAt = l.server.g.clock.age() + retryAfter // also where it is up: the next start is counted from here
 	l.attempt = nil
 	if t.conn, t.err = conn, err; err == nil {
 		l.conn, l.toldCapabilities, l.stale, l.connectedBefore = conn, who.capabilityText(), true, true

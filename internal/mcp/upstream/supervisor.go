@@ -41,6 +41,7 @@ type Health struct {
 type Supervisor struct {
 	cfg         Config
 	peer        Peer
+	now         func() time.Time
 	onConnected func(Conn)
 	hints       dialHints
 
@@ -52,14 +53,15 @@ type Supervisor struct {
 	changed chan struct{} // closed at the next change
 }
 
-// New returns a supervisor; [Supervisor.Run] connects. onConnected is called with each connection once it is up,
-// in a goroutine of its own, which Run waits for at its end; it may be nil.
-func New(cfg Config, peer Peer, onConnected func(Conn)) *Supervisor {
+// New returns a supervisor; [Supervisor.Run] connects. now is the clock by which it says since when it is up or down.
+// onConnected is called with each connection once it is up, in a goroutine of its own, which Run waits for at its end; it
+// may be nil.
+func New(cfg Config, peer Peer, now func() time.Time, onConnected func(Conn)) *Supervisor {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Supervisor{cfg: cfg, peer: peer, onConnected: onConnected,
-		health: Health{State: Starting, Since: time.Now()}, changed: make(chan struct{})}
+	return &Supervisor{cfg: cfg, peer: peer, now: now, onConnected: onConnected,
+		health: Health{State: Starting, Since: now()}, changed: make(chan struct{})}
 }
 
 // Run keeps the connection until ctx ends, and returns when it is closed and nothing of it is left.
@@ -72,21 +74,21 @@ func (s *Supervisor) Run(ctx context.Context) {
 		s.update(func() {
 			s.health.Restarts = tries
 			if s.conn = nil; failures == 0 {
-				s.health.State, s.health.Since = Starting, time.Now()
+				s.health.State, s.health.Since = Starting, s.now()
 			}
 		})
 		conn, err := dial(ctx, s.cfg, s.peer, &s.hints)
 		failures++
 		if err == nil {
-			up := time.Now()
+			up := s.now()
 			log.InfoContext(ctx, "the server is up", "version", conn.Hello().Version)
-			if err = s.serve(ctx, conn, &running); time.Since(up) >= stableAfter {
+			if err = s.serve(ctx, conn, up, &running); s.now().Sub(up) >= stableAfter {
 				failures = 0
 			}
 		}
 		if ctx.Err() != nil {
 			s.update(func() {
-				s.conn, s.health.State, s.health.Since, s.stopped = nil, Down, time.Now(), true
+				s.conn, s.health.State, s.health.Since, s.stopped = nil, Down, s.now(), true
 			})
 			return
 		}
@@ -96,7 +98,7 @@ func (s *Supervisor) Run(ctx context.Context) {
 			s.update(func() { s.health.Err = err })
 			continue
 		}
-		now := time.Now()
+		now := s.now()
 		s.update(func() {
 			s.conn, s.health.Err, s.nextTry = nil, err, now.Add(wait)
 			if s.health.State != Down {
@@ -113,8 +115,8 @@ func (s *Supervisor) Run(ctx context.Context) {
 }
 
 // serve offers a connection until it is over, and returns why that is. It is closed in the background.
-func (s *Supervisor) serve(ctx context.Context, conn Conn, background *sync.WaitGroup) error {
-	s.update(func() { s.conn, s.health.State, s.health.Since, s.health.Err = conn, Up, time.Now(), nil })
+func (s *Supervisor) serve(ctx context.Context, conn Conn, now time.Time, background *sync.WaitGroup) error {
+	s.update(func() { s.conn, s.health.State, s.health.Since, s.health.Err = conn, Up, now, nil })
 	if s.onConnected != nil {
 		background.Go(func() { s.onConnected(conn) })
 	}

@@ -62,7 +62,7 @@ func (w *wire) set(f func()) {
 
 // run starts a server in a bubble; its stop is part of the test.
 func run(t *testing.T, cfg Config, onUp func(Conn)) (*Supervisor, func()) {
-	s := New(cfg, Peer{}, onUp)
+	s := New(cfg, Peer{}, time.Now, onUp)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { s.Run(ctx); close(done) }()
@@ -213,7 +213,7 @@ func TestAStoppedServerSaysSo(t *testing.T) {
 func TestAProcessThatEndsIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	ups := make(chan Conn, 10)
-	s := New(fake("dies in a call"), Peer{}, func(c Conn) { ups <- c })
+	s := New(fake("dies in a call"), Peer{}, time.Now, func(c Conn) { ups <- c })
 	ctx, cancel := context.WithCancel(testContext(t))
 	done := make(chan struct{})
 	go func() { s.Run(ctx); close(done) }()
