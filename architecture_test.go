@@ -661,7 +661,6 @@ var readsClock = map[string]string{
 	"internal/store/sqlite/clock.go":        "the time that passes, where the machine has no better count",
 	"internal/store/storetest/storetest.go": "of the tests: times that are stored and read back",
 	"internal/store/sqlite/writer.go":       "how long a group has taken",
-	"internal/web/live.go":                  "the deadlines of its connection",
 }
 
 func TestTheClockIsReadInFewPlaces(t *testing.T) {

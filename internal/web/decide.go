@@ -99,7 +99,7 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 			return err
 		}
 		for i := range done {
-			data.Results[places[done[i].ID]] = s.decidedResult(x, &done[i])
+			data.Results[places[done[i].ID]] = decidedResultOf(x, &done[i])
 		}
 	}
 	if one := data.Results[0]; len(data.Results) == 1 && one.Done {
@@ -124,7 +124,7 @@ func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approv
 	if err != nil {
 		return false, result, err
 	}
-	m, r, whole := s.maker(x), h.Request, false
+	m, r, whole := x.maker(), h.Request, false
 	if h.Wide <= lists.MostShownArgs {
 		if r, err = s.Gate.Request(ctx, x.viewer.Actor, id); err != nil {
 			return false, result, err
@@ -143,25 +143,25 @@ func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approv
 	return true, result, nil
 }
 
-// decidedResult tells what came of one decision.
-func (s *Server) decidedResult(x *exchange, d *approval.Decided) decidedResult {
+// decidedResultOf tells what came of one decision.
+func decidedResultOf(x *exchange, d *approval.Decided) decidedResult {
 	r := &d.Request
 	short := approval.Short(d.ID)
 	result := decidedResult{ID: d.ID, Target: short, Summary: short, Short: short, Done: d.Refusal == nil}
 	if r.ID != "" {
-		result.Target, result.Summary = word(r.Target()), s.maker(x).Summary(*r)
+		result.Target, result.Summary = word(r.Target()), x.maker().Summary(*r)
 	}
 	if d.Refusal != nil {
 		result.Class, result.Word = "denied", x.lang.Say("inbox_not_decided")
-		result.Text = s.refusal(x, d.Refusal)
+		result.Text = refusal(x, d.Refusal)
 		return result
 	}
-	result.Class, result.Word = string(r.Status), s.outcome(x, r)
+	result.Class, result.Word = string(r.Status), outcome(x, r)
 	return result
 }
 
 // outcome says what a decision that was taken came to.
-func (s *Server) outcome(x *exchange, r *approval.Request) string {
+func outcome(x *exchange, r *approval.Request) string {
 	if r.Status == approval.Pending {
 		return x.lang.Say("inbox_counts", "have", strconv.Itoa(len(r.Votes)), "needed", strconv.Itoa(r.Need.Total()))
 	}
@@ -169,7 +169,7 @@ func (s *Server) outcome(x *exchange, r *approval.Request) string {
 }
 
 // refusal says to the viewer why nothing was done: how the request has ended, or what is missing.
-func (s *Server) refusal(x *exchange, err error) string {
+func refusal(x *exchange, err error) string {
 	code := approval.CodeOf(err)
 	text := x.lang.Say("frame_error_" + string(code))
 	if text == "frame_error_"+string(code) {
@@ -180,7 +180,7 @@ func (s *Server) refusal(x *exchange, err error) string {
 		return text
 	}
 	if r := e.Request; r != nil && r.Status != approval.Pending {
-		if how := s.maker(x).Whole(*r, s.Now()).Sentence; how != "" {
+		if how := x.maker().Whole(*r, x.now).Sentence; how != "" {
 			return text + ": " + how
 		}
 	}

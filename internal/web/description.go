@@ -44,7 +44,7 @@ func (s *Server) serverWordsOf(x *exchange, r *approval.Request) *serverWords {
 	}
 	words = strings.TrimSpace(words)
 	read, unread := words[:min(len(words), wordsRead)], words[min(len(words), wordsRead):]
-	whole, _ := s.masker(x).Text(read)
+	whole, _ := x.masker().Text(read)
 	switch {
 	case whole == "":
 		return nil

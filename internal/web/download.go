@@ -73,7 +73,7 @@ func download[R any](ctx context.Context, s *Server, x *exchange, f *filters, wh
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.Stopping, cancel)()
-	name = "countersign-" + name + "-" + s.Now().UTC().Format("20060102T150405Z")
+	name = "countersign-" + name + "-" + x.now.UTC().Format("20060102T150405Z")
 	w := export.New(x.ResponseWriter, f.format(), name, columns)
 	return s.stream(ctx, x, whom, w.Begun, func(ctx context.Context, after string) (string, error) {
 		r, err := next(ctx, after)
@@ -104,7 +104,7 @@ func (s *Server) stream(ctx context.Context, x *exchange, whom audience, begun f
 			err = errStopping
 		}
 		if err == nil && after != "" {
-			err = s.admitStill(x, whom)
+			err = x.admitStill(whom)
 		}
 		switch {
 		case err == nil:

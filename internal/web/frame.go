@@ -135,11 +135,6 @@ func (x *exchange) Page(name, title string, data any) error {
 	return x.page(http.StatusOK, name, x.lang.Say(title), data)
 }
 
-// PageTitled is [exchange.Page] with a title that is said already.
-func (x *exchange) PageTitled(name, title string, data any) error {
-	return x.page(http.StatusOK, name, title, data)
-}
-
 func (x *exchange) page(status int, name, title string, data any) error {
 	v := &View{Title: title, Viewer: x.viewer, Path: x.r.URL.Path, Data: data, Every: x.s.liveCheck, lang: x.lang,
 		reader: x.reader()}
@@ -173,8 +168,8 @@ type failure struct {
 	Keyless     bool   // the session's key is missing: one can sign in anew
 }
 
-// fails answers with the page of an error.
-func (x *exchange) fails(status int, code approval.Code, text string) {
+// showFailure answers with the page of an error.
+func (x *exchange) showFailure(status int, code approval.Code, text string) {
 	title := x.lang.Say("frame_error_" + string(code))
 	if title == "frame_error_"+string(code) {
 		title = x.lang.Say("frame_error")
@@ -221,8 +216,8 @@ var assets = sync.OnceValue(func() map[string]asset {
 	return all
 })
 
-// asset answers with one of our files. Its address names its content, so that a browser may keep it.
-func (s *Server) asset(_ context.Context, x *exchange) error {
+// sendAsset answers with one of our files. Its address names its content, so that a browser may keep it.
+func sendAsset(_ context.Context, x *exchange) error {
 	a, ok := assets()[x.r.PathValue("name")]
 	if !ok {
 		return approval.ErrNotFound
@@ -244,7 +239,7 @@ type destination struct {
 // table lists every route.
 func (s *Server) table() []route {
 	return slices.Concat([]route{
-		{method: http.MethodGet, path: "/assets/{name}", audience: everyone, handle: s.asset},
+		{method: http.MethodGet, path: "/assets/{name}", audience: everyone, handle: sendAsset},
 	}, s.inboxRoutes(), s.requestRoutes(), s.signInRoutes(), s.openIDRoutes(), s.passkeyRoutes(), s.adminRoutes(),
 		s.recordsRoutes())
 }

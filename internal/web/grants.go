@@ -97,7 +97,7 @@ func (s *Server) grants(ctx context.Context, x *exchange) error {
 		if err != nil {
 			return err
 		}
-		d.Grants = append(d.Grants, s.grantShown(x, &all[i], last))
+		d.Grants = append(d.Grants, grantOf(x, &all[i], last))
 	}
 	if n := len(d.Grants); n > 0 && (len(all) > n || size >= approval.ListBytes) {
 		query.Set("after", d.Grants[n-1].ID)
@@ -118,7 +118,7 @@ func (s *Server) denials(ctx context.Context, x *exchange, query url.Values, d *
 		return err
 	}
 	for i := range found {
-		d.Denials = append(d.Denials, s.denialShown(x, &found[i]))
+		d.Denials = append(d.Denials, denialOf(x, &found[i]))
 	}
 	if next > 0 {
 		older := maps.Clone(query)
@@ -128,11 +128,11 @@ func (s *Server) denials(ctx context.Context, x *exchange, query url.Values, d *
 	return nil
 }
 
-func (s *Server) denialShown(x *exchange, d *lists.Remembered) denialShown {
+func denialOf(x *exchange, d *lists.Remembered) denialShown {
 	r := &d.Request
-	v := denialShown{ID: r.ID, Title: s.maker(x).Summary(*r), Mine: r.MayLift(x.viewer.Actor),
-		Args: legible.Line(s.masker(x).ArgsLimited(r.Args, shownArgs))}
-	reason, _ := s.masker(x).Text(r.ResolveReason)
+	v := denialShown{ID: r.ID, Title: x.maker().Summary(*r), Mine: r.MayLift(x.viewer.Actor),
+		Args: legible.Line(x.masker().ArgsLimited(r.Args, shownArgs))}
+	reason, _ := x.masker().Text(r.ResolveReason)
 	for _, f := range []fact{{"agent", r.Agent}, {"scope", r.Scope}, {"denied_by", r.WhoEnded() + ", " + x.time(d.At)},
 		{"reason", reason}, {"until", x.away(d.Until)},
 		{"remembered_for", x.lang.Duration(d.Until.Sub(d.At))}} {
@@ -173,26 +173,12 @@ func (s *Server) lastUse(ctx context.Context, g *approval.Grant) (time.Time, err
 	return time.Time{}, err
 }
 
-// reader is how whoever looks on reads times.
-func (x *exchange) reader() locale.Reader {
-	r := locale.Reader{Now: x.s.Now()}
-	if x.viewer != nil {
-		r.Zone = x.viewer.Zone
-		r.Abroad = r.Zone == time.Local // of this machine: nobody has said that they are in it
-	}
-	return r
-}
-
-// time tells a time to the viewer of a page, and away how far away it is too.
-func (x *exchange) time(t time.Time) string { return x.lang.When(t, x.reader()) }
-func (x *exchange) away(t time.Time) string { return x.lang.WhenAway(t, x.reader()) }
-
-func (s *Server) grantShown(x *exchange, g *approval.Grant, last time.Time) grantShown {
+func grantOf(x *exchange, g *approval.Grant, last time.Time) grantShown {
 	v := grantShown{ID: g.ID, Request: g.RequestID, Deny: g.Deny, Ended: !g.EndedAt.IsZero(),
 		Mine: g.MayEnd(x.viewer.Actor) == nil, Suspended: !g.SuspendedAt.IsZero(),
 		Title: legible.Line(grantTarget(g))}
 	if !g.Terms.AnyArgs {
-		v.Args = legible.Line(s.masker(x).ArgsLimited(g.Args, shownArgs))
+		v.Args = legible.Line(x.masker().ArgsLimited(g.Args, shownArgs))
 	}
 	tell := func(id, text string) {
 		if text != "" {
@@ -209,7 +195,7 @@ func (s *Server) grantShown(x *exchange, g *approval.Grant, last time.Time) gran
 		tell("last", x.time(last))
 	}
 	tell("by", g.Maker()+", "+x.time(g.MadeAt))
-	reason, _ := s.masker(x).Text(g.Reason)
+	reason, _ := x.masker().Text(g.Reason)
 	tell("reason", reason)
 	tell("rule", g.Rule)
 	if v.Ended {

@@ -10,7 +10,6 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
-	"countersign/approval/redact"
 	"countersign/channels"
 	"countersign/internal/lists"
 )
@@ -156,7 +155,7 @@ func risksOf(x *exchange, chosen string) (all []choice) {
 // add puts one look into the page.
 func (d *inboxData) add(s *Server, x *exchange, whose lists.Whose, w *lists.Waiting) {
 	sec := inboxSection{ID: string(whose), Title: x.lang.Say("inbox_" + string(whose)), More: x.lang.Say("inbox_more")}
-	m := s.maker(x)
+	m := x.maker()
 	places := map[[2]string]int{}
 	for i := range w.Rows {
 		row := &w.Rows[i]
@@ -175,7 +174,7 @@ func (d *inboxData) add(s *Server, x *exchange, whose lists.Whose, w *lists.Wait
 			}
 			sec.Groups = append(sec.Groups, g)
 		}
-		sec.Groups[at].Cards = append(sec.Groups[at].Cards, s.inboxCard(x, m, row))
+		sec.Groups[at].Cards = append(sec.Groups[at].Cards, inboxCardOf(x, m, row))
 	}
 	if w.Next != "" {
 		query := x.r.URL.Query()
@@ -188,7 +187,7 @@ func (d *inboxData) add(s *Server, x *exchange, whose lists.Whose, w *lists.Wait
 	}
 }
 
-func (s *Server) inboxCard(x *exchange, m channels.Maker, row *lists.WaitingRow) inboxCard {
+func inboxCardOf(x *exchange, m channels.Maker, row *lists.WaitingRow) inboxCard {
 	r := row.Request
 	c := inboxCard{ID: r.ID, Short: approval.Short(r.ID), Summary: m.Summary(r),
 		Risk: x.risk(r.Risk), Deadline: r.ExpiresAt, Asked: r.RequestedAt, Mine: row.Mine}
@@ -197,7 +196,7 @@ func (s *Server) inboxCard(x *exchange, m channels.Maker, row *lists.WaitingRow)
 		c.Sentence = x.lang.Say("inbox_wide", "agent", legible.Line(r.Agent), "tool", word(r.Target()))
 	} else {
 		c.Sentence, whole = m.Sentence(r)
-		i := m.Whole(r, s.Now())
+		i := m.Whole(r, x.now)
 		c.Why = i.Why
 		for _, n := range i.Notices {
 			if n.First {
@@ -234,14 +233,3 @@ func leftOut(r *approval.Request, whole bool) string {
 	}
 	return ""
 }
-
-// maker says on pages what cards say in chats, to the viewer.
-func (s *Server) maker(x *exchange) channels.Maker {
-	return channels.Maker{Masker: s.Masker(), Zone: x.viewer.Zone, Words: x.lang, Now: s.Now()}
-}
-
-// masker masks as configured and writes its marks in the viewer's language.
-func (s *Server) masker(x *exchange) *redact.Masker { return channels.MaskerIn(s.Masker(), x.lang) }
-
-// risk is [View.Risk] for what is made before the page.
-func (x *exchange) risk(r approval.Risk) RiskMark { return (&View{lang: x.lang}).Risk(r) }

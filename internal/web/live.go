@@ -125,7 +125,7 @@ func (s *Server) live(ctx context.Context, x *exchange) error {
 		case <-check:
 			text = "event: here\ndata: 1\n\n"
 		}
-		if err := s.admitStill(x, hears.whom); err != nil {
+		if err := x.admitStill(hears.whom); err != nil {
 			x.tell("event: ended\ndata: 1\n\n")
 			return nil
 		}
@@ -142,12 +142,9 @@ func (s *Server) live(ctx context.Context, x *exchange) error {
 // tell sends a part of a stream; false: nobody is there.
 func (x *exchange) tell(text string) bool {
 	c := http.NewResponseController(x.ResponseWriter)
-	_ = c.SetWriteDeadline(deadline(liveWrite))
+	_ = c.SetWriteDeadline(time.Now().Add(liveWrite))
 	if _, err := x.Write([]byte(text)); err != nil {
 		return false
 	}
 	return c.Flush() == nil
 }
-
-// deadline is a time of the connection's own clock, which is the machine's.
-func deadline(d time.Duration) time.Time { return time.Now().Add(d) }

@@ -83,7 +83,7 @@ func (s *Server) hearing(x *exchange) (hearing, error) {
 	if !known || err != nil || agent != "" && !approval.ValidName(agent) {
 		return hearing{}, approval.Errorf(approval.CodeInvalidParameter, "There is no such page.")
 	}
-	if err := s.admitStill(x, of.whom); err != nil {
+	if err := x.admitStill(of.whom); err != nil {
 		return hearing{}, err
 	}
 	wake, cancel := b.Events(agent, of.types...)

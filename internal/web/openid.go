@@ -111,7 +111,7 @@ func (s *Server) openIDFailed(ctx context.Context, x *exchange, err error) error
 		return err
 	}
 	if e.Reason == openid.Unavailable || e.Reason == openid.Unverified {
-		if count, log := s.openIDFailures.Add(s.Now()); log {
+		if count, log := s.openIDFailures.Add(x.now); log {
 			s.Logger.WarnContext(ctx, "somebody could not sign in at the provider", "reason", string(e.Reason),
 				"detail", e.Detail, "failures", count)
 		}

@@ -27,13 +27,13 @@ func (s *Server) passkeyRoutes() []route {
 	return []route{
 		{method: http.MethodGet, path: pathPasskeys, audience: people, handle: s.passkeys},
 		{method: http.MethodPost, path: pathPasskeys, audience: people, handle: s.addPasskey},
-		{method: http.MethodPost, path: pathPasskeys + "/begin", audience: people, handle: s.asScript(s.beginAdding)},
+		{method: http.MethodPost, path: pathPasskeys + "/begin", audience: people, handle: asScript(s.beginAdding)},
 		{method: http.MethodPost, path: pathPasskeys + "/remove", audience: people, handle: s.removePasskey},
-		{method: http.MethodPost, path: pathPasskeySignIn + "/begin", audience: everyone, handle: s.asScript(s.beginSignIn)},
+		{method: http.MethodPost, path: pathPasskeySignIn + "/begin", audience: everyone, handle: asScript(s.beginSignIn)},
 		{method: http.MethodPost, path: pathPasskeySignIn, audience: everyone, handle: s.signInByPasskey},
 		{method: http.MethodGet, path: pathStepUp, audience: approvers, handle: s.stepUpPage},
 		{method: http.MethodPost, path: pathStepUp + "/edit", audience: approvers, handle: s.editBeforeStepUp},
-		{method: http.MethodPost, path: pathStepUp + "/begin", audience: people, handle: s.asScript(s.beginStepUp)},
+		{method: http.MethodPost, path: pathStepUp + "/begin", audience: people, handle: asScript(s.beginStepUp)},
 		{method: http.MethodPost, path: pathStepUp, audience: people, handle: s.stepUp},
 	}
 }
@@ -48,7 +48,7 @@ type ceremony struct {
 }
 
 // asScript answers the script as JSON, errors too.
-func (s *Server) asScript(begin func(context.Context, *exchange, url.Values) (ceremony, error)) func(context.Context,
+func asScript(begin func(context.Context, *exchange, url.Values) (ceremony, error)) func(context.Context,
 	*exchange) error {
 	return func(ctx context.Context, x *exchange) error {
 		form, err := x.Form()
@@ -215,7 +215,7 @@ func (s *Server) signInByPasskey(ctx context.Context, x *exchange) error {
 }
 
 // passkeysHere reports whether passkeys work on the page that is looked at.
-func (s *Server) passkeysHere(x *exchange) bool {
-	at, err := url.Parse(s.Base())
-	return s.Passkeys != nil && err == nil && passkey.Unavailable(s.Base()) == "" && at.Host == x.r.Host
+func (x *exchange) passkeysHere() bool {
+	at, err := url.Parse(x.s.Base())
+	return x.s.Passkeys != nil && err == nil && passkey.Unavailable(x.s.Base()) == "" && at.Host == x.r.Host
 }

@@ -153,7 +153,7 @@ func (s *Server) personShown(x *exchange, p auth.Person) personShown {
 	}
 	if q := p.Quiet; q != (auth.QuietHours{}) {
 		v.Quiet = x.lang.Say("people_quiet_hours", "from", clockText(q.From), "to", clockText(q.To), "zone",
-			locale.ZoneName(x.s.Now(), p.Zone))
+			locale.ZoneName(x.now, p.Zone))
 	}
 	return v
 }
@@ -189,7 +189,7 @@ func (s *Server) standInOf(x *exchange, d approval.Delegation) standInShown {
 
 // choices are who can be chosen in the form.
 func (s *Server) choices(x *exchange, f *delegateForm) {
-	f.Zone = locale.ZoneName(s.Now(), x.viewer.Zone)
+	f.Zone = locale.ZoneName(x.now, x.viewer.Zone)
 	for _, p := range s.Directory.People() {
 		if !p.Approver {
 			continue
@@ -204,7 +204,7 @@ func (s *Server) choices(x *exchange, f *delegateForm) {
 func (s *Server) agentsShown(x *exchange, frozen []approval.Epoch, d *peopleData) {
 	of := map[string]*frozenShown{}
 	for _, e := range frozen {
-		reason, _ := s.masker(x).Text(e.Reason)
+		reason, _ := x.masker().Text(e.Reason)
 		of[e.Agent] = &frozenShown{x.lang.Say("people_frozen_by", "who", legible.Line(e.FrozenBy),
 			"time", x.time(e.FrozenAt), "reason", legible.Line(reason))}
 	}
@@ -322,7 +322,7 @@ func (s *Server) freeze(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	s.untold(ctx, s.Freezes.Froze(ctx, e))
+	x.logUntold(ctx, s.Freezes.Froze(ctx, e))
 	x.sayOf("people_froze", agent)
 	return nil
 }
@@ -345,7 +345,7 @@ func (s *Server) unfreeze(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	s.untold(ctx, s.Freezes.Lifted(ctx, e, x.viewer.Actor))
+	x.logUntold(ctx, s.Freezes.Lifted(ctx, e, x.viewer.Actor))
 	x.sayOf("people_thawed", agent)
 	return nil
 }
@@ -358,11 +358,4 @@ func (x *exchange) sayOf(id, agent string) {
 		x.Note(id, "agent", word(agent))
 	}
 	x.Redirect("/people")
-}
-
-// untold logs that admins could not be told of what holds all the same.
-func (s *Server) untold(ctx context.Context, err error) {
-	if err != nil {
-		s.Logger.ErrorContext(ctx, "admins could not be told of a freeze or of its end", "error", err)
-	}
 }

@@ -84,9 +84,9 @@ func (s *Server) showPolicyWith(x *exchange, status int, d policyData) error {
 		d.Guard = guardShown(x, g)
 	}
 	for _, r := range rules.Rules() {
-		d.Rules = append(d.Rules, s.ruleShown(x, r))
+		d.Rules = append(d.Rules, ruleOf(x, r))
 	}
-	d.Otherwise = s.ruleShown(x, rules.Otherwise())
+	d.Otherwise = ruleOf(x, rules.Otherwise())
 	d.Otherwise.Title = x.lang.Say("policy_otherwise")
 	return x.page(status, "policy", x.lang.Say("policy_title"), d)
 }
@@ -95,12 +95,12 @@ func (s *Server) showPolicyWith(x *exchange, status int, d policyData) error {
 var actionClasses = map[approval.Action]string{approval.Allow: "approved", approval.Quarantine: "pending",
 	approval.Deny: "denied"}
 
-func (s *Server) ruleShown(x *exchange, r policy.RuleInfo) ruleShown {
+func ruleOf(x *exchange, r policy.RuleInfo) ruleShown {
 	v := ruleShown{Title: strconv.Itoa(r.Number) + ". " + legible.Line(r.Name),
 		Action: x.lang.Say("policy_action_" + string(r.Action)), Class: actionClasses[r.Action]}
 	tell := func(id, text string) {
 		if text != "" {
-			masked, _ := s.masker(x).Text(text)
+			masked, _ := x.masker().Text(text)
 			v.Facts = append(v.Facts, fact{x.lang.Say("policy_" + id), legible.Line(masked)})
 		}
 	}

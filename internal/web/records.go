@@ -114,7 +114,7 @@ func (s *Server) history(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	m := s.maker(x)
+	m := x.maker()
 	rows, err := lists.ReadRows(ctx, s.Gate, r.Rows)
 	if err != nil {
 		return err

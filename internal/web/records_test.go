@@ -433,7 +433,7 @@ func (w *world) lookedAtBy(cookie string) *exchange {
 	w.t.Helper()
 	x := &exchange{s: w.pages, r: (&http.Request{URL: &url.URL{Path: "/audit/export"}, Method: http.MethodGet,
 		Header: http.Header{"Cookie": {cookie}}, Host: "localhost"}).WithContext(w.ctx)}
-	if err := w.pages.admit(x, people); err != nil {
+	if err := x.admit(people); err != nil {
 		w.t.Fatal(err)
 	}
 	return x

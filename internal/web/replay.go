@@ -73,10 +73,10 @@ func (s *Server) replayForm(x *exchange) *replayData {
 		return nil
 	}
 	text, _ := s.Masker().Text(p.Rewritten())
-	return &replayData{Text: text, Periods: x.replayPeriods(usualDays)}
+	return &replayData{Text: text, Periods: replayPeriods(x, usualDays)}
 }
 
-func (x *exchange) replayPeriods(chosen int) (all []periodShown) {
+func replayPeriods(x *exchange, chosen int) (all []periodShown) {
 	for _, n := range periods {
 		all = append(all, periodShown{strconv.Itoa(n), x.lang.Count("stats_days", n), n == chosen})
 	}
@@ -93,7 +93,7 @@ func (s *Server) replay(ctx context.Context, x *exchange) error {
 		return approval.ErrNotFound
 	}
 	days, err := strconv.Atoi(form.Get("days"))
-	d := &replayData{Text: form.Get("policy"), Periods: x.replayPeriods(days)}
+	d := &replayData{Text: form.Get("policy"), Periods: replayPeriods(x, days)}
 	if err != nil || days != 7 && days != 30 && days != 90 {
 		d.Problem = x.lang.Say("policy_replay_days")
 		return s.showReplay(x, http.StatusBadRequest, d)
@@ -104,13 +104,13 @@ func (s *Server) replay(ctx context.Context, x *exchange) error {
 		return s.showReplay(x, http.StatusBadRequest, d)
 	}
 	p, problems := policy.Compile(policy.Parse([]byte(d.Text)), policy.Options{Languages: locale.Tags()})
-	d.Problems = x.problemsShown(problems)
+	d.Problems = problemsOf(x, problems)
 	if p == nil {
 		d.Problem = x.lang.Say("policy_replay_errors")
 		return s.showReplay(x, http.StatusBadRequest, d)
 	}
-	now := s.Now()
-	d.Result, err = s.replayed(ctx, x, p, history.Query{Since: now.AddDate(0, 0, -days), Until: now, Step: s.steps(x)})
+	d.Result, err = s.replayed(ctx, x, p,
+		history.Query{Since: x.now.AddDate(0, 0, -days), Until: x.now, Step: s.steps(x)})
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s *Server) showReplay(x *exchange, status int, d *replayData) error {
 	return s.showPolicyWith(x, status, policyData{Typed: typedCall{Args: "{}"}, Replay: d})
 }
 
-func (x *exchange) problemsShown(problems []policy.Problem) (all []problemShown) {
+func problemsOf(x *exchange, problems []policy.Problem) (all []problemShown) {
 	for _, p := range problems[:min(len(problems), maxProblems)] {
 		shown := problemShown{Where: word(p.Path), Text: legible.Line(legible.Cut(p.Message, 500)), Warning: p.Warning}
 		if p.Line > 0 {
@@ -145,7 +145,7 @@ func (s *Server) replayed(ctx context.Context, x *exchange, p *policy.Policy, q 
 	if err != nil {
 		return nil, err
 	}
-	return x.replayShown(s, found, b), nil
+	return replayOf(x, found, b), nil
 }
 
 // bounded ends a reading at so many calls, or when its time is over.
@@ -171,7 +171,7 @@ func (b *bounded) of(calls iter.Seq2[history.Record, error]) iter.Seq2[history.R
 	}
 }
 
-func (x *exchange) replayShown(s *Server, found history.Replayed, b *bounded) *replayShown {
+func replayOf(x *exchange, found history.Replayed, b *bounded) *replayShown {
 	d := &replayShown{Judged: x.lang.Count("policy_replay_judged", found.Calls),
 		None: len(found.Denied)+len(found.Refused) == 0}
 	switch {
@@ -182,7 +182,7 @@ func (x *exchange) replayShown(s *Server, found history.Replayed, b *bounded) *r
 	}
 	for _, c := range append(found.Denied, found.Refused...) {
 		if len(d.Cases) < maxReplayRows {
-			d.Cases = append(d.Cases, x.caseShown(s, c))
+			d.Cases = append(d.Cases, caseOf(x, c))
 		}
 	}
 	var asked, other []history.Count
@@ -200,29 +200,29 @@ func (x *exchange) replayShown(s *Server, found history.Replayed, b *bounded) *r
 		rows []history.Count
 	}{{"asked", asked}, {"other", other}, {"unknown", found.Unknown}} {
 		if len(g.rows) > 0 {
-			d.Groups = append(d.Groups, x.changesShown(g.id, g.rows))
+			d.Groups = append(d.Groups, changesOf(x, g.id, g.rows))
 		}
 	}
 	if more := len(found.Denied) + len(found.Refused) - len(d.Cases); more > 0 {
 		d.Judged = locale.Sentences(d.Judged, x.lang.Count("policy_replay_more", more))
 	}
-	d.Heads, d.Table = x.replayTable(found)
+	d.Heads, d.Table = replayTable(x, found)
 	return d
 }
 
-func (x *exchange) caseShown(s *Server, c history.Case) caseShown {
-	reason, _ := s.masker(x).Text(c.Reason)
+func caseOf(x *exchange, c history.Case) caseShown {
+	reason, _ := x.masker().Text(c.Reason)
 	shown := caseShown{At: x.time(c.At), Call: word(c.Target()), Agent: word(c.Agent), Reason: word(reason),
-		Denied: x.lang.Say("policy_replay_by_person", "name", word(c.By)), Now: x.ruleShownAs(c.NowRule)}
+		Denied: x.lang.Say("policy_replay_by_person", "name", word(c.By)), Now: ruleName(x, c.NowRule)}
 	if c.Was == history.WasRefused {
-		shown.Denied = x.lang.Say("policy_replay_by_rule", "name", x.ruleShownAs(c.Rule))
+		shown.Denied = x.lang.Say("policy_replay_by_rule", "name", ruleName(x, c.Rule))
 		return shown
 	}
 	shown.Link = requestLink(c.ID)
 	return shown
 }
 
-func (x *exchange) ruleShownAs(name string) string {
+func ruleName(x *exchange, name string) string {
 	if name == "" {
 		return x.lang.Say("policy_no_rule")
 	}
@@ -231,7 +231,7 @@ func (x *exchange) ruleShownAs(name string) string {
 
 func requestLink(id string) string { return "/r/" + id }
 
-func (x *exchange) changesShown(id string, rows []history.Count) changesShown {
+func changesOf(x *exchange, id string, rows []history.Count) changesShown {
 	g := changesShown{ID: "replay-" + id, Title: x.lang.Say("policy_replay_" + id)}
 	for _, c := range rows[:min(len(rows), maxReplayRows)] {
 		row := changeShown{Calls: c.Calls, Tool: word(c.Tool), Was: x.lang.Say("policy_was_" + string(c.Was)),
@@ -240,7 +240,7 @@ func (x *exchange) changesShown(id string, rows []history.Count) changesShown {
 			row.Tool = x.lang.Say("stats_others")
 		}
 		if c.Now != history.NowUnknown {
-			row.Why = x.ruleShownAs(c.Rule)
+			row.Why = ruleName(x, c.Rule)
 		}
 		if isRequest(c.Was) {
 			row.Links = c.IDs
@@ -259,7 +259,7 @@ func isRequest(was history.Was) bool {
 }
 
 // replayTable counts all calls, by what became of them and what would have.
-func (x *exchange) replayTable(found history.Replayed) (heads []string, rows [][]string) {
+func replayTable(x *exchange, found history.Replayed) (heads []string, rows [][]string) {
 	nows := []history.Now{history.NowAllow, history.NowAsk, history.NowDeny, history.NowUnknown}
 	heads = []string{x.lang.Say("policy_replay_was")}
 	for _, now := range nows {

@@ -152,8 +152,8 @@ func (s *Server) showRequest(ctx context.Context, x *exchange, status int, refus
 		return err
 	}
 	r := details.Request
-	m := s.maker(x)
-	d := requestData{Details: details, Item: m.Whole(r, s.Now()), Version: r.Version(), Risk: x.risk(r.Risk),
+	m := x.maker()
+	d := requestData{Details: details, Item: m.Whole(r, x.now), Version: r.Version(), Risk: x.risk(r.Risk),
 		Refused: refused, Typed: t, Confirm: r.Need != nil && r.Need.Confirm || t.Confirm,
 		StepUp:    r.Need != nil && r.Need.StepUp,
 		CanDecide: details.MayApprove || details.MayDeny}
@@ -164,7 +164,7 @@ func (s *Server) showRequest(ctx context.Context, x *exchange, status int, refus
 		d.Editable = editable(r.Args)
 		d.Typed.Args = cmp.Or(t.Args, d.Editable)
 	}
-	d.Votes = s.votes(x, m, r)
+	d.Votes = votesOf(x, m, r)
 	if n := d.Standing; n.Needed > 1 {
 		d.Progress = x.lang.Say("inbox_votes", "have", strconv.Itoa(n.Total), "needed", strconv.Itoa(n.Needed))
 	}
@@ -248,8 +248,8 @@ func (s *Server) push(x *exchange, n *approval.Notification) push {
 	return push{n.CreatedAt, n.Channel, legible.Line(to), x.lang.Say("request_push_" + string(n.Status)), string(n.Status)}
 }
 
-// votes are who has said what.
-func (s *Server) votes(x *exchange, m channels.Maker, r approval.Request) (all []requestVote) {
+// votesOf are who has said what.
+func votesOf(x *exchange, m channels.Maker, r approval.Request) (all []requestVote) {
 	for _, v := range r.Ballots() {
 		shown := requestVote{Who: m.Line(v.Voter()), Word: x.lang.Say("inbox_denied"), Reason: m.Line(v.Reason), At: v.At,
 			Class: "denied", Passkey: v.StepUp}
@@ -322,7 +322,7 @@ func readGrant(value string) (*approval.GrantWish, error) {
 }
 
 // readDecision reads what a form of the page decides.
-func (s *Server) readDecision(x *exchange, form url.Values) (approval.Decision, error) {
+func readDecision(x *exchange, form url.Values) (approval.Decision, error) {
 	id := x.r.PathValue("id")
 	d := approval.Decision{RequestID: id, By: x.viewer.Actor, Via: approval.ViaWeb, Reason: form.Get("reason"),
 		Confirmed: form.Get("confirmed") == "yes", Versions: map[string]string{id: form.Get("v")}}
@@ -352,7 +352,7 @@ func (s *Server) decide(ctx context.Context, x *exchange) error {
 		return err
 	}
 	kept := typed{Reason: form.Get("reason"), Args: form.Get("args"), For: form.Get("for")}
-	d, err := s.readDecision(x, form)
+	d, err := readDecision(x, form)
 	if err != nil {
 		return s.refuseOn(ctx, x, err, kept)
 	}
@@ -365,22 +365,22 @@ func (s *Server) decide(ctx context.Context, x *exchange) error {
 		return s.refuseOn(ctx, x, err, kept)
 	}
 	if d.Grant != nil && r.Status != approval.Pending {
-		if err := s.tellGranted(ctx, r.ID); err != nil {
+		if err := s.tellGranted(ctx, x, r.ID); err != nil {
 			return err
 		}
 	}
-	x.Note("inbox_done", "what", s.outcome(x, &r), "tool", word(r.Target()))
+	x.Note("inbox_done", "what", outcome(x, &r), "tool", word(r.Target()))
 	x.Redirect("/r/" + r.ID)
 	return nil
 }
 
 // tellGranted tells admins of the grant that a decision came with.
-func (s *Server) tellGranted(ctx context.Context, id string) error {
+func (s *Server) tellGranted(ctx context.Context, x *exchange, id string) error {
 	gs, err := lists.ListGrants(ctx, s.Gate, approval.GrantQuery{RequestID: id, All: true, Limit: 1})
 	if err != nil || len(gs) == 0 || s.Granted == nil {
 		return err
 	}
-	s.untold(ctx, s.Granted.Granted(ctx, gs[0]))
+	x.logUntold(ctx, s.Granted.Granted(ctx, gs[0]))
 	return nil
 }
 
@@ -392,7 +392,7 @@ func (s *Server) refuseOn(ctx context.Context, x *exchange, why error, kept type
 		return why
 	}
 	kept.Confirm = code == approval.CodeConfirmRequired // other args may need it where the request does not
-	return s.showRequest(ctx, x, status, s.refusal(x, why), kept)
+	return s.showRequest(ctx, x, status, refusal(x, why), kept)
 }
 
 // seen reads a form, and holds that the request is the one that the viewer was shown.
@@ -452,7 +452,7 @@ func (s *Server) freezeAgentOf(ctx context.Context, x *exchange) error {
 	}
 	frozen, err := s.Gate.Freeze(ctx, r.Agent, x.viewer.Actor, approval.ViaWeb, form.Get("reason"))
 	if err == nil {
-		s.untold(ctx, s.Freezes.Froze(ctx, frozen))
+		x.logUntold(ctx, s.Freezes.Froze(ctx, frozen))
 	}
 	return s.after(ctx, x, form, err, "request_frozen")
 }

@@ -26,7 +26,7 @@ func (s *Server) signInRoutes() []route {
 		{method: http.MethodGet, path: pathLink, audience: everyone, handle: s.linkPage},
 		{method: http.MethodPost, path: pathLink, audience: everyone, handle: s.redeem},
 		{method: http.MethodPost, path: pathSignOut, audience: everyone, handle: s.signOut},
-		{method: http.MethodPost, path: pathKey, audience: people, handle: s.keyWorks},
+		{method: http.MethodPost, path: pathKey, audience: people, handle: keyWorks},
 		{method: http.MethodGet, path: pathSessions, audience: people, handle: s.sessions},
 		{method: http.MethodPost, path: pathSessions, audience: people, handle: s.endSessions},
 	}
@@ -95,7 +95,7 @@ func (s *Server) signInPage(_ context.Context, x *exchange) error {
 	if x.r.URL.Query().Has("next") {
 		http.SetCookie(x, x.cookie("next", base64.RawURLEncoding.EncodeToString([]byte(next)), nextKept))
 	}
-	return x.Page("signin", "signin_title", signInData{s.providerName(), s.passkeysHere(x), next})
+	return x.Page("signin", "signin_title", signInData{s.providerName(), x.passkeysHere(), next})
 }
 
 // signInData is what the page of the ways to sign in shows.
@@ -126,7 +126,7 @@ type linkData struct {
 
 // askedFor says where a link was asked for, and when.
 func (x *exchange) askedFor(l signin.Link) string {
-	ago := x.lang.Duration(max(0, x.s.Now().Sub(l.MadeAt)))
+	ago := x.lang.Duration(max(0, x.now.Sub(l.MadeAt)))
 	id := "signin_asked_" + l.From
 	if said := x.lang.Say(id, "ago", ago); said != id {
 		return said
@@ -183,7 +183,7 @@ func (x *exchange) SignedIn(ctx context.Context, secret string, session signin.S
 	signin.SetCookie(x, x.r, secret, secure)
 	next := x.takeNext()
 	if signin.NeedsKey(secret) {
-		next = x.s.withKey(next, session.ID)
+		next = x.withKey(next, session.ID)
 	}
 	x.Redirect(next)
 	return nil

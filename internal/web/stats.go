@@ -104,8 +104,8 @@ func (s *Server) stats(ctx context.Context, x *exchange) error {
 		return err
 	case report.Total.Quarantined() > 0:
 		d.Total = totals(x, report.Total)
-		d.Kinds = []kindShown{x.kind("tool", report.ByTool), x.kind("rule", report.ByRule),
-			x.kind("agent", report.ByAgent), x.kind("person", report.ByPerson)}
+		d.Kinds = []kindShown{kindOf(x, "tool", report.ByTool), kindOf(x, "rule", report.ByRule),
+			kindOf(x, "agent", report.ByAgent), kindOf(x, "person", report.ByPerson)}
 		if d.Suggested, err = s.suggested(ctx, x, q); err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (s *Server) period(x *exchange, query url.Values, d *statsData) (since, unt
 		text := strconv.Itoa(n)
 		d.Periods = append(d.Periods, periodShown{text, x.lang.Count("stats_days", n), text == chosen})
 		if text == chosen {
-			until = s.Now()
+			until = x.now
 			since = until.AddDate(0, 0, -n)
 		}
 	}
@@ -220,7 +220,7 @@ func (x *exchange) typedDay(text string) (time.Time, error) {
 var figureHeads = []string{"asked", "approved", "denied", "expired", "pending", "granted", "pushes", "half", "most"}
 
 // figureCells are those of one row.
-func (x *exchange) figureCells(f history.Figures) []string {
+func figureCells(x *exchange, f history.Figures) []string {
 	took := func(d time.Duration) string {
 		if f.P90 == 0 {
 			return "–"
@@ -234,13 +234,13 @@ func (x *exchange) figureCells(f history.Figures) []string {
 
 func totals(x *exchange, f history.Figures) []fact {
 	var facts []fact
-	for i, cell := range x.figureCells(f) {
+	for i, cell := range figureCells(x, f) {
 		facts = append(facts, fact{x.lang.Say("stats_" + figureHeads[i]), cell})
 	}
 	return facts
 }
 
-func (x *exchange) kind(name string, all []history.Named) kindShown {
+func kindOf(x *exchange, name string, all []history.Named) kindShown {
 	k := kindShown{ID: name, Title: x.lang.Say("stats_by_" + name), Heads: []string{x.lang.Say("stats_name")}}
 	for _, h := range figureHeads {
 		k.Heads = append(k.Heads, x.lang.Say("stats_"+h))
@@ -255,10 +255,10 @@ func (x *exchange) kind(name string, all []history.Named) kindShown {
 		default:
 			names[i] = word(n.Name)
 		}
-		k.Rows = append(k.Rows, append([]string{names[i]}, x.figureCells(n.Figures)...))
+		k.Rows = append(k.Rows, append([]string{names[i]}, figureCells(x, n.Figures)...))
 	}
 	if len(all) > 0 {
-		k.Ends, k.Times = x.endsChart(name, names, all), x.timesChart(name, names, all)
+		k.Ends, k.Times = endsChart(x, name, names, all), timesChart(x, name, names, all)
 	}
 	return k
 }
@@ -293,7 +293,7 @@ const (
 	nameLength = 38 // characters that fit above a bar
 )
 
-func (x *exchange) endsChart(kind string, names []string, all []history.Named) *chart {
+func endsChart(x *exchange, kind string, names []string, all []history.Named) *chart {
 	c := &chart{ID: kind + "-ends", Title: x.lang.Say("stats_ends"), About: x.lang.Say("stats_ends_about"),
 		Width: chartWidth}
 	for _, key := range []string{"approved", "denied", "expired"} {
@@ -323,7 +323,7 @@ func (c *chart) row(name string, i int) (y int) {
 	return top + 20
 }
 
-func (x *exchange) timesChart(kind string, names []string, all []history.Named) *chart {
+func timesChart(x *exchange, kind string, names []string, all []history.Named) *chart {
 	c := &chart{ID: kind + "-times", Title: x.lang.Say("stats_times"), About: x.lang.Say("stats_times_about"),
 		Width: chartWidth, Keys: []chartKey{{"bar-half", x.lang.Say("stats_half")}, {"bar-most", x.lang.Say("stats_most")}}}
 	var longest time.Duration

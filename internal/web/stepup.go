@@ -86,7 +86,7 @@ func (s *Server) stepUp(ctx context.Context, x *exchange) error {
 	switch approval.CodeOf(err) {
 	case "":
 	case approval.CodeReasonRequired, approval.CodeConfirmRequired, approval.CodePolicyDenied, approval.CodeInvalidArgs:
-		shown.status, shown.refused = statuses[approval.CodeOf(err)], s.refusal(x, err)
+		shown.status, shown.refused = statuses[approval.CodeOf(err)], refusal(x, err)
 		return s.showStepUp(ctx, x, shown)
 	default:
 		return s.refuseOn(ctx, x, err, typed{Reason: form.Get("reason"), Args: form.Get("args")})
@@ -135,7 +135,7 @@ func (s *Server) showStepUp(ctx context.Context, x *exchange, shown stepUpShown)
 	if err != nil {
 		return err
 	}
-	m := s.maker(x)
+	m := x.maker()
 	approved := r
 	d := stepUpData{Request: r, Pending: r.Status == approval.Pending, Confirm: r.Need != nil && r.Need.Confirm,
 		Version: r.Version(), Standing: string(r.Status), Word: x.lang.Say(string(r.Status)), Refused: shown.refused,
@@ -153,7 +153,7 @@ func (s *Server) showStepUp(ctx context.Context, x *exchange, shown stepUpShown)
 	if d.Shown, masked = m.Raw(approved); masked > 0 {
 		d.Masked = x.lang.Count(string(channels.TextMasked), masked)
 	}
-	if !s.passkeysHere(x) {
+	if !x.passkeysHere() {
 		d.Nowhere = passkey.Unavailable(s.Base()) != ""
 		d.Elsewhere = s.Base() + stepUpPath(r.ID)
 	}
@@ -182,7 +182,7 @@ func (s *Server) editBeforeStepUp(ctx context.Context, x *exchange) error {
 // with them, so that no answer tells what a secret is.
 func (s *Server) showEdited(ctx context.Context, x *exchange, r *approval.Request, edited *args.Args,
 	kept typed) error {
-	if _, masked := s.maker(x).Raw(*r); masked > 0 {
+	if _, masked := x.maker().Raw(*r); masked > 0 {
 		return s.showRequest(ctx, x, http.StatusBadRequest, x.lang.Say("request_edit_masked"), typed{Reason: kept.Reason})
 	}
 	if bytes.Equal(edited.Canonical(), r.Args) {

@@ -56,7 +56,7 @@ func (s *Server) suggested(ctx context.Context, x *exchange, q history.Query) (*
 	case err != nil:
 		return nil, err
 	}
-	return x.suggestData(found, b), nil
+	return suggestionsOf(x, found, b), nil
 }
 
 // masked are calls without their secrets: a rule is read by many.
@@ -71,7 +71,7 @@ func masked(m *redact.Masker, calls iter.Seq2[history.Record, error]) iter.Seq2[
 	}
 }
 
-func (x *exchange) suggestData(found history.Suggested, b *bounded) *suggestData {
+func suggestionsOf(x *exchange, found history.Suggested, b *bounded) *suggestData {
 	d := &suggestData{Busy: b.stopped && b.last.IsZero(), Calls: x.lang.Count("stats_suggest_calls", found.Calls),
 		Critical: word(x.lang.List(found.Critical))}
 	if b.stopped && !d.Busy {
@@ -84,7 +84,7 @@ func (x *exchange) suggestData(found history.Suggested, b *bounded) *suggestData
 		case len(d.Rules) == maxSuggested:
 			more++
 		default:
-			d.Rules = append(d.Rules, x.suggestionShown(len(d.Rules)+1, &r))
+			d.Rules = append(d.Rules, suggestionOf(x, len(d.Rules)+1, &r))
 		}
 	}
 	if more > 0 {
@@ -93,10 +93,10 @@ func (x *exchange) suggestData(found history.Suggested, b *bounded) *suggestData
 	return d
 }
 
-func (x *exchange) suggestionShown(number int, r *history.Suggestion) suggestionShown {
-	v := suggestionShown{ID: "suggestion-" + strconv.Itoa(number), Does: x.suggestionDoes(r), YAML: legibleLines(r.YAML),
-		Title: strconv.Itoa(number) + ". " + word(strings.TrimSpace(r.Tool+" "+x.suggestionPart(&r.Part))),
-		Place: x.suggestionPlace(r.Rules)}
+func suggestionOf(x *exchange, number int, r *history.Suggestion) suggestionShown {
+	v := suggestionShown{ID: "suggestion-" + strconv.Itoa(number), Does: suggestionDoes(x, r), YAML: legibleLines(r.YAML),
+		Title: strconv.Itoa(number) + ". " + word(strings.TrimSpace(r.Tool+" "+suggestionPart(x, &r.Part))),
+		Place: suggestionPlace(x, r.Rules)}
 	if r.Risk == approval.RiskHigh {
 		v.Caution = x.lang.Say("stats_suggest_caution")
 	}
@@ -112,7 +112,7 @@ func (x *exchange) suggestionShown(number int, r *history.Suggestion) suggestion
 }
 
 // suggestionPart says which of a tool's calls a rule is for, "" for all of them.
-func (x *exchange) suggestionPart(p *history.Part) string {
+func suggestionPart(x *exchange, p *history.Part) string {
 	switch {
 	case p.Bare:
 		return x.lang.Say("stats_suggest_bare")
@@ -124,7 +124,7 @@ func (x *exchange) suggestionPart(p *history.Part) string {
 	return ""
 }
 
-func (x *exchange) suggestionDoes(r *history.Suggestion) string {
+func suggestionDoes(x *exchange, r *history.Suggestion) string {
 	text := x.lang.Say("stats_suggest_" + string(r.Does))
 	if len(r.Vary) > 0 {
 		text = locale.Sentences(text, x.lang.Say("stats_suggest_vary", "args", word(x.lang.List(r.Vary))))
@@ -133,7 +133,7 @@ func (x *exchange) suggestionDoes(r *history.Suggestion) string {
 }
 
 // suggestionPlace says before which rules it belongs.
-func (x *exchange) suggestionPlace(rules []string) string {
+func suggestionPlace(x *exchange, rules []string) string {
 	var named []string
 	for _, r := range rules {
 		if r != "" {
