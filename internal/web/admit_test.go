@@ -23,10 +23,10 @@ func TestWhoseSessionEndsIsAdmittedNoMore(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Sessions = goneAfter{&looks} })
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, pathAudit, http.NoBody)
 	x := &exchange{ResponseWriter: httptest.NewRecorder(), s: w.pages, r: r}
-	if err := w.pages.admit(x, admins); err != nil {
+	if err := x.admit(admins); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.pages.admitStill(x, admins); approval.CodeOf(err) != approval.CodeUnauthorized || x.viewer != nil {
+	if err := x.admitStill(admins); approval.CodeOf(err) != approval.CodeUnauthorized || x.viewer != nil {
 		t.Fatalf("a stream goes on for who is signed out: %v, %v", err, x.viewer)
 	}
 }

@@ -50,7 +50,7 @@ func TestLooks(t *testing.T) {
 	for _, l := range looks {
 		t.Run(l.name, func(t *testing.T) {
 			p.Lend(t)
-			w := newWorld(t)
+			w := newWorld(t, func(o *Options) { o.Status, o.Describer = statusOfTests, bankOfTests })
 			if l.prepare != nil {
 				l.prepare(w)
 			}

@@ -67,7 +67,7 @@ func picks(form url.Values) (some []picked, approve bool, err error) {
 }
 
 // decideMany decides what was chosen in the list, each by itself.
-func (s *Server) decideMany(ctx context.Context, x *exchange) error {
+func (p *inboxPages) decideMany(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
@@ -80,26 +80,26 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 		Versions: map[string]string{}}
 	data := decidedData{Approve: approve, Back: within("/", form.Get("back"))}
 	places, ids := map[string]int{}, []string(nil)
-	for _, p := range some {
-		if _, twice := places[p.id]; twice {
+	for _, one := range some {
+		if _, twice := places[one.id]; twice {
 			continue
 		}
-		places[p.id] = len(data.Results)
-		left, result, err := s.leaveOut(ctx, x, p.id, &d)
+		places[one.id] = len(data.Results)
+		left, result, err := p.leaveOut(ctx, x, one.id, &d)
 		if err != nil {
 			return err
 		}
 		if data.Results = append(data.Results, result); !left {
-			ids, d.Versions[p.id] = append(ids, p.id), p.version
+			ids, d.Versions[one.id] = append(ids, one.id), one.version
 		}
 	}
 	if len(ids) > 0 {
-		done, err := s.Gate.DecideMany(ctx, ids, d)
+		done, err := p.gate.DecideMany(ctx, ids, d)
 		if err != nil {
 			return err
 		}
 		for i := range done {
-			data.Results[places[done[i].ID]] = s.decidedResult(x, &done[i])
+			data.Results[places[done[i].ID]] = decidedResultOf(x, &done[i])
 		}
 	}
 	if one := data.Results[0]; len(data.Results) == 1 && one.Done {
@@ -111,22 +111,22 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 }
 
 // leaveOut reports whether a request is not approved from a list, and says so.
-func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approval.Decision) (
+func (p *inboxPages) leaveOut(ctx context.Context, x *exchange, id string, d *approval.Decision) (
 	bool, decidedResult, error,
 ) {
 	short := approval.Short(id)
 	result := decidedResult{ID: id, Target: short, Summary: short, Short: short, Class: "denied",
 		Word: x.lang.Say("inbox_not_decided")}
-	h, err := s.Gate.RequestHead(ctx, x.viewer.Actor, id)
+	h, err := p.gate.RequestHead(ctx, x.viewer.Actor, id)
 	if approval.CodeOf(err) == approval.CodeNotFound {
 		return false, result, nil // the gate says so, on record
 	}
 	if err != nil {
 		return false, result, err
 	}
-	m, r, whole := s.maker(x), h.Request, false
+	m, r, whole := x.maker(), h.Request, false
 	if h.Wide <= lists.MostShownArgs {
-		if r, err = s.Gate.Request(ctx, x.viewer.Actor, id); err != nil {
+		if r, err = p.gate.Request(ctx, x.viewer.Actor, id); err != nil {
 			return false, result, err
 		}
 		_, whole = m.Sentence(r)
@@ -143,25 +143,25 @@ func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approv
 	return true, result, nil
 }
 
-// decidedResult tells what came of one decision.
-func (s *Server) decidedResult(x *exchange, d *approval.Decided) decidedResult {
+// decidedResultOf tells what came of one decision.
+func decidedResultOf(x *exchange, d *approval.Decided) decidedResult {
 	r := &d.Request
 	short := approval.Short(d.ID)
 	result := decidedResult{ID: d.ID, Target: short, Summary: short, Short: short, Done: d.Refusal == nil}
 	if r.ID != "" {
-		result.Target, result.Summary = word(r.Target()), s.maker(x).Summary(*r)
+		result.Target, result.Summary = word(r.Target()), x.maker().Summary(*r)
 	}
 	if d.Refusal != nil {
 		result.Class, result.Word = "denied", x.lang.Say("inbox_not_decided")
-		result.Text = s.refusal(x, d.Refusal)
+		result.Text = refusal(x, d.Refusal)
 		return result
 	}
-	result.Class, result.Word = string(r.Status), s.outcome(x, r)
+	result.Class, result.Word = string(r.Status), outcome(x, r)
 	return result
 }
 
 // outcome says what a decision that was taken came to.
-func (s *Server) outcome(x *exchange, r *approval.Request) string {
+func outcome(x *exchange, r *approval.Request) string {
 	if r.Status == approval.Pending {
 		return x.lang.Say("inbox_counts", "have", strconv.Itoa(len(r.Votes)), "needed", strconv.Itoa(r.Need.Total()))
 	}
@@ -169,7 +169,7 @@ func (s *Server) outcome(x *exchange, r *approval.Request) string {
 }
 
 // refusal says to the viewer why nothing was done: how the request has ended, or what is missing.
-func (s *Server) refusal(x *exchange, err error) string {
+func refusal(x *exchange, err error) string {
 	code := approval.CodeOf(err)
 	text := x.lang.Say("frame_error_" + string(code))
 	if text == "frame_error_"+string(code) {
@@ -180,7 +180,7 @@ func (s *Server) refusal(x *exchange, err error) string {
 		return text
 	}
 	if r := e.Request; r != nil && r.Status != approval.Pending {
-		if how := s.maker(x).Whole(*r, s.Now()).Sentence; how != "" {
+		if how := x.maker().Whole(*r, x.now).Sentence; how != "" {
 			return text + ": " + how
 		}
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -17,6 +18,8 @@ import (
 	"golang.org/x/text/language"
 
 	"countersign/approval"
+	"countersign/approval/redact"
+	"countersign/channels"
 	"countersign/internal/locale"
 )
 
@@ -50,6 +53,7 @@ type exchange struct {
 	lang   *locale.Language
 	form   url.Values // of a POST: what a page has sent, for whoever is signed in now
 	since  int64      // the newest event before the answer was begun
+	now    time.Time  // when it was begun
 }
 
 // maxForm is how much a form may hold: arguments that are edited are up to 1 MiB, and are escaped. Nobody who is not
@@ -153,6 +157,38 @@ var known = func() language.Matcher {
 	return language.NewMatcher(tags)
 }()
 
+// reader is how whoever looks on reads times.
+func (x *exchange) reader() locale.Reader {
+	r := locale.Reader{Now: x.now}
+	if x.viewer != nil {
+		r.Zone = x.viewer.Zone
+		r.Abroad = r.Zone == time.Local // of this machine: nobody has said that they are in it
+	}
+	return r
+}
+
+// time tells a time to the viewer of a page, and away how far away it is too.
+func (x *exchange) time(t time.Time) string { return x.lang.When(t, x.reader()) }
+func (x *exchange) away(t time.Time) string { return x.lang.WhenAway(t, x.reader()) }
+
+// maker says on pages what cards say in chats, to the viewer.
+func (x *exchange) maker() channels.Maker {
+	return channels.Maker{Masker: x.s.Masker(), Zone: x.viewer.Zone, Words: x.lang, Now: x.now}
+}
+
+// masker masks as configured and writes its marks in the viewer's language.
+func (x *exchange) masker() *redact.Masker { return channels.MaskerIn(x.s.Masker(), x.lang) }
+
+// risk is [View.Risk] for what is made before the page.
+func (x *exchange) risk(r approval.Risk) RiskMark { return (&View{lang: x.lang}).Risk(r) }
+
+// logUntold logs that admins could not be told of what holds all the same.
+func (x *exchange) logUntold(ctx context.Context, err error) {
+	if err != nil {
+		x.s.Logger.ErrorContext(ctx, "admins could not be told of a freeze or of its end", "error", err)
+	}
+}
+
 // note is what the next page says first: what came of a form.
 type note struct {
 	ID   string   `json:"id"` // of a sentence
@@ -172,7 +208,7 @@ func (x *exchange) keepNote(n note) {
 	if err != nil || len(data) > 2000 {
 		return
 	}
-	http.SetCookie(x, x.cookie("note", x.s.notes.close(data, x.s.Now()), noteKept))
+	http.SetCookie(x, x.cookie("note", x.s.notes.close(data, x.now), noteKept))
 }
 
 // noteKept is how long a note waits for the next page.
@@ -218,7 +254,7 @@ func (x *exchange) takeNote() *note {
 	if x.r.Method != http.MethodGet {
 		return nil
 	}
-	data, ok := x.s.notes.open(x.take("note"), x.s.Now())
+	data, ok := x.s.notes.open(x.take("note"), x.now)
 	var n note
 	if !ok || json.Unmarshal(data, &n) != nil || n.ID == "" {
 		return nil

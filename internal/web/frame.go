@@ -135,13 +135,8 @@ func (x *exchange) Page(name, title string, data any) error {
 	return x.page(http.StatusOK, name, x.lang.Say(title), data)
 }
 
-// PageTitled is [exchange.Page] with a title that is said already.
-func (x *exchange) PageTitled(name, title string, data any) error {
-	return x.page(http.StatusOK, name, title, data)
-}
-
 func (x *exchange) page(status int, name, title string, data any) error {
-	v := &View{Title: title, Viewer: x.viewer, Path: x.r.URL.Path, Data: data, Every: x.s.liveCheck, lang: x.lang,
+	v := &View{Title: title, Viewer: x.viewer, Path: x.r.URL.Path, Data: data, Every: x.s.live.check, lang: x.lang,
 		reader: x.reader()}
 	if l, ok := data.(interface{ LiveAt() string }); ok {
 		v.Live, v.Hear = l.LiveAt(), pathLive
@@ -173,8 +168,8 @@ type failure struct {
 	Keyless     bool   // the session's key is missing: one can sign in anew
 }
 
-// fails answers with the page of an error.
-func (x *exchange) fails(status int, code approval.Code, text string) {
+// showFailure answers with the page of an error.
+func (x *exchange) showFailure(status int, code approval.Code, text string) {
 	title := x.lang.Say("frame_error_" + string(code))
 	if title == "frame_error_"+string(code) {
 		title = x.lang.Say("frame_error")
@@ -221,8 +216,8 @@ var assets = sync.OnceValue(func() map[string]asset {
 	return all
 })
 
-// asset answers with one of our files. Its address names its content, so that a browser may keep it.
-func (s *Server) asset(_ context.Context, x *exchange) error {
+// sendAsset answers with one of our files. Its address names its content, so that a browser may keep it.
+func sendAsset(_ context.Context, x *exchange) error {
 	a, ok := assets()[x.r.PathValue("name")]
 	if !ok {
 		return approval.ErrNotFound
@@ -243,10 +238,22 @@ type destination struct {
 
 // table lists every route.
 func (s *Server) table() []route {
+	requests := &requestPages{gate: s.Gate, passkeys: s.Passkeys, base: s.Base, describer: s.Describer,
+		explainer: s.Explainer, pushes: s.Pushes, nameOf: s.NameOf, room: s.Room, granted: s.Granted, freezes: s.Freezes}
 	return slices.Concat([]route{
-		{method: http.MethodGet, path: "/assets/{name}", audience: everyone, handle: s.asset},
-	}, s.inboxRoutes(), s.requestRoutes(), s.signInRoutes(), s.openIDRoutes(), s.passkeyRoutes(), s.adminRoutes(),
-		s.recordsRoutes())
+		{method: http.MethodGet, path: "/assets/{name}", audience: everyone, handle: sendAsset},
+	},
+		(&inboxPages{s.Gate, s.Directory}).routes(), s.live.routes(),
+		requests.routes(), requests.stepUpRoutes(),
+		(&signInPages{s.SignIn, s.OpenID}).routes(),
+		(&openIDPages{openID: s.OpenID, signIn: s.SignIn, base: s.Base, logger: s.Logger}).routes(),
+		(&passkeyPages{s.Passkeys, s.SignIn, s.Base}).routes(),
+		(&grantPages{s.Gate, s.Directory}).routes(),
+		(&peoplePages{s.Gate, s.Directory, s.Roster, s.Freezes}).routes(),
+		(&statsPages{s.Directory, s.Masker, s.NameOf, s.record}).routes(),
+		(&policyPages{s.Gate, s.Directory, s.Masker, s.record}).routes(),
+		(&statusPages{s.Status}).routes(),
+		(&recordPages{s.Gate, s.Directory, s.Notifications, s.exports}).routes())
 }
 
 // navigation lists what the menu leads to, in its order.

@@ -10,17 +10,22 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
-	"countersign/approval/redact"
 	"countersign/channels"
+	"countersign/internal/auth"
 	"countersign/internal/lists"
 )
 
-func (s *Server) inboxRoutes() []route {
+// inboxPages are the list of what waits, and what is decided in it.
+type inboxPages struct {
+	gate      *approval.Gate
+	directory *auth.Directory
+}
+
+func (p *inboxPages) routes() []route {
 	return []route{
-		{method: http.MethodGet, path: "/{$}", audience: people, handle: s.inbox},
-		{method: http.MethodPost, path: "/decide", audience: people, handle: s.decideMany},
+		{method: http.MethodGet, path: "/{$}", audience: people, handle: p.show},
+		{method: http.MethodPost, path: "/decide", audience: people, handle: p.decideMany},
 		{method: http.MethodPost, path: "/stay", audience: everyone, handle: stay},
-		{method: http.MethodGet, path: pathLive, audience: people, handle: s.live, stream: true},
 	}
 }
 
@@ -89,8 +94,8 @@ type inboxCard struct {
 	Left              string // why it is approved on its own page alone, "" where the list does
 }
 
-// inbox shows what waits.
-func (s *Server) inbox(ctx context.Context, x *exchange) error {
+// show answers with what waits.
+func (p *inboxPages) show(ctx context.Context, x *exchange) error {
 	query := x.r.URL.Query()
 	f, err := readFilter(query)
 	if err != nil {
@@ -100,15 +105,15 @@ func (s *Server) inbox(ctx context.Context, x *exchange) error {
 	if _, ok := approval.ParseID(after); after != "" && !ok {
 		return approval.Errorf(approval.CodeInvalidParameter, "after must be the id of a request.")
 	}
-	d := inboxData{Filter: f, Agents: s.agentNames(), Risks: risksOf(x, f.Risk), Back: x.r.URL.RequestURI()}
+	d := inboxData{Filter: f, Agents: agentNames(p.directory), Risks: risksOf(x, f.Risk), Back: x.r.URL.RequestURI()}
 	look := func(whose lists.Whose, limit int) error {
-		w, err := lists.FindWaiting(ctx, s.Gate, x.viewer.Actor, lists.WaitingQuery{Agent: f.Agent, Tool: f.Tool,
+		w, err := lists.FindWaiting(ctx, p.gate, x.viewer.Actor, lists.WaitingQuery{Agent: f.Agent, Tool: f.Tool,
 			Risk: approval.Risk(f.Risk), Text: f.Query, Whose: whose, After: after, Limit: limit})
 		if err != nil {
 			return err
 		}
 		d.Total = w.Total
-		d.add(s, x, whose, &w)
+		d.add(x, whose, &w)
 		return nil
 	}
 	switch {
@@ -154,9 +159,9 @@ func risksOf(x *exchange, chosen string) (all []choice) {
 }
 
 // add puts one look into the page.
-func (d *inboxData) add(s *Server, x *exchange, whose lists.Whose, w *lists.Waiting) {
+func (d *inboxData) add(x *exchange, whose lists.Whose, w *lists.Waiting) {
 	sec := inboxSection{ID: string(whose), Title: x.lang.Say("inbox_" + string(whose)), More: x.lang.Say("inbox_more")}
-	m := s.maker(x)
+	m := x.maker()
 	places := map[[2]string]int{}
 	for i := range w.Rows {
 		row := &w.Rows[i]
@@ -175,7 +180,7 @@ func (d *inboxData) add(s *Server, x *exchange, whose lists.Whose, w *lists.Wait
 			}
 			sec.Groups = append(sec.Groups, g)
 		}
-		sec.Groups[at].Cards = append(sec.Groups[at].Cards, s.inboxCard(x, m, row))
+		sec.Groups[at].Cards = append(sec.Groups[at].Cards, inboxCardOf(x, m, row))
 	}
 	if w.Next != "" {
 		query := x.r.URL.Query()
@@ -188,7 +193,7 @@ func (d *inboxData) add(s *Server, x *exchange, whose lists.Whose, w *lists.Wait
 	}
 }
 
-func (s *Server) inboxCard(x *exchange, m channels.Maker, row *lists.WaitingRow) inboxCard {
+func inboxCardOf(x *exchange, m channels.Maker, row *lists.WaitingRow) inboxCard {
 	r := row.Request
 	c := inboxCard{ID: r.ID, Short: approval.Short(r.ID), Summary: m.Summary(r),
 		Risk: x.risk(r.Risk), Deadline: r.ExpiresAt, Asked: r.RequestedAt, Mine: row.Mine}
@@ -197,7 +202,7 @@ func (s *Server) inboxCard(x *exchange, m channels.Maker, row *lists.WaitingRow)
 		c.Sentence = x.lang.Say("inbox_wide", "agent", legible.Line(r.Agent), "tool", word(r.Target()))
 	} else {
 		c.Sentence, whole = m.Sentence(r)
-		i := m.Whole(r, s.Now())
+		i := m.Whole(r, x.now)
 		c.Why = i.Why
 		for _, n := range i.Notices {
 			if n.First {
@@ -234,14 +239,3 @@ func leftOut(r *approval.Request, whole bool) string {
 	}
 	return ""
 }
-
-// maker says on pages what cards say in chats, to the viewer.
-func (s *Server) maker(x *exchange) channels.Maker {
-	return channels.Maker{Masker: s.Masker(), Zone: x.viewer.Zone, Words: x.lang, Now: s.Now()}
-}
-
-// masker masks as configured and writes its marks in the viewer's language.
-func (s *Server) masker(x *exchange) *redact.Masker { return channels.MaskerIn(s.Masker(), x.lang) }
-
-// risk is [View.Risk] for what is made before the page.
-func (x *exchange) risk(r approval.Risk) RiskMark { return (&View{lang: x.lang}).Risk(r) }

@@ -38,15 +38,15 @@ func (x *exchange) isViewers() bool {
 
 // keyWorks answers our script, which has been brought a key and has another, whether that is the session's: without it
 // nobody comes so far.
-func (s *Server) keyWorks(_ context.Context, x *exchange) error {
+func keyWorks(_ context.Context, x *exchange) error {
 	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 // withKey adds a session's key to where a browser goes next, where no server is told it.
-func (s *Server) withKey(to, session string) string {
+func (x *exchange) withKey(to, session string) string {
 	to, _, _ = strings.Cut(to, "#")
-	which, key := s.SignIn.Key(session)
+	which, key := x.s.SignIn.Key(session)
 	return to + "#key=" + which + "." + key
 }
 

@@ -67,16 +67,16 @@ type changeShown struct {
 type rewriter interface{ Rewritten() string }
 
 // replayForm is the form as it is first shown, nil where there is none for this viewer.
-func (s *Server) replayForm(x *exchange) *replayData {
-	p, ok := s.Gate.Policy().(rewriter)
-	if s.History == nil || !x.viewer.Admin || !ok {
+func (p *policyPages) replayForm(x *exchange) *replayData {
+	current, ok := p.gate.Policy().(rewriter)
+	if p.record.history == nil || !x.viewer.Admin || !ok {
 		return nil
 	}
-	text, _ := s.Masker().Text(p.Rewritten())
-	return &replayData{Text: text, Periods: x.replayPeriods(usualDays)}
+	text, _ := p.masker().Text(current.Rewritten())
+	return &replayData{Text: text, Periods: replayPeriods(x, usualDays)}
 }
 
-func (x *exchange) replayPeriods(chosen int) (all []periodShown) {
+func replayPeriods(x *exchange, chosen int) (all []periodShown) {
 	for _, n := range periods {
 		all = append(all, periodShown{strconv.Itoa(n), x.lang.Count("stats_days", n), n == chosen})
 	}
@@ -84,44 +84,44 @@ func (x *exchange) replayPeriods(chosen int) (all []periodShown) {
 }
 
 // replay judges what is on record by the policy that was typed. It keeps and logs nothing of it.
-func (s *Server) replay(ctx context.Context, x *exchange) error {
+func (p *policyPages) replay(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
 	}
-	if s.History == nil {
+	if p.record.history == nil {
 		return approval.ErrNotFound
 	}
 	days, err := strconv.Atoi(form.Get("days"))
-	d := &replayData{Text: form.Get("policy"), Periods: x.replayPeriods(days)}
+	d := &replayData{Text: form.Get("policy"), Periods: replayPeriods(x, days)}
 	if err != nil || days != 7 && days != 30 && days != 90 {
 		d.Problem = x.lang.Say("policy_replay_days")
-		return s.showReplay(x, http.StatusBadRequest, d)
+		return p.showReplay(x, http.StatusBadRequest, d)
 	}
 	if len(d.Text) > yamlpos.MaxFile {
 		d.Text = legible.CutBytes(d.Text, yamlpos.MaxFile, 0)
 		d.Problem = x.lang.Say("policy_replay_long")
-		return s.showReplay(x, http.StatusBadRequest, d)
+		return p.showReplay(x, http.StatusBadRequest, d)
 	}
-	p, problems := policy.Compile(policy.Parse([]byte(d.Text)), policy.Options{Languages: locale.Tags()})
-	d.Problems = x.problemsShown(problems)
-	if p == nil {
+	other, problems := policy.Compile(policy.Parse([]byte(d.Text)), policy.Options{Languages: locale.Tags()})
+	d.Problems = problemsOf(x, problems)
+	if other == nil {
 		d.Problem = x.lang.Say("policy_replay_errors")
-		return s.showReplay(x, http.StatusBadRequest, d)
+		return p.showReplay(x, http.StatusBadRequest, d)
 	}
-	now := s.Now()
-	d.Result, err = s.replayed(ctx, x, p, history.Query{Since: now.AddDate(0, 0, -days), Until: now, Step: s.steps(x)})
+	d.Result, err = p.judge(ctx, x, other,
+		history.Query{Since: x.now.AddDate(0, 0, -days), Until: x.now, Step: p.record.steps(x)})
 	if err != nil {
 		return err
 	}
-	return s.showReplay(x, http.StatusOK, d)
+	return p.showReplay(x, http.StatusOK, d)
 }
 
-func (s *Server) showReplay(x *exchange, status int, d *replayData) error {
-	return s.showPolicyWith(x, status, policyData{Typed: typedCall{Args: "{}"}, Replay: d})
+func (p *policyPages) showReplay(x *exchange, status int, d *replayData) error {
+	return p.showWith(x, status, policyData{Typed: typedCall{Args: "{}"}, Replay: d})
 }
 
-func (x *exchange) problemsShown(problems []policy.Problem) (all []problemShown) {
+func problemsOf(x *exchange, problems []policy.Problem) (all []problemShown) {
 	for _, p := range problems[:min(len(problems), maxProblems)] {
 		shown := problemShown{Where: word(p.Path), Text: legible.Line(legible.Cut(p.Message, 500)), Warning: p.Warning}
 		if p.Line > 0 {
@@ -132,20 +132,21 @@ func (x *exchange) problemsShown(problems []policy.Problem) (all []problemShown)
 	return all
 }
 
-func (s *Server) replayed(ctx context.Context, x *exchange, p *policy.Policy, q history.Query) (*replayShown, error) {
+func (p *policyPages) judge(ctx context.Context, x *exchange, other *policy.Policy, q history.Query) (
+	*replayShown, error,
+) {
 	var asked []*approval.Annotations
-	for _, r := range p.Rules() {
+	for _, r := range other.Rules() {
 		asked = append(asked, r.Annotations)
 	}
-	reading, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
-	defer context.AfterFunc(s.Stopping, cancel)()
+	reading, done := p.record.begin(ctx)
+	defer done()
 	b := &bounded{reading: reading, left: maxReplayed}
-	found, err := history.Replay(ctx, p, history.Hints(asked...), b.of(history.Calls(reading, s.History, q)))
+	found, err := history.Replay(ctx, other, history.Hints(asked...), b.of(history.Calls(reading, p.record.history, q)))
 	if err != nil {
 		return nil, err
 	}
-	return x.replayShown(s, found, b), nil
+	return replayOf(x, found, b), nil
 }
 
 // bounded ends a reading at so many calls, or when its time is over.
@@ -171,7 +172,7 @@ func (b *bounded) of(calls iter.Seq2[history.Record, error]) iter.Seq2[history.R
 	}
 }
 
-func (x *exchange) replayShown(s *Server, found history.Replayed, b *bounded) *replayShown {
+func replayOf(x *exchange, found history.Replayed, b *bounded) *replayShown {
 	d := &replayShown{Judged: x.lang.Count("policy_replay_judged", found.Calls),
 		None: len(found.Denied)+len(found.Refused) == 0}
 	switch {
@@ -182,7 +183,7 @@ func (x *exchange) replayShown(s *Server, found history.Replayed, b *bounded) *r
 	}
 	for _, c := range append(found.Denied, found.Refused...) {
 		if len(d.Cases) < maxReplayRows {
-			d.Cases = append(d.Cases, x.caseShown(s, c))
+			d.Cases = append(d.Cases, caseOf(x, c))
 		}
 	}
 	var asked, other []history.Count
@@ -200,29 +201,29 @@ func (x *exchange) replayShown(s *Server, found history.Replayed, b *bounded) *r
 		rows []history.Count
 	}{{"asked", asked}, {"other", other}, {"unknown", found.Unknown}} {
 		if len(g.rows) > 0 {
-			d.Groups = append(d.Groups, x.changesShown(g.id, g.rows))
+			d.Groups = append(d.Groups, changesOf(x, g.id, g.rows))
 		}
 	}
 	if more := len(found.Denied) + len(found.Refused) - len(d.Cases); more > 0 {
 		d.Judged = locale.Sentences(d.Judged, x.lang.Count("policy_replay_more", more))
 	}
-	d.Heads, d.Table = x.replayTable(found)
+	d.Heads, d.Table = replayTable(x, found)
 	return d
 }
 
-func (x *exchange) caseShown(s *Server, c history.Case) caseShown {
-	reason, _ := s.masker(x).Text(c.Reason)
+func caseOf(x *exchange, c history.Case) caseShown {
+	reason, _ := x.masker().Text(c.Reason)
 	shown := caseShown{At: x.time(c.At), Call: word(c.Target()), Agent: word(c.Agent), Reason: word(reason),
-		Denied: x.lang.Say("policy_replay_by_person", "name", word(c.By)), Now: x.ruleShownAs(c.NowRule)}
+		Denied: x.lang.Say("policy_replay_by_person", "name", word(c.By)), Now: ruleName(x, c.NowRule)}
 	if c.Was == history.WasRefused {
-		shown.Denied = x.lang.Say("policy_replay_by_rule", "name", x.ruleShownAs(c.Rule))
+		shown.Denied = x.lang.Say("policy_replay_by_rule", "name", ruleName(x, c.Rule))
 		return shown
 	}
 	shown.Link = requestLink(c.ID)
 	return shown
 }
 
-func (x *exchange) ruleShownAs(name string) string {
+func ruleName(x *exchange, name string) string {
 	if name == "" {
 		return x.lang.Say("policy_no_rule")
 	}
@@ -231,7 +232,7 @@ func (x *exchange) ruleShownAs(name string) string {
 
 func requestLink(id string) string { return "/r/" + id }
 
-func (x *exchange) changesShown(id string, rows []history.Count) changesShown {
+func changesOf(x *exchange, id string, rows []history.Count) changesShown {
 	g := changesShown{ID: "replay-" + id, Title: x.lang.Say("policy_replay_" + id)}
 	for _, c := range rows[:min(len(rows), maxReplayRows)] {
 		row := changeShown{Calls: c.Calls, Tool: word(c.Tool), Was: x.lang.Say("policy_was_" + string(c.Was)),
@@ -240,7 +241,7 @@ func (x *exchange) changesShown(id string, rows []history.Count) changesShown {
 			row.Tool = x.lang.Say("stats_others")
 		}
 		if c.Now != history.NowUnknown {
-			row.Why = x.ruleShownAs(c.Rule)
+			row.Why = ruleName(x, c.Rule)
 		}
 		if isRequest(c.Was) {
 			row.Links = c.IDs
@@ -259,7 +260,7 @@ func isRequest(was history.Was) bool {
 }
 
 // replayTable counts all calls, by what became of them and what would have.
-func (x *exchange) replayTable(found history.Replayed) (heads []string, rows [][]string) {
+func replayTable(x *exchange, found history.Replayed) (heads []string, rows [][]string) {
 	nows := []history.Now{history.NowAllow, history.NowAsk, history.NowDeny, history.NowUnknown}
 	heads = []string{x.lang.Say("policy_replay_was")}
 	for _, now := range nows {

@@ -11,11 +11,21 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/approval/redact"
+	"countersign/internal/auth"
 	"countersign/internal/history"
 )
 
-func (s *Server) statsRoutes() []route {
-	return []route{{method: http.MethodGet, path: "/stats", audience: approvers, handle: s.stats, stream: true}}
+// statsPages are the figures of what was asked, and the rules that would have asked less.
+type statsPages struct {
+	directory *auth.Directory
+	masker    func() *redact.Masker
+	nameOf    func(approval.Address) string
+	record    *record
+}
+
+func (p *statsPages) routes() []route {
+	return []route{{method: http.MethodGet, path: "/stats", audience: approvers, handle: p.show, stream: true}}
 }
 
 const (
@@ -64,16 +74,17 @@ type kindShown struct {
 	Rows        [][]string
 }
 
-func (s *Server) stats(ctx context.Context, x *exchange) error {
-	if s.History == nil {
+func (p *statsPages) show(ctx context.Context, x *exchange) error {
+	if p.record.history == nil {
 		return approval.ErrNotFound
 	}
 	query := x.r.URL.Query()
-	d := statsData{Agent: query.Get("agent"), Agents: s.agentNames(), Since: query.Get("since"), Until: query.Get("until")}
+	d := statsData{Agent: query.Get("agent"), Agents: agentNames(p.directory), Since: query.Get("since"),
+		Until: query.Get("until")}
 	if d.Agent != "" && !approval.ValidName(d.Agent) {
 		return approval.Errorf(approval.CodeInvalidParameter, "agent must be an agent's name.")
 	}
-	since, until, err := s.period(x, query, &d)
+	since, until, err := period(x, query, &d)
 	if err != nil {
 		return err
 	}
@@ -83,13 +94,13 @@ func (s *Server) stats(ctx context.Context, x *exchange) error {
 		}
 		d.Whole = statsLink(query, "whole", "true")
 	}
-	q := history.Query{Since: since, Until: until, Agent: d.Agent, NameOf: s.NameOf}
+	q := history.Query{Since: since, Until: until, Agent: d.Agent, NameOf: p.nameOf}
 	if query.Get("whole") != "true" {
-		soon, cancel := context.WithTimeout(ctx, s.pieceTime)
+		soon, cancel := context.WithTimeout(ctx, p.record.pieceTime)
 		defer cancel()
 		q.Enough = func() bool { return soon.Err() != nil }
 	}
-	report, err := s.counted(ctx, x, q)
+	report, err := p.count(ctx, x, q)
 	if err == nil && !report.Next.IsZero() {
 		since = report.Since
 		d.Part = x.lang.Say("stats_part", "since", x.time(since))
@@ -104,9 +115,9 @@ func (s *Server) stats(ctx context.Context, x *exchange) error {
 		return err
 	case report.Total.Quarantined() > 0:
 		d.Total = totals(x, report.Total)
-		d.Kinds = []kindShown{x.kind("tool", report.ByTool), x.kind("rule", report.ByRule),
-			x.kind("agent", report.ByAgent), x.kind("person", report.ByPerson)}
-		if d.Suggested, err = s.suggested(ctx, x, q); err != nil {
+		d.Kinds = []kindShown{kindOf(x, "tool", report.ByTool), kindOf(x, "rule", report.ByRule),
+			kindOf(x, "agent", report.ByAgent), kindOf(x, "person", report.ByPerson)}
+		if d.Suggested, err = p.suggest(ctx, x, q); err != nil {
 			return err
 		}
 	}
@@ -138,23 +149,37 @@ func statsLink(query url.Values, more ...string) string {
 	return "/stats?" + to.Encode()
 }
 
-// counted counts within a time, in steps that take their turns as every other reading of the viewer's.
-func (s *Server) counted(ctx context.Context, x *exchange, q history.Query) (history.Report, error) {
+// count counts within a time, in steps that take their turns as every other reading of the viewer's.
+func (p *statsPages) count(ctx context.Context, x *exchange, q history.Query) (history.Report, error) {
+	ctx, done := p.record.begin(ctx)
+	defer done()
+	q.Step = p.record.steps(x)
+	return history.Stats(ctx, p.record.history, q)
+}
+
+// record is what was asked and what came of it, with how long it is read.
+type record struct {
+	history   history.Reader // nil: there is none
+	patience  time.Duration  // with each step
+	pieceTime time.Duration  // [pieceTime], but in tests
+	stopping  context.Context
+}
+
+// begin bounds a reading, which ends with the server too.
+func (r *record) begin(ctx context.Context) (reading context.Context, done func()) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
-	defer context.AfterFunc(s.Stopping, cancel)()
-	q.Step = s.steps(x)
-	return history.Stats(ctx, s.History, q)
+	stop := context.AfterFunc(r.stopping, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // steps has each step of a long reading take its turn.
-func (s *Server) steps(x *exchange) func(context.Context, history.Do) error {
+func (r *record) steps(x *exchange) func(context.Context, history.Do) error {
 	account := x.account()
 	return func(ctx context.Context, do history.Do) error {
 		if err := account.AwaitRead(ctx); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, s.Patience)
+		ctx, cancel := context.WithTimeout(ctx, r.patience)
 		defer cancel()
 		turn, err := account.Turn(ctx)
 		if err != nil {
@@ -166,13 +191,13 @@ func (s *Server) steps(x *exchange) func(context.Context, history.Do) error {
 }
 
 // period reads which time is meant: so many days, or whole days of the viewer's zone, the last one included.
-func (s *Server) period(x *exchange, query url.Values, d *statsData) (since, until time.Time, err error) {
+func period(x *exchange, query url.Values, d *statsData) (since, until time.Time, err error) {
 	chosen := cmp.Or(query.Get("days"), strconv.Itoa(usualDays))
 	for _, n := range periods {
 		text := strconv.Itoa(n)
 		d.Periods = append(d.Periods, periodShown{text, x.lang.Count("stats_days", n), text == chosen})
 		if text == chosen {
-			until = s.Now()
+			until = x.now
 			since = until.AddDate(0, 0, -n)
 		}
 	}
@@ -220,7 +245,7 @@ func (x *exchange) typedDay(text string) (time.Time, error) {
 var figureHeads = []string{"asked", "approved", "denied", "expired", "pending", "granted", "pushes", "half", "most"}
 
 // figureCells are those of one row.
-func (x *exchange) figureCells(f history.Figures) []string {
+func figureCells(x *exchange, f history.Figures) []string {
 	took := func(d time.Duration) string {
 		if f.P90 == 0 {
 			return "–"
@@ -234,13 +259,13 @@ func (x *exchange) figureCells(f history.Figures) []string {
 
 func totals(x *exchange, f history.Figures) []fact {
 	var facts []fact
-	for i, cell := range x.figureCells(f) {
+	for i, cell := range figureCells(x, f) {
 		facts = append(facts, fact{x.lang.Say("stats_" + figureHeads[i]), cell})
 	}
 	return facts
 }
 
-func (x *exchange) kind(name string, all []history.Named) kindShown {
+func kindOf(x *exchange, name string, all []history.Named) kindShown {
 	k := kindShown{ID: name, Title: x.lang.Say("stats_by_" + name), Heads: []string{x.lang.Say("stats_name")}}
 	for _, h := range figureHeads {
 		k.Heads = append(k.Heads, x.lang.Say("stats_"+h))
@@ -255,10 +280,10 @@ func (x *exchange) kind(name string, all []history.Named) kindShown {
 		default:
 			names[i] = word(n.Name)
 		}
-		k.Rows = append(k.Rows, append([]string{names[i]}, x.figureCells(n.Figures)...))
+		k.Rows = append(k.Rows, append([]string{names[i]}, figureCells(x, n.Figures)...))
 	}
 	if len(all) > 0 {
-		k.Ends, k.Times = x.endsChart(name, names, all), x.timesChart(name, names, all)
+		k.Ends, k.Times = endsChart(x, name, names, all), timesChart(x, name, names, all)
 	}
 	return k
 }
@@ -293,7 +318,7 @@ const (
 	nameLength = 38 // characters that fit above a bar
 )
 
-func (x *exchange) endsChart(kind string, names []string, all []history.Named) *chart {
+func endsChart(x *exchange, kind string, names []string, all []history.Named) *chart {
 	c := &chart{ID: kind + "-ends", Title: x.lang.Say("stats_ends"), About: x.lang.Say("stats_ends_about"),
 		Width: chartWidth}
 	for _, key := range []string{"approved", "denied", "expired"} {
@@ -323,7 +348,7 @@ func (c *chart) row(name string, i int) (y int) {
 	return top + 20
 }
 
-func (x *exchange) timesChart(kind string, names []string, all []history.Named) *chart {
+func timesChart(x *exchange, kind string, names []string, all []history.Named) *chart {
 	c := &chart{ID: kind + "-times", Title: x.lang.Say("stats_times"), About: x.lang.Say("stats_times_about"),
 		Width: chartWidth, Keys: []chartKey{{"bar-half", x.lang.Say("stats_half")}, {"bar-most", x.lang.Say("stats_most")}}}
 	var longest time.Duration

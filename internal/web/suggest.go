@@ -37,26 +37,25 @@ type suggestionShown struct {
 	Facts                                 []fact
 }
 
-// suggested are the rules that the record speaks for, nil where they are not for this viewer: they quote what the audit
-// log has.
-func (s *Server) suggested(ctx context.Context, x *exchange, q history.Query) (*suggestData, error) {
+// suggest returns the rules that the record speaks for, nil where they are not for this viewer: they quote what the
+// audit log has.
+func (p *statsPages) suggest(ctx context.Context, x *exchange, q history.Query) (*suggestData, error) {
 	if !x.viewer.belongs(admins) {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
-	defer context.AfterFunc(s.Stopping, cancel)()
-	q.Step = s.steps(x)
+	ctx, done := p.record.begin(ctx)
+	defer done()
+	q.Step = p.record.steps(x)
 	b := &bounded{reading: ctx, left: maxLearned}
 	// What was read until the time was over counts; x.r ends with the viewer.
-	found, err := history.Suggest(x.r.Context(), masked(s.Masker(), b.of(history.Asked(ctx, s.History, q))))
+	found, err := history.Suggest(x.r.Context(), masked(p.masker(), b.of(history.Asked(ctx, p.record.history, q))))
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && x.r.Context().Err() == nil:
 		return &suggestData{Busy: true}, nil
 	case err != nil:
 		return nil, err
 	}
-	return x.suggestData(found, b), nil
+	return suggestionsOf(x, found, b), nil
 }
 
 // masked are calls without their secrets: a rule is read by many.
@@ -71,7 +70,7 @@ func masked(m *redact.Masker, calls iter.Seq2[history.Record, error]) iter.Seq2[
 	}
 }
 
-func (x *exchange) suggestData(found history.Suggested, b *bounded) *suggestData {
+func suggestionsOf(x *exchange, found history.Suggested, b *bounded) *suggestData {
 	d := &suggestData{Busy: b.stopped && b.last.IsZero(), Calls: x.lang.Count("stats_suggest_calls", found.Calls),
 		Critical: word(x.lang.List(found.Critical))}
 	if b.stopped && !d.Busy {
@@ -84,7 +83,7 @@ func (x *exchange) suggestData(found history.Suggested, b *bounded) *suggestData
 		case len(d.Rules) == maxSuggested:
 			more++
 		default:
-			d.Rules = append(d.Rules, x.suggestionShown(len(d.Rules)+1, &r))
+			d.Rules = append(d.Rules, suggestionOf(x, len(d.Rules)+1, &r))
 		}
 	}
 	if more > 0 {
@@ -93,10 +92,10 @@ func (x *exchange) suggestData(found history.Suggested, b *bounded) *suggestData
 	return d
 }
 
-func (x *exchange) suggestionShown(number int, r *history.Suggestion) suggestionShown {
-	v := suggestionShown{ID: "suggestion-" + strconv.Itoa(number), Does: x.suggestionDoes(r), YAML: legibleLines(r.YAML),
-		Title: strconv.Itoa(number) + ". " + word(strings.TrimSpace(r.Tool+" "+x.suggestionPart(&r.Part))),
-		Place: x.suggestionPlace(r.Rules)}
+func suggestionOf(x *exchange, number int, r *history.Suggestion) suggestionShown {
+	v := suggestionShown{ID: "suggestion-" + strconv.Itoa(number), Does: suggestionDoes(x, r), YAML: legibleLines(r.YAML),
+		Title: strconv.Itoa(number) + ". " + word(strings.TrimSpace(r.Tool+" "+suggestionPart(x, &r.Part))),
+		Place: suggestionPlace(x, r.Rules)}
 	if r.Risk == approval.RiskHigh {
 		v.Caution = x.lang.Say("stats_suggest_caution")
 	}
@@ -112,7 +111,7 @@ func (x *exchange) suggestionShown(number int, r *history.Suggestion) suggestion
 }
 
 // suggestionPart says which of a tool's calls a rule is for, "" for all of them.
-func (x *exchange) suggestionPart(p *history.Part) string {
+func suggestionPart(x *exchange, p *history.Part) string {
 	switch {
 	case p.Bare:
 		return x.lang.Say("stats_suggest_bare")
@@ -124,7 +123,7 @@ func (x *exchange) suggestionPart(p *history.Part) string {
 	return ""
 }
 
-func (x *exchange) suggestionDoes(r *history.Suggestion) string {
+func suggestionDoes(x *exchange, r *history.Suggestion) string {
 	text := x.lang.Say("stats_suggest_" + string(r.Does))
 	if len(r.Vary) > 0 {
 		text = locale.Sentences(text, x.lang.Say("stats_suggest_vary", "args", word(x.lang.List(r.Vary))))
@@ -133,7 +132,7 @@ func (x *exchange) suggestionDoes(r *history.Suggestion) string {
 }
 
 // suggestionPlace says before which rules it belongs.
-func (x *exchange) suggestionPlace(rules []string) string {
+func suggestionPlace(x *exchange, rules []string) string {
 	var named []string
 	for _, r := range rules {
 		if r != "" {

@@ -22,7 +22,6 @@ import (
 	"countersign/internal/history"
 	"countersign/internal/locale"
 	"countersign/internal/loopback"
-	"countersign/internal/ratelimitedlog"
 )
 
 // Session is what a page knows of a session.
@@ -95,22 +94,17 @@ type Options struct {
 // Server is the HTTP handler of the pages. It is safe for concurrent use.
 type Server struct {
 	Options
-	mux *http.ServeMux
-	// openIDFailures counts sign-ins that failed at the provider, for the log.
-	openIDFailures ratelimitedlog.Counter
-	guarded        http.Handler
-	notes          seal
-	exports        exports
-	lives          liveCount
-	liveEvery      time.Duration // [liveEvery], but in tests
-	liveCheck      time.Duration // [liveCheck], but in tests
-	pieceTime      time.Duration // [pieceTime], but in tests
+	mux     *http.ServeMux
+	guarded http.Handler
+	notes   seal
+	live    *liveUpdates
+	record  *record
+	exports *exports
 }
 
 // New returns the handler.
 func New(o Options) *Server {
-	s := &Server{Options: o, mux: http.NewServeMux(), notes: newSeal(), liveEvery: liveEvery, liveCheck: liveCheck,
-		pieceTime: pieceTime}
+	s := &Server{Options: o, mux: http.NewServeMux(), notes: newSeal()}
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -144,6 +138,9 @@ func New(o Options) *Server {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
+	s.live = &liveUpdates{gate: s.Gate, directory: s.Directory, stopping: s.Stopping, every: liveEvery, check: liveCheck}
+	s.record = &record{history: s.History, patience: s.Patience, pieceTime: pieceTime, stopping: s.Stopping}
+	s.exports = &exports{patience: s.Patience, stopping: s.Stopping, logger: s.Logger}
 	for _, rt := range s.table() {
 		s.mux.Handle(rt.method+" "+rt.path, s.handler(rt))
 	}
@@ -248,11 +245,11 @@ func (s *Server) handler(rt route) http.Handler {
 			defer cancel()
 		}
 		x := &exchange{ResponseWriter: w, s: s, r: r.WithContext(ctx), lang: languageOf(r),
-			since: s.Gate.Broker().Newest()}
-		err := s.admit(x, rt.audience)
+			since: s.Gate.Broker().Newest(), now: s.Now()}
+		err := x.admit(rt.audience)
 		if err == nil && rt.method == http.MethodPost {
 			if err = x.readForm(); err == nil && rt.audience != everyone {
-				err = s.admitStill(x, rt.audience) // a form may take its time, and its session end meanwhile
+				err = x.admitStill(rt.audience) // a form may take its time, and its session end meanwhile
 			}
 		}
 		if err == nil && rt.audience != everyone {
@@ -264,35 +261,35 @@ func (s *Server) handler(rt route) http.Handler {
 			err = rt.handle(ctx, x)
 		}
 		if err != nil {
-			s.fail(ctx, x, err)
+			x.fail(ctx, err)
 		}
 	})
 }
 
 // admit finds out who looks, and whether the page is for them.
-func (s *Server) admit(x *exchange, whom audience) error {
-	return s.admitBy(x, whom, s.Sessions.Of)
+func (x *exchange) admit(whom audience) error {
+	return x.admitBy(whom, x.s.Sessions.Of)
 }
 
 // admitStill is admit of whoever was let in before, for the next part of an answer: it has to be the same session.
-func (s *Server) admitStill(x *exchange, whom audience) error {
+func (x *exchange) admitStill(whom audience) error {
 	before := x.viewer
-	return s.admitBy(x, whom, func(r *http.Request) (Session, bool, error) {
-		session, ok, err := s.Sessions.Still(r)
+	return x.admitBy(whom, func(r *http.Request) (Session, bool, error) {
+		session, ok, err := x.s.Sessions.Still(r)
 		return session, ok && before != nil && before.Session.ID == session.ID, err
 	})
 }
 
-func (s *Server) admitBy(x *exchange, whom audience, ask func(*http.Request) (Session, bool, error)) error {
+func (x *exchange) admitBy(whom audience, ask func(*http.Request) (Session, bool, error)) error {
 	x.viewer = nil // who was there before may be gone
 	session, ok, err := ask(x.r)
 	if err != nil {
 		return err
 	}
 	if ok {
-		if who, still := s.Directory.ByName(session.Person); still {
+		if who, still := x.s.Directory.ByName(session.Person); still {
 			x.viewer = &Viewer{Actor: who, Session: session}
-			s.Known(x.r.Context())
+			x.s.Known(x.r.Context())
 			x.lang = locale.Get(who.Locale)
 		}
 	}
@@ -308,7 +305,7 @@ func (s *Server) admitBy(x *exchange, whom audience, ask func(*http.Request) (Se
 }
 
 // fail shows what went wrong. Who is not signed in is taken to where they can.
-func (s *Server) fail(ctx context.Context, x *exchange, err error) {
+func (x *exchange) fail(ctx context.Context, err error) {
 	code := approval.CodeOf(err)
 	if code == approval.CodeUnauthorized && x.r.Method == http.MethodGet {
 		x.Redirect("/signin?next=" + url.QueryEscape(x.r.URL.RequestURI()))
@@ -320,7 +317,7 @@ func (s *Server) fail(ctx context.Context, x *exchange, err error) {
 	status, known := statuses[code]
 	if !known {
 		status, code = http.StatusInternalServerError, approval.CodeInternal
-		s.Logger.ErrorContext(ctx, "a page could not be made", "path", x.r.URL.Path,
+		x.s.Logger.ErrorContext(ctx, "a page could not be made", "path", x.r.URL.Path,
 			"correlation_id", approval.Correlation(ctx), "error", err)
 	}
 	text := ""
@@ -332,7 +329,7 @@ func (s *Server) fail(ctx context.Context, x *exchange, err error) {
 	if e, ok := errors.AsType[*approval.Error](err); ok && e.After > 0 {
 		x.Header().Set("Retry-After", strconv.Itoa(int((e.After+time.Second-1)/time.Second)))
 	}
-	x.fails(status, code, text)
+	x.showFailure(status, code, text)
 }
 
 // statuses are what codes mean over HTTP.
