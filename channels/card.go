@@ -13,6 +13,7 @@ import (
 	"countersign/approval/args"
 	"countersign/approval/legible"
 	"countersign/approval/redact"
+	"countersign/approval/summary"
 	"countersign/internal/chat"
 	"countersign/internal/locale"
 	"countersign/internal/locale/phrases"
@@ -666,7 +667,7 @@ func (m Maker) facts(r approval.Request, most int) []Fact {
 	facts := []Fact{{m.say(TextAgent), legible.Line(r.Agent)}}
 	said := func(label Text, s string) {
 		if s != "" {
-			facts = append(facts, Fact{m.say(label), legible.Line(approval.Quoted(m.cutWord(s, most), math.MaxInt))})
+			facts = append(facts, Fact{m.say(label), legible.Line(summary.Quoted(m.cutWord(s, most), math.MaxInt))})
 		}
 	}
 	said(TextSession, r.SessionID)

@@ -6,6 +6,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/approval/summary"
 	"countersign/channels"
 	"countersign/channels/channelstest"
 	"countersign/internal/locale"
@@ -31,7 +32,7 @@ func TestAMaskedValueIsMarkedInTheReadersLanguage(t *testing.T) {
 		m.Words = locale.Get(tag)
 		r := channelstest.Request(`{"password":"hunter2hunter2","run":"login --token hunter2hunter2"}`)
 		r.HumanMessage = "Logs in with “" + stored + "”"
-		r.Sentences = &approval.Sentences{Summary: approval.Wording{"": "Log in with “" + stored + "”", "ja": "「" + stored + "」でログイン"}}
+		r.Sentences = &summary.Sentences{Summary: summary.Wording{"": "Log in with “" + stored + "”", "ja": "「" + stored + "」でログイン"}}
 		d := approval.Delivery{Requests: []approval.Request{r}}
 		sentence, _ := m.Sentence(r)
 		for name, got := range map[string]string{

@@ -17,6 +17,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/approval/legible"
+	"countersign/approval/summary"
 	"countersign/channels"
 )
 
@@ -226,17 +227,17 @@ func Write(content, diff string) approval.Request {
 
 // Worded has a request say what its rule says of it, in two languages.
 func Worded(r *approval.Request) {
-	r.Sentences = &approval.Sentences{
-		Summary: approval.Wording{"": "Pay $20.00 to “Acme Ltd.” from treasury",
+	r.Sentences = &summary.Sentences{
+		Summary: summary.Wording{"": "Pay $20.00 to “Acme Ltd.” from treasury",
 			"en": "Pay $20.00 to “Acme Ltd.” from treasury", "ja": "treasury から “Acme Ltd.” へ $20.00 を送金"},
-		Message: approval.Wording{"": r.HumanMessage, "en": r.HumanMessage, "ja": "送金額が確認の上限（$10）を超えています"},
+		Message: summary.Wording{"": r.HumanMessage, "en": r.HumanMessage, "ja": "送金額が確認の上限（$10）を超えています"},
 	}
 }
 
 // wordedBatch is a batch of which one call has a sentence of its rule's.
 func wordedBatch() []approval.Request {
 	rs := Batch(3)
-	rs[1].Sentences = &approval.Sentences{Summary: approval.Wording{"": "Delete “/srv/reports/2.csv”",
+	rs[1].Sentences = &summary.Sentences{Summary: summary.Wording{"": "Delete “/srv/reports/2.csv”",
 		"en": "Delete “/srv/reports/2.csv”", "ja": "“/srv/reports/2.csv” を削除"}}
 	return rs
 }
