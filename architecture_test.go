@@ -356,7 +356,7 @@ var tooMany = map[string]int{
 
 // The domain holds what decides. 7,500 lines are wanted; until then it only shrinks.
 func TestTheDomainIsSmall(t *testing.T) {
-	const most = 9_590
+	const most = 9_460
 	lines := 0
 	for _, p := range packages(t) {
 		if p.ImportPath != "countersign/approval" {

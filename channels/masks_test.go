@@ -33,7 +33,7 @@ func TestAMaskedValueIsMarkedInTheReadersLanguage(t *testing.T) {
 		r := channelstest.Request(`{"password":"hunter2hunter2","run":"login --token hunter2hunter2"}`)
 		r.HumanMessage = "Logs in with “" + stored + "”"
 		r.Sentences = &summary.Sentences{Summary: summary.Wording{"": "Log in with “" + stored + "”", "ja": "「" + stored + "」でログイン"}}
-		d := approval.Delivery{Requests: []approval.Request{r}}
+		d := channels.Delivery{Requests: []approval.Request{r}}
 		sentence, _ := m.Sentence(r)
 		for name, got := range map[string]string{
 			"card": said(m.Card(d)), "summary": m.Summary(r), "why": m.Why(r), "asked once more": sentence,
