@@ -28,7 +28,7 @@ var arrows = map[string]struct {
 	may []string
 	why string
 }{
-	"approval":                          {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact", "approval/args/vary", "internal/secret"}, "the domain knows nobody"},
+	"approval":                          {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact", "approval/args/vary", "internal/secret", "approval/broker", "approval/summary"}, "the domain knows nobody"},
 	"internal/api":                      {[]string{"approval", "approval/args", "client"}, "one shape in, the other out"},
 	"internal/auth":                     {[]string{"approval", "internal/auth/bearer", "internal/loopback", "internal/secret"}, "who is who, and not what they may do"},
 	"internal/chat":                     {[]string{"approval", "approval/legible", "internal/locale/phrases", "internal/lists"}, "what is pressed, typed and answered, on no channel in particular"},
@@ -40,6 +40,8 @@ var arrows = map[string]struct {
 	"approval/args/decimal":             {nil, "numbers as they are written"},
 	"approval/args/vary":                {[]string{"approval/args", "approval/args/decimal"}, "arguments beside others, and nothing of who agreed to which"},
 	"approval/legible":                  {nil, "characters, and nothing of what they say"},
+	"approval/broker":                   {nil, "who is woken by what, and nothing of what it means"},
+	"approval/summary":                  {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact"}, "a sentence and arguments in, a sentence out, and nothing of who is asked"},
 	"approval/redact":                   {[]string{"approval/legible"}, "texts and JSON in, the same without secrets out"},
 	"internal/auth/bearer":              {nil, "a request in, its token out"},
 	"internal/safefile":                 {nil, "bytes in, on the disk under their name, and nothing of what they say"},
@@ -62,11 +64,11 @@ var arrows = map[string]struct {
 	"internal/auth/passkey":             {[]string{"approval", "approval/legible"}, "what a passkey proves, and nothing of sessions; it alone makes proofs"},
 	"internal/auth/passkey/passkeytest": {nil, "a security key that shared code with what checks it would share its mistakes"},
 	"internal/auth/signin":              {[]string{"approval", "approval/legible"}, "who looks at the pages, and nothing of what is on them"},
-	"internal/store":                    {[]string{"approval", "internal/auth/signin", "internal/auth/passkey"}, "rows, and neither rules nor a database"},
+	"internal/store":                    {[]string{"approval", "internal/auth/signin", "internal/auth/passkey", "approval/summary"}, "rows, and neither rules nor a database"},
 	"internal/store/sqlite":             {[]string{"approval", "internal/safefile", "schema", "internal/auth/signin", "internal/auth/passkey", "internal/store", "internal/store/sqlite/sqlite3"}, "what keeps the rows, and no rules"},
 	"internal/store/sqlite/sqlite3":     {nil, "SQLite's calls, and no tables"},
-	"internal/store/storetest":          {[]string{"approval", "internal/auth/signin", "internal/auth/passkey"}, "the contract is the domain's, for every store"},
-	"internal/policy":                   {[]string{"approval", "approval/args", "approval/args/decimal", "approval/legible", "internal/locale/phrases", "internal/policy/presets", "internal/policy/shell", "internal/yamlpos"}, "a call in, a verdict out"},
+	"internal/store/storetest":          {[]string{"approval", "internal/auth/signin", "internal/auth/passkey", "approval/summary"}, "the contract is the domain's, for every store"},
+	"internal/policy":                   {[]string{"approval", "approval/args", "approval/args/decimal", "approval/legible", "internal/locale/phrases", "internal/policy/presets", "internal/policy/shell", "internal/yamlpos", "approval/summary"}, "a call in, a verdict out"},
 	"internal/policy/shell":             {nil, "a command line in, yes or a doubt out"},
 	"internal/policy/presets":           {nil, "texts, which policy reads"},
 	"internal/history":                  {[]string{"approval", "approval/args"}, "what the record tells, and nobody it tells"},
@@ -81,8 +83,8 @@ var arrows = map[string]struct {
 	"internal/mcp/stdioproxy":           {[]string{"approval", "approval/args", "client", "internal/api", "internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream"}, "a gateway whose gate is elsewhere"},
 	"internal/history/export":           {[]string{"approval"}, "rows in, files out, and nothing of who may have them"},
 	"internal/rest":                     {[]string{"approval", "approval/args", "approval/legible", "internal/auth", "internal/budget", "internal/history/export", "internal/history", "internal/bodies", "internal/auth/signin", "client", "internal/api", "internal/lists"}, "it translates, into the structs that the client reads, and decides nothing"},
-	"channels":                          {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "internal/chat", "internal/locale/phrases", "internal/locale", "internal/secret"}, "cards and words, of no platform"},
-	"channels/channelstest":             {[]string{"approval", "approval/args", "approval/legible", "channels"}, "what every channel's tests share"},
+	"channels":                          {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "internal/chat", "internal/locale/phrases", "internal/locale", "internal/secret", "approval/summary"}, "cards and words, of no platform"},
+	"channels/channelstest":             {[]string{"approval", "approval/args", "approval/legible", "channels", "approval/summary"}, "what every channel's tests share"},
 	"channels/all":                      {[]string{"channels/kind", "channels/line", "channels/slack", "channels/standardwebhooks"}, "the one list of the platforms"},
 	"channels/kind":                     {[]string{"approval", "channels", "internal/secret", "webhook"}, "what every platform says of itself, and no platform"},
 	"channels/line":                     {[]string{"approval", "approval/legible", "channels", "channels/kind", "internal/chat", "internal/locale", "internal/secret", "webhook"}, "one platform each"},
@@ -96,7 +98,7 @@ var arrows = map[string]struct {
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"internal/web":                      {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "internal/history/export", "internal/history", "internal/loopback", "internal/ratelimitedlog", "internal/locale", "internal/policy", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/yamlpos", "internal/lists"}, "pages: they show what cards show, whole, and have the gate decide"},
 	"internal/terminal/inbox":           {[]string{"client"}, "a list and what is decided on it, on no terminal"},
-	"internal/terminal/inbox/inboxtest": {[]string{"approval", "approval/redact", "internal/auth", "client", "internal/testkit", "channels/outbox", "channels/outbox/outboxtest", "internal/rest", "schema/schematest", "internal/store/sqlite", "internal/store/storetest"}, "a whole gate for tests of whoever decides"},
+	"internal/terminal/inbox/inboxtest": {[]string{"approval", "approval/redact", "internal/auth", "client", "internal/testkit", "channels/outbox", "channels/outbox/outboxtest", "internal/rest", "schema/schematest", "internal/store/sqlite", "internal/store/storetest", "approval/summary"}, "a whole gate for tests of whoever decides"},
 	"internal/terminal":                 {[]string{"approval/legible", "client", "internal/terminal/inbox", "internal/locale"}, "it shows and asks; what is decided is the inbox's"},
 	"internal/terminal/logins":          {[]string{"internal/safefile", "internal/secret"}, "files with tokens, and nobody who uses them"},
 	"internal/agents/localgate":         {nil, "it starts the program as a stranger would, and knows it by its socket"},
@@ -110,11 +112,12 @@ var arrows = map[string]struct {
 
 // outside says which other modules the packages that promise to be lean may import.
 var outside = map[string][]string{
-	"approval":              {"github.com/go-json-experiment/json/jsontext", "github.com/oklog/ulid/v2"},
+	"approval":              {"github.com/oklog/ulid/v2"},
 	"approval/args":         {"github.com/go-json-experiment/json/jsontext"},
 	"approval/args/decimal": {},
 	"approval/args/vary":    {},
 	"approval/legible":      {},
+	"approval/summary":      {"github.com/go-json-experiment/json/jsontext"},
 	"approval/redact":       {"github.com/go-json-experiment/json/jsontext"},
 	"internal/emulator":     {"github.com/coder/websocket", "github.com/rivo/uniseg"},
 	"webhook":               {},
@@ -350,7 +353,7 @@ var tooMany = map[string]int{
 
 // The domain holds what decides. 7,500 lines are wanted; until then it only shrinks.
 func TestTheDomainIsSmall(t *testing.T) {
-	const most = 10_380
+	const most = 9_460
 	lines := 0
 	for _, p := range packages(t) {
 		if p.ImportPath != "countersign/approval" {

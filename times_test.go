@@ -14,7 +14,7 @@ import (
 // layouts says which files write times by a layout of their own, and for whom: people are told times by package locale,
 // everywhere in the same way.
 var layouts = map[string]string{
-	"approval/formats.go":                 "an argument of a call is shown as it is, in the zone that it says itself",
+	"approval/summary/formats.go":         "an argument of a call is shown as it is, in the zone that it says itself",
 	"approval/message.go":                 "the store, programs and models",
 	"channels/standardwebhooks/render.go": "programs",
 	"client/methods.go":                   "the API",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval/args"
+	"countersign/approval/summary"
 )
 
 // Risk says how much harm a call could do. The zero value ranks below [RiskLow].
@@ -121,13 +122,15 @@ const (
 // ValidName reports whether s may name a tool, a server or an agent.
 func ValidName(s string) bool {
 	return s != "" && len(s) <= 128 && consistsOf(s, func(c byte) bool {
-		return isLetter(rune(c)) || '0' <= c && c <= '9' || c == '_' || c == '.' || c == ':' || c == '-'
+		return isLetter(c) || '0' <= c && c <= '9' || c == '_' || c == '.' || c == ':' || c == '-'
 	})
 }
 
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
 func validMethod(s string) bool {
 	return s != "" && len(s) <= 64 && s[0] >= 'a' && s[0] <= 'z' && consistsOf(s, func(c byte) bool {
-		return isLetter(rune(c)) || c == '/' || c == '_'
+		return isLetter(c) || c == '/' || c == '_'
 	})
 }
 
@@ -205,7 +208,7 @@ type Verdict struct {
 	ReasonCode string // stable and short: "approval_required", "unknown_tool", "policy_error"
 	Message    string // for people and models, one sentence
 	// Sentences are for people alone; nil: there are none.
-	Sentences     *Sentences
+	Sentences     *summary.Sentences
 	Timeout       time.Duration
 	RequireReason bool
 	IgnoreArgs    []string // top-level args that do not count for the hash

@@ -10,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
+	"countersign/channels"
+	"countersign/channels/outbox"
 )
 
 // Whatever joins, is drawn, sent, lost and decided in whatever order: the version of a card whose sending is begun has
@@ -23,7 +25,7 @@ func TestRule6_AVersionIsWhatItWasDrawnWith(t *testing.T) {
 }
 
 type drawnCard struct {
-	d   approval.Delivery
+	d   channels.Delivery
 	ids []string
 }
 
@@ -73,7 +75,7 @@ func (w *world) cardModel(rt *rapid.T, agent string) {
 			i := rapid.IntRange(0, len(drawn)-1).Draw(rt, "which")
 			one := drawn[i]
 			drawn = slices.Delete(drawn, i, i+1)
-			ns, err := w.outbox.Begin(w.ctx, []approval.Attempt{{Notification: one.d.Notification, Body: []byte(strings.Join(one.ids, " ")), Seen: one.d.Seen(), Lease: time.Minute}})
+			ns, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: one.d.Notification, Body: []byte(strings.Join(one.ids, " ")), Seen: one.d.Seen(), Lease: time.Minute}})
 			must(err)
 			for _, n := range ns {
 				begun = append(begun, n)
@@ -100,11 +102,11 @@ func (w *world) cardModel(rt *rapid.T, agent string) {
 			begun = slices.Delete(begun, i, i+1)
 			switch rapid.IntRange(0, 3).Draw(rt, "how") {
 			case 0:
-				must(w.outbox.NotSent(w.ctx, n, approval.Failure{Reason: "unavailable", RetryAt: w.store.Now()}))
+				must(w.outbox.NotSent(w.ctx, n, outbox.Failure{Reason: "unavailable", RetryAt: w.store.Now()}))
 			case 1:
-				must(w.outbox.NotSent(w.ctx, n, approval.Failure{Reason: "paused", RetryAt: w.store.Now(), Unbegun: true}))
+				must(w.outbox.NotSent(w.ctx, n, outbox.Failure{Reason: "paused", RetryAt: w.store.Now(), Unbegun: true}))
 			default:
-				must(w.outbox.Sent(w.ctx, n, approval.Receipt{MessageID: "m-" + n.ID, HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}))
+				must(w.outbox.Sent(w.ctx, n, channels.Receipt{MessageID: "m-" + n.ID, HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}))
 			}
 		},
 		"decide": func(rt *rapid.T) {
@@ -135,7 +137,7 @@ func (w *world) cardModel(rt *rapid.T, agent string) {
 }
 
 // drain sends all that is due and returns it as it was loaded.
-func (w *world) drain(rt *rapid.T) (sent []approval.Delivery) {
+func (w *world) drain(rt *rapid.T) (sent []channels.Delivery) {
 	for range 50 {
 		ready, _, err := w.outbox.Ready(w.ctx, nil, 100)
 		if err != nil {
@@ -149,12 +151,12 @@ func (w *world) drain(rt *rapid.T) (sent []approval.Delivery) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			begun, err := w.outbox.Begin(w.ctx, []approval.Attempt{{Notification: d.Notification, Body: []byte("x"), Seen: d.Seen(), Lease: time.Minute}})
+			begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("x"), Seen: d.Seen(), Lease: time.Minute}})
 			if err != nil {
 				rt.Fatal(err)
 			}
 			for _, n := range begun {
-				if err := w.outbox.Sent(w.ctx, n, approval.Receipt{MessageID: "m-" + n.ID, HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}); err != nil {
+				if err := w.outbox.Sent(w.ctx, n, channels.Receipt{MessageID: "m-" + n.ID, HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}); err != nil {
 					rt.Fatal(err)
 				}
 				sent = append(sent, d)

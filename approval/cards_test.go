@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels"
+	"countersign/channels/outbox"
 	"countersign/channels/outbox/outboxtest"
 )
 
@@ -292,7 +294,7 @@ func TestRule6_ACardThatWasDrawnBeforeACallJoinedIsNotSent(t *testing.T) {
 	}
 	w.asked(inTurn("a", 2))
 	for _, d := range drawn {
-		begun, err := w.outbox.Begin(w.ctx, []approval.Attempt{{Notification: d.Notification, Body: []byte("old"), Seen: d.Seen(), Lease: time.Minute}})
+		begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("old"), Seen: d.Seen(), Lease: time.Minute}})
 		if err != nil || len(begun) != 0 {
 			t.Errorf("what one call was drawn as was begun: %v, %v", shown(begun), err)
 		}
@@ -320,9 +322,9 @@ func TestACardThatChangesOnItsWayIsEdited(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var tries []approval.Attempt
+			var tries []outbox.Attempt
 			for _, d := range drawn {
-				tries = append(tries, approval.Attempt{Notification: d.Notification, Body: []byte("card"), Seen: d.Seen(), Lease: time.Minute})
+				tries = append(tries, outbox.Attempt{Notification: d.Notification, Body: []byte("card"), Seen: d.Seen(), Lease: time.Minute})
 			}
 			begun, err := w.outbox.Begin(w.ctx, tries)
 			if err != nil || len(begun) != 2 {
@@ -330,7 +332,7 @@ func TestACardThatChangesOnItsWayIsEdited(t *testing.T) {
 			}
 			change(w, id)
 			for _, n := range begun {
-				if err := w.outbox.Sent(w.ctx, n, approval.Receipt{MessageID: n.ID, HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}); err != nil {
+				if err := w.outbox.Sent(w.ctx, n, channels.Receipt{MessageID: n.ID, HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -57,9 +57,9 @@ func (w *world) begin() []approval.Notification {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var tries []approval.Attempt
+	var tries []outbox.Attempt
 	for _, d := range ds {
-		tries = append(tries, approval.Attempt{Notification: d.Notification, Body: []byte("card"), Seen: d.Seen(), Lease: time.Minute})
+		tries = append(tries, outbox.Attempt{Notification: d.Notification, Body: []byte("card"), Seen: d.Seen(), Lease: time.Minute})
 	}
 	begun, err := w.outbox.Begin(w.ctx, tries)
 	if err != nil {
@@ -237,7 +237,7 @@ func TestWhatNobodyWhoIsAskedReceivesComesToAdmins(t *testing.T) {
 func TestACardThatFailsGoesOnForEveryRequestThatItShows(t *testing.T) {
 	for name, fail := range map[string]func(w *world, n approval.Notification) error{
 		"failed": func(w *world, n approval.Notification) error {
-			return w.outbox.NotSent(w.ctx, n, approval.Failure{Final: true, Reason: "bad_request"})
+			return w.outbox.NotSent(w.ctx, n, outbox.Failure{Final: true, Reason: "bad_request"})
 		},
 		"blocked": func(w *world, n approval.Notification) error {
 			return w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
@@ -293,13 +293,13 @@ func TestRule6_ADrawingFromBeforeAnAttemptTakenBackIsNotSent(t *testing.T) {
 	if err != nil || len(ns) == 0 {
 		t.Fatal(ns, err)
 	}
-	var old []approval.Attempt
+	var old []outbox.Attempt
 	for _, n := range ns {
 		d, err := w.outbox.Load(w.ctx, n.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		old = append(old, approval.Attempt{Notification: d.Notification, Body: []byte("two"), Seen: d.Seen(), Lease: time.Minute})
+		old = append(old, outbox.Attempt{Notification: d.Notification, Body: []byte("two"), Seen: d.Seen(), Lease: time.Minute})
 	}
 	begun, err := w.outbox.Begin(w.ctx, old)
 	if err != nil || len(begun) != len(old) {
@@ -307,7 +307,7 @@ func TestRule6_ADrawingFromBeforeAnAttemptTakenBackIsNotSent(t *testing.T) {
 	}
 	w.asked(inTurn("a", 3))
 	for _, n := range begun {
-		if err := w.outbox.NotSent(w.ctx, n, approval.Failure{Reason: "paused", RetryAt: w.store.Now(), Unbegun: true}); err != nil {
+		if err := w.outbox.NotSent(w.ctx, n, outbox.Failure{Reason: "paused", RetryAt: w.store.Now(), Unbegun: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels"
+	"countersign/channels/outbox"
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/chat"
 	"countersign/internal/locale/phrases"
@@ -205,7 +207,7 @@ func TestShowComesInOrder(t *testing.T) {
 		if err != nil || len(ready) != 1 || ready[0].Notification.Part != part || len(ready[0].Requests) != 1 {
 			t.Fatalf("part %d: %v, %+v", part, err, ready)
 		}
-		begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: ready[0].Notification, Body: []byte(fmt.Sprint(part)), More: part < 3, Lease: time.Second}})
+		begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte(fmt.Sprint(part)), More: part < 3, Lease: time.Second}})
 		if err != nil || len(begun) != 1 {
 			t.Fatal(err, begun)
 		}
@@ -215,7 +217,7 @@ func TestShowComesInOrder(t *testing.T) {
 		if part > 1 && ready[0].Notification.ReplyTo != "" {
 			t.Error("a reply token is used twice")
 		}
-		if err := out.Sent(w.ctx, begun[0], approval.Receipt{MessageID: fmt.Sprint(part)}); err != nil {
+		if err := out.Sent(w.ctx, begun[0], channels.Receipt{MessageID: fmt.Sprint(part)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -249,11 +251,11 @@ func (w *world) fail(a approval.Address, reason string) {
 	}
 	for _, d := range ready {
 		if n := d.Notification; n.Channel == a.Channel && n.Recipient == a.To {
-			begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: n, Body: []byte("x"), Lease: time.Second}})
+			begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: n, Body: []byte("x"), Lease: time.Second}})
 			if err != nil || len(begun) != 1 {
 				w.t.Fatal(err, begun)
 			}
-			if err := out.NotSent(w.ctx, begun[0], approval.Failure{Final: true, Reason: reason}); err != nil {
+			if err := out.NotSent(w.ctx, begun[0], outbox.Failure{Final: true, Reason: reason}); err != nil {
 				w.t.Fatal(err)
 			}
 			return
@@ -494,10 +496,10 @@ func TestAnEditShowsTheReasonThatCameMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var drawn []approval.Attempt
+	var drawn []outbox.Attempt
 	for _, d := range ready {
 		if d.Notification.Kind == approval.KindEdit {
-			drawn = append(drawn, approval.Attempt{Notification: d.Notification, Body: []byte("no reason given"), Seen: d.Seen(), Lease: time.Second})
+			drawn = append(drawn, outbox.Attempt{Notification: d.Notification, Body: []byte("no reason given"), Seen: d.Seen(), Lease: time.Second})
 		}
 	}
 	w.types(hana, "wrong account")
@@ -505,7 +507,7 @@ func TestAnEditShowsTheReasonThatCameMeanwhile(t *testing.T) {
 		t.Errorf("%d edits were drawn and %d begun, %v", len(drawn), len(begun), err)
 	}
 	ready, _, err = w.ready(10)
-	if err != nil || !slices.ContainsFunc(ready, func(d approval.Delivery) bool {
+	if err != nil || !slices.ContainsFunc(ready, func(d channels.Delivery) bool {
 		return d.Notification.Kind == approval.KindEdit && d.Requests[0].ResolveReason == "wrong account"
 	}) {
 		t.Errorf("no edit with the reason is to be sent: %v", err)
@@ -530,11 +532,11 @@ func TestPartsDoNotHideTheQuestion(t *testing.T) {
 			if d.Notification.Part == 0 {
 				continue
 			}
-			begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: d.Notification, Body: []byte("{}"), More: true, Lease: time.Second}})
+			begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("{}"), More: true, Lease: time.Second}})
 			if err != nil || len(begun) != 1 {
 				t.Fatal(err, begun)
 			}
-			if err := out.Sent(w.ctx, begun[0], approval.Receipt{MessageID: "m-" + begun[0].ID}); err != nil {
+			if err := out.Sent(w.ctx, begun[0], channels.Receipt{MessageID: "m-" + begun[0].ID}); err != nil {
 				t.Fatal(err)
 			}
 		}

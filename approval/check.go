@@ -3,6 +3,8 @@ package approval
 import (
 	"context"
 	"errors"
+
+	"countersign/approval/summary"
 )
 
 // AnswerKind is what an agent is told of a call.
@@ -157,8 +159,8 @@ func (g *Gate) enterJudged(ctx context.Context, in *Policy, js []judged, release
 
 func (g *Gate) judge(ctx context.Context, p Policy, c Call) judged {
 	v := p.Evaluate(ctx, c)
-	v.Message = fillIn(g.masker.Load(), v.Message, c, v.IgnoreArgs, filling{most: maxFilledMessage})
-	v.Sentences = fillSentences(g.masker.Load(), v.Sentences, c, v.IgnoreArgs)
+	shown := summary.Call{Target: c.Target(), Args: c.Args, Ignored: v.IgnoreArgs, Masker: g.masker.Load()}
+	v.Message, v.Sentences = shown.Message(v.Message), shown.Sentences(v.Sentences)
 	j := judged{call: c, verdict: v, digest: p.Digest()}
 	j.key = Key{c.Agent, c.Scope, c.Server, c.Tool, c.Args.Hash(v.IgnoreArgs...), c.Method}
 	if v.Observe || v.Action != Quarantine {

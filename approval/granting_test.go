@@ -6,6 +6,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/internal/lists"
 )
 
 // grantIn gives a decision for longer after it was made.
@@ -282,7 +283,7 @@ func TestCardSaysWhatWasSaidBefore(t *testing.T) {
 		b.Reason != want.Reason || b.Args != nil {
 		t.Errorf("said before: %+v, want %+v", r.Before, want)
 	}
-	if err := w.store.View(w.ctx, func(tx approval.Tx) error { return approval.WithBefore(tx, &r) }); err != nil ||
+	if err := w.store.View(w.ctx, func(tx approval.Tx) error { return lists.WithBefore(tx, &r) }); err != nil ||
 		string(r.Before.Args) != string(transfer.Args.Canonical()) {
 		t.Errorf("its args: %s, %v", r.Before.Args, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels/outbox"
 )
 
 // lateTry has a try at an address fail, with the next one at a time.
@@ -19,11 +20,11 @@ func (w *world) lateTry(a approval.Address, next time.Time) {
 		if d.Notification.Address() != a {
 			continue
 		}
-		begun, err := w.outbox.Begin(w.ctx, []approval.Attempt{{Notification: d.Notification, Body: []byte("x"), Lease: time.Second}})
+		begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("x"), Lease: time.Second}})
 		if err != nil || len(begun) != 1 {
 			w.t.Fatal(err, begun)
 		}
-		if err := w.outbox.NotSent(w.ctx, begun[0], approval.Failure{Reason: "unavailable", RetryAt: next}); err != nil {
+		if err := w.outbox.NotSent(w.ctx, begun[0], outbox.Failure{Reason: "unavailable", RetryAt: next}); err != nil {
 			w.t.Fatal(err)
 		}
 		return

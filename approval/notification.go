@@ -1,8 +1,6 @@
 package approval
 
 import (
-	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -219,109 +217,4 @@ func (n Notification) Address() Address { return Address{n.Channel, n.Recipient}
 // ShowsCard reports whether the notification is a card with buttons.
 func (n Notification) ShowsCard() bool {
 	return n.Kind == KindRequest || n.Kind == KindReminder || n.Kind == KindReply && len(n.Cards) > 0 && n.Part == 0
-}
-
-// Shown returns the requests whose card a notification is. Those that stand on no card of an agent's may be several
-// agents': whoever changes one of them needs the whole store where that is to show, so nothing here is older.
-func Shown(tx Tx, n Notification) ([]Request, error) {
-	switch {
-	case n.BatchID != "" && len(n.Cards) == 0:
-		rs, err := tx.Batch(n.BatchID)
-		if err != nil || n.After == 0 {
-			return rs, err
-		}
-		c, err := tx.Card(n.BatchID)
-		later := c.Upto(n.After, math.MaxInt)
-		return slices.DeleteFunc(rs, func(r Request) bool { return !slices.Contains(later, r.ID) }), err
-	case len(n.Cards) > 0:
-		rs := make([]Request, 0, len(n.Cards))
-		for _, id := range n.Cards {
-			r, err := tx.Glance().Request(id)
-			if err != nil {
-				return nil, err
-			}
-			rs = append(rs, r)
-		}
-		return rs, nil
-	case n.ApprovalID != "":
-		r, err := tx.Request(n.ApprovalID)
-		return []Request{r}, err
-	}
-	return nil, nil
-}
-
-// ShownHeads returns the narrow parts of the same.
-func ShownHeads(tx Tx, n Notification) ([]Head, error) {
-	if n.BatchID != "" && len(n.Cards) == 0 {
-		hs, err := tx.BatchHeads(n.BatchID)
-		if err != nil || n.After == 0 {
-			return hs, err
-		}
-		c, err := tx.Card(n.BatchID)
-		later := c.Upto(n.After, math.MaxInt)
-		return slices.DeleteFunc(hs, func(h Head) bool { return !slices.Contains(later, h.ID) }), err
-	}
-	ids := n.Cards
-	if len(ids) > 0 {
-		tx = tx.Glance()
-	} else if n.ApprovalID != "" {
-		ids = []string{n.ApprovalID}
-	}
-	hs := make([]Head, 0, len(ids))
-	for _, id := range ids {
-		h, err := tx.Head(id)
-		if err != nil {
-			return nil, err
-		}
-		hs = append(hs, h)
-	}
-	return hs, nil
-}
-
-// Delivery is a notification with what is needed to render it, with times as the machine's clock has them. When
-// it is to be sent is told by the store's.
-type Delivery struct {
-	Notification Notification
-	Requests     []Request     // where Body is empty: the one, the batch's, or those whose cards a reply brings
-	Target       *Notification // of an outcome: the card that it edits
-	Card         *Card         // whose items the Requests are; nil for none
-	Queued       int           // of a NoteQueued: how many cards wait for their turn to go to its reader
-	Grantable    []string      // of these, those that were approved and may answer the same call again
-}
-
-// Seen tells how new the state is that the delivery's requests are in: it grows whenever one ends, or is
-// given its reason.
-func (d Delivery) Seen() int64 {
-	newest := int64(0)
-	for _, r := range d.Requests {
-		newest = max(newest, r.ResolvedSeq)
-	}
-	return newest
-}
-
-// Attempt is a notification about to be sent.
-type Attempt struct {
-	Notification Notification
-	Body         []byte // rendered; kept only if the row has none yet
-	More         bool   // of a part: another one follows; kept with Body
-	Seen         int64  // Delivery.Seen of what Body was rendered from
-	Lease        time.Duration
-}
-
-// Receipt is what a platform returned for a message.
-type Receipt struct {
-	MessageID  string
-	HTTPStatus int
-	Data       []byte // JSON
-}
-
-// Failure is why a notification did not go out.
-type Failure struct {
-	Final      bool
-	RetryAt    time.Time // when to try again
-	Reason     string    // stable and short
-	Detail     string    // what the platform said; safe to show
-	HTTPStatus int
-	Unbegun    bool // the try does not count: the channel is paused
-	ReplySpent bool // the reply token is of no use any more: later tries push
 }

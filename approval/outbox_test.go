@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels"
+	"countersign/channels/outbox"
 	"countersign/internal/chat"
 	"countersign/internal/lists"
 )
@@ -37,17 +39,17 @@ func TestRule7_ACrashedSendIsTriedAgainWithTheSameBytesAndKey(t *testing.T) {
 	if err != nil || len(ready) != 1 || len(ready[0].Requests) != 1 {
 		t.Fatal(ready, err)
 	}
-	try := approval.Attempt{Notification: ready[0].Notification, Body: []byte(`{"first":1}`), Lease: 15 * time.Second}
-	first, err := out.Begin(w.ctx, []approval.Attempt{try})
+	try := outbox.Attempt{Notification: ready[0].Notification, Body: []byte(`{"first":1}`), Lease: 15 * time.Second}
+	first, err := out.Begin(w.ctx, []outbox.Attempt{try})
 	if err != nil || len(first) != 1 || first[0].Attempt != 1 {
 		t.Fatal(first, err)
 	}
-	if again, err := out.Begin(w.ctx, []approval.Attempt{try}); err != nil || len(again) != 0 {
+	if again, err := out.Begin(w.ctx, []outbox.Attempt{try}); err != nil || len(again) != 0 {
 		t.Fatalf("a second sender took it too: %v, %v", again, err)
 	}
 	w.clock.advance(15 * time.Second) // the sender died; nobody recorded anything
 	try.Body = []byte(`{"second":2}`)
-	again, err := out.Begin(w.ctx, []approval.Attempt{try})
+	again, err := out.Begin(w.ctx, []outbox.Attempt{try})
 	if err != nil || len(again) != 1 {
 		t.Fatal(again, err)
 	}
@@ -76,8 +78,8 @@ func TestOneNotificationIsReadWithTheLookAtTheQueue(t *testing.T) {
 			if err != nil || tt.whole && !reflect.DeepEqual(*whole, d) {
 				t.Errorf("read %+v at once, %+v later, error %v", *whole, d, err)
 			}
-			try := approval.Attempt{Notification: d.Notification, Body: []byte(`{}`), Lease: 15 * time.Second}
-			if begun, err := w.outbox.Begin(w.ctx, []approval.Attempt{try}); err != nil || len(begun) != 1 {
+			try := outbox.Attempt{Notification: d.Notification, Body: []byte(`{}`), Lease: 15 * time.Second}
+			if begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{try}); err != nil || len(begun) != 1 {
 				t.Fatal(begun, err)
 			}
 			if ready, whole, _, err := w.outbox.LoadReady(w.ctx, id); err != nil || len(ready) != 0 || whole != nil {
@@ -105,9 +107,9 @@ func TestRule7_ACardThatWasDroppedOnItsWayAndArrivedIsEdited(t *testing.T) {
 	if err != nil || len(ready) != 2 {
 		t.Fatal(ready, err)
 	}
-	var tries []approval.Attempt
+	var tries []outbox.Attempt
 	for _, d := range ready {
-		tries = append(tries, approval.Attempt{Notification: d.Notification, Body: []byte(`{}`), Lease: 15 * time.Second})
+		tries = append(tries, outbox.Attempt{Notification: d.Notification, Body: []byte(`{}`), Lease: 15 * time.Second})
 	}
 	begun, err := w.outbox.Begin(w.ctx, tries)
 	if err != nil || len(begun) != 2 {
@@ -117,7 +119,7 @@ func TestRule7_ACardThatWasDroppedOnItsWayAndArrivedIsEdited(t *testing.T) {
 	w.mustDecide(id, true, hana, "")
 	w.expectLog(approval.NotificationQuery{}, "line request skipped", "slack request skipped")
 	for _, n := range begun {
-		if err := w.outbox.Sent(w.ctx, n, approval.Receipt{MessageID: "m", Data: []byte(`{"ts":"1"}`)}); err != nil {
+		if err := w.outbox.Sent(w.ctx, n, channels.Receipt{MessageID: "m", Data: []byte(`{"ts":"1"}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -144,13 +146,13 @@ func TestACardOnItsWayWhenTheRequestEndsIsEditedToo(t *testing.T) {
 	id := w.check(transfer).Request.ID
 	out := w.outbox
 	ready, _, _ := w.ready(10)
-	slack := ready[slices.IndexFunc(ready, func(d approval.Delivery) bool { return d.Notification.Channel == "slack" })]
-	begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: slack.Notification, Body: []byte("{}"), Lease: time.Minute}})
+	slack := ready[slices.IndexFunc(ready, func(d channels.Delivery) bool { return d.Notification.Channel == "slack" })]
+	begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: slack.Notification, Body: []byte("{}"), Lease: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.mustDecide(id, true, hana, "")
-	if err := out.Sent(w.ctx, begun[0], approval.Receipt{MessageID: "1.2", Data: []byte(`{"ts":"1.2"}`)}); err != nil {
+	if err := out.Sent(w.ctx, begun[0], channels.Receipt{MessageID: "1.2", Data: []byte(`{"ts":"1.2"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	w.expectLog(approval.NotificationQuery{Channel: "slack"}, "slack request sent", "slack outcome queued")
@@ -163,7 +165,7 @@ func TestEditsOfOneCardDoNotOvertake(t *testing.T) {
 	w.mustDecide(id, true, hana, "")
 	out := w.outbox
 	ready, _, _ := w.ready(10)
-	begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Seen: ready[0].Seen(), Lease: time.Minute}})
+	begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Seen: ready[0].Seen(), Lease: time.Minute}})
 	if err != nil || len(begun) != 1 {
 		t.Fatal(begun, err)
 	}
@@ -173,7 +175,7 @@ func TestEditsOfOneCardDoNotOvertake(t *testing.T) {
 	if ready, _, _ := w.ready(10); len(ready) != 0 {
 		t.Fatalf("the second edit is ready while the first is on its way: %q", ready[0].Notification.Kind)
 	}
-	if err := out.Sent(w.ctx, begun[0], approval.Receipt{MessageID: "1"}); err != nil {
+	if err := out.Sent(w.ctx, begun[0], channels.Receipt{MessageID: "1"}); err != nil {
 		t.Fatal(err)
 	}
 	ready, _, _ = w.ready(10)
@@ -192,7 +194,7 @@ func TestAFailedSendWaitsAndAPausedChannelCostsNoAttempt(t *testing.T) {
 		if err != nil || len(ready) == 0 {
 			t.Fatal(ready, err)
 		}
-		begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
+		begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +202,7 @@ func TestAFailedSendWaitsAndAPausedChannelCostsNoAttempt(t *testing.T) {
 	}
 	n := begin()
 	at := w.clock.Now().Add(time.Minute)
-	if err := out.NotSent(w.ctx, n, approval.Failure{Reason: "bad_token", RetryAt: at, Unbegun: true}); err != nil {
+	if err := out.NotSent(w.ctx, n, outbox.Failure{Reason: "bad_token", RetryAt: at, Unbegun: true}); err != nil {
 		t.Fatal(err)
 	}
 	got, _ := w.outbox.Notification(w.ctx, n.ID)
@@ -210,7 +212,7 @@ func TestAFailedSendWaitsAndAPausedChannelCostsNoAttempt(t *testing.T) {
 	w.clock.advance(time.Minute)
 	for n = begin(); n.ID != got.ID; n = begin() {
 	}
-	if err := out.NotSent(w.ctx, n, approval.Failure{Reason: "rate_limited", Detail: "slow down", RetryAt: w.clock.Now().Add(30 * time.Second), HTTPStatus: 429}); err != nil {
+	if err := out.NotSent(w.ctx, n, outbox.Failure{Reason: "rate_limited", Detail: "slow down", RetryAt: w.clock.Now().Add(30 * time.Second), HTTPStatus: 429}); err != nil {
 		t.Fatal(err)
 	}
 	got, _ = w.outbox.Notification(w.ctx, n.ID)
@@ -230,11 +232,11 @@ func failAll(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	for _, d := range ready {
-		begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: d.Notification, Body: []byte("{}"), Lease: time.Minute}})
+		begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("{}"), Lease: time.Minute}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := out.NotSent(w.ctx, begun[0], approval.Failure{Final: true, Reason: "unavailable"}); err != nil {
+		if err := out.NotSent(w.ctx, begun[0], outbox.Failure{Final: true, Reason: "unavailable"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -388,7 +390,7 @@ func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
 			if d.Notification.Channel != channel || d.Notification.Kind != approval.KindRequest {
 				continue
 			}
-			begun, err := out.Begin(w.ctx, []approval.Attempt{{Notification: d.Notification, Body: []byte(`{}`), Lease: 20 * time.Second}})
+			begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte(`{}`), Lease: 20 * time.Second}})
 			if err != nil || len(begun) != 1 {
 				w.t.Fatal(begun, err)
 			}
@@ -405,7 +407,7 @@ func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
 		}
 		return n
 	}
-	receipt := approval.Receipt{MessageID: "m-1", HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}
+	receipt := channels.Receipt{MessageID: "m-1", HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}
 	for _, channel := range []string{"line", "slack"} {
 		for _, c := range []struct {
 			name   string
@@ -424,12 +426,12 @@ func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
 				}
 			}, func(*world, approval.Notification) {}, true},
 			{"no answer", func(w *world, n approval.Notification) {
-				if err := w.outbox.NotSent(w.ctx, n, approval.Failure{Reason: "timeout", RetryAt: w.clock.Now()}); err != nil {
+				if err := w.outbox.NotSent(w.ctx, n, outbox.Failure{Reason: "timeout", RetryAt: w.clock.Now()}); err != nil {
 					w.t.Fatal(err)
 				}
 			}, func(w *world, _ approval.Notification) { w.send() }, false},
 			{"no answer, after the press", func(*world, approval.Notification) {}, func(w *world, n approval.Notification) {
-				if err := w.outbox.NotSent(w.ctx, n, approval.Failure{Reason: "timeout", RetryAt: w.clock.Now()}); err != nil {
+				if err := w.outbox.NotSent(w.ctx, n, outbox.Failure{Reason: "timeout", RetryAt: w.clock.Now()}); err != nil {
 					w.t.Fatal(err)
 				}
 				w.send()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels/outbox"
 	"countersign/internal/chat"
 )
 
@@ -173,7 +174,7 @@ func (w *world) leaves(channel, to, id string, kind approval.NotificationKind) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	begun, err := w.outbox.Begin(w.ctx, []approval.Attempt{{Notification: n, Body: []byte("{}"), Lease: time.Second}})
+	begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: n, Body: []byte("{}"), Lease: time.Second}})
 	if err != nil || len(begun) != 1 {
 		w.t.Fatalf("%d cards left: %v", len(begun), err)
 	}

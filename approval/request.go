@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+
+	"countersign/approval/summary"
 )
 
 // Status is how a request stands.
@@ -55,7 +57,7 @@ type Request struct {
 	HumanMessage  string
 	RequireReason bool
 	// Sentences are what its rule said of it to people, filled in as it was asked; nil: nothing beside HumanMessage.
-	Sentences *Sentences
+	Sentences *summary.Sentences
 
 	TurnID    string
 	SessionID string // of the call that created it; request_sessions has the others that asked

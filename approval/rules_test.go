@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels/outbox"
 	"countersign/internal/lists"
 )
 
@@ -680,11 +681,11 @@ func TestRule10_ARequestThatReachedNobodyIsSaidLoudly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := out.Begin(w.ctx, []approval.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Second}})
+		n, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := out.NotSent(w.ctx, n[0], approval.Failure{Final: true, Reason: "bad_recipient"}); err != nil {
+		if err := out.NotSent(w.ctx, n[0], outbox.Failure{Final: true, Reason: "bad_recipient"}); err != nil {
 			t.Fatal(err)
 		}
 	}

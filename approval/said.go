@@ -2,7 +2,6 @@ package approval
 
 import (
 	"cmp"
-	"errors"
 	"time"
 )
 
@@ -30,19 +29,4 @@ func saidBefore(tx Tx, c *Call) (*Said, error) {
 		return nil, err
 	}
 	return &s, nil
-}
-
-// WithBefore reads the args of the request of which something was said before r was asked, where r says so.
-func WithBefore(tx Tx, r *Request) error {
-	if r.Before == nil {
-		return nil
-	}
-	was, err := tx.Request(r.Before.RequestID)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	before := *r.Before
-	before.Args = was.Args
-	r.Before = &before
-	return nil
 }

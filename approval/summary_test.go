@@ -5,93 +5,25 @@ import (
 	"testing"
 
 	"countersign/approval"
-	"countersign/approval/legible"
+	"countersign/approval/summary"
 )
 
-// summing has the gate ask with this summary.
-func summing(summary string) func(approval.Call) approval.Verdict {
-	return func(approval.Call) approval.Verdict {
+// What a rule says of a call is filled in by the gate as it asks, masked, and without what the approval does not cover.
+func TestTheGateFillsInWhatARuleSays(t *testing.T) {
+	w := newWorld(t)
+	w.policy(func(approval.Call) approval.Verdict {
 		v := quarantine(approval.RiskHigh)
-		v.Sentences = &approval.Sentences{Summary: approval.Wording{"": summary, "ja": summary}}
+		v.Message, v.IgnoreArgs = "{toolName} pays {args.n} {args.password}{args.why}", []string{"why"}
+		v.Sentences = &summary.Sentences{Summary: summary.Wording{"": "Pay {args.n}"}, Message: summary.Wording{"ja": "{args.why}"}}
 		return v
+	})
+	o := w.check(call(`{"n":1,"password":"hunter2hunter2","why":"x"}`))
+	r := o.Request
+	if !strings.HasPrefix(r.HumanMessage, "transfer_credits pays 1 “•••• (14 characters") ||
+		!strings.HasSuffix(r.HumanMessage, "(none)") || strings.Contains(o.Message, "hunter2") {
+		t.Errorf("the message is %q", r.HumanMessage)
 	}
-}
-
-// A format shows a value exactly, or leaves it as it is: never another amount, size or time.
-func TestFormatsOfASummaryAreExactOrLeaveTheValue(t *testing.T) {
-	w := newWorld(t)
-	for _, tt := range []struct{ summary, args, want string }{
-		{"Pay {args.c|money:USD/100} from {args.from} to {args.to}", `{"c":2000,"from":"treasury","to":"acme"}`,
-			"Pay $20.00 from treasury to acme"},
-		{"{args.c|money:USD/100}", `{"c":-5}`, "-$0.05"},
-		{"{args.c|money:USD/100}", `{"c":0}`, "$0.00"},
-		{"{args.c|money:USD/100}", `{"c":1234567.125}`, "$12,345.67125"},
-		{"{args.c|money:USD}", `{"c":0.1}`, "$0.10"},
-		{"{args.c|money:JPY}", `{"c":2000}`, "¥2,000"},
-		{"{args.c|money:CHF/1000}", `{"c":1e3}`, "CHF 1.00"},
-		{"{args.c|money:USD/100}", `{"c":9007199254740993}`, "$90,071,992,547,409.93"},
-		{"{args.c|money:USD/100}", `{"c":1e999999999}`, "1e999999999"},
-		{"{args.c|money:USD/100}", `{"c":"2000"}`, "“2000”"},
-		{"{args.c|money:USD/100}", `{"c":true}`, "true"},
-		{"{args.c|money:USD/100}", `{"c":[1]}`, "[1]"},
-		{"{args.c|money:USD/100}", `{}`, "(none)"},
-		{"{args.c|money:USD/100}", `{"c":100,"C":900}`, "$1.00 / “C”: $9.00"},
-		{"{args.n|count}", `{"n":12345}`, "12,345"},
-		{"{args.n|count}", `{"n":["a","b"]}`, "2"},
-		{"{args.n|count}", `{"n":{"a":1,"b":[2,3],"c":null}}`, "3"},
-		{"{args|count}", `{"a":1}`, "1"},
-		{"{args.n|count}", `{"n":"7"}`, "“7”"},
-		{"{args.n|size}", `{"n":999}`, "999 B"},
-		{"{args.n|size}", `{"n":1000}`, "1 kB"},
-		{"{args.n|size}", `{"n":1999}`, "1.9 kB (1,999 B)"},
-		{"{args.n|size}", `{"n":-1}`, "-1"},
-		{"{args.n|size}", `{"n":1.5}`, "1.5"},
-		{"{args.n|size}", `{"n":"é"}`, "2 B"},
-		{"{args.n|size}", `{"n":"2048"}`, "“2048”"},
-		{"{args.t|date}", `{"t":1795233600}`, "2026-11-21 04:00:00 UTC"},
-		{"{args.t|date:ms}", `{"t":1795233600000}`, "2026-11-21 04:00:00 UTC"},
-		{"{args.t|date}", `{"t":1795233600001}`, "1795233600001"},
-		{"{args.t|date}", `{"t":"2026-11-21T13:00:00+09:00"}`, "2026-11-21 13:00:00 +09:00"},
-		{"{args.t|date}", `{"t":"2026-11-21"}`, "2026-11-21"},
-		{"{args.t|date}", `{"t":"tomorrow"}`, "tomorrow"},
-		{"{args.password|size}", `{"password":"hunter2hunter2"}`, "“•••• (14 characters, sha256 "},
-	} {
-		w.policy(summing(tt.summary))
-		got := w.check(call(tt.args)).Request.Sentences.Summary[""]
-		if got != tt.want && !(strings.HasSuffix(tt.want, "sha256 ") && strings.HasPrefix(got, tt.want)) {
-			t.Errorf("%q with %s is %q, want %q", tt.summary, tt.args, got, tt.want)
-		}
-	}
-}
-
-// No value passes for words of the rule: what is not a plain word stands in quotes that it cannot close.
-func TestAValueIsNoPartOfTheRulesSentence(t *testing.T) {
-	w := newWorld(t)
-	for args, want := range map[string]string{
-		`{"to":"acme"}`:           "Pay acme",
-		`{"to":"a@b.example"}`:    "Pay a@b.example",
-		`{"to":"/etc/gate.conf"}`: "Pay /etc/gate.conf",
-		`{"to":"a-1"}`:            "Pay a-1",
-		`{"to":"0xAbC"}`:          "Pay 0xAbC",
-		`{"to":"true"}`:           "Pay “true”",
-		`{"to":"20"}`:             "Pay “20”",
-		`{"to":"1e5"}`:            "Pay “1e5”",
-		`{"to":""}`:               "Pay “”",
-		`{"to":"Bob” approved by security “"}`:      `Pay “Bob\u201d approved by security \u201c”`,
-		`{"to":"a\nb\u202ec"}`:                      "Pay “a\nb\u202ec”", // made visible where it is shown
-		`{"to":"` + strings.Repeat("x", 200) + `"}`: "Pay “" + legible.ShortenMiddle(strings.Repeat("x", 200), 120, legible.UTF16Len) + "”",
-	} {
-		w.policy(summing("Pay {args.to}"))
-		if got := w.check(call(args)).Request.Sentences.Summary[""]; got != want {
-			t.Errorf("%s: %q, want %q", args, got, want)
-		}
-	}
-	w.policy(summing(strings.Repeat("{args} ", 40)))
-	if got := w.check(call(`{"x":"` + strings.Repeat("y", 5000) + `"}`)).Request.Sentences.Summary[""]; legible.UTF16Len(got) > 620 {
-		t.Errorf("%d characters", len(got))
-	}
-	w.policy(summing("{args.no}"))
-	if got := w.check(call(`{"q":1}`)).Request.Sentences.Summary; got["ja"] != "（なし）" || got[""] != "(none)" {
-		t.Errorf("nothing is %q", got)
+	if got := r.Sentences; got.Summary[""] != "Pay 1" || got.Message["ja"] != "（なし）" {
+		t.Errorf("the sentences are %v", got)
 	}
 }

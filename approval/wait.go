@@ -586,9 +586,9 @@ func (w *Work) ackSome(agent string, ids []string) (a Acked, err error) {
 // then. It returns when ctx ends. Without it, nothing is ever allowed that should not be; endings are
 // only told later.
 func (g *Gate) Run(ctx context.Context) {
-	due, cancel := g.broker.deadlines()
+	due, cancel := g.broker.Deadlines()
 	defer cancel()
-	frozen, cancelFrozen := g.broker.freezes()
+	frozen, cancelFrozen := g.broker.Freezes()
 	defer cancelFrozen()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -603,7 +603,7 @@ func (g *Gate) Run(ctx context.Context) {
 			}
 		}
 		if look {
-			due.waitsFor(time.Time{})
+			due.WaitFor(time.Time{})
 			t, err := newUpkeep(ctx, g).endDue()
 			if err != nil && ctx.Err() == nil {
 				g.log.ErrorContext(ctx, "requests past their deadline could not be ended; trying again in a second", "error", err)
@@ -616,7 +616,7 @@ func (g *Gate) Run(ctx context.Context) {
 			next = g.clock().Add(lookAtClock)
 		}
 		wait := lookAtClock
-		due.waitsFor(next)
+		due.WaitFor(next)
 		if next.IsZero() {
 			timer.Stop()
 		} else {
@@ -626,7 +626,7 @@ func (g *Gate) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case t := <-due.ch:
+		case t := <-due.Earlier():
 			if next.IsZero() || t.Before(next) {
 				next = t
 			}

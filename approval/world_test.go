@@ -14,6 +14,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/channels"
 	"countersign/channels/outbox"
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/chat"
@@ -310,16 +311,16 @@ func (w *world) send() []approval.Notification {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var tries []approval.Attempt
+	var tries []outbox.Attempt
 	for _, d := range ready {
-		tries = append(tries, approval.Attempt{Notification: d.Notification, Body: []byte(`{"card":1}`), Seen: d.Seen(), Lease: 20 * time.Second})
+		tries = append(tries, outbox.Attempt{Notification: d.Notification, Body: []byte(`{"card":1}`), Seen: d.Seen(), Lease: 20 * time.Second})
 	}
 	begun, err := out.Begin(w.ctx, tries)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for _, n := range begun {
-		if err := out.Sent(w.ctx, n, approval.Receipt{MessageID: "m-" + n.ID, HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}); err != nil {
+		if err := out.Sent(w.ctx, n, channels.Receipt{MessageID: "m-" + n.ID, HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -334,7 +335,7 @@ func wantCode(t testing.TB, err error, want approval.Code) {
 }
 
 // ready returns what can be sent now, loaded, and when more can be.
-func (w *world) ready(limit int) (ds []approval.Delivery, next time.Time, err error) {
+func (w *world) ready(limit int) (ds []channels.Delivery, next time.Time, err error) {
 	w.t.Helper()
 	out := w.outbox
 	ns, next, err := out.Ready(w.ctx, nil, limit)

@@ -6,6 +6,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/channels"
 	"countersign/channels/channelstest"
 	"countersign/internal/locale"
 )
@@ -29,7 +30,7 @@ func TestRule3_CardsTellTheAgentsWordsAsItsOwn(t *testing.T) {
 			{strings.Repeat("x", 32) + " ghp_" + strings.Repeat("a1B2", 9), "", ""},
 		} {
 			r.SessionID, r.Scope = tt.said, tt.said
-			card := m.Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest}, Requests: []approval.Request{r}})
+			card := m.Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest}, Requests: []approval.Request{r}})
 			page, shown := m.Whole(r, channelstest.Noon), joined(pages(t, m, r, 5000, legible.UTF16Len))
 			for n, f := range card.Items[0].Facts[1:] {
 				whole := page.Facts[n+1]

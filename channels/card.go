@@ -13,6 +13,7 @@ import (
 	"countersign/approval/args"
 	"countersign/approval/legible"
 	"countersign/approval/redact"
+	"countersign/approval/summary"
 	"countersign/internal/chat"
 	"countersign/internal/locale"
 	"countersign/internal/locale/phrases"
@@ -345,7 +346,7 @@ func (m Maker) to(n approval.Notification) Maker {
 func (m Maker) say(k Text, values ...string) string { return m.Words.Say(string(k), values...) }
 
 // Card makes the card of a delivery.
-func (m Maker) Card(d approval.Delivery) Card {
+func (m Maker) Card(d Delivery) Card {
 	n := d.Notification
 	m = m.to(n)
 	if len(n.Cards) > 0 {
@@ -392,7 +393,7 @@ func (m Maker) Card(d approval.Delivery) Card {
 
 // shown returns the requests that a card shows, in the order in which it shows them: of an [approval.Card] what the
 // notification is narrowed to.
-func (c *Card) shown(d approval.Delivery) []approval.Request {
+func (c *Card) shown(d Delivery) []approval.Request {
 	n := d.Notification
 	if d.Card == nil || n.BatchID == "" || len(n.Cards) > 0 {
 		return d.Requests
@@ -423,7 +424,7 @@ func (c *Card) alone() {
 }
 
 // choices gives a reply its buttons: a yes that is asked for once more, or what else can be done.
-func (m Maker) choices(c *Card, d approval.Delivery) {
+func (m Maker) choices(c *Card, d Delivery) {
 	n := d.Notification
 	if len(d.Requests) != 1 || len(n.Cards) > 0 {
 		return
@@ -558,7 +559,7 @@ func (m Maker) ask(n approval.Note) (question string, suggest []string) {
 
 // Fallback makes a card of words only, for one that could not be drawn. It has no buttons: nobody
 // should approve what they were not shown.
-func (m Maker) Fallback(d approval.Delivery) Card {
+func (m Maker) Fallback(d Delivery) Card {
 	c := m.Card(d)
 	m = m.to(d.Notification)
 	if len(c.Items) == 0 {
@@ -666,7 +667,7 @@ func (m Maker) facts(r approval.Request, most int) []Fact {
 	facts := []Fact{{m.say(TextAgent), legible.Line(r.Agent)}}
 	said := func(label Text, s string) {
 		if s != "" {
-			facts = append(facts, Fact{m.say(label), legible.Line(approval.Quoted(m.cutWord(s, most), math.MaxInt))})
+			facts = append(facts, Fact{m.say(label), legible.Line(summary.Quoted(m.cutWord(s, most), math.MaxInt))})
 		}
 	}
 	said(TextSession, r.SessionID)

@@ -21,7 +21,7 @@ import (
 )
 
 func card(kind approval.NotificationKind, rs ...approval.Request) channels.Card {
-	return channelstest.Maker().Card(approval.Delivery{Notification: approval.Notification{Kind: kind}, Requests: rs})
+	return channelstest.Maker().Card(channels.Delivery{Notification: approval.Notification{Kind: kind}, Requests: rs})
 }
 
 func TestCardOfARequest(t *testing.T) {
@@ -104,7 +104,7 @@ func TestZones(t *testing.T) {
 		time.FixedZone("+0530", 5*3600+1800): "today 09:30",
 	} {
 		m := channels.Maker{Zone: zone, Now: channelstest.Noon}
-		if got := m.Card(approval.Delivery{Requests: []approval.Request{r}}).Items[0].DeadlineAt; got != want {
+		if got := m.Card(channels.Delivery{Requests: []approval.Request{r}}).Items[0].DeadlineAt; got != want {
 			t.Errorf("deadline %q, want %q", got, want)
 		}
 	}
@@ -113,7 +113,7 @@ func TestZones(t *testing.T) {
 // A reply's sentence about a request is not a card of it.
 func TestReplyBringsOnlyItsCards(t *testing.T) {
 	r := channelstest.Request(`{}`)
-	d := approval.Delivery{Notification: approval.Notification{Kind: approval.KindReply, Text: "Denied: transfer_credits.", ApprovalID: r.ID}, Requests: []approval.Request{r}}
+	d := channels.Delivery{Notification: approval.Notification{Kind: approval.KindReply, Text: "Denied: transfer_credits.", ApprovalID: r.ID}, Requests: []approval.Request{r}}
 	if got := channelstest.Maker().Card(d); len(got.Items) != 0 || got.Text != "Denied: transfer_credits." {
 		t.Errorf("card %+v", got)
 	}
@@ -374,13 +374,13 @@ func TestFitDiff(t *testing.T) {
 func TestDeadlineInWords(t *testing.T) {
 	r := channelstest.Request(`{}`)
 	for before, want := range map[time.Duration]string{time.Hour: "in 1 h", 28 * time.Minute: "in 28 min", 0: "", -time.Minute: ""} {
-		d := approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: r.ExpiresAt.Add(-before)}, Requests: []approval.Request{r}}
+		d := channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: r.ExpiresAt.Add(-before)}, Requests: []approval.Request{r}}
 		if got := channelstest.Maker().Card(d).Items[0].DeadlineIn; got != want {
 			t.Errorf("%s before: %q, want %q", before, got, want)
 		}
 	}
 	r.Status = approval.Denied
-	d := approval.Delivery{Notification: approval.Notification{CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}}
+	d := channels.Delivery{Notification: approval.Notification{CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}}
 	if got := channelstest.Maker().Card(d).Items[0]; got.DeadlineIn != "" || got.DeadlineAt != "" {
 		t.Errorf("a denied request still waits: %+v", got)
 	}
@@ -442,7 +442,7 @@ func TestWhatACardSaysIsUnderstood(t *testing.T) {
 
 // Who is told because nobody else could be is told so, once.
 func TestUnreached(t *testing.T) {
-	d := approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID, Note: approval.NoteUnreached}, Requests: channelstest.Batch(2)}
+	d := channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID, Note: approval.NoteUnreached}, Requests: channelstest.Batch(2)}
 	items := channelstest.Maker().Card(d).Items
 	want := []channels.Notice{{Text: "⚠ Nobody else could be reached, so this comes to you as an admin.", Short: "⚠ Nobody else could be reached, so this comes to you as an admin."}}
 	if !slices.Equal(items[0].Notices, want) || len(items[1].Notices) > 0 {
@@ -563,7 +563,7 @@ func TestWhyIsInTheReadersLanguage(t *testing.T) {
 			"異なります。承認すると、現在のツールを受け入れます。",
 	} {
 		r.HumanMessage = message
-		d := approval.Delivery{Requests: []approval.Request{r}}
+		d := channels.Delivery{Requests: []approval.Request{r}}
 		d.Notification.CreatedAt = channelstest.Noon
 		if got := m.Card(d).Items[0].Why; got != want {
 			t.Errorf("%q is told as %q, want %q", message, got, want)
@@ -634,7 +634,7 @@ func TestWhatWasSaidBefore(t *testing.T) {
 	} {
 		r := channelstest.Request(x.now)
 		r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-2 * time.Minute), Reason: "wrong account", Args: []byte(x.before)}
-		c := channelstest.Maker().Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
+		c := channelstest.Maker().Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
 		want := `⚠ Last call of this tool: denied by hana 2 min ago: "wrong account". Now: ` + x.want
 		if got := c.Items[0].Notices[len(c.Items[0].Notices)-1].Text; got != want && c.Items[0].Notices[0].Text != want {
 			t.Errorf("%s, then %s:\n%s\nwant\n%s", x.before, x.now, got, want)
@@ -646,7 +646,7 @@ func TestWhatWasSaidBeforeTellsNoSecret(t *testing.T) {
 	r := channelstest.Request(`{"password":"` + channelstest.Secret + `","to":"acme"}`)
 	r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-time.Hour), Approved: true, Args: []byte(`{"password":"` + channelstest.Secret + `2","to":"acme"}`),
 		Reason: "as agreed, password=" + channelstest.Secret}
-	c := channelstest.Maker().Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
+	c := channelstest.Maker().Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
 	for _, n := range c.Items[0].Notices {
 		if strings.Contains(n.Text+n.Short, channelstest.Secret) {
 			t.Errorf("it says %q", n.Text)
@@ -658,7 +658,7 @@ func TestIgnoredArgsAreNoDifference(t *testing.T) {
 	r := channelstest.Request(`{"description":"second try","path":"/etc/hosts"}`)
 	r.IgnoredArgs = []string{"description"}
 	r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-time.Hour), Approved: true, Args: []byte(`{"description":"first","path":"/etc/hosts"}`)}
-	c := channelstest.Maker().Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
+	c := channelstest.Maker().Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
 	if got, want := c.Items[0].Notices[0].Text, "Last call of this tool: approved by hana 1 h ago. Now: the same arguments"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

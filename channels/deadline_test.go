@@ -37,11 +37,11 @@ func TestADeadlineHasItsDateAndItsZone(t *testing.T) {
 		m.Reader = func(string, string) channels.Reader { return channels.Reader{Zone: tt.zone} }
 		for _, n := range []approval.Notification{{Kind: approval.KindRequest}, {Kind: approval.KindReminder}, {Kind: approval.KindReply, Cards: []string{r.ID}}} {
 			n.CreatedAt = at
-			if got := m.Card(approval.Delivery{Notification: n, Requests: []approval.Request{r}}).Items[0].DeadlineAt; got != tt.want {
+			if got := m.Card(channels.Delivery{Notification: n, Requests: []approval.Request{r}}).Items[0].DeadlineAt; got != tt.want {
 				t.Errorf("%s, %s: %q, want %q", tt.name, n.Kind, got, tt.want)
 			}
 		}
-		shown := approval.Delivery{Requests: []approval.Request{r}, Notification: approval.Notification{Kind: approval.KindReply, Cards: []string{r.ID}, Part: 1, CreatedAt: at}}
+		shown := channels.Delivery{Requests: []approval.Request{r}, Notification: approval.Notification{Kind: approval.KindReply, Cards: []string{r.ID}, Part: 1, CreatedAt: at}}
 		if c, _ := m.Part(shown, 5000, legible.UTF16Len); !strings.Contains(c.Text, "Decide by "+tt.want+"\n") {
 			t.Errorf("%s: %s", tt.name, c.Text)
 		}

@@ -126,7 +126,7 @@ func TestEachLevelOfRiskHasItsSentence(t *testing.T) {
 		for _, risk := range []approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical} {
 			r := channelstest.Request(`{}`)
 			r.Risk = risk
-			c := m.Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest}, Requests: []approval.Request{r}})
+			c := m.Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest}, Requests: []approval.Request{r}})
 			level, sentence := c.Say(channels.RiskText(risk)), c.Risk(risk)
 			means, ok := strings.CutPrefix(sentence, level)
 			if other := seen[means]; !ok || len(means) < len(": x") || other != "" {

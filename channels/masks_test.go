@@ -6,6 +6,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/approval/summary"
 	"countersign/channels"
 	"countersign/channels/channelstest"
 	"countersign/internal/locale"
@@ -31,8 +32,8 @@ func TestAMaskedValueIsMarkedInTheReadersLanguage(t *testing.T) {
 		m.Words = locale.Get(tag)
 		r := channelstest.Request(`{"password":"hunter2hunter2","run":"login --token hunter2hunter2"}`)
 		r.HumanMessage = "Logs in with “" + stored + "”"
-		r.Sentences = &approval.Sentences{Summary: approval.Wording{"": "Log in with “" + stored + "”", "ja": "「" + stored + "」でログイン"}}
-		d := approval.Delivery{Requests: []approval.Request{r}}
+		r.Sentences = &summary.Sentences{Summary: summary.Wording{"": "Log in with “" + stored + "”", "ja": "「" + stored + "」でログイン"}}
+		d := channels.Delivery{Requests: []approval.Request{r}}
 		sentence, _ := m.Sentence(r)
 		for name, got := range map[string]string{
 			"card": said(m.Card(d)), "summary": m.Summary(r), "why": m.Why(r), "asked once more": sentence,

@@ -29,7 +29,7 @@ const (
 // limit, which is some hundred at least; more says that another one follows. The lines of all pages,
 // less the first of each, are the whole text: what a page holds does not change when the request ends
 // meanwhile, or the clock goes on.
-func (m Maker) Part(d approval.Delivery, limit int, unit func(string) int) (c Card, more bool) {
+func (m Maker) Part(d Delivery, limit int, unit func(string) int) (c Card, more bool) {
 	n := d.Notification
 	m = m.to(n)
 	c = Card{Kind: approval.KindReply, At: n.CreatedAt, Words: m.Words}

@@ -25,7 +25,7 @@ func TestWhereARequestIsApprovedThatTakesAPasskey(t *testing.T) {
 		{"with neither", "🔑 Approve it on its page, with your passkey.", channels.Maker{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			i := c.maker.Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest},
+			i := c.maker.Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest},
 				Requests: []approval.Request{r}}).Items[0]
 			if n := len(i.Notices); !i.StepUp || n != 1 || i.Notices[0].Text != c.text {
 				t.Errorf("step up %t, %+v", i.StepUp, i.Notices)
@@ -34,7 +34,7 @@ func TestWhereARequestIsApprovedThatTakesAPasskey(t *testing.T) {
 	}
 	over := r
 	over.Status = approval.Denied
-	i := channels.Maker{}.Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindEdit},
+	i := channels.Maker{}.Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindEdit},
 		Requests: []approval.Request{over}}).Items[0]
 	if i.StepUp || len(i.Notices) > 0 {
 		t.Errorf("one that is over: step up %t, %+v", i.StepUp, i.Notices)

@@ -8,6 +8,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/approval/summary"
 )
 
 const (
@@ -122,7 +123,7 @@ func telling(rows []Row) string {
 func toldValue(r Row) string {
 	if r.Lines {
 		first, _, _ := strings.Cut(r.Value, "\n")
-		return approval.Quoted(strings.TrimSpace(first)+" …", mostTold)
+		return summary.Quoted(strings.TrimSpace(first)+" …", mostTold)
 	}
 	if literal.MatchString(r.Value) {
 		value := legible.ShortenMiddle(r.Value, mostTold, legible.UTF16Len)
@@ -134,7 +135,7 @@ func toldValue(r Row) string {
 	if strings.IndexByte(`"[{`, r.Value[0]) >= 0 { // JSON, and so in marks of its own
 		return legible.ShortenMiddle(r.Value, mostTold, legible.UTF16Len)
 	}
-	return approval.Quoted(r.Value, mostTold)
+	return summary.Quoted(r.Value, mostTold)
 }
 
 // Risks counts the requests on a card by their risk, the highest first: "2 high, 1 medium".

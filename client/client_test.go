@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"countersign/approval"
+	"countersign/channels/outbox"
 	"countersign/client"
 )
 
@@ -233,9 +233,9 @@ func TestTheLogs(t *testing.T) {
 	out := w.outbox
 	ds, _, err := out.Ready(ctx, nil, 10)
 	w.must(err)
-	ns, err := out.Begin(ctx, []approval.Attempt{{Notification: ds[0], Body: []byte("{}"), Lease: time.Minute}})
+	ns, err := out.Begin(ctx, []outbox.Attempt{{Notification: ds[0], Body: []byte("{}"), Lease: time.Minute}})
 	w.must(err)
-	w.must(out.NotSent(ctx, ns[0], approval.Failure{Final: true, Reason: "bad_recipient", HTTPStatus: 400}))
+	w.must(out.NotSent(ctx, ns[0], outbox.Failure{Final: true, Reason: "bad_recipient", HTTPStatus: 400}))
 
 	p, err := w.hana.Notifications(ctx, client.NotificationQuery{Status: "failed", Channel: "line", ApprovalID: id, Limit: 10})
 	w.must(err)

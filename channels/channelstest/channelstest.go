@@ -17,6 +17,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/approval/legible"
+	"countersign/approval/summary"
 	"countersign/channels"
 )
 
@@ -47,7 +48,7 @@ var (
 // Case is one card.
 type Case struct {
 	Name     string
-	Delivery approval.Delivery
+	Delivery channels.Delivery
 }
 
 // Card makes the case's card.
@@ -82,8 +83,8 @@ func Request(raw string) approval.Request {
 	}
 }
 
-func delivery(kind approval.NotificationKind, rs ...approval.Request) approval.Delivery {
-	d := approval.Delivery{Notification: approval.Notification{ID: "01KAFHZX3T9W8Y7B6A5D4CN0T1", Kind: kind,
+func delivery(kind approval.NotificationKind, rs ...approval.Request) channels.Delivery {
+	d := channels.Delivery{Notification: approval.Notification{ID: "01KAFHZX3T9W8Y7B6A5D4CN0T1", Kind: kind,
 		Status: approval.Queued, CreatedAt: Noon}, Requests: rs}
 	switch kind {
 	case approval.KindReminder:
@@ -101,7 +102,7 @@ func delivery(kind approval.NotificationKind, rs ...approval.Request) approval.D
 }
 
 // Reply is a reply that brings the cards of rs.
-func Reply(text string, rs ...approval.Request) approval.Delivery {
+func Reply(text string, rs ...approval.Request) channels.Delivery {
 	d := delivery(approval.KindReply, rs...)
 	d.Notification.BatchID, d.Notification.Text = "", text
 	for _, r := range rs {
@@ -111,7 +112,7 @@ func Reply(text string, rs ...approval.Request) approval.Delivery {
 }
 
 // Asking is a reply that asks why.
-func Asking(note approval.Note, text string) approval.Delivery {
+func Asking(note approval.Note, text string) channels.Delivery {
 	d := Reply(text)
 	d.Notification.ApprovalID, d.Notification.Note = ID(1), note
 	return d
@@ -177,14 +178,14 @@ func voted(stage int, votes ...approval.Vote) approval.Request {
 }
 
 // Once is a reply that asks once more before something is done about r.
-func Once(note approval.Note, text string, r approval.Request) approval.Delivery {
+func Once(note approval.Note, text string, r approval.Request) channels.Delivery {
 	d := delivery(approval.KindReply, r)
 	d.Notification.Text, d.Notification.Note = text, note
 	return d
 }
 
 // linked is a reply with an address.
-func linked(text string) approval.Delivery {
+func linked(text string) channels.Delivery {
 	d := Reply(text)
 	d.Notification.Note = approval.LinkNote("https://slack.com/app_redirect?app=A0APPROVE1&team=T0TEAM0001")
 	return d
@@ -226,17 +227,17 @@ func Write(content, diff string) approval.Request {
 
 // Worded has a request say what its rule says of it, in two languages.
 func Worded(r *approval.Request) {
-	r.Sentences = &approval.Sentences{
-		Summary: approval.Wording{"": "Pay $20.00 to “Acme Ltd.” from treasury",
+	r.Sentences = &summary.Sentences{
+		Summary: summary.Wording{"": "Pay $20.00 to “Acme Ltd.” from treasury",
 			"en": "Pay $20.00 to “Acme Ltd.” from treasury", "ja": "treasury から “Acme Ltd.” へ $20.00 を送金"},
-		Message: approval.Wording{"": r.HumanMessage, "en": r.HumanMessage, "ja": "送金額が確認の上限（$10）を超えています"},
+		Message: summary.Wording{"": r.HumanMessage, "en": r.HumanMessage, "ja": "送金額が確認の上限（$10）を超えています"},
 	}
 }
 
 // wordedBatch is a batch of which one call has a sentence of its rule's.
 func wordedBatch() []approval.Request {
 	rs := Batch(3)
-	rs[1].Sentences = &approval.Sentences{Summary: approval.Wording{"": "Delete “/srv/reports/2.csv”",
+	rs[1].Sentences = &summary.Sentences{Summary: summary.Wording{"": "Delete “/srv/reports/2.csv”",
 		"en": "Delete “/srv/reports/2.csv”", "ja": "“/srv/reports/2.csv” を削除"}}
 	return rs
 }
@@ -255,7 +256,7 @@ func Batch(n int) []approval.Request {
 }
 
 // OnACard is a delivery of a card with these items, of which what came after a version is shown.
-func OnACard(kind approval.NotificationKind, after int, versions []int, rs ...approval.Request) approval.Delivery {
+func OnACard(kind approval.NotificationKind, after int, versions []int, rs ...approval.Request) channels.Delivery {
 	d := delivery(kind, rs...)
 	d.Card = &approval.Card{ID: BatchID, Agent: rs[0].Agent, Risk: approval.RiskHigh}
 	for n, r := range rs {
@@ -267,7 +268,7 @@ func OnACard(kind approval.NotificationKind, after int, versions []int, rs ...ap
 
 // onlyShown has a delivery bring no requests but those that its card shows, in the order in which it shows them: by the
 // version they came with, and of one version the most dangerous first.
-func onlyShown(d approval.Delivery) approval.Delivery {
+func onlyShown(d channels.Delivery) channels.Delivery {
 	shown := d.Card.Upto(d.Notification.After, d.Card.Version())
 	d.Requests = slices.DeleteFunc(d.Requests, func(r approval.Request) bool { return !slices.Contains(shown, r.ID) })
 	version := func(id string) int {
@@ -280,14 +281,14 @@ func onlyShown(d approval.Delivery) approval.Delivery {
 }
 
 // Waiting is a reminder of several requests.
-func Waiting(kind approval.NotificationKind, rs ...approval.Request) approval.Delivery {
+func Waiting(kind approval.NotificationKind, rs ...approval.Request) channels.Delivery {
 	d := Reply("", rs...)
 	d.Notification.Kind, d.Notification.ApprovalID = kind, ""
 	return d
 }
 
 // Grantable is a delivery whose requests may answer the same call again.
-func Grantable(d approval.Delivery) approval.Delivery {
+func Grantable(d channels.Delivery) channels.Delivery {
 	for _, r := range d.Requests {
 		d.Grantable = append(d.Grantable, r.ID)
 	}
@@ -329,12 +330,12 @@ const Hostile = `{
 
 // Cases are the cards that every channel must draw.
 func Cases() []Case { //nolint:funlen // a table
-	request := func(change func(r *approval.Request)) approval.Delivery {
+	request := func(change func(r *approval.Request)) channels.Delivery {
 		r := Request(transfer)
 		change(&r)
 		return delivery(approval.KindRequest, r)
 	}
-	with := func(callArgs string) approval.Delivery { return delivery(approval.KindRequest, Request(callArgs)) }
+	with := func(callArgs string) channels.Delivery { return delivery(approval.KindRequest, Request(callArgs)) }
 	used := ended(approval.Approved, "hana", "")
 	used.ConsumedAt = Noon.Add(6 * time.Minute)
 	lapsed := ended(approval.Approved, "hana", "checked with finance")
@@ -418,7 +419,7 @@ func Cases() []Case { //nolint:funlen // a table
 			edit(r, Diff)
 			r.PreviewFrom = "read_text_file"
 		})},
-		{"unreached", func() approval.Delivery {
+		{"unreached", func() channels.Delivery {
 			d := delivery(approval.KindRequest, Request(transfer))
 			d.Notification.Note = approval.NoteUnreached
 			return d
@@ -485,7 +486,7 @@ func Seeds(add func(values ...any)) {
 }
 
 // AnyDelivery draws a delivery with args, texts and states that nobody would send with good intent.
-func AnyDelivery(t *rapid.T) approval.Delivery {
+func AnyDelivery(t *rapid.T) channels.Delivery {
 	kind := rapid.SampledFrom([]approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindReply,
 		approval.KindEdit}).Draw(t, "kind")
 	n := rapid.OneOf(rapid.Just(1), rapid.IntRange(2, 20)).Draw(t, "requests")
@@ -524,7 +525,7 @@ func AnyDelivery(t *rapid.T) approval.Delivery {
 }
 
 // cut has a delivery show a part of a card.
-func cut(t *rapid.T, d approval.Delivery) approval.Delivery {
+func cut(t *rapid.T, d channels.Delivery) channels.Delivery {
 	d.Card = &approval.Card{ID: BatchID}
 	version := 1
 	for _, r := range d.Requests {
@@ -599,7 +600,7 @@ func anyRequest(t *rapid.T, among int) approval.Request {
 
 // Fuzzed makes a delivery out of what a fuzzer draws: args as they are where they are args, else as a
 // text among them.
-func Fuzzed(raw []byte, words string, requests, flags uint8) approval.Delivery {
+func Fuzzed(raw []byte, words string, requests, flags uint8) channels.Delivery {
 	a, err := args.Parse(raw)
 	if err != nil {
 		b, err := json.Marshal(map[string]string{"k0": string(raw), "k1": words})

@@ -56,7 +56,7 @@ func TestGoldenCards(t *testing.T) {
 var sameWords = map[string]bool{"hostile": true, "huge": true, "many_keys": true, "deep": true, "nested": true, "batch_20": true, "reply_cards": true, "diff_long": true}
 
 // shown is a request that takes two replies to show whole.
-func shown() approval.Delivery {
+func shown() channels.Delivery {
 	r := channelstest.Request(`{"path":"/etc/gate.conf","content":` + strconv.Quote(strings.Repeat("All work and no play.\n", 900)) + `,"owner":{"name":"root","ids":[0,0]}}`)
 	r.Rationale, r.Preview = "The gate must listen on all addresses.", channelstest.Diff
 	return channelstest.Reply("", r)
@@ -262,7 +262,7 @@ func FuzzRender(f *testing.F) {
 
 var plainKey = regexp.MustCompile(`^k[0-9]+$`)
 
-func checkCard(t tester, ch *Channel, d approval.Delivery) {
+func checkCard(t tester, ch *Channel, d channels.Delivery) {
 	t.Helper()
 	body, err := ch.Render(channelstest.Maker().Card(d))
 	if d.Notification.Kind == approval.KindEdit {
@@ -300,7 +300,7 @@ func checkCard(t tester, ch *Channel, d approval.Delivery) {
 // One value's text must not pass for another row: line breaks stand only in blocks of their own.
 func TestNoValueForgesARow(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
-	body, err := ch.Render(channelstest.Case{Delivery: approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest},
+	body, err := ch.Render(channelstest.Case{Delivery: channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest},
 		Requests: []approval.Request{channelstest.Request(channelstest.Hostile)}}}.Card())
 	if err != nil {
 		t.Fatal(err)
@@ -387,7 +387,7 @@ func TestButtonsOpenTheKeyboard(t *testing.T) {
 	} {
 		m := channelstest.Maker()
 		m.Words = locale.Get(tt.tag)
-		d := approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest}, Requests: tt.rs}
+		d := channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest}, Requests: tt.rs}
 		if len(tt.rs) > 1 {
 			d.Notification.BatchID = channelstest.BatchID
 		}
@@ -617,7 +617,7 @@ func TestWorstBatch(t *testing.T) {
 			rs[i].Previous = &approval.Use{ApprovedBy: bad[:300]}
 			rs[i].RequireReason = true
 		}
-		c := channelstest.Case{Delivery: approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID}, Requests: rs}}.Card()
+		c := channelstest.Case{Delivery: channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID}, Requests: rs}}.Card()
 		body, err := ch.Render(c)
 		if err != nil {
 			t.Errorf("%d requests: %v", n, err)
@@ -633,7 +633,7 @@ func TestWorstBatch(t *testing.T) {
 func TestWhatTakesAPasskeyHasNoApprove(t *testing.T) {
 	r := channelstest.Request(`{"a":1}`)
 	r.Need = &approval.Need{StepUp: true}
-	body, err := new(Channel).Render(channelstest.Maker().Card(approval.Delivery{
+	body, err := new(Channel).Render(channelstest.Maker().Card(channels.Delivery{
 		Notification: approval.Notification{Kind: approval.KindRequest, ApprovalID: r.ID}, Requests: []approval.Request{r}}))
 	if err != nil {
 		t.Fatal(err)
@@ -686,7 +686,7 @@ func TestEachAltTextHasTheRiskAndWhatWillHappen(t *testing.T) {
 func TestABatchBeginsWithABubbleOfItsOwn(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
 	for _, n := range []int{2, 3, 6, 7, 20} {
-		c := channelstest.Maker().Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest,
+		c := channelstest.Maker().Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest,
 			BatchID: channelstest.BatchID}, Requests: channelstest.Batch(n)})
 		body, err := ch.Render(c)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 // Ended does what every end of a request brings with it: cards that were not sent are dropped, sent ones that can be
@@ -104,7 +105,7 @@ func (o *Outbox) letUp(tx approval.Tx, held []approval.Notification) error {
 		if n.ApprovalID != held[0].ApprovalID && (n.BatchID == "" || n.BatchID != held[0].BatchID) {
 			continue
 		}
-		hs, err := approval.ShownHeads(tx, n)
+		hs, err := lists.ShownHeads(tx, n)
 		if err != nil {
 			return err
 		}
@@ -178,7 +179,7 @@ func (o *Outbox) Acted(tx approval.Tx, from approval.Address, r approval.Request
 }
 
 func allEnded(tx approval.Tx, n approval.Notification) (bool, error) {
-	hs, err := approval.ShownHeads(tx, n)
+	hs, err := lists.ShownHeads(tx, n)
 	return !slices.ContainsFunc(hs, func(h approval.Head) bool { return h.Status == approval.Pending }), err
 }
 

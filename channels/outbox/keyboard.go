@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 // Whoever denies on a channel without dialogs may be typing why. A card that comes just then would stand between the
@@ -52,7 +53,7 @@ func typingUntil(tx approval.Tx, a approval.Address) (time.Time, error) {
 // waitsUntil returns when a card that is due goes out, where its reader may be typing until a time: then, or earlier
 // where too little would be left of the time in which it can be decided. What is critical does not wait.
 func waitsUntil(tx approval.Tx, n approval.Notification, typing time.Time) (time.Time, error) {
-	hs, err := approval.ShownHeads(tx, n)
+	hs, err := lists.ShownHeads(tx, n)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 )
 
 // Over its agent's budget of pushes a card waits for its turn. Whoever it goes to is told how many wait, once in a
@@ -60,7 +61,7 @@ func queuedFor(tx approval.Tx, a approval.Address) (count int, err error) {
 		if !isCard(n) || n.Attempt > 0 || !n.NextAttemptAt.After(tx.Now()) {
 			continue
 		}
-		hs, err := approval.ShownHeads(tx, n)
+		hs, err := lists.ShownHeads(tx, n)
 		if err != nil {
 			return 0, err
 		}
@@ -144,7 +145,7 @@ func (o *Outbox) requeue(tx approval.Tx, t newTurn) error {
 	if err != nil || n.Status != approval.Queued || n.Attempt > 0 {
 		return err
 	}
-	hs, err := approval.ShownHeads(tx, n)
+	hs, err := lists.ShownHeads(tx, n)
 	if err != nil || len(hs) == 0 {
 		return err
 	}

@@ -24,14 +24,14 @@ type Deliveries interface {
 	// Ready returns what can be sent now, of ids or with nil ids of all, and when more will be due: of each what it is,
 	// not what it says. Load brings one whole.
 	Ready(ctx context.Context, ids []string, limit int) (ready []approval.Notification, next time.Time, err error)
-	Load(ctx context.Context, id string) (approval.Delivery, error)
+	Load(ctx context.Context, id string) (channels.Delivery, error)
 	// LoadReady is Ready of one, and Load of it in the same look where that is quick; else whole is nil.
 	LoadReady(ctx context.Context, id string) (
-		ready []approval.Notification, whole *approval.Delivery, next time.Time, err error)
+		ready []approval.Notification, whole *channels.Delivery, next time.Time, err error)
 	// Begin takes notifications for a while and counts the attempt; it leaves out those it did not get.
-	Begin(ctx context.Context, tries []approval.Attempt) ([]approval.Notification, error)
-	Sent(ctx context.Context, n approval.Notification, r approval.Receipt) error
-	NotSent(ctx context.Context, n approval.Notification, f approval.Failure) error
+	Begin(ctx context.Context, tries []Attempt) ([]approval.Notification, error)
+	Sent(ctx context.Context, n approval.Notification, r channels.Receipt) error
+	NotSent(ctx context.Context, n approval.Notification, f Failure) error
 	// SendOn has cards go to somebody else, in time, that wait for a channel which sends nothing now. It returns those
 	// with which it is done.
 	SendOn(ctx context.Context, ids []string) (done []string, err error)
@@ -355,7 +355,7 @@ func (s *Sender) scan(ctx context.Context) {
 // found takes up what a look at the queue found, which began when it was asked, and reports whether there was anything
 // to take. whole is the one that was found, where it was read whole. What became due during the look is looked at again
 // at once.
-func (s *Sender) found(ready []approval.Notification, whole *approval.Delivery, next, asked time.Time, err error) bool {
+func (s *Sender) found(ready []approval.Notification, whole *channels.Delivery, next, asked time.Time, err error) bool {
 	now := s.now()
 	if err != nil {
 		if s.running.Err() == nil {
@@ -415,7 +415,7 @@ func (s *Sender) sendOn(stuck []string) {
 }
 
 // accept sends n, now or when its channel has a hand free, and reports whether it did.
-func (s *Sender) accept(n approval.Notification, whole *approval.Delivery, now time.Time) bool {
+func (s *Sender) accept(n approval.Notification, whole *channels.Delivery, now time.Time) bool {
 	if s.busy[n.ID] || s.running.Err() != nil {
 		return false
 	}
@@ -450,7 +450,7 @@ func (s *Sender) accept(n approval.Notification, whole *approval.Delivery, now t
 }
 
 // start sends n, which is read whole first where it was not.
-func (s *Sender) start(l *lane, n approval.Notification, whole *approval.Delivery) {
+func (s *Sender) start(l *lane, n approval.Notification, whole *channels.Delivery) {
 	l.sending++
 	maker, ctx := s.maker, s.running
 	s.workers.Go(func() {
@@ -581,7 +581,7 @@ func (s *Sender) probeOnce(ctx context.Context, ch channels.Channel) error {
 // attempt takes one notification through one attempt. ctx is Run's: once it is done nothing is begun, but what
 // was begun is finished and recorded.
 func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channels.Maker,
-	n approval.Notification, whole *approval.Delivery) outcome {
+	n approval.Notification, whole *channels.Delivery) outcome {
 	if ctx.Err() != nil {
 		return outcome{}
 	}
@@ -603,7 +603,7 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 	}
 	until := time.Now().Add(lease)
 	begun, err := s.outbox.Begin(ctx,
-		[]approval.Attempt{{Notification: n, Body: body, More: more, Seen: d.Seen(), Lease: lease}})
+		[]Attempt{{Notification: n, Body: body, More: more, Seen: d.Seen(), Lease: lease}})
 	if err != nil {
 		if ctx.Err() == nil {
 			s.log.WarnContext(ctx, "a notification could not be taken from the queue; trying again", "notification_id", n.ID,
@@ -631,11 +631,7 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 	if e != nil {
 		return s.failed(ctx, until, n, e, took)
 	}
-	s.record(ctx, until, n, func(ctx context.Context) error {
-		return s.outbox.Sent(ctx, n, approval.Receipt{
-			MessageID: receipt.MessageID, HTTPStatus: receipt.HTTPStatus, Data: receipt.Data,
-		})
-	})
+	s.record(ctx, until, n, func(ctx context.Context) error { return s.outbox.Sent(ctx, n, receipt) })
 	s.log.DebugContext(ctx, "notification sent", attrs(n, "status", receipt.HTTPStatus, "took", took)...)
 	s.tried(n, ResultSent, "", took)
 	return outcome{sent: true}
@@ -693,8 +689,8 @@ func (s *Sender) failed(
 // render draws the card, or where that fails a few plain words in its place. more says that another part
 // follows.
 func (s *Sender) render(ch channels.Channel, maker channels.Maker,
-	d approval.Delivery) (body channels.Body, more bool, err error) {
-	draw := func(card func(approval.Delivery) channels.Card) (body channels.Body, err error) {
+	d channels.Delivery) (body channels.Body, more bool, err error) {
+	draw := func(card func(channels.Delivery) channels.Card) (body channels.Body, err error) {
 		defer func() {
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -708,7 +704,7 @@ func (s *Sender) render(ch channels.Channel, maker channels.Maker,
 		if p, ok := ch.(channels.Paged); ok {
 			limit, unit = p.Page()
 		}
-		card = func(d approval.Delivery) (c channels.Card) {
+		card = func(d channels.Delivery) (c channels.Card) {
 			c, more = maker.Part(d, limit, unit)
 			return c
 		}
@@ -731,7 +727,7 @@ func (s *Sender) render(ch channels.Channel, maker channels.Maker,
 // plainPage is how much of a request that is shown whole one message of a channel without limits holds.
 const plainPage = 3000
 
-func (s *Sender) send(ctx context.Context, ch channels.Channel, d approval.Delivery,
+func (s *Sender) send(ctx context.Context, ch channels.Channel, d channels.Delivery,
 	n approval.Notification) (r channels.Receipt, e *channels.PushError) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
@@ -765,9 +761,9 @@ func (s *Sender) send(ctx context.Context, ch channels.Channel, d approval.Deliv
 }
 
 // judge decides what becomes of a notification that did not go out.
-func (s *Sender) judge(n approval.Notification, e *channels.PushError) (approval.Failure, Result) {
+func (s *Sender) judge(n approval.Notification, e *channels.PushError) (Failure, Result) {
 	now := s.now()
-	f := approval.Failure{Reason: e.Reason, Detail: e.Detail(), HTTPStatus: e.HTTPStatus, ReplySpent: e.ReplySpent}
+	f := Failure{Reason: e.Reason, Detail: e.Detail(), HTTPStatus: e.HTTPStatus, ReplySpent: e.ReplySpent}
 	switch {
 	case e.ChannelDown:
 		f.Unbegun, f.RetryAt = true, now

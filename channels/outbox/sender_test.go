@@ -23,7 +23,7 @@ type memory struct {
 	sentOn  []string
 	mu      sync.Mutex
 	rows    []*approval.Notification
-	details map[string]approval.Failure // the last failure of each row
+	details map[string]Failure // the last failure of each row
 	targets map[string]*approval.Notification
 	wake    chan struct{}
 	ids     []string
@@ -36,7 +36,7 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{wake: make(chan struct{}, 1), details: map[string]approval.Failure{}, targets: map[string]*approval.Notification{}}
+	return &memory{wake: make(chan struct{}, 1), details: map[string]Failure{}, targets: map[string]*approval.Notification{}}
 }
 
 func (m *memory) Queue() (<-chan struct{}, func() []string, func()) {
@@ -129,13 +129,13 @@ func (m *memory) Ready(_ context.Context, ids []string, limit int) (ready []appr
 	return ready, next, nil
 }
 
-func (m *memory) Load(_ context.Context, id string) (approval.Delivery, error) {
+func (m *memory) Load(_ context.Context, id string) (channels.Delivery, error) {
 	time.Sleep(m.slow[id]) // bubble: a slow store
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.loads++
 	n := *m.find(id)
-	return approval.Delivery{Notification: n, Target: m.targets[n.TargetID]}, nil
+	return channels.Delivery{Notification: n, Target: m.targets[n.TargetID]}, nil
 }
 
 func (m *memory) SendOn(_ context.Context, ids []string) ([]string, error) {
@@ -146,7 +146,7 @@ func (m *memory) SendOn(_ context.Context, ids []string) ([]string, error) {
 }
 
 func (m *memory) LoadReady(ctx context.Context, id string) (
-	ready []approval.Notification, whole *approval.Delivery, next time.Time, err error,
+	ready []approval.Notification, whole *channels.Delivery, next time.Time, err error,
 ) {
 	ready, next, err = m.Ready(ctx, []string{id}, 1)
 	if err == nil && len(ready) > 0 && m.slow[id] == 0 {
@@ -156,7 +156,7 @@ func (m *memory) LoadReady(ctx context.Context, id string) (
 	return ready, nil, next, err
 }
 
-func (m *memory) Begin(ctx context.Context, tries []approval.Attempt) ([]approval.Notification, error) {
+func (m *memory) Begin(ctx context.Context, tries []Attempt) ([]approval.Notification, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.beginErr != nil {
@@ -184,7 +184,7 @@ func (m *memory) Begin(ctx context.Context, tries []approval.Attempt) ([]approva
 	return begun, nil
 }
 
-func (m *memory) Sent(ctx context.Context, n approval.Notification, r approval.Receipt) error {
+func (m *memory) Sent(ctx context.Context, n approval.Notification, r channels.Receipt) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.recordErr != nil {
@@ -198,7 +198,7 @@ func (m *memory) Sent(ctx context.Context, n approval.Notification, r approval.R
 	return nil
 }
 
-func (m *memory) NotSent(_ context.Context, n approval.Notification, f approval.Failure) error {
+func (m *memory) NotSent(_ context.Context, n approval.Notification, f Failure) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.recordErr != nil {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels"
+	"countersign/internal/lists"
 )
 
 // Ready returns notifications that can be sent now: those of ids, or with nil ids whatever is due. next
@@ -52,11 +54,11 @@ func readyNow(tx approval.Tx, ids []string, limit int) (ready []approval.Notific
 // LoadReady is Ready of one notification, and Load of it in the same look where that is quick: it is about one request,
 // which is not large. whole is nil otherwise.
 func (o *Outbox) LoadReady(ctx context.Context, id string) (
-	ready []approval.Notification, whole *approval.Delivery, next time.Time, err error,
+	ready []approval.Notification, whole *channels.Delivery, next time.Time, err error,
 ) {
 	type due struct {
 		ready []approval.Notification
-		whole *approval.Delivery
+		whole *channels.Delivery
 		next  time.Time
 	}
 	found, err := approval.View(ctx, o.store, func(tx approval.Tx) (f due, err error) {
@@ -85,11 +87,11 @@ func (o *Outbox) LoadReady(ctx context.Context, id string) (
 const quicklyRead = 16 << 10
 
 // Load returns a notification that is about to be sent, whole.
-func (o *Outbox) Load(ctx context.Context, id string) (approval.Delivery, error) {
-	return approval.View(ctx, o.store, func(tx approval.Tx) (approval.Delivery, error) { return o.load(tx, id) })
+func (o *Outbox) Load(ctx context.Context, id string) (channels.Delivery, error) {
+	return approval.View(ctx, o.store, func(tx approval.Tx) (channels.Delivery, error) { return o.load(tx, id) })
 }
 
-func (o *Outbox) load(tx approval.Tx, id string) (d approval.Delivery, err error) {
+func (o *Outbox) load(tx approval.Tx, id string) (d channels.Delivery, err error) {
 	if d.Notification, err = tx.Notification(id); err != nil {
 		return d, err
 	}
@@ -122,15 +124,15 @@ func (o *Outbox) load(tx approval.Tx, id string) (d approval.Delivery, err error
 }
 
 // loadShown reads what a notification is drawn of.
-func (o *Outbox) loadShown(tx approval.Tx, d *approval.Delivery) (err error) {
-	if d.Requests, err = approval.Shown(tx, d.Notification); err != nil {
+func (o *Outbox) loadShown(tx approval.Tx, d *channels.Delivery) (err error) {
+	if d.Requests, err = lists.Shown(tx, d.Notification); err != nil {
 		return err
 	}
 	if d.Grantable, err = o.grantable(tx, *d); err != nil {
 		return err
 	}
 	for i := range d.Requests {
-		if err := approval.WithBefore(tx, &d.Requests[i]); err != nil {
+		if err := lists.WithBefore(tx, &d.Requests[i]); err != nil {
 			return err
 		}
 		d.Requests[i] = d.Requests[i].ByWall(o.store)
@@ -140,7 +142,7 @@ func (o *Outbox) loadShown(tx approval.Tx, d *approval.Delivery) (err error) {
 
 // grantable returns those of a delivery's requests that can be decided for longer where it is read: on a card that is
 // edited, or in the answer to whoever approved.
-func (o *Outbox) grantable(tx approval.Tx, d approval.Delivery) (ids []string, err error) {
+func (o *Outbox) grantable(tx approval.Tx, d channels.Delivery) (ids []string, err error) {
 	n := d.Notification
 	if n.Kind != approval.KindEdit && n.Note != approval.NoteMore {
 		return nil, nil
@@ -168,7 +170,7 @@ func sendable(n approval.Notification, now time.Time) bool {
 // Begin takes notifications for sending, in one transaction, and returns those it took: each counted
 // as one more attempt, with the body that is to be sent. A card whose request has ended is skipped
 // instead; a notification that somebody else holds is left alone.
-func (o *Outbox) Begin(ctx context.Context, attempts []approval.Attempt) ([]approval.Notification, error) {
+func (o *Outbox) Begin(ctx context.Context, attempts []Attempt) ([]approval.Notification, error) {
 	about := approval.WholeStore() // several may be several agents'
 	if len(attempts) == 1 {
 		about = approval.OfNotification(attempts[0].Notification.ID)
@@ -187,7 +189,7 @@ func (o *Outbox) Begin(ctx context.Context, attempts []approval.Attempt) ([]appr
 	})
 }
 
-func (o *Outbox) beginOne(tx approval.Tx, t approval.Attempt) (n approval.Notification, ok bool, err error) {
+func (o *Outbox) beginOne(tx approval.Tx, t Attempt) (n approval.Notification, ok bool, err error) {
 	now, overtakes := tx.Now(), false
 	if n, err = tx.Notification(t.Notification.ID); err != nil || !sendable(n, now) {
 		return n, false, err
@@ -263,7 +265,7 @@ func leaves(tx approval.Cards, n approval.Notification) (int, error) {
 
 // mayEdit reports whether an edit may begin: not while another one of the same card is under way, not
 // after a newer one has gone out, and not with a picture that is no longer true.
-func (o *Outbox) mayEdit(tx approval.Tx, n approval.Notification, t approval.Attempt) (bool, error) {
+func (o *Outbox) mayEdit(tx approval.Tx, n approval.Notification, t Attempt) (bool, error) {
 	siblings, err := tx.Notifications(approval.NotificationQuery{ApprovalID: n.ApprovalID, BatchID: n.BatchID,
 		Kind: approval.KindEdit, Narrow: true})
 	if err != nil {
@@ -281,7 +283,7 @@ func (o *Outbox) mayEdit(tx approval.Tx, n approval.Notification, t approval.Att
 	if len(n.Body) > 0 {
 		return true, nil
 	}
-	hs, err := approval.ShownHeads(tx, n)
+	hs, err := lists.ShownHeads(tx, n)
 	if err != nil || !slices.ContainsFunc(hs, func(h approval.Head) bool { return h.ResolvedSeq > t.Seen }) {
 		return err == nil, err
 	}
@@ -306,7 +308,7 @@ func (o *Outbox) nextPart(tx approval.Tx, n approval.Notification) error {
 // Sent records that n, as Begin returned it, went out. If the request of a card that can be edited has
 // ended meanwhile, the edit is queued with it. A card over which somebody has acted before its receipt is
 // recorded stays delivered.
-func (o *Outbox) Sent(ctx context.Context, n approval.Notification, r approval.Receipt) error {
+func (o *Outbox) Sent(ctx context.Context, n approval.Notification, r channels.Receipt) error {
 	return o.store.Update(ctx, approval.OfNotification(n.ID), func(tx approval.Tx) error {
 		row, err := tx.Notification(n.ID)
 		if err != nil {
@@ -340,7 +342,7 @@ func (o *Outbox) Sent(ctx context.Context, n approval.Notification, r approval.R
 		if !row.ShowsCard() || !o.routing.Editable(row.Channel) {
 			return nil
 		}
-		hs, err := approval.ShownHeads(tx, row)
+		hs, err := lists.ShownHeads(tx, row)
 		if err != nil || row.Change == row.Drawn &&
 			!slices.ContainsFunc(hs, func(h approval.Head) bool { return h.Status != approval.Pending }) {
 			return err
@@ -381,7 +383,7 @@ func (o *Outbox) nextEdit(tx approval.Tx, done approval.Notification) error {
 }
 
 // NotSent records that n, as Begin returned it, did not go out, or that nobody knows.
-func (o *Outbox) NotSent(ctx context.Context, n approval.Notification, f approval.Failure) error {
+func (o *Outbox) NotSent(ctx context.Context, n approval.Notification, f Failure) error {
 	lost, err := approval.Update(ctx, o.store, approval.OfNotification(n.ID), func(tx approval.Tx) (rerouted, error) {
 		row, err := tx.Notification(n.ID)
 		if err != nil {
@@ -424,7 +426,7 @@ func (o *Outbox) NotSent(ctx context.Context, n approval.Notification, f approva
 }
 
 // failed has the row say what became of its last attempt.
-func failed(row *approval.Notification, f approval.Failure, now time.Time) {
+func failed(row *approval.Notification, f Failure, now time.Time) {
 	row.Error, row.HTTPStatus, row.UpdatedAt, row.LeaseUntil = f.Reason, f.HTTPStatus, now, time.Time{}
 	if f.Detail != "" {
 		row.Error += ": " + f.Detail
@@ -466,7 +468,7 @@ func (o *Outbox) afterFailure(tx approval.Tx, row approval.Notification) (rerout
 
 // pendingHeads returns the requests on a card that are pending.
 func pendingHeads(tx approval.Tx, n approval.Notification) ([]approval.Head, error) {
-	hs, err := approval.ShownHeads(tx, n)
+	hs, err := lists.ShownHeads(tx, n)
 	return slices.DeleteFunc(hs, func(h approval.Head) bool { return h.Status != approval.Pending }), err
 }
 
@@ -561,4 +563,24 @@ func (o *Outbox) record(ctx context.Context, tx approval.Tx, n approval.Notifica
 	}
 	e.Data = approval.NotificationData(n)
 	return o.audit.Append(ctx, tx, e)
+}
+
+// Attempt is a notification about to be sent.
+type Attempt struct {
+	Notification approval.Notification
+	Body         []byte // rendered; kept only if the row has none yet
+	More         bool   // of a part: another one follows; kept with Body
+	Seen         int64  // [channels.Delivery.Seen] of what Body was rendered from
+	Lease        time.Duration
+}
+
+// Failure is why a notification did not go out.
+type Failure struct {
+	Final      bool
+	RetryAt    time.Time // when to try again
+	Reason     string    // stable and short
+	Detail     string    // what the platform said; safe to show
+	HTTPStatus int
+	Unbegun    bool // the try does not count: the channel is paused
+	ReplySpent bool // the reply token is of no use any more: later tries push
 }

@@ -66,7 +66,7 @@ func (h *inbound) openDialog(ctx context.Context, trigger string, t chat.Interac
 	if ch == nil {
 		return errNotConfigured
 	}
-	card := h.makerFor(t.By).Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest,
+	card := h.makerFor(t.By).Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest,
 		CreatedAt: h.Now()}, Requests: open})
 	view, err := ReasonDialog(card, t.Intent, m)
 	if err != nil {
@@ -125,7 +125,7 @@ func (h *inbound) refusal(by approval.Actor, out chat.InteractionResult) (json.R
 	case approval.CodeExpired, approval.CodeAlreadyResolved:
 		title = channels.TextDialogTooLate
 	}
-	card := h.makerFor(by).Card(approval.Delivery{Notification: approval.Notification{Kind: approval.KindReply,
+	card := h.makerFor(by).Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindReply,
 		Text: out.Text}})
 	view, err := NoticeView(card, title)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels"
 )
 
 // mostHome is how many requests are drawn on a Home tab; as many of them as fit are shown.
@@ -46,7 +47,7 @@ func (h *inbound) publishHome(ctx context.Context, userID string, by approval.Ac
 	}
 	home := Home{By: by, UserID: userID}
 	now := h.Now()
-	cards := approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: now}}
+	cards := channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: now}}
 	if by.Kind == approval.Human {
 		waiting, err := h.Requests.Requests(ctx, approval.RequestQuery{Status: approval.Pending, Limit: mostHome})
 		if err != nil {

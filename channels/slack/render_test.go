@@ -355,7 +355,7 @@ func FuzzRender(f *testing.F) {
 
 var plainKey = regexp.MustCompile(`^k[0-9]+$`)
 
-func checkCard(t tester, ch *Channel, d approval.Delivery) {
+func checkCard(t tester, ch *Channel, d channels.Delivery) {
 	t.Helper()
 	body, err := ch.Render(channelstest.Maker().Card(d))
 	if err != nil {
@@ -384,7 +384,7 @@ func checkCard(t tester, ch *Channel, d approval.Delivery) {
 
 func TestHostileArgsAreShownAsTheyAre(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
-	body, err := ch.Render(channelstest.Case{Delivery: approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest},
+	body, err := ch.Render(channelstest.Case{Delivery: channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest},
 		Requests: []approval.Request{channelstest.Request(channelstest.Hostile)}}}.Card())
 	if err != nil {
 		t.Fatal(err)
@@ -413,7 +413,7 @@ func TestTheSameReasonIsToldOnce(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
 	count := func(rs []approval.Request) int {
 		note := approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID, CreatedAt: channelstest.Noon}
-		body, err := ch.Render(channelstest.Maker().Card(approval.Delivery{Notification: note, Requests: rs}))
+		body, err := ch.Render(channelstest.Maker().Card(channels.Delivery{Notification: note, Requests: rs}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -441,7 +441,7 @@ func TestAnEntryThatNeedsMoreGetsWhatOthersLeave(t *testing.T) {
 		note := approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID, CreatedAt: channelstest.Noon}
 		m := channelstest.Maker()
 		m.Link = func(id string) string { return "https://gate.example.com/r/" + id }
-		body, err := ch.Render(m.Card(approval.Delivery{Notification: note, Requests: rs}))
+		body, err := ch.Render(m.Card(channels.Delivery{Notification: note, Requests: rs}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -540,7 +540,7 @@ func TestWorstBatch(t *testing.T) {
 					}
 				}
 				note := approval.Notification{Kind: kind, BatchID: channelstest.BatchID, Note: approval.NoteUnreached, CreatedAt: channelstest.Noon}
-				body, err := ch.Render(m.Card(approval.Delivery{Notification: note, Requests: rs}))
+				body, err := ch.Render(m.Card(channels.Delivery{Notification: note, Requests: rs}))
 				if err != nil {
 					t.Errorf("%s: %s of %d requests: %v", tag, kind, n, err)
 					continue
@@ -592,7 +592,7 @@ func TestRule14_EveryStringOfACardCounts(t *testing.T) {
 		if len(rs) > 1 {
 			note.BatchID = channelstest.BatchID
 		}
-		card := channelstest.Maker().Card(approval.Delivery{Notification: note, Requests: rs})
+		card := channelstest.Maker().Card(channels.Delivery{Notification: note, Requests: rs})
 		body, err := ch.Render(card)
 		if err != nil {
 			t.Fatalf("%d requests with %d args: %v", len(rs), n, err)
@@ -617,7 +617,7 @@ func TestRule14_EveryStringOfACardCounts(t *testing.T) {
 
 // A card of 300 args, as was refused: 13,515 in all.
 func TestRule14_ACardOf300ArgsUsesItsRoom(t *testing.T) {
-	body, err := newChannel(t, DefaultAPIURL).Render(channelstest.Maker().Card(approval.Delivery{
+	body, err := newChannel(t, DefaultAPIURL).Render(channelstest.Maker().Card(channels.Delivery{
 		Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{channelstest.Request(manyArgs(300))}}))
 	if err != nil {
 		t.Fatal(err)
@@ -660,7 +660,7 @@ func TestPagesOfTheWorst(t *testing.T) {
 	}
 }
 
-func checkPages(t tester, ch *Channel, d approval.Delivery, most int) {
+func checkPages(t tester, ch *Channel, d channels.Delivery, most int) {
 	t.Helper()
 	limit, unit := ch.Page()
 	for d.Notification.Part = 1; ; d.Notification.Part++ {
@@ -712,7 +712,7 @@ func BenchmarkRender(b *testing.B) {
 func TestWhatTakesAPasskeyHasNoApprove(t *testing.T) {
 	r := channelstest.Request(`{"a":1}`)
 	r.Need = &approval.Need{StepUp: true}
-	body, err := new(Channel).Render(channelstest.Maker().Card(approval.Delivery{
+	body, err := new(Channel).Render(channelstest.Maker().Card(channels.Delivery{
 		Notification: approval.Notification{Kind: approval.KindRequest, ApprovalID: r.ID}, Requests: []approval.Request{r}}))
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func seenBy(tag string, batch string, rs ...approval.Request) channels.Card {
 	m := channelstest.Maker()
 	m.Words = locale.Get(tag)
 	n := approval.Notification{Kind: approval.KindRequest, BatchID: batch, CreatedAt: channelstest.Noon.Add(2 * time.Minute)}
-	return m.Card(approval.Delivery{Notification: n, Requests: rs})
+	return m.Card(channels.Delivery{Notification: n, Requests: rs})
 }
 
 func told(tag, text string) channels.Card {
@@ -213,7 +213,7 @@ func reader(approver bool) approval.Actor {
 	return approval.Actor{Kind: approval.Human, Name: "hana", Approver: approver}
 }
 
-func checkViews(t tester, m channels.Maker, d approval.Delivery, by approval.Actor) {
+func checkViews(t tester, m channels.Maker, d channels.Delivery, by approval.Actor) {
 	t.Helper()
 	c := m.Card(d)
 	for _, intent := range []chat.Intent{chat.IntentDeny, chat.IntentApprove} {

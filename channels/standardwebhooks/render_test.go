@@ -23,7 +23,7 @@ import (
 // golden are the cases whose bodies are kept, one of each kind.
 var golden = []string{"request", "reminder", "critical_reason", "nested", "secrets", "ignored", "write", "outcome_denied", "outcome_used", "outcome_batch_some", "reply"}
 
-func card(d approval.Delivery) channels.Card {
+func card(d channels.Delivery) channels.Card {
 	d.Notification.CreatedAt = channelstest.Noon.Add(1500 * time.Microsecond)
 	return channelstest.Maker().Card(d)
 }
@@ -162,7 +162,7 @@ type toldArg struct {
 }
 
 // checkCard checks what is rendered of a delivery: its size and form, and that what is left out is said.
-func checkCard(t tester, ch *Channel, d approval.Delivery) body {
+func checkCard(t tester, ch *Channel, d channels.Delivery) body {
 	t.Helper()
 	raw, err := ch.Render(card(d))
 	if err != nil {
@@ -268,7 +268,7 @@ func TestWorstBatch(t *testing.T) {
 					rs[i].Status, rs[i].ResolvedBy, rs[i].ResolveReason = approval.Denied, bad, bad
 				}
 			}
-			d := approval.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID}, Requests: rs}
+			d := channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID}, Requests: rs}
 			for _, r := range checkCard(t, ch, d).Data.Requests {
 				if r.ArgsShown != 3 {
 					t.Errorf("%q, %d requests: %d of %d args", filler, n, r.ArgsShown, r.ArgsTotal)

@@ -8,6 +8,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/approval/summary"
 	"countersign/internal/agents/hooks"
 	"countersign/internal/locale"
 	"countersign/internal/policy"
@@ -331,7 +332,7 @@ func TestPresetsAndTheDemoSpeakEachLanguage(t *testing.T) {
 		for _, r := range included(t, text).Rules() {
 			for key, w := range map[string]struct {
 				text string
-				in   approval.Wording
+				in   summary.Wording
 			}{"message": {r.Message, r.MessageIn}, "summary": {r.Summary, r.SummaryIn}} {
 				if w.text == "" {
 					continue

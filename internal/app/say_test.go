@@ -7,6 +7,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
+	"countersign/approval/summary"
 	"countersign/channels"
 	"countersign/internal/locale"
 	"countersign/internal/locale/phrases"
@@ -52,7 +53,7 @@ func TestTheKeyboardIsAskedInTheRulesWordsOrToRunTheTool(t *testing.T) {
 			t.Errorf("%s: asked %q", message, got)
 		}
 	}
-	r.HumanMessage, r.Sentences = "bank/pay needs a person's approval.", &approval.Sentences{Summary: approval.Wording{"": "Pay somebody"}}
+	r.HumanMessage, r.Sentences = "bank/pay needs a person's approval.", &summary.Sentences{Summary: summary.Wording{"": "Pay somebody"}}
 	if got := a.showAtKeyboard(r); !strings.HasPrefix(got, "Pay somebody\n") {
 		t.Errorf("asked %q", got)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/internal/lists"
 	"countersign/internal/locale/phrases"
 )
 
@@ -780,7 +781,7 @@ func (w work) quoted() ([]string, error) {
 	if err != nil || !n.ShowsCard() {
 		return nil, err
 	}
-	rs, err := approval.ShownHeads(w.tx, n)
+	rs, err := lists.ShownHeads(w.tx, n)
 	var ids []string
 	for _, r := range rs {
 		ids = append(ids, r.ID)

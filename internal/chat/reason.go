@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/lists"
 	"countersign/internal/locale/phrases"
 )
 
@@ -195,7 +196,7 @@ func (w work) askedLast() (*approval.Notification, error) {
 		if err != nil || row.ID == "" {
 			return nil, err
 		}
-		rs, err := approval.ShownHeads(w.tx, row)
+		rs, err := lists.ShownHeads(w.tx, row)
 		if err != nil {
 			return nil, err
 		}
@@ -220,7 +221,7 @@ func (w work) askedLast() (*approval.Notification, error) {
 func (w work) askedAbout(asked approval.Notification) ([]approval.Request, error) {
 	about := asked
 	about.Cards = nil // what comes with the question is not what it is about
-	rs, err := approval.Shown(w.tx, about)
+	rs, err := lists.Shown(w.tx, about)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/summary"
 	"countersign/internal/yamlpos"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -65,8 +66,8 @@ type Rule struct {
 	ReasonCode    string          // default approval_required, forbidden or allowed
 	Message       string          // why a person is asked
 	// MessageIn is the message by language, where it is written in several: Message is the English or first of them.
-	MessageIn  approval.Wording `digest:"omitzero"`
-	Summary    approval.Wording `digest:"omitzero"` // what will happen; nil: it is made of the call
+	MessageIn  summary.Wording `digest:"omitzero"`
+	Summary    summary.Wording `digest:"omitzero"` // what will happen; nil: it is made of the call
 	IgnoreArgs []string
 	Audit      Audit // default normal
 	Needs            // default what the level says

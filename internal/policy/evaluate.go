@@ -8,6 +8,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/approval/summary"
 	"countersign/internal/locale/phrases"
 )
 
@@ -66,7 +67,7 @@ type rule struct {
 	requireReason bool
 	reasonCode    string
 	message       string // "" for the default
-	sentences     *approval.Sentences
+	sentences     *summary.Sentences
 	ignoreArgs    []string
 	strict        bool
 	need          *approval.Need // nil: one person, any approver

@@ -11,6 +11,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/approval/summary"
 )
 
 // RuleInfo is a compiled rule as data: everything that a person needs to see what it does.
@@ -32,9 +33,9 @@ type RuleInfo struct {
 	ReasonCode    string          `json:"reason_code"`
 	Message       string          `json:"message,omitempty"` // none: a default that names the tool
 	// MessageIn and SummaryIn are by language, where they are written in several.
-	MessageIn  approval.Wording    `json:"message_in,omitempty"`
+	MessageIn  summary.Wording     `json:"message_in,omitempty"`
 	Summary    string              `json:"summary,omitempty"` // none: it is made of the call
-	SummaryIn  approval.Wording    `json:"summary_in,omitempty"`
+	SummaryIn  summary.Wording     `json:"summary_in,omitempty"`
 	IgnoreArgs []string            `json:"ignore_args,omitempty"`
 	Audit      Audit               `json:"audit,omitempty"` // none: normal
 	Diff       *approval.DiffTerms `json:"diff,omitempty"`  // none: as the caller shows it

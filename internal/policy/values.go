@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"countersign/approval"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"countersign/approval/args/decimal"
+	"countersign/approval/summary"
 	"countersign/internal/yamlpos"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -262,14 +262,14 @@ func (r *reader) sayKeys(rule *Rule, keys map[string]func(pair)) {
 }
 
 // wording reads a text for people, or one for each language. The English one, else the first, is what all others read.
-func (r *reader) wording(e pair) approval.Wording {
+func (r *reader) wording(e pair) summary.Wording {
 	if e.value.Kind != yamlpos.Mapping {
 		if s := r.sentence(e); s != "" {
-			return approval.Wording{"": s}
+			return summary.Wording{"": s}
 		}
 		return nil
 	}
-	w, first := approval.Wording{}, ""
+	w, first := summary.Wording{}, ""
 	for _, one := range r.entries(e.value, e.path) {
 		s := r.sentence(one)
 		if s == "" { // and said to be wrong

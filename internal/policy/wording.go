@@ -7,21 +7,22 @@ import (
 	"unicode/utf8"
 
 	"countersign/approval"
+	"countersign/approval/summary"
 )
 
 // maxSummary is how long a summary is written at most, in characters.
 const maxSummary = 300
 
 // sentences are what a rule says to people beside its message; nil: nothing.
-func sentences(in *Rule) *approval.Sentences {
+func sentences(in *Rule) *summary.Sentences {
 	if in.Summary == nil && in.MessageIn == nil {
 		return nil
 	}
-	return &approval.Sentences{Summary: maps.Clone(in.Summary), Message: maps.Clone(in.MessageIn)}
+	return &summary.Sentences{Summary: maps.Clone(in.Summary), Message: maps.Clone(in.MessageIn)}
 }
 
 // inLanguages is a text by language as it is written, nil where it is written once for all.
-func inLanguages(w approval.Wording) approval.Wording {
+func inLanguages(w summary.Wording) summary.Wording {
 	if len(w) < 2 {
 		return nil
 	}
@@ -32,7 +33,7 @@ func inLanguages(w approval.Wording) approval.Wording {
 
 // wording checks what a rule says: why a person is asked, and what will happen.
 func (c *compiler) wording(r *rule) {
-	texts := func(key string, w approval.Wording, check func(where, text string)) {
+	texts := func(key string, w summary.Wording, check func(where, text string)) {
 		if len(w) == 1 {
 			check(key, w[""])
 			return
@@ -49,13 +50,13 @@ func (c *compiler) wording(r *rule) {
 			check(where, w[tag])
 		}
 	}
-	var in approval.Sentences
+	var in summary.Sentences
 	if r.sentences != nil {
 		in = *r.sentences
 	}
 	message := in.Message
 	if message == nil {
-		message = approval.Wording{"": r.message}
+		message = summary.Wording{"": r.message}
 	}
 	texts("message", message, func(where, text string) { c.message(r, where, text) })
 	texts("summary", in.Summary, func(where, text string) { c.summary(r, where, text) })
@@ -72,7 +73,7 @@ var languageSynonyms = map[string]string{
 }
 
 func (c *compiler) message(r *rule, where, text string) {
-	for _, given := range approval.UnknownPlaceholders(text) {
+	for _, given := range summary.UnknownPlaceholders(text) {
 		c.warn(r.origin, where, "%s is not replaced; write {toolName}, {args} or {args.NAME}%s", given,
 			meantPlaceholder(given))
 	}
@@ -88,7 +89,7 @@ func (c *compiler) summary(r *rule, where, text string) {
 		c.fail(r.origin, where, "the summary %s", bad)
 		return
 	}
-	for _, given := range approval.StrayBraces(text) {
+	for _, given := range summary.StrayBraces(text) {
 		c.fail(r.origin, where, "%s in the summary cannot be replaced; write {toolName}, {args} or "+
 			"{args.NAME}, with a format {args.NAME|money:USD/100}%s", shortPlaceholder(given), meantPlaceholder(given))
 	}
@@ -96,10 +97,10 @@ func (c *compiler) summary(r *rule, where, text string) {
 }
 
 func (c *compiler) formats(r *rule, where, text string) {
-	for _, wrong := range approval.WrongFormats(text) {
+	for _, wrong := range summary.WrongFormats(text) {
 		meant := ""
 		if wrong.Format != "" {
-			meant = didYouMean(wrong.Format, approval.Formats, formatSynonyms)
+			meant = didYouMean(wrong.Format, summary.Formats, formatSynonyms)
 		}
 		c.fail(r.origin, where, "%s: %s%s", shortPlaceholder(wrong.Placeholder), wrong.Why, meant)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/approval/summary"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -12,9 +13,9 @@ func TestARuleSaysWhatWillHappenInSeveralLanguages(t *testing.T) {
 	p := rules(t, `{tools: [pay], summary: {ja: 送金, en: Pay}, message: {ja: 大きい, th: ใหญ่}}`,
 		`{tools: [one], summary: "Do  {args.x}", message: Big}`, `{tools: [none]}`)
 	for tool, want := range map[string]approval.Verdict{
-		"pay": {Message: "大きい", Sentences: &approval.Sentences{Summary: approval.Wording{"": "Pay", "en": "Pay", "ja": "送金"},
-			Message: approval.Wording{"": "大きい", "ja": "大きい", "th": "ใหญ่"}}},
-		"one":  {Message: "Big", Sentences: &approval.Sentences{Summary: approval.Wording{"": "Do {args.x}"}}},
+		"pay": {Message: "大きい", Sentences: &summary.Sentences{Summary: summary.Wording{"": "Pay", "en": "Pay", "ja": "送金"},
+			Message: summary.Wording{"": "大きい", "ja": "大きい", "th": "ใหญ่"}}},
+		"one":  {Message: "Big", Sentences: &summary.Sentences{Summary: summary.Wording{"": "Do {args.x}"}}},
 		"none": {Message: "none needs a person's approval."},
 	} {
 		v := p.Evaluate(t.Context(), call(t, tool, `{}`))

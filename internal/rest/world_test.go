@@ -379,11 +379,11 @@ func (w *world) failNotification(requestID string) string {
 		if d.ApprovalID != requestID {
 			continue
 		}
-		ns, err := out.Begin(ctx, []approval.Attempt{{Notification: d, Body: []byte("{}"), Lease: time.Minute}})
+		ns, err := out.Begin(ctx, []outbox.Attempt{{Notification: d, Body: []byte("{}"), Lease: time.Minute}})
 		if err != nil || len(ns) != 1 {
 			w.t.Fatalf("Begin: %v, %v", ns, err)
 		}
-		if err := out.NotSent(ctx, ns[0], approval.Failure{Final: true, Reason: "bad_recipient", Detail: "no such user", HTTPStatus: 400}); err != nil {
+		if err := out.NotSent(ctx, ns[0], outbox.Failure{Final: true, Reason: "bad_recipient", Detail: "no such user", HTTPStatus: 400}); err != nil {
 			w.t.Fatal(err)
 		}
 		return ns[0].ID

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/summary"
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/signin"
 )
@@ -124,7 +125,7 @@ var (
 	newLastColumns = columns[approval.Request]{
 		jsonObject("said_before", func(r *approval.Request) **approval.Said { return &r.Before }),
 		jsonObject("annotations", func(r *approval.Request) **approval.Annotations { return &r.Annotations }),
-		jsonObject("sentences", func(r *approval.Request) **approval.Sentences { return &r.Sentences }),
+		jsonObject("sentences", func(r *approval.Request) **summary.Sentences { return &r.Sentences }),
 		optText("preview_from", func(r *approval.Request) *string { return &r.PreviewFrom }),
 		text("method", func(r *approval.Request) *string { return &r.Method }),
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/summary"
 )
 
 // contract is what [Run] runs.
@@ -251,8 +252,8 @@ func requestKeepsEverything(t *testing.T, s approval.Store) {
 			Need: fullNeed(), Stage: 1, Policy: hash("policy"), CorrelationID: "c", Replaces: tx.NewID(),
 			Before:      &approval.Said{RequestID: tx.NewID(), By: "ken", At: now.Add(-time.Hour), Reason: "no"},
 			Annotations: &approval.Annotations{ReadOnly: new(bool)}, PreviewFrom: "read_text_file",
-			Sentences: &approval.Sentences{Summary: approval.Wording{"": "Pay", "ja": "送金"},
-				Message: approval.Wording{"": "Too much.", "th": "มากเกินไป"}},
+			Sentences: &summary.Sentences{Summary: summary.Wording{"": "Pay", "ja": "送金"},
+				Message: summary.Wording{"": "Too much.", "th": "มากเกินไป"}},
 		}
 		ended = newRequest(tx, "bot", "old")
 		ended.Status, ended.ResolvedAt, ended.ResolvedBy, ended.ResolvedVia, ended.ResolveReason = approval.Approved, now,

@@ -10,6 +10,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/redact"
+	"countersign/approval/summary"
 	"countersign/channels/outbox"
 	"countersign/channels/outbox/outboxtest"
 	"countersign/client"
@@ -30,7 +31,7 @@ func (rules) Evaluate(_ context.Context, c approval.Call) approval.Verdict {
 		ReasonCode: "approval_required", Message: "A person must confirm this.", Timeout: time.Hour}
 	switch c.Tool {
 	case "refund":
-		v.Sentences = &approval.Sentences{Summary: approval.Wording{"": "Refund {args.cents|money:USD/100} to {args.to}"}}
+		v.Sentences = &summary.Sentences{Summary: summary.Wording{"": "Refund {args.cents|money:USD/100} to {args.to}"}}
 	case "deploy":
 		v.RequireReason = true
 	case "pay":

@@ -1,4 +1,4 @@
-package approval_test
+package summary_test
 
 import (
 	"strings"
@@ -7,21 +7,22 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
-	"countersign/approval"
+	"countersign/approval/args"
 	"countersign/approval/legible"
+	"countersign/approval/redact"
+	"countersign/approval/summary"
 )
 
-// saying has the gate ask with this message.
-func saying(message string) func(approval.Call) approval.Verdict {
-	return func(approval.Call) approval.Verdict {
-		v := quarantine(approval.RiskHigh)
-		v.Message = message
-		return v
+// call is one of transfer_credits.
+func call(raw string) summary.Call {
+	parsed, err := args.Parse([]byte(raw))
+	if err != nil {
+		panic(err)
 	}
+	return summary.Call{Target: "transfer_credits", Args: parsed, Masker: redact.New()}
 }
 
 func TestAMessageIsFilledIn(t *testing.T) {
-	w := newWorld(t)
 	for _, tt := range []struct{ message, args, want string }{
 		{"Really?", `{}`, "Really?"},
 		{"{toolName} pays {args.amount_cents} cents to {args.to}", `{"amount_cents":123456,"to":"Bob"}`, "transfer_credits pays 123456 cents to “Bob”"},
@@ -40,46 +41,37 @@ func TestAMessageIsFilledIn(t *testing.T) {
 		{"unknown {tool} {args. x} {}", `{"z":1}`, "unknown {tool} {args. x} {}"},
 		{"log in with {args.password}", `{"password":"hunter2hunter2"}`, "log in with “•••• (14 characters, sha256 "},
 	} {
-		w.policy(saying(tt.message))
-		o := w.check(call(tt.args))
-		if got := o.Request.HumanMessage; got != tt.want && !(strings.HasSuffix(tt.want, "sha256 ") && strings.HasPrefix(got, tt.want)) {
+		got := call(tt.args).Message(tt.message)
+		if got != tt.want && !(strings.HasSuffix(tt.want, "sha256 ") && strings.HasPrefix(got, tt.want)) {
 			t.Errorf("%q with %s is %q, want %q", tt.message, tt.args, got, tt.want)
 		}
-		if strings.Contains(o.Message, "hunter2") {
-			t.Errorf("a secret reached the message: %q", o.Message)
+		if strings.Contains(got, "hunter2") {
+			t.Errorf("a secret reached the message: %q", got)
 		}
 	}
-	o := w.check(call(`{"to":"` + strings.Repeat("x", 5000) + `"}`))
-	if got := o.Request.HumanMessage; len(got) > 2000 {
+	if got := call(`{"to":"` + strings.Repeat("x", 5000) + `"}`).Message("{args.to} {args}"); len(got) > 2000 {
 		t.Errorf("%d bytes", len(got))
 	}
-	if got := approval.UnknownPlaceholders("{toolName} {args} {args.a-b} {tool} {arg.x} {} { x }"); strings.Join(got, " ") != "{tool} {arg.x}" {
+	if got := summary.UnknownPlaceholders("{toolName} {args} {args.a-b} {tool} {arg.x} {} { x }"); strings.Join(got, " ") != "{tool} {arg.x}" {
 		t.Errorf("unknown: %q", got)
 	}
 }
 
 // The sentence is what people decide by: it holds nothing that may be otherwise when the call runs.
 func TestAMessageHoldsNothingThatIsIgnored(t *testing.T) {
-	w := newWorld(t)
-	w.policy(func(c approval.Call) approval.Verdict {
-		v := saying("{toolName} {args.n} {args.description} {args}")(c)
-		v.IgnoreArgs = []string{"description"}
-		return v
-	})
+	c := call(`{"n":1,"description":"a harmless one"}`)
+	c.Ignored = []string{"description"}
 	const want = `transfer_credits 1 (none) {"n":1}`
-	if got := w.check(call(`{"n":1,"description":"a harmless one"}`)).Request.HumanMessage; got != want {
+	if got := c.Message("{toolName} {args.n} {args.description} {args}"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
 // Whatever a value holds, it stays on its line and between its quotes.
 func TestNoValueLeavesItsQuotes(t *testing.T) {
-	w := newWorld(t)
-	w.policy(saying("Send {args.to} now"))
 	rapid.Check(t, func(r *rapid.T) {
 		text := rapid.String().Draw(r, "to")
-		o := w.check(call(`{"to":` + quoteJSON(text) + `}`))
-		got := legible.Line(o.Request.HumanMessage) // as it is shown
+		got := legible.Line(call(`{"to":` + quoteJSON(text) + `}`).Message("Send {args.to} now")) // as it is shown
 		inner, ok := strings.CutPrefix(got, "Send “")
 		inner, end := strings.CutSuffix(inner, "” now")
 		if !ok || !end || strings.ContainsAny(inner, "“”\n\r") {

@@ -1,9 +1,15 @@
-package approval
+package broker_test
 
 import (
+	"slices"
 	"testing"
 	"time"
+
+	"countersign/approval/broker"
 )
+
+// none are no events.
+var none = slices.Values([]broker.Event[string]{})
 
 // Whoever waits for the earliest deadline is woken by an earlier one alone, and by every one while nothing is waited
 // for: what was read before a commit does not know of it.
@@ -22,21 +28,21 @@ func TestRule6_OnlyAnEarlierDeadlineWakes(t *testing.T) {
 		{"what was waited for has come", []int{10, 0}, []int{11}, 11},
 		{"what is waited for is later now", []int{10, 20}, []int{11}, 11},
 	} {
-		b := NewBroker()
-		d, cancel := b.deadlines()
+		b := broker.New[string]()
+		d, cancel := b.Deadlines()
 		for _, s := range tt.waits {
 			next := time.Time{}
 			if s > 0 {
 				next = at(s)
 			}
-			d.waitsFor(next)
+			d.WaitFor(next)
 		}
 		for _, s := range tt.committed {
-			b.Publish(Commit{Deadline: at(s)})
+			b.Publish(none, nil, at(s))
 		}
 		got := time.Time{}
 		select {
-		case got = <-d.ch:
+		case got = <-d.Earlier():
 		default:
 		}
 		if want := at(tt.want); tt.want == 0 && !got.IsZero() || tt.want != 0 && !got.Equal(want) {
@@ -48,15 +54,15 @@ func TestRule6_OnlyAnEarlierDeadlineWakes(t *testing.T) {
 
 // A deadline that was committed while the earliest one was looked for is not lost when that is found.
 func TestRule6_ADeadlineThatComesMeanwhileIsKept(t *testing.T) {
-	b := NewBroker()
-	d, cancel := b.deadlines()
+	b := broker.New[string]()
+	d, cancel := b.Deadlines()
 	defer cancel()
-	d.waitsFor(time.Unix(10, 0))
-	d.waitsFor(time.Time{}) // it has come: the next one is looked for
-	b.Publish(Commit{Deadline: time.Unix(15, 0)})
-	d.waitsFor(time.Unix(20, 0)) // found before that commit
-	b.Publish(Commit{Deadline: time.Unix(16, 0)})
-	if got := <-d.ch; !got.Equal(time.Unix(15, 0)) {
+	d.WaitFor(time.Unix(10, 0))
+	d.WaitFor(time.Time{}) // it has come: the next one is looked for
+	b.Publish(none, nil, time.Unix(15, 0))
+	d.WaitFor(time.Unix(20, 0)) // found before that commit
+	b.Publish(none, nil, time.Unix(16, 0))
+	if got := <-d.Earlier(); !got.Equal(time.Unix(15, 0)) {
 		t.Errorf("woken by %v", got)
 	}
 }

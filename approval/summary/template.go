@@ -1,8 +1,7 @@
-package approval
+package summary
 
 import (
 	"bytes"
-	"countersign/approval/redact"
 	"fmt"
 	"regexp"
 	"slices"
@@ -72,8 +71,8 @@ const (
 	maxFilledName    = 64
 )
 
-// filling is how a sentence is filled in.
-type filling struct {
+// style is how the values of a sentence are shown.
+type style struct {
 	tag   string // of its language
 	words bool   // a plain word stands without quotes
 	most  int
@@ -82,40 +81,40 @@ type filling struct {
 // nothing is what stands for a value that is not there.
 var nothing = map[string]string{"": "(none)", "ja": "（なし）", "th": "(ไม่มี)", "zh-TW": "（無）"}
 
-func (f filling) nothing() string {
-	if s, ok := nothing[f.tag]; ok {
-		return s
+func (s style) nothing() string {
+	if text, ok := nothing[s.tag]; ok {
+		return text
 	}
 	return nothing[""]
 }
 
-// fillIn fills a rule's sentence with what the call is about, masked. A value that is text stands in
+// fill fills a rule's sentence with what the call is about, masked. A value that is text stands in
 // quotes that it cannot close, so that no value passes for words of the rule. What the approval does not
 // cover is left out: the next call that it lets through may say something else there.
-func fillIn(m *redact.Masker, text string, c Call, ignore []string, how filling) string {
+func (c *Call) fill(text string, how style) string {
 	if !placeholder.MatchString(text) {
 		return text
 	}
-	covered := c.Args.Covered(ignore)
-	masked, _ := m.Args(covered)
+	covered := c.Args.Covered(c.Ignored)
+	masked, _ := c.Masker.Args(covered)
 	filled := placeholder.ReplaceAllStringFunc(text, func(found string) string {
 		parts := placeholder.FindStringSubmatch(found)
 		switch name := parts[1]; name {
 		case "toolName":
-			return c.Target()
+			return c.Target
 		case "args":
 			if f, wrong := parseFormat(parts[2]); wrong == "" {
-				if s, ok := f.value(covered); ok {
+				if s, ok := f.show(covered); ok {
 					return s
 				}
 			}
 			return legible.ShortenMiddle(quotable(string(masked)), maxFilledArgs, legible.UTF16Len)
 		default:
-			p := place{path: strings.TrimPrefix(name, "args."), filling: how}
+			p := place{path: strings.TrimPrefix(name, "args."), style: how}
 			if f, wrong := parseFormat(parts[2]); wrong == "" {
 				p.format = &f
 			}
-			return p.filled(masked, covered)
+			return p.fill(masked, covered)
 		}
 	})
 	return legible.Cut(filled, how.most)
@@ -125,52 +124,52 @@ func fillIn(m *redact.Masker, text string, c Call, ignore []string, how filling)
 type place struct {
 	path   string
 	format *format // nil: none
-	filling
+	style
 }
 
-// maxReached is how many values stand for one placeholder where it can be read in several ways.
-const maxReached = 3
+// maxMeant is how many values stand for one placeholder where it can be read in several ways.
+const maxMeant = 3
 
-// reached is a value that a placeholder may mean, and the path to it as the arguments spell it.
-type reached struct {
+// match is a value that a placeholder may mean, and the path to it as the arguments spell it.
+type match struct {
 	path  string
 	value jsontext.Value
 }
 
-// filled is what stands for a placeholder: the value at its dotted path. A tool may take another key for the
+// fill returns what stands for a placeholder: the value at its dotted path. A tool may take another key for the
 // one that the rule's author meant, one in another letter case or with dots in it, so those that there are stand
 // there too, each with its own name: a sentence that says there is no path would be believed. A format is asked only
 // about a value in which nothing is masked.
-func (p place) filled(masked, args jsontext.Value) string {
-	all, plain := reachedAt(masked, p.path), reachedAt(args, p.path)
+func (p place) fill(masked, args jsontext.Value) string {
+	all, plain := findAt(masked, p.path), findAt(args, p.path)
 	if len(all) == 0 {
 		return p.nothing()
 	}
-	var said []string
-	for i, r := range all {
-		if i == maxReached {
-			said = append(said, fmt.Sprintf("… (+%d)", len(all)-i))
+	var shown []string
+	for i, m := range all {
+		if i == maxMeant {
+			shown = append(shown, fmt.Sprintf("… (+%d)", len(all)-i))
 			break
 		}
 		text, ok := "", false
-		if p.format != nil && len(plain) == len(all) && bytes.Equal(plain[i].value, r.value) {
-			text, ok = p.format.value(r.value)
+		if p.format != nil && len(plain) == len(all) && bytes.Equal(plain[i].value, m.value) {
+			text, ok = p.format.show(m.value)
 		}
 		if !ok {
-			text = p.value(r.value)
+			text = p.show(m.value)
 		}
-		if r.path != p.path {
-			text = "“" + legible.ShortenMiddle(quotable(r.path), maxFilledName, legible.UTF16Len) + "”: " + text
+		if m.path != p.path {
+			text = "“" + legible.ShortenMiddle(quotable(m.path), maxFilledName, legible.UTF16Len) + "”: " + text
 		}
-		said = append(said, text)
+		shown = append(shown, text)
 	}
-	return strings.Join(said, " / ")
+	return strings.Join(shown, " / ")
 }
 
-// reachedAt are the values at a dotted path, that which is spelt as the rule has it first.
-func reachedAt(args jsontext.Value, path string) (all []reached) {
-	reach(args, path, "", func(r reached) { all = append(all, r) })
-	slices.SortStableFunc(all, func(a, b reached) int {
+// findAt returns the values at a dotted path, that which is spelt as the rule has it first.
+func findAt(args jsontext.Value, path string) (all []match) {
+	find(args, path, "", func(m match) { all = append(all, m) })
+	slices.SortStableFunc(all, func(a, b match) int {
 		switch {
 		case (a.path == path) == (b.path == path):
 			return 0
@@ -182,8 +181,8 @@ func reachedAt(args jsontext.Value, path string) (all []reached) {
 	return all
 }
 
-// members is how many there are of an object or an array.
-func members(raw jsontext.Value) (n int) {
+// countMembers is how many there are of an object or an array.
+func countMembers(raw jsontext.Value) (n int) {
 	d := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true))
 	open, err := d.ReadToken()
 	if err != nil {
@@ -197,9 +196,9 @@ func members(raw jsontext.Value) (n int) {
 	return n
 }
 
-// reach finds the values at a dotted path, whatever the letter case of its names: a step may be an index into a
+// find calls found with the values at a dotted path, whatever the letter case of its names: a step may be an index into a
 // list, and a key may have dots itself.
-func reach(raw jsontext.Value, path, at string, found func(reached)) {
+func find(raw jsontext.Value, path, at string, found func(match)) {
 	kind := raw.Kind()
 	if kind != '{' && kind != '[' {
 		return
@@ -226,23 +225,23 @@ func reach(raw jsontext.Value, path, at string, found func(reached)) {
 				continue
 			}
 			if end == len(path) {
-				found(reached{at + key, v.Clone()})
+				found(match{at + key, v.Clone()})
 			} else {
-				reach(v.Clone(), path[end+1:], at+key+".", found)
+				find(v.Clone(), path[end+1:], at+key+".", found)
 			}
 		}
 	}
 }
 
-func (f filling) value(v jsontext.Value) string {
+func (s style) show(v jsontext.Value) string {
 	if v.Kind() != '"' {
 		return legible.ShortenMiddle(quotable(string(v)), maxFilledValue, legible.UTF16Len)
 	}
 	b, err := jsontext.AppendUnquote(nil, v)
 	if err != nil {
-		return f.nothing()
+		return s.nothing()
 	}
-	if f.words {
+	if s.words {
 		return Quoted(string(b), maxFilledValue)
 	}
 	return "“" + legible.ShortenMiddle(quotable(string(b)), maxFilledValue, legible.UTF16Len) + "”"

@@ -1,4 +1,4 @@
-package approval
+package summary
 
 import (
 	"regexp"
@@ -62,15 +62,15 @@ func parseFormat(s string) (f format, wrong string) {
 	return f, unknownFormat
 }
 
-// value shows v, or says that it is nothing that the format is for.
-func (f format) value(v jsontext.Value) (string, bool) {
+// show shows v, or says that it is nothing that the format is for.
+func (f format) show(v jsontext.Value) (string, bool) {
 	switch f.name {
 	case "money":
 		return f.money(v)
 	case "count":
-		return counted(v)
+		return formatCount(v)
 	case "size":
-		return sized(v)
+		return formatSize(v)
 	case "date":
 		return f.date(v)
 	}
@@ -96,19 +96,19 @@ func (f format) money(v jsontext.Value) (string, bool) {
 	return f.currency + " " + sign + n, true
 }
 
-// counted is a number in groups of three, or how many there are in a list or an object.
-func counted(v jsontext.Value) (string, bool) {
+// formatCount shows a number in groups of three, or how many there are in a list or an object.
+func formatCount(v jsontext.Value) (string, bool) {
 	switch v.Kind() {
 	case '0':
 		return plainNumber(v, 0, 0)
 	case '[', '{':
-		return strconv.Itoa(members(v)), true
+		return strconv.Itoa(countMembers(v)), true
 	}
 	return "", false
 }
 
-// sized is a number of bytes, or how many a text has. A text that is a number may be either, and is left as it is.
-func sized(v jsontext.Value) (string, bool) {
+// formatSize shows a number of bytes, or how many a text has. A text that is a number may be either, and is left as it is.
+func formatSize(v jsontext.Value) (string, bool) {
 	token := string(v)
 	if v.Kind() == '"' {
 		s, err := jsontext.AppendUnquote(nil, v)
@@ -129,7 +129,7 @@ func sized(v jsontext.Value) (string, bool) {
 	}
 	units := []string{"kB", "MB", "GB", "TB", "PB"}
 	thousands := (len(exact) - 1) / 3
-	bytes := grouped(exact) + " B"
+	bytes := group(exact) + " B"
 	if thousands == 0 || thousands > len(units) {
 		return bytes, true
 	}
@@ -188,11 +188,11 @@ func plainNumber(v jsontext.Value, shift int64, decimals int) (string, bool) {
 		return "", false
 	}
 	s, ok := d.Plain(shift, decimals, maxFormatted)
-	return grouped(s), ok
+	return group(s), ok
 }
 
-// grouped sets commas between thousands.
-func grouped(s string) string {
+// group sets commas between thousands.
+func group(s string) string {
 	sign := ""
 	if rest, negative := strings.CutPrefix(s, "-"); negative {
 		sign, s = "-", rest
