@@ -29,13 +29,13 @@ var _ = addLooks("people", "hana", "/people", func(w *world) {
 	}
 })
 
-var _ = addLooks("status", "hana", "/status", func(w *world) { w.pages.Status = statusOfTests })
+var _ = addLooks("status", "hana", "/status", nil)
 
 var _ = addLooks("stats", "hana", "/stats", func(w *world) {
 	if err := w.gate.SetPolicy(w.ctx, policyOf(w.t, adminRules), nil); err != nil {
 		w.t.Fatal(err)
 	}
-	w.pages.History = w.store
+	w.pages.record.history = w.store
 	w.fillStats()
 	w.fillApproved()
 })

@@ -156,7 +156,7 @@ const banner = "#stale:not([hidden])"
 // what was typed, chosen and focused is as it was.
 func TestTheInboxWithoutAConnection(t *testing.T) {
 	w := newWorld(t)
-	w.pages.liveCheck = 2 * time.Second
+	w.pages.live.check = 2 * time.Second
 	n := 0
 	ask := func(tool string) string { n++; return w.ask(tool, fmt.Sprintf(`{"n":%d}`, n)) }
 	ask("pay")

@@ -67,7 +67,7 @@ func picks(form url.Values) (some []picked, approve bool, err error) {
 }
 
 // decideMany decides what was chosen in the list, each by itself.
-func (s *Server) decideMany(ctx context.Context, x *exchange) error {
+func (p *inboxPages) decideMany(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
@@ -80,21 +80,21 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 		Versions: map[string]string{}}
 	data := decidedData{Approve: approve, Back: within("/", form.Get("back"))}
 	places, ids := map[string]int{}, []string(nil)
-	for _, p := range some {
-		if _, twice := places[p.id]; twice {
+	for _, one := range some {
+		if _, twice := places[one.id]; twice {
 			continue
 		}
-		places[p.id] = len(data.Results)
-		left, result, err := s.leaveOut(ctx, x, p.id, &d)
+		places[one.id] = len(data.Results)
+		left, result, err := p.leaveOut(ctx, x, one.id, &d)
 		if err != nil {
 			return err
 		}
 		if data.Results = append(data.Results, result); !left {
-			ids, d.Versions[p.id] = append(ids, p.id), p.version
+			ids, d.Versions[one.id] = append(ids, one.id), one.version
 		}
 	}
 	if len(ids) > 0 {
-		done, err := s.Gate.DecideMany(ctx, ids, d)
+		done, err := p.gate.DecideMany(ctx, ids, d)
 		if err != nil {
 			return err
 		}
@@ -111,13 +111,13 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 }
 
 // leaveOut reports whether a request is not approved from a list, and says so.
-func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approval.Decision) (
+func (p *inboxPages) leaveOut(ctx context.Context, x *exchange, id string, d *approval.Decision) (
 	bool, decidedResult, error,
 ) {
 	short := approval.Short(id)
 	result := decidedResult{ID: id, Target: short, Summary: short, Short: short, Class: "denied",
 		Word: x.lang.Say("inbox_not_decided")}
-	h, err := s.Gate.RequestHead(ctx, x.viewer.Actor, id)
+	h, err := p.gate.RequestHead(ctx, x.viewer.Actor, id)
 	if approval.CodeOf(err) == approval.CodeNotFound {
 		return false, result, nil // the gate says so, on record
 	}
@@ -126,7 +126,7 @@ func (s *Server) leaveOut(ctx context.Context, x *exchange, id string, d *approv
 	}
 	m, r, whole := x.maker(), h.Request, false
 	if h.Wide <= lists.MostShownArgs {
-		if r, err = s.Gate.Request(ctx, x.viewer.Actor, id); err != nil {
+		if r, err = p.gate.Request(ctx, x.viewer.Actor, id); err != nil {
 			return false, result, err
 		}
 		_, whole = m.Sentence(r)

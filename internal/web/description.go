@@ -33,11 +33,11 @@ type serverWords struct {
 }
 
 // serverWordsOf returns what its server says of a request's tool; nil where nothing is known.
-func (s *Server) serverWordsOf(x *exchange, r *approval.Request) *serverWords {
-	if s.Describer == nil || r.ToolDigest == "" {
+func serverWordsOf(x *exchange, d Describer, r *approval.Request) *serverWords {
+	if d == nil || r.ToolDigest == "" {
 		return nil
 	}
-	words, digest, ok := s.Describer.Describe(r.Server, r.Tool)
+	words, digest, ok := d.Describe(r.Server, r.Tool)
 	known, since := channels.Described(r, digest)
 	if !ok || !known {
 		return nil

@@ -10,6 +10,7 @@
 // ([header]); what changes something is a POST from one of our own pages ([http.CrossOriginProtection]); requests that
 // name a host which is not ours are refused, so that no other page reaches these under a name of its own.
 //
-// Each area of pages is a file with its routes, a template, and a catalogue in locale under the area's name. table.go
-// lists the routes; frame.go is what all of them share.
+// Each area of pages is a type that holds what they need and has their routes, in a file of its own, with a template
+// and a catalogue in locale under the area's name. exchange.go is one request of a browser; frame.go lists the routes
+// and is what all pages share.
 package web

@@ -3,9 +3,11 @@ package web
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	"countersign/approval"
 	"countersign/internal/history/export"
@@ -25,8 +27,12 @@ var (
 	errStopping = approval.Errorf(approval.CodeStoreUnavailable, "The gate is stopping; try again.")
 )
 
-// exports counts who has how many on their way.
+// exports writes them, and counts who has how many on their way.
 type exports struct {
+	patience time.Duration // with the store, for each step
+	stopping context.Context
+	logger   *slog.Logger
+
 	lock sync.Mutex
 	now  map[string]int
 }
@@ -56,7 +62,7 @@ func (f *filters) format() export.Format { return export.Format(f.query.Get("for
 
 // download streams all that a search finds, newest first, page by page. It ends when the viewer goes or may no longer
 // have it; what cannot be read to its end breaks off, so that nobody takes a part for the whole.
-func download[R any](ctx context.Context, s *Server, x *exchange, f *filters, whom audience, name string,
+func download[R any](ctx context.Context, e *exports, x *exchange, f *filters, whom audience, name string,
 	columns []export.Column[R], next func(ctx context.Context, after string) (lists.Found[R], error)) error {
 	if format := f.format(); format != export.CSV && format != export.NDJSON {
 		return errFilters
@@ -65,17 +71,17 @@ func download[R any](ctx context.Context, s *Server, x *exchange, f *filters, wh
 	if !x.isViewers() { // anybody's on this machine
 		whose = "session " + x.viewer.Session.ID
 	}
-	done, err := s.exports.begin(whose)
+	done, err := e.begin(whose)
 	if err != nil {
 		return err
 	}
 	defer done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(s.Stopping, cancel)()
+	defer context.AfterFunc(e.stopping, cancel)()
 	name = "countersign-" + name + "-" + x.now.UTC().Format("20060102T150405Z")
 	w := export.New(x.ResponseWriter, f.format(), name, columns)
-	return s.stream(ctx, x, whom, w.Begun, func(ctx context.Context, after string) (string, error) {
+	return e.stream(ctx, x, whom, w.Begun, func(ctx context.Context, after string) (string, error) {
 		r, err := next(ctx, after)
 		if err != nil {
 			return "", err
@@ -93,14 +99,14 @@ func download[R any](ctx context.Context, s *Server, x *exchange, f *filters, wh
 
 // stream takes a step until there is none after it. A step is bounded by the server's patience and by how long the
 // client may take; between two of them the viewer is looked at anew.
-func (s *Server) stream(ctx context.Context, x *exchange, whom audience, begun func() bool,
+func (e *exports) stream(ctx context.Context, x *exchange, whom audience, begun func() bool,
 	step func(ctx context.Context, after string) (string, error)) error {
 	for after, more := "", true; more; more = after != "" {
 		err := error(errStopping)
-		if s.Stopping.Err() == nil {
-			after, err = s.patiently(ctx, after, step)
+		if e.stopping.Err() == nil {
+			after, err = e.patiently(ctx, after, step)
 		}
-		if err != nil && s.Stopping.Err() != nil {
+		if err != nil && e.stopping.Err() != nil {
 			err = errStopping
 		}
 		if err == nil && after != "" {
@@ -110,7 +116,7 @@ func (s *Server) stream(ctx context.Context, x *exchange, whom audience, begun f
 		case err == nil:
 		case begun():
 			if ctx.Err() == nil {
-				s.Logger.WarnContext(ctx, "an export broke off", "path", x.r.URL.Path,
+				e.logger.WarnContext(ctx, "an export broke off", "path", x.r.URL.Path,
 					"correlation_id", approval.Correlation(ctx), "error", err)
 			}
 			panic(http.ErrAbortHandler) // the browser sees a download that failed
@@ -122,25 +128,25 @@ func (s *Server) stream(ctx context.Context, x *exchange, whom audience, begun f
 }
 
 // patiently takes one step.
-func (s *Server) patiently(ctx context.Context, after string,
+func (e *exports) patiently(ctx context.Context, after string,
 	step func(ctx context.Context, after string) (string, error)) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.Patience, errors.New("the store took too long"))
+	ctx, cancel := context.WithTimeoutCause(ctx, e.patience, errors.New("the store took too long"))
 	defer cancel()
 	return step(ctx, after)
 }
 
 // exportHistory downloads what the history's filters select.
-func (s *Server) exportHistory(ctx context.Context, x *exchange) error {
+func (p *recordPages) exportHistory(ctx context.Context, x *exchange) error {
 	f := readFilters(x)
 	q := historyQuery(f)
 	if !f.end(never, "format") {
 		return errFilters
 	}
 	q.Limit = exportRows
-	return download(ctx, s, x, f, approvers, "history", export.Requests,
+	return download(ctx, p.exports, x, f, approvers, "history", export.Requests,
 		func(ctx context.Context, after string) (lists.Found[approval.Head], error) {
 			q.After = after
-			return lists.SearchRequests(ctx, s.Gate, q, rowsLooked)
+			return lists.SearchRequests(ctx, p.gate, q, rowsLooked)
 		})
 }
 
@@ -148,31 +154,31 @@ func (s *Server) exportHistory(ctx context.Context, x *exchange) error {
 func never(string) bool { return false }
 
 // exportAudit downloads what the audit log's filters select.
-func (s *Server) exportAudit(ctx context.Context, x *exchange) error {
+func (p *recordPages) exportAudit(ctx context.Context, x *exchange) error {
 	f := readFilters(x)
 	q := auditQuery(f)
 	if !f.end(never, "format") {
 		return errFilters
 	}
 	q.Limit = exportRows
-	return download(ctx, s, x, f, admins, "audit", export.Events,
+	return download(ctx, p.exports, x, f, admins, "audit", export.Events,
 		func(ctx context.Context, after string) (lists.Found[approval.Event], error) {
 			q.Before, _ = strconv.ParseInt(after, 10, 64) // 0 at first: the newest
-			return lists.SearchAudit(ctx, s.Gate, q, rowsLooked)
+			return lists.SearchAudit(ctx, p.gate, q, rowsLooked)
 		})
 }
 
 // exportPushes downloads what the notification log's filters select.
-func (s *Server) exportPushes(ctx context.Context, x *exchange) error {
+func (p *recordPages) exportPushes(ctx context.Context, x *exchange) error {
 	f := readFilters(x)
-	q := s.pushesQuery(f)
+	q := p.pushesQuery(f)
 	if !f.end(never, "format") {
 		return errFilters
 	}
 	q.Limit = exportRows
-	return download(ctx, s, x, f, admins, "notifications", export.Notifications,
+	return download(ctx, p.exports, x, f, admins, "notifications", export.Notifications,
 		func(ctx context.Context, after string) (lists.Found[approval.Notification], error) {
 			q.After = after
-			return s.Notifications.Search(ctx, q, rowsLooked)
+			return p.notifications.Search(ctx, q, rowsLooked)
 		})
 }

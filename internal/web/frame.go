@@ -136,7 +136,7 @@ func (x *exchange) Page(name, title string, data any) error {
 }
 
 func (x *exchange) page(status int, name, title string, data any) error {
-	v := &View{Title: title, Viewer: x.viewer, Path: x.r.URL.Path, Data: data, Every: x.s.liveCheck, lang: x.lang,
+	v := &View{Title: title, Viewer: x.viewer, Path: x.r.URL.Path, Data: data, Every: x.s.live.check, lang: x.lang,
 		reader: x.reader()}
 	if l, ok := data.(interface{ LiveAt() string }); ok {
 		v.Live, v.Hear = l.LiveAt(), pathLive
@@ -238,10 +238,22 @@ type destination struct {
 
 // table lists every route.
 func (s *Server) table() []route {
+	requests := &requestPages{gate: s.Gate, passkeys: s.Passkeys, base: s.Base, describer: s.Describer,
+		explainer: s.Explainer, pushes: s.Pushes, nameOf: s.NameOf, room: s.Room, granted: s.Granted, freezes: s.Freezes}
 	return slices.Concat([]route{
 		{method: http.MethodGet, path: "/assets/{name}", audience: everyone, handle: sendAsset},
-	}, s.inboxRoutes(), s.requestRoutes(), s.signInRoutes(), s.openIDRoutes(), s.passkeyRoutes(), s.adminRoutes(),
-		s.recordsRoutes())
+	},
+		(&inboxPages{s.Gate, s.Directory}).routes(), s.live.routes(),
+		requests.routes(), requests.stepUpRoutes(),
+		(&signInPages{s.SignIn, s.OpenID}).routes(),
+		(&openIDPages{openID: s.OpenID, signIn: s.SignIn, base: s.Base, logger: s.Logger}).routes(),
+		(&passkeyPages{s.Passkeys, s.SignIn, s.Base}).routes(),
+		(&grantPages{s.Gate, s.Directory}).routes(),
+		(&peoplePages{s.Gate, s.Directory, s.Roster, s.Freezes}).routes(),
+		(&statsPages{s.Directory, s.Masker, s.NameOf, s.record}).routes(),
+		(&policyPages{s.Gate, s.Directory, s.Masker, s.record}).routes(),
+		(&statusPages{s.Status}).routes(),
+		(&recordPages{s.Gate, s.Directory, s.Notifications, s.exports}).routes())
 }
 
 // navigation lists what the menu leads to, in its order.

@@ -15,16 +15,23 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/internal/auth"
 	"countersign/internal/lists"
 	"countersign/internal/locale"
 )
 
-func (s *Server) grantsRoutes() []route {
+// grantPages are what is decided without asking, and where it ends.
+type grantPages struct {
+	gate      *approval.Gate
+	directory *auth.Directory
+}
+
+func (p *grantPages) routes() []route {
 	return []route{
-		{method: http.MethodGet, path: "/grants", audience: approvers, handle: s.grants},
-		{method: http.MethodPost, path: "/grants/{id}/revoke", audience: approvers, handle: s.revoke},
-		{method: http.MethodPost, path: "/grants/{id}/lift", audience: approvers, handle: s.lift},
-		{method: http.MethodPost, path: "/denials/{id}/lift", audience: approvers, handle: s.forget},
+		{method: http.MethodGet, path: "/grants", audience: approvers, handle: p.show},
+		{method: http.MethodPost, path: "/grants/{id}/revoke", audience: approvers, handle: p.revoke},
+		{method: http.MethodPost, path: "/grants/{id}/lift", audience: approvers, handle: p.lift},
+		{method: http.MethodPost, path: "/denials/{id}/lift", audience: approvers, handle: p.forget},
 	}
 }
 
@@ -70,10 +77,10 @@ type grantShown struct {
 	Args               string // "" where any are covered
 }
 
-// grants shows what is decided without asking.
-func (s *Server) grants(ctx context.Context, x *exchange) error {
+// show answers with what is decided without asking.
+func (p *grantPages) show(ctx context.Context, x *exchange) error {
 	query := x.r.URL.Query()
-	d := grantsData{Agent: query.Get("agent"), All: query.Get("all") != "", Agents: s.agentNames(),
+	d := grantsData{Agent: query.Get("agent"), All: query.Get("all") != "", Agents: agentNames(p.directory),
 		Back: x.r.URL.RequestURI()}
 	if d.Agent != "" && !approval.ValidName(d.Agent) {
 		return approval.Errorf(approval.CodeInvalidParameter, "agent must be an agent's name.")
@@ -82,10 +89,10 @@ func (s *Server) grants(ctx context.Context, x *exchange) error {
 	if _, ok := approval.ParseID(after); after != "" && !ok {
 		return approval.Errorf(approval.CodeInvalidParameter, "after must be the id of a grant.")
 	}
-	if err := s.denials(ctx, x, query, &d); err != nil {
+	if err := p.addDenials(ctx, x, query, &d); err != nil {
 		return err
 	}
-	all, err := lists.ListGrants(ctx, s.Gate, approval.GrantQuery{Agent: d.Agent, All: d.All, After: after,
+	all, err := lists.ListGrants(ctx, p.gate, approval.GrantQuery{Agent: d.Agent, All: d.All, After: after,
 		Limit: grantsShown + 1})
 	if err != nil {
 		return err
@@ -93,7 +100,7 @@ func (s *Server) grants(ctx context.Context, x *exchange) error {
 	size := 0
 	for i := range all[:min(len(all), grantsShown)] {
 		size += all[i].Size()
-		last, err := s.lastUse(ctx, &all[i])
+		last, err := p.lastUse(ctx, &all[i])
 		if err != nil {
 			return err
 		}
@@ -106,14 +113,14 @@ func (s *Server) grants(ctx context.Context, x *exchange) error {
 	return x.Page("grants", "grants_title", d)
 }
 
-// denials adds the denials that are remembered for a while.
-func (s *Server) denials(ctx context.Context, x *exchange, query url.Values, d *grantsData) error {
+// addDenials adds the denials that are remembered for a while.
+func (p *grantPages) addDenials(ctx context.Context, x *exchange, query url.Values, d *grantsData) error {
 	before, err := strconv.ParseInt(cmp.Or(query.Get("denials"), "0"), 10, 64)
 	if err != nil || before < 0 {
 		return approval.Errorf(approval.CodeInvalidParameter, "denials must be the number of an event.")
 	}
 	q := lists.RememberedQuery{Agent: d.Agent, Before: before, Limit: grantsShown}
-	found, next, err := lists.FindRemembered(ctx, s.Gate, q)
+	found, next, err := lists.FindRemembered(ctx, p.gate, q)
 	if err != nil {
 		return err
 	}
@@ -144,16 +151,16 @@ func denialOf(x *exchange, d *lists.Remembered) denialShown {
 }
 
 // agentNames are the names of the configured agents.
-func (s *Server) agentNames() []string {
+func agentNames(d *auth.Directory) []string {
 	var names []string
-	for _, a := range s.Directory.Agents() {
+	for _, a := range d.Agents() {
 		names = append(names, a.Name)
 	}
 	return names
 }
 
 // lastUse is when a grant answered a call last, the zero time where it is not on record.
-func (s *Server) lastUse(ctx context.Context, g *approval.Grant) (time.Time, error) {
+func (p *grantPages) lastUse(ctx context.Context, g *approval.Grant) (time.Time, error) {
 	if g.Used == 0 {
 		return time.Time{}, nil
 	}
@@ -161,7 +168,7 @@ func (s *Server) lastUse(ctx context.Context, g *approval.Grant) (time.Time, err
 	if g.Deny {
 		q.Type = approval.EventCallDenied
 	}
-	es, err := lists.ListEvents(ctx, s.Gate, q)
+	es, err := lists.ListEvents(ctx, p.gate, q)
 	for _, e := range es {
 		var data struct {
 			Grant string `json:"grant_id"`
@@ -258,40 +265,40 @@ func covers(l *locale.Language, g *approval.Grant) string {
 }
 
 // revoke ends a grant.
-func (s *Server) revoke(ctx context.Context, x *exchange) error {
+func (p *grantPages) revoke(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
 	}
-	g, err := s.Gate.Revoke(ctx, x.viewer.Actor, approval.ViaWeb, x.r.PathValue("id"))
+	g, err := p.gate.Revoke(ctx, x.viewer.Actor, approval.ViaWeb, x.r.PathValue("id"))
 	return x.ended(form, err, "grants_revoked", g.Agent, grantTarget(&g))
 }
 
 // lift forgets a standing denial.
-func (s *Server) lift(ctx context.Context, x *exchange) error {
+func (p *grantPages) lift(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
 	}
-	g, err := s.Gate.Grant(ctx, x.r.PathValue("id"))
+	g, err := p.gate.Grant(ctx, x.r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	err = s.Gate.Lift(ctx, x.viewer.Actor, approval.ViaWeb, g.ID)
+	err = p.gate.Lift(ctx, x.viewer.Actor, approval.ViaWeb, g.ID)
 	return x.ended(form, err, "grants_lifted", g.Agent, grantTarget(&g))
 }
 
 // forget lifts a denial that is remembered for a while.
-func (s *Server) forget(ctx context.Context, x *exchange) error {
+func (p *grantPages) forget(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
 	}
-	r, err := s.Gate.Request(ctx, x.viewer.Actor, x.r.PathValue("id"))
+	r, err := p.gate.Request(ctx, x.viewer.Actor, x.r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	return x.ended(form, s.Gate.Lift(ctx, x.viewer.Actor, approval.ViaWeb, r.ID), "grants_lifted", r.Agent, r.Target())
+	return x.ended(form, p.gate.Lift(ctx, x.viewer.Actor, approval.ViaWeb, r.ID), "grants_lifted", r.Agent, r.Target())
 }
 
 // ended goes back to the grants, and says what came of ending one.

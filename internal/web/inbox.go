@@ -11,15 +11,21 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/channels"
+	"countersign/internal/auth"
 	"countersign/internal/lists"
 )
 
-func (s *Server) inboxRoutes() []route {
+// inboxPages are the list of what waits, and what is decided in it.
+type inboxPages struct {
+	gate      *approval.Gate
+	directory *auth.Directory
+}
+
+func (p *inboxPages) routes() []route {
 	return []route{
-		{method: http.MethodGet, path: "/{$}", audience: people, handle: s.inbox},
-		{method: http.MethodPost, path: "/decide", audience: people, handle: s.decideMany},
+		{method: http.MethodGet, path: "/{$}", audience: people, handle: p.show},
+		{method: http.MethodPost, path: "/decide", audience: people, handle: p.decideMany},
 		{method: http.MethodPost, path: "/stay", audience: everyone, handle: stay},
-		{method: http.MethodGet, path: pathLive, audience: people, handle: s.live, stream: true},
 	}
 }
 
@@ -88,8 +94,8 @@ type inboxCard struct {
 	Left              string // why it is approved on its own page alone, "" where the list does
 }
 
-// inbox shows what waits.
-func (s *Server) inbox(ctx context.Context, x *exchange) error {
+// show answers with what waits.
+func (p *inboxPages) show(ctx context.Context, x *exchange) error {
 	query := x.r.URL.Query()
 	f, err := readFilter(query)
 	if err != nil {
@@ -99,15 +105,15 @@ func (s *Server) inbox(ctx context.Context, x *exchange) error {
 	if _, ok := approval.ParseID(after); after != "" && !ok {
 		return approval.Errorf(approval.CodeInvalidParameter, "after must be the id of a request.")
 	}
-	d := inboxData{Filter: f, Agents: s.agentNames(), Risks: risksOf(x, f.Risk), Back: x.r.URL.RequestURI()}
+	d := inboxData{Filter: f, Agents: agentNames(p.directory), Risks: risksOf(x, f.Risk), Back: x.r.URL.RequestURI()}
 	look := func(whose lists.Whose, limit int) error {
-		w, err := lists.FindWaiting(ctx, s.Gate, x.viewer.Actor, lists.WaitingQuery{Agent: f.Agent, Tool: f.Tool,
+		w, err := lists.FindWaiting(ctx, p.gate, x.viewer.Actor, lists.WaitingQuery{Agent: f.Agent, Tool: f.Tool,
 			Risk: approval.Risk(f.Risk), Text: f.Query, Whose: whose, After: after, Limit: limit})
 		if err != nil {
 			return err
 		}
 		d.Total = w.Total
-		d.add(s, x, whose, &w)
+		d.add(x, whose, &w)
 		return nil
 	}
 	switch {
@@ -153,7 +159,7 @@ func risksOf(x *exchange, chosen string) (all []choice) {
 }
 
 // add puts one look into the page.
-func (d *inboxData) add(s *Server, x *exchange, whose lists.Whose, w *lists.Waiting) {
+func (d *inboxData) add(x *exchange, whose lists.Whose, w *lists.Waiting) {
 	sec := inboxSection{ID: string(whose), Title: x.lang.Say("inbox_" + string(whose)), More: x.lang.Say("inbox_more")}
 	m := x.maker()
 	places := map[[2]string]int{}

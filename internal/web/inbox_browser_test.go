@@ -26,6 +26,9 @@ var _ = addLooks("inbox-full", "hana", "/", func(w *world) {
 	}
 })
 
+// bankOfTests says at length what one of its tools does.
+var bankOfTests = said{{"bank", "pay"}: {strings.Repeat("Sends money to an account. ", 40), digestOf(2)}}
+
 // asked is a look at the page of a request.
 func asked(name, person, tool string, change ...func(*approval.Call)) bool {
 	return addLooks("request-"+name, person, "/r/%s", func(w *world) { w.ask(tool, `{"to":"acme","amount":420}`, change...) })
@@ -43,7 +46,6 @@ var (
 		c.SessionID, c.Rationale, c.Preview = hostile, hostile, "--- a\n+++ b\n@@ -1 +1 @@\n-old "+hostile+"\n+new\n"
 	})
 	_ = addLooks("request-described", "hana", "/r/%s", func(w *world) {
-		w.pages.Describer = said{{"bank", "pay"}: {strings.Repeat("Sends money to an account. ", 40), digestOf(2)}}
 		for n := 1; n <= 2; n++ {
 			w.ask("pay", fmt.Sprintf(`{"n":%d}`, n), ofServer(n))
 		}

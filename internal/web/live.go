@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/auth"
 	"countersign/internal/budget"
 )
 
@@ -24,6 +25,20 @@ const (
 	// liveWrite is how long one write may take.
 	liveWrite = 10 * time.Second
 )
+
+// liveUpdates keep pages current.
+type liveUpdates struct {
+	gate      *approval.Gate
+	directory *auth.Directory
+	stopping  context.Context
+	count     liveCount
+	every     time.Duration // [liveEvery], but in tests
+	check     time.Duration // [liveCheck], but in tests
+}
+
+func (l *liveUpdates) routes() []route {
+	return []route{{method: http.MethodGet, path: pathLive, audience: people, handle: l.stream, stream: true}}
+}
 
 // liveCount counts the connections of each session and of each person.
 type liveCount struct {
@@ -62,10 +77,10 @@ var sessionEnds = []approval.EventType{approval.EventSessionEnded, approval.Even
 
 // ending wakes when somebody's session may have ended, by what somebody did or by another configuration: it says
 // nothing of whose. It wakes once at first, for what ended before it was called. The caller must call cancel.
-func (s *Server) ending(ctx context.Context) (ended, replaced <-chan struct{}, cancel func()) {
-	ended, forget := s.Gate.Broker().Events("", sessionEnds...)
+func (l *liveUpdates) ending(ctx context.Context) (ended, replaced <-chan struct{}, cancel func()) {
+	ended, forget := l.gate.Broker().Events("", sessionEnds...)
 	other := make(chan struct{}, 1)
-	_, done := s.Directory.Hold(ctx, func() error { // who is woken looks whether it still holds; here nothing may wait
+	_, done := l.directory.Hold(ctx, func() error { // who is woken looks whether it still holds; here nothing may wait
 		select {
 		case other <- struct{}{}:
 		default: // it has yet to look
@@ -75,22 +90,22 @@ func (s *Server) ending(ctx context.Context) (ended, replaced <-chan struct{}, c
 	return ended, other, func() { done(); forget() }
 }
 
-// live tells a page whenever something has changed, and nothing of what: the page is fetched anew, by whoever may. It
+// stream tells a page whenever something has changed, and nothing of what: the page is fetched anew, by whoever may. It
 // ends with the session.
-func (s *Server) live(ctx context.Context, x *exchange) error {
+func (l *liveUpdates) stream(ctx context.Context, x *exchange) error {
 	id, person := x.viewer.Session.ID, x.viewer.Name
-	if !s.lives.join(id, person) {
+	if !l.count.join(id, person) {
 		return approval.Errorf(approval.CodeRateLimited, "You have too many pages open.")
 	}
-	defer s.lives.leave(id, person)
+	defer l.count.leave(id, person)
 	release, err := x.account().Hold(ctx, budget.Streams)
 	if err != nil {
 		return err
 	}
 	defer release()
-	ended, replaced, forget := s.ending(ctx)
+	ended, replaced, forget := l.ending(ctx)
 	defer forget()
-	hears, err := s.hearing(x)
+	hears, err := l.hear(x)
 	if err != nil {
 		return err
 	}
@@ -100,7 +115,7 @@ func (s *Server) live(ctx context.Context, x *exchange) error {
 	if !x.tell("retry: 2000\n\nevent: open\ndata: 1\n\n") {
 		return nil
 	}
-	check := time.After(s.liveCheck)
+	check := time.After(l.check)
 	var rest <-chan time.Time // until when the page is told nothing: what comes meanwhile is one wake
 	for {
 		wake, text := hears.wake, ""
@@ -110,7 +125,7 @@ func (s *Server) live(ctx context.Context, x *exchange) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.Stopping.Done():
+		case <-l.stopping.Done():
 			return nil
 		case <-rest:
 			rest = nil
@@ -135,7 +150,7 @@ func (s *Server) live(ctx context.Context, x *exchange) error {
 		if !x.tell(text) {
 			return nil
 		}
-		check, rest = time.After(s.liveCheck), time.After(s.liveEvery)
+		check, rest = time.After(l.check), time.After(l.every)
 	}
 }
 

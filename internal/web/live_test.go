@@ -119,7 +119,7 @@ func newRevocable(t *testing.T) *revocable {
 	t.Helper()
 	w := new(revocable)
 	w.keyed = newKeyed(t, func(o *Options) { w.Sessions = SignedIn(o.SignIn); o.Sessions = w })
-	w.pages.liveCheck, w.pages.liveEvery = time.Hour, time.Hour
+	w.pages.live.check, w.pages.live.every = time.Hour, time.Hour
 	her := passkey.Browser{Session: "one", Person: "hana", Since: w.clock.Now()}
 	options, err := w.pages.Passkeys.BeginAdding(w.ctx, her, nil)
 	if err != nil {
@@ -181,7 +181,7 @@ func TestRule8_APageEndsWithItsSessionAtOnce(t *testing.T) {
 // What ends another's session ends no page, and tells it nothing.
 func TestAPageOutlivesOthersSessions(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Sessions = SignedIn(o.SignIn) })
-	w.pages.liveCheck = time.Hour
+	w.pages.live.check = time.Hour
 	start := func(person string) string {
 		t.Helper()
 		secret, _, err := w.signIns.Start(w.ctx, person, signin.MethodLink, "", signin.Origin{Address: "127.0.0.1"})

@@ -188,9 +188,9 @@ func TestAPageThatDoesNotReadIsDropped(t *testing.T) {
 	if d.writes != 2 || !d.limited {
 		t.Errorf("%d writes, with a limit each: %v", d.writes, d.limited)
 	}
-	w.pages.lives.mu.Lock()
-	defer w.pages.lives.mu.Unlock()
-	if len(w.pages.lives.of) != 0 {
-		t.Errorf("places that are taken: %v", w.pages.lives.of)
+	w.pages.live.count.mu.Lock()
+	defer w.pages.live.count.mu.Unlock()
+	if len(w.pages.live.count.of) != 0 {
+		t.Errorf("places that are taken: %v", w.pages.live.count.of)
 	}
 }

@@ -70,9 +70,9 @@ type hearing struct {
 	once   bool // a page that has said that there is news says no more
 }
 
-// hearing has a page hear of everything, or of what is news for it: what came since it was made, too.
-func (s *Server) hearing(x *exchange) (hearing, error) {
-	query, b := x.r.URL.Query(), s.Gate.Broker()
+// hear has a page hear of everything, or of what is news for it: what came since it was made, too.
+func (l *liveUpdates) hear(x *exchange) (hearing, error) {
+	query, b := x.r.URL.Query(), l.gate.Broker()
 	if !query.Has("of") {
 		wake, cancel := b.All()
 		return hearing{whom: people, wake: wake, cancel: cancel}, nil

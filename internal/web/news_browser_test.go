@@ -48,7 +48,7 @@ func TestNewsLosesNothingThatIsTyped(t *testing.T) {
 	} {
 		t.Run(tt.path+" "+tt.field, func(t *testing.T) {
 			w := adminWorld(t)
-			w.pages.History = w.store
+			w.pages.record.history = w.store
 			p := w.openIn(browser, t, "hana", tt.path, 1280)
 			if tt.open != "" {
 				chromium.Ask[bool](p, `document.querySelector("`+tt.open+`").open = true`)

@@ -38,7 +38,7 @@ func TestAPageSaysThatThereIsNews(t *testing.T) {
 			w := adminWorld(t, func(o *Options) {
 				o.Status = statusOfTests
 			})
-			w.pages.History = w.store
+			w.pages.record.history = w.store
 			_, next, closeIt := w.eventsAt("person=hana", w.hears("hana", path))
 			defer closeIt()
 			if got := next(); got != "open" {
@@ -97,7 +97,7 @@ func TestAPageIsToldOfWhatItMissed(t *testing.T) {
 // Under load a page is told once: it says so until somebody looks.
 func TestAPageIsToldOfNewsOnce(t *testing.T) {
 	w := adminWorld(t)
-	w.pages.liveCheck = liveEvery
+	w.pages.live.check = liveEvery
 	_, next, closeIt := w.eventsAt("person=hana", w.hears("hana", pathHistory))
 	defer closeIt()
 	next()
@@ -113,7 +113,7 @@ func TestAPageIsToldOfNewsOnce(t *testing.T) {
 
 func TestAPageOfOneAgentIsToldOfThatAgent(t *testing.T) {
 	w := adminWorld(t)
-	w.pages.liveCheck = liveEvery
+	w.pages.live.check = liveEvery
 	_, next, closeIt := w.eventsAt("person=hana", w.hears("hana", pathHistory+"?agent=other"))
 	defer closeIt()
 	next()

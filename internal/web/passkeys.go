@@ -18,23 +18,26 @@ const (
 	pathStepUp        = "/r/{id}/passkey"
 )
 
-// passkeyRoutes are where passkeys are added, signed in with, and approved with. Each takes two steps: "begin" answers
-// the script with what the browser asks the authenticator, and the form is posted with what that has signed.
-func (s *Server) passkeyRoutes() []route {
-	if s.Passkeys == nil {
+// passkeyPages are one's own passkeys, and where one signs in with them.
+type passkeyPages struct {
+	passkeys *passkey.Service // nil: nobody has any
+	signIn   *signin.Service
+	base     func() string
+}
+
+// routes are where passkeys are added and signed in with. Each takes two steps: "begin" answers the script with what
+// the browser asks the authenticator, and the form is posted with what that has signed.
+func (p *passkeyPages) routes() []route {
+	if p.passkeys == nil {
 		return nil
 	}
 	return []route{
-		{method: http.MethodGet, path: pathPasskeys, audience: people, handle: s.passkeys},
-		{method: http.MethodPost, path: pathPasskeys, audience: people, handle: s.addPasskey},
-		{method: http.MethodPost, path: pathPasskeys + "/begin", audience: people, handle: asScript(s.beginAdding)},
-		{method: http.MethodPost, path: pathPasskeys + "/remove", audience: people, handle: s.removePasskey},
-		{method: http.MethodPost, path: pathPasskeySignIn + "/begin", audience: everyone, handle: asScript(s.beginSignIn)},
-		{method: http.MethodPost, path: pathPasskeySignIn, audience: everyone, handle: s.signInByPasskey},
-		{method: http.MethodGet, path: pathStepUp, audience: approvers, handle: s.stepUpPage},
-		{method: http.MethodPost, path: pathStepUp + "/edit", audience: approvers, handle: s.editBeforeStepUp},
-		{method: http.MethodPost, path: pathStepUp + "/begin", audience: people, handle: asScript(s.beginStepUp)},
-		{method: http.MethodPost, path: pathStepUp, audience: people, handle: s.stepUp},
+		{method: http.MethodGet, path: pathPasskeys, audience: people, handle: p.show},
+		{method: http.MethodPost, path: pathPasskeys, audience: people, handle: p.add},
+		{method: http.MethodPost, path: pathPasskeys + "/begin", audience: people, handle: asScript(p.beginAdding)},
+		{method: http.MethodPost, path: pathPasskeys + "/remove", audience: people, handle: p.remove},
+		{method: http.MethodPost, path: pathPasskeySignIn + "/begin", audience: everyone, handle: asScript(p.beginSignIn)},
+		{method: http.MethodPost, path: pathPasskeySignIn, audience: everyone, handle: p.finishSignIn},
 	}
 }
 
@@ -114,38 +117,38 @@ type passkeysData struct {
 	Nowhere   bool
 }
 
-func (s *Server) passkeys(ctx context.Context, x *exchange) error {
-	all, err := s.Passkeys.Of(ctx, x.viewer.Name)
+func (p *passkeyPages) show(ctx context.Context, x *exchange) error {
+	all, err := p.passkeys.Of(ctx, x.viewer.Name)
 	if err != nil {
 		return err
 	}
 	d := passkeysData{Passkeys: all, Full: len(all) >= passkey.MaxPasskeys, MaxName: passkey.MaxName,
-		Nowhere: passkey.Unavailable(s.Base()) != ""}
-	if at, err := url.Parse(s.Base()); err == nil && !d.Nowhere && at.Host != x.r.Host {
-		d.Elsewhere = s.Base() + pathPasskeys
+		Nowhere: passkey.Unavailable(p.base()) != ""}
+	if at, err := url.Parse(p.base()); err == nil && !d.Nowhere && at.Host != x.r.Host {
+		d.Elsewhere = p.base() + pathPasskeys
 	}
 	return x.Page("passkeys", "frame_passkeys", d)
 }
 
-func (s *Server) beginAdding(ctx context.Context, x *exchange, form url.Values) (ceremony, error) {
+func (p *passkeyPages) beginAdding(ctx context.Context, x *exchange, form url.Values) (ceremony, error) {
 	var shown []byte
 	if form.Has("shown") {
 		shown = []byte(form.Get("shown"))
 	}
-	options, err := s.Passkeys.BeginAdding(ctx, x.browser(), shown)
+	options, err := p.passkeys.BeginAdding(ctx, x.browser(), shown)
 	if errors.Is(err, passkey.ErrUseOne) {
-		options, err = s.Passkeys.BeginShowing(ctx, x.browser())
+		options, err = p.passkeys.BeginShowing(ctx, x.browser())
 		return ceremony{Get: options, First: true}, err
 	}
 	return ceremony{Create: options}, err
 }
 
-func (s *Server) addPasskey(ctx context.Context, x *exchange) error {
+func (p *passkeyPages) add(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
 	}
-	k, err := s.Passkeys.FinishAdding(ctx, x.browser(), form.Get("name"), []byte(form.Get("passkey")))
+	k, err := p.passkeys.FinishAdding(ctx, x.browser(), form.Get("name"), []byte(form.Get("passkey")))
 	return x.toldOf(err, pathPasskeys, "passkeys_added", "name", k.Name)
 }
 
@@ -162,12 +165,12 @@ func (x *exchange) toldOf(err error, back, id string, values ...string) error {
 	return nil
 }
 
-func (s *Server) removePasskey(ctx context.Context, x *exchange) error {
+func (p *passkeyPages) remove(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
 	}
-	k, err := s.Passkeys.Remove(ctx, x.browser(), form.Get("id"))
+	k, err := p.passkeys.Remove(ctx, x.browser(), form.Get("id"))
 	if errors.Is(err, passkey.ErrNone) {
 		return approval.ErrNotFound
 	}
@@ -176,15 +179,15 @@ func (s *Server) removePasskey(ctx context.Context, x *exchange) error {
 
 // beginSignIn asks for any passkey of these pages, whoever has it. Nobody is signed in, so that a cookie stands for the
 // browser until its answer.
-func (s *Server) beginSignIn(_ context.Context, x *exchange, _ url.Values) (ceremony, error) {
-	options, ticket, err := s.Passkeys.BeginSignIn()
+func (p *passkeyPages) beginSignIn(_ context.Context, x *exchange, _ url.Values) (ceremony, error) {
+	options, ticket, err := p.passkeys.BeginSignIn()
 	if err == nil {
 		http.SetCookie(x, x.cookie("passkey", ticket, passkey.Lasts))
 	}
 	return ceremony{Get: options}, err
 }
 
-func (s *Server) signInByPasskey(ctx context.Context, x *exchange) error {
+func (p *passkeyPages) finishSignIn(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
@@ -192,11 +195,11 @@ func (s *Server) signInByPasskey(ctx context.Context, x *exchange) error {
 	var sess signin.Session
 	var secret string
 	from := x.origin()
-	_, err = s.Passkeys.FinishSignIn(ctx, x.take("passkey"), []byte(form.Get("passkey")), passkey.Door{
-		InVain: func() error { return s.SignIn.AttemptInVain(from) },
-		Right:  func(k passkey.Passkey) error { return s.SignIn.AttemptOf(k.Person, from) },
+	_, err = p.passkeys.FinishSignIn(ctx, x.take("passkey"), []byte(form.Get("passkey")), passkey.Door{
+		InVain: func() error { return p.signIn.AttemptInVain(from) },
+		Right:  func(k passkey.Passkey) error { return p.signIn.AttemptOf(k.Person, from) },
 		Open: func(ctx context.Context, tx approval.Tx, k passkey.Passkey) (err error) {
-			secret, sess, err = s.SignIn.StartIn(ctx, tx, k.Person, signin.MethodPasskey, signin.Passkey(k.ID), from)
+			secret, sess, err = p.signIn.StartIn(ctx, tx, k.Person, signin.MethodPasskey, signin.Passkey(k.ID), from)
 			return err
 		},
 	})

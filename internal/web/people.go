@@ -47,13 +47,21 @@ type noFreezes struct{}
 func (noFreezes) Froze(context.Context, approval.Epoch) error                  { return nil }
 func (noFreezes) Lifted(context.Context, approval.Epoch, approval.Actor) error { return nil }
 
-func (s *Server) peopleRoutes() []route {
+// peoplePages are who decides, who stands in for whom, and which agents are frozen.
+type peoplePages struct {
+	gate      *approval.Gate
+	directory *auth.Directory
+	roster    Roster
+	freezes   Freezes
+}
+
+func (p *peoplePages) routes() []route {
 	return []route{
-		{method: http.MethodGet, path: "/people", audience: approvers, handle: s.people},
-		{method: http.MethodPost, path: "/people/delegate", audience: approvers, handle: s.delegate},
-		{method: http.MethodPost, path: "/people/delegations/{id}/end", audience: approvers, handle: s.endDelegation},
-		{method: http.MethodPost, path: "/people/freeze", audience: approvers, handle: s.freeze},
-		{method: http.MethodPost, path: "/people/unfreeze", audience: admins, handle: s.unfreeze},
+		{method: http.MethodGet, path: "/people", audience: approvers, handle: p.show},
+		{method: http.MethodPost, path: "/people/delegate", audience: approvers, handle: p.delegate},
+		{method: http.MethodPost, path: "/people/delegations/{id}/end", audience: approvers, handle: p.endDelegation},
+		{method: http.MethodPost, path: "/people/freeze", audience: approvers, handle: p.freeze},
+		{method: http.MethodPost, path: "/people/unfreeze", audience: admins, handle: p.unfreeze},
 	}
 }
 
@@ -96,54 +104,54 @@ type agentShown struct {
 	Frozen                       *frozenShown
 }
 
-func (s *Server) people(ctx context.Context, x *exchange) error {
-	return s.peoplePage(ctx, x, http.StatusOK, delegateForm{For: x.viewer.Name})
+func (p *peoplePages) show(ctx context.Context, x *exchange) error {
+	return p.showWith(ctx, x, http.StatusOK, delegateForm{For: x.viewer.Name})
 }
 
-func (s *Server) peoplePage(ctx context.Context, x *exchange, status int, form delegateForm) error {
+func (p *peoplePages) showWith(ctx context.Context, x *exchange, status int, form delegateForm) error {
 	d := peopleData{Form: form}
 	groups := map[string][]string{}
-	for _, p := range s.Directory.People() {
-		d.People = append(d.People, s.personShown(x, p))
-		for _, g := range p.Groups {
-			groups[g] = append(groups[g], p.Name)
+	for _, who := range p.directory.People() {
+		d.People = append(d.People, p.personOf(x, who))
+		for _, g := range who.Groups {
+			groups[g] = append(groups[g], who.Name)
 		}
 	}
 	for name, in := range groups {
 		d.Groups = append(d.Groups, groupShown{legible.Line(name), legible.Line(x.lang.List(in))})
 	}
 	slices.SortFunc(d.Groups, func(a, b groupShown) int { return cmp.Compare(a.Name, b.Name) })
-	ds, err := lists.ListDelegations(ctx, s.Gate)
+	ds, err := lists.ListDelegations(ctx, p.gate)
 	if err != nil {
 		return err
 	}
 	for _, one := range ds {
-		d.StandIns = append(d.StandIns, s.standInOf(x, one))
+		d.StandIns = append(d.StandIns, p.standInOf(x, one))
 	}
-	s.choices(x, &d.Form)
-	frozen, err := lists.ListFrozen(ctx, s.Gate)
+	p.choices(x, &d.Form)
+	frozen, err := lists.ListFrozen(ctx, p.gate)
 	if err != nil {
 		return err
 	}
-	s.agentsShown(x, frozen, &d)
+	p.agentsShown(x, frozen, &d)
 	return x.page(status, "people", x.lang.Say("people_title"), d)
 }
 
-func (s *Server) personShown(x *exchange, p auth.Person) personShown {
-	v := personShown{Name: legible.Line(p.Name), Groups: legible.Line(x.lang.List(p.Groups)),
-		You: p.Name == x.viewer.Name}
+func (p *peoplePages) personOf(x *exchange, who auth.Person) personShown {
+	v := personShown{Name: legible.Line(who.Name), Groups: legible.Line(x.lang.List(who.Groups)),
+		You: who.Name == x.viewer.Name}
 	var roles []string
-	if p.Approver {
+	if who.Approver {
 		roles = append(roles, x.lang.Say("people_approver"))
 	}
-	if p.Admin {
+	if who.Admin {
 		roles = append(roles, x.lang.Say("people_admin"))
 	}
 	v.Roles = cmp.Or(x.lang.List(roles), x.lang.Say("people_no_role"))
-	for _, a := range s.Roster.Ways(p.Name) {
+	for _, a := range p.roster.Ways(who.Name) {
 		text := a.Channel
 		switch {
-		case a.To == p.Name: // it stands for an address that may hold a secret
+		case a.To == who.Name: // it stands for an address that may hold a secret
 		case x.viewer.Admin:
 			text += " " + a.To
 		default:
@@ -151,9 +159,9 @@ func (s *Server) personShown(x *exchange, p auth.Person) personShown {
 		}
 		v.Ways = append(v.Ways, legible.Line(text))
 	}
-	if q := p.Quiet; q != (auth.QuietHours{}) {
+	if q := who.Quiet; q != (auth.QuietHours{}) {
 		v.Quiet = x.lang.Say("people_quiet_hours", "from", clockText(q.From), "to", clockText(q.To), "zone",
-			locale.ZoneName(x.now, p.Zone))
+			locale.ZoneName(x.now, who.Zone))
 	}
 	return v
 }
@@ -170,8 +178,8 @@ func maskAddress(to string) string {
 
 func clockText(c auth.Clock) string { return fmt.Sprintf("%02d:%02d", int(c)/60, int(c)%60) }
 
-func (s *Server) standInOf(x *exchange, d approval.Delegation) standInShown {
-	rule, holds := d.RuleNow(s.Gate.Policy())
+func (p *peoplePages) standInOf(x *exchange, d approval.Delegation) standInShown {
+	rule, holds := d.RuleNow(p.gate.Policy())
 	if !holds {
 		rule = x.lang.Say("people_rule_gone", "rule", rule)
 	}
@@ -188,20 +196,20 @@ func (s *Server) standInOf(x *exchange, d approval.Delegation) standInShown {
 }
 
 // choices are who can be chosen in the form.
-func (s *Server) choices(x *exchange, f *delegateForm) {
+func (p *peoplePages) choices(x *exchange, f *delegateForm) {
 	f.Zone = locale.ZoneName(x.now, x.viewer.Zone)
-	for _, p := range s.Directory.People() {
-		if !p.Approver {
+	for _, who := range p.directory.People() {
+		if !who.Approver {
 			continue
 		}
-		if x.viewer.Admin || p.Name == x.viewer.Name {
-			f.Delegators = append(f.Delegators, p.Name)
+		if x.viewer.Admin || who.Name == x.viewer.Name {
+			f.Delegators = append(f.Delegators, who.Name)
 		}
-		f.Delegates = append(f.Delegates, p.Name)
+		f.Delegates = append(f.Delegates, who.Name)
 	}
 }
 
-func (s *Server) agentsShown(x *exchange, frozen []approval.Epoch, d *peopleData) {
+func (p *peoplePages) agentsShown(x *exchange, frozen []approval.Epoch, d *peopleData) {
 	of := map[string]*frozenShown{}
 	for _, e := range frozen {
 		reason, _ := x.masker().Text(e.Reason)
@@ -210,12 +218,12 @@ func (s *Server) agentsShown(x *exchange, frozen []approval.Epoch, d *peopleData
 	}
 	d.AllFrozen = of[""]
 	delete(of, "")
-	for _, a := range s.Directory.Agents() {
+	for _, a := range p.directory.Agents() {
 		v := agentShown{Name: a.Name, Owner: legible.Line(a.Owner), Cards: x.lang.Say("people_any_cards"), Frozen: of[a.Name]}
-		if n := s.Roster.Asks(a.Name).CardsAtOnce; n > 0 {
+		if n := p.roster.Asks(a.Name).CardsAtOnce; n > 0 {
 			v.Cards = strconv.Itoa(n)
 		}
-		if who, ok := s.Roster.AtKeyboard(a.Name); ok {
+		if who, ok := p.roster.AtKeyboard(a.Name); ok {
 			v.Keyboard = legible.Line(who.Name)
 		}
 		d.Agents = append(d.Agents, v)
@@ -251,19 +259,19 @@ func (x *exchange) typedTime(text string) (time.Time, error) {
 }
 
 // delegate lets somebody stand in. What was not taken is shown again as it was typed.
-func (s *Server) delegate(ctx context.Context, x *exchange) error {
+func (p *peoplePages) delegate(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
 	}
 	typed := delegateForm{For: form.Get("for"), To: form.Get("to"), From: form.Get("from"), Until: form.Get("until"),
 		Rule: strings.TrimSpace(form.Get("rule"))}
-	d, err := s.delegateAs(ctx, x, typed)
+	d, err := p.delegateAs(ctx, x, typed)
 	switch code := approval.CodeOf(err); {
 	case err == nil:
 	case code == approval.CodeInvalidParameter || code == approval.CodeNotAnApprover:
 		typed.Problem = problemText(err)
-		return s.peoplePage(ctx, x, statuses[code], typed)
+		return p.showWith(ctx, x, statuses[code], typed)
 	default:
 		return err
 	}
@@ -272,7 +280,8 @@ func (s *Server) delegate(ctx context.Context, x *exchange) error {
 	return nil
 }
 
-func (s *Server) delegateAs(ctx context.Context, x *exchange, typed delegateForm) (d approval.Delegation, err error) {
+func (p *peoplePages) delegateAs(ctx context.Context, x *exchange, typed delegateForm) (d approval.Delegation,
+	err error) {
 	d = approval.Delegation{Delegator: cmp.Or(typed.For, x.viewer.Name), Delegate: typed.To, Rule: typed.Rule}
 	if d.From, err = x.typedTime(typed.From); err != nil {
 		return d, err
@@ -280,14 +289,14 @@ func (s *Server) delegateAs(ctx context.Context, x *exchange, typed delegateForm
 	if d.Until, err = x.typedTime(typed.Until); err != nil {
 		return d, err
 	}
-	return s.Gate.Delegate(ctx, d, x.viewer.Actor, approval.ViaWeb)
+	return p.gate.Delegate(ctx, d, x.viewer.Actor, approval.ViaWeb)
 }
 
-func (s *Server) endDelegation(ctx context.Context, x *exchange) error {
+func (p *peoplePages) endDelegation(ctx context.Context, x *exchange) error {
 	if _, err := x.Form(); err != nil {
 		return err
 	}
-	d, err := s.Gate.EndDelegation(ctx, x.r.PathValue("id"), x.viewer.Actor, approval.ViaWeb)
+	d, err := p.gate.EndDelegation(ctx, x.r.PathValue("id"), x.viewer.Actor, approval.ViaWeb)
 	switch {
 	case approval.CodeOf(err) == approval.CodeAlreadyResolved:
 		x.Refuse("people_ended_before")
@@ -309,7 +318,7 @@ func frozenAgent(form url.Values) (string, error) {
 	return agent, nil
 }
 
-func (s *Server) freeze(ctx context.Context, x *exchange) error {
+func (p *peoplePages) freeze(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
@@ -318,16 +327,16 @@ func (s *Server) freeze(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	e, err := s.Gate.Freeze(ctx, agent, x.viewer.Actor, approval.ViaWeb, form.Get("reason"))
+	e, err := p.gate.Freeze(ctx, agent, x.viewer.Actor, approval.ViaWeb, form.Get("reason"))
 	if err != nil {
 		return err
 	}
-	x.logUntold(ctx, s.Freezes.Froze(ctx, e))
+	x.logUntold(ctx, p.freezes.Froze(ctx, e))
 	x.sayOf("people_froze", agent)
 	return nil
 }
 
-func (s *Server) unfreeze(ctx context.Context, x *exchange) error {
+func (p *peoplePages) unfreeze(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
@@ -336,7 +345,7 @@ func (s *Server) unfreeze(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	e, err := s.Gate.Unfreeze(ctx, agent, x.viewer.Actor, approval.ViaWeb)
+	e, err := p.gate.Unfreeze(ctx, agent, x.viewer.Actor, approval.ViaWeb)
 	if approval.CodeOf(err) == approval.CodeNotFound {
 		x.Refuse("people_not_frozen")
 		x.Redirect("/people")
@@ -345,7 +354,7 @@ func (s *Server) unfreeze(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	x.logUntold(ctx, s.Freezes.Lifted(ctx, e, x.viewer.Actor))
+	x.logUntold(ctx, p.freezes.Lifted(ctx, e, x.viewer.Actor))
 	x.sayOf("people_thawed", agent)
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/approval/legible"
+	"countersign/approval/redact"
+	"countersign/internal/auth"
 	"countersign/internal/policy"
 )
 
@@ -21,11 +23,19 @@ type Rules interface {
 	Explain(c approval.Call) policy.Explanation
 }
 
-func (s *Server) policyRoutes() []route {
+// policyPages are the policy in force, and what it, or another, says of calls.
+type policyPages struct {
+	gate      *approval.Gate
+	directory *auth.Directory
+	masker    func() *redact.Masker
+	record    *record
+}
+
+func (p *policyPages) routes() []route {
 	return []route{
-		{method: http.MethodGet, path: "/policy", audience: approvers, handle: s.policyPage},
-		{method: http.MethodPost, path: "/policy/try", audience: approvers, handle: s.tryCall},
-		{method: http.MethodPost, path: "/policy/replay", audience: admins, handle: s.replay, stream: true},
+		{method: http.MethodGet, path: "/policy", audience: approvers, handle: p.show},
+		{method: http.MethodPost, path: "/policy/try", audience: approvers, handle: p.tryCall},
+		{method: http.MethodPost, path: "/policy/replay", audience: admins, handle: p.replay, stream: true},
 	}
 }
 
@@ -64,22 +74,22 @@ type stepShown struct {
 	Decides           bool
 }
 
-func (s *Server) policyPage(_ context.Context, x *exchange) error {
-	return s.showPolicy(x, http.StatusOK, typedCall{Args: "{}"}, nil)
+func (p *policyPages) show(_ context.Context, x *exchange) error {
+	return p.showCall(x, http.StatusOK, typedCall{Args: "{}"}, nil)
 }
 
-func (s *Server) showPolicy(x *exchange, status int, typed typedCall, answer *answerShown) error {
-	return s.showPolicyWith(x, status, policyData{Typed: typed, Answer: answer, Replay: s.replayForm(x)})
+func (p *policyPages) showCall(x *exchange, status int, typed typedCall, answer *answerShown) error {
+	return p.showWith(x, status, policyData{Typed: typed, Answer: answer, Replay: p.replayForm(x)})
 }
 
-// showPolicyWith shows the policy in force with what is there already.
-func (s *Server) showPolicyWith(x *exchange, status int, d policyData) error {
-	p := s.Gate.Policy()
-	rules, ok := p.(Rules)
+// showWith shows the policy in force with what is there already.
+func (p *policyPages) showWith(x *exchange, status int, d policyData) error {
+	current := p.gate.Policy()
+	rules, ok := current.(Rules)
 	if !ok {
 		return approval.ErrNotFound
 	}
-	d.Digest, d.Agents = p.Digest(), s.agentNames()
+	d.Digest, d.Agents = current.Digest(), agentNames(p.directory)
 	if g := rules.Guard(); g != nil {
 		d.Guard = guardShown(x, g)
 	}
@@ -142,23 +152,23 @@ func guardStep(x *exchange, g *policy.GuardStep) stepShown {
 }
 
 // tryCall says which rule would decide a call. It asks nobody and stores nothing.
-func (s *Server) tryCall(_ context.Context, x *exchange) error {
+func (p *policyPages) tryCall(_ context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
 	}
 	typed := typedCall{Agent: form.Get("agent"), Tool: strings.TrimSpace(form.Get("tool")), Args: form.Get("args")}
-	answer, err := s.explained(x, typed)
+	answer, err := p.explain(x, typed)
 	if err != nil {
 		typed.Problem = cmp.Or(problemText(err), err.Error())
 		typed.Args = legible.CutBytes(typed.Args, maxTypedArgs, 0)
-		return s.showPolicy(x, http.StatusBadRequest, typed, nil)
+		return p.showCall(x, http.StatusBadRequest, typed, nil)
 	}
-	return s.showPolicy(x, http.StatusOK, typed, answer)
+	return p.showCall(x, http.StatusOK, typed, answer)
 }
 
-func (s *Server) explained(x *exchange, typed typedCall) (*answerShown, error) {
-	rules, ok := s.Gate.Policy().(Rules)
+func (p *policyPages) explain(x *exchange, typed typedCall) (*answerShown, error) {
+	rules, ok := p.gate.Policy().(Rules)
 	if !ok {
 		return nil, approval.ErrNotFound
 	}

@@ -11,6 +11,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/internal/auth"
 	"countersign/internal/history/export"
 	"countersign/internal/lists"
 )
@@ -29,15 +30,23 @@ const (
 	pathNotifications = "/notifications"
 )
 
-func (s *Server) recordsRoutes() []route {
+// recordPages are the logs: requests, events and notifications, with their exports.
+type recordPages struct {
+	gate          *approval.Gate
+	directory     *auth.Directory
+	notifications Notifications
+	exports       *exports
+}
+
+func (p *recordPages) routes() []route {
 	return []route{
-		{method: http.MethodGet, path: pathHistory, audience: approvers, handle: s.history},
-		{method: http.MethodGet, path: pathHistory + "/export", audience: approvers, handle: s.exportHistory, stream: true},
-		{method: http.MethodGet, path: pathAudit, audience: admins, handle: s.audit},
-		{method: http.MethodGet, path: pathAudit + "/export", audience: admins, handle: s.exportAudit, stream: true},
-		{method: http.MethodGet, path: pathNotifications, audience: admins, handle: s.pushes},
-		{method: http.MethodGet, path: pathNotifications + "/export", audience: admins, handle: s.exportPushes, stream: true},
-		{method: http.MethodPost, path: pathNotifications + "/{id}/retry", audience: admins, handle: s.retryPush},
+		{method: http.MethodGet, path: pathHistory, audience: approvers, handle: p.showHistory},
+		{method: http.MethodGet, path: pathHistory + "/export", audience: approvers, handle: p.exportHistory, stream: true},
+		{method: http.MethodGet, path: pathAudit, audience: admins, handle: p.showAudit},
+		{method: http.MethodGet, path: pathAudit + "/export", audience: admins, handle: p.exportAudit, stream: true},
+		{method: http.MethodGet, path: pathNotifications, audience: admins, handle: p.showPushes},
+		{method: http.MethodGet, path: pathNotifications + "/export", audience: admins, handle: p.exportPushes, stream: true},
+		{method: http.MethodPost, path: pathNotifications + "/{id}/retry", audience: admins, handle: p.retryPush},
 	}
 }
 
@@ -102,20 +111,20 @@ type historyRow struct {
 	Used                                            bool
 }
 
-// history shows the requests of every state.
-func (s *Server) history(ctx context.Context, x *exchange) error {
+// showHistory shows the requests of every state.
+func (p *recordPages) showHistory(ctx context.Context, x *exchange) error {
 	f := readFilters(x)
 	q := historyQuery(f)
 	if !f.end(isID) {
 		return wrong(x, "history", pathHistory, f)
 	}
 	q.Limit, q.After = rowsShown, f.Cursor
-	r, err := lists.SearchRequests(ctx, s.Gate, q, rowsLooked)
+	r, err := lists.SearchRequests(ctx, p.gate, q, rowsLooked)
 	if err != nil {
 		return err
 	}
 	m := x.maker()
-	rows, err := lists.ReadRows(ctx, s.Gate, r.Rows)
+	rows, err := lists.ReadRows(ctx, p.gate, r.Rows)
 	if err != nil {
 		return err
 	}
@@ -165,8 +174,8 @@ func isSeq(s string) bool {
 	return err == nil && n > 0
 }
 
-// audit shows the audit log.
-func (s *Server) audit(ctx context.Context, x *exchange) error {
+// showAudit shows the audit log.
+func (p *recordPages) showAudit(ctx context.Context, x *exchange) error {
 	f := readFilters(x)
 	q := auditQuery(f)
 	if !f.end(isSeq) {
@@ -174,7 +183,7 @@ func (s *Server) audit(ctx context.Context, x *exchange) error {
 	}
 	q.Limit = rowsShown
 	q.Before, _ = strconv.ParseInt(f.Cursor, 10, 64) // 0, where there is none: the newest
-	r, err := lists.SearchAudit(ctx, s.Gate, q, rowsLooked)
+	r, err := lists.SearchAudit(ctx, p.gate, q, rowsLooked)
 	if err != nil {
 		return err
 	}
@@ -186,7 +195,7 @@ func (s *Server) audit(ctx context.Context, x *exchange) error {
 }
 
 // pushesQuery reads what is looked for among the notifications.
-func (s *Server) pushesQuery(f *filters) approval.NotificationQuery {
+func (p *recordPages) pushesQuery(f *filters) approval.NotificationQuery {
 	q := approval.NotificationQuery{
 		Status: one(f, "status", "pushes_status_", approval.Queued, approval.Retrying, approval.Sent, approval.Delivered,
 			approval.Failed, approval.Skipped),
@@ -194,7 +203,7 @@ func (s *Server) pushesQuery(f *filters) approval.NotificationQuery {
 		Kind: one(f, "kind", "pushes_kind_", approval.KindRequest, approval.KindReminder, approval.KindEdit,
 			approval.KindReply)}
 	f.add(filter{Name: "person", Type: "text"}, "history_wrong_person", func(v string) bool {
-		q.Addresses = s.addressesOf(v)
+		q.Addresses = addressesOf(p.directory, v)
 		return len(q.Addresses) > 0
 	})
 	q.Since, q.Until = f.days()
@@ -202,8 +211,8 @@ func (s *Server) pushesQuery(f *filters) approval.NotificationQuery {
 }
 
 // addressesOf returns where a person is reached.
-func (s *Server) addressesOf(name string) (all []approval.Address) {
-	for _, p := range s.Directory.People() {
+func addressesOf(d *auth.Directory, name string) (all []approval.Address) {
+	for _, p := range d.People() {
 		if p.Name != name {
 			continue
 		}
@@ -224,15 +233,15 @@ type pushRow struct {
 	Failed                          bool
 }
 
-// pushes shows the notification log.
-func (s *Server) pushes(ctx context.Context, x *exchange) error {
+// showPushes shows the notification log.
+func (p *recordPages) showPushes(ctx context.Context, x *exchange) error {
 	f := readFilters(x)
-	q := s.pushesQuery(f)
+	q := p.pushesQuery(f)
 	if !f.end(isID) {
 		return wrong(x, "notifications", pathNotifications, f)
 	}
 	q.Limit, q.After = rowsShown, f.Cursor
-	r, err := s.Notifications.Search(ctx, q, rowsLooked)
+	r, err := p.notifications.Search(ctx, q, rowsLooked)
 	if err != nil {
 		return err
 	}
@@ -240,7 +249,7 @@ func (s *Server) pushes(ctx context.Context, x *exchange) error {
 		row := pushRow{ID: n.ID, Request: n.ApprovalID, Channel: shownText(n.Channel), To: shownText(n.Recipient),
 			Error: shownText(n.Error), Kind: n.Kind, Status: n.Status, Attempts: n.Attempt, Made: n.CreatedAt,
 			Sent: n.SentAt, Failed: n.Status == approval.Failed}
-		if who, ok := s.Directory.ByChat(n.Channel, n.Recipient); ok {
+		if who, ok := p.directory.ByChat(n.Channel, n.Recipient); ok {
 			row.To = shownText(who.Name) + " (" + row.To + ")"
 		}
 		if n.Status == approval.Queued || n.Status == approval.Retrying {
@@ -251,12 +260,12 @@ func (s *Server) pushes(ctx context.Context, x *exchange) error {
 }
 
 // retryPush has a failed notification sent again, and says what came of it where the viewer came from.
-func (s *Server) retryPush(ctx context.Context, x *exchange) error {
+func (p *recordPages) retryPush(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
 	}
-	n, err := s.Notifications.Retry(ctx, x.viewer.Actor, x.r.PathValue("id"))
+	n, err := p.notifications.Retry(ctx, x.viewer.Actor, x.r.PathValue("id"))
 	switch {
 	case err == nil:
 		x.Note("pushes_retried", "channel", n.Channel, "to", shownText(n.Recipient))

@@ -411,7 +411,7 @@ func TestWhoLosesTheRoleGetsNoMore(t *testing.T) {
 	w.manyEvents(2 * exportRows)
 	x := w.lookedAtBy("person=hana")
 	steps := 0
-	err := w.pages.stream(w.ctx, x, admins, func() bool { return false }, func(context.Context, string) (string, error) {
+	err := w.pages.exports.stream(w.ctx, x, admins, func() bool { return false }, func(context.Context, string) (string, error) {
 		steps++
 		w.dir.Replace(agentsOfTests, []auth.Person{{Name: "hana"}})
 		return "1", nil
@@ -425,7 +425,7 @@ func TestWhoLosesTheRoleGetsNoMore(t *testing.T) {
 		}
 	}()
 	x = w.lookedAtBy("person=hana")
-	_ = w.pages.stream(w.ctx, x, admins, func() bool { return true }, func(context.Context, string) (string, error) { return "1", nil })
+	_ = w.pages.exports.stream(w.ctx, x, admins, func() bool { return true }, func(context.Context, string) (string, error) { return "1", nil })
 }
 
 // lookedAtBy is what a page for everybody who is signed in gets of a browser with a cookie.
@@ -460,7 +460,7 @@ func TestADownloadEndsWithItsSession(t *testing.T) {
 				t.Fatal(err)
 			}
 			x, steps := w.lookedAtBy("countersign="+secret), 0
-			err = w.pages.stream(w.ctx, x, people, func() bool { return false }, func(context.Context, string) (string, error) {
+			err = w.pages.exports.stream(w.ctx, x, people, func() bool { return false }, func(context.Context, string) (string, error) {
 				if steps++; steps > 9 {
 					t.Fatal("it goes on")
 				}

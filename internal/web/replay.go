@@ -67,12 +67,12 @@ type changeShown struct {
 type rewriter interface{ Rewritten() string }
 
 // replayForm is the form as it is first shown, nil where there is none for this viewer.
-func (s *Server) replayForm(x *exchange) *replayData {
-	p, ok := s.Gate.Policy().(rewriter)
-	if s.History == nil || !x.viewer.Admin || !ok {
+func (p *policyPages) replayForm(x *exchange) *replayData {
+	current, ok := p.gate.Policy().(rewriter)
+	if p.record.history == nil || !x.viewer.Admin || !ok {
 		return nil
 	}
-	text, _ := s.Masker().Text(p.Rewritten())
+	text, _ := p.masker().Text(current.Rewritten())
 	return &replayData{Text: text, Periods: replayPeriods(x, usualDays)}
 }
 
@@ -84,41 +84,41 @@ func replayPeriods(x *exchange, chosen int) (all []periodShown) {
 }
 
 // replay judges what is on record by the policy that was typed. It keeps and logs nothing of it.
-func (s *Server) replay(ctx context.Context, x *exchange) error {
+func (p *policyPages) replay(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
 	}
-	if s.History == nil {
+	if p.record.history == nil {
 		return approval.ErrNotFound
 	}
 	days, err := strconv.Atoi(form.Get("days"))
 	d := &replayData{Text: form.Get("policy"), Periods: replayPeriods(x, days)}
 	if err != nil || days != 7 && days != 30 && days != 90 {
 		d.Problem = x.lang.Say("policy_replay_days")
-		return s.showReplay(x, http.StatusBadRequest, d)
+		return p.showReplay(x, http.StatusBadRequest, d)
 	}
 	if len(d.Text) > yamlpos.MaxFile {
 		d.Text = legible.CutBytes(d.Text, yamlpos.MaxFile, 0)
 		d.Problem = x.lang.Say("policy_replay_long")
-		return s.showReplay(x, http.StatusBadRequest, d)
+		return p.showReplay(x, http.StatusBadRequest, d)
 	}
-	p, problems := policy.Compile(policy.Parse([]byte(d.Text)), policy.Options{Languages: locale.Tags()})
+	other, problems := policy.Compile(policy.Parse([]byte(d.Text)), policy.Options{Languages: locale.Tags()})
 	d.Problems = problemsOf(x, problems)
-	if p == nil {
+	if other == nil {
 		d.Problem = x.lang.Say("policy_replay_errors")
-		return s.showReplay(x, http.StatusBadRequest, d)
+		return p.showReplay(x, http.StatusBadRequest, d)
 	}
-	d.Result, err = s.replayed(ctx, x, p,
-		history.Query{Since: x.now.AddDate(0, 0, -days), Until: x.now, Step: s.steps(x)})
+	d.Result, err = p.judge(ctx, x, other,
+		history.Query{Since: x.now.AddDate(0, 0, -days), Until: x.now, Step: p.record.steps(x)})
 	if err != nil {
 		return err
 	}
-	return s.showReplay(x, http.StatusOK, d)
+	return p.showReplay(x, http.StatusOK, d)
 }
 
-func (s *Server) showReplay(x *exchange, status int, d *replayData) error {
-	return s.showPolicyWith(x, status, policyData{Typed: typedCall{Args: "{}"}, Replay: d})
+func (p *policyPages) showReplay(x *exchange, status int, d *replayData) error {
+	return p.showWith(x, status, policyData{Typed: typedCall{Args: "{}"}, Replay: d})
 }
 
 func problemsOf(x *exchange, problems []policy.Problem) (all []problemShown) {
@@ -132,16 +132,17 @@ func problemsOf(x *exchange, problems []policy.Problem) (all []problemShown) {
 	return all
 }
 
-func (s *Server) replayed(ctx context.Context, x *exchange, p *policy.Policy, q history.Query) (*replayShown, error) {
+func (p *policyPages) judge(ctx context.Context, x *exchange, other *policy.Policy, q history.Query) (
+	*replayShown, error,
+) {
 	var asked []*approval.Annotations
-	for _, r := range p.Rules() {
+	for _, r := range other.Rules() {
 		asked = append(asked, r.Annotations)
 	}
-	reading, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
-	defer context.AfterFunc(s.Stopping, cancel)()
+	reading, done := p.record.begin(ctx)
+	defer done()
 	b := &bounded{reading: reading, left: maxReplayed}
-	found, err := history.Replay(ctx, p, history.Hints(asked...), b.of(history.Calls(reading, s.History, q)))
+	found, err := history.Replay(ctx, other, history.Hints(asked...), b.of(history.Calls(reading, p.record.history, q)))
 	if err != nil {
 		return nil, err
 	}

@@ -16,16 +16,31 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/channels"
+	"countersign/internal/auth/passkey"
 	"countersign/internal/lists"
 )
 
-func (s *Server) requestRoutes() []route {
+// requestPages are what is told of one request, and what is done with it.
+type requestPages struct {
+	gate      *approval.Gate
+	passkeys  *passkey.Service // nil: nobody has any
+	base      func() string
+	describer Describer                     // nil: nothing is known of tools
+	explainer Explainer                     // nil: the rule alone is named
+	pushes    Pushes                        // nil: no cards are told of
+	nameOf    func(approval.Address) string // nil: not known
+	room      func(approval.Address) bool   // nil: none is
+	granted   Granted                       // nil: nobody is told
+	freezes   Freezes
+}
+
+func (p *requestPages) routes() []route {
 	post := func(what string, handle func(context.Context, *exchange) error) route {
 		return route{method: http.MethodPost, path: "/r/{id}/" + what, audience: people, handle: handle}
 	}
 	return []route{
-		{method: http.MethodGet, path: "/r/{id}", audience: people, handle: s.request},
-		post("decide", s.decide), post("extend", s.extend), post("cancel", s.cancel), post("freeze", s.freezeAgentOf),
+		{method: http.MethodGet, path: "/r/{id}", audience: people, handle: p.show},
+		post("decide", p.decide), post("extend", p.extend), post("cancel", p.cancel), post("freeze", p.freezeAgentOf),
 	}
 }
 
@@ -131,23 +146,23 @@ type push struct {
 	Class             string
 }
 
-// request shows one request. The end of an id leads to the whole.
-func (s *Server) request(ctx context.Context, x *exchange) error {
+// show answers with one request. The end of an id leads to the whole.
+func (p *requestPages) show(ctx context.Context, x *exchange) error {
 	id := x.r.PathValue("id")
 	if whole, ok := approval.ParseID(id); !ok || whole != id {
-		whole, err := lists.ResolveID(ctx, s.Gate, x.viewer.Actor, id)
+		whole, err := lists.ResolveID(ctx, p.gate, x.viewer.Actor, id)
 		if err != nil {
 			return err
 		}
 		x.Redirect("/r/" + whole)
 		return nil
 	}
-	return s.showRequest(ctx, x, http.StatusOK, "", typed{})
+	return p.showRequest(ctx, x, http.StatusOK, "", typed{})
 }
 
 // showRequest shows a request as it is now: refused says why nothing came of what was typed.
-func (s *Server) showRequest(ctx context.Context, x *exchange, status int, refused string, t typed) error {
-	details, err := s.Gate.Details(ctx, x.viewer.Actor, x.r.PathValue("id"))
+func (p *requestPages) showRequest(ctx context.Context, x *exchange, status int, refused string, t typed) error {
+	details, err := p.gate.Details(ctx, x.viewer.Actor, x.r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -169,17 +184,17 @@ func (s *Server) showRequest(ctx context.Context, x *exchange, status int, refus
 		d.Progress = x.lang.Say("inbox_votes", "have", strconv.Itoa(n.Total), "needed", strconv.Itoa(n.Needed))
 	}
 	d.Voters = x.voters(details.Voters)
-	d.Words = s.serverWordsOf(x, &r)
+	d.Words = serverWordsOf(x, p.describer, &r)
 	d.Grants = grantChoices(x, &details, t.For)
-	if err := s.around(ctx, x, m, &d); err != nil {
+	if err := p.around(ctx, x, m, &d); err != nil {
 		return err
 	}
 	return x.page(status, "request", d.Item.Summary, d)
 }
 
 // around adds what happened to a request, whom it was sent to, and by which rules it is asked for.
-func (s *Server) around(ctx context.Context, x *exchange, m channels.Maker, d *requestData) error {
-	es, err := lists.ListEvents(ctx, s.Gate, approval.EventQuery{ApprovalID: d.ID, Ascending: true, Limit: 200})
+func (p *requestPages) around(ctx context.Context, x *exchange, m channels.Maker, d *requestData) error {
+	es, err := lists.ListEvents(ctx, p.gate, approval.EventQuery{ApprovalID: d.ID, Ascending: true, Limit: 200})
 	if err != nil {
 		return err
 	}
@@ -188,19 +203,19 @@ func (s *Server) around(ctx context.Context, x *exchange, m channels.Maker, d *r
 			d.Timeline = append(d.Timeline, happened)
 		}
 	}
-	if s.Pushes != nil && (x.viewer.Approver || x.viewer.Admin) {
-		ns, err := s.Pushes.Notifications(ctx, approval.NotificationQuery{ApprovalID: d.ID, BatchID: d.BatchID, Limit: 50})
+	if p.pushes != nil && (x.viewer.Approver || x.viewer.Admin) {
+		ns, err := p.pushes.Notifications(ctx, approval.NotificationQuery{ApprovalID: d.ID, BatchID: d.BatchID, Limit: 50})
 		if err != nil {
 			return err
 		}
 		for _, n := range slices.Backward(ns) {
-			d.Pushes = append(d.Pushes, s.push(x, &n))
+			d.Pushes = append(d.Pushes, p.push(x, &n))
 		}
 	}
-	if s.Explainer == nil {
+	if p.explainer == nil {
 		return nil
 	}
-	if d.Rules, err = s.Explainer.ExplainRequest(d.Request); err != nil {
+	if d.Rules, err = p.explainer.ExplainRequest(d.Request); err != nil {
 		return err
 	}
 	for i := range d.Rules {
@@ -237,13 +252,13 @@ func stepOf(x *exchange, m channels.Maker, e *approval.Event) (step, bool) {
 }
 
 // push tells where one card went, and how far it came.
-func (s *Server) push(x *exchange, n *approval.Notification) push {
+func (p *requestPages) push(x *exchange, n *approval.Notification) push {
 	to := n.Recipient
 	switch at := n.Address(); {
-	case s.Room != nil && s.Room(at):
+	case p.room != nil && p.room(at):
 		to = x.lang.Say("request_room", "id", n.Recipient)
-	case s.NameOf != nil:
-		to = cmp.Or(s.NameOf(at), x.lang.Say("request_somebody"))
+	case p.nameOf != nil:
+		to = cmp.Or(p.nameOf(at), x.lang.Say("request_somebody"))
 	}
 	return push{n.CreatedAt, n.Channel, legible.Line(to), x.lang.Say("request_push_" + string(n.Status)), string(n.Status)}
 }
@@ -346,7 +361,7 @@ func readDecision(x *exchange, form url.Values) (approval.Decision, error) {
 }
 
 // decide decides the request that the page shows.
-func (s *Server) decide(ctx context.Context, x *exchange) error {
+func (p *requestPages) decide(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
@@ -354,18 +369,18 @@ func (s *Server) decide(ctx context.Context, x *exchange) error {
 	kept := typed{Reason: form.Get("reason"), Args: form.Get("args"), For: form.Get("for")}
 	d, err := readDecision(x, form)
 	if err != nil {
-		return s.refuseOn(ctx, x, err, kept)
+		return p.refuseOn(ctx, x, err, kept)
 	}
-	r, err := s.Gate.Decide(ctx, d)
+	r, err := p.gate.Decide(ctx, d)
 	if e, ok := errors.AsType[*approval.Error](err); ok && e.Code == approval.CodeStepUpRequired && e.Request != nil &&
-		d.Args != nil && s.Passkeys != nil {
-		return s.showEdited(ctx, x, e.Request, d.Args, kept)
+		d.Args != nil && p.passkeys != nil {
+		return p.showEdited(ctx, x, e.Request, d.Args, kept)
 	}
 	if err != nil {
-		return s.refuseOn(ctx, x, err, kept)
+		return p.refuseOn(ctx, x, err, kept)
 	}
 	if d.Grant != nil && r.Status != approval.Pending {
-		if err := s.tellGranted(ctx, x, r.ID); err != nil {
+		if err := p.tellGranted(ctx, x, r.ID); err != nil {
 			return err
 		}
 	}
@@ -375,32 +390,32 @@ func (s *Server) decide(ctx context.Context, x *exchange) error {
 }
 
 // tellGranted tells admins of the grant that a decision came with.
-func (s *Server) tellGranted(ctx context.Context, x *exchange, id string) error {
-	gs, err := lists.ListGrants(ctx, s.Gate, approval.GrantQuery{RequestID: id, All: true, Limit: 1})
-	if err != nil || len(gs) == 0 || s.Granted == nil {
+func (p *requestPages) tellGranted(ctx context.Context, x *exchange, id string) error {
+	gs, err := lists.ListGrants(ctx, p.gate, approval.GrantQuery{RequestID: id, All: true, Limit: 1})
+	if err != nil || len(gs) == 0 || p.granted == nil {
 		return err
 	}
-	x.logUntold(ctx, s.Granted.Granted(ctx, gs[0]))
+	x.logUntold(ctx, p.granted.Granted(ctx, gs[0]))
 	return nil
 }
 
 // refuseOn shows the request as it is now and why nothing came of a form, whose text is kept.
-func (s *Server) refuseOn(ctx context.Context, x *exchange, why error, kept typed) error {
+func (p *requestPages) refuseOn(ctx context.Context, x *exchange, why error, kept typed) error {
 	code := approval.CodeOf(why)
 	status, known := statuses[code]
 	if !known || code == approval.CodeNotFound || status >= http.StatusInternalServerError {
 		return why
 	}
 	kept.Confirm = code == approval.CodeConfirmRequired // other args may need it where the request does not
-	return s.showRequest(ctx, x, status, refusal(x, why), kept)
+	return p.showRequest(ctx, x, status, refusal(x, why), kept)
 }
 
 // seen reads a form, and holds that the request is the one that the viewer was shown.
-func (s *Server) seen(ctx context.Context, x *exchange) (form url.Values, r approval.Request, err error) {
+func (p *requestPages) seen(ctx context.Context, x *exchange) (form url.Values, r approval.Request, err error) {
 	if form, err = x.Form(); err != nil {
 		return nil, r, err
 	}
-	if r, err = s.Gate.Request(ctx, x.viewer.Actor, x.r.PathValue("id")); err != nil {
+	if r, err = p.gate.Request(ctx, x.viewer.Actor, x.r.PathValue("id")); err != nil {
 		return nil, r, err
 	}
 	if r.Version() != form.Get("v") {
@@ -412,47 +427,47 @@ func (s *Server) seen(ctx context.Context, x *exchange) (form url.Values, r appr
 }
 
 // after goes back to the request and says what was done, or shows why nothing was.
-func (s *Server) after(ctx context.Context, x *exchange, form url.Values, err error, said string) error {
+func (p *requestPages) after(ctx context.Context, x *exchange, form url.Values, err error, said string) error {
 	if form == nil && err != nil {
 		return err
 	}
 	if err != nil {
-		return s.refuseOn(ctx, x, err, typed{Reason: form.Get("reason")})
+		return p.refuseOn(ctx, x, err, typed{Reason: form.Get("reason")})
 	}
 	x.Note(said)
 	x.Redirect("/r/" + url.PathEscape(x.r.PathValue("id")))
 	return nil
 }
 
-func (s *Server) extend(ctx context.Context, x *exchange) error {
-	form, r, err := s.seen(ctx, x)
+func (p *requestPages) extend(ctx context.Context, x *exchange) error {
+	form, r, err := p.seen(ctx, x)
 	if err == nil {
-		_, err = s.Gate.Extend(ctx, r.ID, x.viewer.Actor, approval.ViaWeb)
+		_, err = p.gate.Extend(ctx, r.ID, x.viewer.Actor, approval.ViaWeb)
 	}
-	return s.after(ctx, x, form, err, "request_extended")
+	return p.after(ctx, x, form, err, "request_extended")
 }
 
-func (s *Server) cancel(ctx context.Context, x *exchange) error {
-	form, r, err := s.seen(ctx, x)
+func (p *requestPages) cancel(ctx context.Context, x *exchange) error {
+	form, r, err := p.seen(ctx, x)
 	if err == nil && len(form.Get("reason")) > approval.MaxReason {
 		err = approval.Errorf(approval.CodeInvalidParameter, "The reason is too long.")
 	}
 	if err == nil {
-		_, err = s.Gate.Cancel(ctx, approval.Cancellation{RequestID: r.ID, By: x.viewer.Actor, Via: approval.ViaWeb,
+		_, err = p.gate.Cancel(ctx, approval.Cancellation{RequestID: r.ID, By: x.viewer.Actor, Via: approval.ViaWeb,
 			Reason: form.Get("reason")})
 	}
-	return s.after(ctx, x, form, err, "request_cancelled")
+	return p.after(ctx, x, form, err, "request_cancelled")
 }
 
 // freezeAgentOf freezes the request's agent. It needs no version: it holds whatever became of the request.
-func (s *Server) freezeAgentOf(ctx context.Context, x *exchange) error {
-	form, r, err := s.seen(ctx, x)
+func (p *requestPages) freezeAgentOf(ctx context.Context, x *exchange) error {
+	form, r, err := p.seen(ctx, x)
 	if err != nil && approval.CodeOf(err) != approval.CodeChanged {
 		return err
 	}
-	frozen, err := s.Gate.Freeze(ctx, r.Agent, x.viewer.Actor, approval.ViaWeb, form.Get("reason"))
+	frozen, err := p.gate.Freeze(ctx, r.Agent, x.viewer.Actor, approval.ViaWeb, form.Get("reason"))
 	if err == nil {
-		x.logUntold(ctx, s.Freezes.Froze(ctx, frozen))
+		x.logUntold(ctx, p.freezes.Froze(ctx, frozen))
 	}
-	return s.after(ctx, x, form, err, "request_frozen")
+	return p.after(ctx, x, form, err, "request_frozen")
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/auth/openid"
 	"countersign/internal/auth/signin"
 )
 
@@ -20,15 +21,21 @@ const (
 	pathKey      = "/signin/key"
 )
 
-func (s *Server) signInRoutes() []route {
+// signInPages are where people sign in and out, and their sessions.
+type signInPages struct {
+	signIn *signin.Service
+	openID *openid.Service // nil: nobody signs in that way
+}
+
+func (p *signInPages) routes() []route {
 	return []route{
-		{method: http.MethodGet, path: pathSignIn, audience: everyone, handle: s.signInPage},
-		{method: http.MethodGet, path: pathLink, audience: everyone, handle: s.linkPage},
-		{method: http.MethodPost, path: pathLink, audience: everyone, handle: s.redeem},
-		{method: http.MethodPost, path: pathSignOut, audience: everyone, handle: s.signOut},
+		{method: http.MethodGet, path: pathSignIn, audience: everyone, handle: p.show},
+		{method: http.MethodGet, path: pathLink, audience: everyone, handle: p.showLink},
+		{method: http.MethodPost, path: pathLink, audience: everyone, handle: p.redeem},
+		{method: http.MethodPost, path: pathSignOut, audience: everyone, handle: p.signOut},
 		{method: http.MethodPost, path: pathKey, audience: people, handle: keyWorks},
-		{method: http.MethodGet, path: pathSessions, audience: people, handle: s.sessions},
-		{method: http.MethodPost, path: pathSessions, audience: people, handle: s.endSessions},
+		{method: http.MethodGet, path: pathSessions, audience: people, handle: p.showSessions},
+		{method: http.MethodPost, path: pathSessions, audience: people, handle: p.endSessions},
 	}
 }
 
@@ -83,10 +90,10 @@ func (x *exchange) origin() signin.Origin {
 // nextKept is how long a browser remembers which page it was on its way to: a link is used up by then.
 const nextKept = 15 * time.Minute
 
-// signInPage says how to sign in. Where the browser was on its way to is kept in a cookie, since what signs in comes by
+// show says how to sign in. Where the browser was on its way to is kept in a cookie, since what signs in comes by
 // another way, such as a chat. Whoever is signed in is taken there at once; in a session that takes a key our script
 // does that, where the browser has it: else there is something to sign in for.
-func (s *Server) signInPage(_ context.Context, x *exchange) error {
+func (p *signInPages) show(_ context.Context, x *exchange) error {
 	next := localPath(x.r.URL.Query().Get("next"))
 	if x.viewer != nil && !x.viewer.Session.Keyed {
 		x.Redirect(next)
@@ -95,7 +102,7 @@ func (s *Server) signInPage(_ context.Context, x *exchange) error {
 	if x.r.URL.Query().Has("next") {
 		http.SetCookie(x, x.cookie("next", base64.RawURLEncoding.EncodeToString([]byte(next)), nextKept))
 	}
-	return x.Page("signin", "signin_title", signInData{s.providerName(), x.passkeysHere(), next})
+	return x.Page("signin", "signin_title", signInData{providerName(p.openID), x.passkeysHere(), next})
 }
 
 // signInData is what the page of the ways to sign in shows.
@@ -134,10 +141,10 @@ func (x *exchange) askedFor(l signin.Link) string {
 	return x.lang.Say("signin_asked_chat", "where", l.From, "ago", ago)
 }
 
-// linkPage asks whether to sign in. It spends nothing: programs open links too.
-func (s *Server) linkPage(ctx context.Context, x *exchange) error {
+// showLink asks whether to sign in. It spends nothing: programs open links too.
+func (p *signInPages) showLink(ctx context.Context, x *exchange) error {
 	token, from := x.r.URL.Query().Get("t"), x.origin()
-	l, err := s.SignIn.Link(ctx, token, from)
+	l, err := p.signIn.Link(ctx, token, from)
 	if err != nil {
 		return x.noSignIn(err)
 	}
@@ -158,12 +165,12 @@ func (x *exchange) noSignIn(err error) error {
 }
 
 // redeem signs in with a link.
-func (s *Server) redeem(ctx context.Context, x *exchange) error {
+func (p *signInPages) redeem(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
 	}
-	secret, sess, err := s.SignIn.Redeem(ctx, form.Get("t"), x.origin())
+	secret, sess, err := p.signIn.Redeem(ctx, form.Get("t"), x.origin())
 	if err != nil {
 		return x.noSignIn(err)
 	}
@@ -191,11 +198,11 @@ func (x *exchange) SignedIn(ctx context.Context, secret string, session signin.S
 
 // signOut ends the viewer's session. Where it takes a key, and the browser has none, the browser forgets the session:
 // that is all that a cookie from anywhere can ask for.
-func (s *Server) signOut(ctx context.Context, x *exchange) error {
+func (p *signInPages) signOut(ctx context.Context, x *exchange) error {
 	note := "signin_out"
 	if x.viewer != nil && !x.isViewers() {
 		note = "signin_forgotten"
-	} else if err := s.SignIn.SignOut(ctx, signin.Cookie(x.r, mayBePlain(x.r))); err != nil {
+	} else if err := p.signIn.SignOut(ctx, signin.Cookie(x.r, mayBePlain(x.r))); err != nil {
 		return err
 	}
 	signin.ClearCookie(x, x.r)
@@ -215,8 +222,8 @@ type sessionsData struct {
 	Others   int
 }
 
-func (s *Server) sessions(ctx context.Context, x *exchange) error {
-	all, err := s.SignIn.Sessions(ctx, x.viewer.Name)
+func (p *signInPages) showSessions(ctx context.Context, x *exchange) error {
+	all, err := p.signIn.Sessions(ctx, x.viewer.Name)
 	if err != nil {
 		return err
 	}
@@ -232,13 +239,13 @@ func (s *Server) sessions(ctx context.Context, x *exchange) error {
 }
 
 // endSessions ends one of the viewer's own sessions, or all but this one.
-func (s *Server) endSessions(ctx context.Context, x *exchange) error {
+func (p *signInPages) endSessions(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
 	}
 	if id := form.Get("id"); id != "" {
-		err := s.SignIn.End(ctx, x.viewer.Name, id)
+		err := p.signIn.End(ctx, x.viewer.Name, id)
 		if errors.Is(err, signin.ErrNoSession) {
 			return approval.ErrNotFound
 		}
@@ -247,7 +254,7 @@ func (s *Server) endSessions(ctx context.Context, x *exchange) error {
 		}
 		x.Note("signin_ended")
 	} else {
-		if _, err := s.SignIn.EndOthers(ctx, x.viewer.Name, x.viewer.Session.ID); err != nil {
+		if _, err := p.signIn.EndOthers(ctx, x.viewer.Name, x.viewer.Session.ID); err != nil {
 			return err
 		}
 		x.Note("signin_ended_others")

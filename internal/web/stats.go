@@ -11,11 +11,21 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/approval/redact"
+	"countersign/internal/auth"
 	"countersign/internal/history"
 )
 
-func (s *Server) statsRoutes() []route {
-	return []route{{method: http.MethodGet, path: "/stats", audience: approvers, handle: s.stats, stream: true}}
+// statsPages are the figures of what was asked, and the rules that would have asked less.
+type statsPages struct {
+	directory *auth.Directory
+	masker    func() *redact.Masker
+	nameOf    func(approval.Address) string
+	record    *record
+}
+
+func (p *statsPages) routes() []route {
+	return []route{{method: http.MethodGet, path: "/stats", audience: approvers, handle: p.show, stream: true}}
 }
 
 const (
@@ -64,16 +74,17 @@ type kindShown struct {
 	Rows        [][]string
 }
 
-func (s *Server) stats(ctx context.Context, x *exchange) error {
-	if s.History == nil {
+func (p *statsPages) show(ctx context.Context, x *exchange) error {
+	if p.record.history == nil {
 		return approval.ErrNotFound
 	}
 	query := x.r.URL.Query()
-	d := statsData{Agent: query.Get("agent"), Agents: s.agentNames(), Since: query.Get("since"), Until: query.Get("until")}
+	d := statsData{Agent: query.Get("agent"), Agents: agentNames(p.directory), Since: query.Get("since"),
+		Until: query.Get("until")}
 	if d.Agent != "" && !approval.ValidName(d.Agent) {
 		return approval.Errorf(approval.CodeInvalidParameter, "agent must be an agent's name.")
 	}
-	since, until, err := s.period(x, query, &d)
+	since, until, err := period(x, query, &d)
 	if err != nil {
 		return err
 	}
@@ -83,13 +94,13 @@ func (s *Server) stats(ctx context.Context, x *exchange) error {
 		}
 		d.Whole = statsLink(query, "whole", "true")
 	}
-	q := history.Query{Since: since, Until: until, Agent: d.Agent, NameOf: s.NameOf}
+	q := history.Query{Since: since, Until: until, Agent: d.Agent, NameOf: p.nameOf}
 	if query.Get("whole") != "true" {
-		soon, cancel := context.WithTimeout(ctx, s.pieceTime)
+		soon, cancel := context.WithTimeout(ctx, p.record.pieceTime)
 		defer cancel()
 		q.Enough = func() bool { return soon.Err() != nil }
 	}
-	report, err := s.counted(ctx, x, q)
+	report, err := p.count(ctx, x, q)
 	if err == nil && !report.Next.IsZero() {
 		since = report.Since
 		d.Part = x.lang.Say("stats_part", "since", x.time(since))
@@ -106,7 +117,7 @@ func (s *Server) stats(ctx context.Context, x *exchange) error {
 		d.Total = totals(x, report.Total)
 		d.Kinds = []kindShown{kindOf(x, "tool", report.ByTool), kindOf(x, "rule", report.ByRule),
 			kindOf(x, "agent", report.ByAgent), kindOf(x, "person", report.ByPerson)}
-		if d.Suggested, err = s.suggested(ctx, x, q); err != nil {
+		if d.Suggested, err = p.suggest(ctx, x, q); err != nil {
 			return err
 		}
 	}
@@ -138,23 +149,37 @@ func statsLink(query url.Values, more ...string) string {
 	return "/stats?" + to.Encode()
 }
 
-// counted counts within a time, in steps that take their turns as every other reading of the viewer's.
-func (s *Server) counted(ctx context.Context, x *exchange, q history.Query) (history.Report, error) {
+// count counts within a time, in steps that take their turns as every other reading of the viewer's.
+func (p *statsPages) count(ctx context.Context, x *exchange, q history.Query) (history.Report, error) {
+	ctx, done := p.record.begin(ctx)
+	defer done()
+	q.Step = p.record.steps(x)
+	return history.Stats(ctx, p.record.history, q)
+}
+
+// record is what was asked and what came of it, with how long it is read.
+type record struct {
+	history   history.Reader // nil: there is none
+	patience  time.Duration  // with each step
+	pieceTime time.Duration  // [pieceTime], but in tests
+	stopping  context.Context
+}
+
+// begin bounds a reading, which ends with the server too.
+func (r *record) begin(ctx context.Context) (reading context.Context, done func()) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
-	defer context.AfterFunc(s.Stopping, cancel)()
-	q.Step = s.steps(x)
-	return history.Stats(ctx, s.History, q)
+	stop := context.AfterFunc(r.stopping, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // steps has each step of a long reading take its turn.
-func (s *Server) steps(x *exchange) func(context.Context, history.Do) error {
+func (r *record) steps(x *exchange) func(context.Context, history.Do) error {
 	account := x.account()
 	return func(ctx context.Context, do history.Do) error {
 		if err := account.AwaitRead(ctx); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, s.Patience)
+		ctx, cancel := context.WithTimeout(ctx, r.patience)
 		defer cancel()
 		turn, err := account.Turn(ctx)
 		if err != nil {
@@ -166,7 +191,7 @@ func (s *Server) steps(x *exchange) func(context.Context, history.Do) error {
 }
 
 // period reads which time is meant: so many days, or whole days of the viewer's zone, the last one included.
-func (s *Server) period(x *exchange, query url.Values, d *statsData) (since, until time.Time, err error) {
+func period(x *exchange, query url.Values, d *statsData) (since, until time.Time, err error) {
 	chosen := cmp.Or(query.Get("days"), strconv.Itoa(usualDays))
 	for _, n := range periods {
 		text := strconv.Itoa(n)

@@ -20,7 +20,7 @@ import (
 func statsWorld(t testing.TB) *world {
 	t.Helper()
 	w := adminWorld(t)
-	w.pages.History = w.store
+	w.pages.record.history = w.store
 	w.fillStats()
 	return w
 }
@@ -99,8 +99,8 @@ func TestStatsOfATime(t *testing.T) {
 // A record that takes too long to read is said to, and nothing is logged as broken.
 func TestStatsThatTakeTooLong(t *testing.T) {
 	w := statsWorld(t)
-	w.pages.History = slowHistory{w}
-	w.pages.Patience = time.Millisecond
+	w.pages.record.history = slowHistory{w}
+	w.pages.record.patience = time.Millisecond
 	w.get("hana", "/stats").is(http.StatusOK).has("That took too long.").lacks("By tool")
 }
 
@@ -115,7 +115,7 @@ func TestStatsOfALongRecordComeInParts(t *testing.T) {
 	}
 	w.clock.Advance(time.Minute)
 	const said, whole = "The record is long", "Count the whole time"
-	w.pages.pieceTime = 0 // one step of each kind
+	w.pages.record.pieceTime = 0 // one step of each kind
 	parts, asked := 1, 0
 	link := regexp.MustCompile(`<a class="button" href="([^"]+)">([^<]+)</a>`)
 	total := regexp.MustCompile(`<dt>Asked</dt><dd>([0-9]+)</dd>`)
@@ -145,7 +145,7 @@ func TestStatsOfALongRecordComeInParts(t *testing.T) {
 	}
 	w.get("hana", "/stats?agent=bot&days=7&whole=true").has("<dt>Asked</dt><dd>1805</dd>").lacks(said, whole)
 	w.get("mei", "/stats?days=7").has("記錄很多")
-	w.pages.pieceTime = time.Hour
+	w.pages.record.pieceTime = time.Hour
 	w.get("hana", "/stats?agent=bot&days=7").has("<dt>Asked</dt><dd>1805</dd>").lacks(said, whole)
 	for _, q := range []string{"before=x", "before=2026-11-21T10:00:00Z", "from=x&before=2026-11-21T10:00:00Z",
 		"from=2026-11-21T10:00:00Z&before=2026-11-21T10:00:00Z", "from=0001-01-01T10:00:00Z&before=2026-11-21T10:00:00Z"} {

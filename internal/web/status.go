@@ -64,8 +64,13 @@ type StoreStatus struct {
 	Restored bool
 }
 
-func (s *Server) statusRoutes() []route {
-	return []route{{method: http.MethodGet, path: "/status", audience: approvers, handle: s.statusPage}}
+// statusPages are how the program is doing.
+type statusPages struct {
+	status func(ctx context.Context, viewer approval.Actor) Status // nil: there is no such page
+}
+
+func (p *statusPages) routes() []route {
+	return []route{{method: http.MethodGet, path: "/status", audience: approvers, handle: p.show}}
 }
 
 // statusData is what /status shows. Approvers see what a chat tells them, and admins everything.
@@ -85,11 +90,11 @@ type table struct {
 	Rows            [][]string
 }
 
-func (s *Server) statusPage(ctx context.Context, x *exchange) error {
-	if s.Status == nil {
+func (p *statusPages) show(ctx context.Context, x *exchange) error {
+	if p.status == nil {
 		return approval.ErrNotFound
 	}
-	is := s.Status(ctx, x.viewer.Actor)
+	is := p.status(ctx, x.viewer.Actor)
 	d := statusData{Ready: is.Ready, All: x.viewer.Admin, Told: lines(is.Told)}
 	if d.All {
 		d.Problems = lines(is.Problems)

@@ -26,11 +26,24 @@ func readArgs(typed string) (*args.Args, error) {
 	return &a, nil
 }
 
+// stepUpRoutes are where a request is approved with a passkey.
+func (p *requestPages) stepUpRoutes() []route {
+	if p.passkeys == nil {
+		return nil
+	}
+	return []route{
+		{method: http.MethodGet, path: pathStepUp, audience: approvers, handle: p.stepUpPage},
+		{method: http.MethodPost, path: pathStepUp + "/edit", audience: approvers, handle: p.editBeforeStepUp},
+		{method: http.MethodPost, path: pathStepUp + "/begin", audience: people, handle: asScript(p.beginStepUp)},
+		{method: http.MethodPost, path: pathStepUp, audience: people, handle: p.stepUp},
+	}
+}
+
 // toApprove is what a form approves with a passkey: the request as it was shown, with its args or those in their place.
-func (s *Server) toApprove(ctx context.Context, x *exchange, form url.Values) (w passkey.Wanted, edited *args.Args,
-	err error) {
+func (p *requestPages) toApprove(ctx context.Context, x *exchange, form url.Values) (w passkey.Wanted,
+	edited *args.Args, err error) {
 	id := x.r.PathValue("id")
-	r, err := s.Gate.Request(ctx, x.viewer.Actor, id)
+	r, err := p.gate.Request(ctx, x.viewer.Actor, id)
 	if err != nil {
 		return w, nil, err
 	}
@@ -44,52 +57,52 @@ func (s *Server) toApprove(ctx context.Context, x *exchange, form url.Values) (w
 	return w, edited, nil
 }
 
-func (s *Server) beginStepUp(ctx context.Context, x *exchange, form url.Values) (ceremony, error) {
-	w, _, err := s.toApprove(ctx, x, form)
+func (p *requestPages) beginStepUp(ctx context.Context, x *exchange, form url.Values) (ceremony, error) {
+	w, _, err := p.toApprove(ctx, x, form)
 	if err != nil {
 		return ceremony{}, err
 	}
-	r, err := s.Gate.Request(ctx, x.viewer.Actor, w.RequestID)
+	r, err := p.gate.Request(ctx, x.viewer.Actor, w.RequestID)
 	if err != nil {
 		return ceremony{}, err
 	}
 	if r.Version() != w.Version {
 		return ceremony{}, approval.Errorf(approval.CodeChanged, "The request has changed since you saw it.")
 	}
-	options, err := s.Passkeys.BeginStepUp(ctx, x.browser(), w)
+	options, err := p.passkeys.BeginStepUp(ctx, x.browser(), w)
 	return ceremony{Get: options}, err
 }
 
 // stepUp approves a request with a passkey. What was signed is bound to what the form names, so that a form for
 // anything else proves nothing.
-func (s *Server) stepUp(ctx context.Context, x *exchange) error {
+func (p *requestPages) stepUp(ctx context.Context, x *exchange) error {
 	form, err := x.Form()
 	if err != nil {
 		return err
 	}
-	w, edited, err := s.toApprove(ctx, x, form)
+	w, edited, err := p.toApprove(ctx, x, form)
 	if err != nil {
 		return err
 	}
 	shown := stepUpShown{status: http.StatusForbidden, edited: edited, reason: form.Get("reason")}
-	proof, err := s.Passkeys.FinishStepUp(ctx, x.browser(), w, []byte(form.Get("passkey")))
+	proof, err := p.passkeys.FinishStepUp(ctx, x.browser(), w, []byte(form.Get("passkey")))
 	if wrong, _ := passkeyProblem(err); wrong != "" && edited != nil { // what was typed is kept
 		shown.refused = x.lang.Say(wrong)
-		return s.showStepUp(ctx, x, shown)
+		return p.showStepUp(ctx, x, shown)
 	}
 	if err != nil {
 		return x.toldOf(err, stepUpPath(w.RequestID), "")
 	}
-	r, err := s.Gate.Decide(ctx, approval.Decision{RequestID: w.RequestID, Approve: true, By: x.viewer.Actor,
+	r, err := p.gate.Decide(ctx, approval.Decision{RequestID: w.RequestID, Approve: true, By: x.viewer.Actor,
 		Via: approval.ViaWeb, Reason: form.Get("reason"), Confirmed: form.Get("confirmed") == "yes", Args: edited,
 		Versions: map[string]string{w.RequestID: w.Version}, Proof: proof})
 	switch approval.CodeOf(err) {
 	case "":
 	case approval.CodeReasonRequired, approval.CodeConfirmRequired, approval.CodePolicyDenied, approval.CodeInvalidArgs:
 		shown.status, shown.refused = statuses[approval.CodeOf(err)], refusal(x, err)
-		return s.showStepUp(ctx, x, shown)
+		return p.showStepUp(ctx, x, shown)
 	default:
-		return s.refuseOn(ctx, x, err, typed{Reason: form.Get("reason"), Args: form.Get("args")})
+		return p.refuseOn(ctx, x, err, typed{Reason: form.Get("reason"), Args: form.Get("args")})
 	}
 	said := "passkeys_approved"
 	if r.Status == approval.Pending {
@@ -125,13 +138,13 @@ type stepUpData struct {
 	Nowhere          bool   // no address is known at which they do
 }
 
-func (s *Server) stepUpPage(ctx context.Context, x *exchange) error {
-	return s.showStepUp(ctx, x, stepUpShown{status: http.StatusOK})
+func (p *requestPages) stepUpPage(ctx context.Context, x *exchange) error {
+	return p.showStepUp(ctx, x, stepUpShown{status: http.StatusOK})
 }
 
 // showStepUp shows what is approved with a passkey, as it stands now.
-func (s *Server) showStepUp(ctx context.Context, x *exchange, shown stepUpShown) error {
-	r, err := s.Gate.Request(ctx, x.viewer.Actor, x.r.PathValue("id"))
+func (p *requestPages) showStepUp(ctx context.Context, x *exchange, shown stepUpShown) error {
+	r, err := p.gate.Request(ctx, x.viewer.Actor, x.r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -154,16 +167,16 @@ func (s *Server) showStepUp(ctx context.Context, x *exchange, shown stepUpShown)
 		d.Masked = x.lang.Count(string(channels.TextMasked), masked)
 	}
 	if !x.passkeysHere() {
-		d.Nowhere = passkey.Unavailable(s.Base()) != ""
-		d.Elsewhere = s.Base() + stepUpPath(r.ID)
+		d.Nowhere = passkey.Unavailable(p.base()) != ""
+		d.Elsewhere = p.base() + stepUpPath(r.ID)
 	}
 	return x.page(shown.status, "stepup", legible.Line(r.Target()), d)
 }
 
 // editBeforeStepUp shows the args that somebody wants to approve in place of a request's, for them to use their passkey
 // for exactly those.
-func (s *Server) editBeforeStepUp(ctx context.Context, x *exchange) error {
-	form, r, err := s.seen(ctx, x)
+func (p *requestPages) editBeforeStepUp(ctx context.Context, x *exchange) error {
+	form, r, err := p.seen(ctx, x)
 	if form == nil {
 		return err
 	}
@@ -173,22 +186,22 @@ func (s *Server) editBeforeStepUp(ctx context.Context, x *exchange) error {
 		edited, err = readArgs(form.Get("args"))
 	}
 	if err != nil {
-		return s.refuseOn(ctx, x, err, kept)
+		return p.refuseOn(ctx, x, err, kept)
 	}
-	return s.showEdited(ctx, x, &r, edited, kept)
+	return p.showEdited(ctx, x, &r, edited, kept)
 }
 
 // showEdited shows args that take a passkey in place of a request's. Where some of those are masked nothing is compared
 // with them, so that no answer tells what a secret is.
-func (s *Server) showEdited(ctx context.Context, x *exchange, r *approval.Request, edited *args.Args,
+func (p *requestPages) showEdited(ctx context.Context, x *exchange, r *approval.Request, edited *args.Args,
 	kept typed) error {
 	if _, masked := x.maker().Raw(*r); masked > 0 {
-		return s.showRequest(ctx, x, http.StatusBadRequest, x.lang.Say("request_edit_masked"), typed{Reason: kept.Reason})
+		return p.showRequest(ctx, x, http.StatusBadRequest, x.lang.Say("request_edit_masked"), typed{Reason: kept.Reason})
 	}
 	if bytes.Equal(edited.Canonical(), r.Args) {
 		x.Note("passkeys_edit_same")
 		x.Redirect(stepUpPath(r.ID))
 		return nil
 	}
-	return s.showStepUp(ctx, x, stepUpShown{status: http.StatusOK, edited: edited, reason: kept.Reason})
+	return p.showStepUp(ctx, x, stepUpShown{status: http.StatusOK, edited: edited, reason: kept.Reason})
 }

@@ -37,19 +37,18 @@ type suggestionShown struct {
 	Facts                                 []fact
 }
 
-// suggested are the rules that the record speaks for, nil where they are not for this viewer: they quote what the audit
-// log has.
-func (s *Server) suggested(ctx context.Context, x *exchange, q history.Query) (*suggestData, error) {
+// suggest returns the rules that the record speaks for, nil where they are not for this viewer: they quote what the
+// audit log has.
+func (p *statsPages) suggest(ctx context.Context, x *exchange, q history.Query) (*suggestData, error) {
 	if !x.viewer.belongs(admins) {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
-	defer context.AfterFunc(s.Stopping, cancel)()
-	q.Step = s.steps(x)
+	ctx, done := p.record.begin(ctx)
+	defer done()
+	q.Step = p.record.steps(x)
 	b := &bounded{reading: ctx, left: maxLearned}
 	// What was read until the time was over counts; x.r ends with the viewer.
-	found, err := history.Suggest(x.r.Context(), masked(s.Masker(), b.of(history.Asked(ctx, s.History, q))))
+	found, err := history.Suggest(x.r.Context(), masked(p.masker(), b.of(history.Asked(ctx, p.record.history, q))))
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && x.r.Context().Err() == nil:
 		return &suggestData{Busy: true}, nil

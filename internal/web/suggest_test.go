@@ -47,7 +47,7 @@ func adminsOfTests() []auth.Person {
 
 func suggestWorld(t testing.TB) *world {
 	w := adminWorld(t)
-	w.pages.History = w.store
+	w.pages.record.history = w.store
 	w.fillApproved()
 	return w
 }

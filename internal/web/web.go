@@ -22,7 +22,6 @@ import (
 	"countersign/internal/history"
 	"countersign/internal/locale"
 	"countersign/internal/loopback"
-	"countersign/internal/ratelimitedlog"
 )
 
 // Session is what a page knows of a session.
@@ -95,22 +94,17 @@ type Options struct {
 // Server is the HTTP handler of the pages. It is safe for concurrent use.
 type Server struct {
 	Options
-	mux *http.ServeMux
-	// openIDFailures counts sign-ins that failed at the provider, for the log.
-	openIDFailures ratelimitedlog.Counter
-	guarded        http.Handler
-	notes          seal
-	exports        exports
-	lives          liveCount
-	liveEvery      time.Duration // [liveEvery], but in tests
-	liveCheck      time.Duration // [liveCheck], but in tests
-	pieceTime      time.Duration // [pieceTime], but in tests
+	mux     *http.ServeMux
+	guarded http.Handler
+	notes   seal
+	live    *liveUpdates
+	record  *record
+	exports *exports
 }
 
 // New returns the handler.
 func New(o Options) *Server {
-	s := &Server{Options: o, mux: http.NewServeMux(), notes: newSeal(), liveEvery: liveEvery, liveCheck: liveCheck,
-		pieceTime: pieceTime}
+	s := &Server{Options: o, mux: http.NewServeMux(), notes: newSeal()}
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -144,6 +138,9 @@ func New(o Options) *Server {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
+	s.live = &liveUpdates{gate: s.Gate, directory: s.Directory, stopping: s.Stopping, every: liveEvery, check: liveCheck}
+	s.record = &record{history: s.History, patience: s.Patience, pieceTime: pieceTime, stopping: s.Stopping}
+	s.exports = &exports{patience: s.Patience, stopping: s.Stopping, logger: s.Logger}
 	for _, rt := range s.table() {
 		s.mux.Handle(rt.method+" "+rt.path, s.handler(rt))
 	}
