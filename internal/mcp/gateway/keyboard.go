@@ -133,6 +133,13 @@ func (k *keyboard) ask(ctx context.Context, req *approval.Request) (closed func(
 	return func() { <-done }
 }
 
+// takeAnswers takes what a modern client brought back from its person.
+func (k *keyboard) takeAnswers(id string, answers mcp.Object) {
+	if v := answers.Get("approve"); v != nil {
+		k.say(k.decide(id, v))
+	}
+}
+
 // parseKeyboardForm reads what a person made of the form. Declining it denies, whatever is filled in; closing it
 // (cancel) decides nothing, and neither does an answer that is not whole.
 func parseKeyboardForm(result jsontext.Value) (d approval.Decision, ok bool) {
