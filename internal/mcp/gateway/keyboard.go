@@ -34,7 +34,7 @@ func (k *keyboard) form(req *approval.Request) (mcp.Object, bool) {
 	return k.r.g.keyboardForm(*req), true
 }
 
-// askOnce reports whether nobody was asked here about a request yet, and remembers that somebody is.
+// askOnce reports whether the person was not asked about a request yet, and remembers that they are.
 func (k *keyboard) askOnce(req *approval.Request) bool {
 	return k.r.g.keyboardAsked.use(k.r.g.clock.age(), req.ID, waitLimit(*req)+taskRetention)
 }
