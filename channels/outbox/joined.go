@@ -19,17 +19,18 @@ const (
 // shows them anyway. Where neither is so, one further message shows what has joined, after a while.
 func (o *Outbox) Joined(tx approval.Tx, c approval.Card, made []approval.Request, asked []approval.Audience,
 	soon approval.Joining) (approval.Announcement, error) {
+	w := o.within(tx).routes()
 	ns, err := tx.Notifications(approval.NotificationQuery{BatchID: c.ID, Narrow: true})
 	if err != nil {
 		return approval.Announcement{}, err
 	}
-	due, err := o.joinedDue(tx, c, made, soon)
+	due, err := w.cards().joinedDue(c, made, soon)
 	if err != nil {
 		return approval.Announcement{}, err
 	}
 	to := o.whereTo(made, asked)
 	due = latest(due, soon.Turn)
-	j := joining{o: o, tx: tx, card: about(made...), due: due, ns: ns, tried: map[approval.Address]bool{}}
+	j := joining{w: w.cards(), card: about(made...), due: due, ns: ns, tried: map[approval.Address]bool{}}
 	j.card.n.ApprovalID, j.card.n.BatchID = made[0].ID, c.ID
 	j.leaves(c, soon)
 	j.ask(to.routes, to.later)
@@ -43,19 +44,18 @@ func (o *Outbox) Joined(tx approval.Tx, c approval.Card, made []approval.Request
 	}
 	// Whoever is asked for one of these alone has no card yet.
 	to.routes = without(to.routes, j.tried)
-	told, err := o.tellAll(tx, j.card, made, to, j.tried)
+	told, err := w.tellAll(j.card, made, to, j.tried)
 	if err != nil {
 		return approval.Announcement{}, err
 	}
-	some, err := o.tellLater(tx, j.card, to.later, j.tried)
+	some, err := w.tellLater(j.card, to.later, j.tried)
 	told.Pushes += j.pushes + some
 	return told, err
 }
 
 // joining is what becomes of a card's notifications as requests join it.
 type joining struct {
-	o      *Outbox
-	tx     approval.Tx
+	w      cardWork
 	card   card
 	due    time.Time
 	ns     []approval.Notification
@@ -76,13 +76,13 @@ func (j *joining) see(n approval.Notification) error {
 	switch {
 	case waiting && n.Attempt == 0:
 		j.tried[a] = true
-		return changed(j.tx, j.sooner(n))
-	case j.o.routing.Editable(n.Channel):
+		return j.w.changed(j.sooner(n))
+	case j.w.o.routing.Editable(n.Channel):
 		j.tried[a] = true
 		if waiting {
-			return changed(j.tx, n)
+			return j.w.changed(n)
 		}
-		return j.o.queueEdit(j.tx, n, j.ns)
+		return j.w.queueEdit(n, j.ns)
 	}
 	if j.begun == nil {
 		j.begun = map[approval.Address]int{}
@@ -101,7 +101,7 @@ func (j *joining) follow() error {
 		}
 		next := j.card
 		next.n.After, next.n.NextAttemptAt, next.n.TurnAt = shown, j.due, time.Time{}
-		if err := j.o.Queue(j.tx, j.o.quietly(j.tx, next, a)); err != nil {
+		if err := j.w.queue(j.w.quietly(next, a)); err != nil {
 			return err
 		}
 		j.tried[a] = true
@@ -112,7 +112,7 @@ func (j *joining) follow() error {
 
 // leaves says when the card goes to those who have none yet: with the one that has not left, or at once.
 func (j *joining) leaves(c approval.Card, soon approval.Joining) {
-	j.card.n.TurnAt, j.card.n.NextAttemptAt = soon.Turn, latest(j.tx.Now(), soon.Turn)
+	j.card.n.TurnAt, j.card.n.NextAttemptAt = soon.Turn, latest(j.w.tx.Now(), soon.Turn)
 	if c.Shown > 0 {
 		return
 	}
@@ -150,15 +150,14 @@ func (j *joining) sooner(n approval.Notification) approval.Notification {
 	case !asked:
 		return n
 	}
-	return j.o.bringUp(j.tx, n, j.card, at)
+	return j.w.bringUp(n, j.card, at)
 }
 
 // joinedDue returns when what has joined a card that cannot be edited goes out: at once where something on the card was
 // decided, soon where a caller waits, and in time before a deadline.
-func (o *Outbox) joinedDue(tx approval.Tx, c approval.Card, made []approval.Request,
-	soon approval.Joining) (time.Time, error) {
-	now := tx.Now()
-	hs, err := tx.BatchHeads(c.ID)
+func (w cardWork) joinedDue(c approval.Card, made []approval.Request, soon approval.Joining) (time.Time, error) {
+	now := w.tx.Now()
+	hs, err := w.tx.BatchHeads(c.ID)
 	if err != nil {
 		return now, err
 	}
@@ -178,16 +177,9 @@ func (o *Outbox) joinedDue(tx approval.Tx, c approval.Card, made []approval.Requ
 	return latest(due, now).Truncate(time.Millisecond), nil
 }
 
-// changed takes note that a notification which was not sent yet shows something else now.
-func changed(tx approval.Tx, n approval.Notification) error {
-	n.Change++
-	n.UpdatedAt = tx.Now()
-	_, err := tx.UpdateNotification(n, n.Status, n.Attempt)
-	return err
-}
-
 // Brought drops what waits to be sent to an address of what has joined a card: an answer brings it there.
 func (o *Outbox) Brought(tx approval.Tx, to approval.Address, card string) error {
+	w := o.within(tx)
 	ns, err := tx.Notifications(approval.NotificationQuery{BatchID: card, Channel: to.Channel, Recipient: to.To,
 		Status: approval.Queued, Narrow: true})
 	if err != nil {
@@ -197,7 +189,7 @@ func (o *Outbox) Brought(tx approval.Tx, to approval.Address, card string) error
 		if n.After == 0 || n.Attempt > 0 || n.Kind != approval.KindRequest {
 			continue
 		}
-		if err := skip(tx, n); err != nil {
+		if err := w.skip(n); err != nil {
 			return err
 		}
 	}

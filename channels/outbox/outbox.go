@@ -69,18 +69,7 @@ const perStep = 64
 
 // Queue queues a notification, of which the id, the times and the status are given to it here.
 func (o *Outbox) Queue(tx approval.Tx, n approval.Notification) error {
-	_, err := o.queue(tx, n)
-	return err
-}
-
-func (o *Outbox) queue(tx approval.Tx, n approval.Notification) (approval.Notification, error) {
-	now := tx.Now()
-	n.ID, n.Status, n.RetryKey = tx.NewID(), approval.Queued, newUUID()
-	n.CreatedAt, n.UpdatedAt = now, now
-	if n.NextAttemptAt.IsZero() {
-		n.NextAttemptAt = now
-	}
-	return n, tx.InsertNotification(n)
+	return o.within(tx).queue(n)
 }
 
 // byWall returns n with its times as the machine's clock has them, but for those that a sender goes by, which are the
