@@ -344,7 +344,6 @@ const (
 )
 
 var tooMany = map[string]int{
-	"internal/app.App":                   87,
 	"internal/emulator.Emulator":         199,
 	"internal/mcp/gateway.clientRequest": 97,
 	"internal/web.Server":                124,
