@@ -601,7 +601,8 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 	if len(body) == 0 && ch != nil {
 		body, more, rendered = s.render(ch, maker, d)
 	}
-	until := time.Now().Add(lease)
+	leased, end := context.WithTimeout(context.WithoutCancel(ctx), lease) // in it the attempt is recorded, or not at all
+	defer end()
 	begun, err := s.outbox.Begin(ctx,
 		[]approval.Attempt{{Notification: n, Body: body, More: more, Seen: d.Seen(), Lease: lease}})
 	if err != nil {
@@ -622,16 +623,16 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 
 	ctx = context.WithoutCancel(ctx)
 	if e := s.unsendable(ch, maker, n, rendered); e != nil {
-		return s.failed(ctx, until, n, e, 0)
+		return s.failed(leased, n, e, 0)
 	}
 	start := time.Now()
 	receipt, e := s.send(ctx, ch, d, n)
 	took := time.Since(start)
 	s.point(FailSentNotRecorded)
 	if e != nil {
-		return s.failed(ctx, until, n, e, took)
+		return s.failed(leased, n, e, took)
 	}
-	s.record(ctx, until, n, func(ctx context.Context) error {
+	s.record(leased, n, func(ctx context.Context) error {
 		return s.outbox.Sent(ctx, n, approval.Receipt{
 			MessageID: receipt.MessageID, HTTPStatus: receipt.HTTPStatus, Data: receipt.Data,
 		})
@@ -669,15 +670,14 @@ func (s *Sender) unsendable(
 }
 
 // failed records that n did not go out. took is 0 where nothing was sent.
-func (s *Sender) failed(
-	ctx context.Context, until time.Time, n approval.Notification, e *channels.PushError, took time.Duration,
-) outcome {
+func (s *Sender) failed(ctx context.Context, n approval.Notification, e *channels.PushError,
+	took time.Duration) outcome {
 	f, result := s.judge(n, e)
 	o := outcome{err: e}
 	if !f.Final && !f.Unbegun { // of what is not begun the end of the pause says when
 		o.retryAt = f.RetryAt
 	}
-	s.record(ctx, until, n, func(ctx context.Context) error { return s.outbox.NotSent(ctx, n, f) })
+	s.record(ctx, n, func(ctx context.Context) error { return s.outbox.NotSent(ctx, n, f) })
 	said := []any{"reason", f.Reason, "status", f.HTTPStatus, "detail", f.Detail}
 	switch result {
 	case ResultFailed:
@@ -785,18 +785,16 @@ func (s *Sender) judge(n approval.Notification, e *channels.PushError) (approval
 }
 
 // record writes down what a try came to. If the store cannot commit it is tried for as long as the
-// lease lives: after that the row is somebody else's.
-func (s *Sender) record(ctx context.Context, until time.Time, n approval.Notification,
-	write func(ctx context.Context) error) {
+// lease lives, which ctx ends with: after that the row is somebody else's.
+func (s *Sender) record(ctx context.Context, n approval.Notification, write func(ctx context.Context) error) {
+	end, _ := ctx.Deadline()
 	for delay := 50 * time.Millisecond; ; delay = min(delay*2, storeRetry) {
-		once, cancel := context.WithDeadline(ctx, until)
-		err := write(once)
-		cancel()
+		err := write(ctx)
 		switch {
 		case err == nil:
 			return
 		case approval.CodeOf(err) != approval.CodeStoreUnavailable && !errors.Is(err, context.DeadlineExceeded),
-			time.Now().Add(delay).After(until):
+			time.Until(end) < delay:
 			s.log.ErrorContext(ctx,
 				"the outcome of a notification could not be recorded; it is tried again, with the same key",
 				attrs(n, "error", err)...)

@@ -369,11 +369,11 @@ func (a *App) Stop(ctx context.Context) error {
 		a.begin()
 		var errs []error
 		for i := len(a.undo) - 1; i >= 0; i-- {
-			start := time.Now()
+			start := a.o.Now()
 			if err := a.undo[i].do(ctx); err != nil {
 				errs = append(errs, fmt.Errorf("stop %s: %w", a.undo[i].name, err))
 			}
-			a.log.DebugContext(ctx, "stopped", "part", a.undo[i].name, "took", time.Since(start))
+			a.log.DebugContext(ctx, "stopped", "part", a.undo[i].name, "took", a.o.Now().Sub(start))
 		}
 		a.halt()
 		a.stopErr = errors.Join(errs...)
