@@ -14,7 +14,7 @@ func (o *Outbox) Ended(tx approval.Tx, r approval.Request) error {
 	w := o.within(tx).cards()
 	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
 	if err == nil {
-		err = w.needThose(r, ns)
+		err = w.needScope(r, ns)
 	}
 	if err != nil {
 		return err
@@ -33,16 +33,16 @@ func (o *Outbox) Ended(tx approval.Tx, r approval.Request) error {
 			return err
 		}
 	}
-	return w.comeUp(r, ns)
+	return w.bringUpNext(r, ns)
 }
 
 // drop skips a card that was not sent, if all that it shows has ended.
 func (w cardWork) drop(n approval.Notification) error {
 	if n.LeaseUntil.After(w.tx.Now()) {
-		return w.changed(n) // on its way: recording its receipt queues the edit
+		return w.markChanged(n) // on its way: recording its receipt queues the edit
 	}
-	if n.Kind == approval.KindReply { // a reply is the answer to somebody's word and goes out all the same
-		return w.changed(n)
+	if n.Kind == approval.KindReply { // a reply answers what a person sent, and goes out all the same
+		return w.markChanged(n)
 	}
 	over, err := w.allEnded(n)
 	switch {
@@ -60,9 +60,9 @@ func (w cardWork) drop(n approval.Notification) error {
 	return err
 }
 
-// comeUp has the oldest card that waits for the agent's earlier ones go out, now that all of one has ended. A card that
-// waited itself made no room, and what is critical took none.
-func (w cardWork) comeUp(r approval.Request, ns []approval.Notification) error {
+// bringUpNext has the oldest card that waits for the agent's earlier ones go out, now that all of one has ended. A card
+// that waited itself made no room, and what is critical took none.
+func (w cardWork) bringUpNext(r approval.Request, ns []approval.Notification) error {
 	if r.Status != approval.Pending || r.Risk == approval.RiskCritical {
 		return nil
 	}
@@ -79,16 +79,16 @@ func (w cardWork) comeUp(r approval.Request, ns []approval.Notification) error {
 			return err
 		}
 	}
-	return w.letUp(held)
+	return w.release(held)
 }
 
 // mostHeld is how many notifications of waiting cards are looked at: those of the first one are among them.
 const mostHeld = 64
 
-// letUp has the first of some waiting cards go out at its turn: an agent that cancels what is before people, or has it
-// expire, must not let out in a moment what has waited past its turns. What a transaction that comes to nothing uses up
-// here is not given back: the next card is later then, and in time before its deadline all the same.
-func (w cardWork) letUp(held []approval.Notification) error {
+// release has the first of some waiting cards go out at its turn: an agent that cancels what is before people, or has
+// it expire, must not let out in a moment what has waited past its turns. What a transaction that comes to nothing uses
+// up here is not given back: the next card is later then, and in time before its deadline all the same.
+func (w cardWork) release(held []approval.Notification) error {
 	var turn time.Time // the zero time: none goes out yet
 	for _, n := range held {
 		if n.ApprovalID != held[0].ApprovalID && (n.BatchID == "" || n.BatchID != held[0].BatchID) {
@@ -102,10 +102,10 @@ func (w cardWork) letUp(held []approval.Notification) error {
 		if len(hs) == 0 {
 			continue
 		}
-		if at := w.outTurn(n.HeldFor); turn.IsZero() {
+		if at := w.takeTurn(n.HeldFor); turn.IsZero() {
 			turn = latest(at, n.TurnAt)
 		}
-		n = w.bringUp(n, aboutHeads(hs), turn)
+		n = w.bringForward(n, newCardOf(hs), turn)
 		if n.HeldFor, n.UpdatedAt = "", w.tx.Now(); turn.After(w.tx.Now()) {
 			n.TurnAt = turn
 		}
@@ -116,8 +116,8 @@ func (w cardWork) letUp(held []approval.Notification) error {
 	return nil
 }
 
-// outTurn uses up a push of an agent's that goes out, and returns when it is its turn.
-func (w cardWork) outTurn(agent string) time.Time {
+// takeTurn uses up a push of an agent's that goes out, and returns when it is its turn.
+func (w cardWork) takeTurn(agent string) time.Time {
 	if w.o.budgets == nil {
 		return w.tx.Now()
 	}
@@ -125,24 +125,24 @@ func (w cardWork) outTurn(agent string) time.Time {
 	return latest(w.tx.Now(), w.tx.Now().Add(wait).Truncate(time.Millisecond))
 }
 
-// bringUp is a notification of c that was not sent yet, to go out at a time where it would go out later.
-func (w cardWork) bringUp(n approval.Notification, c card, at time.Time) approval.Notification {
+// bringForward returns a notification of c that was not sent yet, to go out at a time where it would go out later.
+func (w cardWork) bringForward(n approval.Notification, c card, at time.Time) approval.Notification {
 	c.n.NextAttemptAt = at
-	if again := w.quietly(c, n.Address()); again.NextAttemptAt.Before(n.NextAttemptAt) {
+	if again := w.schedule(c, n.Address()); again.NextAttemptAt.Before(n.NextAttemptAt) {
 		n.NextAttemptAt, n.Silent = again.NextAttemptAt, again.Silent
 	}
 	return n
 }
 
-// Acted marks the cards of r over which the person at an address acted. A press can come before the platform's
+// MarkDelivered marks the cards of r over which the person at an address acted. A press can come before the platform's
 // answer to the push is recorded: what is under way then is marked too, and so is a card that we do not know to have
 // gone out, where there is no other that the press can have come from.
-func (o *Outbox) Acted(tx approval.Tx, from approval.Address, r approval.Request) error {
+func (o *Outbox) MarkDelivered(tx approval.Tx, from approval.Address, r approval.Request) error {
 	w := o.within(tx)
 	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Channel: from.Channel,
 		Narrow: true})
 	if err == nil {
-		err = w.needThose(r, ns)
+		err = w.needScope(r, ns)
 	}
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (w cardWork) queueEdit(card approval.Notification, siblings []approval.Noti
 			continue
 		}
 		if n.Attempt == 0 {
-			return w.changed(n)
+			return w.markChanged(n)
 		}
 		next = latest(next, n.LeaseUntil, n.NextAttemptAt.Add(time.Second))
 	}
@@ -208,7 +208,7 @@ func (w cardWork) editPending(r approval.Request,
 	now []approval.Route) (tried map[approval.Address]bool, err error) {
 	ns, err := w.tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
 	if err == nil {
-		err = w.needThose(r, ns)
+		err = w.needScope(r, ns)
 	}
 	if err != nil {
 		return nil, err
@@ -226,11 +226,11 @@ func (w cardWork) editPending(r approval.Request,
 		case approval.Queued, approval.Retrying:
 			asked := slices.ContainsFunc(now, func(route approval.Route) bool { return slices.Contains(route, n.Address()) })
 			if asked && isCard(n) && n.After == 0 && n.Attempt == 0 && n.HeldFor == "" {
-				again := w.quietly(about(r), n.Address())
+				again := w.schedule(newCard(r), n.Address())
 				n.NextAttemptAt = earlier(n.NextAttemptAt, latest(w.tx.Now(), again.NextAttemptAt))
 				tried[n.Address()] = true
 			}
-			err = w.changed(n)
+			err = w.markChanged(n)
 			tried[n.Address()] = tried[n.Address()] || !n.NextAttemptAt.After(w.tx.Now()) || n.HeldFor != ""
 		}
 		if err != nil {
@@ -240,16 +240,16 @@ func (w cardWork) editPending(r approval.Request,
 	return tried, nil
 }
 
-// quietly is the card as it goes to an address. In somebody's quiet hours it waits for their end, or makes no sound
-// where it would expire meanwhile; what is critical does neither.
-func (w cardWork) quietly(c card, a approval.Address) approval.Notification {
+// schedule returns the card as it goes to an address. In its reader's quiet hours it waits for their end, or makes no
+// sound where it would expire meanwhile; what is critical does neither.
+func (w cardWork) schedule(c card, a approval.Address) approval.Notification {
 	n := c.n
 	n.Channel, n.Recipient = a.Channel, a.To
 	if c.risk == approval.RiskCritical {
 		return n
 	}
 	at := latest(n.NextAttemptAt, w.tx.Now())
-	end := w.o.quietEnd(a, at)
+	end := w.o.quietUntil(a, at)
 	switch {
 	case end.IsZero():
 	case end.Before(c.until):

@@ -6,9 +6,10 @@ import (
 	"countersign/approval"
 )
 
-// Whoever denies on a channel without dialogs may be typing why. A card that comes just then would stand between the
-// denial and its reason, so it waits: for the next thing they send, or a short while. Nothing of this is kept beside
-// the rows: that they were asked is their newest reply, and a card that waits is one that is due a little later.
+// An approver who denies on a channel without dialogs may be typing why. A card that comes just then would stand
+// between the denial and its reason, so it waits: for the next thing they send, or a short while. Nothing of this is
+// kept beside the rows: that they were asked is their newest reply, and a card that waits is one that is due a little
+// later.
 
 const (
 	// keyboardOpen is how long after the question a chat's next card waits at most,
@@ -22,11 +23,11 @@ const (
 	questionKept = 10 * time.Minute
 )
 
-// typingUntil returns until when somebody at an address may be typing the reason that they were asked for: the zero
-// time where nobody asked just now, or where they have sent something since.
+// openUntil returns until when the person at an address may be typing the reason that they were asked for: the zero
+// time where the gate has not asked just now, or where they have sent something since.
 //
 // A card that leaves as they are asked is as one that left right before.
-func (w typingWork) typingUntil(a approval.Address) (time.Time, error) {
+func (w typingWork) openUntil(a approval.Address) (time.Time, error) {
 	q := approval.NotificationQuery{Channel: a.Channel, Recipient: a.To,
 		Kind: approval.KindReply, Since: w.tx.Now().Add(-keyboardOpen), Narrow: true}
 	for _, q.Limit = range []int{1, lastReplies} { // the newest alone tells as a rule
@@ -49,9 +50,9 @@ func (w typingWork) typingUntil(a approval.Address) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// waitsUntil returns when a card that is due goes out, where its reader may be typing until a time: then, or earlier
+// postponeUntil returns when a card that is due goes out, where its reader may be typing until a time: then, or earlier
 // where too little would be left of the time in which it can be decided. What is critical does not wait.
-func (w typingWork) waitsUntil(n approval.Notification, typing time.Time) (time.Time, error) {
+func (w typingWork) postponeUntil(n approval.Notification, typing time.Time) (time.Time, error) {
 	hs, err := approval.ShownHeads(w.tx, n)
 	if err != nil {
 		return time.Time{}, err
@@ -69,16 +70,16 @@ func (w typingWork) waitsUntil(n approval.Notification, typing time.Time) (time.
 	return until.Truncate(time.Millisecond), nil
 }
 
-// waitsForTyping has a card wait that is about to be sent while its reader may be typing, and reports whether it does.
-func (w typingWork) waitsForTyping(n approval.Notification) (bool, error) {
+// postpone has a card wait that is about to be sent while its reader may be typing, and reports whether it does.
+func (w typingWork) postpone(n approval.Notification) (bool, error) {
 	if !isCard(n) {
 		return false, nil
 	}
-	typing, err := w.typingUntil(n.Address())
+	typing, err := w.openUntil(n.Address())
 	if err != nil || typing.IsZero() {
 		return false, err
 	}
-	until, err := w.waitsUntil(n, typing)
+	until, err := w.postponeUntil(n, typing)
 	if err != nil || !until.After(w.tx.Now()) {
 		return false, err
 	}
@@ -87,11 +88,11 @@ func (w typingWork) waitsForTyping(n approval.Notification) (bool, error) {
 	return true, err
 }
 
-// Typed has the cards go out that waited for what somebody at an address has sent now. It is called before that is
-// answered.
-func (o *Outbox) Typed(tx approval.Tx, from approval.Address) error {
+// ReleaseCards has the cards go out that waited for what the person at an address has sent now. It is called before
+// that is answered.
+func (o *Outbox) ReleaseCards(tx approval.Tx, from approval.Address) error {
 	w := o.within(tx).typing()
-	typing, err := w.typingUntil(from)
+	typing, err := w.openUntil(from)
 	if err != nil || !typing.After(tx.Now()) {
 		return err
 	}
@@ -100,16 +101,16 @@ func (o *Outbox) Typed(tx approval.Tx, from approval.Address) error {
 	}
 	soon, err := tx.DueSoon(from, typing)
 	for _, n := range soon {
-		if err := w.goes(n, typing); err != nil {
+		if err := w.release(n, typing); err != nil {
 			return err
 		}
 	}
 	return err
 }
 
-// goes has a card go out now if it waited for who was typing until a time, and for nothing else: it was due before, and
-// [waitsForTyping] set when it is now.
-func (w typingWork) goes(n approval.Notification, typing time.Time) error {
+// release has a card go out now if it waited for who was typing until a time, and for nothing else: it was due before,
+// and [typingWork.postpone] set when it is now.
+func (w typingWork) release(n approval.Notification, typing time.Time) error {
 	if !isCard(n) {
 		return nil
 	}
@@ -117,7 +118,7 @@ func (w typingWork) goes(n approval.Notification, typing time.Time) error {
 	if err != nil {
 		return err
 	}
-	until, err := w.waitsUntil(n, typing)
+	until, err := w.postponeUntil(n, typing)
 	if err != nil || !n.NextAttemptAt.Equal(until) {
 		return err
 	}
@@ -135,7 +136,7 @@ func (w typingWork) overtakeQuestions(n approval.Notification) error {
 	replies, err := w.tx.Glance().Notifications(approval.NotificationQuery{Channel: n.Channel, Recipient: n.Recipient,
 		Kind: approval.KindReply, Since: w.tx.Now().Add(-questionKept), Limit: lastReplies, Narrow: true})
 	for _, q := range replies {
-		if q.Note != approval.NoteApprove || alike(q, n) {
+		if q.Note != approval.NoteApprove || sameRequest(q, n) {
 			continue
 		}
 		if err := approval.NeedWholeStore(w.tx); err != nil { // it may be about another agent's request
@@ -149,7 +150,7 @@ func (w typingWork) overtakeQuestions(n approval.Notification) error {
 	return err
 }
 
-// alike reports whether a question and a card are about the same one request.
-func alike(q, card approval.Notification) bool {
+// sameRequest reports whether a question and a card are about the same one request.
+func sameRequest(q, card approval.Notification) bool {
 	return q.ApprovalID == card.ApprovalID && q.BatchID == "" && card.BatchID == "" && len(card.Cards) < 2
 }

@@ -9,7 +9,7 @@ import (
 	"countersign/approval"
 )
 
-// Over its agent's budget of pushes a card waits for its turn. Whoever it goes to is told how many wait, once in a
+// Over its agent's budget of pushes a card waits for its turn. Its reader is told how many wait, once in a
 // while.
 const (
 	queuedTold = 5 * time.Minute
@@ -28,7 +28,7 @@ func (w turnWork) tellQueued(to map[approval.Address]bool) error {
 		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.To, b.To))
 	})
 	for _, a := range addresses {
-		if !w.o.quietEnd(a, w.tx.Now()).IsZero() {
+		if !w.o.quietUntil(a, w.tx.Now()).IsZero() {
 			continue // it is no reason to wake anybody
 		}
 		// Where two agents' cards meet here at once, both may tell.
@@ -48,8 +48,8 @@ func (w turnWork) tellQueued(to map[approval.Address]bool) error {
 	return nil
 }
 
-// queuedFor counts the requests whose cards wait to go to an address. It is only told.
-func (w turnWork) queuedFor(a approval.Address) (count int, err error) {
+// countQueued counts the requests whose cards wait to go to an address. It is only told.
+func (w turnWork) countQueued(a approval.Address) (count int, err error) {
 	tx := w.tx.Glance()
 	ns, err := tx.Notifications(approval.NotificationQuery{Channel: a.Channel, Recipient: a.To, Status: approval.Queued,
 		Narrow: true, Limit: mostQueued})
@@ -79,7 +79,7 @@ func (o *Outbox) Requeue(ctx context.Context) error {
 	if o.budgets == nil {
 		return nil
 	}
-	ts, err := look(ctx, o, func(w *work) ([]newTurn, error) { return w.turns().newTurns() })
+	ts, err := look(ctx, o, func(w *work) ([]turn, error) { return w.turns().planTurns() })
 	if err != nil {
 		return err
 	}
@@ -98,14 +98,14 @@ func (o *Outbox) Requeue(ctx context.Context) error {
 	return nil
 }
 
-// newTurn is when it is a notification's turn now.
-type newTurn struct {
+// turn is when it is a notification's turn now.
+type turn struct {
 	id string
 	at time.Time
 }
 
-// newTurns takes the pushes of all that waits from the budgets as they are now.
-func (w turnWork) newTurns() (ts []newTurn, err error) {
+// planTurns takes the pushes of all that waits from the budgets as they are now.
+func (w turnWork) planTurns() (ts []turn, err error) {
 	ns, err := w.tx.Notifications(approval.NotificationQuery{Status: approval.Queued, Narrow: true})
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (w turnWork) newTurns() (ts []newTurn, err error) {
 			of[card] = w.tx.Now().Add(wait).Truncate(time.Millisecond)
 		}
 		if of[card].Before(n.TurnAt) {
-			ts = append(ts, newTurn{n.ID, of[card]})
+			ts = append(ts, turn{n.ID, of[card]})
 		}
 	}
 	return ts, nil
@@ -139,7 +139,7 @@ func pushesOf(n approval.Notification) approval.Pushes {
 }
 
 // requeue gives one that was not sent yet an earlier turn.
-func (w turnWork) requeue(t newTurn) error {
+func (w turnWork) requeue(t turn) error {
 	n, err := w.tx.Notification(t.id)
 	if err != nil || n.Status != approval.Queued || n.Attempt > 0 {
 		return err
@@ -149,7 +149,7 @@ func (w turnWork) requeue(t newTurn) error {
 		return err
 	}
 	if n.TurnAt, n.UpdatedAt = t.at, w.tx.Now(); n.HeldFor == "" {
-		n = w.cards().bringUp(n, aboutHeads(hs), latest(w.tx.Now(), t.at))
+		n = w.cards().bringForward(n, newCardOf(hs), latest(w.tx.Now(), t.at))
 	}
 	_, err = w.tx.UpdateNotification(n, n.Status, n.Attempt)
 	return err

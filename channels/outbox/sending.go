@@ -20,7 +20,7 @@ func (o *Outbox) Ready(ctx context.Context, ids []string,
 		next  time.Time
 	}
 	found, err := look(ctx, o, func(w *work) (due, error) {
-		ready, err := w.sending().readyNow(ids, limit)
+		ready, err := w.sending().listReady(ids, limit)
 		if err != nil {
 			return due{}, err
 		}
@@ -30,7 +30,7 @@ func (o *Outbox) Ready(ctx context.Context, ids []string,
 	return found.ready, found.next, err
 }
 
-func (w sendingWork) readyNow(ids []string, limit int) (ready []approval.Notification, err error) {
+func (w sendingWork) listReady(ids []string, limit int) (ready []approval.Notification, err error) {
 	if ids == nil {
 		return w.tx.Sendable(limit)
 	}
@@ -60,7 +60,7 @@ func (o *Outbox) LoadReady(ctx context.Context, id string) (
 		next  time.Time
 	}
 	found, err := look(ctx, o, func(w *work) (f due, err error) {
-		if f.ready, err = w.sending().readyNow([]string{id}, 1); err != nil {
+		if f.ready, err = w.sending().listReady([]string{id}, 1); err != nil {
 			return f, err
 		}
 		if f.next, err = w.tx.NextSendable(); err != nil || len(f.ready) == 0 {
@@ -73,7 +73,7 @@ func (o *Outbox) LoadReady(ctx context.Context, id string) (
 		if h, err := w.tx.Head(n.ApprovalID); err != nil || h.Wide > quicklyRead {
 			return f, nil
 		}
-		if d, err := w.sending().load(id); err == nil { // else whoever sends it meets the error, and sees to it
+		if d, err := w.sending().load(id); err == nil { // else the attempt meets the error, and sees to it
 			f.whole = &d
 		}
 		return f, nil
@@ -94,7 +94,7 @@ func (w sendingWork) load(id string) (d approval.Delivery, err error) {
 		return d, err
 	}
 	if d.Notification.Note == approval.NoteQueued {
-		if d.Queued, err = w.turns().queuedFor(d.Notification.Address()); err != nil {
+		if d.Queued, err = w.turns().countQueued(d.Notification.Address()); err != nil {
 			return d, err
 		}
 	}
@@ -126,7 +126,7 @@ func (w sendingWork) loadShown(d *approval.Delivery) (err error) {
 	if d.Requests, err = approval.Shown(w.tx, d.Notification); err != nil {
 		return err
 	}
-	if d.Grantable, err = w.grantable(*d); err != nil {
+	if d.Grantable, err = w.findGrantable(*d); err != nil {
 		return err
 	}
 	for i := range d.Requests {
@@ -138,9 +138,9 @@ func (w sendingWork) loadShown(d *approval.Delivery) (err error) {
 	return nil
 }
 
-// grantable returns those of a delivery's requests that can be decided for longer where it is read: on a card that is
-// edited, or in the answer to whoever approved.
-func (w sendingWork) grantable(d approval.Delivery) (ids []string, err error) {
+// findGrantable returns those of a delivery's requests that can be decided for longer where it is read: on a card that
+// is edited, or in the answer to the approver.
+func (w sendingWork) findGrantable(d approval.Delivery) (ids []string, err error) {
 	n := d.Notification
 	if n.Kind != approval.KindEdit && n.Note != approval.NoteMore {
 		return nil, nil
@@ -167,7 +167,7 @@ func sendable(n approval.Notification, now time.Time) bool {
 
 // Begin takes notifications for sending, in one transaction, and returns those it took: each counted
 // as one more attempt, with the body that is to be sent. A card whose request has ended is skipped
-// instead; a notification that somebody else holds is left alone.
+// instead; a notification that another sender holds is left alone.
 func (o *Outbox) Begin(ctx context.Context, attempts []approval.Attempt) ([]approval.Notification, error) {
 	about := approval.WholeStore() // several may be several agents'
 	if len(attempts) == 1 {
@@ -201,13 +201,13 @@ func (w sendingWork) beginOne(t approval.Attempt) (n approval.Notification, ok b
 		if err != nil || over {
 			return n, false, err
 		}
-		if waits, err := w.typing().waitsForTyping(n); err != nil || waits {
+		if waits, err := w.typing().postpone(n); err != nil || waits {
 			return n, false, err
 		}
 		overtakes = true
 	case approval.KindReply:
 		if n.Note == approval.NoteQueued {
-			if waits, err := w.turns().queuedFor(n.Address()); err != nil || waits == 0 {
+			if waits, err := w.turns().countQueued(n.Address()); err != nil || waits == 0 {
 				return n, false, errors.Join(err, w.skip(n))
 			}
 		}
@@ -218,7 +218,7 @@ func (w sendingWork) beginOne(t approval.Attempt) (n approval.Notification, ok b
 	}
 	if stale := n.Change != t.Notification.Change || len(t.Notification.Body) > 0; len(n.Body) == 0 && stale {
 		// It was drawn before something changed.
-		n.UpdatedAt = now // it is due all the same: whoever sends reads it again
+		n.UpdatedAt = now // it is due all the same: the sender reads it again
 		_, err := w.tx.UpdateNotification(n, n.Status, n.Attempt)
 		return n, false, err
 	}
@@ -227,7 +227,7 @@ func (w sendingWork) beginOne(t approval.Attempt) (n approval.Notification, ok b
 	n.LeaseUntil, n.UpdatedAt = now.Add(t.Lease).Truncate(time.Millisecond), now
 	if len(n.Body) == 0 {
 		n.Body, n.More, n.Drawn = t.Body, t.More, n.Change
-		if n.Shown, err = w.leaves(n); err != nil {
+		if n.Shown, err = w.markShown(n); err != nil {
 			return n, false, err
 		}
 	}
@@ -244,9 +244,9 @@ func (w sendingWork) beginOne(t approval.Attempt) (n approval.Notification, ok b
 	return n, ok, err
 }
 
-// leaves takes note that the sending of a card is begun, as it stands, and returns its version: what joins from now on
-// has a newer one. 0: it is no card of several.
-func (w sendingWork) leaves(n approval.Notification) (int, error) {
+// markShown takes note that the sending of a card is begun, as it stands, and returns its version: what joins from now
+// on has a newer one. 0: it is no card of several.
+func (w sendingWork) markShown(n approval.Notification) (int, error) {
 	if n.BatchID == "" || n.Kind == approval.KindReply { // a reply says by it what it is about
 		return n.Shown, nil
 	}
@@ -285,13 +285,13 @@ func (w sendingWork) mayEdit(n approval.Notification, t approval.Attempt) (bool,
 	if err != nil || !slices.ContainsFunc(hs, func(h approval.Head) bool { return h.ResolvedSeq > t.Seen }) {
 		return err == nil, err
 	}
-	n.UpdatedAt = w.tx.Now() // it is due all the same: whoever sends reads it again
+	n.UpdatedAt = w.tx.Now() // it is due all the same: the sender reads it again
 	_, err = w.tx.UpdateNotification(n, n.Status, n.Attempt)
 	return false, err
 }
 
-// nextPart queues the part after one that went out, so that parts arrive in order.
-func (w sendingWork) nextPart(n approval.Notification) error {
+// queueNextPart queues the part after one that went out, so that parts arrive in order.
+func (w sendingWork) queueNextPart(n approval.Notification) error {
 	if n.Part == 0 || !n.More {
 		return nil
 	}
@@ -304,7 +304,7 @@ func (w sendingWork) nextPart(n approval.Notification) error {
 }
 
 // Sent records that n, as Begin returned it, went out. If the request of a card that can be edited has
-// ended meanwhile, the edit is queued with it. A card over which somebody has acted before its receipt is
+// ended meanwhile, the edit is queued with it. A card on which an approver has pressed before its receipt is
 // recorded stays delivered.
 func (o *Outbox) Sent(ctx context.Context, n approval.Notification, r approval.Receipt) error {
 	return o.update(ctx, approval.OfNotification(n.ID), func(w *work) error {
@@ -332,9 +332,9 @@ func (o *Outbox) Sent(ctx context.Context, n approval.Notification, r approval.R
 			return err
 		}
 		if row.Kind == approval.KindEdit {
-			return w.sending().nextEdit(row)
+			return w.sending().releaseNextEdit(row)
 		}
-		if err := w.sending().nextPart(row); err != nil {
+		if err := w.sending().queueNextPart(row); err != nil {
 			return err
 		}
 		if !row.ShowsCard() || !o.routing.Editable(row.Channel) {
@@ -354,9 +354,9 @@ func (o *Outbox) Sent(ctx context.Context, n approval.Notification, r approval.R
 	})
 }
 
-// nextEdit lets the edit that waits behind a finished one of the same card go, and drops those that
+// releaseNextEdit lets the edit that waits behind a finished one of the same card go, and drops those that
 // the finished one has overtaken.
-func (w sendingWork) nextEdit(done approval.Notification) error {
+func (w sendingWork) releaseNextEdit(done approval.Notification) error {
 	ns, err := w.tx.Notifications(approval.NotificationQuery{ApprovalID: done.ApprovalID, BatchID: done.BatchID,
 		Kind: approval.KindEdit, Narrow: true})
 	if err != nil {
@@ -380,27 +380,27 @@ func (w sendingWork) nextEdit(done approval.Notification) error {
 	return nil
 }
 
-// NotSent records that n, as Begin returned it, did not go out, or that nobody knows.
+// NotSent records that n, as Begin returned it, did not go out, or that it is not known whether it did.
 func (o *Outbox) NotSent(ctx context.Context, n approval.Notification, f approval.Failure) error {
-	lost, err := update(ctx, o, approval.OfNotification(n.ID), func(w *work) (rerouted, error) {
+	lost, err := update(ctx, o, approval.OfNotification(n.ID), func(w *work) (deadEnd, error) {
 		row, err := w.tx.Notification(n.ID)
 		if err != nil {
-			return rerouted{}, err
+			return deadEnd{}, err
 		}
 		if row.Attempt != n.Attempt || row.Status != approval.Queued && row.Status != approval.Retrying {
-			return rerouted{}, nil // somebody else's attempt by now
+			return deadEnd{}, nil // another attempt has begun since
 		}
 		was, attempt, before := row.Status, row.Attempt, row.Error
-		late, over, err := w.routes().overdue(row, latest(w.tx.Now(), f.RetryAt))
+		late, over, err := w.routes().findLate(row, latest(w.tx.Now(), f.RetryAt))
 		if err != nil {
-			return rerouted{}, err
+			return deadEnd{}, err
 		}
 		if over && !f.Final && !f.Unbegun { // a try after the deadline is none
 			f.Final, f.Detail = true, strings.TrimSuffix("no try is left before the deadline: "+f.Detail, ": ")
 		}
-		failed(&row, f, w.tx.Now())
+		applyFailure(&row, f, w.tx.Now())
 		if ok, err := w.tx.UpdateNotification(row, was, attempt); err != nil || !ok {
-			return rerouted{}, err
+			return deadEnd{}, err
 		}
 		if row.Error != before || !f.Unbegun { // else it is no news
 			event := approval.EventNotificationRetrying
@@ -408,13 +408,13 @@ func (o *Outbox) NotSent(ctx context.Context, n approval.Notification, f approva
 				event = approval.EventNotificationFailed
 			}
 			if err := w.record(row, event, f.Reason); err != nil {
-				return rerouted{}, err
+				return deadEnd{}, err
 			}
 		}
 		if !f.Final {
 			return w.routes().sendOn(row, late, row.Channel)
 		}
-		return w.sending().afterFailure(row)
+		return w.sending().settleFailure(row)
 	})
 	if err != nil {
 		return err
@@ -423,8 +423,8 @@ func (o *Outbox) NotSent(ctx context.Context, n approval.Notification, f approva
 	return nil
 }
 
-// failed has the row say what became of its last attempt.
-func failed(row *approval.Notification, f approval.Failure, now time.Time) {
+// applyFailure has the row say what became of its last attempt.
+func applyFailure(row *approval.Notification, f approval.Failure, now time.Time) {
 	row.Error, row.HTTPStatus, row.UpdatedAt, row.LeaseUntil = f.Reason, f.HTTPStatus, now, time.Time{}
 	if f.Detail != "" {
 		row.Error += ": " + f.Detail
@@ -448,18 +448,18 @@ func failed(row *approval.Notification, f approval.Failure, now time.Time) {
 	}
 }
 
-// afterFailure does what the failure of a notification for good brings with it: the card of a request that still
+// settleFailure does what the failure of a notification for good brings with it: the card of a request that still
 // waits goes elsewhere.
-func (w sendingWork) afterFailure(row approval.Notification) (rerouted, error) {
+func (w sendingWork) settleFailure(row approval.Notification) (deadEnd, error) {
 	if row.Kind == approval.KindEdit {
-		return rerouted{}, w.nextEdit(row)
+		return deadEnd{}, w.releaseNextEdit(row)
 	}
 	if row.ApprovalID == "" || row.Kind == approval.KindReply {
-		return rerouted{}, nil
+		return deadEnd{}, nil
 	}
 	hs, err := w.pendingHeads(row)
 	if err != nil {
-		return rerouted{}, err
+		return deadEnd{}, err
 	}
 	return w.routes().sendOn(row, hs, "")
 }
@@ -469,7 +469,7 @@ func (w sendingWork) afterFailure(row approval.Notification) (rerouted, error) {
 func (o *Outbox) SendOn(ctx context.Context, ids []string) (done []string, err error) {
 	type moved struct {
 		done []string
-		to   []rerouted
+		to   []deadEnd
 	}
 	// A channel that sends nothing holds the cards of all agents.
 	out, err := update(ctx, o, approval.WholeStore(), func(w *work) (m moved, err error) {
@@ -482,7 +482,7 @@ func (o *Outbox) SendOn(ctx context.Context, ids []string) (done []string, err e
 				m.done = append(m.done, id)
 				continue
 			}
-			late, _, err := w.routes().overdue(n, w.tx.Now())
+			late, _, err := w.routes().findLate(n, w.tx.Now())
 			if err != nil || len(late) == 0 {
 				if err != nil {
 					return m, err

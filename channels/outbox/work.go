@@ -9,8 +9,8 @@ import (
 )
 
 // work is what happens inside one transaction of the store, on whose behalf, and the outbox that it is of, as
-// [approval.Work] is the gate's. Its methods and those of its nouns begin no transaction and commit none: whoever began
-// it does, and an error undoes all of it. It is of one goroutine, and of no use after its transaction.
+// [approval.Work] is the gate's. Its methods and those of its nouns begin no transaction and commit none: its caller,
+// who began it, does, and an error undoes all of it. It is of one goroutine, and of no use after its transaction.
 type work struct {
 	o   *Outbox
 	ctx context.Context // carries what goes on record; it ends nothing
@@ -68,9 +68,9 @@ func (w *work) insert(n approval.Notification) (approval.Notification, error) {
 	return n, w.tx.InsertNotification(n)
 }
 
-// needThose is for a transaction that is to change notifications of a request. A reminder of several requests, which
+// needScope is for a transaction that is to change notifications of a request. A reminder of several requests, which
 // may be several agents', is its first one's.
-func (w *work) needThose(r approval.Request, ns []approval.Notification) error {
+func (w *work) needScope(r approval.Request, ns []approval.Notification) error {
 	if slices.ContainsFunc(ns, func(n approval.Notification) bool {
 		return n.ApprovalID != r.ID && (n.BatchID == "" || n.BatchID != r.BatchID)
 	}) {
@@ -91,8 +91,8 @@ func (w *work) skip(n approval.Notification) error {
 	return err
 }
 
-// changed takes note that a notification which was not sent yet shows something else now.
-func (w *work) changed(n approval.Notification) error {
+// markChanged takes note that a notification which was not sent yet shows something else now.
+func (w *work) markChanged(n approval.Notification) error {
 	n.Change++
 	n.UpdatedAt = w.tx.Now()
 	_, err := w.tx.UpdateNotification(n, n.Status, n.Attempt)

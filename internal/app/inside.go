@@ -89,8 +89,8 @@ func (r routing) Editable(channel string) bool {
 	return false
 }
 
-// Quiet is by the hours of whose address it is; a room has none.
-func (r routing) Quiet(a approval.Address, at time.Time) time.Time {
+// QuietUntil is by the hours of whose address it is; a room has none.
+func (r routing) QuietUntil(a approval.Address, at time.Time) time.Time {
 	q := r.live.Load().quiet[a]
 	return q.hours.Until(at, q.zone)
 }

@@ -35,7 +35,7 @@ channels:
 		{"U02KEN", night, time.Time{}},
 		{"C0APPROVALS", night, time.Time{}},
 	} {
-		if got := (routing{live: &in}).Quiet(approval.Address{Channel: "slack", To: c.to}, c.at); !got.Equal(c.want) {
+		if got := (routing{live: &in}).QuietUntil(approval.Address{Channel: "slack", To: c.to}, c.at); !got.Equal(c.want) {
 			t.Errorf("%s at %s is quiet until %s; want %s", c.to, c.at, got, c.want)
 		}
 	}
