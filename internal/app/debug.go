@@ -18,18 +18,18 @@ func (a *App) listenForDebug(cfg *config.Config) (err error) {
 	if cfg.DebugListen == "" {
 		return nil
 	}
-	if a.atDebug, err = a.bind("debug_listen", cfg.DebugListen); err != nil {
+	if a.listeners.debug, err = a.listeners.bind("debug_listen", cfg.DebugListen); err != nil {
 		return err
 	}
-	return a.serveOn(nameDebug, a.atDebug, nil, &profiles{app: a})
+	return a.listeners.serveOn(nameDebug, a.listeners.debug, nil, &profiles{app: a})
 }
 
 // DebugAddr is the address of the profiles, "" where there is none.
 func (a *App) DebugAddr() string {
-	if a.atDebug == nil {
+	if a.listeners.debug == nil {
 		return ""
 	}
-	return a.atDebug.Addr().String()
+	return a.listeners.debug.Addr().String()
 }
 
 // profilesPath is what the names of the profiles follow.

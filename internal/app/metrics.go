@@ -116,26 +116,26 @@ func newMetrics(a *App) *metrics {
 		func() float64 { return a.store.Clock().Ahead.Seconds() })
 	for _, k := range a.o.Config.Kinds() {
 		if _, metered := k.Type.(channels.Metered); metered {
-			m.registry.MustRegister(quotaGauges(k, a.quota)...)
+			m.registry.MustRegister(quotaGauges(k, &a.live)...)
 		}
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "countersign_build_info",
 		Help:        "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": a.o.Version}})
 	build.Set(1)
-	m.listeners = &listenerStates{a.limits, map[string]*listener.Listener{}, map[string]*listener.Certificate{}}
+	m.listeners = &listenerStates{a.listeners.limits, map[string]*listener.Listener{}, map[string]*listener.Certificate{}}
 	m.registry.MustRegister(m.listeners, m.events, m.tries, m.took, m.paused, m.webhooks, m.heartbeats, m.reloads, m.mcp,
-		m.mcpTook, &serverStates{a}, &refusals{a}, pending, ahead, build,
+		m.mcpTook, &serverStates{a}, &refusals{a.budgets}, pending, ahead, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
 // quotaGauges tell how much of the month's messages of a kind of channel is used.
-func quotaGauges(k kind.Kind, quota func(channel string) (channels.Quota, bool)) []prometheus.Collector {
+func quotaGauges(k kind.Kind, live *inForce) []prometheus.Collector {
 	gauge := func(name, help string, value func(q channels.Quota) float64) prometheus.Collector {
 		o := prometheus.GaugeOpts{Name: "countersign_" + k.Name + "_quota_" + name, Help: k.Title + " messages " + help}
 		return prometheus.NewGaugeFunc(o, func() float64 {
-			if q, known := quota(k.Name); known {
+			if q, known := live.Load().quota(k.Name); known {
 				return value(q)
 			}
 			return -1

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,13 +13,12 @@ import (
 	"time"
 
 	"countersign/internal/auth"
-	"countersign/internal/config"
 )
 
 // anonymous says who callers without a token are. What the configuration was checked for is true of the
 // addresses that it names; while others are bound, nobody comes in over them without a token.
-func (a *App) anonymous() auth.Anonymous {
-	cfg, bound := a.live.Load().cfg, a.o.Config
+func (d directory) anonymous() auth.Anonymous {
+	cfg, bound := d.live.Load().cfg, d.bound
 	who := auth.Anonymous{Socket: cfg.AnonymousAgent}
 	if who.Socket == "" {
 		who.Socket = auth.LocalAgent
@@ -130,8 +128,8 @@ func (l *socketListener) Close() error {
 }
 
 // onSocket serves h on the socket, where there is to be one.
-func (a *App) onSocket(cfg *config.Config, h http.Handler) error {
-	path := cmp.Or(a.o.Socket, cfg.Socket)
+func (a *App) onSocket(h http.Handler) error {
+	path := a.who.socket
 	if path == "" {
 		return nil
 	}
@@ -139,5 +137,5 @@ func (a *App) onSocket(cfg *config.Config, h http.Handler) error {
 	if err != nil {
 		return err
 	}
-	return a.serveOn(nameSocket, l, nil, h)
+	return a.listeners.serveOn(nameSocket, l, nil, h)
 }
