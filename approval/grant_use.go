@@ -2,11 +2,11 @@ package approval
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"time"
 
 	"countersign/approval/args"
+	"countersign/approval/message"
 )
 
 // What a grant, or a standing denial, answers: a call that the policy asks about, after it was judged and before
@@ -77,7 +77,7 @@ func (w GrantWork) deny(j *judged, gr *Grant, out Answer) (Answer, error) {
 	if err := w.tx.PutGrant(*gr); err != nil {
 		return Answer{}, err
 	}
-	out.Kind, out.Message, out.Request, out.Grant = AnswerDenied, deniedMessage(r), &r, gr
+	out.Kind, out.Message, out.Request, out.Grant = AnswerDenied, message.Denied(r.WhoEnded(), r.ResolveReason), &r, gr
 	e := j.event(EventCallDenied, string(Deny), "denied_by_person")
 	e.ApprovalID = r.ID
 	e.Data = marshal(map[string]any{"grant_id": gr.ID, "args": w.g.records.auditArgs(j.call.Args.Canonical()),
@@ -299,23 +299,11 @@ func (gr *Grant) Maker() string { return Vote{Person: gr.By, For: gr.For}.Voter(
 
 // message is what the model is told whose call a grant lets through.
 func (gr *Grant) message() string {
-	left := ""
+	left := -1
 	if gr.Uses > 0 {
-		left = " (" + count(int64(gr.Left()), "use") + " left)"
+		left = gr.Left()
 	}
-	return fmt.Sprintf("Allowed: %s approved this for %s%s.", gr.Maker(), gr.Lasts(), left)
-}
-
-// Lasts tells for how long a grant was made: 8 hours, 30 minutes, this session.
-func (gr *Grant) Lasts() string {
-	if gr.Session != "" {
-		return "this session"
-	}
-	d := gr.ExpiresAt.Sub(gr.MadeAt)
-	if h := int64(d / time.Hour); d%time.Hour == 0 && h > 0 {
-		return count(h, "hour")
-	}
-	return duration(d)
+	return message.Granted(gr.Maker(), gr.Session != "", gr.ExpiresAt.Sub(gr.MadeAt), left)
 }
 
 // endUsedUp ends a grant that has no uses left.
