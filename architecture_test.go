@@ -28,7 +28,7 @@ var arrows = map[string]struct {
 	may []string
 	why string
 }{
-	"approval":                          {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact", "approval/args/vary", "internal/secret", "approval/broker", "approval/summary", "approval/message"}, "the domain knows nobody"},
+	"approval":                          {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact", "approval/args/vary", "internal/secret", "approval/broker", "approval/summary", "approval/message", "approval/need"}, "the domain knows nobody"},
 	"internal/api":                      {[]string{"approval", "approval/args", "client"}, "one shape in, the other out"},
 	"internal/auth":                     {[]string{"approval", "internal/auth/bearer", "internal/loopback", "internal/secret"}, "who is who, and not what they may do"},
 	"internal/chat":                     {[]string{"approval", "approval/legible", "internal/locale/phrases", "internal/lists", "approval/message"}, "what is pressed, typed and answered, on no channel in particular"},
@@ -42,6 +42,7 @@ var arrows = map[string]struct {
 	"approval/legible":                  {nil, "characters, and nothing of what they say"},
 	"approval/broker":                   {nil, "who is woken by what, and nothing of what it means"},
 	"approval/message":                  {[]string{"approval/legible"}, "names, times and reasons in, a sentence out"},
+	"approval/need":                     {nil, "people and groups by name, and nothing of how they vote"},
 	"approval/summary":                  {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact"}, "a sentence and arguments in, a sentence out, and nothing of who is asked"},
 	"approval/redact":                   {[]string{"approval/legible"}, "texts and JSON in, the same without secrets out"},
 	"internal/auth/bearer":              {nil, "a request in, its token out"},
@@ -119,6 +120,7 @@ var outside = map[string][]string{
 	"approval/args/vary":    {},
 	"approval/legible":      {},
 	"approval/message":      {},
+	"approval/need":         {},
 	"approval/broker":       {},
 	"approval/summary":      {"github.com/go-json-experiment/json/jsontext"},
 	"approval/redact":       {"github.com/go-json-experiment/json/jsontext"},
@@ -359,7 +361,7 @@ var tooMany = map[string]int{
 
 // The domain holds what decides. 7,500 lines are wanted; until then it only shrinks.
 func TestTheDomainIsSmall(t *testing.T) {
-	const most = 9_280
+	const most = 9_115
 	lines := 0
 	for _, p := range packages(t) {
 		if p.ImportPath != "countersign/approval" {

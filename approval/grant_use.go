@@ -158,11 +158,8 @@ func (gr *Grant) isOfArgs(tx Tx, j *judged) (bool, error) {
 func (gr *Grant) holdsUnder(v *Verdict) bool {
 	return v.Action == Quarantine && !v.Observe && v.Grants != nil &&
 		v.RuleDigest != "" && v.RuleDigest == gr.RuleDigest &&
-		v.Risk.Rank() <= gr.Risk.Rank() && v.Risk != RiskCritical && v.Need.onePerson()
+		v.Risk.Rank() <= gr.Risk.Rank() && v.Risk != RiskCritical && v.Need.OnePerson()
 }
-
-// onePerson reports whether a need is met by one person's one word, without a passkey.
-func (n *Need) onePerson() bool { return n.Total() == 1 && (n == nil || !n.Confirm && !n.StepUp) }
 
 // underOthers says what becomes of a grant that covers a call which is not judged as the grant's own was. Where the
 // grant's own still is, this call only falls under another rule, and is asked about.

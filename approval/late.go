@@ -69,7 +69,7 @@ func openStage(r *Request) string {
 	stages := r.Need.InStages()
 	s := stages[min(r.Stage, len(stages)-1)]
 	of := "any approver"
-	if names := s.names(); len(names) > 0 {
+	if names := s.Names(); len(names) > 0 {
 		of = strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%d of %s", s.Count, of)
