@@ -28,10 +28,10 @@ var arrows = map[string]struct {
 	may []string
 	why string
 }{
-	"approval":                          {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact", "approval/args/vary", "internal/secret", "approval/broker", "approval/summary"}, "the domain knows nobody"},
+	"approval":                          {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact", "approval/args/vary", "internal/secret", "approval/broker", "approval/summary", "approval/message", "approval/need"}, "the domain knows nobody"},
 	"internal/api":                      {[]string{"approval", "approval/args", "client"}, "one shape in, the other out"},
 	"internal/auth":                     {[]string{"approval", "internal/auth/bearer", "internal/loopback", "internal/secret"}, "who is who, and not what they may do"},
-	"internal/chat":                     {[]string{"approval", "approval/legible", "internal/locale/phrases", "internal/lists"}, "what is pressed, typed and answered, on no channel in particular"},
+	"internal/chat":                     {[]string{"approval", "approval/legible", "internal/locale/phrases", "internal/lists", "approval/message"}, "what is pressed, typed and answered, on no channel in particular"},
 	"internal/lists":                    {[]string{"approval"}, "pages of what is kept, for whoever shows them: it decides nothing"},
 	"internal/locale/phrases":           {[]string{"approval"}, "sentences in English, which policy and locale take without the rest of chat"},
 	"channels/outbox":                   {[]string{"approval", "approval/legible", "channels", "internal/secret", "internal/lists"}, "rows that become messages: it knows what every channel is, and no platform"},
@@ -41,6 +41,8 @@ var arrows = map[string]struct {
 	"approval/args/vary":                {[]string{"approval/args", "approval/args/decimal"}, "arguments beside others, and nothing of who agreed to which"},
 	"approval/legible":                  {nil, "characters, and nothing of what they say"},
 	"approval/broker":                   {nil, "who is woken by what, and nothing of what it means"},
+	"approval/message":                  {[]string{"approval/legible"}, "names, times and reasons in, a sentence out"},
+	"approval/need":                     {nil, "people and groups by name, and nothing of how they vote"},
 	"approval/summary":                  {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact"}, "a sentence and arguments in, a sentence out, and nothing of who is asked"},
 	"approval/redact":                   {[]string{"approval/legible"}, "texts and JSON in, the same without secrets out"},
 	"internal/auth/bearer":              {nil, "a request in, its token out"},
@@ -52,7 +54,7 @@ var arrows = map[string]struct {
 	"internal/testkit/chromium":         {nil, "of the tests: a browser, and nothing of what it shows"},
 	"internal/testkit/jsongen":          {nil, "of the tests"},
 	"internal/ratelimitedlog":           {nil, "it counts, and logs nothing itself"},
-	"internal/locale":                   {[]string{"approval", "internal/locale/phrases"}, "sentences, and nobody to say them to"},
+	"internal/locale":                   {[]string{"approval", "internal/locale/phrases", "approval/message"}, "sentences, and nobody to say them to"},
 	"internal/auth/openid":              {[]string{"internal/loopback", "internal/secret"}, "who a provider says that somebody is, and nothing of sessions"},
 	"internal/auth/openid/openidtest":   {nil, "a stand-in that shared code with our client would share its mistakes"},
 	"internal/secret":                   {nil, "a string that does not print, for whoever holds one"},
@@ -117,6 +119,9 @@ var outside = map[string][]string{
 	"approval/args/decimal": {},
 	"approval/args/vary":    {},
 	"approval/legible":      {},
+	"approval/message":      {},
+	"approval/need":         {},
+	"approval/broker":       {},
 	"approval/summary":      {"github.com/go-json-experiment/json/jsontext"},
 	"approval/redact":       {"github.com/go-json-experiment/json/jsontext"},
 	"internal/emulator":     {"github.com/coder/websocket", "github.com/rivo/uniseg"},
@@ -351,7 +356,7 @@ var tooMany = map[string]int{
 
 // The domain holds what decides. 7,500 lines are wanted; until then it only shrinks.
 func TestTheDomainIsSmall(t *testing.T) {
-	const most = 9_460
+	const most = 9_115
 	lines := 0
 	for _, p := range packages(t) {
 		if p.ImportPath != "countersign/approval" {

@@ -1,5 +1,9 @@
 package approval
 
+import (
+	"countersign/approval/need"
+)
+
 import "time"
 
 // proofHolds is for how long after a passkey was used its proof approves. The page decides in the same breath.
@@ -64,23 +68,12 @@ func (by *Prover) proves(d *Decision, r *Request, canonical []byte, now time.Tim
 		string(of.Args) == string(canonical)
 }
 
-// stepUpPasskey is how it is called on record and in JSON that an approval was given with a passkey, or takes one.
-const stepUpPasskey = "passkey"
-
 // steppedUp says on record what an approval was given with beside a press, and with which; "" for nothing.
 func (d *Decision) steppedUp() (with, credential string) {
 	if !d.Approve || !d.proven || d.Proof == nil {
 		return "", ""
 	}
-	return stepUpPasskey, d.Proof.of.Credential
-}
-
-// StepUpWord is the word for what an approval takes beside a press: "passkey", or "" for nothing.
-func (n *Need) StepUpWord() string {
-	if n == nil || !n.StepUp {
-		return ""
-	}
-	return stepUpPasskey
+	return need.Passkey, d.Proof.of.Credential
 }
 
 // StepUpWord is the word for what the vote was given with beside a press: "passkey", or "" for nothing.
@@ -88,7 +81,7 @@ func (v Vote) StepUpWord() string {
 	if !v.StepUp {
 		return ""
 	}
-	return stepUpPasskey
+	return need.Passkey
 }
 
 // Read returns what a proof of this prover is of; false for another's.
