@@ -60,10 +60,10 @@ const (
 
 // Metrics is told what a [Sender] does. Its methods must not block.
 type Metrics interface {
-	// Tried reports one try; reason is "" for ResultSent, and took is 0 where nothing was sent.
-	Tried(channel string, kind approval.NotificationKind, result Result, reason string, took time.Duration)
-	// Paused reports that a channel was paused, or is no longer.
-	Paused(channel string, paused bool)
+	// CountTry reports one try; reason is "" for ResultSent, and took is 0 where nothing was sent.
+	CountTry(channel string, kind approval.NotificationKind, result Result, reason string, took time.Duration)
+	// SetPaused reports that a channel was paused, or is no longer.
+	SetPaused(channel string, paused bool)
 }
 
 // Points at which a [Sender] calls its Failpoint, for tests that kill it there.
@@ -524,7 +524,7 @@ func (s *Sender) pause(l *lane, e *channels.PushError) {
 	s.log.Error("a channel is paused: the platform refuses our credentials; nothing is lost, but nobody gets cards there",
 		"channel", l.name, "reason", e.Reason, "status", e.HTTPStatus, "detail", e.Detail(), "do", advice(e.Reason))
 	if s.metrics != nil {
-		s.metrics.Paused(l.name, true)
+		s.metrics.SetPaused(l.name, true)
 	}
 	ctx, cancel := context.WithCancel(s.running)
 	l.stop = cancel
@@ -540,7 +540,7 @@ func (s *Sender) resume(l *lane) {
 	l.paused = ""
 	l.stop()
 	if s.metrics != nil {
-		s.metrics.Paused(l.name, false)
+		s.metrics.SetPaused(l.name, false)
 	}
 }
 
@@ -803,7 +803,7 @@ func (s *Sender) record(ctx context.Context, n approval.Notification, write func
 
 func (s *Sender) countTry(n approval.Notification, r Result, reason string, took time.Duration) {
 	if s.metrics != nil {
-		s.metrics.Tried(n.Channel, n.Kind, r, reason, took)
+		s.metrics.CountTry(n.Channel, n.Kind, r, reason, took)
 	}
 }
 

@@ -106,8 +106,8 @@ type keeper interface {
 	Passkeys(tx approval.Tx) passkey.Tx
 }
 
-// around is what stands before the store: something in tests.
-var around = func(s keeper) keeper { return s }
+// wrapStore puts something before the store, in tests.
+var wrapStore = func(s keeper) keeper { return s }
 
 // New builds the program: it opens the store and binds the listeners. After an error nothing of it is
 // left.
@@ -144,14 +144,14 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.budgets.Replace(cfg.Budgets(auth.LocalAgent))
 
 	broker := approval.NewBroker()
-	a.listeners = &listeners{log: a.log, http: a.part("http"), now: a.o.Now, live: &a.live, directory: a.directory,
+	a.listeners = &listeners{log: a.log, http: a.logger("http"), now: a.o.Now, live: &a.live, directory: a.directory,
 		limits: newLimits(cfg, a.who.socket), onStop: a.onStop}
 	a.metrics = newMetrics(a)
 	a.listeners.states = a.metrics.listeners
 	a.store, err = sqlite.Open(ctx, sqlite.Options{
-		Path: cfg.StorePath, Logger: a.part("store"), Now: a.o.Now, Elapsed: o.Elapsed, Failpoint: o.Failpoint,
+		Path: cfg.StorePath, Logger: a.logger("store"), Now: a.o.Now, Elapsed: o.Elapsed, Failpoint: o.Failpoint,
 		OnCommit: func(c approval.Commit) {
-			a.metrics.committed(c)
+			a.metrics.countCommit(c)
 			broker.Publish(c)
 		},
 		BeforeCommit: broker.BeforeCommit,
@@ -161,34 +161,34 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	}
 	a.onStop("store", func(context.Context) error { return a.store.Close() })
 
-	kept := around(a.store)
+	kept := wrapStore(a.store)
 	audit := approval.NewAuditLog(first.maker.Masker)
-	a.outbox = outbox.New(outbox.Options{Store: kept, Audit: audit, Budgets: a.budgets, Logger: a.part("gate"),
+	a.outbox = outbox.New(outbox.Options{Store: kept, Audit: audit, Budgets: a.budgets, Logger: a.logger("gate"),
 		Routing: routing{&a.live, cfg.Kinds(), func() map[string]string { return a.sender.Paused() }}})
 	prover := approval.NewProver()
 	a.gate = approval.NewGate(approval.Options{
-		Store: kept, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.part("gate"),
+		Store: kept, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.logger("gate"),
 		Directory: a.who, Notifier: a.outbox, Budgets: a.budgets, Schemas: schemas{a}, Prover: prover,
 		Page: func(id string) string { return a.live.Load().cfg.PageOf(id) },
 	})
 	a.signIns = &signIns{log: a.log, live: &a.live, at: a.listeners}
 	a.chat = chat.New(chat.Options{Store: kept, Gate: a.gate, Audit: audit, Outbox: a.outbox, SignIn: a.signIns,
-		Readers: answered{a.who, a.o.Now, health{a}.status}, Whose: a.directory.ByChat})
+		Readers: chatReaders{a.who, a.o.Now, health{a}.status}, Whose: a.directory.ByChat})
 	a.reloader = &reloader{a: a, log: a.log, gate: a.gate, chat: a.chat}
 	a.signIn = signin.New(signin.Options{Store: kept, Rows: kept.SignIns, Audit: audit, Directory: a.who,
-		Logger: a.part("signin"), Opener: a.live.opener})
+		Logger: a.logger("signin"), Opener: a.live.opener})
 	a.platforms = &platforms{log: a.log, live: &a.live, relearn: make(chan struct{}, 1), rerun: make(chan struct{}, 1)}
 	a.openID = openid.New(openid.Options{Now: a.o.Now, Troubled: func() { wake(a.platforms.relearn) }})
 	a.platforms.openID = a.openID
 	a.openID.Configure(cfg.SignIn.OpenID, cfg.OpenIDPeople())
 	a.onStop("the OpenID provider", func(context.Context) error { a.openID.Close(); return nil })
 	a.passkeys = passkey.New(passkey.Options{Store: kept, Rows: kept.Passkeys, Audit: audit, Directory: a.who,
-		Teller: a.chat, Prover: prover, Base: a.listeners.base, Logger: a.part("signin")})
+		Teller: a.chat, Prover: prover, Base: a.listeners.base, Logger: a.logger("signin")})
 	a.signIns.service, a.signIns.passkeys, a.signIns.chat = a.signIn, a.passkeys, a.chat
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = outbox.NewSender(outbox.SenderOptions{
 		Outbox: a.outbox, Queue: broker, Maker: first.maker, Channels: first.channels, Metrics: a.metrics,
-		Log: a.part("sender"),
+		Log: a.logger("sender"),
 		Retries: outbox.Retries{Max: cfg.Notifications.MaxRetries, First: cfg.Notifications.FirstRetry,
 			Cap: cfg.Notifications.MaxBackoff},
 		Now:       a.store.Now,
@@ -196,7 +196,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	})
 
 	a.heartbeat, err = heartbeat.New(heartbeat.Options{Gate: upkeep{a.gate, a.outbox, a.signIn}, Entries: cfg.Heartbeat(),
-		Logger: a.part("heartbeat"), Now: a.o.Now, Observe: a.metrics.beat})
+		Logger: a.logger("heartbeat"), Now: a.o.Now, Observe: a.metrics.countBeat})
 	if err != nil {
 		return nil, err
 	}
@@ -210,17 +210,17 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	return a, a.listen(cfg)
 }
 
-func (a *App) part(name string) *slog.Logger { return a.log.With("component", name) }
+func (a *App) logger(name string) *slog.Logger { return a.log.With("component", name) }
 
 func (a *App) onStop(name string, do func(ctx context.Context) error) {
 	a.undo = append(a.undo, step{name, do})
 }
 
-// exactly is handlers by path. A path is taken as it was sent: nothing is cleaned, and so nobody is
+// exactPaths is handlers by path. A path is taken as it was sent: nothing is cleaned, and so no client is
 // redirected before the API has looked at who they are.
-type exactly map[string]http.Handler
+type exactPaths map[string]http.Handler
 
-func (e exactly) before(next http.Handler) http.Handler {
+func (e exactPaths) before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path
 		if path == "/mcp/" { // as many clients write it
@@ -234,9 +234,9 @@ func (e exactly) before(next http.Handler) http.Handler {
 	})
 }
 
-// afterLast sees to what the last stop has left: calls of which nobody knows what became, a policy that has come into
-// force since, and what was going on in a store that is an older one than was here before.
-func (a *App) afterLast() error {
+// settleLastStop sees to what the last stop has left: calls of which it is not known what became, a policy that has
+// come into force since, and what was going on in a store that is an older one than was here before.
+func (a *App) settleLastStop() error {
 	if n, err := a.gate.Orphaned(a.work); err != nil {
 		return fmt.Errorf("calls that were sent on before the last stop: %w", err)
 	} else if n > 0 {
@@ -268,40 +268,40 @@ func (a *App) Start() error {
 	if !a.started.CompareAndSwap(false, true) || a.stopping.Err() != nil {
 		return errors.New("app: started twice, or stopped")
 	}
-	if err := a.afterLast(); err != nil {
+	if err := a.settleLastStop(); err != nil {
 		return err
 	}
 	a.reloader.cancelRemoved(a.work)
 	a.signIns.end(a.work)
-	a.goes(func() {
+	a.spawn(func() {
 		a.reloader.mu.Lock()
 		defer a.reloader.mu.Unlock()
 		a.reloader.recheckNeeds(a.work) // the configuration may have changed while nothing ran
 	})
-	a.goes(func() { a.gate.Run(a.work) })
-	a.goes(func() { a.keepTime(a.work) })
-	a.goes(func() { a.overruns.tell(a.work, a.chat) })
+	a.spawn(func() { a.gate.Run(a.work) })
+	a.spawn(func() { a.keepTime(a.work) })
+	a.spawn(func() { a.overruns.tell(a.work, a.chat) })
 	a.gateway.Start()
-	a.goes(func() {
+	a.spawn(func() {
 		if err := a.sender.Run(a.work); err != nil {
 			a.log.Error("the sender of notifications ended; no cards go out any more", "error", err)
 		}
 	})
-	a.goes(func() { a.platforms.learn(a.work) })
-	a.goes(func() { a.platforms.run(a.work) })
+	a.spawn(func() { a.platforms.learn(a.work) })
+	a.spawn(func() { a.platforms.run(a.work) })
 	if a.o.Config.Path != "" {
-		a.goes(func() { a.reloader.watch(a.work) })
+		a.spawn(func() { a.reloader.watch(a.work) })
 	}
 	for _, h := range a.receivers.handlers() {
 		if r, ok := h.(kind.Runner); ok {
-			a.goes(func() { r.Run(a.work) })
+			a.spawn(func() { r.Run(a.work) })
 		}
 	}
 	for _, c := range a.listeners.certificates {
-		a.goes(func() { c.Run(a.work) })
+		a.spawn(func() { c.Run(a.work) })
 	}
 	a.heartbeat.Start()
-	for _, s := range a.listeners.serving {
+	for _, s := range a.listeners.endpoints {
 		a.running.Go(func() {
 			if err := s.server.Serve(s.at); !errors.Is(err, http.ErrServerClosed) {
 				a.log.Error("an address is not served any more", "address", s.at.Addr().String(), "error", err)
@@ -319,7 +319,7 @@ func (a *App) Start() error {
 			}
 		}
 	}
-	for _, p := range unreachable(a.live.Load(), a.directory) {
+	for _, p := range findUnreachable(a.live.Load(), a.directory) {
 		a.log.Warn("the gate works, but nobody can be asked", "problem", p)
 	}
 	return nil
@@ -346,7 +346,7 @@ func (a *App) keepTime(ctx context.Context) {
 	}
 }
 
-func (a *App) goes(fn func()) { a.running.Go(fn) }
+func (a *App) spawn(fn func()) { a.running.Go(fn) }
 
 // Failed delivers an error when serving ended by itself.
 func (a *App) Failed() <-chan error { return a.failed }

@@ -59,8 +59,8 @@ func roomOf(ctx context.Context, who budget.Principal) error {
 	return roomFor(ctx, approval.Actor{Kind: kind, Name: who.Name})
 }
 
-// occupying counts the calls of an agent that are held.
-func (d *agentDoor) occupying(agent string) func(context.Context) (release func(), err error) {
+// occupy counts the calls of an agent that are held.
+func (d *agentDoor) occupy(agent string) func(context.Context) (release func(), err error) {
 	return func(ctx context.Context) (func(), error) { return d.budgets.Agent(agent).Hold(ctx, budget.Waits) }
 }
 
@@ -85,13 +85,13 @@ func (d *agentDoor) chargeHook(asker client.Asker, bytes int) error {
 	return nil
 }
 
-// turn waits for an agent's turn to have something large worked on.
-func (d *agentDoor) turn(agent string) func(ctx context.Context, bytes int) (release func(), err error) {
+// waitTurn waits for an agent's turn to have something large worked on.
+func (d *agentDoor) waitTurn(agent string) func(ctx context.Context, bytes int) (release func(), err error) {
 	return func(ctx context.Context, bytes int) (func(), error) { return d.budgets.Turn(ctx, agent, bytes) }
 }
 
-// turnHook waits for the turn of a hook's agent.
-func (d *agentDoor) turnHook(ctx context.Context, asker client.Asker, bytes int) (release func(), err error) {
+// waitHookTurn waits for the turn of a hook's agent.
+func (d *agentDoor) waitHookTurn(ctx context.Context, asker client.Asker, bytes int) (release func(), err error) {
 	if g, ok := asker.(hooks.Gate); ok {
 		return d.budgets.Turn(ctx, g.Agent, bytes)
 	}

@@ -74,8 +74,8 @@ func (p *profiles) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit returns who asks, or why they may not: a page of another site that was brought here by its name, and whoever is
-// no admin.
+// admit returns who asks, or why they may not: a page of another site that was brought here by its name, and callers
+// who are no admins.
 func (p *profiles) admit(r *http.Request) (who approval.Actor, status int, why string) {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -93,6 +93,6 @@ func (p *profiles) admit(r *http.Request) (who approval.Actor, status int, why s
 	case r.Method != http.MethodGet:
 		return who, http.StatusMethodNotAllowed, "profiles are read with GET"
 	}
-	known(r, who)
+	markKnown(r, who)
 	return who, 0, ""
 }

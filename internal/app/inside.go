@@ -53,7 +53,7 @@ func (d directory) AtKeyboard(agent string) (approval.Actor, bool) {
 	return d.Person(name)
 }
 
-// nameOf says whose address it is, "" where it is nobody's.
+// nameOf says whose address it is, "" where it is no person's.
 func (d directory) nameOf(to approval.Address) string {
 	who, _ := d.known.ByChat(to.Channel, whose(d.live.Load().cfg)(to.Channel, to.To))
 	return who.Name
@@ -112,19 +112,19 @@ func (r routing) RoutesOf(people []approval.Actor) []approval.Route {
 	return r.live.Load().routesOf(people)
 }
 
-// answered is who is answered in a chat.
-type answered struct {
+// chatReaders is who is answered in a chat.
+type chatReaders struct {
 	directory
 	now    func() time.Time
 	status func(to approval.Actor) []string
 }
 
-func (r answered) Say(to approval.Actor, p phrases.Phrase, args ...any) string {
+func (r chatReaders) Say(to approval.Actor, p phrases.Phrase, args ...any) string {
 	return say(to, reader(to, r.now(), r.live), p, args...)
 }
-func (r answered) NameOf(a approval.Address) string     { return r.nameOf(a) }
-func (r answered) RouteOf(person string) approval.Route { return r.live.Load().people[person] }
-func (r answered) Agents() []string {
+func (r chatReaders) NameOf(a approval.Address) string     { return r.nameOf(a) }
+func (r chatReaders) RouteOf(person string) approval.Route { return r.live.Load().people[person] }
+func (r chatReaders) Agents() []string {
 	who := r.anonymous()
 	names := []string{who.TCP, who.Socket}
 	for _, a := range r.live.Load().cfg.Agents() {
@@ -134,12 +134,12 @@ func (r answered) Agents() []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
-func (r answered) Status(to approval.Actor) []string { return r.status(to) }
+func (r chatReaders) Status(to approval.Actor) []string { return r.status(to) }
 
-// listed is what waits, for the channels that show it.
-type listed struct{ *approval.Gate }
+// requestLists is what waits, for the channels that show it.
+type requestLists struct{ *approval.Gate }
 
-func (l listed) Requests(ctx context.Context, q approval.RequestQuery) ([]approval.Request, error) {
+func (l requestLists) Requests(ctx context.Context, q approval.RequestQuery) ([]approval.Request, error) {
 	return lists.ListRequests(ctx, l.Gate, q)
 }
 

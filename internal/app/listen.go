@@ -51,7 +51,7 @@ const (
 // limits is what the listeners may hold.
 type limits struct {
 	connections map[string]int
-	// strangers are the bodies of webhooks, whose sender nobody knows before they have been read.
+	// strangers are the bodies of webhooks, whose sender is not known before they have been read.
 	// known are those of all others, who have shown a token by then.
 	strangers, known *listener.Bodies
 }
@@ -88,14 +88,14 @@ func newLimits(cfg *config.Config, socket string) *limits {
 	return l
 }
 
-// known notes that the sender of a request has shown who they are.
-func known(r *http.Request, who approval.Actor) { listener.Known(r.Context(), senderOf(who)) }
+// markKnown notes that the sender of a request has shown who they are.
+func markKnown(r *http.Request, who approval.Actor) { listener.Known(r.Context(), senderOf(who)) }
 
-// signed notes that a request is from a platform, which brings what people press.
-func signed(r *http.Request) { listener.Known(r.Context(), listener.People) }
+// markPlatform notes that a request is from a platform, which brings what people press.
+func markPlatform(r *http.Request) { listener.Known(r.Context(), listener.People) }
 
-// signedIn notes that a person asks for a page.
-func signedIn(ctx context.Context) { listener.Known(ctx, listener.People) }
+// markPerson notes that a person asks for a page.
+func markPerson(ctx context.Context) { listener.Known(ctx, listener.People) }
 
 // senderOf is what kind of sender an actor is to the listeners.
 func senderOf(who approval.Actor) listener.Sender {
@@ -133,18 +133,18 @@ type listeners struct {
 	pages         net.Listener // nil where the pages are with the rest
 	debug         net.Listener // nil where profiles are not served
 	lacking       bool         // the machine has one of localhost's addresses, and the log says so
-	serving       []serving
+	endpoints     []endpoint
 	certificates  []*listener.Certificate
 }
 
-// serving is a server, and where it serves.
-type serving struct {
+// endpoint is a server, and where it serves.
+type endpoint struct {
 	at     net.Listener
 	server *http.Server
 }
 
-// refusing returns what takes note that a listener had no room.
-func (l *listeners) refusing(name string) func(listener.Refusal) {
+// countRefusals returns what takes note that a listener had no room.
+func (l *listeners) countRefusals(name string) func(listener.Refusal) {
 	var connections, waits ratelimitedlog.Counter
 	return func(what listener.Refusal) {
 		counter := &connections
@@ -167,8 +167,8 @@ func (l *listeners) origin(r *http.Request) listener.Origin {
 // remote is that for the log.
 func (l *listeners) remote(r *http.Request) string { return l.origin(r).String() }
 
-// bodies says which limits a request's body is under, and who counts as its sender. Whoever reads a body
-// elsewhere than at a webhook has looked at the token before.
+// bodies says which limits a request's body is under, and who counts as its sender. Handlers that read a
+// body elsewhere than at a webhook have looked at the token before.
 func (l *listeners) bodies(r *http.Request) (*listener.Bodies, string) {
 	if strings.HasPrefix(r.URL.Path, "/webhook/") {
 		return l.limits.strangers, l.origin(r).Site()
@@ -186,15 +186,15 @@ func (a *App) listen(cfg *config.Config) (err error) {
 	}
 	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Notifications: a.outbox, Freezes: a.chat,
 		Granted: a.chat, History: a.store, NameOf: a.who.nameOf, SignIn: a.signIns, Budgets: a.budgets,
-		Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping, Summary: a.live.summary,
-		Anonymous: a.who.anonymous, Authenticated: known, Remote: a.listeners.remote,
+		Logger: a.logger("rest"), Version: a.o.Version, Stopping: a.stopping, Summary: a.live.summary,
+		Anonymous: a.who.anonymous, Authenticated: markKnown, Remote: a.listeners.remote,
 		Quotas:    func() []client.Quota { return a.live.Load().quotas() },
 		Heartbeat: func() []client.Beat { return beats(a.heartbeat) },
 		Published: func() []netip.AddrPort { return a.live.Load().cfg.LedTo }})
-	ours := exactly{"/healthz": http.HandlerFunc(healthz), "/readyz": http.HandlerFunc(health{a}.readyz),
+	ours := exactPaths{"/healthz": http.HandlerFunc(healthz), "/readyz": http.HandlerFunc(health{a}.readyz),
 		"/metrics": a.metrics.handler(), "/mcp": a.mcp(cfg, a.listeners.api),
 		"/hooks/claude-code": &hooks.Handler{Asker: a.agents.asker, CheckBudget: a.agents.checkHook,
-			Charge: a.agents.chargeHook, Turn: a.agents.turnHook, Pause: budget.Pause, Log: a.part("hooks")}}
+			Charge: a.agents.chargeHook, Turn: a.agents.waitHookTurn, Pause: budget.Pause, Log: a.logger("hooks")}}
 	local := maps.Clone(ours)
 	a.pages = a.newPages()
 	if cfg.WebhookListen == "" {
@@ -245,13 +245,13 @@ func (l *listeners) bind(key, address string) (net.Listener, error) {
 	return bound, nil
 }
 
-// serveOn prepares a server; it does not serve yet. Over the API somebody may wait for a person or follow a
+// serveOn prepares a server; it does not serve yet. Over the API an agent may wait for a person, or a client follow a
 // stream, for which their handlers set the time-outs anew; a webhook is over in seconds. pair is the
 // certificate; nil: plain HTTP.
 func (l *listeners) serveOn(name string, bound net.Listener, pair *listener.Pair, h http.Handler) error {
 	connections := l.limits.connections[name]
 	open := listener.New(bound, listener.Options{Connections: connections, PerAddress: max(1, connections/8),
-		Bodies: l.bodies, Refused: l.refusing(name),
+		Bodies: l.bodies, Refused: l.countRefusals(name),
 		Shared: func(from netip.Addr) bool { return l.live.Load().cfg.Proxies.Trust(from) }})
 	s := &http.Server{
 		Handler: open.Handler(h), ConnContext: open.Context, ErrorLog: slog.NewLogLogger(l.http.Handler(), slog.LevelDebug),
@@ -274,13 +274,13 @@ func (l *listeners) serveOn(name string, bound net.Listener, pair *listener.Pair
 		l.states.certificates[name] = c
 		at = tls.NewListener(open, c.Config())
 	}
-	l.serving = append(l.serving, serving{at, s})
+	l.endpoints = append(l.endpoints, endpoint{at, s})
 	l.states.open[name] = open
 	l.onStop("listener "+bound.Addr().String(), func(ctx context.Context) error {
 		patient, cancel := firstHalf(ctx)
 		defer cancel()
 		err := s.Shutdown(patient)
-		if err != nil && ctx.Err() == nil { // whoever reads or sends slowly does not keep the rest from its end
+		if err != nil && ctx.Err() == nil { // a client that reads or sends slowly does not keep the rest from its end
 			l.log.WarnContext(ctx, "connections that did not end were cut", "listener", name)
 			err = s.Close()
 		} else if err != nil {
@@ -304,7 +304,7 @@ func firstHalf(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // base is where people reach the pages: public_url, and without one this machine. "": nowhere, since in the clear
-// nobody signs in from another one.
+// no person signs in from another one.
 func (l *listeners) base() string {
 	cfg := l.live.Load().cfg
 	if cfg.PublicURL != "" {

@@ -20,13 +20,13 @@ import (
 type live struct {
 	cfg      *config.Config
 	maker    channels.Maker
-	routes   []approval.Route // of a request whose rule names nobody,
+	routes   []approval.Route // of a request whose rule names no approvers,
 	notified []string         // and the people whose they are
 	people   map[string]approval.Route
 	rooms    []approval.Address
 	admins   []approval.Route
-	quiet    map[approval.Address]resting // of whose address it is
-	channels []channels.Channel           // those that are configured
+	quiet    map[approval.Address]restHours // of whose address it is
+	channels []channels.Channel             // those that are configured
 }
 
 // inForce is the configuration that is in force: a reload puts another one in its place.
@@ -48,17 +48,17 @@ func (f *inForce) pageOf(id string) string {
 	return ""
 }
 
-// resting is when a person is not to be disturbed.
-type resting struct {
+// restHours is when a person is not to be disturbed.
+type restHours struct {
 	hours auth.QuietHours
 	zone  *time.Location
 }
 
-func quietHours(cfg *config.Config) map[approval.Address]resting {
-	hours := map[approval.Address]resting{}
+func quietHours(cfg *config.Config) map[approval.Address]restHours {
+	hours := map[approval.Address]restHours{}
 	for at, p := range cfg.Recipients() {
 		if p.Quiet != (auth.QuietHours{}) {
-			hours[at] = resting{p.Quiet, p.Zone}
+			hours[at] = restHours{p.Quiet, p.Zone}
 		}
 	}
 	for _, room := range cfg.Rooms() {
@@ -128,7 +128,7 @@ func (l *live) routesOf(who []approval.Actor) []approval.Route {
 	return routes
 }
 
-// readers says in which language and zone whoever a notification goes to reads it.
+// readers says in which language and zone the reader of a notification reads it.
 func readers(cfg *config.Config) func(channel, recipient string) channels.Reader {
 	known := map[approval.Address]channels.Reader{}
 	for at, p := range cfg.Recipients() {
@@ -186,8 +186,8 @@ func (l *live) close(next *live) {
 	}
 }
 
-// reports returns what the parts that report say, in their order.
-func reports[T any](parts []T) []string {
+// problemsOf returns what the parts that report say, in their order.
+func problemsOf[T any](parts []T) []string {
 	var ps []string
 	for _, part := range parts {
 		if r, ok := any(part).(channels.Reporter); ok {

@@ -29,8 +29,8 @@ import (
 // newGateway builds the MCP gateway that the configuration describes.
 func (a *App) newGateway(cfg *config.Config) (err error) {
 	o := gateway.Options{
-		Asker: a.gate, Hold: cfg.MCP.Hold, Version: a.o.Version, Logger: a.part("gateway"), Stopping: a.stopping,
-		Budgets: a.budgets, Called: a.metrics.called, Show: a.live.showAtKeyboard, Page: a.live.pageOf,
+		Asker: a.gate, Hold: cfg.MCP.Hold, Version: a.o.Version, Logger: a.logger("gateway"), Stopping: a.stopping,
+		Budgets: a.budgets, Called: a.metrics.countCall, Show: a.live.showAtKeyboard, Page: a.live.pageOf,
 		Tools:  []gateway.Tool{a.agents.permissionTool()},
 		Masker: func() gateway.Masker { return a.live.masker().ForLogs() },
 	}
@@ -38,7 +38,7 @@ func (a *App) newGateway(cfg *config.Config) (err error) {
 		o.Servers = append(o.Servers, gateway.ServerConfig{
 			Config: upstream.Config{
 				Name: s.Name, Command: s.Argv(), Dir: s.Dir, Env: s.Environ(os.Environ()), URL: s.URL.Reveal(), Header: headers(s),
-				Private: private(s), StartTimeout: s.StartTimeout, StartKey: "start_timeout", Logger: a.part("upstream"),
+				Private: secretsOf(s), StartTimeout: s.StartTimeout, StartKey: "start_timeout", Logger: a.logger("upstream"),
 			},
 			Prefix: strings.TrimSuffix(s.ToolPrefix(), "__"), Tools: s.Tools, Timeout: s.Timeout,
 			MaskResults: s.MaskResults,
@@ -51,8 +51,8 @@ func (a *App) newGateway(cfg *config.Config) (err error) {
 	return nil
 }
 
-// private is what a server's program is given that nobody is told.
-func private(s config.Server) []string {
+// secretsOf is what a server's program is given, and is shown nowhere.
+func secretsOf(s config.Server) []string {
 	var values []string
 	for _, v := range s.Env {
 		values = append(values, v.Reveal())
@@ -83,7 +83,7 @@ func (a *App) mcp(cfg *config.Config, l net.Listener) http.Handler {
 	}
 	h := downstream.NewHTTP(downstream.HTTPOptions{Sessions: a.gateway, Authenticate: a.agents.caller,
 		Budget: budget.Messages{Registry: a.budgets},
-		Guard:  guard, Logger: a.part("mcp"), Stopping: a.stopping})
+		Guard:  guard, Logger: a.logger("mcp"), Stopping: a.stopping})
 	a.reloader.rechecks = append(a.reloader.rechecks, h.Recheck)
 	a.onStop("MCP clients", func(context.Context) error { h.Close(); return nil })
 	return h
@@ -115,7 +115,7 @@ func (d *agentDoor) caller(r *http.Request) (downstream.Caller, error) {
 	case err != nil:
 		return downstream.Caller{}, errBadToken
 	}
-	known(r, who.Actor)
+	markKnown(r, who.Actor)
 	if who.Kind != approval.Agent {
 		return downstream.Caller{}, errPerson
 	}
@@ -139,7 +139,7 @@ func (d *agentDoor) permissionTool() gateway.Tool {
 		Schema:      jsontext.Value(hooks.PermissionPromptSchema),
 		ReadOnly:    true,
 		Call: func(ctx context.Context, agent string, still func() error, args jsontext.Value) (string, bool) {
-			gate := hooks.Gate{Gate: d.gate, Agent: agent, Still: still, Occupy: d.occupying(agent), Stop: d.stopping.Done()}
+			gate := hooks.Gate{Gate: d.gate, Agent: agent, Still: still, Occupy: d.occupy(agent), Stop: d.stopping.Done()}
 			answer, err := gate.PermissionPrompt(ctx, args, d.live.Load().cfg.MCP.Hold, d.log)
 			if err != nil {
 				return "the answer could not be written", true
@@ -156,7 +156,7 @@ func (d *agentDoor) asker(r *http.Request) (client.Asker, error) {
 		return nil, err
 	}
 	return hooks.Gate{Gate: d.gate, Agent: c.Agent, Still: c.StillValid, Hold: d.callers.Directory.Hold,
-		Occupy: d.occupying(c.Agent), Stop: d.stopping.Done(), Turn: d.turn(c.Agent)}, nil
+		Occupy: d.occupy(c.Agent), Stop: d.stopping.Done(), Turn: d.waitTurn(c.Agent)}, nil
 }
 
 // showAtKeyboard is what the person at an agent's keyboard is told of a request: what a card says, or where its rule
@@ -179,7 +179,7 @@ func (s schemas) CheckArgs(ctx context.Context, server, tool string, canonical [
 	return s.a.gateway.CheckArgs(ctx, server, tool, canonical)
 }
 
-func (m *metrics) called(server, method, result string, took time.Duration) {
+func (m *metrics) countCall(server, method, result string, took time.Duration) {
 	c := m.calls.get(mcpCall{server, method, result}, func() mcpMeters {
 		return mcpMeters{m.mcp.WithLabelValues(server, method, result), m.mcpTook.WithLabelValues(server)}
 	})

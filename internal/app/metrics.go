@@ -31,9 +31,9 @@ type metrics struct {
 	reloads    *prometheus.CounterVec
 	mcp        *prometheus.CounterVec
 	mcpTook    *prometheus.HistogramVec
-	counted    meters[counted, prometheus.Counter] // of events
-	calls      meters[mcpCall, mcpMeters]          // of mcp and mcpTook
-	channel    func(name string) channels.Channel  // that is in force
+	counts     meters[eventLabels, prometheus.Counter] // of events
+	calls      meters[mcpCall, mcpMeters]              // of mcp and mcpTook
+	channel    func(name string) channels.Channel      // that is in force
 	listeners  *listenerStates
 }
 
@@ -61,8 +61,8 @@ func (m *meters[K, M]) get(labels K, find func() M) M {
 	return v
 }
 
-// counted are the labels of an event.
-type counted struct {
+// eventLabels are the labels of an event.
+type eventLabels struct {
 	what     approval.EventType
 	decision string
 }
@@ -157,17 +157,17 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-func (m *metrics) committed(c approval.Commit) {
+func (m *metrics) countCommit(c approval.Commit) {
 	for i := range c.Events {
 		e := &c.Events[i]
-		m.counted.get(counted{e.Type, e.Decision}, func() prometheus.Counter {
+		m.counts.get(eventLabels{e.Type, e.Decision}, func() prometheus.Counter {
 			return m.events.WithLabelValues(string(e.Type), e.Decision)
 		}).Inc()
 	}
 }
 
-// Tried implements [outbox.Metrics].
-func (m *metrics) Tried(channel string, what approval.NotificationKind, result outbox.Result, reason string,
+// CountTry implements [outbox.Metrics].
+func (m *metrics) CountTry(channel string, what approval.NotificationKind, result outbox.Result, reason string,
 	took time.Duration) {
 	m.tries.WithLabelValues(channel, string(what), string(result), reason).Inc()
 	if c, ok := m.channel(channel).(channels.Metered); ok {
@@ -178,8 +178,8 @@ func (m *metrics) Tried(channel string, what approval.NotificationKind, result o
 	}
 }
 
-// Paused implements [outbox.Metrics].
-func (m *metrics) Paused(channel string, paused bool) { //nolint:revive // the gauge's value, no switch
+// SetPaused implements [outbox.Metrics].
+func (m *metrics) SetPaused(channel string, paused bool) { //nolint:revive // the gauge's value, no switch
 	v := 0.0
 	if paused {
 		v = 1
@@ -187,13 +187,15 @@ func (m *metrics) Paused(channel string, paused bool) { //nolint:revive // the g
 	m.paused.WithLabelValues(channel).Set(v)
 }
 
-func (m *metrics) webhook(channel, result string) { m.webhooks.WithLabelValues(channel, result).Inc() }
+func (m *metrics) countWebhook(channel, result string) {
+	m.webhooks.WithLabelValues(channel, result).Inc()
+}
 
-func (m *metrics) beat(r heartbeat.Run) {
+func (m *metrics) countBeat(r heartbeat.Run) {
 	m.heartbeats.WithLabelValues(r.Entry, outcome(r.Err)).Inc()
 }
 
-func (m *metrics) reloaded(err error) { m.reloads.WithLabelValues(outcome(err)).Inc() }
+func (m *metrics) countReload(err error) { m.reloads.WithLabelValues(outcome(err)).Inc() }
 
 func outcome(err error) string {
 	if err != nil {

@@ -56,9 +56,9 @@ func (h health) readyz(w http.ResponseWriter, r *http.Request) {
 // problems names what keeps people from being reached, now.
 func (h health) problems() []string {
 	l := h.a.live.Load()
-	ps := unreachable(l, h.a.directory)
-	ps = append(ps, reports(l.channels)...)
-	ps = append(ps, reports(h.a.receivers.handlers())...)
+	ps := findUnreachable(l, h.a.directory)
+	ps = append(ps, problemsOf(l.channels)...)
+	ps = append(ps, problemsOf(h.a.receivers.handlers())...)
 	ps = append(ps, h.a.store.Problems()...)
 	switch c := h.a.store.Clock(); {
 	case c.Lead > 0:
@@ -91,7 +91,7 @@ func serverProblems(servers []gateway.ServerHealth, m *redact.Masker) []string {
 		case upstream.Down:
 			why := "its connection ended"
 			if h.Err != nil {
-				why = whyDown(h.Err, m)
+				why = explainDown(h.Err, m)
 			}
 			ps = append(ps, fmt.Sprintf("the MCP server %s is down since %s (%s): its tools are not offered", h.Server,
 				approval.FormatTime(h.Since), why))
@@ -99,29 +99,29 @@ func serverProblems(servers []gateway.ServerHealth, m *redact.Masker) []string {
 			ps = append(ps, fmt.Sprintf("the MCP server %s is starting", h.Server))
 		}
 		for _, p := range h.Problems {
-			ps = append(ps, fmt.Sprintf("the MCP server %s: %s", h.Server, masked(p, m)))
+			ps = append(ps, fmt.Sprintf("the MCP server %s: %s", h.Server, mask(p, m)))
 		}
 	}
 	return ps
 }
 
-// whyDown says why a server is down, with the last words of one that is slow to start: it may be installing itself.
-func whyDown(err error, m *redact.Masker) string {
-	why := masked(upstream.Brief(err), m)
+// explainDown says why a server is down, with the last words of one that is slow to start: it may be installing itself.
+func explainDown(err error, m *redact.Masker) string {
+	why := mask(upstream.Brief(err), m)
 	if words := upstream.LastWords(err); words != "" {
-		why += "; it last wrote: " + masked(words, m)
+		why += "; it last wrote: " + mask(words, m)
 	}
 	return why
 }
 
-// masked is a text of a server's as whoever runs the gate is shown it.
-func masked(s string, m *redact.Masker) string {
+// mask is a text of a server's as the operator is shown it.
+func mask(s string, m *redact.Masker) string {
 	text, _ := m.ForLogs().Text(s)
 	return legible.Lines(text)
 }
 
-// unreachable names what in the configuration keeps people from being reached.
-func unreachable(l *live, known *auth.Directory) []string {
+// findUnreachable names what in the configuration keeps people from being reached.
+func findUnreachable(l *live, known *auth.Directory) []string {
 	var ps []string
 	if len(l.routes) == 0 {
 		ps = append(ps, "no channel has a recipient: people are to be asked and nobody is notified; configure "+

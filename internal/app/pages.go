@@ -20,7 +20,7 @@ func (a *App) newPages() *web.Server {
 		Address: a.listeners.remote, Base: a.listeners.base, Masker: a.live.masker,
 		Notifications: a.outbox, Granted: a.chat, Pushes: a.outbox, Explainer: explainer{a}, Describer: a.gateway,
 		Room:  func(at approval.Address) bool { return slices.Contains(a.live.Load().rooms, at) },
-		Known: signedIn, Logger: a.part("web"), Stopping: a.stopping, Now: a.o.Now})
+		Known: markPerson, Logger: a.logger("web"), Stopping: a.stopping, Now: a.o.Now})
 }
 
 // explainer says how the policy of now answers the call of a request.
@@ -58,6 +58,6 @@ func (a *App) listenForPages(cfg *config.Config) (err error) {
 	if a.listeners.pages, err = a.listeners.bind("pages_listen", cfg.PagesListen); err != nil {
 		return err
 	}
-	ours := exactly{"/mcp": a.mcp(cfg, a.listeners.pages)}
+	ours := exactPaths{"/mcp": a.mcp(cfg, a.listeners.pages)}
 	return a.listeners.serveOn(namePages, a.listeners.pages, cfg.PagesTLS, ours.before(a.pages))
 }

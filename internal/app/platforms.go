@@ -24,8 +24,8 @@ type platforms struct {
 	rerun   chan struct{} // and so other work of theirs
 }
 
-// reconfigured tells the channels in force and the ways in that a reload was.
-func (p *platforms) reconfigured(rs receivers) {
+// announceReload tells the channels in force and the ways in that a reload was.
+func (p *platforms) announceReload(rs receivers) {
 	for _, ch := range p.live.Load().channels {
 		if r, ok := ch.(channels.Reconfigured); ok {
 			r.Reconfigured()
@@ -40,7 +40,7 @@ func (p *platforms) reconfigured(rs receivers) {
 	wake(p.rerun)
 }
 
-// wake wakes whoever waits for it, or comes to wait.
+// wake wakes the goroutine that waits for it, or comes to wait.
 func wake(sleeper chan<- struct{}) {
 	select {
 	case sleeper <- struct{}{}:

@@ -20,7 +20,8 @@ type receivers []receiver
 // newReceivers makes what takes each kind's webhooks, whether it is configured or not: a reload can bring it.
 func (a *App) newReceivers() (rs receivers) {
 	o := webhook.Options{
-		Chat: a.chat, People: a.directory, Logger: a.part("webhook"), Now: a.o.Now, Count: a.metrics.webhook, Signed: signed,
+		Chat: a.chat, People: a.directory, Logger: a.logger("webhook"), Now: a.o.Now,
+		Count: a.metrics.countWebhook, Signed: markPlatform,
 		Remote: a.listeners.remote,
 	}
 	for _, k := range a.o.Config.Kinds() {
@@ -32,7 +33,7 @@ func (a *App) newReceivers() (rs receivers) {
 				l := a.live.Load()
 				return l.cfg.Channels[k.Name], l.channel(k.Name)
 			},
-			Maker: func() channels.Maker { return a.live.Load().maker }, Requests: listed{a.gate},
+			Maker: func() channels.Maker { return a.live.Load().maker }, Requests: requestLists{a.gate},
 		})
 		rs = append(rs, receiver{k.Name, h})
 		if c, ok := h.(kind.Closer); ok {
@@ -51,8 +52,8 @@ func (rs receivers) handlers() []http.Handler {
 }
 
 // byPath are their handlers by path, each there only while its channel is configured.
-func (rs receivers) byPath(in *inForce) exactly {
-	all := exactly{}
+func (rs receivers) byPath(in *inForce) exactPaths {
+	all := exactPaths{}
 	for _, of := range rs {
 		all["/webhook/"+of.name] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if in.Load().channel(of.name) == nil {

@@ -40,7 +40,7 @@ type reloader struct {
 
 	// What the admins were told of already. They are mu's.
 	broken *[sha256.Size]byte // the content of the file that cannot be used, nil: the last could
-	unmet  map[string]bool    // requests that nobody can approve
+	unmet  map[string]bool    // requests that too few people are left to approve
 }
 
 // reloadIf is [App.Reload] if changed says so of what was read. The file is read under the lock, so that what was read
@@ -111,14 +111,14 @@ func (r *reloader) reload(ctx context.Context, old *live, content []byte, err er
 	a.signIns.end(ctx)
 	a.sender.Reload(next.maker, next.channels...)
 	old.close(next)
-	a.platforms.reconfigured(a.receivers)
+	a.platforms.announceReload(a.receivers)
 	r.recheckNeeds(ctx)
 	r.failed.Store(nil)
 	r.broken = nil
-	a.metrics.reloaded(nil)
+	a.metrics.countReload(nil)
 	r.log.InfoContext(ctx, "the configuration was reloaded and is in force", "file", cfg.Path)
 	r.tellLoosened(ctx, loosened)
-	for _, s := range needRestart(old.cfg, cfg) {
+	for _, s := range restartKeys(old.cfg, cfg) {
 		r.log.WarnContext(ctx, "this change needs a restart", "key", s)
 	}
 	return nil
@@ -144,8 +144,8 @@ func (r *reloader) tellLoosened(ctx context.Context, loosened []string) {
 	}
 }
 
-// recheckNeeds brings what waits to where it stands by the people and rules of now, and says of which requests nobody
-// is left who could approve them.
+// recheckNeeds brings what waits to where it stands by the people and rules of now, and says for which requests too
+// few people are left who could approve them.
 func (r *reloader) recheckNeeds(ctx context.Context) {
 	unmet, err := r.gate.Recheck(ctx)
 	if err != nil {
@@ -166,7 +166,7 @@ func (r *reloader) recheckNeeds(ctx context.Context) {
 	}
 }
 
-// recheck ends what waits, streams or has a session for somebody who is not who they were any more.
+// recheck ends what waits, streams or has a session for an agent or a person who is not who they were any more.
 func (r *reloader) recheck() {
 	for _, fn := range r.rechecks {
 		fn()
@@ -188,9 +188,9 @@ func (r *reloader) cancelRemoved(ctx context.Context) {
 
 // reloadFailed logs, audits and tells why a content of the file is not in force. It is nil where it could not be read.
 func (r *reloader) reloadFailed(ctx context.Context, content []byte, why error) error {
-	brief := briefly(why)
+	brief := summarize(why)
 	r.failed.Store(&brief)
-	r.a.metrics.reloaded(why)
+	r.a.metrics.countReload(why)
 	r.log.ErrorContext(ctx, "the configuration was NOT reloaded; the running one stays in force", "error", why)
 	if err := r.gate.PolicyReloadFailed(ctx, why.Error()); err != nil {
 		r.log.ErrorContext(ctx, "the failed reload could not be put on record", "error", err)
@@ -221,10 +221,10 @@ type envError struct{ trouble, err error }
 func (e *envError) Error() string   { return e.trouble.Error() + "; " + e.err.Error() }
 func (e *envError) Unwrap() []error { return []error{e.trouble, e.err} }
 
-// briefly says in one line why a configuration could not be used.
-func briefly(why error) string {
+// summarize says in one line why a configuration could not be used.
+func summarize(why error) string {
 	if e, ok := errors.AsType[*envError](why); ok {
-		return e.trouble.Error() + "; " + briefly(e.err)
+		return e.trouble.Error() + "; " + summarize(e.err)
 	}
 	invalid, ok := errors.AsType[*config.InvalidError](why)
 	if !ok {
@@ -237,8 +237,8 @@ func briefly(why error) string {
 	return said
 }
 
-// needRestart names the keys that changed and are only read at start-up.
-func needRestart(old, cfg *config.Config) []string {
+// restartKeys names the keys that changed and are only read at start-up.
+func restartKeys(old, cfg *config.Config) []string {
 	var keys []string
 	for _, k := range []struct {
 		name    string
@@ -288,8 +288,8 @@ func (r *reloader) watch(ctx context.Context) {
 			last = nil // gone for the moment
 			continue
 		}
-		rests := unchanged(last, info)
-		if last = info; !rests || unchanged(read, info) {
+		rests := sameFile(last, info)
+		if last = info; !rests || sameFile(read, info) {
 			continue
 		}
 		_ = r.reloadIf(ctx, func(now []byte, err error) bool { // it says what goes wrong
@@ -307,7 +307,7 @@ func (r *reloader) watch(ctx context.Context) {
 	}
 }
 
-// unchanged reports whether a file is as it was, as far as can be told without reading it.
-func unchanged(was, is os.FileInfo) bool {
+// sameFile reports whether a file is as it was, as far as can be told without reading it.
+func sameFile(was, is os.FileInfo) bool {
 	return was != nil && os.SameFile(was, is) && was.Size() == is.Size() && was.ModTime().Equal(is.ModTime())
 }

@@ -9,7 +9,7 @@ import (
 	"countersign/internal/locale/phrases"
 )
 
-// say says one of the gate's phrases in somebody's language, with times as they read them.
+// say says one of the gate's phrases in a person's language, with times as they read them.
 func say(to approval.Actor, r locale.Reader, p phrases.Phrase, args ...any) string {
 	l := locale.Get(to.Locale)
 	words := make([]string, 0, len(args))
@@ -42,8 +42,8 @@ func (f *inForce) summary(r approval.Request) string {
 	return m.Summary(r)
 }
 
-// reader is how somebody who is answered now reads times: in their zone, or in the configuration's. The zone of this
-// machine is nobody's that is configured.
+// reader is how a person who is answered now reads times: in their zone, or in the configuration's. The zone of this
+// machine is of no person who is configured.
 func reader(to approval.Actor, now time.Time, live *inForce) locale.Reader {
 	r := locale.Reader{Now: now, Zone: to.Zone, Abroad: to.Zone == time.Local, Stays: true}
 	if r.Zone == nil {

@@ -35,7 +35,7 @@ var errNowhere = approval.Errorf(approval.CodeNotFound, "The pages are nowhere t
 	"listens at an address of the network, over plain HTTP. Set public_url in its configuration to where people open "+
 	"them over https.")
 
-// LinkFor makes a link for somebody who asked over the API.
+// LinkFor makes a link for a person who asked over the API.
 func (s *signIns) LinkFor(
 	ctx context.Context, person string, via approval.Via, token string,
 ) (address string, l signin.Link, err error) {
@@ -73,7 +73,7 @@ func (s *signIns) end(ctx context.Context) {
 	}
 }
 
-// LinkIn makes a link for somebody who asked for it in a chat.
+// LinkIn makes a link for a person who asked for it in a chat.
 func (s *signIns) LinkIn(
 	ctx context.Context, tx approval.Tx, person string, via approval.Via, from string,
 ) (id string, err error) {
@@ -93,7 +93,7 @@ func (s *signIns) LinkIn(
 func (s *signIns) HereOnly() bool { return s.live.Load().cfg.PublicURL == "" }
 
 // tellPasskeys names the passkeys that people have since sessions of theirs began that ended because what they began
-// with was taken back: whoever had that may have added one, and it signs in yet.
+// with was taken back: the one who had that may have added one, and it signs in yet.
 func (s *signIns) tellPasskeys(ctx context.Context, revoked []signin.Session) {
 	since := map[string]time.Time{}
 	for _, s := range revoked {
@@ -142,7 +142,7 @@ func (f *inForce) opener(person, way string) string {
 			has = o.Account(p.AtProvider())
 		}
 	default:
-		if cfg.Channels[way] != nil { // without its section nobody is reached there
+		if cfg.Channels[way] != nil { // without its section no person is reached there
 			has = p.Addresses[way].Reveal()
 		}
 	}

@@ -21,7 +21,7 @@ type roster struct{ directory }
 
 func (r roster) Ways(person string) []approval.Address { return r.live.Load().people[person] }
 
-// statusPage is what the page /status tells somebody.
+// statusPage is what the page /status tells a person.
 func (h health) statusPage(ctx context.Context, to approval.Actor) web.Status {
 	s := web.Status{Version: h.a.o.Version, Problems: h.problems(), Told: h.status(to),
 		Channels: channelStatus(h.a.live.Load(), h.a.sender.Paused()), Jobs: jobStatus(h.a.heartbeat),
@@ -71,10 +71,10 @@ func serverStatus(servers []gateway.ServerHealth, m *redact.Masker) []web.Server
 	for _, h := range servers {
 		one := web.ServerStatus{Name: h.Server, State: string(h.State), Since: h.Since, Restarts: h.Restarts}
 		if h.State == upstream.Down && h.Err != nil {
-			one.Why = append(one.Why, legible.Line(whyDown(h.Err, m)))
+			one.Why = append(one.Why, legible.Line(explainDown(h.Err, m)))
 		}
 		for _, p := range h.Problems {
-			one.Why = append(one.Why, masked(p, m))
+			one.Why = append(one.Why, mask(p, m))
 		}
 		out = append(out, one)
 	}
