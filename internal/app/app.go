@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/proof"
 	"countersign/approval/redact"
 	"countersign/channels/kind"
 	"countersign/channels/outbox"
@@ -178,7 +179,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	audit := approval.NewAuditLog(first.maker.Masker)
 	a.outbox = outbox.New(outbox.Options{Store: kept, Audit: audit, Routing: routing{a}, Budgets: a.budgets,
 		Logger: a.part("gate")})
-	prover := approval.NewProver()
+	prover := proof.NewProver()
 	a.gate = approval.NewGate(approval.Options{
 		Store: kept, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.part("gate"),
 		Directory: directory{a}, Notifier: a.outbox, Budgets: a.budgets, Schemas: schemas{a}, Prover: prover,
