@@ -28,7 +28,7 @@ var arrows = map[string]struct {
 	may []string
 	why string
 }{
-	"approval":                          {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact", "approval/args/vary", "internal/secret", "approval/broker", "approval/summary", "approval/message", "approval/need"}, "the domain knows nobody"},
+	"approval":                          {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact", "approval/args/vary", "internal/secret", "approval/broker", "approval/summary", "approval/message", "approval/need", "approval/proof"}, "the domain knows nobody"},
 	"internal/api":                      {[]string{"approval", "approval/args", "client"}, "one shape in, the other out"},
 	"internal/auth":                     {[]string{"approval", "internal/auth/bearer", "internal/loopback", "internal/secret"}, "who is who, and not what they may do"},
 	"internal/chat":                     {[]string{"approval", "approval/legible", "internal/locale/phrases", "internal/lists", "approval/message"}, "what is pressed, typed and answered, on no channel in particular"},
@@ -43,6 +43,7 @@ var arrows = map[string]struct {
 	"approval/broker":                   {nil, "who is woken by what, and nothing of what it means"},
 	"approval/message":                  {[]string{"approval/legible"}, "names, times and reasons in, a sentence out"},
 	"approval/need":                     {nil, "people and groups by name, and nothing of how they vote"},
+	"approval/proof":                    {nil, "what was proven, and nothing of passkeys"},
 	"approval/summary":                  {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact"}, "a sentence and arguments in, a sentence out, and nothing of who is asked"},
 	"approval/redact":                   {[]string{"approval/legible"}, "texts and JSON in, the same without secrets out"},
 	"internal/auth/bearer":              {nil, "a request in, its token out"},
@@ -63,7 +64,7 @@ var arrows = map[string]struct {
 	"schema/schematest":                 {[]string{"schema"}, "a file that has its tables, for tests"},
 	"client":                            {nil, "it speaks the API as an outside program does; its words are those of whoever asks (Asker), so they depend on nobody's insides"},
 	"internal/emulator":                 {nil, "a stand-in that shared a struct with our clients would share their mistakes"},
-	"internal/auth/passkey":             {[]string{"approval", "approval/legible"}, "what a passkey proves, and nothing of sessions; it alone makes proofs"},
+	"internal/auth/passkey":             {[]string{"approval", "approval/legible", "approval/proof"}, "what a passkey proves, and nothing of sessions; it alone makes proofs"},
 	"internal/auth/passkey/passkeytest": {nil, "a security key that shared code with what checks it would share its mistakes"},
 	"internal/auth/signin":              {[]string{"approval", "approval/legible"}, "who looks at the pages, and nothing of what is on them"},
 	"internal/store":                    {[]string{"approval", "internal/auth/signin", "internal/auth/passkey", "approval/summary"}, "rows, and neither rules nor a database"},
@@ -96,7 +97,7 @@ var arrows = map[string]struct {
 	"webhook":                           {[]string{"approval", "internal/chat", "internal/ratelimitedlog"}, "it knows no platform and no channel: what it does for one way in it does for all"},
 	"webhook/webhooktest":               {[]string{"internal/chat", "internal/testkit", "webhook"}, "what the tests of every way in share"},
 	"internal/config":                   {[]string{"approval", "approval/args", "approval/redact", "internal/auth", "internal/budget", "channels", "channels/all", "channels/kind", "heartbeat", "internal/loopback", "internal/listener", "internal/locale", "internal/policy", "internal/secret", "internal/auth/openid", "internal/yamlpos"}, "it composes the sections that packages own"},
-	"internal/app": {[]string{"internal/agents/hooks", "approval", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "channels/kind", "internal/chat", "internal/locale/phrases", "client", "internal/config", "heartbeat", "internal/auth/bearer", "internal/loopback", "internal/ratelimitedlog", "internal/listener", "internal/locale", "internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream", "channels/outbox", "internal/policy", "internal/rest", "internal/secret", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/store/sqlite", "internal/web", "webhook", "internal/lists"},
+	"internal/app": {[]string{"internal/agents/hooks", "approval", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "channels/kind", "internal/chat", "internal/locale/phrases", "client", "internal/config", "heartbeat", "internal/auth/bearer", "internal/loopback", "internal/ratelimitedlog", "internal/listener", "internal/locale", "internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream", "channels/outbox", "internal/policy", "internal/rest", "internal/secret", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/store/sqlite", "internal/web", "webhook", "internal/lists", "approval/proof"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"internal/web":                      {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "internal/history/export", "internal/history", "internal/loopback", "internal/ratelimitedlog", "internal/locale", "internal/policy", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/yamlpos", "internal/lists"}, "pages: they show what cards show, whole, and have the gate decide"},
 	"internal/terminal/inbox":           {[]string{"client"}, "a list and what is decided on it, on no terminal"},
@@ -121,6 +122,7 @@ var outside = map[string][]string{
 	"approval/legible":      {},
 	"approval/message":      {},
 	"approval/need":         {},
+	"approval/proof":        {},
 	"approval/broker":       {},
 	"approval/summary":      {"github.com/go-json-experiment/json/jsontext"},
 	"approval/redact":       {"github.com/go-json-experiment/json/jsontext"},
@@ -356,7 +358,7 @@ var tooMany = map[string]int{
 
 // The domain holds what decides. 7,500 lines are wanted; until then it only shrinks.
 func TestTheDomainIsSmall(t *testing.T) {
-	const most = 9_115
+	const most = 9_080
 	lines := 0
 	for _, p := range packages(t) {
 		if p.ImportPath != "countersign/approval" {

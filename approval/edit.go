@@ -64,7 +64,7 @@ func (w editWork) editIn(d Decision, j *judged, wrong string) (resolved, error) 
 		d.Args = nil
 		return w.decide(d)
 	}
-	d.proven = w.g.prover.proves(&d, &r, j.call.Args.Canonical(), w.tx.Now())
+	d.proven = d.isProven(w.g.prover, &r, j.call.Args.Canonical(), w.tx.Now())
 	b, r, err := w.ballotOf(r, &d)
 	if err != nil {
 		return resolved{}, err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/proof"
 	"countersign/approval/redact"
 	"countersign/channels/kind"
 	"countersign/channels/outbox"
@@ -165,7 +166,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	audit := approval.NewAuditLog(first.maker.Masker)
 	a.outbox = outbox.New(outbox.Options{Store: kept, Audit: audit, Budgets: a.budgets, Logger: a.logger("gate"),
 		Routing: routing{&a.live, cfg.Kinds(), func() map[string]string { return a.sender.Paused() }}})
-	prover := approval.NewProver()
+	prover := proof.NewProver()
 	a.gate = approval.NewGate(approval.Options{
 		Store: kept, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.logger("gate"),
 		Directory: a.who, Notifier: a.outbox, Budgets: a.budgets, Schemas: schemas{a}, Prover: prover,
