@@ -625,7 +625,6 @@ var readsClock = map[string]string{
 	"client/client.go":                      "how far the clock of the server is from this machine's",
 	"internal/config/check.go":              "whether a cron schedule ever comes, when the file is read",
 	"internal/config/listen.go":             "whether a certificate is valid, when the file is read",
-	"internal/demo/demo.go":                 "the time of day on the terminal",
 	"internal/emulator/deliver.go":          "how long a webhook or an acknowledgement took",
 	"heartbeat/heartbeat.go":                "how long a run took",
 	"internal/testkit/testkit.go":           "of the tests: how long is waited",
