@@ -614,7 +614,6 @@ func TestRule7_FilesAreWrittenWhole(t *testing.T) {
 // clock. Deadlines of connections are the kernel's and need no row, nor does time.Since, which goes with a
 // reading of the clock.
 var readsClock = map[string]string{
-	"internal/agents/hooks/http.go":         "how often strangers are logged",
 	"internal/app/app.go":                   "how long a part takes to stop",
 	"internal/bench/measure.go":             "how long calls take",
 	"internal/bench/phone.go":               "when a card came",

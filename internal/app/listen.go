@@ -164,7 +164,7 @@ func (a *App) listen(cfg *config.Config) (err error) {
 	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz),
 		"/metrics": a.metrics.handler(),
 		"/mcp":     a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, CheckBudget: a.checkHook,
-			Charge: a.chargeHook, Turn: a.turnHook, Pause: budget.Pause, Log: a.part("hooks")}}
+			Charge: a.chargeHook, Turn: a.turnHook, Pause: budget.Pause, Log: a.part("hooks"), Now: a.o.Now}}
 	local := maps.Clone(ours)
 	a.pages = a.newPages()
 	if cfg.WebhookListen == "" {
