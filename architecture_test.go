@@ -616,8 +616,6 @@ func TestRule7_FilesAreWrittenWhole(t *testing.T) {
 var readsClock = map[string]string{
 	"internal/app/app.go":                   "how long a part takes to stop",
 	"internal/bench/measure.go":             "how long calls take",
-	"internal/bench/phone.go":               "when a card came",
-	"internal/bench/scenarios.go":           "when an agent was answered",
 	"channels/http.go":                      "Retry-After, where a platform gives it as a date of its own clock",
 	"client/asker.go":                       "how long it waits for a gate elsewhere",
 	"client/client.go":                      "how far the clock of the server is from this machine's",
