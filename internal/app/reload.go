@@ -73,7 +73,7 @@ func (a *App) reload(ctx context.Context, old *live, content []byte, err error) 
 	if err != nil {
 		return a.reloadFailed(ctx, content, err)
 	}
-	loosened := policy.Loosened(old.cfg.Policy, cfg.Policy)
+	loosened := policy.Loosenings(old.cfg.Policy, cfg.Policy)
 	if err := a.gate.SetPolicy(ctx, cfg.Policy, loosened); err != nil {
 		return a.reloadFailed(ctx, content, err)
 	}
