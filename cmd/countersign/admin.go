@@ -97,7 +97,7 @@ func (c *notificationsCmd) Run(ctx context.Context, s *std) error {
 		beats(s, page.Heartbeat, now)
 		return nil
 	}
-	defer s.paged()()
+	defer s.startPager()()
 	rows := [][]string{notificationHeads}
 	for _, n := range page.Items {
 		rows = append(rows, notificationRow(n, now))
@@ -344,7 +344,7 @@ func (c *auditQueryCmd) Run(ctx context.Context, s *std) error {
 		s.printf("No such events.\n")
 		return nil
 	}
-	defer s.paged()()
+	defer s.startPager()()
 	now := s.now()
 	rows := [][]string{{"AT", "EVENT", "DECISION", "RISK", "TOOL", "AGENT", "ACTOR", "REQUEST", "REASON"}}
 	for _, e := range page.Items {
@@ -362,7 +362,7 @@ func (c *auditQueryCmd) Run(ctx context.Context, s *std) error {
 func (c *auditQueryCmd) export(ctx context.Context, s *std, g *connection, q client.AuditQuery) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	out := s.exported(c.Format)
+	out := s.exportWriter(c.Format)
 	if err := errors.Join(g.ExportAudit(ctx, q, c.Format, out), out.Close()); err != nil {
 		return g.failure(err)
 	}

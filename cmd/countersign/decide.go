@@ -178,7 +178,7 @@ func (c *decideFlags) decide(ctx context.Context, s *std, v client.Verdict, opts
 	return c.many(ctx, s, g, v, opts)
 }
 
-// one decides one request. Where a rule wants to be told twice, whoever sits at the terminal is asked.
+// one decides one request. Where a rule wants to be told twice, the person at the terminal is asked.
 func (c *decideFlags) one(ctx context.Context, s *std, g *connection, id string, v client.Verdict,
 	opts []client.DecideOption) (client.Decided, error) {
 	d, err := g.Decide(ctx, requestID(id), v, c.Reason, opts...)

@@ -153,7 +153,7 @@ func (c *frozenCmd) Run(ctx context.Context, s *std) error {
 		s.printf("Nothing is frozen.\n")
 		return nil
 	}
-	defer s.paged()()
+	defer s.startPager()()
 	now := s.now()
 	rows := [][]string{{"AGENT", "SINCE", "BY", "REASON"}}
 	for _, f := range fs {
@@ -266,7 +266,7 @@ func (c *delegationsCmd) Run(ctx context.Context, s *std) error {
 		s.printf("Nobody is standing in for anyone.\n")
 		return nil
 	}
-	defer s.paged()()
+	defer s.startPager()()
 	now := s.now()
 	rows := [][]string{{"ID", "SHORT", "WHO", "FOR", "FROM", "UNTIL", "RULE"}}
 	for _, d := range ds {

@@ -53,7 +53,7 @@ func (c *policyShowCmd) Run(ctx context.Context, s *std) error {
 	if c.forPrograms() {
 		return c.print(s, p)
 	}
-	defer s.paged()()
+	defer s.startPager()()
 	s.printf("%s", visibleLines(p.Text))
 	return nil
 }
@@ -120,12 +120,12 @@ func (c *statsCmd) Run(ctx context.Context, s *std) error {
 	if c.forPrograms() {
 		return c.print(s, stats)
 	}
-	defer s.paged()()
+	defer s.startPager()()
 	s.stats(stats)
 	return nil
 }
 
-// doing tells somebody who looks on what takes its time.
+// doing tells a person who looks on what takes its time.
 func (s *std) doing(format string, args ...any) {
 	if isTerminal(s.err) {
 		fmt.Fprintf(s.err, "\r\x1b[K"+format+" …", args...)

@@ -14,7 +14,7 @@ import (
 	"countersign/internal/terminal/inbox"
 )
 
-// settles is how long a question is there before anybody can have read it.
+// settles is how long a question is there before a person can have read it.
 const settles = 250 * time.Millisecond
 
 type inboxCmd struct {

@@ -52,7 +52,7 @@ func (c *pendingCmd) Run(ctx context.Context, s *std) error {
 		s.printf("Nothing waits for a decision.\n")
 		return nil
 	}
-	defer s.paged()()
+	defer s.startPager()()
 	now := s.now()
 	rows := [][]string{{"RISK", "WILL HAPPEN", "AGENT", "TOOL", "EXPIRES", "VOTES", "SHORT", "ID"}}
 	for _, a := range page.Items {
@@ -116,7 +116,7 @@ func (c *showCmd) Run(ctx context.Context, s *std) error {
 	if c.forPrograms() {
 		return c.print(s, a)
 	}
-	defer s.paged()()
+	defer s.startPager()()
 	s.show(a, s.now())
 	return nil
 }

@@ -99,10 +99,10 @@ type std struct {
 	env      func(string) (string, bool)
 	now      func() time.Time // the machine's clock; what is shown at once takes one reading of it
 
-	terminal bool           // somebody looks at out
+	terminal bool           // a person looks at out
 	utc      bool           // and wants times in UTC
 	noPager  bool           // and all text at once
-	local    *time.Location // the zone of whoever looks; nil: that of the machine
+	local    *time.Location // the zone of the person who looks; nil: that of the machine
 
 	// then is what a command does once it is parsed, where that takes long: the parser, half a megabyte, is gone by then.
 	then func() error
@@ -175,7 +175,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if !leaf {
 			message = noCommand.ReplaceAllString(message, `there is no command "$1"$2`)
 		}
-		fmt.Fprintf(stderr, "countersign: %s\nSee %s.\n", visible(mistyped(message)), help)
+		fmt.Fprintf(stderr, "countersign: %s\nSee %s.\n", visible(explainMistyped(message)), help)
 		return exitUsage
 	}
 	if err = command.Run(); err == nil && s.then != nil {
@@ -192,8 +192,8 @@ var (
 	quotedWord = regexp.MustCompile(`"([^"]*)"`)
 )
 
-// mistyped is what the parser says of the command line, with the word that was probably meant.
-func mistyped(message string) string {
+// explainMistyped returns what the parser says of the command line, with the word that was probably meant.
+func explainMistyped(message string) string {
 	if m := notThere.FindStringSubmatch(message); m != nil {
 		return m[1] + " is missing"
 	}

@@ -55,12 +55,12 @@ func (c *suggestCmd) Run(ctx context.Context, s *std) error {
 	if c.forPrograms() {
 		return c.print(s, suggestJSON(found, since))
 	}
-	defer s.paged()()
-	s.suggested(found)
+	defer s.startPager()()
+	s.printSuggestions(found)
 	return nil
 }
 
-func (s *std) suggested(found history.Suggested) {
+func (s *std) printSuggestions(found history.Suggested) {
 	defer s.unknownTools(found.Unknown)
 	switch {
 	case found.Calls == 0 && len(found.Unknown) > 0: // which wait

@@ -253,7 +253,7 @@ func (a *App) settleLastStop() error {
 	if err := a.gate.Restored(a.work); err != nil {
 		return fmt.Errorf("what a restored backup has approved: %w", err)
 	}
-	if err := a.signIn.Restored(a.work); err != nil {
+	if err := a.signIn.EndAfterRestore(a.work); err != nil {
 		return fmt.Errorf("who is signed in in a restored backup: %w", err)
 	}
 	if err := a.store.AcceptRestored(a.work); err != nil {

@@ -96,7 +96,7 @@ func (r *reloader) reload(ctx context.Context, old *live, content []byte, err er
 	if err != nil {
 		return r.reloadFailed(ctx, content, err)
 	}
-	loosened := policy.Loosened(old.cfg.Policy, cfg.Policy)
+	loosened := policy.Loosenings(old.cfg.Policy, cfg.Policy)
 	if err := r.gate.SetPolicy(ctx, cfg.Policy, loosened); err != nil {
 		return r.reloadFailed(ctx, content, err)
 	}
