@@ -88,13 +88,13 @@ func good(w http.ResponseWriter, method string) {
 
 const retryKey = "123e4567-e89b-12d3-a456-426614174000"
 
-func message(t *testing.T, kind approval.NotificationKind) channels.Message {
+func message(t *testing.T, what approval.NotificationKind) channels.Message {
 	t.Helper()
 	body, err := newChannel(t, DefaultAPIURL).Render(channelstest.Cases()[0].Card())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return channels.Message{Kind: kind, To: home, Body: body, RetryKey: retryKey, Attempt: 1}
+	return channels.Message{Kind: what, To: home, Body: body, RetryKey: retryKey, Attempt: 1}
 }
 
 func TestPostSendsTheStoredBytes(t *testing.T) {
