@@ -239,13 +239,13 @@ func (a *App) webhooks() exactly {
 // reconfigured tells the channels in force and the ways in that a reload was.
 func (a *App) reconfigured() {
 	for _, ch := range a.live.Load().channels {
-		if r, ok := ch.(channels.Reconfigured); ok {
-			r.Reconfigured()
+		if r, ok := ch.(channels.Reconfigurer); ok {
+			r.Reconfigure()
 		}
 	}
 	for _, h := range a.handlers() {
-		if r, ok := h.(channels.Reconfigured); ok {
-			r.Reconfigured()
+		if r, ok := h.(channels.Reconfigurer); ok {
+			r.Reconfigure()
 		}
 	}
 	leaveWord(a.relearn)
@@ -305,7 +305,7 @@ func (a *App) learn(ctx context.Context) {
 		var asked sync.WaitGroup // at once: a platform that is slow keeps no other one's presses waiting
 		var silent atomic.Bool
 		for _, ch := range a.live.Load().channels {
-			if id, ok := ch.(channels.Identified); ok && !id.Identified() {
+			if id, ok := ch.(channels.Identifier); ok && !id.IsIdentified() {
 				asked.Go(func() {
 					if !a.probe(ctx, ch.Name(), id) {
 						silent.Store(true)
