@@ -31,7 +31,7 @@ func (a *App) statusPage(ctx context.Context, to approval.Actor) web.Status {
 	})
 	s.Ready = err == nil && a.stopping.Err() == nil && a.store.Ping(ctx) == nil
 	path := a.live.Load().cfg.StorePath
-	s.Store = web.StoreStatus{Path: path, Restored: a.store.Restored()}
+	s.Store = web.StoreStatus{Path: path, Restored: a.store.WasRestored()}
 	for _, suffix := range []string{"", "-wal"} {
 		if is, err := os.Stat(path + suffix); err == nil {
 			s.Store.Bytes += is.Size()
