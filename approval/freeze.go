@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"countersign/approval/correlation"
 	"countersign/approval/message"
 )
 
@@ -391,7 +392,7 @@ func (w FreezeWork) endFrozen(r Request, e *Epoch) error {
 	event := requestEvent(r, EventApprovalCancelled)
 	event.Actor, event.Reason = e.FrozenBy, e.Reason
 	fields := map[string]any{"via": string(e.Via), "was": r.Status, "reason_code": code}
-	if err := w.with(WithCorrelation(w.ctx, "")).auditEnd(event, fields); err != nil { // who met it is no cause
+	if err := w.with(correlation.With(w.ctx, "")).auditEnd(event, fields); err != nil { // who met it is no cause
 		return err
 	}
 	return w.g.notifier.Ended(w.tx, r)

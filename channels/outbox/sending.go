@@ -561,7 +561,7 @@ func (o *Outbox) record(ctx context.Context, tx approval.Tx, n approval.Notifica
 		}
 		e.Agent, e.Tool, e.Risk = r.Agent, r.Target(), r.Risk
 	}
-	e.Data = approval.NotificationData(n)
+	e.Data = eventData(n)
 	return o.audit.Append(ctx, tx, e)
 }
 
@@ -583,4 +583,20 @@ type Failure struct {
 	HTTPStatus int
 	Unbegun    bool // the try does not count: the channel is paused
 	ReplySpent bool // the reply token is of no use any more: later tries push
+}
+
+// notificationRef is what an audit event says of a notification.
+type notificationRef struct {
+	ID         string                      `json:"notification_id"`
+	Channel    string                      `json:"channel"`
+	Recipient  string                      `json:"recipient"`
+	Kind       approval.NotificationKind   `json:"kind"`
+	Status     approval.NotificationStatus `json:"status"`
+	Attempt    int                         `json:"attempt"`
+	HTTPStatus int                         `json:"http_status,omitempty"`
+}
+
+// eventData is what an audit event about a notification holds.
+func eventData(n approval.Notification) []byte {
+	return approval.EventData(notificationRef{n.ID, n.Channel, n.Recipient, n.Kind, n.Status, n.Attempt, n.HTTPStatus})
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"countersign/approval"
+	"countersign/approval/correlation"
 	"countersign/internal/history/export"
 	"countersign/internal/lists"
 )
@@ -111,7 +112,7 @@ func (s *Server) stream(ctx context.Context, x *exchange, whom audience, begun f
 		case begun():
 			if ctx.Err() == nil {
 				s.Logger.WarnContext(ctx, "an export broke off", "path", x.r.URL.Path,
-					"correlation_id", approval.Correlation(ctx), "error", err)
+					"correlation_id", correlation.Of(ctx), "error", err)
 			}
 			panic(http.ErrAbortHandler) // the browser sees a download that failed
 		default:
