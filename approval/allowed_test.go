@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/correlation"
 )
 
 var errDown = approval.Errorf(approval.CodeStoreUnavailable, "The disk is full.")
@@ -64,7 +65,7 @@ func waysToAsk(g *approval.Gate) map[string]func(context.Context, approval.Call)
 func TestRule11_AnAllowedCallIsOnRecordBeforeItIsAnswered(t *testing.T) {
 	for name := range waysToAsk(nil) {
 		w, s := recordingWorld(t)
-		ctx := approval.WithCorrelation(w.ctx, "corr-1")
+		ctx := correlation.With(w.ctx, "corr-1")
 		out, err := waysToAsk(w.gate)[name](ctx, transfer)
 		if err != nil || out.Kind != approval.AnswerAllow || s.taken != 1 || s.updates != 0 {
 			t.Fatalf("%s: got %+v, %v, with %d taken and %d updates", name, out, err, s.taken, s.updates)

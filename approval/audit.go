@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"sync/atomic"
 
+	"countersign/approval/correlation"
 	"countersign/approval/legible"
 	"countersign/approval/redact"
 )
@@ -33,7 +34,7 @@ func (l *AuditLog) Append(ctx context.Context, tx Tx, e Event) error {
 // prepared is an event as it is written.
 func (l *AuditLog) prepared(ctx context.Context, e Event) Event {
 	if e.CorrelationID == "" {
-		e.CorrelationID = Correlation(ctx)
+		e.CorrelationID = correlation.Of(ctx)
 	}
 	if e.CorrelationID == "" {
 		e.CorrelationID = e.ApprovalID // time and the outbox act for the request itself
@@ -100,7 +101,7 @@ func (l *AuditLog) decisionData(ctx context.Context, r *Request, fields map[stri
 		}
 	}
 	fields["args"], fields["args_hash"] = l.auditArgs(r.Args), r.ArgsHash
-	if cause := Correlation(ctx); cause != "" && cause != r.CorrelationID {
+	if cause := correlation.Of(ctx); cause != "" && cause != r.CorrelationID {
 		fields["cause"] = l.masker.Load().Line(cause)
 	}
 	return marshal(fields)
@@ -113,42 +114,6 @@ func (l *AuditLog) voteEvent(ctx context.Context, r *Request, v Vote, t *tally) 
 	e.Data = l.decisionData(ctx, r, map[string]any{"via": string(v.Via), "for": v.For, "stage": v.Stage,
 		"step_up": v.StepUpWord(), "counts": len(t.votes), "needed": r.Need.Total()})
 	return e
-}
-
-// notificationRef is what an audit event says of a notification.
-type notificationRef struct {
-	ID         string             `json:"notification_id"`
-	Channel    string             `json:"channel"`
-	Recipient  string             `json:"recipient"`
-	Kind       NotificationKind   `json:"kind"`
-	Status     NotificationStatus `json:"status"`
-	Attempt    int                `json:"attempt"`
-	HTTPStatus int                `json:"http_status,omitempty"`
-}
-
-// NotificationData is what an audit event about a notification holds.
-func NotificationData(n Notification) []byte {
-	return marshal(notificationRef{n.ID, n.Channel, n.Recipient, n.Kind, n.Status, n.Attempt, n.HTTPStatus})
-}
-
-// NotificationID returns the id of the notification that a notification event is about, or "".
-func (e Event) NotificationID() string {
-	var d notificationRef
-	if json.Unmarshal(e.Data, &d) != nil {
-		return ""
-	}
-	return d.ID
-}
-
-// GrantID returns the id of the grant that an event about one is about, its data's grant_id, or "".
-func (e Event) GrantID() string {
-	var d struct {
-		ID string `json:"grant_id"`
-	}
-	if json.Unmarshal(e.Data, &d) != nil {
-		return ""
-	}
-	return d.ID
 }
 
 // maxAuditArgs is how much of an allowed or denied call's args its audit event keeps, in bytes.
@@ -197,7 +162,7 @@ func appendQuoted(b []byte, s string) []byte {
 }
 
 // EventData is the data of an audit event.
-func EventData(fields map[string]any) []byte { return marshal(fields) }
+func EventData(fields any) []byte { return marshal(fields) }
 
 // marshal encodes what cannot fail to encode: strings, times and maps of them.
 func marshal(v any) []byte {

@@ -7,6 +7,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/approval/correlation"
 	"countersign/internal/lists"
 )
 
@@ -15,14 +16,14 @@ import (
 func TestRule11_EveryEndHasOnRecordWhatWasAskedAndByWhichCall(t *testing.T) {
 	decide := func(approve bool) func(*world, string) {
 		return func(w *world, id string) {
-			w.ctx = approval.WithCorrelation(w.ctx, "the-press")
+			w.ctx = correlation.With(w.ctx, "the-press")
 			w.mustDecide(id, approve, hana, "")
 		}
 	}
 	pass := func(d time.Duration) func(*world, string) {
 		return func(w *world, id string) {
 			w.clock.advance(d)
-			if _, err := w.gate.Request(approval.WithCorrelation(w.ctx, "a-look"), hana, id); err != nil {
+			if _, err := w.gate.Request(correlation.With(w.ctx, "a-look"), hana, id); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -40,7 +41,7 @@ func TestRule11_EveryEndHasOnRecordWhatWasAskedAndByWhichCall(t *testing.T) {
 			pass(15*time.Minute)(w, id)
 		}, approval.EventApprovalLapsed, "system", ""},
 		"cancelled": {func(w *world, id string) {
-			_, err := w.gate.Cancel(approval.WithCorrelation(w.ctx, "the-cancel"),
+			_, err := w.gate.Cancel(correlation.With(w.ctx, "the-cancel"),
 				approval.Cancellation{RequestID: id, By: bot, Via: approval.ViaAPI})
 			if err != nil {
 				t.Fatal(err)
@@ -53,7 +54,7 @@ func TestRule11_EveryEndHasOnRecordWhatWasAskedAndByWhichCall(t *testing.T) {
 			pass(0)(w, id)
 		}, approval.EventApprovalCancelled, "api", ""},
 		"edited": {func(w *world, id string) {
-			w.ctx = approval.WithCorrelation(w.ctx, "the-press")
+			w.ctx = correlation.With(w.ctx, "the-press")
 			a, err := args.Parse([]byte(`{"amount_cents":1}`))
 			if err != nil {
 				t.Fatal(err)
@@ -66,7 +67,7 @@ func TestRule11_EveryEndHasOnRecordWhatWasAskedAndByWhichCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			asked, err := w.gate.Check(approval.WithCorrelation(w.ctx, "the-call"), transfer)
+			asked, err := w.gate.Check(correlation.With(w.ctx, "the-call"), transfer)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"countersign/approval/correlation"
 	"countersign/approval/message"
 )
 
@@ -236,7 +237,7 @@ func (w callWork) create(j *judged, recent Recent, terms Terms,
 		TurnID:    c.TurnID, SessionID: c.SessionID, Rationale: c.Rationale, Preview: c.Preview, PreviewFrom: c.PreviewFrom,
 		ToolDigest: c.ToolDigest, ToolSeen: c.ToolSeen && c.ToolDigest != "", Task: c.Task,
 		Status: Pending, RequestedAt: now, ExpiresAt: now.Add(v.Timeout).Truncate(time.Millisecond), BatchID: batchID,
-		Need: v.Need, Policy: j.digest, CorrelationID: Correlation(w.ctx), Annotations: c.Annotations,
+		Need: v.Need, Policy: j.digest, CorrelationID: correlation.Of(w.ctx), Annotations: c.Annotations,
 	}
 	before, err := saidBefore(w.tx, &c)
 	if err != nil {

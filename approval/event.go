@@ -1,12 +1,7 @@
 package approval
 
 import (
-	"context"
-	"crypto/rand"
-	"strings"
 	"time"
-
-	"github.com/oklog/ulid/v2"
 )
 
 // EventType names what an audit event reports.
@@ -135,37 +130,3 @@ type EventQuery struct {
 
 // Size is about how many bytes the event takes in a list.
 func (e Event) Size() int { return len(e.Data) + len(e.Reason) + smallRow }
-
-type correlationKey struct{}
-
-// WithCorrelation returns a context whose audit events carry id.
-func WithCorrelation(ctx context.Context, id string) context.Context {
-	return context.WithValue(ctx, correlationKey{}, id)
-}
-
-// maxCorrelation is how long an id may be that somebody else chose.
-const maxCorrelation = 128
-
-// NewCorrelation returns an id for what a caller does at a time, who has chosen none. It is random, and sorts after
-// those of earlier milliseconds. So an index of requests by it grows at its end; of ids that are random alone, each
-// would have a page of its own written.
-func NewCorrelation(at time.Time) string {
-	return ulid.MustNew(ulid.Timestamp(at), rand.Reader).String() // which fails after the year 10889
-}
-
-// TheirCorrelation returns the id that a caller chose for what it does, "" where one is to be made instead:
-// it must be short, of printable ASCII, and have no colon. A colon stands in the ids that the gate makes of a
-// platform's, "line:01K…", "slack:Ev…", and after every kind of actor: no caller's may be taken for one.
-func TheirCorrelation(id string) string {
-	if len(id) > maxCorrelation ||
-		strings.IndexFunc(id, func(r rune) bool { return r < ' ' || r > '~' || r == ':' }) >= 0 {
-		return ""
-	}
-	return strings.TrimSpace(id)
-}
-
-// Correlation returns the id given to [WithCorrelation], or "".
-func Correlation(ctx context.Context) string {
-	id, _ := ctx.Value(correlationKey{}).(string)
-	return id
-}

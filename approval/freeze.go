@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"countersign/approval/correlation"
 	"countersign/approval/message"
 )
 
@@ -263,7 +264,7 @@ func (w FreezeWork) endFrozen(r Request, e *Epoch) error {
 	event := requestEvent(r, EventApprovalCancelled)
 	event.Actor, event.Reason = e.FrozenBy, e.Reason
 	fields := map[string]any{"via": string(e.Via), "was": r.Status, "reason_code": code}
-	if err := w.with(WithCorrelation(w.ctx, "")).auditEnd(event, fields); err != nil { // who met it is no cause
+	if err := w.with(correlation.With(w.ctx, "")).auditEnd(event, fields); err != nil { // who met it is no cause
 		return err
 	}
 	return w.g.notifier.Ended(w.tx, r)

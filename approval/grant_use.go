@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval/args"
+	"countersign/approval/correlation"
 	"countersign/approval/message"
 )
 
@@ -239,7 +240,7 @@ func (w GrantWork) useGrant(j *judged, gr *Grant, out Answer) (Answer, error) {
 		return Answer{}, err
 	}
 	u := GrantUse{ID: w.tx.NewID(), GrantID: gr.ID, ArgsHash: j.key.ArgsHash, Session: j.call.SessionID,
-		CorrelationID: Correlation(w.ctx), At: w.tx.Now()}
+		CorrelationID: correlation.Of(w.ctx), At: w.tx.Now()}
 	if j.call.Dispatch {
 		u.DispatchedAt = u.At
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/correlation"
 	"countersign/channels/outbox"
 	"countersign/internal/lists"
 )
@@ -701,7 +702,7 @@ func TestRule10_ARequestThatReachedNobodyIsSaidLoudly(t *testing.T) {
 
 func TestRule11_TheWholeLifeIsOnRecord(t *testing.T) {
 	w := newWorld(t)
-	ctx := approval.WithCorrelation(w.ctx, "turn-7")
+	ctx := correlation.With(w.ctx, "turn-7")
 	o, err := w.gate.Check(ctx, transfer)
 	if err != nil {
 		t.Fatal(err)
@@ -751,7 +752,7 @@ func TestRule3_NothingAnAgentSaysIsOnRecordUnmasked(t *testing.T) {
 	url := "https://u:" + hidden + "@h/\u202e"
 	for _, action := range []approval.Action{approval.Allow, approval.Deny, approval.Quarantine} {
 		w := newWorld(t)
-		w.ctx = approval.WithCorrelation(w.ctx, "Bearer "+hidden)
+		w.ctx = correlation.With(w.ctx, "Bearer "+hidden)
 		w.policy(func(approval.Call) approval.Verdict {
 			return approval.Verdict{Action: action, Risk: approval.RiskLow, Rule: "r", ReasonCode: "c", Message: "m", Timeout: time.Hour}
 		})

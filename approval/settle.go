@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"countersign/approval/correlation"
 )
 
 // settle ends what is over: a pending request whose deadline has come expires, an approval past its use_by lapses, and
@@ -55,7 +57,7 @@ func (w *Work) timedOut(r Request) error {
 	e.Actor = who
 	ok, err := end()
 	if err == nil && ok {
-		err = w.with(WithCorrelation(w.ctx, "")).auditEnd(e, fields) // time is the cause, not who met it
+		err = w.with(correlation.With(w.ctx, "")).auditEnd(e, fields) // time is the cause, not who met it
 	}
 	if err != nil {
 		return err

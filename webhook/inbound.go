@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/correlation"
 	"countersign/internal/chat"
 	"countersign/internal/ratelimitedlog"
 )
@@ -175,7 +176,7 @@ func (in *Inbound) Interact(ctx context.Context, t chat.Interaction) (chat.Inter
 		}
 		t.Intent = chat.IntentHelp
 	}
-	ctx, cancel := context.WithTimeout(approval.WithCorrelation(ctx, t.EventID), CommitWithin)
+	ctx, cancel := context.WithTimeout(correlation.With(ctx, t.EventID), CommitWithin)
 	defer cancel()
 	out, err := in.Chat.Interact(ctx, t)
 	return out, in.report(t, out, err)
@@ -185,7 +186,7 @@ func (in *Inbound) Interact(ctx context.Context, t chat.Interaction) (chat.Inter
 // means that it could not be stored.
 func (in *Inbound) Ask(ctx context.Context, t chat.Interaction) (chat.Asked, bool) {
 	t.Channel = in.channel
-	ctx, cancel := context.WithTimeout(approval.WithCorrelation(ctx, t.EventID), CommitWithin)
+	ctx, cancel := context.WithTimeout(correlation.With(ctx, t.EventID), CommitWithin)
 	defer cancel()
 	asked, err := in.Chat.Ask(ctx, t)
 	if err != nil {
@@ -289,5 +290,5 @@ func KeepTime(ctx context.Context, keep time.Duration) (context.Context, context
 
 // Bound bounds the work of one delivery. A platform that hangs up does not undo what is under way.
 func Bound(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(approval.WithCorrelation(context.WithoutCancel(ctx), "webhook:"+rand.Text()), d)
+	return context.WithTimeout(correlation.With(context.WithoutCancel(ctx), "webhook:"+rand.Text()), d)
 }

@@ -57,7 +57,7 @@ func (o *Outbox) Retry(ctx context.Context, by approval.Actor, id string) (appro
 			return n, err
 		}
 		return n, o.audit.Append(ctx, w.tx, approval.Event{Type: approval.EventNotificationRetrying, Actor: by.String(),
-			ApprovalID: n.ApprovalID, Reason: "asked_for", Data: approval.NotificationData(n)})
+			ApprovalID: n.ApprovalID, Reason: "asked_for", Data: eventData(n)})
 	})
 	return o.logByWall(n), err
 }

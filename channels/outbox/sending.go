@@ -524,3 +524,19 @@ type Failure struct {
 	Unbegun    bool // the try does not count: the channel is paused
 	ReplySpent bool // the reply token is of no use any more: later tries push
 }
+
+// notificationRef is what an audit event says of a notification.
+type notificationRef struct {
+	ID         string                      `json:"notification_id"`
+	Channel    string                      `json:"channel"`
+	Recipient  string                      `json:"recipient"`
+	Kind       approval.NotificationKind   `json:"kind"`
+	Status     approval.NotificationStatus `json:"status"`
+	Attempt    int                         `json:"attempt"`
+	HTTPStatus int                         `json:"http_status,omitempty"`
+}
+
+// eventData is what an audit event about a notification holds.
+func eventData(n approval.Notification) []byte {
+	return approval.EventData(notificationRef{n.ID, n.Channel, n.Recipient, n.Kind, n.Status, n.Attempt, n.HTTPStatus})
+}

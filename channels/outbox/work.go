@@ -116,6 +116,6 @@ func (w *work) record(n approval.Notification, t approval.EventType, reason stri
 		}
 		e.Agent, e.Tool, e.Risk = r.Agent, r.Target(), r.Risk
 	}
-	e.Data = approval.NotificationData(n)
+	e.Data = eventData(n)
 	return w.o.audit.Append(w.ctx, w.tx, e)
 }

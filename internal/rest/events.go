@@ -233,11 +233,11 @@ func (st *stream) page(ctx context.Context, q approval.EventQuery) (bool, error)
 		case name == sseNotification:
 			// The notification log is for admins, wherever it is read.
 			if st.x.who.Kind == approval.Human && st.x.who.Admin {
-				data, err = st.notification(ctx, e.NotificationID())
+				data, err = st.notification(ctx, readRef(e).Notification)
 			}
 		case name == sseGranted || name == sseGrantUsed || name == sseGrantEnded:
 			if st.x.seesGrants() == nil {
-				data, err = once(rows, e.GrantID(), func(id string) ([]byte, error) { return st.grant(ctx, id) })
+				data, err = once(rows, readRef(e).Grant, func(id string) ([]byte, error) { return st.grant(ctx, id) })
 			}
 		default:
 			data, err = once(rows, e.ApprovalID, func(id string) ([]byte, error) { return st.request(ctx, id) })
@@ -292,6 +292,20 @@ func (st *stream) request(ctx context.Context, id string) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(st.s.request(r), encoding)
+}
+
+// ref names what an event is about beside a request, "" where it is about none.
+type ref struct {
+	Notification string `json:"notification_id"`
+	Grant        string `json:"grant_id"`
+}
+
+func readRef(e approval.Event) ref {
+	var r ref
+	if json.Unmarshal(e.Data, &r) != nil {
+		return ref{}
+	}
+	return r
 }
 
 // notification returns the JSON of a notification, nil if it is gone.

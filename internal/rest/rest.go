@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/correlation"
 	"countersign/client"
 	"countersign/internal/auth"
 	"countersign/internal/auth/signin"
@@ -187,9 +188,9 @@ var noSniff, noStore, jsonType = []string{"nosniff"}, []string{"no-store"}, []st
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	id := approval.TheirCorrelation(r.Header.Get(headerCorrelation))
+	id := correlation.Theirs(r.Header.Get(headerCorrelation))
 	if id == "" {
-		id = approval.NewCorrelation(time.Now())
+		id = correlation.New(time.Now())
 	}
 	h := w.Header()
 	h.Set(headerCorrelation, id)
@@ -339,7 +340,7 @@ func (s *Server) serve(x *exchange) error {
 			return x.formErr
 		}
 	}
-	ctx := approval.WithCorrelation(x.r.Context(), x.correlation())
+	ctx := correlation.With(x.r.Context(), x.correlation())
 	release, err := x.occupy()
 	if err != nil {
 		return err

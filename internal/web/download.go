@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/correlation"
 	"countersign/internal/history/export"
 	"countersign/internal/lists"
 )
@@ -117,7 +118,7 @@ func (e *exports) stream(ctx context.Context, x *exchange, whom audience, begun 
 		case begun():
 			if ctx.Err() == nil {
 				e.logger.WarnContext(ctx, "an export broke off", "path", x.r.URL.Path,
-					"correlation_id", approval.Correlation(ctx), "error", err)
+					"correlation_id", correlation.Of(ctx), "error", err)
 			}
 			panic(http.ErrAbortHandler) // the browser sees a download that failed
 		default:

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/correlation"
 	"countersign/internal/locale"
 )
 
@@ -176,7 +177,7 @@ func (x *exchange) showFailure(status int, code approval.Code, text string) {
 	}
 	f := failure{Status: status, Text: text, Keyless: code == codeKeyRequired}
 	if status == http.StatusInternalServerError {
-		f.Correlation = approval.Correlation(x.r.Context())
+		f.Correlation = correlation.Of(x.r.Context())
 	}
 	if err := x.page(status, "failure", title, f); err != nil {
 		http.Error(x.ResponseWriter, title, http.StatusInternalServerError)

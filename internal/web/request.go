@@ -75,7 +75,7 @@ type typed struct {
 
 // requestData is what the page of a request shows.
 type requestData struct {
-	approval.Details
+	lists.Details
 	Item      channels.Item
 	Version   string // as it is shown: the forms carry it
 	Risk      RiskMark
@@ -162,7 +162,7 @@ func (p *requestPages) show(ctx context.Context, x *exchange) error {
 
 // showRequest shows a request as it is now: refused says why nothing came of what was typed.
 func (p *requestPages) showRequest(ctx context.Context, x *exchange, status int, refused string, t typed) error {
-	details, err := p.gate.Details(ctx, x.viewer.Actor, x.r.PathValue("id"))
+	details, err := lists.ReadDetails(ctx, p.gate, x.viewer.Actor, x.r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -313,7 +313,7 @@ var wishes = []struct {
 }
 
 // grantChoices are for how long the viewer's decision may be given.
-func grantChoices(x *exchange, d *approval.Details, chosen string) []choice {
+func grantChoices(x *exchange, d *lists.Details, chosen string) []choice {
 	all := []choice{{"", x.lang.Say("request_once"), chosen == ""}}
 	for _, w := range wishes {
 		if !w.wish.Session || d.SessionID != "" {

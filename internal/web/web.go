@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/correlation"
 	"countersign/approval/redact"
 	"countersign/internal/auth"
 	"countersign/internal/auth/openid"
@@ -173,7 +174,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"machine. If you did, the proxy in between has to pass the Host on.", http.StatusMisdirectedRequest)
 		return
 	}
-	ctx := approval.WithCorrelation(r.Context(), rand.Text())
+	ctx := correlation.With(r.Context(), rand.Text())
 	s.guarded.ServeHTTP(w, r.WithContext(ctx))
 }
 
@@ -318,7 +319,7 @@ func (x *exchange) fail(ctx context.Context, err error) {
 	if !known {
 		status, code = http.StatusInternalServerError, approval.CodeInternal
 		x.s.Logger.ErrorContext(ctx, "a page could not be made", "path", x.r.URL.Path,
-			"correlation_id", approval.Correlation(ctx), "error", err)
+			"correlation_id", correlation.Of(ctx), "error", err)
 	}
 	text := ""
 	if code == codeKeyRequired {

@@ -16,6 +16,7 @@ import (
 	"github.com/go-webauthn/webauthn/webauthn"
 
 	"countersign/approval"
+	"countersign/approval/correlation"
 	"countersign/approval/legible"
 	"countersign/approval/proof"
 )
@@ -236,7 +237,7 @@ type eventData struct {
 }
 
 func (s *Service) record(ctx context.Context, tx Tx, e approval.Event, d eventData) error {
-	e.CorrelationID = cmp.Or(approval.Correlation(ctx), e.CorrelationID, d.Session)
+	e.CorrelationID = cmp.Or(correlation.Of(ctx), e.CorrelationID, d.Session)
 	data, err := json.Marshal(d)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"countersign/approval"
+	"countersign/approval/correlation"
 )
 
 // Recheck ends the sessions and links of those who are not configured any more, and those that began with what is not
@@ -135,7 +136,7 @@ type eventData struct {
 
 // record puts an event on record, correlated with what ctx says where that says something.
 func (s *Service) record(ctx context.Context, tx Tx, e approval.Event, d eventData) error {
-	e.CorrelationID = cmp.Or(approval.Correlation(ctx), e.CorrelationID, d.Session)
+	e.CorrelationID = cmp.Or(correlation.Of(ctx), e.CorrelationID, d.Session)
 	data, err := json.Marshal(d)
 	if err != nil {
 		return err

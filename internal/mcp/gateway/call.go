@@ -11,6 +11,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/approval/correlation"
 	"countersign/approval/legible"
 	"countersign/internal/budget"
 	"countersign/internal/mcp"
@@ -254,14 +255,14 @@ func (r *clientRequest) callOf(l *link) approval.Call {
 func (r *clientRequest) withCorrelation() context.Context {
 	id := ""
 	for _, name := range []string{"claudecode/toolUseId", "callId"} {
-		if id = approval.TheirCorrelation(r.meta.Text(name)); id != "" {
+		if id = correlation.Theirs(r.meta.Text(name)); id != "" {
 			break
 		}
 	}
 	if id == "" {
-		id = approval.NewCorrelation(r.g.clock.now())
+		id = correlation.New(r.g.clock.now())
 	}
-	return approval.WithCorrelation(r.ctx, id)
+	return correlation.With(r.ctx, id)
 }
 
 // applyAnswer does what the gate said.
