@@ -370,6 +370,6 @@ func (c *extendCmd) Run(ctx context.Context, s *std) error {
 		return c.print(s, a)
 	}
 	s.printf("Extended: %s (%s) now expires %s.\n", visible(a.ID), visible(a.Target()),
-		s.timeText(a.ExpiresAt.Time, time.Now()))
+		s.timeText(a.ExpiresAt.Time, s.now()))
 	return nil
 }

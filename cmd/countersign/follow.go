@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"countersign/client"
 	"countersign/internal/locale"
@@ -75,7 +74,7 @@ func (f *follower) event(kind string, a client.Approval) error {
 	if f.c.forPrograms() {
 		return f.c.printLine(f.s, a)
 	}
-	now := time.Now()
+	now := f.s.now()
 	word, more := "waits", away(a.ExpiresAt.Sub(now))
 	switch {
 	case a.Status != "pending":

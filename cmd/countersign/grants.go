@@ -18,7 +18,7 @@ func (s *std) longerText(g *client.Grant) string {
 	if g == nil {
 		return ""
 	}
-	until := s.timeText(g.ExpiresAt.Time, time.Now())
+	until := s.timeText(g.ExpiresAt.Time, s.now())
 	if g.SessionID != "" {
 		until += ", in this session"
 	}
@@ -83,7 +83,7 @@ func (c *grantsCmd) Run(ctx context.Context, s *std) error {
 		return nil
 	}
 	defer s.startPager()()
-	now := time.Now()
+	now := s.now()
 	rows := [][]string{{"ID", "SHORT", "WHAT", "AGENT", "TOOL", "ENDS", "USES", "BY", "ARGS"}}
 	for _, g := range page.Items {
 		rows = append(rows, []string{g.ID, client.ShortID(g.ID), grantKind(g), g.Agent, g.Target(), grantEnd(g, now),

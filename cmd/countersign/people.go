@@ -53,7 +53,7 @@ func (c *pendingCmd) Run(ctx context.Context, s *std) error {
 		return nil
 	}
 	defer s.startPager()()
-	now := time.Now()
+	now := s.now()
 	rows := [][]string{{"RISK", "WILL HAPPEN", "AGENT", "TOOL", "EXPIRES", "VOTES", "SHORT", "ID"}}
 	for _, a := range page.Items {
 		rows = append(rows, []string{a.RiskLevel, willHappen(a), a.Agent, a.Target(), away(a.ExpiresAt.Sub(now)),
@@ -117,7 +117,7 @@ func (c *showCmd) Run(ctx context.Context, s *std) error {
 		return c.print(s, a)
 	}
 	defer s.startPager()()
-	s.show(a, time.Now())
+	s.show(a, s.now())
 	return nil
 }
 

@@ -42,7 +42,7 @@ Examples:
 }
 
 func (c *replayCmd) Run(ctx context.Context, s *std) error {
-	since, err := c.since()
+	since, err := c.since(s.now())
 	if err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ var wasWords = map[history.Was]string{
 }
 
 func (s *std) cases(cs []history.Case) {
-	at := time.Now()
+	at := s.now()
 	rows := [][]string{{"AT", "CALL", "AGENT", "DENIED BY", "REASON", "NOW", "ARGUMENTS"}}
 	for _, c := range cs {
 		by, now := c.By, ruleName(c.NowRule)

@@ -97,6 +97,7 @@ type std struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) (string, bool)
+	now      func() time.Time // the machine's clock; what is shown at once takes one reading of it
 
 	terminal bool           // a person looks at out
 	utc      bool           // and wants times in UTC
@@ -134,7 +135,7 @@ type ended struct{ code int }
 // run is the program: it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer,
 	env func(string) (string, bool)) (code int) {
-	s := &std{in: stdin, out: stdout, err: stderr, env: env, terminal: isTerminal(stdout)}
+	s := &std{in: stdin, out: stdout, err: stderr, env: env, now: time.Now, terminal: isTerminal(stdout)}
 	nothing := len(args) == 0
 	defer func() {
 		switch r := recover().(type) {
@@ -226,7 +227,7 @@ func (s *std) finish(err error) int {
 		code, message = e.code, e.message
 	}
 	if message != "" {
-		fmt.Fprintf(s.err, "countersign: %s\n", visibleLines(s.timesIn(message, time.Now())))
+		fmt.Fprintf(s.err, "countersign: %s\n", visibleLines(s.timesIn(message, s.now())))
 	}
 	return code
 }

@@ -35,7 +35,7 @@ Examples:
 }
 
 func (c *suggestCmd) Run(ctx context.Context, s *std) error {
-	since, err := c.since()
+	since, err := c.since(s.now())
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *std) unknownTools(all []history.UnknownTool) {
 		return
 	}
 	s.printf("\nTools that no rule was for, so that people were asked at high risk:\n\n")
-	at := time.Now()
+	at := s.now()
 	rows := [][]string{{"CALLS", "TOOL", "AGENTS", "LAST"}}
 	for _, u := range all[:min(len(all), maxCounts)] {
 		rows = append(rows, []string{strconv.Itoa(u.Calls), u.Tool, shorten(strings.Join(u.Agents, ", "), 60),

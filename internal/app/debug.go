@@ -1,6 +1,7 @@
 package app
 
 import (
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -8,6 +9,7 @@ import (
 	"sync"
 
 	"countersign/approval"
+	"countersign/internal/auth"
 	"countersign/internal/auth/bearer"
 	"countersign/internal/config"
 	"countersign/internal/loopback"
@@ -18,18 +20,18 @@ func (a *App) listenForDebug(cfg *config.Config) (err error) {
 	if cfg.DebugListen == "" {
 		return nil
 	}
-	if a.atDebug, err = a.bind("debug_listen", cfg.DebugListen); err != nil {
+	if a.listeners.debug, err = a.listeners.bind("debug_listen", cfg.DebugListen); err != nil {
 		return err
 	}
-	return a.serveOn(nameDebug, a.atDebug, nil, &profiles{app: a})
+	return a.listeners.serveOn(nameDebug, a.listeners.debug, nil, &profiles{log: a.log, directory: a.directory})
 }
 
 // DebugAddr is the address of the profiles, "" where there is none.
 func (a *App) DebugAddr() string {
-	if a.atDebug == nil {
+	if a.listeners.debug == nil {
 		return ""
 	}
-	return a.atDebug.Addr().String()
+	return a.listeners.debug.Addr().String()
 }
 
 // profilesPath is what the names of the profiles follow.
@@ -38,8 +40,9 @@ const profilesPath = "/debug/pprof/"
 // profiles are the runtime's profiles, for admins on this machine: one at a time, since taking one costs the rest. What
 // the process was started with is not among them.
 type profiles struct {
-	app  *App
-	busy sync.Mutex
+	log       *slog.Logger
+	directory *auth.Directory
+	busy      sync.Mutex
 }
 
 func (p *profiles) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +66,7 @@ func (p *profiles) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer p.busy.Unlock()
-	p.app.log.InfoContext(r.Context(), "a profile is taken", "profile", name, "by", who.String())
+	p.log.InfoContext(r.Context(), "a profile is taken", "profile", name, "by", who.String())
 	switch name {
 	case "profile":
 		pprof.Profile(w, r)
@@ -74,8 +77,8 @@ func (p *profiles) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit returns who asks, or why they may not: a page of another site that was brought here by its name, and whoever is
-// no admin.
+// admit returns who asks, or why they may not: a page of another site that was brought here by its name, and callers
+// who are no admins.
 func (p *profiles) admit(r *http.Request) (who approval.Actor, status int, why string) {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -84,7 +87,7 @@ func (p *profiles) admit(r *http.Request) (who approval.Actor, status int, why s
 	if !loopback.IsHost(strings.Trim(host, "[]")) || r.Header.Get("Origin") != "" {
 		return who, http.StatusForbidden, "profiles are for this machine alone, and for no browser's page"
 	}
-	who, ok := p.app.directory.ByToken(bearer.Token(r))
+	who, ok := p.directory.ByToken(bearer.Token(r))
 	switch {
 	case !ok:
 		return who, http.StatusUnauthorized, "an admin's token is needed: Authorization: Bearer TOKEN"
@@ -93,6 +96,6 @@ func (p *profiles) admit(r *http.Request) (who approval.Actor, status int, why s
 	case r.Method != http.MethodGet:
 		return who, http.StatusMethodNotAllowed, "profiles are read with GET"
 	}
-	known(r, who)
+	markKnown(r, who)
 	return who, 0, ""
 }
