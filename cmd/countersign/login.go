@@ -88,7 +88,7 @@ func (s *std) askToken(server string) (secret.Value, error) {
 	var text string
 	var err error
 	if in, ok := s.in.(*os.File); ok && isTerminalIn(s.in) {
-		text, err = typedUnseen(in, s.err, fmt.Sprintf("Your token at %s (it is not shown): ", visible(server)))
+		text, err = readUnseen(in, s.err, fmt.Sprintf("Your token at %s (it is not shown): ", visible(server)))
 	} else {
 		text, err = bufio.NewReader(io.LimitReader(s.in, 64<<10)).ReadString('\n')
 	}
@@ -105,10 +105,10 @@ func (s *std) askToken(server string) (secret.Value, error) {
 	return secret.Value(token), nil
 }
 
-// typedUnseen asks, and reads a line that the terminal does not show. It stops showing before the question is there,
+// readUnseen asks, and reads a line that the terminal does not show. It stops showing before the question is there,
 // however soon the person answers; [term.ReadPassword] alone stops after it. What ends the line early, such as ctrl-c,
 // is io.EOF.
-func typedUnseen(in *os.File, out io.Writer, question string) (string, error) {
+func readUnseen(in *os.File, out io.Writer, question string) (string, error) {
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
 		return "", err

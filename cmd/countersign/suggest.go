@@ -115,14 +115,14 @@ func (s *std) suggestion(number int, x history.Suggestion) {
 		s.printf("   CAUTION, risk %s: %s\n", x.Risk, visible(x.Caution))
 	}
 	s.printf("   Put it right before %s, after all that deny, and carry over what else is said there.\n\n",
-		askedBy(x.Rules))
+		nameAskingRules(x.Rules))
 	for _, line := range strings.Split(strings.TrimSuffix(x.YAML, "\n"), "\n") {
 		s.printf("    %s\n", visible(line))
 	}
 }
 
-// askedBy names the rules that ask today.
-func askedBy(rules []string) string {
+// nameAskingRules names the rules that ask today.
+func nameAskingRules(rules []string) string {
 	named := make([]string, 0, len(rules))
 	for _, r := range rules {
 		if r != "" {

@@ -155,13 +155,13 @@ func (s *std) printJSONLine(v any) error {
 
 // writeJSON escapes what a reader would not see for programs too: what they hand on comes to a terminal in the end.
 func (s *std) writeJSON(b []byte) error {
-	_, err := s.out.Write(seenJSON(b))
+	_, err := s.out.Write(escapeJSON(b))
 	return err
 }
 
-// seenJSON is JSON that means the same, with what a terminal would not show, or would obey, as JSON's own escapes.
-// Outside of its strings JSON has no such characters but line ends.
-func seenJSON(b []byte) []byte {
+// escapeJSON returns JSON that means the same, with what a terminal would not show, or would obey, as JSON's own
+// escapes. Outside of its strings JSON has no such characters but line ends.
+func escapeJSON(b []byte) []byte {
 	out := make([]byte, 0, len(b))
 	var v sight
 	v.begin()
@@ -218,7 +218,7 @@ func (l *seenLines) Close() error {
 func (s *std) exportWriter(format string) io.WriteCloser {
 	switch {
 	case format != "csv":
-		return &seenLines{w: s.out, seen: seenJSON}
+		return &seenLines{w: s.out, seen: escapeJSON}
 	case !s.terminal: // CSV has no escapes
 		return asItIs{s.out}
 	default:

@@ -177,7 +177,7 @@ func (w work) allLeftOut(found targets) (InteractionResult, error) {
 	if w.Told {
 		return out, nil
 	}
-	anew, err := w.shownAnew(found.joined)
+	anew, err := w.cardsToShow(found.joined)
 	if err != nil {
 		return InteractionResult{}, err
 	}
@@ -204,10 +204,10 @@ func (w wording) besides(found targets) (lines []string) {
 	return lines
 }
 
-// shownAnew are the cards of requests that come with an answer about all of a card, and need not come by themselves
+// cardsToShow are the cards of requests that come with an answer about all of a card, and need not come by themselves
 // then. Of a channel whose cards are edited there are none, since the card itself shows them; nor of more requests than
 // one answer has room for.
-func (w work) shownAnew(cards []approval.Head) ([]approval.Head, error) {
+func (w work) cardsToShow(cards []approval.Head) ([]approval.Head, error) {
 	if !w.OneReply || len(cards) == 0 || len(cards) > maxReplyCards {
 		return nil, nil
 	}

@@ -139,8 +139,8 @@ func (s *Service) Froze(ctx context.Context, e approval.Epoch) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error { return s.tellFrozen(tx, e) })
 }
 
-// Lifted tells the admins who lifted a freeze another way than over a chat.
-func (s *Service) Lifted(ctx context.Context, e approval.Epoch, by approval.Actor) error {
+// TellLifted tells the admins who lifted a freeze another way than over a chat.
+func (s *Service) TellLifted(ctx context.Context, e approval.Epoch, by approval.Actor) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error { return s.tellLifted(tx, e, by) })
 }
 

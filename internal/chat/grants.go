@@ -178,8 +178,8 @@ func (w wording) notEnded(refusal *approval.Error, which phrases.Phrase) string 
 // toldAfter is how long a grant may be that admins are not told of.
 const toldAfter = time.Hour
 
-// Granted tells the admins of a grant that was made another way than over a chat.
-func (s *Service) Granted(ctx context.Context, g approval.Grant) error {
+// TellGranted tells the admins of a grant that was made another way than over a chat.
+func (s *Service) TellGranted(ctx context.Context, g approval.Grant) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error { return s.tellGranted(tx, s.byStore(g)) })
 }
 

@@ -459,7 +459,7 @@ func (w work) decideEach(found targets) (InteractionResult, error) {
 	case w.AsksWhy || w.asks() && d.note != approval.NoteReason:
 		d.about.Note = d.note
 	}
-	anew, err := w.shownAnew(found.joined)
+	anew, err := w.cardsToShow(found.joined)
 	if err != nil {
 		return InteractionResult{}, err
 	}
@@ -798,7 +798,7 @@ func (w work) quotedRow() (approval.Notification, error) {
 	ns, err := w.tx.Notifications(approval.NotificationQuery{Channel: w.Channel, MessageID: w.QuotedID, Limit: 1,
 		Narrow: true})
 	if err == nil && len(ns) == 0 {
-		ns, err = w.quotedAmong()
+		ns, err = w.findQuotedAmong()
 	}
 	if err != nil || len(ns) == 0 {
 		return approval.Notification{}, err
@@ -813,9 +813,9 @@ const (
 	quotedAmong = 200
 )
 
-// quotedAmong finds a quoted message that is not the first of its notification: a notification can be
+// findQuotedAmong finds a quoted message that is not the first of its notification: a notification can be
 // several messages, and all their ids are in its receipt.
-func (w work) quotedAmong() ([]approval.Notification, error) {
+func (w work) findQuotedAmong() ([]approval.Notification, error) {
 	id, err := json.Marshal(w.QuotedID)
 	if err != nil {
 		return nil, err

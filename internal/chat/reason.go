@@ -24,7 +24,7 @@ const clocksDiffer = 5 * time.Second
 // giveReason takes a text for the reason of a decision: of the one that the tapper was just asked about,
 // or of the one whose card the text quotes. done is false where the text is no such thing.
 func (w work) giveReason() (out InteractionResult, done bool, err error) {
-	asked, err := w.askedLast()
+	asked, err := w.findQuestion()
 	if err != nil || asked == nil || !w.At.IsZero() && w.At.Before(asked.CreatedAt.Add(-clocksDiffer)) {
 		return InteractionResult{}, false, err
 	}
@@ -32,7 +32,7 @@ func (w work) giveReason() (out InteractionResult, done bool, err error) {
 	if w.Intent == IntentReason {
 		reason = strings.TrimSpace(w.Reason)
 	}
-	rs, err := w.askedAbout(*asked)
+	rs, err := w.listAskedAbout(*asked)
 	if err != nil || len(rs) == 0 {
 		return InteractionResult{}, false, err
 	}
@@ -47,7 +47,7 @@ func (w work) giveReason() (out InteractionResult, done bool, err error) {
 	w.open = nil                // this answers it
 	if approval.Blank(reason) { // "reason:", as the keyboard began it: the question stays
 		out.Text = asked.Text
-		return out, true, w.reply(askedAgain(*asked, out.Text, asked.Note), nil)
+		return out, true, w.reply(askAgain(*asked, out.Text, asked.Note), nil)
 	}
 	switch asked.Note {
 	case approval.NoteApprove:
@@ -69,7 +69,7 @@ func (w work) giveReason() (out InteractionResult, done bool, err error) {
 	}
 	if len(reason) > approval.MaxReason {
 		out = InteractionResult{Code: approval.CodeInvalidParameter, Text: w.say(phrases.SayReasonTooLong)}
-		return out, true, w.reply(askedAgain(*asked, out.Text, asked.Note), nil)
+		return out, true, w.reply(askAgain(*asked, out.Text, asked.Note), nil)
 	}
 	var lines []string
 	for _, r := range rs {
@@ -90,7 +90,7 @@ func (w work) giveReason() (out InteractionResult, done bool, err error) {
 
 // answers reports whether a text may be the reason of the approval that a question is about, and so carry it out: it
 // was written in the same chat after the question came there, within [approvesFor], it is no order and no question, and
-// it quotes nothing else. That nothing was answered in between, [work.askedLast] says; that no card came, the
+// it quotes nothing else. That nothing was answered in between, [work.findQuestion] says; that no card came, the
 // question's note.
 func (w work) answers(asked approval.Notification) (bool, error) {
 	if asked.Note != approval.NoteApprove || w.Elsewhere || asked.SentAt.IsZero() || w.At.Before(asked.SentAt) ||
@@ -129,7 +129,7 @@ func (w work) openQuestion() (*approval.Notification, error) {
 		return nil, nil
 	}
 	w.QuotedID = ""
-	asked, err := w.askedLast()
+	asked, err := w.findQuestion()
 	if err != nil || asked == nil || asked.Note == approval.NoteReason ||
 		asked.Note != approval.NoteDeny && !asked.SentAt.IsZero() && w.tx.Now().Sub(asked.SentAt) > approvesFor {
 		return nil, err
@@ -160,15 +160,15 @@ func (w work) takeBack() (InteractionResult, error) {
 	return w.answer(w.say(phrases.SayBack))
 }
 
-// askedAgain is the same question once more.
-func askedAgain(asked approval.Notification, text string, note approval.Note) approval.Notification {
+// askAgain returns the same question once more.
+func askAgain(asked approval.Notification, text string, note approval.Note) approval.Notification {
 	return approval.Notification{ApprovalID: asked.ApprovalID, BatchID: asked.BatchID, After: asked.After,
 		Shown: asked.Shown, Text: text, Note: note}
 }
 
-// askedLast returns the reply that asked the tapper for a reason, if it is the last thing that they
+// findQuestion returns the reply that asked the tapper for a reason, if it is the last thing that they
 // were told on this channel and not long ago; or the one about the request whose card they quote.
-func (w work) askedLast() (*approval.Notification, error) {
+func (w work) findQuestion() (*approval.Notification, error) {
 	q := approval.NotificationQuery{Channel: w.Channel, Recipient: w.From, Kind: approval.KindReply,
 		Since: w.tx.Now().Add(-askedFor), Limit: 1, Narrow: true}
 	if w.QuotedID != "" {
@@ -217,8 +217,8 @@ func (w work) askedLast() (*approval.Notification, error) {
 	return nil, nil
 }
 
-// askedAbout returns the requests that a question is still about.
-func (w work) askedAbout(asked approval.Notification) ([]approval.Request, error) {
+// listAskedAbout returns the requests that a question is still about.
+func (w work) listAskedAbout(asked approval.Notification) ([]approval.Request, error) {
 	about := asked
 	about.Cards = nil // what comes with the question is not what it is about
 	rs, err := lists.Shown(w.tx, about)

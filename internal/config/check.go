@@ -103,7 +103,7 @@ func (c *checker) check(root *yamlpos.Node) {
 	c.certificates()
 	c.proxies()
 	c.publicURL()
-	c.ledTo()
+	c.readPublished()
 	c.store()
 	c.timeZone()
 	c.agents()
@@ -278,7 +278,7 @@ func (c *checker) people() {
 			}
 		}
 		c.ways(path, p)
-		if !c.canDecide(p) && !c.spoiledBelow(path) {
+		if !c.canDecide(p) && !c.hasProblemBelow(path) {
 			c.warnf(path, "%s cannot decide anything; add %s or token to that person", p.Name, strings.Join(c.allWaysIn(), ", "))
 		}
 	}
@@ -315,8 +315,8 @@ func (c *checker) ways(path string, p Person) {
 	}
 }
 
-// spoiledBelow reports whether anything in the value at path was reported already.
-func (c *checker) spoiledBelow(path string) bool {
+// hasProblemBelow reports whether anything in the value at path was reported already.
+func (c *checker) hasProblemBelow(path string) bool {
 	for p, at := range c.Places {
 		if strings.HasPrefix(p, path+".") && (c.reported[at] || c.Bad[p]) {
 			return true

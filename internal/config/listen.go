@@ -70,8 +70,8 @@ func (c *checker) proxies() {
 	c.cfg.Proxies = ps
 }
 
-// ledTo reads which addresses lead to listen beside its own.
-func (c *checker) ledTo() {
+// readPublished reads which addresses lead to listen beside its own.
+func (c *checker) readPublished() {
 	for i, text := range c.cfg.File.Published {
 		at, err := netip.ParseAddrPort(text)
 		if err != nil || at.Port() == 0 || at.Addr().IsUnspecified() || at.Addr().Zone() != "" {

@@ -161,7 +161,7 @@ func (c *checker) mcp() {
 		s.checkMethods()
 		s.checkPrompts()
 		s.checkTimeouts()
-		if len(c.problems) == before && !c.spoiledBelow(path) {
+		if len(c.problems) == before && !c.hasProblemBelow(path) {
 			c.sound = append(c.sound, i)
 		}
 	}

@@ -43,7 +43,7 @@ func (c *checker) signIn() {
 		if c.Said[at] || c.Said["$.sign_in"] {
 			c.errorf(at, "sign_in.openid needs issuer and client_id")
 		}
-		c.knownAtNoProvider()
+		c.warnNoProvider()
 		return
 	}
 	for _, p := range o.Check() {
@@ -104,8 +104,8 @@ func (c *checker) account(path string, p Person) {
 	}
 }
 
-// knownAtNoProvider warns of people who are known at a provider that there is none of.
-func (c *checker) knownAtNoProvider() {
+// warnNoProvider warns of people who are known at a provider that there is none of.
+func (c *checker) warnNoProvider() {
 	for i, p := range c.cfg.File.People {
 		if p.signsIn() {
 			c.warnf(fmt.Sprintf("$.people[%d]", i), "%s has openid or email, but there is no sign_in.openid to sign in at",

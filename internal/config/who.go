@@ -79,7 +79,7 @@ func (c *checker) deciders() []approval.Actor {
 	}
 	actors := []approval.Actor{}
 	for i, p := range c.cfg.File.People {
-		if path := fmt.Sprintf("$.people[%d]", i); c.Bad[path] || c.spoiledBelow(path) {
+		if path := fmt.Sprintf("$.people[%d]", i); c.Bad[path] || c.hasProblemBelow(path) {
 			return nil
 		}
 		actors = append(actors, approval.Actor{Kind: approval.Human, Name: p.Name, Approver: p.has(roleApprover),

@@ -35,7 +35,7 @@ func FindRemembered(ctx context.Context, g *approval.Gate, q RememberedQuery) (
 		next  int64
 	}
 	l, err := approval.Look(ctx, g, func(w *approval.Work) (l list, err error) {
-		l.found, l.next, err = rememberedIn(g, w, q)
+		l.found, l.next, err = readRemembered(g, w, q)
 		return l, err
 	})
 	for i := range l.found {
@@ -45,7 +45,7 @@ func FindRemembered(ctx context.Context, g *approval.Gate, q RememberedQuery) (
 	return l.found, l.next, err
 }
 
-func rememberedIn(g *approval.Gate, w *approval.Work, q RememberedQuery) (found []Remembered, next int64, err error) {
+func readRemembered(g *approval.Gate, w *approval.Work, q RememberedQuery) (found []Remembered, next int64, err error) {
 	keep := g.Policy().Terms().RememberDenial
 	if keep <= 0 {
 		return nil, 0, nil

@@ -292,7 +292,7 @@ func (c *compiler) targets(r *rule, in *Rule) {
 		t = c.presetTarget(r, where, s, t)
 		r.targets = append(r.targets, t)
 		if r.action == approval.Allow {
-			c.allowedBroadly(r, where, s, t)
+			c.warnBroad(r, where, s, t)
 		}
 		if t.qualified && t.server != "" && t.server.literal() && c.opts.Servers != nil &&
 			!slices.Contains(c.opts.Servers, string(t.server)) {
@@ -308,8 +308,8 @@ func (c *compiler) targets(r *rule, in *Rule) {
 	}
 }
 
-// allowedBroadly warns of a target, written as s in a rule that allows, that may match more than was meant.
-func (c *compiler) allowedBroadly(r *rule, where, s string, t target) {
+// warnBroad warns of a target, written as s in a rule that allows, that may match more than was meant.
+func (c *compiler) warnBroad(r *rule, where, s string, t target) {
 	switch {
 	case t.tool == "*" && !r.judges(toolsCall):
 	case t.tool == "*":
@@ -583,12 +583,12 @@ func (p *Policy) findShadowing(j int) []string {
 	if len(agents) == 0 {
 		agents = []pattern{"*"}
 	}
-	return p.takenBefore(j, &p.rules[j], agents)
+	return p.findCovering(j, &p.rules[j], agents)
 }
 
-// takenBefore names the rules before j that leave nothing of r's calls to it, by those agents; nil if something is
+// findCovering names the rules before j that leave nothing of r's calls to it, by those agents; nil if something is
 // left.
-func (p *Policy) takenBefore(j int, r *rule, agents []pattern) []string {
+func (p *Policy) findCovering(j int, r *rule, agents []pattern) []string {
 	var by []string
 	for _, m := range r.methods {
 		for _, t := range r.targets {

@@ -188,7 +188,7 @@ func (c *compiler) checkNeedsMet(p *Policy) {
 func (p *Policy) agentsOf(i int, r *rule, all []string) []string {
 	var some []string
 	for _, a := range all {
-		if r.concerns(a) && p.takenBefore(i, r, []pattern{pattern(a)}) == nil {
+		if r.concerns(a) && p.findCovering(i, r, []pattern{pattern(a)}) == nil {
 			some = append(some, a)
 		}
 	}

@@ -75,7 +75,7 @@ var languageSynonyms = map[string]string{
 func (c *compiler) message(r *rule, where, text string) {
 	for _, given := range summary.UnknownPlaceholders(text) {
 		c.warn(r.origin, where, "%s is not replaced; write {toolName}, {args} or {args.NAME}%s", given,
-			meantPlaceholder(given))
+			suggestPlaceholder(given))
 	}
 	c.formats(r, where, text)
 	if bad := badText(text, maxMessage); (text != "" || where != "message") && bad != "" {
@@ -91,7 +91,7 @@ func (c *compiler) summary(r *rule, where, text string) {
 	}
 	for _, given := range summary.StrayBraces(text) {
 		c.fail(r.origin, where, "%s in the summary cannot be replaced; write {toolName}, {args} or "+
-			"{args.NAME}, with a format {args.NAME|money:USD/100}%s", shortPlaceholder(given), meantPlaceholder(given))
+			"{args.NAME}, with a format {args.NAME|money:USD/100}%s", shortPlaceholder(given), suggestPlaceholder(given))
 	}
 	c.formats(r, where, text)
 }
@@ -112,8 +112,8 @@ var formatSynonyms = map[string]string{
 	"bytes": "size", "filesize": "size", "time": "date", "datetime": "date", "timestamp": "date",
 }
 
-// meantPlaceholder asks whether another placeholder was meant.
-func meantPlaceholder(given string) string {
+// suggestPlaceholder asks whether another placeholder was meant.
+func suggestPlaceholder(given string) string {
 	name, _, _ := strings.Cut(strings.Trim(given, "{} \t"), "|")
 	first, path, has := strings.Cut(strings.TrimSpace(name), ".")
 	known := []string{"toolName", "args"}

@@ -52,7 +52,7 @@ func (s *Server) unfreeze(ctx context.Context, x *exchange) error {
 		return err
 	}
 	if s.freezes != nil {
-		s.untold(ctx, s.freezes.Lifted(ctx, e, x.who.Actor))
+		s.untold(ctx, s.freezes.TellLifted(ctx, e, x.who.Actor))
 	}
 	return x.answer(http.StatusOK, wireFreeze(e))
 }

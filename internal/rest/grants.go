@@ -121,7 +121,7 @@ func (s *Server) readMadeGrant(ctx context.Context, d *approval.Decision, r *app
 		return nil, err
 	}
 	if s.made != nil {
-		s.untold(ctx, s.made.Granted(ctx, gs[0]))
+		s.untold(ctx, s.made.TellGranted(ctx, gs[0]))
 	}
 	g := wireGrant(gs[0])
 	return &g, nil

@@ -344,7 +344,7 @@ type noted struct {
 	err  error
 }
 
-func (n *noted) Granted(_ context.Context, g approval.Grant) error {
+func (n *noted) TellGranted(_ context.Context, g approval.Grant) error {
 	n.told = append(n.told, g.ID)
 	return n.err
 }

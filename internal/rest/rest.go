@@ -78,7 +78,7 @@ type Options struct {
 // Freezes tell admins of what was frozen or lifted over the API.
 type Freezes interface {
 	Froze(ctx context.Context, e approval.Epoch) error
-	Lifted(ctx context.Context, e approval.Epoch, by approval.Actor) error
+	TellLifted(ctx context.Context, e approval.Epoch, by approval.Actor) error
 }
 
 // SignIn makes links that sign people in to the pages. Errors: those of [signin.Service.NewLink].
@@ -89,7 +89,7 @@ type SignIn interface {
 
 // Granted tells admins of a grant that was made over the API.
 type Granted interface {
-	Granted(ctx context.Context, g approval.Grant) error
+	TellGranted(ctx context.Context, g approval.Grant) error
 }
 
 // Server is the HTTP handler of /v1 and /openapi.json. It holds no rule of its own about who may run

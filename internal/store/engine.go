@@ -46,8 +46,8 @@ type Engine interface {
 	MayRead() error
 	MayWrite() error
 
-	// Stmt begins an execution of one of the [Queries], Cached one of a text that was put together. There is one at a
-	// time.
+	// Stmt begins an execution of one of the [Queries], PrepareCached one of a text that was put together. There is one at
+	// a time.
 	Stmt(q Query) Cursor
 	PrepareCached(sql string) Cursor
 	// Exec runs a statement that writes, to its end, and returns how many rows it changed.

@@ -287,8 +287,8 @@ const keysHelp = `
   /             filter; esc: no filter
   q             leave`
 
-// toldOf is what became of something that is no decision.
-func toldOf(done string, out inbox.Outcome) string {
+// describeResult says what became of something that is no decision.
+func describeResult(done string, out inbox.Outcome) string {
 	if out.Result == inbox.Done {
 		return done
 	}

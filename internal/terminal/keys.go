@@ -157,7 +157,7 @@ func (s *screen) acts(name string) tea.Cmd {
 			a := s.shown
 			s.busy = true
 			return func() tea.Msg {
-				return toldMsg{toldOf("One more hour.", s.Inbox.Extend(s.ctx, a))}
+				return toldMsg{describeResult("One more hour.", s.Inbox.Extend(s.ctx, a))}
 			}
 		}
 	case "c":
@@ -165,7 +165,7 @@ func (s *screen) acts(name string) tea.Cmd {
 			a := s.shown
 			s.ask("Take this request back? The agent is told that it was cancelled.", func(string) tea.Cmd {
 				s.busy = true
-				return func() tea.Msg { return toldMsg{toldOf("Taken back.", s.Inbox.Cancel(s.ctx, a, ""))} }
+				return func() tea.Msg { return toldMsg{describeResult("Taken back.", s.Inbox.Cancel(s.ctx, a, ""))} }
 			})
 		}
 	}

@@ -31,7 +31,7 @@ type Roster interface {
 // Freezes tell admins of what was frozen or lifted on a page.
 type Freezes interface {
 	Froze(ctx context.Context, e approval.Epoch) error
-	Lifted(ctx context.Context, e approval.Epoch, by approval.Actor) error
+	TellLifted(ctx context.Context, e approval.Epoch, by approval.Actor) error
 }
 
 // noRoster knows nothing.
@@ -44,8 +44,8 @@ func (noRoster) AtKeyboard(string) (approval.Actor, bool) { return approval.Acto
 // noFreezes tells nobody.
 type noFreezes struct{}
 
-func (noFreezes) Froze(context.Context, approval.Epoch) error                  { return nil }
-func (noFreezes) Lifted(context.Context, approval.Epoch, approval.Actor) error { return nil }
+func (noFreezes) Froze(context.Context, approval.Epoch) error                      { return nil }
+func (noFreezes) TellLifted(context.Context, approval.Epoch, approval.Actor) error { return nil }
 
 // peoplePages are who decides, who stands in for whom, and which agents are frozen.
 type peoplePages struct {
@@ -354,7 +354,7 @@ func (p *peoplePages) unfreeze(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	x.logUntold(ctx, p.freezes.Lifted(ctx, e, x.viewer.Actor))
+	x.logUntold(ctx, p.freezes.TellLifted(ctx, e, x.viewer.Actor))
 	x.sayOf("people_thawed", agent)
 	return nil
 }

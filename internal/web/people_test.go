@@ -39,7 +39,7 @@ func (f *told) Froze(_ context.Context, e approval.Epoch) error {
 	return f.err
 }
 
-func (f *told) Lifted(_ context.Context, e approval.Epoch, by approval.Actor) error {
+func (f *told) TellLifted(_ context.Context, e approval.Epoch, by approval.Actor) error {
 	f.lifted = append(f.lifted, e.Agent+" by "+by.Name)
 	return f.err
 }

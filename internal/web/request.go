@@ -64,7 +64,7 @@ type Pushes interface {
 
 // Granted tells admins of a grant that was made on a page.
 type Granted interface {
-	Granted(ctx context.Context, g approval.Grant) error
+	TellGranted(ctx context.Context, g approval.Grant) error
 }
 
 // typed is what somebody has typed into the forms of a request: it is kept when nothing came of it.
@@ -395,7 +395,7 @@ func (p *requestPages) tellGranted(ctx context.Context, x *exchange, id string) 
 	if err != nil || len(gs) == 0 || p.granted == nil {
 		return err
 	}
-	x.logUntold(ctx, p.granted.Granted(ctx, gs[0]))
+	x.logUntold(ctx, p.granted.TellGranted(ctx, gs[0]))
 	return nil
 }
 

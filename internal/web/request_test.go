@@ -161,8 +161,8 @@ func (t *tellings) Froze(_ context.Context, e approval.Epoch) error {
 	t.froze = append(t.froze, e)
 	return nil
 }
-func (*tellings) Lifted(context.Context, approval.Epoch, approval.Actor) error { return nil }
-func (t *tellings) Granted(_ context.Context, g approval.Grant) error {
+func (*tellings) TellLifted(context.Context, approval.Epoch, approval.Actor) error { return nil }
+func (t *tellings) TellGranted(_ context.Context, g approval.Grant) error {
 	t.granted = append(t.granted, g)
 	return nil
 }

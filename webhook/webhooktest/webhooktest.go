@@ -65,7 +65,7 @@ func (c *Chat) Ask(_ context.Context, t chat.Interaction) (chat.Asked, error) {
 	return c.Asked, c.Err
 }
 
-// Refused implements [webhook.Chat].
+// RecordRefused implements [webhook.Chat].
 func (c *Chat) RecordRefused(_ context.Context, actor, _, reason string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -146,7 +146,7 @@ func (s *Service) FinishSignIn(ctx context.Context, ticket string, answer []byte
 		err = refusedChallenge
 	}
 	if err != nil {
-		return Passkey{}, s.turnedAway(ctx, err, about, d)
+		return Passkey{}, s.turnAway(ctx, err, about, d)
 	}
 	words := parsed.Response.CollectedClientData.Challenge
 	row, err := s.checkAssertion(ctx, assertion{about: about, eligible: eligible(parsed),
@@ -261,7 +261,7 @@ func (s *Service) checkAssertion(ctx context.Context, a assertion, d Door) (Row,
 		if r.ID != "" { // whoever it is has the passkey
 			a.about.Passkey, a.about.Person = r.ID, r.Person
 		}
-		return Row{}, s.turnedAway(ctx, why, a.about, d)
+		return Row{}, s.turnAway(ctx, why, a.about, d)
 	}
 	return r, nil
 }
@@ -302,8 +302,8 @@ func (s *Service) take(ctx context.Context, a assertion, d Door, person string) 
 	return r, why, err
 }
 
-// turnedAway is [Service.settle] of an answer that lets nobody in, where not too many came before.
-func (s *Service) turnedAway(ctx context.Context, err error, about eventData, d Door) error {
+// turnAway is [Service.settle] of an answer that lets no person in, where not too many came before.
+func (s *Service) turnAway(ctx context.Context, err error, about eventData, d Door) error {
 	if d.InVain != nil {
 		if err := d.InVain(); err != nil {
 			return err

@@ -29,7 +29,7 @@ func (s *Service) NewLinkIn(
 
 func (s *Service) newLink(ctx context.Context, tx Tx, person string, via approval.Via, shown string) (string, Link,
 	error) {
-	opener := Opener(madeOn(via), shown)
+	opener := Opener(fromVia(via), shown)
 	if !s.isPerson(person) || !s.stillOpens(person, opener) {
 		return "", Link{}, ErrRefused
 	}
@@ -56,7 +56,7 @@ func (s *Service) newLink(ctx context.Context, tx Tx, person string, via approva
 			return "", Link{}, err
 		}
 	}
-	l := Link{ID: tx.NewID(), Person: person, Via: via, From: madeOn(via), MadeAt: now, ExpiresAt: now.Add(LinkLasts)}
+	l := Link{ID: tx.NewID(), Person: person, Via: via, From: fromVia(via), MadeAt: now, ExpiresAt: now.Add(LinkLasts)}
 	token := s.Token(l.ID)
 	row := LinkRow{Link: l, Digest: digest(token), Opener: opener}
 	if err := tx.InsertSignInLink(row); err != nil {
@@ -158,8 +158,8 @@ func (s *Service) look(ctx context.Context, token string) (l LinkRow, why string
 	return l, why, err
 }
 
-// madeOn is where a person who came that way asked for a link.
-func madeOn(via approval.Via) string {
+// fromVia names where a person who came that way asked for a link.
+func fromVia(via approval.Via) string {
 	switch via {
 	case approval.ViaAPI, approval.ViaCLI, approval.ViaTerminal:
 		return FromTerminal

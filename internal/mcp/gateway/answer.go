@@ -104,7 +104,7 @@ func (r *clientRequest) failure(text string, code int) (jsontext.Value, *mcp.Err
 
 // gateFailure answers where the gate gave no decision: nothing runs then.
 func (p *pendingCall) gateFailure(err error) (jsontext.Value, *mcp.Error) {
-	if p.r.ctx.Err() != nil { // who asked is gone, or is nobody that the gate knows any more
+	if p.r.ctx.Err() != nil { // the caller is gone, or is no agent that the gate knows any more
 		if e, ours := errors.AsType[*approval.Error](context.Cause(p.r.ctx)); ours {
 			return nil, mcp.Errorf(mcp.CodeUnavailable, "%s The call was not run.", sentence(e.Message))
 		}

@@ -213,7 +213,7 @@ func (p *pendingCall) buildCall() *mcp.Error {
 	c := p.r.callOf(p.link)
 	raw := jsontext.Value(nil)
 	if p.tool != nil {
-		c.Tool, c.ToolDigest, c.ToolSeen, raw = p.tool.name, p.tool.digest, p.tool.seenByAll(), p.params.Get("arguments")
+		c.Tool, c.ToolDigest, c.ToolSeen, raw = p.tool.name, p.tool.digest, p.tool.isSeenByAll(), p.params.Get("arguments")
 		c.ListedDigest, c.Annotations = p.tool.listedDigest, p.tool.annotations
 		c.AcceptsEdits = true // what is sent is what was approved
 		if !p.r.g.o.Wrapper { // whose gate is elsewhere, and cannot ask for it
@@ -298,7 +298,7 @@ func (p *pendingCall) applyAnswer(conn upstream.Conn) (jsontext.Value, *mcp.Erro
 }
 
 // runID is what is reported of the call under: the approval that it used, or the use of a grant. "": it was let through
-// by policy alone, and nobody wants to know what came of it.
+// by policy alone, and what came of it is not reported.
 func (p *pendingCall) runID() string {
 	switch {
 	case p.answer.RunID != "":

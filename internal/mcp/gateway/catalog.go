@@ -52,10 +52,10 @@ type tool struct {
 	annotations *approval.Annotations
 }
 
-// seenByAll reports whether the gateway saw the tool so over the connection that all agents share. A connection of one
-// session's own is made with what its client says of itself, and a server may go by that: what it shows there is
-// nobody else's business, unless it shows the same to all.
-func (t *tool) seenByAll() bool {
+// isSeenByAll reports whether the gateway saw the tool so over the connection that all agents share. A connection of
+// one session's own is made with what its client says of itself, and a server may go by that: what it shows there is
+// no other session's business, unless it shows the same to all.
+func (t *tool) isSeenByAll() bool {
 	if t.link.owner == nil {
 		return true
 	}
@@ -98,7 +98,7 @@ func (l *link) freshCatalog(ctx context.Context) (*catalog, error) {
 	return l.newerCatalog(ctx, c)
 }
 
-// newerCatalog asks the server what it has, unless somebody else has asked since c was looked at.
+// newerCatalog asks the server what it has, unless another caller has asked since c was looked at.
 func (l *link) newerCatalog(ctx context.Context, c *catalog) (*catalog, error) {
 	select {
 	case l.slot() <- struct{}{}:
@@ -107,7 +107,7 @@ func (l *link) newerCatalog(ctx context.Context, c *catalog) (*catalog, error) {
 		return nil, &upstream.Error{Err: ctx.Err()}
 	}
 	l.mu.Lock()
-	if l.cached != nil && l.cached != c && !l.stale && l.cached.conn.Err() == nil { // somebody else has asked meanwhile
+	if l.cached != nil && l.cached != c && !l.stale && l.cached.conn.Err() == nil { // another caller has asked meanwhile
 		c = l.cached
 		l.mu.Unlock()
 		return c, nil
@@ -125,7 +125,7 @@ func (l *link) newerCatalog(ctx context.Context, c *catalog) (*catalog, error) {
 	defer l.mu.Unlock()
 	if err != nil {
 		l.stale, l.catalogMissed = true, true
-		if !errors.Is(err, context.Canceled) { // whoever asked is gone: that says nothing of the server
+		if !errors.Is(err, context.Canceled) { // the caller is gone: that says nothing of the server
 			l.problemList = []string{"its tools are not offered: " + l.server.g.errorText(err)}
 		}
 		return nil, err
@@ -401,7 +401,7 @@ func (g *Gateway) hasOtherPrefix(name string, u *server) bool {
 
 // Describe returns what a server says of one of its tools, and the digest of all that it says of it
 // ([approval.Call.ToolDigest]), as the connection that all agents share has last learnt it. No server is asked. false:
-// nothing is known. The words are the server's: nobody has checked them, and they may be of any length.
+// nothing is known. The words are the server's: they are unchecked, and they may be of any length.
 func (g *Gateway) Describe(of, tool string) (words, digest string, ok bool) {
 	i := slices.IndexFunc(g.servers, func(u *server) bool { return u.Name == of })
 	if i < 0 || g.servers[i].shared == nil {

@@ -100,7 +100,7 @@ func diffArgs(of args.Args, terms *approval.DiffTerms) (path, content string, re
 }
 
 // read calls the tool that reads, as a call of the same agent that the policy must allow by itself. Its record is
-// durable before anybody sees what came of it.
+// durable before a person sees what came of it.
 func (d differ) read(ctx context.Context, tool string, reading args.Args) (jsontext.Value, error) {
 	l, agent := d.p.link, d.p.r.client.Agent
 	c, err := l.catalog(ctx)
@@ -126,7 +126,7 @@ func (d differ) read(ctx context.Context, tool string, reading args.Args) (jsont
 	}
 	defer place.Release()
 	call := d.p.r.callOf(l)
-	call.Tool, call.ToolDigest, call.ToolSeen, call.Annotations = t.name, t.digest, t.seenByAll(), t.annotations
+	call.Tool, call.ToolDigest, call.ToolSeen, call.Annotations = t.name, t.digest, t.isSeenByAll(), t.annotations
 	call.ListedDigest = t.listedDigest
 	call.Args, call.ReadFor = reading, d.p.call.Target()
 	answer, err := d.p.r.g.o.Asker.Check(ctx, call)
@@ -137,7 +137,7 @@ func (d differ) read(ctx context.Context, tool string, reading args.Args) (jsont
 		return nil, errors.New("the policy does not allow reading it")
 	}
 	u := upstream.Request{ID: conn.NewID(), Method: "tools/call", Params: raw, Sender: agent, Reservation: place,
-		// What the server says or asks meanwhile is for nobody: the client knows nothing of this call.
+		// What the server says or asks meanwhile is for no client: the client knows nothing of this call.
 		OnNotification: func(mcp.Message) {}, Ask: declineServerRequest}
 	if conn.Hello().Era == mcp.Modern {
 		u.Header = paramHeaders(t, reading.Canonical())

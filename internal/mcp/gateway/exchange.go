@@ -21,7 +21,7 @@ type exchange struct {
 	r    *clientRequest // for whom, and for how long: longer than the client's own request, where the call outlives it
 	p    *pendingCall
 	conn upstream.Conn // the next one, where the call provably did not leave over the first
-	ask  askFunc       // nil: nobody can be asked
+	ask  askFunc       // nil: no client can be asked
 }
 
 // askFunc answers what a legacy server asks while it works on a request, or a modern one as input_required.
@@ -352,7 +352,7 @@ func (x *exchange) collectResponses(ctx context.Context, result mcp.Object) (jso
 		answer, err := x.ask(ctx, x.p.link, q.Text("method"), objectOrEmpty(q.Get("params")))
 		if err != nil {
 			if answer, err = decline(q.Text("method")); err != nil {
-				continue // it is not in the answers: the server learns that nobody gave it
+				continue // it is not in the answers: the server learns that it was not given
 			}
 		}
 		responses = append(responses, mcp.Member{Name: w.Name, Value: answer})

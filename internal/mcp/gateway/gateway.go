@@ -37,7 +37,8 @@ type Asker interface {
 }
 
 // localGate is what an [*approval.Gate] does beside, in the gateway's own process. Over the API there is none of it: no
-// word of whoever the gate let through gives an approval back, or decides, and the gate itself refuses what is frozen.
+// word of a client that the gate let through gives an approval back, or decides, and the gate itself refuses what is
+// frozen.
 type localGate interface {
 	Asker
 	// Keyboard says who sits at an agent's keyboard, and may decide there; DecideAtKeyboard takes their decision.
@@ -97,7 +98,7 @@ type Options struct {
 	Stopping context.Context
 	// Budgets are those of agents: of what they hold. nil: there are none.
 	Budgets *budget.Registry
-	// Called is told of each gated request that was answered, and how. nil: nobody is.
+	// Called is told of each gated request that was answered, and how. nil: no one is.
 	Called func(server, method, result string, took time.Duration)
 }
 
@@ -125,7 +126,7 @@ type Gateway struct {
 	suspended map[string]*inflight
 }
 
-// server is one server with the connection that everybody shares.
+// server is one server with the connection that all agents share.
 type server struct {
 	ServerConfig
 	g           *Gateway
@@ -157,7 +158,7 @@ func New(o Options) (*Gateway, error) {
 		return nil, err
 	}
 	g.work, g.cancelWork = context.WithCancel(context.Background())
-	g.tools = append([]Tool{g.resolvedTool()}, o.Tools...)
+	g.tools = append([]Tool{g.newFeedTool()}, o.Tools...)
 	for _, s := range o.Servers {
 		if s.Timeout <= 0 {
 			s.Timeout = 5 * time.Minute
@@ -179,7 +180,7 @@ func New(o Options) (*Gateway, error) {
 	return g, nil
 }
 
-// allCapabilities is what a shared legacy connection is told that clients can do: whoever cannot declines.
+// allCapabilities is what a shared legacy connection is told that clients can do: one that cannot declines.
 var allCapabilities = jsontext.Value(`{"elicitation":{"form":{},"url":{}},"sampling":{}}`)
 
 func (g *Gateway) implementation() jsontext.Value {

@@ -7,7 +7,7 @@ import (
 )
 
 // group is the goroutines of a gateway. Unlike a [sync.WaitGroup] it takes more at any time, also while
-// somebody waits for its end: what servers and clients do does not ask whether the gateway is stopping. One
+// its owner waits for its end: what servers and clients do does not ask whether the gateway is stopping. One
 // that panics does not end the program, which has others in hand.
 type group struct {
 	log *slog.Logger

@@ -51,7 +51,7 @@ func (p *pendingCall) forward(conn upstream.Conn) (jsontext.Value, *mcp.Error) {
 		declared: r.declared, stream: f.stream, progressToken: r.progressToken, progressOffset: r.progressOffset}
 	x := &exchange{r: detached, p: p, conn: conn, ask: detached.ask}
 	if r.client.Era == mcp.Modern {
-		x.ask = detached.checkedAsk(f.askClient)
+		x.ask = detached.checkAsk(f.askClient)
 	}
 	r.g.background.Go(func() {
 		defer cancel()
@@ -97,7 +97,7 @@ func (f *inflight) askClient(ctx context.Context, method string, params jsontext
 	return q.wait(ctx, over.C)
 }
 
-// wait returns the client's answer to the question; one that nobody answers in time is declined.
+// wait returns the client's answer to the question; one that is not answered in time is declined.
 func (q question) wait(ctx context.Context, over <-chan time.Time) (jsontext.Value, *mcp.Error) {
 	select {
 	case v, ok := <-q.answer:
@@ -110,7 +110,7 @@ func (q question) wait(ctx context.Context, over <-chan time.Time) (jsontext.Val
 	return decline(q.method)
 }
 
-// decline answers a server whose question nobody answers.
+// decline answers a server whose question is not answered.
 func decline(method string) (jsontext.Value, *mcp.Error) {
 	switch method {
 	case "elicitation/create":
@@ -207,8 +207,8 @@ func (r *clientRequest) ask(ctx context.Context, l *link, method string,
 	return resp.Result, nil
 }
 
-// checkedAsk asks by way of ask, if policy and the client's abilities allow it, and declines otherwise.
-func (r *clientRequest) checkedAsk(ask func(ctx context.Context, method string,
+// checkAsk asks by way of ask, if policy and the client's abilities allow it, and declines otherwise.
+func (r *clientRequest) checkAsk(ask func(ctx context.Context, method string,
 	params jsontext.Value) (jsontext.Value, *mcp.Error)) askFunc {
 	return func(ctx context.Context, l *link, method string, params jsontext.Value) (jsontext.Value, *mcp.Error) {
 		if !r.declares(method, params) {
@@ -242,7 +242,7 @@ func (r *clientRequest) declares(method string, params jsontext.Value) bool {
 }
 
 // checkMethod has the gate decide about a method beside a client's own requests: what a server asks the client,
-// or a client listens to. There is nobody to wait for: what policy does not allow is declined.
+// or a client listens to. There is no client to wait for: what policy does not allow is declined.
 func (r *clientRequest) checkMethod(ctx context.Context, l *link, method string, params jsontext.Value) *mcp.Error {
 	parsed, err := args.Parse(params)
 	if err != nil {

@@ -18,11 +18,11 @@ type keyboard struct {
 
 	mu   sync.Mutex
 	text string        // what came of an answer that did not end the request
-	said chan struct{} // takes one where that is new; nil: nobody reports it
+	said chan struct{} // takes one where that is new; nil: it is not reported
 }
 
 // form returns the question to the person at the agent's keyboard, if an answer there may decide and the client can
-// ask it. It does so once for each request: nobody is asked again who did not decide.
+// ask it. It does so once for each request: a person who did not decide is not asked again.
 func (k *keyboard) form(req *approval.Request) (mcp.Object, bool) {
 	if k.r.g.local == nil || !k.r.declared.form || req == nil {
 		return nil, false
@@ -48,7 +48,7 @@ func elicitation(params mcp.Object) jsontext.Value {
 }
 
 // page returns what leads the person at the client to the request's page, if the client opens pages and people
-// can reach them; once for each request, and not where they were asked here. It tells that somebody is being asked, and
+// can reach them; once for each request, and not where they were asked here. It tells that a person is being asked, and
 // nothing that comes of it decides: who decides is found out there.
 func (k *keyboard) page(req *approval.Request) (mcp.Object, bool) {
 	if !k.r.declared.url || k.r.g.o.Page == nil || req == nil {
@@ -126,7 +126,7 @@ func (k *keyboard) ask(ctx context.Context, req *approval.Request) (closed func(
 		defer close(done)
 		resp, err := k.r.stream.Ask(ctx, "elicitation/create", question.Bytes())
 		if !decides || err != nil || resp.Err != nil {
-			return // nobody decided there
+			return // no person decided there
 		}
 		k.say(k.decide(req.ID, resp.Result))
 	}()

@@ -15,11 +15,11 @@ import (
 	"countersign/internal/mcp/upstream"
 )
 
-// link is a way to one server with what was learnt over it. Everybody shares one, but for legacy servers
+// link is a way to one server with what was learnt over it. All agents share one, but for legacy servers
 // over HTTP and in a wrapper: there each session has its own, and the server sees its client's abilities.
 type link struct {
 	server    *server
-	owner     *session // whose it is alone; nil: everybody's
+	owner     *session // whose it is alone; nil: shared by all agents
 	get       func(ctx context.Context) (upstream.Conn, error)
 	fetchSlot chan struct{} // of fill: one list at a time
 
@@ -27,9 +27,9 @@ type link struct {
 	cached          *catalog
 	stale           bool
 	connectedBefore bool // it was connected before
-	catalogMissed   bool // somebody looked and was not shown what the server has
+	catalogMissed   bool // an agent looked and was not shown what the server has
 	problemList     []string
-	subs            map[string]int // resources that somebody listens to, on a shared link
+	subs            map[string]int // resources that a client listens to, on a shared link
 	listed          chan struct{}  // of a shared link: takes one when a session's own link learnt what the server has
 
 	// Of an own link:
@@ -162,7 +162,7 @@ func (u *server) makeRoom(l *link) error {
 	return nil
 }
 
-// noteMissed remembers that somebody was not shown what the server has.
+// noteMissed remembers that an agent was not shown what the server has.
 func (l *link) noteMissed() {
 	l.mu.Lock()
 	l.catalogMissed = true
@@ -237,12 +237,12 @@ func (l *link) onConnected(conn upstream.Conn) {
 	}
 }
 
-// relistAfter is how long a server that did not list what it has is left alone, unless somebody looks.
+// relistAfter is how long a server that did not list what it has is left alone, unless an agent looks.
 const relistAfter = 30 * time.Second
 
-// learnCatalog has what cannot be offered told at the start, and not only when somebody looks. A server that did not
-// list what it has is asked again, at once where it has just told a session on a link of its own: nobody else looks at
-// the connection that all share then.
+// learnCatalog has what cannot be offered told at the start, and not only when an agent looks. A server that did not
+// list what it has is asked again, at once where it has just told a session on a link of its own: no other session
+// looks at the connection that all share then.
 func (l *link) learnCatalog(conn upstream.Conn) {
 	g := l.server.g
 	for tries := 0; ; tries++ {
@@ -352,7 +352,7 @@ func (l *link) onNotification(m mcp.Message) {
 	}
 }
 
-// markStale has the server's lists looked at anew by whoever needs them: over a shared link, also by the
+// markStale has the server's lists looked at anew by the session that needs them: over a shared link, also by the
 // sessions that have a link of their own to the same server.
 func (l *link) markStale() {
 	l.mu.Lock()

@@ -34,8 +34,8 @@ const (
 	maxQueuedBytes = 4 << 20
 )
 
-// enqueue leaves a message of the subscription for the request to send: whoever brings it serves others too, and
-// does not wait for a client. e.mu is held.
+// enqueue leaves a message of the subscription for the request to send: the goroutine that brings it serves others too,
+// and does not wait for a client. e.mu is held.
 func (e *listener) enqueue(method string, params mcp.Object) {
 	m := mcp.Notification(method, params.With("_meta",
 		mcp.Object{{Name: mcp.MetaSubscription, Value: e.r.id}}.Bytes()).Bytes())

@@ -70,14 +70,14 @@ func seconds(d time.Duration) string {
 }
 
 // giveBack takes the use of an approval back, and returns until when it can be used. A gate elsewhere does not take
-// that from whoever it let through.
+// that from a client that it let through.
 func (p *pendingCall) giveBack(ctx context.Context, why error) (useBy time.Time, ok bool) {
 	if p.r.g.local == nil || p.continued || p.begun {
 		return time.Time{}, false
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	req, ok, err := p.r.g.local.GiveBack(ctx, p.answer, upstream.RefusedFor(why))
+	req, ok, err := p.r.g.local.GiveBack(ctx, p.answer, upstream.WhyRefused(why))
 	if err != nil {
 		p.r.g.log.ErrorContext(ctx, "the approval of a call that was not run could not be given back; it stays used",
 			"run_id", p.runID(), "error", err)

@@ -38,8 +38,8 @@ const feedName = ownPrefix + "resolved"
 
 const resolvedSchema = `{"type":"object","properties":{"ack":{"type":"array","items":{"type":"string"},"description":"Ids of the decisions that you have read; you are not told of them again."}},"additionalProperties":false}` //nolint:lll // one literal
 
-// resolvedTool is the agent's feed as a tool.
-func (g *Gateway) resolvedTool() Tool {
+// newFeedTool returns the agent's feed as a tool.
+func (g *Gateway) newFeedTool() Tool {
 	return Tool{
 		Name: feedName,
 		Description: "What people decided about your calls that needed approval: approved, denied, expired, cancelled or " +
@@ -47,11 +47,11 @@ func (g *Gateway) resolvedTool() Tool {
 			"An approved call runs when you call it again with exactly the same arguments. Once you have read a decision, " +
 			"give its id in ack.",
 		Schema: jsontext.Value(resolvedSchema),
-		Call:   g.resolvedCall,
+		Call:   g.callFeed,
 	}
 }
 
-func (g *Gateway) resolvedCall(ctx context.Context, agent string, _ func() error, args jsontext.Value) (string, bool) {
+func (g *Gateway) callFeed(ctx context.Context, agent string, _ func() error, args jsontext.Value) (string, bool) {
 	var in struct {
 		Ack []string `json:"ack"`
 	}

@@ -368,8 +368,8 @@ func (g *Gateway) unavailable(err error) *mcp.Error {
 	return mcp.Errorf(mcp.CodeUnavailable, "%s. Nothing was run.", capital(g.errorText(err)))
 }
 
-// errorText is what clients are told of an error of a server. The last lines of its stderr are for whoever started it,
-// as a wrapper's client has.
+// errorText is what clients are told of an error of a server. The last lines of its stderr are for the operator who
+// started it, as a wrapper's client has.
 func (g *Gateway) errorText(err error) string {
 	if g.o.Wrapper {
 		return legible.Lines(err.Error())
@@ -574,7 +574,7 @@ func (r *clientRequest) setLevel() (jsontext.Value, *mcp.Error) {
 			last = err
 		}
 	}
-	if last != nil { // what was not let through is told to nobody later on
+	if last != nil { // what was not let through is told to no client later on
 		r.session.mu.Lock()
 		if r.level == level {
 			r.level = was

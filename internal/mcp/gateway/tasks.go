@@ -139,7 +139,7 @@ func (g *Gateway) runTask(p *pendingCall, req approval.Request, from clientHello
 		return t
 	}
 	release := g.o.Budgets.Agent(req.Agent).Force(budget.Waits) // it was looked at before people were asked
-	// The task is a client of its own, without anybody to report to while it runs. Its call is one of its own, too: the
+	// The task is a client of its own, with no one to report to while it runs. Its call is one of its own, too: the
 	// request that began it still looks at p.
 	s := &session{g: g, client: downstream.Client{Era: mcp.Modern, Agent: req.Agent, StillValid: still},
 		id: req.SessionID, hello: from}
@@ -223,7 +223,7 @@ func (t *task) run(p *pendingCall) (jsontext.Value, *mcp.Error) {
 	if p.answer.Kind == approval.AnswerApproved {
 		p.params = p.params.With("arguments", approvedArgs(&p.answer))
 	}
-	return (&exchange{r: r, p: p, conn: conn, ask: r.checkedAsk(t.ask)}).run()
+	return (&exchange{r: r, p: p, conn: conn, ask: r.checkAsk(t.ask)}).run()
 }
 
 // mayRun reports whether a call that was answered so may run.
@@ -442,7 +442,7 @@ func (s *session) pendingCallOf(ctx context.Context, req approval.Request) (*pen
 			params: mcp.Object{{Name: "name", Value: mcp.Quote(t.name)}, {Name: "arguments", Value: req.Args}},
 			call: approval.Call{Agent: req.Agent, Scope: req.Scope, Server: req.Server, Tool: req.Tool, Args: parsed,
 				SessionID:  req.SessionID,
-				ToolDigest: t.digest, ListedDigest: t.listedDigest, ToolSeen: t.seenByAll(),
+				ToolDigest: t.digest, ListedDigest: t.listedDigest, ToolSeen: t.isSeenByAll(),
 				Annotations: t.annotations, Grouped: true, Dispatch: true,
 				Task: true, AcceptsEdits: true},
 			answer: approval.Answer{Kind: approval.AnswerPending, Request: &first, Risk: req.Risk, Rule: req.Rule,
@@ -574,7 +574,7 @@ func (r *clientRequest) cancelRequest(id string) error {
 	return err
 }
 
-// taskCancel takes a task back: its request if nobody has decided, the call if it runs.
+// taskCancel takes a task back: its request if no person has decided, the call if it runs.
 func (r *clientRequest) taskCancel() (jsontext.Value, *mcp.Error) {
 	over := downstream.OverBudget(r.ctx)
 	if over != nil { // what can be cancelled is cancelled all the same

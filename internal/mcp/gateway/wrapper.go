@@ -128,7 +128,7 @@ func (l *link) connect(ctx context.Context) (upstream.Conn, error) {
 			if t.err != nil {
 				return nil, t.err
 			}
-			if t.conn.Err() != nil { // it ended at once; whoever sends over it is told
+			if t.conn.Err() != nil { // it ended at once; the caller that sends over it is told
 				return t.conn, nil
 			}
 		case <-ctx.Done():
@@ -190,7 +190,7 @@ func (l *link) start(ctx context.Context, t *dialAttempt) {
 	}
 }
 
-// sessionOf is the session that a link is for, nil for everybody's.
+// sessionOf is the session that a link is for, nil for the shared one's.
 func (l *link) sessionOf() *session {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -105,8 +105,8 @@ func IsRefused(err error) bool {
 	return ok && e.notActedOn()
 }
 
-// RefusedFor says why a request certainly was not acted on, briefly and in the gate's words.
-func RefusedFor(err error) string {
+// WhyRefused says why a request certainly was not acted on, briefly and in the gate's words.
+func WhyRefused(err error) string {
 	switch e, ok := errors.AsType[*statusError](err); {
 	case ok:
 		return fmt.Sprintf("refused with HTTP %d", e.code)

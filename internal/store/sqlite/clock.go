@@ -86,7 +86,7 @@ func newClock(wall func() time.Time, elapsed func() time.Duration, boot string, 
 	if elapsed != nil {
 		c.elapsed = func(time.Time) time.Duration { return elapsed() }
 	} else {
-		c.elapsed, c.sleeps, c.boot = elapsedBy(wall())
+		c.elapsed, c.sleeps, c.boot = measureElapsed(wall())
 	}
 	now := wall()
 	if when := c.elapsed(now); c.boot != "" && c.boot == s.boot && when >= s.elapsed {
@@ -114,13 +114,13 @@ func newClock(wall func() time.Time, elapsed func() time.Duration, boot string, 
 	return c
 }
 
-// elapsedBy measures the time that passes: where the machine's clock is the real one, by the machine's
+// measureElapsed measures the time that passes: where the machine's clock is the real one, by the machine's
 // count since it was started, which cannot be set; else, in a test, by that clock's going on. sleeps says that the
 // machine's sleep is in it.
-func elapsedBy(first time.Time) (elapsed func(time.Time) time.Duration, sleeps bool, boot string) {
+func measureElapsed(first time.Time) (elapsed func(time.Time) time.Duration, sleeps bool, boot string) {
 	if first != first.Round(0) { // it has a monotonic reading
 		if _, ok := sinceBoot(); ok {
-			return countedBy(func() time.Duration { now, _ := sinceBoot(); return now }), true, bootID()
+			return countMachine(func() time.Duration { now, _ := sinceBoot(); return now }), true, bootID()
 		}
 		start := time.Now()
 		return func(time.Time) time.Duration { return time.Since(start) }, false, ""
@@ -136,9 +136,9 @@ func elapsedBy(first time.Time) (elapsed func(time.Time) time.Duration, sleeps b
 // trustFor is for how long the process's own count is taken for the machine's, which costs a system call.
 const trustFor = 20 * time.Millisecond
 
-// countedBy is the machine's count. It is read again as soon as the process's own, which stands still while the machine
-// sleeps, and the clock do not agree on what has passed.
-func countedBy(machine func() time.Duration) func(time.Time) time.Duration {
+// countMachine returns what reads the machine's count. It is read again as soon as the process's own, which stands
+// still while the machine sleeps, and the clock do not agree on what has passed.
+func countMachine(machine func() time.Duration) func(time.Time) time.Duration {
 	var then, clock time.Time // when it was read, by the process's own count, and by the clock
 	var count time.Duration
 	return func(wall time.Time) time.Duration {

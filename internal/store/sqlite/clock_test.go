@@ -373,7 +373,7 @@ func TestTheMachinesCountIsReadAgainWhereTheClockDoesNotAgree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads, slept := 0, time.Duration(0)
 		began := time.Now()
-		count := countedBy(func() time.Duration { reads++; return time.Since(began) + slept })
+		count := countMachine(func() time.Duration { reads++; return time.Since(began) + slept })
 		want := func(what string, read int) {
 			t.Helper()
 			before := reads
