@@ -261,7 +261,7 @@ func TestRule12_OfConcurrentTakersNoneGetsTooMuch(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all takers", wg.Wait)
 	if taken != 1000 || held != 7 {
 		t.Errorf("took %d and held %d, want 1000 and 7", taken, held)
 	}

@@ -135,7 +135,7 @@ func (o *output) String() string {
 func start(t testing.TB, dir string, env []string, command ...string) (*exec.Cmd, *output) {
 	t.Helper()
 	out := &output{}
-	cmd := exec.Command(command[0], command[1:]...)
+	cmd := exec.Command(command[0], command[1:]...) // real: until the test ends
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, env, out, out
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Start(); err != nil {

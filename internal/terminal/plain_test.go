@@ -237,7 +237,7 @@ type slow struct {
 }
 
 func (g slow) Decide(ctx context.Context, id string, v client.Verdict, reason string, opts ...client.DecideOption) (client.Decided, error) {
-	<-g.until
+	<-g.until // real: until the test says so
 	return g.Gate.Decide(ctx, id, v, reason, opts...)
 }
 
