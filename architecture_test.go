@@ -28,10 +28,10 @@ var arrows = map[string]struct {
 	may []string
 	why string
 }{
-	"approval":                          {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact", "approval/args/vary", "internal/secret", "approval/broker", "approval/summary"}, "the domain knows nobody"},
+	"approval":                          {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact", "approval/args/vary", "internal/secret", "approval/broker", "approval/summary", "approval/message", "approval/need", "approval/proof"}, "the domain knows nobody"},
 	"internal/api":                      {[]string{"approval", "approval/args", "client"}, "one shape in, the other out"},
 	"internal/auth":                     {[]string{"approval", "internal/auth/bearer", "internal/loopback", "internal/secret"}, "who is who, and not what they may do"},
-	"internal/chat":                     {[]string{"approval", "approval/legible", "internal/locale/phrases", "internal/lists"}, "what is pressed, typed and answered, on no channel in particular"},
+	"internal/chat":                     {[]string{"approval", "approval/legible", "internal/locale/phrases", "internal/lists", "approval/message"}, "what is pressed, typed and answered, on no channel in particular"},
 	"internal/lists":                    {[]string{"approval"}, "pages of what is kept, for whoever shows them: it decides nothing"},
 	"internal/locale/phrases":           {[]string{"approval"}, "sentences in English, which policy and locale take without the rest of chat"},
 	"channels/outbox":                   {[]string{"approval", "approval/legible", "channels", "internal/secret", "internal/lists"}, "rows that become messages: it knows what every channel is, and no platform"},
@@ -41,6 +41,9 @@ var arrows = map[string]struct {
 	"approval/args/vary":                {[]string{"approval/args", "approval/args/decimal"}, "arguments beside others, and nothing of who agreed to which"},
 	"approval/legible":                  {nil, "characters, and nothing of what they say"},
 	"approval/broker":                   {nil, "who is woken by what, and nothing of what it means"},
+	"approval/message":                  {[]string{"approval/legible"}, "names, times and reasons in, a sentence out"},
+	"approval/need":                     {nil, "people and groups by name, and nothing of how they vote"},
+	"approval/proof":                    {nil, "what was proven, and nothing of passkeys"},
 	"approval/summary":                  {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact"}, "a sentence and arguments in, a sentence out, and nothing of who is asked"},
 	"approval/redact":                   {[]string{"approval/legible"}, "texts and JSON in, the same without secrets out"},
 	"internal/auth/bearer":              {nil, "a request in, its token out"},
@@ -52,7 +55,7 @@ var arrows = map[string]struct {
 	"internal/testkit/chromium":         {nil, "of the tests: a browser, and nothing of what it shows"},
 	"internal/testkit/jsongen":          {nil, "of the tests"},
 	"internal/ratelimitedlog":           {nil, "it counts, and logs nothing itself"},
-	"internal/locale":                   {[]string{"approval", "internal/locale/phrases"}, "sentences, and nobody to say them to"},
+	"internal/locale":                   {[]string{"approval", "internal/locale/phrases", "approval/message"}, "sentences, and nobody to say them to"},
 	"internal/auth/openid":              {[]string{"internal/loopback", "internal/secret"}, "who a provider says that somebody is, and nothing of sessions"},
 	"internal/auth/openid/openidtest":   {nil, "a stand-in that shared code with our client would share its mistakes"},
 	"internal/secret":                   {nil, "a string that does not print, for whoever holds one"},
@@ -61,7 +64,7 @@ var arrows = map[string]struct {
 	"schema/schematest":                 {[]string{"schema"}, "a file that has its tables, for tests"},
 	"client":                            {nil, "it speaks the API as an outside program does; its words are those of whoever asks (Asker), so they depend on nobody's insides"},
 	"internal/emulator":                 {nil, "a stand-in that shared a struct with our clients would share their mistakes"},
-	"internal/auth/passkey":             {[]string{"approval", "approval/legible"}, "what a passkey proves, and nothing of sessions; it alone makes proofs"},
+	"internal/auth/passkey":             {[]string{"approval", "approval/legible", "approval/proof"}, "what a passkey proves, and nothing of sessions; it alone makes proofs"},
 	"internal/auth/passkey/passkeytest": {nil, "a security key that shared code with what checks it would share its mistakes"},
 	"internal/auth/signin":              {[]string{"approval", "approval/legible"}, "who looks at the pages, and nothing of what is on them"},
 	"internal/store":                    {[]string{"approval", "internal/auth/signin", "internal/auth/passkey", "approval/summary"}, "rows, and neither rules nor a database"},
@@ -94,7 +97,7 @@ var arrows = map[string]struct {
 	"webhook":                           {[]string{"approval", "internal/chat", "internal/ratelimitedlog"}, "it knows no platform and no channel: what it does for one way in it does for all"},
 	"webhook/webhooktest":               {[]string{"internal/chat", "internal/testkit", "webhook"}, "what the tests of every way in share"},
 	"internal/config":                   {[]string{"approval", "approval/args", "approval/redact", "internal/auth", "internal/budget", "channels", "channels/all", "channels/kind", "heartbeat", "internal/loopback", "internal/listener", "internal/locale", "internal/policy", "internal/secret", "internal/auth/openid", "internal/yamlpos"}, "it composes the sections that packages own"},
-	"internal/app": {[]string{"internal/agents/hooks", "approval", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "channels/kind", "internal/chat", "internal/locale/phrases", "client", "internal/config", "heartbeat", "internal/auth/bearer", "internal/loopback", "internal/ratelimitedlog", "internal/listener", "internal/locale", "internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream", "channels/outbox", "internal/policy", "internal/rest", "internal/secret", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/store/sqlite", "internal/web", "webhook", "internal/lists"},
+	"internal/app": {[]string{"internal/agents/hooks", "approval", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "channels/kind", "internal/chat", "internal/locale/phrases", "client", "internal/config", "heartbeat", "internal/auth/bearer", "internal/loopback", "internal/ratelimitedlog", "internal/listener", "internal/locale", "internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream", "channels/outbox", "internal/policy", "internal/rest", "internal/secret", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/store/sqlite", "internal/web", "webhook", "internal/lists", "approval/proof"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"internal/web":                      {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "internal/history/export", "internal/history", "internal/loopback", "internal/ratelimitedlog", "internal/locale", "internal/policy", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/yamlpos", "internal/lists"}, "pages: they show what cards show, whole, and have the gate decide"},
 	"internal/terminal/inbox":           {[]string{"client"}, "a list and what is decided on it, on no terminal"},
@@ -117,6 +120,10 @@ var outside = map[string][]string{
 	"approval/args/decimal": {},
 	"approval/args/vary":    {},
 	"approval/legible":      {},
+	"approval/message":      {},
+	"approval/need":         {},
+	"approval/proof":        {},
+	"approval/broker":       {},
 	"approval/summary":      {"github.com/go-json-experiment/json/jsontext"},
 	"approval/redact":       {"github.com/go-json-experiment/json/jsontext"},
 	"internal/emulator":     {"github.com/coder/websocket", "github.com/rivo/uniseg"},
@@ -347,13 +354,11 @@ const (
 )
 
 var tooMany = map[string]int{
-	"channels/outbox.Outbox": 73,
-	"internal/app.App":       87,
 }
 
 // The domain holds what decides. 7,500 lines are wanted; until then it only shrinks.
 func TestTheDomainIsSmall(t *testing.T) {
-	const most = 9_460
+	const most = 9_080
 	lines := 0
 	for _, p := range packages(t) {
 		if p.ImportPath != "countersign/approval" {
@@ -615,7 +620,6 @@ func TestRule7_FilesAreWrittenWhole(t *testing.T) {
 // reading of the clock.
 var readsClock = map[string]string{
 	"internal/agents/hooks/http.go":         "how often strangers are logged",
-	"internal/app/app.go":                   "how long a part takes to stop",
 	"internal/bench/measure.go":             "how long calls take",
 	"internal/bench/phone.go":               "when a card came",
 	"internal/bench/scenarios.go":           "when an agent was answered",
@@ -647,7 +651,7 @@ var readsClock = map[string]string{
 	"internal/mcp/upstream/transport.go":    "since when a connection is idle",
 	"channels/slack/dialog.go":              "how long a dialog may take to open",
 	"channels/slack/socket.go":              "how long a socket was open, and the deadlines of its connection",
-	"channels/outbox/sender.go":             "how long an attempt took, and until when its lease lasts in this process",
+	"channels/outbox/sender.go":             "how long a platform took to answer",
 	"internal/rest/rest.go":                 "how long a request took; the time in an id that is made",
 	"internal/setup/verify.go":              "how long it waits for a message and a press",
 	"internal/store/sqlite/clock.go":        "the time that passes, where the machine has no better count",

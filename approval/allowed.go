@@ -1,6 +1,10 @@
 package approval
 
-import "context"
+import (
+	"context"
+
+	"countersign/approval/message"
+)
 
 // recorder answers allowed calls whose record needs no transaction.
 type recorder struct {
@@ -16,7 +20,7 @@ func (w recorder) atOnce(in *Policy, j *judged) (out Answer, ok bool, err error)
 	v := &j.verdict
 	allows := v.Observe || v.Action == Allow
 	if j.call.ReadFor != "" && (v.Observe || !allows) {
-		return Answer{Kind: AnswerDenied, Message: policyDeniedMessage(*v), Risk: v.Risk, Rule: v.Rule,
+		return Answer{Kind: AnswerDenied, Message: message.PolicyDenied(v.ReasonCode, v.Message), Risk: v.Risk, Rule: v.Rule,
 			ReasonCode: v.ReasonCode}, true, checkAgent(w.dir, j.call.Agent)
 	}
 	if !allows || v.Strict || w.ctx.Err() != nil {
@@ -28,7 +32,7 @@ func (w recorder) atOnce(in *Policy, j *judged) (out Answer, ok bool, err error)
 	if w.policy.Load() != in {
 		return Answer{}, false, nil
 	}
-	out = Answer{Kind: AnswerAllow, Message: allowedMessage, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
+	out = Answer{Kind: AnswerAllow, Message: message.Allowed, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
 	e := w.records.prepared(w.ctx, j.event(EventCallAllowed, string(Allow), v.ReasonCode))
 	if s, ok := w.store.(EventRecorder); !ok || !s.RecordAllowed(j.call.allowed((*in).Terms()), e) {
 		return Answer{}, false, nil

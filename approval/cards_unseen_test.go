@@ -241,7 +241,7 @@ func TestACardThatFailsGoesOnForEveryRequestThatItShows(t *testing.T) {
 		},
 		"blocked": func(w *world, n approval.Notification) error {
 			return w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
-				_, err := w.outbox.Left(w.ctx, tx, hana, n.Address(), tx.Now())
+				_, err := w.outbox.MarkUnreachable(w.ctx, tx, hana, n.Address(), tx.Now())
 				return err
 			})
 		},

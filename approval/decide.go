@@ -10,6 +10,7 @@ import (
 
 	"countersign/approval/args"
 	"countersign/approval/legible"
+	"countersign/approval/proof"
 )
 
 // Decision approves or denies a request.
@@ -29,7 +30,7 @@ type Decision struct {
 	// ([Request.Version]): what has changed since, or is not among them, is not decided ([CodeChanged]).
 	Versions map[string]string
 	// Proof shows that whoever approves has just used their passkey for it; nil: they have not.
-	Proof *Proof
+	Proof *proof.Proof
 
 	proven bool // the proof was checked, and is one for this request
 	// standsFor is for whom it is that other args are approved, where that is not by.
@@ -78,7 +79,7 @@ func (w *Work) decideOn(r Request, d Decision) (resolved, error) {
 	var b ballot
 	var e *electorate
 	changed := d.changed(&r)
-	d.proven = d.proven || w.g.prover.proves(&d, &r, r.Args, w.tx.Now())
+	d.proven = d.proven || d.isProven(w.g.prover, &r, r.Args, w.tx.Now())
 	if r.Status == Pending && d.By.MayDecide() {
 		var t tally
 		var err error

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
-	"countersign/approval/legible"
+	"countersign/approval/message"
 )
 
 // Schemas says whether arguments are what a tool takes. It is asked outside of transactions.
@@ -66,7 +64,7 @@ func (w editWork) editIn(d Decision, j *judged, wrong string) (resolved, error) 
 		d.Args = nil
 		return w.decide(d)
 	}
-	d.proven = w.g.prover.proves(&d, &r, j.call.Args.Canonical(), w.tx.Now())
+	d.proven = d.isProven(w.g.prover, &r, j.call.Args.Canonical(), w.tx.Now())
 	b, r, err := w.ballotOf(r, &d)
 	if err != nil {
 		return resolved{}, err
@@ -78,7 +76,7 @@ func (w editWork) editIn(d Decision, j *judged, wrong string) (resolved, error) 
 	case wrong != "":
 		refusal = &Error{Code: CodeInvalidArgs, Message: wrong, Request: &r}
 	case v.Action == Deny && !v.Observe:
-		refusal = &Error{Code: CodePolicyDenied, Message: policyDeniedMessage(*v), Request: &r}
+		refusal = &Error{Code: CodePolicyDenied, Message: message.PolicyDenied(v.ReasonCode, v.Message), Request: &r}
 	case d.Grant != nil:
 		refusal = editedGrant(&r)
 	case v.Action == Quarantine && v.Need != nil && v.Need.StepUp && !d.proven:
@@ -270,30 +268,6 @@ func (w editWork) endEdited(r Request, d Decision, next *Request) error {
 	return w.g.notifier.Ended(w.tx, r)
 }
 
-// maxEditedArgs is how many characters of the approved args a caller is told who asked for others.
-const maxEditedArgs = 2000
-
-// editedMessage tells the model that other args were approved, or wait for their approval.
-func editedMessage(r, next *Request) string {
-	args := legible.Cut(string(next.Args), maxEditedArgs)
-	if next.Status == Pending {
-		return fmt.Sprintf("Not as asked. %s proposes these arguments instead, which wait for approval: %s. Call again "+
-			"with exactly them.", r.WhoEnded(), args)
-	}
-	return fmt.Sprintf("Not as asked. %s approved these arguments instead: %s. Call again with exactly them.",
-		next.WhoEnded(), args)
-}
-
-// editedNote tells, beside a result, that other args ran than were asked for, and why.
-func editedNote(next *Request) string {
-	note := fmt.Sprintf("%s changed the arguments and approved these: %s.", next.WhoEnded(),
-		legible.Cut(string(next.Args), maxEditedArgs))
-	if next.ResolveReason != "" {
-		note += " Reason: " + strings.TrimRight(next.ResolveReason, ". ") + "."
-	}
-	return note
-}
-
 // afterEdit answers a call in whose place other args were approved. Who accepts edits is answered as if they had asked
 // for the new args. The answer is without a kind where nothing of the edit is left to say: it is asked anew.
 func (w editWork) afterEdit(j *judged, edited *Request, out Answer) (Answer, error) {
@@ -308,7 +282,7 @@ func (w editWork) afterEdit(j *judged, edited *Request, out Answer) (Answer, err
 		return w.notAsApproved(j, edited, &next, out)
 	}
 	if next.Status == Pending {
-		out.Kind, out.Message, out.Request = AnswerPending, pendingMessage(next), &next
+		out.Kind, out.Message, out.Request = AnswerPending, message.Pending(next.ID), &next
 		return out, nil
 	}
 	c, err := next.call()
@@ -329,8 +303,9 @@ func (w editWork) afterEdit(j *judged, edited *Request, out Answer) (Answer, err
 	case usable:
 	case deniedNow:
 		jn.data = w.g.records.callData(jn)
-		out.Kind, out.Message, out.ReasonCode = AnswerDenied, policyDeniedMessage(jn.verdict), jn.verdict.ReasonCode
-		return out, w.audit(jn.event(EventCallDenied, string(Deny), jn.verdict.ReasonCode))
+		code := jn.verdict.ReasonCode
+		out.Kind, out.Message, out.ReasonCode = AnswerDenied, message.PolicyDenied(code, jn.verdict.Message), code
+		return out, w.audit(jn.event(EventCallDenied, string(Deny), code))
 	default:
 		_, err := w.cancel(next, Actor{Kind: System, Name: "policy"}, ViaSystem, string(why))
 		return Answer{}, err
@@ -347,9 +322,13 @@ func (w editWork) afterEdit(j *judged, edited *Request, out Answer) (Answer, err
 
 // notAsApproved answers a call that asked for other args than were approved, or wait for it, and would run its own: it
 // is denied, and told for which to ask. asked is what it stands under.
-func (w editWork) notAsApproved(j *judged, asked, approved *Request, out Answer,
-) (Answer, error) {
-	out.Kind, out.Message, out.ReasonCode, out.Request = AnswerDenied, editedMessage(asked, approved), EndEdited, asked
+func (w editWork) notAsApproved(j *judged, asked, approved *Request, out Answer) (Answer, error) {
+	by, waits := approved.WhoEnded(), approved.Status == Pending
+	if waits {
+		by = asked.WhoEnded()
+	}
+	out.Kind, out.ReasonCode, out.Request = AnswerDenied, EndEdited, asked
+	out.Message = message.Edited(by, approved.Args, waits)
 	e := j.event(EventCallDenied, string(Deny), EndEdited)
 	e.ApprovalID, e.Data = asked.ID, w.g.records.callData(*j)
 	return out, w.audit(e)

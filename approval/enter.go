@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"time"
+
+	"countersign/approval/message"
 )
 
 // entered is what became of the calls of one turn.
@@ -57,7 +59,7 @@ func (w callWork) enterPinned(j *judged, changed bool, terms Terms, p *placer,
 	v := j.verdict
 	out := Answer{Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
 	if j.call.ReadFor != "" && (v.Action != Allow || v.Observe) {
-		out.Kind, out.Message = AnswerDenied, policyDeniedMessage(v)
+		out.Kind, out.Message = AnswerDenied, message.PolicyDenied(v.ReasonCode, v.Message)
 		return out, nil
 	}
 	if v.Action == Allow && !v.Observe && j.call.ReadFor == "" && j.pin.justAccepted(w.tx.Now(), terms.UseWithin) {
@@ -71,10 +73,10 @@ func (w callWork) enterPinned(j *judged, changed bool, terms Terms, p *placer,
 	}
 	switch {
 	case v.Observe || v.Action == Allow:
-		out.Kind, out.Message = AnswerAllow, allowedMessage
+		out.Kind, out.Message = AnswerAllow, message.Allowed
 		return out, w.audit(j.event(EventCallAllowed, string(Allow), v.ReasonCode))
 	case v.Action != Quarantine:
-		out.Kind, out.Message = AnswerDenied, policyDeniedMessage(v)
+		out.Kind, out.Message = AnswerDenied, message.PolicyDenied(v.ReasonCode, v.Message)
 		return out, w.audit(j.event(EventCallDenied, string(Deny), v.ReasonCode))
 	}
 	a, err := w.Grants().answersTo(j)
@@ -110,7 +112,7 @@ func (w callWork) join(j *judged, live *Request, changed bool, out Answer) (Answ
 		if used, err := w.Grants().grantInstead(j, live, out); err != nil || used.Kind != "" {
 			return used, err
 		}
-		out.Kind, out.Message, out.Request = AnswerPending, pendingMessage(*live), live
+		out.Kind, out.Message, out.Request = AnswerPending, message.Pending(live.ID), live
 		return out, nil
 	}
 	why, err := w.mayUseNow(live, j, changed)
@@ -134,9 +136,10 @@ func (w callWork) join(j *judged, live *Request, changed bool, out Answer) (Answ
 
 // letThrough is the answer to a call that has used an approval. Where a person has changed the args it says so.
 func (w callWork) letThrough(j *judged, used *Request, out Answer) Answer {
-	out.Kind, out.Message, out.Request = AnswerApproved, approvedMessage(used.ByWall(w.g.store)), used
+	out.Kind, out.Request = AnswerApproved, used
+	out.Message = message.Approved(used.WhoEnded(), FormatTime(w.g.store.ToWall(used.ResolvedAt)))
 	if used.Replaces != "" && !bytes.Equal(used.Args, j.call.Args.Canonical()) {
-		out.Args, out.Note = used.Args, editedNote(used)
+		out.Args, out.Note = used.Args, message.EditedNote(used.WhoEnded(), used.Args, used.ResolveReason)
 		out.Message += " " + out.Note
 	}
 	return out
@@ -176,7 +179,7 @@ func (w callWork) ask(j *judged, terms Terms, p *placer, b *bill,
 		return Answer{}, err
 	}
 	at.add(r, j.call.Waits)
-	out.Kind, out.Message, out.Request, out.Created = AnswerPending, createdMessage(r), &r, true
+	out.Kind, out.Message, out.Request, out.Created = AnswerPending, message.Created(r.ID, r.HumanMessage), &r, true
 	return out, nil
 }
 
@@ -196,7 +199,7 @@ func (w callWork) remembered(j *judged, recent Recent, terms Terms,
 	if w.tx.Now().Sub(recent.DeniedAt) >= terms.RememberDenial {
 		return Answer{}, nil
 	}
-	out.Kind, out.Message, out.Request = AnswerDenied, deniedMessage(r), &r
+	out.Kind, out.Message, out.Request = AnswerDenied, message.Denied(r.WhoEnded(), r.ResolveReason), &r
 	e := j.event(EventCallDenied, string(Deny), "denied_by_person")
 	e.ApprovalID = r.ID
 	return out, w.audit(e)

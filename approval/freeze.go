@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"countersign/approval/message"
 )
 
 // A freeze leaves an [Epoch] behind: the id of the freeze. What was asked for before has a smaller id and counts as
@@ -146,21 +148,14 @@ func (g *Gate) DeniedByFreeze(ctx context.Context, agent string) (string, error)
 		if err != nil || e == nil {
 			return "", err
 		}
-		return frozenMessage(e), nil
+		return message.Frozen(e.FrozenBy, e.Reason), nil
 	})
-}
-
-// frozenMessage is what the model is told whose call a freeze denies.
-func frozenMessage(e *Epoch) string {
-	return fmt.Sprintf("Frozen by %s: %s. Nothing runs until a person lifts it; do not retry.", e.FrozenBy,
-		strings.TrimRight(e.Reason, ". "))
 }
 
 // Frozen reports whether a freeze is why the call does not run: the message says then that nothing is to be tried
 // again. A rule may have a reason code of that name, too.
 func (a Answer) Frozen() bool {
-	return a.ReasonCode == EndFrozen && (strings.HasPrefix(a.Message, "Frozen by ") ||
-		strings.HasSuffix(a.Message, "Do not retry."))
+	return a.ReasonCode == EndFrozen && message.IsOfFreeze(a.Message)
 }
 
 // frozen denies a call while its agent is frozen; ok is false where it is not.
@@ -172,7 +167,8 @@ func (w FreezeWork) frozen(j *judged) (out Answer, ok bool, err error) {
 	v := j.verdict
 	v.Observe = false
 	j.data = w.g.records.callData(judged{call: j.call, verdict: v, key: j.key})
-	out = Answer{Kind: AnswerDenied, Message: frozenMessage(e), Risk: v.Risk, Rule: v.Rule, ReasonCode: EndFrozen}
+	out = Answer{Kind: AnswerDenied, Message: message.Frozen(e.FrozenBy, e.Reason), Risk: v.Risk, Rule: v.Rule,
+		ReasonCode: EndFrozen}
 	return out, true, w.audit(j.event(EventCallDenied, string(Deny), EndFrozen))
 }
 

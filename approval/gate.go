@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"countersign/approval/proof"
 	"countersign/approval/redact"
 )
 
@@ -27,7 +28,7 @@ type Options struct {
 	// Page returns the address of a request's page, "" where there is none; nil: there is none.
 	Page func(id string) string
 	// Prover is whose proofs the gate takes. nil: it takes none, and nothing is approved that needs one.
-	Prover *Prover
+	Prover *proof.Prover
 	Masker *redact.Masker
 	Logger *slog.Logger
 	Now    func() time.Time // the clock of those who wait; default the store's, with whose times they compare it
@@ -42,7 +43,7 @@ type Gate struct {
 	notifier Notifier
 	budgets  Budgets
 	schemas  Schemas                       // nil: of no tool is known what it takes
-	prover   *Prover                       // nil: no proof is taken
+	prover   *proof.Prover                 // nil: no proof is taken
 	page     func(id string) string        // nil: no request has a page
 	masker   atomic.Pointer[redact.Masker] // of the messages of rules, which people decide by
 	records  *AuditLog

@@ -79,7 +79,7 @@ func notForLonger(r *Request, v *Verdict) string {
 		return "A critical call is approved for one use only."
 	case r.Replaces != "":
 		return editedForOnce
-	case !r.Need.Stricter(v.Need).onePerson():
+	case !r.Need.Stricter(v.Need).OnePerson():
 		return "A call that needs several people, a second yes or a passkey is approved for one use only."
 	case v.Action != Quarantine || v.Observe || v.Grants == nil || v.RuleDigest == "":
 		return "The policy does not let an approval of this call last longer."

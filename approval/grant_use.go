@@ -2,11 +2,11 @@ package approval
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"time"
 
 	"countersign/approval/args"
+	"countersign/approval/message"
 )
 
 // What a grant, or a standing denial, answers: a call that the policy asks about, after it was judged and before
@@ -77,7 +77,7 @@ func (w GrantWork) deny(j *judged, gr *Grant, out Answer) (Answer, error) {
 	if err := w.tx.PutGrant(*gr); err != nil {
 		return Answer{}, err
 	}
-	out.Kind, out.Message, out.Request, out.Grant = AnswerDenied, deniedMessage(r), &r, gr
+	out.Kind, out.Message, out.Request, out.Grant = AnswerDenied, message.Denied(r.WhoEnded(), r.ResolveReason), &r, gr
 	e := j.event(EventCallDenied, string(Deny), "denied_by_person")
 	e.ApprovalID = r.ID
 	e.Data = marshal(map[string]any{"grant_id": gr.ID, "args": w.g.records.auditArgs(j.call.Args.Canonical()),
@@ -158,11 +158,8 @@ func (gr *Grant) isOfArgs(tx Tx, j *judged) (bool, error) {
 func (gr *Grant) holdsUnder(v *Verdict) bool {
 	return v.Action == Quarantine && !v.Observe && v.Grants != nil &&
 		v.RuleDigest != "" && v.RuleDigest == gr.RuleDigest &&
-		v.Risk.Rank() <= gr.Risk.Rank() && v.Risk != RiskCritical && v.Need.onePerson()
+		v.Risk.Rank() <= gr.Risk.Rank() && v.Risk != RiskCritical && v.Need.OnePerson()
 }
-
-// onePerson reports whether a need is met by one person's one word, without a passkey.
-func (n *Need) onePerson() bool { return n.Total() == 1 && (n == nil || !n.Confirm && !n.StepUp) }
 
 // underOthers says what becomes of a grant that covers a call which is not judged as the grant's own was. Where the
 // grant's own still is, this call only falls under another rule, and is asked about.
@@ -299,23 +296,11 @@ func (gr *Grant) Maker() string { return Vote{Person: gr.By, For: gr.For}.Voter(
 
 // message is what the model is told whose call a grant lets through.
 func (gr *Grant) message() string {
-	left := ""
+	left := -1
 	if gr.Uses > 0 {
-		left = " (" + count(int64(gr.Left()), "use") + " left)"
+		left = gr.Left()
 	}
-	return fmt.Sprintf("Allowed: %s approved this for %s%s.", gr.Maker(), gr.Lasts(), left)
-}
-
-// Lasts tells for how long a grant was made: 8 hours, 30 minutes, this session.
-func (gr *Grant) Lasts() string {
-	if gr.Session != "" {
-		return "this session"
-	}
-	d := gr.ExpiresAt.Sub(gr.MadeAt)
-	if h := int64(d / time.Hour); d%time.Hour == 0 && h > 0 {
-		return count(h, "hour")
-	}
-	return duration(d)
+	return message.Granted(gr.Maker(), gr.Session != "", gr.ExpiresAt.Sub(gr.MadeAt), left)
 }
 
 // endUsedUp ends a grant that has no uses left.

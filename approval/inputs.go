@@ -7,6 +7,7 @@ import (
 
 	"countersign/approval/args"
 	"countersign/approval/legible"
+	"countersign/approval/message"
 )
 
 // Input is what a call's server was told, at the agent's side, after a person had approved the call: the answer to
@@ -68,7 +69,7 @@ func (w *Work) addInput(who Actor, id string, in Input) (resolved, error) {
 		if err != nil {
 			return resolved{}, err
 		}
-		return refuse(CodePolicyDenied, "%s", frozenMessage(e))
+		return refuse(CodePolicyDenied, "%s", message.Frozen(e.FrozenBy, e.Reason))
 	}
 	in.At = w.tx.Now()
 	if err := w.tx.SetInputs(id, append(r.Inputs, in)); err != nil {
@@ -105,7 +106,7 @@ func (w *Work) addUseInput(who Actor, id string, in Input) (resolved, error) {
 		if err != nil {
 			return resolved{}, err
 		}
-		return refuse(CodePolicyDenied, "%s", frozenMessage(e))
+		return refuse(CodePolicyDenied, "%s", message.Frozen(e.FrozenBy, e.Reason))
 	}
 	e := gr.event(EventCallInput)
 	e.Actor, e.Reason, e.CorrelationID = who.String(), in.Method, u.CorrelationID

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/message"
 )
 
 func TestRule5_WhoComesTooLateIsToldHowItEnded(t *testing.T) {
@@ -21,32 +22,32 @@ func TestRule5_WhoComesTooLateIsToldHowItEnded(t *testing.T) {
 	for name, test := range map[string]struct {
 		r    approval.Request
 		who  approval.Actor
-		want approval.Late
+		want message.Late
 	}{
-		"pending":             {approval.Request{Status: approval.Pending}, hana, approval.Late{}},
-		"expired":             {ended(approval.Expired, "system:timeout", approval.ViaSystem, ""), hana, approval.Late{How: approval.LateExpired}},
-		"approved by another": {ended(approval.Approved, "hana", "line", ""), ken, approval.Late{How: approval.LateApproved, By: "hana", At: at}},
-		"approved by them":    {ended(approval.Approved, "hana", "line", ""), hana, approval.Late{How: approval.LateApproved, Own: true, By: "hana", At: at}},
+		"pending":             {approval.Request{Status: approval.Pending}, hana, message.Late{}},
+		"expired":             {ended(approval.Expired, "system:timeout", approval.ViaSystem, ""), hana, message.Late{How: message.LateExpired}},
+		"approved by another": {ended(approval.Approved, "hana", "line", ""), ken, message.Late{How: message.LateApproved, By: "hana", At: at}},
+		"approved by them":    {ended(approval.Approved, "hana", "line", ""), hana, message.Late{How: message.LateApproved, Own: true, By: "hana", At: at}},
 		"approved, asks an agent of the name": {ended(approval.Approved, "hana", "line", ""), approval.Actor{Kind: approval.Agent, Name: "hana"},
-			approval.Late{How: approval.LateApproved, By: "hana", At: at}},
-		"denied by another":      {ended(approval.Denied, "hana", "slack", "no"), ken, approval.Late{How: approval.LateDenied, By: "hana", At: at}},
-		"denied by them":         {ended(approval.Denied, "hana", "slack", "no"), hana, approval.Late{How: approval.LateDenied, Own: true, By: "hana", At: at}},
-		"lapsed":                 {lapsed, hana, approval.Late{How: approval.LateLapsed, By: "hana", At: at}},
-		"used":                   {consumed, hana, approval.Late{How: approval.LateAfterUse, By: "hana", At: used}},
-		"frozen":                 {frozen, hana, approval.Late{How: approval.LateFrozen, By: "ken", At: at, Why: "it pays twice"}},
-		"edited by another":      {edited, ken, approval.Late{How: approval.LateEdited, By: "hana", At: at}},
-		"edited by them":         {edited, hana, approval.Late{How: approval.LateEdited, Own: true, By: "hana", At: at}},
-		"approved by several":    {several, hana, approval.Late{How: approval.LateApproved, By: "ken and hana", At: at}},
-		"cancelled by them":      {ended(approval.Cancelled, "hana", approval.ViaAPI, ""), hana, approval.Late{How: approval.LateCancelled, By: "hana", At: at}},
-		"cancelled by the agent": {ended(approval.Cancelled, "agent:bot", approval.ViaAPI, ""), hana, approval.Late{How: approval.LateCancelled, By: "agent:bot", At: at}},
+			message.Late{How: message.LateApproved, By: "hana", At: at}},
+		"denied by another":      {ended(approval.Denied, "hana", "slack", "no"), ken, message.Late{How: message.LateDenied, By: "hana", At: at}},
+		"denied by them":         {ended(approval.Denied, "hana", "slack", "no"), hana, message.Late{How: message.LateDenied, Own: true, By: "hana", At: at}},
+		"lapsed":                 {lapsed, hana, message.Late{How: message.LateLapsed, By: "hana", At: at}},
+		"used":                   {consumed, hana, message.Late{How: message.LateAfterUse, By: "hana", At: used}},
+		"frozen":                 {frozen, hana, message.Late{How: message.LateFrozen, By: "ken", At: at, Why: "it pays twice"}},
+		"edited by another":      {edited, ken, message.Late{How: message.LateEdited, By: "hana", At: at}},
+		"edited by them":         {edited, hana, message.Late{How: message.LateEdited, Own: true, By: "hana", At: at}},
+		"approved by several":    {several, hana, message.Late{How: message.LateApproved, By: "ken and hana", At: at}},
+		"cancelled by them":      {ended(approval.Cancelled, "hana", approval.ViaAPI, ""), hana, message.Late{How: message.LateCancelled, By: "hana", At: at}},
+		"cancelled by the agent": {ended(approval.Cancelled, "agent:bot", approval.ViaAPI, ""), hana, message.Late{How: message.LateCancelled, By: "agent:bot", At: at}},
 		"cancelled by the policy": {ended(approval.Cancelled, "system:policy", approval.ViaSystem, "policy_changed"), hana,
-			approval.Late{How: approval.LateAfterPolicy, By: "system:policy", At: at}},
+			message.Late{How: message.LateAfterPolicy, By: "system:policy", At: at}},
 		"cancelled for the tool": {ended(approval.Cancelled, "system:policy", approval.ViaSystem, "tool_changed"), hana,
-			approval.Late{How: approval.LateAfterTool, By: "system:policy", At: at}},
+			message.Late{How: message.LateAfterTool, By: "system:policy", At: at}},
 		"cancelled for the agent": {ended(approval.Cancelled, "system:policy", approval.ViaSystem, "agent_removed"), hana,
-			approval.Late{How: approval.LateCancelled, By: "system:policy", At: at}},
+			message.Late{How: message.LateCancelled, By: "system:policy", At: at}},
 		"cancelled by a person who says policy_changed": {ended(approval.Cancelled, "ken", approval.ViaAPI, "policy_changed"), hana,
-			approval.Late{How: approval.LateCancelled, By: "ken", At: at}},
+			message.Late{How: message.LateCancelled, By: "ken", At: at}},
 	} {
 		if got := approval.LateFor(test.r, test.who); got != test.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, test.want)

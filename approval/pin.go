@@ -2,11 +2,11 @@ package approval
 
 import (
 	"errors"
-	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"countersign/approval/message"
 )
 
 // ToolPin is what a tool of a server looked like when it was first seen, or accepted after a change. What
@@ -67,10 +67,6 @@ func (j *judged) sameTool(digest string, decided time.Time) bool {
 // request accepts the tool.
 const reasonToolChanged = "tool_changed"
 
-// ToolChanged reports whether the request is of a tool that was not the one on record: approving it accepts
-// the tool as it was then.
-func (r Request) ToolChanged() bool { return r.ReasonCode == reasonToolChanged }
-
 // reasonPolicyChanged ends an approval that the policy in force asks more for.
 const reasonPolicyChanged = "policy_changed"
 
@@ -112,7 +108,8 @@ func (w pinWork) compareTool(j judged) (_ judged, changed bool, err error) {
 	if v.Risk.Rank() < RiskHigh.Rank() {
 		v.Risk = RiskHigh
 	}
-	v.ReasonCode, v.Message = reasonToolChanged, changedMessage(c, p, w.g.store.ToWall(p.SeenAt))
+	known := message.ToolChange{Tool: c.Target(), AcceptedBy: p.AcceptedBy, At: FormatTime(w.g.store.ToWall(p.SeenAt))}
+	v.ReasonCode, v.Message = reasonToolChanged, known.String()
 	v.Sentences = v.Sentences.WithoutMessage()
 	j.verdict, j.data = v, nil
 	if v.Observe { // allowed all the same, and what would have happened is on record
@@ -148,38 +145,6 @@ func (w pinWork) readPin(j *judged) (ToolPin, error) {
 		return own, nil
 	}
 	return p, err
-}
-
-func changedMessage(c Call, p ToolPin, at time.Time) string {
-	seen := "first seen at " + FormatTime(at)
-	if p.AcceptedBy != "" {
-		seen = "accepted by " + p.AcceptedBy + " at " + FormatTime(at)
-	}
-	return fmt.Sprintf("The description, schema or annotations of %s are not those %s; approving accepts the tool as it "+
-		"is now.", c.Target(), seen)
-}
-
-// ToolChange is what the message of a request about a changed tool says of the tool that was known.
-type ToolChange struct {
-	Tool       string
-	AcceptedBy string // "": it was seen first At
-	At         time.Time
-}
-
-// toolChange matches what changedMessage writes, which requests are stored with.
-var toolChange = regexp.MustCompile(`^The description, schema or annotations of (.+) are not those ` +
-	`(?:first seen|accepted by (.+)) at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z); ` +
-	`approving accepts the tool as it is now\.$`)
-
-// ReadToolChange reads the message of a request about a changed tool, so that people can be told it in their language
-// and with the time as they read times; false: it is another message.
-func ReadToolChange(message string) (c ToolChange, ok bool) {
-	m := toolChange.FindStringSubmatch(message)
-	if m == nil {
-		return c, false
-	}
-	at, err := time.Parse(TimeFormat, m[3])
-	return ToolChange{Tool: m[1], AcceptedBy: m[2], At: at}, err == nil
 }
 
 // pinFirst puts the tool of a call on record that was not seen before, or was known by the old form of its digest. A

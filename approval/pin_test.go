@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"countersign/approval"
+	"countersign/approval/message"
 	"countersign/internal/lists"
 )
 
@@ -143,7 +144,7 @@ func TestAChangedToolNeedsAPerson(t *testing.T) {
 			if want := "The description, schema or annotations of files/read_file are not those first seen at 2026-11-21T10:00:00.000Z; approving accepts the tool as it is now."; r.HumanMessage != want {
 				t.Errorf("message %q, want %q", r.HumanMessage, want)
 			}
-			if got, ok := approval.ReadToolChange(r.HumanMessage); !ok || got != (approval.ToolChange{Tool: "files/read_file", At: r.RequestedAt}) {
+			if got, ok := message.ReadToolChange(r.HumanMessage); !ok || got != (message.ToolChange{Tool: "files/read_file", At: approval.FormatTime(r.RequestedAt)}) {
 				t.Errorf("it is read as %+v, %t", got, ok)
 			}
 			if w.pin().Digest != digest(1) {

@@ -428,7 +428,7 @@ func TestRule12_WhatWaitsForItsTurnWaitsAtTheNextAddressToo(t *testing.T) {
 		}
 		w.cardsCome("at once", ids[0])
 		err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
-			_, err := w.outbox.Left(w.ctx, tx, hana, hanasWays[0], tx.Now())
+			_, err := w.outbox.MarkUnreachable(w.ctx, tx, hana, hanasWays[0], tx.Now())
 			return err
 		})
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/approval/proof"
 	"countersign/internal/chat"
 	"countersign/internal/lists"
 )
@@ -16,12 +17,12 @@ import (
 // stepUp is a council of which hana and ken approve with a passkey, one of them being enough.
 type stepUp struct {
 	*council
-	prover *approval.Prover
+	prover *proof.Prover
 }
 
 func newStepUp(t testing.TB, need approval.Need, people ...approval.Actor) *stepUp {
 	need.StepUp = true
-	w := &stepUp{newCouncil(t, &need, people...), approval.NewProver()}
+	w := &stepUp{newCouncil(t, &need, people...), proof.NewProver()}
 	w.rewire()
 	return w
 }
@@ -38,13 +39,13 @@ func (w *stepUp) rewire() {
 }
 
 // proven is what hana proves of a request, as her page has it.
-func (w *stepUp) proven(id string) approval.Proven {
+func (w *stepUp) proven(id string) proof.Proven {
 	r := w.request(id)
-	return approval.Proven{Person: "hana", RequestID: id, Version: r.Version(), Args: r.Args, Credential: "key-1", At: w.store.Now()}
+	return proof.Proven{Person: "hana", RequestID: id, Version: r.Version(), Args: r.Args, Credential: "key-1", At: w.store.Now()}
 }
 
 // stepsUp has hana approve a request with a proof.
-func (w *stepUp) stepsUp(id string, p *approval.Proof) error {
+func (w *stepUp) stepsUp(id string, p *proof.Proof) error {
 	_, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: true, By: fHana, Via: approval.ViaWeb, Proof: p})
 	return err
 }
@@ -53,18 +54,18 @@ func TestRule5_APasskeyApprovesTheVeryRequestThatItWasUsedFor(t *testing.T) {
 	w := newStepUp(t, approval.Need{}, fHana, fKen)
 	id := w.expect(transfer, approval.AnswerPending).Request.ID
 	other := w.expect(call(`{"other":1}`), approval.AnswerPending).Request.ID
-	for name, change := range map[string]func(p *approval.Proven){
-		"another person's": func(p *approval.Proven) { p.Person = "ken" },
-		"nobody's":         func(p *approval.Proven) { p.Person = "" },
-		"another request":  func(p *approval.Proven) { p.RequestID = other },
-		"no request":       func(p *approval.Proven) { p.RequestID = "" },
-		"other args":       func(p *approval.Proven) { p.Args = []byte(`{"other":1}`) },
-		"another version":  func(p *approval.Proven) { p.Version += "1" },
-		"no version":       func(p *approval.Proven) { p.Version = "" },
-		"no args":          func(p *approval.Proven) { p.Args = nil },
-		"a minute ago":     func(p *approval.Proven) { p.At = p.At.Add(-time.Minute) },
-		"tomorrow":         func(p *approval.Proven) { p.At = p.At.Add(24 * time.Hour) },
-		"at no time":       func(p *approval.Proven) { p.At = time.Time{} },
+	for name, change := range map[string]func(p *proof.Proven){
+		"another person's": func(p *proof.Proven) { p.Person = "ken" },
+		"nobody's":         func(p *proof.Proven) { p.Person = "" },
+		"another request":  func(p *proof.Proven) { p.RequestID = other },
+		"no request":       func(p *proof.Proven) { p.RequestID = "" },
+		"other args":       func(p *proof.Proven) { p.Args = []byte(`{"other":1}`) },
+		"another version":  func(p *proof.Proven) { p.Version += "1" },
+		"no version":       func(p *proof.Proven) { p.Version = "" },
+		"no args":          func(p *proof.Proven) { p.Args = nil },
+		"a minute ago":     func(p *proof.Proven) { p.At = p.At.Add(-time.Minute) },
+		"tomorrow":         func(p *proof.Proven) { p.At = p.At.Add(24 * time.Hour) },
+		"at no time":       func(p *proof.Proven) { p.At = time.Time{} },
 	} {
 		p := w.proven(id)
 		change(&p)
@@ -72,8 +73,8 @@ func TestRule5_APasskeyApprovesTheVeryRequestThatItWasUsedFor(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	for name, proof := range map[string]*approval.Proof{
-		"none": nil, "one that nobody made": {}, "another prover's": approval.NewProver().Prove(w.proven(id)),
+	for name, proof := range map[string]*proof.Proof{
+		"none": nil, "one that nobody made": {}, "another prover's": proof.NewProver().Prove(w.proven(id)),
 	} {
 		if got := approval.CodeOf(w.stepsUp(id, proof)); got != approval.CodeStepUpRequired {
 			t.Errorf("%s: %q", name, got)
@@ -296,7 +297,7 @@ func TestRule4_APolicyThatTakesAPasskeyTakesVotesWithoutOneBack(t *testing.T) {
 func TestOtherArgsAreApprovedWithAPasskeyForTheseArgs(t *testing.T) {
 	w := newStepUp(t, approval.Need{}, fHana, fKen)
 	const edited = `{"amount_cents":1}`
-	edit := func(id string, p approval.Proven) (approval.Request, error) {
+	edit := func(id string, p proof.Proven) (approval.Request, error) {
 		return w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: true, By: fHana, Via: approval.ViaWeb,
 			Args: parsedArgs(t, edited), Proof: w.prover.Prove(p)})
 	}

@@ -1,5 +1,7 @@
 package approval
 
+import "countersign/approval/message"
+
 // consume lets the approved call through. The conditional statement decides; whoever finds it spent is
 // not let through.
 func (w *Work) consume(r Request, c *Call) (Request, error) {
@@ -69,7 +71,7 @@ func (w *Work) tryUse(j judged, id string) (out Answer, r Request, err error) {
 	case deniedNow:
 		v := j.verdict
 		j.data = w.g.records.callData(j)
-		return Answer{Kind: AnswerDenied, Message: policyDeniedMessage(v), Risk: v.Risk, Rule: v.Rule,
+		return Answer{Kind: AnswerDenied, Message: message.PolicyDenied(v.ReasonCode, v.Message), Risk: v.Risk, Rule: v.Rule,
 				ReasonCode: v.ReasonCode}, r,
 			w.audit(j.event(EventCallDenied, string(Deny), v.ReasonCode))
 	default:

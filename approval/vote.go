@@ -44,7 +44,7 @@ func (e *electorate) mayIn(stage Stage, who Actor) bool {
 	if !e.serves(who) {
 		return false
 	}
-	names := stage.names()
+	names := stage.Names()
 	if len(names) == 0 || belongs(who, names) {
 		return true
 	}
@@ -329,10 +329,10 @@ func (e *electorate) restaged(votes []Vote, old *Need) ([]Vote, error) {
 	for i, v := range votes {
 		to := 0
 		if v.Stage >= 1 && v.Stage <= len(before) {
-			to = 1 + slices.IndexFunc(stages, before[v.Stage-1].sameAs)
+			to = 1 + slices.IndexFunc(stages, before[v.Stage-1].SameAs)
 		}
 		for j := to; to > 0 && room[to-1] <= 0 && j < len(stages); j++ { // another stage of the same people
-			if room[j] > 0 && stages[j].sameAs(stages[to-1]) {
+			if room[j] > 0 && stages[j].SameAs(stages[to-1]) {
 				to = j + 1
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"countersign/approval/message"
 )
 
 // WaitOptions bound a waiting check.
@@ -62,7 +64,7 @@ func (w waiter) waitsFor(c Call, id string) (Answer, error) {
 	if !is {
 		return Answer{}, Errorf(CodeInvalidParameter, "Request %s belongs to another call.", r.ID)
 	}
-	return Answer{Kind: AnswerPending, Message: pendingMessage(r), Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode,
+	return Answer{Kind: AnswerPending, Message: message.Pending(r.ID), Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode,
 		Request: &r}, nil
 }
 
@@ -218,7 +220,7 @@ func Ended(r Request) Answer {
 		Message: r.FeedMessage()}
 	switch {
 	case r.Status == Denied:
-		o.Kind, o.Message = AnswerDenied, deniedMessage(r)
+		o.Kind, o.Message = AnswerDenied, message.Denied(r.WhoEnded(), r.ResolveReason)
 	case r.Status == Expired:
 		o.Kind = AnswerExpired
 	case r.Status == Cancelled:
@@ -226,9 +228,10 @@ func Ended(r Request) Answer {
 	case !r.LapsedAt.IsZero():
 		o.Kind = AnswerLapsed
 	case !r.ConsumedAt.IsZero():
-		o.Kind, o.ReasonCode, o.Message = AnswerDenied, string(CodeAlreadyUsed), alreadyUsedMessage(r)
+		o.Kind, o.ReasonCode, o.Message = AnswerDenied, string(CodeAlreadyUsed),
+			message.AlreadyUsed(r.WhoEnded(), FormatTime(r.ResolvedAt), FormatTime(r.ConsumedAt))
 	default:
-		o.Kind, o.Message = AnswerPending, pendingMessage(r)
+		o.Kind, o.Message = AnswerPending, message.Pending(r.ID)
 	}
 	return o
 }

@@ -2,7 +2,7 @@
 //
 // What people are to be told is queued in the transaction of what it tells of ([Outbox.Requested], [Outbox.Ended],
 // [Outbox.Queue]), so that a crash leaves it to be sent and never sends what did not happen. A card goes along a
-// route to the first address that is alive, and on to the next where one fails for good; where nobody is left, to
+// route to the first address that is alive, and on to the next where one fails for good; where no address is left, to
 // the admins, and loudly into the log.
 //
 // A row is taken for a while, tried, and recorded ([Outbox.Begin], [Outbox.Sent], [Outbox.NotSent]). What was being

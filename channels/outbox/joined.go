@@ -19,43 +19,43 @@ const (
 // shows them anyway. Where neither is so, one further message shows what has joined, after a while.
 func (o *Outbox) Joined(tx approval.Tx, c approval.Card, made []approval.Request, asked []approval.Audience,
 	soon approval.Joining) (approval.Announcement, error) {
+	w := o.within(tx).routes()
 	ns, err := tx.Notifications(approval.NotificationQuery{BatchID: c.ID, Narrow: true})
 	if err != nil {
 		return approval.Announcement{}, err
 	}
-	due, err := o.joinedDue(tx, c, made, soon)
+	due, err := w.cards().scheduleJoined(c, made, soon)
 	if err != nil {
 		return approval.Announcement{}, err
 	}
-	to := o.whereTo(made, asked)
+	to := o.findDestinations(made, asked)
 	due = latest(due, soon.Turn)
-	j := joining{o: o, tx: tx, card: about(made...), due: due, ns: ns, tried: map[approval.Address]bool{}}
+	j := cardJoin{w: w.cards(), card: newCard(made...), due: due, ns: ns, tried: map[approval.Address]bool{}}
 	j.card.n.ApprovalID, j.card.n.BatchID = made[0].ID, c.ID
-	j.leaves(c, soon)
-	j.ask(to.routes, to.later)
+	j.scheduleCard(c, soon)
+	j.noteAsked(to.routes, to.later)
 	for _, n := range ns {
-		if err := j.see(n); err != nil {
+		if err := j.visit(n); err != nil {
 			return approval.Announcement{}, err
 		}
 	}
-	if err := j.follow(); err != nil {
+	if err := j.queueFollowing(); err != nil {
 		return approval.Announcement{}, err
 	}
-	// Whoever is asked for one of these alone has no card yet.
-	to.routes = without(to.routes, j.tried)
-	told, err := o.tellAll(tx, j.card, made, to, j.tried)
+	// Those who are asked about one of these alone have no card yet.
+	to.routes = leaveOut(to.routes, j.tried)
+	told, err := w.tellAll(j.card, made, to, j.tried)
 	if err != nil {
 		return approval.Announcement{}, err
 	}
-	some, err := o.tellLater(tx, j.card, to.later, j.tried)
+	some, err := w.tellLater(j.card, to.later, j.tried)
 	told.Pushes += j.pushes + some
 	return told, err
 }
 
-// joining is what becomes of a card's notifications as requests join it.
-type joining struct {
-	o      *Outbox
-	tx     approval.Tx
+// cardJoin is what becomes of a card's notifications as requests join it.
+type cardJoin struct {
+	w      cardWork
 	card   card
 	due    time.Time
 	ns     []approval.Notification
@@ -65,8 +65,8 @@ type joining struct {
 	pushes int
 }
 
-// see looks at one notification of the card.
-func (j *joining) see(n approval.Notification) error {
+// visit looks at one notification of the card.
+func (j *cardJoin) visit(n approval.Notification) error {
 	waiting := n.Status == approval.Queued || n.Status == approval.Retrying
 	if !n.ShowsCard() || n.Kind == approval.KindReply || !waiting && n.Status != approval.Sent &&
 		n.Status != approval.Delivered {
@@ -76,13 +76,13 @@ func (j *joining) see(n approval.Notification) error {
 	switch {
 	case waiting && n.Attempt == 0:
 		j.tried[a] = true
-		return changed(j.tx, j.sooner(n))
-	case j.o.routing.Editable(n.Channel):
+		return j.w.markChanged(j.bringForward(n))
+	case j.w.o.routing.Editable(n.Channel):
 		j.tried[a] = true
 		if waiting {
-			return changed(j.tx, n)
+			return j.w.markChanged(n)
 		}
-		return j.o.queueEdit(j.tx, n, j.ns)
+		return j.w.queueEdit(n, j.ns)
 	}
 	if j.begun == nil {
 		j.begun = map[approval.Address]int{}
@@ -91,8 +91,8 @@ func (j *joining) see(n approval.Notification) error {
 	return nil
 }
 
-// follow queues one further message wherever a card cannot be edited.
-func (j *joining) follow() error {
+// queueFollowing queues one further message wherever a card cannot be edited.
+func (j *cardJoin) queueFollowing() error {
 	for _, n := range slices.Backward(j.ns) { // the oldest first
 		a := n.Address()
 		shown, ok := j.begun[a]
@@ -101,7 +101,7 @@ func (j *joining) follow() error {
 		}
 		next := j.card
 		next.n.After, next.n.NextAttemptAt, next.n.TurnAt = shown, j.due, time.Time{}
-		if err := j.o.Queue(j.tx, j.o.quietly(j.tx, next, a)); err != nil {
+		if err := j.w.queue(j.w.schedule(next, a)); err != nil {
 			return err
 		}
 		j.tried[a] = true
@@ -110,9 +110,9 @@ func (j *joining) follow() error {
 	return nil
 }
 
-// leaves says when the card goes to those who have none yet: with the one that has not left, or at once.
-func (j *joining) leaves(c approval.Card, soon approval.Joining) {
-	j.card.n.TurnAt, j.card.n.NextAttemptAt = soon.Turn, latest(j.tx.Now(), soon.Turn)
+// scheduleCard says when the card goes to those who have none yet: with the one that has not left, or at once.
+func (j *cardJoin) scheduleCard(c approval.Card, soon approval.Joining) {
+	j.card.n.TurnAt, j.card.n.NextAttemptAt = soon.Turn, latest(j.w.tx.Now(), soon.Turn)
 	if c.Shown > 0 {
 		return
 	}
@@ -124,8 +124,8 @@ func (j *joining) leaves(c approval.Card, soon approval.Joining) {
 	}
 }
 
-// ask notes who is asked about what has joined, now or later.
-func (j *joining) ask(routes []approval.Route, later []escalation) {
+// noteAsked notes who is asked about what has joined, now or later.
+func (j *cardJoin) noteAsked(routes []approval.Route, later []escalation) {
 	j.asked = map[approval.Address]time.Time{}
 	note := func(routes []approval.Route, at time.Time) {
 		for _, a := range slices.Concat(routes...) {
@@ -140,9 +140,9 @@ func (j *joining) ask(routes []approval.Route, later []escalation) {
 	}
 }
 
-// sooner is a notification that was not sent yet, with when it is to be for what has joined: for the rest of what it
-// shows it may have waited longer.
-func (j *joining) sooner(n approval.Notification) approval.Notification {
+// bringForward returns a notification that was not sent yet, with when it is to be for what has joined: for the rest of
+// what it shows it may have waited longer.
+func (j *cardJoin) bringForward(n approval.Notification) approval.Notification {
 	at, asked := j.asked[n.Address()]
 	switch {
 	case n.After > 0:
@@ -150,15 +150,14 @@ func (j *joining) sooner(n approval.Notification) approval.Notification {
 	case !asked:
 		return n
 	}
-	return j.o.bringUp(j.tx, n, j.card, at)
+	return j.w.bringForward(n, j.card, at)
 }
 
-// joinedDue returns when what has joined a card that cannot be edited goes out: at once where something on the card was
-// decided, soon where a caller waits, and in time before a deadline.
-func (o *Outbox) joinedDue(tx approval.Tx, c approval.Card, made []approval.Request,
-	soon approval.Joining) (time.Time, error) {
-	now := tx.Now()
-	hs, err := tx.BatchHeads(c.ID)
+// scheduleJoined returns when what has joined a card that cannot be edited goes out: at once where something on the
+// card was decided, soon where a caller waits, and in time before a deadline.
+func (w cardWork) scheduleJoined(c approval.Card, made []approval.Request, soon approval.Joining) (time.Time, error) {
+	now := w.tx.Now()
+	hs, err := w.tx.BatchHeads(c.ID)
 	if err != nil {
 		return now, err
 	}
@@ -178,16 +177,9 @@ func (o *Outbox) joinedDue(tx approval.Tx, c approval.Card, made []approval.Requ
 	return latest(due, now).Truncate(time.Millisecond), nil
 }
 
-// changed takes note that a notification which was not sent yet shows something else now.
-func changed(tx approval.Tx, n approval.Notification) error {
-	n.Change++
-	n.UpdatedAt = tx.Now()
-	_, err := tx.UpdateNotification(n, n.Status, n.Attempt)
-	return err
-}
-
-// Brought drops what waits to be sent to an address of what has joined a card: an answer brings it there.
-func (o *Outbox) Brought(tx approval.Tx, to approval.Address, card string) error {
+// DropJoined drops what waits to be sent to an address of what has joined a card: an answer brings it there.
+func (o *Outbox) DropJoined(tx approval.Tx, to approval.Address, card string) error {
+	w := o.within(tx)
 	ns, err := tx.Notifications(approval.NotificationQuery{BatchID: card, Channel: to.Channel, Recipient: to.To,
 		Status: approval.Queued, Narrow: true})
 	if err != nil {
@@ -197,7 +189,7 @@ func (o *Outbox) Brought(tx approval.Tx, to approval.Address, card string) error
 		if n.After == 0 || n.Attempt > 0 || n.Kind != approval.KindRequest {
 			continue
 		}
-		if err := skip(tx, n); err != nil {
+		if err := w.skip(n); err != nil {
 			return err
 		}
 	}

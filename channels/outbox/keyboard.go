@@ -7,9 +7,10 @@ import (
 	"countersign/internal/lists"
 )
 
-// Whoever denies on a channel without dialogs may be typing why. A card that comes just then would stand between the
-// denial and its reason, so it waits: for the next thing they send, or a short while. Nothing of this is kept beside
-// the rows: that they were asked is their newest reply, and a card that waits is one that is due a little later.
+// An approver who denies on a channel without dialogs may be typing why. A card that comes just then would stand
+// between the denial and its reason, so it waits: for the next thing they send, or a short while. Nothing of this is
+// kept beside the rows: that they were asked is their newest reply, and a card that waits is one that is due a little
+// later.
 
 const (
 	// keyboardOpen is how long after the question a chat's next card waits at most,
@@ -23,15 +24,15 @@ const (
 	questionKept = 10 * time.Minute
 )
 
-// typingUntil returns until when somebody at an address may be typing the reason that they were asked for: the zero
-// time where nobody asked just now, or where they have sent something since.
+// openUntil returns until when the person at an address may be typing the reason that they were asked for: the zero
+// time where the gate has not asked just now, or where they have sent something since.
 //
 // A card that leaves as they are asked is as one that left right before.
-func typingUntil(tx approval.Tx, a approval.Address) (time.Time, error) {
+func (w typingWork) openUntil(a approval.Address) (time.Time, error) {
 	q := approval.NotificationQuery{Channel: a.Channel, Recipient: a.To,
-		Kind: approval.KindReply, Since: tx.Now().Add(-keyboardOpen), Narrow: true}
+		Kind: approval.KindReply, Since: w.tx.Now().Add(-keyboardOpen), Narrow: true}
 	for _, q.Limit = range []int{1, lastReplies} { // the newest alone tells as a rule
-		ns, err := tx.Glance().Notifications(q)
+		ns, err := w.tx.Glance().Notifications(q)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -50,10 +51,10 @@ func typingUntil(tx approval.Tx, a approval.Address) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// waitsUntil returns when a card that is due goes out, where its reader may be typing until a time: then, or earlier
+// postponeUntil returns when a card that is due goes out, where its reader may be typing until a time: then, or earlier
 // where too little would be left of the time in which it can be decided. What is critical does not wait.
-func waitsUntil(tx approval.Tx, n approval.Notification, typing time.Time) (time.Time, error) {
-	hs, err := lists.ShownHeads(tx, n)
+func (w typingWork) postponeUntil(n approval.Notification, typing time.Time) (time.Time, error) {
+	hs, err := lists.ShownHeads(w.tx, n)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -70,28 +71,29 @@ func waitsUntil(tx approval.Tx, n approval.Notification, typing time.Time) (time
 	return until.Truncate(time.Millisecond), nil
 }
 
-// waitsForTyping has a card wait that is about to be sent while its reader may be typing, and reports whether it does.
-func waitsForTyping(tx approval.Tx, n approval.Notification) (bool, error) {
+// postpone has a card wait that is about to be sent while its reader may be typing, and reports whether it does.
+func (w typingWork) postpone(n approval.Notification) (bool, error) {
 	if !isCard(n) {
 		return false, nil
 	}
-	typing, err := typingUntil(tx, n.Address())
+	typing, err := w.openUntil(n.Address())
 	if err != nil || typing.IsZero() {
 		return false, err
 	}
-	until, err := waitsUntil(tx, n, typing)
-	if err != nil || !until.After(tx.Now()) {
+	until, err := w.postponeUntil(n, typing)
+	if err != nil || !until.After(w.tx.Now()) {
 		return false, err
 	}
-	n.NextAttemptAt, n.UpdatedAt = until, tx.Now()
-	_, err = tx.UpdateNotification(n, n.Status, n.Attempt)
+	n.NextAttemptAt, n.UpdatedAt = until, w.tx.Now()
+	_, err = w.tx.UpdateNotification(n, n.Status, n.Attempt)
 	return true, err
 }
 
-// Typed has the cards go out that waited for what somebody at an address has sent now. It is called before that is
-// answered.
-func (o *Outbox) Typed(tx approval.Tx, from approval.Address) error {
-	typing, err := typingUntil(tx, from)
+// ReleaseCards has the cards go out that waited for what the person at an address has sent now. It is called before
+// that is answered.
+func (o *Outbox) ReleaseCards(tx approval.Tx, from approval.Address) error {
+	w := o.within(tx).typing()
+	typing, err := w.openUntil(from)
 	if err != nil || !typing.After(tx.Now()) {
 		return err
 	}
@@ -100,29 +102,29 @@ func (o *Outbox) Typed(tx approval.Tx, from approval.Address) error {
 	}
 	soon, err := tx.DueSoon(from, typing)
 	for _, n := range soon {
-		if err := goes(tx, n, typing); err != nil {
+		if err := w.release(n, typing); err != nil {
 			return err
 		}
 	}
 	return err
 }
 
-// goes has a card go out now if it waited for who was typing until a time, and for nothing else: it was due before, and
-// [waitsForTyping] set when it is now.
-func goes(tx approval.Tx, n approval.Notification, typing time.Time) error {
+// release has a card go out now if it waited for who was typing until a time, and for nothing else: it was due before,
+// and [typingWork.postpone] set when it is now.
+func (w typingWork) release(n approval.Notification, typing time.Time) error {
 	if !isCard(n) {
 		return nil
 	}
-	n, err := tx.Notification(n.ID)
+	n, err := w.tx.Notification(n.ID)
 	if err != nil {
 		return err
 	}
-	until, err := waitsUntil(tx, n, typing)
+	until, err := w.postponeUntil(n, typing)
 	if err != nil || !n.NextAttemptAt.Equal(until) {
 		return err
 	}
-	n.NextAttemptAt, n.UpdatedAt = tx.Now(), tx.Now()
-	_, err = tx.UpdateNotification(n, n.Status, n.Attempt)
+	n.NextAttemptAt, n.UpdatedAt = w.tx.Now(), w.tx.Now()
+	_, err = w.tx.UpdateNotification(n, n.Status, n.Attempt)
 	return err
 }
 
@@ -130,26 +132,26 @@ func goes(tx approval.Tx, n approval.Notification, typing time.Time) error {
 // request leaves for: the next text there may be meant for the card. It is done before the card can be seen, whatever
 // becomes of the sending. What is in another place, such as a Slack channel beside direct messages, closes none: it is
 // answered there.
-func overtakeQuestions(tx approval.Tx, n approval.Notification) error {
+func (w typingWork) overtakeQuestions(n approval.Notification) error {
 	// A question that is asked as the card leaves is as one that was asked after it.
-	replies, err := tx.Glance().Notifications(approval.NotificationQuery{Channel: n.Channel, Recipient: n.Recipient,
-		Kind: approval.KindReply, Since: tx.Now().Add(-questionKept), Limit: lastReplies, Narrow: true})
+	replies, err := w.tx.Glance().Notifications(approval.NotificationQuery{Channel: n.Channel, Recipient: n.Recipient,
+		Kind: approval.KindReply, Since: w.tx.Now().Add(-questionKept), Limit: lastReplies, Narrow: true})
 	for _, q := range replies {
-		if q.Note != approval.NoteApprove || alike(q, n) {
+		if q.Note != approval.NoteApprove || sameRequest(q, n) {
 			continue
 		}
-		if err := approval.NeedWholeStore(tx); err != nil { // it may be about another agent's request
+		if err := approval.NeedWholeStore(w.tx); err != nil { // it may be about another agent's request
 			return err
 		}
-		q.Note, q.UpdatedAt = approval.NoteOvertaken, tx.Now()
-		if _, err := tx.UpdateNotification(q, q.Status, q.Attempt); err != nil {
+		q.Note, q.UpdatedAt = approval.NoteOvertaken, w.tx.Now()
+		if _, err := w.tx.UpdateNotification(q, q.Status, q.Attempt); err != nil {
 			return err
 		}
 	}
 	return err
 }
 
-// alike reports whether a question and a card are about the same one request.
-func alike(q, card approval.Notification) bool {
+// sameRequest reports whether a question and a card are about the same one request.
+func sameRequest(q, card approval.Notification) bool {
 	return q.ApprovalID == card.ApprovalID && q.BatchID == "" && card.BatchID == "" && len(card.Cards) < 2
 }

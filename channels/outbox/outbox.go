@@ -16,14 +16,14 @@ type Routing interface {
 	RoutesOf(people []approval.Actor) []approval.Route
 	// Rooms are the addresses at which several people read.
 	Rooms() []approval.Address
-	// Admins are the routes of a request that reached nobody else.
+	// Admins are the routes of a request that reached none of those who are asked.
 	Admins() []approval.Route
 	// Spent says whether a channel can send nothing for a while, as when a month's messages are used up or its token
 	// is refused: another channel of the same route is then taken first.
 	Spent(channel string) bool
-	// Quiet returns when the quiet hours end that whoever reads at an address has at a time, the zero time where it is in
+	// QuietUntil returns when the quiet hours end of the person at an address at a time, the zero time where it is in
 	// none.
-	Quiet(a approval.Address, at time.Time) time.Time
+	QuietUntil(a approval.Address, at time.Time) time.Time
 	// Editable says whether a sent card of the channel can be edited.
 	Editable(channel string) bool
 }
@@ -69,18 +69,7 @@ const perStep = 64
 
 // Queue queues a notification, of which the id, the times and the status are given to it here.
 func (o *Outbox) Queue(tx approval.Tx, n approval.Notification) error {
-	_, err := o.queue(tx, n)
-	return err
-}
-
-func (o *Outbox) queue(tx approval.Tx, n approval.Notification) (approval.Notification, error) {
-	now := tx.Now()
-	n.ID, n.Status, n.RetryKey = tx.NewID(), approval.Queued, newUUID()
-	n.CreatedAt, n.UpdatedAt = now, now
-	if n.NextAttemptAt.IsZero() {
-		n.NextAttemptAt = now
-	}
-	return n, tx.InsertNotification(n)
+	return o.within(tx).queue(n)
 }
 
 // byWall returns n with its times as the machine's clock has them, but for those that a sender goes by, which are the

@@ -10,7 +10,7 @@ import (
 	"countersign/internal/lists"
 )
 
-// Over its agent's budget of pushes a card waits for its turn. Whoever it goes to is told how many wait, once in a
+// Over its agent's budget of pushes a card waits for its turn. Its reader is told how many wait, once in a
 // while.
 const (
 	queuedTold = 5 * time.Minute
@@ -20,7 +20,7 @@ const (
 )
 
 // tellQueued has those told who get a card later.
-func (o *Outbox) tellQueued(tx approval.Tx, to map[approval.Address]bool) error {
+func (w turnWork) tellQueued(to map[approval.Address]bool) error {
 	addresses := make([]approval.Address, 0, len(to))
 	for a := range to {
 		addresses = append(addresses, a)
@@ -29,29 +29,29 @@ func (o *Outbox) tellQueued(tx approval.Tx, to map[approval.Address]bool) error 
 		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.To, b.To))
 	})
 	for _, a := range addresses {
-		if !o.quietEnd(a, tx.Now()).IsZero() {
+		if !w.o.quietUntil(a, w.tx.Now()).IsZero() {
 			continue // it is no reason to wake anybody
 		}
 		// Where two agents' cards meet here at once, both may tell.
-		ns, err := tx.Glance().Notifications(approval.NotificationQuery{Channel: a.Channel, Recipient: a.To,
-			Kind: approval.KindReply, Since: tx.Now().Add(-queuedTold), Narrow: true})
+		ns, err := w.tx.Glance().Notifications(approval.NotificationQuery{Channel: a.Channel, Recipient: a.To,
+			Kind: approval.KindReply, Since: w.tx.Now().Add(-queuedTold), Narrow: true})
 		if err != nil {
 			return err
 		}
 		if slices.ContainsFunc(ns, func(n approval.Notification) bool { return n.Note == approval.NoteQueued }) {
 			continue
 		}
-		if err := o.Queue(tx, approval.Notification{Channel: a.Channel, Recipient: a.To, Kind: approval.KindReply,
-			Note: approval.NoteQueued, NextAttemptAt: tx.Now().Add(queuedSoon)}); err != nil {
+		if err := w.queue(approval.Notification{Channel: a.Channel, Recipient: a.To, Kind: approval.KindReply,
+			Note: approval.NoteQueued, NextAttemptAt: w.tx.Now().Add(queuedSoon)}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// queuedFor counts the requests whose cards wait to go to an address. It is only told.
-func queuedFor(tx approval.Tx, a approval.Address) (count int, err error) {
-	tx = tx.Glance()
+// countQueued counts the requests whose cards wait to go to an address. It is only told.
+func (w turnWork) countQueued(a approval.Address) (count int, err error) {
+	tx := w.tx.Glance()
 	ns, err := tx.Notifications(approval.NotificationQuery{Channel: a.Channel, Recipient: a.To, Status: approval.Queued,
 		Narrow: true, Limit: mostQueued})
 	if err != nil {
@@ -80,14 +80,14 @@ func (o *Outbox) Requeue(ctx context.Context) error {
 	if o.budgets == nil {
 		return nil
 	}
-	ts, err := approval.View(ctx, o.store, o.newTurns)
+	ts, err := look(ctx, o, func(w *work) ([]turn, error) { return w.turns().planTurns() })
 	if err != nil {
 		return err
 	}
 	for some := range slices.Chunk(ts, perStep) {
-		if err := o.store.Update(ctx, approval.WholeStore(), func(tx approval.Tx) error { // of all agents
+		if err := o.update(ctx, approval.WholeStore(), func(w *work) error { // of all agents
 			for _, t := range some {
-				if err := o.requeue(tx, t); err != nil {
+				if err := w.turns().requeue(t); err != nil {
 					return err
 				}
 			}
@@ -99,33 +99,33 @@ func (o *Outbox) Requeue(ctx context.Context) error {
 	return nil
 }
 
-// newTurn is when it is a notification's turn now.
-type newTurn struct {
+// turn is when it is a notification's turn now.
+type turn struct {
 	id string
 	at time.Time
 }
 
-// newTurns takes the pushes of all that waits from the budgets as they are now.
-func (o *Outbox) newTurns(tx approval.Tx) (ts []newTurn, err error) {
-	ns, err := tx.Notifications(approval.NotificationQuery{Status: approval.Queued, Narrow: true})
+// planTurns takes the pushes of all that waits from the budgets as they are now.
+func (w turnWork) planTurns() (ts []turn, err error) {
+	ns, err := w.tx.Notifications(approval.NotificationQuery{Status: approval.Queued, Narrow: true})
 	if err != nil {
 		return nil, err
 	}
 	of := map[string]time.Time{}            // by card: all that it goes to get it together
 	for _, n := range slices.Backward(ns) { // the oldest first
-		if !n.TurnAt.After(tx.Now()) {
+		if !n.TurnAt.After(w.tx.Now()) {
 			continue
 		}
-		h, err := tx.Head(n.ApprovalID)
+		h, err := w.tx.Head(n.ApprovalID)
 		if err != nil {
 			return nil, err
 		}
-		card, wait := cmp.Or(n.BatchID, n.ApprovalID), o.budgets.Push(h.Agent, pushesOf(n))
+		card, wait := cmp.Or(n.BatchID, n.ApprovalID), w.o.budgets.Push(h.Agent, pushesOf(n))
 		if of[card].IsZero() {
-			of[card] = tx.Now().Add(wait).Truncate(time.Millisecond)
+			of[card] = w.tx.Now().Add(wait).Truncate(time.Millisecond)
 		}
 		if of[card].Before(n.TurnAt) {
-			ts = append(ts, newTurn{n.ID, of[card]})
+			ts = append(ts, turn{n.ID, of[card]})
 		}
 	}
 	return ts, nil
@@ -140,18 +140,18 @@ func pushesOf(n approval.Notification) approval.Pushes {
 }
 
 // requeue gives one that was not sent yet an earlier turn.
-func (o *Outbox) requeue(tx approval.Tx, t newTurn) error {
-	n, err := tx.Notification(t.id)
+func (w turnWork) requeue(t turn) error {
+	n, err := w.tx.Notification(t.id)
 	if err != nil || n.Status != approval.Queued || n.Attempt > 0 {
 		return err
 	}
-	hs, err := lists.ShownHeads(tx, n)
+	hs, err := lists.ShownHeads(w.tx, n)
 	if err != nil || len(hs) == 0 {
 		return err
 	}
-	if n.TurnAt, n.UpdatedAt = t.at, tx.Now(); n.HeldFor == "" {
-		n = o.bringUp(tx, n, aboutHeads(hs), latest(tx.Now(), t.at))
+	if n.TurnAt, n.UpdatedAt = t.at, w.tx.Now(); n.HeldFor == "" {
+		n = w.cards().bringForward(n, newCardOf(hs), latest(w.tx.Now(), t.at))
 	}
-	_, err = tx.UpdateNotification(n, n.Status, n.Attempt)
+	_, err = w.tx.UpdateNotification(n, n.Status, n.Attempt)
 	return err
 }

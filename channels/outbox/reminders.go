@@ -11,9 +11,9 @@ import (
 
 // RetryFailed gives the failed cards of pending requests one further attempt each, and returns how many.
 func (o *Outbox) RetryFailed(ctx context.Context) (int, error) {
-	return o.eachPending(ctx, nil, func(tx approval.Tx, r approval.Request) (revived int, err error) {
-		ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Status: approval.Failed,
-			Narrow: true})
+	return o.eachPending(ctx, nil, func(w *work, r approval.Request) (revived int, err error) {
+		ns, err := w.tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID,
+			Status: approval.Failed, Narrow: true})
 		if err != nil {
 			return 0, err
 		}
@@ -21,11 +21,11 @@ func (o *Outbox) RetryFailed(ctx context.Context) (int, error) {
 			if n.Revived || n.Kind != approval.KindRequest && n.Kind != approval.KindReminder {
 				continue
 			}
-			n.Revived, n.Status, n.NextAttemptAt, n.UpdatedAt = true, approval.Retrying, tx.Now(), tx.Now()
-			ok, err := tx.UpdateNotification(n, approval.Failed, n.Attempt)
+			n.Revived, n.Status, n.NextAttemptAt, n.UpdatedAt = true, approval.Retrying, w.tx.Now(), w.tx.Now()
+			ok, err := w.tx.UpdateNotification(n, approval.Failed, n.Attempt)
 			if err == nil && ok {
 				revived++
-				err = o.record(ctx, tx, n, approval.EventNotificationRetrying, "heartbeat")
+				err = w.record(n, approval.EventNotificationRetrying, "heartbeat")
 			}
 			if err != nil {
 				return 0, err
@@ -35,39 +35,39 @@ func (o *Outbox) RetryFailed(ctx context.Context) (int, error) {
 	})
 }
 
-// Remind tells people once more of requests that nobody has answered: after has passed since the card, then twice that
-// since the first reminder, then four times that, at most limit times. Whoever several wait for gets one message of
-// all. It returns how many requests people were reminded of. Reminders for which an agent's budget of pushes has no
-// room come with a later run.
+// Remind tells people once more of requests that no approver has answered: after has passed since the card, then twice
+// that since the first reminder, then four times that, at most limit times. A person for whom several wait gets one
+// message of all. It returns how many requests people were reminded of. Reminders for which an agent's budget of pushes
+// has no room come with a later run.
 func (o *Outbox) Remind(ctx context.Context, after time.Duration, limit int) (int, error) {
-	due := &waiting{at: map[approval.Address]*waitsFor{}}
-	err := o.lookThrough(ctx, func(tx approval.Tx, r approval.Request) error {
-		if tx.Now().Sub(r.RequestedAt) < after {
+	due := &dueReminders{at: map[approval.Address]*addressDue{}}
+	err := o.lookThrough(ctx, func(w *work, r approval.Request) error {
+		if w.tx.Now().Sub(r.RequestedAt) < after {
 			return nil
 		}
-		ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
+		ns, err := w.tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
 		if err != nil {
 			return err
 		}
-		rounds, newest := reminded(r, ns)
-		if rounds >= limit || tx.Now().Sub(newest) < after<<min(rounds, 20) {
+		rounds, newest := countReminders(r, ns)
+		if rounds >= limit || w.tx.Now().Sub(newest) < after<<min(rounds, 20) {
 			return nil
 		}
-		return o.wait(tx, due, r, ns)
+		return w.reminders().collect(due, r, ns)
 	})
 	if err != nil || len(due.order) == 0 {
 		return 0, err
 	}
 	due.others = true
-	err = o.lookThrough(ctx, func(tx approval.Tx, r approval.Request) error {
+	err = o.lookThrough(ctx, func(w *work, r approval.Request) error {
 		if due.full() || due.ids[r.ID] {
 			return nil
 		}
-		ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
+		ns, err := w.tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
 		if err != nil {
 			return err
 		}
-		return o.wait(tx, due, r, ns)
+		return w.reminders().collect(due, r, ns)
 	})
 	if err != nil {
 		return 0, err
@@ -75,9 +75,9 @@ func (o *Outbox) Remind(ctx context.Context, after time.Duration, limit int) (in
 	return o.remindAll(ctx, due)
 }
 
-// reminded returns how many reminders of a request there were for whoever had most of them, and when its newest card
-// was made.
-func reminded(r approval.Request, ns []approval.Notification) (rounds int, newest time.Time) {
+// countReminders returns how many reminders of a request there were at the address that had most of them, and when its
+// newest card was made.
+func countReminders(r approval.Request, ns []approval.Notification) (rounds int, newest time.Time) {
 	newest = r.RequestedAt
 	at := map[approval.Address]int{}
 	for _, n := range ns {
@@ -93,24 +93,24 @@ func reminded(r approval.Request, ns []approval.Notification) (rounds int, newes
 	return rounds, newest
 }
 
-// toCome reports whether a card is still to be sent to an address for the first time.
-func toCome(ns []approval.Notification, to approval.Address) bool {
+// isOutstanding reports whether a card is still to be sent to an address for the first time.
+func isOutstanding(ns []approval.Notification, to approval.Address) bool {
 	return slices.ContainsFunc(ns, func(n approval.Notification) bool {
 		return isCard(n) && n.Address() == to && n.Status == approval.Queued && n.Attempt == 0 &&
 			n.NextAttemptAt.After(n.CreatedAt)
 	})
 }
 
-// waiting is what waits for whom, of those to whom a reminder is due.
-type waiting struct {
-	at     map[approval.Address]*waitsFor
+// dueReminders is what waits for whom, of those to whom a reminder is due.
+type dueReminders struct {
+	at     map[approval.Address]*addressDue
 	order  []approval.Address // as they came, so that a run does as the one before
 	ids    map[string]bool    // requests of which a reminder is due
 	others bool               // what is not due is looked at, for those who get a reminder anyway
 }
 
-// waitsFor is what waits for whoever reads at an address.
-type waitsFor struct {
+// addressDue is what waits for the readers at an address.
+type addressDue struct {
 	due, others []approval.Head
 }
 
@@ -118,8 +118,8 @@ type waitsFor struct {
 const mostReminded = 10
 
 // full reports whether each message shows all that it can.
-func (w *waiting) full() bool {
-	for _, at := range w.at {
+func (d *dueReminders) full() bool {
+	for _, at := range d.at {
 		if len(at.due)+len(at.others) < mostReminded {
 			return false
 		}
@@ -127,32 +127,32 @@ func (w *waiting) full() bool {
 	return true
 }
 
-// wait notes where people would be reminded of a request.
-func (o *Outbox) wait(tx approval.Tx, w *waiting, r approval.Request, ns []approval.Notification) error {
-	to, err := o.audienceOf(tx, r)
+// collect notes where people would be reminded of a request.
+func (w reminderWork) collect(d *dueReminders, r approval.Request, ns []approval.Notification) error {
+	to, err := w.routes().audience(r)
 	if err != nil {
 		return err
 	}
 	seen := map[approval.Address]bool{}
-	for _, route := range o.routing.Routes(to) {
-		a, ok, err := o.again(tx, route, ns)
+	for _, route := range w.o.routing.Routes(to) {
+		a, ok, err := w.pickAgain(route, ns)
 		if err != nil {
 			return err
 		}
-		if !ok || seen[a] || toCome(ns, a) {
+		if !ok || seen[a] || isOutstanding(ns, a) {
 			continue
 		}
 		seen[a] = true
-		w.note(a, r, o.quietEnd(a, tx.Now()))
+		d.note(a, r, w.o.quietUntil(a, w.tx.Now()))
 	}
 	return nil
 }
 
-func (w *waiting) note(a approval.Address, r approval.Request, quiet time.Time) {
-	at := w.at[a]
+func (d *dueReminders) note(a approval.Address, r approval.Request, quiet time.Time) {
+	at := d.at[a]
 	h := approval.Head{Request: r}
 	switch {
-	case w.others:
+	case d.others:
 		if at != nil && len(at.others) < mostReminded {
 			at.others = append(at.others, h)
 		}
@@ -160,27 +160,27 @@ func (w *waiting) note(a approval.Address, r approval.Request, quiet time.Time) 
 	case !quiet.IsZero() && r.Risk != approval.RiskCritical && quiet.Before(r.ExpiresAt):
 		return // after the quiet hours
 	case at == nil:
-		at = &waitsFor{}
-		w.at[a], w.order = at, append(w.order, a)
+		at = &addressDue{}
+		d.at[a], d.order = at, append(d.order, a)
 	}
-	if w.ids == nil {
-		w.ids = map[string]bool{}
+	if d.ids == nil {
+		d.ids = map[string]bool{}
 	}
-	w.ids[r.ID] = true
+	d.ids[r.ID] = true
 	at.due = append(at.due, h)
 }
 
 // remindAll queues the reminders, each in a transaction of its own, and returns of how many requests.
-func (o *Outbox) remindAll(ctx context.Context, w *waiting) (int, error) {
+func (o *Outbox) remindAll(ctx context.Context, d *dueReminders) (int, error) {
 	of := map[string]bool{}
 	paid := &pushes{budgets: o.budgets}
-	for _, a := range w.order {
+	for _, a := range d.order {
 		id := "" // of the reminder
-		for some := range slices.Chunk(w.at[a].due, perStep) {
-			r := reminder{id, some, w.at[a].others, len(w.at[a].due)}
-			told, err := approval.Update(ctx, o.store, r.scope(), func(tx approval.Tx) (t told, err error) {
+		for some := range slices.Chunk(d.at[a].due, perStep) {
+			r := reminder{id, some, d.at[a].others, len(d.at[a].due)}
+			told, err := update(ctx, o, r.scope(), func(w *work) (t queuedReminder, err error) {
 				paid.giveBack()
-				return o.remind(tx, a, r, paid)
+				return w.reminders().remind(a, r, paid)
 			})
 			if err != nil {
 				paid.giveBack()
@@ -198,7 +198,7 @@ func (o *Outbox) remindAll(ctx context.Context, w *waiting) (int, error) {
 	return len(of), nil
 }
 
-// reminder is what somebody is to be reminded of: some requests in each transaction.
+// reminder is what the readers at an address are to be reminded of: some requests in each transaction.
 type reminder struct {
 	id     string // "": it is still to be queued
 	due    []approval.Head
@@ -215,45 +215,45 @@ func (r reminder) scope() approval.Scope {
 	return approval.OfAgents(agents...)
 }
 
-// told is a reminder, and of which requests it was due.
-type told struct {
+// queuedReminder is a reminder, and of which requests it was due.
+type queuedReminder struct {
 	by string // its id; "": there is none
 	of []approval.Head
 }
 
-// remind queues one reminder of all that waits for whoever reads at an address, or puts more on record of one that is
+// remind queues one reminder of all that waits for the readers at an address, or puts more on record of one that is
 // queued. The agent of the first request that has room for it pays.
-func (o *Outbox) remind(tx approval.Tx, a approval.Address, r reminder, paid *pushes) (told, error) {
-	due, err := stillPending(tx, r.due)
+func (w reminderWork) remind(a approval.Address, r reminder, paid *pushes) (queuedReminder, error) {
+	due, err := w.findPending(r.due)
 	if err != nil || len(due) == 0 {
-		return told{by: r.id}, err
+		return queuedReminder{by: r.id}, err
 	}
 	if r.id == "" {
 		if !slices.ContainsFunc(due, func(h approval.Head) bool { return paid.take(h.Agent, 1) }) {
-			return told{}, nil
+			return queuedReminder{}, nil
 		}
-		others, err := stillPending(tx, r.others)
+		others, err := w.findPending(r.others)
 		if err != nil {
-			return told{}, err
+			return queuedReminder{}, err
 		}
-		n := ofAll(slices.Concat(due, others), r.all-len(r.due))
+		n := newReminder(slices.Concat(due, others), r.all-len(r.due))
 		n.Channel, n.Recipient = a.Channel, a.To
-		if n, err = o.queue(tx, n); err != nil {
-			return told{}, err
+		if n, err = w.insert(n); err != nil {
+			return queuedReminder{}, err
 		}
 		r.id = n.ID
 	}
 	for _, h := range due {
-		if err := tx.PutReminded(h.ID, r.id); err != nil {
-			return told{}, err
+		if err := w.tx.PutReminded(h.ID, r.id); err != nil {
+			return queuedReminder{}, err
 		}
 	}
-	return told{r.id, due}, nil
+	return queuedReminder{r.id, due}, nil
 }
 
-// ofAll is the reminder of some requests, and of more: the card of one, or of the one card that they all stand on, or
-// else those of the first.
-func ofAll(hs []approval.Head, more int) approval.Notification {
+// newReminder returns the reminder of some requests, and of more: the card of one, or of the one card that they all
+// stand on, or else those of the first.
+func newReminder(hs []approval.Head, more int) approval.Notification {
 	n := approval.Notification{Kind: approval.KindReminder}
 	switch batch := hs[0].BatchID; {
 	case len(hs)+more == 1:
@@ -274,15 +274,15 @@ func ofAll(hs []approval.Head, more int) approval.Notification {
 	return n
 }
 
-// stillPending leaves out what has ended meanwhile.
-func stillPending(tx approval.Tx, hs []approval.Head) ([]approval.Head, error) {
+// findPending leaves out what has ended meanwhile.
+func (w reminderWork) findPending(hs []approval.Head) ([]approval.Head, error) {
 	var still []approval.Head
 	for _, h := range hs {
-		now, err := tx.Head(h.ID)
+		now, err := w.tx.Head(h.ID)
 		if err != nil {
 			return nil, err
 		}
-		if now.Status == approval.Pending && !now.Due(tx.Now()) {
+		if now.Status == approval.Pending && !now.Due(w.tx.Now()) {
 			still = append(still, now)
 		}
 	}
@@ -291,18 +291,18 @@ func stillPending(tx approval.Tx, hs []approval.Head) ([]approval.Head, error) {
 
 // lookThrough calls fn for the narrow part of every pending request that is not due, oldest pages last, and changes
 // nothing.
-func (o *Outbox) lookThrough(ctx context.Context, fn func(tx approval.Tx, r approval.Request) error) error {
+func (o *Outbox) lookThrough(ctx context.Context, fn func(w *work, r approval.Request) error) error {
 	for after := ""; ; {
-		next, err := approval.View(ctx, o.store, func(tx approval.Tx) (string, error) {
-			hs, err := tx.Heads(approval.RequestQuery{Status: approval.Pending, After: after, Limit: perStep})
+		next, err := look(ctx, o, func(w *work) (string, error) {
+			hs, err := w.tx.Heads(approval.RequestQuery{Status: approval.Pending, After: after, Limit: perStep})
 			if err != nil {
 				return "", err
 			}
 			for _, h := range hs {
-				if h.Due(tx.Now()) {
+				if h.Due(w.tx.Now()) {
 					continue
 				}
-				if err := fn(tx, h.Request); err != nil {
+				if err := fn(w, h.Request); err != nil {
 					return "", err
 				}
 			}
@@ -318,9 +318,9 @@ func (o *Outbox) lookThrough(ctx context.Context, fn func(tx approval.Tx, r appr
 	}
 }
 
-// again returns where along a route a reminder goes: to where the card went, or else to the first
+// pickAgain returns where along a route a reminder goes: to where the card went, or else to the first
 // address that is alive.
-func (o *Outbox) again(tx approval.Tx, route approval.Route,
+func (w reminderWork) pickAgain(route approval.Route,
 	ns []approval.Notification) (approval.Address, bool, error) {
 	arrived := approval.Route{}
 	for _, a := range route {
@@ -330,16 +330,16 @@ func (o *Outbox) again(tx approval.Tx, route approval.Route,
 			arrived = append(arrived, a)
 		}
 	}
-	if a, ok, err := o.pick(tx, arrived, nil); err != nil || ok {
+	if a, ok, err := w.routes().pick(arrived, nil); err != nil || ok {
 		return a, ok, err
 	}
-	return o.pick(tx, route, nil)
+	return w.routes().pick(route, nil)
 }
 
 // eachPending calls fn for the narrow part of every pending request that is not due, one page of them per
 // transaction, and adds up what fn counts. paid, where it is not nil, is what fn took from budgets.
 func (o *Outbox) eachPending(ctx context.Context, paid *pushes,
-	fn func(tx approval.Tx, r approval.Request) (int, error)) (int, error) {
+	fn func(w *work, r approval.Request) (int, error)) (int, error) {
 	type page struct {
 		count int
 		next  string // "": it was the last
@@ -347,17 +347,17 @@ func (o *Outbox) eachPending(ctx context.Context, paid *pushes,
 	total, after := 0, ""
 	for {
 		// A page is of all agents, as what was taken from their budgets is.
-		p, err := approval.Update(ctx, o.store, approval.WholeStore(), func(tx approval.Tx) (p page, err error) {
+		p, err := update(ctx, o, approval.WholeStore(), func(w *work) (p page, err error) {
 			paid.giveBack()
-			hs, err := tx.Heads(approval.RequestQuery{Status: approval.Pending, After: after, Limit: perStep})
+			hs, err := w.tx.Heads(approval.RequestQuery{Status: approval.Pending, After: after, Limit: perStep})
 			if err != nil {
 				return page{}, err
 			}
 			for _, h := range hs {
-				if h.Due(tx.Now()) {
+				if h.Due(w.tx.Now()) {
 					continue
 				}
-				n, err := fn(tx, h.Request)
+				n, err := fn(w, h.Request)
 				if err != nil {
 					return page{}, err
 				}

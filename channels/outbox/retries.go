@@ -1,9 +1,10 @@
 package outbox
 
 import (
-	"countersign/channels"
 	"math"
 	"time"
+
+	"countersign/channels"
 )
 
 // Retries says how often, and how far apart, a send that may still succeed is repeated.

@@ -12,7 +12,8 @@ import (
 // nothing on any route is alive, admins are told.
 func (o *Outbox) Requested(tx approval.Tx, made []approval.Request, asked []approval.Audience,
 	p approval.Placing) (approval.Announcement, error) {
-	c := about(made...)
+	w := o.within(tx).routes()
+	c := newCard(made...)
 	c.n.ApprovalID, c.n.BatchID, c.n.NextAttemptAt = made[0].ID, made[0].BatchID, p.LeavesAt
 	if p.Over {
 		c.n.TurnAt = p.LeavesAt
@@ -20,52 +21,52 @@ func (o *Outbox) Requested(tx approval.Tx, made []approval.Request, asked []appr
 	if !p.WaitsUntil.IsZero() {
 		c.n.HeldFor, c.n.NextAttemptAt = made[0].Agent, latest(p.WaitsUntil, p.LeavesAt)
 	}
-	to := o.whereTo(made, asked)
+	to := o.findDestinations(made, asked)
 	tried := map[approval.Address]bool{}
-	told, err := o.tellAll(tx, c, made, to, tried)
+	told, err := w.tellAll(c, made, to, tried)
 	if err != nil {
 		return approval.Announcement{}, err
 	}
 	if p.Over {
-		if err := o.tellQueued(tx, tried); err != nil {
+		if err := w.turns().tellQueued(tried); err != nil {
 			return approval.Announcement{}, err
 		}
 	}
-	escalated, err := o.tellLater(tx, c, to.later, tried)
+	escalated, err := w.tellLater(c, to.later, tried)
 	told.Pushes += escalated
 	return told, err
 }
 
-// tellAll queues the card of some requests along their routes, and for admins where one of them then comes to nobody
-// who is asked about it. It marks where the card goes as tried.
-func (o *Outbox) tellAll(tx approval.Tx, c card, made []approval.Request, to destinations,
+// tellAll queues the card of some requests along their routes, and for admins where one of them then comes to none of
+// those who are asked about it. It marks where the card goes as tried.
+func (w routeWork) tellAll(c card, made []approval.Request, to destinations,
 	tried map[approval.Address]bool) (approval.Announcement, error) {
-	told, err := o.tell(tx, c, to.routes, tried)
+	told, err := w.tell(c, to.routes, tried)
 	if err != nil {
 		return approval.Announcement{}, err
 	}
-	left := unasked(made, to.of, tried)
+	left := findUnreached(made, to.of, tried)
 	if len(left) == 0 {
 		return approval.Announcement{Pushes: told}, nil
 	}
 	c.n.Note = approval.NoteUnreached
-	admins, err := o.tell(tx, c, without(o.routing.Admins(), tried), tried)
+	admins, err := w.tell(c, leaveOut(w.o.routing.Admins(), tried), tried)
 	if err != nil {
 		return approval.Announcement{}, err
 	}
 	reach := nobody
-	if len(without(o.routing.Admins(), tried)) < len(o.routing.Admins()) {
+	if len(leaveOut(w.o.routing.Admins(), tried)) < len(w.o.routing.Admins()) {
 		reach = onlyAdmins
 	}
-	return approval.Announcement{Pushes: told + admins, Log: o.unreached(left, reach)}, nil
+	return approval.Announcement{Pushes: told + admins, Log: w.o.logUnreached(left, reach)}, nil
 }
 
-// unasked returns those of some requests that come to nobody who is asked about them: not to one of the addresses where
-// their card goes. of are the routes of each of them.
-func unasked(made []approval.Request, of [][]approval.Route,
+// findUnreached returns those of some requests that come to none of the people who are asked about them: not to one of
+// the addresses where their card goes. of are the routes of each of them.
+func findUnreached(made []approval.Request, of [][]approval.Route,
 	tried map[approval.Address]bool) (left []approval.Request) {
 	for i, r := range made {
-		if len(without(of[i], tried)) == len(of[i]) && (len(of[i]) > 0 || r.Need != nil) {
+		if len(leaveOut(of[i], tried)) == len(of[i]) && (len(of[i]) > 0 || r.Need != nil) {
 			left = append(left, r)
 		}
 	}
@@ -79,8 +80,8 @@ type card struct {
 	until time.Time     // the first deadline of that
 }
 
-// about is the card of some requests, which says nothing yet of where they stand.
-func about(rs ...approval.Request) card {
+// newCard returns the card of some requests, which says nothing yet of where they stand.
+func newCard(rs ...approval.Request) card {
 	c := card{n: approval.Notification{Kind: approval.KindRequest}, risk: rs[0].Risk, until: rs[0].ExpiresAt}
 	for _, r := range rs[1:] {
 		if r.Risk.Rank() > c.risk.Rank() {
@@ -93,12 +94,12 @@ func about(rs ...approval.Request) card {
 	return c
 }
 
-func aboutHeads(hs []approval.Head) card {
+func newCardOf(hs []approval.Head) card {
 	rs := make([]approval.Request, len(hs))
 	for i, h := range hs {
 		rs[i] = h.Request
 	}
-	return about(rs...)
+	return newCard(rs...)
 }
 
 // waitAs has the card wait as one that did not go out: for the agent's earlier ones and for its turn, and not for the
@@ -110,8 +111,8 @@ func (c *card) waitAs(n approval.Notification) {
 	}
 }
 
-// unreached says after the commit that no card of some requests reaches who should decide them.
-func (o *Outbox) unreached(made []approval.Request, reach reach) func(context.Context) {
+// logUnreached says after the commit that no card of some requests reaches who should decide them.
+func (o *Outbox) logUnreached(made []approval.Request, reach reach) func(context.Context) {
 	return func(ctx context.Context) {
 		for _, r := range made {
 			o.logReach(ctx, reach, r, "last_reason", "nobody of the route is reached any more")
@@ -132,8 +133,8 @@ type escalation struct {
 	routes []approval.Route
 }
 
-// whereTo returns where the card of some requests goes, each of which has its audience.
-func (o *Outbox) whereTo(made []approval.Request, asked []approval.Audience) destinations {
+// findDestinations returns where the card of some requests goes, each of which has its audience.
+func (o *Outbox) findDestinations(made []approval.Request, asked []approval.Audience) destinations {
 	to := destinations{of: make([][]approval.Route, len(made))}
 	for i, r := range made {
 		if i > 0 && r.Need == nil && made[0].Need == nil { // as the first one
@@ -143,7 +144,7 @@ func (o *Outbox) whereTo(made []approval.Request, asked []approval.Audience) des
 		to.of[i] = o.routing.Routes(asked[i])
 		others := to.routes // of the requests before, which may ask the same people
 		for _, route := range to.of[i] {
-			if !slices.ContainsFunc(others, func(o approval.Route) bool { return meet(o, route) }) {
+			if !slices.ContainsFunc(others, func(o approval.Route) bool { return shareAddress(o, route) }) {
 				to.routes = append(to.routes, route)
 			}
 		}
@@ -154,26 +155,26 @@ func (o *Outbox) whereTo(made []approval.Request, asked []approval.Audience) des
 	return to
 }
 
-// meet reports whether two routes lead to one recipient: they share an address.
-func meet(a, b approval.Route) bool {
+// shareAddress reports whether two routes lead to one recipient: they share an address.
+func shareAddress(a, b approval.Route) bool {
 	return slices.ContainsFunc(a, func(x approval.Address) bool { return slices.Contains(b, x) })
 }
 
-// without returns the routes to those who have no card yet at any of some addresses.
-func without(routes []approval.Route, tried map[approval.Address]bool) []approval.Route {
+// leaveOut returns the routes to those who have no card yet at any of some addresses.
+func leaveOut(routes []approval.Route, tried map[approval.Address]bool) []approval.Route {
 	return slices.DeleteFunc(slices.Clone(routes), func(route approval.Route) bool {
 		return slices.ContainsFunc(route, func(a approval.Address) bool { return tried[a] })
 	})
 }
 
-// tellLater queues a card for those whom escalation adds, not before the card itself is sent. Whoever has the card
-// already gets no other.
-func (o *Outbox) tellLater(tx approval.Tx, c card, later []escalation, tried map[approval.Address]bool) (int, error) {
+// tellLater queues a card for those whom escalation adds, not before the card itself is sent. Those who have the card
+// already get no other.
+func (w routeWork) tellLater(c card, later []escalation, tried map[approval.Address]bool) (int, error) {
 	told, first := 0, c.n.NextAttemptAt
 	c.n.HeldFor, c.n.TurnAt = "", time.Time{}
 	for _, l := range later {
 		c.n.NextAttemptAt = latest(l.at, first)
-		some, err := o.tell(tx, c, without(l.routes, tried), tried)
+		some, err := w.tell(c, leaveOut(l.routes, tried), tried)
 		if told += some; err != nil {
 			return told, err
 		}
@@ -181,92 +182,55 @@ func (o *Outbox) tellLater(tx approval.Tx, c card, later []escalation, tried map
 	return told, nil
 }
 
-// Voted edits the cards of a pending request on which somebody voted, or whose deadline changed.
+// Voted edits the cards of a pending request on which a vote was cast, or whose deadline changed.
 func (o *Outbox) Voted(tx approval.Tx, r approval.Request) error {
-	_, err := o.editPending(tx, r, nil)
+	_, err := o.within(tx).cards().editPending(r, nil)
 	return err
 }
 
-// editPending edits the cards of a pending request and returns the addresses at which one is on its way, and the rooms
-// that have one. What waits for its turn to go to one of some routes goes out now.
-func (o *Outbox) editPending(tx approval.Tx, r approval.Request,
-	now []approval.Route) (tried map[approval.Address]bool, err error) {
-	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
-	if err == nil {
-		err = needThose(tx, r, ns)
-	}
-	if err != nil {
-		return nil, err
-	}
-	tried = map[approval.Address]bool{}
-	rooms := o.routing.Rooms()
-	for _, n := range ns {
-		if !n.ShowsCard() {
-			continue
-		}
-		switch n.Status {
-		case approval.Sent, approval.Delivered:
-			err = o.queueEdit(tx, n, ns)
-			tried[n.Address()] = tried[n.Address()] || slices.Contains(rooms, n.Address())
-		case approval.Queued, approval.Retrying:
-			asked := slices.ContainsFunc(now, func(route approval.Route) bool { return slices.Contains(route, n.Address()) })
-			if asked && isCard(n) && n.After == 0 && n.Attempt == 0 && n.HeldFor == "" {
-				again := o.quietly(tx, about(r), n.Address())
-				n.NextAttemptAt = earlier(n.NextAttemptAt, latest(tx.Now(), again.NextAttemptAt))
-				tried[n.Address()] = true
-			}
-			err = changed(tx, n)
-			tried[n.Address()] = tried[n.Address()] || !n.NextAttemptAt.After(tx.Now()) || n.HeldFor != ""
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return tried, nil
-}
-
 // Opened is Voted for a request whose open stage is another one than before, or asks others: they get the card, and
-// admins where nobody of them is reached.
+// admins where none of them is reached.
 func (o *Outbox) Opened(tx approval.Tx, r approval.Request, to approval.Audience) error {
+	w := o.within(tx).routes()
 	routes := o.routing.Routes(to)
-	tried, err := o.editPending(tx, r, routes)
+	tried, err := w.cards().editPending(r, routes)
 	if err != nil {
 		return err
 	}
-	c := about(r)
+	c := newCard(r)
 	c.n.ApprovalID = r.ID
-	rest := without(routes, tried)
-	told, err := o.tell(tx, c, rest, tried)
+	rest := leaveOut(routes, tried)
+	told, err := w.tell(c, rest, tried)
 	if err != nil || told > 0 || len(rest) < len(routes) {
 		return err
 	}
 	c.n.Note = approval.NoteUnreached
-	_, err = o.tell(tx, c, o.routing.Admins(), tried)
+	_, err = w.tell(c, o.routing.Admins(), tried)
 	return err
 }
 
-// audienceOf returns who is asked about a pending request of which only the narrow part was read.
-func (o *Outbox) audienceOf(tx approval.Tx, r approval.Request) (approval.Audience, error) {
-	n, err := tx.NeedOf(r.ID)
+// audience returns who is asked about a pending request of which only the narrow part was read.
+func (w routeWork) audience(r approval.Request) (approval.Audience, error) {
+	n, err := w.tx.NeedOf(r.ID)
 	if err != nil {
 		return approval.Audience{}, err
 	}
 	r.Need, r.Stage, r.Votes, r.RuleDigest = n.Need, n.Stage, n.Votes, n.RuleDigest
-	return o.gate.In(context.Background(), tx).Votes().Audience(r)
+	return w.o.gate.In(w.ctx, w.tx).Votes().Audience(r)
 }
 
 // reach says who has the card of a request that met a dead end.
 type reach int
 
 const (
-	others      reach = iota // somebody else has it, or will
+	others      reach = iota // others of those who are asked have it, or will
 	nextAddress              // it goes to the next address of its route
-	onlyAdmins               // nobody has it, and it goes to admins
-	nobody                   // nobody has it, and nobody can be told
+	onlyAdmins               // no approver has it, and it goes to admins
+	nobody                   // no approver has it, and no admin can be told
 )
 
-// rerouted is a request whose card met a dead end.
-type rerouted struct {
+// deadEnd is a request whose card met a dead end.
+type deadEnd struct {
 	request approval.Request
 	reach   reach
 }
@@ -290,9 +254,10 @@ func (o *Outbox) logReach(ctx context.Context, to reach, r approval.Request, abo
 // ToAdmins queues what card makes for each admin, at the first of their addresses that is alive; nothing for the zero
 // Notification.
 func (o *Outbox) ToAdmins(tx approval.Tx, card func(to approval.Address) approval.Notification) error {
+	w := o.within(tx).routes()
 	tried := map[approval.Address]bool{}
 	for _, route := range o.routing.Admins() {
-		a, ok, err := o.pick(tx, route, tried)
+		a, ok, err := w.pick(route, tried)
 		if err != nil {
 			return err
 		}
@@ -305,7 +270,7 @@ func (o *Outbox) ToAdmins(tx approval.Tx, card func(to approval.Address) approva
 			continue
 		}
 		n.Channel, n.Recipient = a.Channel, a.To
-		if err := o.Queue(tx, n); err != nil {
+		if err := w.queue(n); err != nil {
 			return err
 		}
 	}
@@ -314,28 +279,28 @@ func (o *Outbox) ToAdmins(tx approval.Tx, card func(to approval.Address) approva
 
 // ToRoute queues a notification for the first address of a route that is alive; nothing where there is none.
 func (o *Outbox) ToRoute(tx approval.Tx, route approval.Route, n approval.Notification) error {
-	a, ok, err := o.pick(tx, route, map[approval.Address]bool{})
+	w := o.within(tx).routes()
+	a, ok, err := w.pick(route, map[approval.Address]bool{})
 	if err != nil || !ok {
 		return err
 	}
 	n.Channel, n.Recipient = a.Channel, a.To
-	return o.Queue(tx, n)
+	return w.queue(n)
 }
 
 // tell queues a card along each route, to the first address that is alive and was not tried, and returns how many
 // times. It marks where it goes as tried.
-func (o *Outbox) tell(tx approval.Tx, c card, routes []approval.Route,
-	tried map[approval.Address]bool) (int, error) {
+func (w routeWork) tell(c card, routes []approval.Route, tried map[approval.Address]bool) (int, error) {
 	told := 0
 	for _, route := range routes {
-		a, ok, err := o.pick(tx, route, tried)
+		a, ok, err := w.pick(route, tried)
 		if err != nil {
 			return told, err
 		}
 		if !ok {
 			continue
 		}
-		if err := o.Queue(tx, o.quietly(tx, c, a)); err != nil {
+		if err := w.queue(w.cards().schedule(c, a)); err != nil {
 			return told, err
 		}
 		tried[a] = true
@@ -344,30 +309,10 @@ func (o *Outbox) tell(tx approval.Tx, c card, routes []approval.Route,
 	return told, nil
 }
 
-// quietly is the card as it goes to an address. In somebody's quiet hours it waits for their end, or makes no sound
-// where it would expire meanwhile; what is critical does neither.
-func (o *Outbox) quietly(tx approval.Tx, c card, a approval.Address) approval.Notification {
-	n := c.n
-	n.Channel, n.Recipient = a.Channel, a.To
-	if c.risk == approval.RiskCritical {
-		return n
-	}
-	at := latest(n.NextAttemptAt, tx.Now())
-	end := o.quietEnd(a, at)
-	switch {
-	case end.IsZero():
-	case end.Before(c.until):
-		n.NextAttemptAt = end
-	default:
-		n.Silent = true
-	}
-	return n
-}
-
-// quietEnd returns when the quiet hours end in which a time of the store's is at an address, the zero time for none.
-func (o *Outbox) quietEnd(a approval.Address, at time.Time) time.Time {
+// quietUntil returns when the quiet hours end in which a time of the store's is at an address, the zero time for none.
+func (o *Outbox) quietUntil(a approval.Address, at time.Time) time.Time {
 	wall := o.store.ToWall(at)
-	end := o.routing.Quiet(a, wall)
+	end := o.routing.QuietUntil(a, wall)
 	if end.IsZero() {
 		return end
 	}
@@ -376,19 +321,18 @@ func (o *Outbox) quietEnd(a approval.Address, at time.Time) time.Time {
 
 // pick returns the first address of a route that is alive and was not tried; one on a channel that can
 // send nothing more only where there is no other.
-func (o *Outbox) pick(tx approval.Addresses, route approval.Route,
-	tried map[approval.Address]bool) (approval.Address, bool, error) {
+func (w routeWork) pick(route approval.Route, tried map[approval.Address]bool) (approval.Address, bool, error) {
 	var last approval.Address
 	for _, a := range route {
 		if tried[a] {
 			continue
 		}
-		if dead, err := tx.Dead(a); err != nil {
+		if dead, err := w.tx.Dead(a); err != nil {
 			return approval.Address{}, false, err
 		} else if dead {
 			continue
 		}
-		if !o.routing.Spent(a.Channel) {
+		if !w.o.routing.Spent(a.Channel) {
 			return a, true, nil
 		}
 		if last == (approval.Address{}) {
@@ -398,17 +342,17 @@ func (o *Outbox) pick(tx approval.Addresses, route approval.Route,
 	return last, last != approval.Address{}, nil
 }
 
-// elsewhere sends the card of a pending request on along the routes that a dead end is part of, to the
-// next address; where there is none, and nobody else has the card, to admins. down is a channel that sends nothing at
-// present, "" for none: what waits there reaches nobody in time.
-func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Address,
+// sendElsewhere sends the card of a pending request on along the routes that a dead end is part of, to the next
+// address; where there is none, and no other approver has the card, to admins. down is a channel that sends nothing at
+// present, "" for none: what waits there is not read in time.
+func (w routeWork) sendElsewhere(r approval.Request, end approval.Address,
 	kind approval.NotificationKind, down string) (reach, error) {
-	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
+	ns, err := w.tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
 	if err != nil {
 		return nobody, err
 	}
 	has := map[approval.Address]bool{}
-	c := about(r)
+	c := newCard(r)
 	c.n.ApprovalID, c.n.Kind = r.ID, kind
 	tried := map[approval.Address]bool{end: true}
 	for _, x := range ns {
@@ -426,7 +370,7 @@ func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Addr
 			x.Channel == down && x.SentAt.IsZero() && x.Status != approval.Delivered {
 			continue
 		}
-		dead, err := tx.Dead(x.Address())
+		dead, err := w.tx.Dead(x.Address())
 		if err != nil {
 			return nobody, err
 		}
@@ -434,11 +378,11 @@ func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Addr
 			has[x.Address()] = true
 		}
 	}
-	all, hasOther, err := o.hasOther(tx, r, has)
+	all, hasOther, err := w.findOthers(r, has)
 	if err != nil {
 		return nobody, err
 	}
-	for _, a := range slices.Concat(slices.Concat(all, o.routing.Admins())...) {
+	for _, a := range slices.Concat(slices.Concat(all, w.o.routing.Admins())...) {
 		tried[a] = tried[a] || a.Channel == down
 	}
 	var routes []approval.Route
@@ -447,7 +391,7 @@ func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Addr
 			routes = append(routes, route)
 		}
 	}
-	told, err := o.tell(tx, c, routes, tried)
+	told, err := w.tell(c, routes, tried)
 	switch {
 	case err != nil:
 		return nobody, err
@@ -457,46 +401,47 @@ func (o *Outbox) elsewhere(tx approval.Tx, r approval.Request, end approval.Addr
 		return others, nil
 	}
 	c.n.Kind, c.n.Note = approval.KindRequest, approval.NoteUnreached
-	if told, err = o.tell(tx, c, o.routing.Admins(), tried); err != nil || told == 0 {
+	if told, err = w.tell(c, w.o.routing.Admins(), tried); err != nil || told == 0 {
 		return nobody, err
 	}
 	return onlyAdmins, nil
 }
 
-// hasOther returns where the card of a pending request goes, and whether an admin, or somebody who is asked about it or
-// will be, has it at one of some addresses: a card of several may have gone to whoever is asked about the others.
-func (o *Outbox) hasOther(tx approval.Tx, r approval.Request,
+// findOthers returns where the card of a pending request goes, and whether an admin, or a person who is asked about it
+// or will be, has it at one of some addresses: a card of several may have gone to those who are asked about the others.
+func (w routeWork) findOthers(r approval.Request,
 	has map[approval.Address]bool) (all []approval.Route, ok bool, err error) {
-	to, err := o.audienceOf(tx, r)
+	to, err := w.audience(r)
 	if err != nil {
 		return nil, false, err
 	}
-	all = o.routing.Routes(to)
-	who := slices.Concat(all, o.routing.Admins())
+	all = w.o.routing.Routes(to)
+	who := slices.Concat(all, w.o.routing.Admins())
 	for _, e := range to.Later {
-		who = append(who, o.routing.RoutesOf(e.People)...)
+		who = append(who, w.o.routing.RoutesOf(e.People)...)
 	}
-	return all, len(without(who, has)) < len(who), nil
+	return all, len(leaveOut(who, has)) < len(who), nil
 }
 
-// mostRerouted is how many pending requests are sent elsewhere when somebody leaves, the newest. The others are left
-// to the reminders.
+// mostRerouted is how many pending requests are sent elsewhere when a person leaves a chat, the newest. The others are
+// left to the reminders.
 const mostRerouted = 2000
 
-// Left takes note that since at nothing reaches an address any more; cards that wait there for an answer go on
-// to the next address of their route: the first of them at once, the rest by after, which is called once the
+// MarkUnreachable takes note that since at nothing reaches an address any more; cards that wait there for an answer go
+// on to the next address of their route: the first of them at once, the rest by after, which is called once the
 // transaction has committed and says too what became of them. What after does not come to either is left to the
 // reminders.
-func (o *Outbox) Left(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address,
+func (o *Outbox) MarkUnreachable(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address,
 	at time.Time) (after func(context.Context), err error) {
+	w := o.in(ctx, tx).routes()
 	news, err := tx.SetDead(a, true, at)
 	if err != nil || !news {
 		return nil, err
 	}
-	if err := o.recordAddress(ctx, tx, approval.EventChannelDead, by, a); err != nil {
+	if err := w.recordAddress(approval.EventChannelDead, by, a); err != nil {
 		return nil, err
 	}
-	first, err := o.rerouteSome(tx, a, "")
+	first, err := w.rerouteSome(a, "")
 	if err != nil {
 		return nil, err
 	}
@@ -507,30 +452,29 @@ func (o *Outbox) Left(ctx context.Context, tx approval.Tx, by approval.Actor, a 
 	}, nil
 }
 
-// Returned takes note that somebody at an address was heard of at a time, and so is reached.
-func (o *Outbox) Returned(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address,
+// MarkReachable takes note that the person at an address was heard of at a time, and so is reached.
+func (o *Outbox) MarkReachable(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address,
 	at time.Time) error {
+	w := o.in(ctx, tx).routes()
 	news, err := tx.SetDead(a, false, at)
 	if err != nil || !news {
 		return err
 	}
-	return o.recordAddress(ctx, tx, approval.EventChannelAlive, by, a)
+	return w.recordAddress(approval.EventChannelAlive, by, a)
 }
 
-func (o *Outbox) recordAddress(ctx context.Context, tx approval.Tx, t approval.EventType, by approval.Actor,
-	a approval.Address) error {
+func (w routeWork) recordAddress(t approval.EventType, by approval.Actor, a approval.Address) error {
 	data := approval.EventData(map[string]any{"channel": a.Channel, "recipient": a.To})
-	return o.audit.Append(ctx, tx, approval.Event{Type: t, Actor: by.String(), Data: data})
+	return w.o.audit.Append(w.ctx, w.tx, approval.Event{Type: t, Actor: by.String(), Data: data})
 }
 
 // rerouteRest sends on what the first step has not come to, in steps that others' work can come between.
-func (o *Outbox) rerouteRest(ctx context.Context, a approval.Address, after string) []rerouted {
-	var all []rerouted
+func (o *Outbox) rerouteRest(ctx context.Context, a approval.Address, after string) []deadEnd {
+	var all []deadEnd
 	for n := perStep; after != "" && n < mostRerouted; n += perStep {
-		// Whoever has left had the cards of all agents.
-		some, err := approval.Update(ctx, o.store, approval.WholeStore(), func(tx approval.Tx) (rerouting,
-			error) {
-			return o.rerouteSome(tx, a, after)
+		// The person who has left had the cards of all agents.
+		some, err := update(ctx, o, approval.WholeStore(), func(w *work) (rerouteStep, error) {
+			return w.routes().rerouteSome(a, after)
 		})
 		if err != nil {
 			o.log.WarnContext(ctx, "not all cards of somebody who left a chat could go to others; reminders bring the rest",
@@ -542,25 +486,25 @@ func (o *Outbox) rerouteRest(ctx context.Context, a approval.Address, after stri
 	return all
 }
 
-// rerouting is what one step of sending cards on came to.
-type rerouting struct {
-	unreached []rerouted // cards that nobody has any more, or only admins
-	upTo      string     // the request at which it stopped; "": it was the last step
+// rerouteStep is what one step of sending cards on came to.
+type rerouteStep struct {
+	unreached []deadEnd // cards that no approver has any more, or only admins
+	upTo      string    // the request at which it stopped; "": it was the last step
 }
 
 // rerouteSome sends on the cards of as many pending requests as one transaction should, those after an id.
-func (o *Outbox) rerouteSome(tx approval.Tx, a approval.Address, after string) (out rerouting, err error) {
-	hs, err := tx.Heads(approval.RequestQuery{Status: approval.Pending, After: after, Limit: perStep})
+func (w routeWork) rerouteSome(a approval.Address, after string) (out rerouteStep, err error) {
+	hs, err := w.tx.Heads(approval.RequestQuery{Status: approval.Pending, After: after, Limit: perStep})
 	if err != nil {
 		return out, err
 	}
 	for _, h := range hs {
-		to, err := o.reroute(tx, h.Request, a)
+		to, err := w.reroute(h.Request, a)
 		if err != nil {
 			return out, err
 		}
 		if to == nobody || to == onlyAdmins {
-			out.unreached = append(out.unreached, rerouted{h.Request, to})
+			out.unreached = append(out.unreached, deadEnd{h.Request, to})
 		}
 	}
 	if len(hs) == perStep {
@@ -570,20 +514,59 @@ func (o *Outbox) rerouteSome(tx approval.Tx, a approval.Address, after string) (
 }
 
 // reroute sends the card of a pending request elsewhere if it went to a.
-func (o *Outbox) reroute(tx approval.Tx, r approval.Request, a approval.Address) (reach, error) {
-	if r.Due(tx.Now()) {
+func (w routeWork) reroute(r approval.Request, a approval.Address) (reach, error) {
+	if r.Due(w.tx.Now()) {
 		return others, nil
 	}
-	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
+	ns, err := w.tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
 	if err != nil || !slices.ContainsFunc(ns, func(n approval.Notification) bool {
 		return n.Address() == a && isCard(n)
 	}) {
 		return others, err
 	}
-	return o.elsewhere(tx, r, a, approval.KindRequest, "")
+	return w.sendElsewhere(r, a, approval.KindRequest, "")
 }
 
 // isCard reports whether a notification is a request's card, pushed.
 func isCard(n approval.Notification) bool {
 	return n.Kind == approval.KindRequest || n.Kind == approval.KindReminder
+}
+
+// sendOn has the card of requests that a notification shows go elsewhere. down is as for [routeWork.sendElsewhere].
+func (w routeWork) sendOn(row approval.Notification, hs []approval.Head, down string) (deadEnd, error) {
+	var worst deadEnd
+	for _, h := range hs {
+		reach, err := w.sendElsewhere(h.Request, row.Address(), row.Kind, down)
+		if err != nil {
+			return deadEnd{}, err
+		}
+		if worst.request.ID == "" || reach > worst.reach {
+			worst = deadEnd{h.Request, reach}
+		}
+		if len(row.Cards) > 0 { // a reminder of several, each of which has its own card
+			break
+		}
+	}
+	return worst, nil
+}
+
+// inTime is the part of the time that a card has until a deadline by which it is to be out: after that it goes to
+// another approver too, who then has the rest.
+const inTime = 2
+
+// findLate returns those of the pending requests on a card of which too much time would be gone at its next try, and
+// whether that would come after all of their deadlines.
+func (w routeWork) findLate(n approval.Notification, next time.Time) (late []approval.Head, over bool, err error) {
+	if !isCard(n) {
+		return nil, false, nil
+	}
+	hs, err := w.pendingHeads(n)
+	over = len(hs) > 0
+	for _, h := range hs {
+		if !next.Before(n.CreatedAt.Add(h.ExpiresAt.Sub(n.CreatedAt) / inTime)) {
+			late = append(late, h)
+		}
+		over = over && !next.Before(h.ExpiresAt)
+	}
+	return late, over, err
 }

@@ -32,7 +32,7 @@ type Deliveries interface {
 	Begin(ctx context.Context, tries []Attempt) ([]approval.Notification, error)
 	Sent(ctx context.Context, n approval.Notification, r channels.Receipt) error
 	NotSent(ctx context.Context, n approval.Notification, f Failure) error
-	// SendOn has cards go to somebody else, in time, that wait for a channel which sends nothing now. It returns those
+	// SendOn has cards go to other approvers, in time, that wait for a channel which sends nothing now. It returns those
 	// with which it is done.
 	SendOn(ctx context.Context, ids []string) (done []string, err error)
 }
@@ -60,10 +60,10 @@ const (
 
 // Metrics is told what a [Sender] does. Its methods must not block.
 type Metrics interface {
-	// Tried reports one try; reason is "" for ResultSent, and took is 0 where nothing was sent.
-	Tried(channel string, kind approval.NotificationKind, result Result, reason string, took time.Duration)
-	// Paused reports that a channel was paused, or is no longer.
-	Paused(channel string, paused bool)
+	// CountTry reports one try; reason is "" for ResultSent, and took is 0 where nothing was sent.
+	CountTry(channel string, kind approval.NotificationKind, result Result, reason string, took time.Duration)
+	// SetPaused reports that a channel was paused, or is no longer.
+	SetPaused(channel string, paused bool)
 }
 
 // Points at which a [Sender] calls its Failpoint, for tests that kill it there.
@@ -87,7 +87,7 @@ type SenderOptions struct {
 	Failpoint func(name string)
 }
 
-// A send must be over, and recorded, before somebody else may take the row for abandoned; and what was
+// A send must be over, and recorded, before another sender may take the row for abandoned; and what was
 // in flight at a crash is tried again within 20 s.
 const (
 	sendTimeout = channels.HTTPTimeout + time.Second
@@ -129,7 +129,7 @@ type Sender struct {
 	maker   channels.Maker
 	lanes   map[string]*lane
 	busy    map[string]bool // notifications in a backlog or being sent
-	sentOn  map[string]bool // those that wait for a channel, and went to somebody else meanwhile
+	sentOn  map[string]bool // those that wait for a channel, and went to other approvers meanwhile
 	looking bool            // at what waits for a channel
 	behind  bool            // the queue has more than was taken
 	wanted  bool            // Run is to look at the whole queue
@@ -251,8 +251,8 @@ func (s *Sender) wakeRun() {
 	}
 }
 
-// lookWanted takes back what look asked for.
-func (s *Sender) lookWanted() bool {
+// takeWanted takes back what look asked for.
+func (s *Sender) takeWanted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wanted := s.wanted
@@ -271,21 +271,21 @@ func (s *Sender) Run(ctx context.Context) error {
 	defer s.workers.Wait()
 	s.scan(ctx)
 	for {
-		due, stop := s.alarm()
+		due, stop := s.setAlarm()
 		select {
 		case <-ctx.Done():
 			stop()
 			return nil
 		case <-wake:
 			if ids := take(); len(ids) > 0 {
-				s.named(ctx, ids)
+				s.takeNamed(ctx, ids)
 			} else {
 				s.scan(ctx)
 			}
 		case <-due:
 			s.scan(ctx)
 		case <-s.poke:
-			if s.lookWanted() {
+			if s.takeWanted() {
 				s.scan(ctx)
 			}
 		}
@@ -293,8 +293,8 @@ func (s *Sender) Run(ctx context.Context) error {
 	}
 }
 
-// alarm returns a channel that delivers when it is time to look again; nil where nothing is due.
-func (s *Sender) alarm() (due <-chan time.Time, stop func() bool) {
+// setAlarm returns a channel that delivers when it is time to look again; nil where nothing is due.
+func (s *Sender) setAlarm() (due <-chan time.Time, stop func() bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.next.IsZero() {
@@ -304,21 +304,21 @@ func (s *Sender) alarm() (due <-chan time.Time, stop func() bool) {
 	return t.C, t.Stop
 }
 
-// at makes Run look again at t, or before.
-func (s *Sender) at(t time.Time) {
+// lookAt makes Run look again at t, or before.
+func (s *Sender) lookAt(t time.Time) {
 	if s.next.IsZero() || t.Before(s.next) {
 		s.next = t
 	}
 }
 
-// named takes up notifications by id, right after their commit.
-func (s *Sender) named(ctx context.Context, ids []string) {
+// takeNamed takes up notifications by id, right after their commit.
+func (s *Sender) takeNamed(ctx context.Context, ids []string) {
 	if len(ids) == 1 {
 		asked := s.now()
 		ready, whole, next, err := s.outbox.LoadReady(ctx, ids[0])
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.found(ready, whole, next, asked, err)
+		s.takeFound(ready, whole, next, asked, err)
 		return
 	}
 	for len(ids) > 0 {
@@ -327,7 +327,7 @@ func (s *Sender) named(ctx context.Context, ids []string) {
 		ready, next, err := s.outbox.Ready(ctx, ids[:n], n)
 		ids = ids[n:]
 		s.mu.Lock()
-		s.found(ready, nil, next, asked, err)
+		s.takeFound(ready, nil, next, asked, err)
 		s.mu.Unlock()
 	}
 }
@@ -343,7 +343,7 @@ func (s *Sender) scan(ctx context.Context) {
 		asked := s.now()
 		ready, next, err := s.outbox.Ready(ctx, nil, limit)
 		s.mu.Lock()
-		took := s.found(ready, nil, next, asked, err)
+		took := s.takeFound(ready, nil, next, asked, err)
 		s.behind = s.behind || len(ready) == limit
 		s.mu.Unlock()
 		if took || len(ready) < limit {
@@ -352,16 +352,17 @@ func (s *Sender) scan(ctx context.Context) {
 	}
 }
 
-// found takes up what a look at the queue found, which began when it was asked, and reports whether there was anything
-// to take. whole is the one that was found, where it was read whole. What became due during the look is looked at again
-// at once.
-func (s *Sender) found(ready []approval.Notification, whole *channels.Delivery, next, asked time.Time, err error) bool {
+// takeFound takes up what a look at the queue found, which began when it was asked, and reports whether there was
+// anything to take. whole is the one that was found, where it was read whole. What became due during the look is looked
+// at again at once.
+func (s *Sender) takeFound(ready []approval.Notification, whole *channels.Delivery, next, asked time.Time,
+	err error) bool {
 	now := s.now()
 	if err != nil {
 		if s.running.Err() == nil {
 			s.log.Warn("the queue of notifications cannot be read; trying again", "error", err)
 		}
-		s.at(now.Add(storeRetry))
+		s.lookAt(now.Add(storeRetry))
 		return false
 	}
 	took := false
@@ -376,16 +377,16 @@ func (s *Sender) found(ready []approval.Notification, whole *channels.Delivery, 
 	switch {
 	case next.IsZero():
 	case next.After(asked):
-		s.at(next)
+		s.lookAt(next)
 	case len(ready) < scanLimit && slices.ContainsFunc(ready, func(n approval.Notification) bool { return s.busy[n.ID] }):
-		s.at(now.Add(lookAgain)) // until its sending has begun, next hides what is due after it
+		s.lookAt(now.Add(lookAgain)) // until its sending has begun, next hides what is due after it
 	default:
-		s.at(now.Add(scanAgain))
+		s.lookAt(now.Add(scanAgain))
 	}
 	return took
 }
 
-// sendOn has go to somebody else, in time, what waits for a channel that is paused or wishes to be left alone.
+// sendOn has go to other approvers, in time, what waits for a channel that is paused or wishes to be left alone.
 func (s *Sender) sendOn(stuck []string) {
 	stuck = slices.DeleteFunc(stuck, func(id string) bool { return s.sentOn[id] })
 	if s.looking || len(stuck) == 0 || s.running.Err() != nil {
@@ -428,7 +429,7 @@ func (s *Sender) accept(n approval.Notification, whole *channels.Delivery, now t
 		return false
 	}
 	if until := l.held[classOf(n.Kind)]; now.Before(until) {
-		s.at(until)
+		s.lookAt(until)
 		return false
 	}
 	switch {
@@ -439,7 +440,7 @@ func (s *Sender) accept(n approval.Notification, whole *channels.Delivery, now t
 		s.behind = true
 		return false
 	case n.Kind == approval.KindReply:
-		// Somebody is waiting for it, and its reply token dies soon.
+		// A person waits for the answer, and its reply token dies soon.
 		s.busy[n.ID] = true
 		l.backlog = append([]approval.Notification{n}, l.backlog...)
 	default:
@@ -486,7 +487,7 @@ func (s *Sender) finished(l *lane, n approval.Notification, r outcome) {
 		}
 	}
 	if !r.retryAt.IsZero() {
-		s.at(r.retryAt)
+		s.lookAt(r.retryAt)
 		s.wakeRun()
 	}
 	for len(l.backlog) > 0 && l.sending < s.parallel {
@@ -498,7 +499,7 @@ func (s *Sender) finished(l *lane, n approval.Notification, r outcome) {
 			delete(s.busy, next.ID) // it stays in the queue
 		case now.Before(until):
 			delete(s.busy, next.ID)
-			s.at(until)
+			s.lookAt(until)
 			s.wakeRun()
 		default:
 			s.start(l, next, nil)
@@ -523,7 +524,7 @@ func (s *Sender) pause(l *lane, e *channels.PushError) {
 	s.log.Error("a channel is paused: the platform refuses our credentials; nothing is lost, but nobody gets cards there",
 		"channel", l.name, "reason", e.Reason, "status", e.HTTPStatus, "detail", e.Detail(), "do", advice(e.Reason))
 	if s.metrics != nil {
-		s.metrics.Paused(l.name, true)
+		s.metrics.SetPaused(l.name, true)
 	}
 	ctx, cancel := context.WithCancel(s.running)
 	l.stop = cancel
@@ -539,7 +540,7 @@ func (s *Sender) resume(l *lane) {
 	l.paused = ""
 	l.stop()
 	if s.metrics != nil {
-		s.metrics.Paused(l.name, false)
+		s.metrics.SetPaused(l.name, false)
 	}
 }
 
@@ -601,7 +602,8 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 	if len(body) == 0 && ch != nil {
 		body, more, rendered = s.render(ch, maker, d)
 	}
-	until := time.Now().Add(lease)
+	leased, end := context.WithTimeout(context.WithoutCancel(ctx), lease) // in it the attempt is recorded, or not at all
+	defer end()
 	begun, err := s.outbox.Begin(ctx,
 		[]Attempt{{Notification: n, Body: body, More: more, Seen: d.Seen(), Lease: lease}})
 	if err != nil {
@@ -615,31 +617,31 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 		if n.Kind == approval.KindEdit || n.ShowsCard() { // it may have changed again since it was drawn
 			return outcome{retryAt: s.now().Add(drawAgain)}
 		}
-		return outcome{} // somebody else has it
+		return outcome{} // another sender has it
 	}
 	n = begun[0]
 	s.point(FailBegun)
 
 	ctx = context.WithoutCancel(ctx)
-	if e := s.unsendable(ch, maker, n, rendered); e != nil {
-		return s.failed(ctx, until, n, e, 0)
+	if e := s.explainUnsendable(ch, maker, n, rendered); e != nil {
+		return s.recordFailure(leased, n, e, 0)
 	}
 	start := time.Now()
 	receipt, e := s.send(ctx, ch, d, n)
 	took := time.Since(start)
 	s.point(FailSentNotRecorded)
 	if e != nil {
-		return s.failed(ctx, until, n, e, took)
+		return s.recordFailure(leased, n, e, took)
 	}
-	s.record(ctx, until, n, func(ctx context.Context) error { return s.outbox.Sent(ctx, n, receipt) })
+	s.record(leased, n, func(ctx context.Context) error { return s.outbox.Sent(ctx, n, receipt) })
 	s.log.DebugContext(ctx, "notification sent", attrs(n, "status", receipt.HTTPStatus, "took", took)...)
-	s.tried(n, ResultSent, "", took)
+	s.countTry(n, ResultSent, "", took)
 	return outcome{sent: true}
 }
 
-// unsendable says why n is not even given to its channel; nil where it can be. rendered is what went wrong with
+// explainUnsendable says why n is not even given to its channel; nil where it can be. rendered is what went wrong with
 // drawing it.
-func (s *Sender) unsendable(
+func (s *Sender) explainUnsendable(
 	ch channels.Channel, maker channels.Maker, n approval.Notification, rendered error,
 ) *channels.PushError {
 	card := n.Kind == approval.KindRequest || n.Kind == approval.KindReminder
@@ -664,16 +666,15 @@ func (s *Sender) unsendable(
 	return nil
 }
 
-// failed records that n did not go out. took is 0 where nothing was sent.
-func (s *Sender) failed(
-	ctx context.Context, until time.Time, n approval.Notification, e *channels.PushError, took time.Duration,
-) outcome {
+// recordFailure records that n did not go out. took is 0 where nothing was sent.
+func (s *Sender) recordFailure(ctx context.Context, n approval.Notification, e *channels.PushError,
+	took time.Duration) outcome {
 	f, result := s.judge(n, e)
 	o := outcome{err: e}
 	if !f.Final && !f.Unbegun { // of what is not begun the end of the pause says when
 		o.retryAt = f.RetryAt
 	}
-	s.record(ctx, until, n, func(ctx context.Context) error { return s.outbox.NotSent(ctx, n, f) })
+	s.record(ctx, n, func(ctx context.Context) error { return s.outbox.NotSent(ctx, n, f) })
 	said := []any{"reason", f.Reason, "status", f.HTTPStatus, "detail", f.Detail}
 	switch result {
 	case ResultFailed:
@@ -682,7 +683,7 @@ func (s *Sender) failed(
 		s.log.WarnContext(ctx, "a notification will be tried again",
 			attrs(n, append(said, "unknown", e.Unknown, "at", f.RetryAt)...)...)
 	}
-	s.tried(n, result, f.Reason, took)
+	s.countTry(n, result, f.Reason, took)
 	return o
 }
 
@@ -781,18 +782,16 @@ func (s *Sender) judge(n approval.Notification, e *channels.PushError) (Failure,
 }
 
 // record writes down what a try came to. If the store cannot commit it is tried for as long as the
-// lease lives: after that the row is somebody else's.
-func (s *Sender) record(ctx context.Context, until time.Time, n approval.Notification,
-	write func(ctx context.Context) error) {
+// lease lives, which ctx ends with: after that another sender may take the row.
+func (s *Sender) record(ctx context.Context, n approval.Notification, write func(ctx context.Context) error) {
+	end, _ := ctx.Deadline()
 	for delay := 50 * time.Millisecond; ; delay = min(delay*2, storeRetry) {
-		once, cancel := context.WithDeadline(ctx, until)
-		err := write(once)
-		cancel()
+		err := write(ctx)
 		switch {
 		case err == nil:
 			return
 		case approval.CodeOf(err) != approval.CodeStoreUnavailable && !errors.Is(err, context.DeadlineExceeded),
-			time.Now().Add(delay).After(until):
+			time.Until(end) < delay:
 			s.log.ErrorContext(ctx,
 				"the outcome of a notification could not be recorded; it is tried again, with the same key",
 				attrs(n, "error", err)...)
@@ -802,9 +801,9 @@ func (s *Sender) record(ctx context.Context, until time.Time, n approval.Notific
 	}
 }
 
-func (s *Sender) tried(n approval.Notification, r Result, reason string, took time.Duration) {
+func (s *Sender) countTry(n approval.Notification, r Result, reason string, took time.Duration) {
 	if s.metrics != nil {
-		s.metrics.Tried(n.Channel, n.Kind, r, reason, took)
+		s.metrics.CountTry(n.Channel, n.Kind, r, reason, took)
 	}
 }
 

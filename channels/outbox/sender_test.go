@@ -310,11 +310,11 @@ type meter struct {
 	counts map[string]int
 }
 
-func (m *meter) Tried(channel string, kind approval.NotificationKind, r Result, reason string, _ time.Duration) {
+func (m *meter) CountTry(channel string, kind approval.NotificationKind, r Result, reason string, _ time.Duration) {
 	m.add(fmt.Sprintf("%s %s %s %s", channel, kind, r, reason))
 }
 
-func (m *meter) Paused(channel string, paused bool) {
+func (m *meter) SetPaused(channel string, paused bool) {
 	m.add(fmt.Sprintf("%s paused %t", channel, paused))
 }
 

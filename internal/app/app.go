@@ -3,11 +3,9 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/proof"
 	"countersign/approval/redact"
 	"countersign/channels/kind"
 	"countersign/channels/outbox"
@@ -27,7 +26,6 @@ import (
 	"countersign/internal/budget"
 	"countersign/internal/chat"
 	"countersign/internal/config"
-	"countersign/internal/listener"
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/store/sqlite"
 	"countersign/internal/web"
@@ -57,7 +55,7 @@ type Options struct {
 type App struct {
 	o    Options
 	log  *slog.Logger
-	live atomic.Pointer[live]
+	live inForce
 
 	store     *sqlite.DB
 	gate      *approval.Gate
@@ -67,24 +65,21 @@ type App struct {
 	openID    *openid.Service
 	passkeys  *passkey.Service
 	budgets   *budget.Registry
-	overs     chan budget.Over // of whom the admins are to be told
+	overruns  *overruns
 	directory *auth.Directory
-	callers   auth.Callers
+	who       directory // that, as the gate and the chat ask it
 	sender    *outbox.Sender
 	heartbeat *heartbeat.Heartbeat
-	waysIn    []wayIn
+	receivers receivers
+	platforms *platforms
+	signIns   *signIns
+	agents    *agentDoor
+	reloader  *reloader
 	gateway   *gateway.Gateway
 	metrics   *metrics
 
-	listener, hooks net.Listener // hooks is nil where webhooks come in with the rest
-	atPages         net.Listener // nil where the pages are with the rest
-	atDebug         net.Listener // nil where profiles are not served
-	lacking         bool         // the machine has one of localhost's addresses, and the log says so
-	pages           *web.Server
-	listening       []net.Listener
-	servers         []*http.Server // one for each of listening
-	limits          *limits
-	certificates    []*listener.Certificate
+	listeners *listeners
+	pages     *web.Server
 
 	stopping context.Context // ends when Stop begins
 	begin    context.CancelFunc
@@ -93,19 +88,10 @@ type App struct {
 	running  sync.WaitGroup
 	undo     []step // what Stop does, last in first out
 
-	rechecks  []func() // what a reload has looked at: whether those in hand are who they were
-	reloading sync.Mutex
-	started   atomic.Bool
-	stop      sync.Once
-	stopErr   error
-	failed    chan error
-	relearn   chan struct{}          // a reload brought new channels, or the OpenID provider fails
-	rerun     chan struct{}          // and so other work of theirs
-	unread    atomic.Pointer[string] // why the configuration was last not reloaded; nil: it was
-
-	// What the admins were told of already. They are reloading's.
-	broken *[sha256.Size]byte // the content of the file that cannot be used, nil: the last could
-	unmet  map[string]bool    // requests that nobody can approve
+	started atomic.Bool
+	stop    sync.Once
+	stopErr error
+	failed  chan error
 }
 
 type step struct {
@@ -121,19 +107,18 @@ type keeper interface {
 	Passkeys(tx approval.Tx) passkey.Tx
 }
 
-// around is what stands before the store: something in tests.
-var around = func(s keeper) keeper { return s }
+// wrapStore puts something before the store, in tests.
+var wrapStore = func(s keeper) keeper { return s }
 
 // New builds the program: it opens the store and binds the listeners. After an error nothing of it is
 // left.
 func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen // start-up, one part after the other
-	a := &App{o: o, log: o.Logger, directory: new(auth.Directory), failed: make(chan error, 3),
-		relearn: make(chan struct{}, 1), rerun: make(chan struct{}, 1), overs: make(chan budget.Over, 64)}
-	a.callers = auth.Callers{Directory: a.directory, Anonymous: a.anonymous}
+	a := &App{o: o, log: o.Logger, directory: new(auth.Directory), failed: make(chan error, 3)}
+	a.who = directory{a.directory, &a.live, o.Config, cmp.Or(o.Socket, o.Config.Socket)}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
-	a.log = slog.New(redact.LogHandler(a.log.Handler(), a.masker))
+	a.log = slog.New(redact.LogHandler(a.log.Handler(), a.live.masker))
 	if a.o.Env == nil {
 		a.o.Env = os.LookupEnv
 	}
@@ -155,16 +140,19 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.live.Store(first)
 	a.onStop("channels", func(context.Context) error { a.live.Load().close(nil); return nil })
 	a.directory.Replace(cfg.Agents(), cfg.People())
-	a.budgets = budget.NewRegistry(budget.Options{Now: a.o.Now, Over: a.overBudget, Room: roomOf})
+	a.overruns = &overruns{a.log, make(chan budget.Over, 64)}
+	a.budgets = budget.NewRegistry(budget.Options{Now: a.o.Now, Over: a.overruns.note, Room: roomOf})
 	a.budgets.Replace(cfg.Budgets(auth.LocalAgent))
 
 	broker := approval.NewBroker()
-	a.limits = newLimits(cfg, cmp.Or(o.Socket, cfg.Socket))
+	a.listeners = &listeners{log: a.log, http: a.logger("http"), now: a.o.Now, live: &a.live, directory: a.directory,
+		limits: newLimits(cfg, a.who.socket), onStop: a.onStop}
 	a.metrics = newMetrics(a)
+	a.listeners.states = a.metrics.listeners
 	a.store, err = sqlite.Open(ctx, sqlite.Options{
-		Path: cfg.StorePath, Logger: a.part("store"), Now: a.o.Now, Elapsed: o.Elapsed, Failpoint: o.Failpoint,
+		Path: cfg.StorePath, Logger: a.logger("store"), Now: a.o.Now, Elapsed: o.Elapsed, Failpoint: o.Failpoint,
 		OnCommit: func(c approval.Commit) {
-			a.metrics.committed(c)
+			a.metrics.countCommit(c)
 			broker.Publish(c)
 		},
 		BeforeCommit: broker.BeforeCommit,
@@ -174,29 +162,34 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	}
 	a.onStop("store", func(context.Context) error { return a.store.Close() })
 
-	kept := around(a.store)
+	kept := wrapStore(a.store)
 	audit := approval.NewAuditLog(first.maker.Masker)
-	a.outbox = outbox.New(outbox.Options{Store: kept, Audit: audit, Routing: routing{a}, Budgets: a.budgets,
-		Logger: a.part("gate")})
-	prover := approval.NewProver()
+	a.outbox = outbox.New(outbox.Options{Store: kept, Audit: audit, Budgets: a.budgets, Logger: a.logger("gate"),
+		Routing: routing{&a.live, cfg.Kinds(), func() map[string]string { return a.sender.Paused() }}})
+	prover := proof.NewProver()
 	a.gate = approval.NewGate(approval.Options{
-		Store: kept, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.part("gate"),
-		Directory: directory{a}, Notifier: a.outbox, Budgets: a.budgets, Schemas: schemas{a}, Prover: prover,
+		Store: kept, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.logger("gate"),
+		Directory: a.who, Notifier: a.outbox, Budgets: a.budgets, Schemas: schemas{a}, Prover: prover,
 		Page: func(id string) string { return a.live.Load().cfg.PageOf(id) },
 	})
-	a.chat = chat.New(chat.Options{Store: kept, Gate: a.gate, Audit: audit, Outbox: a.outbox, Readers: answered{a},
-		SignIn: signInLinks{a}, Whose: a.directory.ByChat})
-	a.signIn = signin.New(signin.Options{Store: kept, Rows: kept.SignIns, Audit: audit, Directory: directory{a},
-		Logger: a.part("signin"), Opener: a.opener})
-	a.openID = openid.New(openid.Options{Now: a.o.Now, Troubled: func() { leaveWord(a.relearn) }})
+	a.signIns = &signIns{log: a.log, live: &a.live, at: a.listeners}
+	a.chat = chat.New(chat.Options{Store: kept, Gate: a.gate, Audit: audit, Outbox: a.outbox, SignIn: a.signIns,
+		Readers: chatReaders{a.who, a.o.Now, health{a}.status}, Whose: a.directory.ByChat})
+	a.reloader = &reloader{a: a, log: a.log, gate: a.gate, chat: a.chat}
+	a.signIn = signin.New(signin.Options{Store: kept, Rows: kept.SignIns, Audit: audit, Directory: a.who,
+		Logger: a.logger("signin"), Opener: a.live.opener})
+	a.platforms = &platforms{log: a.log, live: &a.live, relearn: make(chan struct{}, 1), rerun: make(chan struct{}, 1)}
+	a.openID = openid.New(openid.Options{Now: a.o.Now, Troubled: func() { wake(a.platforms.relearn) }})
+	a.platforms.openID = a.openID
 	a.openID.Configure(cfg.SignIn.OpenID, cfg.OpenIDPeople())
 	a.onStop("the OpenID provider", func(context.Context) error { a.openID.Close(); return nil })
-	a.passkeys = passkey.New(passkey.Options{Store: kept, Rows: kept.Passkeys, Audit: audit, Directory: directory{a},
-		Teller: a.chat, Prover: prover, Base: a.base, Logger: a.part("signin")})
+	a.passkeys = passkey.New(passkey.Options{Store: kept, Rows: kept.Passkeys, Audit: audit, Directory: a.who,
+		Teller: a.chat, Prover: prover, Base: a.listeners.base, Logger: a.logger("signin")})
+	a.signIns.service, a.signIns.passkeys, a.signIns.chat = a.signIn, a.passkeys, a.chat
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = outbox.NewSender(outbox.SenderOptions{
 		Outbox: a.outbox, Queue: broker, Maker: first.maker, Channels: first.channels, Metrics: a.metrics,
-		Log: a.part("sender"),
+		Log: a.logger("sender"),
 		Retries: outbox.Retries{Max: cfg.Notifications.MaxRetries, First: cfg.Notifications.FirstRetry,
 			Cap: cfg.Notifications.MaxBackoff},
 		Now:       a.store.Now,
@@ -204,37 +197,31 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	})
 
 	a.heartbeat, err = heartbeat.New(heartbeat.Options{Gate: upkeep{a.gate, a.outbox, a.signIn}, Entries: cfg.Heartbeat(),
-		Logger: a.part("heartbeat"), Now: a.o.Now, Observe: a.metrics.beat})
+		Logger: a.logger("heartbeat"), Now: a.o.Now, Observe: a.metrics.countBeat})
 	if err != nil {
 		return nil, err
 	}
 	a.onStop("heartbeat", a.heartbeat.Stop)
+	a.agents = &agentDoor{gate: a.gate, live: &a.live, budgets: a.budgets, stopping: a.stopping, log: a.log,
+		callers: auth.Callers{Directory: a.directory, Anonymous: a.who.anonymous}}
 	if err := a.newGateway(cfg); err != nil {
 		return nil, err
 	}
-	a.newWaysIn()
+	a.receivers = a.newReceivers()
 	return a, a.listen(cfg)
 }
 
-// masker is what is masked by the configuration in force.
-func (a *App) masker() *redact.Masker {
-	if l := a.live.Load(); l != nil {
-		return l.maker.Masker
-	}
-	return nil
-}
-
-func (a *App) part(name string) *slog.Logger { return a.log.With("component", name) }
+func (a *App) logger(name string) *slog.Logger { return a.log.With("component", name) }
 
 func (a *App) onStop(name string, do func(ctx context.Context) error) {
 	a.undo = append(a.undo, step{name, do})
 }
 
-// exactly is handlers by path. A path is taken as it was sent: nothing is cleaned, and so nobody is
+// exactPaths is handlers by path. A path is taken as it was sent: nothing is cleaned, and so no client is
 // redirected before the API has looked at who they are.
-type exactly map[string]http.Handler
+type exactPaths map[string]http.Handler
 
-func (e exactly) before(next http.Handler) http.Handler {
+func (e exactPaths) before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path
 		if path == "/mcp/" { // as many clients write it
@@ -248,9 +235,9 @@ func (e exactly) before(next http.Handler) http.Handler {
 	})
 }
 
-// afterLast sees to what the last stop has left: calls of which nobody knows what became, a policy that has come into
-// force since, and what was going on in a store that is an older one than was here before.
-func (a *App) afterLast() error {
+// settleLastStop sees to what the last stop has left: calls of which it is not known what became, a policy that has
+// come into force since, and what was going on in a store that is an older one than was here before.
+func (a *App) settleLastStop() error {
 	if n, err := a.gate.Orphaned(a.work); err != nil {
 		return fmt.Errorf("calls that were sent on before the last stop: %w", err)
 	} else if n > 0 {
@@ -282,49 +269,49 @@ func (a *App) Start() error {
 	if !a.started.CompareAndSwap(false, true) || a.stopping.Err() != nil {
 		return errors.New("app: started twice, or stopped")
 	}
-	if err := a.afterLast(); err != nil {
+	if err := a.settleLastStop(); err != nil {
 		return err
 	}
-	a.cancelRemoved(a.work)
-	a.endSignIns(a.work)
-	a.goes(func() {
-		a.reloading.Lock()
-		defer a.reloading.Unlock()
-		a.recheckNeeds(a.work) // the configuration may have changed while nothing ran
+	a.reloader.cancelRemoved(a.work)
+	a.signIns.end(a.work)
+	a.spawn(func() {
+		a.reloader.mu.Lock()
+		defer a.reloader.mu.Unlock()
+		a.reloader.recheckNeeds(a.work) // the configuration may have changed while nothing ran
 	})
-	a.goes(func() { a.gate.Run(a.work) })
-	a.goes(func() { a.keepTime(a.work) })
-	a.goes(func() { a.tellOver(a.work) })
+	a.spawn(func() { a.gate.Run(a.work) })
+	a.spawn(func() { a.keepTime(a.work) })
+	a.spawn(func() { a.overruns.tell(a.work, a.chat) })
 	a.gateway.Start()
-	a.goes(func() {
+	a.spawn(func() {
 		if err := a.sender.Run(a.work); err != nil {
 			a.log.Error("the sender of notifications ended; no cards go out any more", "error", err)
 		}
 	})
-	a.goes(func() { a.learn(a.work) })
-	a.goes(func() { a.runChannels(a.work) })
+	a.spawn(func() { a.platforms.learn(a.work) })
+	a.spawn(func() { a.platforms.run(a.work) })
 	if a.o.Config.Path != "" {
-		a.goes(func() { a.watch(a.work) })
+		a.spawn(func() { a.reloader.watch(a.work) })
 	}
-	for _, h := range a.handlers() {
+	for _, h := range a.receivers.handlers() {
 		if r, ok := h.(kind.Runner); ok {
-			a.goes(func() { r.Run(a.work) })
+			a.spawn(func() { r.Run(a.work) })
 		}
 	}
-	for _, c := range a.certificates {
-		a.goes(func() { c.Run(a.work) })
+	for _, c := range a.listeners.certificates {
+		a.spawn(func() { c.Run(a.work) })
 	}
 	a.heartbeat.Start()
-	for i, l := range a.listening {
+	for _, s := range a.listeners.endpoints {
 		a.running.Go(func() {
-			if err := a.servers[i].Serve(l); !errors.Is(err, http.ErrServerClosed) {
-				a.log.Error("an address is not served any more", "address", l.Addr().String(), "error", err)
+			if err := s.server.Serve(s.at); !errors.Is(err, http.ErrServerClosed) {
+				a.log.Error("an address is not served any more", "address", s.at.Addr().String(), "error", err)
 				a.failed <- err
 			}
 		})
 	}
 	a.log.Info("serving", "address", a.Addr(), "webhooks", a.WebhookAddr(), "socket",
-		cmp.Or(a.o.Socket, a.o.Config.Socket), "store", a.o.Config.StorePath, "channels",
+		a.who.socket, "store", a.o.Config.StorePath, "channels",
 		strings.Join(a.o.Config.Channels.Names(), ","))
 	if base := a.o.Config.PublicURL; base != "" {
 		for _, k := range a.o.Config.Kinds() {
@@ -333,7 +320,7 @@ func (a *App) Start() error {
 			}
 		}
 	}
-	for _, p := range a.unreachable() {
+	for _, p := range findUnreachable(a.live.Load(), a.directory) {
 		a.log.Warn("the gate works, but nobody can be asked", "problem", p)
 	}
 	return nil
@@ -360,18 +347,18 @@ func (a *App) keepTime(ctx context.Context) {
 	}
 }
 
-func (a *App) goes(fn func()) { a.running.Go(fn) }
+func (a *App) spawn(fn func()) { a.running.Go(fn) }
 
 // Failed delivers an error when serving ended by itself.
 func (a *App) Failed() <-chan error { return a.failed }
 
 // Addr is the address of the API.
-func (a *App) Addr() string { return a.listener.Addr().String() }
+func (a *App) Addr() string { return a.listeners.api.Addr().String() }
 
 // WebhookAddr is the address of the webhooks: that of the API unless they have one of their own.
 func (a *App) WebhookAddr() string {
-	if a.hooks != nil {
-		return a.hooks.Addr().String()
+	if a.listeners.webhooks != nil {
+		return a.listeners.webhooks.Addr().String()
 	}
 	return a.Addr()
 }
@@ -383,11 +370,11 @@ func (a *App) Stop(ctx context.Context) error {
 		a.begin()
 		var errs []error
 		for i := len(a.undo) - 1; i >= 0; i-- {
-			start := time.Now()
+			start := a.o.Now()
 			if err := a.undo[i].do(ctx); err != nil {
 				errs = append(errs, fmt.Errorf("stop %s: %w", a.undo[i].name, err))
 			}
-			a.log.DebugContext(ctx, "stopped", "part", a.undo[i].name, "took", time.Since(start))
+			a.log.DebugContext(ctx, "stopped", "part", a.undo[i].name, "took", a.o.Now().Sub(start))
 		}
 		a.halt()
 		a.stopErr = errors.Join(errs...)

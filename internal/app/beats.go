@@ -5,15 +5,16 @@ import (
 
 	"countersign/approval"
 	"countersign/client"
+	"countersign/heartbeat"
 	"countersign/internal/locale"
 )
 
 // beats is what the notification log tells of the heartbeat.
-func (a *App) beats() []client.Beat {
+func beats(of *heartbeat.Heartbeat) []client.Beat {
 	var out []client.Beat
-	for _, entry := range a.heartbeat.Enabled() {
+	for _, entry := range of.Enabled() {
 		b := client.Beat{Entry: entry}
-		if r, ok := a.heartbeat.Last(entry); ok {
+		if r, ok := of.Last(entry); ok {
 			b.At, b.Result = &r.At, outcome(r.Err)
 			b.Counts = &client.BeatCounts{Pending: r.Counts.Pending, Expired: r.Counts.Expired, ReNotified: r.Counts.Reminded,
 				Retried: r.Counts.Retried, Unknown: r.Counts.Unknown}
@@ -24,18 +25,18 @@ func (a *App) beats() []client.Beat {
 }
 
 // beatStatus is what the typed word "status" tells an admin of the heartbeat.
-func (a *App) beatStatus(to approval.Actor) []string {
-	l, reader := locale.Get(to.Locale), a.reader(to)
+func beatStatus(of *heartbeat.Heartbeat, to approval.Actor, reads locale.Reader) []string {
+	l := locale.Get(to.Locale)
 	var lines []string
-	for _, entry := range a.heartbeat.Enabled() {
-		r, ok := a.heartbeat.Last(entry)
+	for _, entry := range of.Enabled() {
+		r, ok := of.Last(entry)
 		switch {
 		case !ok:
 			lines = append(lines, l.Say("status_beat_none"))
 		case r.Err != nil:
-			lines = append(lines, l.Say("status_beat_failed", "time", l.When(r.At, reader)))
+			lines = append(lines, l.Say("status_beat_failed", "time", l.When(r.At, reads)))
 		default:
-			lines = append(lines, l.Say("status_beat", "time", l.When(r.At, reader), "pending", strconv.Itoa(r.Counts.Pending),
+			lines = append(lines, l.Say("status_beat", "time", l.When(r.At, reads), "pending", strconv.Itoa(r.Counts.Pending),
 				"expired", strconv.Itoa(r.Counts.Expired), "reminded", strconv.Itoa(r.Counts.Reminded)))
 		}
 	}

@@ -13,15 +13,15 @@ import (
 func TestRule12_AnAgentIsOneSenderOfBodies(t *testing.T) {
 	t.Parallel()
 	const token, other = "bot-token-0123456789", "other-token-0123456789"
-	a := &App{limits: newLimits(&config.Config{}, ""),
+	l := &listeners{live: new(inForce), limits: newLimits(&config.Config{}, ""),
 		directory: auth.NewDirectory([]auth.AgentIdentity{{Name: "bot", Token: token}, {Name: "other", Token: other}}, nil)}
-	a.live.Store(&live{cfg: &config.Config{}})
+	l.live.Store(&live{cfg: &config.Config{}})
 	sender := func(headers ...string) string {
 		r := httptest.NewRequest("POST", "/v1/calls", nil)
 		for _, h := range headers {
 			r.Header.Add("Authorization", h)
 		}
-		_, who := a.bodies(r)
+		_, who := l.bodies(r)
 		return who
 	}
 	bot, stranger := sender("Bearer "+token), sender()

@@ -18,18 +18,18 @@ func (a *App) listenForDebug(cfg *config.Config) (err error) {
 	if cfg.DebugListen == "" {
 		return nil
 	}
-	if a.atDebug, err = a.bind("debug_listen", cfg.DebugListen); err != nil {
+	if a.listeners.debug, err = a.listeners.bind("debug_listen", cfg.DebugListen); err != nil {
 		return err
 	}
-	return a.serveOn(nameDebug, a.atDebug, nil, &profiles{app: a})
+	return a.listeners.serveOn(nameDebug, a.listeners.debug, nil, &profiles{app: a})
 }
 
 // DebugAddr is the address of the profiles, "" where there is none.
 func (a *App) DebugAddr() string {
-	if a.atDebug == nil {
+	if a.listeners.debug == nil {
 		return ""
 	}
-	return a.atDebug.Addr().String()
+	return a.listeners.debug.Addr().String()
 }
 
 // profilesPath is what the names of the profiles follow.
@@ -74,8 +74,8 @@ func (p *profiles) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit returns who asks, or why they may not: a page of another site that was brought here by its name, and whoever is
-// no admin.
+// admit returns who asks, or why they may not: a page of another site that was brought here by its name, and callers
+// who are no admins.
 func (p *profiles) admit(r *http.Request) (who approval.Actor, status int, why string) {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -93,6 +93,6 @@ func (p *profiles) admit(r *http.Request) (who approval.Actor, status int, why s
 	case r.Method != http.MethodGet:
 		return who, http.StatusMethodNotAllowed, "profiles are read with GET"
 	}
-	known(r, who)
+	markKnown(r, who)
 	return who, 0, ""
 }

@@ -31,7 +31,7 @@ channels:
 	}
 	descs := make(chan *prometheus.Desc)
 	go func() {
-		newMetrics(&App{o: Options{Config: cfg}}).registry.Describe(descs)
+		newMetrics(&App{o: Options{Config: cfg}, listeners: &listeners{}}).registry.Describe(descs)
 		close(descs)
 	}()
 	read := regexp.MustCompile(`^Desc\{fqName: "(\w+)", .*constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)

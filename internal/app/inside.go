@@ -1,15 +1,18 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"time"
 
 	"countersign/approval"
+	"countersign/channels"
+	"countersign/channels/kind"
 	"countersign/channels/outbox"
+	"countersign/internal/auth"
 	"countersign/internal/auth/signin"
+	"countersign/internal/config"
 	"countersign/internal/lists"
 	"countersign/internal/locale/phrases"
 )
@@ -18,21 +21,26 @@ import (
 // force has it.
 
 // directory is who is who.
-type directory struct{ *App }
+type directory struct {
+	known  *auth.Directory
+	live   *inForce
+	bound  *config.Config // what was in force when the addresses were bound
+	socket string         // that is served on; "": none
+}
 
-func (d directory) Person(name string) (approval.Actor, bool) { return d.App.directory.ByName(name) }
+func (d directory) Person(name string) (approval.Actor, bool) { return d.known.ByName(name) }
 
 func (d directory) HasAgent(name string) bool {
-	if d.App.directory.HasAgent(name) {
+	if d.known.HasAgent(name) {
 		return true
 	}
 	who := d.anonymous()
-	return name == who.TCP || name == who.Socket && cmp.Or(d.o.Socket, d.o.Config.Socket) != ""
+	return name == who.TCP || name == who.Socket && d.socket != ""
 }
 
-func (d directory) People() []approval.Actor  { return d.App.directory.Actors() }
+func (d directory) People() []approval.Actor  { return d.known.Actors() }
 func (d directory) Notified() []string        { return d.live.Load().notified }
-func (d directory) Owner(agent string) string { return d.App.directory.Owner(agent) }
+func (d directory) Owner(agent string) string { return d.known.Owner(agent) }
 
 // Asks is as the agent's own section says.
 func (d directory) Asks(agent string) approval.Asks { return d.live.Load().cfg.AgentAsks(agent) }
@@ -45,16 +53,44 @@ func (d directory) AtKeyboard(agent string) (approval.Actor, bool) {
 	return d.Person(name)
 }
 
+// nameOf says whose address it is, "" where it is no person's.
+func (d directory) nameOf(to approval.Address) string {
+	who, _ := d.known.ByChat(to.Channel, whose(d.live.Load().cfg)(to.Channel, to.To))
+	return who.Name
+}
+
 // routing is where cards can go.
-type routing struct{ *App }
+type routing struct {
+	live   *inForce
+	kinds  []kind.Kind
+	paused func() map[string]string // channels that send nothing now
+}
 
-func (r routing) Admins() []approval.Route     { return r.live.Load().admins }
-func (r routing) Rooms() []approval.Address    { return r.live.Load().rooms }
-func (r routing) Spent(channel string) bool    { return r.spent(channel) }
-func (r routing) Editable(channel string) bool { return r.editable(channel) }
+func (r routing) Admins() []approval.Route  { return r.live.Load().admins }
+func (r routing) Rooms() []approval.Address { return r.live.Load().rooms }
 
-// Quiet is by the hours of whose address it is; a room has none.
-func (r routing) Quiet(a approval.Address, at time.Time) time.Time {
+// Spent says whether a channel can send nothing for a while: its month is used up, or its token is refused.
+func (r routing) Spent(channel string) bool {
+	if _, paused := r.paused()[channel]; paused {
+		return true
+	}
+	q, known := r.live.Load().quota(channel)
+	return known && q.Spent()
+}
+
+// Editable says on which channels a sent card can be changed, whether they are configured or not.
+func (r routing) Editable(channel string) bool {
+	for _, k := range r.kinds {
+		if k.Name == channel {
+			_, ok := k.Type.(channels.Editor)
+			return ok
+		}
+	}
+	return false
+}
+
+// QuietUntil is by the hours of whose address it is; a room has none.
+func (r routing) QuietUntil(a approval.Address, at time.Time) time.Time {
 	q := r.live.Load().quiet[a]
 	return q.hours.Until(at, q.zone)
 }
@@ -76,30 +112,34 @@ func (r routing) RoutesOf(people []approval.Actor) []approval.Route {
 	return r.live.Load().routesOf(people)
 }
 
-// answered is who is answered in a chat.
-type answered struct{ *App }
-
-func (r answered) Say(to approval.Actor, p phrases.Phrase, args ...any) string {
-	return say(to, r.reader(to), p, args...)
+// chatReaders is who is answered in a chat.
+type chatReaders struct {
+	directory
+	now    func() time.Time
+	status func(to approval.Actor) []string
 }
-func (r answered) NameOf(a approval.Address) string     { return r.nameOf(a) }
-func (r answered) RouteOf(person string) approval.Route { return r.live.Load().people[person] }
-func (r answered) Agents() []string {
-	who := directory(r).anonymous()
+
+func (r chatReaders) Say(to approval.Actor, p phrases.Phrase, args ...any) string {
+	return say(to, reader(to, r.now(), r.live), p, args...)
+}
+func (r chatReaders) NameOf(a approval.Address) string     { return r.nameOf(a) }
+func (r chatReaders) RouteOf(person string) approval.Route { return r.live.Load().people[person] }
+func (r chatReaders) Agents() []string {
+	who := r.anonymous()
 	names := []string{who.TCP, who.Socket}
 	for _, a := range r.live.Load().cfg.Agents() {
 		names = append(names, a.Name)
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !directory(r).HasAgent(name) })
+	names = slices.DeleteFunc(names, func(name string) bool { return !r.HasAgent(name) })
 	slices.Sort(names)
 	return slices.Compact(names)
 }
-func (r answered) Status(to approval.Actor) []string { return r.status(to) }
+func (r chatReaders) Status(to approval.Actor) []string { return r.status(to) }
 
-// listed is what waits, for the channels that show it.
-type listed struct{ *approval.Gate }
+// requestLists is what waits, for the channels that show it.
+type requestLists struct{ *approval.Gate }
 
-func (l listed) Requests(ctx context.Context, q approval.RequestQuery) ([]approval.Request, error) {
+func (l requestLists) Requests(ctx context.Context, q approval.RequestQuery) ([]approval.Request, error) {
 	return lists.ListRequests(ctx, l.Gate, q)
 }
 

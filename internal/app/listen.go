@@ -10,11 +10,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
 	"countersign/approval"
+	"countersign/client"
 	"countersign/internal/agents/hooks"
+	"countersign/internal/auth"
 	"countersign/internal/auth/bearer"
 	"countersign/internal/budget"
 	"countersign/internal/config"
@@ -48,7 +51,7 @@ const (
 // limits is what the listeners may hold.
 type limits struct {
 	connections map[string]int
-	// strangers are the bodies of webhooks, whose sender nobody knows before they have been read.
+	// strangers are the bodies of webhooks, whose sender is not known before they have been read.
 	// known are those of all others, who have shown a token by then.
 	strangers, known *listener.Bodies
 }
@@ -85,14 +88,14 @@ func newLimits(cfg *config.Config, socket string) *limits {
 	return l
 }
 
-// known notes that the sender of a request has shown who they are.
-func known(r *http.Request, who approval.Actor) { listener.Known(r.Context(), senderOf(who)) }
+// markKnown notes that the sender of a request has shown who they are.
+func markKnown(r *http.Request, who approval.Actor) { listener.Known(r.Context(), senderOf(who)) }
 
-// signed notes that a request is from a platform, which brings what people press.
-func signed(r *http.Request) { listener.Known(r.Context(), listener.People) }
+// markPlatform notes that a request is from a platform, which brings what people press.
+func markPlatform(r *http.Request) { listener.Known(r.Context(), listener.People) }
 
-// signedIn notes that a person asks for a page.
-func signedIn(ctx context.Context) { listener.Known(ctx, listener.People) }
+// markPerson notes that a person asks for a page.
+func markPerson(ctx context.Context) { listener.Known(ctx, listener.People) }
 
 // senderOf is what kind of sender an actor is to the listeners.
 func senderOf(who approval.Actor) listener.Sender {
@@ -116,16 +119,40 @@ func roomFor(ctx context.Context, who approval.Actor) error {
 		waitAgain)}
 }
 
-// refusing returns what takes note that a listener had no room.
-func (a *App) refusing(name string) func(listener.Refusal) {
+// listeners are the addresses that are listened at, and what is served there.
+type listeners struct {
+	log, http *slog.Logger // the program's, and their own
+	now       func() time.Time
+	live      *inForce
+	directory *auth.Directory
+	limits    *limits
+	states    *listenerStates
+	onStop    func(name string, do func(ctx context.Context) error)
+
+	api, webhooks net.Listener // webhooks is nil where they come in with the rest
+	pages         net.Listener // nil where the pages are with the rest
+	debug         net.Listener // nil where profiles are not served
+	lacking       bool         // the machine has one of localhost's addresses, and the log says so
+	endpoints     []endpoint
+	certificates  []*listener.Certificate
+}
+
+// endpoint is a server, and where it serves.
+type endpoint struct {
+	at     net.Listener
+	server *http.Server
+}
+
+// countRefusals returns what takes note that a listener had no room.
+func (l *listeners) countRefusals(name string) func(listener.Refusal) {
 	var connections, waits ratelimitedlog.Counter
 	return func(what listener.Refusal) {
 		counter := &connections
 		if what == listener.RefusedWait {
 			counter = &waits
 		}
-		if n, tell := counter.Add(a.o.Now()); tell {
-			a.part("http").Warn("a listener has no room: too many connections are in use", "listener", name,
+		if n, tell := counter.Add(l.now()); tell {
+			l.http.Warn("a listener has no room: too many connections are in use", "listener", name,
 				"refused", string(what), "count", n,
 				"do", "find out who waits, or raise limits.connections and the number of files that may be open")
 		}
@@ -133,82 +160,83 @@ func (a *App) refusing(name string) func(listener.Refusal) {
 }
 
 // origin says where a request came from.
-func (a *App) origin(r *http.Request) listener.Origin { return a.live.Load().cfg.Proxies.Origin(r) }
+func (l *listeners) origin(r *http.Request) listener.Origin {
+	return l.live.Load().cfg.Proxies.Origin(r)
+}
 
 // remote is that for the log.
-func (a *App) remote(r *http.Request) string { return a.origin(r).String() }
+func (l *listeners) remote(r *http.Request) string { return l.origin(r).String() }
 
-// bodies says which limits a request's body is under, and who counts as its sender. Whoever reads a body
-// elsewhere than at a webhook has looked at the token before.
-func (a *App) bodies(r *http.Request) (*listener.Bodies, string) {
+// bodies says which limits a request's body is under, and who counts as its sender. Handlers that read a
+// body elsewhere than at a webhook have looked at the token before.
+func (l *listeners) bodies(r *http.Request) (*listener.Bodies, string) {
 	if strings.HasPrefix(r.URL.Path, "/webhook/") {
-		return a.limits.strangers, a.origin(r).Site()
+		return l.limits.strangers, l.origin(r).Site()
 	}
-	if who, ok := a.directory.ByToken(bearer.Token(r)); ok { // however the header is written: one agent is one sender
-		return a.limits.known, who.String()
+	if who, ok := l.directory.ByToken(bearer.Token(r)); ok { // however the header is written: one agent is one sender
+		return l.limits.known, who.String()
 	}
-	return a.limits.known, a.origin(r).Site()
+	return l.limits.known, l.origin(r).Site()
 }
 
 // listen binds the addresses, so that one in use is known before anything is served.
 func (a *App) listen(cfg *config.Config) (err error) {
-	if a.listener, err = a.bind("listen", cfg.Listen); err != nil {
+	if a.listeners.api, err = a.listeners.bind("listen", cfg.Listen); err != nil {
 		return err
 	}
 	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Notifications: a.outbox, Freezes: a.chat,
-		Granted: a.chat,
-		History: a.store, NameOf: a.nameOf,
-		Logger: a.part("rest"), Version: a.o.Version, Stopping: a.stopping,
-		Quotas: a.quotaLog, Heartbeat: a.beats, Anonymous: a.anonymous, Authenticated: known, Remote: a.remote,
-		SignIn: signInLinks{a}, Published: a.published, Budgets: a.budgets, Summary: a.summary})
-	ours := exactly{"/healthz": http.HandlerFunc(a.healthz), "/readyz": http.HandlerFunc(a.readyz),
-		"/metrics": a.metrics.handler(),
-		"/mcp":     a.mcp(cfg, a.listener), "/hooks/claude-code": &hooks.Handler{Asker: a.asker, CheckBudget: a.checkHook,
-			Charge: a.chargeHook, Turn: a.turnHook, Pause: budget.Pause, Log: a.part("hooks")}}
+		Granted: a.chat, History: a.store, NameOf: a.who.nameOf, SignIn: a.signIns, Budgets: a.budgets,
+		Logger: a.logger("rest"), Version: a.o.Version, Stopping: a.stopping, Summary: a.live.summary,
+		Anonymous: a.who.anonymous, Authenticated: markKnown, Remote: a.listeners.remote,
+		Quotas:    func() []client.Quota { return a.live.Load().quotas() },
+		Heartbeat: func() []client.Beat { return beats(a.heartbeat) },
+		Published: func() []netip.AddrPort { return a.live.Load().cfg.LedTo }})
+	ours := exactPaths{"/healthz": http.HandlerFunc(healthz), "/readyz": http.HandlerFunc(health{a}.readyz),
+		"/metrics": a.metrics.handler(), "/mcp": a.mcp(cfg, a.listeners.api),
+		"/hooks/claude-code": &hooks.Handler{Asker: a.agents.asker, CheckBudget: a.agents.checkHook,
+			Charge: a.agents.chargeHook, Turn: a.agents.waitHookTurn, Pause: budget.Pause, Log: a.logger("hooks")}}
 	local := maps.Clone(ours)
 	a.pages = a.newPages()
 	if cfg.WebhookListen == "" {
-		maps.Copy(ours, a.webhooks())
+		maps.Copy(ours, a.receivers.byPath(&a.live))
 	}
 	var after http.Handler = api
 	if cfg.PagesListen == "" {
-		after = a.pagesBefore(api)
+		after = pagesBefore(a.pages, api)
 	} else if err := a.listenForPages(cfg); err != nil {
 		return err
 	}
-	if err := a.serveOn(nameAPI, a.listener, cfg.TLS, ours.before(after)); err != nil {
+	if err := a.listeners.serveOn(nameAPI, a.listeners.api, cfg.TLS, ours.before(after)); err != nil {
 		return err
 	}
 	if err := a.listenForDebug(cfg); err != nil {
 		return err
 	}
 	if cfg.WebhookListen == "" {
-		return a.onSocket(cfg, local.before(api))
+		return a.onSocket(local.before(api))
 	}
-	if a.hooks, err = a.bind("webhook_listen", cfg.WebhookListen); err != nil {
+	if a.listeners.webhooks, err = a.listeners.bind("webhook_listen", cfg.WebhookListen); err != nil {
 		return err
 	}
-	if err := a.serveOn(nameWebhook, a.hooks, cfg.WebhookTLS, a.webhooks().before(http.NotFoundHandler())); err != nil {
+	if err := a.listeners.serveOn(nameWebhook, a.listeners.webhooks, cfg.WebhookTLS,
+		a.receivers.byPath(&a.live).before(http.NotFoundHandler())); err != nil {
 		return err
 	}
-	return a.onSocket(cfg, local.before(api))
+	return a.onSocket(local.before(api))
 }
 
-// published are the addresses that lead to the API beside its own.
-func (a *App) published() []netip.AddrPort { return a.live.Load().cfg.LedTo }
-
 // bind takes the address that a key of the configuration names.
-func (a *App) bind(key, address string) (net.Listener, error) {
+func (l *listeners) bind(key, address string) (net.Listener, error) {
 	bound, lacks, err := listener.Listen(address)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w; another program may have the address: stop that, or set another port as %s in "+
 			"the configuration", key, address, err, key)
 	}
-	if lacks.IsValid() && !a.lacking {
-		a.lacking = true
-		a.part("http").Info("this machine has one of localhost's two addresses; the gate listens there alone", "lacks", lacks)
+	if lacks.IsValid() && !l.lacking {
+		l.lacking = true
+		l.http.Info("this machine has one of localhost's two addresses; the gate listens there alone", "lacks", lacks)
 	}
-	a.onStop("address "+bound.Addr().String(), func(context.Context) error {
+	l.onStop("address "+bound.Addr().String(), func(context.Context) error {
 		if err := bound.Close(); !errors.Is(err, net.ErrClosed) {
 			return err
 		}
@@ -217,16 +245,16 @@ func (a *App) bind(key, address string) (net.Listener, error) {
 	return bound, nil
 }
 
-// serveOn prepares a server; it does not serve yet. Over the API somebody may wait for a person or follow a
+// serveOn prepares a server; it does not serve yet. Over the API an agent may wait for a person, or a client follow a
 // stream, for which their handlers set the time-outs anew; a webhook is over in seconds. pair is the
 // certificate; nil: plain HTTP.
-func (a *App) serveOn(name string, bound net.Listener, pair *listener.Pair, h http.Handler) error {
-	connections := a.limits.connections[name]
-	l := listener.New(bound, listener.Options{Connections: connections, PerAddress: max(1, connections/8),
-		Bodies: a.bodies, Refused: a.refusing(name),
-		Shared: func(from netip.Addr) bool { return a.live.Load().cfg.Proxies.Trust(from) }})
+func (l *listeners) serveOn(name string, bound net.Listener, pair *listener.Pair, h http.Handler) error {
+	connections := l.limits.connections[name]
+	open := listener.New(bound, listener.Options{Connections: connections, PerAddress: max(1, connections/8),
+		Bodies: l.bodies, Refused: l.countRefusals(name),
+		Shared: func(from netip.Addr) bool { return l.live.Load().cfg.Proxies.Trust(from) }})
 	s := &http.Server{
-		Handler: l.Handler(h), ConnContext: l.Context, ErrorLog: slog.NewLogLogger(a.part("http").Handler(), slog.LevelDebug),
+		Handler: open.Handler(h), ConnContext: open.Context, ErrorLog: slog.NewLogLogger(l.http.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 90 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}
@@ -234,26 +262,26 @@ func (a *App) serveOn(name string, bound net.Listener, pair *listener.Pair, h ht
 		s.ReadTimeout, s.WriteTimeout, s.IdleTimeout, s.MaxHeaderBytes = 10*time.Second, 15*time.Second, 30*time.Second,
 			16<<10
 	}
-	var serving net.Listener = l
+	var at net.Listener = open
 	s.Protocols = new(http.Protocols)
 	s.Protocols.SetHTTP1(true)
 	if pair != nil {
-		c, err := listener.NewCertificate(keyOf[name], *pair, a.o.Now, a.part("http"))
+		c, err := listener.NewCertificate(keyOf[name], *pair, l.now, l.http)
 		if err != nil {
 			return errors.Join(err, bound.Close())
 		}
-		a.certificates = append(a.certificates, c)
-		a.metrics.listeners.certificates[name] = c
-		serving = tls.NewListener(l, c.Config())
+		l.certificates = append(l.certificates, c)
+		l.states.certificates[name] = c
+		at = tls.NewListener(open, c.Config())
 	}
-	a.listening, a.servers = append(a.listening, serving), append(a.servers, s)
-	a.metrics.listeners.open[name] = l
-	a.onStop("listener "+bound.Addr().String(), func(ctx context.Context) error {
+	l.endpoints = append(l.endpoints, endpoint{at, s})
+	l.states.open[name] = open
+	l.onStop("listener "+bound.Addr().String(), func(ctx context.Context) error {
 		patient, cancel := firstHalf(ctx)
 		defer cancel()
 		err := s.Shutdown(patient)
-		if err != nil && ctx.Err() == nil { // whoever reads or sends slowly does not keep the rest from its end
-			a.log.WarnContext(ctx, "connections that did not end were cut", "listener", name)
+		if err != nil && ctx.Err() == nil { // a client that reads or sends slowly does not keep the rest from its end
+			l.log.WarnContext(ctx, "connections that did not end were cut", "listener", name)
 			err = s.Close()
 		} else if err != nil {
 			err = errors.Join(err, s.Close())
@@ -273,4 +301,32 @@ func firstHalf(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, time.Until(end)/2)
+}
+
+// base is where people reach the pages: public_url, and without one this machine. "": nowhere, since in the clear
+// no person signs in from another one.
+func (l *listeners) base() string {
+	cfg := l.live.Load().cfg
+	if cfg.PublicURL != "" {
+		return cfg.PublicURL
+	}
+	at, pair := l.api, cfg.TLS
+	if l.pages != nil {
+		at, pair = l.pages, cfg.PagesTLS
+	}
+	bound, ok := at.Addr().(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	scheme, host := "http", "localhost"
+	if pair != nil {
+		scheme = "https"
+	}
+	if !bound.IP.IsUnspecified() && !listener.IsLocalhost(bound.String()) {
+		if pair == nil && !bound.IP.IsLoopback() {
+			return ""
+		}
+		host = bound.AddrPort().Addr().Unmap().WithZone("").String() // where it alone listens: localhost may be another's
+	}
+	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(bound.Port))
 }

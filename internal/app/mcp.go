@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -28,16 +29,16 @@ import (
 // newGateway builds the MCP gateway that the configuration describes.
 func (a *App) newGateway(cfg *config.Config) (err error) {
 	o := gateway.Options{
-		Asker: a.gate, Hold: cfg.MCP.Hold, Version: a.o.Version, Logger: a.part("gateway"), Stopping: a.stopping,
-		Budgets: a.budgets,
-		Called:  a.metrics.called, Show: a.showAtKeyboard, Page: a.pageOf, Tools: []gateway.Tool{a.permissionTool()},
-		Masker: func() gateway.Masker { return a.masker().ForLogs() },
+		Asker: a.gate, Hold: cfg.MCP.Hold, Version: a.o.Version, Logger: a.logger("gateway"), Stopping: a.stopping,
+		Budgets: a.budgets, Called: a.metrics.countCall, Show: a.live.showAtKeyboard, Page: a.live.pageOf,
+		Tools:  []gateway.Tool{a.agents.permissionTool()},
+		Masker: func() gateway.Masker { return a.live.masker().ForLogs() },
 	}
 	for _, s := range cfg.MCP.Servers {
 		o.Servers = append(o.Servers, gateway.ServerConfig{
 			Config: upstream.Config{
 				Name: s.Name, Command: s.Argv(), Dir: s.Dir, Env: s.Environ(os.Environ()), URL: s.URL.Reveal(), Header: headers(s),
-				Private: private(s), StartTimeout: s.StartTimeout, StartKey: "start_timeout", Logger: a.part("upstream"),
+				Private: secretsOf(s), StartTimeout: s.StartTimeout, StartKey: "start_timeout", Logger: a.logger("upstream"),
 			},
 			Prefix: strings.TrimSuffix(s.ToolPrefix(), "__"), Tools: s.Tools, Timeout: s.Timeout,
 			MaskResults: s.MaskResults,
@@ -50,16 +51,8 @@ func (a *App) newGateway(cfg *config.Config) (err error) {
 	return nil
 }
 
-// pageOf is where people open a request's page, "" where public_url does not say how they reach the pages.
-func (a *App) pageOf(id string) string {
-	if link := links(a.live.Load().cfg); link != nil {
-		return link(id)
-	}
-	return ""
-}
-
-// private is what a server's program is given that nobody is told.
-func private(s config.Server) []string {
+// secretsOf is what a server's program is given, and is shown nowhere.
+func secretsOf(s config.Server) []string {
 	var values []string
 	for _, v := range s.Env {
 		values = append(values, v.Reveal())
@@ -88,10 +81,10 @@ func (a *App) mcp(cfg *config.Config, l net.Listener) http.Handler {
 			guard.Allowed = append(guard.Allowed, host)
 		}
 	}
-	h := downstream.NewHTTP(downstream.HTTPOptions{Sessions: a.gateway, Authenticate: a.caller,
+	h := downstream.NewHTTP(downstream.HTTPOptions{Sessions: a.gateway, Authenticate: a.agents.caller,
 		Budget: budget.Messages{Registry: a.budgets},
-		Guard:  guard, Logger: a.part("mcp"), Stopping: a.stopping})
-	a.rechecks = append(a.rechecks, h.Recheck)
+		Guard:  guard, Logger: a.logger("mcp"), Stopping: a.stopping})
+	a.reloader.rechecks = append(a.reloader.rechecks, h.Recheck)
 	a.onStop("MCP clients", func(context.Context) error { h.Close(); return nil })
 	return h
 }
@@ -103,21 +96,31 @@ var (
 		"must stay out of an agent's reach.")
 )
 
+// agentDoor is where agents come in: with their tools' calls over MCP, and with the events of their hooks.
+type agentDoor struct {
+	gate     *approval.Gate
+	live     *inForce
+	callers  auth.Callers
+	budgets  *budget.Registry
+	stopping context.Context // ends when Stop begins
+	log      *slog.Logger
+}
+
 // caller says which agent a request comes from.
-func (a *App) caller(r *http.Request) (downstream.Caller, error) {
-	who, err := a.callers.Caller(r)
+func (d *agentDoor) caller(r *http.Request) (downstream.Caller, error) {
+	who, err := d.callers.Caller(r)
 	switch {
 	case errors.Is(err, auth.ErrNoToken):
 		return downstream.Caller{}, errNoToken
 	case err != nil:
 		return downstream.Caller{}, errBadToken
 	}
-	known(r, who.Actor)
+	markKnown(r, who.Actor)
 	if who.Kind != approval.Agent {
 		return downstream.Caller{}, errPerson
 	}
 	return downstream.Caller{Agent: who.Name, StillValid: func() error {
-		_, ok := a.callers.Now(who)
+		_, ok := d.callers.Now(who)
 		switch {
 		case ok:
 			return nil
@@ -129,15 +132,15 @@ func (a *App) caller(r *http.Request) (downstream.Caller, error) {
 }
 
 // permissionTool is what Claude Code's --permission-prompt-tool asks.
-func (a *App) permissionTool() gateway.Tool {
+func (d *agentDoor) permissionTool() gateway.Tool {
 	return gateway.Tool{
 		Name:        hooks.PermissionPromptTool,
 		Description: hooks.PermissionPromptDescription,
 		Schema:      jsontext.Value(hooks.PermissionPromptSchema),
 		ReadOnly:    true,
 		Call: func(ctx context.Context, agent string, still func() error, args jsontext.Value) (string, bool) {
-			gate := hooks.Gate{Gate: a.gate, Agent: agent, Still: still, Occupy: a.occupying(agent), Stop: a.stopping.Done()}
-			answer, err := gate.PermissionPrompt(ctx, args, a.live.Load().cfg.MCP.Hold, a.log)
+			gate := hooks.Gate{Gate: d.gate, Agent: agent, Still: still, Occupy: d.occupy(agent), Stop: d.stopping.Done()}
+			answer, err := gate.PermissionPrompt(ctx, args, d.live.Load().cfg.MCP.Hold, d.log)
 			if err != nil {
 				return "the answer could not be written", true
 			}
@@ -147,26 +150,26 @@ func (a *App) permissionTool() gateway.Tool {
 }
 
 // asker is the gate for the agent whose hook is asked for.
-func (a *App) asker(r *http.Request) (client.Asker, error) {
-	c, err := a.caller(r)
+func (d *agentDoor) asker(r *http.Request) (client.Asker, error) {
+	c, err := d.caller(r)
 	if err != nil {
 		return nil, err
 	}
-	return hooks.Gate{Gate: a.gate, Agent: c.Agent, Still: c.StillValid, Hold: a.directory.Hold,
-		Occupy: a.occupying(c.Agent), Stop: a.stopping.Done(), Turn: a.turn(c.Agent)}, nil
+	return hooks.Gate{Gate: d.gate, Agent: c.Agent, Still: c.StillValid, Hold: d.callers.Directory.Hold,
+		Occupy: d.occupy(c.Agent), Stop: d.stopping.Done(), Turn: d.waitTurn(c.Agent)}, nil
 }
 
 // showAtKeyboard is what the person at an agent's keyboard is told of a request: what a card says, or where its rule
 // says nothing of it the question alone. Both have the arguments once.
-func (a *App) showAtKeyboard(r approval.Request) string {
-	m := a.masker()
+func (f *inForce) showAtKeyboard(r approval.Request) string {
+	m := f.masker()
 	args := legible.Line(m.ArgsLimited(r.Args, 4000))
 	why, _ := m.Text(r.HumanMessage)
 	if r.Sentences.SummaryIn("") == "" && phrases.Unworded(r.HumanMessage, r.Target()) {
 		return fmt.Sprintf("Run '%s' with arguments %s?\n%s\n\n%s, risk %s", r.Target(), args, legible.Line(why), r.Target(),
 			r.Risk)
 	}
-	return fmt.Sprintf("%s\n%s\n\n%s, risk %s\n%s", a.summary(r), legible.Line(why), r.Target(), r.Risk, args)
+	return fmt.Sprintf("%s\n%s\n\n%s, risk %s\n%s", f.summary(r), legible.Line(why), r.Target(), r.Risk, args)
 }
 
 // schemas knows what the tools take that the gateway offers.
@@ -176,44 +179,7 @@ func (s schemas) CheckArgs(ctx context.Context, server, tool string, canonical [
 	return s.a.gateway.CheckArgs(ctx, server, tool, canonical)
 }
 
-// serverProblems names the MCP servers that cannot be used, and tools that cannot be offered.
-func (a *App) serverProblems() []string {
-	var ps []string
-	for _, h := range a.gateway.Health() {
-		switch h.State {
-		case upstream.Down:
-			why := "its connection ended"
-			if h.Err != nil {
-				why = a.whyDown(h.Err)
-			}
-			ps = append(ps, fmt.Sprintf("the MCP server %s is down since %s (%s): its tools are not offered", h.Server,
-				approval.FormatTime(h.Since), why))
-		case upstream.Starting:
-			ps = append(ps, fmt.Sprintf("the MCP server %s is starting", h.Server))
-		}
-		for _, p := range h.Problems {
-			ps = append(ps, fmt.Sprintf("the MCP server %s: %s", h.Server, a.masked(p)))
-		}
-	}
-	return ps
-}
-
-// whyDown says why a server is down, with the last words of one that is slow to start: it may be installing itself.
-func (a *App) whyDown(err error) string {
-	why := a.masked(upstream.Brief(err))
-	if words := upstream.LastWords(err); words != "" {
-		why += "; it last wrote: " + a.masked(words)
-	}
-	return why
-}
-
-// masked is a text of a server's as whoever runs the gate is shown it.
-func (a *App) masked(s string) string {
-	text, _ := a.masker().ForLogs().Text(s)
-	return legible.Lines(text)
-}
-
-func (m *metrics) called(server, method, result string, took time.Duration) {
+func (m *metrics) countCall(server, method, result string, took time.Duration) {
 	c := m.calls.get(mcpCall{server, method, result}, func() mcpMeters {
 		return mcpMeters{m.mcp.WithLabelValues(server, method, result), m.mcpTook.WithLabelValues(server)}
 	})

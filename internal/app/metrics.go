@@ -31,9 +31,9 @@ type metrics struct {
 	reloads    *prometheus.CounterVec
 	mcp        *prometheus.CounterVec
 	mcpTook    *prometheus.HistogramVec
-	counted    meters[counted, prometheus.Counter] // of events
-	calls      meters[mcpCall, mcpMeters]          // of mcp and mcpTook
-	channel    func(name string) channels.Channel  // that is in force
+	counts     meters[eventLabels, prometheus.Counter] // of events
+	calls      meters[mcpCall, mcpMeters]              // of mcp and mcpTook
+	channel    func(name string) channels.Channel      // that is in force
 	listeners  *listenerStates
 }
 
@@ -61,8 +61,8 @@ func (m *meters[K, M]) get(labels K, find func() M) M {
 	return v
 }
 
-// counted are the labels of an event.
-type counted struct {
+// eventLabels are the labels of an event.
+type eventLabels struct {
 	what     approval.EventType
 	decision string
 }
@@ -116,26 +116,26 @@ func newMetrics(a *App) *metrics {
 		func() float64 { return a.store.Clock().Ahead.Seconds() })
 	for _, k := range a.o.Config.Kinds() {
 		if _, metered := k.Type.(channels.Metered); metered {
-			m.registry.MustRegister(quotaGauges(k, a.quota)...)
+			m.registry.MustRegister(quotaGauges(k, &a.live)...)
 		}
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "countersign_build_info",
 		Help:        "Always 1; the version is a label.",
 		ConstLabels: prometheus.Labels{"version": a.o.Version}})
 	build.Set(1)
-	m.listeners = &listenerStates{a.limits, map[string]*listener.Listener{}, map[string]*listener.Certificate{}}
+	m.listeners = &listenerStates{a.listeners.limits, map[string]*listener.Listener{}, map[string]*listener.Certificate{}}
 	m.registry.MustRegister(m.listeners, m.events, m.tries, m.took, m.paused, m.webhooks, m.heartbeats, m.reloads, m.mcp,
-		m.mcpTook, &serverStates{a}, &refusals{a}, pending, ahead, build,
+		m.mcpTook, &serverStates{a}, &refusals{a.budgets}, pending, ahead, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
 // quotaGauges tell how much of the month's messages of a kind of channel is used.
-func quotaGauges(k kind.Kind, quota func(channel string) (channels.Quota, bool)) []prometheus.Collector {
+func quotaGauges(k kind.Kind, live *inForce) []prometheus.Collector {
 	gauge := func(name, help string, value func(q channels.Quota) float64) prometheus.Collector {
 		o := prometheus.GaugeOpts{Name: "countersign_" + k.Name + "_quota_" + name, Help: k.Title + " messages " + help}
 		return prometheus.NewGaugeFunc(o, func() float64 {
-			if q, known := quota(k.Name); known {
+			if q, known := live.Load().quota(k.Name); known {
 				return value(q)
 			}
 			return -1
@@ -157,17 +157,17 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-func (m *metrics) committed(c approval.Commit) {
+func (m *metrics) countCommit(c approval.Commit) {
 	for i := range c.Events {
 		e := &c.Events[i]
-		m.counted.get(counted{e.Type, e.Decision}, func() prometheus.Counter {
+		m.counts.get(eventLabels{e.Type, e.Decision}, func() prometheus.Counter {
 			return m.events.WithLabelValues(string(e.Type), e.Decision)
 		}).Inc()
 	}
 }
 
-// Tried implements [outbox.Metrics].
-func (m *metrics) Tried(channel string, what approval.NotificationKind, result outbox.Result, reason string,
+// CountTry implements [outbox.Metrics].
+func (m *metrics) CountTry(channel string, what approval.NotificationKind, result outbox.Result, reason string,
 	took time.Duration) {
 	m.tries.WithLabelValues(channel, string(what), string(result), reason).Inc()
 	if c, ok := m.channel(channel).(channels.Metered); ok {
@@ -178,8 +178,8 @@ func (m *metrics) Tried(channel string, what approval.NotificationKind, result o
 	}
 }
 
-// Paused implements [outbox.Metrics].
-func (m *metrics) Paused(channel string, paused bool) { //nolint:revive // the gauge's value, no switch
+// SetPaused implements [outbox.Metrics].
+func (m *metrics) SetPaused(channel string, paused bool) { //nolint:revive // the gauge's value, no switch
 	v := 0.0
 	if paused {
 		v = 1
@@ -187,13 +187,15 @@ func (m *metrics) Paused(channel string, paused bool) { //nolint:revive // the g
 	m.paused.WithLabelValues(channel).Set(v)
 }
 
-func (m *metrics) webhook(channel, result string) { m.webhooks.WithLabelValues(channel, result).Inc() }
+func (m *metrics) countWebhook(channel, result string) {
+	m.webhooks.WithLabelValues(channel, result).Inc()
+}
 
-func (m *metrics) beat(r heartbeat.Run) {
+func (m *metrics) countBeat(r heartbeat.Run) {
 	m.heartbeats.WithLabelValues(r.Entry, outcome(r.Err)).Inc()
 }
 
-func (m *metrics) reloaded(err error) { m.reloads.WithLabelValues(outcome(err)).Inc() }
+func (m *metrics) countReload(err error) { m.reloads.WithLabelValues(outcome(err)).Inc() }
 
 func outcome(err error) string {
 	if err != nil {

@@ -9,13 +9,21 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/legible"
+	"countersign/approval/redact"
+	"countersign/internal/auth"
+	"countersign/internal/mcp/gateway"
+	"countersign/internal/mcp/upstream"
 )
 
 // healthz says that the process answers.
-func (a *App) healthz(w http.ResponseWriter, _ *http.Request) {
+func healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintln(w, "ok")
 }
+
+// health tells how every part of the program does.
+type health struct{ a *App }
 
 type readiness struct {
 	Status   string   `json:"status"` // ready, or why not
@@ -24,21 +32,21 @@ type readiness struct {
 
 // readyz says whether calls can be decided: 503 while the store does not answer or the program stops.
 // Problems that keep people from being reached are named under a 200, because the gate itself holds.
-func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
+func (h health) readyz(w http.ResponseWriter, r *http.Request) {
 	status := http.StatusOK
 	out := readiness{Status: "ready", Problems: []string{}}
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
-	if a.stopping.Err() != nil {
+	if h.a.stopping.Err() != nil {
 		status, out.Status = http.StatusServiceUnavailable, "stopping"
-	} else if err := a.store.Ping(ctx); err != nil {
+	} else if err := h.a.store.Ping(ctx); err != nil {
 		status, out.Status = http.StatusServiceUnavailable, "the store does not answer"
 		if e, ok := errors.AsType[*approval.Error](err); ok {
 			out.Problems = append(out.Problems, e.Message)
 		}
-		a.log.ErrorContext(ctx, "not ready", "error", err)
+		h.a.log.ErrorContext(ctx, "not ready", "error", err)
 	}
-	out.Problems = append(out.Problems, a.problems()...)
+	out.Problems = append(out.Problems, h.problems()...)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
@@ -46,13 +54,13 @@ func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
 }
 
 // problems names what keeps people from being reached, now.
-func (a *App) problems() []string {
-	l := a.live.Load()
-	ps := a.unreachable()
-	ps = append(ps, reports(l.channels)...)
-	ps = append(ps, reports(a.handlers())...)
-	ps = append(ps, a.store.Problems()...)
-	switch c := a.store.Clock(); {
+func (h health) problems() []string {
+	l := h.a.live.Load()
+	ps := findUnreachable(l, h.a.directory)
+	ps = append(ps, problemsOf(l.channels)...)
+	ps = append(ps, problemsOf(h.a.receivers.handlers())...)
+	ps = append(ps, h.a.store.Problems()...)
+	switch c := h.a.store.Clock(); {
 	case c.Lead > 0:
 		ps = append(ps, fmt.Sprintf("this machine's clock has jumped %v ahead; the store's time follows in %v and ends what "+
 			"is due then: if the clock is wrong, set it right by then; if it is right, an admin can say so at once: "+
@@ -62,28 +70,65 @@ func (a *App) problems() []string {
 			"hundredth slower until they meet: see that the clock is right; if it is, an admin can say so: "+
 			"countersign clock accept", c.Ahead.Round(time.Second)))
 	}
-	if why := a.unread.Load(); why != nil {
+	if why := h.a.reloader.failed.Load(); why != nil {
 		ps = append(ps, "the configuration was not reloaded ("+*why+"): the earlier one stays in force")
 	}
-	for _, c := range a.certificates {
+	for _, c := range h.a.listeners.certificates {
 		ps = append(ps, c.Problems()...)
 	}
-	ps = append(ps, a.serverProblems()...)
-	if why := a.openID.Trouble(); why != "" {
+	ps = append(ps, serverProblems(h.a.gateway.Health(), h.a.live.masker())...)
+	if why := h.a.openID.Trouble(); why != "" {
 		ps = append(ps, "nobody can sign in at the OpenID provider: "+why)
 	}
-	return append(ps, a.sender.Problems()...)
+	return append(ps, h.a.sender.Problems()...)
 }
 
-// unreachable names what in the configuration keeps people from being reached.
-func (a *App) unreachable() []string {
+// serverProblems names the MCP servers that cannot be used, and tools that cannot be offered.
+func serverProblems(servers []gateway.ServerHealth, m *redact.Masker) []string {
 	var ps []string
-	if len(a.live.Load().routes) == 0 {
+	for _, h := range servers {
+		switch h.State {
+		case upstream.Down:
+			why := "its connection ended"
+			if h.Err != nil {
+				why = explainDown(h.Err, m)
+			}
+			ps = append(ps, fmt.Sprintf("the MCP server %s is down since %s (%s): its tools are not offered", h.Server,
+				approval.FormatTime(h.Since), why))
+		case upstream.Starting:
+			ps = append(ps, fmt.Sprintf("the MCP server %s is starting", h.Server))
+		}
+		for _, p := range h.Problems {
+			ps = append(ps, fmt.Sprintf("the MCP server %s: %s", h.Server, mask(p, m)))
+		}
+	}
+	return ps
+}
+
+// explainDown says why a server is down, with the last words of one that is slow to start: it may be installing itself.
+func explainDown(err error, m *redact.Masker) string {
+	why := mask(upstream.Brief(err), m)
+	if words := upstream.LastWords(err); words != "" {
+		why += "; it last wrote: " + mask(words, m)
+	}
+	return why
+}
+
+// mask is a text of a server's as the operator is shown it.
+func mask(s string, m *redact.Masker) string {
+	text, _ := m.ForLogs().Text(s)
+	return legible.Lines(text)
+}
+
+// findUnreachable names what in the configuration keeps people from being reached.
+func findUnreachable(l *live, known *auth.Directory) []string {
+	var ps []string
+	if len(l.routes) == 0 {
 		ps = append(ps, "no channel has a recipient: people are to be asked and nobody is notified; configure "+
 			"channels.line.notify, channels.slack or channels.webhook.notify, or give people channels")
 	}
 	approvers := 0
-	for _, p := range a.directory.People() {
+	for _, p := range known.People() {
 		if p.Approver {
 			approvers++
 		}

@@ -22,8 +22,8 @@ channels:
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &App{}
-	a.live.Store(&live{quiet: quietHours(cfg)})
+	var in inForce
+	in.Store(&live{quiet: quietHours(cfg)})
 	night := time.Date(2026, 1, 10, 14, 0, 0, 0, time.UTC) // 23:00 in Tokyo
 	for _, c := range []struct {
 		to   string
@@ -35,7 +35,7 @@ channels:
 		{"U02KEN", night, time.Time{}},
 		{"C0APPROVALS", night, time.Time{}},
 	} {
-		if got := (routing{a}).Quiet(approval.Address{Channel: "slack", To: c.to}, c.at); !got.Equal(c.want) {
+		if got := (routing{live: &in}).QuietUntil(approval.Address{Channel: "slack", To: c.to}, c.at); !got.Equal(c.want) {
 			t.Errorf("%s at %s is quiet until %s; want %s", c.to, c.at, got, c.want)
 		}
 	}

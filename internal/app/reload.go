@@ -6,11 +6,16 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"reflect"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"countersign/approval"
 	"countersign/internal/auth"
+	"countersign/internal/chat"
 	"countersign/internal/config"
 	"countersign/internal/policy"
 )
@@ -18,37 +23,55 @@ import (
 // Reload reads the configuration file again and puts it in force, whole or not at all. A file that does
 // not check changes nothing: the failure is logged with each problem, audited, and told to the admins.
 func (a *App) Reload(ctx context.Context) error {
-	return a.reloadIf(ctx, func([]byte, error) bool { return true })
+	return a.reloader.reloadIf(ctx, func([]byte, error) bool { return true })
+}
+
+// reloader puts what is read again in force, in each part of the program.
+type reloader struct {
+	a    *App // of which a reload replaces much
+	log  *slog.Logger
+	gate *approval.Gate
+	chat *chat.Service // tells the admins
+
+	mu       sync.Mutex
+	rechecks []func() // what a reload has looked at: whether those in hand are who they were
+	// failed says why the configuration was last not reloaded; nil: it was
+	failed atomic.Pointer[string]
+
+	// What the admins were told of already. They are mu's.
+	broken *[sha256.Size]byte // the content of the file that cannot be used, nil: the last could
+	unmet  map[string]bool    // requests that too few people are left to approve
 }
 
 // reloadIf is [App.Reload] if changed says so of what was read. The file is read under the lock, so that what was read
 // last is what is in force.
-func (a *App) reloadIf(ctx context.Context, changed func(content []byte, err error) bool) (err error) {
+func (r *reloader) reloadIf(ctx context.Context, changed func(content []byte, err error) bool) (err error) {
 	report := false
 	defer func() { // the first defer, so that the lock is free by then
-		if report && a.o.Reloaded != nil {
-			a.o.Reloaded(err)
+		if report && r.a.o.Reloaded != nil {
+			r.a.o.Reloaded(err)
 		}
 	}()
-	a.reloading.Lock()
-	defer a.reloading.Unlock()
-	old := a.live.Load()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.a.live.Load()
 	if old.cfg.Path == "" {
 		report = true
 		err := errors.New("this configuration did not come from a file and cannot be read again")
-		a.log.ErrorContext(ctx, "the configuration was NOT reloaded; the running one stays in force", "error", err)
+		r.log.ErrorContext(ctx, "the configuration was NOT reloaded; the running one stays in force", "error", err)
 		return err
 	}
 	content, err := old.cfg.Read()
 	if report = changed(content, err); !report {
 		return nil
 	}
-	return a.reload(ctx, old, content, err)
+	return r.reload(ctx, old, content, err)
 }
 
 // reload puts a content of the file in force, unless err says why it could not be read.
-func (a *App) reload(ctx context.Context, old *live, content []byte, err error) error {
-	for _, c := range a.certificates {
+func (r *reloader) reload(ctx context.Context, old *live, content []byte, err error) error {
+	a := r.a
+	for _, c := range a.listeners.certificates {
 		c.Refresh()
 	}
 	var cfg *config.Config
@@ -58,7 +81,7 @@ func (a *App) reload(ctx context.Context, old *live, content []byte, err error) 
 	}
 	for _, p := range problems {
 		if p.Warning { // the others are the error
-			a.log.WarnContext(ctx, "a problem in the configuration", "problem", p.String())
+			r.log.WarnContext(ctx, "a problem in the configuration", "problem", p.String())
 		}
 	}
 	if err != nil {
@@ -67,122 +90,129 @@ func (a *App) reload(ctx context.Context, old *live, content []byte, err error) 
 				err = &envError{trouble, err}
 			}
 		}
-		return a.reloadFailed(ctx, content, err)
+		return r.reloadFailed(ctx, content, err)
 	}
 	next, err := a.newLive(cfg, old)
 	if err != nil {
-		return a.reloadFailed(ctx, content, err)
+		return r.reloadFailed(ctx, content, err)
 	}
 	loosened := policy.Loosened(old.cfg.Policy, cfg.Policy)
-	if err := a.gate.SetPolicy(ctx, cfg.Policy, loosened); err != nil {
-		return a.reloadFailed(ctx, content, err)
+	if err := r.gate.SetPolicy(ctx, cfg.Policy, loosened); err != nil {
+		return r.reloadFailed(ctx, content, err)
 	}
-	a.gate.SetMasker(next.maker.Masker)
+	r.gate.SetMasker(next.maker.Masker)
 	a.live.Store(next) // first: who callers without a token are stands there, and is looked at next
 	a.directory.Replace(cfg.Agents(), cfg.People())
 	a.openID.Configure(cfg.SignIn.OpenID, cfg.OpenIDPeople())
 	a.budgets.Replace(cfg.Budgets(auth.LocalAgent))
-	a.recheck()
-	a.cancelRemoved(ctx)
-	a.requeue(ctx)
-	a.endSignIns(ctx)
+	r.recheck()
+	r.cancelRemoved(ctx)
+	r.requeue(ctx)
+	a.signIns.end(ctx)
 	a.sender.Reload(next.maker, next.channels...)
 	old.close(next)
-	a.reconfigured()
-	a.recheckNeeds(ctx)
-	a.unread.Store(nil)
-	a.broken = nil
-	a.metrics.reloaded(nil)
-	a.log.InfoContext(ctx, "the configuration was reloaded and is in force", "file", cfg.Path)
-	a.tellLoosened(ctx, loosened)
-	for _, s := range needRestart(old.cfg, cfg) {
-		a.log.WarnContext(ctx, "this change needs a restart", "key", s)
+	a.platforms.announceReload(a.receivers)
+	r.recheckNeeds(ctx)
+	r.failed.Store(nil)
+	r.broken = nil
+	a.metrics.countReload(nil)
+	r.log.InfoContext(ctx, "the configuration was reloaded and is in force", "file", cfg.Path)
+	r.tellLoosened(ctx, loosened)
+	for _, s := range restartKeys(old.cfg, cfg) {
+		r.log.WarnContext(ctx, "this change needs a restart", "key", s)
 	}
 	return nil
 }
 
+// requeue gives cards that wait over a budget of pushes the turn that they have with the budgets of now.
+func (r *reloader) requeue(ctx context.Context) {
+	if err := r.a.outbox.Requeue(ctx); err != nil {
+		r.log.ErrorContext(ctx, "cards that wait over a budget of pushes keep the turn that they had", "error", err)
+	}
+}
+
 // tellLoosened says what new rules let through more easily, in the log and to the admins.
-func (a *App) tellLoosened(ctx context.Context, loosened []string) {
+func (r *reloader) tellLoosened(ctx context.Context, loosened []string) {
 	if len(loosened) == 0 {
 		return
 	}
 	for _, s := range loosened {
-		a.log.WarnContext(ctx, "the new policy is looser", "what", s)
+		r.log.WarnContext(ctx, "the new policy is looser", "what", s)
 	}
-	if err := a.chat.RulesLoosened(ctx, loosened); err != nil {
-		a.log.ErrorContext(ctx, "the admins could not be told of the looser policy", "error", err)
+	if err := r.chat.RulesLoosened(ctx, loosened); err != nil {
+		r.log.ErrorContext(ctx, "the admins could not be told of the looser policy", "error", err)
 	}
 }
 
-// recheckNeeds brings what waits to where it stands by the people and rules of now, and says of which requests nobody
-// is left who could approve them.
-func (a *App) recheckNeeds(ctx context.Context) {
-	unmet, err := a.gate.Recheck(ctx)
+// recheckNeeds brings what waits to where it stands by the people and rules of now, and says for which requests too
+// few people are left who could approve them.
+func (r *reloader) recheckNeeds(ctx context.Context) {
+	unmet, err := r.gate.Recheck(ctx)
 	if err != nil {
-		a.log.ErrorContext(ctx, "not every waiting request could be checked against the new configuration; each is "+
+		r.log.ErrorContext(ctx, "not every waiting request could be checked against the new configuration; each is "+
 			"checked at its next vote and at its use", "error", err)
 	}
-	told := a.unmet
-	a.unmet = map[string]bool{}
-	for _, r := range unmet {
-		if a.unmet[r.ID] = true; told[r.ID] {
+	told := r.unmet
+	r.unmet = map[string]bool{}
+	for _, req := range unmet {
+		if r.unmet[req.ID] = true; told[req.ID] {
 			continue
 		}
-		a.log.WarnContext(ctx, "too few people are left to approve a request; it waits until it expires", "request", r.ID)
-		if err := a.chat.NeedUnmet(ctx, r); err != nil {
-			a.log.ErrorContext(ctx, "the admins could not be told of a request that nobody can approve", "request", r.ID,
+		r.log.WarnContext(ctx, "too few people are left to approve a request; it waits until it expires", "request", req.ID)
+		if err := r.chat.NeedUnmet(ctx, req); err != nil {
+			r.log.ErrorContext(ctx, "the admins could not be told of a request that nobody can approve", "request", req.ID,
 				"error", err)
 		}
 	}
 }
 
-// recheck ends what waits, streams or has a session for somebody who is not who they were any more.
-func (a *App) recheck() {
-	for _, fn := range a.rechecks {
+// recheck ends what waits, streams or has a session for an agent or a person who is not who they were any more.
+func (r *reloader) recheck() {
+	for _, fn := range r.rechecks {
 		fn()
 	}
 }
 
 // cancelRemoved ends the requests of agents that are not in the configuration any more. What cannot be ended now
 // cannot run either.
-func (a *App) cancelRemoved(ctx context.Context) {
-	n, err := a.gate.CancelRemoved(ctx)
+func (r *reloader) cancelRemoved(ctx context.Context) {
+	n, err := r.gate.CancelRemoved(ctx)
 	if err != nil {
-		a.log.ErrorContext(ctx, "requests of agents that are not configured any more could not all be cancelled; they "+
+		r.log.ErrorContext(ctx, "requests of agents that are not configured any more could not all be cancelled; they "+
 			"cannot run, and the next reload tries again", "error", err)
 	}
 	if n > 0 {
-		a.log.WarnContext(ctx, "requests of agents that are not configured any more were cancelled", "requests", n)
+		r.log.WarnContext(ctx, "requests of agents that are not configured any more were cancelled", "requests", n)
 	}
 }
 
 // reloadFailed logs, audits and tells why a content of the file is not in force. It is nil where it could not be read.
-func (a *App) reloadFailed(ctx context.Context, content []byte, why error) error {
-	brief := briefly(why)
-	a.unread.Store(&brief)
-	a.metrics.reloaded(why)
-	a.log.ErrorContext(ctx, "the configuration was NOT reloaded; the running one stays in force", "error", why)
-	if err := a.gate.PolicyReloadFailed(ctx, why.Error()); err != nil {
-		a.log.ErrorContext(ctx, "the failed reload could not be put on record", "error", err)
+func (r *reloader) reloadFailed(ctx context.Context, content []byte, why error) error {
+	brief := summarize(why)
+	r.failed.Store(&brief)
+	r.a.metrics.countReload(why)
+	r.log.ErrorContext(ctx, "the configuration was NOT reloaded; the running one stays in force", "error", why)
+	if err := r.gate.PolicyReloadFailed(ctx, why.Error()); err != nil {
+		r.log.ErrorContext(ctx, "the failed reload could not be put on record", "error", err)
 	}
-	a.tellBroken(ctx, content, brief)
+	r.tellBroken(ctx, content, brief)
 	return fmt.Errorf("reload: %w", why)
 }
 
 // tellBroken tells the admins of a configuration that cannot be used, once for the same content.
-func (a *App) tellBroken(ctx context.Context, content []byte, why string) {
+func (r *reloader) tellBroken(ctx context.Context, content []byte, why string) {
 	if content == nil {
 		content = []byte(why)
 	}
 	sum := sha256.Sum256(content)
-	if a.broken != nil && *a.broken == sum {
+	if r.broken != nil && *r.broken == sum {
 		return
 	}
-	if err := a.chat.ReloadFailed(ctx, why); err != nil {
-		a.log.ErrorContext(ctx, "the admins could not be told of the failed reload", "error", err)
+	if err := r.chat.ReloadFailed(ctx, why); err != nil {
+		r.log.ErrorContext(ctx, "the admins could not be told of the failed reload", "error", err)
 		return
 	}
-	a.broken = &sum
+	r.broken = &sum
 }
 
 // envError is what is wrong with a configuration whose variables' file cannot be read.
@@ -191,10 +221,10 @@ type envError struct{ trouble, err error }
 func (e *envError) Error() string   { return e.trouble.Error() + "; " + e.err.Error() }
 func (e *envError) Unwrap() []error { return []error{e.trouble, e.err} }
 
-// briefly says in one line why a configuration could not be used.
-func briefly(why error) string {
+// summarize says in one line why a configuration could not be used.
+func summarize(why error) string {
 	if e, ok := errors.AsType[*envError](why); ok {
-		return e.trouble.Error() + "; " + briefly(e.err)
+		return e.trouble.Error() + "; " + summarize(e.err)
 	}
 	invalid, ok := errors.AsType[*config.InvalidError](why)
 	if !ok {
@@ -207,8 +237,8 @@ func briefly(why error) string {
 	return said
 }
 
-// needRestart names the keys that changed and are only read at start-up.
-func needRestart(old, cfg *config.Config) []string {
+// restartKeys names the keys that changed and are only read at start-up.
+func restartKeys(old, cfg *config.Config) []string {
 	var keys []string
 	for _, k := range []struct {
 		name    string
@@ -242,8 +272,8 @@ const lookEvery = 250 * time.Millisecond
 // watch reloads when the file's content is another than was seen, at first the one that the program was started on.
 // It looks at the file itself: its folder may hold what never rests, such as the database, and not every file system
 // says what changes in it. Editors and orchestrators may put a new file in the old one's place.
-func (a *App) watch(ctx context.Context) {
-	path, seen := a.o.Config.Path, a.o.Config.Sum
+func (r *reloader) watch(ctx context.Context) {
+	path, seen := r.a.o.Config.Path, r.a.o.Config.Sum
 	again := time.NewTicker(lookEvery)
 	defer again.Stop()
 	var last, read os.FileInfo // at the last look, and when it was read; nil: it was not there, or not read yet
@@ -258,11 +288,11 @@ func (a *App) watch(ctx context.Context) {
 			last = nil // gone for the moment
 			continue
 		}
-		rests := unchanged(last, info)
-		if last = info; !rests || unchanged(read, info) {
+		rests := sameFile(last, info)
+		if last = info; !rests || sameFile(read, info) {
 			continue
 		}
-		_ = a.reloadIf(ctx, func(now []byte, err error) bool { // it says what goes wrong
+		_ = r.reloadIf(ctx, func(now []byte, err error) bool { // it says what goes wrong
 			if err != nil {
 				return false
 			}
@@ -277,7 +307,7 @@ func (a *App) watch(ctx context.Context) {
 	}
 }
 
-// unchanged reports whether a file is as it was, as far as can be told without reading it.
-func unchanged(was, is os.FileInfo) bool {
+// sameFile reports whether a file is as it was, as far as can be told without reading it.
+func sameFile(was, is os.FileInfo) bool {
 	return was != nil && os.SameFile(was, is) && was.Size() == is.Size() && was.ModTime().Equal(is.ModTime())
 }

@@ -9,7 +9,7 @@ import (
 	"countersign/internal/locale/phrases"
 )
 
-// say says one of the gate's phrases in somebody's language, with times as they read them.
+// say says one of the gate's phrases in a person's language, with times as they read them.
 func say(to approval.Actor, r locale.Reader, p phrases.Phrase, args ...any) string {
 	l := locale.Get(to.Locale)
 	words := make([]string, 0, len(args))
@@ -33,21 +33,21 @@ const maxSummed = 64 << 10
 
 // summary says in a sentence what will happen by a request, as cards do, to programs and to whoever's language is not
 // known.
-func (a *App) summary(r approval.Request) string {
+func (f *inForce) summary(r approval.Request) string {
 	if len(r.Args) > maxSummed {
 		r.Args = nil
 	}
-	m := a.live.Load().maker
+	m := f.Load().maker
 	m.Words = locale.Get("en")
 	return m.Summary(r)
 }
 
-// reader is how somebody who is answered now reads times: in their zone, or in the configuration's. The zone of this
-// machine is nobody's that is configured.
-func (a *App) reader(to approval.Actor) locale.Reader {
-	r := locale.Reader{Now: a.o.Now(), Zone: to.Zone, Abroad: to.Zone == time.Local, Stays: true}
+// reader is how a person who is answered now reads times: in their zone, or in the configuration's. The zone of this
+// machine is of no person who is configured.
+func reader(to approval.Actor, now time.Time, live *inForce) locale.Reader {
+	r := locale.Reader{Now: now, Zone: to.Zone, Abroad: to.Zone == time.Local, Stays: true}
 	if r.Zone == nil {
-		r.Zone, r.Abroad = a.live.Load().cfg.Location, true
+		r.Zone, r.Abroad = live.Load().cfg.Location, true
 	}
 	return r
 }

@@ -21,13 +21,12 @@ func TestTimesInAZoneThatNobodyConfiguredNameIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-	a := &App{o: Options{Now: func() time.Time { return now }}}
 	local := now.Add(time.Minute).In(time.Local)
 	here := local.Format("15:04 ") + locale.ZoneName(local, time.Local)
 	for zone, want := range map[*time.Location]string{tokyo: "today 18:01", time.Local: "today " + here} {
 		to := approval.Actor{Name: "hana", Zone: zone}
 		want = "One more hour: pay can be decided until " + want + "."
-		if got := say(to, a.reader(to), phrases.SayExtended, "tool", "pay", "when", now.Add(time.Minute)); got != want {
+		if got := say(to, reader(to, now, nil), phrases.SayExtended, "tool", "pay", "when", now.Add(time.Minute)); got != want {
 			t.Errorf("%s: %q, want %q", zone, got, want)
 		}
 	}
@@ -37,8 +36,8 @@ func TestTimesInAZoneThatNobodyConfiguredNameIt(t *testing.T) {
 // words come first where it has some. The arguments are there once, and masked.
 func TestTheKeyboardIsAskedInTheRulesWordsOrToRunTheTool(t *testing.T) {
 	t.Parallel()
-	a := &App{}
-	a.live.Store(&live{maker: channels.Maker{Masker: redact.New()}})
+	var in inForce
+	in.Store(&live{maker: channels.Maker{Masker: redact.New()}})
 	r := approval.Request{Agent: "bot", Risk: approval.RiskHigh}
 	r.Server, r.Tool, r.Args = "bank", "pay", []byte(`{"password":"hunter2hunter2","to":"acme"}`)
 	masked := `{"password":"•••• (14 characters, sha256 76880d60)","to":"acme"}`
@@ -49,12 +48,12 @@ func TestTheKeyboardIsAskedInTheRulesWordsOrToRunTheTool(t *testing.T) {
 		"Transfers are looked at":                               "Run bank/pay: to",
 	} {
 		r.HumanMessage = message
-		if got := a.showAtKeyboard(r); !strings.HasPrefix(got, want) || !strings.Contains(got, "\n"+message+"\n\nbank/pay, risk high") || strings.Count(got, "•••• (14 characters") != 1 {
+		if got := in.showAtKeyboard(r); !strings.HasPrefix(got, want) || !strings.Contains(got, "\n"+message+"\n\nbank/pay, risk high") || strings.Count(got, "•••• (14 characters") != 1 {
 			t.Errorf("%s: asked %q", message, got)
 		}
 	}
 	r.HumanMessage, r.Sentences = "bank/pay needs a person's approval.", &summary.Sentences{Summary: summary.Wording{"": "Pay somebody"}}
-	if got := a.showAtKeyboard(r); !strings.HasPrefix(got, "Pay somebody\n") {
+	if got := in.showAtKeyboard(r); !strings.HasPrefix(got, "Pay somebody\n") {
 		t.Errorf("asked %q", got)
 	}
 }

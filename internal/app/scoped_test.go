@@ -21,7 +21,7 @@ func Strays() []string {
 }
 
 func init() {
-	around = func(s keeper) keeper {
+	wrapStore = func(s keeper) keeper {
 		return storetest.Scoped(s, func(problem string) {
 			strays.Lock()
 			defer strays.Unlock()

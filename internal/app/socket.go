@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,13 +13,12 @@ import (
 	"time"
 
 	"countersign/internal/auth"
-	"countersign/internal/config"
 )
 
 // anonymous says who callers without a token are. What the configuration was checked for is true of the
-// addresses that it names; while others are bound, nobody comes in over them without a token.
-func (a *App) anonymous() auth.Anonymous {
-	cfg, bound := a.live.Load().cfg, a.o.Config
+// addresses that it names; while others are bound, no caller comes in over them without a token.
+func (d directory) anonymous() auth.Anonymous {
+	cfg, bound := d.live.Load().cfg, d.bound
 	who := auth.Anonymous{Socket: cfg.AnonymousAgent}
 	if who.Socket == "" {
 		who.Socket = auth.LocalAgent
@@ -60,7 +58,7 @@ func listenSocket(path string, log *slog.Logger) (_ net.Listener, err error) {
 		return nil, fmt.Errorf("everybody may write in %s, and could put another socket in its place; use a folder of your "+
 			"own", dir)
 	}
-	if err := vacant(path); err != nil {
+	if err := checkVacant(path); err != nil {
 		return nil, err
 	}
 	l, err := bindPrivate(path)
@@ -74,9 +72,9 @@ func listenSocket(path string, log *slog.Logger) (_ net.Listener, err error) {
 	return &socketListener{Listener: l, path: path, file: file, peer: peer, log: log}, nil
 }
 
-// vacant reports, with an error, whether a socket may be put at path: nothing is there, or a socket on which
-// nobody answers.
-func vacant(path string) error {
+// checkVacant reports, with an error, whether a socket may be put at path: nothing is there, or a socket on which
+// no process answers.
+func checkVacant(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -92,7 +90,7 @@ func vacant(path string) error {
 		c.Close()
 		return errors.New("another process answers there; stop it, or use another path")
 	}
-	if !refused(err) {
+	if !isRefused(err) {
 		return fmt.Errorf("there is a socket of which it cannot be told whether somebody has it: %w", err)
 	}
 	return nil
@@ -101,8 +99,8 @@ func vacant(path string) error {
 // Addr is where the socket is by now.
 func (l *socketListener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
 
-// Accept waits for a connection by this process's own user. Whoever gets hold of the socket all the same,
-// and is somebody else, is turned away; root can be anybody, and is let in.
+// Accept waits for a connection by this process's own user. Another user who gets hold of the socket all the
+// same is turned away; root can be any user, and is let in.
 func (l *socketListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -130,14 +128,14 @@ func (l *socketListener) Close() error {
 }
 
 // onSocket serves h on the socket, where there is to be one.
-func (a *App) onSocket(cfg *config.Config, h http.Handler) error {
-	path := cmp.Or(a.o.Socket, cfg.Socket)
+func (a *App) onSocket(h http.Handler) error {
+	path := a.who.socket
 	if path == "" {
 		return nil
 	}
-	l, err := listenSocket(path, a.part("socket"))
+	l, err := listenSocket(path, a.logger("socket"))
 	if err != nil {
 		return err
 	}
-	return a.serveOn(nameSocket, l, nil, h)
+	return a.listeners.serveOn(nameSocket, l, nil, h)
 }

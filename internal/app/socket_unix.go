@@ -50,7 +50,7 @@ func bindPrivate(path string) (_ net.Listener, err error) {
 	return l, nil
 }
 
-// refused reports whether nobody answers at a socket.
-func refused(err error) bool {
+// isRefused reports whether no process answers at a socket.
+func isRefused(err error) bool {
 	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT)
 }

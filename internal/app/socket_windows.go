@@ -17,5 +17,5 @@ func bindPrivate(path string) (net.Listener, error) {
 	return net.Listen("unix", path)
 }
 
-// refused reports whether nobody answers at a socket.
-func refused(err error) bool { return errors.Is(err, windows.WSAECONNREFUSED) }
+// isRefused reports whether no process answers at a socket.
+func isRefused(err error) bool { return errors.Is(err, windows.WSAECONNREFUSED) }

@@ -6,55 +6,56 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/approval/redact"
+	"countersign/channels"
+	"countersign/client"
+	"countersign/heartbeat"
+	"countersign/internal/locale"
+	"countersign/internal/mcp/gateway"
 	"countersign/internal/mcp/upstream"
 	"countersign/internal/web"
 )
-
-// aroundInbox gives the pages what those around the inbox show.
-func (a *App) aroundInbox(o *web.Options) {
-	o.Roster, o.Freezes, o.Status = roster{directory{a}}, a.chat, a.statusPage
-	o.History, o.NameOf, o.Budgets = a.store, a.nameOf, a.budgets
-}
 
 // roster is how people are reached and agents ask.
 type roster struct{ directory }
 
 func (r roster) Ways(person string) []approval.Address { return r.live.Load().people[person] }
 
-// statusPage is what the page /status tells somebody.
-func (a *App) statusPage(ctx context.Context, to approval.Actor) web.Status {
-	s := web.Status{Version: a.o.Version, Problems: a.problems(), Told: a.status(to), Channels: a.channelStatus(),
-		Servers: a.serverStatus(), Jobs: a.jobStatus()}
-	err := a.store.View(ctx, func(tx approval.Tx) (err error) {
+// statusPage is what the page /status tells a person.
+func (h health) statusPage(ctx context.Context, to approval.Actor) web.Status {
+	s := web.Status{Version: h.a.o.Version, Problems: h.problems(), Told: h.status(to),
+		Channels: channelStatus(h.a.live.Load(), h.a.sender.Paused()), Jobs: jobStatus(h.a.heartbeat),
+		Servers: serverStatus(h.a.gateway.Health(), h.a.live.masker())}
+	err := h.a.store.View(ctx, func(tx approval.Tx) (err error) {
 		s.Pending, err = tx.CountPending("")
 		return err
 	})
-	s.Ready = err == nil && a.stopping.Err() == nil && a.store.Ping(ctx) == nil
-	path := a.live.Load().cfg.StorePath
-	s.Store = web.StoreStatus{Path: path, Restored: a.store.Restored()}
+	s.Ready = err == nil && h.a.stopping.Err() == nil && h.a.store.Ping(ctx) == nil
+	path := h.a.live.Load().cfg.StorePath
+	s.Store = web.StoreStatus{Path: path, Restored: h.a.store.Restored()}
 	for _, suffix := range []string{"", "-wal"} {
 		if is, err := os.Stat(path + suffix); err == nil {
 			s.Store.Bytes += is.Size()
 		}
 	}
+	bound := h.a.o.Config
 	for i, name := range []string{nameAPI, namePages, nameWebhook, nameSocket, nameDebug} {
-		l := a.metrics.listeners.open[name]
+		l := h.a.metrics.listeners.open[name]
 		if l == nil {
 			continue
 		}
-		at := []string{a.o.Config.Listen, a.o.Config.PagesListen, a.o.Config.WebhookListen, "", a.o.Config.DebugListen}[i]
+		at := []string{bound.Listen, bound.PagesListen, bound.WebhookListen, "", bound.DebugListen}[i]
 		s.Listeners = append(s.Listeners, web.ListenerStatus{Name: name, Address: at, Open: l.Stats().Open,
-			Connections: a.limits.connections[name]})
+			Connections: h.a.listeners.limits.connections[name]})
 	}
 	return s
 }
 
-func (a *App) channelStatus() []web.ChannelStatus {
-	paused := a.sender.Paused()
+func channelStatus(l *live, paused map[string]string) []web.ChannelStatus {
 	var out []web.ChannelStatus
-	for _, ch := range a.live.Load().channels {
+	for _, ch := range l.channels {
 		c := web.ChannelStatus{Name: ch.Name(), Paused: paused[ch.Name()]}
-		if q, known := a.quota(ch.Name()); known {
+		if q, known := l.quota(ch.Name()); known {
 			c.Metered, c.Used, c.At = true, q.Used, q.At
 			if q.Limited {
 				c.Limit = q.Limit
@@ -65,30 +66,65 @@ func (a *App) channelStatus() []web.ChannelStatus {
 	return out
 }
 
-func (a *App) serverStatus() []web.ServerStatus {
+func serverStatus(servers []gateway.ServerHealth, m *redact.Masker) []web.ServerStatus {
 	var out []web.ServerStatus
-	for _, h := range a.gateway.Health() {
+	for _, h := range servers {
 		one := web.ServerStatus{Name: h.Server, State: string(h.State), Since: h.Since, Restarts: h.Restarts}
 		if h.State == upstream.Down && h.Err != nil {
-			one.Why = append(one.Why, legible.Line(a.whyDown(h.Err)))
+			one.Why = append(one.Why, legible.Line(explainDown(h.Err, m)))
 		}
 		for _, p := range h.Problems {
-			one.Why = append(one.Why, a.masked(p))
+			one.Why = append(one.Why, mask(p, m))
 		}
 		out = append(out, one)
 	}
 	return out
 }
 
-func (a *App) jobStatus() []web.JobStatus {
+func jobStatus(beat *heartbeat.Heartbeat) []web.JobStatus {
 	var out []web.JobStatus
-	for _, entry := range a.heartbeat.Enabled() {
+	for _, entry := range beat.Enabled() {
 		j := web.JobStatus{Name: entry}
-		if r, ok := a.heartbeat.Last(entry); ok {
+		if r, ok := beat.Last(entry); ok {
 			j.At, j.Failed = r.At, r.Err != nil
 			j.Pending, j.Expired, j.Reminded, j.Retried = r.Counts.Pending, r.Counts.Expired, r.Counts.Reminded, r.Counts.Retried
 		}
 		out = append(out, j)
+	}
+	return out
+}
+
+// status is what the typed word "status" tells beside the gate's own lines.
+func (h health) status(to approval.Actor) []string {
+	l := locale.Get(to.Locale)
+	var lines []string
+	for _, ch := range h.a.live.Load().channels {
+		if s, ok := ch.(channels.StatusTeller); ok {
+			lines = append(lines, s.Status(l)...)
+		}
+	}
+	for name := range h.a.sender.Paused() {
+		lines = append(lines, l.Say("status_paused", "channel", name))
+	}
+	if to.Admin {
+		lines = append(lines, beatStatus(h.a.heartbeat, to, reader(to, h.a.o.Now(), &h.a.live))...)
+	}
+	return lines
+}
+
+// quotas is what the notification log tells of the month.
+func (l *live) quotas() []client.Quota {
+	var out []client.Quota
+	for _, ch := range l.channels {
+		q, known := l.quota(ch.Name())
+		if !known {
+			continue
+		}
+		one := client.Quota{Channel: ch.Name(), Used: q.Used, At: q.At}
+		if q.Limited {
+			one.Limit = &q.Limit
+		}
+		out = append(out, one)
 	}
 	return out
 }

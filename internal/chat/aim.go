@@ -211,7 +211,7 @@ func (w work) shownAnew(cards []approval.Head) ([]approval.Head, error) {
 	if !w.OneReply || len(cards) == 0 || len(cards) > maxReplyCards {
 		return nil, nil
 	}
-	return cards, w.outbox.Brought(w.tx, w.address(), w.RequestID)
+	return cards, w.outbox.DropJoined(w.tx, w.address(), w.RequestID)
 }
 
 // narrowed leaves of the requests of a card those that a notification shows, or is about.

@@ -172,13 +172,13 @@ func (s *Service) firstSight(ctx context.Context, tx approval.Tx, t Interaction)
 	if w.language = Language(w.Text); w.language != "" {
 		w.By.Locale = w.language
 	}
-	if err := s.outbox.Typed(tx, w.address()); err != nil {
+	if err := s.outbox.ReleaseCards(tx, w.address()); err != nil {
 		return w, InteractionResult{}, err
 	}
 	if dead, err := tx.Dead(w.address()); err != nil || !dead || w.Intent == IntentUnfollow {
 		return w, InteractionResult{}, err
 	}
-	return w, InteractionResult{}, s.outbox.Returned(ctx, tx, w.By, w.address(), w.when(tx))
+	return w, InteractionResult{}, s.outbox.MarkReachable(ctx, tx, w.By, w.address(), w.when(tx))
 }
 
 // byNow is who made an interaction, by the configuration of now: the user id may be another's since it came in, or
@@ -316,7 +316,7 @@ func (w work) carryOut() (InteractionResult, error) {
 	case IntentFollow:
 		return w.welcome()
 	case IntentUnfollow:
-		after, err := w.outbox.Left(w.ctx, w.tx, w.By, w.address(), w.when(w.tx))
+		after, err := w.outbox.MarkUnreachable(w.ctx, w.tx, w.By, w.address(), w.when(w.tx))
 		return InteractionResult{after: after}, err
 	case IntentOther, IntentReason:
 		if w.By.MayDecide() {
@@ -523,7 +523,7 @@ func (d *decisions) decideOne(id string) (more bool, err error) {
 	if r.Status == approval.Denied && r.ResolveReason == "" && d.note == "" {
 		d.note = approval.NoteReason
 	}
-	return true, d.outbox.Acted(d.tx, d.address(), r)
+	return true, d.outbox.MarkDelivered(d.tx, d.address(), r)
 }
 
 // beforeDeciding sees to what comes before a decision on r: a tap that is older than r means none of it, and a denial
@@ -907,7 +907,7 @@ func (w work) reply(n approval.Notification, cards []approval.Head) error {
 // welcome greets somebody who added us. A person we know is reached again; anybody else is told the id
 // that the configuration needs.
 func (w work) welcome() (InteractionResult, error) {
-	if err := w.outbox.Returned(w.ctx, w.tx, w.By, w.address(), w.when(w.tx)); err != nil {
+	if err := w.outbox.MarkReachable(w.ctx, w.tx, w.By, w.address(), w.when(w.tx)); err != nil {
 		return InteractionResult{}, err
 	}
 	out := InteractionResult{Text: w.say(phrases.SayWelcome, "address", w.From)}

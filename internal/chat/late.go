@@ -3,13 +3,13 @@ package chat
 import (
 	"strings"
 
-	"countersign/approval"
+	"countersign/approval/message"
 	"countersign/internal/locale/phrases"
 )
 
 // Late is what somebody is told who comes after the end of a request: how it ended, and what to do where
 // there is something to do; "" while it is pending. say fills in a phrase for one reader, as [phrases.Phrase.Say] does.
-func Late(l approval.Late, say func(p phrases.Phrase, args ...any) string) string {
+func Late(l message.Late, say func(p phrases.Phrase, args ...any) string) string {
 	already := func(status, own phrases.Phrase) string {
 		if l.Own {
 			return say(own, "when", l.At)
@@ -17,28 +17,28 @@ func Late(l approval.Late, say func(p phrases.Phrase, args ...any) string) strin
 		return say(phrases.SayAlready, "status", say(status), "who", l.By, "when", l.At)
 	}
 	switch l.How {
-	case approval.LateExpired:
+	case message.LateExpired:
 		return say(phrases.SayExpired)
-	case approval.LateApproved:
+	case message.LateApproved:
 		return already(phrases.SayStatusApproved, phrases.SayYouApproved)
-	case approval.LateDenied:
+	case message.LateDenied:
 		return already(phrases.SayStatusDenied, phrases.SayYouDenied)
-	case approval.LateCancelled:
+	case message.LateCancelled:
 		return then(already(phrases.SayStatusCancel, ""), say(phrases.SayMustAsk))
-	case approval.LateAfterPolicy:
+	case message.LateAfterPolicy:
 		return then(say(phrases.SayPolicyChanged, "when", l.At), say(phrases.SayNewCard))
-	case approval.LateAfterTool:
+	case message.LateAfterTool:
 		return then(say(phrases.SayToolChanged, "when", l.At), say(phrases.SayNewCard))
-	case approval.LateFrozen:
+	case message.LateFrozen:
 		return say(phrases.SayLateFrozen, "who", l.By, "when", l.At, "reason", l.Why)
-	case approval.LateEdited:
+	case message.LateEdited:
 		if l.Own {
 			return say(phrases.SayYouEdited, "when", l.At)
 		}
 		return say(phrases.SayLateEdited, "who", l.By, "when", l.At)
-	case approval.LateLapsed:
+	case message.LateLapsed:
 		return then(say(phrases.SayLapsed, "who", l.By, "when", l.At), say(phrases.SayMustAsk))
-	case approval.LateAfterUse:
+	case message.LateAfterUse:
 		return then(say(phrases.SayUsed, "who", l.By, "when", l.At), say(phrases.SayMustAskOnce))
 	}
 	return ""

@@ -23,17 +23,18 @@ type Outbox interface {
 	ToAdmins(tx approval.Tx, card func(to approval.Address) approval.Notification) error
 	// ToRoute queues a notification for the first address of a route that is alive.
 	ToRoute(tx approval.Tx, route approval.Route, n approval.Notification) error
-	// Acted marks the cards of a request over which the person at an address acted.
-	Acted(tx approval.Tx, from approval.Address, r approval.Request) error
-	// Typed has the cards go out that waited at an address for what was typed, or pressed, there now.
-	Typed(tx approval.Tx, from approval.Address) error
-	// Brought drops what waits to be sent to an address of what has joined a card: an answer brings it there.
-	Brought(tx approval.Tx, to approval.Address, card string) error
-	// Left takes note that nothing reaches an address any more. after, where it is not nil, is called after the commit.
-	Left(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address,
+	// MarkDelivered marks the cards of a request over which the person at an address acted.
+	MarkDelivered(tx approval.Tx, from approval.Address, r approval.Request) error
+	// ReleaseCards has the cards go out that waited at an address for what was typed, or pressed, there now.
+	ReleaseCards(tx approval.Tx, from approval.Address) error
+	// DropJoined drops what waits to be sent to an address of what has joined a card: an answer brings it there.
+	DropJoined(tx approval.Tx, to approval.Address, card string) error
+	// MarkUnreachable takes note that nothing reaches an address any more. after, where it is not nil, is called after the
+	// commit.
+	MarkUnreachable(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address,
 		at time.Time) (after func(context.Context), err error)
-	// Returned takes note that an address is reached.
-	Returned(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address, at time.Time) error
+	// MarkReachable takes note that an address is reached.
+	MarkReachable(ctx context.Context, tx approval.Tx, by approval.Actor, a approval.Address, at time.Time) error
 }
 
 // Readers are those who are answered, as they are configured now. It is asked inside transactions and must not block.

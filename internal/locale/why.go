@@ -5,25 +5,27 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/message"
 	"countersign/internal/locale/phrases"
 )
 
 // Why tells why a person is asked, by the message that a request is stored with. One of the gate's own is told in the
 // language, and a time in it as when tells times; a rule's is told as it is.
-func (l *Language) Why(message, target string, when func(time.Time) string) string {
+func (l *Language) Why(why, target string, when func(time.Time) string) string {
 	for _, p := range []phrases.Phrase{phrases.SayNoRule, phrases.SayNeedsApproval} {
-		if message == p.Say("tool", target) {
+		if why == p.Say("tool", target) {
 			return l.Say(string(p), "tool", target)
 		}
 	}
-	c, ok := approval.ReadToolChange(message)
+	c, ok := message.ReadToolChange(why)
+	at, err := time.Parse(approval.TimeFormat, c.At)
 	switch {
-	case !ok || c.Tool != target:
-		return message
+	case !ok || err != nil || c.Tool != target:
+		return why
 	case c.AcceptedBy != "":
-		return l.Say(string(phrases.SayToolAccepted), "tool", target, "who", c.AcceptedBy, "when", when(c.At))
+		return l.Say(string(phrases.SayToolAccepted), "tool", target, "who", c.AcceptedBy, "when", when(at))
 	}
-	return l.Say(string(phrases.SayToolSeen), "tool", target, "when", when(c.At))
+	return l.Say(string(phrases.SayToolSeen), "tool", target, "when", when(at))
 }
 
 // forPrograms is a time as the gate writes it for programs.

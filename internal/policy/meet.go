@@ -241,7 +241,7 @@ func (c *compiler) met(a asking, agent, owner string) bool {
 	for i, s := range stages {
 		var fit []string
 		for _, p := range people {
-			if s.Admits(p) {
+			if s.Admits(p.Name, p.Groups) {
 				fit = append(fit, p.Name)
 			}
 		}
@@ -291,7 +291,7 @@ func (c *compiler) reached(a asking) {
 	for i, s := range a.need.Stages {
 		var fit []string
 		for _, p := range c.opts.People {
-			if p.Approver && s.Admits(p) && c.opts.Reached(p.Name) {
+			if p.Approver && s.Admits(p.Name, p.Groups) && c.opts.Reached(p.Name) {
 				fit = append(fit, p.Name)
 			}
 		}
@@ -343,7 +343,7 @@ func assignable(stages []approval.Stage, people []approval.Actor) int {
 	var place func(stage int) bool
 	place = func(stage int) bool {
 		for i, p := range people {
-			if seen[i] || !stages[stage].Admits(p) {
+			if seen[i] || !stages[stage].Admits(p.Name, p.Groups) {
 				continue
 			}
 			seen[i] = true

@@ -44,16 +44,23 @@ func addRefusedLook(name, person, path string, status int, prepare func(*world))
 	return true
 }
 
+// world is where the page is looked at.
+func (l look) world(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, func(o *Options) { o.Status, o.Describer = statusOfTests, bankOfTests })
+	if l.prepare != nil {
+		l.prepare(w)
+	}
+	return w
+}
+
 // TestLooks opens every page that is registered, one after the other in one tab that remembers nothing of the one before.
 func TestLooks(t *testing.T) {
 	p := chromium.Open(chromium.Start(t), t, "about:blank", 390, 844)
 	for _, l := range looks {
 		t.Run(l.name, func(t *testing.T) {
 			p.Lend(t)
-			w := newWorld(t, func(o *Options) { o.Status, o.Describer = statusOfTests, bankOfTests })
-			if l.prepare != nil {
-				l.prepare(w)
-			}
+			w := l.world(t)
 			if l.status != 0 {
 				p.Expect(strconv.Itoa(l.status))
 			}

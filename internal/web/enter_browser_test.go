@@ -55,10 +55,7 @@ func TestRule3_EnterNeverDecides(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, scripts %t", l.name, are), func(t *testing.T) {
 				p.Lend(t)
-				w := newWorld(t)
-				if l.prepare != nil {
-					l.prepare(w)
-				}
+				w := l.world(t)
 				sent := w.notePosts()
 				w.visit(p, l, 390)
 				fields += w.pressEnter(p, sent)

@@ -4,8 +4,30 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 )
+
+// What a page says of times is of one moment: none is past in one line and to come in another.
+func TestTheTimeIsTakenOnceForEachRequest(t *testing.T) {
+	var taken atomic.Int32
+	w := newWorld(t, func(o *Options) {
+		now := o.Now
+		o.Now = func() time.Time { taken.Add(1); return now() }
+	})
+	pages := []string{"/", "/r/" + w.ask("pay", `{}`), "/grants", "/people", "/policy", "/history", "/nowhere"}
+	for _, path := range pages {
+		before := taken.Load()
+		if w.get("hana", path); taken.Load() != before+1 {
+			t.Errorf("%s: it was taken %d times", path, taken.Load()-before)
+		}
+	}
+	before := taken.Load()
+	if w.post("hana", "/people/freeze", url.Values{"agent": {"bot"}}); taken.Load() != before+1 {
+		t.Errorf("a form: it was taken %d times", taken.Load()-before)
+	}
+}
 
 func TestWhoIsNotSignedInIsTakenToWhereTheyCan(t *testing.T) {
 	w := newWorld(t)

@@ -87,7 +87,7 @@ type Options struct {
 	Stopping context.Context
 	// Patience is how long the store may take before the answer is 503; default 10 s.
 	Patience time.Duration
-	// Now is the machine's clock, by which people are told times; default time.Now.
+	// Now is the machine's clock, by which people are told times, read once for each request; default time.Now.
 	Now func() time.Time
 }
 

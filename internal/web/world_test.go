@@ -14,6 +14,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/approval/proof"
 	"countersign/approval/redact"
 	"countersign/channels/outbox"
 	"countersign/channels/outbox/outboxtest"
@@ -67,7 +68,7 @@ type world struct {
 	log     *testkit.Buffer
 	asked   string // the newest request's id
 	signIns *signin.Service
-	prover  *approval.Prover
+	prover  *proof.Prover
 }
 
 type whoIsWho struct{ *auth.Directory }
@@ -96,7 +97,7 @@ func (s byName) Still(r *http.Request) (Session, bool, error) { return s.Of(r) }
 // newWorld starts it. change may replace parts of the options.
 func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
-	w := &world{t: t, ctx: t.Context(), clock: testkit.NewClock(begin), log: &testkit.Buffer{}, prover: approval.NewProver()}
+	w := &world{t: t, ctx: t.Context(), clock: testkit.NewClock(begin), log: &testkit.Buffer{}, prover: proof.NewProver()}
 	broker := approval.NewBroker()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), Now: w.clock.Now, OnCommit: broker.Publish})
 	if err != nil {

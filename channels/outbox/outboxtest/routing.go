@@ -32,7 +32,7 @@ func (r Routing) Routes(approval.Audience) []approval.Route { return r.Cards }
 // RoutesOf implements outbox.Routing: whom escalation adds is not reached.
 func (r Routing) RoutesOf([]approval.Actor) []approval.Route { return nil }
 
-// Rooms implements outbox.Routing: nobody reads together.
+// Rooms implements outbox.Routing: there are none.
 func (r Routing) Rooms() []approval.Address { return nil }
 
 // Admins returns AdminRoutes.
@@ -44,8 +44,8 @@ func (r Routing) Spent(channel string) bool { return slices.Contains(r.Full, cha
 // Editable reports whether the channel is one of Edits.
 func (r Routing) Editable(channel string) bool { return slices.Contains(r.Edits, channel) }
 
-// Quiet says what Hours does.
-func (r Routing) Quiet(a approval.Address, at time.Time) time.Time {
+// QuietUntil says what Hours does.
+func (r Routing) QuietUntil(a approval.Address, at time.Time) time.Time {
 	if r.Hours == nil {
 		return time.Time{}
 	}

@@ -7,7 +7,7 @@
 // what it is for, and that counts once, within [Lasts]: what was signed for one request approves no other, and nothing
 // signs twice. Of strangers nothing is kept: what their challenges are known by again is in their cookie, sealed.
 //
-// What a step-up proves leaves this package as an [approval.Proof], which is the only way to make one. Who signs in is
+// What a step-up proves leaves this package as an [proof.Proof], which is the only way to make one. Who signs in is
 // let in through a [Door], in the transaction in which the passkey is used. All else is refused with one error,
 // whatever the reason; the audit log has it. Only whose passkey is right but says otherwise than before of copies is
 // told so ([ErrBackup]). Keys belong to a host's name (its RP ID): to that of the pages' address, which has to be

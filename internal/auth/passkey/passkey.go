@@ -17,6 +17,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/approval/proof"
 )
 
 const (
@@ -67,7 +68,7 @@ type Options struct {
 	Directory Directory
 	Teller    Teller
 	// Prover makes the proofs that the gate takes; nobody else is to have it.
-	Prover *approval.Prover
+	Prover *proof.Prover
 	// Base is where people reach the pages now, such as https://gate.example.com.
 	Base   func() string
 	Logger *slog.Logger

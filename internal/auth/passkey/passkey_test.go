@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/proof"
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/passkey/passkeytest"
 	"countersign/internal/testkit"
@@ -509,16 +510,16 @@ func TestTheProofIsOfWhatWasAsked(t *testing.T) {
 	hana := w.browser("hana")
 	w.add(key, hana, "")
 	asked := w.clock.Now()
-	proof, err := w.FinishStepUp(ctx, hana, wanted, key.Get(origin, w.options(w.BeginStepUp(ctx, hana, wanted))))
+	made, err := w.FinishStepUp(ctx, hana, wanted, key.Get(origin, w.options(w.BeginStepUp(ctx, hana, wanted))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	of, ok := w.prover.Read(proof)
+	of, ok := w.prover.Read(made)
 	if !ok || of.Person != "hana" || of.RequestID != wanted.RequestID || of.Version != wanted.Version || string(of.Args) != wanted.Args ||
 		of.Credential == "" || of.At.Before(asked) {
 		t.Errorf("it proves %+v", of)
 	}
-	if _, ok := approval.NewProver().Read(proof); ok {
+	if _, ok := proof.NewProver().Read(made); ok {
 		t.Error("another prover reads it")
 	}
 }

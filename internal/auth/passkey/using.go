@@ -10,6 +10,7 @@ import (
 	"github.com/go-webauthn/webauthn/webauthn"
 
 	"countersign/approval"
+	"countersign/approval/proof"
 )
 
 // Wanted is what a step-up is to approve, as its page shows it.
@@ -63,7 +64,7 @@ func (s *Service) ask(ctx context.Context, b Browser, c challenge) (json.RawMess
 // FinishStepUp takes the browser's answer to [Service.BeginStepUp] and returns the proof of it, for
 // [approval.Decision]. w is what is to be approved now: an answer that was given for something else proves nothing.
 // Errors: [ErrRefused], [ErrBackup], [ErrUnavailable].
-func (s *Service) FinishStepUp(ctx context.Context, b Browser, w Wanted, answer []byte) (*approval.Proof, error) {
+func (s *Service) FinishStepUp(ctx context.Context, b Browser, w Wanted, answer []byte) (*proof.Proof, error) {
 	p, err := s.party()
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (s *Service) FinishStepUp(ctx context.Context, b Browser, w Wanted, answer 
 		return nil, s.refused(ctx, refusedChallenge, eventData{Person: b.Person, For: string(forStepUp), Session: b.Session,
 			Request: w.RequestID})
 	}
-	return s.o.Prover.Prove(approval.Proven{Person: u.row.Person, RequestID: w.RequestID, Version: w.Version,
+	return s.o.Prover.Prove(proof.Proven{Person: u.row.Person, RequestID: w.RequestID, Version: w.Version,
 		Args: []byte(w.Args), Credential: u.row.ID, At: u.row.UsedAt}), nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"countersign/approval"
+	"countersign/approval/proof"
 	"countersign/approval/redact"
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/passkey/passkeytest"
@@ -68,12 +69,12 @@ type world struct {
 	told   *told
 	base   string
 	log    *testkit.Buffer
-	prover *approval.Prover
+	prover *proof.Prover
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, dir: new(people), told: new(told), base: origin, log: new(testkit.Buffer), prover: approval.NewProver(),
+	w := &world{t: t, dir: new(people), told: new(told), base: origin, log: new(testkit.Buffer), prover: proof.NewProver(),
 		clock: testkit.NewClock(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))}
 	w.dir.set("hana", "ken")
 	var err error

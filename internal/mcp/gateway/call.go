@@ -77,13 +77,13 @@ type pendingCall struct {
 
 // reserve takes room for the call at its server, in place of what it had. There must be some before an approval is
 // used: what does not fit is not sent.
-func (p *pendingCall) reserve(conn upstream.Conn, agent string) (err error) {
+func (p *pendingCall) reserve(conn upstream.Conn) (err error) {
 	p.reservation.Release()
 	size := 0
 	for _, m := range p.params {
 		size += len(m.Name) + len(m.Value)
 	}
-	p.reservation, err = conn.Reserve(agent, size+len(p.responses)+len(p.state))
+	p.reservation, err = conn.Reserve(p.r.client.Agent, size+len(p.responses)+len(p.state))
 	return err
 }
 
@@ -132,8 +132,7 @@ const (
 // askGate asks the gate, or takes up what was interrupted.
 //
 //nolint:funlen // one straight way
-func (p *pendingCall) askGate() (conn upstream.Conn, next gateStep, result jsontext.Value,
-	bad *mcp.Error) {
+func (p *pendingCall) askGate() (conn upstream.Conn, next gateStep, result jsontext.Value, bad *mcp.Error) {
 	answer := func(result jsontext.Value, bad *mcp.Error) (upstream.Conn, gateStep, jsontext.Value, *mcp.Error) {
 		return conn, stepAnswered, result, bad
 	}
@@ -161,9 +160,7 @@ func (p *pendingCall) askGate() (conn upstream.Conn, next gateStep, result jsont
 		case s.Keyboard != "", s.Page != "":
 			askKeyboard = false
 			if s.Keyboard != "" { // who was sent to a page decides there, whatever the client brings back
-				if v := answers.Get("approve"); v != nil {
-					p.keyboard.say(p.keyboard.decide(s.Keyboard, v))
-				}
+				p.keyboard.takeAnswers(s.Keyboard, answers)
 			}
 			p.responses = nil
 			// Whatever came of the request that was asked about is the answer, not another request.
@@ -181,7 +178,7 @@ func (p *pendingCall) askGate() (conn upstream.Conn, next gateStep, result jsont
 			p.state = s.State
 		}
 	}
-	if err := p.reserve(conn, p.r.client.Agent); err != nil {
+	if err := p.reserve(conn); err != nil {
 		return answer(p.r.failure(fmt.Sprintf("%s The call was not run, and nobody was asked.", p.busyText(err)),
 			mcp.CodeUnavailable))
 	}

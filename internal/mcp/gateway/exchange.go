@@ -250,8 +250,7 @@ func (x *exchange) serverMeta(id jsontext.Value) mcp.Object {
 const mayHaveRun = " The call may have run; find out before you call it again."
 
 // refuseResult answers for a server whose result is not passed on: what came of the call is not known then.
-func (x *exchange) refuseResult(format string,
-	values ...any) (jsontext.Value, *mcp.Error) {
+func (x *exchange) refuseResult(format string, values ...any) (jsontext.Value, *mcp.Error) {
 	x.p.report(x.r.ctx, approval.RunUnknown)
 	return x.r.failure(fmt.Sprintf(format, values...), mcp.CodeInternalError)
 }

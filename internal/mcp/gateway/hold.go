@@ -59,7 +59,7 @@ func (p *pendingCall) checkUsable(conn upstream.Conn) error {
 	if err := p.checkUnchanged(p.r.ctx); err != nil {
 		return err
 	}
-	return p.reserve(conn, p.r.client.Agent)
+	return p.reserve(conn)
 }
 
 // changedError says that a tool is not the one that the gate was asked for.

@@ -154,8 +154,7 @@ func (g *Gateway) takeSuspended(id, agent string) *inflight {
 }
 
 // resumeInflight continues a forwarded call with the answers that its client brought.
-func (p *pendingCall) resumeInflight(s requestState,
-	answers mcp.Object) (jsontext.Value, *mcp.Error) {
+func (p *pendingCall) resumeInflight(s requestState, answers mcp.Object) (jsontext.Value, *mcp.Error) {
 	f := p.r.g.takeSuspended(s.Inflight, p.r.client.Agent)
 	if f == nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams,
@@ -323,8 +322,7 @@ func (p *pendingCall) deniedByFreeze() (jsontext.Value, *mcp.Error, bool) {
 }
 
 // inputRequired answers a modern client with a question of our own making or of a legacy server.
-func (p *pendingCall) inputRequired(s requestState,
-	requests mcp.Object) (jsontext.Value, *mcp.Error) {
+func (p *pendingCall) inputRequired(s requestState, requests mcp.Object) (jsontext.Value, *mcp.Error) {
 	state, err := p.sealState(s)
 	if err != nil {
 		return nil, err

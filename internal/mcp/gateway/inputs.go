@@ -43,8 +43,7 @@ func givesInput(result jsontext.Value) bool {
 }
 
 // recordInput puts one answer on record, and reports whether it is.
-func (p *pendingCall) recordInput(ctx context.Context, method, message string,
-	answer jsontext.Value) bool {
+func (p *pendingCall) recordInput(ctx context.Context, method, message string, answer jsontext.Value) bool {
 	err := p.r.g.o.Asker.AddInput(ctx, p.r.agent(), p.runID(),
 		approval.Input{Method: method, Message: message, Answer: string(answer)})
 	if err != nil {

@@ -34,7 +34,7 @@ func (k *keyboard) form(req *approval.Request) (mcp.Object, bool) {
 	return k.r.g.keyboardForm(*req), true
 }
 
-// askOnce reports whether nobody was asked here about a request yet, and remembers that somebody is.
+// askOnce reports whether the person was not asked about a request yet, and remembers that they are.
 func (k *keyboard) askOnce(req *approval.Request) bool {
 	return k.r.g.keyboardAsked.use(k.r.g.clock.age(), req.ID, waitLimit(*req)+taskRetention)
 }
@@ -131,6 +131,13 @@ func (k *keyboard) ask(ctx context.Context, req *approval.Request) (closed func(
 		k.say(k.decide(req.ID, resp.Result))
 	}()
 	return func() { <-done }
+}
+
+// takeAnswers takes what a modern client brought back from its person.
+func (k *keyboard) takeAnswers(id string, answers mcp.Object) {
+	if v := answers.Get("approve"); v != nil {
+		k.say(k.decide(id, v))
+	}
 }
 
 // parseKeyboardForm reads what a person made of the form. Declining it denies, whatever is filled in; closing it

@@ -183,7 +183,7 @@ func (t *task) run(p *pendingCall) (jsontext.Value, *mcp.Error) {
 			if err := p.checkUnchanged(r.ctx); err != nil {
 				return err
 			}
-			return p.reserve(conn, r.client.Agent)
+			return p.reserve(conn)
 		}})
 		if err != nil || !mayRun(out.Kind) {
 			p.reservation.Release()

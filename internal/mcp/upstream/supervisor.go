@@ -54,8 +54,8 @@ type Supervisor struct {
 }
 
 // New returns a supervisor; [Supervisor.Run] connects. now is the clock by which it says since when it is up or down.
-// onConnected is called with each connection once it is up, in a goroutine of its own, which Run waits for at its end; it
-// may be nil.
+// onConnected is called with each connection once it is up, in a goroutine of its own, which Run waits for at its end;
+// it may be nil.
 func New(cfg Config, peer Peer, now func() time.Time, onConnected func(Conn)) *Supervisor {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
