@@ -67,13 +67,14 @@ func TestAWaitingCallHearsOfTheDecision(t *testing.T) {
 		done <- a
 	}()
 	var id string
-	for id == "" {
+	testkit.Eventually(t, "the request", func() bool {
 		p, err := w.hana.Approvals(t.Context(), client.ApprovalQuery{Status: "pending"})
 		w.must(err)
 		if len(p.Items) > 0 {
 			id = p.Items[0].ID
 		}
-	}
+		return id != ""
+	})
 	_, err := w.hana.Decide(t.Context(), id, client.Deny, "no")
 	w.must(err)
 	if a := testkit.Receive(t, "the answer", done); a.Kind != client.AnswerDenied || a.ResolvedBy != "hana" {

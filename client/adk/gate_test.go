@@ -204,9 +204,7 @@ func TestCallsOfOneTurnWaitTogether(t *testing.T) {
 	done := make(chan string)
 	go func() { done <- w.turn(says("", transfer(1), transfer(2)), says("ok")) }()
 	var p []client.Approval
-	for len(p) < 2 {
-		p = w.pending()
-	}
+	testkit.Eventually(t, "both requests", func() bool { p = w.pending(); return len(p) == 2 })
 	w.decide(p[0].ID, client.Deny, "no")
 	w.decide(p[1].ID, client.Approve, "")
 	w.holds(testkit.Receive(t, "the turn's end", done), "Approval denied by hana: no.", "hears transfer: map[done:true]")
@@ -517,9 +515,7 @@ func TestACallWhoseRunIsCancelledDoesNotRun(t *testing.T) {
 		}
 	}()
 	var p []client.Approval
-	for len(p) == 0 {
-		p = w.pending()
-	}
+	testkit.Eventually(t, "the request", func() bool { p = w.pending(); return len(p) > 0 })
 	cancel()
 	testkit.Receive(t, "the run's end", done)
 	w.decide(p[0].ID, client.Approve, "")
