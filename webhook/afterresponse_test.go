@@ -40,11 +40,11 @@ func TestOneThingIsDoneOnceAtATime(t *testing.T) {
 	for range 5 {
 		e.Run("hana", work)
 	}
-	release <- struct{}{}
+	testkit.Wait(t, "the work is let go", func() { release <- struct{}{} })
 	if got := testkit.Receive(t, "work begins again", begun); got != 2 {
 		t.Errorf("workn %d times", got)
 	}
-	release <- struct{}{}
+	testkit.Wait(t, "the work is let go", func() { release <- struct{}{} })
 	e.Close()
 	if n != 2 {
 		t.Errorf("workn %d times in all", n)
