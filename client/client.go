@@ -91,7 +91,7 @@ func New(baseURL, token string, opts ...Option) (*Client, error) {
 			if err != nil {
 				return nil, err
 			}
-			if uid, known := peer(conn); known && !trusted(uid, os.Geteuid()) {
+			if uid, known := peer(conn); known && !isTrusted(uid, os.Geteuid()) {
 				conn.Close()
 				return nil, fmt.Errorf("the process at the socket %s is another user's", socket)
 			}
@@ -110,8 +110,8 @@ func New(baseURL, token string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// trusted reports whether a gate of one user may answer a process of another: root can be anybody.
-func trusted(gate, own int) bool { return gate == own || gate == 0 }
+// isTrusted reports whether a gate of one user may answer a process of another: root can be any user.
+func isTrusted(gate, own int) bool { return gate == own || gate == 0 }
 
 // Close drops idle connections. A client can be used after it.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -143,7 +143,7 @@ func (c *Client) doIn(ctx context.Context, limit time.Duration, method, path str
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return c.unreached(ctx, err)
+		return c.explainUnreached(ctx, err)
 	}
 	if resp.StatusCode >= 300 {
 		return refusal(resp, b)
@@ -189,7 +189,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	sent := time.Now()
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unreached(ctx, err)
+		return nil, c.explainUnreached(ctx, err)
 	}
 	c.clock.heard(resp.Header, sent, time.Now())
 	return resp, nil
@@ -197,8 +197,8 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 
 var errSlow = errors.New("the server did not answer in time")
 
-// unreached says why there was no answer, without the URL's query.
-func (c *Client) unreached(ctx context.Context, err error) error {
+// explainUnreached says why there was no answer, without the URL's query.
+func (c *Client) explainUnreached(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	} else if u, ok := errors.AsType[*url.Error](err); ok {

@@ -17,7 +17,7 @@
 // A person may approve other arguments than were asked for. A [Call] with AcceptsEdits is then answered with
 // them, in [Answer].Args, which is what to run; any other is denied, and its message says what to ask for.
 //
-// Whoever sends a call on for somebody else sets [Call].Dispatch and says with [Client.Report] what came
+// A program that sends a call on for another one sets [Call].Dispatch and says with [Client.Report] what came
 // of it, so that the next person who is asked about the same call knows whether it ran.
 //
 // Every method takes a context and returns an [*Error] for whatever the server refused; any other

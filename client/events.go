@@ -145,7 +145,7 @@ func (c *Client) stream(ctx context.Context, lastID *string, emit func(Event) bo
 		id, kind, data = "", "", nil
 	}
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errStreamOver) {
-		return true, c.unreached(ctx, context.Cause(ctx))
+		return true, c.explainUnreached(ctx, context.Cause(ctx))
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
 		return true, fmt.Errorf("client: %w: %w", errNotAnEvent, lines.Err())

@@ -222,7 +222,7 @@ type grantOrder struct {
 // DecideOption says more of a decision.
 type DecideOption func(*decision)
 
-// Confirmed says that whoever approves was told what will happen, and said yes to it: without it some requests are
+// Confirmed says that the approver was told what will happen, and said yes to it: without it some requests are
 // refused with confirm_required.
 func Confirmed() DecideOption { return func(d *decision) { d.Confirmed = true } }
 
@@ -307,29 +307,30 @@ func (c *Client) Grant(ctx context.Context, id string) (Grant, error) {
 	return g, err
 }
 
-// Revoke ends a grant or a standing denial. For whoever made it, and admins.
+// Revoke ends a grant or a standing denial. For the person who made it, and admins.
 func (c *Client) Revoke(ctx context.Context, id string) (Grant, error) {
 	var g Grant
 	err := c.do(ctx, http.MethodDelete, "/v1/grants/"+url.PathEscape(id), nil, nil, &g, 0)
 	return g, err
 }
 
-// Lift forgets a denial that answers the same call again: that of a request, or a standing one. For whoever denied, and
-// admins.
+// Lift forgets a denial that answers the same call again: that of a request, or a standing one. For the person who
+// denied, and admins.
 func (c *Client) Lift(ctx context.Context, id string) (Lifted, error) {
 	var l Lifted
 	err := c.do(ctx, http.MethodDelete, "/v1/approvals/"+url.PathEscape(id)+"/denial", nil, nil, &l, 0)
 	return l, err
 }
 
-// Extend gives a pending request one hour more, once and before its deadline. For whoever may vote on it, and admins.
+// Extend gives a pending request one hour more, once and before its deadline. For people who may vote on it, and
+// admins.
 func (c *Client) Extend(ctx context.Context, id string) (Approval, error) {
 	var a Approval
 	err := c.do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+"/extend", nil, nil, &a, 0)
 	return a, err
 }
 
-// Freeze denies every call of an agent, or for "" of all, until somebody lifts it, and ends what waits. For approvers
+// Freeze denies every call of an agent, or for "" of all, until a person lifts it, and ends what waits. For approvers
 // and admins.
 func (c *Client) Freeze(ctx context.Context, agent, reason string) (Freeze, error) {
 	body := map[string]string{"reason": reason}

@@ -13,7 +13,7 @@ func TestOnlyOnesOwnGateIsTrustedOverASocket(t *testing.T) {
 		gate, own int
 		want      bool
 	}{{1000, 1000, true}, {0, 1000, true}, {1001, 1000, false}, {-1, 1000, false}, {1000, 0, false}, {0, 0, true}} {
-		if got := trusted(c.gate, c.own); got != c.want {
+		if got := isTrusted(c.gate, c.own); got != c.want {
 			t.Errorf("a gate of user %d for one of %d is trusted: %v, want %v", c.gate, c.own, got, c.want)
 		}
 	}

@@ -86,7 +86,7 @@ func (c *Client) proves(conn net.Conn, at netip.AddrPort) error {
 	token, nonce := c.token(), rand.Text()
 	u := *c.base
 	u.Path += "/v1/proof"
-	u.RawQuery = url.Values{"token": {derived(token, "name of a token")[:32]}, "nonce": {nonce},
+	u.RawQuery = url.Values{"token": {derive(token, "name of a token")[:32]}, "nonce": {nonce},
 		"address": {at.String()}}.Encode()
 	req, err := http.NewRequest(http.MethodGet, u.String(), http.NoBody) //nolint:noctx // the connection has a deadline
 	if err != nil {
@@ -106,12 +106,12 @@ func (c *Client) proves(conn net.Conn, at netip.AddrPort) error {
 	body, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	var got struct{ Proof string }
-	want := derived(token, "proof at "+at.String()+" for "+nonce)
+	want := derive(token, "proof at "+at.String()+" for "+nonce)
 	switch {
 	case err != nil:
 		return err
 	case resp.StatusCode >= http.StatusBadRequest:
-		switch e := refusal(resp, body); e.Code { // nothing was sent, whoever says so
+		switch e := refusal(resp, body); e.Code { // nothing was sent, and anyone may say so
 		case "":
 			return errUnproven
 		case "not_found", "unauthorized": // there is no such path; where there is none, a token is asked for first
@@ -130,8 +130,8 @@ func (c *Client) proves(conn net.Conn, at netip.AddrPort) error {
 	return conn.SetDeadline(time.Time{})
 }
 
-// derived is what follows from a token and tells nothing of it: the gate's document has it, at /v1/proof.
-func derived(token, what string) string {
+// derive is what follows from a token and tells nothing of it: the gate's document has it, at /v1/proof.
+func derive(token, what string) string {
 	digest := sha256.Sum256([]byte(token))
 	h := hmac.New(sha256.New, digest[:])
 	h.Write([]byte(what))

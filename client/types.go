@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Call is one tool call that an agent wants to make. With a Method, a Tool of "" is made from that. Whoever sets
-// Dispatch says with [Client.Report] what came of it, and whoever sets AcceptsEdits runs [Answer.Args].
+// Call is one tool call that an agent wants to make. With a Method, a Tool of "" is made from that. A caller that sets
+// Dispatch says with [Client.Report] what came of it, and one that sets AcceptsEdits runs [Answer.Args].
 type Call struct {
 	Tool         string          `json:"tool" required:"true" pattern:"^[A-Za-z0-9_.:-]{1,128}$"`
 	Args         json.RawMessage `json:"args,omitempty" nullable:"false" description:"Absent is {}. At most 64 levels deep, without repeated keys."`
@@ -275,7 +275,7 @@ type Freeze struct {
 	Reason   string `json:"reason"`
 }
 
-// SignInLink signs whoever opens it first, and says yes there, in to the pages.
+// SignInLink signs the person who opens it first, and says yes there, in to the pages.
 type SignInLink struct {
 	ID        string `json:"id" description:"Its id in the audit log."`
 	URL       string `json:"url"`
@@ -511,8 +511,8 @@ func keep(b []byte, plain any, raw *json.RawMessage) error {
 	return nil
 }
 
-// kept encodes what was remembered, or else plain.
-func kept(raw json.RawMessage, plain any) ([]byte, error) {
+// encodeKept encodes what was remembered, or else plain.
+func encodeKept(raw json.RawMessage, plain any) ([]byte, error) {
 	if raw != nil {
 		return raw, nil
 	}
@@ -533,13 +533,13 @@ type (
 func (a *Answer) UnmarshalJSON(b []byte) error { return keep(b, (*plainAnswer)(a), &a.JSON) }
 
 // MarshalJSON writes what the server sent.
-func (a Answer) MarshalJSON() ([]byte, error) { return kept(a.JSON, plainAnswer(a)) }
+func (a Answer) MarshalJSON() ([]byte, error) { return encodeKept(a.JSON, plainAnswer(a)) }
 
 // UnmarshalJSON decodes and keeps b.
 func (a *Approval) UnmarshalJSON(b []byte) error { return keep(b, (*plainApproval)(a), &a.JSON) }
 
 // MarshalJSON writes what the server sent.
-func (a Approval) MarshalJSON() ([]byte, error) { return kept(a.JSON, plainApproval(a)) }
+func (a Approval) MarshalJSON() ([]byte, error) { return encodeKept(a.JSON, plainApproval(a)) }
 
 // UnmarshalJSON decodes and keeps b.
 func (n *Notification) UnmarshalJSON(b []byte) error {
@@ -547,31 +547,31 @@ func (n *Notification) UnmarshalJSON(b []byte) error {
 }
 
 // MarshalJSON writes what the server sent.
-func (n Notification) MarshalJSON() ([]byte, error) { return kept(n.JSON, plainNotification(n)) }
+func (n Notification) MarshalJSON() ([]byte, error) { return encodeKept(n.JSON, plainNotification(n)) }
 
 // UnmarshalJSON decodes and keeps b.
 func (e *AuditEvent) UnmarshalJSON(b []byte) error { return keep(b, (*plainAuditEvent)(e), &e.JSON) }
 
 // MarshalJSON writes what the server sent.
-func (e AuditEvent) MarshalJSON() ([]byte, error) { return kept(e.JSON, plainAuditEvent(e)) }
+func (e AuditEvent) MarshalJSON() ([]byte, error) { return encodeKept(e.JSON, plainAuditEvent(e)) }
 
 // UnmarshalJSON decodes and keeps b.
 func (d *Decided) UnmarshalJSON(b []byte) error { return keep(b, (*plainDecided)(d), &d.JSON) }
 
 // MarshalJSON writes what the server sent.
-func (d Decided) MarshalJSON() ([]byte, error) { return kept(d.JSON, plainDecided(d)) }
+func (d Decided) MarshalJSON() ([]byte, error) { return encodeKept(d.JSON, plainDecided(d)) }
 
 // UnmarshalJSON decodes and keeps b.
 func (g *Grant) UnmarshalJSON(b []byte) error { return keep(b, (*plainGrant)(g), &g.JSON) }
 
 // MarshalJSON writes what the server sent.
-func (g Grant) MarshalJSON() ([]byte, error) { return kept(g.JSON, plainGrant(g)) }
+func (g Grant) MarshalJSON() ([]byte, error) { return encodeKept(g.JSON, plainGrant(g)) }
 
 // UnmarshalJSON decodes and keeps b.
 func (l *Lifted) UnmarshalJSON(b []byte) error { return keep(b, (*plainLifted)(l), &l.JSON) }
 
 // MarshalJSON writes what the server sent.
-func (l Lifted) MarshalJSON() ([]byte, error) { return kept(l.JSON, plainLifted(l)) }
+func (l Lifted) MarshalJSON() ([]byte, error) { return encodeKept(l.JSON, plainLifted(l)) }
 
 // Quota is how many messages a channel has sent this month, of how many.
 type Quota struct {

@@ -18,4 +18,7 @@
 //	  └──── retrying ◀───┼── may pass: the same bytes and key again, later
 //	                     ├── final, or tried too often ──▶ failed
 //	                     └── the token is bad: the attempt is given back, the channel pauses
+//
+// What happens inside one transaction is methods of work and of its nouns: cards, routes, sending, typing, turns,
+// reminders. The methods of [Outbox] are the doors to it.
 package outbox

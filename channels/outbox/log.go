@@ -23,11 +23,11 @@ func (o *Outbox) Notifications(ctx context.Context, q approval.NotificationQuery
 
 // Notification returns one row of the notification log; [approval.CodeNotFound] if there is none.
 func (o *Outbox) Notification(ctx context.Context, id string) (approval.Notification, error) {
-	n, err := look(ctx, o, func(w *work) (approval.Notification, error) { return one(w.tx, id) })
+	n, err := look(ctx, o, func(w *work) (approval.Notification, error) { return findOne(w.tx, id) })
 	return o.logByWall(n), err
 }
 
-func one(tx approval.Notifications, id string) (approval.Notification, error) {
+func findOne(tx approval.Notifications, id string) (approval.Notification, error) {
 	n, err := tx.Notification(id)
 	if errors.Is(err, approval.ErrNotFound) {
 		err = approval.Errorf(approval.CodeNotFound, "No such notification.")
@@ -40,7 +40,7 @@ func one(tx approval.Notifications, id string) (approval.Notification, error) {
 func (o *Outbox) Retry(ctx context.Context, by approval.Actor, id string) (approval.Notification, error) {
 	about := approval.OfNotification(id)
 	n, err := update(ctx, o, about, func(w *work) (approval.Notification, error) {
-		n, err := one(w.tx, id)
+		n, err := findOne(w.tx, id)
 		if err != nil {
 			return n, err
 		}

@@ -460,7 +460,7 @@ func (s *Sender) start(l *lane, n approval.Notification, whole *channels.Deliver
 		defer s.mu.Unlock()
 		l.sending--
 		delete(s.busy, n.ID)
-		s.finished(l, n, r)
+		s.finish(l, n, r)
 	})
 }
 
@@ -471,8 +471,8 @@ type outcome struct {
 	retryAt time.Time
 }
 
-// finished takes note of a try's outcome and starts what waits behind it.
-func (s *Sender) finished(l *lane, n approval.Notification, r outcome) {
+// finish takes note of a try's outcome and starts what waits behind it.
+func (s *Sender) finish(l *lane, n approval.Notification, r outcome) {
 	now, current := s.now(), s.lanes[l.name] == l
 	if r.sent {
 		l.trips = 0

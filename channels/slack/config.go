@@ -140,11 +140,12 @@ func (c *Config) Check(k kind.Checks) {
 func (c *Config) Audience() kind.Audience { return kind.Audience{Room: c.Channel, Locale: c.Locale} }
 
 // Open implements [kind.Section].
-func (c *Config) Open(kind.Host) (channels.Channel, error) {
+func (c *Config) Open(h kind.Host) (channels.Channel, error) {
 	ch, err := New(*c)
 	if err != nil {
 		return nil, err
 	}
+	ch.now = h.Now
 	return ch, nil
 }
 

@@ -56,11 +56,12 @@ func (h *inbound) press(ctx context.Context, t chat.Interaction, p interaction) 
 // openDialog opens the dialog that asks whoever made a tap for the reason, of those requests that are open.
 func (h *inbound) openDialog(ctx context.Context, trigger string, t chat.Interaction, m Meta,
 	open []approval.Request) error {
-	until := time.Now().Add(openWithin)
-	if end, ok := ctx.Deadline(); ok && end.Add(-keptBack).Before(until) {
-		until = end.Add(-keptBack)
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-keptBack))
+		defer cancel()
 	}
-	ctx, cancel := context.WithDeadline(ctx, until)
+	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
 	_, ch := h.get()
 	if ch == nil {

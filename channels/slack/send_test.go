@@ -11,12 +11,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/channels/kind"
 	"countersign/internal/secret"
 	"countersign/internal/testkit"
 )
@@ -86,13 +88,13 @@ func good(w http.ResponseWriter, method string) {
 
 const retryKey = "123e4567-e89b-12d3-a456-426614174000"
 
-func message(t *testing.T, kind approval.NotificationKind) channels.Message {
+func message(t *testing.T, what approval.NotificationKind) channels.Message {
 	t.Helper()
 	body, err := newChannel(t, DefaultAPIURL).Render(channelstest.Cases()[0].Card())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return channels.Message{Kind: kind, To: home, Body: body, RetryKey: retryKey, Attempt: 1}
+	return channels.Message{Kind: what, To: home, Body: body, RetryKey: retryKey, Attempt: 1}
 }
 
 func TestPostSendsTheStoredBytes(t *testing.T) {
@@ -294,6 +296,41 @@ func TestSharedChannels(t *testing.T) {
 	_, err := newChannel(t, blind.URL).Send(t.Context(), message(t, approval.KindRequest))
 	if e := channels.AsPushError(err); err == nil || !e.ChannelDown || !strings.Contains(e.Detail(), "channels:read") {
 		t.Errorf("without the scope to look: %v, want the channel down and the scope named", err)
+	}
+}
+
+// What Slack said of a channel is believed for a minute by the clock of the program: one that is shared with outsiders
+// meanwhile gets no more cards after that.
+func TestAChannelIsAskedAboutAgainAfterAMinute(t *testing.T) {
+	var shared atomic.Bool
+	p := serve(t, func(w http.ResponseWriter, method string) {
+		if method == "conversations.info" {
+			fmt.Fprintf(w, `{"ok":true,"channel":{"id":"C0APPROVALS","is_ext_shared":%t}}`, shared.Load())
+			return
+		}
+		good(w, method)
+	})
+	now := time.Now()
+	c := Config{BotToken: testToken, SigningSecret: secret.List{testSecret}, Channel: home, APIURL: p.URL}
+	opened, err := c.Open(kind.Host{Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ch := opened.(*Channel)
+	t.Cleanup(ch.Close)
+	for _, step := range []struct {
+		passes  time.Duration
+		refused bool
+	}{{0, false}, {sharedFor, false}, {1, true}} {
+		now = now.Add(step.passes)
+		_, err := ch.Send(t.Context(), message(t, approval.KindRequest))
+		switch {
+		case step.refused && (err == nil || channels.AsPushError(err).Reason != channels.ReasonChannelShared):
+			t.Errorf("%v later: %v, want %s", step.passes, err, channels.ReasonChannelShared)
+		case !step.refused && err != nil:
+			t.Errorf("%v later: %v", step.passes, err)
+		}
+		shared.Store(true)
 	}
 }
 

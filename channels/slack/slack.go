@@ -31,6 +31,7 @@ type Channel struct {
 	doubts      channels.Problems
 	allowShared bool
 	http        *http.Client
+	now         func() time.Time
 	identity    atomic.Pointer[Identity]
 	identified  chan struct{} // closed by identify once identity is there
 	identify    func()
@@ -79,7 +80,7 @@ func New(c Config) (*Channel, error) {
 	return &Channel{
 		identified: identified, identify: sync.OnceFunc(func() { close(identified) }),
 		token: c.BotToken, base: c.base(), home: c.Channel, allowShared: c.AllowShared, doubts: c.doubts(),
-		http: channels.NewHTTPClient(channels.HTTPTimeout), shared: map[string]sharing{},
+		http: channels.NewHTTPClient(channels.HTTPTimeout), now: time.Now, shared: map[string]sharing{},
 	}, nil
 }
 
@@ -196,7 +197,7 @@ func (ch *Channel) outside(ctx context.Context, channel string) (bool, *channels
 	ch.mu.Lock()
 	s, known := ch.shared[channel]
 	ch.mu.Unlock()
-	if known && !time.Now().After(s.until) {
+	if known && !ch.now().After(s.until) {
 		return s.outside, nil
 	}
 	return ch.askOutside(ctx, channel)
@@ -215,7 +216,7 @@ func (ch *Channel) askOutside(ctx context.Context, channel string) (bool, *chann
 	if e == nil && x.answer.Channel.ID == "" && ch.base == DefaultAPIURL {
 		return false, x.broken("conversations.info names no channel")
 	}
-	s := sharing{x.answer.Channel.IsExtShared, time.Now().Add(sharedFor)}
+	s := sharing{x.answer.Channel.IsExtShared, ch.now().Add(sharedFor)}
 	ch.mu.Lock()
 	ch.shared[channel] = s
 	ch.mu.Unlock()

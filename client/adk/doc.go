@@ -6,12 +6,12 @@
 //	r, err := runner.New(runner.Config{…, PluginConfig: runner.PluginConfig{Plugins: []*plugin.Plugin{p}}})
 //
 // asks about every tool call of every agent that the runner runs. A call that the policy allows, or a
-// person approved, runs as if nobody had asked. Any other does not run, and its result tells the model
+// person approved, runs as if no person had been asked. Any other does not run, and its result tells the model
 // why, in the gate's own words:
 //
 //	{"status": "approval_pending", "message": "⏳ Approval requested (id: …). …", "approval_id": "…"}
 //
-// Whoever approves a call may change its args: these run, and the model is told so with its next request.
+// The approver of a call may change its args: these run, and the model is told so with its next request.
 //
 // A gate that does not answer is never a yes: the call does not run, and the result says so. The run
 // goes on either way.

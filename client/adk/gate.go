@@ -94,36 +94,36 @@ const (
 // BeforeTool asks whether the call may run now. It returns nil, nil for yes; for everything else it
 // returns a result for the model, with "status", "message" and, where there is a request, "approval_id".
 // It never returns an error, so a run survives whatever the answer is. An approved call runs with the args that
-// people were shown: args is changed where the policy's ignore_args let it differ from those, or where whoever approved
-// it changed them. In that case [Gate.BeforeModel] tells the model.
+// people were shown: args is changed where the policy's ignore_args let it differ from those, or where its approver
+// changed them. In that case [Gate.BeforeModel] tells the model.
 func (g *Gate) BeforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (map[string]any, error) {
 	answer, err := g.ask(ctx, t.Name(), args)
 	if err != nil {
-		return unanswered(err), nil
+		return noAnswerResult(err), nil
 	}
 	if answer.MayRun() {
-		return g.let(ctx, t.Name(), args, answer), nil
+		return g.letThrough(ctx, t.Name(), args, answer), nil
 	}
 	if answer.Kind != client.AnswerPending && answer.ApprovalID != "" {
 		// The model is told here how the request ended, and need not be told by the feed again. If this
 		// fails it is, which does no harm.
 		_, _ = g.client.Ack(ctx, answer.ApprovalID)
 	}
-	return told(answer), nil
+	return notRunResult(answer), nil
 }
 
-// let lets a call through: it puts the approved args in place of those that were asked for. It returns a result for
-// the model where that cannot be.
-func (g *Gate) let(ctx agent.Context, name string, args map[string]any, answer client.Answer) map[string]any {
-	g.runs.used(ctx, answer.ApprovalID)
+// letThrough lets a call through: it puts the approved args in place of those that were asked for. It returns a result
+// for the model where that cannot be.
+func (g *Gate) letThrough(ctx agent.Context, name string, args map[string]any, answer client.Answer) map[string]any {
+	g.runs.dropUsed(ctx, answer.ApprovalID)
 	if answer.Kind != client.AnswerApproved {
 		return nil
 	}
-	if err := approved(args, answer); err != nil {
-		return unanswered(err)
+	if err := useApprovedArgs(args, answer); err != nil {
+		return noAnswerResult(err)
 	}
 	if answer.Replaces != "" {
-		g.runs.note(ctx, edited(name, answer), g.now())
+		g.runs.note(ctx, editNote(name, answer), g.now())
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (g *Gate) ask(ctx agent.Context, name string, args map[string]any) (client.
 
 // call is what the gate is asked: the same bytes for the same args, whatever order the map has.
 func (g *Gate) call(ctx agent.Context, name string, args map[string]any) (client.Call, error) {
-	b, err := encoded(args)
+	b, err := encodeArgs(args)
 	if err != nil {
 		return client.Call{}, err
 	}
@@ -159,7 +159,7 @@ func (g *Gate) call(ctx agent.Context, name string, args map[string]any) (client
 		SessionID: ctx.SessionID(), AcceptsEdits: true, Waits: g.wait > 0}, nil
 }
 
-func encoded(args map[string]any) ([]byte, error) {
+func encodeArgs(args map[string]any) ([]byte, error) {
 	if args == nil {
 		args = map[string]any{}
 	}
@@ -172,16 +172,16 @@ func encoded(args map[string]any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// approved puts the arguments that people were shown into args, with which the tool is about to run: what the rule
-// ignores may be other than when they were asked.
-func approved(args map[string]any, a client.Answer) error {
-	was, err := rewritten(a.Args)
+// useApprovedArgs puts the arguments that people were shown into args, with which the tool is about to run: what the
+// rule ignores may be other than when they were asked.
+func useApprovedArgs(args map[string]any, a client.Answer) error {
+	was, err := reencodeArgs(a.Args)
 	if err != nil {
 		return errors.New("its answer has no approved args, so it may be an older version; the approval may be used up")
 	}
-	is, err := encoded(args)
+	is, err := encodeArgs(args)
 	if err == nil {
-		is, err = rewritten(is)
+		is, err = reencodeArgs(is)
 	}
 	if err == nil && bytes.Equal(is, was) {
 		return nil
@@ -202,9 +202,9 @@ func approved(args map[string]any, a client.Answer) error {
 	return nil
 }
 
-// rewritten are args as encoded would write them, but every number as it stands: to compare them, where a float64 would
+// reencodeArgs writes args as encodeArgs would, but every number as it stands: to compare them, where a float64 would
 // make one number of two.
-func rewritten(args []byte) ([]byte, error) {
+func reencodeArgs(args []byte) ([]byte, error) {
 	var members map[string]any
 	d := json.NewDecoder(bytes.NewReader(args))
 	d.UseNumber()
@@ -214,7 +214,7 @@ func rewritten(args []byte) ([]byte, error) {
 	if members == nil {
 		return nil, errors.New("these are no args")
 	}
-	return encoded(members)
+	return encodeArgs(members)
 }
 
 // exact reports whether every number in args can be handed on: the ADK has all of them as float64.
@@ -254,13 +254,13 @@ func survives(n string) bool {
 	return err == nil && got.Compare(want) == 0
 }
 
-// edited tells the model that a tool ran with other args than it gave, and why.
-func edited(name string, a client.Answer) string {
+// editNote tells the model that a tool ran with other args than it gave, and why.
+func editNote(name string, a client.Answer) string {
 	return fmt.Sprintf("%s ran with other arguments than you gave. %s", name, a.Note)
 }
 
-// told is the result of a call that did not run.
-func told(a client.Answer) map[string]any {
+// notRunResult is the result of a call that did not run.
+func notRunResult(a client.Answer) map[string]any {
 	r := map[string]any{"status": string(a.Kind), "message": a.Message}
 	if a.Kind == client.AnswerPending {
 		r["status"] = StatusPending
@@ -274,8 +274,8 @@ func told(a client.Answer) map[string]any {
 	return r
 }
 
-// unanswered is the result of a call about which the gate gave no answer.
-func unanswered(err error) map[string]any {
+// noAnswerResult is the result of a call about which the gate gave no answer.
+func noAnswerResult(err error) map[string]any {
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Status < 500 {
 		return map[string]any{"status": StatusRefused, "code": e.Code,
 			"message": fmt.Sprintf("The approval gate refused this call (%v). The call was not run.", err)}

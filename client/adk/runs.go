@@ -118,8 +118,8 @@ func (rs *runs) step(ctx agent.ReadonlyContext, offered map[string]bool, news []
 	return as, slices.Clone(r.notes[agentKey(ctx)])
 }
 
-// unacknowledged returns the endings of the step's request that are still in the feed.
-func (rs *runs) unacknowledged(ctx agent.ReadonlyContext) []string {
+// listUnacknowledged returns the endings of the step's request that are still in the feed.
+func (rs *runs) listUnacknowledged(ctx agent.ReadonlyContext) []string {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	r, s := rs.of(ctx)
@@ -135,7 +135,7 @@ func (rs *runs) unacknowledged(ctx agent.ReadonlyContext) []string {
 	return ids
 }
 
-func (rs *runs) acknowledged(ctx agent.ReadonlyContext, ids []string) {
+func (rs *runs) markAcknowledged(ctx agent.ReadonlyContext, ids []string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if r, _ := rs.of(ctx); r != nil {
@@ -145,8 +145,8 @@ func (rs *runs) acknowledged(ctx agent.ReadonlyContext, ids []string) {
 	}
 }
 
-// used stops telling of an approval that was used: the model would take it for one more.
-func (rs *runs) used(ctx agent.ReadonlyContext, id string) {
+// dropUsed stops telling of an approval that was used: the model would take it for one more.
+func (rs *runs) dropUsed(ctx agent.ReadonlyContext, id string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if r, _ := rs.of(ctx); r != nil {
@@ -154,8 +154,8 @@ func (rs *runs) used(ctx agent.ReadonlyContext, id string) {
 	}
 }
 
-// said keeps what the model said, and returns the names of the tools it could call.
-func (rs *runs) said(ctx agent.ReadonlyContext, words string, now time.Time) map[string]bool {
+// keepWords keeps what the model said, and returns the names of the tools it could call.
+func (rs *runs) keepWords(ctx agent.ReadonlyContext, words string, now time.Time) map[string]bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	_, s := rs.begin(ctx, now)

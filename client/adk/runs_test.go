@@ -100,13 +100,13 @@ func TestAnEndingThatComesAgainIsToldAnew(t *testing.T) {
 	rs := &runs{}
 	denied := client.Approval{ID: "1", Message: "denied: no reason given"}
 	rs.step(&here, nil, []client.Approval{denied}, noon)
-	rs.acknowledged(&here, []string{"1"})
-	if ids := rs.unacknowledged(&here); len(ids) != 0 {
+	rs.markAcknowledged(&here, []string{"1"})
+	if ids := rs.listUnacknowledged(&here); len(ids) != 0 {
 		t.Errorf("unacknowledged: %v", ids)
 	}
 	denied.Message = "denied: not this month"
 	told, _ := rs.step(&here, nil, []client.Approval{denied}, noon)
-	if ids := rs.unacknowledged(&here); len(told) != 1 || told[0].Message != denied.Message || len(ids) != 1 {
+	if ids := rs.listUnacknowledged(&here); len(told) != 1 || told[0].Message != denied.Message || len(ids) != 1 {
 		t.Errorf("told %+v, unacknowledged %v", told, ids)
 	}
 }

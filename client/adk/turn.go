@@ -65,7 +65,7 @@ type streaming interface {
 	RunStream(ctx agent.Context, args any) iter.Seq2[string, error]
 }
 
-// news returns the endings of this session that nobody acknowledged. Sessions of two users can have one
+// news returns the endings of this session that are not acknowledged. Sessions of two users can have one
 // id, so those of another scope are left alone.
 func (g *Gate) news(ctx agent.Context) ([]client.Approval, error) {
 	within, cancel := context.WithTimeout(ctx, feedTimeout)
@@ -83,12 +83,12 @@ func (g *Gate) AfterModel(ctx agent.Context, resp *model.LLMResponse, respErr er
 	if respErr != nil || resp == nil || resp.Partial || resp.ErrorCode != "" {
 		return nil, nil
 	}
-	if ids := g.runs.unacknowledged(ctx); len(ids) > 0 {
+	if ids := g.runs.listUnacknowledged(ctx); len(ids) > 0 {
 		if _, err := g.client.Ack(ctx, ids...); err == nil {
-			g.runs.acknowledged(ctx, ids)
+			g.runs.markAcknowledged(ctx, ids)
 		}
 	}
-	calls, ids := g.asked(ctx, resp)
+	calls, ids := g.readCalls(ctx, resp)
 	if len(calls) < 2 {
 		return nil, nil // BeforeTool asks about it, and can wait while it does
 	}
@@ -103,10 +103,10 @@ func (g *Gate) AfterModel(ctx agent.Context, resp *model.LLMResponse, respErr er
 	return nil, nil
 }
 
-// asked returns the calls of a response that will come to BeforeTool, and their ids, and keeps the words
+// readCalls returns the calls of a response that will come to BeforeTool, and their ids, and keeps the words
 // that the model said with them. A tool that was not offered is not asked about: people would get a card
 // for what cannot run.
-func (g *Gate) asked(ctx agent.Context, resp *model.LLMResponse) (calls []client.Call, ids []string) {
+func (g *Gate) readCalls(ctx agent.Context, resp *model.LLMResponse) (calls []client.Call, ids []string) {
 	if resp.Content == nil {
 		return nil, nil
 	}
@@ -117,7 +117,7 @@ func (g *Gate) asked(ctx agent.Context, resp *model.LLMResponse) (calls []client
 		}
 	}
 	rationale := shorten(strings.TrimSpace(strings.Join(words, "\n")), maxRationale)
-	offered := g.runs.said(ctx, rationale, g.now())
+	offered := g.runs.keepWords(ctx, rationale, g.now())
 	for _, p := range resp.Content.Parts {
 		if p == nil || p.FunctionCall == nil || p.FunctionCall.ID == "" || offered != nil && !offered[p.FunctionCall.Name] {
 			continue

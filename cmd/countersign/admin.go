@@ -78,7 +78,7 @@ func (c *notificationsCmd) Run(ctx context.Context, s *std) error {
 	if err != nil {
 		return g.failure(err)
 	}
-	now := time.Now()
+	now := s.now()
 	switch {
 	case c.Follow:
 		return c.follow(ctx, s, g, page, from)
@@ -97,7 +97,7 @@ func (c *notificationsCmd) Run(ctx context.Context, s *std) error {
 		beats(s, page.Heartbeat, now)
 		return nil
 	}
-	defer s.paged()()
+	defer s.startPager()()
 	rows := [][]string{notificationHeads}
 	for _, n := range page.Items {
 		rows = append(rows, notificationRow(n, now))
@@ -155,11 +155,12 @@ func (c *notificationsCmd) follow(ctx context.Context, s *std, g *connection, pa
 		if c.forPrograms() {
 			return c.printLine(s, n)
 		}
-		row := notificationRow(n, time.Now())
+		now := s.now()
+		row := notificationRow(n, now)
 		for i, cell := range row {
 			row[i] = visible(cell)
 		}
-		line := fmt.Sprintf("%s  %-9s %s %s to %s, try %s", locale.Clock(time.Now(), s.zone()), row[5], row[2],
+		line := fmt.Sprintf("%s  %-9s %s %s to %s, try %s", locale.Clock(now, s.zone()), row[5], row[2],
 			row[4], row[3], row[6])
 		if row[7] != "" {
 			line += ", next " + row[7]
@@ -314,7 +315,7 @@ func (c *auditQueryCmd) limit() int {
 }
 
 func (c *auditQueryCmd) Run(ctx context.Context, s *std) error {
-	q, err := c.query(time.Now())
+	q, err := c.query(s.now())
 	switch {
 	case err != nil:
 		return usagef("%s", err)
@@ -343,8 +344,8 @@ func (c *auditQueryCmd) Run(ctx context.Context, s *std) error {
 		s.printf("No such events.\n")
 		return nil
 	}
-	defer s.paged()()
-	now := time.Now()
+	defer s.startPager()()
+	now := s.now()
 	rows := [][]string{{"AT", "EVENT", "DECISION", "RISK", "TOOL", "AGENT", "ACTOR", "REQUEST", "REASON"}}
 	for _, e := range page.Items {
 		rows = append(rows, []string{s.clock(e.At.Time, now), e.EventType, e.Decision, e.RiskLevel, e.Tool,
@@ -361,7 +362,7 @@ func (c *auditQueryCmd) Run(ctx context.Context, s *std) error {
 func (c *auditQueryCmd) export(ctx context.Context, s *std, g *connection, q client.AuditQuery) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	out := s.exported(c.Format)
+	out := s.exportWriter(c.Format)
 	if err := errors.Join(g.ExportAudit(ctx, q, c.Format, out), out.Close()); err != nil {
 		return g.failure(err)
 	}

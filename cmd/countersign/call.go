@@ -175,7 +175,7 @@ func (s *std) progress(id string) (done func()) {
 		return func() {}
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
-	begun := time.Now()
+	begun := s.now()
 	go func() {
 		defer close(stopped)
 		tick := time.NewTicker(time.Second)

@@ -87,7 +87,7 @@ type line struct {
 	node  *kong.Node
 	value *kong.Flag // whose value comes next
 	args  int        // how many arguments of the command are there
-	raw   bool       // behind --, everything is for somebody else
+	raw   bool       // behind --, everything is for the other program
 }
 
 // take reads a whole word.
@@ -132,7 +132,7 @@ func (l *line) flags(typed string) []string {
 	var out []string
 	add := func(name, help string) {
 		if strings.HasPrefix(name, typed) {
-			out = append(out, described(name, help))
+			out = append(out, describeWord(name, help))
 		}
 	}
 	for _, group := range l.node.AllFlags(true) {
@@ -151,7 +151,7 @@ func (l *line) rest(typed string) []string {
 	var out []string
 	for _, child := range l.node.Children {
 		if !child.Hidden && l.args == 0 && strings.HasPrefix(child.Name, typed) {
-			out = append(out, described(child.Name, child.Help))
+			out = append(out, describeWord(child.Name, child.Help))
 		}
 	}
 	if len(l.node.Children) > 0 || len(l.node.Positional) == 0 {
@@ -177,8 +177,8 @@ func valuesOf(v *kong.Value, before, typed string) []string {
 	return nil
 }
 
-// described is a word with the first sentence of what it is for.
-func described(word, help string) string {
+// describeWord returns a word with the first sentence of what it is for.
+func describeWord(word, help string) string {
 	help, _, _ = strings.Cut(help, ". ")
 	help, _, _ = strings.Cut(help, "; ")
 	return word + "\t" + strings.TrimSuffix(help, ".")

@@ -178,7 +178,7 @@ func (c *decideFlags) decide(ctx context.Context, s *std, v client.Verdict, opts
 	return c.many(ctx, s, g, v, opts)
 }
 
-// one decides one request. Where a rule wants to be told twice, whoever sits at the terminal is asked.
+// one decides one request. Where a rule wants to be told twice, the person at the terminal is asked.
 func (c *decideFlags) one(ctx context.Context, s *std, g *connection, id string, v client.Verdict,
 	opts []client.DecideOption) (client.Decided, error) {
 	d, err := g.Decide(ctx, requestID(id), v, c.Reason, opts...)
@@ -370,6 +370,6 @@ func (c *extendCmd) Run(ctx context.Context, s *std) error {
 		return c.print(s, a)
 	}
 	s.printf("Extended: %s (%s) now expires %s.\n", visible(a.ID), visible(a.Target()),
-		s.timeText(a.ExpiresAt.Time, time.Now()))
+		s.timeText(a.ExpiresAt.Time, s.now()))
 	return nil
 }

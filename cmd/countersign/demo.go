@@ -42,7 +42,7 @@ func (c *demoCmd) Run(ctx context.Context, s *std) error {
 	}
 	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: level}))
 	return demo.Run(ctx, demo.Options{Dir: c.Dir, Page: c.Page, Listen: c.Listen, Pace: c.Pace, Rounds: c.Rounds,
-		Out: visibleWriter{s.out}, Logger: log, Version: version().Version})
+		Out: visibleWriter{s.out}, Logger: log, Now: s.now, Version: version().Version})
 }
 
 // visibleWriter keeps what others wrote from steering the terminal.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"countersign/client"
 	"countersign/internal/locale"
@@ -21,10 +20,10 @@ type follower struct {
 	known map[string]bool // those that were printed as waiting
 }
 
-// fromNow is no place in the stream of events: whoever asks from there is told at once to read what there is.
+// fromNow is no place in the stream of events: a client that asks from there is told at once to read what there is.
 const fromNow = "now"
 
-// follow prints what waits, oldest first, and then what comes and what ends, until somebody ends it.
+// follow prints what waits, oldest first, and then what comes and what ends, until a person ends it.
 func (c *pendingCmd) follow(ctx context.Context, s *std, g *connection) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -75,7 +74,7 @@ func (f *follower) event(kind string, a client.Approval) error {
 	if f.c.forPrograms() {
 		return f.c.printLine(f.s, a)
 	}
-	now := time.Now()
+	now := f.s.now()
 	word, more := "waits", away(a.ExpiresAt.Sub(now))
 	switch {
 	case a.Status != "pending":

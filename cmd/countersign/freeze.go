@@ -153,11 +153,11 @@ func (c *frozenCmd) Run(ctx context.Context, s *std) error {
 		s.printf("Nothing is frozen.\n")
 		return nil
 	}
-	defer s.paged()()
+	defer s.startPager()()
+	now := s.now()
 	rows := [][]string{{"AGENT", "SINCE", "BY", "REASON"}}
 	for _, f := range fs {
-		rows = append(rows, []string{cmp.Or(f.Agent, "all agents"), s.timeText(f.FrozenAt.Time, time.Now()), f.FrozenBy,
-			f.Reason})
+		rows = append(rows, []string{cmp.Or(f.Agent, "all agents"), s.timeText(f.FrozenAt.Time, now), f.FrozenBy, f.Reason})
 	}
 	s.table(rows...)
 	return nil
@@ -186,7 +186,7 @@ Examples:
 }
 
 func (c *delegateCmd) Run(ctx context.Context, s *std) error {
-	now := time.Now()
+	now := s.now()
 	d := client.Delegation{To: c.To, Rule: c.Rule, For: c.For}
 	until, err := ahead(c.Until, now)
 	if err != nil {
@@ -266,8 +266,8 @@ func (c *delegationsCmd) Run(ctx context.Context, s *std) error {
 		s.printf("Nobody is standing in for anyone.\n")
 		return nil
 	}
-	defer s.paged()()
-	now := time.Now()
+	defer s.startPager()()
+	now := s.now()
 	rows := [][]string{{"ID", "SHORT", "WHO", "FOR", "FROM", "UNTIL", "RULE"}}
 	for _, d := range ds {
 		rule := cmp.Or(d.Rule, "all")

@@ -50,7 +50,7 @@ func (f *file) loadWith(s *std, env func(string) (string, bool),
 	cfg, problems, err := config.Load(f.Config, env, append(f.files(s), also...)...)
 	for _, p := range problems {
 		fmt.Fprintln(s.err, visible(p.String()))
-		fmt.Fprint(s.err, pointed(p))
+		fmt.Fprint(s.err, pointAt(p))
 	}
 	if err == nil {
 		return cfg, problems, nil
@@ -84,8 +84,8 @@ func (f *file) unread(s *std, err error) error {
 // maxBeside is how much of a long expression is shown on either side of the place that is meant.
 const maxBeside = 60
 
-// pointed is the expression of a problem with a caret under the place, "" where it has none.
-func pointed(p config.Problem) string {
+// pointAt returns the expression of a problem with a caret under the place, "" where it has none.
+func pointAt(p config.Problem) string {
 	line := []rune(p.Source)
 	if len(line) == 0 || p.Caret < 0 || p.Caret > len(line) {
 		return ""

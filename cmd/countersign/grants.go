@@ -18,24 +18,24 @@ func (s *std) longerText(g *client.Grant) string {
 	if g == nil {
 		return ""
 	}
-	until := s.timeText(g.ExpiresAt.Time, time.Now())
+	until := s.timeText(g.ExpiresAt.Time, s.now())
 	if g.SessionID != "" {
 		until += ", in this session"
 	}
 	short := visible(client.ShortID(g.ID))
 	if g.Decision == client.Deny {
 		return fmt.Sprintf("\nIt stands: %s, %s is denied without asking until %s. countersign lift %s ends it before.",
-			short, covered(g), until, short)
+			short, nameCovered(g), until, short)
 	}
 	if g.Uses > 0 {
 		until += ", " + count(g.Uses, "use", "uses")
 	}
 	return fmt.Sprintf("\nGranted: %s, %s is let through without asking until %s. countersign revoke %s ends it before.",
-		short, covered(g), until, short)
+		short, nameCovered(g), until, short)
 }
 
-// covered names the calls that a grant answers.
-func covered(g *client.Grant) string {
+// nameCovered names the calls that a grant answers.
+func nameCovered(g *client.Grant) string {
 	switch {
 	case g.AnyArgs:
 		return "this tool, with any arguments,"
@@ -82,8 +82,8 @@ func (c *grantsCmd) Run(ctx context.Context, s *std) error {
 		s.printf("Nothing is granted, and no denial stands.\n")
 		return nil
 	}
-	defer s.paged()()
-	now := time.Now()
+	defer s.startPager()()
+	now := s.now()
 	rows := [][]string{{"ID", "SHORT", "WHAT", "AGENT", "TOOL", "ENDS", "USES", "BY", "ARGS"}}
 	for _, g := range page.Items {
 		rows = append(rows, []string{g.ID, client.ShortID(g.ID), grantKind(g), g.Agent, g.Target(), grantEnd(g, now),

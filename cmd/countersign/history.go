@@ -53,7 +53,7 @@ func (c *policyShowCmd) Run(ctx context.Context, s *std) error {
 	if c.forPrograms() {
 		return c.print(s, p)
 	}
-	defer s.paged()()
+	defer s.startPager()()
 	s.printf("%s", visibleLines(p.Text))
 	return nil
 }
@@ -63,8 +63,8 @@ type period struct {
 	Since string `default:"30d" placeholder:"30d" help:"The start: 2026-11-01T09:30:00Z, 2026-11-01 (both UTC) or how long ago, such as 24h or 30d."`
 }
 
-func (p *period) since() (time.Time, error) {
-	t, err := ago(p.Since, time.Now())
+func (p *period) since(now time.Time) (time.Time, error) {
+	t, err := ago(p.Since, now)
 	if err != nil {
 		return t, usagef("--since: %s", err)
 	}
@@ -94,13 +94,13 @@ Examples:
 }
 
 func (c *statsCmd) Run(ctx context.Context, s *std) error {
-	q := client.StatsQuery{Agent: c.Agent, Whole: true}
+	q, now := client.StatsQuery{Agent: c.Agent, Whole: true}, s.now()
 	var err error
-	if q.Since, err = c.since(); err != nil {
+	if q.Since, err = c.since(now); err != nil {
 		return err
 	}
 	if c.Until != "" {
-		if q.Until, err = ago(c.Until, time.Now()); err != nil {
+		if q.Until, err = ago(c.Until, now); err != nil {
 			return usagef("--until: %s", err)
 		}
 	}
@@ -120,12 +120,12 @@ func (c *statsCmd) Run(ctx context.Context, s *std) error {
 	if c.forPrograms() {
 		return c.print(s, stats)
 	}
-	defer s.paged()()
+	defer s.startPager()()
 	s.stats(stats)
 	return nil
 }
 
-// doing tells somebody who looks on what takes its time.
+// doing tells a person who looks on what takes its time.
 func (s *std) doing(format string, args ...any) {
 	if isTerminal(s.err) {
 		fmt.Fprintf(s.err, "\r\x1b[K"+format+" …", args...)
@@ -133,7 +133,7 @@ func (s *std) doing(format string, args ...any) {
 }
 
 func (s *std) stats(x client.Stats) {
-	now := time.Now()
+	now := s.now()
 	s.printf("From %s to %s\n\n", s.clock(x.Since.Time, now), s.clock(x.Until.Time, now))
 	if x.Total.Quarantined == 0 && x.Total.Pushes == 0 {
 		s.printf("No call needed a person.\n")

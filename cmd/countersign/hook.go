@@ -62,7 +62,7 @@ func (c *hookCmd) Run(ctx context.Context, s *std) (err error) {
 		if err == nil {
 			return
 		}
-		why := strings.TrimSuffix(plainly(err, err.Error()), ".") + c.redacted(s)
+		why := strings.TrimSuffix(plainly(err, err.Error()), ".") + c.redactionHint(s)
 		if blocks {
 			// Gemini CLI runs a call whose hook exits with 2 and says nothing, as one whose standard error
 			// is lost; it reads a denial from standard output whatever the exit code.
@@ -115,10 +115,10 @@ func (c *hookCmd) Run(ctx context.Context, s *std) (err error) {
 	return nil
 }
 
-// redacted says where the token of a gate that needs one may have gone: Gemini CLI can take variables with TOKEN
+// redactionHint says where the token of a gate that needs one may have gone: Gemini CLI can take variables with TOKEN
 // in their names out of its hooks' environment (0.61.0).
-func (c *hookCmd) redacted(s *std) string {
-	server, token, _ := c.named(s)
+func (c *hookCmd) redactionHint(s *std) string {
+	server, token, _ := c.readFlags(s)
 	if hooks.Agent(c.Agent) != hooks.Gemini || token != "" || server == "" || strings.HasPrefix(server, "unix:") {
 		return ""
 	}
@@ -218,7 +218,7 @@ func (c *hookCmd) connect(ctx context.Context, s *std) (*connection, error) {
 	if err != nil {
 		return nil, usagef("--own: %s", err)
 	}
-	_, token, from := c.named(s)
+	_, token, from := c.readFlags(s)
 	g, err := c.dial(c.Server, token, from)
 	if err != nil {
 		return nil, err

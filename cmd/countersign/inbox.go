@@ -14,7 +14,7 @@ import (
 	"countersign/internal/terminal/inbox"
 )
 
-// settles is how long a question is there before anybody can have read it.
+// settles is how long a question is there before a person can have read it.
 const settles = 250 * time.Millisecond
 
 type inboxCmd struct {
@@ -53,8 +53,8 @@ func (c *inboxCmd) Run(ctx context.Context, s *std) error {
 	defer g.Close()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	o := terminal.Options{Inbox: inbox.New(inbox.Options{Gate: g.Client, Now: time.Now}), In: s.in, Out: s.out,
-		Now: time.Now, Zone: s.zone(), Env: s.env}
+	o := terminal.Options{Inbox: inbox.New(inbox.Options{Gate: g.Client, Now: s.now}), In: s.in, Out: s.out,
+		Now: s.now, Zone: s.zone(), Env: s.env}
 	if isTerminalIn(s.in) {
 		o.Settle = func() <-chan time.Time { return time.After(settles) }
 	}

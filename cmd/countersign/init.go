@@ -20,7 +20,7 @@ import (
 	"countersign/internal/setup"
 )
 
-// defaultConfig is what a configuration is called where nobody says otherwise.
+// defaultConfig is what a configuration is called where the operator does not say otherwise.
 const defaultConfig = "countersign.yaml"
 
 // localAgent is who callers are that come to a gate over its socket without a token.
@@ -330,13 +330,13 @@ func (c *initCmd) next(s *std, path, env string, a setup.Answers, f setup.Files)
 			"that only your tap decides.", flag, flag)
 	} else {
 		step("See what waits, and decide, with %s from %s:\n   (. %s; COUNTERSIGN_TOKEN=$%s countersign inbox)\n   "+
-			"`countersign open` in its place opens the same in a browser.", f.Token, visible(env), visible(sourced(env)),
+			"`countersign open` in its place opens the same in a browser.", f.Token, visible(env), visible(quoteSource(env)),
 			f.Token)
 	}
 }
 
-// sourced is a file as a shell takes it behind a dot: with a folder, and in quotes where it needs them.
-func sourced(path string) string {
+// quoteSource returns a file as a shell takes it behind a dot: with a folder, and in quotes where it needs them.
+func quoteSource(path string) string {
 	if !strings.ContainsAny(path, `/\`) {
 		path = "./" + path
 	}

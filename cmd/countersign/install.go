@@ -162,7 +162,7 @@ func (s *std) difference(text string) string {
 	return b.String()
 }
 
-// asks reports whether there is somebody at the terminal who is to be asked.
+// asks reports whether there is a person at the terminal who is to be asked.
 func (f *installFlags) asks(s *std) bool { return !f.Yes && !f.DryRun && isTerminalIn(s.in) }
 
 // spare is how much sooner the hook stops waiting than the agent gives up on it.
@@ -201,7 +201,7 @@ func (c *installCmd) entries(s *std) (settings.Settings, error) {
 		return e, &exitError{exitFailed, err.Error()}
 	}
 	e.Begin = []string{program, "hook", c.Agent}
-	pinned, err := c.pinned(s)
+	pinned, err := c.gateFlags(s)
 	if err != nil {
 		return e, err
 	}
@@ -243,9 +243,9 @@ func (c *installCmd) hookURL(wait time.Duration) (string, error) {
 	return u.String(), nil
 }
 
-// pinned are the flags that name the hook's gate. A hook that looked for it each time would follow whatever the
+// gateFlags returns the flags that name the hook's gate. A hook that looked for it each time would follow whatever the
 // agent's surroundings say, which a project's own settings can.
-func (c *installCmd) pinned(s *std) ([]string, error) {
+func (c *installCmd) gateFlags(s *std) ([]string, error) {
 	server := cmp.Or(c.Server, s.getenv("COUNTERSIGN_SERVER"))
 	if server == "" {
 		if mine, err := localgate.Find(s.env); err == nil && mine.Configured() {
@@ -303,11 +303,11 @@ func (c *installCmd) Run(_ context.Context, s *std) error {
 var agentNames = map[string]string{settings.ClaudeCode: "Claude Code", settings.Codex: "Codex",
 	settings.Gemini: "Gemini CLI"}
 
-// offer decides whether the preset for coding agents goes into the gate's policy: as the flag says; else whoever is
-// there is asked, and where nobody is, it is told of.
+// offer decides whether the preset for coding agents goes into the gate's policy: as the flag says; else the person
+// at the terminal is asked, and where there is none, it is told of.
 func (c *installCmd) offer(s *std, g *gateFile) {
 	switch {
-	case g.included():
+	case g.includesPreset():
 	case c.Preset != nil:
 		g.include = *c.Preset
 	case g.change == nil:
@@ -471,8 +471,8 @@ func (f *installFlags) gate(s *std) (*gateFile, error) {
 	return g, nil
 }
 
-// included reports whether the preset for coding agents is included already.
-func (g *gateFile) included() bool {
+// includesPreset reports whether the preset for coding agents is included already.
+func (g *gateFile) includesPreset() bool {
 	return g.change != nil && settings.Includes(g.path, g.change.Old, settings.CodingAgentPreset, g.env)
 }
 

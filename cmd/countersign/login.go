@@ -37,7 +37,7 @@ Examples:
 }
 
 func (c *loginCmd) Run(ctx context.Context, s *std) error {
-	if err := c.allowed(s); err != nil {
+	if err := c.refuseBesideAgent(s); err != nil {
 		return err
 	}
 	server := logins.Server(s.server(c.Server))
@@ -48,7 +48,7 @@ func (c *loginCmd) Run(ctx context.Context, s *std) error {
 	if u, err := url.Parse(server); err == nil && u.Scheme == "http" && !loopback.IsHost(u.Hostname()) {
 		s.warn(fmt.Sprintf("the way to %s is not encrypted: whoever listens there learns your token", visible(u.Host)))
 	}
-	token, err := s.token(server)
+	token, err := s.askToken(server)
 	if err != nil {
 		return err
 	}
@@ -68,8 +68,8 @@ func (c *loginCmd) Run(ctx context.Context, s *std) error {
 	return nil
 }
 
-// allowed refuses to store a token where a coding agent runs as this user.
-func (c *loginCmd) allowed(s *std) error {
+// refuseBesideAgent refuses to store a token where a coding agent runs as this user.
+func (c *loginCmd) refuseBesideAgent(s *std) error {
 	program, err := os.Executable()
 	if err != nil {
 		return &exitError{exitFailed, err.Error()}
@@ -83,8 +83,8 @@ func (c *loginCmd) allowed(s *std) error {
 		"decide in a chat; --here stores it all the same", strings.Join(hooked, ", "))}
 }
 
-// token asks for a token, or reads it where nobody can be asked.
-func (s *std) token(server string) (secret.Value, error) {
+// askToken asks for a token, or reads it where there is no terminal to ask at.
+func (s *std) askToken(server string) (secret.Value, error) {
 	var text string
 	var err error
 	if in, ok := s.in.(*os.File); ok && isTerminalIn(s.in) {
@@ -106,8 +106,8 @@ func (s *std) token(server string) (secret.Value, error) {
 }
 
 // typedUnseen asks, and reads a line that the terminal does not show. It stops showing before the question is there,
-// however soon somebody answers; [term.ReadPassword] alone stops after it. What ends the line early, such as ctrl-c, is
-// io.EOF.
+// however soon the person answers; [term.ReadPassword] alone stops after it. What ends the line early, such as ctrl-c,
+// is io.EOF.
 func typedUnseen(in *os.File, out io.Writer, question string) (string, error) {
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {

@@ -19,7 +19,7 @@ func releaseMemory() {
 const lookEvery = 250 * time.Millisecond
 
 const (
-	quiet = 256 << 10 // bytes allocated between two looks: a heartbeat, somebody who reads the metrics
+	quiet = 256 << 10 // bytes allocated between two looks: a heartbeat, a program that reads the metrics
 	busy  = 32 << 20  // bytes after which the collector has run more than once
 )
 

@@ -51,7 +51,7 @@ type times struct {
 
 type utcFlag bool
 
-// AfterApply tells whoever prints times.
+// AfterApply tells the printers of times.
 func (f utcFlag) AfterApply(s *std) error {
 	s.utc = bool(f)
 	return nil
@@ -64,7 +64,7 @@ type long struct {
 
 type noPagerFlag bool
 
-// AfterApply tells [std.paged].
+// AfterApply tells [std.startPager].
 func (f noPagerFlag) AfterApply(s *std) error {
 	s.noPager = bool(f)
 	return nil
@@ -81,7 +81,7 @@ func (versionFlag) BeforeReset(s *std) error {
 	panic(ended{exitDone})
 }
 
-// zone is where times are told: in that of whoever looks on, and in UTC where nobody does.
+// zone is where times are told: in that of the person who looks on, and in UTC where there is none.
 func (s *std) zone() *time.Location {
 	if s.utc || !s.terminal {
 		return time.UTC
@@ -92,12 +92,12 @@ func (s *std) zone() *time.Location {
 // english is what the command line speaks.
 var english = locale.Get("en")
 
-// reader is how whoever looks on reads times.
+// reader is how the person who looks on reads times.
 func (s *std) reader(now time.Time) locale.Reader {
 	return locale.Reader{Now: now, Zone: s.zone(), Abroad: s.utc}
 }
 
-// clock tells a time as people do where somebody looks on; else exactly, for programs and for those who read it later.
+// clock tells a time as people do where a person looks on; else exactly, for programs and for those who read it later.
 func (s *std) clock(t, now time.Time) string {
 	if !s.terminal {
 		return t.UTC().Format(time.RFC3339)
@@ -113,7 +113,7 @@ func (s *std) timeText(t, now time.Time) string {
 	return english.And(s.clock(t, now), away(t.Sub(now)))
 }
 
-// timesIn is what the gate says to programs, for whoever looks on.
+// timesIn is what the gate says to programs, for a person who looks on.
 func (s *std) timesIn(text string, now time.Time) string {
 	if !s.terminal {
 		return text
@@ -121,9 +121,9 @@ func (s *std) timesIn(text string, now time.Time) string {
 	return locale.TimesIn(text, func(t time.Time) string { return s.clock(t, now) })
 }
 
-// paged keeps what is printed from now on, and returns what prints it in the end: through the user's pager, where
+// startPager keeps what is printed from now on, and returns what prints it in the end: through the user's pager, where
 // there is a terminal that is too short for it.
-func (s *std) paged() (end func()) {
+func (s *std) startPager() (end func()) {
 	pager := s.getenv("PAGER")
 	if _, set := s.env("PAGER"); !set {
 		pager = "less"

@@ -48,7 +48,7 @@ func TestYAMLSaysWhatTheJSONSays(t *testing.T) {
 			t.Errorf("%s became\n%s\n-want +got\n%s", in, out.String(), cmp.Diff(string(b), string(a)))
 		}
 		for _, r := range out.String() {
-			if r != '\n' && r != '⟨' && hidden(r) {
+			if r != '\n' && r != '⟨' && isHidden(r) {
 				t.Errorf("%s became %q", in, out.String())
 			}
 		}
@@ -105,7 +105,7 @@ func TestHiddenCharactersOfAnExportAreSeen(t *testing.T) {
 		{"ndjson", ndjson, `{"reason":"\u202e日本\u007f"}` + "\n", false},
 	} {
 		var out bytes.Buffer
-		w := (&std{out: &out, terminal: test.terminal}).exported(test.format)
+		w := (&std{out: &out, terminal: test.terminal}).exportWriter(test.format)
 		for i := range len(test.in) { // also where a character comes in two parts
 			if _, err := w.Write([]byte{test.in[i]}); err != nil {
 				t.Fatal(err)

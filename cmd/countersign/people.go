@@ -52,8 +52,8 @@ func (c *pendingCmd) Run(ctx context.Context, s *std) error {
 		s.printf("Nothing waits for a decision.\n")
 		return nil
 	}
-	defer s.paged()()
-	now := time.Now()
+	defer s.startPager()()
+	now := s.now()
 	rows := [][]string{{"RISK", "WILL HAPPEN", "AGENT", "TOOL", "EXPIRES", "VOTES", "SHORT", "ID"}}
 	for _, a := range page.Items {
 		rows = append(rows, []string{a.RiskLevel, willHappen(a), a.Agent, a.Target(), away(a.ExpiresAt.Sub(now)),
@@ -116,8 +116,8 @@ func (c *showCmd) Run(ctx context.Context, s *std) error {
 	if c.forPrograms() {
 		return c.print(s, a)
 	}
-	defer s.paged()()
-	s.show(a, time.Now())
+	defer s.startPager()()
+	s.show(a, s.now())
 	return nil
 }
 

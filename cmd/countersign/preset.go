@@ -87,7 +87,7 @@ func (c *presetShowCmd) Run(_ context.Context, s *std) error {
 	if c.forPrograms() {
 		return c.print(s, presetInfo{presetPrefix + name, presets.About(name), text})
 	}
-	defer s.paged()()
+	defer s.startPager()()
 	s.printf("%s", text)
 	return nil
 }

@@ -31,8 +31,8 @@ type connection struct {
 	own       *localgate.Gate // the gate, where it is the user's own and may be started
 }
 
-// named returns what the flags and the environment say.
-func (r *remote) named(s *std) (server, token, tokenFrom string) {
+// readFlags returns what the flags and the environment say.
+func (r *remote) readFlags(s *std) (server, token, tokenFrom string) {
 	server, token, tokenFrom = cmp.Or(r.Server, s.getenv("COUNTERSIGN_SERVER")), r.Token, "--token"
 	if token == "" {
 		token, tokenFrom = s.getenv("COUNTERSIGN_TOKEN"), "COUNTERSIGN_TOKEN"
@@ -43,7 +43,7 @@ func (r *remote) named(s *std) (server, token, tokenFrom string) {
 // connect returns the gate for a person: the one that is named, else the user's own if it runs, else the one
 // at the usual address. A person always has a token: one that is given, else the one stored for exactly this address.
 func (r *remote) connect(s *std) (*connection, error) {
-	_, token, from := r.named(s)
+	_, token, from := r.readFlags(s)
 	server := s.server(r.Server)
 	if token == "" {
 		var err error
@@ -107,7 +107,7 @@ func (r *remote) connectAgent(ctx context.Context, s *std) (*connection, error) 
 
 // findAgents is connectAgent that starts nothing: [connection.renew] does, where it is the user's own.
 func (r *remote) findAgents(ctx context.Context, s *std) (*connection, error) {
-	server, token, from := r.named(s)
+	server, token, from := r.readFlags(s)
 	if server != "" || token != "" && !ownGate(ctx, s) {
 		if token == "" && !strings.HasPrefix(server, "unix:") {
 			return nil, usagef("no token: set COUNTERSIGN_TOKEN, or give --token, to the token that the agent has in the " +
@@ -175,7 +175,7 @@ func (g *connection) failure(err error) error {
 	}
 	e, refused := errors.AsType[*client.Error](err)
 	if !refused {
-		return g.unanswered(err)
+		return g.explainUnanswered(err)
 	}
 	detail := e.Detail
 	if detail == "" {
@@ -226,8 +226,8 @@ func (g *connection) failure(err error) error {
 	return &exitError{exitFailed, detail}
 }
 
-// unanswered says of a gate that gave no answer what to do.
-func (g *connection) unanswered(err error) error {
+// explainUnanswered says of a gate that gave no answer what to do.
+func (g *connection) explainUnanswered(err error) error {
 	why := strings.TrimPrefix(err.Error(), "client: ")
 	switch {
 	case !client.Unreachable(err):

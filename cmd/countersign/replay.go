@@ -42,7 +42,7 @@ Examples:
 }
 
 func (c *replayCmd) Run(ctx context.Context, s *std) error {
-	since, err := c.since()
+	since, err := c.since(s.now())
 	if err != nil {
 		return err
 	}
@@ -74,8 +74,8 @@ func (c *replayCmd) Run(ctx context.Context, s *std) error {
 	if c.forPrograms() {
 		err = c.print(s, replayJSON(result, c.Policy, cfg.Policy.Digest(), since))
 	} else {
-		end := s.paged()
-		s.replayed(c.Policy, result)
+		end := s.startPager()
+		s.printReplay(c.Policy, result)
 		end()
 	}
 	if err == nil && len(result.Denied) > 0 {
@@ -176,7 +176,7 @@ func asRecord(a client.Approval) history.Record {
 		return s.Count > 1 || s.Group != "" || len(s.Approvers) > 0
 	})
 	if r.Was == history.WasDenied && a.ResolvedVia == string(approval.ViaSystem) {
-		r.Was = history.WasCancelled // nobody's word
+		r.Was = history.WasCancelled // no person's word
 	}
 	return r
 }
@@ -225,7 +225,7 @@ func (r *reading) events(ctx context.Context, t approval.EventType) iter.Seq2[hi
 // warn says what else is to be known.
 func (s *std) warn(text string) { _, _ = io.WriteString(s.err, "countersign: "+text+"\n") }
 
-func (s *std) replayed(name string, r history.Replayed) {
+func (s *std) printReplay(name string, r history.Replayed) {
 	name = visible(name)
 	if r.Calls == 0 {
 		s.printf("There is no call on record in this time.\n")
@@ -268,7 +268,7 @@ var wasWords = map[history.Was]string{
 }
 
 func (s *std) cases(cs []history.Case) {
-	at := time.Now()
+	at := s.now()
 	rows := [][]string{{"AT", "CALL", "AGENT", "DENIED BY", "REASON", "NOW", "ARGUMENTS"}}
 	for _, c := range cs {
 		by, now := c.By, ruleName(c.NowRule)

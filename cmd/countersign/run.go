@@ -97,11 +97,12 @@ type std struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) (string, bool)
+	now      func() time.Time // the machine's clock; what is shown at once takes one reading of it
 
-	terminal bool           // somebody looks at out
+	terminal bool           // a person looks at out
 	utc      bool           // and wants times in UTC
 	noPager  bool           // and all text at once
-	local    *time.Location // the zone of whoever looks; nil: that of the machine
+	local    *time.Location // the zone of the person who looks; nil: that of the machine
 
 	// then is what a command does once it is parsed, where that takes long: the parser, half a megabyte, is gone by then.
 	then func() error
@@ -134,7 +135,7 @@ type ended struct{ code int }
 // run is the program: it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer,
 	env func(string) (string, bool)) (code int) {
-	s := &std{in: stdin, out: stdout, err: stderr, env: env, terminal: isTerminal(stdout)}
+	s := &std{in: stdin, out: stdout, err: stderr, env: env, now: time.Now, terminal: isTerminal(stdout)}
 	nothing := len(args) == 0
 	defer func() {
 		switch r := recover().(type) {
@@ -174,7 +175,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if !leaf {
 			message = noCommand.ReplaceAllString(message, `there is no command "$1"$2`)
 		}
-		fmt.Fprintf(stderr, "countersign: %s\nSee %s.\n", visible(mistyped(message)), help)
+		fmt.Fprintf(stderr, "countersign: %s\nSee %s.\n", visible(explainMistyped(message)), help)
 		return exitUsage
 	}
 	if err = command.Run(); err == nil && s.then != nil {
@@ -191,8 +192,8 @@ var (
 	quotedWord = regexp.MustCompile(`"([^"]*)"`)
 )
 
-// mistyped is what the parser says of the command line, with the word that was probably meant.
-func mistyped(message string) string {
+// explainMistyped returns what the parser says of the command line, with the word that was probably meant.
+func explainMistyped(message string) string {
 	if m := notThere.FindStringSubmatch(message); m != nil {
 		return m[1] + " is missing"
 	}
@@ -226,7 +227,7 @@ func (s *std) finish(err error) int {
 		code, message = e.code, e.message
 	}
 	if message != "" {
-		fmt.Fprintf(s.err, "countersign: %s\n", visibleLines(s.timesIn(message, time.Now())))
+		fmt.Fprintf(s.err, "countersign: %s\n", visibleLines(s.timesIn(message, s.now())))
 	}
 	return code
 }

@@ -35,7 +35,7 @@ Examples:
 }
 
 func (c *suggestCmd) Run(ctx context.Context, s *std) error {
-	since, err := c.since()
+	since, err := c.since(s.now())
 	if err != nil {
 		return err
 	}
@@ -55,12 +55,12 @@ func (c *suggestCmd) Run(ctx context.Context, s *std) error {
 	if c.forPrograms() {
 		return c.print(s, suggestJSON(found, since))
 	}
-	defer s.paged()()
-	s.suggested(found)
+	defer s.startPager()()
+	s.printSuggestions(found)
 	return nil
 }
 
-func (s *std) suggested(found history.Suggested) {
+func (s *std) printSuggestions(found history.Suggested) {
 	defer s.unknownTools(found.Unknown)
 	switch {
 	case found.Calls == 0 && len(found.Unknown) > 0: // which wait
@@ -89,7 +89,7 @@ func (s *std) unknownTools(all []history.UnknownTool) {
 		return
 	}
 	s.printf("\nTools that no rule was for, so that people were asked at high risk:\n\n")
-	at := time.Now()
+	at := s.now()
 	rows := [][]string{{"CALLS", "TOOL", "AGENTS", "LAST"}}
 	for _, u := range all[:min(len(all), maxCounts)] {
 		rows = append(rows, []string{strconv.Itoa(u.Calls), u.Tool, shorten(strings.Join(u.Agents, ", "), 60),

@@ -41,7 +41,7 @@ func (v *sight) hides(r rune) bool {
 	} else {
 		v.marks = 0
 	}
-	if hidden(r) || mark && v.marks > maxMarks {
+	if isHidden(r) || mark && v.marks > maxMarks {
 		v.begin()
 		return true
 	}
@@ -71,7 +71,7 @@ func visibleRunes(s, keep string) string {
 	return b.String()
 }
 
-func hidden(r rune) bool {
+func isHidden(r rune) bool {
 	switch r {
 	case ' ', '\u3000':
 		return false
@@ -118,7 +118,7 @@ func (s *std) table(rows ...[]string) {
 var paints = map[string]string{"medium": "33", "high": "31", "critical": "1;31", "denied": "31", "failed": "31",
 	"approved": "32"}
 
-// paint is a word in its colour, where somebody looks on who wants colours.
+// paint is a word in its colour, where a person looks on who wants colours.
 func (s *std) paint(cell string) string {
 	if code := paints[cell]; code != "" && s.colours() {
 		return "\x1b[" + code + "m" + cell + "\x1b[m"
@@ -214,8 +214,8 @@ func (l *seenLines) Close() error {
 	return err
 }
 
-// exported is where an export is written, row by row.
-func (s *std) exported(format string) io.WriteCloser {
+// exportWriter returns where an export is written, row by row.
+func (s *std) exportWriter(format string) io.WriteCloser {
 	switch {
 	case format != "csv":
 		return &seenLines{w: s.out, seen: seenJSON}

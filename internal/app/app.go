@@ -141,7 +141,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.onStop("channels", func(context.Context) error { a.live.Load().close(nil); return nil })
 	a.directory.Replace(cfg.Agents(), cfg.People())
 	a.overruns = &overruns{a.log, make(chan budget.Over, 64)}
-	a.budgets = budget.NewRegistry(budget.Options{Now: a.o.Now, Over: a.overruns.note, Room: roomOf})
+	a.budgets = budget.NewRegistry(budget.Options{Now: a.o.Now, Over: a.overruns.note, Room: checkRoom})
 	a.budgets.Replace(cfg.Budgets(auth.LocalAgent))
 
 	broker := approval.NewBroker()
@@ -253,7 +253,7 @@ func (a *App) settleLastStop() error {
 	if err := a.gate.Restored(a.work); err != nil {
 		return fmt.Errorf("what a restored backup has approved: %w", err)
 	}
-	if err := a.signIn.Restored(a.work); err != nil {
+	if err := a.signIn.EndAfterRestore(a.work); err != nil {
 		return fmt.Errorf("who is signed in in a restored backup: %w", err)
 	}
 	if err := a.store.AcceptRestored(a.work); err != nil {

@@ -50,15 +50,6 @@ func (o *overruns) tell(ctx context.Context, admins *chat.Service) {
 	}
 }
 
-// roomOf is roomFor by principal.
-func roomOf(ctx context.Context, who budget.Principal) error {
-	kind := approval.Human
-	if who.Agent {
-		kind = approval.Agent
-	}
-	return roomFor(ctx, approval.Actor{Kind: kind, Name: who.Name})
-}
-
 // occupy counts the calls of an agent that are held.
 func (d *agentDoor) occupy(agent string) func(context.Context) (release func(), err error) {
 	return func(ctx context.Context) (func(), error) { return d.budgets.Agent(agent).Hold(ctx, budget.Waits) }

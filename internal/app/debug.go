@@ -1,6 +1,7 @@
 package app
 
 import (
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -8,6 +9,7 @@ import (
 	"sync"
 
 	"countersign/approval"
+	"countersign/internal/auth"
 	"countersign/internal/auth/bearer"
 	"countersign/internal/config"
 	"countersign/internal/loopback"
@@ -21,7 +23,7 @@ func (a *App) listenForDebug(cfg *config.Config) (err error) {
 	if a.listeners.debug, err = a.listeners.bind("debug_listen", cfg.DebugListen); err != nil {
 		return err
 	}
-	return a.listeners.serveOn(nameDebug, a.listeners.debug, nil, &profiles{app: a})
+	return a.listeners.serveOn(nameDebug, a.listeners.debug, nil, &profiles{log: a.log, directory: a.directory})
 }
 
 // DebugAddr is the address of the profiles, "" where there is none.
@@ -38,8 +40,9 @@ const profilesPath = "/debug/pprof/"
 // profiles are the runtime's profiles, for admins on this machine: one at a time, since taking one costs the rest. What
 // the process was started with is not among them.
 type profiles struct {
-	app  *App
-	busy sync.Mutex
+	log       *slog.Logger
+	directory *auth.Directory
+	busy      sync.Mutex
 }
 
 func (p *profiles) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +66,7 @@ func (p *profiles) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer p.busy.Unlock()
-	p.app.log.InfoContext(r.Context(), "a profile is taken", "profile", name, "by", who.String())
+	p.log.InfoContext(r.Context(), "a profile is taken", "profile", name, "by", who.String())
 	switch name {
 	case "profile":
 		pprof.Profile(w, r)
@@ -84,7 +87,7 @@ func (p *profiles) admit(r *http.Request) (who approval.Actor, status int, why s
 	if !loopback.IsHost(strings.Trim(host, "[]")) || r.Header.Get("Origin") != "" {
 		return who, http.StatusForbidden, "profiles are for this machine alone, and for no browser's page"
 	}
-	who, ok := p.app.directory.ByToken(bearer.Token(r))
+	who, ok := p.directory.ByToken(bearer.Token(r))
 	switch {
 	case !ok:
 		return who, http.StatusUnauthorized, "an admin's token is needed: Authorization: Bearer TOKEN"

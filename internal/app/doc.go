@@ -9,4 +9,9 @@
 //
 // Reload puts a changed configuration in force whole or not at all. Agents, people, channels and the
 // policy change while the program runs; addresses and the store need a restart, and it says so.
+//
+// App holds the parts; what belongs to one noun is a type beside it: the listeners, the receivers of webhooks, the
+// platforms, the door that agents come in by, the links and sessions of those who sign in, the reloader, and health,
+// which asks every part how it does. What the gate, the outbox and the chat ask inside their transactions (directory,
+// routing, chatReaders) is answered from the configuration in force, in memory.
 package app

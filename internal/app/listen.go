@@ -89,7 +89,13 @@ func newLimits(cfg *config.Config, socket string) *limits {
 }
 
 // markKnown notes that the sender of a request has shown who they are.
-func markKnown(r *http.Request, who approval.Actor) { listener.Known(r.Context(), senderOf(who)) }
+func markKnown(r *http.Request, who approval.Actor) {
+	sender := listener.People
+	if who.Kind == approval.Agent {
+		sender = listener.Agents
+	}
+	listener.Known(r.Context(), sender)
+}
 
 // markPlatform notes that a request is from a platform, which brings what people press.
 func markPlatform(r *http.Request) { listener.Known(r.Context(), listener.People) }
@@ -97,20 +103,16 @@ func markPlatform(r *http.Request) { listener.Known(r.Context(), listener.People
 // markPerson notes that a person asks for a page.
 func markPerson(ctx context.Context) { listener.Known(ctx, listener.People) }
 
-// senderOf is what kind of sender an actor is to the listeners.
-func senderOf(who approval.Actor) listener.Sender {
-	if who.Kind == approval.Agent {
-		return listener.Agents
-	}
-	return listener.People
-}
-
 // waitAgain is when a wait for which there was no connection is worth another try.
 const waitAgain = 5 * time.Second
 
-// roomFor refuses a wait or a stream where the connections that are left are kept for others.
-func roomFor(ctx context.Context, who approval.Actor) error {
-	if listener.Wait(ctx, senderOf(who)) == nil {
+// checkRoom refuses a wait or a stream where the connections that are left are kept for others.
+func checkRoom(ctx context.Context, who budget.Principal) error {
+	sender := listener.People
+	if who.Agent {
+		sender = listener.Agents
+	}
+	if listener.Wait(ctx, sender) == nil {
 		return nil
 	}
 	return &approval.Error{Code: approval.CodeRateLimited, After: waitAgain, Message: fmt.Sprintf(
@@ -194,7 +196,7 @@ func (a *App) listen(cfg *config.Config) (err error) {
 	ours := exactPaths{"/healthz": http.HandlerFunc(healthz), "/readyz": http.HandlerFunc(health{a}.readyz),
 		"/metrics": a.metrics.handler(), "/mcp": a.mcp(cfg, a.listeners.api),
 		"/hooks/claude-code": &hooks.Handler{Asker: a.agents.asker, CheckBudget: a.agents.checkHook,
-			Charge: a.agents.chargeHook, Turn: a.agents.waitHookTurn, Pause: budget.Pause, Log: a.logger("hooks")}}
+			Charge: a.agents.chargeHook, Turn: a.agents.waitHookTurn, Pause: budget.Pause, Log: a.logger("hooks"), Now: a.o.Now}}
 	local := maps.Clone(ours)
 	a.pages = a.newPages()
 	if cfg.WebhookListen == "" {

@@ -18,13 +18,13 @@ func (a *App) newPages() *web.Server {
 		Roster: roster{a.who}, Freezes: a.chat, Status: health{a}.statusPage, History: a.store, NameOf: a.who.nameOf,
 		Budgets: a.budgets, SignIn: a.signIn, OpenID: a.openID, Passkeys: a.passkeys,
 		Address: a.listeners.remote, Base: a.listeners.base, Masker: a.live.masker,
-		Notifications: a.outbox, Granted: a.chat, Pushes: a.outbox, Explainer: explainer{a}, Describer: a.gateway,
+		Notifications: a.outbox, Granted: a.chat, Pushes: a.outbox, Explainer: explainer{&a.live}, Describer: a.gateway,
 		Room:  func(at approval.Address) bool { return slices.Contains(a.live.Load().rooms, at) },
 		Known: markPerson, Logger: a.logger("web"), Stopping: a.stopping, Now: a.o.Now})
 }
 
 // explainer says how the policy of now answers the call of a request.
-type explainer struct{ a *App }
+type explainer struct{ live *inForce }
 
 func (e explainer) ExplainRequest(r approval.Request) ([]web.RuleAnswer, error) {
 	c, err := r.Call()
@@ -32,7 +32,7 @@ func (e explainer) ExplainRequest(r approval.Request) ([]web.RuleAnswer, error) 
 		return nil, err
 	}
 	var all []web.RuleAnswer
-	for _, step := range e.a.live.Load().cfg.Policy.Explain(c).Steps {
+	for _, step := range e.live.Load().cfg.Policy.Explain(c).Steps {
 		if step.Result == policy.StepNoMatch || step.Result == policy.StepNotReached {
 			continue
 		}

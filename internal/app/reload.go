@@ -90,15 +90,15 @@ func (r *reloader) reload(ctx context.Context, old *live, content []byte, err er
 				err = &envError{trouble, err}
 			}
 		}
-		return r.reloadFailed(ctx, content, err)
+		return r.recordFailure(ctx, content, err)
 	}
 	next, err := a.newLive(cfg, old)
 	if err != nil {
-		return r.reloadFailed(ctx, content, err)
+		return r.recordFailure(ctx, content, err)
 	}
-	loosened := policy.Loosened(old.cfg.Policy, cfg.Policy)
+	loosened := policy.Loosenings(old.cfg.Policy, cfg.Policy)
 	if err := r.gate.SetPolicy(ctx, cfg.Policy, loosened); err != nil {
-		return r.reloadFailed(ctx, content, err)
+		return r.recordFailure(ctx, content, err)
 	}
 	r.gate.SetMasker(next.maker.Masker)
 	a.live.Store(next) // first: who callers without a token are stands there, and is looked at next
@@ -186,8 +186,8 @@ func (r *reloader) cancelRemoved(ctx context.Context) {
 	}
 }
 
-// reloadFailed logs, audits and tells why a content of the file is not in force. It is nil where it could not be read.
-func (r *reloader) reloadFailed(ctx context.Context, content []byte, why error) error {
+// recordFailure logs, audits and tells why a content of the file is not in force. It is nil where it could not be read.
+func (r *reloader) recordFailure(ctx context.Context, content []byte, why error) error {
 	brief := summarize(why)
 	r.failed.Store(&brief)
 	r.a.metrics.countReload(why)

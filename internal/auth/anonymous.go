@@ -13,19 +13,19 @@ import (
 // other.
 const LocalAgent = "local"
 
-// Anonymous says which agents callers without a token are. The zero Anonymous lets nobody in. An agent is
+// Anonymous says which agents callers without a token are. The zero Anonymous lets no caller in. An agent is
 // all that they can be: deciding takes a person's token, over whatever way it comes.
 type Anonymous struct {
-	TCP    string // over the loopback interface; "": nobody
-	Socket string // over the gate's unix socket, to which only the gate's own user comes; "": nobody
+	TCP    string // over the loopback interface; "": none
+	Socket string // over the gate's unix socket, to which only the gate's own user comes; "": none
 }
 
 // Admit reports which agent sends a request that has no token. A request that comes from somewhere else, or
-// may have been brought by a browser or a proxy for somebody else, is nobody's: callers such as those have a
-// token to show. What cannot be told of a request counts against it. Whoever waits is to be admitted again
+// may have been brought by a browser or a proxy for another program, is no agent's: callers such as those have a
+// token to show. What cannot be told of a request counts against it. A caller that waits is to be admitted again
 // after the wait.
 func (a Anonymous) Admit(r *http.Request) (agent string, ok bool) {
-	if _, has := r.Header["Authorization"]; has || r.URL.Host != "" || carried(r.Header) {
+	if _, has := r.Header["Authorization"]; has || r.URL.Host != "" || isCarried(r.Header) {
 		return "", false
 	}
 	switch at, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr); at := at.(type) {
@@ -88,9 +88,9 @@ var (
 		"x-vercel-", "fastly-", "x-akamai-"}
 )
 
-// carried reports whether somebody brought the request who is not its sender: a proxy, or a browser for a
+// isCarried reports whether another program than its sender brought the request: a proxy, or a browser for a
 // page of another site.
-func carried(h http.Header) bool {
+func isCarried(h http.Header) bool {
 	for name, values := range h {
 		name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 		if carriers[name] {

@@ -9,16 +9,16 @@ import (
 )
 
 var (
-	// ErrNoToken is what a caller gets who shows no token and is nobody without one.
+	// ErrNoToken is what a caller gets who shows no token and is no agent without one.
 	ErrNoToken = errors.New("auth: no token")
-	// ErrUnknownToken is what a caller gets whose token is nobody's.
+	// ErrUnknownToken is what a caller gets whose token belongs to no agent and no person.
 	ErrUnknownToken = errors.New("auth: an unknown token")
 )
 
 // Callers finds out who requests come from: by their token, or without one by the way that they came.
 type Callers struct {
 	Directory *Directory
-	Anonymous func() Anonymous // who callers without a token are, now; nil: nobody
+	Anonymous func() Anonymous // which agents callers without a token are, now; nil: none
 }
 
 // Caller is who a request comes from, and how that is known.

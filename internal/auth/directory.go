@@ -1,8 +1,8 @@
 // Package auth knows who is who: every agent and person by their credentials, as the configuration in force has them.
 //
 // A bearer token belongs to one agent or person, and a platform's user id to one person. What is known is replaced
-// whole. Whoever waits or streams for somebody holds on to who that is ([Directory.Hold]): a change after which they
-// are not that any more ends it.
+// whole. A handler that waits or streams for a caller holds on to who that is ([Directory.Hold]): a change after which
+// they are not that any more ends it.
 package auth
 
 import (
@@ -34,11 +34,11 @@ type Person struct {
 type AgentIdentity struct {
 	Name  string
 	Token secret.Value
-	Owner string // the person whose agent it is; "": nobody's
+	Owner string // the person whose agent it is; "": no person's
 }
 
 // Directory knows every agent and person by their credentials. Its content is replaced whole, and it
-// is safe for concurrent use. The zero Directory knows nobody.
+// is safe for concurrent use. The zero Directory knows no agent and no person.
 type Directory struct {
 	now  atomic.Pointer[directory]
 	held holdings
@@ -61,7 +61,7 @@ func NewDirectory(agents []AgentIdentity, people []Person) *Directory {
 	return d
 }
 
-// Replace makes the directory know these agents and people and nobody else.
+// Replace makes the directory know these agents and people and no others.
 func (d *Directory) Replace(agents []AgentIdentity, people []Person) {
 	n := &directory{tokens: map[[sha256.Size]byte]approval.Actor{}, chat: map[approval.Address]approval.Actor{},
 		names: map[string]approval.Actor{}, agents: map[string]string{}, people: slices.Clone(people)}
@@ -120,7 +120,7 @@ func (d *Directory) HasAgent(name string) bool {
 	return ok
 }
 
-// Owner returns who owns an agent, "" for nobody.
+// Owner returns who owns an agent, "" for no person.
 func (d *Directory) Owner(agent string) string {
 	n := d.now.Load()
 	if n == nil {

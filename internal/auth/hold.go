@@ -17,7 +17,7 @@ type holding struct {
 }
 
 // Hold returns a context that ends, with still's error as its cause, when still is found not to hold after a
-// change of who is who. Whoever calls it calls done.
+// change of who is who. The caller calls done.
 func (d *Directory) Hold(ctx context.Context, still func() error) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	one := &holding{still, cancel}

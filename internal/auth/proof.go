@@ -17,13 +17,13 @@ func (d *Directory) TokenProof(name, nonce, address string) (proof string, ok bo
 	if !ok {
 		return "", false
 	}
-	return derived(digest, "proof at "+address+" for "+nonce), true
+	return derive(digest, "proof at "+address+" for "+nonce), true
 }
 
 // nameOf tells a token from others and is none.
-func nameOf(digest [sha256.Size]byte) string { return derived(digest, "name of a token")[:32] }
+func nameOf(digest [sha256.Size]byte) string { return derive(digest, "name of a token")[:32] }
 
-func derived(digest [sha256.Size]byte, what string) string {
+func derive(digest [sha256.Size]byte, what string) string {
 	h := hmac.New(sha256.New, digest[:])
 	h.Write([]byte(what))
 	return hex.EncodeToString(h.Sum(nil))

@@ -20,6 +20,13 @@ const tooMany = 10
 // the call of it.
 type operation func(ctx context.Context, n int64) (time.Duration, error)
 
+// stopwatch is what is measured by.
+type stopwatch struct{ started time.Time }
+
+func startStopwatch() stopwatch { return stopwatch{time.Now()} }
+
+func (s stopwatch) read() time.Duration { return time.Since(s.started) }
+
 // series is what one figure has come to, round by round.
 type series struct {
 	callers int
@@ -62,20 +69,20 @@ func (s *series) measure(ctx context.Context, l load, pid int, do operation) err
 	var mu sync.Mutex
 	var took Histogram
 	before := processorTime(pid)
-	begin := time.Now()
+	watch := startStopwatch()
 	var wg sync.WaitGroup
 	for range l.callers {
 		wg.Go(func() {
 			var mine Histogram
-			for at := begin; at.Sub(begin) < l.within && ctx.Err() == nil && failed.Load() < tooMany; {
+			for at := time.Duration(0); at < l.within && ctx.Err() == nil && failed.Load() < tooMany; {
 				n := next.Add(1) - 1
 				if n >= l.count {
 					break
 				}
 				d, err := do(ctx, n)
-				now := time.Now()
+				now := watch.read()
 				if d == 0 {
-					d = now.Sub(at)
+					d = now - at
 				}
 				at = now
 				if errors.Is(err, errEnough) {
@@ -94,7 +101,7 @@ func (s *series) measure(ctx context.Context, l load, pid int, do operation) err
 		})
 	}
 	wg.Wait()
-	r := round{n: took.n, rate: float64(took.n) / time.Since(begin).Seconds(), p50: took.At(0.5)}
+	r := round{n: took.n, rate: float64(took.n) / watch.read().Seconds(), p50: took.At(0.5)}
 	if took.n > 0 && pid != 0 {
 		r.cpu = (processorTime(pid) - before) / time.Duration(took.n)
 	}
@@ -122,7 +129,7 @@ func (s *series) note(mu *sync.Mutex, err error) {
 
 // until tries something again until it does not fail, at most as long as patience.
 func until(ctx context.Context, what string, do func() error) error {
-	for end := time.Now().Add(patience); ; {
+	for watch := startStopwatch(); ; {
 		err := do()
 		if err == nil {
 			return nil
@@ -130,7 +137,7 @@ func until(ctx context.Context, what string, do func() error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if time.Now().After(end) {
+		if watch.read() > patience {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		time.Sleep(20 * time.Millisecond)

@@ -21,6 +21,7 @@ type phone struct {
 	chat   *emulator.Emulator
 	server *http.Server
 	cards  chan card
+	watch  stopwatch
 
 	path     string // of LINE's addresses
 	messages atomic.Int64
@@ -29,7 +30,7 @@ type phone struct {
 // card is one push.
 type card struct {
 	request string
-	at      time.Time
+	at      time.Duration // by the phone's watch
 }
 
 const (
@@ -51,7 +52,7 @@ func newPhone() (*phone, error) {
 		return nil, errors.Join(err, chat.Close())
 	}
 	chat.SetBaseURL("http://" + l.Addr().String())
-	p := &phone{chat: chat, cards: make(chan card, 1024)}
+	p := &phone{chat: chat, cards: make(chan card, 1024), watch: startStopwatch()}
 	if line, err := url.Parse(chat.LINE.URL()); err == nil {
 		p.path = line.Path
 	}
@@ -72,7 +73,7 @@ func (p *phone) close() error {
 // ServeHTTP takes a message at once, and notes when a card came. What else is asked of LINE the emulator answers. It
 // checks each message as LINE does, which is for tests: here that would take processor time from what is measured.
 func (p *phone) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	endpoint, at := emulator.Endpoint(strings.TrimPrefix(r.URL.Path, p.path)), time.Now()
+	endpoint, at := emulator.Endpoint(strings.TrimPrefix(r.URL.Path, p.path)), p.watch.read()
 	if endpoint != emulator.LINEPush && endpoint != emulator.LINEReply {
 		p.chat.Handler().ServeHTTP(w, r)
 		return

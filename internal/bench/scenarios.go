@@ -275,28 +275,29 @@ func (r *run) people(ctx context.Context) ([]step, error) {
 	c := r.caller(r.w.url, r.w.agent, 1)
 	push, press := r.figure("push", "call to card"), r.figure("press", "press to agent")
 	push.check = eventAsked
+	watch := r.w.phone.watch
 	once := func(ctx context.Context) (toCard, toAgent time.Duration, err error) {
 		r.w.phone.forget()
 		type end struct {
-			at  time.Time
+			at  time.Duration
 			err error
 		}
 		ended := make(chan end, 1)
-		begin := time.Now()
+		begin := watch.read()
 		go func() {
 			_, err := c.ask(ctx, r.serial.call(pushedTool), "?wait=30s", http.StatusOK, "approved")
-			ended <- end{time.Now(), err}
+			ended <- end{watch.read(), err}
 		}()
 		got, err := r.w.phone.next(ctx)
 		if err != nil {
 			return 0, 0, err
 		}
-		pressed := time.Now()
+		pressed := watch.read()
 		if err := r.w.phone.press(ctx, got.request); err != nil {
-			return got.at.Sub(begin), 0, err
+			return got.at - begin, 0, err
 		}
 		e := <-ended
-		return got.at.Sub(begin), e.at.Sub(pressed), e.err
+		return got.at - begin, e.at - pressed, e.err
 	}
 	err := until(ctx, "the first card", func() error { // LINE has to say who the bot is before a press counts
 		r.made[eventAsked]++

@@ -33,6 +33,7 @@ const minSecret = 16
 type checker struct {
 	*yamlpos.Decoder
 	name     string
+	now      time.Time // when the file is read: whether a schedule comes, or a certificate is valid, hangs on it
 	cfg      *Config
 	problems []Problem
 	warnings []Problem                 // told only where nothing is wrong, since they may follow from what is
@@ -397,7 +398,7 @@ func (c *checker) heartbeat() {
 			continue
 		}
 		c.task(path, &c.cfg.File.Heartbeat[i], names)
-		if why := badSchedule(j.Schedule); why != "" {
+		if why := badSchedule(j.Schedule, c.now); why != "" {
 			c.errorf(path+".schedule", "the schedule %q %s", j.Schedule, why)
 		}
 		if j.Params.RemindAfter < 0 {
@@ -437,7 +438,7 @@ func (c *checker) task(path string, j *Job, names map[string]int) {
 }
 
 // badSchedule says what is wrong with a cron schedule, "" if nothing is.
-func badSchedule(s string) string {
+func badSchedule(s string, now time.Time) string {
 	const form = `is not five cron fields such as "*/5 * * * *", nor @hourly, @daily or @every 5m`
 	// The cron parser panics on a zone without a schedule.
 	if strings.HasPrefix(s, "TZ=") || strings.HasPrefix(s, "CRON_TZ=") {
@@ -449,7 +450,7 @@ func badSchedule(s string) string {
 	if err != nil {
 		return form
 	}
-	if schedule.Next(time.Now()).IsZero() {
+	if schedule.Next(now).IsZero() {
 		return "never comes"
 	}
 	return ""

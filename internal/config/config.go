@@ -247,6 +247,7 @@ func (r Reader) Parse(name string, data []byte, env func(string) (string, bool),
 	files ...string) (*Config, []Problem, error) {
 	c := &checker{
 		name:     name,
+		now:      time.Now(),
 		cfg:      &Config{Sum: sha256.Sum256(data), Files: files, kinds: r.Kinds},
 		reported: map[yamlpos.Position]bool{},
 		owners:   map[string]owner{},

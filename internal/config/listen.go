@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"time"
 
 	"countersign/internal/listener"
 	"countersign/internal/loopback"
@@ -56,7 +55,7 @@ func (c *checker) pair(path string, p *listener.Pair) {
 		c.errorf(at(e), "%s", e.Error())
 		return
 	}
-	for _, w := range p.Warnings(cert, time.Now()) {
+	for _, w := range p.Warnings(cert, c.now) {
 		c.warnf(at(&w), "%s", w.Error())
 	}
 }

@@ -27,13 +27,14 @@ var configuration []byte
 
 // Options say how the demo runs. The zero value is what `countersign demo` does.
 type Options struct {
-	Dir     string        // where it keeps its files; "": a temporary folder, removed at the end
-	Page    string        // address of the chat page; default 127.0.0.1:8788, or a free port if that is taken
-	Listen  string        // address of the gate; default 127.0.0.1:8787, or a free port if that is taken
-	Pace    time.Duration // of the agent's turns; default 3 s
-	Rounds  int           // of the agent's plan; 0: until it is stopped
-	Out     io.Writer     // where it says where to look; default: nowhere
-	Logger  *slog.Logger  // the gate's log; default: none
+	Dir     string           // where it keeps its files; "": a temporary folder, removed at the end
+	Page    string           // address of the chat page; default 127.0.0.1:8788, or a free port if that is taken
+	Listen  string           // address of the gate; default 127.0.0.1:8787, or a free port if that is taken
+	Pace    time.Duration    // of the agent's turns; default 3 s
+	Rounds  int              // of the agent's plan; 0: until it is stopped
+	Out     io.Writer        // where it says where to look; default: nowhere
+	Logger  *slog.Logger     // the gate's log; default: none
+	Now     func() time.Time // the machine's clock; default time.Now
 	Version string
 	Ready   func(*Demo) // called when all of it runs
 }
@@ -66,6 +67,9 @@ func Run(ctx context.Context, o Options) (err error) { //nolint:funlen // a stra
 	if o.Out == nil {
 		o.Out = io.Discard
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if o.Dir == "" {
 		if o.Dir, err = os.MkdirTemp("", "countersign-demo-"); err != nil {
 			return err
@@ -84,7 +88,7 @@ func Run(ctx context.Context, o Options) (err error) { //nolint:funlen // a stra
 		secrets["DEMO_"+name] = rand.Text()
 	}
 
-	set, err := newSetting(o.Dir, o.Out)
+	set, err := newSetting(o.Dir, o.Out, o.clock)
 	if err != nil {
 		return err
 	}
@@ -172,7 +176,7 @@ func freePort(addr string) (string, error) {
 }
 
 func startGate(ctx context.Context, o Options, set *setting, secrets map[string]string) (*app.App, error) {
-	zone := machineZone(time.Now())
+	zone := machineZone(o.Now())
 	var gate *app.App
 	err := listenFirst(func(addr string) error {
 		addr, err := freePort(addr)
@@ -207,7 +211,7 @@ func startGate(ctx context.Context, o Options, set *setting, secrets map[string]
 			return err
 		}
 		gate, err = app.New(ctx, app.Options{Config: cfg, Env: env, Logger: o.Logger, Version: o.Version,
-			Reloaded: set.reloaded})
+			Now: o.Now, Reloaded: set.reloaded})
 		return err
 	}, o.Listen, config.DefaultListen)
 	if err != nil {
@@ -256,7 +260,7 @@ func runAgent(ctx context.Context, o Options, d *Demo) error {
 			if word != "" {
 				word += ": "
 			}
-			fmt.Fprintf(o.Out, "%s  %-7s  %s%s\n", clock(), e.Kind, word, e.Text)
+			fmt.Fprintf(o.Out, "%s  %-7s  %s%s\n", o.clock(), e.Kind, word, e.Text)
 		}}
 	a.say("", "", "Good morning. I am treasury-bot, and I ask before I do what matters.")
 	if err := a.work(ctx, o.Rounds); err != nil && ctx.Err() == nil {
@@ -266,4 +270,4 @@ func runAgent(ctx context.Context, o Options, d *Demo) error {
 }
 
 // clock is the time at the beginning of a line of output.
-func clock() string { return time.Now().Format("15:04:05") }
+func (o Options) clock() string { return o.Now().Format("15:04:05") }

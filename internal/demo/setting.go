@@ -36,7 +36,7 @@ type setting struct {
 	alerts   map[string]string
 }
 
-func newSetting(dir string, out io.Writer) (*setting, error) {
+func newSetting(dir string, out io.Writer, clock func() string) (*setting, error) {
 	s := &setting{file: filepath.Join(dir, "countersign.yaml"), out: out, clock: clock,
 		language: languages[0].Tag, seen: configuration, alerts: map[string]string{}}
 	return s, os.WriteFile(s.file, configuration, 0o600)

@@ -20,17 +20,17 @@ const (
 // says of when and of which agent; the first error ends them.
 func Calls(ctx context.Context, r Reader, q Query) iter.Seq2[Record, error] {
 	s := newSurvey(r, q)
-	return newest(s.asked(ctx), s.told(ctx, approval.EventCallAllowed), s.told(ctx, approval.EventCallDenied),
-		s.told(ctx, approval.EventGrantUsed))
+	return newest(s.readAsked(ctx), s.readLogged(ctx, approval.EventCallAllowed),
+		s.readLogged(ctx, approval.EventCallDenied), s.readLogged(ctx, approval.EventGrantUsed))
 }
 
-// Asked returns the calls of [Calls] that people were asked about, for [Suggest].
-func Asked(ctx context.Context, r Reader, q Query) iter.Seq2[Record, error] {
-	return newSurvey(r, q).asked(ctx)
+// AskedCalls returns the calls of [Calls] that people were asked about, for [Suggest].
+func AskedCalls(ctx context.Context, r Reader, q Query) iter.Seq2[Record, error] {
+	return newSurvey(r, q).readAsked(ctx)
 }
 
-// asked are the calls that people were asked about.
-func (s *survey) asked(ctx context.Context) iter.Seq2[Record, error] {
+// readAsked returns the calls that people were asked about.
+func (s *survey) readAsked(ctx context.Context) iter.Seq2[Record, error] {
 	q := approval.RequestQuery{Agent: s.Agent, Since: s.since, Until: s.until, Limit: stepCalls, Bytes: stepBytes}
 	return s.inSteps(ctx, func(tx approval.Tx) ([]Record, bool, error) {
 		rows, err := tx.Requests(q)
@@ -46,8 +46,8 @@ func (s *survey) asked(ctx context.Context) iter.Seq2[Record, error] {
 	})
 }
 
-// told are the calls that the audit log has of a type.
-func (s *survey) told(ctx context.Context, t approval.EventType) iter.Seq2[Record, error] {
+// readLogged returns the calls that the audit log has of a type.
+func (s *survey) readLogged(ctx context.Context, t approval.EventType) iter.Seq2[Record, error] {
 	q := approval.EventQuery{Type: t, Agent: s.Agent, Since: s.since, Until: s.until, Limit: stepCalls, Bytes: stepBytes}
 	return s.inSteps(ctx, func(tx approval.Tx) ([]Record, bool, error) {
 		rows, err := tx.Events(q)
@@ -147,7 +147,7 @@ func OfRequest(r *approval.Request) Record {
 		return s.Count > 1 || s.Group != "" || len(s.Approvers) > 0
 	})
 	if c.Was == WasDenied && r.ResolvedVia == approval.ViaSystem {
-		c.Was = WasCancelled // nobody's word
+		c.Was = WasCancelled // no person's word
 	}
 	return c
 }

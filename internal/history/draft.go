@@ -23,7 +23,7 @@ type draft struct {
 // few is the rule for a few values of an arg. Where all args had few values these calls are allowed; else an approval
 // can be given for longer.
 func (t *toolRecord) few(ps []part, e *evidence) draft {
-	if e.pinned() && e.risk.Rank() < approval.RiskHigh.Rank() {
+	if e.isComplete() && e.risk.Rank() < approval.RiskHigh.Rank() {
 		return t.allow(e)
 	}
 	values := make([]string, len(ps))
@@ -37,14 +37,14 @@ func (t *toolRecord) few(ps []part, e *evidence) draft {
 func (t *toolRecord) allow(e *evidence) draft {
 	names := slices.Sorted(maps.Keys(e.args))
 	quoted := make([]string, len(names))
-	d := draft{fewer: e.shown(), does: DoesAllow,
+	d := draft{fewer: e.cardCount(), does: DoesAllow,
 		effect: "Such calls run without asking; a call with any other value, or " +
 			"another argument, is judged as it is now."}
 	for i, name := range names {
 		quoted[i] = celText(name)
 	}
-	d.lines = append(d.lines, "when: "+yamlText(t.own()+"args.all(name, name in ["+strings.Join(quoted, ", ")+"])"),
-		"conditions:")
+	d.lines = append(d.lines,
+		"when: "+yamlText(t.ownToolClause()+"args.all(name, name in ["+strings.Join(quoted, ", ")+"])"), "conditions:")
 	for i, name := range names {
 		values := slices.Sorted(maps.Keys(e.args[name].values))
 		d.lines = append(d.lines, fmt.Sprintf("  - {param: %s, in: [%s]}", yamlText(names[i]), strings.Join(values, ", ")))
@@ -58,12 +58,13 @@ func (t *toolRecord) bare(e *evidence) draft {
 	if e.risk.Rank() >= approval.RiskHigh.Rank() {
 		return t.skip("", e)
 	}
-	return draft{fewer: e.shown(), lines: []string{"when: " + yamlText(t.own()+"size(args) == 0"), "action: allow"},
-		does: DoesAllowBare, effect: "Such calls run without asking; one with any argument is judged as it is now."}
+	when := "when: " + yamlText(t.ownToolClause()+"size(args) == 0")
+	return draft{fewer: e.cardCount(), lines: []string{when, "action: allow"}, does: DoesAllowBare,
+		effect: "Such calls run without asking; one with any argument is judged as it is now."}
 }
 
-// own narrows a rule for an agent's own tool to that: the name alone is any server's.
-func (t *toolRecord) own() string {
+// ownToolClause narrows a rule for an agent's own tool to that: the name alone is any server's.
+func (t *toolRecord) ownToolClause() string {
 	if t.server != "" {
 		return ""
 	}
@@ -85,7 +86,7 @@ func (t *toolRecord) under(p part, e *evidence) draft {
 
 // skip is a rule that asks still, with approvals that can be given for longer.
 func (t *toolRecord) skip(condition string, e *evidence) draft {
-	d := draft{fewer: e.shown() - e.grants.n, does: DoesGrant,
+	d := draft{fewer: e.cardCount() - e.grants.n, does: DoesGrant,
 		effect: "People are still asked, and whoever approves can choose to approve the same call for longer."}
 	if condition != "" {
 		d.lines = append(d.lines, "conditions:", "  - "+condition)
@@ -112,7 +113,7 @@ func (t *toolRecord) skip(condition string, e *evidence) draft {
 
 // run is the rule for all calls of a tool: its calls of a run share a card.
 func (t *toolRecord) run(e *evidence) draft {
-	return draft{fewer: e.shown() - e.runs.n, lines: append(t.onlyOwn(), "risk: "+string(e.risk), "action: ask",
+	return draft{fewer: e.cardCount() - e.runs.n, lines: append(t.onlyOwn(), "risk: "+string(e.risk), "action: ask",
 		"group: run", "allow_skip: true"),
 		does: DoesShare, effect: "People are still asked about each call; those of a run share a card."}
 }

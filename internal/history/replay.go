@@ -69,7 +69,7 @@ func Replay(ctx context.Context, p approval.Policy, hints []*approval.Annotation
 		if err != nil {
 			return Replayed{}, err
 		}
-		now, rule := judged(ctx, p, hints, r)
+		now, rule := judgeCall(ctx, p, hints, r)
 		out.Calls++
 		if out.Table[r.Was] == nil {
 			out.Table[r.Was] = map[Now]int{}
@@ -132,9 +132,9 @@ func moreCalls(a, b Count) int {
 		cmp.Compare(a.Now, b.Now), cmp.Compare(a.Rule, b.Rule))
 }
 
-// judged is what the policy says of a call. It is known only where each call that the record may stand for is judged
-// alike.
-func judged(ctx context.Context, p approval.Policy, hints []*approval.Annotations, r Record) (now Now, rule string) {
+// judgeCall returns what the policy says of a call. It is known only where each call that the record may stand for is
+// judged alike.
+func judgeCall(ctx context.Context, p approval.Policy, hints []*approval.Annotations, r Record) (now Now, rule string) {
 	a, err := args.Parse(r.Args)
 	if r.Args == nil || err != nil {
 		return NowUnknown, ""

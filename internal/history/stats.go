@@ -20,7 +20,7 @@ type Reader interface {
 type Query struct {
 	Since, Until time.Time
 	Agent        string                                 // "" for all
-	NameOf       func(a approval.Address) string        // whose address it is, "" for nobody's
+	NameOf       func(a approval.Address) string        // whose address it is, "" for no person's
 	Step         func(ctx context.Context, do Do) error // runs each step of the reading; nil: one after the other
 	// Enough is of Stats: whether the newest part of that time, of which all was read, will do. nil: it is all counted.
 	Enough func() bool
@@ -39,7 +39,7 @@ type Figures struct {
 	Expired   int
 	Cancelled int
 	Pending   int
-	Granted   int // calls that a grant let through: nobody was asked
+	Granted   int // calls that a grant let through: no person was asked
 	Pushes    int // cards and reminders that went out, each to one address
 	Decisions int // presses, or what stands for one: one that decides all of a card is one, each vote is one
 	// How long people took for half of what they decided, and for nine of ten; 0: nothing was decided.
@@ -102,8 +102,8 @@ func Stats(ctx context.Context, r Reader, q Query) (Report, error) {
 		return Report{}, err
 	}
 	return Report{
-		Since: since, Until: q.Until, Next: next, From: q.Since, Total: s.total.of("").done(), ByTool: s.tools.done(),
-		ByRule: s.rules.done(), ByAgent: s.agents.done(), ByPerson: s.people.done(),
+		Since: since, Until: q.Until, Next: next, From: q.Since, Total: s.total.of("").figures(), ByTool: s.tools.list(),
+		ByRule: s.rules.list(), ByAgent: s.agents.list(), ByPerson: s.people.list(),
 	}, nil
 }
 
@@ -151,7 +151,7 @@ type name struct {
 	text string
 }
 
-func (n name) counted() *counted { return n.of.of(n.text) }
+func (n name) tally() *tally { return n.of.of(n.text) }
 
 // names are those that a request counts for.
 func (s *survey) names(r *approval.Request) []name {
@@ -170,35 +170,35 @@ func ruleOf(r *approval.Request) string {
 }
 
 // of calls add for all that a request counts for.
-func (s *survey) of(r *approval.Request, add func(c *counted)) {
+func (s *survey) of(r *approval.Request, add func(c *tally)) {
 	for _, n := range s.names(r) {
-		add(n.counted())
+		add(n.tally())
 	}
 }
 
 func (s *survey) request(r *approval.Request) {
-	s.of(r, func(c *counted) { c.ended(r) })
-	if !decided(r) {
+	s.of(r, func(c *tally) { c.countEnding(r) })
+	if !personDecided(r) {
 		return
 	}
 	took := r.ResolvedAt.Sub(r.RequestedAt)
 	person := s.people.of(r.ResolvedBy)
-	person.ended(r)
+	person.countEnding(r)
 	person.took.add(took)
-	s.of(r, func(c *counted) { c.took.add(took) })
-	s.pressed(r, r.ResolvedBy, r.ResolvedAt)
+	s.of(r, func(c *tally) { c.took.add(took) })
+	s.countPress(r, r.ResolvedBy, r.ResolvedAt)
 }
 
-// decided reports whether a person approved or denied.
-func decided(r *approval.Request) bool {
+// personDecided reports whether a person approved or denied.
+func personDecided(r *approval.Request) bool {
 	return (r.Status == approval.Approved || r.Status == approval.Denied) && r.ResolvedVia != approval.ViaSystem
 }
 
-// pressed counts a decision or a vote. Of a card with several requests a press may decide all.
-func (s *survey) pressed(r *approval.Request, by string, at time.Time) {
+// countPress counts a decision or a vote. Of a card with several requests a press may decide all.
+func (s *survey) countPress(r *approval.Request, by string, at time.Time) {
 	for _, n := range append(s.names(r), name{s.people, by}) {
 		if r.BatchID == "" || s.presses.first(press{n, r.BatchID, by, at}) {
-			n.counted().Decisions++
+			n.tally().Decisions++
 		}
 	}
 }
@@ -207,7 +207,7 @@ func (s *survey) pressed(r *approval.Request, by string, at time.Time) {
 // after the time that is counted.
 func (s *survey) countsLater(tx approval.Tx, r *approval.Request) error {
 	p := press{card: r.BatchID, by: r.ResolvedBy, at: r.ResolvedAt}
-	if r.BatchID == "" || !decided(r) || p.at.Before(s.until) || s.looked[p] {
+	if r.BatchID == "" || !personDecided(r) || p.at.Before(s.until) || s.looked[p] {
 		return nil
 	}
 	if len(s.looked) >= s.stepRows {
@@ -221,7 +221,7 @@ func (s *survey) countsLater(tx approval.Tx, r *approval.Request) error {
 	}
 	for i := range card {
 		h := &card[i].Request
-		if decided(h) && h.ResolvedBy == p.by && h.ResolvedAt.Equal(p.at) && !h.RequestedAt.Before(s.until) {
+		if personDecided(h) && h.ResolvedBy == p.by && h.ResolvedAt.Equal(p.at) && !h.RequestedAt.Before(s.until) {
 			later = append(later, h.ID)
 		}
 	}
@@ -249,18 +249,18 @@ func (s *survey) countsLater(tx approval.Tx, r *approval.Request) error {
 }
 
 func (s *survey) push(p *approval.Push) {
-	s.of(&p.Of, func(c *counted) { c.Pushes++ })
+	s.of(&p.Of, func(c *tally) { c.Pushes++ })
 	if name := s.NameOf(p.To); name != "" {
 		s.people.of(name).Pushes++
 	}
 }
 
 // counts are the figures of all tools, rules, agents or people.
-type counts struct{ by map[string]*counted }
+type counts struct{ by map[string]*tally }
 
-func newCounts() *counts { return &counts{map[string]*counted{}} }
+func newCounts() *counts { return &counts{map[string]*tally{}} }
 
-func (c *counts) of(name string) *counted {
+func (c *counts) of(name string) *tally {
 	if found := c.by[name]; found != nil {
 		return found
 	}
@@ -273,8 +273,8 @@ func (c *counts) of(name string) *counted {
 	return c.by[name]
 }
 
-// done returns the figures, of what was asked most first.
-func (c *counts) done() []Named {
+// list returns the figures, of what was asked most first.
+func (c *counts) list() []Named {
 	names := make([]string, 0, len(c.by))
 	for name := range c.by {
 		names = append(names, name)
@@ -294,7 +294,7 @@ func (c *counts) done() []Named {
 	}
 	all := make([]Named, len(names))
 	for i, name := range names {
-		all[i] = Named{name, c.by[name].done()}
+		all[i] = Named{name, c.by[name].figures()}
 	}
 	return all
 }
@@ -309,15 +309,15 @@ func compare(a, b bool) int {
 	return -1
 }
 
-// counted are figures that are still counted.
-type counted struct {
+// tally are figures that are still counted.
+type tally struct {
 	Figures
 	took sketch
 }
 
-func newCounted() *counted { return &counted{took: sketch{}} }
+func newCounted() *tally { return &tally{took: sketch{}} }
 
-func (c *counted) ended(r *approval.Request) {
+func (c *tally) countEnding(r *approval.Request) {
 	c.Asked++
 	switch r.Status {
 	case approval.Approved:
@@ -333,7 +333,7 @@ func (c *counted) ended(r *approval.Request) {
 	}
 }
 
-func (c *counted) merge(o *counted) {
+func (c *tally) merge(o *tally) {
 	c.Asked += o.Asked
 	c.Approved += o.Approved
 	c.Denied += o.Denied
@@ -348,7 +348,7 @@ func (c *counted) merge(o *counted) {
 	}
 }
 
-func (c *counted) done() Figures {
+func (c *tally) figures() Figures {
 	f := c.Figures
 	f.P50, f.P90 = c.took.at(0.5), c.took.at(0.9)
 	return f

@@ -144,14 +144,14 @@ func (s *survey) ends(rows int, last string) (time.Time, error) {
 // votes are those that were not the last: the last is the decision.
 func (s *survey) votes() *stream {
 	return s.events(approval.EventVote, func(r *approval.Request, e *approval.Event) {
-		s.pressed(r, e.Actor, e.At)
+		s.countPress(r, e.Actor, e.At)
 	})
 }
 
 func (s *survey) grants() *stream {
 	return s.events(approval.EventGrantUsed, func(r *approval.Request, e *approval.Event) {
 		if e.Decision != "deny" { // a standing denial
-			s.of(r, func(c *counted) { c.Granted++ })
+			s.of(r, func(c *tally) { c.Granted++ })
 		}
 	})
 }

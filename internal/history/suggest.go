@@ -383,8 +383,8 @@ func (a *argValues) add(raw string) {
 	}
 }
 
-// shown is how many cards they stood on.
-func (e *evidence) shown() int { return e.single + len(e.cards) }
+// cardCount is how many cards they stood on.
+func (e *evidence) cardCount() int { return e.single + len(e.cards) }
 
 // speaks reports whether it speaks for a rule.
 func (e *evidence) speaks() bool {
@@ -402,9 +402,9 @@ func (e *evidence) varying() []string {
 	return names
 }
 
-// pinned reports whether all args were there in all calls, each with few values, and these in every combination: of one
-// that nobody approved nothing is known.
-func (e *evidence) pinned() bool {
+// isComplete reports whether all args were there in all calls, each with few values, and these in every combination: of
+// one that no person approved nothing is known.
+func (e *evidence) isComplete() bool {
 	product := 1
 	for _, a := range e.args {
 		if a.many || a.calls != e.asked {
@@ -464,7 +464,7 @@ func (t *toolRecord) suggest() []Suggestion {
 	}
 	covered := 0
 	for _, p := range t.sets() {
-		if e := t.merged(p); add(setPart(p), e, func(e *evidence) draft { return t.few(p, e) }) {
+		if e := t.merge(p); add(setPart(p), e, func(e *evidence) draft { return t.few(p, e) }) {
 			covered = max(covered, e.asked)
 		}
 	}
@@ -535,8 +535,8 @@ func (t *toolRecord) sets() [][]part {
 	return all
 }
 
-// merged is the evidence for any of some values of an arg.
-func (t *toolRecord) merged(ps []part) *evidence {
+// merge returns the evidence for any of some values of an arg.
+func (t *toolRecord) merge(ps []part) *evidence {
 	sum := newEvidence()
 	for _, p := range ps {
 		e := t.values[p]

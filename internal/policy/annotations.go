@@ -35,9 +35,9 @@ func hints(a *approval.Annotations) map[string]**bool {
 	}
 }
 
-// annotated reports whether the server says of the tool what the rule wants said. What it does not say is unknown, and
-// never as wanted.
-func (r *rule) annotated(said *approval.Annotations) bool {
+// matchesAnnotations reports whether the server says of the tool what the rule wants said. What it does not say is
+// unknown, and never as wanted.
+func (r *rule) matchesAnnotations(said *approval.Annotations) bool {
 	want := r.annotations
 	if want == nil {
 		return true
@@ -50,8 +50,8 @@ func (r *rule) annotated(said *approval.Annotations) bool {
 		same(want.Idempotent, said.Idempotent) && same(want.OpenWorld, said.OpenWorld)
 }
 
-// believed warns of a rule that lets through whatever a server says of its tools.
-func (c *compiler) believed(r *rule) {
+// warnUnproven warns of a rule that lets through whatever a server says of its tools.
+func (c *compiler) warnUnproven(r *rule) {
 	if r.action != approval.Allow || r.annotations == nil || len(r.conditions) > 0 || r.when != nil {
 		return
 	}

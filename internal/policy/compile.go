@@ -29,9 +29,9 @@ const (
 type Options struct {
 	Servers []string // the configured MCP servers
 	Agents  []string // the configured agents; nil if they are not known
-	// People are the configured people; nil if they are not known: then nobody looks at whether a need can be met.
+	// People are the configured people; nil if they are not known: then it is not checked whether a need can be met.
 	People []approval.Actor
-	Owner  func(agent string) string // who owns an agent, "" for nobody; nil: nobody owns any
+	Owner  func(agent string) string // who owns an agent, "" for none; nil: no agent has an owner
 	// Reached reports whether cards can come to a person; nil: that is not looked at.
 	Reached func(person string) bool
 	// NoPasskeys says why nobody can use a passkey here, "" where they can: step_up is an error then.
@@ -199,7 +199,7 @@ func (c *compiler) rule(i int) rule {
 	}
 	c.diff(&r, in)
 	r.looks = r.looksAt()
-	c.believed(&r)
+	c.warnUnproven(&r)
 	return r
 }
 
@@ -285,9 +285,9 @@ func (c *compiler) targets(r *rule, in *Rule) {
 			c.fail(at, where, "%q must be TOOL or SERVER/TOOL", s)
 		case !possible(t.tool) || !possible(t.server):
 			c.warn(at, where, "%q can never match: names have only A-Z a-z 0-9 _ . : - in them, and * is the only wildcard", s)
-		case !r.reached(t):
+		case !r.canMatch(t):
 			c.fail(at, where, "%q can never match: a call of %s has no tool of a server; write server/*, or leave tools out",
-				s, joined(r.methods))
+				s, join(r.methods))
 		}
 		t = c.presetTarget(r, where, s, t)
 		r.targets = append(r.targets, t)
@@ -570,15 +570,15 @@ func (c *compiler) shadows(p *Policy) {
 		return // what is unread may be what tells them apart
 	}
 	for j := range p.rules {
-		if by := p.shadowed(j); by != nil {
+		if by := p.findShadowing(j); by != nil {
 			c.warn(p.rules[j].origin, "", "this rule never decides: every call that it could match is decided earlier, by %s",
 				strings.Join(by, " and "))
 		}
 	}
 }
 
-// shadowed names the rules that, alone or together, leave nothing to rule j; nil if something is left.
-func (p *Policy) shadowed(j int) []string {
+// findShadowing names the rules that, alone or together, leave nothing to rule j; nil if something is left.
+func (p *Policy) findShadowing(j int) []string {
 	agents := p.rules[j].agents
 	if len(agents) == 0 {
 		agents = []pattern{"*"}
@@ -597,7 +597,7 @@ func (p *Policy) takenBefore(j int, r *rule, agents []pattern) []string {
 				if i < 0 {
 					return nil
 				}
-				if name := p.rules[i].spoken(); !slices.Contains(by, name) {
+				if name := p.rules[i].nameInWords(); !slices.Contains(by, name) {
 					by = append(by, name)
 				}
 			}
@@ -621,7 +621,7 @@ func (c *compiler) fail(at Origin, where, format string, args ...any) {
 	c.problems = append(c.problems, c.problem(at, where, fmt.Sprintf(format, args...)))
 }
 
-// warn tells what may not be meant. Nobody who includes a preset can change what it says.
+// warn tells what may not be meant. An operator who includes a preset cannot change what it says.
 func (c *compiler) warn(at Origin, where, format string, args ...any) {
 	if strings.HasPrefix(at.Path, presetPrefix) {
 		return

@@ -414,7 +414,7 @@ func (t underTest) holds(v value) (outcome, error) {
 	// A letter written as in a URL is a letter to some tools, and three characters to others.
 	other := known
 	if strings.IndexByte(p, '%') >= 0 {
-		other = literalFolder(path.Clean(unescaped(p)))
+		other = literalFolder(path.Clean(unescape(p)))
 	}
 	for _, base := range t.bases {
 		switch {
@@ -460,13 +460,13 @@ func cleanPath(p string) (string, bool) {
 // systems and tools drop, and of dots, slashes and the like that are written as in a URL.
 func placePath(p string) (string, bool) {
 	p, ok := cleanPath(p)
-	if !ok || encoded(p) {
+	if !ok || hasURLEscape(p) {
 		return "", false
 	}
 	before, name := "", ""
 	for rest := p[1:]; rest != ""; {
 		name, rest, _ = strings.Cut(rest, "/")
-		if dropped(name) {
+		if mayBeTrimmed(name) {
 			return "", false
 		}
 		if strings.EqualFold(before, "proc") && isProcess(name) {
@@ -483,9 +483,9 @@ func placePath(p string) (string, bool) {
 	return p, true
 }
 
-// dropped reports whether a name ends in a dot or in space, or holds what is not seen: some systems and tools
+// mayBeTrimmed reports whether a name ends in a dot or in space, or holds what is not seen: some systems and tools
 // take it for the name without.
-func dropped(name string) bool {
+func mayBeTrimmed(name string) bool {
 	if strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") {
 		return true
 	}
@@ -507,8 +507,8 @@ func isProcess(name string) bool {
 		strings.Trim(name, "0123456789") == ""
 }
 
-// encoded reports whether a text holds a dot, a slash, a backslash, a percent sign or a NUL as URLs write them.
-func encoded(s string) bool {
+// hasURLEscape reports whether a text holds a dot, a slash, a backslash, a percent sign or a NUL as URLs write them.
+func hasURLEscape(s string) bool {
 	for i := strings.IndexByte(s, '%'); i >= 0 && i+3 <= len(s); {
 		for _, code := range [...]string{"2e", "2f", "5c", "25", "00"} {
 			if strings.EqualFold(s[i+1:i+3], code) {

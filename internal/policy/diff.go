@@ -83,7 +83,7 @@ func (c *compiler) diff(r *rule, in *Rule) {
 	}
 	switch {
 	case !r.judges(toolsCall):
-		c.fail(r.origin, "diff", "diff is for tool calls, and this rule is for %s", joined(r.methods))
+		c.fail(r.origin, "diff", "diff is for tool calls, and this rule is for %s", join(r.methods))
 		return
 	case r.action != approval.Quarantine:
 		c.warn(r.origin, "diff", "diff has no effect: this rule %s, and nobody is asked", verb(r.action))

@@ -1,5 +1,5 @@
 // Package policy decides what happens to a tool call before any person is asked: it runs, it is
-// refused, or it is quarantined until somebody says yes.
+// refused, or it is quarantined until a person says yes.
 //
 // A policy is an ordered list of rules, written in YAML. [Read] takes them out of a configuration
 // file and says of everything wrong in it where it stands; [Compile] turns what was read into a
@@ -33,6 +33,6 @@
 // Numbers are compared as the decimals that were written, never as floating point. No evaluation
 // does I/O or depends on anything but the policy and the call.
 //
-// [Policy.Explain] tells rule by rule why a call ends as it does, and [Loosened] what a new version
+// [Policy.Explain] tells rule by rule why a call ends as it does, and [Loosenings] what a new version
 // of a policy lets through that the old one did not.
 package policy

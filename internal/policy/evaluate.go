@@ -138,7 +138,7 @@ func (e *evaluation) lookup(p *param, one *[1]value) []value {
 // one, comes after the rules.
 func (p *Policy) Evaluate(ctx context.Context, c approval.Call) approval.Verdict {
 	e := evaluation{ctx: ctx, call: &c, names: p.names}
-	v, _ := p.guarded(p.judge(&e), &e)
+	v, _ := p.applyGuard(p.judge(&e), &e)
 	return v
 }
 
@@ -159,7 +159,7 @@ func (p *Policy) judge(e *evaluation) approval.Verdict {
 	}
 	for i := set.next(0); i >= 0; i = set.next(i + 1) {
 		r := &p.rules[i]
-		if !r.concerns(e.call.Agent) || !r.annotated(e.call.Annotations) {
+		if !r.concerns(e.call.Agent) || !r.matchesAnnotations(e.call.Annotations) {
 			continue
 		}
 		if len(r.looks) > 0 && p.suspects(e) {
@@ -168,7 +168,7 @@ func (p *Policy) judge(e *evaluation) approval.Verdict {
 		}
 		matched, err := r.match(e)
 		if err != nil {
-			return p.failed(r, err)
+			return p.errorVerdict(r, err)
 		}
 		if matched && e.unplaced != "" && r.action != approval.Deny {
 			v, _ := p.evaluateSlowly(e, set, method)
@@ -179,7 +179,7 @@ func (p *Policy) judge(e *evaluation) approval.Verdict {
 		}
 	}
 	e.unplaced = ""
-	return p.verdict(p.uncovered(method), e)
+	return p.verdict(p.fallback(method), e)
 }
 
 // Digest names the policy.
@@ -281,9 +281,9 @@ func defaultMessage(v approval.Verdict, c *approval.Call) string {
 	return phrases.SayNeedsApproval.Say("tool", c.Target())
 }
 
-// failed is the verdict when a rule cannot be evaluated.
-func (p *Policy) failed(r *rule, err error) approval.Verdict {
-	who := r.spoken()
+// errorVerdict is the verdict when a rule cannot be evaluated.
+func (p *Policy) errorVerdict(r *rule, err error) approval.Verdict {
+	who := r.nameInWords()
 	return approval.Verdict{
 		Action:        approval.Deny,
 		Risk:          r.risk,

@@ -75,14 +75,14 @@ func ExamplePolicy_Explain() {
 	// : not_reached: a rule decided
 }
 
-func ExampleLoosened() {
+func ExampleLoosenings() {
 	older, _ := policy.Compile(policy.Parse([]byte(example)), policy.Options{})
 	newer, _ := policy.Compile(policy.Parse([]byte(`
 policy:
   rules:
     - {name: files, tools: ["*_file"], action: allow}
 `)), policy.Options{})
-	for _, sentence := range policy.Loosened(older, newer) {
+	for _, sentence := range policy.Loosenings(older, newer) {
 		fmt.Println(sentence)
 	}
 	// Output:

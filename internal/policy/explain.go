@@ -126,7 +126,7 @@ type Step struct {
 	Why    string     `json:"why"` // a phrase; it may quote arguments
 }
 
-// Explanation tells why a call gets its verdict. It quotes arguments, so it is for whoever may see them.
+// Explanation tells why a call gets its verdict. It quotes arguments, so it is for people who may see them.
 type Explanation struct {
 	Method string     `json:"method,omitempty"` // none: tools/call
 	Tool   string     `json:"tool"`             // with its server, as rules write it
@@ -173,12 +173,12 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 			case StepDecides:
 				v, decided = p.verdict(r, e), true
 			case StepError:
-				v, decided = p.failed(r, err), true
+				v, decided = p.errorVerdict(r, err), true
 			}
 		}
 		x.Steps = append(x.Steps, step)
 	}
-	otherwise := p.uncovered(methodOf(&c))
+	otherwise := p.fallback(methodOf(&c))
 	last := Step{Rule: otherwise.info(), Result: StepNotReached, Why: "a rule decided"}
 	if !decided {
 		e.unplaced = ""
@@ -192,7 +192,7 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 		v, x.Reason = p.evaluateSlowly(e, set, methodOf(&c))
 	}
 	if info := p.Guard(); info != nil {
-		strict, where := p.guarded(v, e)
+		strict, where := p.applyGuard(v, e)
 		x.Guard = &GuardStep{GuardInfo: *info, Touched: where, Decides: !reflect.DeepEqual(strict, v)}
 		if x.Guard.Decides {
 			v, x.Reason = strict, fmt.Sprintf("the guard decides: %s names what is guarded", legible.Line(where))
@@ -211,7 +211,7 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 // explain is concerns and match with their reasons.
 func (r *rule) explain(e *evaluation) (StepResult, string, error) {
 	if method := methodOf(e.call); !r.judges(method) {
-		return StepNoMatch, fmt.Sprintf("method %s is not among %s", method, joined(r.methods)), nil
+		return StepNoMatch, fmt.Sprintf("method %s is not among %s", method, join(r.methods)), nil
 	}
 	tool := false
 	for _, t := range r.targets {
@@ -222,12 +222,12 @@ func (r *rule) explain(e *evaluation) (StepResult, string, error) {
 			return StepNoMatch, fmt.Sprintf("tool %s is of an MCP server, and a preset allows only those of servers "+
 				"that it names", e.call.Target()), nil
 		}
-		return StepNoMatch, fmt.Sprintf("tool %s is not among %s", e.call.Target(), joined(r.targets)), nil
+		return StepNoMatch, fmt.Sprintf("tool %s is not among %s", e.call.Target(), join(r.targets)), nil
 	}
 	if !r.concerns(e.call.Agent) {
-		return StepNoMatch, fmt.Sprintf("agent %s is not among %s", strconv.Quote(e.call.Agent), joined(r.agents)), nil
+		return StepNoMatch, fmt.Sprintf("agent %s is not among %s", strconv.Quote(e.call.Agent), join(r.agents)), nil
 	}
-	if !r.annotated(e.call.Annotations) {
+	if !r.matchesAnnotations(e.call.Annotations) {
 		return StepNoMatch, fmt.Sprintf("its server does not say %s of the tool, but %s", annotationsInWords(r.annotations),
 			annotationsInWords(e.call.Annotations)), nil
 	}
@@ -276,7 +276,7 @@ func (e *evaluation) quote(param string) string {
 // shorten makes JSON fit into a sentence.
 func shorten(s string) string { return legible.Line(legible.Cut(s, 80)) }
 
-func joined[T any](list []T) string {
+func join[T any](list []T) string {
 	texts := make([]string, len(list))
 	for i, x := range list {
 		texts[i] = fmt.Sprint(x)

@@ -229,7 +229,7 @@ func (c *compiler) grantTerms(r *rule, in *Rule) {
 	g := in.Grants
 	if g.AnyArgs {
 		c.warn(r.origin, "grants.any_args", "%s: a grant covers every call of the tool, whatever its args, so that one "+
-			"approval also lets through what its approver never saw; vary names the args that may differ", r.spoken())
+			"approval also lets through what its approver never saw; vary names the args that may differ", r.nameInWords())
 		if len(g.Vary) > 0 {
 			c.fail(r.origin, "grants.vary", "any_args lets all args vary; keep one of them")
 		}
@@ -245,13 +245,13 @@ func (c *compiler) grantTerms(r *rule, in *Rule) {
 		if v.Any == (v.AtMost != "" || v.Total != "") {
 			c.fail(r.origin, where, "write either any, or at_most and total")
 		}
-		c.bound(r.origin, where+".at_most", v.AtMost)
-		c.bound(r.origin, where+".total", v.Total)
+		c.checkBound(r.origin, where+".at_most", v.AtMost)
+		c.checkBound(r.origin, where+".total", v.Total)
 	}
 }
 
-// bound checks a number from 0 that can be added to others as it is written.
-func (c *compiler) bound(at Origin, where, s string) {
+// checkBound checks a number from 0 that can be added to others as it is written.
+func (c *compiler) checkBound(at Origin, where, s string) {
 	if s == "" {
 		return
 	}
@@ -303,13 +303,13 @@ func (a AsksInfo) GrantsInWords() string {
 	}
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(a.Grants.Vary)) {
-		parts = append(parts, name+" "+varied(a.Grants.Vary[name]))
+		parts = append(parts, name+" "+varyInWords(a.Grants.Vary[name]))
 	}
 	return "for the same args but " + strings.Join(parts, ", ")
 }
 
-// varied says how an arg may vary.
-func varied(v approval.Vary) string {
+// varyInWords says how an arg may vary.
+func varyInWords(v approval.Vary) string {
 	var parts []string
 	if v.AtMost != "" {
 		parts = append(parts, "at most "+v.AtMost)
@@ -323,16 +323,16 @@ func varied(v approval.Vary) string {
 	return fmt.Sprintf("(%s)", strings.Join(parts, ", "))
 }
 
-// within reports whether what one arg may be is no more than another says.
-func within(v, w approval.Vary) bool {
+// isNoWider reports whether what one arg may be is no more than another says.
+func isNoWider(v, w approval.Vary) bool {
 	if w.Any {
 		return true
 	}
-	return !v.Any && bounded(v.AtMost, w.AtMost) && bounded(v.Total, w.Total)
+	return !v.Any && isNoWiderBound(v.AtMost, w.AtMost) && isNoWiderBound(v.Total, w.Total)
 }
 
-// bounded reports whether one bound is no wider than another; "" bounds nothing.
-func bounded(b, than string) bool {
+// isNoWiderBound reports whether one bound is no wider than another; "" bounds nothing.
+func isNoWiderBound(b, than string) bool {
 	if than == "" || b == "" {
 		return than == ""
 	}

@@ -198,17 +198,17 @@ func TestLoosenedTellsOfGrants(t *testing.T) {
 			"{name: r, tools: [d/get], action: deny, annotations: {readOnly: true, openWorld: true}}",
 			`rule "r": its conditions changed, so calls that it stopped may pass it`},
 	} {
-		said := strings.Join(Loosened(rules(t, c.older), rules(t, c.newer)), "; ")
+		said := strings.Join(Loosenings(rules(t, c.older), rules(t, c.newer)), "; ")
 		if said != c.want {
 			t.Errorf("from %s to %s is told as\n%q; want\n%q", c.older, c.newer, said, c.want)
 		}
 	}
-	said := Loosened(rules(t, "{name: pay, tools: [pay], risk: medium}"), compile(t,
+	said := Loosenings(rules(t, "{name: pay, tools: [pay], risk: medium}"), compile(t,
 		"policy: {rules: [{name: pay, tools: [pay], risk: medium}], levels: {medium: {allow_skip: true}}}\n"))
 	if len(said) != 1 || !strings.Contains(said[0], "allow_skip is on") {
 		t.Errorf("allow_skip on a level is told as %q", said)
 	}
-	said = Loosened(rules(t, "{name: pay, tools: [pay]}"),
+	said = Loosenings(rules(t, "{name: pay, tools: [pay]}"),
 		rules(t, "{name: skips, tools: [pay], agents: [bot], allow_skip: true}", "{name: pay, tools: [pay]}"))
 	want := `rule "skips" now asks about pay by bot, and an approval of them can let more calls through than under rule "pay"`
 	if len(said) != 1 || said[0] != want {

@@ -65,7 +65,7 @@ type guard struct {
 	origin        Origin
 }
 
-// oldGuard reports whether a rule is one that an earlier install wrote, and nobody changed in what it does.
+// oldGuard reports whether a rule is one that an earlier install wrote, and that still does the same.
 func (r *Rule) oldGuard() bool {
 	return r.Name == OldGuardName && r.ReasonCode == codeGateFiles && r.Action == approval.Quarantine &&
 		r.Risk == approval.RiskCritical &&
@@ -256,8 +256,8 @@ func (*guard) logins(add func(pattern string)) {
 // guardFold makes texts comparable whatever their letter case, as the patterns do.
 func guardFold(s string) string { return strings.ReplaceAll(strings.ToLower(s), "ſ", "s") }
 
-// hinted reports whether a text may name what is guarded.
-func (g *guard) hinted(s string) bool {
+// hasHint reports whether a text may name what is guarded.
+func (g *guard) hasHint(s string) bool {
 	s = guardFold(s)
 	return slices.ContainsFunc(g.hints, func(h string) bool { return strings.Contains(s, h) })
 }
@@ -267,18 +267,18 @@ func guards(method string) bool {
 	return method == toolsCall || strings.HasPrefix(method, "resources/")
 }
 
-// touched says which argument of a call names what is guarded.
-func (g *guard) touched(e *evaluation) (where string, ok bool) {
+// findGuardedArg says which argument of a call names what is guarded.
+func (g *guard) findGuardedArg(e *evaluation) (where string, ok bool) {
 	if g == nil || !guards(methodOf(e.call)) {
 		return "", false
 	}
 	canonical := string(e.call.Args.Canonical())
-	if !g.plain || strings.IndexByte(canonical, '%') >= 0 || g.hinted(canonical) || g.hinted(e.call.Scope) {
+	if !g.plain || strings.IndexByte(canonical, '%') >= 0 || g.hasHint(canonical) || g.hasHint(e.call.Scope) {
 		args, err := e.call.Args.Decode()
 		if err != nil {
 			return "args", true
 		}
-		s := &search{guard: g, scope: folder{path: e.call.Scope + "/", hinted: g.hinted(e.call.Scope)}, left: maxSearch}
+		s := &search{guard: g, scope: folder{path: e.call.Scope + "/", hinted: g.hasHint(e.call.Scope)}, left: maxSearch}
 		if where, ok := s.walk(args, "args", false); ok {
 			return where, true
 		}
@@ -335,17 +335,17 @@ func (s *search) walk(v any, where string, said bool) (string, bool) {
 // names reports whether a text in a folder names what is guarded, also one that is written as in a URL.
 func (s *search) names(in folder, text string) bool {
 	match := func(text string) bool {
-		if !in.hinted && !s.hinted(text) {
+		if !in.hinted && !s.hasHint(text) {
 			return false
 		}
 		s.left -= len(in.path) + len(text)
 		return len(text) > maxExact || s.left < 0 || s.exact.MatchString(in.path+text)
 	}
-	return match(text) || strings.IndexByte(text, '%') >= 0 && match(unescaped(text))
+	return match(text) || strings.IndexByte(text, '%') >= 0 && match(unescape(text))
 }
 
-// unescaped is a text with what is written as %2e in place; a % that begins nothing stays.
-func unescaped(s string) string {
+// unescape returns a text with what is written as %2e in place; a % that begins nothing stays.
+func unescape(s string) string {
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
 		if s[i] == '%' && i+2 < len(s) {
@@ -373,13 +373,13 @@ func unhex(c byte) int {
 // guardSays is what people and models are told of a call that the guard stopped.
 const guardSays = "touches the gate's own files or the settings of an agent's hooks"
 
-// guarded is what is left of a verdict when the guard has had its say: nothing that the rules ask for is
+// applyGuard returns what is left of a verdict when the guard has had its say: nothing that the rules ask for is
 // taken away. where is the argument that names what is guarded, "" if none does.
-func (p *Policy) guarded(v approval.Verdict, e *evaluation) (_ approval.Verdict, where string) {
+func (p *Policy) applyGuard(v approval.Verdict, e *evaluation) (_ approval.Verdict, where string) {
 	if p.guard == nil || v.Action == approval.Deny {
 		return v, ""
 	}
-	where, ok := p.guard.touched(e)
+	where, ok := p.guard.findGuardedArg(e)
 	if !ok {
 		return v, ""
 	}

@@ -269,7 +269,7 @@ func TestRule5_PropertyTheGuardNeverLoosens(t *testing.T) {
 			}
 		}
 		e := evaluation{ctx: context.Background(), call: &c, names: p.names}
-		_, touched := p.guard.touched(&e)
+		_, touched := p.guard.findGuardedArg(&e)
 		if !touched && !reflect.DeepEqual(was, is) {
 			t.Fatalf("%s touches nothing\nwithout: %+v\nwith: %+v", c.Args.Canonical(), was, is)
 		}
@@ -327,7 +327,7 @@ func TestRule5_AnEarlierInstallsRuleIsReadAsTheGuard(t *testing.T) {
 		if v := p.Evaluate(context.Background(), touching); v.Action != approval.Allow {
 			t.Errorf("%s: %+v", name, v)
 		}
-		// One that somebody changed is a rule as any other, and said to be one.
+		// One that the operator changed is a rule as any other, and said to be one.
 		changed := Parse([]byte("policy:\n  rules:\n" + strings.Replace(string(rule), "risk: critical", "risk: medium", 1)))
 		p, problems = Compile(changed, Options{})
 		if p == nil || p.Guard() != nil || len(p.Rules()) != 1 || !slices.ContainsFunc(problems, func(p Problem) bool { return p.Warning && strings.Contains(p.Message, "was changed") }) {
@@ -339,13 +339,13 @@ func TestRule5_AnEarlierInstallsRuleIsReadAsTheGuard(t *testing.T) {
 func TestRule5_LosingTheGuardIsLoosening(t *testing.T) {
 	with, more := guarding(t, allowAll), guarding(t, allowAll, "/home/u/cc-work/")
 	without, _ := Compile(allowAll, Options{})
-	if said := Loosened(with, without); len(said) != 1 || !strings.Contains(said[0], "guard") {
+	if said := Loosenings(with, without); len(said) != 1 || !strings.Contains(said[0], "guard") {
 		t.Errorf("said %q", said)
 	}
-	if said := Loosened(more, with); len(said) != 1 || !strings.Contains(said[0], "/home/u/cc-work/") {
+	if said := Loosenings(more, with); len(said) != 1 || !strings.Contains(said[0], "/home/u/cc-work/") {
 		t.Errorf("said %q", said)
 	}
-	if said := append(Loosened(without, with), Loosened(with, more)...); len(said) != 0 {
+	if said := append(Loosenings(without, with), Loosenings(with, more)...); len(said) != 0 {
 		t.Errorf("said %q", said)
 	}
 }

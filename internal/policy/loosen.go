@@ -10,11 +10,11 @@ import (
 	"countersign/approval"
 )
 
-// Loosened tells, in sentences for the log and the audit, what newer lets through more easily than older
+// Loosenings tells, in sentences for the log and the audit, what newer lets through more easily than older
 // did: rules that became laxer, tools that a laxer rule now decides, and terms that widened. It
 // compares patterns, not expressions: where a condition changed it says so, not whether it matters.
 // Nothing is loosened from a nil policy.
-func Loosened(older, newer *Policy) []string {
+func Loosenings(older, newer *Policy) []string {
 	if older == nil || newer == nil {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (r *rule) identity() string {
 	if r.named {
 		return "name " + r.name
 	}
-	return fmt.Sprintf("what %q %q %q %s", joined(r.methods), joined(r.targets), joined(r.agents), r.conditional())
+	return fmt.Sprintf("what %q %q %q %s", join(r.methods), join(r.targets), join(r.agents), r.conditional())
 }
 
 // conditional tells what a rule demands beside its patterns, "" for nothing.
@@ -140,7 +140,7 @@ func strictness(a approval.Action) int {
 }
 
 func (l *loosening) compare(o, n *rule) {
-	name := n.spoken()
+	name := n.nameInWords()
 	if strictness(n.action) < strictness(o.action) {
 		l.say("%s: action went from %s to %s", name, o.action.Word(), n.action.Word())
 	} else {
@@ -205,9 +205,9 @@ func (l *loosening) grants(name string, o, n *approval.GrantTerms) {
 	for _, arg := range slices.Sorted(maps.Keys(n.Vary)) {
 		switch was, ok := o.Vary[arg]; {
 		case !ok:
-			l.say("%s: grants let %s vary now %s", name, arg, varied(n.Vary[arg]))
-		case !within(n.Vary[arg], was):
-			l.say("%s: grants let %s vary more: %s, from %s", name, arg, varied(n.Vary[arg]), varied(was))
+			l.say("%s: grants let %s vary now %s", name, arg, varyInWords(n.Vary[arg]))
+		case !isNoWider(n.Vary[arg], was):
+			l.say("%s: grants let %s vary more: %s, from %s", name, arg, varyInWords(n.Vary[arg]), varyInWords(was))
 		}
 	}
 }
@@ -248,7 +248,7 @@ func (l *loosening) need(name string, o, n *approval.Need) {
 	if was[""] > 0 || n == nil {
 		return // whom an escalation adds could approve before
 	}
-	earlier := escalated(o)
+	earlier := escalationTimes(o)
 	for _, e := range n.Escalate {
 		for _, to := range e.To {
 			if at, ok := earlier[to]; !ok || e.After < at {
@@ -282,8 +282,8 @@ func votes(n *approval.Need) map[string]int {
 	return by
 }
 
-// escalated says after how long somebody is added.
-func escalated(n *approval.Need) map[string]time.Duration {
+// escalationTimes says after how long each person or group is added.
+func escalationTimes(n *approval.Need) map[string]time.Duration {
 	after := map[string]time.Duration{}
 	for _, e := range n.Escalate {
 		for _, to := range e.To {
@@ -295,8 +295,8 @@ func escalated(n *approval.Need) map[string]time.Duration {
 	return after
 }
 
-// spoken names a rule in a sentence.
-func (r *rule) spoken() string {
+// nameInWords names a rule in a sentence.
+func (r *rule) nameInWords() string {
 	if r.named {
 		return fmt.Sprintf("rule %q", r.name)
 	}
@@ -346,22 +346,22 @@ func (l *loosening) probe() {
 		}
 	}
 	for _, c := range order {
-		which := listed(found[c])
+		which := joinNames(found[c])
 		switch {
 		case c.to.action == c.from.action && c.to.number == 0:
-			l.say("no rule covers %s any more, and %s than under %s", which, easier(c.from, c.to), c.from.spoken())
+			l.say("no rule covers %s any more, and %s than under %s", which, easier(c.from, c.to), c.from.nameInWords())
 		case c.to.action == c.from.action && c.from.number == 0:
-			l.say("%s %s %s, and %s than where no rule covers them", c.to.spoken(), present(c.to), which,
+			l.say("%s %s %s, and %s than where no rule covers them", c.to.nameInWords(), present(c.to), which,
 				easier(c.from, c.to))
 		case c.to.action == c.from.action:
-			l.say("%s %s %s, and %s than under %s", c.to.spoken(), present(c.to), which, easier(c.from, c.to),
-				c.from.spoken())
+			l.say("%s %s %s, and %s than under %s", c.to.nameInWords(), present(c.to), which, easier(c.from, c.to),
+				c.from.nameInWords())
 		case c.to.number == 0:
-			l.say("no rule covers %s any more, which %s %s", which, c.from.spoken(), past(c.from.action))
+			l.say("no rule covers %s any more, which %s %s", which, c.from.nameInWords(), past(c.from.action))
 		case c.from.number == 0:
-			l.say("%s %s %s, which no rule covered", c.to.spoken(), present(c.to), which)
+			l.say("%s %s %s, which no rule covered", c.to.nameInWords(), present(c.to), which)
 		default:
-			l.say("%s %s %s, which %s %s", c.to.spoken(), present(c.to), which, c.from.spoken(), past(c.from.action))
+			l.say("%s %s %s, which %s %s", c.to.nameInWords(), present(c.to), which, c.from.nameInWords(), past(c.from.action))
 		}
 	}
 }
@@ -427,7 +427,7 @@ func (p *Policy) chain(method, server, tool, agent string) []*rule {
 			return chain
 		}
 	}
-	return append(chain, p.uncovered(method))
+	return append(chain, p.fallback(method))
 }
 
 // witnesses returns names that stand for all that the patterns of both policies tell apart.
@@ -491,8 +491,8 @@ func display(server, tool, agent string) string {
 	return strings.ReplaceAll(s, anyName, "*")
 }
 
-// listed joins what was found, the general cases standing for the special ones.
-func listed(names []string) string {
+// joinNames joins what was found, the general cases standing for the special ones.
+func joinNames(names []string) string {
 	var kept []string
 	for _, n := range names {
 		bare := n

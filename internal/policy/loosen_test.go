@@ -169,13 +169,13 @@ func TestLoosened(t *testing.T) {
 				}
 				return compile(t, "policy: "+s+"\n")
 			}
-			got := Loosened(block(test.old), block(test.new))
+			got := Loosenings(block(test.old), block(test.new))
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
-	if got := Loosened(nil, compile(t, "")); got != nil {
+	if got := Loosenings(nil, compile(t, "")); got != nil {
 		t.Errorf("from nothing: %v", got)
 	}
 }

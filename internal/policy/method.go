@@ -63,8 +63,8 @@ func (r *rule) judgesOthers() bool {
 	return slices.ContainsFunc(r.methods, func(p pattern) bool { return p != toolsCall })
 }
 
-// uncovered returns what holds for a call of a method that no rule covers.
-func (p *Policy) uncovered(method string) *rule {
+// fallback returns what holds for a call of a method that no rule covers.
+func (p *Policy) fallback(method string) *rule {
 	switch {
 	case method == toolsCall:
 		return &p.otherwise
@@ -121,10 +121,10 @@ func possibleMethod(s string) bool {
 	})
 }
 
-// reached reports whether a call of one of the rule's methods can have a tool that t matches. Where no
+// canMatch reports whether a call of one of the rule's methods can have a tool that t matches. Where no
 // tool calls are meant, tools are the methods' own names: a rule on resources/read for the tool
 // read_file would stop nothing.
-func (r *rule) reached(t target) bool {
+func (r *rule) canMatch(t target) bool {
 	return r.judges(toolsCall) || slices.ContainsFunc(r.methods, func(p pattern) bool {
 		return t.tool.meets(pattern(approval.MethodTool(string(p))))
 	})

@@ -116,7 +116,7 @@ func TestRule3_AnAmbiguousCallNeedsNoLessThanLevelHigh(t *testing.T) {
 	}
 }
 
-// An earlier install's rule to which somebody has added who must approve is a rule as any other.
+// An earlier install's rule to which the operator has added who must approve is a rule as any other.
 func TestAnOldGuardWithANeedIsARule(t *testing.T) {
 	const rule = `policy: {rules: [{name: "the gate's files and the agents' settings", reason_code: gate_files, action: quarantine, ` +
 		`risk: critical, when: "true"%}]}`

@@ -375,7 +375,7 @@ func TestAskIsQuarantine(t *testing.T) {
 	if got := asks.Rules()[0].Action; got != approval.Quarantine || got.Word() != "ask" {
 		t.Errorf("action: ask is %q, said as %q", got, got.Word())
 	}
-	if got := Loosened(older, asks); len(got) > 0 {
+	if got := Loosenings(older, asks); len(got) > 0 {
 		t.Errorf("one for the other loosens: %q", got)
 	}
 }

@@ -330,7 +330,7 @@ func TestPropertyShadowedNeverDecides(t *testing.T) {
 		c := drawCall(t)
 		v := p.Evaluate(context.Background(), c)
 		for j := range p.rules {
-			if p.rules[j].name == v.Rule && p.shadowed(j) != nil {
+			if p.rules[j].name == v.Rule && p.findShadowing(j) != nil {
 				t.Errorf("%s decides %s although it is called shadowed", v.Rule, c.Target())
 			}
 		}
@@ -348,7 +348,7 @@ func TestPropertyLooseningIsReported(t *testing.T) {
 		}
 		older, _ := Compile(Config{Rules: strip(drawRules(t))}, Options{})
 		newer, _ := Compile(Config{Rules: strip(drawRules(t))}, Options{})
-		said := Loosened(older, newer)
+		said := Loosenings(older, newer)
 		c := drawCall(t)
 		c.Args = args.Args{}
 		was, is := older.Evaluate(context.Background(), c), newer.Evaluate(context.Background(), c)

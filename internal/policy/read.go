@@ -82,7 +82,7 @@ func (r *reader) config(e pair, cfg *Config, also func(*settings, map[string]fun
 	if e.value.Kind == yamlpos.Null {
 		return
 	}
-	cfg.root, cfg.written = e.path, written(e.value, "rules")
+	cfg.root, cfg.written = e.path, encodeNode(e.value, "rules")
 	s := &settings{r: r, cfg: cfg}
 	keys := map[string]func(pair){
 		"mode":            s.mode,
@@ -301,7 +301,7 @@ var ruleSynonyms = withNeeds(map[string]string{
 })
 
 func (r *reader) rule(n *yamlpos.Node, path string) Rule { //nolint:funlen // a table of keys
-	rule := Rule{Origin: Origin{Path: path, Position: n.Position}, written: written(n)}
+	rule := Rule{Origin: Origin{Path: path, Position: n.Position}, written: encodeNode(n)}
 	a := act{r: r}
 	var deny *pair
 	keys := map[string]func(pair){

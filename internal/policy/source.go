@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// source is a policy as text, for whoever reads later by what a request was judged: all that is written of it, with
-// variables by their names and never their values, and what became of it.
+// source is a policy as text, for a person who reads later by what a request was judged: all that is written of it,
+// with variables by their names and never their values, and what became of it.
 type source struct {
 	Policy    json.RawMessage                 `json:"policy"` // its own keys, without the rules
 	Terms     sourceTerms                     `json:"terms"`
@@ -99,9 +99,9 @@ func (r *rule) setting() sourceSetting {
 		Group: r.group, AllowSkip: r.grants != nil}
 }
 
-// written is a value as JSON, in the order of the file and with its variables by their names; without these of its own
-// keys.
-func written(n *yamlpos.Node, without ...string) jsontext.Value {
+// encodeNode writes a value as JSON, in the order of the file and with its variables by their names; without these of
+// its own keys.
+func encodeNode(n *yamlpos.Node, without ...string) jsontext.Value {
 	var b []byte
 	switch n.Kind {
 	case yamlpos.Null:
@@ -117,7 +117,7 @@ func written(n *yamlpos.Node, without ...string) jsontext.Value {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(b, written(item)...)
+			b = append(b, encodeNode(item)...)
 		}
 		return append(b, ']')
 	case yamlpos.Mapping:
@@ -130,7 +130,7 @@ func written(n *yamlpos.Node, without ...string) jsontext.Value {
 				b = append(b, ',')
 			}
 			b = append(appendText(b, e.Key), ':')
-			b = append(b, written(e.Value)...)
+			b = append(b, encodeNode(e.Value)...)
 		}
 		return append(b, '}')
 	case yamlpos.Text:

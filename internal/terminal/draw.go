@@ -93,15 +93,15 @@ func (s *screen) View() tea.View {
 	case s.width == 0:
 		lines = nil
 	case s.mode == helping:
-		lines = append(lines, s.filled(strings.Split(keysHelp, "\n"))...)
+		lines = append(lines, s.fill(strings.Split(keysHelp, "\n"))...)
 	case s.shown.ID == "":
-		lines = append(lines, s.filled(s.empty())...)
+		lines = append(lines, s.fill(s.empty())...)
 	case s.mode == reading || s.back == reading && s.mode != listing: // as in drawsRequest
 		lines = append(lines, s.text("space")...)
 	case s.wide():
 		lines = append(lines, s.both()...)
 	default:
-		lines = append(lines, s.filled(s.list())...)
+		lines = append(lines, s.fill(s.list())...)
 	}
 	if s.width > 0 {
 		lines = append(lines, s.rule())
@@ -141,8 +141,8 @@ func (s *screen) head() string {
 
 func (s *screen) now() view { return view{s.Inbox.GateNow(), s.Zone} }
 
-// filled is as many lines as there is room for.
-func (s *screen) filled(lines []string) []string {
+// fill returns as many lines as there is room for.
+func (s *screen) fill(lines []string) []string {
 	n := s.body()
 	lines = append([]string{}, lines[:min(len(lines), n)]...)
 	for len(lines) < n {
@@ -188,7 +188,7 @@ func (s *screen) row(a client.Approval, width int) string {
 	if word == "" {
 		word = fit(legible.Line(a.RiskLevel), 8)
 	}
-	left := s.now().left(a)
+	left := s.now().timeLeft(a)
 	if a.ID == s.shown.ID && s.over != "" {
 		left = "over"
 	}
@@ -206,7 +206,7 @@ func (s *screen) row(a client.Approval, width int) string {
 
 // text is what there is room for of the request, and how much is below that, with the keys that bring it.
 func (s *screen) text(keys string) []string {
-	lines := s.filled(strings.Split(s.detail.View(), "\n"))
+	lines := s.fill(strings.Split(s.detail.View(), "\n"))
 	below := s.detail.TotalLineCount() - s.detail.YOffset() - s.detail.Height()
 	if below > 0 && len(lines) > s.detail.Height() {
 		lines[len(lines)-1] = faint.Render(fmt.Sprintf("… %d more lines: %s", below, keys))
@@ -216,7 +216,7 @@ func (s *screen) text(keys string) []string {
 
 // both are the list and the request, side by side.
 func (s *screen) both() []string {
-	list, detail := s.filled(s.list()), s.text("space, or v for all of it")
+	list, detail := s.fill(s.list()), s.text("space, or v for all of it")
 	for i := range list {
 		list[i] = fit(list[i], s.listWidth()) + faint.Render(" │ ") + detail[i]
 	}
@@ -238,11 +238,11 @@ func (s *screen) request(width int) []string {
 	} else {
 		parts = append(parts, v.short(s.shown)...)
 	}
-	return wrapped(parts, width, painted)
+	return wrap(parts, width, paint)
 }
 
-// painted colours a line by what it is.
-func painted(k kind, line string) string {
+// paint colours a line by what it is.
+func paint(k kind, line string) string {
 	switch k {
 	case title, heading:
 		return bold.Render(line)
@@ -292,5 +292,5 @@ func toldOf(done string, out inbox.Outcome) string {
 	if out.Result == inbox.Done {
 		return done
 	}
-	return told(out)
+	return describeOutcome(out)
 }

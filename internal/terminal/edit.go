@@ -43,7 +43,7 @@ func (s *screen) edit() tea.Cmd {
 	return tea.ExecProcess(c, func(err error) tea.Msg { return editedMsg{shown, folder, err} })
 }
 
-// editable is JSON for an editor: indented, and what nobody would see as its escapes.
+// editable is JSON for an editor: indented, and what cannot be seen as its escapes.
 func editable(args json.RawMessage) []byte {
 	var b bytes.Buffer
 	if json.Indent(&b, args, "", "  ") != nil {
@@ -65,8 +65,8 @@ func editable(args json.RawMessage) []byte {
 	return out.Bytes()
 }
 
-// edited shows what was changed, and asks whether that is to be approved in place of what was asked for.
-func (s *screen) edited(m editedMsg) {
+// askAboutEdit shows what was changed, and asks whether that is to be approved in place of what was asked for.
+func (s *screen) askAboutEdit(m editedMsg) {
 	defer os.RemoveAll(m.folder)
 	text, err := os.ReadFile(filepath.Join(m.folder, "args.json"))
 	var object map[string]json.RawMessage

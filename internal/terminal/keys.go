@@ -24,9 +24,9 @@ func (s *screen) key(k tea.KeyPressMsg) tea.Cmd {
 		s.mode = listing
 		return nil
 	case answering:
-		return s.answered(name)
+		return s.takeAnswer(name)
 	case typing:
-		return s.typed(k, name)
+		return s.takeKey(k, name)
 	}
 	if s.moves(name) {
 		return nil
@@ -34,8 +34,8 @@ func (s *screen) key(k tea.KeyPressMsg) tea.Cmd {
 	return s.acts(name)
 }
 
-// answered takes the answer to a question: only y is a yes.
-func (s *screen) answered(name string) tea.Cmd {
+// takeAnswer takes the answer to a question: only y is a yes.
+func (s *screen) takeAnswer(name string) tea.Cmd {
 	if s.Now().Sub(s.asked) < settle { // typed before the question was there
 		return nil
 	}
@@ -48,8 +48,8 @@ func (s *screen) answered(name string) tea.Cmd {
 	return yes("")
 }
 
-// typed takes a key of a line of text.
-func (s *screen) typed(k tea.KeyPressMsg, name string) tea.Cmd {
+// takeKey takes a key of a line of text.
+func (s *screen) takeKey(k tea.KeyPressMsg, name string) tea.Cmd {
 	var cmd tea.Cmd
 	switch name {
 	case "esc":
@@ -143,7 +143,7 @@ func (s *screen) acts(name string) tea.Cmd {
 		return s.line("Only with: ", func(text string) tea.Cmd {
 			s.filter, s.shown, s.over = text, client.Approval{}, ""
 			s.refresh()
-			s.moved = time.Time{} // by whoever sits here, not by itself
+			s.moved = time.Time{} // by the person at the terminal, not by itself
 			return nil
 		})
 	case "g":

@@ -155,7 +155,7 @@ func (p *asker) idle(ctx context.Context) error {
 		lines = nil // an answer is to something that was shown
 	}
 	select {
-	case <-p.Inbox.Changed():
+	case <-p.Inbox.Notify():
 		return nil
 	case line, ok := <-lines:
 		if word := strings.TrimSpace(line); !ok || word == "q" {
@@ -163,14 +163,14 @@ func (p *asker) idle(ctx context.Context) error {
 		}
 		return nil
 	case err := <-p.running:
-		return stopped(err)
+		return stopError(err)
 	case <-ctx.Done():
 		return errEnough
 	}
 }
 
-// stopped is the end of an inbox that ended by itself.
-func stopped(err error) error { return errors.Join(errRunning, err) }
+// stopError is the end of an inbox that ended by itself.
+func stopError(err error) error { return errors.Join(errRunning, err) }
 
 // line is the next answer. Where the request ends meanwhile that is said, and the answer is to nothing: it may have
 // been begun before.
@@ -189,7 +189,7 @@ func (p *asker) line(ctx context.Context, prompt string) (string, error) {
 			p.say("\nThat is over: %s. Nothing more can be decided about it; press Enter.", legible.Line(why))
 		}
 		select {
-		case <-p.Inbox.Changed():
+		case <-p.Inbox.Notify():
 		case <-second.C: // deadlines pass by themselves
 		case line, ok := <-p.lines:
 			switch {
@@ -207,7 +207,7 @@ func (p *asker) line(ctx context.Context, prompt string) (string, error) {
 			early = nil
 		case err := <-p.running:
 			p.say("")
-			return "", stopped(err)
+			return "", stopError(err)
 		case <-ctx.Done():
 			p.say("")
 			return "", errEnough
@@ -224,7 +224,7 @@ func (p *asker) box(ctx context.Context, a client.Approval, more int) error {
 		head += fmt.Sprintf("· %d more ", more)
 	}
 	p.say("\n╭─%s%s╮", head, strings.Repeat("─", max(p.Width-3-ansi.StringWidth(head), 0)))
-	lines := wrapped(v.short(a), inner, unpainted)
+	lines := wrap(v.short(a), inner, leavePlain)
 	for i := range lines {
 		lines[i] = "│ " + fit(lines[i], inner) + " │"
 	}
@@ -260,10 +260,10 @@ func (p *asker) show(ctx context.Context, lines []string) error {
 }
 
 func (p *asker) keys(a client.Approval) {
-	p.say("  [a] Approve  [d] Deny  [v] View full details  [s] Skip  [q] Quit    %s left", p.view().left(a))
+	p.say("  [a] Approve  [d] Deny  [v] View full details  [s] Skip  [q] Quit    %s left", p.view().timeLeft(a))
 }
 
-func unpainted(_ kind, s string) string { return s }
+func leavePlain(_ kind, s string) string { return s }
 
 // ask takes answers until the request is done with.
 func (p *asker) ask(ctx context.Context, a client.Approval) error {
@@ -281,7 +281,7 @@ func (p *asker) ask(ctx context.Context, a client.Approval) error {
 		case "d":
 			done, err = p.deny(ctx, a, reason)
 		case "v":
-			lines := wrapped(p.view().everything(a), p.Width-2, unpainted)
+			lines := wrap(p.view().everything(a), p.Width-2, leavePlain)
 			for i := range lines {
 				lines[i] = "  " + lines[i]
 			}
@@ -358,7 +358,7 @@ func (p *asker) decide(ctx context.Context, a client.Approval, v client.Verdict,
 			}
 			reason = line
 		default:
-			p.say("%s", told(out))
+			p.say("%s", describeOutcome(out))
 			if out.Result == inbox.Done { // and another may have to decide too
 				p.skipped[a.ID] = true
 			}
@@ -367,8 +367,8 @@ func (p *asker) decide(ctx context.Context, a client.Approval, v client.Verdict,
 	}
 }
 
-// told says what became of a decision.
-func told(out inbox.Outcome) string {
+// describeOutcome says what became of a decision.
+func describeOutcome(out inbox.Outcome) string {
 	d := out.Decided
 	switch {
 	case out.Result == inbox.Unreached:

@@ -131,7 +131,7 @@ func (s *screen) tick() tea.Msg {
 // listen waits for a change.
 func (s *screen) listen() tea.Msg {
 	select {
-	case <-s.Inbox.Changed():
+	case <-s.Inbox.Notify():
 		return changedMsg{}
 	case <-s.ctx.Done():
 		return nil
@@ -162,7 +162,7 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		s.status = msg.text
 	case editedMsg:
 		s.busy = false
-		s.edited(msg)
+		s.askAboutEdit(msg)
 	case tea.KeyPressMsg:
 		cmd = s.key(msg)
 	case tea.PasteMsg: // what is pasted is text, and no keys
@@ -175,7 +175,7 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // refresh takes what the inbox holds now. What is looked at stays: where it ended that is said, and another does not
-// take its place under somebody's finger.
+// take its place under the person's finger.
 func (s *screen) refresh() {
 	s.snap = s.Inbox.Snapshot()
 	s.rows = slices.DeleteFunc(slices.Clone(s.snap.Waiting), func(a client.Approval) bool { return !s.passes(a) })
@@ -326,7 +326,7 @@ func (s *screen) decide(a client.Approval, v client.Verdict, reason string, opts
 
 // outcome says what became of a decision, or asks for what was missing.
 func (s *screen) outcome(m outcomeMsg) tea.Cmd {
-	s.status = told(m.out)
+	s.status = describeOutcome(m.out)
 	asks := m.out.Result == inbox.NeedsConfirm || m.out.Result == inbox.NeedsReason
 	if asks && (s.mode == typing || s.mode == answering || s.mode == helping || s.shown.ID != m.shown) {
 		s.status += " Press a on it again." // no question takes the keys that were meant for something else

@@ -43,13 +43,13 @@ const (
 // english is what the command line speaks.
 var english = locale.Get("en")
 
-// clock tells a time to whoever looks on.
+// clock tells a time to the person who looks on.
 func (v view) clock(t time.Time) string {
 	return english.When(t, locale.Reader{Now: v.now, Zone: v.zone, Abroad: v.zone == time.UTC})
 }
 
-// left is how much time a request still has.
-func (v view) left(a client.Approval) string {
+// timeLeft is how much time a request still has.
+func (v view) timeLeft(a client.Approval) string {
 	d := a.ExpiresAt.Sub(v.now)
 	if d <= 0 {
 		return "over"
@@ -205,7 +205,7 @@ const maxScope = 40
 // ending says why a request does not wait any more; "" where it does.
 func ending(b *inbox.Inbox, shown client.Approval) string {
 	waits := func(a client.Approval) bool { return a.ID == shown.ID }
-	ended, known := b.Ended(shown.ID)
+	ended, known := b.Ending(shown.ID)
 	switch {
 	case slices.ContainsFunc(b.Snapshot().Waiting, waits):
 		return ""
@@ -220,8 +220,8 @@ func ending(b *inbox.Inbox, shown client.Approval) string {
 // further begins what goes on from the line before, so that no text can look like a line of its own.
 const further = "  "
 
-// wrapped breaks parts into lines of at most so many columns. paint colours a line by what it is.
-func wrapped(parts []part, width int, paint func(kind, string) string) []string {
+// wrap breaks parts into lines of at most so many columns. paint colours a line by what it is.
+func wrap(parts []part, width int, paint func(kind, string) string) []string {
 	var out []string
 	for _, p := range parts {
 		if p.kind == heading {

@@ -19,7 +19,7 @@ func TestTimesAreToldAsEverywhere(t *testing.T) {
 		t.Errorf("in UTC: %q", got)
 	}
 	for d, want := range map[time.Duration]string{28 * time.Minute: "28 min", time.Second: "1 s", 0: "over", -time.Hour: "over"} {
-		if got := v.left(client.Approval{ExpiresAt: client.Time{Time: v.now.Add(d)}}); got != want {
+		if got := v.timeLeft(client.Approval{ExpiresAt: client.Time{Time: v.now.Add(d)}}); got != want {
 			t.Errorf("%s left: %q, want %q", d, got, want)
 		}
 	}
@@ -35,7 +35,7 @@ func TestRule3_NothingIsDroppedWhereALineBreaks(t *testing.T) {
 				continue
 			}
 			for line := range strings.SplitSeq(p.text, "\n") {
-				got := wrapped([]part{{exact, line}}, width, func(_ kind, s string) string { return s })
+				got := wrap([]part{{exact, line}}, width, func(_ kind, s string) string { return s })
 				for i := range got[1:] {
 					got[i+1] = strings.TrimPrefix(got[i+1], further)
 				}

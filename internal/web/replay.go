@@ -64,7 +64,7 @@ type changeShown struct {
 }
 
 // rewriter is a policy that can be had as a file.
-type rewriter interface{ Rewritten() string }
+type rewriter interface{ Rewrite() string }
 
 // replayForm is the form as it is first shown, nil where there is none for this viewer.
 func (p *policyPages) replayForm(x *exchange) *replayData {
@@ -72,7 +72,7 @@ func (p *policyPages) replayForm(x *exchange) *replayData {
 	if p.record.history == nil || !x.viewer.Admin || !ok {
 		return nil
 	}
-	text, _ := p.masker().Text(current.Rewritten())
+	text, _ := p.masker().Text(current.Rewrite())
 	return &replayData{Text: text, Periods: replayPeriods(x, usualDays)}
 }
 

@@ -74,7 +74,7 @@ func TestTheReplayIsForAdmins(t *testing.T) {
 // What is in force is offered as text, and judges the record as it was judged.
 func TestThePolicyInForceReplaysTheSame(t *testing.T) {
 	w := replayWorld(t)
-	text := w.gate.Policy().(rewriter).Rewritten()
+	text := w.gate.Policy().(rewriter).Rewrite()
 	w.replays("hana", text).is(http.StatusOK).has("None of the calls judged.").lacks(`id="replay-asked"`, `id="replay-other"`)
 }
 

@@ -48,7 +48,7 @@ func (p *statsPages) suggest(ctx context.Context, x *exchange, q history.Query) 
 	q.Step = p.record.steps(x)
 	b := &bounded{reading: ctx, left: maxLearned}
 	// What was read until the time was over counts; x.r ends with the viewer.
-	found, err := history.Suggest(x.r.Context(), masked(p.masker(), b.of(history.Asked(ctx, p.record.history, q))))
+	found, err := history.Suggest(x.r.Context(), masked(p.masker(), b.of(history.AskedCalls(ctx, p.record.history, q))))
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && x.r.Context().Err() == nil:
 		return &suggestData{Busy: true}, nil

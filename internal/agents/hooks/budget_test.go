@@ -139,7 +139,7 @@ func TestRule12_AHeldHookOverTheBudgetIsNotAsked(t *testing.T) {
 func TestRule12_StrangersFillNoLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		h := &Handler{Asker: func(*http.Request) (client.Asker, error) { return nil, errors.New("the token is not known") }, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		h := &Handler{Asker: func(*http.Request) (client.Asker, error) { return nil, errors.New("the token is not known") }, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil))}
 		lines := func() int { return strings.Count(log.String(), "\n") }
 		flood := func() {
 			for range 100 {

@@ -46,6 +46,7 @@ type Handler struct {
 	// Pause holds a refusal of CheckBudget or Charge back for a moment. nil: it is answered at once.
 	Pause func(ctx context.Context)
 	Log   *slog.Logger // nil: nothing is logged
+	Now   func() time.Time
 
 	strangers ratelimitedlog.Counter
 }
@@ -64,7 +65,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	asker, err := h.Asker(r)
 	if err != nil {
-		if n, tell := h.strangers.Add(time.Now()); tell {
+		if n, tell := h.strangers.Add(h.Now()); tell {
 			h.log().WarnContext(r.Context(), "hooks without an agent's token were refused; check COUNTERSIGN_TOKEN where the "+
 				"agents run", "count", n, "error", err)
 		}

@@ -15,7 +15,7 @@ import (
 
 func post(t *testing.T, g client.Asker, refuse error, query, body string) (int, string) {
 	t.Helper()
-	h := &Handler{Asker: func(*http.Request) (client.Asker, error) { return g, refuse }}
+	h := &Handler{Asker: func(*http.Request) (client.Asker, error) { return g, refuse }, Now: time.Now}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/hooks/claude-code"+query, strings.NewReader(body)))
 	if got := w.Header().Get("Content-Type"); got != "application/json" {

@@ -37,8 +37,8 @@ func (a attempt) holds(c *Config, now time.Time) bool {
 	return age > -time.Minute && age < Lifetime && a.Issuer == c.Issuer && a.Client == c.ClientID
 }
 
-// seal keeps attempts from being read, changed or made by whoever holds the cookie. Its key is this process's: a
-// sign-in that a restart interrupts is begun anew.
+// seal keeps attempts from being read, changed or made by the browser that holds the cookie. Its key is this process's:
+// a sign-in that a restart interrupts is begun anew.
 type seal struct{ aead cipher.AEAD }
 
 func newSeal() seal {

@@ -39,7 +39,7 @@ func stays(next *http.Request, via []*http.Request) error {
 }
 
 // bounded is a transport whose answers are read whole, and fail where they are too long. What is fetched and is not
-// there is a failure too, so that nobody repeats the page that came in its place.
+// there is a failure too, so that no error repeats the page that came in its place.
 type bounded struct{ *http.Transport }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -22,7 +22,7 @@ func (c *Config) Account(p Person) string {
 	return c.Issuer + "\n" + p.Subject + "\n" + p.Email
 }
 
-// identity is who the provider says that somebody is.
+// identity is who the provider says that a person is.
 type identity struct {
 	issuer, subject string
 	email           string
@@ -35,7 +35,7 @@ func (id identity) hash() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// bySubject returns whose subject it is; false: nobody's.
+// bySubject returns whose subject it is; false: no person's.
 func bySubject(people []Person, subject string) (Person, bool) {
 	for _, p := range people {
 		if p.Subject != "" && p.Subject == subject {
@@ -45,8 +45,8 @@ func bySubject(people []Person, subject string) (Person, bool) {
 	return Person{}, false
 }
 
-// byEmail returns whose address the provider vouches for; false: nobody's. Whoever has a subject is known by that
-// alone: their address may be somebody else's by now.
+// byEmail returns whose address the provider vouches for; false: no person's. A person with a subject is known by that
+// alone: their address may be another person's by now.
 func (c *Config) byEmail(people []Person, id identity) (Person, bool) {
 	address, ok := FoldEmail(id.email)
 	if !ok || !id.verified || !c.Trusts(address) {
@@ -60,7 +60,7 @@ func (c *Config) byEmail(people []Person, id identity) (Person, bool) {
 	return Person{}, false
 }
 
-// ValidSubject reports whether a provider may call somebody this.
+// ValidSubject reports whether a provider may call a person this.
 func ValidSubject(s string) bool {
 	return s != "" && len(s) <= maxSubject && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }

@@ -151,9 +151,9 @@ func safe(address string, here bool) bool {
 	return u.Scheme == "https"
 }
 
-// known returns what the provider says of itself, from memory where that is fresh. One caller at a time asks; the
-// others wait for what it learns.
-func (s *Service) known(ctx context.Context, to *settings) (*provider, error) {
+// readProvider returns what the provider says of itself, from memory where that is fresh. One caller at a time asks;
+// the others wait for what it learns.
+func (s *Service) readProvider(ctx context.Context, to *settings) (*provider, error) {
 	select {
 	case to.asking <- struct{}{}:
 	case <-ctx.Done():
@@ -161,27 +161,27 @@ func (s *Service) known(ctx context.Context, to *settings) (*provider, error) {
 	}
 	defer func() { <-to.asking }()
 	now := s.o.Now()
-	if p := to.provider; p != nil && within(now, p.learned, freshFor) {
+	if p := to.provider; p != nil && isFresh(now, p.learned, freshFor) {
 		return p, nil
 	}
-	if to.failure == nil || !within(now, to.failed, retryAfter) {
+	if to.failure == nil || !isFresh(now, to.failed, retryAfter) {
 		p, err := ask(ctx, s.client, to.cfg.Issuer, now)
 		if err == nil {
 			to.provider, to.failure = p, nil
 			return p, nil
 		}
-		if ctx.Err() != nil { // whoever asked has gone, which says nothing of the provider
+		if ctx.Err() != nil { // the caller has gone, which says nothing of the provider
 			return nil, ctx.Err()
 		}
 		to.failed, to.failure = now, err
 	}
-	if p := to.provider; p != nil && within(now, p.learned, usableFor) {
+	if p := to.provider; p != nil && isFresh(now, p.learned, usableFor) {
 		return p, nil
 	}
 	return nil, to.failure
 }
 
-func within(now, since time.Time, d time.Duration) bool {
+func isFresh(now, since time.Time, d time.Duration) bool {
 	age := now.Sub(since)
 	return age >= 0 && age < d
 }

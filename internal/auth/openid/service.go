@@ -22,8 +22,8 @@ type Options struct {
 	Now func() time.Time
 	// Timeout is how long one request to the provider may take; default 10 s.
 	Timeout time.Duration
-	// Troubled is called when it is found out that nobody can sign in any more, and must not block: whoever it wakes calls
-	// [Service.Learn] until they can again. nil: nothing is.
+	// Troubled is called when it is found out that no person can sign in any more, and must not block: the goroutine that
+	// it wakes calls [Service.Learn] until they can again. nil: nothing is.
 	Troubled func()
 }
 
@@ -45,10 +45,10 @@ type settings struct {
 	failed   time.Time
 	failure  error // of the last time that it was asked; nil: none
 
-	trouble atomic.Pointer[Error] // why nobody can sign in there, as far as was found out last; nil: they can
+	trouble atomic.Pointer[Error] // why no person can sign in there, as far as was found out last; nil: they can
 }
 
-// New returns a service that signs nobody in until it is configured.
+// New returns a service that signs no person in until it is configured.
 func New(o Options) *Service {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
@@ -123,7 +123,7 @@ const (
 	Declined Reason = "declined"
 	// Unverified: what the provider answered does not hold.
 	Unverified Reason = "unverified"
-	// Unknown: the provider vouches for somebody whom the configuration does not know.
+	// Unknown: the provider vouches for a person whom the configuration does not know.
 	Unknown Reason = "unknown"
 )
 
@@ -168,7 +168,7 @@ func (s *Service) Begin(ctx context.Context, redirect string) (Begun, error) {
 
 // reach returns the provider and how codes are exchanged there.
 func (s *Service) reach(ctx context.Context, to *settings, redirect string) (*provider, *oauth2.Config, error) {
-	p, err := s.known(ctx, to)
+	p, err := s.readProvider(ctx, to)
 	if err != nil && ctx.Err() != nil {
 		return nil, nil, ctx.Err()
 	}
@@ -199,7 +199,7 @@ func (s *Service) Finish(ctx context.Context, cookie string, answer url.Values) 
 	if to == nil {
 		return Found{}, &Error{Reason: Off}
 	}
-	a, ok := s.awaited(to, cookie, answer)
+	a, ok := s.openAttempt(to, cookie, answer)
 	if !ok {
 		return Found{}, &Error{Reason: Stale, Detail: "no sign-in of this browser awaits this answer"}
 	}
@@ -216,19 +216,19 @@ func (s *Service) Finish(ctx context.Context, cookie string, answer url.Values) 
 		return Found{}, err
 	}
 	if who, ok := bySubject(to.people, id.subject); ok {
-		return to.found(who), nil
+		return to.newFound(who), nil
 	}
 	if id, err = s.withEmail(ctx, to.cfg, p, token, id); err != nil {
 		return Found{}, err
 	}
 	if who, ok := to.cfg.byEmail(to.people, id); ok {
-		return to.found(who), nil
+		return to.newFound(who), nil
 	}
 	return Found{}, &Error{Reason: Unknown, Detail: "nobody in people is this account", Issuer: id.issuer,
 		Identity: id.hash()}
 }
 
-func (to *settings) found(p Person) Found { return Found{p.Name, to.cfg.Account(p)} }
+func (to *settings) newFound(p Person) Found { return Found{p.Name, to.cfg.Account(p)} }
 
 // Awaits reports whether a sign-in that was begun awaits this answer: the provider is asked about no other.
 func (s *Service) Awaits(cookie string, answer url.Values) bool {
@@ -236,11 +236,11 @@ func (s *Service) Awaits(cookie string, answer url.Values) bool {
 	if to == nil {
 		return false
 	}
-	_, ok := s.awaited(to, cookie, answer)
+	_, ok := s.openAttempt(to, cookie, answer)
 	return ok
 }
 
-func (s *Service) awaited(to *settings, cookie string, answer url.Values) (attempt, bool) {
+func (s *Service) openAttempt(to *settings, cookie string, answer url.Values) (attempt, bool) {
 	a, ok := s.seal.open(cookie)
 	return a, ok && a.holds(to.cfg, s.o.Now()) && one(answer, "state", a.State)
 }
@@ -279,7 +279,7 @@ func (s *Service) redeem(ctx context.Context, c *Config, p *provider, exchange *
 	}
 	token, err := exchange.Exchange(ctx, code, oauth2.VerifierOption(a.Verifier))
 	if err != nil {
-		return identity{}, nil, c.failed(ctx, "the code", err)
+		return identity{}, nil, c.stepError(ctx, "the code", err)
 	}
 	raw, _ := token.Extra("id_token").(string)
 	if raw == "" {
@@ -287,7 +287,7 @@ func (s *Service) redeem(ctx context.Context, c *Config, p *provider, exchange *
 	}
 	signed, err := p.verify(ctx, c, raw, s.o.Now)
 	if err != nil {
-		return identity{}, nil, c.failed(ctx, "the ID token", err)
+		return identity{}, nil, c.stepError(ctx, "the ID token", err)
 	}
 	var claims struct {
 		Party    string `json:"azp"`
@@ -322,7 +322,7 @@ func (s *Service) withEmail(ctx context.Context, c *Config, p *provider, token *
 	}
 	info, err := p.UserInfo(oidc.ClientContext(ctx, s.client), oauth2.StaticTokenSource(token))
 	if err != nil {
-		return identity{}, c.failed(ctx, "the e-mail address", err)
+		return identity{}, c.stepError(ctx, "the e-mail address", err)
 	}
 	var claims struct {
 		Verified any `json:"email_verified"`
@@ -334,8 +334,8 @@ func (s *Service) withEmail(ctx context.Context, c *Config, p *provider, token *
 	return id, nil
 }
 
-// failed says what became of a step: the provider could not be reached, or its answer does not hold.
-func (c *Config) failed(ctx context.Context, what string, err error) error {
+// stepError says what became of a step: the provider could not be reached, or its answer does not hold.
+func (c *Config) stepError(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -362,7 +362,7 @@ func (c *Config) brief(err error) string {
 
 const maxLine = 200 // bytes
 
-// line makes what somebody else wrote fit for a log.
+// line makes what the provider wrote fit for a log.
 func (c *Config) line(text string) string {
 	if s := c.ClientSecret.Reveal(); s != "" {
 		text = strings.ReplaceAll(text, s, c.ClientSecret.String())

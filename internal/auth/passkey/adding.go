@@ -24,14 +24,14 @@ func (s *Service) BeginAdding(ctx context.Context, b Browser, shown []byte) (jso
 		return nil, err
 	}
 	if shown != nil {
-		if _, err := s.answered(ctx, p, b, forOwner, shown); err != nil {
+		if _, err := s.takeAnswer(ctx, p, b, forOwner, shown); err != nil {
 			return nil, err
 		}
 	}
 	var options *protocol.CredentialCreation
 	var session *webauthn.SessionData
 	err = s.update(ctx, approval.OfPerson(b.Person), func(tx Tx) error {
-		if !s.known(b.Person) {
+		if !s.isPerson(b.Person) {
 			return refusedNobody
 		}
 		o, made, err := s.ownerIn(tx, b.Person, p.Config.RPID)
@@ -84,7 +84,7 @@ func (s *Service) FinishAdding(ctx context.Context, b Browser, name string, answ
 		return Passkey{}, err
 	}
 	about := eventData{Person: b.Person, For: string(forAdding), Session: b.Session}
-	made, c, err := s.created(p, b, answer)
+	made, c, err := s.readCreation(p, b, answer)
 	if err != nil {
 		return Passkey{}, s.settle(ctx, err, about)
 	}
@@ -94,8 +94,8 @@ func (s *Service) FinishAdding(ctx context.Context, b Browser, name string, answ
 	return s.byWall(added), s.settle(ctx, err, about)
 }
 
-// created reads an answer and finds its challenge.
-func (s *Service) created(p party, b Browser, answer []byte) (
+// readCreation reads an answer and finds its challenge.
+func (s *Service) readCreation(p party, b Browser, answer []byte) (
 	*protocol.ParsedCredentialCreationData, challenge, error,
 ) {
 	if len(answer) > maxAnswer {
@@ -123,7 +123,7 @@ func sameOrigin(p party, c protocol.CollectedClientData) bool {
 // add checks what a browser has made and stores it.
 func (s *Service) add(ctx context.Context, tx Tx, p party, b Browser, name string,
 	made *protocol.ParsedCredentialCreationData, c challenge) (Passkey, error) {
-	if !s.known(b.Person) {
+	if !s.isPerson(b.Person) {
 		return Passkey{}, refusedNobody
 	}
 	o, _, err := s.ownerIn(tx, b.Person, p.Config.RPID)
@@ -137,7 +137,7 @@ func (s *Service) add(ctx context.Context, tx Tx, p party, b Browser, name strin
 	if err != nil {
 		return Passkey{}, refusedInvalid
 	}
-	_, err = s.o.Rows(tx.Glance()).PasskeyByCredential(encoded(cred.ID)) // it is somebody's alone in any case
+	_, err = s.o.Rows(tx.Glance()).PasskeyByCredential(encode(cred.ID)) // it is one person's alone in any case
 	switch {
 	case err == nil:
 		return Passkey{}, refusedDouble
@@ -147,7 +147,7 @@ func (s *Service) add(ctx context.Context, tx Tx, p party, b Browser, name strin
 	row := Row{
 		Passkey: Passkey{ID: tx.NewID(), Person: b.Person, Name: nameOf(name, "Passkey "+strconv.Itoa(len(o.rows)+1)),
 			BackedUp: cred.Flags.BackupState, AddedAt: tx.Now()},
-		Credential: encoded(cred.ID), PublicKey: encoded(cred.PublicKey), RPID: p.Config.RPID,
+		Credential: encode(cred.ID), PublicKey: encode(cred.PublicKey), RPID: p.Config.RPID,
 		AAGUID: hex.EncodeToString(cred.Authenticator.AAGUID), Transports: transports(cred.Transport),
 		SignCount: int64(cred.Authenticator.SignCount), BackupEligible: cred.Flags.BackupEligible,
 	}
@@ -240,7 +240,8 @@ func (s *Service) remove(ctx context.Context, tx Tx, r Row, why, session string)
 }
 
 // Recheck deletes the passkeys of those who are not configured any more, and says how many. It is called after the
-// configuration was loaded; until then they are of no use either. Whoever is configured by that name later on has none.
+// configuration was loaded; until then they are of no use either. A person who is configured by that name later on has
+// none.
 func (s *Service) Recheck(ctx context.Context) (int, error) {
 	return approval.Update(ctx, s.o.Store, approval.WholeStore(), func(atx approval.Tx) (gone int, err error) {
 		tx := s.o.Rows(atx)
@@ -249,7 +250,7 @@ func (s *Service) Recheck(ctx context.Context) (int, error) {
 			return 0, err
 		}
 		for _, person := range people {
-			if s.known(person) {
+			if s.isPerson(person) {
 				continue
 			}
 			n, err := s.removeAll(ctx, tx, person)

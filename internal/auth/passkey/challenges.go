@@ -18,7 +18,7 @@ import (
 const Lasts = 5 * time.Minute
 
 // Challenges that wait for their answer: so many of one browser, and of one person in all their browsers. More replace
-// the oldest of that browser, or of that person; nobody else's.
+// the oldest of that browser, or of that person; no one else's.
 const (
 	maxOfBrowser = 8
 	maxOfPerson  = 64
@@ -29,12 +29,12 @@ type purpose string
 
 const (
 	forAdding purpose = "add"
-	forOwner  purpose = "owner" // to show that somebody has a passkey already, before one more is added
+	forOwner  purpose = "owner" // to show that the person has a passkey already, before one more is added
 	forSignIn purpose = "sign_in"
 	forStepUp purpose = "step_up"
 )
 
-// challenge is one that was made and not answered yet, of somebody who is signed in.
+// challenge is one that was made and not answered yet, of a person who is signed in.
 type challenge struct {
 	purpose purpose
 	browser Browser
@@ -73,8 +73,8 @@ func (cs *challenges) makeRoom(most int, like func(challenge) bool) {
 	}
 }
 
-// take returns the challenge of these words, once, if it is of this browser and for this purpose. Whoever brings an
-// answer for another purpose or from another browser has used it up too: it was signed, and somebody has seen it.
+// take returns the challenge of these words, once, if it is of this browser and for this purpose. A browser that brings
+// an answer for another purpose, or another browser, has used it up too: it was signed, and has been seen.
 func (cs *challenges) take(words, session string, p purpose, now time.Time) (challenge, bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -1,9 +1,9 @@
 // Package passkey has people sign in by a passkey, and approve with one what takes more than a press (WebAuthn).
 //
 // A passkey is a key pair of a person's phone, computer or security key, which asks for a finger, a face or a PIN
-// before it signs. The gate knows the public half and signs nobody in by it but whoever added it. Three things are
+// before it signs. The gate knows the public half and signs in by it only the person who added it. Three things are
 // asked of one: to be added, to sign in, and to step up, which is to approve one request. Each begins with a
-// challenge that is made here, bound to the browser's session (or to a cookie, where nobody is signed in yet) and to
+// challenge that is made here, bound to the browser's session (or to a cookie, where no person is signed in yet) and to
 // what it is for, and that counts once, within [Lasts]: what was signed for one request approves no other, and nothing
 // signs twice. Of strangers nothing is kept: what their challenges are known by again is in their cookie, sealed.
 //

@@ -24,23 +24,23 @@ const (
 	// MaxPasskeys is how many a person has at most, MaxName how long a name is, in characters.
 	MaxPasskeys = 20
 	MaxName     = 60
-	// Young is how long after somebody signed in they may add a passkey without using one that they have.
+	// Young is how long after signing in a person may add a passkey without using one that they have.
 	Young = 10 * time.Minute
 	// maxAnswer is how much of what a browser answers is read, in bytes.
 	maxAnswer = 64 << 10
 )
 
 var (
-	// ErrRefused is all that somebody is told whose passkey proves nothing here, whatever the reason.
+	// ErrRefused is all that a person is told whose passkey proves nothing here, whatever the reason.
 	ErrRefused = errors.New("passkey: refused")
 	// ErrBackup is for a passkey that is right but for one thing: it says otherwise than when it was added whether it can
 	// be kept on several devices, which never changes. It is not accepted; its owner can remove it and add it again.
 	ErrBackup = errors.New("passkey: what it says of copies has changed")
 	// ErrTooMany is for one passkey more than [MaxPasskeys].
 	ErrTooMany = errors.New("passkey: too many")
-	// ErrSignInAgain is for somebody who wants to add a passkey, signed in a while ago and has none to show.
+	// ErrSignInAgain is for a person who wants to add a passkey, signed in a while ago and has none to show.
 	ErrSignInAgain = errors.New("passkey: signed in too long ago")
-	// ErrUseOne is for somebody who wants to add a passkey, signed in a while ago and can use one of theirs first.
+	// ErrUseOne is for a person who wants to add a passkey, signed in a while ago and can use one of theirs first.
 	ErrUseOne = errors.New("passkey: use one first")
 	// ErrNone is for a passkey that is not there, and for a person who has none to use.
 	ErrNone = errors.New("passkey: none")
@@ -67,7 +67,7 @@ type Options struct {
 	Audit     *approval.AuditLog
 	Directory Directory
 	Teller    Teller
-	// Prover makes the proofs that the gate takes; nobody else is to have it.
+	// Prover makes the proofs that the gate takes; no other package is to have it.
 	Prover *proof.Prover
 	// Base is where people reach the pages now, such as https://gate.example.com.
 	Base   func() string
@@ -79,7 +79,7 @@ type Service struct {
 	o         Options
 	waiting   challenges
 	tickets   *tickets
-	strangers perMinute // of refused sign-ins: anybody can cause those
+	strangers perMinute // of refused sign-ins: strangers can cause those
 }
 
 // New returns the service.
@@ -153,7 +153,7 @@ type owner struct {
 	rpID string
 }
 
-func (o *owner) WebAuthnID() []byte          { return decoded(o.Handle) }
+func (o *owner) WebAuthnID() []byte          { return decode(o.Handle) }
 func (o *owner) WebAuthnName() string        { return o.Person }
 func (o *owner) WebAuthnDisplayName() string { return o.Person }
 
@@ -172,7 +172,7 @@ func (r *Row) usable(rpID string) bool { return r.BlockedAt.IsZero() && r.RPID =
 
 // credential is the row as the library has it.
 func (r *Row) credential() webauthn.Credential {
-	c := webauthn.Credential{ID: decoded(r.Credential), PublicKey: decoded(r.PublicKey)}
+	c := webauthn.Credential{ID: decode(r.Credential), PublicKey: decode(r.PublicKey)}
 	c.Flags.BackupEligible, c.Flags.BackupState, c.Flags.UserVerified = r.BackupEligible, r.BackedUp, true
 	c.Authenticator.SignCount = uint32(r.SignCount) //nolint:gosec // it was one
 	for _, t := range fields(r.Transports) {
@@ -181,10 +181,10 @@ func (r *Row) credential() webauthn.Credential {
 	return c
 }
 
-func encoded(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// decoded is what was encoded here.
-func decoded(s string) []byte {
+// decode returns what was encoded here.
+func decode(s string) []byte {
 	b, _ := base64.RawURLEncoding.DecodeString(s)
 	return b
 }
@@ -193,7 +193,7 @@ func decoded(s string) []byte {
 func newHandle() string {
 	b := make([]byte, 64)
 	_, _ = rand.Read(b) // it does not fail
-	return encoded(b)
+	return encode(b)
 }
 
 func (s *Service) update(ctx context.Context, about approval.Scope, fn func(tx Tx) error) error {
@@ -204,8 +204,8 @@ func (s *Service) view(ctx context.Context, fn func(tx Tx) error) error {
 	return s.o.Store.View(ctx, func(tx approval.Tx) error { return fn(s.o.Rows(tx)) })
 }
 
-// known reports whether somebody is a person of the configuration.
-func (s *Service) known(person string) bool {
+// isPerson reports whether a name is that of a person of the configuration.
+func (s *Service) isPerson(person string) bool {
 	who, ok := s.o.Directory.Person(person)
 	return ok && who.Kind == approval.Human && who.Name == person
 }
@@ -262,18 +262,18 @@ const (
 
 func (r refusal) Error() string { return "passkey: " + string(r) }
 
-// told is what whoever brings it is told: the reason only where they have shown that the passkey is theirs, and can do
-// something about it.
-func (r refusal) told() error {
+// publicError returns what the person who brings it is told: the reason only where they have shown that the passkey is
+// theirs, and can do something about it.
+func (r refusal) publicError() error {
 	if r == refusedBackup {
 		return ErrBackup
 	}
 	return ErrRefused
 }
 
-// refused puts on record why something was refused, and returns what is told of it. A store that fails changes nothing
-// of that.
-func (s *Service) refused(ctx context.Context, why refusal, d eventData) error {
+// recordRefusal puts on record why something was refused, and returns what is told of it. A store that fails changes
+// nothing of that.
+func (s *Service) recordRefusal(ctx context.Context, why refusal, d eventData) error {
 	if why == refusedBackup {
 		s.o.Logger.WarnContext(ctx, "a passkey was refused: it says otherwise than when it was added whether it can be kept "+
 			"on several devices; its owner must remove it and add it again", "person", d.Person, "passkey", d.Passkey)
@@ -287,13 +287,13 @@ func (s *Service) refused(ctx context.Context, why refusal, d eventData) error {
 	if err != nil {
 		s.o.Logger.WarnContext(ctx, "a refused passkey could not be put on record", "error", err)
 	}
-	return why.told()
+	return why.publicError()
 }
 
 // settle turns a refusal into what is told, once it is on record.
 func (s *Service) settle(ctx context.Context, err error, d eventData) error {
 	if why, ok := errors.AsType[refusal](err); ok {
-		return s.refused(ctx, why, d)
+		return s.recordRefusal(ctx, why, d)
 	}
 	return err
 }

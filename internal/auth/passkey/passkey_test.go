@@ -340,7 +340,7 @@ func TestWhoMayAddAPasskey(t *testing.T) {
 	}
 	show := func() []byte { return key.Get(origin, w.options(w.BeginShowing(ctx, hana))) }
 	options := w.options(w.BeginAdding(ctx, hana, show()))
-	if !key.Excluded(options) {
+	if !key.IsExcluded(options) {
 		t.Error("the same authenticator is asked for a second one")
 	}
 	other := new(passkeytest.Authenticator)

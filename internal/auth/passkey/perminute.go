@@ -8,7 +8,7 @@ import (
 // strangersOnRecord is how many refused sign-ins are put on record in a minute, of all together.
 const strangersOnRecord = 60
 
-// perMinute counts what is put on record for people that nobody knows, so that they cannot fill the audit log.
+// perMinute counts what is put on record for strangers, so that they cannot fill the audit log.
 type perMinute struct {
 	mu    sync.Mutex
 	began time.Time // of this minute

@@ -25,7 +25,7 @@ type Tx interface {
 	UpdatePasskey(k Row) (bool, error)
 	// DeletePasskey deletes one of a person's, and with it the sessions that began with it.
 	DeletePasskey(person, id string) (bool, error)
-	// PasskeyPeople returns whoever has a handle.
+	// PasskeyPeople returns the people who have a handle.
 	PasskeyPeople() ([]string, error)
 	// DeletePasskeyOwner deletes a person's handle; their passkeys must have gone before.
 	DeletePasskeyOwner(person string) error

@@ -32,7 +32,7 @@ func (s *Service) BeginStepUp(ctx context.Context, b Browser, w Wanted) (json.Ra
 	return s.ask(ctx, b, challenge{purpose: forStepUp, wanted: w})
 }
 
-// ask makes a challenge for the passkeys of whoever is signed in.
+// ask makes a challenge for the passkeys of the person who is signed in.
 func (s *Service) ask(ctx context.Context, b Browser, c challenge) (json.RawMessage, error) {
 	p, err := s.party()
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Service) ask(ctx context.Context, b Browser, c challenge) (json.RawMess
 	}
 	var o *owner
 	err = s.view(ctx, func(tx Tx) (err error) {
-		if !s.known(b.Person) {
+		if !s.isPerson(b.Person) {
 			return refusedNobody
 		}
 		o, _, err = s.ownerIn(tx, b.Person, p.Config.RPID)
@@ -69,13 +69,13 @@ func (s *Service) FinishStepUp(ctx context.Context, b Browser, w Wanted, answer 
 	if err != nil {
 		return nil, err
 	}
-	u, err := s.answered(ctx, p, b, forStepUp, answer)
+	u, err := s.takeAnswer(ctx, p, b, forStepUp, answer)
 	if err != nil {
 		return nil, err
 	}
 	if u.wanted != w {
-		return nil, s.refused(ctx, refusedChallenge, eventData{Person: b.Person, For: string(forStepUp), Session: b.Session,
-			Request: w.RequestID})
+		return nil, s.recordRefusal(ctx, refusedChallenge, eventData{Person: b.Person, For: string(forStepUp),
+			Session: b.Session, Request: w.RequestID})
 	}
 	return s.o.Prover.Prove(proof.Proven{Person: u.row.Person, RequestID: w.RequestID, Version: w.Version,
 		Args: []byte(w.Args), Credential: u.row.ID, At: u.row.UsedAt}), nil
@@ -87,15 +87,15 @@ type use struct {
 	wanted Wanted
 }
 
-// answered takes an answer of a browser that is signed in.
-func (s *Service) answered(ctx context.Context, p party, b Browser, of purpose, answer []byte) (use, error) {
+// takeAnswer takes an answer of a browser that is signed in.
+func (s *Service) takeAnswer(ctx context.Context, p party, b Browser, of purpose, answer []byte) (use, error) {
 	about := eventData{Person: b.Person, For: string(of), Session: b.Session}
-	parsed, c, err := s.signed(p, b.Session, of, answer)
+	parsed, c, err := s.readAssertion(p, b.Session, of, answer)
 	if err != nil {
 		return use{}, s.settle(ctx, err, about)
 	}
 	about.Request = c.wanted.RequestID
-	row, err := s.checked(ctx, assertion{about: about, eligible: eligible(parsed),
+	row, err := s.checkAssertion(ctx, assertion{about: about, eligible: eligible(parsed),
 		whose: func(tx Tx) (*owner, error) {
 			o, _, err := s.ownerIn(tx, b.Person, p.Config.RPID)
 			return o, err
@@ -105,8 +105,8 @@ func (s *Service) answered(ctx context.Context, p party, b Browser, of purpose, 
 	return use{row, c.wanted}, err
 }
 
-// BeginSignIn returns what a browser needs to sign in whoever has a passkey for these pages, whoever that is, and the
-// ticket to be kept in its cookie. Errors: [ErrUnavailable].
+// BeginSignIn returns what a browser needs to sign in a person who has a passkey for these pages, whichever that is,
+// and the ticket to be kept in its cookie. Errors: [ErrUnavailable].
 func (s *Service) BeginSignIn() (options json.RawMessage, ticket string, err error) {
 	p, err := s.party()
 	if err != nil {
@@ -149,9 +149,9 @@ func (s *Service) FinishSignIn(ctx context.Context, ticket string, answer []byte
 		return Passkey{}, s.turnedAway(ctx, err, about, d)
 	}
 	words := parsed.Response.CollectedClientData.Challenge
-	row, err := s.checked(ctx, assertion{about: about, eligible: eligible(parsed),
+	row, err := s.checkAssertion(ctx, assertion{about: about, eligible: eligible(parsed),
 		whose: func(tx Tx) (*owner, error) {
-			r, err := tx.PasskeyByCredential(encoded(parsed.RawID))
+			r, err := tx.PasskeyByCredential(encode(parsed.RawID))
 			if err != nil {
 				return nil, err
 			}
@@ -184,9 +184,10 @@ func read(p party, answer []byte) (*protocol.ParsedCredentialAssertionData, erro
 	return parsed, nil
 }
 
-// signed reads an answer and finds its challenge, which is used up, wherever the answer was given.
-func (s *Service) signed(p party, session string, of purpose, answer []byte) (*protocol.ParsedCredentialAssertionData,
-	challenge, error) {
+// readAssertion reads an answer and finds its challenge, which is used up, wherever the answer was given.
+func (s *Service) readAssertion(p party, session string, of purpose, answer []byte) (
+	*protocol.ParsedCredentialAssertionData, challenge, error,
+) {
 	parsed, err := read(p, answer)
 	if parsed == nil {
 		return nil, challenge{}, err
@@ -219,7 +220,7 @@ func (s *Service) judge(tx Tx, a assertion) (r Row, cred *webauthn.Credential, w
 		return Row{}, nil, refusedUnknown, nil
 	case err != nil:
 		return Row{}, nil, "", err
-	case !s.known(o.Person):
+	case !s.isPerson(o.Person):
 		return Row{}, nil, refusedNobody, nil
 	}
 	if cred, err = a.check(o); err == nil {
@@ -246,9 +247,9 @@ func (a assertion) rightButForBackup(o *owner) (Row, bool) {
 	return o.rowOf(cred), true
 }
 
-// checked has an answer checked, and stores what it says of the passkey that was used. It is looked at before anything
-// is written, and again with what is written.
-func (s *Service) checked(ctx context.Context, a assertion, d Door) (Row, error) {
+// checkAssertion has an answer checked, and stores what it says of the passkey that was used. It is looked at before
+// anything is written, and again with what is written.
+func (s *Service) checkAssertion(ctx context.Context, a assertion, d Door) (Row, error) {
 	r, why, err := s.look(ctx, a, d)
 	if err == nil && why == "" {
 		r, why, err = s.take(ctx, a, d, r.Person)
@@ -293,7 +294,7 @@ func (s *Service) take(ctx context.Context, a assertion, d Door, person string) 
 		if r, cred, why, err = s.judge(tx, a); err != nil || why != "" {
 			return err
 		}
-		if why, err = s.used(ctx, tx, &r, cred); err != nil || why != "" || d.Open == nil {
+		if why, err = s.storeUse(ctx, tx, &r, cred); err != nil || why != "" || d.Open == nil {
 			return err
 		}
 		return d.Open(ctx, tx, r.Passkey)
@@ -314,15 +315,15 @@ func (s *Service) turnedAway(ctx context.Context, err error, about eventData, d 
 // rowOf is the row of a credential that was found among the owner's.
 func (o *owner) rowOf(cred *webauthn.Credential) Row {
 	for _, r := range o.rows {
-		if r.Credential == encoded(cred.ID) {
+		if r.Credential == encode(cred.ID) {
 			return r
 		}
 	}
 	return Row{}
 }
 
-// used stores that a passkey was used, or that it is of no use any more.
-func (s *Service) used(ctx context.Context, tx Tx, r *Row, cred *webauthn.Credential) (refusal, error) {
+// storeUse stores that a passkey was used, or that it is of no use any more.
+func (s *Service) storeUse(ctx context.Context, tx Tx, r *Row, cred *webauthn.Credential) (refusal, error) {
 	if cred.Authenticator.CloneWarning {
 		r.BlockedAt = tx.Now()
 		if _, err := tx.UpdatePasskey(*r); err != nil {

@@ -15,7 +15,7 @@ const (
 	attemptsWindow = time.Minute
 )
 
-// attempts counts what somebody does in a minute, each by themselves, in memory that does not grow: everybody's count
+// attempts counts what a caller does in a minute, each by themselves, in memory that does not grow: everybody's count
 // is in a place of each of several rows, which others may share, and is the smallest of them. To count for somebody
 // else, a crowd has to fill their place in every row, and does not know which those are: 10,000 addresses that try all
 // they may keep out one of 2,000 others, for that minute.
@@ -31,14 +31,14 @@ const attemptRows, attemptBits = 4, 16
 
 func newAttempts() *attempts { return &attempts{seed: maphash.MakeSeed()} }
 
-// limit is how often something may be done in a minute by whoever goes by a name.
+// limit is how often something may be done in a minute by a caller who goes by a name.
 type limit struct {
 	name string
 	most uint8
 }
 
-// allow counts one attempt of whoever goes by all these names, and reports whether there was room for it under each.
-// One that is refused counts under none.
+// allow counts one attempt of a caller who goes by all these names, and reports whether there was room for it under
+// each. One that is refused counts under none.
 func (a *attempts) allow(now time.Time, limits ...limit) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,7 +77,7 @@ func (a *attempts) count(name string) uint8 {
 	return least
 }
 
-// add counts one where the count is the smallest: what is more is somebody else's.
+// add counts one where the count is the smallest: what is more is another caller's.
 func (a *attempts) add(name string) {
 	least := a.count(name)
 	for _, n := range a.places(name) {

@@ -38,7 +38,7 @@ func setCookie(w http.ResponseWriter, value string, secure bool, maxAge int) {
 }
 
 // Cookie returns the secret that a browser shows, "" for none. The name for plain HTTP counts only where that may be
-// the way, since anybody between could have set it; nor do several of one name, of which one is somebody else's.
+// the way, since any program between could have set it; nor do several of one name, of which one is somebody else's.
 func Cookie(r *http.Request, plain bool) string { //nolint:revive // flag-parameter: it is how the browser came
 	for _, secure := range []bool{true, false} {
 		if !secure && !plain {

@@ -10,7 +10,7 @@ import (
 
 // NewLink makes a link that signs a person in once, who asked for it that way, with shown: their token, or the user id
 // that they wrote from. What was taken back since it was looked up makes no link. The token is what the link's address
-// holds, and is not kept. Errors: [ErrRefused] for that and for nobody's name, [ErrTooMany].
+// holds, and is not kept. Errors: [ErrRefused] for that and for a name that is no person's, [ErrTooMany].
 func (s *Service) NewLink(ctx context.Context, person string, via approval.Via, shown string) (token string, l Link,
 	err error) {
 	err = s.update(ctx, approval.OfPerson(person), func(tx Tx) (err error) {
@@ -30,7 +30,7 @@ func (s *Service) NewLinkIn(
 func (s *Service) newLink(ctx context.Context, tx Tx, person string, via approval.Via, shown string) (string, Link,
 	error) {
 	opener := Opener(madeOn(via), shown)
-	if !s.known(person) || !s.stillOpens(person, opener) {
+	if !s.isPerson(person) || !s.stillOpens(person, opener) {
 		return "", Link{}, ErrRefused
 	}
 	before, err := tx.SignInLinksOf(person)
@@ -67,15 +67,15 @@ func (s *Service) newLink(ctx context.Context, tx Tx, person string, via approva
 	return token, s.linkByWall(l), err
 }
 
-// Link returns what a link says, and spends nothing: whoever opened it may be a program, or a picture on somebody
-// else's page. So it counts as no attempt. Errors: [ErrRefused].
+// Link returns what a link says, and spends nothing: what opened it may be a program, or a picture on
+// another site's page. So it counts as no attempt. Errors: [ErrRefused].
 func (s *Service) Link(ctx context.Context, token string, from Origin) (Link, error) {
 	l, why, err := s.look(ctx, token)
 	if err != nil {
 		return Link{}, err
 	}
 	if why != "" {
-		return Link{}, s.refused(ctx, why, l, from)
+		return Link{}, s.refuseLink(ctx, why, l, from)
 	}
 	return s.linkByWall(l.Link), nil
 }
@@ -87,7 +87,7 @@ func (s *Service) Redeem(ctx context.Context, token string, from Origin) (secret
 		return "", Session{}, err
 	}
 	if why != "" {
-		return "", Session{}, s.refused(ctx, why, l, from)
+		return "", Session{}, s.refuseLink(ctx, why, l, from)
 	}
 	if err := s.AttemptOf(l.Person, from); err != nil {
 		return "", Session{}, err
@@ -98,11 +98,11 @@ func (s *Service) Redeem(ctx context.Context, token string, from Origin) (secret
 		sess, err = s.redeem(ctx, tx, l, secret, from)
 		return err
 	})
-	if errors.Is(err, ErrRefused) { // somebody else was faster, or its time has come
+	if errors.Is(err, ErrRefused) { // another browser was faster, or its time has come
 		if _, why, _ = s.look(ctx, token); why == "" {
 			why = refusedUsed
 		}
-		return "", Session{}, s.refused(ctx, why, l, from)
+		return "", Session{}, s.refuseLink(ctx, why, l, from)
 	}
 	if err != nil {
 		return "", Session{}, err
@@ -111,7 +111,7 @@ func (s *Service) Redeem(ctx context.Context, token string, from Origin) (secret
 }
 
 func (s *Service) redeem(ctx context.Context, tx Tx, l LinkRow, secret string, from Origin) (Session, error) {
-	if !s.known(l.Person) || !s.stillOpens(l.Person, l.Opener) {
+	if !s.isPerson(l.Person) || !s.stillOpens(l.Person, l.Opener) {
 		return Session{}, ErrRefused
 	}
 	if ok, err := tx.EndSignInLink(l.Digest, LinkUsed); err != nil || !ok {
@@ -124,7 +124,7 @@ func (s *Service) redeem(ctx context.Context, tx Tx, l LinkRow, secret string, f
 	return s.start(ctx, tx, newSession{l.Person, m, secret, from, l.ID, l.Opener})
 }
 
-// Why a link signs nobody in. Only the audit log says it.
+// Why a link does not sign in. Only the audit log says it.
 const (
 	refusedUnknown  = "unknown"
 	refusedUsed     = string(LinkUsed)
@@ -133,7 +133,7 @@ const (
 	refusedRevoked  = string(LinkRevoked)
 )
 
-// look finds a link, and why it signs nobody in, "" if it does.
+// look finds a link, and why it does not sign in, "" if it does.
 func (s *Service) look(ctx context.Context, token string) (l LinkRow, why string, err error) {
 	sum := digest(token)
 	err = s.view(ctx, func(tx Tx) (err error) {
@@ -148,7 +148,7 @@ func (s *Service) look(ctx context.Context, token string) (l LinkRow, why string
 			why = string(l.End)
 		case !tx.Now().Before(l.ExpiresAt):
 			why = refusedExpired
-		case !s.known(l.Person):
+		case !s.isPerson(l.Person):
 			why = refusedNoPerson
 		case !s.stillOpens(l.Person, l.Opener):
 			why = refusedRevoked
@@ -158,7 +158,7 @@ func (s *Service) look(ctx context.Context, token string) (l LinkRow, why string
 	return l, why, err
 }
 
-// madeOn is where somebody who came that way asked for a link.
+// madeOn is where a person who came that way asked for a link.
 func madeOn(via approval.Via) string {
 	switch via {
 	case approval.ViaAPI, approval.ViaCLI, approval.ViaTerminal:

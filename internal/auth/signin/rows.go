@@ -26,7 +26,7 @@ type Tx interface {
 	SeeSession(id string) (bool, error)
 	DeleteSession(id string) (bool, error)
 
-	// SignInPeople returns whoever has a link or a session.
+	// SignInPeople returns the people who have a link or a session.
 	SignInPeople() ([]string, error)
 	// DeleteSignInLinks deletes a person's links.
 	DeleteSignInLinks(person string) error
@@ -35,7 +35,7 @@ type Tx interface {
 	PruneSignIns(idle time.Time, limit int) (int, error)
 }
 
-// LinkEnd is why a link signs nobody in any more, though its time has not come.
+// LinkEnd is why a link does not sign in any more, though its time has not come.
 type LinkEnd string
 
 const (

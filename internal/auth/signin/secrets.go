@@ -45,7 +45,7 @@ func NeedsKey(secret string) bool { return strings.HasPrefix(secret, ofMachine) 
 // Key is what a session whose secret [NeedsKey] proves itself with, and which. Only the answer to signing in holds it.
 // It follows from the session's id and a key that only this process has, so that after a restart one signs in anew.
 func (s *Service) Key(session string) (which, key string) {
-	return s.derived("which key " + session)[:16], s.derived("key " + session)
+	return s.derive("which key " + session)[:16], s.derive("key " + session)
 }
 
 // IsKey reports whether a text is a session's key.
@@ -56,10 +56,10 @@ func (s *Service) IsKey(session, text string) bool {
 
 // Token returns what the address of a link holds, again: it follows from the link's id and a key that only this process
 // has. It is drawn where it is shown, and so does not stand in a queue before that. After a restart it opens nothing.
-func (s *Service) Token(linkID string) string { return s.derived(linkID) }
+func (s *Service) Token(linkID string) string { return s.derive(linkID) }
 
-// derived is a secret that follows from a name and this process's key.
-func (s *Service) derived(name string) string {
+// derive is a secret that follows from a name and this process's key.
+func (s *Service) derive(name string) string {
 	sum := hmac.New(sha256.New, s.key[:])
 	sum.Write([]byte(name))
 	return asText(sum.Sum(nil))

@@ -10,9 +10,9 @@ import (
 	"countersign/approval/legible"
 )
 
-// Start starts a session for somebody who has shown who they are by other means than a link. opener is what they have
+// Start starts a session for a person who has shown who they are by other means than a link. opener is what they have
 // shown, as [Options.Opener] has it, from when it was checked: what was taken back since starts nothing. Errors:
-// [ErrRefused] for that and for nobody's name, [ErrTooMany].
+// [ErrRefused] for that and for a name that is no person's, [ErrTooMany].
 func (s *Service) Start(ctx context.Context, person string, m Method, opener string, from Origin) (string, Session,
 	error) {
 	if err := s.allow(ofPerson(person)); err != nil {
@@ -26,10 +26,10 @@ func (s *Service) Start(ctx context.Context, person string, m Method, opener str
 	})
 	if errors.Is(err, ErrRefused) {
 		why := refusedNoPerson
-		if s.known(person) {
+		if s.isPerson(person) {
 			why = refusedRevoked
 		}
-		return "", Session{}, s.refused(ctx, why, LinkRow{Link: Link{Person: person}}, from)
+		return "", Session{}, s.refuseLink(ctx, why, LinkRow{Link: Link{Person: person}}, from)
 	}
 	if err != nil {
 		return "", Session{}, err
@@ -41,7 +41,7 @@ func (s *Service) Start(ctx context.Context, person string, m Method, opener str
 // counted ([Service.AttemptOf]).
 func (s *Service) StartIn(ctx context.Context, tx approval.Tx, person string, m Method, opener string, from Origin) (
 	secret string, sess Session, err error) {
-	if !s.known(person) || !s.stillOpens(person, opener) {
+	if !s.isPerson(person) || !s.stillOpens(person, opener) {
 		return "", Session{}, ErrRefused
 	}
 	secret = newSecret(from)
@@ -123,7 +123,7 @@ func (s *Service) Look(ctx context.Context, secret string) (Session, error) {
 
 // lives reports whether a session that is stored is one, at a time.
 func (s *Service) lives(sess SessionRow, now time.Time) bool {
-	return now.Before(sess.ExpiresAt) && now.Before(sess.SeenAt.Add(IdleLasts)) && s.known(sess.Person) &&
+	return now.Before(sess.ExpiresAt) && now.Before(sess.SeenAt.Add(IdleLasts)) && s.isPerson(sess.Person) &&
 		s.stillOpens(sess.Person, sess.Opener)
 }
 

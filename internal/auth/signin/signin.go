@@ -30,7 +30,7 @@ const (
 	oneSweep = 500
 )
 
-// Method is how somebody signed in.
+// Method is how a person signed in.
 type Method string
 
 const (
@@ -52,7 +52,7 @@ type Link struct {
 	MadeAt, ExpiresAt time.Time
 }
 
-// Session is one browser that is signed in as somebody. It has no secret in it.
+// Session is one browser that is signed in as a person. It has no secret in it.
 type Session struct {
 	ID                           string // ULID
 	Person                       string
@@ -70,8 +70,8 @@ type Origin struct {
 }
 
 var (
-	// ErrRefused is all that somebody is told whose link does not sign in: it is unknown, used, replaced by newer ones or
-	// too old, or whoever it was for is not configured any more.
+	// ErrRefused is all that a person is told whose link does not sign in: it is unknown, used, replaced by newer ones or
+	// too old, or the person that it was for is not configured any more.
 	ErrRefused = errors.New("signin: refused")
 	// ErrTooMany is what is told after too many attempts from one address, or by one person.
 	ErrTooMany = errors.New("signin: too many attempts")
@@ -107,7 +107,7 @@ const (
 // Passkey is the opener of sessions that begin with a passkey.
 func Passkey(id string) string { return wayPasskey + ":" + id }
 
-// Opener is the opener of what begins with what somebody has shown by a way: a token, a chat's user id, an account. It
+// Opener is the opener of what begins with what a person has shown by a way: a token, a chat's user id, an account. It
 // tells nothing of that. "": they have shown nothing.
 func Opener(way, shown string) string {
 	if shown == "" {
@@ -137,21 +137,21 @@ func New(o Options) *Service {
 	return s
 }
 
-// Attempt counts one attempt that a provider is asked about, from an address. Anybody can begin one and bring a wrong
+// Attempt counts one attempt that a provider is asked about, from an address. Strangers can begin one and bring a wrong
 // answer, so it takes nothing from those who sign in otherwise behind the same address. Errors: [ErrTooMany].
 func (s *Service) Attempt(from Origin) error {
 	return s.allow(apart("provider", from)...)
 }
 
 // AttemptOf counts one attempt that could sign a person in, from an address: for that person too, from whatever
-// address. What cannot counts for nobody: who guesses 256 bits gets nowhere, and would use up what others behind the
-// same address have. Errors: [ErrTooMany].
+// address. One that cannot counts for no person: who guesses 256 bits gets nowhere, and would use up what others behind
+// the same address have. Errors: [ErrTooMany].
 func (s *Service) AttemptOf(person string, from Origin) error {
 	return s.allow(append(fromAddress(from.Address), ofPerson(person))...)
 }
 
-// AttemptInVain counts one that signed nobody in and that no other limit counts, from an address: whoever makes more of
-// them gets no other answer than that, and takes nothing from what others behind the same address have. Errors:
+// AttemptInVain counts one that signed no person in and that no other limit counts, from an address: whoever makes more
+// of them gets no other answer than that, and takes nothing from what others behind the same address have. Errors:
 // [ErrTooMany].
 func (s *Service) AttemptInVain(from Origin) error {
 	return s.allow(apart("in vain", from)...)
@@ -193,8 +193,8 @@ func (s *Service) stillOpens(person, opener string) bool {
 	return ok && (way == wayPasskey || s.opener(person, way) == opener)
 }
 
-// known reports whether somebody is a person of the configuration.
-func (s *Service) known(person string) bool {
+// isPerson reports whether a name is that of a person of the configuration.
+func (s *Service) isPerson(person string) bool {
 	who, ok := s.dir.Person(person)
 	return ok && who.Kind == approval.Human && who.Name == person
 }

@@ -246,7 +246,7 @@ func TestNothingIsSignedInAfterABackupWasRestored(t *testing.T) {
 	w := newWorld(t)
 	secret, _ := w.signIn("hana")
 	token := w.link("hana")
-	if err := w.Restored(t.Context()); err != nil {
+	if err := w.EndAfterRestore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if w.signedInAs(secret) != "" {

@@ -23,7 +23,7 @@ func (s *Service) Recheck(ctx context.Context) (gone, revoked []Session, err err
 			if err != nil {
 				return err
 			}
-			if !s.known(person) {
+			if !s.isPerson(person) {
 				for _, r := range rows {
 					gone = append(gone, s.sessionByWall(r.Session))
 				}
@@ -67,9 +67,9 @@ func (s *Service) revokeLinks(tx Tx, person string) error {
 	return nil
 }
 
-// Restored ends all sessions and links, after an older store was put in this one's place: those that had ended since
-// are in it.
-func (s *Service) Restored(ctx context.Context) error {
+// EndAfterRestore ends all sessions and links, after an older store was put in this one's place: those that had ended
+// since are in it.
+func (s *Service) EndAfterRestore(ctx context.Context) error {
 	_, err := s.endWhere(ctx, endedRestored, func(string) bool { return true })
 	return err
 }
@@ -144,14 +144,14 @@ func (s *Service) record(ctx context.Context, tx Tx, e approval.Event, d eventDa
 	return s.audit.Append(ctx, tx, e)
 }
 
-// refused puts on record that somebody was not signed in, and returns what they are told. Strangers can cause it: not
-// more than so many a minute are recorded, and a store that fails changes nothing of what they are told.
-func (s *Service) refused(ctx context.Context, why string, l LinkRow, from Origin) error {
+// refuseLink puts on record that a person was not signed in, and returns what they are told. Strangers can cause it:
+// not more than so many a minute are recorded, and a store that fails changes nothing of what they are told.
+func (s *Service) refuseLink(ctx context.Context, why string, l LinkRow, from Origin) error {
 	return s.refuse(ctx, why, eventData{Link: l.ID, Person: l.Person}, from)
 }
 
-// RefuseAccount puts on record that a provider vouched for somebody who is nobody here, and returns what they are told.
-// account is the same each time for the same one and tells nothing else of it.
+// RefuseAccount puts on record that a provider vouched for a person who is not configured here, and returns what they
+// are told. account is the same each time for the same one and tells nothing else of it.
 func (s *Service) RefuseAccount(ctx context.Context, issuer, account string, from Origin) error {
 	return s.refuse(ctx, refusedUnknown, eventData{Method: string(MethodOpenID), Issuer: issuer, Account: account}, from)
 }

@@ -150,7 +150,7 @@ func cell(v string) string {
 	return b.String()
 }
 
-// isFormula reports whether a text could be a formula, behind blanks, quotes and what nobody sees.
+// isFormula reports whether a text could be a formula, behind blanks, quotes and what cannot be seen.
 func isFormula(v string) bool {
 	v = strings.TrimLeftFunc(v, func(r rune) bool {
 		return r == '"' || r == ' ' || !unicode.IsPrint(r) && r != '\t' && r != '\r' && r != '\n' && r != utf8.RuneError

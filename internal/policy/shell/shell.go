@@ -461,7 +461,7 @@ func (cmd *command) check(g given, scope string) error {
 	return nil
 }
 
-// wideRE is a folder in which there is more than a project: all of a disk, or what somebody has at home.
+// wideRE is a folder in which there is more than a project: all of a disk, or what a person has at home.
 var wideRE = regexp.MustCompile(`^(/+|/+(root|etc|var|home|Users|(home|Users)/+[^/]+)/*)$`)
 
 // isWide reports whether a folder is such a one, however its name is written.

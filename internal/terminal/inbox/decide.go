@@ -41,7 +41,7 @@ func (b *Inbox) Decide(ctx context.Context, shown client.Approval, v client.Verd
 		b.after(ctx, shown.ID)
 		return Outcome{Result: Done, Decided: d}
 	}
-	return b.refused(ctx, shown, err)
+	return b.explainRefusal(ctx, shown, err)
 }
 
 // Extend gives a request one hour more.
@@ -58,7 +58,7 @@ func (b *Inbox) Cancel(ctx context.Context, shown client.Approval, reason string
 
 func (b *Inbox) did(ctx context.Context, shown, now client.Approval, err error) Outcome {
 	if err != nil {
-		return b.refused(ctx, shown, err)
+		return b.explainRefusal(ctx, shown, err)
 	}
 	b.put(now)
 	return Outcome{Result: Done, Now: now}
@@ -71,8 +71,8 @@ func (b *Inbox) after(ctx context.Context, id string) {
 	}
 }
 
-// refused says why nothing was decided.
-func (b *Inbox) refused(ctx context.Context, shown client.Approval, err error) Outcome {
+// explainRefusal says why nothing was decided.
+func (b *Inbox) explainRefusal(ctx context.Context, shown client.Approval, err error) Outcome {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok {
 		return Outcome{Result: Unreached, Text: strings.TrimPrefix(err.Error(), "client: ")}

@@ -83,8 +83,8 @@ func (b *Inbox) Snapshot() Snapshot {
 	return s
 }
 
-// Ended returns how a request ended that was in the list a while ago.
-func (b *Inbox) Ended(id string) (client.Approval, bool) {
+// Ending returns how a request ended that was in the list a while ago.
+func (b *Inbox) Ending(id string) (client.Approval, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.IndexFunc(b.ended, func(a client.Approval) bool { return a.ID == id })
@@ -94,17 +94,17 @@ func (b *Inbox) Ended(id string) (client.Approval, bool) {
 	return b.ended[i], true
 }
 
-// Changed receives when the snapshot may be another one. It is for one receiver.
-func (b *Inbox) Changed() <-chan struct{} { return b.changed }
+// Notify receives when the snapshot may be another one. It is for one receiver.
+func (b *Inbox) Notify() <-chan struct{} { return b.changed }
 
 func (b *Inbox) tell() {
 	select {
 	case b.changed <- struct{}{}:
-	default: // somebody is about to look
+	default: // the receiver is about to look
 	}
 }
 
-// none is no place in the stream of events: whoever asks from there is told at once that events may be missing.
+// none is no place in the stream of events: a client that asks from there is told at once that events may be missing.
 const none = "none"
 
 // Run keeps the inbox up to date until ctx ends, whose error it returns, or the gate refuses.
@@ -191,7 +191,7 @@ func (b *Inbox) put(a client.Approval) {
 	b.tell()
 }
 
-// store is put, for whoever has the lock.
+// store is put, for a caller who has the lock.
 func (b *Inbox) store(a client.Approval) {
 	if b.newer != nil {
 		b.newer[a.ID] = struct{}{}

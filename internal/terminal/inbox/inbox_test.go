@@ -40,7 +40,7 @@ func waits(t *testing.T, b *inbox.Inbox, what string, ok func(inbox.Snapshot) bo
 		if s := b.Snapshot(); ok(s) {
 			return s
 		}
-		testkit.Receive(t, what, b.Changed())
+		testkit.Receive(t, what, b.Notify())
 	}
 }
 
@@ -67,7 +67,7 @@ func TestANewRequestComesWithItsEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	waits(t, b, "the event of a decision", func(s inbox.Snapshot) bool { return !has(first)(s) })
-	if a, ok := b.Ended(first); !ok || a.ResolvedBy != "ken" {
+	if a, ok := b.Ending(first); !ok || a.ResolvedBy != "ken" {
 		t.Errorf("how it ended is not known: %+v", a)
 	}
 }
@@ -219,7 +219,7 @@ func TestWhatHappensWhileTheListIsRead(t *testing.T) {
 	if s := b.Snapshot(); len(s.Waiting) != 1 || s.Waiting[0].ID != came {
 		t.Errorf("%+v", s.Waiting)
 	}
-	if a, ok := b.Ended(denied); !ok || a.ResolvedBy != "ken" {
+	if a, ok := b.Ending(denied); !ok || a.ResolvedBy != "ken" {
 		t.Errorf("how it ended is not known: %+v", a)
 	}
 	cancel()
@@ -242,7 +242,7 @@ func TestHowItEndedIsAskedWhereNoEventTold(t *testing.T) {
 	if s := b.Snapshot(); len(s.Waiting) != 1 || s.Waiting[0].ID != left {
 		t.Errorf("%+v", s.Waiting)
 	}
-	if a, ok := b.Ended(id); !ok || a.ResolvedBy != "ken" || a.ResolveReason != "no" {
+	if a, ok := b.Ending(id); !ok || a.ResolvedBy != "ken" || a.ResolveReason != "no" {
 		t.Errorf("how it ended is not known: %+v", a)
 	}
 }

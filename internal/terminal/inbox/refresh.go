@@ -25,7 +25,7 @@ func (b *Inbox) Refresh(ctx context.Context) error {
 		}
 		return err
 	}
-	ended := b.missed(ctx, all)
+	ended := b.readMissed(ctx, all)
 	b.mu.Lock()
 	for _, a := range ended {
 		if _, newer := b.newer[a.ID]; newer {
@@ -71,9 +71,9 @@ func (b *Inbox) pending(ctx context.Context) (map[string]client.Approval, error)
 	}
 }
 
-// missed asks how those ended that waited, are not in the list any more, and of which no event has told: the nearest
-// deadlines first, which are the ones that are looked at.
-func (b *Inbox) missed(ctx context.Context, all map[string]client.Approval) (ended []client.Approval) {
+// readMissed asks how those ended that waited, are not in the list any more, and of which no event has told: the
+// nearest deadlines first, which are the ones that are looked at.
+func (b *Inbox) readMissed(ctx context.Context, all map[string]client.Approval) (ended []client.Approval) {
 	var gone []client.Approval
 	b.mu.Lock()
 	for id, a := range b.waiting {

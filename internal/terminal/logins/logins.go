@@ -100,7 +100,7 @@ func read(path string) (Login, error) {
 	if err != nil {
 		return Login{}, err
 	}
-	if !info.Mode().IsRegular() { // a pipe would keep whoever opens it
+	if !info.Mode().IsRegular() { // a pipe would keep the program that opens it
 		return Login{}, errNotPlain
 	}
 	f, err := os.Open(path)

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// private refuses a file that somebody else can read, or may have written.
+// private refuses a file that another user can read, or may have written.
 func private(info fs.FileInfo) error {
 	if info.Mode().Perm()&0o077 != 0 {
 		return errors.New("others may read it, so the token in it is no secret any more: have it replaced, then log in again")

@@ -1,8 +1,8 @@
 // Package openidtest is an OpenID Connect provider for tests, which tells the truth until it is told to lie.
 //
 // It checks what a careful provider checks of a client: the redirect address, PKCE, the client's secret, and that a
-// code is used once. Whoever comes to it is signed in at once, as its user. It shares no code with the client that it
-// is there to try: its tokens are made with go-jose, or by hand where no library would make them.
+// code is used once. Every browser that comes to it is signed in at once, as its user. It shares no code with the
+// client that it is there to try: its tokens are made with go-jose, or by hand where no library would make them.
 package openidtest
 
 import (
@@ -101,7 +101,7 @@ func New(t testing.TB, o Options) *Provider {
 // Issuer is the provider's name and address.
 func (p *Provider) Issuer() string { return p.server.URL }
 
-// SignIn makes u whoever comes from now on.
+// SignIn makes u the user who comes from now on.
 func (p *Provider) SignIn(u User) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -266,7 +266,7 @@ func (p *Provider) idToken(g grant) string {
 	return Sign(jose.ES256, jose.JSONWebKey{Key: p.key, KeyID: p.kid}, plain)
 }
 
-// userInfo answers whoever shows an access token.
+// userInfo answers a client that shows an access token.
 func (p *Provider) userInfo(w http.ResponseWriter, r *http.Request) {
 	var u User
 	found := false
@@ -293,7 +293,7 @@ func (p *Provider) public() jose.JSONWebKey {
 	return jose.JSONWebKey{Key: p.key.Public(), KeyID: p.kid, Algorithm: string(jose.ES256), Use: "sig"}
 }
 
-// PublicKey is what everybody can know of the key.
+// PublicKey is what clients know of the key.
 func (p *Provider) PublicKey() jose.JSONWebKey { return p.public() }
 
 // Sign makes a token of claims.

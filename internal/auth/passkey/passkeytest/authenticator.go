@@ -96,8 +96,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Excluded reports whether options rule out a passkey that the authenticator has, which a browser keeps to.
-func (a *Authenticator) Excluded(options []byte) bool {
+// IsExcluded reports whether options rule out a passkey that the authenticator has, which a browser keeps to.
+func (a *Authenticator) IsExcluded(options []byte) bool {
 	var o creation
 	must(0, json.Unmarshal(options, &o))
 	return slices.ContainsFunc(a.keys, func(k *key) bool { return k.in(o.ExcludeCredentials) })

@@ -19,7 +19,7 @@ func (c *compiler) needs(p *Policy) {
 		in := &c.cfg.Rules[r.number-1]
 		asks[r.risk] = asks[r.risk] || r.action == approval.Quarantine
 		if key := in.firstKey(); key != "" && !in.unread {
-			c.needWritten(r.origin, &in.Needs)
+			c.checkNeed(r.origin, &in.Needs)
 			if r.action != approval.Quarantine {
 				c.warn(r.origin, key, "%s has no effect: this rule %s, and nobody is asked", key, verb(r.action))
 			}
@@ -32,13 +32,13 @@ func (c *compiler) needs(p *Policy) {
 			continue
 		}
 		at := c.levelAt(risk)
-		c.needWritten(at, &written.Needs)
+		c.checkNeed(at, &written.Needs)
 		if action := c.cfg.level(risk).Action; action != approval.Quarantine && !asks[risk] {
 			c.warn(at, key, "%s has no effect: level %s %s, and nobody is asked", key, risk, verb(action))
 		}
 	}
 	if c.opts.People != nil && !HasErrors(c.problems) {
-		c.needsMet(p)
+		c.checkNeedsMet(p)
 	}
 }
 
@@ -58,8 +58,8 @@ func (c *compiler) levelAt(risk approval.Risk) Origin {
 	return Origin{Path: path, Position: c.cfg.at[path]}
 }
 
-// needWritten checks what is written of a need.
-func (c *compiler) needWritten(at Origin, n *Needs) {
+// checkNeed checks what is written of a need.
+func (c *compiler) checkNeed(at Origin, n *Needs) {
 	if deref(n.StepUp) && c.opts.NoPasskeys != "" {
 		c.fail(at, "step_up", "step_up is done on the request's page, and that is not possible here: %s", c.opts.NoPasskeys)
 	}
@@ -140,7 +140,7 @@ func (c *compiler) peopleNames() []string {
 	return names
 }
 
-// groups are those that somebody is in.
+// groups are those that at least one person is in.
 func (c *compiler) groups() []string {
 	var all []string
 	for _, p := range c.opts.People {
@@ -161,26 +161,26 @@ type asking struct {
 	agents      []string // by whom calls come to it, of those that are configured
 }
 
-// needsMet finds out of every need whether so many people can be found, and whether cards can come to them.
-func (c *compiler) needsMet(p *Policy) {
+// checkNeedsMet finds out of every need whether so many people can be found, and whether cards can come to them.
+func (c *compiler) checkNeedsMet(p *Policy) {
 	level := func(risk approval.Risk, agents []string) asking {
 		l := c.cfg.level(risk)
 		return asking{need: l.need(), level: l.Needs, levelAt: c.levelAt(risk), agents: agents}
 	}
 	for _, risk := range risks {
-		c.needMet(level(risk, nil))
+		c.checkNeedMet(level(risk, nil))
 	}
 	for i := range p.rules {
 		if r := &p.rules[i]; r.need != nil {
 			in := level(r.risk, p.agentsOf(i, r, c.opts.Agents))
 			in.need, in.rule, in.at = r.need, c.cfg.Rules[r.number-1].Needs, r.origin
-			c.needMet(in)
+			c.checkNeedMet(in)
 		}
 	}
 	rest := &rule{methods: silent, targets: []target{{tool: "*"}}}
-	c.needMet(level(approval.RiskHigh, p.agentsOf(len(p.rules), rest, c.opts.Agents)))
+	c.checkNeedMet(level(approval.RiskHigh, p.agentsOf(len(p.rules), rest, c.opts.Agents)))
 	if p.guard != nil {
-		c.needMet(level(approval.RiskCritical, c.opts.Agents))
+		c.checkNeedMet(level(approval.RiskCritical, c.opts.Agents))
 	}
 }
 
@@ -195,14 +195,14 @@ func (p *Policy) agentsOf(i int, r *rule, all []string) []string {
 	return some
 }
 
-func (c *compiler) needMet(a asking) {
+func (c *compiler) checkNeedMet(a asking) {
 	if a.need == nil || len(a.need.Stages) == 0 && !a.need.SeparateDuties {
 		return // any one approver, and whether there is any is not the policy's to say
 	}
-	if !c.met(a, "", "") {
+	if !c.canMeet(a, "", "") {
 		return
 	}
-	c.reached(a)
+	c.warnUnreached(a)
 	if !a.need.SeparateDuties || c.opts.Owner == nil {
 		return
 	}
@@ -210,7 +210,7 @@ func (c *compiler) needMet(a asking) {
 	for _, agent := range a.agents {
 		if owner := c.opts.Owner(agent); owner != "" && !slices.Contains(seen, owner) {
 			seen = append(seen, owner)
-			c.met(a, agent, owner)
+			c.canMeet(a, agent, owner)
 		}
 	}
 	if len(a.agents) > 0 && len(seen) == 0 {
@@ -225,8 +225,8 @@ func (c *compiler) needMet(a asking) {
 	}
 }
 
-// met reports whether a need can be met for an agent of that owner, "" for nobody.
-func (c *compiler) met(a asking, agent, owner string) bool {
+// canMeet reports whether a need can be met for an agent of that owner, "" for none.
+func (c *compiler) canMeet(a asking, agent, owner string) bool {
 	var people []approval.Actor
 	for _, p := range c.opts.People {
 		if p.Approver && (owner == "" || p.Name != owner) {
@@ -247,7 +247,7 @@ func (c *compiler) met(a asking, agent, owner string) bool {
 		}
 		if len(fit) < s.Count {
 			at, where := a.place(i, owner)
-			c.failOnce(at, where, "nobody can ever approve this: it needs %s, and %s%s", taken(s), some(fit), but)
+			c.failOnce(at, where, "nobody can ever approve this: it needs %s, and %s%s", stageInWords(s), some(fit), but)
 			return false
 		}
 	}
@@ -260,8 +260,8 @@ func (c *compiler) met(a asking, agent, owner string) bool {
 	return true
 }
 
-// taken says what a stage takes.
-func taken(s approval.Stage) string {
+// stageInWords says what a stage takes.
+func stageInWords(s approval.Stage) string {
 	said := "1 approver"
 	if s.Count > 1 {
 		said = fmt.Sprintf("%d approvers", s.Count)
@@ -283,8 +283,8 @@ func some(names []string) string {
 	return fmt.Sprintf("there are only %d (%s)", len(names), strings.Join(names, ", "))
 }
 
-// reached warns of stages whose people cards do not reach.
-func (c *compiler) reached(a asking) {
+// warnUnreached warns of stages whose people cards do not reach.
+func (c *compiler) warnUnreached(a asking) {
 	if c.opts.Reached == nil {
 		return
 	}
@@ -298,7 +298,7 @@ func (c *compiler) reached(a asking) {
 		if len(fit) < s.Count {
 			at, where := a.place(i, "")
 			p := c.problem(at, where, fmt.Sprintf("cards do not reach enough people: this needs %s, and with an address on a "+
-				"channel %s", taken(s), some(fit)))
+				"channel %s", stageInWords(s), some(fit)))
 			p.Warning = true
 			c.once(p)
 		}

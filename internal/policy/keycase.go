@@ -49,7 +49,7 @@ func (f *finder) find(v any, path string, l look) {
 	case l.deep:
 		f.deep(v, path, l.steps[0].name)
 	case l.param != "":
-		f.dotted(v, path, l.param, l.steps)
+		f.findDotted(v, path, l.param, l.steps)
 	default:
 		f.steps(v, path, l.steps)
 	}
@@ -98,8 +98,8 @@ func (f *finder) steps(v any, path string, steps []step) {
 	}
 }
 
-// dotted follows a param as [args.Args.LookupAll] does.
-func (f *finder) dotted(v any, path, rest string, then []step) {
+// findDotted follows a param as [args.Args.LookupAll] does.
+func (f *finder) findDotted(v any, path, rest string, then []step) {
 	switch v := v.(type) {
 	case map[string]any:
 		for end := 0; end < len(rest); end++ {
@@ -112,7 +112,7 @@ func (f *finder) dotted(v any, path, rest string, then []step) {
 				if end == len(rest) {
 					f.steps(v[k], below(path, k), then)
 				} else {
-					f.dotted(v[k], below(path, k), rest[end+1:], then)
+					f.findDotted(v[k], below(path, k), rest[end+1:], then)
 				}
 			}
 		}
@@ -123,7 +123,7 @@ func (f *finder) dotted(v any, path, rest string, then []step) {
 			return
 		}
 		if path = below(path, index); more {
-			f.dotted(v[n], path, rest, then)
+			f.findDotted(v[n], path, rest, then)
 		} else {
 			f.steps(v[n], path, then)
 		}
@@ -266,7 +266,7 @@ func (p *Policy) first(e *evaluation, rules []*rule, method string) decided {
 		switch {
 		case err != nil:
 			d.at = i
-			return end(r, p.failed(r, err))
+			return end(r, p.errorVerdict(r, err))
 		case matched && e.unplaced != "" && r.action != approval.Deny:
 			d.rules = append(d.rules, r)
 			verdicts = append(verdicts, p.verdict(r, e))
@@ -279,7 +279,7 @@ func (p *Policy) first(e *evaluation, rules []*rule, method string) decided {
 		}
 	}
 	e.unplaced = ""
-	r := p.uncovered(method)
+	r := p.fallback(method)
 	return end(r, p.verdict(r, e))
 }
 
@@ -323,7 +323,7 @@ func (p *Policy) unreadable(e *evaluation, message string) approval.Verdict {
 func (p *Policy) evaluateSlowly(e *evaluation, set ruleSet, method string) (v approval.Verdict, why string) {
 	var rules []*rule
 	for i := set.next(0); i >= 0; i = set.next(i + 1) {
-		if r := &p.rules[i]; r.concerns(e.call.Agent) && r.annotated(e.call.Annotations) {
+		if r := &p.rules[i]; r.concerns(e.call.Agent) && r.matchesAnnotations(e.call.Annotations) {
 			rules = append(rules, r)
 			if r.unconditional() {
 				break
@@ -334,11 +334,11 @@ func (p *Policy) evaluateSlowly(e *evaluation, set ruleSet, method string) (v ap
 		return p.evaluateReadings(e, rules, method)
 	}
 	d := p.first(e, rules, method)
-	return d.verdict, d.unplaced()
+	return d.verdict, d.explainUnplaced()
 }
 
-// unplaced says why a path that cannot be placed changed the verdict, "" if it did not.
-func (d *decided) unplaced() string {
+// explainUnplaced says why a path that cannot be placed changed the verdict, "" if it did not.
+func (d *decided) explainUnplaced() string {
 	switch {
 	case d.param == "" || len(d.rules) == 1:
 		return ""
@@ -353,7 +353,7 @@ func (d *decided) unplaced() string {
 func (p *Policy) evaluateReadings(e *evaluation, rules []*rule, method string) (v approval.Verdict, why string) {
 	plain := p.first(e, rules, method)
 	if plain.verdict.Action == approval.Deny {
-		return plain.verdict, plain.unplaced()
+		return plain.verdict, plain.explainUnplaced()
 	}
 	decoded, err := e.call.Args.Decode()
 	if err != nil {
@@ -369,7 +369,7 @@ func (p *Policy) evaluateReadings(e *evaluation, rules []*rule, method string) (
 		})
 		if t.denied != nil {
 			return t.denied.verdict, fmt.Sprintf("so %s decides if the tool does not mind the letter case of names (%s)",
-				t.denied.rule().spoken(), strconv.Quote(sites[0].reads[0]))
+				t.denied.rule().nameInWords(), strconv.Quote(sites[0].reads[0]))
 		}
 		if !within {
 			return p.unreadable(e, "Too many names in the arguments of "+e.call.Target()+
@@ -388,7 +388,7 @@ func (p *Policy) evaluateReadings(e *evaluation, rules []*rule, method string) (
 		}
 	}
 	if stray == nil && !e.call.Args.Ambiguous() {
-		return plain.verdict, plain.unplaced()
+		return plain.verdict, plain.explainUnplaced()
 	}
 	v = plain.tightest(strict)
 	v.Sentences = v.Sentences.WithoutMessage()
@@ -401,7 +401,7 @@ func (p *Policy) evaluateReadings(e *evaluation, rules []*rule, method string) (
 	v.Message = "A name in the arguments of " + e.call.Target() + " differs only in letter case from " + name +
 		", which a rule reads, so a person must approve it."
 	return v, fmt.Sprintf("no rule can allow arguments that have %s where %s reads %s",
-		legible.Line(strconv.Quote(stray.has[0])), reader.spoken(), name)
+		legible.Line(strconv.Quote(stray.has[0])), reader.nameInWords(), name)
 }
 
 // keysInDoubt finds in decoded arguments, by rule, the first key that it may miss, nil where there is none; and

@@ -9,10 +9,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Rewritten returns the policy as a file that [Parse] reads, with a rule to a line: what is written of it, with
+// Rewrite returns the policy as a file that [Parse] reads, with a rule to a line: what is written of it, with
 // variables by their names and never their values. Comments, and rules that a preset or a server's prompt brought, are
 // not in it.
-func (p *Policy) Rewritten() string {
+func (p *Policy) Rewrite() string {
 	var is struct {
 		Policy map[string]jsontext.Value `json:"policy"`
 		Rules  []struct {

@@ -30,7 +30,7 @@ policy:
 		return p
 	}
 	p := read(src)
-	text := p.Rewritten()
+	text := p.Rewrite()
 	if q := read(text); q.Source() != p.Source() || q.Digest() != p.Digest() {
 		t.Errorf("it became\n%s\n%s", text, q.Source())
 	}
