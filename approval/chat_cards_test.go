@@ -159,7 +159,7 @@ func TestAReasonForAllOfACardIsForWhatWasPressed(t *testing.T) {
 		}
 		out := w.tap(all(x.intent, card, x.shows.Version, x.shows.After))
 		if deny := x.intent == chat.IntentDeny; out.Code != approval.CodeReasonRequired ||
-			strings.Contains(out.Text, " "+x.shows.Typed(card)+" ") != deny {
+			strings.Contains(out.Text, " "+x.shows.TypedID(card)+" ") != deny {
 			t.Errorf("answered %q (%s)", out.Text, out.Code)
 		}
 		w.send()

@@ -50,7 +50,7 @@ func (m Maker) andNow(r approval.Request, said string) string {
 	}
 	maskedBefore, _ := m.masker().Args(r.Before.Args)
 	maskedNow, _ := m.masker().Args(r.Args)
-	ignored := m.ignored(r)
+	ignored := m.ignoredArgs(r)
 	changes := differences(topLevel(maskedBefore, ignored), topLevel(maskedNow, ignored))
 	switch {
 	case len(changes) > 0:

@@ -44,7 +44,7 @@ type Card struct {
 	// Grant offers to have the reply's request answer the same call again. nil: that is not offered.
 	Grant *Grant
 
-	// Address is what a reply has people open, and what nobody else may read. "": nothing.
+	// Address is what a reply has people open, and what no other person may read. "": nothing.
 	Address string
 	// Opens is what the button for Address says.
 	Opens string
@@ -121,7 +121,7 @@ type Item struct {
 	// Unlike: the diff is not of what the args have. It is not drawn as one, for a change that will not be made.
 	Unlike bool
 	Change *Change // of a diff that was held against the args: what a card leads with
-	// ServerWords is what the tool's server says of it, on one line: nobody has checked it. "": nothing is known.
+	// ServerWords is what the tool's server says of it, on one line: it is unchecked. "": nothing is known.
 	ServerWords string
 
 	Deadline   time.Time // zero unless pending
@@ -266,7 +266,7 @@ func (c Card) All() Button { return Button{ID: c.BatchID, Shows: c.Shows} }
 // Begun is what a keyboard begins with for the denial of what a button is about, which a reason follows: the word, and
 // the end of the request's id, so that it says by itself what it is about.
 func (c Card) Begun(b Button) string {
-	id := b.Shows.Typed(b.ID)
+	id := b.Shows.TypedID(b.ID)
 	if b.ID != c.BatchID {
 		id = short(b.ID)
 	}
@@ -328,7 +328,7 @@ type Reader struct {
 	Shared bool             // several people read it, and some may be in another zone
 }
 
-// to is the Maker for whoever n goes to.
+// to is the Maker for the person whom n goes to.
 func (m Maker) to(n approval.Notification) Maker {
 	if !n.CreatedAt.IsZero() {
 		m.Now = n.CreatedAt
@@ -356,7 +356,7 @@ func (m Maker) Card(d Delivery) Card {
 		Shared:  m.shared,
 		Waiting: n.Kind != approval.KindReply && len(n.Cards) > 1}
 	if n.Kind != approval.KindReply || len(n.Cards) > 0 {
-		for _, r := range c.shown(d) {
+		for _, r := range c.selectShown(d) {
 			i := m.item(n, r)
 			if (i.State == StateApproved || i.State == StateUsed) && slices.Contains(d.Grantable, r.ID) {
 				i.Grant = m.grant(r)
@@ -391,9 +391,9 @@ func (m Maker) Card(d Delivery) Card {
 	return c
 }
 
-// shown returns the requests that a card shows, in the order in which it shows them: of an [approval.Card] what the
-// notification is narrowed to.
-func (c *Card) shown(d Delivery) []approval.Request {
+// selectShown returns the requests that a card shows, in the order in which it shows them: of an [approval.Card] what
+// the notification is narrowed to.
+func (c *Card) selectShown(d Delivery) []approval.Request {
 	n := d.Notification
 	if d.Card == nil || n.BatchID == "" || len(n.Cards) > 0 {
 		return d.Requests
@@ -408,7 +408,7 @@ func (c *Card) shown(d Delivery) []approval.Request {
 		return !slices.Contains(ids, r.ID)
 	})
 	// What is most dangerous is read first. What joins a card stands below what was read there already: nothing that
-	// somebody is about to press moves.
+	// a person is about to press moves.
 	slices.SortStableFunc(shown, func(a, b approval.Request) int {
 		return cmp.Or(cmp.Compare(version[a.ID], version[b.ID]), cmp.Compare(b.Risk.Rank(), a.Risk.Rank()),
 			cmp.Compare(slices.Index(ids, a.ID), slices.Index(ids, b.ID)))
@@ -495,7 +495,7 @@ var onLine = strings.NewReplacer("\n", legible.Line("\n"), "\t", legible.Line("\
 // the rule ignores.
 func (m Maker) Sentence(r approval.Request) (text string, whole bool) {
 	masked, _ := m.masker().Args(r.Args)
-	rows, _ := argRows(masked, m.ignored(r))
+	rows, _ := argRows(masked, m.ignoredArgs(r))
 	var said []string
 	for _, row := range rows {
 		if row.Ignored {
@@ -531,9 +531,9 @@ func (m Maker) Whole(r approval.Request, at time.Time) Item {
 // rows are those of the args of a request, masked, and how many values they have.
 func (m Maker) rows(r approval.Request, masked []byte) (rows []Row, total int) {
 	if !m.onPage {
-		return argRows(masked, m.ignored(r))
+		return argRows(masked, m.ignoredArgs(r))
 	}
-	return buildRows(masked, m.ignored(r), rowBuilder{most: maxPageRows, deepest: maxPageRowDepth})
+	return buildRows(masked, m.ignoredArgs(r), rowBuilder{most: maxPageRows, deepest: maxPageRowDepth})
 }
 
 // Raw is the canonical JSON of a request's args, legible on one line, and how many secrets are masked in it.
@@ -731,9 +731,9 @@ func (m Maker) Why(r approval.Request) string {
 	return m.sentence(r, m.Words.Why(r.HumanMessage, r.Target(), m.time))
 }
 
-// ignored returns the args that another value of makes no other request. Where keys differ only in letter case
+// ignoredArgs returns the args that another value of makes no other request. Where keys differ only in letter case
 // none is left out of the hash, whatever the rule names.
-func (m Maker) ignored(r approval.Request) []string {
+func (m Maker) ignoredArgs(r approval.Request) []string {
 	if len(r.IgnoredArgs) == 0 {
 		return nil
 	}
@@ -852,7 +852,7 @@ func (m Maker) lines(s string) string {
 	return block(s)
 }
 
-// time tells t to the reader. The zone of this machine is nobody's that is configured.
+// time tells t to the reader. The zone of this machine is not that of any configured person.
 func (m Maker) time(t time.Time) string {
 	return m.Words.When(t, locale.Reader{Now: m.Now, Zone: m.Zone, Abroad: m.shared || m.Zone == time.Local,
 		Stays: !m.onPage})

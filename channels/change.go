@@ -12,10 +12,10 @@ import (
 )
 
 // Change is a diff that was held against the arg which it is of. A card leads with it, and shows of the arg only what
-// is not in it: nothing is shown twice, and nothing is left out on the word of whoever made the diff.
+// is not in it: nothing is shown twice, and nothing is left out on the word of the agent that made the diff.
 type Change struct {
 	Key  string     // the arg's
-	Diff []DiffLine // as Item.Diff, less what nobody can check: names of files, and words behind @@
+	Diff []DiffLine // as Item.Diff, less what cannot be checked: names of files, and words behind @@
 
 	row  int    // of Item.Rows
 	rest string // what of the arg is not in Diff
@@ -55,7 +55,7 @@ func (m Maker) change(r approval.Request, masked []byte, rows []Row) (c *Change,
 		return nil, ""
 	}
 	hunks := hunksOf(lines)
-	ignored := m.ignored(r)
+	ignored := m.ignoredArgs(r)
 	raw, seen := topLevel(r.Args, ignored), topLevel(masked, ignored)
 	best := 0
 	for _, name := range raw.names {
@@ -87,7 +87,7 @@ func (m Maker) change(r approval.Request, masked []byte, rows []Row) (c *Change,
 		}
 	}
 	if c != nil {
-		c.Diff = checked(lines)
+		c.Diff = cleanDiff(lines)
 		return c, ""
 	}
 	return nil, legible.Cut(unlike, mostKey)
@@ -140,7 +140,7 @@ func hunksOf(lines []DiffLine) []hunk {
 			}
 			if l.Kind != DiffRemoved {
 				after--
-				h.lines = append(h.lines, unsigned(l))
+				h.lines = append(h.lines, stripSign(l))
 			}
 		}
 	}
@@ -150,8 +150,8 @@ func hunksOf(lines []DiffLine) []hunk {
 	return hunks
 }
 
-// unsigned is a line without its sign, which a blank one may lack.
-func unsigned(l DiffLine) string {
+// stripSign returns a line without its sign, which a blank one may lack.
+func stripSign(l DiffLine) string {
 	if l.Kind == DiffContext {
 		return strings.TrimPrefix(l.Text, " ")
 	}
@@ -223,8 +223,8 @@ func (m Maker) rest(text string, runs [][2]int) string {
 	return strings.Join(parts, "\n")
 }
 
-// checked is a diff as cards lead with it.
-func checked(lines []DiffLine) (kept []DiffLine) {
+// cleanDiff returns a diff as cards lead with it.
+func cleanDiff(lines []DiffLine) (kept []DiffLine) {
 	for _, l := range lines {
 		switch l.Kind {
 		case DiffHeader:

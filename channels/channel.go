@@ -44,10 +44,10 @@ type Paged interface {
 	Page() (limit int, unit func(string) int)
 }
 
-// Identified is a channel whose platform says who we are to it. What comes in counts only once it has.
-type Identified interface {
+// Identifier is a channel whose platform says who we are to it. What comes in counts only once it has.
+type Identifier interface {
 	Prober
-	Identified() bool
+	IsIdentified() bool
 }
 
 // Metered is a channel that can send so many messages a month and no more.
@@ -80,8 +80,8 @@ type StatusTeller interface {
 	Status(words *locale.Language) []string
 }
 
-// Reconfigured is told after each reload of the configuration.
-type Reconfigured interface{ Reconfigured() }
+// Reconfigurer is told after each reload of the configuration.
+type Reconfigurer interface{ Reconfigure() }
 
 // Body is a rendered card, in the form that its own channel understands.
 type Body []byte
@@ -92,7 +92,7 @@ type Message struct {
 	To       string
 	Body     Body
 	RetryKey string       // a UUID, the same on every try
-	ReplyTo  secret.Value // a LINE reply token or a Slack response_url: whoever has it can answer in our name
+	ReplyTo  secret.Value // a LINE reply token or a Slack response_url: any program that has it can answer in our name
 	Attempt  int          // 1 for the first try
 	// ReplyOnly says that the recipient is unknown to us: platforms do not want messages pushed to such.
 	ReplyOnly bool

@@ -8,7 +8,7 @@
 // A card shows exactly what an approval of it covers. What comes from a caller is masked where it is
 // secret, made visible where it would hide, and never read as markup; what does not fit is said
 // loudly, with where to read all of it. No args can make a card break a platform's limits. A request
-// that somebody asked to see whole comes as plain text instead, uncut, in as many parts as it takes
+// that a person asked to see whole comes as plain text instead, uncut, in as many parts as it takes
 // ([Maker.Part]).
 //
 // The other way, a tap's data is read by [ParseButton] and typed text by [chat.ParseWords]. Both take only

@@ -24,7 +24,7 @@ const HTTPTimeout = 10 * time.Second
 const maxAnswer = 1 << 20
 
 // NewHTTPClient returns a client for calls to a platform: with a time-out, and without redirects, which
-// would take a token to whoever the answer names. Answers are read whole, and no further than 1 MiB, so
+// would take a token to the host that the answer names. Answers are read whole, and no further than 1 MiB, so
 // that a caller who does not close one leaks nothing. Its CloseIdleConnections must be called when it is
 // no longer used.
 func NewHTTPClient(timeout time.Duration) *http.Client {

@@ -41,7 +41,7 @@ func (m Maker) Part(d Delivery, limit int, unit func(string) int) (c Card, more 
 	room := limit - head
 	var text strings.Builder
 	for _, line := range m.whole(r) {
-		text.WriteString(wrapped(line, min(widestLine, room/4), unit))
+		text.WriteString(wrap(line, min(widestLine, room/4), unit))
 		text.WriteByte('\n')
 	}
 	pages := Split(strings.TrimSuffix(text.String(), "\n"), room, unit)
@@ -73,7 +73,7 @@ func (m Maker) whole(r approval.Request) []string {
 	}
 	words := func(label, value string) {
 		if value != "" {
-			lines = append(append(lines, label), barred(value)...)
+			lines = append(append(lines, label), addBars(value)...)
 		}
 	}
 	for _, n := range i.Notices {
@@ -122,7 +122,7 @@ func (m Maker) whole(r approval.Request) []string {
 // allArgs are the args of a request, line by line.
 func (m Maker) allArgs(r approval.Request) []string {
 	masked, _ := m.masker().Args(r.Args)
-	rows := allRows(masked, m.ignored(r))
+	rows := allRows(masked, m.ignoredArgs(r))
 	if len(rows) == 0 {
 		return []string{m.say(TextNoArgs)}
 	}
@@ -136,7 +136,7 @@ func (m Maker) allArgs(r approval.Request) []string {
 		case row.Open:
 			lines = append(lines, name)
 		case row.Lines:
-			lines = append(append(lines, name), barred(row.Value)...)
+			lines = append(append(lines, name), addBars(row.Value)...)
 		default:
 			lines = append(lines, name+" "+row.Value)
 		}
@@ -144,8 +144,8 @@ func (m Maker) allArgs(r approval.Request) []string {
 	return lines
 }
 
-// barred sets text of several lines apart.
-func barred(s string) []string {
+// addBars sets text of several lines apart.
+func addBars(s string) []string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
 		lines[i] = bar + l
@@ -153,8 +153,8 @@ func barred(s string) []string {
 	return lines
 }
 
-// wrapped breaks a line that is wider than width.
-func wrapped(line string, width int, unit func(string) int) string {
+// wrap breaks a line that is wider than width.
+func wrap(line string, width int, unit func(string) int) string {
 	var b strings.Builder
 	for {
 		piece, rest := legible.CutWithin(line, width-unit(arrow), unit)

@@ -14,10 +14,10 @@ const (
 	mostServerRead  = 4 << 10 // in bytes
 )
 
-// Described reports what a server's words on its tool, as describe knows them now, are to a request: known, or not to
-// be shown; since: the server said something else when the call was asked for. Only a tool that the gate's own gateway
-// saw is known to be the one that is described, unless it is the same to the letter.
-func Described(r *approval.Request, digest string) (known, since bool) {
+// CompareDescription reports what a server's words on its tool, as describe knows them now, are to a request: known, or
+// not to be shown; since: the server said something else when the call was asked for. Only a tool that the gate's own
+// gateway saw is known to be the one that is described, unless it is the same to the letter.
+func CompareDescription(r *approval.Request, digest string) (known, since bool) {
 	since = digest != r.ToolDigest
 	return r.ToolDigest != "" && (!since || r.ToolSeen), since
 }
@@ -29,7 +29,7 @@ func (m Maker) serverWords(r approval.Request) string {
 		return ""
 	}
 	words, digest, ok := m.Describe(r.Server, r.Tool)
-	if known, since := Described(&r, digest); !ok || !known || since {
+	if known, since := CompareDescription(&r, digest); !ok || !known || since {
 		return ""
 	}
 	read, rest := words[:min(len(words), mostServerRead)], words[min(len(words), mostServerRead):]

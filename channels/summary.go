@@ -23,24 +23,24 @@ const (
 // Summary says in one sentence what will happen, in the reader's language: as the rule has it, else made of the tool's
 // name and the args that tell most.
 func (m Maker) Summary(r approval.Request) string {
-	if s := m.ruled(r); s != "" {
+	if s := m.ruleSentence(r); s != "" {
 		return s
 	}
 	if r.Args == nil { // they were not read
 		return m.say(TextWillDo, "tool", legible.Line(r.Target()), "args", "…")
 	}
 	masked, _ := m.masker().Args(r.Args)
-	rows, _ := argRows(masked, m.ignored(r))
+	rows, _ := argRows(masked, m.ignoredArgs(r))
 	return m.summary(r, rows)
 }
 
-// ruled is what will happen as the rule has it, in the reader's language; "" where it says nothing.
-func (m Maker) ruled(r approval.Request) string {
+// ruleSentence returns what will happen as the rule has it, in the reader's language; "" where it says nothing.
+func (m Maker) ruleSentence(r approval.Request) string {
 	return m.sentence(r, r.Sentences.SummaryIn(m.Words.Tag()))
 }
 
 func (m Maker) summary(r approval.Request, rows []Row) string {
-	if s := m.ruled(r); s != "" {
+	if s := m.ruleSentence(r); s != "" {
 		return s
 	}
 	told := telling(rows)

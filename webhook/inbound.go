@@ -30,8 +30,8 @@ type Chat interface {
 	Interact(ctx context.Context, t chat.Interaction) (chat.InteractionResult, error)
 	// Ask takes a button whose reason a dialog may ask for.
 	Ask(ctx context.Context, t chat.Interaction) (chat.Asked, error)
-	// Refused takes note of a signed event that is not acted on.
-	Refused(ctx context.Context, actor, channel, reason string) error
+	// RecordRefused takes note of a signed event that is not acted on.
+	RecordRefused(ctx context.Context, actor, channel, reason string) error
 }
 
 // People maps a platform's user id to a person.
@@ -235,7 +235,7 @@ func (in *Inbound) Refuse(ctx context.Context, actor, reason string) bool {
 		"reason", reason)
 	ctx, cancel := context.WithTimeout(ctx, CommitWithin)
 	defer cancel()
-	if err := in.Chat.Refused(ctx, actor, in.channel, reason); err != nil {
+	if err := in.Chat.RecordRefused(ctx, actor, in.channel, reason); err != nil {
 		in.Logger.ErrorContext(ctx, "a refused webhook event could not be put on record", "channel", in.channel,
 			"reason", reason, "error", err)
 		return false

@@ -4,7 +4,7 @@
 // Each platform's package exports one [Kind], and the package channels/all lists them. The configuration takes
 // its sections and people's addresses from that list, and the program builds its channels and ways in from it.
 // What a channel can do beyond sending is found by asserting small interfaces: [channels.Editor],
-// [channels.Identified], [channels.Metered] and their like of a channel, and [Runner], [channels.Reporter] and
+// [channels.Identifier], [channels.Metered] and their like of a channel, and [Runner], [channels.Reporter] and
 // the others of a way in.
 package kind
 
@@ -34,7 +34,7 @@ type Kind struct {
 	// while none is configured.
 	Type channels.Channel
 	// Inbound makes what takes the platform's webhooks, once for the life of the program; nil: nothing comes in,
-	// and nobody can decide there. It may be a [Runner], a [channels.Reporter], a [channels.Reconfigured] and
+	// and no person can decide there. It may be a [Runner], a [channels.Reporter], a [channels.Reconfigurer] and
 	// a [Closer] too.
 	Inbound func(o webhook.Options, now Current) http.Handler
 }
@@ -60,9 +60,9 @@ type Requests interface {
 type AddressForm struct {
 	// Check returns what is wrong with an address, as a whole sentence.
 	Check func(address string) error
-	// What and How name an address to whoever lacks one: "LINE user id" and "line: U…".
+	// What and How name an address to a person who lacks one: "LINE user id" and "line: U…".
 	What, How string
-	// Own is what each address must be somebody's own as, such as "LINE id"; "": people may share one.
+	// Own is what each address must be one person's own as, such as "LINE id"; "": people may share one.
 	Own string
 	// Secret says that an address may hold a secret. It does not print, and rows and logs have the person's
 	// name in its place.
@@ -110,7 +110,7 @@ type Checks interface {
 	Problems(err error)
 	Errorf(field, format string, args ...any)
 	Warnf(field, format string, args ...any)
-	// Own reports secrets that somebody else has too; who is what others are told of whose they are.
+	// Own reports secrets that another agent or person has too; who is what others are told of whose they are.
 	Own(field, who string, secrets ...secret.Value)
 	// Endpoint reports an address that a token would be sent to in the clear.
 	Endpoint(field, url string)
@@ -118,8 +118,8 @@ type Checks interface {
 	Locale(field, tag string)
 	// Notify checks the field notify, and counts the approvers who are named there.
 	Notify(names []string) (approvers int)
-	// Chosen reports whether a person's own settings name the channel.
-	Chosen() bool
+	// IsChosen reports whether a person's own settings name the channel.
+	IsChosen() bool
 	// CanDecide reports whether an approver has an address on the channel.
 	CanDecide() bool
 }

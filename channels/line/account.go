@@ -39,7 +39,7 @@ func (ch *Channel) AskQuota(ctx context.Context) (limit int, limited bool, used 
 	case quota.Type == "limited" && quota.Value != nil && *quota.Value >= 0:
 		limit, limited = *quota.Value, true
 	default:
-		return 0, false, 0, broken("the answer does not say how many messages a month the account has")
+		return 0, false, 0, brokenAnswer("the answer does not say how many messages a month the account has")
 	}
 	var consumption struct {
 		TotalUsage *int `json:"totalUsage"`
@@ -48,13 +48,13 @@ func (ch *Channel) AskQuota(ctx context.Context) (limit int, limited bool, used 
 		return 0, false, 0, e
 	}
 	if consumption.TotalUsage == nil || *consumption.TotalUsage < 0 {
-		return 0, false, 0, broken("the answer does not say how many messages of this month are used up")
+		return 0, false, 0, brokenAnswer("the answer does not say how many messages of this month are used up")
 	}
 	return limit, limited, *consumption.TotalUsage, nil
 }
 
 // Profile returns how a friend of the bot is called, and the language of their LINE, which is "" where
-// they have not agreed to tell it. For anybody who is no friend it is an error with the reason
+// they have not agreed to tell it. For a person who is no friend it is an error with the reason
 // [channels.ReasonBadRecipient].
 func (ch *Channel) Profile(ctx context.Context, userID string) (displayName, language string, err error) {
 	if userID == "" || strings.Trim(userID, ".") == "" {
@@ -75,7 +75,7 @@ func (ch *Channel) Profile(ctx context.Context, userID string) (displayName, lan
 		return "", "", e
 	}
 	if profile.UserID != userID {
-		return "", "", broken("the answer is not the profile that was asked for")
+		return "", "", brokenAnswer("the answer is not the profile that was asked for")
 	}
 	if languageTag.MatchString(profile.Language) {
 		language = profile.Language
@@ -97,7 +97,7 @@ func (ch *Channel) Webhook(ctx context.Context) (endpoint string, active bool, e
 		return "", false, e
 	}
 	if webhook.Endpoint == "" || webhook.Active == nil {
-		return "", false, broken("the answer does not say where events go")
+		return "", false, brokenAnswer("the answer does not say where events go")
 	}
 	return legible.Cut(legible.Line(webhook.Endpoint), maxEndpoint), *webhook.Active, nil
 }
@@ -116,7 +116,7 @@ func (ch *Channel) TestWebhook(ctx context.Context) (success bool, status int, r
 		return false, 0, "", e
 	}
 	if test.Success == nil || test.StatusCode == nil {
-		return false, 0, "", broken("the answer does not say how the test went")
+		return false, 0, "", brokenAnswer("the answer does not say how the test went")
 	}
 	reason = test.Reason
 	if test.Detail != "" {
@@ -185,7 +185,7 @@ func understood(res *http.Response, answer any) error {
 	return json.Unmarshal(said, answer)
 }
 
-// broken is the error of an answer that lacks what it is there for.
-func broken(what string) *channels.PushError {
+// brokenAnswer is the error of an answer that lacks what it is there for.
+func brokenAnswer(what string) *channels.PushError {
 	return &channels.PushError{Reason: channels.ReasonBrokenAnswer, HTTPStatus: http.StatusOK, Err: errors.New(what)}
 }

@@ -37,7 +37,7 @@ func (ch *Channel) Bot(ctx context.Context) (Bot, error) {
 		return Bot{}, e
 	}
 	if info.UserId == "" {
-		return Bot{}, broken("LINE's answer does not say who the bot is")
+		return Bot{}, brokenAnswer("LINE's answer does not say who the bot is")
 	}
 	ch.bot.Store(&info.UserId)
 	ch.identify()

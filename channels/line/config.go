@@ -99,7 +99,7 @@ func (c *Config) Check(k kind.Checks) {
 	k.Endpoint("api_url", c.APIURL)
 	approvers := k.Notify(c.Notify)
 	switch {
-	case len(c.Notify) == 0 && !k.Chosen():
+	case len(c.Notify) == 0 && !k.IsChosen():
 		k.Warnf("notify", "LINE notifies nobody; name people in notify")
 	case approvers == 0 && len(c.Notify) > 0:
 		k.Warnf("notify", "LINE notifies nobody with the role approver, so nobody there can decide")

@@ -7,7 +7,7 @@
 // the word show.
 //
 // A push carries a retry key, by which LINE knows a repetition: it answers 409 with the ids of the
-// first one, which is success. A reply has no such key. One whose outcome nobody knows counts as sent,
+// first one, which is success. A reply has no such key. One whose outcome is not known counts as sent,
 // and is never followed by a push, for which the person would see the answer twice; only a clear
 // refusal of its first try is.
 //

@@ -58,7 +58,7 @@ type event struct {
 }
 
 func (h *inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	raw, ok := h.Verify(w, r, formed, h.signed, "application/json")
+	raw, ok := h.Verify(w, r, isWellFormed, h.isSigned, "application/json")
 	if !ok {
 		return
 	}
@@ -102,8 +102,8 @@ func (h *inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const headerSignature = "X-Line-Signature"
 
-// formed reports whether there is one signature, and it could be one: a SHA-256 in base64.
-func formed(h http.Header) bool {
+// isWellFormed reports whether there is one signature, and it could be one: a SHA-256 in base64.
+func isWellFormed(h http.Header) bool {
 	values := h[headerSignature]
 	if len(values) != 1 {
 		return false
@@ -112,7 +112,7 @@ func formed(h http.Header) bool {
 	return err == nil && len(sum) == sha256.Size
 }
 
-func (h *inbound) signed(header http.Header, body []byte) bool {
+func (h *inbound) isSigned(header http.Header, body []byte) bool {
 	signature := header.Get(headerSignature)
 	ok := false
 	for _, s := range h.secrets() {
@@ -162,7 +162,7 @@ func (h *inbound) take(ctx context.Context, e event) bool {
 		t.Intent, t.RequestID, t.Shows, t.For = b.Intent, b.ID, b.Shows, b.For
 	case e.Type == "follow":
 		t.Intent = chat.IntentFollow
-	default: // there is nobody left to answer
+	default: // there is no caller left to answer
 		t.Intent, t.ReplyTo = chat.IntentUnfollow, ""
 	}
 	_, stored := h.Interact(ctx, t)

@@ -94,7 +94,7 @@ func postback(change ...string) string {
 func TestSignaturesAreLINEs(t *testing.T) {
 	body := []byte(`{"destination":"U8e742f61d673b39c7fff3cecb7536ef0","events":[]}`)
 	l := inbound{secrets: func() []string { return []string{"8c570fa6dd201bb328f1c1eac23a96d8"} }}
-	if !l.signed(http.Header{headerSignature: {"GhRKmvmHys4Pi8DxkF4+EayaH0OqtJtaZxgTD9fMDLs="}}, body) {
+	if !l.isSigned(http.Header{headerSignature: {"GhRKmvmHys4Pi8DxkF4+EayaH0OqtJtaZxgTD9fMDLs="}}, body) {
 		t.Error("LINE's own example is refused")
 	}
 }
@@ -393,7 +393,7 @@ func TestSecretsAreReplacedWithoutAGap(t *testing.T) {
 	}
 	f.WantInteractions(2)
 	f.line.secrets = func() []string { return nil }
-	if f.line.signed(http.Header{headerSignature: {sign("", []byte("{}"))}}, []byte("{}")) {
+	if f.line.isSigned(http.Header{headerSignature: {sign("", []byte("{}"))}}, []byte("{}")) {
 		t.Error("without a secret anything is signed")
 	}
 }

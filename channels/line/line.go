@@ -39,11 +39,11 @@ type Channel struct {
 
 var (
 	_ channels.Channel      = (*Channel)(nil)
-	_ channels.Identified   = (*Channel)(nil)
+	_ channels.Identifier   = (*Channel)(nil)
 	_ channels.Metered      = (*Channel)(nil)
 	_ channels.Reporter     = (*Channel)(nil)
 	_ channels.StatusTeller = (*Channel)(nil)
-	_ channels.Reconfigured = (*Channel)(nil)
+	_ channels.Reconfigurer = (*Channel)(nil)
 	_ kind.Runner           = (*Channel)(nil)
 )
 
@@ -89,8 +89,8 @@ func (ch *Channel) Probe(ctx context.Context) error {
 	return err
 }
 
-// Identified reports whether LINE has said who the bot is.
-func (ch *Channel) Identified() bool { return ch.bot.Load() != nil }
+// IsIdentified reports whether LINE has said who the bot is.
+func (ch *Channel) IsIdentified() bool { return ch.bot.Load() != nil }
 
 // BotUserID returns the bot's own user id, which webhooks name as their destination; "" before the
 // first successful [Channel.Probe].
@@ -115,7 +115,7 @@ type receipt struct {
 	RequestID         string        `json:"request_id,omitempty"`
 	AcceptedRequestID string        `json:"accepted_request_id,omitempty"` // of the try that LINE had taken before
 	Reply             bool          `json:"reply,omitempty"`
-	Unknown           bool          `json:"unknown,omitempty"` // a reply of which nobody knows whether it was shown
+	Unknown           bool          `json:"unknown,omitempty"` // a reply of which it is not known whether it was shown
 	Messages          []sentMessage `json:"messages,omitempty"`
 }
 
@@ -142,7 +142,7 @@ func (ch *Channel) Send(ctx context.Context, m channels.Message) (channels.Recei
 			return r, asError(err)
 		}
 	}
-	if m.ReplyOnly { // LINE's guidelines forbid pushing to ids that nobody gave us
+	if m.ReplyOnly { // LINE's guidelines forbid pushing to ids that no person gave us
 		return channels.Receipt{}, &channels.PushError{Final: true, Reason: channels.ReasonBadRecipient,
 			Err: errors.New("somebody we do not know is answered with a reply or not at all")}
 	}
@@ -179,7 +179,7 @@ func (ch *Channel) push(ctx context.Context, m channels.Message, body storedBody
 	res, sent, err := c.PushMessageWithHttpInfo(&api.PushMessageRequest{To: m.To, Messages: body.messages,
 		NotificationDisabled: m.Silent}, m.RetryKey)
 	if res != nil && res.StatusCode == http.StatusConflict {
-		return taken(res, body.card)
+		return readConflict(res, body.card)
 	}
 	if e := failure(res, err, wire, ch.token); e != nil {
 		return channels.Receipt{}, e
@@ -188,9 +188,9 @@ func (ch *Channel) push(ctx context.Context, m channels.Message, body storedBody
 	return r.receipt(res.StatusCode, body.card), nil
 }
 
-// taken reads a 409: LINE has had this key before and sent nothing now. Its answer repeats the first
+// readConflict reads a 409: LINE has had this key before and sent nothing now. Its answer repeats the first
 // one's.
-func taken(res *http.Response, card int) (channels.Receipt, *channels.PushError) {
+func readConflict(res *http.Response, card int) (channels.Receipt, *channels.PushError) {
 	defer res.Body.Close()
 	accepted := res.Header.Get("X-Line-Accepted-Request-Id")
 	if accepted == "" {

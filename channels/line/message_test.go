@@ -19,7 +19,7 @@ func TestTextIsMeasuredAsEncodingJSONWritesIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := quoted(s); got < len(want) {
+		if got := quotedSize(s); got < len(want) {
 			t.Errorf("%q takes %d bytes, and is said to take %d", s, len(want), got)
 		}
 	}

@@ -100,8 +100,8 @@ func (ch *Channel) Run(ctx context.Context) {
 	}
 }
 
-// Reconfigured has the quota read again.
-func (ch *Channel) Reconfigured() {
+// Reconfigure has the quota read again.
+func (ch *Channel) Reconfigure() {
 	select {
 	case ch.quotas.read <- struct{}{}:
 	default:
@@ -157,7 +157,7 @@ func (ch *Channel) Status(words *locale.Language) []string {
 // Problems implements [channels.Reporter].
 func (ch *Channel) Problems() []string {
 	ps := ch.doubts.In("channels.line")
-	if !ch.Identified() {
+	if !ch.IsIdentified() {
 		ps = append(ps, "LINE has not said who our bot is, so taps in LINE cannot be taken yet")
 	}
 	switch q, known := ch.Quota(); {

@@ -275,7 +275,7 @@ func summary(c channels.Card) *api.FlexBubble {
 	body := &api.FlexBox{Layout: api.FlexBoxLAYOUT_VERTICAL, Spacing: "sm"}
 	share := summaryLines / len(c.Items)
 	for n, i := range c.Items {
-		line := fmt.Sprintf("%d. %s %s", n+1, channels.RiskIcon(i.Risk), channels.CutEnd(i.Summary, share, quoted))
+		line := fmt.Sprintf("%d. %s %s", n+1, channels.RiskIcon(i.Risk), channels.CutEnd(i.Summary, share, quotedSize))
 		body.Contents = append(body.Contents, text(line, "sm", ink))
 	}
 	body.Contents = append(body.Contents, &api.FlexSeparator{Margin: "md"})

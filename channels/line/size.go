@@ -29,11 +29,11 @@ func sizeOf(v any) int {
 		return n
 	case *api.FlexText:
 		n := len(`{"type":"text","flex":0,"text":,"size":"","color":"","weight":"","wrap":false,"maxLines":0,"scaling":false,"contents":[]},`) + //nolint:lll // one literal
-			len(v.Size) + len(v.Color) + len(v.Weight) + quoted(v.Text)
+			len(v.Size) + len(v.Color) + len(v.Weight) + quotedSize(v.Text)
 		for i := range v.Contents {
 			s := &v.Contents[i]
 			n += len(`{"type":"span","text":,"size":"","color":"","weight":"","style":"","decoration":""},`) + len(s.Size) +
-				len(s.Color) + len(s.Weight) + len(s.Style) + quoted(s.Text)
+				len(s.Color) + len(s.Weight) + len(s.Style) + quotedSize(s.Text)
 		}
 		return n
 	case *api.FlexSeparator:
@@ -43,12 +43,12 @@ func sizeOf(v any) int {
 			len(v.Style) + len(v.Height)
 		switch a := v.Action.(type) {
 		case *api.PostbackAction:
-			n += len(`{"type":"postback","label":,"data":,"displayText":,"inputOption":"","fillInText":}`) + quoted(a.Label) +
-				quoted(a.Data) + quoted(a.DisplayText) + len(a.InputOption) + quoted(a.FillInText)
+			n += len(`{"type":"postback","label":,"data":,"displayText":,"inputOption":"","fillInText":}`) +
+				quotedSize(a.Label) + quotedSize(a.Data) + quotedSize(a.DisplayText) + len(a.InputOption) + quotedSize(a.FillInText)
 		case *api.MessageAction:
-			n += len(`{"type":"message","label":,"text":}`) + quoted(a.Label) + quoted(a.Text)
+			n += len(`{"type":"message","label":,"text":}`) + quotedSize(a.Label) + quotedSize(a.Text)
 		case *api.UriAction:
-			n += len(`{"type":"uri","label":,"uri":}`) + quoted(a.Label) + quoted(a.Uri)
+			n += len(`{"type":"uri","label":,"uri":}`) + quotedSize(a.Label) + quotedSize(a.Uri)
 		default:
 			panic(fmt.Sprintf("line: the size of a %T is not known", a))
 		}
@@ -58,8 +58,8 @@ func sizeOf(v any) int {
 	}
 }
 
-// quoted returns how many bytes s takes as a JSON string of encoding/json.
-func quoted(s string) int {
+// quotedSize returns how many bytes s takes as a JSON string of encoding/json.
+func quotedSize(s string) int {
 	n := len(`""`)
 	for i := 0; i < len(s); {
 		c := s[i]

@@ -35,14 +35,14 @@ func (ch *Channel) Scopes(ctx context.Context) (granted []string, id Identity, a
 		URL  string `json:"url"`
 	}
 	_ = json.Unmarshal(x.body, &said) // a workspace without a name is one all the same
-	return scopesOf(x.header), identityOf(x.answer), Workspace{named(said.Team), named(said.URL)}, nil
+	return scopesOf(x.header), identityOf(x.answer), Workspace{cleanName(said.Team), cleanName(said.URL)}, nil
 }
 
 // scopesOf returns what a token may do, as Slack says with each answer; nil where it does not say.
 func scopesOf(h http.Header) (granted []string) {
 	for scope := range strings.SplitSeq(strings.Join(h.Values("X-OAuth-Scopes"), ","), ",") {
 		if scope = strings.TrimSpace(scope); scope != "" {
-			granted = append(granted, named(scope))
+			granted = append(granted, cleanName(scope))
 		}
 	}
 	return granted
@@ -75,14 +75,14 @@ func (ch *Channel) Channel(ctx context.Context, id string) (Room, error) {
 		} `json:"channel"`
 	}
 	if json.Unmarshal(x.body, &said) != nil || said.Channel.ID == "" {
-		return Room{}, x.broken("conversations.info names no channel")
+		return Room{}, x.brokenAnswer("conversations.info names no channel")
 	}
 	c := said.Channel
-	return Room{Name: named(c.Name), Member: c.IsMember, Shared: c.IsExtShared, Archived: c.IsArchived,
+	return Room{Name: cleanName(c.Name), Member: c.IsMember, Shared: c.IsExtShared, Archived: c.IsArchived,
 		Private: c.IsPrivate}, nil
 }
 
-// OpenView opens a dialog for whoever made the tap that trigger came with, and returns its id. Slack
+// OpenView opens a dialog for the person who made the tap that trigger came with, and returns its id. Slack
 // takes a trigger once and for 3 seconds, so ctx should end with them. An error with Unknown says that
 // the dialog may be open all the same.
 func (ch *Channel) OpenView(ctx context.Context, trigger string, view sdk.ModalViewRequest) (viewID string, err error) {
@@ -114,17 +114,17 @@ func (ch *Channel) view(ctx context.Context, method string, do func(ctx context.
 		} `json:"view"`
 	}
 	if json.Unmarshal(x.body, &said) != nil || said.View.ID == "" {
-		e := x.broken(method + " names no view")
+		e := x.brokenAnswer(method + " names no view")
 		e.Unknown = true
 		return "", e
 	}
 	return said.View.ID, nil
 }
 
-// broken is the error of an answer that says ok and not what it is there for.
-func (x *exchange) broken(what string) *channels.PushError {
+// brokenAnswer is the error of an answer that says ok and not what it is there for.
+func (x *exchange) brokenAnswer(what string) *channels.PushError {
 	return &channels.PushError{Reason: channels.ReasonBrokenAnswer, HTTPStatus: x.status, Err: errors.New(what)}
 }
 
-// named makes a name from outside fit to be shown.
-func named(s string) string { return legible.Cut(legible.Line(s), maxName) }
+// cleanName makes a name from outside fit to be shown.
+func cleanName(s string) string { return legible.Cut(legible.Line(s), maxName) }

@@ -125,7 +125,7 @@ func (c *Config) Check(k kind.Checks) {
 	if c.Locale != "" {
 		k.Locale("locale", c.Locale)
 	}
-	if c.Channel == "" && !k.Chosen() {
+	if c.Channel == "" && !k.IsChosen() {
 		k.Errorf("channel", "channel is missing: it is the id of the channel that cards go to, such as C0APPROVALS; or "+
 			"give people channels: [slack]")
 	}

@@ -53,7 +53,7 @@ func (h *inbound) press(ctx context.Context, t chat.Interaction, p interaction) 
 	return stored
 }
 
-// openDialog opens the dialog that asks whoever made a tap for the reason, of those requests that are open.
+// openDialog opens the dialog that asks the person who made a tap for the reason, of those requests that are open.
 func (h *inbound) openDialog(ctx context.Context, trigger string, t chat.Interaction, m Meta,
 	open []approval.Request) error {
 	if end, ok := ctx.Deadline(); ok {
@@ -77,7 +77,7 @@ func (h *inbound) openDialog(ctx context.Context, trigger string, t chat.Interac
 	return err
 }
 
-// submission takes a dialog that was filled in. Whoever it is from is authorised again, and the requests
+// submission takes a dialog that was filled in. The person whom it is from is authorised again, and the requests
 // may be over by now: the dialog then says so. It closes when something was decided, and when the same
 // submission was seen before.
 func (h *inbound) submission(ctx context.Context, p interaction, by approval.Actor) webhook.Answer {
@@ -135,7 +135,7 @@ func (h *inbound) refusal(by approval.Actor, out chat.InteractionResult) (json.R
 	return json.Marshal(sdk.NewUpdateViewSubmissionResponse(&view))
 }
 
-// makerFor makes cards for somebody in their language and zone.
+// makerFor makes cards for a person in their language and zone.
 func (h *inbound) makerFor(who approval.Actor) channels.Maker {
 	m := h.Maker()
 	m.Reader, m.Words = nil, locale.Get(who.Locale)

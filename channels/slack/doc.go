@@ -22,11 +22,11 @@
 //
 // Not of slack-go, and why:
 //   - Reading what comes in. Its types are filled by encoding/json, which takes names in any case and the last of two,
-//     so a payload could say one thing to us and another to whoever logs it. Here everything is read by
+//     so a payload could say one thing to us and another to a program that logs it. Here everything is read by
 //     [channels.Strictly].
 //   - Signatures. Its SecretsVerifier compares Slack's time with the machine's clock, and not with the gate's.
 //   - The socket itself (package socketmode). A program can acknowledge after its commit there, but when Slack
 //     announces the end of a connection it closes the old one before it opens the new: what is pressed in between is
 //     lost, and what is being worked on is acknowledged over a connection that it did not come by. An acknowledgement
-//     is only queued, so that nobody learns whether it was written.
+//     is only queued, so that a sender does not learn whether it was written.
 package slack

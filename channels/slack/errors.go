@@ -11,7 +11,7 @@ import (
 const (
 	// rateLimitWait is how long to wait where Slack limits without saying how long.
 	rateLimitWait = 30 * time.Second
-	// slowWait is for what takes somebody minutes to mend.
+	// slowWait is for what takes the operator minutes to mend.
 	slowWait = 3 * time.Minute
 )
 

@@ -100,7 +100,7 @@ type command struct {
 	ResponseURL  string `json:"response_url"`
 }
 
-// messagesURL is where somebody opens their direct messages with the app
+// messagesURL is where a person opens their direct messages with the app
 // (https://docs.slack.dev/interactivity/deep-linking); "" where Slack did not say which app it is.
 func messagesURL(app, team string) string {
 	if app == "" || team == "" {
@@ -109,7 +109,7 @@ func messagesURL(app, team string) string {
 	return "https://slack.com/app_redirect?" + url.Values{"app": {app}, "team": {team}}.Encode()
 }
 
-// command handles a slash command: typed words that name nobody's message.
+// command handles a slash command: typed words that quote no message.
 func (h *inbound) command(ctx context.Context, c command) webhook.Answer {
 	by, a, refused := h.from(ctx, origin{c.TeamID, c.EnterpriseID, c.APIAppID, c.UserID, []string{c.TeamID}})
 	switch {
@@ -209,12 +209,12 @@ func (h *inbound) event(ctx context.Context, raw []byte) webhook.Answer {
 	return webhook.Answer{Stored: stored}
 }
 
-// withoutName takes our own name off the front of what somebody wrote: "<@U0BOT> deny …".
+// withoutName takes our own name off the front of what a person wrote: "<@U0BOT> deny …".
 func (h *inbound) withoutName(ctx context.Context, text string) string {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "<@")
 	name, rest, closed := strings.Cut(rest, ">")
 	id, _, _ := strings.Cut(name, "|")
-	if we, _, _ := h.installed(ctx); !ok || !closed || we.UserID != "" && id != we.UserID {
+	if we, _, _ := h.identify(ctx); !ok || !closed || we.UserID != "" && id != we.UserID {
 		return text
 	}
 	return strings.TrimLeft(rest, " \t\n\u00a0:,")

@@ -13,7 +13,7 @@ import (
 // mostHome is how many requests are drawn on a Home tab; as many of them as fit are shown.
 const mostHome = 20
 
-// showHome shows somebody their Home tab as it is now. It is done after Slack was answered, and best effort.
+// showHome shows a person their Home tab as it is now. It is done after Slack was answered, and best effort.
 func (h *inbound) showHome(userID string, by approval.Actor) {
 	show := func(ctx context.Context) {
 		defer func() {
@@ -31,9 +31,9 @@ func (h *inbound) showHome(userID string, by approval.Actor) {
 	}
 }
 
-// listed reports whether a pending request is on somebody's Home tab: of an approver what they may decide now, of
+// isListed reports whether a pending request is on a person's Home tab: of an approver what they may decide now, of
 // others all of it.
-func (h *inbound) listed(ctx context.Context, r approval.Request, by approval.Actor, now time.Time) (bool, error) {
+func (h *inbound) isListed(ctx context.Context, r approval.Request, by approval.Actor, now time.Time) (bool, error) {
 	if r.Due(now) || !by.Approver {
 		return !r.Due(now), nil
 	}
@@ -57,7 +57,7 @@ func (h *inbound) publishHome(ctx context.Context, userID string, by approval.Ac
 			return err
 		}
 		for _, r := range waiting {
-			listed, err := h.listed(ctx, r, by, now)
+			listed, err := h.isListed(ctx, r, by, now)
 			if err != nil {
 				return err
 			}

@@ -43,7 +43,7 @@ var (
 	_ kind.Runner           = (*inbound)(nil)
 	_ kind.Closer           = (*inbound)(nil)
 	_ channels.Reporter     = (*inbound)(nil)
-	_ channels.Reconfigured = (*inbound)(nil)
+	_ channels.Reconfigurer = (*inbound)(nil)
 )
 
 func newInbound(o webhook.Options, now kind.Current) *inbound {
@@ -56,8 +56,8 @@ func newInbound(o webhook.Options, now kind.Current) *inbound {
 // Run keeps a socket to Slack open while there is an app-level token.
 func (h *inbound) Run(ctx context.Context) { h.socket.run(ctx) }
 
-// Reconfigured has the socket look at its token again.
-func (h *inbound) Reconfigured() { h.socket.reconfigured() }
+// Reconfigure has the socket look at its token again.
+func (h *inbound) Reconfigure() { h.socket.reconfigure() }
 
 // Problems implements [channels.Reporter].
 func (h *inbound) Problems() []string {
@@ -84,9 +84,9 @@ const (
 	headerStamp     = "X-Slack-Request-Timestamp"
 )
 
-// formed reports whether there is one signature, which could be one, and one time, which is not too far
+// isWellFormed reports whether there is one signature, which could be one, and one time, which is not too far
 // from ours.
-func (h *inbound) formed(header http.Header) bool {
+func (h *inbound) isWellFormed(header http.Header) bool {
 	values := header[headerSignature]
 	if len(values) != 1 || len(header[headerStamp]) != 1 {
 		return false
@@ -108,8 +108,8 @@ func (h *inbound) fresh(stamp string) bool {
 	return age <= maxSignatureAge && age >= -maxSignatureAge
 }
 
-// signed looks at the time once more: the body may have taken some.
-func (h *inbound) signed(header http.Header, body []byte) bool {
+// isSigned looks at the time once more: the body may have taken some.
+func (h *inbound) isSigned(header http.Header, body []byte) bool {
 	stamp := header.Get(headerStamp)
 	if !h.fresh(stamp) {
 		return false
@@ -130,7 +130,7 @@ func (h *inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.sslCheck(w, r)
 		return
 	}
-	raw, ok := h.Verify(w, r, h.formed, h.signed, "application/x-www-form-urlencoded", "application/json")
+	raw, ok := h.Verify(w, r, h.isWellFormed, h.isSigned, "application/x-www-form-urlencoded", "application/json")
 	if !ok {
 		return
 	}
@@ -218,7 +218,7 @@ type origin struct {
 // from says who acts. Where that is not to be acted on, refused is true and a the answer.
 func (h *inbound) from(ctx context.Context, o origin) (by approval.Actor, a webhook.Answer, refused bool) {
 	waiting, done := webhook.KeepTime(ctx, webhook.CommitWithin) // as after a restart
-	id, app, known := h.installed(waiting)
+	id, app, known := h.identify(waiting)
 	done()
 	inEnterprise := known && id.EnterpriseID != "" && o.enterprise == id.EnterpriseID
 	home, outside := cmp.Or(append(o.userTeams, o.team)...), false

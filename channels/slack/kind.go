@@ -36,7 +36,7 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// userOf returns whom a recipient is for: somebody in a channel, whom alone it is shown to, or all of it.
+// userOf returns whom a recipient is for: a person in a channel, whom alone it is shown to, or all of it.
 func userOf(recipient string) string {
 	if _, user, ok := strings.Cut(recipient, "/"); ok {
 		return user
@@ -78,9 +78,9 @@ func (c current) api() string {
 	return DefaultAPIURL
 }
 
-// installed says who we are to Slack, and which app taps must come from ("": any). It waits for Slack to say so until
+// identify says who we are to Slack, and which app taps must come from ("": any). It waits for Slack to say so until
 // ctx ends; where Slack has not by then, ok is false and taps are answered with 503.
-func (c current) installed(ctx context.Context) (id Identity, app string, ok bool) {
+func (c current) identify(ctx context.Context) (id Identity, app string, ok bool) {
 	cfg, ch := c.get()
 	if ch == nil {
 		return Identity{}, "", false

@@ -124,8 +124,9 @@ func once(c channels.Card) []sdk.Block {
 		t.heading(channels.CutEnd(c.Once.Summary, levels[0].will, measure))
 	}
 	yes := sdk.NewButtonBlockElement(string(chat.IntentConfirm), c.Once.ID, words(shorten(c.Once.Yes, maxButton)))
-	return append(t.done(), plain(or(c.Text, "…"), maxObject), sdk.NewActionBlock("once", yes.WithStyle(sdk.StylePrimary),
-		sdk.NewButtonBlockElement(string(chat.IntentBack), c.Once.ID, words(shorten(c.Once.No, maxButton)))))
+	no := sdk.NewButtonBlockElement(string(chat.IntentBack), c.Once.ID, words(shorten(c.Once.No, maxButton)))
+	return append(t.finish(), plain(or(c.Text, "…"), maxObject),
+		sdk.NewActionBlock("once", yes.WithStyle(sdk.StylePrimary), no))
 }
 
 // saying is a reply's text: a sentence or a few lines as words, what is longer as it is, line for line.
@@ -135,10 +136,10 @@ func saying(text string) []sdk.Block {
 	}
 	t := new(rich)
 	for _, piece := range channels.Split(shorten(text, maxPage), maxRichText, measure) {
-		t.preformatted(or(strings.TrimSuffix(piece, "\n"), " ")) // the end of the block ends its last line
-		t.cut()
+		t.addPreformatted(or(strings.TrimSuffix(piece, "\n"), " ")) // the end of the block ends its last line
+		t.endBlock()
 	}
-	return t.done()
+	return t.finish()
 }
 
 // Page is how long a reply's text may be, and in which unit.
@@ -175,12 +176,12 @@ func several(c channels.Card, sentence int) ([]sdk.Block, error) {
 	t := new(rich)
 	if c.Kind != approval.KindReply && sentence > 0 {
 		t.sentences(c, sentence)
-		t.cut()
+		t.endBlock()
 	}
 	for _, f := range said {
 		t.fact(f, maxSaid)
 	}
-	blocks = append(blocks, t.done()...)
+	blocks = append(blocks, t.finish()...)
 	if shared != "" {
 		blocks = append(blocks, remarks(shared))
 	}
@@ -398,7 +399,7 @@ func (d drawing) blocks(f channels.Fitted) []sdk.Block {
 		t.line(d.card.Words.Count(string(channels.TextDialogMore), d.left))
 	}
 	if d.alone() {
-		t.cut() // an arg may be called as what stands below it is
+		t.endBlock() // an arg may be called as what stands below it is
 	}
 	d.notices(t)
 	d.reason(t)
@@ -406,7 +407,7 @@ func (d drawing) blocks(f channels.Fitted) []sdk.Block {
 	if !d.alone() {
 		d.foot(t)
 	}
-	blocks := t.done()
+	blocks := t.finish()
 	block := "decide"
 	if d.alone() {
 		blocks = append(blocks, remarks(d.deadline(), d.names()))
@@ -456,7 +457,7 @@ func (d drawing) heading(t *rich) {
 		first = fmt.Sprintf("%d. %s · ", d.number, riskAmong(d.card, i))
 	case !d.glance:
 		d.sentences(t)
-		t.cut()
+		t.endBlock()
 		t.fact(channels.Fact{Label: d.card.Say(channels.TextTool), Value: i.Tool}, d.tool)
 		return
 	}
@@ -473,7 +474,7 @@ func (d drawing) heading(t *rich) {
 func (d drawing) args(t *rich, f channels.Fitted) {
 	i, say := d.item, d.card.Say
 	if d.alone() {
-		t.cut()
+		t.endBlock()
 	}
 	switch {
 	case len(i.Rows) == 0:
@@ -514,16 +515,16 @@ func (d drawing) change(t *rich) {
 		return
 	}
 	if d.alone() {
-		t.cut()
+		t.endBlock()
 	}
 	c, say := d.item.Change, d.card.Say
 	t.row(channels.Row{Key: say(channels.TextChange, "key", c.Key), Gloss: channels.DiffCount(c.Diff), Lines: true,
-		Value: joined(d.leads)})
+		Value: joinLines(d.leads)})
 	t.line(cmp.Or(d.item.PreviewRead, say(channels.TextChangeHeld, "key", c.Key)))
 }
 
-// joined is a diff as one text.
-func joined(diff []channels.DiffLine) string {
+// joinLines returns a diff as one text.
+func joinLines(diff []channels.DiffLine) string {
 	lines := make([]string, len(diff))
 	for n, l := range diff {
 		lines[n] = l.Text
@@ -547,7 +548,7 @@ func (d drawing) agentText(t *rich) {
 		return
 	}
 	if d.alone() {
-		t.cut()
+		t.endBlock()
 	}
 	if i.Rationale != "" || i.PreviewRead == "" {
 		t.heading(say(channels.TextOwnWords))
@@ -562,11 +563,11 @@ func (d drawing) agentText(t *rich) {
 		t.heading(i.PreviewRead)
 	}
 	if lines := d.fitDiff(i.Diff, d.own); len(lines) > 0 && i.Unlike {
-		t.quote(say(channels.TextPreview), joined(lines))
+		t.quote(say(channels.TextPreview), joinLines(lines))
 		return
 	} else if len(lines) > 0 {
 		t.row(channels.Row{Key: say(channels.TextPreview), Gloss: channels.DiffCount(i.Diff), Lines: true,
-			Value: joined(lines)})
+			Value: joinLines(lines)})
 		return
 	}
 	t.quote(say(channels.TextPreview), shorten(i.Preview, d.own))
@@ -703,7 +704,7 @@ func (d drawing) open() []sdk.BlockElement {
 	return []sdk.BlockElement{b.WithURL(d.item.Link)}
 }
 
-// date is a time in the zone of whoever reads it.
+// date is a time in the zone of the reader.
 func date(t time.Time, otherwise string) string {
 	return fmt.Sprintf("<!date^%d^{date_short_pretty} {time}|%s>", t.Unix(), escape(otherwise))
 }
@@ -859,7 +860,7 @@ func (t *rich) row(r channels.Row) {
 	}
 	size := measure(key) + measure(r.Value) + measure(gloss) + blockMargin
 	if t.units+size > maxRichText {
-		t.cut()
+		t.endBlock()
 	}
 	t.units += size
 	t.strong(key)
@@ -868,7 +869,7 @@ func (t *rich) row(r channels.Row) {
 		t.end()
 	case r.Lines:
 		t.text(gloss)
-		t.preformatted(r.Value)
+		t.addPreformatted(r.Value)
 	default:
 		t.text("  ")
 		t.code(r.Value)
@@ -877,11 +878,11 @@ func (t *rich) row(r channels.Row) {
 	}
 }
 
-// quote adds words of somebody's, under a label. The bar beside them sets them apart.
+// quote adds a person's words, under a label. The bar beside them sets them apart.
 func (t *rich) quote(label, s string) {
 	size := measure(label) + measure(s) + blockMargin
 	if t.units+size > maxRichText {
-		t.cut()
+		t.endBlock()
 	}
 	t.units += size
 	t.strong(label)
@@ -890,8 +891,8 @@ func (t *rich) quote(label, s string) {
 		Elements: []sdk.RichTextSectionElement{sdk.NewRichTextSectionTextElement(s, nil)}})
 }
 
-// preformatted adds lines as they are.
-func (t *rich) preformatted(s string) {
+// addPreformatted adds lines as they are.
+func (t *rich) addPreformatted(s string) {
 	t.flush()
 	t.elements = append(t.elements, &sdk.RichTextPreformatted{Type: sdk.RTEPreformatted,
 		Elements: []sdk.RichTextSectionElement{sdk.NewRichTextSectionTextElement(s, nil)}})
@@ -912,8 +913,8 @@ func (t *rich) flush() {
 	t.section = nil
 }
 
-// cut ends a block.
-func (t *rich) cut() {
+// endBlock ends a block.
+func (t *rich) endBlock() {
 	t.flush()
 	if len(t.elements) > 0 {
 		t.blocks = append(t.blocks, sdk.NewRichTextBlock("", t.elements...))
@@ -921,9 +922,9 @@ func (t *rich) cut() {
 	t.elements, t.units = nil, 0
 }
 
-// done returns the blocks. Their ids are left to Slack, which makes them unique.
-func (t *rich) done() []sdk.Block {
-	t.cut()
+// finish returns the blocks. Their ids are left to Slack, which makes them unique.
+func (t *rich) finish() []sdk.Block {
+	t.endBlock()
 	blocks := make([]sdk.Block, len(t.blocks))
 	for i, b := range t.blocks {
 		blocks[i] = b

@@ -53,7 +53,7 @@ const sharedFor = time.Minute
 
 var (
 	_ channels.Channel    = (*Channel)(nil)
-	_ channels.Identified = (*Channel)(nil)
+	_ channels.Identifier = (*Channel)(nil)
 	_ channels.Editor     = (*Channel)(nil)
 	_ channels.Paged      = (*Channel)(nil)
 	_ channels.Reporter   = (*Channel)(nil)
@@ -116,7 +116,7 @@ func (ch *Channel) whoAmI(ctx context.Context) (*exchange, *channels.PushError) 
 		return x, e
 	}
 	if x.answer.TeamID == "" && x.answer.EnterpriseID == "" {
-		return x, x.broken("auth.test names no team")
+		return x, x.brokenAnswer("auth.test names no team")
 	}
 	id := identityOf(x.answer)
 	ch.identity.Store(&id)
@@ -150,13 +150,13 @@ func (ch *Channel) AwaitIdentity(ctx context.Context) (Identity, bool) {
 	return ch.Identity()
 }
 
-// Identified reports whether Slack has said who we are.
-func (ch *Channel) Identified() bool { return ch.identity.Load() != nil }
+// IsIdentified reports whether Slack has said who we are.
+func (ch *Channel) IsIdentified() bool { return ch.identity.Load() != nil }
 
 // Problems implements [channels.Reporter].
 func (ch *Channel) Problems() []string {
 	ps := ch.doubts.In("channels.slack")
-	if !ch.Identified() {
+	if !ch.IsIdentified() {
 		ps = append(ps, "Slack has not said which workspace is ours, so taps in Slack cannot be taken yet")
 	}
 	if ch.mute.Load() {
@@ -214,7 +214,7 @@ func (ch *Channel) askOutside(ctx context.Context, channel string) (bool, *chann
 		return false, e
 	}
 	if e == nil && x.answer.Channel.ID == "" && ch.base == DefaultAPIURL {
-		return false, x.broken("conversations.info names no channel")
+		return false, x.brokenAnswer("conversations.info names no channel")
 	}
 	s := sharing{x.answer.Channel.IsExtShared, ch.now().Add(sharedFor)}
 	ch.mu.Lock()
@@ -298,7 +298,7 @@ func (ch *Channel) Edit(ctx context.Context, m channels.Message) (channels.Recei
 	}
 	x, e := ch.call(ctx, func(ctx context.Context, c *sdk.Client) error {
 		_, _, _, err := c.UpdateMessageContext(ctx, at.Channel, at.TS,
-			sdk.UnsafeMsgOptionEndpoint(ch.base+"chat.update", b.kept))
+			sdk.UnsafeMsgOptionEndpoint(ch.base+"chat.update", b.intoKept))
 		return err
 	})
 	if e != nil {
@@ -312,7 +312,7 @@ func (ch *Channel) post(ctx context.Context, m channels.Message, b body) (channe
 	x, e := ch.call(ctx, func(ctx context.Context, c *sdk.Client) error {
 		_, _, err := c.PostMessageContext(ctx, m.To, sdk.UnsafeMsgOptionEndpoint(ch.base+"chat.postMessage",
 			func(v url.Values) {
-				b.kept(v)
+				b.intoKept(v)
 				v.Set("unfurl_links", "false")
 				v.Set("unfurl_media", "false")
 				if m.RetryKey != "" {
@@ -407,8 +407,8 @@ func decode(stored channels.Body) (body, error) {
 	return b, nil
 }
 
-// kept sets the form fields of a message that stays in the history.
-func (b body) kept(v url.Values) {
+// intoKept sets the form fields of a message that stays in the history.
+func (b body) intoKept(v url.Values) {
 	b.into(v)
 	if len(b.Metadata) > 0 {
 		v.Set("metadata", string(b.Metadata))

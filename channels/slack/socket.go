@@ -90,8 +90,8 @@ func (s *socket) state() (connected bool, trouble string) {
 	return s.open > 0, s.trouble
 }
 
-// reconfigured tells that the token or the address may have changed.
-func (s *socket) reconfigured() {
+// reconfigure tells the socket that the token or the address may have changed.
+func (s *socket) reconfigure() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -116,7 +116,7 @@ func (s *socket) run(ctx context.Context) {
 		next, err := s.connect(ctx, api, secret.Value(token))
 		if err != nil {
 			if ctx.Err() == nil {
-				s.pause(ctx, s.failed(err, &wait))
+				s.pause(ctx, s.noteFailure(err, &wait))
 			}
 			continue
 		}
@@ -179,9 +179,9 @@ type socketError struct {
 
 func (e *socketError) Error() string { return e.text }
 
-// failed takes note of why there is no new connection, and returns how long to wait. The same trouble is
+// noteFailure takes note of why there is no new connection, and returns how long to wait. The same trouble is
 // said once in a while.
-func (s *socket) failed(err error, wait *time.Duration) time.Duration {
+func (s *socket) noteFailure(err error, wait *time.Duration) time.Duration {
 	pause := s.backoff(wait)
 	e, ours := errors.AsType[*socketError](err)
 	if ours && e.slow {
@@ -222,8 +222,8 @@ var refusals = []string{"invalid_auth", "not_authed", "account_inactive", "token
 	"no_permission", "access_denied", "org_login_required",
 	"team_access_not_granted", "app_access_restricted", "forbidden_team"}
 
-// said makes an error of what Slack said.
-func said(code string) *socketError {
+// newSocketError makes an error of what Slack said.
+func newSocketError(code string) *socketError {
 	if text, ok := hopeless[code]; ok {
 		return &socketError{text: "Slack says " + code + ": " + text, slow: true}
 	}
@@ -295,7 +295,7 @@ func (s *socket) link(ctx context.Context, api string, token secret.Value) (stri
 		return "", &socketError{text: fmt.Sprintf("apps.connections.open was answered with HTTP status %d and nothing that "+
 			"is understood", x.status)}
 	case !x.answer.OK:
-		return "", said(x.answer.Error)
+		return "", newSocketError(x.answer.Error)
 	}
 	var at struct {
 		URL string `json:"url"`
@@ -350,7 +350,7 @@ func (s *socket) read(ctx context.Context, c *connection) (why string) {
 		case websocket.CloseStatus(err) == websocket.StatusNormalClosure,
 			websocket.CloseStatus(err) == websocket.StatusGoingAway:
 			return "Slack closed it"
-		case errors.Is(err, errQuiet) && c.unwanted():
+		case errors.Is(err, errQuiet) && c.isUnwanted():
 			return "it is no longer wanted"
 		case errors.Is(err, errQuiet):
 			return errQuiet.Error()
@@ -369,7 +369,7 @@ func (s *socket) read(ctx context.Context, c *connection) (why string) {
 		case e.Type == "disconnect":
 			s.log.DebugContext(ctx, "Slack is going to close a connection", "reason", word(e.Reason))
 			if e.Reason == "link_disabled" {
-				return said(e.Reason).text
+				return newSocketError(e.Reason).text
 			}
 			c.leave()
 			c.patience(socketLinger)
@@ -455,7 +455,7 @@ type connection struct {
 	once    sync.Once
 	leaving chan struct{} // closed when another connection is needed
 	come    chan frame
-	closing chan struct{} // closed when nobody waits for what comes any more
+	closing chan struct{} // closed when no reader waits for what comes any more
 	reading sync.WaitGroup
 
 	waiting sync.Mutex  // guards the two below
@@ -517,7 +517,7 @@ func (c *connection) hello() error {
 	case json.Unmarshal(bytes.TrimSpace(m.data), &e) != nil || e.Type != "hello" && e.Type != "disconnect":
 		return &socketError{text: "Slack opened a socket and said something that is not understood"}
 	case e.Type == "disconnect":
-		return said(e.Reason)
+		return newSocketError(e.Reason)
 	}
 	c.allow(c.quiet)
 	return nil
@@ -545,8 +545,8 @@ func (c *connection) patience(d time.Duration) {
 	}
 }
 
-// unwanted says that the connection was given its time.
-func (c *connection) unwanted() bool {
+// isUnwanted says that the connection was given its time.
+func (c *connection) isUnwanted() bool {
 	c.waiting.Lock()
 	defer c.waiting.Unlock()
 	return !c.last.IsZero()

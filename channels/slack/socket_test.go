@@ -84,13 +84,13 @@ func newSocketed(t *testing.T, change func(s *socket), slack ...func(c *emulator
 // set puts an app-level token in force.
 func (s *socketed) set(token string) {
 	s.configure(func(c *Config) { c.AppToken = secret.Value(token) })
-	s.slack.Reconfigured()
+	s.slack.Reconfigure()
 }
 
 // at has Slack's Web API be elsewhere.
 func (s *socketed) at(url string) {
 	s.configure(func(c *Config) { c.APIURL = url })
-	s.slack.Reconfigured()
+	s.slack.Reconfigure()
 }
 
 // up reports whether there is a connection.
@@ -318,7 +318,7 @@ func TestSocketModeSwitchedOffIsSaid(t *testing.T) {
 		t.Error("connected")
 	}
 	s.platform.Slack.Sockets.SetMode(true)
-	s.slack.Reconfigured()
+	s.slack.Reconfigure()
 	s.connected(1)
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // The limits of views, and how much they show: a dialog the beginning of what is on the card, the Home
-// tab about a screen of each request. Whoever wants more has the card.
+// tab about a screen of each request. A person who wants more has the card.
 const (
 	maxViewBlocks = 100
 	maxViewBytes  = 240_000 // Slack refuses above 250 kB
@@ -41,7 +41,7 @@ const (
 )
 
 // Meta is what a dialog carries from the tap that opened it to its submission: Slack brings it back
-// unchanged, and shows it to nobody.
+// unchanged, and shows it to no person.
 type Meta struct {
 	ID          string       // of the request or card that the button named
 	Shows       chat.Shows   // what of the card it meant
@@ -150,7 +150,7 @@ func tally(c channels.Card, items []channels.Item) []sdk.Block {
 		t.strong(fmt.Sprintf("%d. %s · ", n+1, riskAmong(c, i)))
 		t.line(channels.CutEnd(i.Summary, maxSentence, measure))
 	}
-	return t.done()
+	return t.finish()
 }
 
 // NoticeView is the dialog's last word where its submission decided nothing: c is the answer, a card
@@ -246,7 +246,7 @@ type Home struct {
 	UserID string         // their id on Slack
 }
 
-// HomeView is the Home tab: what waits, with buttons for whoever may decide. Somebody who is not
+// HomeView is the Home tab: what waits, with buttons for people who may decide. A person who is not
 // configured is told whom to ask, and nothing of any request.
 func HomeView(h Home) (sdk.HomeTabViewRequest, error) {
 	c := h.Card

@@ -55,7 +55,7 @@ func (c *Config) Check(k kind.Checks) {
 	k.Problems(c.Validate())
 	k.Own("signing_secret", "signing_secret of webhook", c.SigningSecret...)
 	k.Notify(c.Notify)
-	if len(c.Notify) == 0 && !k.Chosen() {
+	if len(c.Notify) == 0 && !k.IsChosen() {
 		k.Warnf("notify", "the webhook notifies nobody; name people in notify")
 	}
 }

@@ -1,6 +1,6 @@
 // Package standardwebhooks takes cards to people who have neither LINE nor Slack: it posts them as JSON to an
 // address of theirs, from where a program of theirs can take them anywhere. Nothing comes back that way.
-// Whoever is told so decides over the API, with the command line or in a chat that they do have.
+// A person who is told so decides over the API, with the command line or in a chat that they do have.
 //
 // Deliveries follow Standard Webhooks (https://www.standardwebhooks.com), so a receiver checks them with
 // a library that is there for most languages. The headers are
@@ -15,7 +15,7 @@
 //	{"type": "approval.requested", "timestamp": "2026-11-21T03:00:00.000Z", "data": {…}}
 //
 // A type of approval.reminder is the same requests again, approval.updated tells how far they have come
-// (somebody voted, another stage is open, the deadline was put off), and approval.resolved how they stand
+// (a person voted, another stage is open, the deadline was put off), and approval.resolved how they stand
 // now: a delivery cannot be edited, so its outcome is one more. What a receiver has seen of a request is
 // outdated by what comes with a later timestamp. approval.notice is a sentence for people.
 //

@@ -66,7 +66,7 @@ type request struct {
 	// Of a pending one.
 	Deadline       string `json:"deadline,omitempty"`
 	DeadlineText   string `json:"deadline_text,omitempty"`
-	ReasonRequired bool   `json:"reason_required,omitempty"` // nobody can decide it without one
+	ReasonRequired bool   `json:"reason_required,omitempty"` // it cannot be decided without one
 	StepUp         bool   `json:"step_up,omitempty"`         // it is approved on its page alone, with a passkey
 
 	Facts     []fact   `json:"facts"`
@@ -75,7 +75,7 @@ type request struct {
 	ArgsTotal int      `json:"args_total"`
 	Notices   []string `json:"notices"`
 
-	// ServerWords is what the tool's server says of it, which nobody has checked.
+	// ServerWords is what the tool's server says of it, which is unchecked.
 	ServerWords string    `json:"servers_words,omitempty"`
 	Words       *ownWords `json:"agents_own_words,omitempty"`
 	URL         string    `json:"url,omitempty"` // of the request's page
@@ -95,7 +95,7 @@ type arg struct {
 	Ignored bool   `json:"ignored,omitempty"` // another value makes no other request of it; this one runs
 }
 
-// ownWords are the agent's, and nobody has checked them.
+// ownWords are the agent's, and unchecked.
 type ownWords struct {
 	Rationale string `json:"rationale,omitempty"`
 	Preview   string `json:"preview,omitempty"`
@@ -123,7 +123,7 @@ func (ch *Channel) Render(c channels.Card) (channels.Body, error) {
 	if len(c.Items) == 0 && c.Kind != approval.KindReply {
 		return nil, fmt.Errorf("webhook: a card without a request")
 	}
-	if c.Kind == approval.KindEdit && c.PendingCount() == len(c.Items) { // nothing has ended: somebody voted, say
+	if c.Kind == approval.KindEdit && c.PendingCount() == len(c.Items) { // nothing has ended: a person voted, say
 		kind = typeUpdated
 	}
 	e := event{Type: kind, Timestamp: stamp(c.At), Data: data{
@@ -200,7 +200,7 @@ func describe(i channels.Item, m measures) request {
 	}
 	for _, n := range i.Notices {
 		text := n.Text
-		if m.own == 0 || n.Reason { // nobody knows what is tapped where it is shown
+		if m.own == 0 || n.Reason { // it is not known what is tapped where it is shown
 			text = n.Short
 		}
 		r.Notices = append(r.Notices, shorten(text, m.notice))

@@ -72,7 +72,7 @@ func (f *file) loadWith(s *std, env func(string) (string, bool),
 func (f *file) unread(s *std, err error) error {
 	if errors.Is(err, fs.ErrNotExist) && f.Config == defaultConfig {
 		also := ""
-		if mine, err := localgate.Find(s.env); err == nil && mine.Configured() {
+		if mine, err := localgate.Find(s.env); err == nil && mine.IsConfigured() {
 			also = "; that of your own gate is " + mine.Config
 		}
 		return usagef("there is no %s here: `countersign init` writes one, --config names another file%s", defaultConfig,

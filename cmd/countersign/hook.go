@@ -67,7 +67,7 @@ func (c *hookCmd) Run(ctx context.Context, s *std) (err error) {
 			// Gemini CLI runs a call whose hook exits with 2 and says nothing, as one whose standard error
 			// is lost; it reads a denial from standard output whatever the exit code.
 			if agent == hooks.Gemini {
-				_, _ = s.out.Write(hooks.Blocked(agent, hooks.Fault(err, why)))
+				_, _ = s.out.Write(hooks.Block(agent, hooks.Fault(err, why)))
 			}
 			err = usagef("%s", hooks.Fault(err, why))
 		} else {

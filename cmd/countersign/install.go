@@ -248,7 +248,7 @@ func (c *installCmd) hookURL(wait time.Duration) (string, error) {
 func (c *installCmd) gateFlags(s *std) ([]string, error) {
 	server := cmp.Or(c.Server, s.getenv("COUNTERSIGN_SERVER"))
 	if server == "" {
-		if mine, err := localgate.Find(s.env); err == nil && mine.Configured() {
+		if mine, err := localgate.Find(s.env); err == nil && mine.IsConfigured() {
 			return []string{"--server", mine.Address(), "--own", mine.Config}, nil
 		}
 		server = defaultServer
@@ -274,7 +274,7 @@ func (c *installCmd) Run(_ context.Context, s *std) error {
 	if change.New, err = e.Add(change.Old); err != nil {
 		return &exitError{exitFailed, fmt.Sprintf("%s is left alone: %s", change.Path, err)}
 	}
-	guarded := settings.Guarded(map[string]string{settings.ClaudeCode: s.getenv("CLAUDE_CONFIG_DIR"),
+	guarded := settings.GuardPaths(map[string]string{settings.ClaudeCode: s.getenv("CLAUDE_CONFIG_DIR"),
 		settings.Codex: s.getenv("CODEX_HOME")})
 	g, err := c.gate(s)
 	if err != nil {
@@ -346,7 +346,7 @@ func (c *installCmd) warn(s *std, e settings.Settings, change *settings.Change) 
 		say(`GITHUB_SHA is set, so Gemini CLI takes COUNTERSIGN_TOKEN out of the hooks' environment and every call will be blocked: list it under "security", "environmentVariableRedaction", "allowed" of its settings`)
 	}
 	text, err := os.ReadFile(settings.TrustedFolders(s.env, home))
-	if c.Scope == settings.Project && (err != nil || !settings.Trusted(text, folder)) {
+	if c.Scope == settings.Project && (err != nil || !settings.IsTrusted(text, folder)) {
 		say("Gemini CLI does not trust %s yet: in a folder that it does not trust it runs no hook from its settings, and "+
 			"asks the gate about nothing; trust the folder in Gemini CLI (/permissions)", visible(folder))
 	}

@@ -72,7 +72,7 @@ func (r *remote) mine(s *std) (localgate.Gate, bool) {
 		return localgate.Gate{}, false
 	}
 	g, err := localgate.Find(s.env)
-	return g, err == nil && g.Configured()
+	return g, err == nil && g.IsConfigured()
 }
 
 // server is the gate for a person: the one that is named, else the user's own if it runs, else the one at the usual
@@ -134,7 +134,7 @@ func ownGate(ctx context.Context, s *std) bool {
 		return false
 	}
 	up, err := g.Running(ctx)
-	return up || err != nil || g.Configured()
+	return up || err != nil || g.IsConfigured()
 }
 
 // renew starts the gate again if it is the user's own and has gone.

@@ -247,7 +247,7 @@ func (a *App) settleLastStop() error {
 	if err := a.gate.KeepPolicy(a.work); err != nil {
 		return fmt.Errorf("the text of the policy in force: %w", err)
 	}
-	if !a.store.Restored() {
+	if !a.store.WasRestored() {
 		return nil
 	}
 	if err := a.gate.Restored(a.work); err != nil {

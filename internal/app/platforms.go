@@ -27,13 +27,13 @@ type platforms struct {
 // announceReload tells the channels in force and the ways in that a reload was.
 func (p *platforms) announceReload(rs receivers) {
 	for _, ch := range p.live.Load().channels {
-		if r, ok := ch.(channels.Reconfigured); ok {
-			r.Reconfigured()
+		if r, ok := ch.(channels.Reconfigurer); ok {
+			r.Reconfigure()
 		}
 	}
 	for _, h := range rs.handlers() {
-		if r, ok := h.(channels.Reconfigured); ok {
-			r.Reconfigured()
+		if r, ok := h.(channels.Reconfigurer); ok {
+			r.Reconfigure()
 		}
 	}
 	wake(p.relearn)
@@ -93,7 +93,7 @@ func (p *platforms) learn(ctx context.Context) {
 		var asked sync.WaitGroup // at once: a platform that is slow keeps no other one's presses waiting
 		var silent atomic.Bool
 		for _, ch := range p.live.Load().channels {
-			if id, ok := ch.(channels.Identified); ok && !id.Identified() {
+			if id, ok := ch.(channels.Identifier); ok && !id.IsIdentified() {
 				asked.Go(func() {
 					if !p.probe(ctx, ch.Name(), id) {
 						silent.Store(true)

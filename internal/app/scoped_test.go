@@ -22,7 +22,7 @@ func Strays() []string {
 
 func init() {
 	wrapStore = func(s keeper) keeper {
-		return storetest.Scoped(s, func(problem string) {
+		return storetest.NewScoped(s, func(problem string) {
 			strays.Lock()
 			defer strays.Unlock()
 			strays.all = append(strays.all, problem)

@@ -32,7 +32,7 @@ func (h health) statusPage(ctx context.Context, to approval.Actor) web.Status {
 	})
 	s.Ready = err == nil && h.a.stopping.Err() == nil && h.a.store.Ping(ctx) == nil
 	path := h.a.live.Load().cfg.StorePath
-	s.Store = web.StoreStatus{Path: path, Restored: h.a.store.Restored()}
+	s.Store = web.StoreStatus{Path: path, Restored: h.a.store.WasRestored()}
 	for _, suffix := range []string{"", "-wal"} {
 		if is, err := os.Stat(path + suffix); err == nil {
 			s.Store.Bytes += is.Size()

@@ -54,17 +54,17 @@ func (s *Service) ReloadFailed(ctx context.Context, why string) error {
 func (s *Service) RulesLoosened(ctx context.Context, what []string) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.tellAdmins(tx, func(to approval.Actor) string {
-			return s.sayTo(to, phrases.SayRulesLoosened, "what", listed(what))
+			return s.sayTo(to, phrases.SayRulesLoosened, "what", writeList(what))
 		})
 	})
 }
 
-// PasskeysInDoubt tells the admins of passkeys that may have been added by whoever had a way to sign in that was taken
-// back.
+// PasskeysInDoubt tells the admins of passkeys that may have been added by a stranger who had a way to sign in that was
+// taken back.
 func (s *Service) PasskeysInDoubt(ctx context.Context, what []string) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.tellAdmins(tx, func(to approval.Actor) string {
-			return s.sayTo(to, phrases.SayPasskeysInDoubt, "what", listed(what))
+			return s.sayTo(to, phrases.SayPasskeysInDoubt, "what", writeList(what))
 		})
 	})
 }
@@ -75,8 +75,8 @@ const (
 	maxWhy    = 500
 )
 
-// listed writes a list with a line for each entry.
-func listed(entries []string) string {
+// writeList writes a list with a line for each entry.
+func writeList(entries []string) string {
 	var b strings.Builder
 	for i, e := range entries {
 		if i == maxListed {

@@ -13,7 +13,7 @@ import (
 
 // targets is what a press, or typed words, are about.
 type targets struct {
-	ids []string // to be decided; nil: nothing is, and whoever it was has their answer
+	ids []string // to be decided; nil: nothing is, and the person has their answer
 	// Of a card that is decided together: what of it is pending and is decided one by one, of how many, and what
 	// has joined since it was shown.
 	left   []leftOut
@@ -37,7 +37,7 @@ func (w work) aim() (found targets, answer InteractionResult, err error) {
 		answer, err = w.allLeftOut(found)
 		return targets{}, answer, err
 	case w.QuotedID != "":
-		ids, err := w.quoted()
+		ids, err := w.findQuoted()
 		if err != nil {
 			return targets{}, InteractionResult{}, err
 		}
@@ -73,7 +73,7 @@ func (w work) aimAt() (found targets, err error) {
 	if err != nil {
 		return found, err
 	}
-	upto := max(min(w.Shows.Version, card.Shown), 1) // what was not sent yet stood before nobody
+	upto := max(min(w.Shows.Version, card.Shown), 1) // what was not sent yet stood before no person
 	var over []string
 	for _, i := range card.Items {
 		h, err := w.tx.Head(i.ID)
@@ -155,7 +155,7 @@ func (w work) byItself(h approval.Head) (phrases.Phrase, error) {
 	return "", nil
 }
 
-// addJoined adds what has joined a card since, where whoever pressed may decide it.
+// addJoined adds what has joined a card since, where the person who pressed may decide it.
 func (w work) addJoined(h approval.Head, found *targets) error {
 	if h.Status != approval.Pending || h.Due(w.tx.Now()) || !w.By.MayDecide() {
 		return nil
@@ -214,8 +214,8 @@ func (w work) shownAnew(cards []approval.Head) ([]approval.Head, error) {
 	return cards, w.outbox.DropJoined(w.tx, w.address(), w.RequestID)
 }
 
-// narrowed leaves of the requests of a card those that a notification shows, or is about.
-func narrowed(tx approval.Cards, n approval.Notification, ids []string) ([]string, error) {
+// narrow leaves of the requests of a card those that a notification shows, or is about.
+func narrow(tx approval.Cards, n approval.Notification, ids []string) ([]string, error) {
 	if n.BatchID == "" || len(n.Cards) > 0 {
 		return ids, nil
 	}

@@ -71,7 +71,7 @@ func (w work) command() (InteractionResult, error) {
 func (w work) showAll() (InteractionResult, error) {
 	id := w.RequestID
 	if id == "" && w.QuotedID != "" {
-		ids, err := w.quoted()
+		ids, err := w.findQuoted()
 		if err != nil {
 			return InteractionResult{}, err
 		}
@@ -109,7 +109,7 @@ func (w work) showAll() (InteractionResult, error) {
 		Kind: approval.KindReply, Note: w.linkNote(), Language: w.language})
 }
 
-// RoleOf says what somebody may do.
+// RoleOf says what a person may do.
 func RoleOf(by approval.Actor) phrases.Phrase {
 	switch {
 	case by.Admin && by.Approver:

@@ -44,7 +44,7 @@ func (w work) delegation() (InteractionResult, error) {
 	return w.answer(strings.Join(lines, "\n"))
 }
 
-// delegate lets somebody vote for whoever types it.
+// delegate lets another person vote for the one who types it.
 func (w work) delegate() (InteractionResult, error) {
 	until, ok := lastsUntil(w.Reason, w.store.ToWall(w.tx.Now()), w.By.Zone)
 	if w.Name == "" || !ok {
@@ -60,11 +60,11 @@ func (w work) delegate() (InteractionResult, error) {
 		if other := w.gate.PersonNow(w.Name); !other.MayDecide() || other.Name == w.By.Name {
 			text = w.say(phrases.SayDelegateNot)
 		}
-		return w.refused(refusal.Code, text)
+		return w.refuseWith(refusal.Code, text)
 	case refusal != nil && refusal.Code == approval.CodeNotAnApprover:
-		return w.refused(refusal.Code, w.say(phrases.SayDelegateNot))
+		return w.refuseWith(refusal.Code, w.say(phrases.SayDelegateNot))
 	case refusal != nil:
-		return w.refused(refusal.Code, refusal.Message)
+		return w.refuseWith(refusal.Code, refusal.Message)
 	}
 	return w.answer(w.say(phrases.SayDelegated, "delegate", d.Delegate, "until", d.Until,
 		"id", shortID(d.ID)))
@@ -77,12 +77,12 @@ func (w work) endDelegation() (InteractionResult, error) {
 	case err != nil:
 		return InteractionResult{}, err
 	case refusal != nil:
-		return w.refused(refusal.Code, w.say(phrases.SayDelegationWhich))
+		return w.refuseWith(refusal.Code, w.say(phrases.SayDelegationWhich))
 	}
 	return w.answer(w.say(phrases.SayDelegationEnded, "delegate", d.Delegate, "delegator", d.Delegator))
 }
 
-// units are what a number stands for that somebody types, as a word for it begins.
+// units are what a number stands for that a person types, as a word for it begins.
 var units = []struct {
 	unit  time.Duration
 	words []string

@@ -32,7 +32,7 @@ func (w work) freeze() (InteractionResult, error) {
 	return w.freezeNow(agent, w.Reason)
 }
 
-// agentNamed returns the agent that somebody typed, "" for all of them.
+// agentNamed returns the agent that a person typed, "" for all of them.
 func (s *Service) agentNamed(name string) (agent string, ok bool) {
 	for _, l := range lexicons {
 		if slices.Contains(l.everyone, plain(name)) {
@@ -45,12 +45,12 @@ func (s *Service) agentNamed(name string) (agent string, ok bool) {
 // askFreeze asks once more before the agent of a request is frozen.
 func (w work) askFreeze() (InteractionResult, error) {
 	if !w.By.Approver && !w.By.Admin {
-		return w.refused(approval.CodeNotAnApprover, w.say(phrases.SayMayNotFreeze))
+		return w.refuseWith(approval.CodeNotAnApprover, w.say(phrases.SayMayNotFreeze))
 	}
 	r, err := w.tx.Head(w.RequestID)
 	if err != nil {
 		if approval.CodeOf(err) == approval.CodeNotFound {
-			return w.refused(approval.CodeNotFound, w.say(phrases.SayNoRequest))
+			return w.refuseWith(approval.CodeNotFound, w.say(phrases.SayNoRequest))
 		}
 		return InteractionResult{}, err
 	}
@@ -65,11 +65,11 @@ func (w work) freezeNow(agent, reason string) (InteractionResult, error) {
 	case err != nil:
 		return InteractionResult{}, err
 	case refusal != nil && (refusal.Code == approval.CodeNotAnApprover || refusal.Code == approval.CodeNotAdmin):
-		return w.refused(refusal.Code, w.say(phrases.SayMayNotFreeze))
+		return w.refuseWith(refusal.Code, w.say(phrases.SayMayNotFreeze))
 	case refusal != nil && refusal.Code == approval.CodeInvalidParameter:
-		return w.refused(refusal.Code, w.say(phrases.SayReasonTooLong))
+		return w.refuseWith(refusal.Code, w.say(phrases.SayReasonTooLong))
 	case refusal != nil:
-		return w.refused(refusal.Code, refusal.Message)
+		return w.refuseWith(refusal.Code, refusal.Message)
 	}
 	if err := w.tellFrozen(w.tx, e); err != nil {
 		return InteractionResult{}, err
@@ -87,7 +87,7 @@ func (w work) unfreeze() (InteractionResult, error) {
 		_, out, err := w.refuse()
 		return out, err
 	case !w.By.Admin:
-		return w.refused(approval.CodeNotAdmin, w.say(phrases.SayMayNotUnfreeze))
+		return w.refuseWith(approval.CodeNotAdmin, w.say(phrases.SayMayNotUnfreeze))
 	}
 	frozen, err := frozenNow(w.tx)
 	if err != nil {
@@ -109,7 +109,7 @@ func (w work) unfreeze() (InteractionResult, error) {
 	case err != nil:
 		return InteractionResult{}, err
 	case refusal != nil:
-		return w.refused(refusal.Code, refusal.Message)
+		return w.refuseWith(refusal.Code, refusal.Message)
 	}
 	if err := w.tellLifted(w.tx, e, w.By); err != nil {
 		return InteractionResult{}, err
@@ -144,7 +144,7 @@ func (s *Service) Lifted(ctx context.Context, e approval.Epoch, by approval.Acto
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error { return s.tellLifted(tx, e, by) })
 }
 
-// NeedUnmet tells the admins of a pending request whose open stage nobody is left for.
+// NeedUnmet tells the admins of a pending request whose open stage no approver is left for.
 func (s *Service) NeedUnmet(ctx context.Context, r approval.Request) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.tellAdmins(tx, func(to approval.Actor) string {

@@ -26,7 +26,7 @@ func (w work) grant() (InteractionResult, error) {
 	}
 	g, err := w.in.Grants().Make(w.By, approval.Via(w.Channel), w.RequestID, wish)
 	if refusal, ok := refusalIn(err); ok {
-		return w.refused(refusal.Code, w.notGranted(refusal))
+		return w.refuseWith(refusal.Code, w.notGranted(refusal))
 	}
 	if err != nil {
 		return InteractionResult{}, err
@@ -145,7 +145,7 @@ func (w work) endGrant() (InteractionResult, error) {
 	if w.Intent == IntentLift {
 		err := w.in.Grants().Lift(w.By, approval.Via(w.Channel), w.RequestID)
 		if refusal, ok := refusalIn(err); ok {
-			return w.refused(refusal.Code, w.notEnded(refusal, phrases.SayLiftWhich))
+			return w.refuseWith(refusal.Code, w.notEnded(refusal, phrases.SayLiftWhich))
 		}
 		if err != nil {
 			return InteractionResult{}, err
@@ -154,7 +154,7 @@ func (w work) endGrant() (InteractionResult, error) {
 	}
 	g, err := w.in.Grants().Revoke(w.By, approval.Via(w.Channel), w.RequestID)
 	if refusal, ok := refusalIn(err); ok {
-		return w.refused(refusal.Code, w.notEnded(refusal, phrases.SayRevokeWhich))
+		return w.refuseWith(refusal.Code, w.notEnded(refusal, phrases.SayRevokeWhich))
 	}
 	if err != nil {
 		return InteractionResult{}, err

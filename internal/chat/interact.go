@@ -37,7 +37,7 @@ const (
 	IntentExtend   Intent = "extend"   // one hour more for a request
 	IntentFreeze   Intent = "freeze"   // deny every call of an agent, or of all
 	IntentUnfreeze Intent = "unfreeze" // lift that
-	IntentDelegate Intent = "delegate" // somebody may vote for whoever types it
+	IntentDelegate Intent = "delegate" // another person may vote for the one who types it
 	IntentEndVotes Intent = "undelegate"
 	// IntentDelegations: who votes for whom
 	IntentDelegations Intent = "delegations"
@@ -49,8 +49,8 @@ const (
 
 	IntentSignIn Intent = "sign_in" // a link to the pages
 
-	IntentFollow   Intent = "follow"   // somebody added us, or is back
-	IntentUnfollow Intent = "unfollow" // somebody blocked us: nothing reaches them there any more
+	IntentFollow   Intent = "follow"   // a person added us, or is back
+	IntentUnfollow Intent = "unfollow" // a person blocked us: nothing reaches them there any more
 )
 
 // Interaction is one signed event from a chat platform: a button, or words typed to the bot. Who did it comes
@@ -94,12 +94,12 @@ type Interaction struct {
 	open      *approval.Notification // the question for a reason that waits for their next message; nil: none
 	language  string                 // of Text, where it is clear: the answer is in it
 	confirmed bool                   // what was asked once more was answered with yes
-	// unresolved is why Typed is nobody's id: [approval.CodeNotFound], [approval.CodeAmbiguousID], or too short.
+	// unresolved is why Typed is no request's id: [approval.CodeNotFound], [approval.CodeAmbiguousID], or too short.
 	unresolved approval.Code
 	couldBe    string // the ids that it could be
 }
 
-// ReadWords makes the interaction that of what somebody typed, perhaps in answer to a message of the platform's id.
+// ReadWords makes the interaction that of what a person typed, perhaps in answer to a message of the platform's id.
 func (t *Interaction) ReadWords(text, quoted string) {
 	w := ParseWords(text, quoted != "")
 	t.Intent, t.RequestID, t.Reason, t.Text, t.QuotedID = w.Intent, w.ID, w.Reason, text, quoted
@@ -109,7 +109,7 @@ func (t *Interaction) ReadWords(text, quoted string) {
 // InteractionResult is what became of a tap.
 type InteractionResult struct {
 	Duplicate bool          // seen before: nothing was done
-	Ignored   bool          // older than the request it names: nothing was done and nobody answered
+	Ignored   bool          // older than the request it names: nothing was done and no person answered
 	Code      approval.Code // why nothing was decided, "" if something was or nothing was asked
 	Text      string        // the answer
 	Decided   []approval.Request
@@ -122,7 +122,7 @@ type InteractionResult struct {
 const maxReplyCards = 5
 
 // Interact carries out an interaction: its event id, the decision it carries and the answer to who made it are one
-// transaction. One that was seen before, came too late, or comes from somebody who may not decide
+// transaction. One that was seen before, came too late, or comes from a person who may not decide
 // changes nothing but the audit log. The error is only ever about the store: then nothing was kept,
 // and the platform may deliver again.
 func (s *Service) Interact(ctx context.Context, t Interaction) (InteractionResult, error) {
@@ -182,7 +182,7 @@ func (s *Service) firstSight(ctx context.Context, tx approval.Tx, t Interaction)
 }
 
 // byNow is who made an interaction, by the configuration of now: the user id may be another's since it came in, or
-// nobody's, though the person is there.
+// no person's, though they are there.
 func (w wording) byNow() approval.Actor {
 	if w.By.Kind == approval.Human && w.whose != nil {
 		if who, ok := w.whose(w.Channel, w.From); !ok || who.Name != w.By.Name {
@@ -192,16 +192,16 @@ func (w wording) byNow() approval.Actor {
 	return w.gate.ActorNow(w.By)
 }
 
-// stranger is who made an interaction where that is nobody whom the configuration knows.
+// stranger is who made an interaction where that is no person whom the configuration knows.
 func (t Interaction) stranger() approval.Actor {
 	return approval.Actor{Kind: approval.Stranger, Name: t.Channel + ":" + t.From}
 }
 
-// asks reports whether whoever made the interaction can be asked for a reason, which their next message then is: where
-// they are alone with us, and there is no dialog.
+// asks reports whether the person who made the interaction can be asked for a reason, which their next message then is:
+// where they are alone with us, and there is no dialog.
 func (t Interaction) asks() bool { return t.AsksWhy || t.Text != "" && !t.Elsewhere }
 
-// address is where whoever made the interaction is answered.
+// address is where the person who made the interaction is answered.
 func (t Interaction) address() approval.Address {
 	return approval.Address{Channel: t.Channel, To: t.From}
 }
@@ -221,7 +221,7 @@ type Asked struct {
 }
 
 // Ask takes a button that a dialog may ask the reason for: any denial, and an approval of what needs a
-// reason. Where whoever pressed it may decide, its event is marked as seen and all that the dialog is about is
+// reason. Where the person who pressed it may decide, its event is marked as seen and all that the dialog is about is
 // returned: it stays as it is, and the dialog's submission is an interaction of its own. Where there is nothing
 // to ask, it is as [Service.Interact].
 func (s *Service) Ask(ctx context.Context, t Interaction) (Asked, error) {
@@ -248,8 +248,8 @@ func (s *Service) Ask(ctx context.Context, t Interaction) (Asked, error) {
 	})
 }
 
-// toAskAbout returns the pending requests that a dialog asks the reason of, as whoever reads it sees them; none where
-// no reason is asked.
+// toAskAbout returns the pending requests that a dialog asks the reason of, as the person who reads it sees them; none
+// where no reason is asked.
 func (w work) toAskAbout(ids []string) (open []approval.Request, err error) {
 	asks := w.Intent == IntentDeny
 	for _, id := range ids {
@@ -344,7 +344,7 @@ func (w work) decide() (InteractionResult, error) {
 }
 
 // saysOneThing reports whether typed words say one thing of their targets: an approval has no reason beside it, and
-// what quotes one card names no other request. Whoever may not decide is told so first.
+// what quotes one card names no other request. A person who may not decide is told so first.
 func (w work) saysOneThing(meant []string) (bool, error) {
 	switch {
 	case w.Text == "" || !w.By.MayDecide():
@@ -354,14 +354,14 @@ func (w work) saysOneThing(meant []string) (bool, error) {
 	case w.RequestID == "" || w.QuotedID == "":
 		return true, nil
 	}
-	ids, err := w.quoted()
+	ids, err := w.findQuoted()
 	return len(ids) == 0 || slices.ContainsFunc(meant, func(id string) bool { return slices.Contains(ids, id) }), err
 }
 
 // unclear answers words that decide nothing with the cards of the requests that they name, or else with
 // what waits.
 func (w work) unclear() (InteractionResult, error) {
-	ids, err := w.named()
+	ids, err := w.findNamed()
 	if err != nil {
 		return InteractionResult{}, err
 	}
@@ -405,13 +405,13 @@ func (w work) unclear() (InteractionResult, error) {
 	return InteractionResult{Text: text}, w.reply(approval.Notification{Text: text}, open)
 }
 
-// named returns the requests that words name or quote, none where they do neither.
-func (w work) named() ([]string, error) {
+// findNamed returns the requests that words name or quote, none where they do neither.
+func (w work) findNamed() ([]string, error) {
 	if w.RequestID == "" {
 		if w.QuotedID == "" {
 			return nil, nil
 		}
-		return w.quoted()
+		return w.findQuoted()
 	}
 	batch, err := w.tx.Batch(w.RequestID)
 	if err != nil || len(batch) == 0 {
@@ -596,7 +596,7 @@ func (w work) askTogether(ids []string) (out InteractionResult, done bool, err e
 			return out, false, nil
 		}
 		if about.ApprovalID == "" {
-			out.Code, out.Text = refusal.Code, w.refusal(refusal, cmp.Or(w.Shows.Typed(w.RequestID), id))
+			out.Code, out.Text = refusal.Code, w.refusal(refusal, cmp.Or(w.Shows.TypedID(w.RequestID), id))
 			about.ApprovalID, about.BatchID = r.ID, r.BatchID
 		}
 	}
@@ -612,7 +612,7 @@ func (w work) askTogether(ids []string) (out InteractionResult, done bool, err e
 	return out, true, w.reply(about, nil)
 }
 
-// givesReason says that a denial comes once more from whoever denied r without a reason, and now has one.
+// givesReason says that a denial comes once more from the person who denied r without a reason, and now has one.
 func (t Interaction) givesReason(r approval.Request) bool {
 	reason := strings.TrimSpace(t.Reason)
 	return t.Intent == IntentDeny && t.By.MayDecide() && !approval.Blank(reason) && len(reason) <= approval.MaxReason &&
@@ -626,7 +626,8 @@ func (t Interaction) beginsReason(r approval.Request) bool {
 		r.Status == approval.Denied && r.ResolvedBy == t.By.Name && r.ResolveReason == ""
 }
 
-// tooLate tells of a request that is over how it ended, and whoever typed a reason for its denial what becomes of that.
+// tooLate tells of a request that is over how it ended, and the person who typed a reason for its denial what becomes
+// of that.
 func (w wording) tooLate(r approval.Request) string {
 	line := w.late(r)
 	if w.Intent != IntentDeny || w.Text == "" || approval.Blank(w.Reason) || !w.By.MayDecide() {
@@ -678,7 +679,7 @@ func (w wording) refusal(e *approval.Error, id string) string {
 	case approval.CodeInvalidParameter:
 		return w.say(phrases.SayReasonTooLong)
 	case approval.CodeAlreadyVoted:
-		return w.voted(e)
+		return w.sayVoted(e)
 	case approval.CodeNotYourStage:
 		if e.Request != nil {
 			return w.say(phrases.SayNotYourStage, "stages", w.sayer(w.By).Waits(*e.Request))
@@ -689,7 +690,7 @@ func (w wording) refusal(e *approval.Error, id string) string {
 	return e.Message
 }
 
-// word is how whoever made the interaction types what they mean, in their language.
+// word is how the person who made the interaction types what they mean, in their language.
 func (w wording) word(i Intent) string {
 	switch i {
 	case IntentApprove:
@@ -707,7 +708,7 @@ func takesPasskey(t Interaction, r approval.Request) bool {
 	return t.Intent == IntentApprove && r.Need != nil && r.Need.StepUp
 }
 
-// takesPasskey tells somebody where to approve a request that takes a passkey.
+// takesPasskey tells a person where to approve a request that takes a passkey.
 func (w wording) takesPasskey(e *approval.Error) string {
 	if e.Request == nil {
 		return e.Message
@@ -719,8 +720,8 @@ func (w wording) takesPasskey(e *approval.Error) string {
 	return w.say(phrases.SayStepUpAt, "tool", tool, "page", page)
 }
 
-// voted tells somebody that their vote is given: by them, or for them.
-func (w wording) voted(e *approval.Error) string {
+// sayVoted tells a person that their vote is given: by them, or for them.
+func (w wording) sayVoted(e *approval.Error) string {
 	if e.Request == nil {
 		return e.Message
 	}
@@ -755,7 +756,7 @@ func (w wording) sayOf(r approval.Request, said string) string {
 	return w.say(phrases.SayOf, "tool", w.nameCall(r), "said", said)
 }
 
-// notYours tells somebody that they may not decide, and a stranger what is missing.
+// notYours tells a person that they may not decide, and a stranger what is missing.
 func (w wording) notYours() string {
 	if w.By.Kind == approval.Stranger {
 		return w.say(phrases.SayHelpStranger, "address", w.From)
@@ -763,7 +764,7 @@ func (w wording) notYours() string {
 	return w.say(phrases.SayNotYours)
 }
 
-// refuse answers and audits words of somebody who may not decide and named no request.
+// refuse answers and audits words of a person who may not decide and named no request.
 func (w work) refuse() (none targets, answer InteractionResult, err error) {
 	e := approval.Event{Type: approval.EventDecisionRefused, Actor: w.By.String(), Decision: decisionWord(w.Intent),
 		Reason: string(approval.CodeNotAnApprover)}
@@ -775,8 +776,8 @@ func (w work) refuse() (none targets, answer InteractionResult, err error) {
 	return none, answer, w.reply(approval.Notification{Text: answer.Text}, nil)
 }
 
-// quoted finds the requests shown by the message that the words quote.
-func (w work) quoted() ([]string, error) {
+// findQuoted finds the requests shown by the message that the words quote.
+func (w work) findQuoted() ([]string, error) {
 	n, err := w.quotedRow()
 	if err != nil || !n.ShowsCard() {
 		return nil, err
@@ -789,7 +790,7 @@ func (w work) quoted() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return narrowed(w.tx, n, ids)
+	return narrow(w.tx, n, ids)
 }
 
 // quotedRow finds the notification whose message the words quote, the zero Notification for none.
@@ -904,7 +905,7 @@ func (w work) reply(n approval.Notification, cards []approval.Head) error {
 	return nil
 }
 
-// welcome greets somebody who added us. A person we know is reached again; anybody else is told the id
+// welcome greets a person who added us. One we know is reached again; a stranger is told the id
 // that the configuration needs.
 func (w work) welcome() (InteractionResult, error) {
 	if err := w.outbox.MarkReachable(w.ctx, w.tx, w.By, w.address(), w.when(w.tx)); err != nil {

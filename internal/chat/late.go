@@ -7,7 +7,7 @@ import (
 	"countersign/internal/locale/phrases"
 )
 
-// Late is what somebody is told who comes after the end of a request: how it ended, and what to do where
+// Late is what a person is told who comes after the end of a request: how it ended, and what to do where
 // there is something to do; "" while it is pending. say fills in a phrase for one reader, as [phrases.Phrase.Say] does.
 func Late(l message.Late, say func(p phrases.Phrase, args ...any) string) string {
 	already := func(status, own phrases.Phrase) string {

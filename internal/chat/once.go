@@ -26,7 +26,8 @@ func (d *decisions) askOnce(r approval.Request) {
 	d.lines = append(d.lines, d.say(phrases.SayConfirm, "agent", r.Agent, "tool", r.Target()))
 }
 
-// answerOnce takes the answer to what was asked once more. It counts once, for a while, and from whoever was asked.
+// answerOnce takes the answer to what was asked once more. It counts once, for a while, and from the person who was
+// asked.
 func (w work) answerOnce() (InteractionResult, error) {
 	if w.By.Kind != approval.Human {
 		_, out, err := w.refuse()
@@ -67,13 +68,13 @@ func (w work) answerOnce() (InteractionResult, error) {
 // errOvertaken is of a row that is not as it was read in the same transaction.
 var errOvertaken = errors.New("chat: a notification changed within a transaction")
 
-// answer answers somebody with a sentence.
+// answer answers a person with a sentence.
 func (w work) answer(text string) (InteractionResult, error) {
 	return InteractionResult{Text: text}, w.reply(approval.Notification{Text: text}, nil)
 }
 
-// refused answers somebody with why nothing was done.
-func (w work) refused(code approval.Code, text string) (InteractionResult, error) {
+// refuseWith answers a person with why nothing was done.
+func (w work) refuseWith(code approval.Code, text string) (InteractionResult, error) {
 	return InteractionResult{Code: code, Text: text}, w.reply(approval.Notification{Text: text}, nil)
 }
 
@@ -89,7 +90,7 @@ func (w work) extend() (InteractionResult, error) {
 		return out, err
 	}
 	if w.RequestID == "" && w.QuotedID != "" {
-		ids, err := w.quoted()
+		ids, err := w.findQuoted()
 		if err != nil {
 			return InteractionResult{}, err
 		}
@@ -105,7 +106,7 @@ func (w work) extend() (InteractionResult, error) {
 	case err != nil:
 		return InteractionResult{}, err
 	case refusal != nil:
-		return w.refused(refusal.Code, w.notExtended(refusal))
+		return w.refuseWith(refusal.Code, w.notExtended(refusal))
 	}
 	text := w.say(phrases.SayExtended, "tool", w.nameCall(r), "when", r.ExpiresAt)
 	return InteractionResult{Text: text}, w.reply(approval.Notification{ApprovalID: r.ID, Text: text}, nil)
@@ -183,9 +184,9 @@ func (t Interaction) asWords() Interaction {
 func (w work) unresolvedID() (InteractionResult, error) {
 	switch w.unresolved {
 	case approval.CodeAmbiguousID:
-		return w.refused(w.unresolved, w.say(phrases.SayAmbiguous, "typed", w.Typed)+"\n"+w.couldBe)
+		return w.refuseWith(w.unresolved, w.say(phrases.SayAmbiguous, "typed", w.Typed)+"\n"+w.couldBe)
 	case approval.CodeInvalidParameter:
-		return w.refused(w.unresolved, w.say(phrases.SayTypedShort))
+		return w.refuseWith(w.unresolved, w.say(phrases.SayTypedShort))
 	}
 	none := phrases.SayNoRequest
 	switch w.Intent {
@@ -194,5 +195,5 @@ func (w work) unresolvedID() (InteractionResult, error) {
 	case IntentLift:
 		none = phrases.SayLiftWhich
 	}
-	return w.refused(w.unresolved, w.say(none))
+	return w.refuseWith(w.unresolved, w.say(none))
 }

@@ -5,19 +5,19 @@ import (
 	"countersign/internal/locale/phrases"
 )
 
-// What people are told of their passkeys, which somebody else may have added or removed in their name.
+// What people are told of their passkeys, which another person may have added or removed in their name.
 
-// PasskeyAdded tells somebody that they have one more passkey.
+// PasskeyAdded tells a person that they have one more passkey.
 func (s *Service) PasskeyAdded(tx approval.Tx, person, name string) error {
 	return s.tellOwner(tx, person, phrases.SayPasskeyAdded, name)
 }
 
-// PasskeyRemoved tells somebody that they have one less.
+// PasskeyRemoved tells a person that they have one less.
 func (s *Service) PasskeyRemoved(tx approval.Tx, person, name string) error {
 	return s.tellOwner(tx, person, phrases.SayPasskeyRemoved, name)
 }
 
-// PasskeyBlocked tells somebody that one of theirs is of no use any more.
+// PasskeyBlocked tells a person that one of theirs is of no use any more.
 func (s *Service) PasskeyBlocked(tx approval.Tx, person, name string) error {
 	return s.tellOwner(tx, person, phrases.SayPasskeyBlocked, name)
 }

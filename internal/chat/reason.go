@@ -112,7 +112,7 @@ func (w work) notTheReason(asked approval.Notification, r approval.Request) (Int
 	w.open = nil // the answer says it
 	id := r.ID[len(r.ID)-approval.ShortID:]
 	if asked.BatchID != "" {
-		id = Shows{Version: asked.Shown, After: asked.After}.Typed(asked.BatchID)
+		id = Shows{Version: asked.Shown, After: asked.After}.TypedID(asked.BatchID)
 	}
 	out := InteractionResult{Code: approval.CodeReasonRequired,
 		Text: w.say(phrases.SayNotTheReason, "tool", r.Target(), "id", id)}
@@ -122,8 +122,8 @@ func (w work) notTheReason(asked approval.Notification, r approval.Request) (Int
 	return out, w.reply(approval.Notification{ApprovalID: r.ID, Text: out.Text}, nil)
 }
 
-// openQuestion returns the question that whoever presses or types leaves open, nil for none: nothing is decided until
-// it has its reason. Whatever they are told next closes it.
+// openQuestion returns the question that the person who presses or types leaves open, nil for none: nothing is decided
+// until it has its reason. Whatever they are told next closes it.
 func (w work) openQuestion() (*approval.Notification, error) {
 	if !w.By.MayDecide() {
 		return nil, nil
@@ -229,7 +229,7 @@ func (w work) askedAbout(asked approval.Notification) ([]approval.Request, error
 	for _, r := range rs {
 		all = append(all, r.ID)
 	}
-	meant, err := narrowed(w.tx, about, all)
+	meant, err := narrow(w.tx, about, all)
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,10 @@
 // Package chat is what people press and type, and what they are told, on any channel.
 //
-// An [Interaction] is one signed event of a platform. Its event id, the decision it carries and the answer to whoever
-// made it are one transaction: all of it is kept, or the platform may deliver it again. Whether somebody may decide is
-// the gate's to say ([approval.Gate]); this package finds out what is meant, and the words for what came of it. What
-// is not clear decides nothing: a bare yes brings up the cards, and so does an approval with any further word. Where a
-// reason is required it is asked for, and the next message is it ([work.giveReason]).
+// An [Interaction] is one signed event of a platform. Its event id, the decision it carries and the answer to the
+// person who made it are one transaction: all of it is kept, or the platform may deliver it again. Whether a person may
+// decide is the gate's to say ([approval.Gate]); this package finds out what is meant, and the words for what came of
+// it. What is not clear decides nothing: a bare yes brings up the cards, and so does an approval with any further word.
+// Where a reason is required it is asked for, and the next message is it ([work.giveReason]).
 package chat
 
 import (
@@ -39,9 +39,9 @@ type Outbox interface {
 
 // Readers are those who are answered, as they are configured now. It is asked inside transactions and must not block.
 type Readers interface {
-	// Say says a phrase to somebody in their language, as [phrases.Phrase.Say] does in English.
+	// Say says a phrase to a person in their language, as [phrases.Phrase.Say] does in English.
 	Say(to approval.Actor, p phrases.Phrase, args ...any) string
-	// NameOf says whose address it is, "" where it is nobody's.
+	// NameOf says whose address it is, "" where it is no person's.
 	NameOf(a approval.Address) string
 	// Agents returns the configured agents, in the order of their names.
 	Agents() []string
@@ -70,8 +70,8 @@ type Options struct {
 	Outbox  Outbox
 	Readers Readers
 	SignIn  SignIn // nil: there are no pages
-	// Whose says who somebody with a user id of a channel is now. It is asked inside transactions and must not block. nil:
-	// whoever they were when the event came in.
+	// Whose says who the person with a user id of a channel is now. It is asked inside transactions and must not block.
+	// nil: the person that they were when the event came in.
 	Whose func(channel, id string) (approval.Actor, bool)
 }
 
@@ -92,7 +92,7 @@ func New(o Options) *Service {
 		signIn: o.SignIn, whose: o.Whose}
 }
 
-// sayTo says a phrase to somebody, in times as the machine's clock has them.
+// sayTo says a phrase to a person, in times as the machine's clock has them.
 func (s *Service) sayTo(to approval.Actor, p phrases.Phrase, args ...any) string {
 	for i, v := range args {
 		if t, ok := v.(time.Time); ok {
@@ -102,8 +102,8 @@ func (s *Service) sayTo(to approval.Actor, p phrases.Phrase, args ...any) string
 	return s.readers.Say(to, p, args...)
 }
 
-// Refused puts a signed event on record that is not acted on.
-func (s *Service) Refused(ctx context.Context, actor, channel, reason string) error {
+// RecordRefused puts a signed event on record that is not acted on.
+func (s *Service) RecordRefused(ctx context.Context, actor, channel, reason string) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.audit.Append(ctx, tx, approval.Event{Type: approval.EventWebhookRefused, Actor: actor, Reason: reason,
 			Data: approval.EventData(map[string]any{"channel": channel})})

@@ -8,7 +8,7 @@ import (
 	"countersign/approval"
 )
 
-// Shows is what of an [approval.Card] somebody has before them: what came after one of its versions and up to another.
+// Shows is what of an [approval.Card] a person has before them: what came after one of its versions and up to another.
 // The zero Shows is the first version, which is what buttons mean that say nothing of it.
 type Shows struct{ Version, After int }
 
@@ -21,9 +21,9 @@ func ParseVersion(s string) (n int, ok bool) {
 	return n, err == nil && 1 <= n && n <= MaxVersion && strconv.Itoa(n) == s
 }
 
-// Typed is how somebody types a card's id for all that it shows: the id, then v and the version where it is not the
+// TypedID is how a person types a card's id for all that it shows: the id, then v and the version where it is not the
 // first, then a and the version after which it begins.
-func (s Shows) Typed(id string) string {
+func (s Shows) TypedID(id string) string {
 	if s.After == 0 && s.Version <= 1 {
 		return id
 	}
@@ -34,7 +34,7 @@ func (s Shows) Typed(id string) string {
 	return id
 }
 
-// typedCard matches what [Shows.Typed] writes of a version.
+// typedCard matches what [Shows.TypedID] writes of a version.
 var typedCard = regexp.MustCompile(`(?i)\b([0-7][0-9A-HJKMNP-TV-Z]{25})v([1-9][0-9]{0,3})(?:a([1-9][0-9]{0,3}))?\b`)
 
 // withoutVersions leaves the versions out of a text, and returns those of the ids that it names.

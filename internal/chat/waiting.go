@@ -5,7 +5,7 @@ import (
 	"countersign/internal/locale/phrases"
 )
 
-// waitingList is what waits for somebody.
+// waitingList is what waits for a person.
 type waitingList struct {
 	newest []approval.Head // as many as one answer brings
 	total  int             // that they may decide
@@ -16,7 +16,7 @@ type waitingList struct {
 // press on one is judged as any other.
 const mostLooked = 200
 
-// waiting returns what waits for somebody: of those who decide what they may vote on, of others all of it.
+// waiting returns what waits for a person: of those who decide what they may vote on, of others all of it.
 func (w work) waiting() (list waitingList, err error) {
 	if err := w.in.Expire(); err != nil {
 		return list, err
@@ -50,7 +50,7 @@ func (w work) waiting() (list waitingList, err error) {
 	return list, nil
 }
 
-// mayVote reports whether somebody may vote on a pending request now.
+// mayVote reports whether a person may vote on a pending request now.
 func (w work) mayVote(h approval.Head) (bool, error) {
 	r, err := w.tx.NeedOf(h.ID)
 	if err != nil {

@@ -21,7 +21,7 @@ type Words struct {
 	Shows Shows
 	// Typed is what may be the end of an id, upper case, where there is no ID: which one is the gate's to say.
 	Typed string
-	// Name is the agent to freeze, or the person who is to vote for whoever types it.
+	// Name is the agent to freeze, or the person who is to vote for the one who types it.
 	Name   string
 	Reason string // as it was typed, never of an approval; of a delegation, how long
 }
@@ -49,9 +49,9 @@ type lexicon struct {
 	everyone, until []string
 }
 
-// lexicons are the languages that are understood, whoever types; a word belongs to one intent in all of
-// them. There are only words that are a decision by themselves: "確認" is none, since it is "I will
-// check" in Japanese, nor "了解", which is "I see".
+// lexicons are the languages that are understood, whatever language a person has; a word belongs to one intent in all
+// of them. There are only words that are a decision by themselves: "確認" is none, since it is "I will check" in
+// Japanese, nor "了解", which is "I see".
 var lexicons = []lexicon{{
 	locale: "en",
 	yes: []string{"approve", "approved", "yes", "y", "yep", "yeah", "ok", "okay", "accept", "allow", "confirm",
@@ -193,7 +193,7 @@ func learn(lexicons []lexicon) (words map[string]meaning, polite map[string]bool
 }
 
 // Language is the language of a typed text where that is clear: "" where it is not. Words in Latin letters say nothing,
-// since whoever reads another language types them too.
+// since people who read another language type them too.
 func Language(text string) string {
 	kana := strings.IndexFunc(text, func(r rune) bool { return unicode.In(r, unicode.Hiragana, unicode.Katakana) })
 	switch {
@@ -246,8 +246,8 @@ var spokenIn = sync.OnceValue(func() map[string][]string {
 //	revoke <id>              ends a grant or a standing denial; lift <id> forgets a denial
 //	pending, log, status, grants, delegations, sign in, inbox, back, help, ?
 //
-// An <id> is a ULID, of a card with what of it is meant ([Shows.Typed]), or, in Typed, what may be the end of one: four
-// of its letters and digits, or more.
+// An <id> is a ULID, of a card with what of it is meant ([Shows.TypedID]), or, in Typed, what may be the end of one:
+// four of its letters and digits, or more.
 //
 // and nothing else. An approval is the word, and the id or the quote, and perhaps a polite ending: a yes with anything
 // more is [IntentUnclear], with the id where the text begins with one, so that the card can be shown.
@@ -303,7 +303,7 @@ func parseWords(text string, quoting bool) Words {
 			}
 		}
 	case IntentFreeze, IntentUnfreeze, IntentDelegate:
-		if w, ok := ordered(means.intent, rest); ok {
+		if w, ok := readOrder(means.intent, rest); ok {
 			return w
 		}
 	default:
@@ -331,9 +331,9 @@ func (w Words) naming(id string) Words {
 	return w
 }
 
-// ordered reads what follows freeze, unfreeze and delegate: a name, and what is said beside it. A question orders
+// readOrder reads what follows freeze, unfreeze and delegate: a name, and what is said beside it. A question orders
 // nothing.
-func ordered(intent Intent, rest string) (w Words, ok bool) {
+func readOrder(intent Intent, rest string) (w Words, ok bool) {
 	if asks(rest) {
 		return w, false
 	}

@@ -16,11 +16,11 @@ type work struct {
 	in  *approval.Work // the gate's, in the same transaction
 }
 
-// wording is what whoever made an interaction is told.
+// wording is what the person who made an interaction is told.
 type wording struct {
 	*Service
 	Interaction
 }
 
-// say says a phrase to whoever made the interaction.
+// say says a phrase to the person who made the interaction.
 func (w wording) say(p phrases.Phrase, args ...any) string { return w.sayTo(w.By, p, args...) }

@@ -153,7 +153,7 @@ func (s *sectionCheck) Own(field, who string, secrets ...secret.Value) {
 		if _, ok := s.Places[at]; !ok {
 			at = s.at(field)
 		}
-		s.own(at, "token", one.Reveal(), who)
+		s.checkUnique(at, "token", one.Reveal(), who)
 	}
 }
 
@@ -179,7 +179,7 @@ func (s *sectionCheck) Notify(names []string) (approvers int) {
 		}
 		at := slices.IndexFunc(people, func(p Person) bool { return p.Name == name })
 		if at < 0 {
-			s.nobody(entry, name)
+			s.reportUnknown(entry, name)
 			continue
 		}
 		switch p := people[at]; {
@@ -196,8 +196,8 @@ func (s *sectionCheck) Notify(names []string) (approvers int) {
 	return approvers
 }
 
-// nobody reports a name that nobody has.
-func (s *sectionCheck) nobody(entry, name string) {
+// reportUnknown reports a name that no person has.
+func (s *sectionCheck) reportUnknown(entry, name string) {
 	var known []string
 	for _, p := range s.cfg.File.People {
 		known = append(known, p.Name)
@@ -205,8 +205,8 @@ func (s *sectionCheck) nobody(entry, name string) {
 	s.errorf(entry, "nobody in people is called %q%s", name, yamlpos.DidYouMean(name, known))
 }
 
-// Chosen implements [kind.Checks].
-func (s *sectionCheck) Chosen() bool {
+// IsChosen implements [kind.Checks].
+func (s *sectionCheck) IsChosen() bool {
 	return slices.ContainsFunc(s.cfg.File.People, func(p Person) bool { return slices.Contains(p.Channels, s.kind.Name) })
 }
 

@@ -121,11 +121,11 @@ func (c *checker) check(root *yamlpos.Node) {
 	if c.policy(root) {
 		c.reachable()
 	}
-	c.unasked()
+	c.warnUnasked()
 	c.keyboards()
 }
 
-// sameAddress reports whether two listeners would have one address. Whoever listens at one of localhost's has both.
+// sameAddress reports whether two listeners would have one address. A listener at one of localhost's has both.
 func sameAddress(a, b string) bool {
 	_, port, err := net.SplitHostPort(a)
 	_, other, _ := net.SplitHostPort(b)
@@ -220,8 +220,8 @@ func (c *checker) agents() {
 			c.errorf(path+".token", "an agent needs a token, such as token: ${AGENT_TOKEN}")
 			continue
 		}
-		c.token(path+".token", a.Token)
-		c.own(path+".token", "token", a.Token.Reveal(), "agent "+a.Name)
+		c.checkToken(path+".token", a.Token)
+		c.checkUnique(path+".token", "token", a.Token.Reveal(), "agent "+a.Name)
 	}
 	if len(c.cfg.File.Agents) == 0 && !c.Bad["$.agents"] {
 		c.warnf("$.agents", "there are no agents, so nothing can be asked; add one under agents")
@@ -259,12 +259,12 @@ func (c *checker) people() {
 				c.errorf(at, "%s", err)
 			}
 			if k.Address.Own != "" {
-				c.own(at, k.Address.Own, a.Reveal(), p.Name)
+				c.checkUnique(at, k.Address.Own, a.Reveal(), p.Name)
 			}
 		}
 		if p.Token != "" {
-			c.token(path+".token", p.Token)
-			c.own(path+".token", "token", p.Token.Reveal(), p.Name)
+			c.checkToken(path+".token", p.Token)
+			c.checkUnique(path+".token", "token", p.Token.Reveal(), p.Name)
 		}
 		c.locale(path+".locale", p.Locale)
 		if p.TimeZone != "" {
@@ -326,7 +326,7 @@ func (c *checker) spoiledBelow(path string) bool {
 }
 
 // personName reports whether s may name a person. A colon would let a name pass for an agent or for a
-// chat user that nobody knows.
+// chat user that is not configured.
 func personName(s string) bool {
 	return utf8.RuneCountInString(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
 		return !unicode.In(r, unicode.L, unicode.M, unicode.Nd) && !strings.ContainsRune("_.@+-", r)
@@ -343,7 +343,7 @@ func (c *checker) unique(path, kind, name string, names map[string]int) {
 	names[strings.ToLower(name)] = at.Line
 }
 
-func (c *checker) token(path string, s secret.Value) {
+func (c *checker) checkToken(path string, s secret.Value) {
 	switch v, slip := s.Reveal(), secret.FindSlip(s); {
 	case slip != "":
 		c.errorf(path, "the token %s", slip)
@@ -354,9 +354,9 @@ func (c *checker) token(path string, s secret.Value) {
 	}
 }
 
-// own reports a token or id that somebody else has. An empty value belongs to nobody, and a token that
+// checkUnique reports a token or id that another agent or person has. An empty value belongs to none, and a token that
 // is too short has been reported.
-func (c *checker) own(path, kind, value, who string) {
+func (c *checker) checkUnique(path, kind, value, who string) {
 	if value == "" || c.Bad[path] || kind == "token" && utf8.RuneCountInString(value) < minSecret {
 		return
 	}
@@ -487,7 +487,7 @@ func (c *checker) policy(root *yamlpos.Node) bool {
 	c.cfg.PolicyConfig.GateFiles = c.gateFiles()
 	c.rules(&c.cfg.PolicyConfig)
 	compiled, problems := policy.Compile(c.cfg.PolicyConfig, policy.Options{Agents: agents, Servers: servers,
-		People: c.deciders(), Owner: c.cfg.owner, Reached: c.reached(), NoPasskeys: c.cfg.NoPasskeys(),
+		People: c.deciders(), Owner: c.cfg.owner, Reached: c.hasWay(), NoPasskeys: c.cfg.NoPasskeys(),
 		Languages: locale.Tags()})
 	c.cfg.Policy = compiled
 	for _, p := range problems {
@@ -551,7 +551,7 @@ func quarantines(cfg policy.Config) bool {
 	return true
 }
 
-// reachable warns of requests that nobody would see, where the policy asks people.
+// reachable warns of requests that no person would see, where the policy asks people.
 func (c *checker) reachable() {
 	if len(c.cfg.Routes()) == 0 {
 		c.warnf("$.channels", "the policy asks people, but no channel has a recipient, so nobody is notified; use "+

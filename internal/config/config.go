@@ -69,7 +69,7 @@ type Agent struct {
 	Token secret.Value `yaml:"token" json:"token"`
 	// Keyboard is the person who sits at the agent's keyboard and may decide there.
 	Keyboard string `yaml:"keyboard,omitempty" json:"keyboard,omitempty"`
-	// Owner is the person whose agent it is; "": nobody's.
+	// Owner is the person whose agent it is; "": no person's.
 	Owner string `yaml:"owner,omitempty" json:"owner,omitempty"`
 	// Group is with which calls its calls share a card where no rule says so; "": as the policy says.
 	Group approval.Grouping `yaml:"group,omitempty" json:"group,omitempty"`
@@ -83,7 +83,7 @@ type Agent struct {
 type Person struct {
 	Name  string   `yaml:"name" json:"name"`
 	Roles []string `yaml:"roles" json:"roles"`
-	// Groups are what the person is in. A group is there once somebody is in it.
+	// Groups are what the person is in. A group is there once a person is in it.
 	Groups []string `yaml:"groups,omitempty" json:"groups,omitempty"`
 	// Addresses are where the person is reached, by the name of the channel; each stands under its own key.
 	Addresses map[string]channels.Address `yaml:"-" json:"addresses,omitempty"`
@@ -347,7 +347,7 @@ func (c *Config) recipient(p Person, channel string) string {
 }
 
 // Recipients returns who reads what goes to an address, as far as it is a person's. On a channel whose
-// addresses may hold secrets everybody is known, by name.
+// addresses may hold secrets every person is known, by name.
 func (c *Config) Recipients() map[approval.Address]auth.Person {
 	known := map[approval.Address]auth.Person{}
 	people := c.People()

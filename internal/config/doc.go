@@ -2,9 +2,9 @@
 //
 // A configuration is taken whole or not at all. [Load] parses the file, replaces ${NAME} in string
 // values by the environment, decodes it strictly, fills in defaults and checks everything that can be
-// checked without a network: that secrets are long enough and nobody shares one, that names, ids,
+// checked without a network: that secrets are long enough and not shared, that names, ids,
 // addresses, schedules and time zones are what they claim to be, that the policy compiles, and that
-// somebody can be reached. It does not stop at the first mistake: each [Problem] says file, line and
+// an approver can be reached. It does not stop at the first mistake: each [Problem] says file, line and
 // column, the way compilers do, and what to write instead. A problem that is only a warning leaves the
 // configuration usable.
 //

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Question is a call as somebody types it, to be explained and not run.
+// Question is a call as the operator types it, to be explained and not run.
 type Question struct {
 	Agent     string
 	Scope     string

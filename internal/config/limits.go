@@ -189,7 +189,7 @@ func setHeld(to *int, h *Held) {
 	}
 }
 
-// Budgets returns the budgets of everybody who can come in: the configured agents and people, and the agents
+// Budgets returns the budgets of all who can come in: the configured agents and people, and the agents
 // named here that the configuration does not name.
 func (c *Config) Budgets(others ...string) map[budget.Principal]budget.Limits {
 	agents := c.Limits.Agent.over(budget.DefaultAgent)

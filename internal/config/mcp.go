@@ -124,8 +124,8 @@ func (s Server) ToolPrefix() string {
 	return *s.Prefix + between
 }
 
-// Offered returns the name under which clients see a tool of the server.
-func (s Server) Offered(tool string) string { return s.ToolPrefix() + tool }
+// OfferedName returns the name under which clients see a tool of the server.
+func (s Server) OfferedName(tool string) string { return s.ToolPrefix() + tool }
 
 func (s Server) offers(tool string) bool { return len(s.Tools) == 0 || slices.Contains(s.Tools, tool) }
 
@@ -360,7 +360,7 @@ func (s *serverCheck) checkTools(offered map[string]owner) {
 	seen := map[string]bool{}
 	for i, t := range s.Tools {
 		at := fmt.Sprintf("%s.tools[%d]", s.path, i)
-		name := s.Offered(t)
+		name := s.OfferedName(t)
 		first, dup := offered[name]
 		switch {
 		case !approval.ValidName(t):
@@ -429,8 +429,8 @@ func matching(pattern string) []string {
 	return slices.DeleteFunc(policy.KnownMethods(), func(m string) bool { return !policy.Matches(pattern, m) })
 }
 
-// unasked warns of servers of which all tools are asked about, and yet something runs unasked.
-func (c *checker) unasked() {
+// warnUnasked warns of servers of which all tools are asked about, and yet something runs unasked.
+func (c *checker) warnUnasked() {
 	for _, i := range c.sound {
 		s := &c.cfg.MCP.Servers[i]
 		if !s.asksAll() || len(s.RequireMethods) > 0 || c.cfg.Policy == nil {
@@ -454,7 +454,7 @@ func (c *checker) unasked() {
 
 // reportLong reports a tool whose offered name clients would refuse, once.
 func (s *serverCheck) reportLong(at, tool string) bool {
-	name := s.Offered(tool)
+	name := s.OfferedName(tool)
 	if len(name) <= maxOffered {
 		return false
 	}
@@ -553,7 +553,7 @@ func (c *checker) rules(cfg *policy.Config) {
 	}
 }
 
-// anonymous checks who is let in without a token: anybody whose request comes in, so nothing from
+// anonymous checks who is let in without a token: every client whose request comes in, so nothing from
 // outside may come in where such requests do.
 func (c *checker) anonymous() {
 	name := c.cfg.AnonymousAgent

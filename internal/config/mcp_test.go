@@ -39,7 +39,7 @@ func TestMCPServers(t *testing.T) {
 	if tickets.Timeout != 5*time.Minute || tickets.StartTimeout != 30*time.Second {
 		t.Errorf("by default timeouts of %s and %s", tickets.Timeout, tickets.StartTimeout)
 	}
-	if got := []string{files.Offered("x"), tickets.Offered("x"), billing.Offered("x")}; !cmp.Equal(got, []string{"files__x", "x", "bill__x"}) {
+	if got := []string{files.OfferedName("x"), tickets.OfferedName("x"), billing.OfferedName("x")}; !cmp.Equal(got, []string{"files__x", "x", "bill__x"}) {
 		t.Errorf("tools are offered as %q", got)
 	}
 

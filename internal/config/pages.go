@@ -46,7 +46,7 @@ func (c *Config) PageOf(request string) string {
 	return base + "/r/" + request + "/passkey"
 }
 
-// NoPasskeys says why nobody can use a passkey here, "" where they can.
+// NoPasskeys says why no person can use a passkey here, "" where they can.
 func (c *Config) NoPasskeys() string {
 	base, err := url.Parse(c.PagesURL())
 	switch {

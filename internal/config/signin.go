@@ -86,7 +86,7 @@ func (c *checker) account(path string, p Person) {
 		c.errorf(subject, `openid must be the person's "sub" in the provider's tokens: 1 to 255 ASCII characters`)
 		return
 	}
-	c.own(subject, "openid", p.OpenID, p.Name)
+	c.checkUnique(subject, "openid", p.OpenID, p.Name)
 	if !c.Said[email] {
 		return
 	}
@@ -100,7 +100,7 @@ func (c *checker) account(path string, p Person) {
 	case !c.cfg.SignIn.OpenID.Trusts(folded):
 		c.errorf(email, "the address's domain is not in sign_in.openid.email_domains, so nobody could sign in with it")
 	default:
-		c.own(email, "email", folded, p.Name)
+		c.checkUnique(email, "email", folded, p.Name)
 	}
 }
 

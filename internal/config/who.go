@@ -88,9 +88,9 @@ func (c *checker) deciders() []approval.Actor {
 	return actors
 }
 
-// reached says who has an address that cards can come to; nil where that does not matter, because all see every card
+// hasWay returns who has an address that cards can come to; nil where that does not matter, because all see every card
 // in a room, or because there is no channel at all.
-func (c *checker) reached() func(person string) bool {
+func (c *checker) hasWay() func(person string) bool {
 	if len(c.cfg.Channels) == 0 || len(c.cfg.Rooms()) > 0 {
 		return nil
 	}

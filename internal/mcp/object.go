@@ -44,7 +44,7 @@ func newDecoder(v []byte) *decoder {
 	return d
 }
 
-func (d *decoder) done() {
+func (d *decoder) release() {
 	d.in = bytes.Buffer{} // it must not keep the message alive
 	d.Reset(&d.in)
 	decoders.Put(d)
@@ -82,7 +82,7 @@ func (d *decoder) readName() (string, error) {
 // to v. A name that occurs twice, or twice but for letter case, is refused.
 func ReadObject(v []byte) (Object, *ObjectError) {
 	d := newDecoder(v)
-	defer d.done()
+	defer d.release()
 	syntax := func() (Object, *ObjectError) { return nil, &ObjectError{"it is not valid JSON", true} }
 	t, err := d.ReadToken()
 	if err != nil {
@@ -229,7 +229,7 @@ func (o Object) Bytes() jsontext.Value {
 // ReadArray returns the elements of v, which must be one JSON array; the values refer to v.
 func ReadArray(v []byte) ([]jsontext.Value, *ObjectError) {
 	d := newDecoder(v)
-	defer d.done()
+	defer d.release()
 	t, err := d.ReadToken()
 	if err != nil || t.Kind() != '[' {
 		return nil, &ObjectError{Reason: "it is not an array", syntax: err != nil}

@@ -45,7 +45,7 @@ func page[T interface{ Size() int }](limit int, read func(after *T, limit int) (
 	return rows, len(rest) > 0, err
 }
 
-func (s *Server) resolved(ctx context.Context, x *exchange) error {
+func (s *Server) listResolved(ctx context.Context, x *exchange) error {
 	f := fields{query: x.query}
 	session := f.matching("session_id", "at most "+strconv.Itoa(approval.MaxSessionID)+" bytes",
 		func(v string) bool { return len(v) <= approval.MaxSessionID })
@@ -84,7 +84,7 @@ func (s *Server) ack(ctx context.Context, x *exchange) error {
 	return x.answer(http.StatusOK, client.Acked(a))
 }
 
-// hideRequest returns err to whoever may see the request, and to others that there is none.
+// hideRequest returns err to callers who may see the request, and to others that there is none.
 func (x *exchange) hideRequest(ctx context.Context, err error) error {
 	if x.over != nil {
 		return x.over()

@@ -88,7 +88,7 @@ func (x *exchange) readExport() {
 	if !x.route.exports || x.formErr != nil {
 		return
 	}
-	format := accepted(x.r.Header.Values("Accept"))
+	format := chooseFormat(x.r.Header.Values("Accept"))
 	if x.query.Has("format") {
 		f := fields{query: x.query}
 		format = one(&f, "format", formatJSON, formatCSV, formatNDJSON)
@@ -99,8 +99,8 @@ func (x *exchange) readExport() {
 	}
 }
 
-// accepted returns the form that is liked best, of equals the first; pages of JSON where none is named.
-func accepted(accept []string) string {
+// chooseFormat returns the form that is liked best, of equals the first; pages of JSON where none is named.
+func chooseFormat(accept []string) string {
 	best, liked := formatJSON, 0.0
 	for _, part := range strings.Split(strings.Join(accept, ","), ",") {
 		kind, params, err := mime.ParseMediaType(part)
@@ -127,7 +127,7 @@ const exportPage = 200
 var errStopping = approval.Errorf(approval.CodeStoreUnavailable, "The gate is stopping; try again.")
 
 // exportAudit streams all that q selects, newest first, page by page. It ends when the client goes; what cannot be
-// read to its end breaks off, so that nobody takes a part for the whole.
+// read to its end breaks off, so that no client takes a part for the whole.
 func (s *Server) exportAudit(ctx context.Context, x *exchange, q approval.EventQuery) error {
 	e := auditExport{s: s, x: x, q: q, w: export.New(x, export.Format(x.export), "audit", export.Events)}
 	e.q.Limit, e.q.Bytes = exportPage, maxUnwritten

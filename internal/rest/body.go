@@ -156,6 +156,6 @@ func writeBody(x *exchange, status int, v any) error {
 	x.endTurn()
 	x.Header().Set("Content-Length", strconv.Itoa(buf.Len()))
 	x.WriteHeader(status)
-	_, _ = x.Write(buf.Bytes()) // nobody is left to be told that nobody reads
+	_, _ = x.Write(buf.Bytes()) // there is no caller left to be told that no one reads
 	return nil
 }

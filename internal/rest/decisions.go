@@ -44,7 +44,7 @@ func (x *exchange) resolveID(ctx context.Context) error {
 }
 
 // wholeID returns the id that a person means. Whole ids are not looked up. Few look-ups of one person go on at a time:
-// no budget bounds how often somebody denies.
+// no budget bounds how often a person denies.
 func (x *exchange) wholeID(ctx context.Context, typed string,
 	find func(context.Context, *approval.Gate, approval.Actor, string) (string, error)) (string, error) {
 	if validID(typed) {
@@ -138,7 +138,7 @@ func (s *Server) decide(ctx context.Context, x *exchange) error {
 	if err := x.checkUndoes(ctx, denies); err != nil {
 		return err
 	}
-	// Whoever may not decide is refused by the gate, whatever they sent, and that is on record.
+	// A person who may not decide is refused by the gate, whatever they sent, and that is on record.
 	r, err := s.gate.Decide(ctx, d)
 	if x.unfound != nil && approval.CodeOf(err) == approval.CodeNotFound {
 		return x.unfound
@@ -149,17 +149,17 @@ func (s *Server) decide(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	result, err := s.decided(ctx, &d, r)
+	result, err := s.readResult(ctx, &d, r)
 	if err != nil {
 		return err
 	}
 	return x.answer(http.StatusOK, decisionAnswer{result})
 }
 
-// decided is what a decision came to: the end of the request, or how far it is.
-func (s *Server) decided(ctx context.Context, d *approval.Decision, r approval.Request) (decideResult, error) {
+// readResult returns what a decision came to: the end of the request, or how far it is.
+func (s *Server) readResult(ctx context.Context, d *approval.Decision, r approval.Request) (decideResult, error) {
 	if r.Status != approval.Pending {
-		g, err := s.granted(ctx, d, &r)
+		g, err := s.readMadeGrant(ctx, d, &r)
 		return wireDecided(r, g), err
 	}
 	votes, err := lists.ListVotes(ctx, s.gate, r.ID)
@@ -186,7 +186,7 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 		return x.over()
 	}
 	results := make([]decideResult, len(body.IDs))
-	ids, places, err := s.named(ctx, x, body.IDs, d, results)
+	ids, places, err := s.resolveIDs(ctx, x, body.IDs, d, results)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 			each := byID[ids[n]]
 			if each.Refusal != nil {
 				results[i] = s.refusedResult(x, body.IDs[i], each.Refusal)
-			} else if results[i], err = s.decided(ctx, &d, each.Request); err != nil {
+			} else if results[i], err = s.readResult(ctx, &d, each.Request); err != nil {
 				return err
 			}
 		}
@@ -214,8 +214,9 @@ func (s *Server) decideMany(ctx context.Context, x *exchange) error {
 	return x.answer(http.StatusOK, decideManyAnswer{Results: results})
 }
 
-// named returns the ids of what typed names, and where in it each stands. What names nothing has its answer in results.
-func (s *Server) named(ctx context.Context, x *exchange, typed []string, d approval.Decision,
+// resolveIDs returns the ids of what typed names, and where in it each stands. What names nothing has its answer in
+// results.
+func (s *Server) resolveIDs(ctx context.Context, x *exchange, typed []string, d approval.Decision,
 	results []decideResult) (ids []string, places []int, err error) {
 	for i, t := range typed {
 		var refusal error

@@ -473,7 +473,7 @@ func TestTheFormOfAnExportIsWhatTheClientTakesBest(t *testing.T) {
 		"application/json, text/csv": formatJSON, "text/csv;q=0.5, application/json": formatJSON, "text/csv, */*;q=0.1": formatCSV,
 		"text/csv;q=0": formatJSON, "text/csv;q=x": formatJSON, "application/ndjson;q=0.9, text/csv;q=0.8": formatNDJSON,
 	} {
-		if got := accepted([]string{accept}); got != want {
+		if got := chooseFormat([]string{accept}); got != want {
 			t.Errorf("%q: got %s, want %s", accept, got, want)
 		}
 	}

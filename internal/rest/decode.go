@@ -185,7 +185,7 @@ func syntax(raw []byte) error {
 			return approval.Errorf(codeInvalidJSON, "Something follows the JSON object.")
 		}
 	}
-	if nested(raw) > maxDepth { // only args can be meant to nest
+	if nestingDepth(raw) > maxDepth { // only args can be meant to nest
 		return approval.Errorf(approval.CodeInvalidArgs, "The args are nested more than 64 levels deep.")
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || err == io.EOF {
@@ -197,8 +197,8 @@ func syntax(raw []byte) error {
 	return approval.Errorf(codeInvalidJSON, "The body is not valid JSON.")
 }
 
-// nested returns how many objects and arrays are open at once in raw, as far as it is JSON.
-func nested(raw []byte) int {
+// nestingDepth returns how many objects and arrays are open at once in raw, as far as it is JSON.
+func nestingDepth(raw []byte) int {
 	deepest, depth := 0, 0
 	inString := false
 	for i := 0; i < len(raw); i++ {

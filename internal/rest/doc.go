@@ -11,7 +11,7 @@
 //
 // # What is judged first
 //
-// A request is judged in one order, so that nobody learns from a refusal what they may not know:
+// A request is judged in one order, so that no caller learns from a refusal what they may not know:
 // 401 for no valid token, 404 for what is not there or not theirs to see, 403 for what they may not do,
 // then the form of the request (413, 415, 400), and last what the gate itself says (409, 410, 422, 429).
 // A body is read strictly: JSON in UTF-8, at most 1 MiB, no unknown, repeated or only-case-differing

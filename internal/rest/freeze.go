@@ -72,7 +72,7 @@ func (s *Server) untold(ctx context.Context, err error) {
 	}
 }
 
-func (s *Server) frozen(ctx context.Context, x *exchange) error {
+func (s *Server) listFrozen(ctx context.Context, x *exchange) error {
 	es, err := lists.ListFrozen(ctx, s.gate)
 	if err != nil {
 		return err

@@ -111,8 +111,8 @@ func (b *grantBody) wish() (*approval.GrantWish, error) {
 	return w, nil
 }
 
-// granted returns the grant that a decision of the request made, nil where it made none.
-func (s *Server) granted(ctx context.Context, d *approval.Decision, r *approval.Request) (*client.Grant, error) {
+// readMadeGrant returns the grant that a decision of the request made, nil where it made none.
+func (s *Server) readMadeGrant(ctx context.Context, d *approval.Decision, r *approval.Request) (*client.Grant, error) {
 	if d.Grant == nil {
 		return nil, nil
 	}

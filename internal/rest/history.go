@@ -32,7 +32,7 @@ func (s *Server) policy(ctx context.Context, x *exchange) error {
 }
 
 const (
-	// statsSince is how far back statistics go where nobody says.
+	// statsSince is how far back statistics go where the caller does not say.
 	statsSince = 30 * 24 * time.Hour
 	// statsTime is how long they may take in all, where all of it is asked for; the store's patience holds for each step.
 	statsTime = 2 * time.Minute

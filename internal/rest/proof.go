@@ -16,9 +16,9 @@ type proof struct {
 	_     struct{} `additionalProperties:"false" description:"That the gate knows a token."`
 }
 
-// proves shows a client that it talks to a gate that knows its token, before it sends that: somebody else may have the
-// port of a gate that is down. The address is part of it, so that they cannot have another gate prove it for them, nor
-// the same one at its other address.
+// proves shows a client that it talks to a gate that knows its token, before it sends that: another program may have
+// the port of a gate that is down. The address is part of it, so that they cannot have another gate prove it for them,
+// nor the same one at its other address.
 func (s *Server) proves(_ context.Context, x *exchange) error {
 	nonce, address := x.query.Get("nonce"), x.query.Get("address")
 	if len(nonce) < 20 || len(nonce) > 100 {

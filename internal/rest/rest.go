@@ -37,27 +37,27 @@ type Notifications interface {
 type Options struct {
 	Gate      *approval.Gate
 	Directory *auth.Directory
-	// Notifications is the notification log, which must be there for whoever reads it.
+	// Notifications is the notification log, which must be there for people to read it.
 	Notifications Notifications
-	// History is the record, which must be there for whoever asks how often people were asked. NameOf says whose address
-	// one is, "" for nobody's; nil: nobody's.
+	// History is the record, which must be there for people to ask how often people were asked. NameOf says whose address
+	// one is, "" for no person's; nil: all are no person's.
 	History history.Reader
 	NameOf  func(a approval.Address) string
 	// Summary says in a sentence what will happen by a request. nil: what its rule says of that.
 	Summary func(r approval.Request) string
-	// Freezes are told of what is frozen and lifted here. nil: nobody is.
+	// Freezes are told of what is frozen and lifted here. nil: no one is.
 	Freezes Freezes
-	// Granted is told of grants that are made here. nil: nobody is.
+	// Granted is told of grants that are made here. nil: no one is.
 	Granted Granted
 	Logger  *slog.Logger // default: none
 	Version string       // of the program, for the OpenAPI document
-	// Stopping is done when the server is about to stop: whoever waits is answered then. nil: never.
+	// Stopping is done when the server is about to stop: a caller that waits is answered then. nil: never.
 	Stopping context.Context
 	// Quotas says what is known of the channels' months. nil: nothing.
 	Quotas func() []client.Quota
 	// Heartbeat says what the heartbeat's entries did last. nil: there are none.
 	Heartbeat func() []client.Beat
-	// Anonymous says who callers without a token are, now. nil: nobody.
+	// Anonymous says which agents callers without a token are, now. nil: none.
 	Anonymous func() auth.Anonymous
 	// Authenticated is told of a request whose sender has shown who they are, before its body is read. nil: nobody.
 	Authenticated func(r *http.Request, who approval.Actor)
@@ -170,9 +170,9 @@ func New(o Options) *Server {
 		s.mux.Handle(rt.method+" "+rt.path, s.handler(rt))
 		s.known.Handle(rt.method+" "+rt.path, http.NotFoundHandler())
 	}
-	s.lost = s.handler(&route{path: "/v1/", handle: s.unmatched})
+	s.lost = s.handler(&route{path: "/v1/", handle: s.answerUnmatched})
 	s.mux.Handle("/v1/", s.lost)
-	s.mux.Handle("/", s.handler(&route{path: "/", public: true, handle: s.unmatched}))
+	s.mux.Handle("/", s.handler(&route{path: "/", public: true, handle: s.answerUnmatched}))
 	return s
 }
 
@@ -182,7 +182,7 @@ const (
 	headerClient = "X-Countersign-Client"
 )
 
-// Headers that every answer has: one list of values serves all, since nobody adds to them.
+// Headers that every answer has: one list of values serves all, since no handler adds to them.
 var noSniff, noStore, jsonType = []string{"nosniff"}, []string{"no-store"}, []string{"application/json"}
 
 // ServeHTTP answers one request.
@@ -219,7 +219,7 @@ type route struct {
 	// byID says that the handler itself judges the audience and the query: what the path names is
 	// looked up first.
 	byID   bool
-	misses bool // the gate puts on record that somebody asked for what is not there
+	misses bool // the gate puts on record that a caller asked for what is not there
 	stream bool // not bounded in time
 	steps  bool // bounds its own time, and reads in steps
 	// exports says that all of the list can be had, as a stream: see exchange.export.
@@ -404,7 +404,7 @@ func (x *exchange) beginTurn(ctx context.Context) (err error) {
 	return err
 }
 
-// endTurn lets the principal's next turn come: there is nothing left to do but to wait for somebody.
+// endTurn lets the principal's next turn come: there is nothing left to do but to wait for an event or a person.
 func (x *exchange) endTurn() {
 	if x.turn != nil {
 		x.turn()
@@ -459,7 +459,7 @@ func (x *exchange) admit(a audience) error {
 	return nil
 }
 
-// fail answers with a problem document, unless an answer has begun or nobody is there to read it.
+// fail answers with a problem document, unless an answer has begun or no caller is there to read it.
 func (s *Server) fail(x *exchange, err error) {
 	ctx := x.r.Context()
 	gone := ctx.Err() != nil
@@ -482,7 +482,7 @@ func (s *Server) fail(x *exchange, err error) {
 		// The client sees an answer that breaks off.
 		panic(http.ErrAbortHandler)
 	case gone:
-		// Whoever only closed their half of the connection still reads; an answer left out would be a 200.
+		// A caller that only closed its half of the connection still reads; an answer left out would be a 200.
 		if code == approval.CodeInternal {
 			err = &approval.Error{Code: approval.CodeStoreUnavailable,
 				Message: "The connection was closed before there was an answer.", Err: err}
@@ -509,8 +509,8 @@ func (s *Server) access(x *exchange, begin time.Time) {
 		slog.String("remote", s.remote(x.r)))
 }
 
-// unmatched answers for paths and methods that are not there.
-func (s *Server) unmatched(_ context.Context, x *exchange) error {
+// answerUnmatched answers for paths and methods that are not there.
+func (s *Server) answerUnmatched(_ context.Context, x *exchange) error {
 	var allowed []string
 	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
 		if path.Clean(x.r.URL.Path) != x.r.URL.Path {

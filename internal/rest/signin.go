@@ -11,7 +11,7 @@ import (
 	"countersign/internal/auth/signin"
 )
 
-// signInLink makes a link for the caller, and for nobody else.
+// signInLink makes a link for the caller, and for no other person.
 func (s *Server) signInLink(ctx context.Context, x *exchange) error {
 	if s.signIn == nil {
 		return approval.Errorf(approval.CodeNotFound, "This gate has no pages.")

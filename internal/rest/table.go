@@ -113,7 +113,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 					""}}, errors: callErrors},
 		},
 		{
-			method: http.MethodGet, path: "/v1/approvals/resolved", reads: true, audience: agents, handle: s.resolved,
+			method: http.MethodGet, path: "/v1/approvals/resolved", reads: true, audience: agents, handle: s.listResolved,
 			doc: routeDoc{id: "resolved", tag: "agents", summary: "What was decided for the agent and not acknowledged yet.",
 				description: "Oldest first, at most 200, and fewer if args are large (4 MiB in all). Acknowledge them to get " +
 					"the next.",
@@ -273,7 +273,7 @@ func (s *Server) table() []route { //nolint:funlen // a table
 				errors:  []approval.Code{approval.CodePeopleOnly, approval.CodeNotAdmin, approval.CodeNotFound}},
 		},
 		{
-			method: http.MethodGet, path: "/v1/freeze", audience: people, handle: s.frozen,
+			method: http.MethodGet, path: "/v1/freeze", audience: people, handle: s.listFrozen,
 			doc: routeDoc{id: "frozen", tag: "people", summary: "What is frozen now.",
 				answers: []answerDoc{{http.StatusOK, "The freezes that nobody has lifted.", freezeList{}, ""}},
 				errors:  []approval.Code{approval.CodePeopleOnly}},

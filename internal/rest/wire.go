@@ -41,7 +41,7 @@ func (object) JSONSchema() (jsonschema.Schema, error) {
 // InlineJSONSchema keeps it from becoming a schema of its own.
 func (object) InlineJSONSchema() {}
 
-// request is a request as whoever may see it is shown it.
+// request is a request as people who may see it are shown it.
 func (s *Server) request(r approval.Request) client.Approval { return api.FromRequest(r, s.summary(r)) }
 
 func wireNotification(n approval.Notification) client.Notification {

@@ -49,7 +49,7 @@ type Engine interface {
 	// Stmt begins an execution of one of the [Queries], Cached one of a text that was put together. There is one at a
 	// time.
 	Stmt(q Query) Cursor
-	Cached(sql string) Cursor
+	PrepareCached(sql string) Cursor
 	// Exec runs a statement that writes, to its end, and returns how many rows it changed.
 	Exec(c Cursor) (changed int, err error)
 	// Fail turns the error of a statement into the function's, which fails by it whatever it returns where nothing that it
@@ -57,7 +57,7 @@ type Engine interface {
 	Fail(err error) error
 
 	// GatherEvents is called before events are looked for: what was put on record is among them then. SyncTo is called
-	// before somebody is told of the one with a seq: it outlives a loss of power then.
+	// before a client is told of the one with a seq: it outlives a loss of power then.
 	GatherEvents() error
 	SyncTo(seq int64) error
 

@@ -78,8 +78,8 @@ func (l *list) equal(column, value string) {
 // idAhead is how far the time in an id may be ahead of its row's: that many ids in one millisecond carry into the next.
 const idAhead = time.Millisecond
 
-// within narrows to rows made at or after a time, and before another; the zero time is no bound.
-func (l *list) within(column string, since, until time.Time) {
+// whereBetween narrows to rows made at or after a time, and before another; the zero time is no bound.
+func (l *list) whereBetween(column string, since, until time.Time) {
 	if since = ceil(since); !since.IsZero() {
 		l.where(column+" >= ?", since)
 	}

@@ -159,7 +159,7 @@ func notificationList(columns string, q approval.NotificationQuery) *list {
 		l.where("("+strings.Join(cond, " OR ")+")", args...)
 	}
 	l.ids(q.From, q.After, q.Since, q.Until)
-	l.within("created_at", q.Since, q.Until)
+	l.whereBetween("created_at", q.Since, q.Until)
 	return l
 }
 
@@ -194,7 +194,7 @@ func (t notifications) Sendable(limit int) ([]approval.Notification, error) {
 	now := t.Now()
 	s := t.read(selectSendable).time(now)
 	var ns []approval.Notification
-	taken := map[string]bool{} // targets of the outcomes among ns: whoever takes these takes them at once
+	taken := map[string]bool{} // targets of the outcomes among ns: a sender that takes these takes them at once
 	for (limit <= 0 || len(ns) < limit) && s.next() {
 		ns = append(ns, approval.Notification{})
 		n := &ns[len(ns)-1]

@@ -191,7 +191,7 @@ var queries = []string{
   WHERE ` + isKey,
 	putRecent: `INSERT INTO recent_endings (` + keyColumns + `, ` + recentColumns.names() + `, newest)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-  ON CONFLICT (` + keyColumns + `) DO UPDATE SET ` + recentColumns.excluded() + `, newest = excluded.newest`,
+  ON CONFLICT (` + keyColumns + `) DO UPDATE SET ` + recentColumns.setExcluded() + `, newest = excluded.newest`,
 	deleteRecent: `DELETE FROM recent_endings WHERE ` + isKey,
 	appendEvent:  eventColumns.insert(`audit_events`),
 	seqRange:     `SELECT (SELECT min(seq) FROM audit_events), (SELECT max(seq) FROM audit_events)`,
@@ -214,7 +214,7 @@ var queries = []string{
 	selectPin: `SELECT ` + pinColumns.names() + ` FROM tool_pins
   WHERE (` + pinKeyColumns.names() + `) = (` + pinKeyColumns.params() + `)`,
 	putPin: pinColumns.insert(`tool_pins`) + `
-  ON CONFLICT (` + pinKeyColumns.names() + `) DO UPDATE SET ` + pinnedColumns.excluded(),
+  ON CONFLICT (` + pinKeyColumns.names() + `) DO UPDATE SET ` + pinnedColumns.setExcluded(),
 
 	setNeed: setNeedColumns.update(`approval_requests`, `id`) + ` AND status = 'pending'`,
 	extend: `UPDATE approval_requests SET expires_at = $1, extended_at = $2
@@ -225,17 +225,17 @@ var queries = []string{
   WHERE id >= $1 AND substr(id, -length($2)) = upper($2) ORDER BY id DESC`,
 	putVote: `INSERT INTO approval_votes (` + voteColumns.names() + `, request, nth)
   VALUES (` + voteColumns.params() + `, $10, (SELECT coalesce(max(nth) + 1, 0) FROM approval_votes WHERE request = $10))
-  ON CONFLICT (request, person) DO UPDATE SET ` + voteColumns[1:].excluded() + `, nth = excluded.nth`,
+  ON CONFLICT (request, person) DO UPDATE SET ` + voteColumns[1:].setExcluded() + `, nth = excluded.nth`,
 	moveVote:    `UPDATE approval_votes SET stage = $1 WHERE request = $2 AND person = $3`,
 	selectVotes: `SELECT ` + voteColumns.names() + ` FROM approval_votes WHERE request = $1 ORDER BY nth`,
 	putDelegation: delegationColumns.insert(`delegations`) + `
-  ON CONFLICT (id) DO UPDATE SET ` + delegationColumns[1:].excluded(),
+  ON CONFLICT (id) DO UPDATE SET ` + delegationColumns[1:].setExcluded(),
 	selectDelegation: `SELECT ` + delegationColumns.names() + ` FROM delegations WHERE id = $1`,
 	// The few that hold are sorted, rather than looked for among all.
 	selectDelegations: `SELECT ` + delegationColumns.names() + ` FROM delegations
   WHERE ended_at IS NULL AND until_at > $1 ORDER BY +id`,
 	putEpoch: epochColumns.insert(`epochs`) + `
-  ON CONFLICT (agent) DO UPDATE SET ` + epochColumns[1:].excluded(),
+  ON CONFLICT (agent) DO UPDATE SET ` + epochColumns[1:].setExcluded(),
 	selectEpoch:  `SELECT ` + epochColumns.names() + ` FROM epochs WHERE agent = $1`,
 	selectEpochs: `SELECT ` + epochColumns.names() + ` FROM epochs ORDER BY agent`,
 	// The + keeps to the index of what is live: by the id, all that was ever before would be looked at.
@@ -246,7 +246,7 @@ var queries = []string{
 	selectPolicyDigests: `SELECT digest FROM policies WHERE digest >= $1 AND digest < $2 ORDER BY digest`,
 
 	putCard: cardColumns.insert(`cards`) + `
-  ON CONFLICT (id) DO UPDATE SET ` + cardColumns[1:].excluded(),
+  ON CONFLICT (id) DO UPDATE SET ` + cardColumns[1:].setExcluded(),
 	selectCard: `SELECT ` + cardColumns.names() + ` FROM cards WHERE id = $1`,
 	newestCard: `SELECT ` + cardColumns.names() + ` FROM cards
   WHERE agent = $1 AND session = $2 AND turn = $3 AND scope = $4 AND grouping = $5 ORDER BY id DESC LIMIT 1`,
@@ -260,7 +260,7 @@ var queries = []string{
   ON CONFLICT (request, notification) DO NOTHING`,
 
 	putGrant: grantColumns.insert(`grants`) + `
-  ON CONFLICT (id) DO UPDATE SET ` + lateGrantColumns.excluded(),
+  ON CONFLICT (id) DO UPDATE SET ` + lateGrantColumns.setExcluded(),
 	selectGrant: `SELECT ` + grantColumns.names() + ` FROM grants WHERE id = $1`,
 	// The args, which may be large, are of use only where some of them may differ.
 	selectGrantsFor: `SELECT ` + narrowGrantColumns.names() + `, iif(terms IS NULL, '', args) FROM grants
@@ -275,7 +275,7 @@ var queries = []string{
 	selectSaid: `SELECT ` + saidColumns.names() + ` FROM said WHERE agent = $1 AND server = $2 AND tool_name = $3`,
 	putSaid: `INSERT INTO said (agent, server, tool_name, ` + saidColumns.names() + `)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-  ON CONFLICT (agent, server, tool_name) DO UPDATE SET ` + saidColumns.excluded(),
+  ON CONFLICT (agent, server, tool_name) DO UPDATE SET ` + saidColumns.setExcluded(),
 
 	insertSignInLink:  newLinkColumns.insert(`signin_links`),
 	selectSignInLink:  `SELECT ` + linkColumns.names() + ` FROM signin_links WHERE digest = $1`,

@@ -105,7 +105,7 @@ func (l *list) narrow(q approval.RequestQuery) {
 		l.where(`(tool_name LIKE ? ESCAPE '\' OR rule LIKE ? ESCAPE '\' OR human_message LIKE ? ESCAPE '\'`+
 			` OR resolve_reason LIKE ? ESCAPE '\')`, like, like, like, like)
 	}
-	l.within("requested_at", q.Since, q.Until)
+	l.whereBetween("requested_at", q.Since, q.Until)
 	l.ids(q.From, q.After, q.Since, q.Until)
 }
 

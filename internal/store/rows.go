@@ -15,8 +15,8 @@
 //   - What a write means to others is the engine's until the commit: which number an ending has, which ids were
 //     inserted, what is to be told. The order of events is its alone, and so are time, ids, and what survives.
 //
-// Rows decide nothing. What must hold whoever runs it (one live request for a call, one use of an approval) is in the
-// statements' conditions and in the schema; the rules are the gate's.
+// Rows decide nothing. What must hold whatever program runs it (one live request for a call, one use of an approval) is
+// in the statements' conditions and in the schema; the rules are the gate's.
 package store
 
 import (
@@ -123,7 +123,7 @@ func (a *access) list(l *list) stmt {
 	if err := a.MayRead(); err != nil {
 		return stmt{err: err}
 	}
-	return l.bind(stmt{Cursor: a.Cached(l.sql.String()), on: a.Engine})
+	return l.bind(stmt{Cursor: a.PrepareCached(l.sql.String()), on: a.Engine})
 }
 
 // noteDeadline notes that a request will be due then.

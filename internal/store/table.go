@@ -46,8 +46,8 @@ func (cs columns[R]) assignments() string {
 	return strings.Join(sets, ", ")
 }
 
-// excluded are for the SET of an ON CONFLICT that takes what the new row has.
-func (cs columns[R]) excluded() string {
+// setExcluded is for the SET of an ON CONFLICT that takes what the new row has.
+func (cs columns[R]) setExcluded() string {
 	sets := make([]string, len(cs))
 	for i, c := range cs {
 		sets[i] = c.name + " = excluded." + c.name

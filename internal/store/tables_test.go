@@ -29,7 +29,7 @@ func TestColumnsAreTheTables(t *testing.T) {
 		"passkeys":               passkeyColumns.names(),
 	}
 	for table, names := range described {
-		s := c.Cached(`SELECT name FROM pragma_table_info($1)`)
+		s := c.PrepareCached(`SELECT name FROM pragma_table_info($1)`)
 		s.BindText(table)
 		var have []string
 		for s.Step() {
@@ -77,7 +77,7 @@ func everyFieldHasAColumn[R any](t *testing.T, cs columns[R], except ...string) 
 	for _, c := range cs {
 		for _, sample := range []string{`'2026-11-21T12:00:00.000Z'`, `1`, `'approve'`, `'["x"]'`, `'[{"key":"k"}]'`, `'{}'`, `'{"any_args":true}'`} {
 			var r R
-			s := conn.Cached(`SELECT ` + sample)
+			s := conn.PrepareCached(`SELECT ` + sample)
 			s.Step()
 			c.scan(s, &r)
 			if _, err := s.Finish(); err != nil {

@@ -38,7 +38,7 @@ func serverWordsOf(x *exchange, d Describer, r *approval.Request) *serverWords {
 		return nil
 	}
 	words, digest, ok := d.Describe(r.Server, r.Tool)
-	known, since := channels.Described(r, digest)
+	known, since := channels.CompareDescription(r, digest)
 	if !ok || !known {
 		return nil
 	}

@@ -66,7 +66,7 @@ func (c *Chat) Ask(_ context.Context, t chat.Interaction) (chat.Asked, error) {
 }
 
 // Refused implements [webhook.Chat].
-func (c *Chat) Refused(_ context.Context, actor, _, reason string) error {
+func (c *Chat) RecordRefused(_ context.Context, actor, _, reason string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.Refusals = append(c.Refusals, actor+" "+reason)

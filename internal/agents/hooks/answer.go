@@ -12,7 +12,7 @@ import (
 	"countersign/client"
 )
 
-// What a model is told beside the gate's message. Each ending keeps its own words: that nobody answered is
+// What a model is told beside the gate's message. Each ending keeps its own words: that no person answered is
 // never told as a no.
 const (
 	afterPending = "The call was not run. Do not keep repeating it, and do not look for a way around it. Go on with " +
@@ -94,8 +94,8 @@ type geminiSpecific struct {
 	Context string          `json:"additionalContext,omitempty"`
 }
 
-// covered are the arguments that the call runs with.
-func covered(a client.Answer) (json.RawMessage, error) {
+// approvedArgs are the arguments that the call runs with.
+func approvedArgs(a client.Answer) (json.RawMessage, error) {
 	if len(a.Args) == 0 {
 		return nil, errors.New("the gate approved the call but did not say with which arguments; the approval may be used up")
 	}
@@ -107,7 +107,7 @@ func (e Event) say(a client.Answer, mayDefer bool) ([]byte, error) {
 	var args json.RawMessage
 	if a.Kind == client.AnswerApproved {
 		var err error
-		if args, err = covered(a); err != nil {
+		if args, err = approvedArgs(a); err != nil {
 			return nil, err
 		}
 	}

@@ -132,11 +132,11 @@ func quotedLen(s string) int {
 	return b.Len()
 }
 
-// left reports whether the call goes through a gateway of exactly that name, which asks by itself. Where the
+// goesThrough reports whether the call goes through a gateway of exactly that name, which asks by itself. Where the
 // event does not tell the server's name, it could end at any two underscores: what allows more than one
 // reading is asked about. So is a name with an underscore, for which agents put _ in the place of other characters:
 // g_w may be the name of g.w, which is another server.
-func (e Event) left(gateways []string) bool {
+func (e Event) goesThrough(gateways []string) bool {
 	for _, name := range gateways {
 		if name == "" {
 			continue

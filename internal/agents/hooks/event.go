@@ -285,8 +285,8 @@ func (f object) text(name string) (string, error) {
 	return string(s), err
 }
 
-// given returns a text member that must be there.
-func (f object) given(name string) (string, bool) {
+// requireText returns a text member that must be there.
+func (f object) requireText(name string) (string, bool) {
 	if !f.is(name, '"') {
 		return "", false
 	}

@@ -48,7 +48,7 @@ func (h Hook) Answer(ctx context.Context, e Event) (Reply, error) {
 	if e.Kind == Beginning {
 		return h.begin(ctx, e)
 	}
-	if e.left(h.Gateways) {
+	if e.goesThrough(h.Gateways) {
 		return Reply{}, nil
 	}
 	release, err := h.begins(len(e.Input))
@@ -64,7 +64,7 @@ func (h Hook) Answer(ctx context.Context, e Event) (Reply, error) {
 	// resumed as it was.
 	c.AcceptsEdits = !h.Defer
 	if h.Defer && e.Agent == ClaudeCode {
-		ended, err := h.ended(ctx, c)
+		ended, err := h.readEnding(ctx, c)
 		if err != nil {
 			return Reply{}, err
 		}
@@ -82,9 +82,9 @@ func (h Hook) Answer(ctx context.Context, e Event) (Reply, error) {
 	return Reply{Output: out}, err
 }
 
-// ended returns how the request of a deferred call ended, nil if it did not or was approved. Asking
-// without this look would begin a new request where nobody answered the old one.
-func (h Hook) ended(ctx context.Context, c client.Call) (*client.Approval, error) {
+// readEnding returns how the request of a deferred call ended, nil if it did not or was approved. Asking
+// without this look would begin a new request where no person answered the old one.
+func (h Hook) readEnding(ctx context.Context, c client.Call) (*client.Approval, error) {
 	endings, err := h.Asker.Resolved(ctx, c.SessionID, 0)
 	if err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ type Handler struct {
 	// budget for it. nil: it has. Only what is large is asked about: the rest is read, and answered by what it is.
 	CheckBudget func(a client.Asker, bytes int) error
 	// Charge takes an event of so many bytes from the budget of the agent that Asker said it is from; an error
-	// refuses it. nil: nobody has one.
+	// refuses it. nil: no agent has one.
 	Charge func(a client.Asker, bytes int) error
 	// Turn waits until work on so many bytes of that agent's may begin, and counts it until release is called. nil:
 	// nothing waits.
@@ -82,7 +82,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	release, err := hook.begins(len(input))
 	if err != nil {
-		h.fault(w, r, e, err, told(err))
+		h.fault(w, r, e, err, publicMessage(err))
 		return
 	}
 	read, err := Parse(ClaudeCode, input)
@@ -137,7 +137,7 @@ func (h *Handler) over(w http.ResponseWriter, r *http.Request, e Event, over err
 	if h.Pause != nil {
 		h.Pause(r.Context())
 	}
-	h.fault(w, r, e, over, told(over))
+	h.fault(w, r, e, over, publicMessage(over))
 }
 
 // readEvent reads an event; why puts an error into words for the agent.
@@ -152,7 +152,7 @@ func readEvent(w http.ResponseWriter, r *http.Request) (input []byte, why string
 	if busy, ok := errors.AsType[bodies.Crowded](err); ok {
 		err = &approval.Error{Code: approval.CodeRateLimited, Message: "Too many events arrive at once. Try again.",
 			After: busy.RetryAfter(), Err: err}
-		return nil, told(err), err
+		return nil, publicMessage(err), err
 	}
 	return nil, "the event did not arrive in full", err
 }
@@ -165,7 +165,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, hook Hook, e Ev
 	}
 	reply, err := hook.Answer(r.Context(), e)
 	if err != nil {
-		h.fault(w, r, e, err, told(err))
+		h.fault(w, r, e, err, publicMessage(err))
 		return
 	}
 	if reply.Output == nil {
@@ -209,8 +209,8 @@ func (h *Hook) configure(query string) error {
 	return nil
 }
 
-// told is what an agent may read of an error.
-func told(err error) string {
+// publicMessage returns what an agent may read of an error.
+func publicMessage(err error) string {
 	if e, ok := errors.AsType[*approval.Error](err); ok {
 		return e.Message
 	}
@@ -262,8 +262,8 @@ func Fault(err error, why string) string {
 		". Repeating it will not help until that is fixed; tell the user."
 }
 
-// Blocked is the denial of a call with such a [Fault], in the agent's language.
-func Blocked(agent Agent, fault string) []byte {
+// Block is the denial of a call with such a [Fault], in the agent's language.
+func Block(agent Agent, fault string) []byte {
 	out, err := Event{Agent: agent, Name: "PreToolUse"}.deny(fault)
 	if err != nil {
 		panic("hooks: " + err.Error()) // of our own types, which can be encoded

@@ -8,7 +8,7 @@ import (
 
 // patch shows what Codex' apply_patch would do to the files as they are.
 func (p *previewer) patch(in object) {
-	text, ok := in.given("command")
+	text, ok := in.requireText("command")
 	if !ok || p.read == nil {
 		return
 	}

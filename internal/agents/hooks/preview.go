@@ -195,8 +195,8 @@ func (p *previewer) differ(is, to filediff.Side) {
 }
 
 func (p *previewer) write(in object) {
-	path, ok := in.given("file_path")
-	content, has := in.given("content")
+	path, ok := in.requireText("file_path")
+	content, has := in.requireText("content")
 	if !ok || !has || p.read == nil {
 		return
 	}
@@ -207,15 +207,15 @@ func (p *previewer) write(in object) {
 
 // edit applies replacements one after another, as the tool would.
 func (p *previewer) edit(in object, edits []object) {
-	path, ok := in.given("file_path")
+	path, ok := in.requireText("file_path")
 	if !ok || len(edits) == 0 {
 		return
 	}
 	if p.read == nil {
 		p.say("The file was not read. What the call would replace in it:")
 		for _, e := range edits {
-			from, _ := e.given("old_string")
-			to, _ := e.given("new_string")
+			from, _ := e.requireText("old_string")
+			to, _ := e.requireText("new_string")
 			p.differ(there(path, []byte(from)), there(path, []byte(to)))
 			if p.out.Len() > approval.MaxPreview {
 				break
@@ -229,8 +229,8 @@ func (p *previewer) edit(in object, edits []object) {
 	}
 	text := string(old)
 	for i, e := range edits {
-		from, ok1 := e.given("old_string")
-		to, ok2 := e.given("new_string")
+		from, ok1 := e.requireText("old_string")
+		to, ok2 := e.requireText("new_string")
 		if !ok1 || !ok2 {
 			return
 		}
@@ -273,9 +273,9 @@ func severalMeant(e object, n int) bool {
 
 // notebook compares one cell.
 func (p *previewer) notebook(in object) {
-	path, ok := in.given("notebook_path")
-	source, has := in.given("new_source")
-	mode, _ := in.given("edit_mode")
+	path, ok := in.requireText("notebook_path")
+	source, has := in.requireText("new_source")
+	mode, _ := in.requireText("edit_mode")
 	if !ok || !has && mode != "delete" || p.read == nil {
 		return
 	}
@@ -297,7 +297,7 @@ func (p *previewer) notebook(in object) {
 		p.say("The difference to %s is not shown: it is not a notebook.", filediff.Shown(path))
 		return
 	}
-	id, named := in.given("cell_id")
+	id, named := in.requireText("cell_id")
 	if mode == "insert" {
 		after := "at its beginning"
 		if named {

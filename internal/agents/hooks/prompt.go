@@ -60,7 +60,7 @@ func (g Gate) permissionPrompt(ctx context.Context, arguments []byte, hold time.
 }
 
 // ParsePermissionPrompt reads what Claude Code sends to the tool that --permission-prompt-tool names. The
-// event has no session and no working directory: whoever gives the tool sets CWD and SessionID, where it
+// event has no session and no working directory: the program that gives the tool sets CWD and SessionID, where it
 // knows them.
 func ParsePermissionPrompt(arguments []byte) (Event, error) {
 	e := Event{Agent: ClaudeCode, Name: "PermissionPrompt", Kind: BeforeTool}
@@ -97,7 +97,7 @@ func AnswerPermissionPrompt(a client.Answer, c client.Call) ([]byte, error) {
 	case client.AnswerAllow:
 		return encode(answer{Behavior: "allow", Input: c.Args})
 	case client.AnswerApproved:
-		args, err := covered(a)
+		args, err := approvedArgs(a)
 		if err != nil {
 			return nil, err
 		}

@@ -1,11 +1,11 @@
 // Package localgate finds the user's own gate, and starts it where it does not run: the one that wrappers, hooks
 // and the command line talk to when no other is named. It is found by a unix socket of the user's, so no
-// token and no address have to be told to anybody; many wrappers share it, and it stays when they go.
+// token and no address have to be told to any program; many wrappers share it, and it stays when they go.
 //
-// Whoever needs it and does not find it starts `serve` on the user's configuration, apart from themselves:
+// A program that needs it and does not find it starts `serve` on the user's configuration, apart from themselves:
 // in a session of its own, with a log file for its output. A lock sees to it that of any number who need it
 // at once one starts it and the others wait. A gate that cannot be started is an error that says what to do
-// about it, with the end of its log; nobody is let through for want of a gate.
+// about it, with the end of its log; no call is let through for want of a gate.
 //
 // Whose socket it is counts: what another user put in its place is not talked to, because a gate that is not
 // ours could say yes.
@@ -95,8 +95,8 @@ func (g Gate) Is(path string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// Configured reports whether there is a configuration.
-func (g Gate) Configured() bool {
+// IsConfigured reports whether there is a configuration.
+func (g Gate) IsConfigured() bool {
 	_, err := os.Stat(g.Config)
 	return !errors.Is(err, fs.ErrNotExist)
 }
@@ -132,7 +132,7 @@ func (g Gate) Running(ctx context.Context) (bool, error) {
 	}
 	resp, err := t.RoundTrip(req)
 	if err != nil {
-		if ctx.Err() == nil { // nobody answers, or one who is going away
+		if ctx.Err() == nil { // no gate answers, or one that is going away
 			return false, nil
 		}
 		return false, fmt.Errorf("the gate at %s does not answer: %w", g.Socket, ctx.Err())

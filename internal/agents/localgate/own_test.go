@@ -259,7 +259,7 @@ func TestWhatIsNotOurGateIsNotTalkedTo(t *testing.T) {
 		if started || !errors.Is(err, ErrNoConfig) || !strings.Contains(err.Error(), "countersign init --own") || !strings.Contains(err.Error(), g.Config) {
 			t.Errorf("got %t, %v", started, err)
 		}
-		if g.Configured() || g.Is(g.Config) {
+		if g.IsConfigured() || g.Is(g.Config) {
 			t.Error("it is taken for configured")
 		}
 		if _, err := os.Stat(filepath.Dir(g.Socket)); !os.IsNotExist(err) {

@@ -21,7 +21,7 @@ func flock(f *os.File) (taken bool, err error) {
 	return err == nil, err
 }
 
-// ours reports whether a file is this user's, or root's, who can be anybody.
+// ours reports whether a file is this user's, or root's, who can be any user.
 func ours(info fs.FileInfo) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	return ok && (int(s.Uid) == os.Geteuid() || s.Uid == 0)

@@ -68,7 +68,7 @@ func (g Gate) Up(ctx context.Context) (started bool, err error) {
 	if up, err := g.Running(ctx); up || err != nil {
 		return false, err
 	}
-	if !g.Configured() {
+	if !g.IsConfigured() {
 		return false, notSetUp{g.Config}
 	}
 	for _, dir := range []string{filepath.Dir(g.Socket), filepath.Dir(g.Log)} {

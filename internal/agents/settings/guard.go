@@ -21,9 +21,9 @@ const mark = "# countersign install"
 // usual are the folders in which agents keep their settings; every guard is of those.
 var usual = map[string]string{ClaudeCode: ".claude", Codex: ".codex", Gemini: ".gemini"}
 
-// Guarded is what the guard is to name: folders are where agents keep their settings, by agent, "" for the
+// GuardPaths is what the guard is to name: folders are where agents keep their settings, by agent, "" for the
 // usual ones.
-func Guarded(folders map[string]string) []string {
+func GuardPaths(folders map[string]string) []string {
 	guard := []string{config.GuardGateFiles}
 	for _, agent := range []string{ClaudeCode, Codex, Gemini} {
 		folder, err := filepath.Abs(folders[agent])
@@ -65,7 +65,7 @@ func Guard(name string, old []byte, guard []string, env func(string) (string, bo
 }
 
 // Unguard returns a configuration without the guard and the rules that install wrote into it. A guard that
-// somebody else wrote stays.
+// a person wrote stays.
 func Unguard(name string, old []byte, env func(string) (string, bool)) ([]byte, error) {
 	return edit(name, old, env, func(old []byte, was *config.Config) []string {
 		if at := guardLine(old, was); at >= 0 && !strings.Contains(strings.Split(string(old), "\n")[at], mark) {

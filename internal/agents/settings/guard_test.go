@@ -94,7 +94,7 @@ func TestRule5_InstallWritesOneLineAndUninstallTakesItOut(t *testing.T) {
 func TestRule5_TheGuardNamesFurtherFolders(t *testing.T) {
 	cc, home := filepath.Join(t.TempDir(), "cc-work"), filepath.Join(t.TempDir(), ".codex")
 	want := []string{"gate_files", filepath.ToSlash(cc) + "/"}
-	if got := Guarded(map[string]string{ClaudeCode: cc, Codex: home}); !slices.Equal(got, want) {
+	if got := GuardPaths(map[string]string{ClaudeCode: cc, Codex: home}); !slices.Equal(got, want) {
 		t.Fatalf("got %q, want %q", got, want)
 	}
 	one := guard(t, configured)

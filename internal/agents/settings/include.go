@@ -34,7 +34,7 @@ func Include(name string, old []byte, preset string, env func(string) (string, b
 	})
 }
 
-// Exclude returns a configuration without the line that [Include] put in. What somebody else wrote stays.
+// Exclude returns a configuration without the line that [Include] put in. What a person wrote stays.
 func Exclude(name string, old []byte, preset string, env func(string) (string, bool)) ([]byte, error) {
 	return include(name, old, env, func(lines []string, was []string) (edited, want []string, ok bool) {
 		ours := strings.TrimSpace(includeText(0, preset))

@@ -50,8 +50,8 @@ func nameOf(m hujson.ObjectMember) string {
 	return l.String()
 }
 
-// commented reports whether there is more than white space: somebody's words.
-func commented(e hujson.Extra) bool { return len(bytes.TrimSpace(e)) > 0 }
+// hasComment reports whether there is more than white space: a person's words.
+func hasComment(e hujson.Extra) bool { return len(bytes.TrimSpace(e)) > 0 }
 
 // memberOf returns the value of a name, nil where it is absent. Which of two would count is not ours to say.
 func memberOf(o *hujson.Object, name string) (*hujson.Value, error) {
@@ -102,7 +102,7 @@ func appendMember(o *hujson.Object, name string, v hujson.Value, st style, depth
 		last := &o.Members[len(o.Members)-1].Value
 		v.AfterExtra, last.AfterExtra = after(last.AfterExtra)
 	}
-	n.BeforeExtra, o.AfterExtra = between(o.AfterExtra, st, depth, len(o.Members))
+	n.BeforeExtra, o.AfterExtra = splitClosing(o.AfterExtra, st, depth, len(o.Members))
 	o.Members = append(o.Members, hujson.ObjectMember{Name: n, Value: v})
 }
 
@@ -111,7 +111,7 @@ func appendElement(a *hujson.Array, v hujson.Value, st style, depth int) {
 		last := &a.Elements[len(a.Elements)-1]
 		v.AfterExtra, last.AfterExtra = after(last.AfterExtra)
 	}
-	v.BeforeExtra, a.AfterExtra = between(a.AfterExtra, st, depth, len(a.Elements))
+	v.BeforeExtra, a.AfterExtra = splitClosing(a.AfterExtra, st, depth, len(a.Elements))
 	a.Elements = append(a.Elements, v)
 }
 
@@ -124,10 +124,10 @@ func after(was hujson.Extra) (added, last hujson.Extra) {
 	return hujson.Extra{}, was
 }
 
-// between splits what stood before the closing bracket into what comes before a new value and before the
+// splitClosing splits what stood before the closing bracket into what comes before a new value and before the
 // bracket; a bracket that stood behind a value on its line stays there.
-func between(was hujson.Extra, st style, depth, siblings int) (before, end hujson.Extra) {
-	if commented(was) {
+func splitClosing(was hujson.Extra, st style, depth, siblings int) (before, end hujson.Extra) {
+	if hasComment(was) {
 		before = append(before, bytes.TrimRight(was, " \t\r\n")...)
 	} else if siblings > 0 && !bytes.Contains(was, []byte("\n")) {
 		return st.line(depth), was
@@ -165,7 +165,7 @@ func removeElement(a *hujson.Array, i int) {
 // mend closes up around a value that was taken out.
 func mend(before, after hujson.Extra, prev, next *hujson.Value, end *hujson.Extra) {
 	kept := hujson.Extra{}
-	if commented(before) {
+	if hasComment(before) {
 		kept = append(kept, bytes.TrimRight(before, " \t\r\n")...)
 	}
 	if next != nil {
@@ -173,7 +173,7 @@ func mend(before, after hujson.Extra, prev, next *hujson.Value, end *hujson.Extr
 		return
 	}
 	if prev != nil && after == nil { // the last one had no comma, and has none
-		if commented(prev.AfterExtra) {
+		if hasComment(prev.AfterExtra) {
 			kept = append(append(hujson.Extra{}, prev.AfterExtra...), kept...)
 		}
 		prev.AfterExtra = nil
@@ -181,7 +181,7 @@ func mend(before, after hujson.Extra, prev, next *hujson.Value, end *hujson.Extr
 		prev.AfterExtra = hujson.Extra{} // it had one, and keeps it
 	}
 	*end = append(kept, *end...)
-	if prev == nil && !commented(*end) {
+	if prev == nil && !hasComment(*end) {
 		*end = nil
 	}
 }

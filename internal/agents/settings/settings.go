@@ -23,7 +23,7 @@ const (
 	Gemini     = "gemini"
 
 	User    = "user"    // for all that this user does
-	Project = "project" // for everybody in a folder
+	Project = "project" // for every user of a folder
 	Local   = "local"   // for this user in a folder; Claude Code's only
 )
 
@@ -136,7 +136,7 @@ func shell(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// words reads a command that [shell] wrote, or one that somebody wrote much like it.
+// words reads a command that [shell] wrote, or one that a person wrote much like it.
 func words(command string) []string {
 	var ws []string
 	var w strings.Builder
@@ -239,7 +239,7 @@ func (s Settings) edit(old []byte, want []entry) ([]byte, error) {
 			}
 		}
 		changed = true
-	case changed && all != nil && len(all.Members) == 0 && !commented(all.AfterExtra):
+	case changed && all != nil && len(all.Members) == 0 && !hasComment(all.AfterExtra):
 		removeMember(root, slices.IndexFunc(root.Members, func(m hujson.ObjectMember) bool { return nameOf(m) == "hooks" }))
 	}
 	if !changed {
@@ -291,14 +291,14 @@ func (s Settings) update(all *hujson.Object, want *[]entry, st style) (changed b
 				changed = changed || !same
 				*want = slices.Delete(slices.Clone(*want), at, at+1)
 			}
-			if had > 0 && len(hooks.Elements) == 0 && !commented(hooks.AfterExtra) {
+			if had > 0 && len(hooks.Elements) == 0 && !hasComment(hooks.AfterExtra) {
 				removeElement(groups, j)
 				j--
 			}
 		}
 		if touched {
 			changed = true
-			if len(groups.Elements) == 0 && !commented(groups.AfterExtra) {
+			if len(groups.Elements) == 0 && !hasComment(groups.AfterExtra) {
 				removeMember(all, i)
 				i--
 			}

@@ -183,12 +183,12 @@ func TestAFolderIsTrustedByItsLongestEntry(t *testing.T) {
 		"/srv": true, "/srv/app": true, "/srv/foreign": false, "/srv/foreign/app": false, "/srvx": false,
 		"/home/ada": true, "/home/ada/y": true, "/home": false, "/opt/a": false, "/": false,
 	} {
-		if got := Trusted([]byte(text), folder); got != want {
+		if got := IsTrusted([]byte(text), folder); got != want {
 			t.Errorf("%s: trusted is %t, want %t", folder, got, want)
 		}
 	}
 	for _, text := range []string{"", "[]", `{"/srv":`, `{"/srv": true}`} {
-		if Trusted([]byte(text), "/srv") {
+		if IsTrusted([]byte(text), "/srv") {
 			t.Errorf("%q trusts /srv", text)
 		}
 	}

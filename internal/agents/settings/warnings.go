@@ -100,9 +100,9 @@ func TrustedFolders(env func(string) (string, bool), home string) string {
 	return filepath.Join(home, ".gemini", "trustedFolders.json")
 }
 
-// Trusted reports whether a folder is trusted by the text of that file: the longest entry that covers it
+// IsTrusted reports whether a folder is trusted by the text of that file: the longest entry that covers it
 // decides, and without one it is not.
-func Trusted(text []byte, folder string) bool {
+func IsTrusted(text []byte, folder string) bool {
 	levels := map[string]string{}
 	if !decode(text, &levels) {
 		return false

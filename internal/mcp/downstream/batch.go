@@ -146,13 +146,13 @@ func (h *HTTP) take(r *http.Request, c *legacySession, k *batched) {
 		k.answer = mcp.ErrorResponse(id, k.bad).Append(nil)
 	case k.m.IsRequest(): // it is answered
 	case k.m.IsResponse():
-		if !c.asks.answered(k.m) {
+		if !c.asks.takeResponse(k.m) {
 			h.log.DebugContext(r.Context(), "a response has nothing to respond to, or came too late")
 		}
 	case k.m.Method == methodCancelled:
 		c.inflight.cancelNamed(k.m)
 	case k.over != nil:
-		_ = k.over() // nobody waits for its refusal
+		_ = k.over() // no reader waits for its refusal
 	case c.ref.acquire():
 		handleNotification(r.Context(), c.ref.session, k.m, h.log)
 		c.ref.release()

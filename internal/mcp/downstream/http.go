@@ -31,7 +31,7 @@ type HTTPOptions struct {
 	// MaxSessions is how many legacy sessions an agent may have open where Budget is nil; default 1000. One more
 	// ends the one that was not used for the longest time.
 	MaxSessions int
-	// SessionIdle is how long a legacy session lives that nobody uses; default 1 h.
+	// SessionIdle is how long a legacy session lives that is not used; default 1 h.
 	SessionIdle time.Duration
 }
 
@@ -262,7 +262,7 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var errShuttingDown = mcp.Errorf(mcp.CodeUnavailable, "The gate is stopping.")
 
-// singleHeaders are the headers of which a second one could be read by somebody else in place of the first.
+// singleHeaders are the headers of which a second one could be read by a proxy or a server in place of the first.
 var singleHeaders = []string{mcp.HeaderVersion, mcp.HeaderSession, mcp.HeaderMethod, mcp.HeaderName}
 
 func (h *HTTP) notAllowed(w http.ResponseWriter) {
@@ -463,7 +463,7 @@ func (h *HTTP) modern(x *httpStream, r *http.Request, m mcp.Message, meta reques
 	}
 }
 
-// checkModern compares what a message says with what its headers say: whoever stands before us may have
+// checkModern compares what a message says with what its headers say: a proxy before us may have
 // gone by the headers.
 func checkModern(r *http.Request, m mcp.Message, meta requestMeta) (int, *mcp.Error) {
 	mismatch := func(format string, args ...any) (int, *mcp.Error) {
@@ -559,7 +559,7 @@ func (h *HTTP) run(x *httpStream, r *http.Request, s Session, m mcp.Message, c *
 func (h *HTTP) legacy(x *httpStream, r *http.Request, c *legacySession, m mcp.Message) {
 	switch {
 	case m.IsResponse():
-		if !c.asks.answered(m) {
+		if !c.asks.takeResponse(m) {
 			h.log.DebugContext(r.Context(), "a response has nothing to respond to, or came too late")
 		}
 	case m.Method == methodCancelled && m.IsNotification():
@@ -639,7 +639,7 @@ func (h *HTTP) reserve(agent string) bool {
 	var oldest *legacySession
 	for _, c := range h.sessions {
 		if c.agent == agent && (oldest == nil || c.used.Before(oldest.used)) && !c.ref.inUse() &&
-			!c.notifications.attached() {
+			!c.notifications.isAttached() {
 			oldest = c
 		}
 	}
@@ -681,11 +681,11 @@ func (h *HTTP) touch(c *legacySession) {
 	c.used = time.Now()
 }
 
-// expire ends a session that nobody has used for long, and else looks again later.
+// expire ends a session that was not used for long, and else looks again later.
 func (h *HTTP) expire(c *legacySession) {
 	h.mu.Lock()
 	left := h.o.SessionIdle - time.Since(c.used)
-	if c.ref.inUse() || c.notifications.attached() {
+	if c.ref.inUse() || c.notifications.isAttached() {
 		left = h.o.SessionIdle
 	}
 	if left > 0 && h.sessions[c.id] == c {

@@ -85,8 +85,8 @@ func (a *pendingAsks) close(id jsontext.Value) bool {
 	return open
 }
 
-// answered takes a client's response. It reports false for one that nothing waits for.
-func (a *pendingAsks) answered(m mcp.Message) bool {
+// takeResponse takes a client's response. It reports false for one that nothing waits for.
+func (a *pendingAsks) takeResponse(m mcp.Message) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	ch, ok := a.m[string(m.ID)]

@@ -112,7 +112,7 @@ func (b *notificationQueue) detach() {
 	b.hasReader = false
 }
 
-func (b *notificationQueue) attached() bool {
+func (b *notificationQueue) isAttached() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.hasReader

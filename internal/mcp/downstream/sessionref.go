@@ -26,7 +26,7 @@ func newSessionRef(s Session, log *slog.Logger) *sessionRef {
 	return &sessionRef{session: s, log: log, closed: make(chan struct{})}
 }
 
-// acquire reports whether there is still a session to work with. Whoever acquired it releases it.
+// acquire reports whether there is still a session to work with. The caller that acquired it releases it.
 func (l *sessionRef) acquire() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +47,7 @@ func (l *sessionRef) release() {
 	}
 }
 
-// end lets nobody take the session any more. It is closed now, or by the last who releases it.
+// end lets no caller take the session any more. It is closed now, or by the last who releases it.
 func (l *sessionRef) end() {
 	l.mu.Lock()
 	last := !l.ended && l.users == 0

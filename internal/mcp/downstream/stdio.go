@@ -242,7 +242,7 @@ func (p *stdioConn) handleLine(text []byte) {
 	case bad != nil:
 		p.refuse(m.ID, bad)
 	case m.IsResponse():
-		if !p.asks.answered(m) {
+		if !p.asks.takeResponse(m) {
 			p.log.Debug("a response has nothing to respond to, or came too late")
 		}
 	case m.IsRequest():

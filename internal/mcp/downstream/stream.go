@@ -64,7 +64,7 @@ func (x *httpStream) ReadParams() (params, meta mcp.Object) { return x.params, x
 // valid looks at the credential that the request came with.
 func (x *httpStream) valid() error { return x.caller.valid() }
 
-// startKeepAlive makes the stream ready to be waited on: from here on whoever stands between is shown that the
+// startKeepAlive makes the stream ready to be waited on: from here on a proxy between is shown that the
 // request is worked on.
 func (x *httpStream) startKeepAlive(r *http.Request) {
 	x.writer = x.h.newStreamWriter(x.w, r)

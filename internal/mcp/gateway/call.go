@@ -339,7 +339,7 @@ func (p *pendingCall) report(ctx context.Context, ran approval.RunResult) {
 	}
 }
 
-// cancelled reports whether the client itself gave the request up, rather than being cut off.
-func cancelled(ctx context.Context) bool {
+// isCancelled reports whether the client itself gave the request up, rather than being cut off.
+func isCancelled(ctx context.Context) bool {
 	return errors.Is(context.Cause(ctx), downstream.ErrCancelled)
 }

@@ -75,7 +75,7 @@ func (p *pendingCall) await(f *inflight) (jsontext.Value, *mcp.Error) {
 		return p.suspend(f, q)
 	case <-p.r.ctx.Done():
 		f.stream.detach()
-		if cancelled(p.r.ctx) {
+		if isCancelled(p.r.ctx) {
 			f.cancel() // it is told to the server, and what came of it is unknown
 		}
 		return nil, mcp.Errorf(mcp.CodeUnknown, "The request was given up after the call was sent; it may have run.")

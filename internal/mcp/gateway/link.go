@@ -406,7 +406,7 @@ func (g *Gateway) broadcast(l *link, m mcp.Message) {
 		}
 		switch m.Method {
 		case resourceUpdated:
-			if l.owner == nil && !s.subscribed(uri) {
+			if l.owner == nil && !s.isSubscribed(uri) {
 				continue
 			}
 		case logMessage:

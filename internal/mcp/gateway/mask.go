@@ -25,7 +25,7 @@ type masking struct {
 func mask(m Masker, result jsontext.Value) (jsontext.Value, *mcp.ObjectError) {
 	k := masking{m: m}
 	masked := k.object(result, map[string]func(jsontext.Value) jsontext.Value{
-		"content": k.blocks, "structuredContent": k.structured, "contents": k.blocks, "description": k.text,
+		"content": k.blocks, "structuredContent": k.maskAny, "contents": k.blocks, "description": k.text,
 		"messages": k.each(func(v jsontext.Value) jsontext.Value {
 			return k.object(v, map[string]func(jsontext.Value) jsontext.Value{"content": k.blocks})
 		}),
@@ -84,14 +84,14 @@ func (k *masking) blocks(v jsontext.Value) jsontext.Value {
 	}
 	return k.object(v, map[string]func(jsontext.Value) jsontext.Value{
 		"text": k.text, "title": k.text, "description": k.text, "resource": k.blocks, "content": k.blocks,
-		"structuredContent": k.structured,
+		"structuredContent": k.maskAny,
 	})
 }
 
 // text masks a string; what is none may hold anything, and is masked as that.
 func (k *masking) text(v jsontext.Value) jsontext.Value {
 	if v.Kind() != '"' {
-		return k.structured(v)
+		return k.maskAny(v)
 	}
 	text, n := k.m.Text(mcp.Text(v))
 	if n == 0 {
@@ -101,8 +101,8 @@ func (k *masking) text(v jsontext.Value) jsontext.Value {
 	return mcp.Quote(text)
 }
 
-// structured masks any value.
-func (k *masking) structured(v jsontext.Value) jsontext.Value {
+// maskAny masks any value.
+func (k *masking) maskAny(v jsontext.Value) jsontext.Value {
 	c := v.Clone()
 	if c.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)) != nil {
 		k.bad = &mcp.ObjectError{Reason: "it is not in the form of JSON"}
@@ -122,7 +122,7 @@ func maskError(m Masker, e *mcp.Error) *mcp.Error {
 	masked.Message, _ = m.Text(e.Message)
 	if e.Data != nil {
 		k := masking{m: m}
-		if masked.Data = k.structured(e.Data); k.bad != nil {
+		if masked.Data = k.maskAny(e.Data); k.bad != nil {
 			masked.Data = nil
 		}
 	}

@@ -40,7 +40,7 @@ func (x *exchange) sendAgain(ctx context.Context) (upstream.Conn, bool) {
 func (p *pendingCall) notRun(ctx context.Context, err error) (jsontext.Value, *mcp.Error) {
 	name, why := p.link.server.Name, p.r.g.errorText(err)
 	text := fmt.Sprintf("The call did not reach the MCP server %s and was not run: %s.", name, why)
-	if upstream.Refused(err) {
+	if upstream.IsRefused(err) {
 		text = fmt.Sprintf("The MCP server %s refused the call before running it: %s. The call was not run.", name, why)
 	}
 	switch after, busy := upstream.RetryAfter(err); {

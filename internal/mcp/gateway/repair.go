@@ -26,7 +26,7 @@ func repairTool(o mcp.Object, era mcp.Era) (_ mcp.Object, problem string) {
 	if problem != "" {
 		return nil, "its inputSchema " + problem
 	}
-	o = replaced(o, "inputSchema", input)
+	o = replaceMember(o, "inputSchema", input)
 	if era == mcp.Legacy {
 		o = repairOutput(o)
 	} else if output := o.Get("outputSchema"); output != nil {
@@ -36,7 +36,7 @@ func repairTool(o mcp.Object, era mcp.Era) (_ mcp.Object, problem string) {
 				fine = schema.Without("$schema").Bytes()
 			}
 		}
-		o = replaced(o, "outputSchema", fine)
+		o = replaceMember(o, "outputSchema", fine)
 	}
 	if o, problem = repairHints(o); problem != "" {
 		return nil, problem
@@ -58,7 +58,7 @@ func repairOutput(o mcp.Object) mcp.Object {
 	if problem != "" || string(fine) == anyArgs {
 		fine = nil
 	}
-	return replaced(o, "outputSchema", fine)
+	return replaceMember(o, "outputSchema", fine)
 }
 
 // forLegacy is a modern server's tool as legacy clients are told of it. A schema that does not say that it is an
@@ -80,8 +80,8 @@ func isExecution(v jsontext.Value) bool {
 	return slices.Contains([]string{"required", "optional", "forbidden"}, o.Text("taskSupport"))
 }
 
-// replaced is o with another value of a member, in its place; nil: without it.
-func replaced(o mcp.Object, name string, v jsontext.Value) mcp.Object {
+// replaceMember returns o with another value of a member, in its place; nil: without it.
+func replaceMember(o mcp.Object, name string, v jsontext.Value) mcp.Object {
 	switch old := o.Get(name); {
 	case v == nil && old == nil, string(old) == string(v) && old != nil:
 		return o
@@ -182,7 +182,7 @@ func repairSchema(v jsontext.Value) (_ jsontext.Value, problem string) {
 		return nil, problem
 	}
 	if string(properties) != string(given) {
-		o, changed = replaced(o, "properties", properties), true
+		o, changed = replaceMember(o, "properties", properties), true
 	}
 	switch required := o.Get("required"); {
 	case string(required) == isNull:

@@ -618,7 +618,7 @@ func (s *session) wantsLog(params jsontext.Value) bool {
 	return s.level != "" && severity(p.Text("level")) >= severity(s.level)
 }
 
-func (s *session) subscribed(uri string) bool {
+func (s *session) isSubscribed(uri string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.subs[uri]

@@ -162,7 +162,7 @@ func (g *RemoteGate) Wait(ctx context.Context, c approval.Call, first approval.A
 		stopped, lost := stopping(context.Cause(ctx))
 		switch {
 		case err == nil && a.RunID != "" && lost != nil:
-			// It was let through before the gate saw that nobody may use it any more.
+			// It was let through before the gate saw that it may not be used any more.
 			brief, end := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 			_, _ = g.Report(brief, approval.Actor{}, a.RunID, approval.RunFailed) // else it counts as unknown
 			end()
@@ -248,7 +248,7 @@ func watch(done <-chan struct{}, w approval.WaitOptions, cancel context.CancelCa
 }
 
 // self stands for the agent on whose behalf we ask. Who that is the gate knows, and it tells an agent of
-// nobody else's requests.
+// no other client's requests.
 const self = "self"
 
 // request is one of the agent's requests.

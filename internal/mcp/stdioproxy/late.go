@@ -11,7 +11,7 @@ import (
 
 const (
 	firstRetry = 100 * time.Millisecond // the first pause between two tries of a report
-	latePause  = 30 * time.Second       // the longest one, once nobody waits for it any more
+	latePause  = 30 * time.Second       // the longest one, once no caller waits for it any more
 	lateWithin = 10 * time.Minute       // how long such a report is tried
 	lastTry    = 2 * time.Second        // how long its last try may take when the wrapper ends
 )

@@ -57,7 +57,7 @@ func (b *connBase) init(cfg Config, peer Peer) {
 func (b *connBase) Hello() Hello          { return *b.hello.Load() }
 func (b *connBase) NewID() jsontext.Value { return mcp.Number(b.ids.Add(1)) }
 
-// Reserve keeps nothing: a request over HTTP waits for nobody's.
+// Reserve keeps nothing: a request over HTTP waits for no other one's.
 func (b *connBase) Reserve(string, int) (*Reservation, error) { return nil, nil }
 
 func (b *connBase) Done() <-chan struct{} { return b.done }

@@ -51,21 +51,21 @@ type httpConn struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	// listening ends with the connection, before Close: nobody waits for what comes by itself.
+	// listening ends with the connection, before Close: no caller waits for what comes by itself.
 	listening     context.Context
 	stopListening context.CancelFunc
 
 	mu        sync.Mutex
 	closed    bool
 	inflight  map[*inflight]struct{} // in flight
-	drained   chan struct{}          // closed when there are none; nil: nobody waits for it
+	drained   chan struct{}          // closed when there are none; nil: no goroutine waits for it
 	closeOnce sync.Once
 }
 
-// inflight is a request of HTTP in flight, with its answer. It ends with whoever asks, and with the connection.
+// inflight is a request of HTTP in flight, with its answer. It ends with the caller, and with the connection.
 type inflight struct {
 	c    *httpConn
-	ctx  context.Context // of whoever asks
+	ctx  context.Context // of the caller
 	conn *directConn     // that it goes over; c.mu guards it
 
 	// own ends with both, where something needs a context of the two: a connection of the pool does not.
@@ -74,7 +74,7 @@ type inflight struct {
 	stop   func() bool
 }
 
-// context returns one that ends with whoever asks and with the connection.
+// context returns one that ends with the caller and with the connection.
 func (x *inflight) context() context.Context {
 	if x.own == nil {
 		x.own, x.cancel = context.WithCancel(x.c.ctx)
@@ -83,7 +83,7 @@ func (x *inflight) context() context.Context {
 	return x.own
 }
 
-// detach returns what ends what is left of the exchange, which whoever asks does not end any more.
+// detach returns what ends what is left of the exchange, which the caller does not end any more.
 func (x *inflight) detach() context.CancelFunc {
 	x.context()
 	x.stop()
@@ -260,7 +260,7 @@ func (c *httpConn) roundTrip(ctx context.Context, method string, h http.Header,
 	return c.roundTripIn(ctx, nil, method, h, body)
 }
 
-// roundTripIn is roundTrip in an exchange; ctx is that of whoever asks then. Without one, x is nil.
+// roundTripIn is roundTrip in an exchange; ctx is that of the caller then. Without one, x is nil.
 func (c *httpConn) roundTripIn(ctx context.Context, x *inflight, method string, h http.Header,
 	body []byte) (res *http.Response, sent bool, err error) {
 	r := (&http.Request{Method: method, URL: c.url, Host: c.url.Host, Header: h,
@@ -466,7 +466,7 @@ func (c *httpConn) errorAnswer(status int, raw []byte, id jsontext.Value) (mcp.M
 
 // sessionLost ends the connection if a refusal says that the server has forgotten the session.
 func (c *httpConn) sessionLost(status int, body []byte, id jsontext.Value) bool {
-	if !c.inSession.Load() || !forgotten(status, body, id) {
+	if !c.inSession.Load() || !saysSessionLost(status, body, id) {
 		return false
 	}
 	c.inSession.Store(false)
@@ -648,7 +648,7 @@ func (c *httpConn) dispatch(ctx context.Context, m mcp.Message, ask func(context
 	}
 }
 
-// postAsync posts a message that nobody waits for.
+// postAsync posts a message that no caller waits for.
 func (c *httpConn) postAsync(m mcp.Message) {
 	c.mu.Lock()
 	if c.closed {

@@ -757,7 +757,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		conn := mustDial(t, Config{URL: s.URL + "/mcp/0123456789abcdefg"}, Peer{})
 		_, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
 		refused := status > 303 // the others may come after it was done
-		if err == nil || Sent(err) == refused || Refused(err) != refused || reached ||
+		if err == nil || Sent(err) == refused || IsRefused(err) != refused || reached ||
 			!strings.HasSuffix(err.Error(), ", a redirect to "+other.URL+"/mcp/.../, which is not followed; give that address instead") {
 			t.Errorf("with status %d got %v (sent %v), and the other server was reached: %v", status, err, Sent(err), reached)
 		}

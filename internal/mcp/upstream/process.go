@@ -35,7 +35,7 @@ type process struct {
 	stopOnce       sync.Once
 
 	signals sync.Mutex // held while the group is signalled, and while its number is given up
-	reaped  bool       // its number may be somebody else's
+	reaped  bool       // its number may be another process's
 	alone   bool       // nothing keeps the group's number taken: only the process itself is ended
 
 	private *strings.Replacer // of what is not told
@@ -151,7 +151,7 @@ func (p *process) supervise(started chan<- error) {
 	}
 	p.signal(killGroup)
 	p.reap(release)
-	// A child that left the group can hold the pipes for as long as it likes; nobody listens any more.
+	// A child that left the group can hold the pipes for as long as it likes; no one listens any more.
 	p.stdin.Close()
 	p.stdout.Close()
 	p.stderr.Close()
@@ -159,7 +159,7 @@ func (p *process) supervise(started chan<- error) {
 	close(p.groupGone)
 }
 
-// signal sends the group a signal, unless its number was given up: whoever has it by then is not ours to end.
+// signal sends the group a signal, unless its number was given up: the process that has it by then is not ours to end.
 func (p *process) signal(send func(*exec.Cmd)) {
 	p.signals.Lock()
 	defer p.signals.Unlock()

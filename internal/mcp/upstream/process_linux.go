@@ -13,7 +13,7 @@ func startInGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// waitFreesTheNumber is whether the number of the process is anybody's once awaitExit returned.
+// waitFreesTheNumber is whether the number of the process may be another's once awaitExit returned.
 const waitFreesTheNumber = false
 
 // awaitExit waits for the end and leaves the number of the process taken.

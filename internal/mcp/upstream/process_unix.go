@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// The number of the group is nobody else's as long as one process has it as its own or as its group's, which
+// The number of the group is no other's as long as one process has it as its own or as its group's, which
 // waiting for that one ends.
 
 func terminateGroup(cmd *exec.Cmd) { syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

@@ -98,9 +98,9 @@ func redirectTarget(from *url.URL, location string) string {
 	return fmt.Sprintf("%.200s", (&url.URL{Scheme: to.Scheme, Host: to.Host, Path: path}).String())
 }
 
-// Refused reports whether a server, or what stands before it, refused a request before it acted on it, with a status
+// IsRefused reports whether a server, or what stands before it, refused a request before it acted on it, with a status
 // of HTTP.
-func Refused(err error) bool {
+func IsRefused(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
 	return ok && e.notActedOn()
 }
@@ -132,9 +132,9 @@ var noSession = []string{"no valid session id provided", "missing session id", "
 	"invalid or missing session id", "invalid or expired session id", "session not found", "unknown session",
 	"mcp-session-id header is required", "server not initialized"}
 
-// forgotten reports whether a refusal says that the server does not know the session any more. 404 is the word for it;
-// many say it with 400 and in words, of no request in particular.
-func forgotten(status int, body []byte, id jsontext.Value) bool {
+// saysSessionLost reports whether a refusal says that the server does not know the session any more. 404 is the word
+// for it; many say it with 400 and in words, of no request in particular.
+func saysSessionLost(status int, body []byte, id jsontext.Value) bool {
 	if status != http.StatusBadRequest {
 		return status == http.StatusNotFound
 	}

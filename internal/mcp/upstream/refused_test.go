@@ -20,11 +20,11 @@ func TestRule4_OnlyATransportsWordsSayThatASessionIsForgotten(t *testing.T) {
 		`the login session not found, after 3 of 5 were sent`:                                             false,
 		``: false,
 	} {
-		if got := forgotten(400, []byte(body), id); got != want {
+		if got := saysSessionLost(400, []byte(body), id); got != want {
 			t.Errorf("%s: %v", body, got)
 		}
 	}
-	if !forgotten(404, nil, id) || forgotten(500, []byte("session not found"), id) {
+	if !saysSessionLost(404, nil, id) || saysSessionLost(500, []byte("session not found"), id) {
 		t.Error("404 says it by itself, 500 never")
 	}
 }

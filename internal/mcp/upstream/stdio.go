@@ -517,7 +517,7 @@ func (c *stdioConn) askHandler() (context.Context, func(context.Context, mcp.Mes
 }
 
 // deliver hands a notification to the request it names, or to the peer. One that names a request that is
-// over comes too late for anybody.
+// over comes too late for a caller.
 func (c *stdioConn) deliver(m mcp.Message) {
 	id := requestNamed(m)
 	if id == nil {

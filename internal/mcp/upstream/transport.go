@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// Transport is what HTTP goes through by default. It follows no redirects, since nobody does who uses it directly; it
-// speaks HTTP/1.1, where it is known whether a request was written; and it closes idle connections before servers do,
-// most of which wait 5 s, so that no request is lost between the two.
+// Transport is what HTTP goes through by default. It follows no redirects, since no package does that uses it directly;
+// it speaks HTTP/1.1, where it is known whether a request was written; and it closes idle connections before servers
+// do, most of which wait 5 s, so that no request is lost between the two.
 //
-// A small POST over plain HTTP, which is what nearly every call is, goes over a connection of its own pool: whoever
-// sends it writes and reads by itself. In [http.Transport] each connection has two goroutines for that, and to wake
-// them and to be woken by them takes a good part of what a call costs. All else goes through the latter.
+// A small POST over plain HTTP, which is what nearly every call is, goes over a connection of its own pool: the
+// goroutine that sends it writes and reads by itself. In [http.Transport] each connection has two goroutines for that,
+// and to wake them and to be woken by them takes a good part of what a call costs. All else goes through the latter.
 type Transport struct {
 	*http.Transport
 
@@ -112,7 +112,7 @@ func (t *Transport) pool(u *url.URL) *pool {
 	defer t.mu.Unlock()
 	p, ok := t.pools[u.Host]
 	if !ok {
-		if !t.proxied(u) && strings.Trim(u.Host, tokenBytes+".:[]") == "" {
+		if !t.isProxied(u) && strings.Trim(u.Host, tokenBytes+".:[]") == "" {
 			port := u.Port()
 			if port == "" {
 				port = "80"
@@ -124,8 +124,8 @@ func (t *Transport) pool(u *url.URL) *pool {
 	return p
 }
 
-// proxied reports whether there is a proxy to be asked for u, as far as is known.
-func (t *Transport) proxied(u *url.URL) bool {
+// isProxied reports whether there is a proxy to be asked for u, as far as is known.
+func (t *Transport) isProxied(u *url.URL) bool {
 	if t.Proxy == nil {
 		return false
 	}
@@ -133,7 +133,7 @@ func (t *Transport) proxied(u *url.URL) bool {
 	return proxy != nil || err != nil
 }
 
-// CloseIdleConnections closes the connections that nobody uses.
+// CloseIdleConnections closes the connections that are idle.
 func (t *Transport) CloseIdleConnections() {
 	t.Transport.CloseIdleConnections()
 	t.mu.Lock()
@@ -152,7 +152,7 @@ type pool struct {
 
 	mu    sync.Mutex
 	idle  []*directConn // the one used last at the end
-	timer *time.Timer   // closes those that nobody uses; nil: there was none yet
+	timer *time.Timer   // closes those that are idle; nil: there was none yet
 }
 
 // directConn is a connection that one goroutine at a time writes to and reads from.
@@ -331,7 +331,7 @@ func (p *pool) roundTrip(x *inflight, r *http.Request) (res *http.Response, sent
 			}
 		}
 		if res, err = p.exchange(x, c, r); err == nil {
-			return res, true, nil // the connection may be somebody else's by now
+			return res, true, nil // the connection may be another request's by now
 		}
 		if !reused || c.written || r.GetBody == nil || r.Context().Err() != nil {
 			return nil, c.written, err

@@ -47,7 +47,7 @@ type Config struct {
 	Transport http.RoundTripper
 }
 
-// Peer is whoever the messages are for that a server sends by itself. Both functions are called from
+// Peer is the client that the messages are for that a server sends by itself. Both functions are called from
 // the connection's reader and must not block it for long; Ask is called in a goroutine of its own.
 type Peer struct {
 	// Notification gets what belongs to no request in flight: list_changed, logging, resource updates.
@@ -161,7 +161,7 @@ func LastWords(err error) string {
 	return ""
 }
 
-// Brief is what err says, less the last lines of its process's stderr: they are for whoever runs it, and
+// Brief is what err says, less the last lines of its process's stderr: they are for the operator, and
 // may hold anything, its secrets too.
 func Brief(err error) string {
 	text := err.Error()

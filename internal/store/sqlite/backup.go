@@ -37,7 +37,7 @@ func Backup(ctx context.Context, path, to string) (size int64, err error) {
 	if err != nil {
 		return 0, openFault(path, err)
 	}
-	// Not mode=ro: a store that nobody has open may have a log to be read, for which SQLite makes a file beside it.
+	// Not mode=ro: a store that no process has open may have a log to be read, for which SQLite makes a file beside it.
 	dsn := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(abs), RawQuery: url.Values{
 		"mode": {"rw"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", backupPatience.Milliseconds()), "synchronous(FULL)"},
 	}.Encode()}
@@ -57,7 +57,7 @@ func Backup(ctx context.Context, path, to string) (size int64, err error) {
 		return 0, notBackedUp(to, err)
 	}
 	// While it was copied nothing could leave the write-ahead log, which has grown. The gate would have one of its callers
-	// wait until that is made up for; here it hinders nobody.
+	// wait until that is made up for; here it hinders no caller.
 	if _, err := db.ExecContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
 		return 0, fault(sqlite3.FromDriver(err))
 	}

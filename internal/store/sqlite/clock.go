@@ -78,7 +78,7 @@ func fromEpoch(d time.Duration) time.Time {
 	return time.UnixMilli(int64(d / time.Millisecond)).UTC()
 }
 
-// newClock takes the time up where it was left. What passed while nobody looked is counted as ever unless the
+// newClock takes the time up where it was left. What passed while the store was closed is counted as ever unless the
 // machine was started anew. Then it is taken from its clock: if that was set back meanwhile, less seems to have passed.
 func newClock(wall func() time.Time, elapsed func() time.Duration, boot string, log *slog.Logger, s clockState) *clock {
 	c := &clock{wall: wall, sleeps: true, boot: boot, log: log, setBack: s.setBack, by: s.by, jumped: s.jumped,
@@ -115,7 +115,7 @@ func newClock(wall func() time.Time, elapsed func() time.Duration, boot string, 
 }
 
 // elapsedBy measures the time that passes: where the machine's clock is the real one, by the machine's
-// count since it was started, which nobody sets; else, in a test, by that clock's going on. sleeps says that the
+// count since it was started, which cannot be set; else, in a test, by that clock's going on. sleeps says that the
 // machine's sleep is in it.
 func elapsedBy(first time.Time) (elapsed func(time.Time) time.Duration, sleeps bool, boot string) {
 	if first != first.Round(0) { // it has a monotonic reading

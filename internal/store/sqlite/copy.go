@@ -99,8 +99,8 @@ func copyTo(ctx context.Context, db *sql.DB, path string) error {
 	return err
 }
 
-// makePart makes the file that a copy is written to. Whoever writes one has it locked: what is not locked is what a
-// process left that ended while it copied.
+// makePart makes the file that a copy is written to. The process that writes one has it locked: what is not locked is
+// what a process left that ended while it copied.
 func makePart(folder string) (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(folder, partPrefix+"*")
@@ -146,8 +146,8 @@ func removeParts(folder string) error {
 	return nil
 }
 
-// nameCopy gives what was written its name, and takes none that somebody else took meanwhile. Where a file system knows
-// no second names, that is only looked at before.
+// nameCopy gives what was written its name, and takes none that another process took meanwhile. Where a file system
+// knows no second names, that is only looked at before.
 func nameCopy(part, path string) error {
 	err := os.Link(part, path)
 	if err == nil {

@@ -49,8 +49,8 @@ func fault(err error) error {
 	return fmt.Errorf("store: %w", err)
 }
 
-// broken reports whether err means that the connection, or what is under it, cannot be trusted any more.
-func broken(err error) bool {
+// breaksConnection reports whether err means that the connection, or what is under it, cannot be trusted any more.
+func breaksConnection(err error) bool {
 	e, ok := errors.AsType[*sqlite3.Error](err)
 	if !ok {
 		return false

@@ -46,8 +46,8 @@ type eventLog struct {
 	db    *DB
 	file  *os.File
 	count atomic.Int64 // of what waits to be taken in
-	// stalled is set when the store could not commit, whoever wrote, and until a commit has written something: one that
-	// wrote nothing shows nothing.
+	// stalled is set when the store could not commit, whichever transaction it was, and until a commit has written
+	// something: one that wrote nothing shows nothing.
 	stalled atomic.Bool
 
 	mu       sync.Mutex
@@ -159,12 +159,12 @@ func (l *eventLog) takeIn(after time.Duration) {
 // ask has the writer commit a group, which takes in what waits.
 func (l *eventLog) ask() {
 	if l.count.Load() > 0 {
-		l.db.writer.soon(l.answered)
+		l.db.writer.soon(l.afterGroup)
 	}
 }
 
-// answered is told what has become of a group: after one that failed it is tried again.
-func (l *eventLog) answered(err error) {
+// afterGroup is told what has become of a group: after one that failed it is tried again.
+func (l *eventLog) afterGroup(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil && !l.closed {
@@ -192,8 +192,8 @@ func (l *eventLog) waiting() []loggedEvent {
 	return es
 }
 
-// taken is told up to which event what waited is in the database.
-func (l *eventLog) taken(position int64) {
+// dropTaken is told up to which event what waited is in the database.
+func (l *eventLog) dropTaken(position int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.moved = l.db.Now()

@@ -8,7 +8,7 @@ import (
 )
 
 // The files of a store are its own. A link in the place of one would have another file written, and its mode changed;
-// a pipe would hold up the start until somebody writes to it.
+// a pipe would hold up the start until a process writes to it.
 
 // besideSuffixes are of all the files that lie beside a store's while it is open.
 var besideSuffixes = []string{"-wal", "-shm", eventLogSuffix, markSuffix, lockSuffix}
@@ -51,7 +51,7 @@ func checkOwn(path string) error {
 }
 
 // openOwn opens a file of ours, for its owner alone, and with os.O_CREATE makes it where there is none. It follows no
-// link and waits for nobody.
+// link and waits for no process.
 func openOwn(path string, flags int) (_ *os.File, err error) {
 	if err := checkOwn(path); err != nil { // says what it is, and is all that some systems can do
 		return nil, err

@@ -129,8 +129,8 @@ func latestEvent(kept time.Duration, now time.Time) time.Time {
 // damagedPattern is what follows the store's name in those of the event logs that were set aside.
 const damagedPattern = eventLogSuffix + `\.damaged-[0-9]{8}T[0-9]{6}Z`
 
-// setAside keeps the file under another name, for whoever looks into what is damaged in it, and goes on with a new one.
-// What of it is whole is in the database. Where it cannot be kept, it is written on.
+// setAside keeps the file under another name, for the operator to look into what is damaged in it, and goes on with a
+// new one. What of it is whole is in the database. Where it cannot be kept, it is written on.
 func (l *eventLog) setAside(now time.Time) (err error) {
 	path := l.db.path + eventLogSuffix
 	aside := path + ".damaged-" + now.UTC().Format(copyTime)
@@ -153,7 +153,7 @@ func (d *DB) findAside() {
 	d.aside = paths
 }
 
-// Problems names what somebody is to look at: the event logs that were set aside, as long as they lie there.
+// Problems names what the operator is to look at: the event logs that were set aside, as long as they lie there.
 func (d *DB) Problems() (ps []string) {
 	for _, path := range d.aside {
 		if _, err := os.Lstat(path); err == nil {

@@ -13,8 +13,8 @@ import (
 const lockSuffix = ".lock"
 
 // claim is what makes this process the owner of a store: the lock of a file beside it, which says who the owner is for
-// whoever comes second, and where the system has locks that SQLite's do not meet, that of the database file itself.
-// Both are open until no connection is: closing any file of the database would take SQLite's own locks away.
+// the process that comes second, and where the system has locks that SQLite's do not meet, that of the database file
+// itself. Both are open until no connection is: closing any file of the database would take SQLite's own locks away.
 type claim struct {
 	path string
 	lock *os.File

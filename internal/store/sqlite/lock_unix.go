@@ -24,5 +24,5 @@ func readOnlyFS(err error) bool { return errors.Is(err, unix.EROFS) }
 // lockPart takes the lock of a copy that is being written.
 func lockPart(f *os.File) (taken bool, err error) { return flock(f) }
 
-// openStrictly has nothing followed that is a link, and nobody waited for at a pipe.
+// openStrictly has nothing followed that is a link, and no process waited for at a pipe.
 const openStrictly = unix.O_NOFOLLOW | unix.O_NONBLOCK

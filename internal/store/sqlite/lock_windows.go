@@ -24,7 +24,7 @@ func flock(f *os.File) (taken bool, err error) {
 
 func readOnlyFS(err error) bool { return errors.Is(err, windows.ERROR_WRITE_PROTECT) }
 
-// lockPart has nothing to do: a file that somebody has open cannot be removed here.
+// lockPart has nothing to do: a file that a process has open cannot be removed here.
 func lockPart(*os.File) (taken bool, err error) { return true, nil }
 
 // openStrictly has nothing to add: links and pipes in a folder are seen before.

@@ -20,11 +20,11 @@ import (
 )
 
 // Which file lay here last, and how far it had come, is also kept in a small file beside it, the mark. A file that is
-// another one, or has come less far, is an older one in its place: somebody has restored a backup, and what was used
-// since could be used again. Which one it is tells its life, a random text that a store gets when it is made and anew
-// whenever it was restored: seqs alone would not tell a file from another gate.
+// another one, or has come less far, is an older one in its place: the operator has restored a backup, and what was
+// used since could be used again. Which one it is tells its life, a random text that a store gets when it is made and
+// anew whenever it was restored: seqs alone would not tell a file from another gate.
 //
-// The mark follows each commit that is synced, before anybody is answered, so that not even the death of the process
+// The mark follows each commit that is synced, before any caller is answered, so that not even the death of the process
 // leaves it behind; it is synced every few seconds. It is never ahead of what is on the disk.
 //
 // A copy that the program has made (copyTo) says so itself. Both come to the same: the store is restored until
@@ -196,9 +196,9 @@ func (d *DB) recognize(c *sqlite3.Conn, kept *storedState) error {
 	return nil
 }
 
-// Restored reports whether the file is another or an older one than that which was here when the store was open last,
-// and nobody has accepted that yet.
-func (d *DB) Restored() bool { return d.restored }
+// WasRestored reports whether the file is another or an older one than that which was here when the store was open
+// last, and the operator has not accepted that yet.
+func (d *DB) WasRestored() bool { return d.restored }
 
 // AcceptRestored is called when all that a restored store had open was ended: it is a store as any other then.
 func (d *DB) AcceptRestored(ctx context.Context) error {

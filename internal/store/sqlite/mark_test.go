@@ -53,7 +53,7 @@ func startOnce( //nolint:revive // flag-parameter: whether it is accepted is wha
 			t.Error(err)
 		}
 	}()
-	restored = d.Restored()
+	restored = d.WasRestored()
 	if accept {
 		if err := d.AcceptRestored(t.Context()); err != nil {
 			t.Fatal(err)
@@ -242,7 +242,7 @@ func TestRule4_ACopyOfBeforeAnUpgradeKnowsThatItIsOne(t *testing.T) {
 	place := filepath.Join(t.TempDir(), "gate.db")
 	readFiles(t, copies[0], "").write(t, place)
 	d := open(t, Options{Path: place, Now: oldNow})
-	if !d.Restored() {
+	if !d.WasRestored() {
 		t.Error("it is taken for the store")
 	}
 }

@@ -191,7 +191,7 @@ func TestALossOfPowerTakesOnlyWhatWasRecordedLast(t *testing.T) {
 	left := func(more int) (string, int64) {
 		t.Helper()
 		after := open(t, at(k.cut(t, path, more), 2))
-		if after.Restored() {
+		if after.WasRestored() {
 			t.Error("a loss of power is taken for a backup that was restored")
 		}
 		return toolsOf(t, after)

@@ -36,7 +36,8 @@ var queries = append([]string{
 	loadState: `SELECT ` + stateColumns + ` FROM store_state`,
 	saveState: `UPDATE store_state SET (` + stateColumns + `) =
   ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
-	// Rows are ahead of the state where they say all that it would (see stateFollows), or somebody else has written them.
+	// Rows are ahead of the state where they say all that it would (see stateFollows), or another program has written
+	// them.
 	loadNewest: `SELECT (SELECT max(seq) FROM audit_events), (SELECT at FROM audit_events ORDER BY seq DESC LIMIT 1),
   (SELECT id FROM audit_events ORDER BY seq DESC LIMIT 1),
   (SELECT max(id) FROM approval_requests), (SELECT max(id) FROM approval_notifications)`,

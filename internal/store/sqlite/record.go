@@ -11,8 +11,8 @@ import (
 )
 
 // A group of nothing but records is committed without a sync: it is in the log, where the death of the process cannot
-// reach it, and the next commit that syncs takes it along. There is one within syncWithin. Until then nobody is told
-// the seq of such a record: whoever reads one in a View has the log synced first.
+// reach it, and the next commit that syncs takes it along. There is one within syncWithin. Until then no client is told
+// the seq of such a record: a caller that reads one in a View has the log synced first.
 
 const (
 	// syncWithin is for how long a record may lie in the log unsynced.
@@ -50,7 +50,7 @@ func (d *DB) syncTo(ctx context.Context, seq int64) error {
 	}, durable)
 }
 
-// SyncTo is called before somebody is told of seq: in a View it waits until that is synced. What an Update has read
+// SyncTo is called before a client is told of seq: in a View it waits until that is synced. What an Update has read
 // is told after its commit.
 func (t *tx) SyncTo(seq int64) error {
 	if t.w == nil {

@@ -61,8 +61,8 @@ type Options struct {
 	// OnCommit is told of every group of updates that has become durable, in commit order and before any
 	// caller of it is answered. The writer calls it: it must be quick and must not call the store.
 	OnCommit func(approval.Commit)
-	// BeforeCommit is told of what is about to become durable, and may come to nothing yet, so that whoever it concerns
-	// can get ready. It is called as OnCommit is; nil: nobody is told.
+	// BeforeCommit is told of what is about to become durable, and may come to nothing yet, so that the part that it
+	// concerns can get ready. It is called as OnCommit is; nil: no one is told.
 	BeforeCommit func(approval.Commit)
 
 	BatchMax    int           // updates in one commit; default 128
@@ -156,7 +156,7 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	}
 	w, err := newWriter(d, o)
 	if err != nil {
-		return nil, d.named(err)
+		return nil, d.addPath(err)
 	}
 	d.writer = w
 	d.findAside()
@@ -238,11 +238,11 @@ func (d *DB) migrate(ctx context.Context, o Options) error {
 	if errors.Is(err, schema.ErrForeign) {
 		return unavailable(fmt.Sprintf("The store %s is a database of another program; name another file.", d.path), err)
 	}
-	return d.named(fault(sqlite3.FromDriver(err)))
+	return d.addPath(fault(sqlite3.FromDriver(err)))
 }
 
-// named adds the path to an error of Open, which is for the operator who starts the program.
-func (d *DB) named(err error) error {
+// addPath adds the path to an error of Open, which is for the operator who starts the program.
+func (d *DB) addPath(err error) error {
 	if e, ok := errors.AsType[*approval.Error](err); ok {
 		return unavailable(e.Message+" ("+d.path+")", e.Err)
 	}

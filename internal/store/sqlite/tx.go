@@ -46,7 +46,7 @@ func (t *tx) Fail(err error) error {
 	if err == nil {
 		return nil
 	}
-	if broken(err) && t.broken == nil {
+	if breaksConnection(err) && t.broken == nil {
 		t.broken = fault(err)
 	}
 	return fault(err)
@@ -82,8 +82,8 @@ func (t *tx) MayWrite() error {
 	return nil
 }
 
-func (t *tx) Stmt(q store.Query) store.Cursor { return t.c.Stmt(ofRows + sqlite3.Query(q)) }
-func (t *tx) Cached(sql string) store.Cursor  { return t.c.Cached(sql) }
+func (t *tx) Stmt(q store.Query) store.Cursor       { return t.c.Stmt(ofRows + sqlite3.Query(q)) }
+func (t *tx) PrepareCached(sql string) store.Cursor { return t.c.PrepareCached(sql) }
 
 func (t *tx) Exec(c store.Cursor) (int, error) {
 	for c.Step() {

@@ -128,7 +128,7 @@ type writer struct {
 	syncTimer  *time.Timer // syncs what is unsynced; nil: never yet
 
 	group         []*job // being committed
-	grouped       bool   // the last group was of several callers; one who is alone waits for nobody
+	grouped       bool   // the last group was of several callers; one who is alone waits for no other
 	unbroken      int    // groups since there was nothing to do
 	carried       []*job // of a group that took long enough: they come first in the next
 	retries       []*job // of groups that were lost, to be committed one by one
@@ -137,7 +137,7 @@ type writer struct {
 	endingsBefore int64  // then
 	changes       bool   // the transaction has changed something
 	summary       approval.Commit
-	mustSync      bool      // somebody waits for the log to be synced
+	mustSync      bool      // a caller waits for the log to be synced
 	logged        int64     // up to which event of the event log the database has them
 	takenTo       int64     // and up to which with this group
 	newest        time.Time // of the transactions: none that follows is of earlier
@@ -210,7 +210,7 @@ func (w *writer) load(o Options) error {
 		return nil
 	}
 	tell, beforeCommit := w.onCommit, w.beforeCommit
-	w.onCommit, w.beforeCommit = nil, nil // nobody is there yet whom it could be told
+	w.onCommit, w.beforeCommit = nil, nil // no part is there yet which it could be told
 	defer func() { w.onCommit, w.beforeCommit = tell, beforeCommit }()
 	if err := w.takeUp(); err != nil || !w.damaged {
 		return err
@@ -520,8 +520,8 @@ func (w *writer) resumeAfterGoexit() {
 	w.loop()
 }
 
-// attempt runs the group in one transaction and answers everybody in it. After an error nothing of it is
-// stored and nobody has been answered.
+// attempt runs the group in one transaction and answers every caller in it. After an error nothing of it is
+// stored and no caller has been answered.
 func (w *writer) attempt() error {
 	w.failpoint("before-begin")
 	if err := w.begin(); err != nil {
@@ -548,7 +548,7 @@ func (w *writer) attempt() error {
 	w.guardedGroups = max(0, w.guardedGroups-1)
 	began := time.Now()
 	for i, j := range w.group {
-		if i > 0 && time.Since(began) >= w.groupTime { // nobody waits for the work of more than that
+		if i > 0 && time.Since(began) >= w.groupTime { // no caller waits for the work of more than that
 			w.carried = append(w.carried, w.group[i:]...)
 			w.group = w.group[:i]
 			break
@@ -583,7 +583,7 @@ func (w *writer) restand() error {
 	return w.db.standing.restand((&tx{db: w.db, c: w.c, w: w, at: w.newest}).withRows().Epochs)
 }
 
-// refuse answers everybody in the group with what keeps it from being committed.
+// refuse answers every caller in the group with what keeps it from being committed.
 func (w *writer) refuse(err error) {
 	w.db.events.stalled.Store(true)
 	err = fault(err)
@@ -611,7 +611,7 @@ func (w *writer) begin() (err error) {
 		return err
 	}
 	if _, err := w.c.Stmt(beginWrite).Exec(); err != nil {
-		if broken(err) && !busy(err) {
+		if breaksConnection(err) && !busy(err) {
 			w.abort()
 		}
 		return err
@@ -727,7 +727,7 @@ func (w *writer) commit() error {
 	w.db.standing.keep(w.pins)
 	if w.takenTo > w.logged {
 		w.logged = w.takenTo
-		w.db.events.taken(w.logged)
+		w.db.events.dropTaken(w.logged)
 	}
 	if saves {
 		w.kept, w.savedEndings = w.saved.clock, w.saved.endings

@@ -16,19 +16,20 @@ import (
 )
 
 // ScopedStore is a store that runs transactions one at a time, and has each keep to its scope as one must that runs
-// several at once: see [Scoped].
+// several at once: see [NewScoped].
 type ScopedStore struct {
 	approval.Store
 	report func(string)
 }
 
-// Scoped returns s with a report of every row that a write transaction writes, or reads in order to decide, outside of
-// its scope. The report names the row and the place. The transaction goes on: so one run of the tests reports them all.
-func Scoped(s approval.Store, report func(string)) *ScopedStore { return &ScopedStore{s, report} }
+// NewScoped returns s with a report of every row that a write transaction writes, or reads in order to decide, outside
+// of its scope. The report names the row and the place. The transaction goes on: so one run of the tests reports them
+// all.
+func NewScoped(s approval.Store, report func(string)) *ScopedStore { return &ScopedStore{s, report} }
 
-// ScopedIn is [Scoped] for a test, which fails by what is reported.
+// ScopedIn is [NewScoped] for a test, which fails by what is reported.
 func ScopedIn(t testing.TB, s approval.Store) *ScopedStore {
-	return Scoped(s, func(problem string) { t.Error(problem) })
+	return NewScoped(s, func(problem string) { t.Error(problem) })
 }
 
 // Update is [approval.Store.Update].
@@ -38,7 +39,7 @@ func (s *ScopedStore) Update(ctx context.Context, about approval.Scope, fn func(
 		if err != nil {
 			return err
 		}
-		return fn(checked(&strays{tx: tx, about: about, agent: agent, report: s.report, agents: map[string]string{}}))
+		return fn(newScopedTx(&strays{tx: tx, about: about, agent: agent, report: s.report, agents: map[string]string{}}))
 	})
 	if approval.IsNarrow(err) && !about.IsWhole() {
 		return s.Update(ctx, approval.WholeStore(), fn)
@@ -80,11 +81,11 @@ type scopedTx struct {
 
 var _ approval.Tx = (*scopedTx)(nil)
 
-func checked(s *strays) *scopedTx {
+func newScopedTx(s *strays) *scopedTx {
 	return &scopedTx{s, scopedRequests{s}, scopedGrants{s}, scopedNotifications{s}}
 }
 
-func (t *scopedTx) scoped() *scopedTx     { return t }
+func (t *scopedTx) asScoped() *scopedTx   { return t }
 func (t *scopedTx) Now() time.Time        { return t.tx.Now() }
 func (t *scopedTx) NewID() string         { return t.tx.NewID() }
 func (t *scopedTx) Scope() approval.Scope { return t.about }
@@ -92,7 +93,7 @@ func (t *scopedTx) Scope() approval.Scope { return t.about }
 func (t *scopedTx) Glance() approval.Tx {
 	g := *t.strays
 	g.glancing = true
-	return checked(&g)
+	return newScopedTx(&g)
 }
 
 // strays finds what a transaction does outside of its scope.

@@ -38,7 +38,7 @@ func TestScopedReportsEveryKindOfRow(t *testing.T) {
 		Dead SetDead Append Prune PruneSignIns`)
 	db, s := fill(t)
 	var problems []string
-	scoped := storetest.Scoped(db, func(problem string) { problems = append(problems, problem) })
+	scoped := storetest.NewScoped(db, func(problem string) { problems = append(problems, problem) })
 	cases := strayCases(s)
 	for _, kind := range []reflect.Type{reflect.TypeFor[approval.Tx](), reflect.TypeFor[signin.Tx](),
 		reflect.TypeFor[passkey.Tx]()} {
@@ -125,7 +125,7 @@ func TestScopedLetsATransactionHaveWhatIsItsOwn(t *testing.T) {
 func TestScopedReportsAWriteThroughGlance(t *testing.T) {
 	db, s := fill(t)
 	var problems []string
-	scoped := storetest.Scoped(db, func(problem string) { problems = append(problems, problem) })
+	scoped := storetest.NewScoped(db, func(problem string) { problems = append(problems, problem) })
 	err := scoped.Update(t.Context(), approval.OfAgent("theirs"), func(tx approval.Tx) error {
 		return tx.Glance().AddSession(s.theirs.ID, "s")
 	})

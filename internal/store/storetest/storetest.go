@@ -633,8 +633,8 @@ func consume(t *testing.T, s approval.Store) {
 	})
 }
 
-// used stores a request whose approval was used.
-func used(t testing.TB, s approval.Store, tool string, dispatched bool) approval.Request {
+// insertUsed stores a request whose approval was used.
+func insertUsed(t testing.TB, s approval.Store, tool string, dispatched bool) approval.Request {
 	t.Helper()
 	r := insert(t, s, "bot", tool, nil)
 	approve(t, s, r.ID, time.Hour)
@@ -644,7 +644,7 @@ func used(t testing.TB, s approval.Store, tool string, dispatched bool) approval
 
 // The use of what was sent on is taken back once, if nothing is known of it and nothing else came in its place.
 func giveBack(t *testing.T, s approval.Store) {
-	mine, kept := used(t, s, "mine", false), used(t, s, "kept", true)
+	mine, kept := insertUsed(t, s, "mine", false), insertUsed(t, s, "kept", true)
 	update(t, s, func(tx approval.Tx) error {
 		other := kept
 		other.DispatchedAt = kept.DispatchedAt.Add(time.Millisecond)
@@ -668,21 +668,21 @@ func giveBack(t *testing.T, s approval.Store) {
 		return errors.Join(mustNotChange(tx.Return(kept)), mustChange(tx.Report(kept.ID, approval.RunUnknown)),
 			mustNotChange(tx.Return(again)))
 	})
-	first := used(t, s, "asked anew", true)
+	first := insertUsed(t, s, "asked anew", true)
 	insert(t, s, "bot", "asked anew", nil)
 	update(t, s, func(tx approval.Tx) error { return mustNotChange(tx.Return(first)) })
-	tools := used(t, s, "asked as a method", true)
+	tools := insertUsed(t, s, "asked as a method", true)
 	insert(t, s, "bot", "asked as a method", func(r *approval.Request) { r.Method = "resources/read" })
 	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Return(tools)) }) // that is another key
 }
 
 // An outcome is kept once, of what was dispatched; a known one takes the place of an unknown one.
 func dispatch(t *testing.T, s approval.Store) {
-	kept, sent := used(t, s, "kept", false), used(t, s, "sent", true)
+	kept, sent := insertUsed(t, s, "kept", false), insertUsed(t, s, "sent", true)
 	if !kept.DispatchedAt.IsZero() || !sent.DispatchedAt.Equal(sent.ConsumedAt) || sent.RunResult != "" {
 		t.Errorf("used %+v, dispatched %+v", kept, sent)
 	}
-	told := used(t, s, "told", true)
+	told := insertUsed(t, s, "told", true)
 	given := []approval.Input{{At: sent.ConsumedAt, Method: "elicitation/create", Message: "Which?", Answer: `{"a":1}`},
 		{At: sent.ConsumedAt, Method: "roots/list", Answer: "{}"}}
 	update(t, s, func(tx approval.Tx) error { return tx.SetInputs(told.ID, given) })
@@ -718,10 +718,10 @@ func dispatch(t *testing.T, s approval.Store) {
 func underWay(t *testing.T, s approval.Store) {
 	var sent []string
 	for i := range 4 {
-		sent = append(sent, used(t, s, fmt.Sprint("tool", i), true).ID)
+		sent = append(sent, insertUsed(t, s, fmt.Sprint("tool", i), true).ID)
 		time.Sleep(2 * time.Millisecond) // they are told apart by their time
 	}
-	used(t, s, "kept", false)
+	insertUsed(t, s, "kept", false)
 	insert(t, s, "bot", "waits", nil)
 	look := func(limit int, want []string) {
 		t.Helper()
@@ -849,7 +849,7 @@ func lapse(t *testing.T, s approval.Store) {
 	}
 }
 
-// A reason can be given once, by whoever denied without one, and brings the denial back into the feed.
+// A reason can be given once, by the person who denied without one, and brings the denial back into the feed.
 func addReason(t *testing.T, s approval.Store) {
 	denied, approved, pending := insert(t, s, "bot", "pay", nil), insert(t, s, "bot", "ship", nil),
 		insert(t, s, "bot", "print", nil)
@@ -1976,7 +1976,7 @@ func raceConsumers(t *testing.T, s approval.Store) {
 }
 
 func raceReporters(t *testing.T, s approval.Store) {
-	r := used(t, s, "pay", true)
+	r := insertUsed(t, s, "pay", true)
 	ran := func(i int) approval.RunResult {
 		return []approval.RunResult{approval.RunSucceeded, approval.RunFailed}[i%2]
 	}
@@ -2003,7 +2003,7 @@ func raceConsumeAndCancel(t *testing.T, s approval.Store) {
 }
 
 func raceReturns(t *testing.T, s approval.Store) {
-	r := used(t, s, "pay", true)
+	r := insertUsed(t, s, "pay", true)
 	won := winners(t, s, func(tx approval.Tx, i int) (bool, error) {
 		if i%4 == 0 {
 			return tx.Report(r.ID, approval.RunUnknown)

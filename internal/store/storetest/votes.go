@@ -233,7 +233,7 @@ func endingIn(t *testing.T, s approval.Store) {
 			want          []string
 		}{
 			{"ABCD", "", 0, []string{names[1], names[0]}},
-			{"abCd", "", 0, []string{names[1], names[0]}}, // as somebody types it
+			{"abCd", "", 0, []string{names[1], names[0]}}, // as a person types it
 			{"BCD", "", 2, []string{names[2], names[1]}},
 			{"BCD", names[1], 0, []string{names[2], names[1]}},
 			{"ABCD", names[2], 0, []string{}},

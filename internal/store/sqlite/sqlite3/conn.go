@@ -176,8 +176,8 @@ func (c *Conn) Stmt(q Query) *Stmt {
 // maxCached is how many statements made up at run time a connection keeps.
 const maxCached = 128
 
-// Cached begins an execution of a statement made up at run time. It is prepared when its text is first seen.
-func (c *Conn) Cached(sql string) *Stmt {
+// PrepareCached begins an execution of a statement made up at run time. It is prepared when its text is first seen.
+func (c *Conn) PrepareCached(sql string) *Stmt {
 	s := c.cached[sql]
 	if s == nil {
 		s = c.Prepare(sql)
@@ -196,7 +196,7 @@ func (c *Conn) Cached(sql string) *Stmt {
 	return s
 }
 
-// Texts are those of the statements that [Conn.Cached] has kept, in no order.
+// Texts are those of the statements that [Conn.PrepareCached] has kept, in no order.
 func (c *Conn) Texts() []string {
 	texts := make([]string, 0, len(c.cached))
 	for sql := range c.cached {

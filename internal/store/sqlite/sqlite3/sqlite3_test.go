@@ -132,7 +132,7 @@ func TestValuesAreKept(t *testing.T) {
 		if n, err := bind(bind(c.Stmt(insertRow), i), row.bind...).Exec(); err != nil || n != 1 {
 			t.Fatalf("row %d: %d changed, %v", i, n, err)
 		}
-		types := c.Cached(`SELECT typeof(a) || ' ' || typeof(b) || ' ' || typeof(c) || ' ' || typeof(d) FROM t WHERE id = $1`)
+		types := c.PrepareCached(`SELECT typeof(a) || ' ' || typeof(b) || ' ' || typeof(c) || ' ' || typeof(d) FROM t WHERE id = $1`)
 		bind(types, i).Step()
 		got := types.ColumnText()
 		if _, err := types.Finish(); err != nil {
@@ -264,7 +264,7 @@ func TestInTransaction(t *testing.T) {
 func TestCachedStatementsAreBounded(t *testing.T) {
 	c := connect(t)
 	for i := range 2*maxCached + 1 {
-		s := c.Cached(fmt.Sprintf("SELECT %d", i))
+		s := c.PrepareCached(fmt.Sprintf("SELECT %d", i))
 		if !s.Step() || s.ColumnInt() != int64(i) {
 			t.Fatalf("statement %d: %v", i, s.Err())
 		}

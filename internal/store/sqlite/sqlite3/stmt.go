@@ -64,8 +64,8 @@ func (s *Stmt) reset() error {
 	return err
 }
 
-// bound notes the result of binding the current parameter.
-func (s *Stmt) bound(rc int32) {
+// noteBind notes the result of binding the current parameter.
+func (s *Stmt) noteBind(rc int32) {
 	s.set |= 1 << s.param
 	if rc != lib.SQLITE_OK && s.err == nil {
 		s.err = s.c.fail(rc)
@@ -81,7 +81,7 @@ func (s *Stmt) alloc(n int) (uintptr, []byte) {
 	}
 	p := libc.Xmalloc(s.c.tls, libc.Tsize_t(n))
 	if p == 0 {
-		s.bound(lib.SQLITE_NOMEM)
+		s.noteBind(lib.SQLITE_NOMEM)
 		return 0, nil
 	}
 	s.large = append(s.large, p)
@@ -92,7 +92,7 @@ func (s *Stmt) alloc(n int) (uintptr, []byte) {
 // SQLite's limit of a billion bytes too.
 func (s *Stmt) fits(n int) bool {
 	if n > math.MaxInt32 {
-		s.bound(lib.SQLITE_TOOBIG)
+		s.noteBind(lib.SQLITE_TOOBIG)
 	}
 	return s.err == nil
 }
@@ -107,7 +107,7 @@ func (s *Stmt) BindText(v string) {
 	p, b := s.alloc(len(v))
 	if s.err == nil {
 		copy(b, v)
-		s.bound(lib.Xsqlite3_bind_text(s.c.tls, s.p, s.param, p, int32(len(v)), 0))
+		s.noteBind(lib.Xsqlite3_bind_text(s.c.tls, s.p, s.param, p, int32(len(v)), 0))
 	}
 }
 
@@ -121,7 +121,7 @@ func (s *Stmt) BindTextBytes(v []byte) {
 	p, b := s.alloc(len(v))
 	if s.err == nil {
 		copy(b, v)
-		s.bound(lib.Xsqlite3_bind_text(s.c.tls, s.p, s.param, p, int32(len(v)), 0))
+		s.noteBind(lib.Xsqlite3_bind_text(s.c.tls, s.p, s.param, p, int32(len(v)), 0))
 	}
 }
 
@@ -135,7 +135,7 @@ func (s *Stmt) BindBlob(v []byte) {
 	p, b := s.alloc(len(v))
 	if s.err == nil {
 		copy(b, v)
-		s.bound(lib.Xsqlite3_bind_blob(s.c.tls, s.p, s.param, p, int32(len(v)), 0))
+		s.noteBind(lib.Xsqlite3_bind_blob(s.c.tls, s.p, s.param, p, int32(len(v)), 0))
 	}
 }
 
@@ -144,7 +144,7 @@ func (s *Stmt) BindInt(v int64) {
 	defer crash()
 	s.param++
 	if s.err == nil {
-		s.bound(lib.Xsqlite3_bind_int64(s.c.tls, s.p, s.param, v))
+		s.noteBind(lib.Xsqlite3_bind_int64(s.c.tls, s.p, s.param, v))
 	}
 }
 
@@ -156,7 +156,7 @@ func (s *Stmt) BindNull() {
 		return // it is NULL from the start, or since the last time
 	}
 	if s.err == nil {
-		s.bound(lib.Xsqlite3_bind_null(s.c.tls, s.p, s.param))
+		s.noteBind(lib.Xsqlite3_bind_null(s.c.tls, s.p, s.param))
 		s.set &^= 1 << s.param
 	}
 }
@@ -180,7 +180,7 @@ func (s *Stmt) BindTime(v time.Time) {
 		s.err = fmt.Errorf("sqlite3: the year of %v cannot be stored", v)
 		return
 	}
-	s.bound(lib.Xsqlite3_bind_text(s.c.tls, s.p, s.param, p, int32(timeLen), 0))
+	s.noteBind(lib.Xsqlite3_bind_text(s.c.tls, s.p, s.param, p, int32(timeLen), 0))
 }
 
 // Parameters are the names of the statement's parameters.
