@@ -144,7 +144,7 @@ type pkg struct {
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Standard,Imports,GoFiles,Module", "./...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Standard,Imports,GoFiles,Module", "./...").Output() // real: a list of the go command
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestImportArrows(t *testing.T) {
 // The verified way in knows no channel, not even by way of another package: else something that was checked for one of
 // them could be missing for the next.
 func TestTheWayInKnowsNoChannel(t *testing.T) {
-	deps, err := exec.Command("go", "list", "-deps", "./webhook").Output()
+	deps, err := exec.Command("go", "list", "-deps", "./webhook").Output() // real: a list of the go command
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -793,19 +793,7 @@ func TestNoTestSleepsForNothing(t *testing.T) {
 
 // sleeps returns where a test's file calls time.Sleep outside a bubble and gives no reason for it.
 func sleeps(t *testing.T, path string) (found []token.Position) {
-	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reasons := map[int]bool{}
-	for _, group := range file.Comments {
-		for _, c := range group.List {
-			if strings.HasPrefix(c.Text, "// bubble: ") || strings.HasPrefix(c.Text, "// real: ") {
-				reasons[fset.Position(c.Pos()).Line] = true
-			}
-		}
-	}
+	fset, file, reasons := parseTest(t, path)
 	ast.Inspect(file, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
@@ -822,6 +810,131 @@ func sleeps(t *testing.T, path string) (found []token.Position) {
 		return true
 	})
 	return found
+}
+
+// parseTest parses a test's file and tells on which of its lines a reason for a wait stands.
+func parseTest(t *testing.T, path string) (fset *token.FileSet, file *ast.File, reasons map[int]bool) {
+	fset = token.NewFileSet()
+	file, err := parser.ParseFile(fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons = map[int]bool{}
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			if strings.HasPrefix(c.Text, "// bubble: ") || strings.HasPrefix(c.Text, "// real: ") {
+				reasons[fset.Position(c.Pos()).Line] = true
+			}
+		}
+	}
+	return fset, file, reasons
+}
+
+// A test that waits for what does not come fails within testkit.Patience and says what it waited for; a plain receive
+// holds up the package until its time is out. What else waits is ended by the test, or is in a bubble, where a
+// deadlock is told; where that is not seen here, its line says so as those that sleep do.
+func TestNoTestWaitsWithoutABound(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		for _, at := range unbounded(t, path) {
+			t.Errorf("%s: it waits without a bound (testkit.Receive, Wait, Command), and does not say why", at)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unbounded returns where a test's file receives from a channel, waits for a sync.WaitGroup or has a program that
+// nothing ends, outside a bubble, another goroutine and select, and gives no reason for it. The end of a context is none of these: it comes with what
+// the context is for.
+func unbounded(t *testing.T, path string) (found []token.Position) {
+	fset, file, reasons := parseTest(t, path)
+	groups := map[string]bool{}
+	var above []ast.Node
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch x := n.(type) {
+		case nil:
+			above = above[:len(above)-1]
+			return false
+		case *ast.ValueSpec:
+			if s, ok := x.Type.(*ast.SelectorExpr); ok && s.Sel.Name == "WaitGroup" {
+				for _, name := range x.Names {
+					groups[name.Name+".Wait"] = true
+				}
+			}
+		case *ast.CallExpr:
+			at, called := fset.Position(x.Pos()), calledAs(x)
+			if (groups[called] || called == "exec.Command") && !reasons[at.Line] {
+				found = append(found, at)
+			}
+			if called == "synctest.Test" {
+				return false
+			}
+		case *ast.FuncLit:
+			if runsElsewhere(x, above) {
+				return false
+			}
+		case *ast.UnaryExpr:
+			at := fset.Position(x.Pos())
+			if x.Op == token.ARROW && !isDone(x.X) && !isCase(above, x) && !reasons[at.Line] {
+				found = append(found, at)
+			}
+		}
+		above = append(above, n)
+		return true
+	})
+	return found
+}
+
+// runsElsewhere tells whether a function that stands below these nodes is called by another goroutine: it is started
+// as one, or it is handed to, or kept in, what is tested or a fake. A test's own are those that take a *testing.T, are
+// called at once, or are handed to what calls them at once.
+func runsElsewhere(fn *ast.FuncLit, above []ast.Node) bool {
+	for _, p := range fn.Type.Params.List {
+		if star, ok := p.Type.(*ast.StarExpr); ok {
+			if s, ok := star.X.(*ast.SelectorExpr); ok && (s.Sel.Name == "T" || s.Sel.Name == "B") {
+				return false
+			}
+		}
+	}
+	switch parent := above[len(above)-1].(type) {
+	case *ast.CallExpr:
+		if parent.Fun == ast.Expr(fn) {
+			_, ok := above[len(above)-2].(*ast.GoStmt)
+			return ok
+		}
+		s, ok := parent.Fun.(*ast.SelectorExpr)
+		return !ok || !slices.Contains([]string{"Cleanup", "OnceFunc", "Do"}, s.Sel.Name)
+	case *ast.KeyValueExpr:
+		return true
+	case *ast.AssignStmt:
+		_, field := parent.Lhs[0].(*ast.SelectorExpr)
+		return field
+	}
+	return false
+}
+
+func isDone(e ast.Expr) bool {
+	call, ok := e.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	s, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && s.Sel.Name == "Done"
+}
+
+// isCase tells whether a receive is what a case of a select waits for.
+func isCase(above []ast.Node, receive *ast.UnaryExpr) bool {
+	for _, n := range slices.Backward(above) {
+		if c, ok := n.(*ast.CommClause); ok {
+			return c.Comm != nil && c.Comm.Pos() <= receive.Pos() && receive.End() <= c.Comm.End()
+		}
+	}
+	return false
 }
 
 // calledAs is package and name of a function that is called.

@@ -13,6 +13,7 @@ import (
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/chat"
 	"countersign/internal/lists"
+	"countersign/internal/testkit"
 )
 
 // measured is a store that notes what each transaction asks of it.
@@ -357,7 +358,9 @@ func TestRule12_FewListsOfOnePrincipalAreInMemoryAtATime(t *testing.T) {
 	}
 	const readers = 12
 	var mu sync.Mutex
-	held, most, over := 0, 0, make(chan struct{})
+	held, most := 0, 0
+	over, letGo := testkit.Latch()
+	defer letGo()
 	var wg sync.WaitGroup
 	begun := make(chan struct{}, readers)
 	for range readers {
@@ -380,7 +383,7 @@ func TestRule12_FewListsOfOnePrincipalAreInMemoryAtATime(t *testing.T) {
 		})
 	}
 	for range 4 {
-		<-begun
+		testkit.Receive(t, "a list is read", begun)
 	}
 	if rs, err := w.gate.Resolved(w.ctx, "other", "", 0); len(rs) != 0 || err != nil {
 		t.Errorf("another agent reads %d, %v", len(rs), err)
@@ -390,8 +393,8 @@ func TestRule12_FewListsOfOnePrincipalAreInMemoryAtATime(t *testing.T) {
 	if _, err := w.gate.Turn(ctx, bot); approval.CodeOf(err) != approval.CodeRateLimited { // it is not the store that is slow
 		t.Error("a fifth list has its turn")
 	}
-	close(over)
-	wg.Wait()
+	letGo()
+	testkit.Wait(t, "all readers", wg.Wait)
 	if most != 4 {
 		t.Errorf("%d lists were held at a time, want 4", most)
 	}

@@ -212,7 +212,7 @@ func TestRule6_WhoWaitsIsToldOfAClockThatIsAccepted(t *testing.T) {
 	ctx, stop := context.WithCancel(w.ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { w.gate.Run(ctx) })
-	defer wg.Wait()
+	defer testkit.Wait(t, "the end of Run", wg.Wait)
 	defer stop()
 	id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
 	w.clock.set(-time.Hour)

@@ -121,7 +121,7 @@ func TestADifferThatHangsHoldsUpNobodyForLong(t *testing.T) {
 			}
 		})
 	}
-	calls.Wait()
+	testkit.Wait(t, "all calls", calls.Wait)
 	if took := time.Since(begin); took > testkit.Patience || l.times() != 1 {
 		t.Errorf("looked %d times, and took %s", l.times(), took)
 	}

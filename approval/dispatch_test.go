@@ -10,6 +10,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/lists"
+	"countersign/internal/testkit"
 )
 
 // sent is transfer by a caller who sends it on itself.
@@ -149,7 +150,7 @@ func TestReportersRace(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all who report", wg.Wait)
 	if ran := w.request(id).RunResult; len(told) != 1 || !told[ran] || w.count("call_outcome") != 1 {
 		t.Errorf("told %v, stored %q, %d events", told, ran, w.count("call_outcome"))
 	}

@@ -14,6 +14,7 @@ import (
 	"countersign/internal/auth"
 	"countersign/internal/chat"
 	"countersign/internal/lists"
+	"countersign/internal/testkit"
 )
 
 // drawn stands for a rendered card: the states that it shows.
@@ -206,7 +207,7 @@ func TestImpatientCallersDoNotHurtTheirNeighbours(t *testing.T) {
 			}
 		}
 	})
-	wg.Wait()
+	testkit.Wait(t, "all callers", wg.Wait)
 	w.expect(read, approval.AnswerAllow)
 }
 

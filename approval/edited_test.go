@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 )
 
 // An edit that others must agree to is waited for by whoever waits for the call, and by whoever asks about it then.
@@ -48,7 +49,7 @@ func TestRule4_WhoWaitsFollowsAnEditThatOthersMustJoin(t *testing.T) {
 				begin()
 			}
 			w.approve(next.ID, "ken")
-			e := <-done
+			e := testkit.Receive(t, "the answer", done)
 			if e.err != nil || e.o.Kind != approval.AnswerApproved || string(e.o.Args) != less || e.o.Request.ID != next.ID ||
 				!strings.HasPrefix(e.o.Note, "hana and ken changed the arguments and approved these: "+less) {
 				t.Errorf("%s, %t: %s with %s, %v", name, before, e.o.Message, e.o.Args, e.err)

@@ -10,6 +10,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/lists"
+	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
 
@@ -181,11 +182,11 @@ func TestRule6_WhoWaitsIsToldOfAFreeze(t *testing.T) {
 	ctx, stop := context.WithCancel(w.ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { w.gate.Run(ctx) })
-	defer wg.Wait()
+	defer testkit.Wait(t, "the end of Run", wg.Wait)
 	defer stop()
 	_, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
 	w.freeze("", ken, "stop")
-	got := <-done
+	got := testkit.Receive(t, "the answer", done)
 	if got.err != nil || got.out.Kind != approval.AnswerCancelled || got.out.ReasonCode != "frozen" ||
 		!strings.HasSuffix(got.out.Message, "Do not retry.") {
 		t.Errorf("%+v, %v", got.out, got.err)
@@ -227,7 +228,7 @@ func TestRule1_AFreezeRaced(t *testing.T) {
 			}
 		}
 	})
-	wg.Wait()
+	testkit.Wait(t, "all of them", wg.Wait)
 	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Ascending: true, Limit: 10000})
 	if err != nil {
 		t.Fatal(err)

@@ -117,6 +117,6 @@ func TestRule11_AFreezeInTheMidstOfCallsIsTheirLastWord(t *testing.T) {
 		testkit.Receive(t, "a call", begun)
 	}
 	w.freeze("bot", hana, "runaway")
-	callers.Wait()
+	testkit.Wait(t, "all callers", callers.Wait)
 	w.allowedBeforeTheFreeze(w.count("call_allowed"))
 }

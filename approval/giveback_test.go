@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -278,7 +277,7 @@ func TestRule4_RaceForWhatIsGivenBack(t *testing.T) {
 				})
 			}
 			wg.Go(func() { other(w, a.Request.ID) })
-			wg.Wait()
+			testkit.Wait(t, "all of them", wg.Wait)
 			if back.Load() > 1 || through.Load() > back.Load() {
 				t.Errorf("given back %d times and let %d calls through", back.Load(), through.Load())
 			}
@@ -320,7 +319,7 @@ func TestRule4_KilledWhileItIsGivenBack(t *testing.T) {
 		}
 	}
 	path := schematest.NewFile(t)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRule4_KilledWhileItIsGivenBack$")
+	cmd := testkit.Command(t, os.Args[0], "-test.run=^TestRule4_KilledWhileItIsGivenBack$")
 	cmd.Env = append(os.Environ(), killedReturns+"="+path)
 	out, err := cmd.StdoutPipe()
 	if err != nil {

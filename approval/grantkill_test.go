@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +30,7 @@ func TestGrant_KilledWhileItIsUsed(t *testing.T) {
 		}
 	}
 	path := schematest.NewFile(t)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestGrant_KilledWhileItIsUsed$")
+	cmd := testkit.Command(t, os.Args[0], "-test.run=^TestGrant_KilledWhileItIsUsed$")
 	cmd.Env = append(os.Environ(), killedStore+"="+path)
 	out, err := cmd.StdoutPipe()
 	if err != nil {

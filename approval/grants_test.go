@@ -8,6 +8,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/lists"
+	"countersign/internal/testkit"
 )
 
 // forLonger quarantines everything, of low risk, and lets an approval be given for longer.
@@ -197,7 +198,7 @@ func TestGrant_FiftyAtOnceWithThreeUsesLeft(t *testing.T) {
 			}
 		})
 	}
-	group.Wait()
+	testkit.Wait(t, "all callers", group.Wait)
 	if passed != 3 || w.count("grant_used") != 3 {
 		t.Errorf("%d passed, %d are on record", passed, w.count("grant_used"))
 	}

@@ -9,6 +9,7 @@ import (
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/auth"
 	"countersign/internal/lists"
+	"countersign/internal/testkit"
 )
 
 // atKeyboard makes a gate where ken sits at bot's keyboard and low and high may be decided there.
@@ -153,7 +154,7 @@ func TestKeyboardAndPhoneRace(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "both answers", wg.Wait)
 	if r := w.request(id); !slices.Equal(won, []string{r.ResolvedBy}) || w.count("hitl_decision") != 1 {
 		t.Errorf("%q won, stored as by %s", won, r.ResolvedBy)
 	}

@@ -17,6 +17,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/message"
 	"countersign/internal/lists"
+	"countersign/internal/testkit"
 )
 
 func digest(n int) string { return fmt.Sprintf("%064x", n) }
@@ -370,7 +371,7 @@ func TestTwoStatesOfAToolAtOnceMakeOnePin(t *testing.T) {
 				}
 			})
 		}
-		wg.Wait()
+		testkit.Wait(t, "all callers", wg.Wait)
 		pinned := 0
 		if w.pin().Digest == digest(1) {
 			pinned = 1
@@ -417,7 +418,7 @@ func TestNobodyIsJudgedByAnOldPin(t *testing.T) {
 		}
 	}
 	close(stop)
-	wg.Wait()
+	testkit.Wait(t, "the callers", wg.Wait)
 }
 
 func TestPinsSurviveARestart(t *testing.T) {

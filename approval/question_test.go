@@ -10,6 +10,7 @@ import (
 	"countersign/approval"
 	"countersign/channels/outbox"
 	"countersign/internal/chat"
+	"countersign/internal/testkit"
 )
 
 // asked is a world in which hana was asked in LINE why she approves a request, and has read it.
@@ -332,7 +333,7 @@ func TestRule5_OneMessageIsTheReason(t *testing.T) {
 			decided[i] = err == nil && len(out.Decided) == 1
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all messages", wg.Wait)
 	n := 0
 	for i, did := range decided {
 		if did {

@@ -17,6 +17,7 @@ import (
 	"countersign/approval/correlation"
 	"countersign/channels/outbox"
 	"countersign/internal/lists"
+	"countersign/internal/testkit"
 )
 
 func TestRule1_OnlyAllowAndApprovedLetACallThrough(t *testing.T) {
@@ -116,7 +117,7 @@ func TestRule2_EqualCallsAtOnceMakeOneRequest(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all callers", wg.Wait)
 	distinct := 0
 	ids.Range(func(any, any) bool { distinct++; return true })
 	if created.Load() != 1 || distinct != 1 {
@@ -181,7 +182,7 @@ func TestRule4_OfManyConsumersOneGetsThrough(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all callers", wg.Wait)
 	if through.Load() != 1 {
 		t.Errorf("%d calls got through on one approval", through.Load())
 	}
@@ -285,7 +286,7 @@ func TestRule5_OfManyDecidersOneWins(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all decisions", wg.Wait)
 	if won.Load() != 1 || lost.Load() != 63 {
 		t.Errorf("%d won, %d were told it was decided", won.Load(), lost.Load())
 	}
@@ -395,7 +396,7 @@ func TestRule5_CancelAndConsumeNeverBothWin(t *testing.T) {
 			_, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: id, By: root, Via: approval.ViaAPI})
 			cancelled.Store(err == nil)
 		})
-		wg.Wait()
+		testkit.Wait(t, "both of them", wg.Wait)
 		if used.Load() == cancelled.Load() {
 			t.Fatalf("used %v, cancelled %v", used.Load(), cancelled.Load())
 		}
@@ -469,24 +470,17 @@ func TestRule6_WaitersAreWokenAtTheDeadline(t *testing.T) {
 		v.Timeout = 30 * time.Millisecond
 		return v
 	})
-	done := make(chan approval.Answer, 1)
-	go func() {
-		o, err := w.gate.CheckWait(w.ctx, transfer, approval.WaitOptions{For: time.Minute})
-		if err != nil {
-			t.Error(err)
-		}
-		done <- o
-	}()
-	time.Sleep(50 * time.Millisecond) // real: the waiter's timer fires, its clock stands still; a slow machine sees less
+	_, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
+	w.clock.readAgain(t, 12) // nothing else reads it now: the waiter's timer fires, and its clock stands still
 	select {
-	case o := <-done:
-		t.Fatalf("told %s before the clock said so", o.Kind)
+	case got := <-done:
+		t.Fatalf("told %s, %v before the clock said so", got.out.Kind, got.err)
 	default:
 	}
 	w.clock.advance(30 * time.Millisecond)
-	o := <-done
-	if o.Kind != approval.AnswerExpired || o.Message != `[APPROVAL EXPIRED] transfer_credits({"amount_cents":2000,"to":"0xAbC"}): Timed out after 0 seconds with no response. Ask again if it is still needed.` {
-		t.Errorf("%s: %s", o.Kind, o.Message)
+	got := testkit.Receive(t, "the answer", done)
+	if o := got.out; got.err != nil || o.Kind != approval.AnswerExpired || o.Message != `[APPROVAL EXPIRED] transfer_credits({"amount_cents":2000,"to":"0xAbC"}): Timed out after 0 seconds with no response. Ask again if it is still needed.` {
+		t.Errorf("%s: %s, %v", o.Kind, o.Message, got.err)
 	}
 }
 
@@ -495,7 +489,7 @@ func TestRule6_RunKeepsDeadlinesForThoseWhoReadTheFeed(t *testing.T) {
 	ctx, stop := context.WithCancel(w.ctx)
 	ran := make(chan struct{})
 	go func() { defer close(ran); w.gate.Run(ctx) }()
-	defer func() { stop(); <-ran }()
+	defer func() { stop(); testkit.Receive(t, "the end of Run", ran) }()
 	w.check(transfer)
 	got := make(chan []approval.Request, 1)
 	go func() {
@@ -506,7 +500,7 @@ func TestRule6_RunKeepsDeadlinesForThoseWhoReadTheFeed(t *testing.T) {
 		got <- rs
 	}()
 	w.clock.advance(2 * time.Hour) // a machine that slept: timers did not run, the clock did
-	if rs := <-got; len(rs) != 1 || rs[0].Status != approval.Expired {
+	if rs := testkit.Receive(t, "what the feed tells", got); len(rs) != 1 || rs[0].Status != approval.Expired {
 		t.Errorf("fed %v", rs)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"countersign/approval"
 	"countersign/internal/chat"
 	"countersign/internal/lists"
+	"countersign/internal/testkit"
 
 	"pgregory.net/rapid"
 )
@@ -179,7 +180,7 @@ func TestRule5_OfManyLastVotesOneCompletes(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all votes", wg.Wait)
 	want := map[approval.Status]int{approval.Pending: 2, approval.Approved: 1, "late": 9}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

@@ -75,7 +75,7 @@ func TestAWaitingCallHearsOfEachEnding(t *testing.T) {
 			w := newWorld(t)
 			id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
 			tt.end(w, id)
-			got := <-done
+			got := testkit.Receive(t, "the answer", done)
 			if got.err != nil || got.out.Kind != tt.word || got.out.ReasonCode != tt.code {
 				t.Errorf("%+v", got)
 			}
@@ -88,7 +88,7 @@ func TestOfTwoWhoWaitedOneIsLetThrough(t *testing.T) {
 	id, a := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
 	_, b := w.wait(w.ctx, approval.WaitOptions{For: time.Minute})
 	w.mustDecide(id, true, hana, "")
-	first, second := <-a, <-b
+	first, second := testkit.Receive(t, "the answer", a), testkit.Receive(t, "the answer", b)
 	if first.out.Kind != approval.AnswerApproved {
 		first, second = second, first
 	}
@@ -210,7 +210,7 @@ func TestRule4_AWaitersTokenAndPolicyAreLookedAtAgain(t *testing.T) {
 		revoked := approval.Errorf(approval.CodeUnauthorized, "The token is no longer good.")
 		id, done := w.wait(w.ctx, approval.WaitOptions{For: time.Minute, Still: func() error { return revoked }})
 		w.mustDecide(id, true, hana, "")
-		if got := <-done; !errors.Is(got.err, revoked) {
+		if got := testkit.Receive(t, "the answer", done); !errors.Is(got.err, revoked) {
 			t.Errorf("%+v", got)
 		}
 		if r := w.request(id); !r.ConsumedAt.IsZero() {
@@ -263,7 +263,7 @@ func TestAFeedReaderIsWokenByTheResolution(t *testing.T) {
 		got <- rs
 	}()
 	w.mustDecide(id, true, hana, "")
-	if rs := <-got; len(rs) != 1 || rs[0].ID != id {
+	if rs := testkit.Receive(t, "what the feed tells", got); len(rs) != 1 || rs[0].ID != id {
 		t.Errorf("%v", rs)
 	}
 }
@@ -280,7 +280,7 @@ func TestWaitingForOneRequestUsesNothing(t *testing.T) {
 		done <- r
 	}()
 	w.mustDecide(id, true, hana, "")
-	if r := <-done; r.Status != approval.Approved || !r.ConsumedAt.IsZero() {
+	if r := testkit.Receive(t, "the answer", done); r.Status != approval.Approved || !r.ConsumedAt.IsZero() {
 		t.Errorf("%s, consumed %v", r.Status, r.ConsumedAt)
 	}
 }

@@ -36,11 +36,13 @@ type clock struct {
 	mu      sync.Mutex
 	now     time.Time
 	elapsed time.Duration
+	reads   int
 }
 
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.reads++
 	return c.now
 }
 
@@ -48,6 +50,14 @@ func (c *clock) Elapsed() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.elapsed
+}
+
+// readAgain waits until the clock was read a number of times more.
+func (c *clock) readAgain(t testing.TB, times int) {
+	t.Helper()
+	read := func() int { c.mu.Lock(); defer c.mu.Unlock(); return c.reads }
+	enough := read() + times
+	testkit.Eventually(t, "the clock is read", func() bool { return read() >= enough })
 }
 
 // advance lets time pass, or, below zero, sets the clock back.

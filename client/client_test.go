@@ -17,6 +17,7 @@ import (
 
 	"countersign/channels/outbox"
 	"countersign/client"
+	"countersign/internal/testkit"
 )
 
 var transfer = client.Call{Tool: "transfer", Args: json.RawMessage(`{"cents":2000,"html":"<&>"}`), SessionID: "s1", Rationale: "rent"}
@@ -66,16 +67,17 @@ func TestAWaitingCallHearsOfTheDecision(t *testing.T) {
 		done <- a
 	}()
 	var id string
-	for id == "" {
+	testkit.Eventually(t, "the request", func() bool {
 		p, err := w.hana.Approvals(t.Context(), client.ApprovalQuery{Status: "pending"})
 		w.must(err)
 		if len(p.Items) > 0 {
 			id = p.Items[0].ID
 		}
-	}
+		return id != ""
+	})
 	_, err := w.hana.Decide(t.Context(), id, client.Deny, "no")
 	w.must(err)
-	if a := <-done; a.Kind != client.AnswerDenied || a.ResolvedBy != "hana" {
+	if a := testkit.Receive(t, "the answer", done); a.Kind != client.AnswerDenied || a.ResolvedBy != "hana" {
 		t.Errorf("%+v", a)
 	}
 }
@@ -133,7 +135,7 @@ func TestTheTimeoutAllowsForTheWait(t *testing.T) {
 	if err != nil || a.Kind != client.AnswerPending {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if got := <-waits; got != "30s" {
+	if got := testkit.Receive(t, "the call", waits); got != "30s" {
 		t.Errorf("asked to wait for %s", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/testkit"
 )
 
 func TestWhatCameOfACallIsReported(t *testing.T) {
@@ -112,7 +113,7 @@ func TestOverASocketATokenIsNotNeeded(t *testing.T) {
 	if _, err := c.Call(t.Context(), transfer); err != nil {
 		t.Fatal(err)
 	}
-	r := <-seen
+	r := testkit.Receive(t, "the call", seen)
 	if _, there := r.Header["Authorization"]; there || r.Host != "localhost" || r.URL.Path != "/v1/calls" {
 		t.Errorf("sent to %s%s with %v", r.Host, r.URL.Path, r.Header)
 	}

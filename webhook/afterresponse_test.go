@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"countersign/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,18 +33,18 @@ func TestOneThingIsDoneOnceAtATime(t *testing.T) {
 	e := NewAfterResponse()
 	defer e.Close()
 	begun, release := make(chan int, 10), make(chan struct{})
-	n := 0 // by one at a time, which the race detector holds
-	work := func(context.Context) { n++; begun <- n; <-release }
+	n := 0                                                       // by one at a time, which the race detector holds
+	work := func(context.Context) { n++; begun <- n; <-release } // real: until the test lets it go
 	e.Run("hana", work)
-	<-begun
+	testkit.Receive(t, "work begins", begun)
 	for range 5 {
 		e.Run("hana", work)
 	}
-	release <- struct{}{}
-	if got := <-begun; got != 2 {
+	testkit.Wait(t, "the work is let go", func() { release <- struct{}{} })
+	if got := testkit.Receive(t, "work begins again", begun); got != 2 {
 		t.Errorf("workn %d times", got)
 	}
-	release <- struct{}{}
+	testkit.Wait(t, "the work is let go", func() { release <- struct{}{} })
 	e.Close()
 	if n != 2 {
 		t.Errorf("workn %d times in all", n)

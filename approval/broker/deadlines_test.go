@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"countersign/approval/broker"
+	"countersign/internal/testkit"
 )
 
 // none are no events.
@@ -62,7 +63,7 @@ func TestRule6_ADeadlineThatComesMeanwhileIsKept(t *testing.T) {
 	b.Publish(none, nil, time.Unix(15, 0))
 	d.WaitFor(time.Unix(20, 0)) // found before that commit
 	b.Publish(none, nil, time.Unix(16, 0))
-	if got := <-d.Earlier(); !got.Equal(time.Unix(15, 0)) {
+	if got := testkit.Receive(t, "the earlier deadline", d.Earlier()); !got.Equal(time.Unix(15, 0)) {
 		t.Errorf("woken by %v", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/internal/testkit"
 )
 
 // account answers each path with the body that a test gives for it.
@@ -267,7 +268,8 @@ func TestQuestionsThatFail(t *testing.T) {
 }
 
 func TestQuestionsEndWithTheirContext(t *testing.T) {
-	release := make(chan struct{})
+	release, letGo := testkit.Latch()
+	defer letGo()
 	var pass func()
 	p := serve(t, func(_ http.ResponseWriter, _ string) { pass(); <-release })
 	for _, q := range questions {
@@ -275,5 +277,5 @@ func TestQuestionsEndWithTheirContext(t *testing.T) {
 		ctx, pass = channelstest.Overdue(t.Context())
 		checkError(t, q.ask(ctx, newChannel(t, p.URL)), channels.PushError{Reason: channels.ReasonTimeout}, 0)
 	}
-	close(release)
+	letGo()
 }

@@ -260,12 +260,13 @@ func TestNoAnswer(t *testing.T) {
 		checkError(t, err, channels.PushError{Reason: "unavailable", Unknown: true}, 0)
 	})
 	t.Run("no answer in time", func(t *testing.T) {
-		release := make(chan struct{})
+		release, letGo := testkit.Latch()
+		defer letGo()
 		ctx, pass := channelstest.Overdue(t.Context())
 		p := serve(t, func(_ http.ResponseWriter, _ string) { pass(); <-release })
 		_, err := newChannel(t, p.URL).Send(ctx, push(t))
 		checkError(t, err, channels.PushError{Reason: "timeout", Unknown: true}, 0)
-		close(release)
+		letGo()
 	})
 }
 
@@ -397,7 +398,7 @@ func TestConcurrentSendsKeepTheirContexts(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all sends", wg.Wait)
 }
 
 func TestBadInput(t *testing.T) {

@@ -364,7 +364,7 @@ func run(t *testing.T, m *memory, change func(o *SenderOptions), chs ...channels
 
 func (b *bench) stop() {
 	b.cancel()
-	<-b.done
+	<-b.done // bubble: as in all tests of the sender
 }
 
 // after lets time pass.

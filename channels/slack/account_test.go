@@ -16,6 +16,7 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/internal/testkit"
 )
 
 const (
@@ -250,7 +251,8 @@ func TestQuestionsThatFail(t *testing.T) {
 }
 
 func TestQuestionsEndWithTheirContext(t *testing.T) {
-	release := make(chan struct{})
+	release, letGo := testkit.Latch()
+	defer letGo()
 	var pass func()
 	p := serve(t, func(http.ResponseWriter, string) { pass(); <-release })
 	for _, q := range questions {
@@ -261,7 +263,7 @@ func TestQuestionsEndWithTheirContext(t *testing.T) {
 			t.Errorf("%s: error %v", q.name, err)
 		}
 	}
-	close(release)
+	letGo()
 }
 
 // A channel that outsiders see is known after a probe, whether cards go there or not.

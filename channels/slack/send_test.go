@@ -242,7 +242,8 @@ func TestNoAnswer(t *testing.T) {
 		}
 	})
 	t.Run("no answer in time", func(t *testing.T) {
-		release := make(chan struct{})
+		release, letGo := testkit.Latch()
+		defer letGo()
 		ctx, pass := channelstest.Overdue(t.Context())
 		p := serve(t, func(http.ResponseWriter, string) { pass(); <-release })
 		ch := newChannel(t, p.URL, func(c *Config) { c.AllowShared = true })
@@ -251,7 +252,7 @@ func TestNoAnswer(t *testing.T) {
 			t.Errorf("error %+v", e)
 		}
 		noSecret(t, err)
-		close(release)
+		letGo()
 	})
 }
 
@@ -526,7 +527,7 @@ func TestConcurrentUse(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all sends", wg.Wait)
 }
 
 func TestBadBody(t *testing.T) {

@@ -26,6 +26,7 @@ type socketed struct {
 	ctx      context.Context
 	platform *emulator.Emulator
 	socket   *socket
+	end      func() // ends Run
 	stop     func() // ends Run, and waits for it
 }
 
@@ -65,7 +66,7 @@ func newSocketed(t *testing.T, change func(s *socket), slack ...func(c *emulator
 	running, end := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { defer close(done); s.slack.Run(running) }()
-	s.stop = sync.OnceFunc(func() { end(); <-done })
+	s.end, s.stop = end, func() { end(); testkit.Receive(t, "the end of Run", done) }
 	t.Cleanup(s.stop)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -224,7 +225,9 @@ func TestAFaultCostsOneEnvelope(t *testing.T) {
 func TestAnotherConnectionIsOpenBeforeTheOldOneCloses(t *testing.T) {
 	s := newSocketed(t, nil)
 	old := s.connected(1)[0]
-	begun, release := make(chan struct{}), make(chan struct{})
+	begun := make(chan struct{})
+	release, letGo := testkit.Latch()
+	defer letGo()
 	s.Chat.OnAsk = func() { close(begun); <-release }
 	delivered := make(chan emulator.Delivery, 1)
 	go func() {
@@ -234,7 +237,7 @@ func TestAnotherConnectionIsOpenBeforeTheOldOneCloses(t *testing.T) {
 		}
 		delivered <- d
 	}()
-	<-begun
+	testkit.Receive(t, "the press is handled", begun)
 	if err := s.platform.Slack.Sockets.Disconnect(old.ID, emulator.SocketRefresh); err != nil {
 		t.Fatal(err)
 	}
@@ -245,8 +248,8 @@ func TestAnotherConnectionIsOpenBeforeTheOldOneCloses(t *testing.T) {
 	if !s.up() {
 		t.Error(s.trouble())
 	}
-	close(release)
-	if d := <-delivered; !d.OK() || d.Socket != old.ID {
+	letGo()
+	if d := testkit.Receive(t, "the press is delivered", delivered); !d.OK() || d.Socket != old.ID {
 		t.Errorf("%+v", d)
 	}
 	s.Chat.OnAsk = nil
@@ -322,7 +325,9 @@ func TestSocketModeSwitchedOffIsSaid(t *testing.T) {
 func TestWhatCameInIsFinishedAtTheEnd(t *testing.T) {
 	s := newSocketed(t, nil)
 	s.connected(1)
-	begun, release := make(chan struct{}, 2), make(chan struct{})
+	begun := make(chan struct{}, 2)
+	release, letGo := testkit.Latch()
+	defer letGo()
 	s.Chat.OnAsk = func() { begun <- struct{}{}; <-release }
 	delivered := make(chan emulator.Delivery, 2)
 	for range 2 { // several at once
@@ -334,15 +339,14 @@ func TestWhatCameInIsFinishedAtTheEnd(t *testing.T) {
 			delivered <- d
 		}()
 	}
-	<-begun
-	<-begun
-	stopped := make(chan struct{})
-	go func() { defer close(stopped); s.stop() }()
+	testkit.Receive(t, "a press is handled", begun)
+	testkit.Receive(t, "a press is handled", begun)
+	s.end()
 	s.eventually("the end begins", func() bool { return !s.up() })
-	close(release)
-	<-stopped
+	letGo()
+	s.stop()
 	for range 2 {
-		if d := <-delivered; !d.OK() {
+		if d := testkit.Receive(t, "a press is delivered", delivered); !d.OK() {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -413,7 +417,7 @@ func TestWhatASocketCannotMakeSenseOf(t *testing.T) {
 	s.at(fake.URL + "/api")
 	got := map[string]bool{}
 	for range 3 {
-		got[<-acks] = true
+		got[testkit.Receive(t, "an acknowledgement", acks)] = true
 	}
 	for _, id := range []string{"e1", "e2", "e3"} {
 		if !got[`{"envelope_id":"`+id+`"}`] {
@@ -508,6 +512,6 @@ func TestRule8_ATicketGoesNowhereElse(t *testing.T) {
 		}
 	}
 	if len(followed) > 0 {
-		t.Errorf("the ticket went to %s", <-followed)
+		t.Errorf("the ticket went to %s", testkit.Receive(t, "where it went", followed))
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/channelstest"
+	"countersign/internal/testkit"
 )
 
 const (
@@ -227,7 +228,8 @@ func TestSuccess(t *testing.T) {
 		}
 	}
 	// What a receiver says beside its status is not read, however long it goes on.
-	release := make(chan struct{})
+	release, letGo := testkit.Latch()
+	defer letGo()
 	p := receive(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(200)
 		w.Write(make([]byte, 4<<20))
@@ -240,7 +242,7 @@ func TestSuccess(t *testing.T) {
 	if r, err := newChannel(t).Send(t.Context(), message(t, p.URL)); err != nil || r.HTTPStatus != 200 {
 		t.Errorf("an answer without end: receipt %+v, error %v", r, err)
 	}
-	close(release)
+	letGo()
 }
 
 func checkError(t *testing.T, err error, want channels.PushError, status int) {
@@ -286,7 +288,7 @@ func TestNoAnswer(t *testing.T) {
 				c.Close()
 			}
 		}()
-		t.Cleanup(func() { l.Close(); <-done })
+		t.Cleanup(func() { l.Close(); testkit.Receive(t, "the end of the server", done) })
 		return l.Addr().String()
 	}
 	private := "://private-user:private-word@"
@@ -318,7 +320,8 @@ func TestNoAnswer(t *testing.T) {
 }
 
 func TestNoAnswerInTime(t *testing.T) {
-	release := make(chan struct{})
+	release, letGo := testkit.Latch()
+	defer letGo()
 	ctx, pass := channelstest.Overdue(t.Context())
 	p := receive(t, func(http.ResponseWriter, *http.Request) { pass(); <-release })
 	ch := newChannel(t)
@@ -331,7 +334,7 @@ func TestNoAnswerInTime(t *testing.T) {
 	cancel()
 	_, err = ch.Send(ctx, message(t, p.address()))
 	checkError(t, err, channels.PushError{Reason: "unavailable"}, 0)
-	close(release)
+	letGo()
 }
 
 func TestBadInput(t *testing.T) {
@@ -370,7 +373,7 @@ func TestConcurrentUse(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all sends", wg.Wait)
 	if n := len(p.deliveries()); n != 40 {
 		t.Errorf("%d deliveries", n)
 	}

@@ -26,6 +26,7 @@ import (
 
 	"countersign/client"
 	"countersign/client/adk"
+	"countersign/internal/testkit"
 )
 
 func TestACallRunsOnlyOnAYes(t *testing.T) {
@@ -168,7 +169,7 @@ func TestSeveralCallsOfOneTurnAreOneCardAndAnsweredInOrder(t *testing.T) {
 	if len(p) != 2 || p[0].Rationale != "All three." {
 		t.Fatalf("requests: %+v", p)
 	}
-	if c := <-w.cards; c.Type != "approval.requested" || len(c.Data.Requests) != 2 || c.Data.Requests[0].ID != p[0].ID || c.Data.Requests[1].ID != p[1].ID {
+	if c := testkit.Receive(t, "the card", w.cards); c.Type != "approval.requested" || len(c.Data.Requests) != 2 || c.Data.Requests[0].ID != p[0].ID || c.Data.Requests[1].ID != p[1].ID {
 		t.Errorf("the card: %+v, want one of both", c)
 	}
 	w.decide(p[0].ID, client.Approve, "")
@@ -190,7 +191,7 @@ func TestMoreCallsThanABatchTakesAreAllAnswered(t *testing.T) {
 	}
 	var cards []int
 	for range 3 {
-		cards = append(cards, len((<-w.cards).Data.Requests))
+		cards = append(cards, len(testkit.Receive(t, "a card", w.cards).Data.Requests))
 	}
 	slices.Sort(cards) // they are sent side by side
 	if want := []int{5, 20, 20}; !slices.Equal(cards, want) {
@@ -203,12 +204,10 @@ func TestCallsOfOneTurnWaitTogether(t *testing.T) {
 	done := make(chan string)
 	go func() { done <- w.turn(says("", transfer(1), transfer(2)), says("ok")) }()
 	var p []client.Approval
-	for len(p) < 2 {
-		p = w.pending()
-	}
+	testkit.Eventually(t, "both requests", func() bool { p = w.pending(); return len(p) == 2 })
 	w.decide(p[0].ID, client.Deny, "no")
 	w.decide(p[1].ID, client.Approve, "")
-	w.holds(<-done, "Approval denied by hana: no.", "hears transfer: map[done:true]")
+	w.holds(testkit.Receive(t, "the turn's end", done), "Approval denied by hana: no.", "hears transfer: map[done:true]")
 	w.ran("transfer 2")
 	if strings.Contains(w.model.requests[1], "[APPROVAL") {
 		t.Errorf("told a second time, by the feed:\n%s", w.model.requests[1])
@@ -516,11 +515,9 @@ func TestACallWhoseRunIsCancelledDoesNotRun(t *testing.T) {
 		}
 	}()
 	var p []client.Approval
-	for len(p) == 0 {
-		p = w.pending()
-	}
+	testkit.Eventually(t, "the request", func() bool { p = w.pending(); return len(p) > 0 })
 	cancel()
-	<-done
+	testkit.Receive(t, "the run's end", done)
 	w.decide(p[0].ID, client.Approve, "")
 	w.ran()
 	if a, err := w.bot.Approval(w.ctx, p[0].ID); err != nil || !a.ConsumedAt.IsZero() {

@@ -35,6 +35,7 @@ import (
 
 	"countersign/client"
 	"countersign/client/adk"
+	"countersign/internal/testkit"
 )
 
 // env is made up out of words, so that nothing here looks like a real secret.
@@ -71,7 +72,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		program = filepath.Join(dir, "countersign")
-		build := exec.Command("go", "build", "-o", program, "./cmd/countersign")
+		build := exec.Command("go", "build", "-o", program, "./cmd/countersign") // real: a build
 		build.Dir = "../.."
 		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 		if out, err := build.CombinedOutput(); err != nil {
@@ -112,7 +113,9 @@ func countersign(ctx context.Context) (addr string, cards <-chan card, stop func
 	stop = func() {
 		if serve.Process != nil {
 			_ = serve.Process.Signal(os.Interrupt)
+			late := time.AfterFunc(testkit.Patience, func() { _ = serve.Process.Kill() })
 			_ = serve.Wait()
+			late.Stop()
 		}
 		hook.Close()
 		os.RemoveAll(dir)

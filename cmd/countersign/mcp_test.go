@@ -54,7 +54,7 @@ func mcpServer() {
 		case "tools/call":
 			note("call %s %s", m.Params.Name, m.Params.Arguments)
 			if m.Params.Name == "hang" {
-				child := exec.Command(os.Args[0], "child")
+				child := exec.Command(os.Args[0], "child") // real: a server leaves it behind
 				if err := child.Start(); err != nil {
 					note("%v", err)
 				}
@@ -200,7 +200,7 @@ func (h *mcpHome) wrap(dir string) *wrapper {
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
 		h.t.Fatal(err)
 	}
-	w.cmd = exec.Command("countersign", "mcp", "--name", "test", "--", "mcp-server")
+	w.cmd = testkit.Command(h.t, "countersign", "mcp", "--name", "test", "--", "mcp-server")
 	w.cmd.Dir, w.cmd.Env, w.cmd.Stderr = w.dir, append(h.env, "PWD="+w.dir), w.stderr
 	var err error
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
@@ -313,7 +313,7 @@ func TestManyWrappersShareOneGate(t *testing.T) {
 			says(t, "a call", w.wait(w.call("echo", `{"n":1}`)), `{\"n\":1}`)
 		})
 	}
-	wg.Wait()
+	wg.Wait() // real: as long as ten programs take to start; each answer is waited for with a bound
 	if n := h.starts(); n != 1 {
 		t.Errorf("%d gates were started, want 1", n)
 	}

@@ -292,7 +292,7 @@ func TestBashCompletes(t *testing.T) {
 		"countersign pending --risk":                       "--risk-level",
 	} {
 		script := bashCompletion + "\nCOMP_WORDS=(" + words + "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _countersign\necho \"${COMPREPLY[*]}\"\n"
-		c := exec.Command(bash, "--norc", "-c", script)
+		c := testkit.Command(t, bash, "--norc", "-c", script)
 		c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0")
 		out, err := c.CombinedOutput()
 		if got := strings.TrimSpace(string(out)); err != nil || got != want {

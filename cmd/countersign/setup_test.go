@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"countersign/internal/emulator"
+	"countersign/internal/testkit"
 )
 
 // platforms starts stand-ins for LINE and Slack. A script finds their secrets in its environment, under
@@ -59,7 +60,9 @@ func tapping(ts *testscript.TestScript, _ bool, args []string) {
 	chats := ts.Value("chats").(*emulator.Emulator)
 	countersign, err := exec.LookPath("countersign")
 	ts.Check(err)
-	cmd := exec.Command(countersign, append([]string{"verify"}, args[2:]...)...)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, countersign, append([]string{"verify"}, args[2:]...)...)
 	cmd.Dir = ts.MkAbs(".")
 	cmd.Env = []string{"COUNTERSIGN_TOKEN=" + ts.Getenv("COUNTERSIGN_TOKEN"), "COUNTERSIGN_SERVER=" + ts.Getenv("COUNTERSIGN_SERVER"), "GORACE=atexit_sleep_ms=0"}
 	var out bytes.Buffer
@@ -73,9 +76,9 @@ func tapping(ts *testscript.TestScript, _ bool, args []string) {
 			continue
 		}
 		if args[0] == "line" {
-			_, err = chats.LINE.Tap(context.Background(), "hana", "", "Approve")
+			_, err = chats.LINE.Tap(ctx, "hana", "", "Approve")
 		} else {
-			_, err = chats.Slack.Tap(context.Background(), "hana", "C0APPROVALS", "", "approve", "")
+			_, err = chats.Slack.Tap(ctx, "hana", "C0APPROVALS", "", "approve", "")
 		}
 		ts.Check(err)
 	}

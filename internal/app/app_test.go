@@ -11,6 +11,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/emulator"
+	"countersign/internal/testkit"
 )
 
 func TestACallATapInLINEAndBack(t *testing.T) {
@@ -123,7 +124,7 @@ func TestAWaitingCallIsAnsweredByTheTap(t *testing.T) {
 		t.Errorf("the card does not name %s", approvalID)
 	}
 	w.tapSlack("hana", approvalID, "approve")
-	if a := <-got; a.Kind != client.AnswerApproved {
+	if a := testkit.Receive(t, "the answer", got); a.Kind != client.AnswerApproved {
 		t.Errorf("%+v", a)
 	}
 }
@@ -469,7 +470,7 @@ func TestStopLetsThoseWhoWaitGo(t *testing.T) {
 	w.slackCard("2900")
 	start := time.Now()
 	w.stop()
-	if a := <-done; a.Kind != client.AnswerPending {
+	if a := testkit.Receive(t, "the answer", done); a.Kind != client.AnswerPending {
 		t.Errorf("%+v", a)
 	}
 	if took := time.Since(start); took > 40*time.Second { // its own time was not up

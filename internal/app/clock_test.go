@@ -11,6 +11,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/emulator"
+	"countersign/internal/testkit"
 )
 
 // machine is a machine whose clock is set, and on which more time passes than the test takes.
@@ -133,7 +134,8 @@ func TestRule7_HowLongAPressMayTakeIsNoClocksMatter(t *testing.T) {
 	for _, by := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
 		w := newWorld(t)
 		var armed atomic.Bool
-		hold := make(chan struct{})
+		hold, letGo := testkit.Latch()
+		defer letGo()
 		w.failpoint = func(name string) {
 			if name == "before-begin" && armed.Load() {
 				<-hold
@@ -150,9 +152,9 @@ func TestRule7_HowLongAPressMayTakeIsNoClocksMatter(t *testing.T) {
 			held <- d
 		}()
 		m.setBy(by) // while it waits
-		d := <-held
+		d := testkit.Receive(t, "the delivery", held)
 		armed.Store(false)
-		close(hold)
+		letGo()
 		if d.Status != http.StatusServiceUnavailable {
 			t.Fatalf("set by %v: a press that could not be stored was answered %d", by, d.Status)
 		}

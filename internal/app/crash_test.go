@@ -110,7 +110,7 @@ func (w *world) child(point string) (*exec.Cmd, *client.Client) {
 // childOf is child with somebody else's client.
 func (w *world) childOf(point, token string) (*exec.Cmd, *client.Client) {
 	w.t.Helper()
-	cmd := exec.Command(os.Args[0])
+	cmd := testkit.Command(w.t, os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+point, "CONFIG="+w.path)
 	for k, v := range w.env {
 		cmd.Env = append(cmd.Env, k+"="+v)

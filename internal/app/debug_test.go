@@ -104,7 +104,7 @@ func TestOneProfileIsTakenAtATime(t *testing.T) {
 		status, _ := w.profile(at, "heap", hana, nil)
 		return status == http.StatusTooManyRequests
 	})
-	if got := <-first; got != "200 true" {
+	if got := testkit.Receive(t, "the first one", first); got != "200 true" {
 		t.Errorf("the first is answered with %s", got)
 	}
 	if status, _ := w.profile(at, "heap", hana, nil); status != 200 {

@@ -11,6 +11,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/emulator"
+	"countersign/internal/testkit"
 )
 
 // In Slack.
@@ -601,7 +602,7 @@ func TestSocketModeTakenOutAndPutBack(t *testing.T) {
 		sockets(1)
 	}
 	close(over)
-	pressing.Wait()
+	testkit.Wait(t, "all presses", pressing.Wait)
 	if n := len(d.audit("hitl_decision")); n != 0 {
 		t.Errorf("%d decisions", n)
 	}

@@ -14,6 +14,7 @@ import (
 	"countersign/client"
 	"countersign/internal/app"
 	"countersign/internal/config"
+	"countersign/internal/testkit"
 )
 
 // withSocket has the gate listen on a socket too.
@@ -169,7 +170,7 @@ func TestAReloadThatTakesTheAnonymousAgentAwayRefusesWhoWaits(t *testing.T) {
 	if _, err := w.hana.Decide(w.ctx, id, client.Approve, "go on"); err != nil {
 		t.Fatal(err)
 	}
-	for name, got := range map[string]answer{"tcp": <-tcp, "socket": <-unix} {
+	for name, got := range map[string]answer{"tcp": testkit.Receive(t, "the answer", tcp), "socket": testkit.Receive(t, "the answer", unix)} {
 		if got.status != 401 {
 			t.Errorf("%s: got %d %s, want 401", name, got.status, got.body)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"countersign/client"
+	"countersign/internal/testkit"
 )
 
 // reload changes the configuration, and waits until it is in force.
@@ -190,7 +191,7 @@ func TestRule1_RemovedAgentsDoorsClose(t *testing.T) {
 			}
 			again := &door{name: "the session", what: []string{"POST", "/mcp", `{"jsonrpc":"2.0","id":9,"method":"tools/list"}`}, mcp: doors[5].mcp}
 			w.open(again, map[string]string{"removed": "AGENT_TOKEN", "token replaced": "AGENT_TOKEN", "token given to another": "OTHER_TOKEN"}[name])
-			if got := <-again.answer; !strings.Contains(got, "404") {
+			if got := testkit.Receive(t, "the answer", again.answer); !strings.Contains(got, "404") {
 				t.Errorf("the session goes on: %s", got)
 			}
 			for _, r := range pending {
@@ -225,7 +226,7 @@ func TestRule8_RemovedPeopleSeeAndDecideNothing(t *testing.T) {
 	}
 	w.reload(replacing("  - {name: ken, roles: [approver], slack: U03KEN, token: \"${KEN_TOKEN}\"}\n", ""))
 	for _, d := range doors {
-		if got := <-d.answer; !strings.Contains(got, d.ends) || strings.Contains(got, "4000") {
+		if got := testkit.Receive(t, "the answer", d.answer); !strings.Contains(got, d.ends) || strings.Contains(got, "4000") {
 			t.Errorf("%s: got %q", d.name, got)
 		}
 	}
@@ -243,7 +244,7 @@ func TestAChangeIsReadThoughItsFolderNeverRests(t *testing.T) {
 	w := newWorld(t)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
-	t.Cleanup(func() { close(stop); wg.Wait() })
+	t.Cleanup(func() { close(stop); testkit.Wait(t, "the writer", wg.Wait) })
 	wg.Go(func() {
 		for n := 0; ; n++ {
 			select {

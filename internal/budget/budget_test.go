@@ -148,7 +148,7 @@ func TestRule12_AReloadKeepsWhatWasUsed(t *testing.T) {
 	c := newClock()
 	r, a := one(c, Limits{Calls: Rate{10, time.Minute}, Pushes: Rate{100, time.Hour}}, nil)
 	var over error
-	for over == nil {
+	for n := 0; over == nil && n < 1000; n++ {
 		over = a.Take(Calls, 1)
 	}
 	r.Replace(map[Principal]Limits{bot: {Calls: Rate{10, time.Minute}}, {Agent: true, Name: "new"}: {}})
@@ -261,7 +261,7 @@ func TestRule12_OfConcurrentTakersNoneGetsTooMuch(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all takers", wg.Wait)
 	if taken != 1000 || held != 7 {
 		t.Errorf("took %d and held %d, want 1000 and 7", taken, held)
 	}

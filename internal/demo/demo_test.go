@@ -471,7 +471,7 @@ func TestThePageSaysThatTheGateIsGone(t *testing.T) {
 	})
 	onPage(ctx, t, chat, `"notice":"The gate does not answer.`)
 	stop()
-	watcher.Wait()
+	testkit.Wait(t, "the end of the watch", watcher.Wait)
 }
 
 func TestDiff(t *testing.T) {

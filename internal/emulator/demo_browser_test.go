@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"countersign/internal/demo"
+	"countersign/internal/testkit"
 	"countersign/internal/testkit/chromium"
 )
 
@@ -35,7 +36,7 @@ func showDemo(t *testing.T, pace time.Duration) *demo.Demo {
 	case d := <-ready:
 		t.Cleanup(func() {
 			stop()
-			if err := <-done; err != nil {
+			if err := testkit.Receive(t, "the end of the demo", done); err != nil {
 				t.Error(err)
 			}
 		})

@@ -123,7 +123,7 @@ func TestHoldsStopCallsUntilReleased(t *testing.T) {
 		t.Errorf("%d messages, want 3 that are carried out and not answered", n)
 	}
 	after.Release()
-	calls.Wait()
+	testkit.Wait(t, "the held calls", calls.Wait)
 }
 
 func TestAHeldCallIsCarriedOutAfterItsCallerLeft(t *testing.T) {
@@ -254,7 +254,7 @@ func TestManyAtOnce(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	testkit.Wait(t, "all of them", all.Wait)
 	if v := w.Violations(); len(v) != 0 {
 		t.Errorf("violations: %v", v)
 	}

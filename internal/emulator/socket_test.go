@@ -403,7 +403,8 @@ func TestSocketsDisconnect(t *testing.T) {
 
 func TestARefreshedSocketStillTakesItsAcknowledgements(t *testing.T) {
 	w := start(t)
-	answered := make(chan struct{})
+	answered, letGo := testkit.Latch()
+	defer letGo()
 	a := w.connect(func(f frame) ([]byte, bool) {
 		<-answered
 		return accept(f)
@@ -423,7 +424,7 @@ func TestARefreshedSocketStillTakesItsAcknowledgements(t *testing.T) {
 	if err := w.Slack.Sockets.Disconnect("", emulator.SocketRefresh); err != nil {
 		t.Fatal(err)
 	}
-	close(answered)
+	letGo()
 	if err := testkit.Receive(t, "what came of it", result); err != nil {
 		t.Error(err)
 	}

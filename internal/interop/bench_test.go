@@ -9,13 +9,14 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"countersign/internal/testkit"
 )
 
 // The benchmarks take the server alone and the server behind the gate in turns, a round of each, so that the
@@ -95,7 +96,7 @@ func round(b *testing.B, url string, n int) (took []time.Duration, rate float64)
 			mu.Unlock()
 		})
 	}
-	wg.Wait()
+	wg.Wait() // real: a round of a benchmark
 	return took, float64(len(took)) / time.Since(begin).Seconds()
 }
 
@@ -183,7 +184,7 @@ func BenchmarkWrapperStart(b *testing.B) {
 	env := append(g.env, fakeEnv+"=echo over stdio", "COUNTERSIGN_SERVER="+g.url, "COUNTERSIGN_TOKEN="+agentToken)
 	first := func(command []string) time.Duration {
 		begin := time.Now()
-		cmd := exec.Command(command[0], command[1:]...)
+		cmd := testkit.Command(b, command[0], command[1:]...)
 		cmd.Env = env
 		in, err := cmd.StdinPipe()
 		if err != nil {

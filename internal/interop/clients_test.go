@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,6 +18,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"countersign/internal/testkit"
 )
 
 // bearer adds the agent's token.
@@ -158,7 +159,7 @@ const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocol
 
 // overStdio is one of a wrapper, which asks at the gate.
 func overStdio(t *testing.T, g *gate, command, env []string) raw {
-	cmd := exec.Command(program, append([]string{"mcp", "--name", "up", "--hold", "0", "--"}, command...)...)
+	cmd := testkit.Command(t, program, append([]string{"mcp", "--name", "up", "--hold", "0", "--"}, command...)...)
 	cmd.Env = append(append(g.env, "COUNTERSIGN_SERVER="+g.url, "COUNTERSIGN_TOKEN="+agentToken), env...)
 	var errout bytes.Buffer
 	cmd.Stderr = &errout

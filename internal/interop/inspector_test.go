@@ -349,7 +349,7 @@ func TestWrapperInspector(t *testing.T) {
 		for i := range codes {
 			wg.Go(func() { codes[i] = in.call(t, "edit_file", args).code })
 		}
-		wg.Wait()
+		wg.Wait() // real: programs, each of which has its time
 		slices.Sort(codes)
 		if !slices.Equal(codes, []int{0, 5, 5, 5}) {
 			t.Errorf("four wrappers with one approved call: got exit codes %v, want one 0", codes)

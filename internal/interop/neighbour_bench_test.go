@@ -176,7 +176,7 @@ func noise() {
 			})
 		}
 	}
-	wg.Wait()
+	wg.Wait() // real: it is noisy until it is killed
 }
 
 // line is a LINE that takes everything at once, and keeps nothing.

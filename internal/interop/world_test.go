@@ -41,7 +41,8 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		program = filepath.Join(dir, "countersign")
-		if out, err := exec.Command("go", "build", "-o", program, "countersign/cmd/countersign").CombinedOutput(); err != nil {
+		build := exec.Command("go", "build", "-o", program, "countersign/cmd/countersign") // real: a build
+		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 			return 1
 		}
@@ -135,7 +136,7 @@ func (o *output) String() string {
 func start(t testing.TB, dir string, env []string, command ...string) (*exec.Cmd, *output) {
 	t.Helper()
 	out := &output{}
-	cmd := exec.Command(command[0], command[1:]...)
+	cmd := exec.Command(command[0], command[1:]...) // real: until the test ends
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, env, out, out
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Start(); err != nil {

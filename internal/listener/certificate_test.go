@@ -169,7 +169,7 @@ func TestOverTLSTheLimitsAreTheSame(t *testing.T) {
 		}))}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(tls.NewListener(l, c.Config())) }()
-	defer func() { server.Close(); <-served }()
+	defer func() { server.Close(); testkit.Receive(t, "the end of the server", served) }()
 	var conns []net.Conn
 	for range 10 { // that never shake hands
 		conn, err := net.DialTimeout("tcp", inner.Addr().String(), testkit.Patience)

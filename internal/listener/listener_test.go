@@ -89,8 +89,8 @@ func newWorld(t *testing.T, o Options, h http.HandlerFunc) *world {
 	go func() { served <- w.server.Serve(w.l) }()
 	t.Cleanup(func() {
 		w.server.Close()
-		time.Sleep(time.Minute) // bubble: what lingers ends
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		time.Sleep(time.Minute)                                     // bubble: what lingers ends
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) { // bubble: as all worlds
 			t.Error(err)
 		}
 		if n := w.l.Stats().Open; n != 0 {

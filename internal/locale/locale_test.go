@@ -16,6 +16,7 @@ import (
 	"golang.org/x/text/language"
 
 	"countersign/internal/locale/phrases"
+	"countersign/internal/testkit"
 )
 
 // catalogue reads the sentences of one file, by id.
@@ -308,7 +309,7 @@ func TestManyAtOnce(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all readers", wg.Wait)
 }
 
 // What docs/languages.md rejects does not come back: each has a better word there.

@@ -13,6 +13,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/args"
 	"countersign/approval/args/decimal"
+	"countersign/internal/testkit"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
@@ -373,5 +374,5 @@ func TestConcurrentUse(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all decisions", wg.Wait)
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"countersign/internal/auth"
+	"countersign/internal/testkit"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -205,7 +206,7 @@ func TestWhoWaitsWithoutATokenIsRefusedWhenNobodyMayAnyMore(t *testing.T) {
 		})
 		now.Store(&then)
 		w.decide(hanaToken, id, "approve", "").is(200)
-		(<-answered).is(401, "unauthorized")
+		testkit.Receive(t, "the answer", answered).is(401, "unauthorized")
 		if got := w.do(hanaToken, "GET", "/v1/approvals/"+id, "").at("consumed_at"); got != nil {
 			t.Errorf("%+v: the approval was used at %v", then, got)
 		}

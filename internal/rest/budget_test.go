@@ -14,6 +14,7 @@ import (
 	"countersign/approval"
 	"countersign/internal/budget"
 	"countersign/internal/lists"
+	"countersign/internal/testkit"
 )
 
 // limit gives everybody budgets: bot these, the others none; and person to every person.
@@ -229,7 +230,7 @@ func TestRule12_WaitsOverTheBudget(t *testing.T) {
 	w.do(botToken, "GET", "/v1/approvals/"+id, "").is(200)
 	w.do(otherToken, "POST", "/v1/calls?wait=1ms", asked(9)).is(202)
 	cancel()
-	<-done
+	testkit.Receive(t, "the answer", done)
 	w.idle()
 	w.do(botToken, "GET", "/v1/approvals/"+id+"?wait=1ms", "").is(200)
 }
@@ -335,7 +336,7 @@ func TestRule12_LargeBodiesAndReadsOfOnePrincipalTakeTurns(t *testing.T) {
 			default:
 			}
 			release()
-			if r := <-answered; r.status >= 300 {
+			if r := testkit.Receive(t, "the answer", answered); r.status >= 300 {
 				t.Errorf("on its turn: %d %s", r.status, r.body)
 			}
 		})

@@ -222,7 +222,7 @@ func TestAClientThatIsGoneConsumesNothing(t *testing.T) {
 		}()
 		w.eventually("it waits", func() bool { return w.active.Load() == 1 })
 		cancel()
-		<-done
+		testkit.Receive(t, "the call's end", done)
 		w.idle()
 		w.decide(hanaToken, id, "approve", "").is(200)
 		if r := w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200); r.at("consumed_at") != nil {
@@ -326,7 +326,7 @@ func TestACallIsMadeOnceHoweverManyAsk(t *testing.T) {
 	for i := range ids {
 		wg.Go(func() { ids[i] = w.send(t.Context(), botToken, "POST", "/v1/calls", transfer).str("approval_id") })
 	}
-	wg.Wait()
+	testkit.Wait(t, "all calls", wg.Wait)
 	if n := len(slices.Compact(slices.Sorted(slices.Values(ids)))); n != 1 || ids[0] == "" {
 		t.Errorf("%d requests were made: %v", n, ids)
 	}

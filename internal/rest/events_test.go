@@ -368,7 +368,7 @@ func TestEventsComeInOrderWhileManyWrite(t *testing.T) {
 	s := w.stream(t, hanaToken, "")
 	const writers, each = 8, 10
 	var wg sync.WaitGroup
-	defer wg.Wait()
+	defer testkit.Wait(t, "all writers", wg.Wait)
 	for i := range writers {
 		wg.Go(func() {
 			for j := range each {

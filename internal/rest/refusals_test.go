@@ -769,7 +769,7 @@ func TestRule5_ARemovedPersonsSlowDecisionDoesNotCount(t *testing.T) {
 	w.dir.Replace(agentsConfigured, peopleConfigured[:1]) // ken is gone from the configuration
 	pw.Write([]byte(`"approve"}`))
 	pw.Close()
-	if status := <-done; status != 401 {
+	if status := testkit.Receive(t, "the answer", done); status != 401 {
 		t.Errorf("answered %d", status)
 	}
 	if r, err := w.gate.Request(t.Context(), approval.Actor{Kind: approval.Human}, id); err != nil || r.Status != approval.Pending {

@@ -237,7 +237,7 @@ type slow struct {
 }
 
 func (g slow) Decide(ctx context.Context, id string, v client.Verdict, reason string, opts ...client.DecideOption) (client.Decided, error) {
-	<-g.until
+	<-g.until // real: until the test says so
 	return g.Gate.Decide(ctx, id, v, reason, opts...)
 }
 
@@ -245,6 +245,12 @@ func (g slow) Decide(ctx context.Context, id string, v client.Verdict, reason st
 type readings chan time.Time
 
 func (r readings) settle() <-chan time.Time { return r }
+
+// pass has a question read, once it is asked.
+func (r readings) pass(t *testing.T) {
+	t.Helper()
+	testkit.Wait(t, "a question", func() { r <- time.Time{} })
+}
 
 // A yes that was there before the question is none, and no reason is one either.
 func TestPlainTakesNoYesFromBeforeTheQuestion(t *testing.T) {
@@ -260,7 +266,7 @@ func TestPlainTakesNoYesFromBeforeTheQuestion(t *testing.T) {
 			}()
 			x := &talk{T: t, World: w, in: in, out: out, ended: ended}
 			x.reads("> ")
-			read <- time.Time{}
+			read.pass(t)
 			x.types("a\nyes")
 			x.reads("Type yes to approve: ")
 			x.reads("typed before the question")
@@ -268,7 +274,7 @@ func TestPlainTakesNoYesFromBeforeTheQuestion(t *testing.T) {
 			if a := w.Request(id); a.Status != "pending" {
 				t.Errorf("%+v", a)
 			}
-			read <- time.Time{}
+			read.pass(t)
 			x.types("yes")
 			x.reads("Approved.")
 			in.Close()
@@ -295,7 +301,7 @@ func TestPlainTakesNoAnswerFromBeforeTheRequestWasShown(t *testing.T) {
 	x.reads("> ")
 	x.types("a")
 	x.reads("typed before the question")
-	read <- time.Time{}
+	read.pass(t)
 	x.types("a")
 	x.types("a") // while the first is being decided
 	x.types("a")

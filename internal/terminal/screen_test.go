@@ -88,7 +88,7 @@ func on(t *testing.T, w *inboxtest.World, gate inbox.Gate, cols, rows int, env m
 		if c, ok := d.vt.InputPipe().(io.Closer); ok { // its Close races with its Read and Write
 			c.Close()
 		}
-		copying.Wait()
+		testkit.Wait(t, "the copy's end", copying.Wait)
 	})
 	return d
 }

@@ -5,6 +5,8 @@ package testkit
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"log/slog"
 	"os"
@@ -76,6 +78,40 @@ func Receive[T any](t testing.TB, what string, ch <-chan T) T {
 		t.Fatalf("not within %s: %s", Patience, what)
 		panic("unreachable")
 	}
+}
+
+// Wait waits until wait returns, as that of a sync.WaitGroup does once all goroutines are done.
+func Wait(t testing.TB, what string, wait func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); wait() }()
+	Receive(t, what, done)
+}
+
+// Latch returns a channel that a fake waits on until it is let go. A test defers letGo before anything of it can fail,
+// or its end would wait for the fake.
+func Latch() (held <-chan struct{}, letGo func()) {
+	ch := make(chan struct{})
+	return ch, sync.OnceFunc(func() { close(ch) })
+}
+
+// Command is a program that a test runs, which is killed where it outlives all patience, and when the test ends: so
+// neither its end nor what it writes is waited for without a bound.
+func Command(t testing.TB, program string, args ...string) *exec.Cmd {
+	return command(t, 5*Patience, program, args...)
+}
+
+func command(t testing.TB, within time.Duration, program string, args ...string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), within)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Cancel = func() error {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			t.Errorf("killed, as it had not ended within %s: %s", within, cmd)
+		}
+		return cmd.Process.Kill()
+	}
+	return cmd
 }
 
 // Clock is a clock that moves only when told to, beside a count of the time that passes. The count never

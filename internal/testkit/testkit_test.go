@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,9 +48,14 @@ func TestWaitsEnd(t *testing.T) {
 		begin := time.Now()
 		fails(t, func(t testing.TB) { testkit.Eventually(t, "never", func() bool { return false }) })
 		fails(t, func(t testing.TB) { testkit.Receive(t, "never", make(chan int)) })
-		if waited := time.Since(begin); waited > 2*testkit.Patience+time.Second {
-			t.Errorf("two waits took %s", waited)
+		held, letGo := testkit.Latch()
+		fails(t, func(t testing.TB) { testkit.Wait(t, "never", func() { <-held }) })
+		if waited := time.Since(begin); waited > 3*testkit.Patience+time.Second {
+			t.Errorf("three waits took %s", waited)
 		}
+		letGo()
+		letGo()
+		testkit.Wait(t, "what is let go", func() { <-held })
 		tries := 0
 		testkit.Eventually(t, "the third try", func() bool { tries++; return tries == 3 })
 		ch := make(chan int, 1)
@@ -63,6 +69,25 @@ func TestWaitsEnd(t *testing.T) {
 		}
 	})
 }
+
+func TestAProgramThatDoesNotEndIsKilled(t *testing.T) {
+	f := &overseen{TB: t}
+	cmd := testkit.CommandWithin(f, 10*time.Millisecond, "sleep", "3600")
+	if err := cmd.Run(); err == nil || !f.failed.Load() {
+		t.Errorf("it ended with %v, and the test failed: %v", err, f.failed.Load())
+	}
+	if err := testkit.Command(t, "true").Run(); err != nil {
+		t.Error(err)
+	}
+}
+
+// overseen is a test that notes that another goroutine failed it.
+type overseen struct {
+	testing.TB
+	failed atomic.Bool
+}
+
+func (o *overseen) Errorf(string, ...any) { o.failed.Store(true) }
 
 func TestTheClockMovesOnlyWhenTold(t *testing.T) {
 	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -81,7 +106,7 @@ func TestTheBufferIsWrittenByMany(t *testing.T) {
 	for range 10 {
 		wg.Go(func() { b.Logger().Debug("x") })
 	}
-	wg.Wait()
+	testkit.Wait(t, "all writers", wg.Wait)
 	if got := len(b.String()); got == 0 || got%10 != 0 {
 		t.Errorf("%d bytes of ten equal lines", got)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 	"countersign/internal/testkit/chromium"
 )
 
@@ -63,7 +64,7 @@ func lay(t *testing.T, w *world) *line {
 	}()
 	t.Cleanup(func() {
 		_ = l.Close()
-		<-done
+		testkit.Receive(t, "the end of the line", done)
 		k.become(lineCut)
 	})
 	return k
@@ -112,7 +113,7 @@ func (k *line) serve(c net.Conn) {
 			ended <- struct{}{}
 		}()
 	}
-	<-ended
+	<-ended // real: when either side ends the line, or the test cuts it
 }
 
 func (k *line) drop(c net.Conn) {
@@ -136,7 +137,7 @@ func (q quiet) Write(p []byte) (int, error) {
 	state, turn := q.line.state, q.line.turn
 	q.line.mu.Unlock()
 	if state == lineSilent {
-		<-turn
+		<-turn // real: until the test changes the line
 		return 0, net.ErrClosed
 	}
 	return q.Conn.Write(p)

@@ -14,6 +14,7 @@ import (
 	"countersign/approval"
 	"countersign/internal/lists"
 	"countersign/internal/locale"
+	"countersign/internal/testkit"
 )
 
 // adminRules is the policy of the tests of what admins see.
@@ -108,7 +109,7 @@ func TestAGrantIsRevokedOnce(t *testing.T) {
 			notes[i] = w.get("hana", "/grants", "Cookie", strings.SplitN(r.header.Get("Set-Cookie"), ";", 2)[0]).body
 		})
 	}
-	group.Wait()
+	testkit.Wait(t, "all who revoke", group.Wait)
 	ended, over := 0, 0
 	for _, n := range notes {
 		if strings.Contains(n, "people are asked about") {

@@ -10,6 +10,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/auth/signin"
+	"countersign/internal/testkit"
 )
 
 // signInWorld is the pages with the sessions of cookies.
@@ -104,7 +105,7 @@ func TestOfManyWhoPostALinkOneIsSignedIn(t *testing.T) {
 	for i := range statuses {
 		all.Go(func() { statuses[i] = w.redeem(token).status })
 	}
-	all.Wait()
+	testkit.Wait(t, "all who post it", all.Wait)
 	won := 0
 	for _, s := range statuses {
 		switch s {

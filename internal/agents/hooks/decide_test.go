@@ -252,7 +252,7 @@ func TestAFreezeIsToldToAHook(t *testing.T) {
 	ran := make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { gate.Run(ctx); close(ran) }()
-	defer func() { stop(); <-ran }()
+	defer func() { stop(); testkit.Receive(t, "the end of Run", ran) }()
 	ls := event(t, ClaudeCode, "Bash", `{"command":"ls"}`)
 	answer := make(chan output, 1)
 	go func() { answer <- decode(t, reply(t, h, ls).Output) }()

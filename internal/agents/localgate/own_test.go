@@ -170,7 +170,7 @@ func TestOneOfManyStartsTheGate(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all starts", wg.Wait)
 	if n := len(g.starts()); n != 1 || first != 1 {
 		t.Fatalf("%d starts, told to %d, want one of each", n, first)
 	}

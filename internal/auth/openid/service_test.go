@@ -731,12 +731,14 @@ func TestMany(t *testing.T) {
 			w.service.Configure(&w.cfg, w.people)
 		})
 	}
-	group.Wait()
+	testkit.Wait(t, "all logins", group.Wait)
 }
 
 func TestWhoeverAskedMayLeave(t *testing.T) {
 	w := newWorld(t, openidtest.Options{})
-	arrived, done := make(chan struct{}), make(chan struct{})
+	arrived := make(chan struct{})
+	done, letGo := testkit.Latch()
+	defer letGo()
 	w.Lie(openidtest.Lies{Handle: func(http.ResponseWriter, *http.Request) bool {
 		close(arrived)
 		<-done
@@ -754,7 +756,7 @@ func TestWhoeverAskedMayLeave(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	w.Lie(openidtest.Lies{})
-	close(done)
+	letGo()
 	if got, err := w.signIn(t); err != nil || got != "hana" {
 		t.Errorf("whoever comes next: %q, %v", got, err)
 	}

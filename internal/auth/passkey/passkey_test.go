@@ -14,6 +14,7 @@ import (
 	"countersign/approval/proof"
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/passkey/passkeytest"
+	"countersign/internal/testkit"
 )
 
 var wanted = passkey.Wanted{RequestID: "01KAFHZX3T9W8Y7B6A5D4C0001", Version: "v1", Args: `{"a":1}`}
@@ -497,7 +498,7 @@ func TestOfTwentyWhoPostAnAnswerOneSignsIn(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	testkit.Wait(t, "all answers", all.Wait)
 	if k, err := w.Of(ctx, "hana"); won.Load() != 1 || err != nil || !k[0].BlockedAt.IsZero() {
 		t.Errorf("%d won, %+v, %v", won.Load(), k, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/redact"
 	"countersign/internal/auth/signin"
+	"countersign/internal/testkit"
 )
 
 func TestALinkSignsInOnce(t *testing.T) {
@@ -80,7 +81,7 @@ func TestOfTwentyWhoPostALinkOneWins(t *testing.T) {
 			secrets[i] = secret
 		})
 	}
-	all.Wait()
+	testkit.Wait(t, "all who post it", all.Wait)
 	won := 0
 	for _, s := range secrets {
 		if s != "" {

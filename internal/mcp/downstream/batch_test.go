@@ -119,7 +119,7 @@ func TestTheRequestsOfABatchAreHeldTogether(t *testing.T) {
 	s.post(t, session, `[{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}]`)
 	testkit.Receive(t, "a call given up", s.gaveUp)
 	close(s.released)
-	done.Wait()
+	testkit.Wait(t, "the batch's answer", done.Wait)
 	if !strings.Contains(got, `"id":1,"result"`) || !strings.Contains(got, `"id":2,"error"`) || !strings.Contains(got, `"id":3,"result"`) {
 		t.Errorf("got %s", got)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"countersign/internal/mcp"
+	"countersign/internal/testkit"
 )
 
 // quick answers at once, with next to nothing of its own.
@@ -121,7 +122,7 @@ func BenchmarkStdio(b *testing.B) {
 		}
 	}
 	toUs.Close()
-	if err := <-done; err != nil {
+	if err := testkit.Receive(b, "the end of Stdio", done); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -154,7 +155,7 @@ func BenchmarkHeld(b *testing.B) {
 					}
 				}
 				for range held {
-					<-f.holding
+					testkit.Receive(b, "a call is held", f.holding)
 				}
 				if signs {
 					one := make([]byte, 1)

@@ -52,7 +52,7 @@ func overStdio(t *testing.T, f *fake) sdk.Transport {
 	}()
 	t.Cleanup(func() {
 		toUs.Close()
-		if err := <-done; err != nil {
+		if err := testkit.Receive(t, "the end of Stdio", done); err != nil {
 			t.Errorf("Stdio: %v", err)
 		}
 		fromUs.Close()
@@ -193,7 +193,7 @@ func TestListsThatChangeReachClients(t *testing.T) {
 	}}
 	eachWay(t, o, func(t *testing.T, f *fake, c *sdk.ClientSession, era string) {
 		for len(changed) > 0 {
-			<-changed
+			testkit.Receive(t, "what came before", changed)
 		}
 		if era == "legacy" {
 			for _, s := range f.sessions() {
@@ -237,5 +237,5 @@ func TestManySessionsLoseNothing(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	testkit.Wait(t, "all sessions", all.Wait)
 }

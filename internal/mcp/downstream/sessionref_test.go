@@ -21,11 +21,11 @@ func TestALeaseEndsOnce(t *testing.T) {
 	default:
 	}
 	a.release()
-	<-a.closed
+	testkit.Receive(t, "it is closed", a.closed)
 	a.end()
 	b := newSessionRef(f.Open(Client{}), l.Logger())
 	b.end()
-	<-b.closed
+	testkit.Receive(t, "it is closed", b.closed)
 	b.end()
 	f.check(t, l)
 }

@@ -61,7 +61,7 @@ func TestRule12_AnAgentsConnectionsToALegacyServerAreCapped(t *testing.T) {
 	}
 	wantText(t, w.clientAs(false, otherToken, `{}`).call("t", `{}`), "done")
 	close(block)
-	wg.Wait()
+	testkit.Wait(t, "the calls that were held", wg.Wait)
 }
 
 // sluggish is a server over stdio that stops reading at the first call.
@@ -116,7 +116,7 @@ func TestRule12_AnApprovalIsNotUsedForACallThatDoesNotFit(t *testing.T) {
 	var lost []answer
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	defer wg.Wait()
+	defer testkit.Wait(t, "all calls", wg.Wait)
 	defer cancel()
 	wrote := make(chan struct{}, 100)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { wrote <- struct{}{} }})

@@ -216,7 +216,7 @@ func TestRule12_StreamsAndSessionsOverTheBudget(t *testing.T) {
 	}
 	w.clientAs(false, otherToken, `{}`)
 	cancel()
-	<-held
+	testkit.Receive(t, "the held call's end", held)
 }
 
 // The attack: one agent sends large arguments without end. What another agent does beside it goes on as if it

@@ -116,7 +116,7 @@ func startProgram(t testing.TB, path, server, hold string) *killable {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &killable{t: t, cmd: exec.Command(exe)}
+	p := &killable{t: t, cmd: testkit.Command(t, exe)}
 	p.cmd.Env = append(os.Environ(), gateVar+"="+path, serverVar+"="+server, holdVar+"="+hold)
 	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()
@@ -202,7 +202,7 @@ func TestAKilledGateLeavesTheOutcomeUnknown(t *testing.T) {
 			first := p.approve()
 			testkit.Eventually(t, "the call is sent", func() bool { return up.count() == 1 })
 			p.kill()
-			<-broke
+			testkit.Receive(t, "the end of the call to the gateway that was killed", broke)
 
 			p = startProgram(t, path, server, "50ms")
 			if r := p.newest(); r.ID != first.ID || r.RunResult != approval.RunUnknown || r.DispatchedAt.IsZero() {
@@ -288,7 +288,7 @@ func TestAServerThatDiesLeavesTheOutcomeUnknown(t *testing.T) {
 			w.resolve(t, true)
 			testkit.Eventually(t, "the call is sent", func() bool { return up.count() == 1 })
 			up.hangUp()
-			contains(t, name+" to "+downName, <-answer, "failed: The outcome is unknown: the call was sent to the MCP server up and no answer came")
+			contains(t, name+" to "+downName, testkit.Receive(t, "the answer", answer), "failed: The outcome is unknown: the call was sent to the MCP server up and no answer came")
 			first := w.newest(t)
 			if first.RunResult != approval.RunUnknown {
 				t.Errorf("outcome %q, want unknown", first.RunResult)
@@ -298,7 +298,7 @@ func TestAServerThatDiesLeavesTheOutcomeUnknown(t *testing.T) {
 			if r := w.resolve(t, true); r.Previous == nil || r.Previous.RequestID != first.ID || r.Previous.RunResult != approval.RunUnknown {
 				t.Errorf("the new request tells %+v of the last", r.Previous)
 			}
-			want(t, name+" to "+downName+" again", <-answer, "ran")
+			want(t, name+" to "+downName+" again", testkit.Receive(t, "the answer", answer), "ran")
 			if up.count() != 2 {
 				t.Errorf("sent %d times, want 2", up.count())
 			}

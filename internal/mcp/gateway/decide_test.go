@@ -98,7 +98,7 @@ func TestWhatWasEditedIsWhatRunsAndTheModelIsTold(t *testing.T) {
 			answer := make(chan mcp.Message)
 			go func() { answer <- c.callTool("tool", more) }()
 			next := w.edit(less)
-			got, wanted := string((<-answer).Result), test.want
+			got, wanted := string(testkit.Receive(t, "the answer", answer).Result), test.want
 			if down == mcp.Modern {
 				wanted = `{"resultType":"complete",` + wanted[1:]
 			}
@@ -110,7 +110,7 @@ func TestWhatWasEditedIsWhatRunsAndTheModelIsTold(t *testing.T) {
 			contains(t, name+", once more", func() string {
 				go func() { answer <- c.callTool("tool", more) }()
 				w.answer(w.pending(1)[0].ID, false, "enough")
-				return say(<-answer)
+				return say(testkit.Receive(t, "the answer", answer))
 			}(), "failed: Approval denied by hana: enough.")
 		}
 	}
@@ -124,7 +124,7 @@ func TestAnErrorOfTheServerStaysAsItIsAfterAnEdit(t *testing.T) {
 	answer := make(chan mcp.Message)
 	go func() { answer <- c.callTool("tool", more) }()
 	w.edit(less)
-	want(t, "the answer", say(<-answer), "error -32000: no")
+	want(t, "the answer", say(testkit.Receive(t, "the answer", answer)), "error -32000: no")
 }
 
 func TestAnEditThatCameAfterTheHoldRunsWithTheIdenticalCall(t *testing.T) {
@@ -159,7 +159,7 @@ func TestAnEditThatOthersMustJoinIsWaitedFor(t *testing.T) {
 			t.Fatalf("%s: it is %s after one vote, and ran %d times", name, next.Status, up.count())
 		}
 		w.votes(next.ID, "ken")
-		want(t, name, say(<-answer), noted("hana and ken")[:len(noted("hana and ken"))-len(" Reason: too much.")]+"\nran")
+		want(t, name, say(testkit.Receive(t, "the answer", answer)), noted("hana and ken")[:len(noted("hana and ken"))-len(" Reason: too much.")]+"\nran")
 		want(t, name+", sent", string(up.nth(0).Get("arguments")), less)
 	}
 }
@@ -173,7 +173,7 @@ func TestACallThatWasEditedIsContinuedAsItWasApproved(t *testing.T) {
 	answer := make(chan mcp.Message)
 	go func() { answer <- c.callTool("in", `{"rounds":5}`) }()
 	next := w.edit(`{"rounds":1}`)
-	asks := <-answer
+	asks := testkit.Receive(t, "the answer", answer)
 	wanted, state := inputs(asks)
 	if len(wanted) != 1 || strings.Contains(string(asks.Result), "changed the arguments") {
 		t.Fatalf("got %s", asks.Result)
@@ -198,7 +198,7 @@ func TestOtherMethodsAreToldWhatWasApprovedInstead(t *testing.T) {
 	answer := make(chan mcp.Message)
 	go func() { answer <- c.do(t.Context(), "resources/read", `{"uri":"test://a"}`) }()
 	w.edit(`{"uri":"test://b"}`)
-	contains(t, "the answer", say(<-answer),
+	contains(t, "the answer", say(testkit.Receive(t, "the answer", answer)),
 		`Not as asked. hana approved these arguments instead: {"uri":"test://b"}. Call again with exactly them.`)
 	if up.got("resources/read") != 0 {
 		t.Error("it was read")
@@ -273,7 +273,7 @@ func TestAFreezeIsToldAsItIsAndEndsWhatIsHeld(t *testing.T) {
 			}
 			w.freeze()
 			if rules == "asks" {
-				got := say(<-answer)
+				got := say(testkit.Receive(t, "the answer", answer))
 				contains(t, name+", held", got, "[APPROVAL CANCELLED]")
 				contains(t, name+", held", got, "Do not retry.\nThe call was not run.")
 			}
@@ -316,7 +316,7 @@ func TestAFreezeEndsWhatIsContinued(t *testing.T) {
 	go func() { answer <- c.callTool("in", `{"rounds":1}`) }()
 	id := w.pending(1)[0].ID
 	w.answer(id, true, "")
-	_, state := inputs(<-answer)
+	_, state := inputs(testkit.Receive(t, "the answer", answer))
 	w.freeze()
 	m := c.callTool("in", `{"rounds":1}`, `"inputResponses":{"a":`+accepts+`}`, `"requestState":`+state)
 	want(t, "modern", say(m), "failed: "+frozen)
@@ -331,7 +331,7 @@ func TestAFreezeEndsWhatIsContinued(t *testing.T) {
 	})
 	go func() { answer <- c.callTool("tool", `{"ask":["m"]}`) }()
 	w.answer(w.pending(1)[0].ID, true, "")
-	want(t, "legacy", say(<-answer), `{"action":"cancel"}`)
+	want(t, "legacy", say(testkit.Receive(t, "the answer", answer)), `{"action":"cancel"}`)
 }
 
 // One of two votes, at whichever way in, lets nothing through; the second does, once; and an approval that falls short
@@ -381,7 +381,7 @@ func TestRule1_TwoPeopleAreTwoPeopleAtEveryWayIn(t *testing.T) {
 				t.Fatalf("after one vote it is %s, and ran %d times", r.Status, up.count())
 			}
 			w.votes(id, "ken")
-			want(t, "after two", <-answer, "ran")
+			want(t, "after two", testkit.Receive(t, "the answer", answer), "ran")
 			if r := w.request(id); up.count() != 1 || r.ConsumedAt.IsZero() {
 				t.Errorf("ran %d times", up.count())
 			}
@@ -460,7 +460,7 @@ func TestProgressTellsWhatAVoteAtTheKeyboardCameTo(t *testing.T) {
 		text = testkit.Receive(t, "progress", heard)
 	}
 	w.votes(w.pending(1)[0].ID, "ken")
-	want(t, "the answer", say(<-answer), "ran")
+	want(t, "the answer", say(testkit.Receive(t, "the answer", answer)), "ran")
 }
 
 func TestTheGatewayKnowsWhatItsToolsTake(t *testing.T) {

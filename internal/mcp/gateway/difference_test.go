@@ -215,7 +215,8 @@ func TestAReadToolThatChangedIsNotCalled(t *testing.T) {
 
 func TestEqualCallsAtOnceReadOnce(t *testing.T) {
 	t.Parallel()
-	gone := make(chan struct{})
+	gone, letGo := testkit.Latch()
+	defer letGo()
 	w, f, _ := diffWorld(t, diffRules, mcp.Legacy, "http", func(*fakeCall) string {
 		<-gone
 		return textResult(isNow)
@@ -227,8 +228,8 @@ func TestEqualCallsAtOnceReadOnce(t *testing.T) {
 		calls.Go(func() { contains(t, "an answer", say(c.callTool("write", writeArgs)), "Approval ") })
 	}
 	time.Sleep(100 * time.Millisecond) // real: others come while the first one looks; who comes later joins it too
-	close(gone)
-	calls.Wait()
+	letGo()
+	testkit.Wait(t, "all calls", calls.Wait)
 	want(t, "the preview", w.pending(1)[0].Preview, difference)
 	if got := f.asked(); len(got) != 1 {
 		t.Errorf("it was read %d times", len(got))

@@ -142,7 +142,7 @@ func connect(t *testing.T, w *world, era mcp.Era, transport string, o *sdk.Clien
 		}()
 		t.Cleanup(func() {
 			toUs.Close()
-			if err := <-done; err != nil {
+			if err := testkit.Receive(t, "the end of Stdio", done); err != nil {
 				t.Errorf("Stdio: %v", err)
 			}
 			fromUs.Close()
@@ -268,7 +268,7 @@ func TestCancellingReachesTheServer(t *testing.T) {
 					testkit.Eventually(t, "the outcome is unknown", func() bool { return w.newest(t).RunResult == approval.RunUnknown })
 				}
 				cancel()
-				<-done
+				testkit.Receive(t, "the call's end", done)
 			})
 		}
 	}
@@ -366,7 +366,7 @@ func TestEachClientIsAskedForItsOwnCall(t *testing.T) {
 			}
 		})
 	}
-	done.Wait()
+	testkit.Wait(t, "all calls", done.Wait)
 }
 
 // A process cannot say for which of its calls it asks: it is told that nobody answers, in the words of what it asked.
@@ -395,7 +395,7 @@ func TestOverASharedPipeNobodyIsAskedForAnothersCall(t *testing.T) {
 				want(t, fmt.Sprintf("%s, client %d", test.method, i), say(c.callTool("ask", fmt.Sprintf(`{"i":%d}`, i))), test.wanted)
 			})
 		}
-		done.Wait()
+		testkit.Wait(t, "both calls", done.Wait)
 	}
 }
 

@@ -63,7 +63,7 @@ func serveStdio(t testing.TB, serve func(net.Conn)) upstream.Config {
 			served.Go(func() { defer c.Close(); serve(c) })
 		}
 	})
-	t.Cleanup(func() { l.Close(); served.Wait() })
+	t.Cleanup(func() { l.Close(); testkit.Wait(t, "the server's end", served.Wait) })
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -325,7 +325,7 @@ func (f *fake) pipe(c net.Conn) {
 	defer func() { f.mu.Lock(); delete(f.pipes, c); f.mu.Unlock() }()
 	var mu sync.Mutex
 	var working sync.WaitGroup
-	defer working.Wait()
+	defer working.Wait() // real: a server ends with what it does
 	defer cancel()
 	send := func(m mcp.Message) {
 		mu.Lock()

@@ -232,7 +232,7 @@ func TestRule2_TheIdenticalCallAttaches(t *testing.T) {
 				}
 			})
 		}
-		wg.Wait()
+		testkit.Wait(t, "all who join", wg.Wait)
 		cards, err := w.outbox.Notifications(t.Context(), approval.NotificationQuery{})
 		if err != nil || len(cards) != 1 || len(w.all()) != 1 {
 			t.Errorf("%d cards for %d requests (%v), want one of each", len(cards), len(w.all()), err)
@@ -275,7 +275,7 @@ func TestRule4_OfManyWhoWaitOneRuns(t *testing.T) {
 			all = append(all, done)
 		}
 		for range all {
-			<-waiting
+			testkit.Receive(t, "progress", waiting)
 		}
 		r := w.pending(1)[0]
 		w.answer(r.ID, true, "")
@@ -533,8 +533,8 @@ func TestRule4_AClientThatIsGoneUsesNothing(t *testing.T) {
 				} else {
 					hangUp()
 				}
-				<-done
-				<-over
+				testkit.Receive(t, "the call's end", done)
+				testkit.Receive(t, "the call is reported", over)
 				w.answer(r.ID, true, "")
 				wantCalls(t, s, 0)
 				if r = w.request(r.ID); !r.ConsumedAt.IsZero() {
@@ -611,8 +611,8 @@ func TestCancellingARunningCallTellsTheServer(t *testing.T) {
 						t.Errorf("the server was told to cancel %s, want %s", got, sent.ID)
 					}
 				}
-				<-told
-				<-done
+				testkit.Receive(t, "the server hears of it", told)
+				testkit.Receive(t, "the call's end", done)
 				if id != "" {
 					if got := w.ran(id); got != approval.RunUnknown {
 						t.Errorf("the outcome is %s, want unknown", got)
@@ -627,7 +627,8 @@ func TestCancellingARunningCallTellsTheServer(t *testing.T) {
 func TestAnApprovedCallGoesOnWhenTheConnectionOfItsClientIsLost(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, false, "t")
-	goOn := make(chan struct{})
+	goOn, letGo := testkit.Latch()
+	defer letGo()
 	s.when("tools/call", func(x *turn) { <-goOn; x.result(`{"content":[]}`) })
 	w := one(t, askAll, long, s, around{})
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -636,8 +637,8 @@ func TestAnApprovedCallGoesOnWhenTheConnectionOfItsClientIsLost(t *testing.T) {
 	w.answer(id, true, "")
 	s.await("tools/call", 1)
 	hangUp()
-	<-done
-	close(goOn)
+	testkit.Receive(t, "the call's end", done)
+	letGo()
 	if got := w.ran(id); got != approval.RunSucceeded {
 		t.Errorf("the outcome is %s, want succeeded", got)
 	}

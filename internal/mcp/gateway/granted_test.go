@@ -118,18 +118,19 @@ func TestAGrantedCallIsReportedWhenItsClientIsGone(t *testing.T) {
 	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
-		release := make(chan struct{})
+		release, letGo := testkit.Latch()
+		defer letGo()
 		s.when("tools/call", func(x *turn) { <-release; x.result(`{"content":[]}`) })
 		w, g := granted(t, askAll, gateway.Options{Servers: []gateway.ServerConfig{s.server("up", "")}}, around{})
 		ctx, cancel := context.WithCancel(t.Context())
 		_, done := w.client(modern).start(ctx, "tools/call", `{"name":"t","arguments":{}}`)
 		s.await("tools/call", 1)
 		cancel()
-		<-done
+		testkit.Receive(t, "the call's end", done)
 		if modern {
 			testkit.Eventually(t, "it is reported", func() bool { return g.outcome("use 1") == approval.RunUnknown })
 		}
-		close(release)
+		letGo()
 		if !modern {
 			testkit.Eventually(t, "it is reported", func() bool { return g.outcome("use 1") == approval.RunSucceeded })
 		}

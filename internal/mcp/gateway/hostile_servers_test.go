@@ -89,7 +89,7 @@ func TestRule3_ACallIsNotSentToAToolThatChangedWhileItWasHeld(t *testing.T) {
 		r := w.pending(1)[0]
 		change(s, c)
 		w.answer(r.ID, true, "")
-		wantErrorText(t, <-answered, "The tool up/t was changed by its server while the call waited. The call was not run. Call it again if it is still needed: people are asked about the tool as it is now.")
+		wantErrorText(t, testkit.Receive(t, "the answer", answered), "The tool up/t was changed by its server while the call waited. The call was not run. Call it again if it is still needed: people are asked about the tool as it is now.")
 		wantCalls(t, s, 0)
 		if r = w.request(r.ID); !r.Live() {
 			t.Errorf("the approval is %+v, want it unused", r)
@@ -100,7 +100,7 @@ func TestRule3_ACallIsNotSentToAToolThatChangedWhileItWasHeld(t *testing.T) {
 			t.Errorf("the reason is %s, want tool_changed", again.ReasonCode)
 		}
 		w.answer(again.ID, true, "")
-		wantText(t, <-answered, "done")
+		wantText(t, testkit.Receive(t, "the answer", answered), "done")
 		wantCalls(t, s, 1)
 	})
 	t.Run("task", func(t *testing.T) {
@@ -177,15 +177,15 @@ func TestAClientThatDoesNotReadHoldsUpNobodyElse(t *testing.T) {
 				s.Request(ctx, mcp.Request(jsontext.Value("1"), name, jsontext.Value(params)), out)
 				close(ended)
 			}()
-			t.Cleanup(func() { cancel(); <-ended; s.Close() })
+			t.Cleanup(func() { cancel(); testkit.Receive(t, "the request's end", ended); s.Close() })
 			t.Cleanup(func() { close(hush) })
 			if name == "tools/call" {
-				<-talking
+				testkit.Receive(t, "the server talks", talking)
 			} else {
 				testkit.Eventually(t, "it listens", func() bool { return out.takes.Load() <= 0 })
 				up.push(mcp.Notification("notifications/tools/list_changed", nil))
 			}
-			<-out.sent
+			testkit.Receive(t, "what the client does not read", out.sent)
 			want(t, "another's call meanwhile", say(other.callTool("t", `{}`)), "ran")
 		})
 	}

@@ -20,6 +20,7 @@ import (
 	"countersign/internal/mcp"
 	"countersign/internal/mcp/downstream"
 	"countersign/internal/mcp/gateway"
+	"countersign/internal/testkit"
 )
 
 // Messages that two readers could read in two ways, or that break readers, reach no server.
@@ -199,7 +200,7 @@ func TestAStateContinuesItsOwnCallOnce(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all who continue", wg.Wait)
 	if got := s.calls("tools/call"); good != 1 || len(got) != before+1 || got[before].member("requestState") != `"the server's own"` {
 		t.Errorf("%d continued, the server was called %d times", good, len(got)-before)
 	}

@@ -204,10 +204,10 @@ func TestAPhoneThatIsFasterClosesTheForm(t *testing.T) {
 		})
 		answer := make(chan mcp.Message)
 		go func() { answer <- c.callTool("tool", `{}`) }()
-		q := <-asked
+		q := testkit.Receive(t, "the form", asked)
 		r := w.resolve(t, approve)
-		want(t, "the form that is closed", string(member((<-closed).Params, "requestId")), string(q.ID))
-		contains(t, "legacy", say(<-answer), outcome)
+		want(t, "the form that is closed", string(member(testkit.Receive(t, "the end of the form", closed).Params, "requestId")), string(q.ID))
+		contains(t, "legacy", say(testkit.Receive(t, "the answer", answer)), outcome)
 		c.send(t.Context(), mcp.Response(q.ID, []byte(late)))
 
 		if now := w.newest(t); now.Status != r.Status || up.count() != wants {
@@ -242,7 +242,7 @@ func TestOfTwoClientsOneKeyboardIsAsked(t *testing.T) {
 				said[got]++
 			})
 		}
-		calls.Wait()
+		testkit.Wait(t, "both calls", calls.Wait)
 		// One asked and one used what was decided; whoever came later has asked anew.
 		if n := up.count(); said["ran"] != n || n == 0 || total != len(w.requests(t)) {
 			t.Errorf("%s: asked %d times for %d requests, ran %d times, answers %v", name, total, len(w.requests(t)), n, said)

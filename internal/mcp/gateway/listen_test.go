@@ -42,7 +42,7 @@ func listenTo(t *testing.T, w *world, caps, wanted string, with ...func(*peer)) 
 			e.end <- m
 		}
 	}()
-	t.Cleanup(func() { cancel(); <-done })
+	t.Cleanup(func() { cancel(); testkit.Receive(t, "the end of the subscription", done) })
 	first := e.next()
 	if first.Method != "notifications/subscriptions/acknowledged" {
 		t.Fatalf("first comes %s, want the acknowledgement", first.Method)
@@ -233,7 +233,7 @@ func TestStoppingDoesNotEndTasks(t *testing.T) {
 	if err := w.gw.Stop(ctx); err != nil {
 		t.Fatal(err)
 	}
-	<-e.end
+	testkit.Receive(t, "the end of the subscription", e.end)
 	select {
 	case m := <-e.got:
 		t.Errorf("was told %s", m.Params)
@@ -273,7 +273,7 @@ func TestManyListen(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	testkit.Wait(t, "all listeners", all.Wait)
 	if n := up.listeners(); n != 1 {
 		t.Errorf("the server has %d streams for all of them, want 1", n)
 	}

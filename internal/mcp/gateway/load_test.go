@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -80,9 +79,9 @@ func TestManySessionsLoseNothingAndRepeatNothing(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	all.Wait() // real: as long as the machine takes for so many calls, each of which is bounded
 	stop()
-	deciding.Wait()
+	testkit.Wait(t, "the one who decides", deciding.Wait)
 	for s := range sessions {
 		for i := range calls {
 			args, may := fmt.Sprintf(`{"id":"%d-%d"}`, s, i), 1
@@ -204,7 +203,7 @@ func BenchmarkHeld(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				clients := exec.Command(exe)
+				clients := testkit.Command(b, exe)
 				clients.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %s http://%s/mcp", holdersVar, calls, test.sessions, test.era, p.addr))
 				clients.Stderr = os.Stderr
 				in, _ := clients.StdinPipe()

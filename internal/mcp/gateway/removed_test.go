@@ -7,6 +7,7 @@ import (
 
 	"countersign/internal/mcp"
 	"countersign/internal/mcp/gateway"
+	"countersign/internal/testkit"
 )
 
 // removable is a world whose agents can be taken out of the configuration.
@@ -60,7 +61,7 @@ func TestRule1_RemovedAgentsHeldCallDoesNotRun(t *testing.T) {
 		w.pending(1)
 		gone.Store(true)
 		r := w.resolve(t, true)
-		contains(t, "the held call", <-answer, "not in the gate's configuration")
+		contains(t, "the held call", testkit.Receive(t, "the answer", answer), "not in the gate's configuration")
 		contains(t, "what is allowed", say(c.callTool("free", `{}`)), "not in the gate's configuration")
 		if r := w.request(r.ID); up.count() != 1 || !r.ConsumedAt.IsZero() {
 			t.Errorf("ran %d times, used at %s", up.count(), r.ConsumedAt)

@@ -125,7 +125,7 @@ func TestAnApprovedCallGoesOnWithoutAskingAgain(t *testing.T) {
 			answer <- say(m)
 		}()
 		r := w.resolve(t, true)
-		contains(t, name, <-answer, "round 3")
+		contains(t, name, testkit.Receive(t, "the answer", answer), "round 3")
 		now := w.newest(t)
 		if now.ID != r.ID || now.RunResult != approval.RunSucceeded || up.count() != 4 {
 			t.Errorf("%s: got another request %t, outcome %q, %d calls of the server; want one request that succeeded, and 4 calls", name, now.ID != r.ID, now.RunResult, up.count())
@@ -142,7 +142,7 @@ func TestTheContinuationSendsTheApprovedBytes(t *testing.T) {
 	answer := make(chan mcp.Message)
 	go func() { answer <- c.callTool("in", `{"note":"first"}`) }()
 	w.resolve(t, true)
-	_, state := inputs(<-answer)
+	_, state := inputs(testkit.Receive(t, "the answer", answer))
 	_ = c.callTool("in", `{"note":"first"}`, accept, `"requestState":`+state)
 	for i := range 2 {
 		want(t, "arguments", string(up.nth(i).Get("arguments")), `{"note":"first"}`)

@@ -544,7 +544,7 @@ func (c *wire) hear() <-chan said {
 			}
 		}
 	}()
-	c.t.Cleanup(func() { cancel(); res.Body.Close(); <-done })
+	c.t.Cleanup(func() { cancel(); res.Body.Close(); testkit.Receive(c.t, "the end of the stream", done) })
 	return heard
 }
 

@@ -235,7 +235,7 @@ func (g *slowToSay) Wait(ctx context.Context, c approval.Call, a approval.Answer
 
 func (g *slowToSay) Cancel(ctx context.Context, c approval.Cancellation) (approval.Request, error) {
 	req, err := g.Gate.Cancel(ctx, c)
-	<-g.waited
+	<-g.waited                        // real: the request is resolved, and so the wait ends
 	time.Sleep(50 * time.Millisecond) // real: what the wait brought is there by now, if nothing holds it
 	return req, err
 }
@@ -265,7 +265,7 @@ func TestATaskAsksItsClient(t *testing.T) {
 						got[i] = answered(c.ask("elicitation/create", fmt.Sprintf(`{"message":"m%d","requestedSchema":{}}`, i)))
 					})
 				}
-				both.Wait()
+				both.Wait() // real: a server that asks
 				return textResult(strings.Join(got[:], " "))
 			}
 		}
@@ -462,7 +462,7 @@ func TestATaskAndItsTwinRunOnce(t *testing.T) {
 			answer <- say(plain.callTool("tool", `{}`))
 		}()
 		w.resolve(t, true)
-		twin, task := <-answer, c.becomes(id, "completed")
+		twin, task := testkit.Receive(t, "the answer", answer), c.becomes(id, "completed")
 		n := 0
 		for _, r := range w.requests(t) {
 			if !r.ConsumedAt.IsZero() {

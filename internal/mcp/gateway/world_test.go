@@ -163,7 +163,7 @@ func newWorldIn(t testing.TB, rules string, o gateway.Options, in around) *world
 			t.Error(err)
 		}
 		cancel()
-		<-ran
+		testkit.Receive(t, "the end of Run", ran)
 		w.db.Close()
 	})
 	return w

@@ -469,7 +469,7 @@ func TestRule4_OfManyWhoWaitAtTheirOwnWrapperOneRuns(t *testing.T) {
 	}
 	testkit.Eventually(t, "all wait", func() bool { return w.inflight.Load() == 8 })
 	w.decide(w.pending(1)[0].ID, true, "")
-	wg.Wait()
+	testkit.Wait(t, "all who wait", wg.Wait)
 	if ran.Load() != 1 || used.Load() != 7 {
 		t.Errorf("%d ran and %d were told that it was used, want 1 and 7", ran.Load(), used.Load())
 	}

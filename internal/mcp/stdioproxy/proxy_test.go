@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,7 +20,7 @@ import (
 func bare(t testing.TB, habits ...string) *peer {
 	t.Helper()
 	command, _ := command(t, habits...)
-	cmd := exec.Command(command[0], command[1:]...)
+	cmd := testkit.Command(t, command[0], command[1:]...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

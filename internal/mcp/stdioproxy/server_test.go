@@ -72,7 +72,7 @@ func (s *server) request(id, method, params string) string {
 	s.asked[id] = ch
 	s.mu.Unlock()
 	s.write(`{"jsonrpc":"2.0","id":"` + id + `","method":"` + method + `","params":` + params + `}`)
-	return string(<-ch)
+	return string(<-ch) // real: its process ends with its input
 }
 
 type message struct {
@@ -110,7 +110,7 @@ func serve(log string, habits []string) {
 		}
 	}
 	if s.has("child") { // which outlives whoever does not end it
-		c := exec.Command(os.Args[0], "mcp-server", log, "deaf", "silent")
+		c := exec.Command(os.Args[0], "mcp-server", log, "deaf", "silent") // real: a server leaves it behind
 		c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
 		if err := c.Start(); err == nil {
 			defer c.Wait()
@@ -198,7 +198,7 @@ func (s *server) take(m message) {
 		case "sample":
 			say(s.request("sample-1", "sampling/createMessage", `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":5}`))
 		case "roots":
-			say(<-s.roots)
+			say(<-s.roots) // real: its process ends with its input
 		}
 	case m.ID != nil && !strings.HasPrefix(m.Method, "notifications/"):
 		s.write(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":{"code":-32601,"message":"Method not found"}}`)

@@ -103,7 +103,7 @@ func newWorld(t testing.TB, rules string) *world {
 		srv.CloseClientConnections()
 		srv.Close()
 		cancel()
-		<-ran
+		testkit.Receive(t, "the end of Run", ran)
 		db.Close()
 	})
 	return w

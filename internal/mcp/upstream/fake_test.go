@@ -100,7 +100,7 @@ func stubborn() {
 }
 
 func startChild(kind string) {
-	child := exec.Command(os.Args[0])
+	child := exec.Command(os.Args[0]) // real: a server leaves it behind
 	child.Env = append(os.Environ(), fakeVar+"="+kind)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := child.Start(); err != nil {

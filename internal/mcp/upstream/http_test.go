@@ -560,7 +560,7 @@ func TestCancellingOverHTTP(t *testing.T) {
 				if !errors.Is(err, context.Canceled) || !Sent(err) {
 					t.Errorf("got %v (sent %v), want that it was cancelled and sent", err, Sent(err))
 				}
-				<-closed
+				testkit.Receive(t, "the request's end", closed)
 				if e.era == mcp.Modern {
 					conn.Close()
 					if len(told) != 0 {
@@ -582,7 +582,9 @@ func TestWhatNeverLeftWasNotSent(t *testing.T) {
 	t.Parallel()
 	s := newWeb(t, &web{era: mcp.Modern})
 	var blocked atomic.Bool
-	dialing, test := make(chan struct{}, 1), make(chan struct{})
+	dialing := make(chan struct{}, 1)
+	test, letGo := testkit.Latch()
+	defer letGo()
 	transport := NewTransport()
 	dial := transport.DialContext
 	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -602,7 +604,7 @@ func TestWhatNeverLeftWasNotSent(t *testing.T) {
 		t.Errorf("got %v (sent %v), want one that was not sent", err, Sent(err))
 	}
 	blocked.Store(false)
-	close(test)
+	letGo()
 	s.CloseClientConnections()
 	s.Close()
 	if _, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`)); err == nil || Sent(err) {
@@ -718,7 +720,7 @@ func TestNoRequestIsSentTwiceOverKeptConnections(t *testing.T) {
 		}
 		conn.Close()
 		l.Close()
-		serving.Wait()
+		testkit.Wait(t, "the server's end", serving.Wait)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/internal/mcp"
+	"countersign/internal/testkit"
 )
 
 func TestWhatWaitsForASlowRequestIsBounded(t *testing.T) {
@@ -22,7 +23,7 @@ func TestWhatWaitsForASlowRequestIsBounded(t *testing.T) {
 				t.Fatal("the request does not want it")
 			}
 		}
-		<-k.notified
+		testkit.Receive(t, "it is told", k.notified)
 		k.flush()
 		if len(got) != c.kept || got[c.kept-1] != fmt.Sprint(c.sent-1) || got[0] != fmt.Sprint(c.sent-c.kept) {
 			t.Errorf("of %d with %d bytes got %d, from %s to %s; want the last %d", c.sent, c.bytes, len(got), got[0], got[len(got)-1], c.kept)

@@ -37,7 +37,7 @@ func TestAGroupIsNotSignalledOnceItsNumberWasGivenUp(t *testing.T) {
 // signalled is this group, and nobody else's.
 func TestTheGuardKeepsTheNumberOfTheGroupTaken(t *testing.T) {
 	t.Parallel()
-	leader := exec.Command("/bin/sh", "-c", "read -r _")
+	leader := testkit.Command(t, "/bin/sh", "-c", "read -r _")
 	startInGroup(leader)
 	in, err := leader.StdinPipe()
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"countersign/internal/mcp"
+	"countersign/internal/testkit"
 )
 
 // sdkServer is a server of the reference implementation. Its tools: echo answers with its argument,
@@ -229,7 +230,7 @@ func TestReferenceServer(t *testing.T) {
 						}
 					})
 				}
-				wg.Wait()
+				testkit.Wait(t, "all calls", wg.Wait)
 			})
 		})
 	}

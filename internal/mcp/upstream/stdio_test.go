@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -253,7 +252,7 @@ func TestWhatWaitsForAServerThatDoesNotReadWasNotSent(t *testing.T) {
 	wg.Go(func() { _, errs[1] = conn.Do(ctx, toolCall(conn, "x", `{}`)) })
 	testkit.Eventually(t, "the second waits", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.queue.count == 1 })
 	cancel()
-	wg.Wait()
+	testkit.Wait(t, "both calls", wg.Wait)
 	if !Sent(errs[0]) || Sent(errs[1]) {
 		t.Errorf("got %v (sent %v) and %v (sent %v), want only the first sent", errs[0], Sent(errs[0]), errs[1], Sent(errs[1]))
 	}
@@ -305,7 +304,7 @@ func inFlight(t *testing.T, s *stdioConn, from string, size int) *sync.WaitGroup
 			t.Errorf("a request of %s in flight ended with %v", from, err)
 		}
 	})
-	t.Cleanup(func() { cancel(); wg.Wait() })
+	t.Cleanup(func() { cancel(); testkit.Wait(t, "what is in flight", wg.Wait) })
 	testkit.Eventually(t, "it is in flight", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.inflight) != before })
 	return &wg
 }
@@ -419,7 +418,7 @@ func TestWhoAnswersWhatAStdioServerAsks(t *testing.T) {
 			conn := mustDial(t, fake("asks"), peer)
 			ctx, cancel := context.WithCancel(testContext(t))
 			var wg sync.WaitGroup
-			defer wg.Wait()
+			defer testkit.Wait(t, "all calls", wg.Wait)
 			defer cancel()
 			if c.other {
 				s := conn.(*stdioConn)
@@ -584,7 +583,7 @@ func TestAServerDiesWithAProgramThatIsKilled(t *testing.T) {
 	t.Parallel()
 	l := newLifelines(t)
 	exe, _ := os.Executable()
-	parent := exec.Command(exe)
+	parent := testkit.Command(t, exe)
 	parent.Env = append(os.Environ(), fakeVar+"=parent", lineVar+"="+l.Addr().String())
 	out, err := parent.StdoutPipe()
 	if err != nil {

@@ -66,7 +66,7 @@ func run(t *testing.T, cfg Config, onUp func(Conn)) (*Supervisor, func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { s.Run(ctx); close(done) }()
-	return s, func() { cancel(); <-done }
+	return s, func() { cancel(); <-done } // bubble: as said
 }
 
 var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("refused")}

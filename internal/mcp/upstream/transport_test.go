@@ -60,7 +60,7 @@ func newRawServer(t *testing.T, answer func(c net.Conn, r *http.Request, n int) 
 			})
 		}
 	})
-	t.Cleanup(func() { l.Close(); cancel(); serving.Wait() })
+	t.Cleanup(func() { l.Close(); cancel(); testkit.Wait(t, "the server's end", serving.Wait) })
 	return s
 }
 
@@ -334,7 +334,9 @@ func TestTheEndOfAnAnswerIsReadWhenItsConnectionIsUsedAgain(t *testing.T) {
 		"the server closes":         {strings.Replace(chunked, "\r\n", "\r\nConnection: close\r\n", 1) + "\r\n0\r\n\r\n", "", 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			later, sent := make(chan struct{}), make(chan struct{}, 2)
+			sent := make(chan struct{}, 2)
+			later, letGo := testkit.Latch()
+			defer letGo()
 			var first atomic.Bool
 			s := newRawServer(t, func(conn net.Conn, _ *http.Request, _ int) bool {
 				_, _ = io.WriteString(conn, c.answer)
@@ -349,7 +351,7 @@ func TestTheEndOfAnAnswerIsReadWhenItsConnectionIsUsedAgain(t *testing.T) {
 			if left := leaveAfter(t, tr, s.url, 2); left != c.left {
 				t.Fatalf("left %t, want %t", left, c.left)
 			}
-			close(later)
+			letGo()
 			testkit.Receive(t, "the server to have sent all", sent)
 			leaveAfter(t, tr, s.url, 2)
 			if n := s.opens.Load(); n != c.opens {
@@ -378,7 +380,7 @@ func TestADirectConnectionIsUsedByOneAtATime(t *testing.T) {
 					}
 				})
 			}
-			all.Wait()
+			testkit.Wait(t, "all requests", all.Wait)
 			if n := s.opens.Load(); n > 8 {
 				t.Errorf("the server saw %d connections, want at most one for each that calls", n)
 			}

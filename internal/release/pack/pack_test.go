@@ -126,7 +126,7 @@ func TestLicencesOfAllModulesAreInTheArchive(t *testing.T) {
 
 // What may not be passed on should be noticed when the module comes in, and not at the release.
 func TestEveryModuleOfTheProgramHasALicence(t *testing.T) {
-	list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "../../../cmd/countersign")
+	list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "../../../cmd/countersign") // real: a list of the go command
 	list.Env = append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0")
 	out, err := list.Output()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
 
@@ -44,7 +45,7 @@ func TestABackupIsMadeBesideALiveGate(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "backup.db")
 	size, err := Backup(t.Context(), d.path, to)
 	close(stop)
-	writing.Wait()
+	testkit.Wait(t, "the writers", writing.Wait)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +197,9 @@ func TestTheLogShrinksAfterABackup(t *testing.T) {
 		}
 		return info.Size()
 	}
-	reading, done := make(chan struct{}), make(chan struct{})
+	reading := make(chan struct{})
+	done, letGo := testkit.Latch()
+	defer letGo()
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		view(t, d, func(tx approval.Tx) error {
@@ -206,11 +209,11 @@ func TestTheLogShrinksAfterABackup(t *testing.T) {
 			return err
 		})
 	})
-	<-reading
+	testkit.Receive(t, "the reader", reading)
 	err := d.Update(t.Context(), approval.WholeStore(), large)
 	grown := size()
-	close(done)
-	reader.Wait()
+	letGo()
+	testkit.Wait(t, "the reader's end", reader.Wait)
 	if err != nil || grown < 32<<20 {
 		t.Fatalf("the log has %d bytes, %v", grown, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 )
 
 // The benchmarks take a yardstick and our own figure in turns, a round of each, so that the ratio of
@@ -73,7 +74,7 @@ func (c *contender) round(b *testing.B, d time.Duration) {
 			mu.Unlock()
 		})
 	}
-	wg.Wait()
+	wg.Wait() // real: a round of a benchmark
 	c.took += time.Since(t0)
 	c.cpu += cpuTime() - cpu0
 	c.n = len(c.lat)
@@ -142,7 +143,7 @@ func rawLog(b *testing.B) *contender {
 	}()
 	b.Cleanup(func() {
 		close(queue)
-		<-stopped
+		testkit.Receive(b, "the end of the writer", stopped)
 		f.Close()
 	})
 	pool := sync.Pool{New: func() any { return make(entry, 1) }}
@@ -443,7 +444,7 @@ func BenchmarkFeed(b *testing.B) {
 		var wg sync.WaitGroup
 		wg.Go(func() { busy.round(b, *benchRound) })
 		poll.round(b, *benchRound)
-		wg.Wait()
+		wg.Wait() // real: a round of a benchmark
 	}
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(idle.rate(), "idle-ops/s")

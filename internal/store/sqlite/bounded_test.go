@@ -53,7 +53,7 @@ func TestRule12_AGroupThatTookLongLeavesTheRestToTheNext(t *testing.T) {
 			d := open(t, Options{GroupTime: c.longest, OnCommit: func(c approval.Commit) { commits = append(commits, c.Events) }})
 			release, done := stalled(t, d, appended, appended, appended, appended, appended)
 			release()
-			done.Wait()
+			testkit.Wait(t, "all updates", done.Wait)
 			if len(commits) != c.want {
 				t.Errorf("%d commits, want %d", len(commits), c.want)
 			}
@@ -98,7 +98,7 @@ func TestRule12_WhetherTheStoreAnswersDoesNotWaitForTheQueue(t *testing.T) {
 		t.Error("a writer that is stuck is said to answer")
 	}
 	unblock()
-	done.Wait()
+	testkit.Wait(t, "all updates", done.Wait)
 	if err := d.Ping(t.Context()); err != nil {
 		t.Error(err)
 	}

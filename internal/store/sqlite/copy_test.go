@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -239,7 +238,7 @@ func TestKilledWhileUpgrading(t *testing.T) {
 	}
 	for i := 0; i < len(points); i++ {
 		path, point := oldStore(t), points[i]
-		cmd := exec.Command(os.Args[0])
+		cmd := testkit.Command(t, os.Args[0])
 		cmd.Env = append(os.Environ(), "COUNTERSIGN_UPGRADE_STORE="+path, "COUNTERSIGN_UPGRADE_POINT="+point)
 		out, err := cmd.CombinedOutput()
 		if killed := err != nil && strings.Contains(err.Error(), "killed"); !killed {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 )
 
 // crashing makes this process the child of [TestKilled] if it was started as that: it stores requests,
@@ -70,7 +70,7 @@ func crashing() bool {
 			}
 		})
 	}
-	wg.Wait()
+	wg.Wait() // real: until it is killed
 	return true
 }
 
@@ -91,7 +91,7 @@ func TestKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db") // one crash after the other on the same file
 	told, sent := map[string]bool{}, map[string]bool{}
 	for _, point := range []string{"before-begin", "before-commit", "after-commit"} {
-		cmd := exec.Command(os.Args[0])
+		cmd := testkit.Command(t, os.Args[0])
 		cmd.Env = append(os.Environ(), "COUNTERSIGN_CRASH_STORE="+path, "COUNTERSIGN_CRASH_POINT="+point)
 		out, err := cmd.Output()
 		if err == nil {

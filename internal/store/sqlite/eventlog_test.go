@@ -7,7 +7,6 @@ import (
 	"log"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -166,7 +165,7 @@ func TestRule11_ADeathOfTheProcessLosesNoEventAndDoublesNone(t *testing.T) {
 func TestRule11_KilledWithEventsInTheLog(t *testing.T) {
 	for _, point := range []string{"before-begin", "before-commit", "after-commit"} {
 		path := filepath.Join(t.TempDir(), "store.db")
-		cmd := exec.Command(os.Args[0])
+		cmd := testkit.Command(t, os.Args[0])
 		cmd.Env = append(os.Environ(), "COUNTERSIGN_CRASH_EVENTS="+path, "COUNTERSIGN_CRASH_POINT="+point)
 		out, err := cmd.Output()
 		if err == nil {

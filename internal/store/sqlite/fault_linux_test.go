@@ -46,7 +46,7 @@ func TestReadOnlyFolder(t *testing.T) {
 			t.Errorf("read-only folder: %v", err)
 		}
 	}()
-	<-done
+	testkit.Receive(t, "the folder's tries", done)
 	if names := files(t, ro); len(names) != 0 {
 		t.Errorf("left behind: %v", names)
 	}

@@ -36,7 +36,7 @@ func TestRule1_WhatAFunctionUndoesIsNotKnown(t *testing.T) {
 	if err := letGo(); err != nil {
 		t.Fatal(err)
 	}
-	wg.Wait()
+	testkit.Wait(t, "all updates", wg.Wait)
 	of := func(p approval.ToolPin) approval.AllowedCall {
 		return approval.AllowedCall{Agent: "bot", Tool: p.Tool, Digest: p.Digest}
 	}
@@ -75,7 +75,7 @@ func TestRule1_NoAllowedCallIsRecordedBehindAFreeze(t *testing.T) {
 		if d.RecordAllowed(call, allowedCall("after")) {
 			t.Error("recorded after the freeze")
 		}
-		wg.Wait()
+		testkit.Wait(t, "the record", wg.Wait)
 		update(t, d, func(tx approval.Tx) error { return nil })
 		var newest []approval.Event
 		view(t, d, func(tx approval.Tx) (err error) {

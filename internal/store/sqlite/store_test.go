@@ -143,7 +143,9 @@ func checkWhole(t *testing.T, d *DB) map[string]bool {
 func grouped(t testing.TB, d *DB, fns ...func(tx approval.Tx) error) []error {
 	t.Helper()
 	errs := make([]error, len(fns))
-	began, goOn := make(chan struct{}), make(chan struct{})
+	began := make(chan struct{})
+	goOn, letGo := testkit.Latch()
+	defer letGo()
 	var wg sync.WaitGroup
 	var once sync.Once
 	wg.Go(func() { // keeps the writer busy until the others are in its queue
@@ -158,13 +160,13 @@ func grouped(t testing.TB, d *DB, fns ...func(tx approval.Tx) error) []error {
 			t.Error(err)
 		}
 	})
-	<-began
+	testkit.Receive(t, "the writer is busy", began)
 	for i, fn := range fns {
 		wg.Go(func() { errs[i] = d.Update(t.Context(), approval.WholeStore(), fn) })
 		testkit.Eventually(t, "it waits", func() bool { return len(d.writer.queue) > i })
 	}
-	close(goOn)
-	wg.Wait()
+	letGo()
+	testkit.Wait(t, "all updates", wg.Wait)
 	return errs
 }
 
@@ -318,7 +320,7 @@ func TestCommitsAreToldInOrder(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testkit.Wait(t, "all updates", wg.Wait)
 	for i, seq := range seqs {
 		if seq != int64(i+1) {
 			t.Fatalf("told of seq %d in place %d", seq, i+1)
@@ -359,7 +361,9 @@ func TestSwallowedErrorUndoes(t *testing.T) {
 func TestGroupIsRunAgainWithoutThoseWhoWent(t *testing.T) {
 	d := open(t, Options{})
 	boom := errors.New("boom")
-	began, goOn := make(chan struct{}), make(chan struct{})
+	began := make(chan struct{})
+	goOn, letGo := testkit.Latch()
+	defer letGo()
 	var once sync.Once
 	var wg sync.WaitGroup
 	start := func(ctx context.Context, want error, fn func(tx approval.Tx) error) {
@@ -380,15 +384,15 @@ func TestGroupIsRunAgainWithoutThoseWhoWent(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	<-began
+	testkit.Receive(t, "the writer is busy", began)
 	gone, cancel := context.WithCancel(t.Context())
 	start(gone, context.Canceled, func(approval.Tx) error { t.Error("ran"); return nil })
 	start(t.Context(), nil, func(tx approval.Tx) error { return second(create(tx, "bot", "a")) })
 	start(t.Context(), boom, func(tx approval.Tx) error { return errors.Join(second(create(tx, "bot", "b")), boom) })
 	start(t.Context(), nil, func(tx approval.Tx) error { return second(create(tx, "bot", "c")) })
 	cancel()
-	close(goOn)
-	wg.Wait()
+	letGo()
+	testkit.Wait(t, "all updates", wg.Wait)
 	if n := len(checkWhole(t, d)); n != 2 {
 		t.Errorf("%d requests stored, want 2", n)
 	}
@@ -411,7 +415,9 @@ func TestTransactionIsOverWithItsFunction(t *testing.T) {
 
 func TestClosed(t *testing.T) {
 	d := open(t, Options{})
-	began, goOn := make(chan struct{}), make(chan struct{})
+	began := make(chan struct{})
+	goOn, letGo := testkit.Latch()
+	defer letGo()
 	results := make(chan error, 2)
 	go func() {
 		results <- d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
@@ -420,7 +426,7 @@ func TestClosed(t *testing.T) {
 			return second(create(tx, "bot", "1"))
 		})
 	}()
-	<-began
+	testkit.Receive(t, "the writer is busy", began)
 	go func() {
 		results <- d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error { return second(create(tx, "bot", "2")) })
 	}()
@@ -428,13 +434,13 @@ func TestClosed(t *testing.T) {
 	closing := make(chan error, 1)
 	go func() { closing <- d.Close() }()
 	testkit.Receive(t, "closing has begun", d.closing)
-	close(goOn)
+	letGo()
 	for range 2 {
-		if err := <-results; err != nil {
+		if err := testkit.Receive(t, "the update", results); err != nil {
 			t.Errorf("an update that was waiting when the store was closed: %v", err)
 		}
 	}
-	if err := errors.Join(<-closing, d.Close()); err != nil {
+	if err := errors.Join(testkit.Receive(t, "the end of the store", closing), d.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
@@ -527,17 +533,19 @@ func TestViewIsGivenUp(t *testing.T) {
 	}
 	view(t, d, func(tx approval.Tx) error { _, err := tx.Requests(approval.RequestQuery{}); return err }) // the connection still works
 
-	began, goOn := make(chan struct{}), make(chan struct{})
+	began := make(chan struct{})
+	goOn, letGo := testkit.Latch()
+	defer letGo()
 	go func() {
 		_ = d.View(t.Context(), func(approval.Tx) error { close(began); <-goOn; return nil })
 	}()
-	<-began
+	testkit.Receive(t, "the reader is busy", began)
 	ctx, cancel = contextWithTimeout(t, 10*time.Millisecond)
 	defer cancel()
 	if err := d.View(ctx, func(approval.Tx) error { t.Error("ran"); return nil }); approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Errorf("no connection is free: %v", err)
 	}
-	close(goOn)
+	letGo()
 }
 
 func TestQueriesNumberTheirParameters(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"countersign/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -237,7 +239,7 @@ func TestInterrupt(t *testing.T) {
 	}()
 	err := c.Exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0`)
 	close(ended)
-	<-done
+	testkit.Receive(t, "the end of the interrupts", done)
 	if e, _ := errors.AsType[*Error](err); e == nil || e.Code.Primary() != CodeInterrupt {
 		t.Errorf("an endless read ended with %v", err)
 	}
