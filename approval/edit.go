@@ -323,12 +323,10 @@ func (w editWork) afterEdit(j *judged, edited *Request, out Answer) (Answer, err
 // notAsApproved answers a call that asked for other args than were approved, or wait for it, and would run its own: it
 // is denied, and told for which to ask. asked is what it stands under.
 func (w editWork) notAsApproved(j *judged, asked, approved *Request, out Answer) (Answer, error) {
-	by, waits := approved.WhoEnded(), approved.Status == Pending
-	if waits {
-		by = asked.WhoEnded()
-	}
 	out.Kind, out.ReasonCode, out.Request = AnswerDenied, EndEdited, asked
-	out.Message = message.Edited(by, approved.Args, waits)
+	if out.Message = message.Edited(approved.WhoEnded(), approved.Args); approved.Status == Pending {
+		out.Message = message.Proposed(asked.WhoEnded(), approved.Args)
+	}
 	e := j.event(EventCallDenied, string(Deny), EndEdited)
 	e.ApprovalID, e.Data = asked.ID, w.g.records.callData(*j)
 	return out, w.audit(e)

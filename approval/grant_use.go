@@ -297,11 +297,14 @@ func (gr *Grant) Maker() string { return Vote{Person: gr.By, For: gr.For}.Voter(
 
 // message is what the model is told whose call a grant lets through.
 func (gr *Grant) message() string {
-	left := -1
+	lasts, left := gr.ExpiresAt.Sub(gr.MadeAt), -1
+	if gr.Session != "" {
+		lasts = 0
+	}
 	if gr.Uses > 0 {
 		left = gr.Left()
 	}
-	return message.Granted(gr.Maker(), gr.Session != "", gr.ExpiresAt.Sub(gr.MadeAt), left)
+	return message.Granted(gr.Maker(), lasts, left)
 }
 
 // endUsedUp ends a grant that has no uses left.

@@ -67,6 +67,10 @@ func (j *judged) sameTool(digest string, decided time.Time) bool {
 // request accepts the tool.
 const reasonToolChanged = "tool_changed"
 
+// ToolChanged reports whether the request is of a tool that was not the one on record: approving it accepts
+// the tool as it was then. (The page of a request asks it: internal/web/templates/request.html.)
+func (r Request) ToolChanged() bool { return r.ReasonCode == reasonToolChanged }
+
 // reasonPolicyChanged ends an approval that the policy in force asks more for.
 const reasonPolicyChanged = "policy_changed"
 

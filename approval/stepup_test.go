@@ -73,10 +73,10 @@ func TestRule5_APasskeyApprovesTheVeryRequestThatItWasUsedFor(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	for name, proof := range map[string]*proof.Proof{
+	for name, p := range map[string]*proof.Proof{
 		"none": nil, "one that nobody made": {}, "another prover's": proof.NewProver().Prove(w.proven(id)),
 	} {
-		if got := approval.CodeOf(w.stepsUp(id, proof)); got != approval.CodeStepUpRequired {
+		if got := approval.CodeOf(w.stepsUp(id, p)); got != approval.CodeStepUpRequired {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -97,10 +97,10 @@ func TestRule5_APasskeyApprovesTheVeryRequestThatItWasUsedFor(t *testing.T) {
 func TestRule5_WithoutAProverNothingIsApprovedThatTakesAPasskey(t *testing.T) {
 	w := newStepUp(t, approval.Need{}, fHana)
 	id := w.expect(transfer, approval.AnswerPending).Request.ID
-	proof := w.prover.Prove(w.proven(id))
+	made := w.prover.Prove(w.proven(id))
 	w.prover = nil
 	w.rewire()
-	if got := approval.CodeOf(w.stepsUp(id, proof)); got != approval.CodeStepUpRequired {
+	if got := approval.CodeOf(w.stepsUp(id, made)); got != approval.CodeStepUpRequired {
 		t.Errorf("a gate that takes no proofs: %q", got)
 	}
 	if got := approval.CodeOf(w.stepsUp(id, w.prover.Prove(w.proven(id)))); got != approval.CodeStepUpRequired {

@@ -64,8 +64,8 @@ func (w waiter) waitsFor(c Call, id string) (Answer, error) {
 	if !is {
 		return Answer{}, Errorf(CodeInvalidParameter, "Request %s belongs to another call.", r.ID)
 	}
-	return Answer{Kind: AnswerPending, Message: message.Pending(r.ID), Risk: r.Risk, Rule: r.Rule, ReasonCode: r.ReasonCode,
-		Request: &r}, nil
+	return Answer{Kind: AnswerPending, Message: message.Pending(r.ID), Risk: r.Risk, Rule: r.Rule,
+		ReasonCode: r.ReasonCode, Request: &r}, nil
 }
 
 // isOf reports whether r is the request of the call, or one with other args that a person put in its place. Under the

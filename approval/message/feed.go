@@ -43,8 +43,8 @@ func (e Ending) Denied(reason string) string {
 
 // Edited is of a denial in whose place another request was made.
 func (e Ending) Edited(replacedBy string) string {
-	return e.tell("DENIED", "denied by %s at %s: not as asked; other arguments were put forward instead (request %s). Call "+
-		"again to learn which.", e.By, e.At, replacedBy)
+	return e.tell("DENIED", "denied by %s at %s: not as asked; other arguments were put forward instead (request %s). "+
+		"Call again to learn which.", e.By, e.At, replacedBy)
 }
 
 // Cancelled is of a request that was taken back.

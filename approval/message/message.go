@@ -1,5 +1,5 @@
-// Package message is what the gate tells agents, and whoever calls its API, in English. It is given what it says as plain
-// values, with times as they are told, and decides nothing.
+// Package message is what the gate tells agents, and whoever calls its API, in English. It is given what it says as
+// plain values, with times as they are told, and decides nothing.
 package message
 
 import (
@@ -58,14 +58,14 @@ func IsOfFreeze(message string) bool {
 	return strings.HasPrefix(message, "Frozen by ") || strings.HasSuffix(message, "Do not retry.")
 }
 
-// Granted answers a call that a grant lets through, which was made for the session or for a time, and has so many uses
+// Granted answers a call that a grant lets through, which was made for a time, 0 for the session, and has so many uses
 // left; below 0: any number.
-func Granted(by string, session bool, lasts time.Duration, left int) string {
-	while, of := "this session", ""
-	if h := int64(lasts / time.Hour); !session && lasts%time.Hour == 0 && h > 0 {
+func Granted(by string, lasts time.Duration, left int) string {
+	while, of := duration(lasts), ""
+	if h := int64(lasts / time.Hour); lasts == 0 {
+		while = "this session"
+	} else if lasts%time.Hour == 0 && h > 0 {
 		while = count(h, "hour")
-	} else if !session {
-		while = duration(lasts)
 	}
 	if left >= 0 {
 		of = " (" + count(int64(left), "use") + " left)"
@@ -76,14 +76,16 @@ func Granted(by string, session bool, lasts time.Duration, left int) string {
 // maxEditedArgs is how many characters of the approved args a caller is told who asked for others.
 const maxEditedArgs = 2000
 
-// Edited answers a call in whose place others were approved, or wait for their approval.
-func Edited(by string, args []byte, waits bool) string {
-	shown := legible.Cut(string(args), maxEditedArgs)
-	if waits {
-		return fmt.Sprintf("Not as asked. %s proposes these arguments instead, which wait for approval: %s. Call again "+
-			"with exactly them.", by, shown)
-	}
-	return fmt.Sprintf("Not as asked. %s approved these arguments instead: %s. Call again with exactly them.", by, shown)
+// Edited answers a call in whose place other args were approved.
+func Edited(by string, args []byte) string {
+	return fmt.Sprintf("Not as asked. %s approved these arguments instead: %s. Call again with exactly them.", by,
+		legible.Cut(string(args), maxEditedArgs))
+}
+
+// Proposed answers a call in whose place other args wait for approval.
+func Proposed(by string, args []byte) string {
+	return fmt.Sprintf("Not as asked. %s proposes these arguments instead, which wait for approval: %s. Call again "+
+		"with exactly them.", by, legible.Cut(string(args), maxEditedArgs))
 }
 
 // EditedNote tells, beside a result, that other args ran than were asked for, and why.

@@ -107,7 +107,8 @@ func formatCount(v jsontext.Value) (string, bool) {
 	return "", false
 }
 
-// formatSize shows a number of bytes, or how many a text has. A text that is a number may be either, and is left as it is.
+// formatSize shows a number of bytes, or how many a text has. A text that is a number may be either, and is left as it
+// is.
 func formatSize(v jsontext.Value) (string, bool) {
 	token := string(v)
 	if v.Kind() == '"' {

@@ -196,8 +196,8 @@ func countMembers(raw jsontext.Value) (n int) {
 	return n
 }
 
-// find calls found with the values at a dotted path, whatever the letter case of its names: a step may be an index into a
-// list, and a key may have dots itself.
+// find calls found with the values at a dotted path, whatever the letter case of its names: a step may be an index into
+// a list, and a key may have dots itself.
 func find(raw jsontext.Value, path, at string, found func(match)) {
 	kind := raw.Kind()
 	if kind != '{' && kind != '[' {

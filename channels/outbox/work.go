@@ -1,8 +1,8 @@
 package outbox
 
 import (
-	"countersign/internal/lists"
 	"context"
+	"countersign/internal/lists"
 	"slices"
 	"time"
 
