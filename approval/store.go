@@ -35,10 +35,10 @@ type AllowedCall struct {
 // EventRecorder is a [Store] that can put an allowed call on record without a transaction.
 type EventRecorder interface {
 	// RecordAllowed is Update for what reads whether c holds, appends e if it does, and does nothing else; only it waits
-	// for nobody, and what it has put on record outlives the process, however that ends, but not every loss of power: that may take what was recorded in the
-	// last second, or since the last Update if that is less. Nothing that was read by its seq is lost, and no seq is given
-	// out twice. The event is there for all that reads events from then on; the store tells of it with one of its next
-	// commits. An [EventFrozen] that is appended later has a higher seq.
+	// for nobody, and what it has put on record outlives the process, however that ends, but not every loss of power: that
+	// may take what was recorded in the last second, or since the last Update if that is less. Nothing that was read by
+	// its seq is lost, and no seq is given out twice. The event is there for all that reads events from then on; the store
+	// tells of it with one of its next commits. An [EventFrozen] that is appended later has a higher seq.
 	//
 	// It reports false, and has done nothing, where Update is to be called instead: where c does not hold, or only a
 	// transaction can tell; and once the store could not commit, whoever wrote, and until a commit has written something.

@@ -76,7 +76,7 @@ func TestRule1_NoAllowedCallIsRecordedBehindAFreeze(t *testing.T) {
 			t.Error("recorded after the freeze")
 		}
 		testkit.Wait(t, "the record", wg.Wait)
-		update(t, d, func(tx approval.Tx) error { return nil })
+		update(t, d, func(approval.Tx) error { return nil })
 		var newest []approval.Event
 		view(t, d, func(tx approval.Tx) (err error) {
 			newest, err = tx.Events(approval.EventQuery{Limit: 1})
@@ -88,6 +88,6 @@ func TestRule1_NoAllowedCallIsRecordedBehindAFreeze(t *testing.T) {
 		update(t, d, func(tx approval.Tx) error {
 			return tx.PutEpoch(approval.Epoch{Agent: "bot", ID: tx.NewID(), FrozenAt: tx.Now(), FrozenBy: "hana", Via: approval.ViaAPI, Reason: "stop"})
 		})
-		update(t, d, func(tx approval.Tx) error { return nil })
+		update(t, d, func(approval.Tx) error { return nil })
 	}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // An allowed call goes on record without a transaction only while what must hold of it is committed, and not while a
-// transaction is under way that may change it. Where it does not, the transaction that is called instead sees the truth,
-// and after it such calls go on record again.
+// transaction is under way that may change it. Where it does not, the transaction that is called instead sees the
+// truth, and after it such calls go on record again.
 func recordsAllowed(t *testing.T, s approval.Store) {
 	recorder, ok := s.(approval.EventRecorder)
 	if !ok {
@@ -63,11 +63,11 @@ func recordsAllowed(t *testing.T, s approval.Store) {
 		instead()
 		want("after it was lifted", call("bot"), true)
 	}
-	toolsAllowed(t, s, want, try, failed)
+	toolsAllowed(s, want, try, failed)
 }
 
 // toolsAllowed is what holds of the tools of such calls.
-func toolsAllowed(t *testing.T, s approval.Store, want func(string, approval.AllowedCall, bool),
+func toolsAllowed(s approval.Store, want func(string, approval.AllowedCall, bool),
 	try func(func(tx approval.Tx) error), failed error) {
 	pin := approval.ToolPin{Server: "files", Tool: "read", Digest: hash("a"), SeenAt: s.Now()}
 	of := func(p approval.ToolPin, useWithin time.Duration) approval.AllowedCall {

@@ -55,20 +55,20 @@ func (s *ScopedStore) RecordAllowed(c approval.AllowedCall, e approval.Event) bo
 
 // SignIns is that of the store.
 func (s *ScopedStore) SignIns(tx approval.Tx) signin.Tx {
-	t, ok := tx.(interface{ scoped() *scopedTx })
+	t, ok := tx.(interface{ asScoped() *scopedTx })
 	if !ok {
 		return s.Store.(Store).SignIns(tx)
 	}
-	return &scopedSignIns{t.scoped(), s.Store.(Store).SignIns(t.scoped().tx)}
+	return &scopedSignIns{t.asScoped(), s.Store.(Store).SignIns(t.asScoped().tx)}
 }
 
 // Passkeys is that of the store.
 func (s *ScopedStore) Passkeys(tx approval.Tx) passkey.Tx {
-	t, ok := tx.(interface{ scoped() *scopedTx })
+	t, ok := tx.(interface{ asScoped() *scopedTx })
 	if !ok {
 		return s.Store.(Store).Passkeys(tx)
 	}
-	return &scopedPasskeys{t.scoped(), s.Store.(Store).Passkeys(t.scoped().tx)}
+	return &scopedPasskeys{t.asScoped(), s.Store.(Store).Passkeys(t.asScoped().tx)}
 }
 
 // scopedTx has each method by itself, and embeds no transaction: one that is added is decided about here.
