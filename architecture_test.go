@@ -22,96 +22,164 @@ import (
 )
 
 // arrows says which of our packages each one may import, and why it may not import more. Imports run
-// cmd → app → {rest, web, gateway, webhook, channels/*, outbox, chat, heartbeat, policy, store} → approval; siblings meet in the
-// types of approval and are joined in app.
+// cmd → app → {rest, web, gateway, webhook, channels/*, outbox, chat, heartbeat, policy, store} → approval; siblings
+// meet in the types of approval and are joined in app.
 var arrows = map[string]struct {
 	may []string
 	why string
 }{
-	"approval":                          {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact", "approval/args/vary", "internal/secret", "approval/broker", "approval/summary", "approval/message", "approval/need", "approval/proof", "approval/correlation"}, "the domain knows nobody"},
-	"internal/api":                      {[]string{"approval", "approval/args", "client"}, "one shape in, the other out"},
-	"internal/auth":                     {[]string{"approval", "internal/auth/bearer", "internal/loopback", "internal/secret"}, "who is who, and not what they may do"},
-	"internal/chat":                     {[]string{"approval", "approval/legible", "internal/locale/phrases", "internal/lists", "approval/message"}, "what is pressed, typed and answered, on no channel in particular"},
-	"internal/lists":                    {[]string{"approval"}, "pages of what is kept, for whoever shows them: it decides nothing"},
-	"internal/locale/phrases":           {[]string{"approval"}, "sentences in English, which policy and locale take without the rest of chat"},
-	"channels/outbox":                   {[]string{"approval", "approval/legible", "channels", "internal/secret", "internal/lists"}, "rows that become messages: it knows what every channel is, and no platform"},
-	"channels/outbox/outboxtest":        {[]string{"approval", "channels/outbox"}, "where cards go in tests"},
-	"approval/args":                     {[]string{"approval/legible"}, "what is called with, and nothing of who calls"},
-	"approval/args/decimal":             {nil, "numbers as they are written"},
-	"approval/args/vary":                {[]string{"approval/args", "approval/args/decimal"}, "arguments beside others, and nothing of who agreed to which"},
-	"approval/legible":                  {nil, "characters, and nothing of what they say"},
-	"approval/broker":                   {nil, "who is woken by what, and nothing of what it means"},
-	"approval/message":                  {[]string{"approval/legible"}, "names, times and reasons in, a sentence out"},
-	"approval/need":                     {nil, "people and groups by name, and nothing of how they vote"},
-	"approval/proof":                    {nil, "what was proven, and nothing of passkeys"},
-	"approval/correlation":              {nil, "ids, and nothing of what they are of"},
-	"approval/summary":                  {[]string{"approval/args", "approval/args/decimal", "approval/legible", "approval/redact"}, "a sentence and arguments in, a sentence out, and nothing of who is asked"},
-	"approval/redact":                   {[]string{"approval/legible"}, "texts and JSON in, the same without secrets out"},
-	"internal/auth/bearer":              {nil, "a request in, its token out"},
-	"internal/safefile":                 {nil, "bytes in, on the disk under their name, and nothing of what they say"},
-	"internal/bodies":                   {nil, "a stream in, its bytes out"},
-	"internal/filediff":                 {nil, "two texts in, their difference out"},
-	"internal/loopback":                 {nil, "a host's name in, yes or no out"},
-	"internal/testkit":                  {nil, "of the tests"},
-	"internal/testkit/chromium":         {nil, "of the tests: a browser, and nothing of what it shows"},
-	"internal/testkit/jsongen":          {nil, "of the tests"},
-	"internal/ratelimitedlog":           {nil, "it counts, and logs nothing itself"},
-	"internal/locale":                   {[]string{"approval", "internal/locale/phrases", "approval/message"}, "sentences, and nobody to say them to"},
-	"internal/auth/openid":              {[]string{"internal/loopback", "internal/secret"}, "who a provider says that somebody is, and nothing of sessions"},
-	"internal/auth/openid/openidtest":   {nil, "a stand-in that shared code with our client would share its mistakes"},
-	"internal/secret":                   {nil, "a string that does not print, for whoever holds one"},
-	"internal/yamlpos":                  {nil, "YAML in, values with their places out, and nothing of what they mean"},
-	"schema":                            {nil, "SQL files and the code that applies them"},
-	"schema/schematest":                 {[]string{"schema"}, "a file that has its tables, for tests"},
-	"client":                            {nil, "it speaks the API as an outside program does; its words are those of whoever asks (Asker), so they depend on nobody's insides"},
-	"internal/emulator":                 {nil, "a stand-in that shared a struct with our clients would share their mistakes"},
-	"internal/auth/passkey":             {[]string{"approval", "approval/legible", "approval/proof", "approval/correlation"}, "what a passkey proves, and nothing of sessions; it alone makes proofs"},
-	"internal/auth/passkey/passkeytest": {nil, "a security key that shared code with what checks it would share its mistakes"},
-	"internal/auth/signin":              {[]string{"approval", "approval/legible", "approval/correlation"}, "who looks at the pages, and nothing of what is on them"},
-	"internal/store":                    {[]string{"approval", "internal/auth/signin", "internal/auth/passkey", "approval/summary"}, "rows, and neither rules nor a database"},
-	"internal/store/sqlite":             {[]string{"approval", "internal/safefile", "schema", "internal/auth/signin", "internal/auth/passkey", "internal/store", "internal/store/sqlite/sqlite3"}, "what keeps the rows, and no rules"},
-	"internal/store/sqlite/sqlite3":     {nil, "SQLite's calls, and no tables"},
-	"internal/store/storetest":          {[]string{"approval", "internal/auth/signin", "internal/auth/passkey", "approval/summary"}, "the contract is the domain's, for every store"},
-	"internal/policy":                   {[]string{"approval", "approval/args", "approval/args/decimal", "approval/legible", "internal/locale/phrases", "internal/policy/presets", "internal/policy/shell", "internal/yamlpos", "approval/summary"}, "a call in, a verdict out"},
-	"internal/policy/shell":             {nil, "a command line in, yes or a doubt out"},
-	"internal/policy/presets":           {nil, "texts, which policy reads"},
-	"internal/history":                  {[]string{"approval", "approval/args"}, "what the record tells, and nobody it tells"},
-	"internal/budget":                   {[]string{"approval"}, "who has used how much, and of nothing what for"},
-	"heartbeat":                         {[]string{"approval"}, "it starts work that others do"},
-	"internal/agents/hooks":             {[]string{"approval", "approval/args", "client", "internal/api", "internal/bodies", "internal/filediff", "internal/ratelimitedlog"}, "an agent's event in, its answer out; it asks through client.Asker, whichever process the gate is in"},
-	"internal/agents/settings":          {[]string{"internal/config", "internal/safefile"}, "it edits files, and asks the gate nothing"},
-	"internal/mcp":                      {nil, "messages, and no sessions"},
-	"internal/mcp/upstream":             {[]string{"internal/mcp"}, "connections to servers, which know no rules"},
-	"internal/mcp/downstream":           {[]string{"internal/bodies", "internal/loopback", "internal/mcp"}, "connections of clients, which know no rules"},
-	"internal/mcp/gateway":              {[]string{"approval", "approval/args", "approval/legible", "internal/budget", "internal/filediff", "internal/mcp", "internal/mcp/downstream", "internal/mcp/upstream", "approval/correlation"}, "it asks the gate and forwards"},
-	"internal/mcp/stdioproxy":           {[]string{"approval", "approval/args", "client", "internal/api", "internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream"}, "a gateway whose gate is elsewhere"},
-	"internal/history/export":           {[]string{"approval"}, "rows in, files out, and nothing of who may have them"},
-	"internal/rest":                     {[]string{"approval", "approval/args", "approval/legible", "internal/auth", "internal/budget", "internal/history/export", "internal/history", "internal/bodies", "internal/auth/signin", "client", "internal/api", "internal/lists", "approval/correlation"}, "it translates, into the structs that the client reads, and decides nothing"},
-	"channels":                          {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "internal/chat", "internal/locale/phrases", "internal/locale", "internal/secret", "approval/summary"}, "cards and words, of no platform"},
-	"channels/channelstest":             {[]string{"approval", "approval/args", "approval/legible", "channels", "approval/summary"}, "what every channel's tests share"},
-	"channels/all":                      {[]string{"channels/kind", "channels/line", "channels/slack", "channels/standardwebhooks"}, "the one list of the platforms"},
-	"channels/kind":                     {[]string{"approval", "channels", "internal/secret", "webhook"}, "what every platform says of itself, and no platform"},
-	"channels/line":                     {[]string{"approval", "approval/legible", "channels", "channels/kind", "internal/chat", "internal/locale", "internal/secret", "webhook"}, "one platform each"},
-	"channels/slack":                    {[]string{"approval", "approval/legible", "channels", "channels/kind", "internal/chat", "internal/locale/phrases", "internal/locale", "internal/ratelimitedlog", "internal/secret", "webhook"}, "one platform each"},
-	"channels/standardwebhooks":         {[]string{"approval", "approval/legible", "channels", "channels/kind", "internal/loopback", "internal/locale", "internal/secret"}, "one way out"},
-	"internal/listener":                 {nil, "it knows connections, and nobody who makes them"},
-	"webhook":                           {[]string{"approval", "internal/chat", "internal/ratelimitedlog", "approval/correlation"}, "it knows no platform and no channel: what it does for one way in it does for all"},
-	"webhook/webhooktest":               {[]string{"internal/chat", "internal/testkit", "webhook"}, "what the tests of every way in share"},
-	"internal/config":                   {[]string{"approval", "approval/args", "approval/redact", "internal/auth", "internal/budget", "channels", "channels/all", "channels/kind", "heartbeat", "internal/loopback", "internal/listener", "internal/locale", "internal/policy", "internal/secret", "internal/auth/openid", "internal/yamlpos"}, "it composes the sections that packages own"},
-	"internal/app": {[]string{"internal/agents/hooks", "approval", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "channels/kind", "internal/chat", "internal/locale/phrases", "client", "internal/config", "heartbeat", "internal/auth/bearer", "internal/loopback", "internal/ratelimitedlog", "internal/listener", "internal/locale", "internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream", "channels/outbox", "internal/policy", "internal/rest", "internal/secret", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/store/sqlite", "internal/web", "webhook", "internal/lists", "approval/proof"},
+	"approval": {[]string{"approval/args", "approval/args/decimal", "approval/legible",
+		"approval/redact", "approval/args/vary", "internal/secret", "approval/broker", "approval/summary", "approval/message",
+		"approval/need", "approval/proof", "approval/correlation"}, "the domain knows nobody"},
+	"internal/api": {[]string{"approval", "approval/args", "client"}, "one shape in, the other out"},
+	"internal/auth": {[]string{"approval", "internal/auth/bearer", "internal/loopback",
+		"internal/secret"}, "who is who, and not what they may do"},
+	"internal/chat": {[]string{"approval", "approval/legible", "internal/locale/phrases",
+		"internal/lists", "approval/message"}, "what is pressed, typed and answered, on no channel in particular"},
+	"internal/lists": {[]string{"approval"},
+		"pages of what is kept, for whoever shows them: it decides nothing"},
+	"internal/locale/phrases": {[]string{"approval"},
+		"sentences in English, which policy and locale take without the rest of chat"},
+	"channels/outbox": {[]string{"approval", "approval/legible", "channels", "internal/secret",
+		"internal/lists"}, "rows that become messages: it knows what every channel is, and no platform"},
+	"channels/outbox/outboxtest": {[]string{"approval", "channels/outbox"}, "where cards go in tests"},
+	"approval/args":              {[]string{"approval/legible"}, "what is called with, and nothing of who calls"},
+	"approval/args/decimal":      {nil, "numbers as they are written"},
+	"approval/args/vary": {[]string{"approval/args", "approval/args/decimal"},
+		"arguments beside others, and nothing of who agreed to which"},
+	"approval/legible":     {nil, "characters, and nothing of what they say"},
+	"approval/broker":      {nil, "who is woken by what, and nothing of what it means"},
+	"approval/message":     {[]string{"approval/legible"}, "names, times and reasons in, a sentence out"},
+	"approval/need":        {nil, "people and groups by name, and nothing of how they vote"},
+	"approval/proof":       {nil, "what was proven, and nothing of passkeys"},
+	"approval/correlation": {nil, "ids, and nothing of what they are of"},
+	"approval/summary": {[]string{"approval/args", "approval/args/decimal", "approval/legible",
+		"approval/redact"}, "a sentence and arguments in, a sentence out, and nothing of who is asked"},
+	"approval/redact":           {[]string{"approval/legible"}, "texts and JSON in, the same without secrets out"},
+	"internal/auth/bearer":      {nil, "a request in, its token out"},
+	"internal/safefile":         {nil, "bytes in, on the disk under their name, and nothing of what they say"},
+	"internal/bodies":           {nil, "a stream in, its bytes out"},
+	"internal/filediff":         {nil, "two texts in, their difference out"},
+	"internal/loopback":         {nil, "a host's name in, yes or no out"},
+	"internal/testkit":          {nil, "of the tests"},
+	"internal/testkit/chromium": {nil, "of the tests: a browser, and nothing of what it shows"},
+	"internal/testkit/jsongen":  {nil, "of the tests"},
+	"internal/ratelimitedlog":   {nil, "it counts, and logs nothing itself"},
+	"internal/locale": {[]string{"approval", "internal/locale/phrases", "approval/message"},
+		"sentences, and nobody to say them to"},
+	"internal/auth/openid": {[]string{"internal/loopback", "internal/secret"},
+		"who a provider says that somebody is, and nothing of sessions"},
+	"internal/auth/openid/openidtest": {nil, "a stand-in that shared code with our client would share its mistakes"},
+	"internal/secret":                 {nil, "a string that does not print, for whoever holds one"},
+	"internal/yamlpos":                {nil, "YAML in, values with their places out, and nothing of what they mean"},
+	"schema":                          {nil, "SQL files and the code that applies them"},
+	"schema/schematest":               {[]string{"schema"}, "a file that has its tables, for tests"},
+	"client": {nil,
+		"it speaks the API as an outside program does; its words are those of whoever asks (Asker), so they depend on nobody's insides"},
+	"internal/emulator": {nil,
+		"a stand-in that shared a struct with our clients would share their mistakes"},
+	"internal/auth/passkey": {[]string{"approval", "approval/legible", "approval/proof",
+		"approval/correlation"}, "what a passkey proves, and nothing of sessions; it alone makes proofs"},
+	"internal/auth/passkey/passkeytest": {nil,
+		"a security key that shared code with what checks it would share its mistakes"},
+	"internal/auth/signin": {[]string{"approval", "approval/legible", "approval/correlation"},
+		"who looks at the pages, and nothing of what is on them"},
+	"internal/store": {[]string{"approval", "internal/auth/signin", "internal/auth/passkey",
+		"approval/summary"}, "rows, and neither rules nor a database"},
+	"internal/store/sqlite": {[]string{"approval", "internal/safefile", "schema", "internal/auth/signin",
+		"internal/auth/passkey", "internal/store", "internal/store/sqlite/sqlite3"}, "what keeps the rows, and no rules"},
+	"internal/store/sqlite/sqlite3": {nil, "SQLite's calls, and no tables"},
+	"internal/store/storetest": {[]string{"approval", "internal/auth/signin", "internal/auth/passkey",
+		"approval/summary"}, "the contract is the domain's, for every store"},
+	"internal/policy": {[]string{"approval", "approval/args", "approval/args/decimal", "approval/legible",
+		"internal/locale/phrases", "internal/policy/presets", "internal/policy/shell", "internal/yamlpos",
+		"approval/summary"}, "a call in, a verdict out"},
+	"internal/policy/shell":   {nil, "a command line in, yes or a doubt out"},
+	"internal/policy/presets": {nil, "texts, which policy reads"},
+	"internal/history":        {[]string{"approval", "approval/args"}, "what the record tells, and nobody it tells"},
+	"internal/budget":         {[]string{"approval"}, "who has used how much, and of nothing what for"},
+	"heartbeat":               {[]string{"approval"}, "it starts work that others do"},
+	"internal/agents/hooks": {[]string{"approval", "approval/args", "client", "internal/api", "internal/bodies",
+		"internal/filediff", "internal/ratelimitedlog"},
+		"an agent's event in, its answer out; it asks through client.Asker, whichever process the gate is in"},
+	"internal/agents/settings": {[]string{"internal/config", "internal/safefile"},
+		"it edits files, and asks the gate nothing"},
+	"internal/mcp":          {nil, "messages, and no sessions"},
+	"internal/mcp/upstream": {[]string{"internal/mcp"}, "connections to servers, which know no rules"},
+	"internal/mcp/downstream": {[]string{"internal/bodies", "internal/loopback", "internal/mcp"},
+		"connections of clients, which know no rules"},
+	"internal/mcp/gateway": {[]string{"approval", "approval/args", "approval/legible", "internal/budget",
+		"internal/filediff", "internal/mcp", "internal/mcp/downstream", "internal/mcp/upstream", "approval/correlation"},
+		"it asks the gate and forwards"},
+	"internal/mcp/stdioproxy": {[]string{"approval", "approval/args", "client", "internal/api",
+		"internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream"}, "a gateway whose gate is elsewhere"},
+	"internal/history/export": {[]string{"approval"}, "rows in, files out, and nothing of who may have them"},
+	"internal/rest": {[]string{"approval", "approval/args", "approval/legible", "internal/auth",
+		"internal/budget", "internal/history/export", "internal/history", "internal/bodies", "internal/auth/signin", "client",
+		"internal/api", "internal/lists", "approval/correlation"},
+		"it translates, into the structs that the client reads, and decides nothing"},
+	"channels": {[]string{"approval", "approval/args", "approval/legible", "approval/redact",
+		"internal/chat", "internal/locale/phrases", "internal/locale", "internal/secret", "approval/summary"},
+		"cards and words, of no platform"},
+	"channels/channelstest": {[]string{"approval", "approval/args", "approval/legible", "channels",
+		"approval/summary"}, "what every channel's tests share"},
+	"channels/all": {[]string{"channels/kind", "channels/line", "channels/slack",
+		"channels/standardwebhooks"}, "the one list of the platforms"},
+	"channels/kind": {[]string{"approval", "channels", "internal/secret", "webhook"},
+		"what every platform says of itself, and no platform"},
+	"channels/line": {[]string{"approval", "approval/legible", "channels", "channels/kind", "internal/chat",
+		"internal/locale", "internal/secret", "webhook"}, "one platform each"},
+	"channels/slack": {[]string{"approval", "approval/legible", "channels", "channels/kind", "internal/chat",
+		"internal/locale/phrases", "internal/locale", "internal/ratelimitedlog", "internal/secret", "webhook"},
+		"one platform each"},
+	"channels/standardwebhooks": {[]string{"approval", "approval/legible", "channels", "channels/kind",
+		"internal/loopback", "internal/locale", "internal/secret"}, "one way out"},
+	"internal/listener": {nil, "it knows connections, and nobody who makes them"},
+	"webhook": {[]string{"approval", "internal/chat", "internal/ratelimitedlog", "approval/correlation"},
+		"it knows no platform and no channel: what it does for one way in it does for all"},
+	"webhook/webhooktest": {[]string{"internal/chat", "internal/testkit", "webhook"},
+		"what the tests of every way in share"},
+	"internal/config": {[]string{"approval", "approval/args", "approval/redact", "internal/auth", "internal/budget",
+		"channels", "channels/all", "channels/kind", "heartbeat", "internal/loopback", "internal/listener", "internal/locale",
+		"internal/policy", "internal/secret", "internal/auth/openid", "internal/yamlpos"},
+		"it composes the sections that packages own"},
+	"internal/app": {[]string{"internal/agents/hooks", "approval", "approval/legible", "approval/redact", "internal/auth",
+		"internal/budget", "channels", "channels/kind", "internal/chat", "internal/locale/phrases", "client",
+		"internal/config", "heartbeat", "internal/auth/bearer", "internal/loopback", "internal/ratelimitedlog",
+		"internal/listener", "internal/locale", "internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream",
+		"channels/outbox", "internal/policy", "internal/rest", "internal/secret", "internal/auth/signin",
+		"internal/auth/passkey", "internal/auth/openid", "internal/store/sqlite", "internal/web", "webhook", "internal/lists",
+		"approval/proof"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
-	"internal/web":                      {[]string{"approval", "approval/args", "approval/legible", "approval/redact", "internal/auth", "internal/budget", "channels", "internal/history/export", "internal/history", "internal/loopback", "internal/ratelimitedlog", "internal/locale", "internal/policy", "internal/auth/signin", "internal/auth/passkey", "internal/auth/openid", "internal/yamlpos", "internal/lists", "approval/correlation"}, "pages: they show what cards show, whole, and have the gate decide"},
-	"internal/terminal/inbox":           {[]string{"client"}, "a list and what is decided on it, on no terminal"},
-	"internal/terminal/inbox/inboxtest": {[]string{"approval", "approval/redact", "internal/auth", "client", "internal/testkit", "channels/outbox", "channels/outbox/outboxtest", "internal/rest", "schema/schematest", "internal/store/sqlite", "internal/store/storetest", "approval/summary"}, "a whole gate for tests of whoever decides"},
-	"internal/terminal":                 {[]string{"approval/legible", "client", "internal/terminal/inbox", "internal/locale"}, "it shows and asks; what is decided is the inbox's"},
-	"internal/terminal/logins":          {[]string{"internal/safefile", "internal/secret"}, "files with tokens, and nobody who uses them"},
-	"internal/agents/localgate":         {nil, "it starts the program as a stranger would, and knows it by its socket"},
-	"internal/demo":                     {[]string{"internal/app", "client", "internal/config", "internal/emulator", "internal/listener", "internal/secret"}, "the program, its stand-ins and an agent, through the front doors"},
-	"internal/bench":                    {[]string{"internal/emulator", "internal/loopback", "internal/secret"}, "it loads the program by its front doors, and shares no code with it"},
-	"internal/interop":                  {nil, "it knows the program by its front doors"},
-	"internal/setup":                    {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks", "client", "internal/config", "internal/locale"}, "it asks the platforms, and a running gate, from outside"},
-	"internal/release/pack":             {nil, "binaries in, a release out, and nothing of what they do"},
-	"cmd/countersign":                   {[]string{"internal/agents/hooks", "internal/agents/settings", "internal/app", "approval", "approval/args", "approval/redact", "client", "internal/config", "internal/demo", "internal/emulator", "internal/history", "internal/terminal/inbox", "internal/safefile", "internal/loopback", "internal/locale", "internal/agents/localgate", "internal/terminal/logins", "internal/mcp/stdioproxy", "internal/policy/presets", "internal/secret", "internal/setup", "internal/store/sqlite", "internal/terminal", "internal/yamlpos"}, "flags and tables: the store only to copy it"},
+	"internal/web": {[]string{"approval", "approval/args", "approval/legible", "approval/redact",
+		"internal/auth", "internal/budget", "channels", "internal/history/export", "internal/history", "internal/loopback",
+		"internal/ratelimitedlog", "internal/locale", "internal/policy", "internal/auth/signin", "internal/auth/passkey",
+		"internal/auth/openid", "internal/yamlpos", "internal/lists", "approval/correlation"},
+		"pages: they show what cards show, whole, and have the gate decide"},
+	"internal/terminal/inbox": {[]string{"client"}, "a list and what is decided on it, on no terminal"},
+	"internal/terminal/inbox/inboxtest": {[]string{"approval", "approval/redact", "internal/auth", "client",
+		"internal/testkit", "channels/outbox", "channels/outbox/outboxtest", "internal/rest", "schema/schematest",
+		"internal/store/sqlite", "internal/store/storetest", "approval/summary"},
+		"a whole gate for tests of whoever decides"},
+	"internal/terminal": {[]string{"approval/legible", "client", "internal/terminal/inbox", "internal/locale"},
+		"it shows and asks; what is decided is the inbox's"},
+	"internal/terminal/logins": {[]string{"internal/safefile", "internal/secret"},
+		"files with tokens, and nobody who uses them"},
+	"internal/agents/localgate": {nil, "it starts the program as a stranger would, and knows it by its socket"},
+	"internal/demo": {[]string{"internal/app", "client", "internal/config", "internal/emulator",
+		"internal/listener", "internal/secret"}, "the program, its stand-ins and an agent, through the front doors"},
+	"internal/bench": {[]string{"internal/emulator", "internal/loopback", "internal/secret"},
+		"it loads the program by its front doors, and shares no code with it"},
+	"internal/interop": {nil, "it knows the program by its front doors"},
+	"internal/setup": {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks",
+		"client", "internal/config", "internal/locale"}, "it asks the platforms, and a running gate, from outside"},
+	"internal/release/pack": {nil, "binaries in, a release out, and nothing of what they do"},
+	"cmd/countersign": {[]string{"internal/agents/hooks", "internal/agents/settings", "internal/app", "approval",
+		"approval/args", "approval/redact", "client", "internal/config", "internal/demo", "internal/emulator",
+		"internal/history", "internal/terminal/inbox", "internal/safefile", "internal/loopback", "internal/locale",
+		"internal/agents/localgate", "internal/terminal/logins", "internal/mcp/stdioproxy", "internal/policy/presets",
+		"internal/secret", "internal/setup", "internal/store/sqlite", "internal/terminal", "internal/yamlpos"},
+		"flags and tables: the store only to copy it"},
 }
 
 // outside says which other modules the packages that promise to be lean may import.
@@ -144,7 +212,8 @@ type pkg struct {
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Standard,Imports,GoFiles,Module", "./...").Output() // real: a list of the go command
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Standard,Imports,GoFiles,Module", // real: a list
+		"./...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +246,8 @@ func TestImportArrows(t *testing.T) {
 			if isOurs && !slices.Contains(rule.may, ours) {
 				t.Errorf("%s imports %s, which it may not: %s", name, ours, rule.why)
 			}
-			if lean, ok := outside[name]; ok && !isOurs && strings.Contains(strings.Split(imp, "/")[0], ".") && !slices.Contains(lean, imp) {
+			if lean, ok := outside[name]; ok && !isOurs && strings.Contains(strings.Split(imp, "/")[0], ".") &&
+				!slices.Contains(lean, imp) {
 				t.Errorf("%s imports %s; beside the standard library it may import %v", name, imp, lean)
 			}
 		}
@@ -207,7 +277,8 @@ func TestEachPackageTellsItsStoryOnce(t *testing.T) {
 	for _, p := range packages(t) {
 		told := 0
 		for _, f := range p.GoFiles {
-			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, f), nil, parser.PackageClauseOnly|parser.ParseComments)
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, f), nil,
+				parser.PackageClauseOnly|parser.ParseComments)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -300,7 +371,8 @@ func fieldsOf(t ast.Expr) []*ast.Field {
 // could take a token elsewhere.
 func TestRule12_NoServerOrClientIsUnbounded(t *testing.T) {
 	needed := map[string][]string{"Server": {"ReadHeaderTimeout"}, "Client": {"CheckRedirect"}}
-	bare := []string{"DefaultClient", "Get", "Head", "Post", "PostForm", "ListenAndServe", "ListenAndServeTLS", "Serve", "ServeTLS"}
+	bare := []string{"DefaultClient", "Get", "Head", "Post", "PostForm", "ListenAndServe", "ListenAndServeTLS", "Serve",
+		"ServeTLS"}
 	found := map[string]int{}
 	for _, p := range packages(t) {
 		for _, f := range p.GoFiles {
@@ -487,8 +559,8 @@ func TestNoTransactionIsAsserted(t *testing.T) {
 
 // ARCHITECTURE.md lists every folder of the root and every package, and none that is not there.
 // app wires the parts together. What it answers inside their transactions it answers from memory: were it handed one, a
-// transaction would wander from the gate to the outbox to app and back to the gate, and nobody could tell what it reads.
-// Those of its functions that take one all the same, and why:
+// transaction would wander from the gate to the outbox to app and back to the gate, and nobody could tell what it
+// reads. Those of its functions that take one all the same, and why:
 var appInTransactions = map[string]string{
 	"LinkIn": "whoever asks in a chat for a link to sign in is answered in the transaction that makes it: rows of sign-in",
 }
@@ -753,13 +825,15 @@ func TestRule7_TheProgramTouchesNoMemoryByAddress(t *testing.T) {
 }
 
 // discards are the files in which a property or a fuzz target throws away an input that says nothing.
-var discards = []string{"internal/store/sqlite/model_test.go", "approval/args/args_test.go", "approval/grantmodel_test.go",
+var discards = []string{"internal/store/sqlite/model_test.go", "approval/args/args_test.go",
+	"approval/grantmodel_test.go",
 	"approval/shown_test.go",
 	"approval/redact/redact_test.go"}
 
 func TestNoTestSkips(t *testing.T) {
 	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") || path == "architecture_test.go" || slices.Contains(discards, filepath.ToSlash(path)) {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") || path == "architecture_test.go" ||
+			slices.Contains(discards, filepath.ToSlash(path)) {
 			return err
 		}
 		b, err := os.ReadFile(path)
@@ -849,8 +923,8 @@ func TestNoTestWaitsWithoutABound(t *testing.T) {
 }
 
 // unbounded returns where a test's file receives from a channel, waits for a sync.WaitGroup or has a program that
-// nothing ends, outside a bubble, another goroutine and select, and gives no reason for it. The end of a context is none of these: it comes with what
-// the context is for.
+// nothing ends, outside a bubble, another goroutine and select, and gives no reason for it. The end of a context is
+// none of these: it comes with what the context is for.
 func unbounded(t *testing.T, path string) (found []token.Position) {
 	fset, file, reasons := parseTest(t, path)
 	groups := map[string]bool{}
@@ -1014,7 +1088,8 @@ func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
 
 // platforms are the packages that may know a platform by its name: those that are one, the stand-ins and those who
 // drive them, and what sets a platform up.
-var platforms = []string{"channels/line", "channels/slack", "channels/standardwebhooks", "internal/emulator", "internal/demo", "internal/setup", "internal/store/storetest"}
+var platforms = []string{"channels/line", "channels/slack", "channels/standardwebhooks", "internal/emulator",
+	"internal/demo", "internal/setup", "internal/store/storetest"}
 
 // Channels are data: what is decided by a channel's name is decided in the channel's own package. The word webhook
 // is left out, which is a listener's and a component's too; the arrows hold who may import that channel.

@@ -247,7 +247,8 @@ func TestSpelling(t *testing.T) {
 	for path := range documents(t) {
 		paths = append(paths, path)
 	}
-	for _, pattern := range []string{"internal/locale/en.yaml", "internal/locale/*/en.yaml", "internal/locale/phrases/*.go", "cmd/countersign/*.go"} {
+	for _, pattern := range []string{"internal/locale/en.yaml", "internal/locale/*/en.yaml",
+		"internal/locale/phrases/*.go", "cmd/countersign/*.go"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

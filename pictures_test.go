@@ -72,7 +72,8 @@ func draw(title, text string) ([]byte, error) {
 		}
 		drawArrow(&arrows, from, to, m[3], m[4])
 	}
-	return fmt.Appendf(nil, svg, width, height, html.EscapeString(title), width, height, arrows.String(), drawn.String()), nil
+	return fmt.Appendf(nil, svg, width, height, html.EscapeString(title), width, height, arrows.String(), drawn.String()),
+		nil
 }
 
 func drawBox(b *strings.Builder, is box) {

@@ -38,7 +38,8 @@ func TestOnlyLocaleTellsPeopleTimes(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case e.IsDir() && (path == "internal/locale" || path != "." && strings.HasPrefix(e.Name(), ".") || e.Name() == "testdata"):
+		case e.IsDir() && (path == "internal/locale" || path != "." && strings.HasPrefix(e.Name(), ".") ||
+			e.Name() == "testdata"):
 			return filepath.SkipDir
 		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil

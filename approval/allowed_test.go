@@ -48,7 +48,8 @@ func (s *recording) RecordAllowed(c approval.AllowedCall, e approval.Event) bool
 func recordingWorld(t *testing.T) (*world, *recording) {
 	w := newWorld(t)
 	s := &recording{Store: w.store}
-	w.wire(approval.Options{Store: s, Broker: w.gate.Broker(), Policy: rules{allows, terms}, Now: w.clock.Now, Logger: w.logger()}, bothWays)
+	w.wire(approval.Options{Store: s, Broker: w.gate.Broker(), Policy: rules{allows, terms}, Now: w.clock.Now,
+		Logger: w.logger()}, bothWays)
 	return w, s
 }
 
@@ -110,7 +111,8 @@ func TestRule11_ARecordThatIsNotTakenAtOnceIsCommittedFirst(t *testing.T) {
 // more, or is judged by a policy that was replaced meanwhile.
 func TestRule1_WhatTakesATransactionGetsOne(t *testing.T) {
 	w, s := recordingWorld(t)
-	if outs, err := w.gate.CheckBatch(w.ctx, []approval.Call{transfer}); err != nil || outs[0].Kind != approval.AnswerAllow {
+	if outs, err := w.gate.CheckBatch(w.ctx, []approval.Call{transfer}); err != nil ||
+		outs[0].Kind != approval.AnswerAllow {
 		t.Fatalf("got %+v, %v", outs, err)
 	}
 	var replace sync.Once
@@ -209,7 +211,8 @@ func (s *looking) View(ctx context.Context, fn func(approval.Tx) error) error {
 func TestRule1_AFreezeHoldsAtOnceForWhoWasFrozenBefore(t *testing.T) {
 	w, r := recordingWorld(t)
 	s := &looking{recording: r}
-	w.wire(approval.Options{Store: s, Broker: w.gate.Broker(), Policy: rules{allows, terms}, Now: w.clock.Now, Logger: w.logger()}, bothWays)
+	w.wire(approval.Options{Store: s, Broker: w.gate.Broker(), Policy: rules{allows, terms}, Now: w.clock.Now,
+		Logger: w.logger()}, bothWays)
 	lift := func(agent string) {
 		t.Helper()
 		if _, err := w.gate.Unfreeze(w.ctx, agent, hana, approval.ViaAPI); err != nil {
@@ -238,7 +241,8 @@ func TestRule1_AFreezeHoldsAtOnceForWhoWasFrozenBefore(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
-		if _, refusal, err := w.gate.In(w.ctx, tx).Freezes().Freeze("", hana, approval.ViaAPI, "stop"); err != nil || refusal != nil {
+		if _, refusal, err := w.gate.In(w.ctx, tx).Freezes().Freeze("", hana, approval.ViaAPI, "stop"); err != nil ||
+			refusal != nil {
 			t.Fatal(err, refusal)
 		}
 		return broken

@@ -34,10 +34,12 @@ func TestADialogIsAskedForOnlyWhereItIsNeeded(t *testing.T) {
 	plain, big := w.check(call(`{"n":1}`)).Request.ID, w.check(call(`{"n":1000000}`)).Request.ID
 
 	out := w.ask(chat.Interaction{EventID: "slack:1", By: hana, Intent: chat.IntentDeny, RequestID: plain})
-	if len(out.Open) != 1 || out.Open[0].ID != plain || len(out.Decided) != 0 || w.request(plain).Status != approval.Pending {
+	if len(out.Open) != 1 || out.Open[0].ID != plain || len(out.Decided) != 0 ||
+		w.request(plain).Status != approval.Pending {
 		t.Errorf("deny: %+v", out)
 	}
-	if out = w.ask(chat.Interaction{EventID: "slack:1", By: hana, Intent: chat.IntentDeny, RequestID: plain}); !out.Duplicate || len(out.Open) != 0 {
+	if out = w.ask(chat.Interaction{EventID: "slack:1", By: hana, Intent: chat.IntentDeny,
+		RequestID: plain}); !out.Duplicate || len(out.Open) != 0 {
 		t.Errorf("the same press again: %+v", out)
 	}
 	out = w.ask(chat.Interaction{EventID: "slack:2", By: hana, Intent: chat.IntentApprove, RequestID: big})
@@ -99,10 +101,12 @@ func TestTogetherIsWithOneReason(t *testing.T) {
 		t.Fatalf("the dialog: %+v", out)
 	}
 	plain := w.tap(chat.Interaction{Channel: "slack", By: hana, Intent: chat.IntentApprove, RequestID: batch})
-	if plain.Code != approval.CodeReasonRequired || !strings.Contains(plain.Text, "approve "+batch) || w.standing(batch, approval.Pending, "") != 3 {
+	if plain.Code != approval.CodeReasonRequired || !strings.Contains(plain.Text, "approve "+batch) ||
+		w.standing(batch, approval.Pending, "") != 3 {
 		t.Errorf("without a dialog: %+v", plain)
 	}
-	done := w.tap(chat.Interaction{Channel: "slack", By: hana, Intent: chat.IntentApprove, RequestID: batch, Reason: "quarter end"})
+	done := w.tap(chat.Interaction{Channel: "slack", By: hana, Intent: chat.IntentApprove, RequestID: batch,
+		Reason: "quarter end"})
 	if len(done.Decided) != 3 || w.standing(batch, approval.Approved, "quarter end") != 3 {
 		t.Errorf("%+v", done)
 	}
@@ -112,10 +116,12 @@ func TestDenyAllTakesTheNextTextForAll(t *testing.T) {
 	w := newWorld(t)
 	batch := w.mixed()
 	out := w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: batch})
-	if out.Code != approval.CodeReasonRequired || !strings.Contains(out.Text, "deny "+batch) || w.standing(batch, approval.Pending, "") != 3 {
+	if out.Code != approval.CodeReasonRequired || !strings.Contains(out.Text, "deny "+batch) ||
+		w.standing(batch, approval.Pending, "") != 3 {
 		t.Fatalf("%+v", out)
 	}
-	if out = w.types(hana, "not this quarter"); len(out.Decided) != 3 || w.standing(batch, approval.Denied, "not this quarter") != 3 {
+	if out = w.types(hana, "not this quarter"); len(out.Decided) != 3 || w.standing(batch, approval.Denied,
+		"not this quarter") != 3 {
 		t.Errorf("%+v", out)
 	}
 }
@@ -124,7 +130,8 @@ func TestDenyAllTakesTheNextTextForAll(t *testing.T) {
 func TestTogetherIsForApprovers(t *testing.T) {
 	w := newWorld(t)
 	batch := w.mixed()
-	if out := w.line(stranger, chat.Interaction{Intent: chat.IntentDeny, RequestID: batch}); out.Code != approval.CodeNotAnApprover || w.lastReply().Note != approval.NoteStranger {
+	if out := w.line(stranger, chat.Interaction{Intent: chat.IntentDeny,
+		RequestID: batch}); out.Code != approval.CodeNotAnApprover || w.lastReply().Note != approval.NoteStranger {
 		t.Errorf("%+v", out)
 	}
 }
@@ -137,7 +144,8 @@ func TestAReasonThatCannotBeSeenIsNone(t *testing.T) {
 		if _, err := w.decide(id, false, hana, s); approval.CodeOf(err) != approval.CodeReasonRequired {
 			t.Errorf("%q: %v", s, err)
 		}
-		if out := w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id, Reason: s}); out.Code != approval.CodeReasonRequired {
+		if out := w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id,
+			Reason: s}); out.Code != approval.CodeReasonRequired {
 			t.Errorf("typed %q: %+v", s, out)
 		}
 		if out := w.types(hana, s); len(out.Decided) != 0 {
@@ -159,14 +167,16 @@ func TestAnOlderTextIsNoReason(t *testing.T) {
 	}
 	second := w.check(call(`{"n":2}`)).Request.ID
 	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: second})
-	w.line(hana, chat.Interaction{Intent: chat.IntentOther, Text: "older than the request", At: asked.Add(-time.Millisecond)})
+	w.line(hana, chat.Interaction{Intent: chat.IntentOther, Text: "older than the request",
+		At: asked.Add(-time.Millisecond)})
 	if r := w.request(second); r.ResolveReason != "" {
 		t.Errorf("the reason is %q", r.ResolveReason)
 	}
 	second = w.check(call(`{"n":3}`)).Request.ID
 	w.clock.advance(4 * time.Second)
 	w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: second})
-	w.line(hana, chat.Interaction{Intent: chat.IntentOther, Text: "too early", At: w.clock.Now().Add(-4 * time.Second)}) // clocks differ
+	w.line(hana, chat.Interaction{Intent: chat.IntentOther, Text: "too early",
+		At: w.clock.Now().Add(-4 * time.Second)}) // clocks differ
 	if r := w.request(second); r.ResolveReason != "too early" {
 		t.Errorf("the reason is %q", r.ResolveReason)
 	}
@@ -175,7 +185,8 @@ func TestAnOlderTextIsNoReason(t *testing.T) {
 func TestShowOfABatchSaysSo(t *testing.T) {
 	w := newWorld(t)
 	batch := w.mixed()
-	if out := w.line(hana, chat.Interaction{Intent: chat.IntentShow, RequestID: batch}); !strings.HasPrefix(out.Text, "That message shows 3 requests.") {
+	if out := w.line(hana, chat.Interaction{Intent: chat.IntentShow, RequestID: batch}); !strings.HasPrefix(out.Text,
+		"That message shows 3 requests.") {
 		t.Errorf("%+v", out)
 	}
 }
@@ -201,7 +212,8 @@ func TestADenialIsGivenItsReasonByDenyingAgain(t *testing.T) {
 		t.Errorf("a reason that is too long: %+v", out)
 	}
 	out := w.tap(why)
-	if out.Code != "" || len(out.Explained) != 1 || out.Text != "Thanks, the agent now has your reason. transfer_credits stays denied." {
+	if out.Code != "" || len(out.Explained) != 1 ||
+		out.Text != "Thanks, the agent now has your reason. transfer_credits stays denied." {
 		t.Errorf("%+v", out)
 	}
 	if feed := w.feed(); len(feed) != 1 || !strings.HasSuffix(feed[0].FeedMessage(), ": wrong account") {
@@ -294,7 +306,8 @@ func TestDialogsNeedNoWords(t *testing.T) {
 			t.Errorf("%d answers, want %d", len(ns), want)
 		}
 	}
-	submitted := chat.Interaction{Channel: "slack", From: "U02HANA", By: hana, Intent: chat.IntentDeny, RequestID: big, Told: true}
+	submitted := chat.Interaction{Channel: "slack", From: "U02HANA", By: hana, Intent: chat.IntentDeny, RequestID: big,
+		Told: true}
 	if out := w.tap(submitted); out.Code != approval.CodeReasonRequired || out.Text == "" {
 		t.Errorf("%+v", out)
 	}
@@ -305,7 +318,8 @@ func TestDialogsNeedNoWords(t *testing.T) {
 	if n := w.lastReply(); n.Note != "" {
 		t.Errorf("asks for %q", n.Note)
 	}
-	if out := w.tap(chat.Interaction{Channel: "slack", From: "U02HANA", By: hana, Intent: chat.IntentOther, Text: "lunch?"}); len(out.Explained) != 0 {
+	if out := w.tap(chat.Interaction{Channel: "slack", From: "U02HANA", By: hana, Intent: chat.IntentOther,
+		Text: "lunch?"}); len(out.Explained) != 0 {
 		t.Errorf("%+v", out)
 	}
 }

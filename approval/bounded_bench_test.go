@@ -38,7 +38,8 @@ func BenchmarkForeignEvents(b *testing.B) {
 	for range 500 {
 		err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 			for range 100 {
-				if _, err := tx.Append(approval.Event{Type: approval.EventDecision, Agent: "other", ApprovalID: "0", Data: []byte(`{"via":"api"}`)}); err != nil {
+				if _, err := tx.Append(approval.Event{Type: approval.EventDecision, Agent: "other", ApprovalID: "0",
+					Data: []byte(`{"via":"api"}`)}); err != nil {
 					return err
 				}
 			}

@@ -122,7 +122,8 @@ func (t measuredTx) Resolve(r approval.Resolution) (bool, error) {
 func (w *world) measure() *measured {
 	w.t.Helper()
 	m := &measured{Store: w.store}
-	w.wire(approval.Options{Store: m, Broker: approval.NewBroker(), Policy: rules{asks, terms}, Now: w.clock.Now, Logger: w.logger()},
+	w.wire(approval.Options{Store: m, Broker: approval.NewBroker(), Policy: rules{asks, terms}, Now: w.clock.Now,
+		Logger: w.logger()},
 		outboxtest.Routing{Cards: []approval.Route{{{Channel: "line", To: "U1"}, {Channel: "slack", To: "C1"}}}})
 	return m
 }
@@ -132,7 +133,8 @@ func (w *world) askMany(n, large int) []string {
 	w.t.Helper()
 	ids := make([]string, n)
 	for i := range ids {
-		ids[i] = w.expect(call(fmt.Sprintf(`{"n":%d,"text":%q}`, i, strings.Repeat("x", large))), approval.AnswerPending).Request.ID
+		ids[i] = w.expect(call(fmt.Sprintf(`{"n":%d,"text":%q}`, i, strings.Repeat("x", large))),
+			approval.AnswerPending).Request.ID
 	}
 	return ids
 }
@@ -194,7 +196,8 @@ func TestRule12_RowsThatAreLargeMakeStepsSmaller(t *testing.T) {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	if most, n := m.most(); n != 3 || most.bytes != 0 {
-		t.Errorf("12 requests of 1 MiB took %d transactions, which read %d bytes of args; want 3 of 4 MiB, and none", n, most.bytes)
+		t.Errorf("12 requests of 1 MiB took %d transactions, which read %d bytes of args; want 3 of 4 MiB, and none", n,
+			most.bytes)
 	}
 }
 
@@ -208,7 +211,8 @@ func TestRule12_WhatIsDueEndsInSteps(t *testing.T) {
 		t.Fatalf("%d expired, %v", n, err)
 	}
 	if most, n := m.most(); n != 3 || most.calls > mostCalls || most.bytes > 64<<10 { // the args of 64, which go on record
-		t.Errorf("150 due requests took %d transactions of up to %d calls, which read %d bytes of args and bodies", n, most.calls, most.bytes)
+		t.Errorf("150 due requests took %d transactions of up to %d calls, which read %d bytes of args and bodies", n,
+			most.calls, most.bytes)
 	}
 }
 
@@ -231,11 +235,13 @@ func TestRule12_WhoLeavesHoldsNobodyUp(t *testing.T) {
 	m := w.measure()
 	ids := w.askMany(150, 1000)
 	m.most()
-	if _, err := w.chat.Interact(w.ctx, chat.Interaction{EventID: "left", Channel: "line", From: "U1", By: hana, Intent: chat.IntentUnfollow}); err != nil {
+	if _, err := w.chat.Interact(w.ctx, chat.Interaction{EventID: "left", Channel: "line", From: "U1", By: hana,
+		Intent: chat.IntentUnfollow}); err != nil {
 		t.Fatal(err)
 	}
 	if most, n := m.most(); n != 3 || most.calls > mostCalls || most.bytes != 0 {
-		t.Errorf("150 cards took %d transactions of up to %d calls, which read %d bytes of args and bodies", n, most.calls, most.bytes)
+		t.Errorf("150 cards took %d transactions of up to %d calls, which read %d bytes of args and bodies", n, most.calls,
+			most.bytes)
 	}
 	for _, id := range ids {
 		ns := w.notifications(approval.NotificationQuery{ApprovalID: id, Channel: "slack"})
@@ -261,7 +267,8 @@ func TestRule12_EveryListStopsAtItsBudgetOfBytes(t *testing.T) {
 	if err != nil || len(rs) != 14 {
 		t.Errorf("the list brings %d of 20, %v", len(rs), err)
 	}
-	if rs, err = lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Limit: 200, After: rs[len(rs)-1].ID}); err != nil || len(rs) != 6 {
+	if rs, err = lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Limit: 200,
+		After: rs[len(rs)-1].ID}); err != nil || len(rs) != 6 {
 		t.Errorf("its next page brings %d, %v", len(rs), err)
 	}
 	if most, _ := m.most(); most.bytes > approval.ListBytes+each {
@@ -390,7 +397,8 @@ func TestRule12_FewListsOfOnePrincipalAreInMemoryAtATime(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	cancel()
-	if _, err := w.gate.Turn(ctx, bot); approval.CodeOf(err) != approval.CodeRateLimited { // it is not the store that is slow
+	if _, err := w.gate.Turn(ctx,
+		bot); approval.CodeOf(err) != approval.CodeRateLimited { // it is not the store that is slow
 		t.Error("a fifth list has its turn")
 	}
 	letGo()
@@ -406,7 +414,8 @@ func TestRule12_AListOfGrantsEndsThoseThatAreOverInOneTransaction(t *testing.T) 
 	if err := w.store.Update(w.ctx, approval.OfAgent("bot"), func(tx approval.Tx) error {
 		for i := range 10 {
 			gr := approval.Grant{ID: tx.NewID(), Agent: "bot", Tool: "pay", By: "hana", Via: approval.ViaAPI,
-				RequestID: tx.NewID(), Risk: approval.RiskHigh, Args: []byte("{}"), ArgsHash: strings.Repeat("0", 64), MadeAt: tx.Now(),
+				RequestID: tx.NewID(), Risk: approval.RiskHigh, Args: []byte("{}"), ArgsHash: strings.Repeat("0", 64),
+				MadeAt:    tx.Now(),
 				ExpiresAt: tx.Now().Add(time.Duration(1+i/2) * time.Hour)}
 			if err := tx.PutGrant(gr); err != nil {
 				return err

@@ -35,7 +35,8 @@ func TestBrokerTellsAnApprovalApart(t *testing.T) {
 		}
 	}
 	cancel()
-	b.Publish(approval.Commit{Events: []approval.Event{{Type: approval.EventDecision, ApprovalID: "a", Decision: "approve"}}})
+	b.Publish(approval.Commit{Events: []approval.Event{{Type: approval.EventDecision, ApprovalID: "a",
+		Decision: "approve"}}})
 	if woken(approved) {
 		t.Error("it was cancelled, and woke")
 	}

@@ -24,7 +24,8 @@ func budgeted(t *testing.T, l budget.Limits, change ...func(*approval.Options, *
 	r := budget.NewRegistry(budget.Options{Now: w.clock.Now})
 	r.Replace(map[budget.Principal]budget.Limits{{Agent: true, Name: "bot"}: l, {Agent: true, Name: "other"}: l})
 	o := approval.Options{
-		Store: w.store, Broker: approval.NewBroker(), Policy: rules{asks, terms}, Now: w.clock.Now, Logger: w.logger(), Budgets: r,
+		Store: w.store, Broker: approval.NewBroker(), Policy: rules{asks, terms}, Now: w.clock.Now, Logger: w.logger(),
+		Budgets: r,
 	}
 	cards := outboxtest.Routing{Cards: bothWays.Cards}
 	for _, c := range change {
@@ -103,7 +104,8 @@ func TestRule12_RequestsAreCountedWhateverBecomesOfThem(t *testing.T) {
 	for range 20 { // joining costs nothing
 		w.expect(numbered("bot", 1), approval.AnswerPending)
 	}
-	if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: first.Request.ID, By: bot, Via: approval.ViaAPI}); err != nil {
+	if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: first.Request.ID, By: bot,
+		Via: approval.ViaAPI}); err != nil {
 		t.Fatal(err)
 	}
 	w.expect(numbered("bot", 1), approval.AnswerPending)
@@ -119,7 +121,8 @@ func TestRule12_RequestsAreCountedWhateverBecomesOfThem(t *testing.T) {
 }
 
 func TestRule12_ABatchIsOnePushAndManyRequests(t *testing.T) {
-	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 4, Per: time.Minute}, Requests: budget.Rate{Count: 10, Per: time.Minute}})
+	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 4, Per: time.Minute}, Requests: budget.Rate{Count: 10,
+		Per: time.Minute}})
 	batch := func(from int) error {
 		var cs []approval.Call
 		for i := range 5 {
@@ -162,7 +165,8 @@ func (s *again) Update(ctx context.Context, about approval.Scope, fn func(approv
 
 func TestRule12_WhatDoesNotCommitCostsNothing(t *testing.T) {
 	var store *again
-	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 6, Per: time.Minute}, Requests: budget.Rate{Count: 3, Per: time.Minute}},
+	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 6, Per: time.Minute}, Requests: budget.Rate{Count: 3,
+		Per: time.Minute}},
 		func(o *approval.Options, _ *outboxtest.Routing) { store = &again{Store: o.Store}; o.Store = store })
 	for i := range 3 {
 		store.fail = true
@@ -179,7 +183,8 @@ func TestRule12_WhatDoesNotCommitCostsNothing(t *testing.T) {
 
 func TestRule12_WhoHasNoRequestLeftIsRefusedBeforeAnythingIsStored(t *testing.T) {
 	var ids int
-	w := budgeted(t, budget.Limits{Requests: budget.Rate{Count: 1, Per: time.Minute}}, func(o *approval.Options, _ *outboxtest.Routing) {
+	w := budgeted(t, budget.Limits{Requests: budget.Rate{Count: 1, Per: time.Minute}}, func(o *approval.Options,
+		_ *outboxtest.Routing) {
 		o.Store = counting{o.Store, &ids}
 	})
 	w.expect(numbered("bot", 0), approval.AnswerPending)
@@ -214,7 +219,10 @@ func (s counting) Update(ctx context.Context, about approval.Scope, fn func(appr
 func (tx countingTx) NewID() string { *tx.ids++; return tx.Tx.NewID() }
 
 func TestRule12_WithoutRecipientsNothingIsPushed(t *testing.T) {
-	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 1, Per: time.Minute}}, func(_ *approval.Options, cards *outboxtest.Routing) { cards.Cards = nil })
+	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 1, Per: time.Minute}}, func(_ *approval.Options,
+		cards *outboxtest.Routing) {
+		cards.Cards = nil
+	})
 	for i := range 5 {
 		w.expect(numbered("bot", i), approval.AnswerPending)
 	}
@@ -222,7 +230,8 @@ func TestRule12_WithoutRecipientsNothingIsPushed(t *testing.T) {
 
 func TestRule12_RemindersWaitForTheBudget(t *testing.T) {
 	var store *again
-	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 4, Per: time.Minute}}, func(o *approval.Options, _ *outboxtest.Routing) {
+	w := budgeted(t, budget.Limits{Pushes: budget.Rate{Count: 4, Per: time.Minute}}, func(o *approval.Options,
+		_ *outboxtest.Routing) {
 		store = &again{Store: o.Store}
 		o.Store = store
 	})
@@ -258,10 +267,12 @@ func (addressed) NameOf(a approval.Address) string { return map[string]string{"U
 func TestRule12_AdminsAreTold(t *testing.T) {
 	people := map[string]approval.Actor{"root": root}
 	w := budgeted(t, budget.Limits{}, func(o *approval.Options, cards *outboxtest.Routing) {
-		cards.AdminRoutes = []approval.Route{{{Channel: "line", To: "Uroot"}, {Channel: "slack", To: "Uroot"}}, {{Channel: "line", To: "Uroot"}}}
+		cards.AdminRoutes = []approval.Route{{{Channel: "line", To: "Uroot"}, {Channel: "slack", To: "Uroot"}},
+			{{Channel: "line", To: "Uroot"}}}
 		o.Directory = names{people: func(name string) (approval.Actor, bool) { p, ok := people[name]; return p, ok }}
 	})
-	w.chat = chat.New(chat.Options{Store: w.store, Gate: w.gate, Audit: approval.NewAuditLog(nil), Outbox: w.outbox, Readers: addressed{}})
+	w.chat = chat.New(chat.Options{Store: w.store, Gate: w.gate, Audit: approval.NewAuditLog(nil), Outbox: w.outbox,
+		Readers: addressed{}})
 	if err := w.chat.OverBudget(w.ctx, bot, "pushes", "120/h"); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,8 @@ import (
 )
 
 func TestNamesAreWhatTheRefusalsOfOthersSay(t *testing.T) {
-	texts := []string{"", "a", "A", "é", "a\n", "\n", "a/b", "_", "tools/call", strings.Repeat("a", 63), strings.Repeat("a", 64),
+	texts := []string{"", "a", "A", "é", "a\n", "\n", "a/b", "_", "tools/call", strings.Repeat("a", 63),
+		strings.Repeat("a", 64),
 		strings.Repeat("a", 65), strings.Repeat("0", 63), strings.Repeat("0", 64), strings.Repeat("0", 64) + "\n",
 		strings.Repeat("a", 128), strings.Repeat("a", 129)}
 	for c := range 256 {

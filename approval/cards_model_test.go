@@ -30,8 +30,10 @@ type drawnCard struct {
 }
 
 func (w *world) cardModel(rt *rapid.T, agent string) {
-	w.wire(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{byTool, turnTerms}, Now: w.clock.Now, Logger: w.logger(),
-		Directory: names{people: everybody, asks: approval.Asks{CardsAtOnce: rapid.IntRange(0, 3).Draw(rt, "cards at once")}}}, bothWays)
+	w.wire(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{byTool, turnTerms}, Now: w.clock.Now,
+		Logger: w.logger(),
+		Directory: names{people: everybody, asks: approval.Asks{CardsAtOnce: rapid.IntRange(0, 3).Draw(rt,
+			"cards at once")}}}, bothWays)
 	n := 0
 	var drawn []drawnCard
 	var begun []approval.Notification
@@ -45,7 +47,8 @@ func (w *world) cardModel(rt *rapid.T, agent string) {
 	rt.Repeat(map[string]func(*rapid.T){
 		"ask": func(rt *rapid.T) {
 			n++
-			c := inTurn(rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "turn"), n, rapid.SampledFrom([]string{"low", "high", "critical"}).Draw(rt, "risk"))
+			c := inTurn(rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "turn"), n,
+				rapid.SampledFrom([]string{"low", "high", "critical"}).Draw(rt, "risk"))
 			c.Agent = agent
 			c.Waits = rapid.Bool().Draw(rt, "waits")
 			a, err := w.gate.Check(w.ctx, c)
@@ -75,7 +78,8 @@ func (w *world) cardModel(rt *rapid.T, agent string) {
 			i := rapid.IntRange(0, len(drawn)-1).Draw(rt, "which")
 			one := drawn[i]
 			drawn = slices.Delete(drawn, i, i+1)
-			ns, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: one.d.Notification, Body: []byte(strings.Join(one.ids, " ")), Seen: one.d.Seen(), Lease: time.Minute}})
+			ns, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: one.d.Notification,
+				Body: []byte(strings.Join(one.ids, " ")), Seen: one.d.Seen(), Lease: time.Minute}})
 			must(err)
 			for _, n := range ns {
 				begun = append(begun, n)
@@ -151,12 +155,14 @@ func (w *world) drain(rt *rapid.T) (sent []channels.Delivery) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("x"), Seen: d.Seen(), Lease: time.Minute}})
+			begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("x"),
+				Seen: d.Seen(), Lease: time.Minute}})
 			if err != nil {
 				rt.Fatal(err)
 			}
 			for _, n := range begun {
-				if err := w.outbox.Sent(w.ctx, n, channels.Receipt{MessageID: "m-" + n.ID, HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}); err != nil {
+				if err := w.outbox.Sent(w.ctx, n, channels.Receipt{MessageID: "m-" + n.ID, HTTPStatus: 200,
+					Data: []byte(`{"ts":"1"}`)}); err != nil {
 					rt.Fatal(err)
 				}
 				sent = append(sent, d)

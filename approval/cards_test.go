@@ -23,7 +23,8 @@ func grouped(t testing.TB, asks approval.Asks, change ...func(*outboxtest.Routin
 	for _, c := range change {
 		c(&cards)
 	}
-	w.wire(approval.Options{Store: w.store, Broker: approval.NewBroker(), Policy: rules{byTool, turnTerms}, Now: w.clock.Now, Logger: w.logger(),
+	w.wire(approval.Options{Store: w.store, Broker: approval.NewBroker(), Policy: rules{byTool, turnTerms},
+		Now: w.clock.Now, Logger: w.logger(),
 		Directory: names{people: everybody, asks: asks}}, cards)
 	return w
 }
@@ -124,7 +125,8 @@ func TestACallOfASessionWithoutTurnSharesTheCardOfItsFirstMoment(t *testing.T) {
 	ids = append(ids, w.asked(inTurn("", 2))...)
 	w.clock.advance(time.Millisecond)
 	third := w.asked(inTurn("", 3))[0]
-	if a, b, c := w.request(ids[0]).BatchID, w.request(ids[1]).BatchID, w.request(third).BatchID; a == "" || a != b || a == c {
+	if a, b, c := w.request(ids[0]).BatchID, w.request(ids[1]).BatchID, w.request(third).BatchID; a == "" || a != b ||
+		a == c {
 		t.Errorf("cards %s, %s, %s", a, b, c)
 	}
 }
@@ -187,7 +189,10 @@ func TestWhatJoinedALineCardGoesOutWhenItIsNeeded(t *testing.T) {
 		then func(w *world, first string) approval.Call
 		wait time.Duration
 	}{
-		"decided":  {func(w *world, first string) approval.Call { w.mustDecide(first, true, hana, ""); return inTurn("a", 3) }, 0},
+		"decided": {func(w *world, first string) approval.Call {
+			w.mustDecide(first, true, hana, "")
+			return inTurn("a", 3)
+		}, 0},
 		"waits":    {func(*world, string) approval.Call { c := inTurn("a", 3); c.Waits = true; return c }, 5 * time.Second},
 		"deadline": {func(*world, string) approval.Call { return inTurn("a", 3, "low") }, 45 * time.Second},
 	} {
@@ -272,7 +277,8 @@ func TestARunSharesItsCardForHalfAnHour(t *testing.T) {
 	second := w.asked(inTurn("b", 2))[0]
 	w.clock.advance(time.Minute)
 	third := w.asked(inTurn("b", 3))[0]
-	if a, b, c := w.request(first).BatchID, w.request(second).BatchID, w.request(third).BatchID; a == "" || a != b || a == c {
+	if a, b, c := w.request(first).BatchID, w.request(second).BatchID, w.request(third).BatchID; a == "" || a != b ||
+		a == c {
 		t.Errorf("cards %s, %s, %s", a, b, c)
 	}
 }
@@ -294,7 +300,8 @@ func TestRule6_ACardThatWasDrawnBeforeACallJoinedIsNotSent(t *testing.T) {
 	}
 	w.asked(inTurn("a", 2))
 	for _, d := range drawn {
-		begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("old"), Seen: d.Seen(), Lease: time.Minute}})
+		begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("old"),
+			Seen: d.Seen(), Lease: time.Minute}})
 		if err != nil || len(begun) != 0 {
 			t.Errorf("what one call was drawn as was begun: %v, %v", shown(begun), err)
 		}
@@ -324,7 +331,8 @@ func TestACardThatChangesOnItsWayIsEdited(t *testing.T) {
 			}
 			var tries []outbox.Attempt
 			for _, d := range drawn {
-				tries = append(tries, outbox.Attempt{Notification: d.Notification, Body: []byte("card"), Seen: d.Seen(), Lease: time.Minute})
+				tries = append(tries, outbox.Attempt{Notification: d.Notification, Body: []byte("card"), Seen: d.Seen(),
+					Lease: time.Minute})
 			}
 			begun, err := w.outbox.Begin(w.ctx, tries)
 			if err != nil || len(begun) != 2 {
@@ -332,7 +340,8 @@ func TestACardThatChangesOnItsWayIsEdited(t *testing.T) {
 			}
 			change(w, id)
 			for _, n := range begun {
-				if err := w.outbox.Sent(w.ctx, n, channels.Receipt{MessageID: n.ID, HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}); err != nil {
+				if err := w.outbox.Sent(w.ctx, n, channels.Receipt{MessageID: n.ID, HTTPStatus: 200,
+					Data: []byte(`{"ts":"1"}`)}); err != nil {
 					t.Fatal(err)
 				}
 			}

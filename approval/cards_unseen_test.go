@@ -59,7 +59,8 @@ func (w *world) begin() []approval.Notification {
 	}
 	var tries []outbox.Attempt
 	for _, d := range ds {
-		tries = append(tries, outbox.Attempt{Notification: d.Notification, Body: []byte("card"), Seen: d.Seen(), Lease: time.Minute})
+		tries = append(tries, outbox.Attempt{Notification: d.Notification, Body: []byte("card"), Seen: d.Seen(),
+			Lease: time.Minute})
 	}
 	begun, err := w.outbox.Begin(w.ctx, tries)
 	if err != nil {
@@ -176,13 +177,15 @@ func (escalates) RoutesOf(people []approval.Actor) (routes []approval.Route) {
 	return routes
 }
 
-// escalating is a world whose requests come to the team and, after 50 minutes, to the leads too; to these alone where the
-// tool is called leads.
+// escalating is a world whose requests come to the team and, after 50 minutes, to the leads too; to these alone where
+// the tool is called leads.
 func escalating(t *testing.T) *world {
 	t.Helper()
 	w := grouped(t, approval.Asks{})
-	w.outbox = outbox.New(outbox.Options{Store: w.store, Audit: approval.NewAuditLog(nil), Routing: escalates{outboxtest.Routing{AdminRoutes: []approval.Route{adminRoute}}}, Logger: w.logger()})
-	w.gate = approval.NewGate(approval.Options{Store: w.store, Broker: approval.NewBroker(), Now: w.clock.Now, Logger: w.logger(),
+	w.outbox = outbox.New(outbox.Options{Store: w.store, Audit: approval.NewAuditLog(nil),
+		Routing: escalates{outboxtest.Routing{AdminRoutes: []approval.Route{adminRoute}}}, Logger: w.logger()})
+	w.gate = approval.NewGate(approval.Options{Store: w.store, Broker: approval.NewBroker(), Now: w.clock.Now,
+		Logger: w.logger(),
 		Policy: rules{func(c approval.Call) approval.Verdict {
 			v := quarantine(approval.RiskHigh)
 			v.Need = &approval.Need{Stages: []approval.Stage{{Approvers: []string{"ken"}, Count: 1}}}
@@ -221,7 +224,9 @@ func TestWhatNobodyWhoIsAskedReceivesComesToAdmins(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := escalating(t)
-			_, err := approval.Update(w.ctx, w.store, approval.WholeStore(), func(tx approval.Tx) (bool, error) { return tx.SetDead(leadsRoute[0], true, tx.Now()) })
+			_, err := approval.Update(w.ctx, w.store, approval.WholeStore(), func(tx approval.Tx) (bool, error) {
+				return tx.SetDead(leadsRoute[0], true, tx.Now())
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -299,7 +304,8 @@ func TestRule6_ADrawingFromBeforeAnAttemptTakenBackIsNotSent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		old = append(old, outbox.Attempt{Notification: d.Notification, Body: []byte("two"), Seen: d.Seen(), Lease: time.Minute})
+		old = append(old, outbox.Attempt{Notification: d.Notification, Body: []byte("two"), Seen: d.Seen(),
+			Lease: time.Minute})
 	}
 	begun, err := w.outbox.Begin(w.ctx, old)
 	if err != nil || len(begun) != len(old) {
@@ -307,7 +313,8 @@ func TestRule6_ADrawingFromBeforeAnAttemptTakenBackIsNotSent(t *testing.T) {
 	}
 	w.asked(inTurn("a", 3))
 	for _, n := range begun {
-		if err := w.outbox.NotSent(w.ctx, n, outbox.Failure{Reason: "paused", RetryAt: w.store.Now(), Unbegun: true}); err != nil {
+		if err := w.outbox.NotSent(w.ctx, n, outbox.Failure{Reason: "paused", RetryAt: w.store.Now(),
+			Unbegun: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 // together is a world in which two calls of a turn were sent to people on one card, before a third joined it.
-func together(t *testing.T, verdict func(approval.Call) approval.Verdict, change ...func(*outboxtest.Routing)) (w *world, ids []string, card string) {
+func together(t *testing.T, verdict func(approval.Call) approval.Verdict,
+	change ...func(*outboxtest.Routing)) (w *world, ids []string, card string) {
 	t.Helper()
 	w = grouped(t, approval.Asks{}, change...)
 	w.policy2(verdict)
@@ -35,7 +36,8 @@ func (w *world) statuses(ids []string) string {
 
 // all is a press on a button for all of a card.
 func all(intent chat.Intent, card string, version, after int) chat.Interaction {
-	return chat.Interaction{By: hana, AsksWhy: true, Intent: intent, RequestID: card, Shows: chat.Shows{Version: version, After: after}}
+	return chat.Interaction{By: hana, AsksWhy: true, Intent: intent, RequestID: card, Shows: chat.Shows{Version: version,
+		After: after}}
 }
 
 func TestApproveAllCoversWhatStoodOnTheCardThatWasPressed(t *testing.T) {
@@ -80,7 +82,8 @@ func TestDenyAllCoversWhatStoodOnTheCardThatWasPressed(t *testing.T) {
 func TestWhatJoinedSinceComesWithTheAnswerAndNotOnceMore(t *testing.T) {
 	w, ids, card := together(t, byTool, func(r *outboxtest.Routing) { r.Edits = nil })
 	out := w.tap(all(chat.IntentApprove, card, 1, 0))
-	want := "Approved: " + theCall(ids[0]) + ". The agent may run it once.\nApproved: " + theCall(ids[1]) + ". The agent may run it once.\n" +
+	want := "Approved: " + theCall(ids[0]) + ". The agent may run it once.\nApproved: " + theCall(ids[1]) +
+		". The agent may run it once.\n" +
 		"Added to the card after you tapped, so not decided: 1."
 	if out.Text != want {
 		t.Errorf("answered %q, want %q", out.Text, want)
@@ -100,7 +103,8 @@ func TestOnSlackTheCardShowsWhatJoinedAndTheAnswerSaysSo(t *testing.T) {
 	press := all(chat.IntentApprove, card, 1, 0)
 	press.Channel, press.AsksWhy = "slack", false
 	out := w.tap(press)
-	if !strings.HasSuffix(out.Text, "\nAdded to the card after you tapped, so not decided: 1.") || len(w.lastReply().Cards) > 0 {
+	if !strings.HasSuffix(out.Text, "\nAdded to the card after you tapped, so not decided: 1.") ||
+		len(w.lastReply().Cards) > 0 {
 		t.Errorf("answered %q with the cards %v", out.Text, w.lastReply().Cards)
 	}
 	if got, want := w.statuses(ids), "approved approved pending"; got != want {
@@ -121,12 +125,14 @@ func TestApproveAllOfACardLeavesOutWhatAsksOnceMore(t *testing.T) {
 	if got, want := w.statuses(ids), "approved pending approved"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if want := "Left out: 1 of 3. Decide them one by one: transfer_credits (needs a second yes)."; !strings.HasSuffix(out.Text, "\n"+want) {
+	if want := "Left out: 1 of 3. Decide them one by one: transfer_credits (needs a second yes)."; !strings.HasSuffix(
+		out.Text, "\n"+want) {
 		t.Errorf("answered %q, want it to end in %q", out.Text, want)
 	}
 	// With nothing else on the card the answer says that alone.
 	out = w.tap(all(chat.IntentApprove, card, 2, 0))
-	if want := "Left out: 1 of 1. Decide them one by one: transfer_credits (needs a second yes)."; out.Text != want || len(out.Decided) > 0 {
+	if want := "Left out: 1 of 1. Decide them one by one: transfer_credits (needs a second yes)."; out.Text != want ||
+		len(out.Decided) > 0 {
 		t.Errorf("answered %q, want %q", out.Text, want)
 	}
 	// A denial takes no second yes.
@@ -172,7 +178,8 @@ func TestAReasonForAllOfACardIsForWhatWasPressed(t *testing.T) {
 
 func TestADialogForAllOfACardIsAboutWhatWasPressed(t *testing.T) {
 	w, ids, card := together(t, byTool)
-	out := w.ask(chat.Interaction{EventID: "slack:1", By: hana, Intent: chat.IntentDeny, RequestID: card, Shows: chat.Shows{Version: 1}})
+	out := w.ask(chat.Interaction{EventID: "slack:1", By: hana, Intent: chat.IntentDeny, RequestID: card,
+		Shows: chat.Shows{Version: 1}})
 	var open []string
 	for _, r := range out.Open {
 		open = append(open, r.ID)

@@ -54,7 +54,8 @@ func press(by approval.Actor, intent chat.Intent, id string) chat.Interaction {
 // inWords is what webhook makes of typed words.
 func inWords(by approval.Actor, text string) chat.Interaction {
 	m := chat.ParseWords(text, false)
-	return chat.Interaction{By: by, Intent: m.Intent, RequestID: m.ID, Typed: m.Typed, Name: m.Name, Reason: m.Reason, Text: text,
+	return chat.Interaction{By: by, Intent: m.Intent, RequestID: m.ID, Typed: m.Typed, Name: m.Name, Reason: m.Reason,
+		Text: text,
 		From: "U" + by.Name, AsksWhy: true}
 }
 
@@ -67,14 +68,19 @@ func TestAPressIsAnsweredByHowFarItBringsTheRequest(t *testing.T) {
 		text   string
 		code   approval.Code
 	}{
-		{mei, chat.IntentApprove, theCall(id) + ": It's not your turn yet: this is waiting for 2 of finance, then 1 of security.", approval.CodeNotYourStage},
+		{mei, chat.IntentApprove, theCall(id) +
+			": It's not your turn yet: this is waiting for 2 of finance, then 1 of security.", approval.CodeNotYourStage},
 		{hana, chat.IntentApprove, theCall(id) + ": Your approval counts: 1 of 3.", ""},
-		{hana, chat.IntentApprove, theCall(id) + ": You already approved this (2026-11-21T10:00:00.000Z).", approval.CodeAlreadyVoted},
-		{mei, chat.IntentApprove, theCall(id) + ": It's not your turn yet: this is waiting for 1 of finance, then 1 of security.", approval.CodeNotYourStage},
+		{hana, chat.IntentApprove, theCall(id) + ": You already approved this (2026-11-21T10:00:00.000Z).",
+			approval.CodeAlreadyVoted},
+		{mei, chat.IntentApprove, theCall(id) +
+			": It's not your turn yet: this is waiting for 1 of finance, then 1 of security.", approval.CodeNotYourStage},
 		{ken, chat.IntentApprove, theCall(id) + ": Your approval counts: 2 of 3.", ""},
-		{yuki, chat.IntentApprove, theCall(id) + ": It's not your turn yet: this is waiting for 1 of security.", approval.CodeNotYourStage},
+		{yuki, chat.IntentApprove, theCall(id) + ": It's not your turn yet: this is waiting for 1 of security.",
+			approval.CodeNotYourStage},
 		{mei, chat.IntentApprove, "Approved: " + theCall(id) + ". The agent may run it once.", ""},
-		{yuki, chat.IntentApprove, theCall(id) + ": Already approved by hana, ken and mei (2026-11-21T10:00:00.000Z).", approval.CodeAlreadyResolved},
+		{yuki, chat.IntentApprove, theCall(id) + ": Already approved by hana, ken and mei (2026-11-21T10:00:00.000Z).",
+			approval.CodeAlreadyResolved},
 	} {
 		if out := w.tap(press(step.by, step.intent, id)); out.Text != step.text || out.Code != step.code {
 			t.Errorf("%s is told %q (%s), want %q (%s)", step.by.Name, out.Text, out.Code, step.text, step.code)
@@ -85,13 +91,15 @@ func TestAPressIsAnsweredByHowFarItBringsTheRequest(t *testing.T) {
 func TestWhoWasVotedForIsToldByWhom(t *testing.T) {
 	w := asking(t, twoStages)
 	id := w.check(transfer).Request.ID
-	if out := w.tap(inWords(yuki, "delegate mei 3d")); !strings.HasPrefix(out.Text, "mei stands in for you until 2026-11-24T10:00:00.000Z.") {
+	if out := w.tap(inWords(yuki, "delegate mei 3d")); !strings.HasPrefix(out.Text,
+		"mei stands in for you until 2026-11-24T10:00:00.000Z.") {
 		t.Fatalf("delegating is answered %q", out.Text)
 	}
 	if out := w.tap(press(mei, chat.IntentApprove, id)); out.Text != theCall(id)+": Your approval counts: 1 of 3." {
 		t.Errorf("who stands in is told %q", out.Text)
 	}
-	if out := w.tap(press(yuki, chat.IntentApprove, id)); out.Text != theCall(id)+": mei already approved for you (2026-11-21T10:00:00.000Z)." || out.Code != approval.CodeAlreadyVoted {
+	if out := w.tap(press(yuki, chat.IntentApprove, id)); out.Text != theCall(id)+
+		": mei already approved for you (2026-11-21T10:00:00.000Z)." || out.Code != approval.CodeAlreadyVoted {
 		t.Errorf("who is stood in for is told %q (%s)", out.Text, out.Code)
 	}
 }
@@ -108,7 +116,8 @@ func TestAnOfferUnderAnAnswerIsDeclined(t *testing.T) {
 	if out := w.tap(press(ken, chat.IntentBack, n.ID)); strings.HasPrefix(out.Text, "Nothing was done.") {
 		t.Errorf("another's offer: %q", out.Text)
 	}
-	if out := w.tap(press(hana, chat.IntentBack, n.ID)); out.Text != "Nothing was done." || w.request(id).Status != approval.Approved {
+	if out := w.tap(press(hana, chat.IntentBack, n.ID)); out.Text != "Nothing was done." ||
+		w.request(id).Status != approval.Approved {
 		t.Errorf("declined: %q, %s", out.Text, w.request(id).Status)
 	}
 }
@@ -119,7 +128,8 @@ func TestRule5_AnApprovalThatIsAskedOnceMoreIsGivenOnce(t *testing.T) {
 	ask := func() approval.Notification {
 		out := w.tap(press(ken, chat.IntentApprove, id))
 		n := w.lastReply()
-		if _, confirms := n.Note.Confirms(); out.Text != "bot asks to run transfer_credits. Approve it?" || !confirms || n.ApprovalID != id {
+		if _, confirms := n.Note.Confirms(); out.Text != "bot asks to run transfer_credits. Approve it?" || !confirms ||
+			n.ApprovalID != id {
 			t.Fatalf("a first approval is answered %+v with %+v", out, n)
 		}
 		return n
@@ -146,7 +156,8 @@ func TestRule5_AnApprovalThatIsAskedOnceMoreIsGivenOnce(t *testing.T) {
 		t.Errorf("yes after two minutes: %q, %s", out.Text, status())
 	}
 	n = ask()
-	if out := yes(ken, n); out.Text != "Approved: "+theCall(id)+". The agent may run it once." || status() != approval.Approved {
+	if out := yes(ken, n); out.Text != "Approved: "+theCall(id)+". The agent may run it once." ||
+		status() != approval.Approved {
 		t.Errorf("yes: %q, %s", out.Text, status())
 	}
 	if out := yes(ken, n); out.Text != again {
@@ -172,7 +183,8 @@ func TestTypedApprovalsAreAskedOnceMoreWithTheirReason(t *testing.T) {
 	if out := w.tap(why); out.Text != "bot asks to run transfer_credits. Approve it?" {
 		t.Fatalf("answered %q", out.Text)
 	}
-	if out := w.tap(press(ken, chat.IntentConfirm, w.lastReply().ID)); len(out.Decided) != 1 || out.Decided[0].ResolveReason != "checked with finance" {
+	if out := w.tap(press(ken, chat.IntentConfirm, w.lastReply().ID)); len(out.Decided) != 1 ||
+		out.Decided[0].ResolveReason != "checked with finance" {
 		t.Errorf("confirmed %+v", out)
 	}
 }
@@ -275,26 +287,33 @@ func TestAFreezeIsTypedOrPressedTwice(t *testing.T) {
 		do   chat.Interaction
 		text string
 	}{
-		{inWords(ken, "freeze"), "Nothing was frozen. Type: freeze <agent> <reason>, or for every agent: freeze all <reason>. Agents: bot"},
-		{inWords(ken, "freeze everybody now"), "Nothing was frozen. Type: freeze <agent> <reason>, or for every agent: freeze all <reason>. Agents: bot"},
+		{inWords(ken, "freeze"),
+			"Nothing was frozen. Type: freeze <agent> <reason>, or for every agent: freeze all <reason>. Agents: bot"},
+		{inWords(ken, "freeze everybody now"),
+			"Nothing was frozen. Type: freeze <agent> <reason>, or for every agent: freeze all <reason>. Agents: bot"},
 		{inWords(rin, "freeze bot"), "Only approvers and admins can freeze an agent."},
 		{press(rin, chat.IntentFreeze, id), "Only approvers and admins can freeze an agent."},
-		{press(ken, chat.IntentFreeze, id), "Freeze bot? Waiting requests are cancelled, and every call is denied until an admin lifts the freeze."},
+		{press(ken, chat.IntentFreeze, id),
+			"Freeze bot? Waiting requests are cancelled, and every call is denied until an admin lifts the freeze."},
 	} {
 		if out := w.tap(step.do); out.Text != step.text || w.request(id).Status != approval.Pending {
 			t.Errorf("%+v is told %q, want %q", step.do, out.Text, step.text)
 		}
 	}
-	if out := w.tap(press(ken, chat.IntentConfirm, w.lastReply().ID)); out.Text != "Frozen: bot. Its calls are denied until an admin types: unfreeze bot" {
+	if out := w.tap(press(ken, chat.IntentConfirm,
+		w.lastReply().ID)); out.Text != "Frozen: bot. Its calls are denied until an admin types: unfreeze bot" {
 		t.Errorf("the freeze is answered %q", out.Text)
 	}
-	if o := w.expect(call(`{"n":2}`), approval.AnswerDenied); o.Message != "Frozen by ken: no reason given. Nothing runs until a person lifts it; do not retry." {
+	if o := w.expect(call(`{"n":2}`),
+		approval.AnswerDenied); o.Message != "Frozen by ken: no reason given. Nothing runs until a person lifts it; do not retry." {
 		t.Errorf("the agent is told %q", o.Message)
 	}
-	if out := w.tap(press(hana, chat.IntentApprove, id)); out.Text != theCall(id)+": Cancelled (2026-11-21T10:00:00.000Z): ken froze the agent. Reason: no reason given" {
+	if out := w.tap(press(hana, chat.IntentApprove, id)); out.Text != theCall(id)+
+		": Cancelled (2026-11-21T10:00:00.000Z): ken froze the agent. Reason: no reason given" {
 		t.Errorf("a late press is told %q", out.Text)
 	}
-	if got := told("Uadmin"); len(got) != 1 || got[0] != "ken froze bot: no reason given. Calls are denied until an admin lifts the freeze." {
+	if got := told("Uadmin"); len(got) != 1 ||
+		got[0] != "ken froze bot: no reason given. Calls are denied until an admin lifts the freeze." {
 		t.Errorf("admins are told %q", got)
 	}
 	for _, step := range []struct {
@@ -305,7 +324,8 @@ func TestAFreezeIsTypedOrPressedTwice(t *testing.T) {
 		{inWords(hana, "unfreeze"), "Nothing was lifted. Type: unfreeze <agent>. Frozen now: bot"},
 		{inWords(hana, "unfreeze bot"), "Freeze lifted: bot can ask again. Requests that the freeze ended stay ended."},
 		{inWords(hana, "unfreeze bot"), "Nothing is frozen."},
-		{inWords(hana, "freeze all it all looks wrong"), "All agents are frozen. Their calls are denied until an admin types: unfreeze"},
+		{inWords(hana, "freeze all it all looks wrong"),
+			"All agents are frozen. Their calls are denied until an admin types: unfreeze"},
 		{inWords(hana, "unfreeze"), "The freeze of all agents is lifted. Requests that it ended stay ended."},
 	} {
 		if out := w.tap(step.do); out.Text != step.text {
@@ -325,11 +345,14 @@ func TestDelegationsAreTypedListedAndEnded(t *testing.T) {
 		text, want string
 	}{
 		{ken, "delegations", "Nobody is standing in for anyone."},
-		{ken, "delegate yuki", "Nothing was delegated. Type: delegate <person> 3d, or: delegate <person> until 2026-12-01. It lasts at most 30 days."},
-		{ken, "delegate yuki 31d", "Nothing was delegated. Type: delegate <person> 3d, or: delegate <person> until 2026-12-01. It lasts at most 30 days."},
+		{ken, "delegate yuki",
+			"Nothing was delegated. Type: delegate <person> 3d, or: delegate <person> until 2026-12-01. It lasts at most 30 days."},
+		{ken, "delegate yuki 31d",
+			"Nothing was delegated. Type: delegate <person> 3d, or: delegate <person> until 2026-12-01. It lasts at most 30 days."},
 		{ken, "delegate rin 3d", "Nothing was delegated: both of you must be approvers, and you can't delegate to yourself."},
 		{rin, "delegate ken 3d", "Nothing was delegated: both of you must be approvers, and you can't delegate to yourself."},
-		{ken, "undelegate 4c0001", "Nothing was ended: that id fits no delegation, or more than one. Type \"delegations\" to see them."},
+		{ken, "undelegate 4c0001",
+			"Nothing was ended: that id fits no delegation, or more than one. Type \"delegations\" to see them."},
 	} {
 		if out := w.tap(inWords(step.by, step.text)); out.Text != step.want {
 			t.Errorf("%q is answered %q, want %q", step.text, out.Text, step.want)
@@ -337,10 +360,12 @@ func TestDelegationsAreTypedListedAndEnded(t *testing.T) {
 	}
 	out := w.tap(inWords(ken, "delegate yuki until 2026-12-01"))
 	_, short, _ := strings.Cut(out.Text, "undelegate ")
-	if want := fmt.Sprintf("yuki stands in for you until 2026-12-01T00:00:00.000Z. To end it, type: undelegate %s", short); out.Text != want || len(short) != 6 {
+	if want := fmt.Sprintf("yuki stands in for you until 2026-12-01T00:00:00.000Z. To end it, type: undelegate %s",
+		short); out.Text != want || len(short) != 6 {
 		t.Fatalf("answered %q, want %q", out.Text, want)
 	}
-	list := "Who stands in for whom:\n" + short + ": yuki for ken, from 2026-11-21T10:00:00.000Z until 2026-12-01T00:00:00.000Z"
+	list := "Who stands in for whom:\n" + short +
+		": yuki for ken, from 2026-11-21T10:00:00.000Z until 2026-12-01T00:00:00.000Z"
 	if out := w.tap(inWords(mei, "delegations")); out.Text != list {
 		t.Errorf("listed %q, want %q", out.Text, list)
 	}
@@ -355,10 +380,12 @@ func TestDelegationsAreTypedListedAndEnded(t *testing.T) {
 func TestPendingListsWhatOneMayVoteOn(t *testing.T) {
 	w := asking(t, twoStages)
 	id := w.check(transfer).Request.ID
-	if out := w.tap(inWords(mei, "pending")); out.Text != "Nothing is waiting for you. Waiting for other people: 1." || len(w.lastReply().Cards) != 0 {
+	if out := w.tap(inWords(mei, "pending")); out.Text != "Nothing is waiting for you. Waiting for other people: 1." ||
+		len(w.lastReply().Cards) != 0 {
 		t.Errorf("mei is told %q", out.Text)
 	}
-	if out := w.tap(inWords(ken, "pending")); out.Text != "This request is waiting. Use its buttons to decide." || len(w.lastReply().Cards) != 1 {
+	if out := w.tap(inWords(ken, "pending")); out.Text != "This request is waiting. Use its buttons to decide." ||
+		len(w.lastReply().Cards) != 1 {
 		t.Errorf("ken is told %q", out.Text)
 	}
 	if theirs, err := w.gate.MayVote(w.ctx, id, mei); theirs || err != nil {
@@ -371,7 +398,8 @@ func TestPendingListsWhatOneMayVoteOn(t *testing.T) {
 	w.tap(press(ken, chat.IntentApprove, id))
 	w.policy(func(approval.Call) approval.Verdict { return quarantine(approval.RiskHigh) })
 	w.check(call(`{"n":3}`))
-	if out := w.tap(inWords(ken, "yes")); out.Text != "This request is waiting. Use its buttons to decide. Waiting for other people: 1." {
+	if out := w.tap(inWords(ken,
+		"yes")); out.Text != "This request is waiting. Use its buttons to decide. Waiting for other people: 1." {
 		t.Errorf("ken is told %q", out.Text)
 	}
 	if out := w.tap(inWords(mei, "yes")); out.Text != "2 requests are waiting. Use their buttons to decide." {
@@ -386,7 +414,8 @@ func TestAdminsAreToldOfANeedThatNobodyIsLeftFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := w.lastReply()
-	want := "Nobody is left who can approve bot's transfer_credits (request " + r.ID[20:] + "): it is waiting for 2 of finance, then 1 of security."
+	want := "Nobody is left who can approve bot's transfer_credits (request " + r.ID[20:] +
+		"): it is waiting for 2 of finance, then 1 of security."
 	if n.Recipient != "Uadmin" || !strings.HasPrefix(n.Text, want) {
 		t.Errorf("%s is told %q, want %q", n.Recipient, n.Text, want)
 	}

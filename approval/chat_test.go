@@ -45,14 +45,16 @@ func TestTheNextTextTellsWhy(t *testing.T) {
 		t.Fatal(err, w.feed())
 	}
 	const why = "Wrong account: 口座が違います  (see {reason})"
-	if out = w.types(hana, "  "+why+"\n"); len(out.Explained) != 1 || out.Text != "Thanks, the agent now has your reason. transfer_credits stays denied." {
+	if out = w.types(hana, "  "+why+"\n"); len(out.Explained) != 1 ||
+		out.Text != "Thanks, the agent now has your reason. transfer_credits stays denied." {
 		t.Errorf("%+v", out)
 	}
 	feed := w.feed() // it is back, with the words as they were typed
 	if len(feed) != 1 || !strings.HasSuffix(feed[0].FeedMessage(), ": "+why) || feed[0].ResolveReason != why {
 		t.Errorf("feed %+v", feed)
 	}
-	if o := w.check(transfer); o.Kind != approval.AnswerDenied || !strings.Contains(o.Message, "denied by hana: "+why+". The call") {
+	if o := w.check(transfer); o.Kind != approval.AnswerDenied || !strings.Contains(o.Message, "denied by hana: "+why+
+		". The call") {
 		t.Errorf("%+v", o)
 	}
 	if w.count("decision_reason_added:deny:"+why) != 1 || w.count("hitl_decision") != 1 {
@@ -123,7 +125,8 @@ func TestNothingIsDecidedWithoutTheReasonThatIsRequired(t *testing.T) {
 	w.policy(needsReason)
 	id := w.check(transfer).Request.ID
 	out := w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id})
-	if out.Code != approval.CodeReasonRequired || w.request(id).Status != approval.Pending || w.lastReply().Note != approval.NoteDeny {
+	if out.Code != approval.CodeReasonRequired || w.request(id).Status != approval.Pending ||
+		w.lastReply().Note != approval.NoteDeny {
 		t.Fatalf("%+v, %+v", out, w.lastReply())
 	}
 	if out = w.types(hana, "not today"); len(out.Decided) != 1 || out.Text != "Denied: "+theCall(id)+"." {
@@ -139,7 +142,8 @@ func TestNothingIsDecidedWithoutTheReasonThatIsRequired(t *testing.T) {
 	if out = w.types(hana, "ok let me think"); len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
 		t.Errorf("%+v", out)
 	}
-	if out = w.line(hana, chat.Interaction{Intent: chat.IntentApprove, RequestID: id, Reason: "agreed with finance"}); len(out.Decided) != 1 {
+	if out = w.line(hana, chat.Interaction{Intent: chat.IntentApprove, RequestID: id, Reason: "agreed with finance"}); len(
+		out.Decided) != 1 {
 		t.Errorf("%+v", out)
 	}
 	if r := w.request(id); r.Status != approval.Approved || r.ResolveReason != "agreed with finance" {
@@ -164,26 +168,31 @@ func TestCommands(t *testing.T) {
 	w := newWorld(t)
 	ids := []string{w.check(transfer).Request.ID, w.check(call(`{"n":2}`)).Request.ID}
 	w.send()
-	if out := w.line(hana, chat.Interaction{Intent: chat.IntentPending}); out.Text != "2 requests are waiting. Use their buttons to decide." {
+	if out := w.line(hana,
+		chat.Interaction{Intent: chat.IntentPending}); out.Text != "2 requests are waiting. Use their buttons to decide." {
 		t.Errorf("%+v", out)
 	}
 	if n := w.lastReply(); len(n.Cards) != 2 || !slices.Contains(n.Cards, ids[0]) {
 		t.Errorf("cards %v", n.Cards)
 	}
-	if out := w.line(hana, chat.Interaction{Intent: chat.IntentStatus}); !strings.HasPrefix(out.Text, "You're hana. You can approve, deny and read the logs.\nRequests waiting: 2") {
+	if out := w.line(hana, chat.Interaction{Intent: chat.IntentStatus}); !strings.HasPrefix(out.Text,
+		"You're hana. You can approve, deny and read the logs.\nRequests waiting: 2") {
 		t.Errorf("%+v", out)
 	}
-	if out := w.line(hana, chat.Interaction{Intent: chat.IntentLog}); !strings.HasPrefix(out.Text, "The newest notifications (4):\n") || !strings.Contains(out.Text, "slack C1 · request · sent · tries 1") {
+	if out := w.line(hana, chat.Interaction{Intent: chat.IntentLog}); !strings.HasPrefix(out.Text,
+		"The newest notifications (4):\n") || !strings.Contains(out.Text, "slack C1 · request · sent · tries 1") {
 		t.Errorf("%+v", out)
 	}
 	if out := w.line(ken, chat.Interaction{Intent: chat.IntentLog}); out.Code != approval.CodeNotAdmin {
 		t.Errorf("%+v", out)
 	}
-	if out := w.line(stranger, chat.Interaction{Intent: chat.IntentHelp, From: "Ustranger"}); !strings.Contains(out.Text, "Ustranger") {
+	if out := w.line(stranger, chat.Interaction{Intent: chat.IntentHelp, From: "Ustranger"}); !strings.Contains(out.Text,
+		"Ustranger") {
 		t.Errorf("%+v", out)
 	}
 	for _, i := range []chat.Intent{chat.IntentPending, chat.IntentShow, chat.IntentStatus, chat.IntentLog} {
-		if out := w.line(stranger, chat.Interaction{Intent: i, RequestID: ids[0]}); out.Code != approval.CodeNotAnApprover || out.Text != cannotDecide(stranger) {
+		if out := w.line(stranger, chat.Interaction{Intent: i, RequestID: ids[0]}); out.Code != approval.CodeNotAnApprover ||
+			out.Text != cannotDecide(stranger) {
 			t.Errorf("%s by a stranger: %+v", i, out)
 		}
 	}
@@ -207,7 +216,8 @@ func TestShowComesInOrder(t *testing.T) {
 		if err != nil || len(ready) != 1 || ready[0].Notification.Part != part || len(ready[0].Requests) != 1 {
 			t.Fatalf("part %d: %v, %+v", part, err, ready)
 		}
-		begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte(fmt.Sprint(part)), More: part < 3, Lease: time.Second}})
+		begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte(fmt.Sprint(part)),
+			More: part < 3, Lease: time.Second}})
 		if err != nil || len(begun) != 1 {
 			t.Fatal(err, begun)
 		}
@@ -232,7 +242,8 @@ func TestShowComesInOrder(t *testing.T) {
 
 // ways opens the gate again with these routes.
 func (w *world) ways(routes, admins []approval.Route, spent ...string) {
-	w.wire(approval.Options{Store: w.store, Broker: approval.NewBroker(), Policy: w.gate.Policy(), Now: w.clock.Now, Logger: w.logger()},
+	w.wire(approval.Options{Store: w.store, Broker: approval.NewBroker(), Policy: w.gate.Policy(), Now: w.clock.Now,
+		Logger: w.logger()},
 		outboxtest.Routing{Cards: routes, AdminRoutes: admins, Full: spent, Edits: []string{"slack"}})
 }
 
@@ -282,7 +293,8 @@ func TestRule10_ACardGoesOnToTheNextAddress(t *testing.T) {
 	id := w.check(transfer).Request.ID
 	w.fail(hanasWays[0], "monthly_limit")
 	w.fail(hanasWays[1], "bad_recipient")
-	want := []string{"line U1 request failed", "slack C1 request queued", "slack UH request failed", "webhook hana request queued"}
+	want := []string{"line U1 request failed", "slack C1 request queued", "slack UH request failed",
+		"webhook hana request queued"}
 	if got := w.sentTo(id); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -381,7 +393,8 @@ func TestRule10_WhoLeavesTakesNoCardAlong(t *testing.T) {
 		w.check(call(fmt.Sprintf(`{"n":%d}`, i)))
 	}
 	w.line(hana, chat.Interaction{Intent: chat.IntentUnfollow})
-	if ns := w.notifications(approval.NotificationQuery{Channel: hanasWays[1].Channel, Recipient: hanasWays[1].To}); len(ns) != many {
+	if ns := w.notifications(approval.NotificationQuery{Channel: hanasWays[1].Channel, Recipient: hanasWays[1].To}); len(
+		ns) != many {
 		t.Errorf("%d of %d cards went on", len(ns), many)
 	}
 }
@@ -422,7 +435,8 @@ func TestOneCardForAnAddress(t *testing.T) {
 	if n, err := w.outbox.Remind(w.ctx, 15*time.Minute, 3); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
-	if ns := w.notifications(approval.NotificationQuery{Kind: approval.KindReminder}); len(ns) != 1 || ns[0].Recipient != shared.To {
+	if ns := w.notifications(approval.NotificationQuery{Kind: approval.KindReminder}); len(ns) != 1 ||
+		ns[0].Recipient != shared.To {
 		t.Errorf("reminders %+v", ns)
 	}
 }
@@ -499,7 +513,8 @@ func TestAnEditShowsTheReasonThatCameMeanwhile(t *testing.T) {
 	var drawn []outbox.Attempt
 	for _, d := range ready {
 		if d.Notification.Kind == approval.KindEdit {
-			drawn = append(drawn, outbox.Attempt{Notification: d.Notification, Body: []byte("no reason given"), Seen: d.Seen(), Lease: time.Second})
+			drawn = append(drawn, outbox.Attempt{Notification: d.Notification, Body: []byte("no reason given"), Seen: d.Seen(),
+				Lease: time.Second})
 		}
 	}
 	w.types(hana, "wrong account")
@@ -532,7 +547,8 @@ func TestPartsDoNotHideTheQuestion(t *testing.T) {
 			if d.Notification.Part == 0 {
 				continue
 			}
-			begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("{}"), More: true, Lease: time.Second}})
+			begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("{}"), More: true,
+				Lease: time.Second}})
 			if err != nil || len(begun) != 1 {
 				t.Fatal(err, begun)
 			}
@@ -559,12 +575,14 @@ func TestPartsDoNotHideTheQuestion(t *testing.T) {
 
 // The log has a word for whatever a notification can be.
 func TestEveryKindAndFateHasAWord(t *testing.T) {
-	for _, k := range []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindEdit, approval.KindReply} {
+	for _, k := range []approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindEdit,
+		approval.KindReply} {
 		if phrases.English[phrases.Phrase("told_kind_"+k)] != string(k) {
 			t.Errorf("no word for %s", k)
 		}
 	}
-	for _, s := range []approval.NotificationStatus{approval.Queued, approval.Retrying, approval.Sent, approval.Delivered, approval.Failed, approval.Skipped} {
+	for _, s := range []approval.NotificationStatus{approval.Queued, approval.Retrying, approval.Sent, approval.Delivered,
+		approval.Failed, approval.Skipped} {
 		word := string(s)
 		if s == approval.Delivered {
 			word = "answered" // as the pages say

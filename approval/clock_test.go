@@ -119,7 +119,8 @@ func TestRule6_TheAuditLogIsToldByTheMachinesClock(t *testing.T) {
 	w.clock.advance(time.Minute)
 	w.expect(transfer, approval.AnswerPending)
 	now := w.clock.Now()
-	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Since: now.Add(-10 * time.Second), Until: now.Add(10 * time.Second)})
+	es, err := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Since: now.Add(-10 * time.Second),
+		Until: now.Add(10 * time.Second)})
 	if err != nil || len(es) != 1 || es[0].At.Sub(now).Abs() > time.Second {
 		t.Errorf("%+v, %v", es, err)
 	}
@@ -136,7 +137,8 @@ func TestRule6_AJumpThatIsTakenBackEndsNothing(t *testing.T) {
 	w.clock.set(400 * 24 * time.Hour)
 	for _, c := range []approval.Call{transfer, call(`{"n":2}`)} {
 		if _, err := w.gate.Check(w.ctx, c); approval.CodeOf(err) != approval.CodeStoreUnavailable ||
-			!strings.Contains(err.Error(), "jumped ahead by 9600h0m0s") || !strings.Contains(err.Error(), "countersign clock accept") {
+			!strings.Contains(err.Error(), "jumped ahead by 9600h0m0s") || !strings.Contains(err.Error(),
+			"countersign clock accept") {
 			t.Errorf("%s during the jump: %v", c.Tool, err)
 		}
 	}
@@ -183,7 +185,8 @@ func TestRule6_AnAdminAcceptsTheClock(t *testing.T) {
 		if _, err := w.gate.AcceptClock(w.ctx, hana, approval.ViaCLI); approval.CodeOf(err) != approval.CodeNotFound {
 			t.Errorf("accepted twice: %v", err)
 		}
-		if now := w.store.Now(); by > 0 && !now.Equal(w.clock.Now()) || by < 0 && now.Before(w.clock.Now().Add(-by-time.Second)) {
+		if now := w.store.Now(); by > 0 && !now.Equal(w.clock.Now()) || by < 0 &&
+			now.Before(w.clock.Now().Add(-by-time.Second)) {
 			t.Errorf("%v: the store's time is %v, the clock's %v", by, now, w.clock.Now())
 		}
 		for _, id := range []string{waits, id} {

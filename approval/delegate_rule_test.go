@@ -16,8 +16,8 @@ type placed struct {
 
 func (p placed) RuleDigests() map[string]string { return p.digests }
 
-// inOrder puts rules into force that each ask finance about a tool of the rule's name, which stands before a colon in what
-// the rule says.
+// inOrder puts rules into force that each ask finance about a tool of the rule's name, which stands before a colon in
+// what the rule says.
 func (w *council) inOrder(said ...string) {
 	w.t.Helper()
 	digests := map[string]string{}
@@ -87,8 +87,8 @@ func TestRule1_ADelegationIsForARuleAndNotForAPlace(t *testing.T) {
 	w.approve(w.expect(callOfTool("pay"), approval.AnswerPending).Request.ID, "joe")
 }
 
-// A delegation for a rule that was changed or removed covers nothing, and votes that were given by it count no more: not
-// for what is pending, nor at the use of what was approved.
+// A delegation for a rule that was changed or removed covers nothing, and votes that were given by it count no more:
+// not for what is pending, nor at the use of what was approved.
 func TestRule1_ADelegationForARuleThatChangedCoversNothing(t *testing.T) {
 	for _, then := range [][]string{{"pay:2"}, {"wire:1"}, {"wire:1", "pay:2"}} {
 		w := newCouncil(t, nil, fHana, fKen, nobodys)

@@ -58,7 +58,8 @@ func TestADifferenceIsLookedForOnlyWherePeopleAreAsked(t *testing.T) {
 
 	own := call(`{"n":2}`)
 	own.Differ, own.Preview = l, "the agent's"
-	if r := w.expect(own, approval.AnswerPending).Request; r.Preview != "the agent's" || r.PreviewFrom != "" || l.times() != 1 {
+	if r := w.expect(own, approval.AnswerPending).Request; r.Preview != "the agent's" || r.PreviewFrom != "" ||
+		l.times() != 1 {
 		t.Errorf("looked %d times, and has %q by %q", l.times(), r.Preview, r.PreviewFrom)
 	}
 	for name, action := range map[string]approval.Action{"allowed": approval.Allow, "denied": approval.Deny} {

@@ -65,7 +65,8 @@ func TestDispatchByAWaiterIsOnRecord(t *testing.T) {
 // Waiting for what waits for nobody gives the first answer back.
 func TestWaitOnlyForWhatIsPending(t *testing.T) {
 	w := newWorld(t)
-	for _, first := range []approval.Answer{{Kind: approval.AnswerAllow, Message: "m"}, {Kind: approval.AnswerDenied, Request: &approval.Request{ID: "x"}}, {Kind: approval.AnswerPending}} {
+	for _, first := range []approval.Answer{{Kind: approval.AnswerAllow, Message: "m"}, {Kind: approval.AnswerDenied,
+		Request: &approval.Request{ID: "x"}}, {Kind: approval.AnswerPending}} {
 		out, err := w.gate.Wait(w.ctx, sent, first, approval.WaitOptions{For: time.Hour})
 		if err != nil || out.Kind != first.Kind || out.Message != first.Message {
 			t.Errorf("got %+v, %v, want %+v", out, err, first)
@@ -93,7 +94,8 @@ func TestReport(t *testing.T) {
 		{"no such request", bot, "01ARZ3NDEKTSV4RRFFQ69G5FAV", approval.RunFailed, approval.CodeNotFound, ""},
 		{"another's", approval.Actor{Kind: approval.Agent, Name: "other"}, id, approval.RunFailed, approval.CodeNotFound, ""},
 		{"a person", hana, id, approval.RunFailed, approval.CodeNotFound, ""},
-		{"a person of the agent's name", approval.Actor{Kind: approval.Human, Name: "bot"}, id, approval.RunFailed, approval.CodeNotFound, ""},
+		{"a person of the agent's name", approval.Actor{Kind: approval.Human, Name: "bot"}, id, approval.RunFailed,
+			approval.CodeNotFound, ""},
 		{"the agent ran it itself", bot, kept, approval.RunFailed, approval.CodeInvalidParameter, ""},
 		{"nothing came back", bot, id, approval.RunUnknown, "", approval.RunUnknown},
 		{"still", bot, id, approval.RunUnknown, "", approval.RunUnknown},
@@ -124,7 +126,8 @@ func TestReport(t *testing.T) {
 	for _, e := range es {
 		got = append(got, fmt.Sprint(e.Actor, " ", e.ApprovalID == id, " ", e.Agent, " ", e.Tool, " ", e.Reason))
 	}
-	if want := []string{"agent:bot true bot transfer_credits unknown", "agent:bot true bot transfer_credits succeeded"}; !reflect.DeepEqual(got, want) {
+	if want := []string{"agent:bot true bot transfer_credits unknown",
+		"agent:bot true bot transfer_credits succeeded"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -164,9 +167,11 @@ func TestTheNextRequestSaysWhatCameOfTheLast(t *testing.T) {
 		want approval.RunResult
 	}{
 		{"nobody said", func(*world, string) error { return nil }, ""},
-		{"nothing came back", func(w *world, id string) error { return w.report(id, approval.RunUnknown) }, approval.RunUnknown},
+		{"nothing came back", func(w *world, id string) error { return w.report(id, approval.RunUnknown) },
+			approval.RunUnknown},
 		{"failed", func(w *world, id string) error { return w.report(id, approval.RunFailed) }, approval.RunFailed},
-		{"the gate restarted", func(w *world, _ string) error { _, err := w.gate.Orphaned(w.ctx); return err }, approval.RunUnknown},
+		{"the gate restarted", func(w *world, _ string) error { _, err := w.gate.Orphaned(w.ctx); return err },
+			approval.RunUnknown},
 		{"it restarted, and then its wrapper said", func(w *world, id string) error {
 			_, err := w.gate.Orphaned(w.ctx)
 			if err != nil {
@@ -188,7 +193,8 @@ func TestTheNextRequestSaysWhatCameOfTheLast(t *testing.T) {
 			if err := c.do(w, id); err != nil {
 				t.Fatal(err)
 			}
-			want := &approval.Use{RequestID: id, ApprovedBy: "hana", ApprovedAt: start, ConsumedAt: start, DispatchedAt: start, RunResult: c.want}
+			want := &approval.Use{RequestID: id, ApprovedBy: "hana", ApprovedAt: start, ConsumedAt: start, DispatchedAt: start,
+				RunResult: c.want}
 			next := w.expect(sent, approval.AnswerPending).Request
 			if got := w.request(next.ID).Previous; !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
@@ -277,7 +283,8 @@ func TestACallThatNobodyCanBeWaitingForAnyMoreIsOfUnknownOutcome(t *testing.T) {
 			t.Errorf("%s: got %d, %v, want %d", step.name, n, err, step.want)
 		}
 	}
-	for id, want := range map[string]approval.RunResult{old[0]: approval.RunUnknown, old[1]: approval.RunFailed, old[69]: approval.RunUnknown, young: "", kept: ""} {
+	for id, want := range map[string]approval.RunResult{old[0]: approval.RunUnknown, old[1]: approval.RunFailed,
+		old[69]: approval.RunUnknown, young: "", kept: ""} {
 		if got := w.request(id).RunResult; got != want {
 			t.Errorf("request %s is %q, want %q", id, got, want)
 		}
@@ -289,7 +296,8 @@ func TestACallThatNobodyCanBeWaitingForAnyMoreIsOfUnknownOutcome(t *testing.T) {
 	if err != nil || es[0].Actor != "system:timeout" {
 		t.Errorf("got %+v, %v", es, err)
 	}
-	if u := w.expect(numbered(0), approval.AnswerPending).Request.Previous; u == nil || u.RunResult != approval.RunUnknown {
+	if u := w.expect(numbered(0), approval.AnswerPending).Request.Previous; u == nil ||
+		u.RunResult != approval.RunUnknown {
 		t.Errorf("the next card's last use: %+v", u)
 	}
 	if err := w.report(old[0], approval.RunSucceeded); err != nil { // after all

@@ -47,13 +47,15 @@ func (w *world) lastEdit() string {
 			w.t.Fatal(err)
 		}
 		for _, d := range ready {
-			begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: drawn(d), Seen: d.Seen(), Lease: 18 * time.Second}})
+			begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: drawn(d), Seen: d.Seen(),
+				Lease: 18 * time.Second}})
 			if err != nil {
 				w.t.Fatal(err)
 			}
 			for _, n := range begun {
 				shown = string(n.Body)
-				if err := out.Sent(w.ctx, n, channels.Receipt{MessageID: "x", HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}); err != nil {
+				if err := out.Sent(w.ctx, n, channels.Receipt{MessageID: "x", HTTPStatus: 200,
+					Data: []byte(`{"ts":"1"}`)}); err != nil {
 					w.t.Fatal(err)
 				}
 			}
@@ -71,7 +73,8 @@ func TestAnEditDrawnBeforeAnotherDecisionIsDrawnAgain(t *testing.T) {
 	if err != nil || len(ready) != 1 {
 		t.Fatal(ready, err)
 	}
-	old := outbox.Attempt{Notification: ready[0].Notification, Body: drawn(ready[0]), Seen: ready[0].Seen(), Lease: 18 * time.Second}
+	old := outbox.Attempt{Notification: ready[0].Notification, Body: drawn(ready[0]), Seen: ready[0].Seen(),
+		Lease: 18 * time.Second}
 	w.mustDecide(b, false, ken, "")
 	if begun, err := out.Begin(w.ctx, []outbox.Attempt{old}); err != nil || len(begun) != 0 {
 		t.Fatalf("the old picture goes out: %v, %v", begun, err)
@@ -87,14 +90,16 @@ func TestAnEditThatIsTriedAgainDoesNotUndoANewerOne(t *testing.T) {
 	w.mustDecide(a, true, hana, "")
 	out := w.outbox
 	ready, _, _ := w.ready(10)
-	first, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: drawn(ready[0]), Seen: ready[0].Seen(), Lease: 18 * time.Second}})
+	first, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: drawn(ready[0]),
+		Seen: ready[0].Seen(), Lease: 18 * time.Second}})
 	if err != nil || len(first) != 1 {
 		t.Fatal(first, err)
 	}
 	w.clock.advance(2 * time.Second)
 	w.mustDecide(b, false, ken, "") // while the first edit is on its way
 	w.clock.advance(8 * time.Second)
-	if err := out.NotSent(w.ctx, first[0], outbox.Failure{Reason: "timeout", RetryAt: w.clock.Now().Add(11 * time.Second)}); err != nil {
+	if err := out.NotSent(w.ctx, first[0], outbox.Failure{Reason: "timeout",
+		RetryAt: w.clock.Now().Add(11 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := w.lastEdit(), `{"states":" approved denied"}`; got != want {
@@ -104,13 +109,16 @@ func TestAnEditThatIsTriedAgainDoesNotUndoANewerOne(t *testing.T) {
 
 func TestRule5_WhoMayDecideIsJudgedAsTheyAreNow(t *testing.T) {
 	w := newWorld(t)
-	people := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Approver: true, Admin: true}, {Name: "ken", Approver: true}})
-	w.wire(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, terms}, Now: w.clock.Now, Directory: names{people: people.ByName}}, outboxtest.Routing{})
+	people := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Approver: true, Admin: true},
+		{Name: "ken", Approver: true}})
+	w.wire(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, terms}, Now: w.clock.Now,
+		Directory: names{people: people.ByName}}, outboxtest.Routing{})
 	id := w.check(transfer).Request.ID
 	people.Replace(nil, []auth.Person{{Name: "hana", Approver: true}}) // ken was removed, hana is no admin any more
 	_, err := w.decide(id, true, ken, "")
 	wantCode(t, err, approval.CodeNotAnApprover)
-	if out := w.tap(chat.Interaction{By: ken, Intent: chat.IntentApprove, RequestID: id}); out.Code != approval.CodeNotAnApprover {
+	if out := w.tap(chat.Interaction{By: ken, Intent: chat.IntentApprove,
+		RequestID: id}); out.Code != approval.CodeNotAnApprover {
 		t.Errorf("%+v", out)
 	}
 	_, err = w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: id, By: hana, Via: approval.ViaAPI})
@@ -134,14 +142,17 @@ func TestAnyMessageOfAnAnswerCanBeQuoted(t *testing.T) {
 	w.tap(chat.Interaction{By: hana, Intent: chat.IntentPending, OneReply: true})
 	out := w.outbox
 	ready, _, _ := w.ready(1)
-	begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
+	begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"),
+		Lease: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := out.Sent(w.ctx, begun[0], channels.Receipt{MessageID: "1", Data: []byte(`{"messages":[{"id":"1"},{"id":"2"}]}`)}); err != nil {
+	if err := out.Sent(w.ctx, begun[0], channels.Receipt{MessageID: "1",
+		Data: []byte(`{"messages":[{"id":"1"},{"id":"2"}]}`)}); err != nil {
 		t.Fatal(err)
 	}
-	tap := chat.Interaction{By: hana, Intent: chat.IntentDeny, QuotedID: "2", Channel: begun[0].Channel, From: begun[0].Recipient}
+	tap := chat.Interaction{By: hana, Intent: chat.IntentDeny, QuotedID: "2", Channel: begun[0].Channel,
+		From: begun[0].Recipient}
 	if got := w.tap(tap); len(got.Decided) != 1 || got.Decided[0].ID != id {
 		t.Errorf("%+v", got)
 	}
@@ -219,11 +230,13 @@ func TestASpentReplyTokenIsNotTriedAgain(t *testing.T) {
 	if err != nil || len(ready) != 1 || ready[0].Notification.ReplyTo == "" {
 		t.Fatal(ready, err)
 	}
-	begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
+	begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"),
+		Lease: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := out.NotSent(w.ctx, begun[0], outbox.Failure{Reason: "rate_limited", ReplySpent: true, RetryAt: w.clock.Now()}); err != nil {
+	if err := out.NotSent(w.ctx, begun[0], outbox.Failure{Reason: "rate_limited", ReplySpent: true,
+		RetryAt: w.clock.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	n, err := w.outbox.Notification(w.ctx, begun[0].ID)

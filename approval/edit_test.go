@@ -65,7 +65,8 @@ func TestRule4_WhoAcceptsEditsIsLetThroughWithTheNewArgsOnce(t *testing.T) {
 	}
 	w.approve(next.ID, "ken")
 	o := w.expect(c, approval.AnswerApproved)
-	if string(o.Args) != less || o.Request.ID != next.ID || !strings.Contains(o.Message, "hana and ken changed the arguments") {
+	if string(o.Args) != less || o.Request.ID != next.ID || !strings.Contains(o.Message,
+		"hana and ken changed the arguments") {
 		t.Errorf("%s with %s", o.Message, o.Args)
 	}
 	w.expect(c, approval.AnswerPending) // asked anew
@@ -154,10 +155,12 @@ func (schemas) CheckArgs(_ context.Context, _, _ string, canonical []byte) strin
 
 func TestAnEditIsCheckedAgainstTheToolsSchema(t *testing.T) {
 	w := newWorld(t)
-	w.wire(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, terms}, Schemas: schemas{}}, bothWays)
+	w.wire(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, terms}, Schemas: schemas{}},
+		bothWays)
 	id := w.expect(transfer, approval.AnswerPending).Request.ID
 	a, _ := args.Parse([]byte(`{"to":"x"}`))
-	_, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: true, By: hana, Via: approval.ViaAPI, Args: &a})
+	_, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: true, By: hana, Via: approval.ViaAPI,
+		Args: &a})
 	wantCode(t, err, approval.CodeInvalidArgs)
 	if r := w.request(id); r.Status != approval.Pending {
 		t.Errorf("it is %s", r.Status)
@@ -175,7 +178,8 @@ func TestAnEditByWhoStandsInSaysForWhom(t *testing.T) {
 	if got := w.request(id).WhoEnded(); got != "joe for hana" {
 		t.Errorf("the one in its place was put forward by %s", got)
 	}
-	if o := w.expect(transfer, approval.AnswerDenied); !strings.HasPrefix(o.Message, "Not as asked. joe for hana proposes") {
+	if o := w.expect(transfer, approval.AnswerDenied); !strings.HasPrefix(o.Message,
+		"Not as asked. joe for hana proposes") {
 		t.Error(o.Message)
 	}
 }

@@ -90,7 +90,8 @@ func TestRule1_AFreezeEndsWhatWaitsAndWhatWasApproved(t *testing.T) {
 		_, err := w.decide(id, true, ken, "") // nobody has swept yet: they count as ended
 		wantCode(t, err, approval.CodeAlreadyResolved)
 		r := w.request(id)
-		if r.Status != approval.Cancelled || r.EndCode != "frozen" || r.ResolvedBy != "hana" || r.ResolveReason != "runaway" ||
+		if r.Status != approval.Cancelled || r.EndCode != "frozen" || r.ResolvedBy != "hana" ||
+			r.ResolveReason != "runaway" ||
 			!r.ResolvedAt.Equal(start.Add(time.Minute)) {
 			t.Errorf("%s by %s: %s, %s at %s", r.Status, r.ResolvedBy, r.EndCode, r.ResolveReason, r.ResolvedAt)
 		}
@@ -120,7 +121,8 @@ func TestRule5_WhoMayFreezeAndLift(t *testing.T) {
 	}{
 		{hana, "", ""}, {ken, "", approval.CodeNotAdmin}, {root, "", ""},
 		{approval.Actor{Kind: approval.Human, Name: "eve"}, approval.CodeNotAnApprover, approval.CodeNotAdmin},
-		{bot, approval.CodeNotAnApprover, approval.CodeNotAdmin}, {stranger, approval.CodeNotAnApprover, approval.CodeNotAdmin},
+		{bot, approval.CodeNotAnApprover, approval.CodeNotAdmin}, {stranger, approval.CodeNotAnApprover,
+			approval.CodeNotAdmin},
 		{approval.Actor{}, approval.CodeNotAnApprover, approval.CodeNotAdmin},
 	} {
 		_, err := w.gate.Freeze(w.ctx, "bot", c.by, approval.ViaAPI, "")
@@ -161,7 +163,8 @@ func TestRule7_AFreezeHoldsAfterARestart(t *testing.T) {
 	if o := w.check(transfer); o.Message != frozenByHana {
 		t.Error(o.Message)
 	}
-	rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Status: approval.Pending, Tool: "other", Limit: 100})
+	rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Status: approval.Pending, Tool: "other",
+		Limit: 100})
 	if err != nil || len(rs) != 0 {
 		t.Fatal(rs, err)
 	}
@@ -169,7 +172,8 @@ func TestRule7_AFreezeHoldsAfterARestart(t *testing.T) {
 	if err != nil || n != 200 {
 		t.Errorf("%d ended, %v", n, err)
 	}
-	if rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Status: approval.Pending}); err != nil || len(rs) != 0 {
+	if rs, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Status: approval.Pending}); err != nil ||
+		len(rs) != 0 {
 		t.Errorf("%d wait still, %v", len(rs), err)
 	}
 	if n := w.count("approval_cancelled::runaway"); n != 200 {

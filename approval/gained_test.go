@@ -50,7 +50,9 @@ func TestRule4_WhatAnApprovalTakesByNowIsAskedForBeforeTheUse(t *testing.T) {
 	for name, more := range gained {
 		for _, need := range []*approval.Need{nil, financeTwice} {
 			for way, use := range map[string]func(w *council, first approval.Answer) (approval.Answer, error){
-				"asked again": func(w *council, _ approval.Answer) (approval.Answer, error) { return w.gate.Check(w.ctx, transfer) },
+				"asked again": func(w *council, _ approval.Answer) (approval.Answer, error) {
+					return w.gate.Check(w.ctx, transfer)
+				},
 				"waited": func(w *council, first approval.Answer) (approval.Answer, error) {
 					return w.gate.Wait(w.ctx, transfer, first, approval.WaitOptions{For: time.Minute})
 				},
@@ -68,7 +70,8 @@ func TestRule4_WhatAnApprovalTakesByNowIsAskedForBeforeTheUse(t *testing.T) {
 				if err != nil || o.Kind == approval.AnswerApproved || o.Kind == approval.AnswerAllow {
 					t.Fatalf("%s, %s: %+v, %v", name, way, o, err)
 				}
-				if r := w.request(id); r.Status != approval.Cancelled || r.ResolveReason != "policy_changed" || !r.ConsumedAt.IsZero() {
+				if r := w.request(id); r.Status != approval.Cancelled || r.ResolveReason != "policy_changed" ||
+					!r.ConsumedAt.IsZero() {
 					t.Errorf("%s, %s: %s, %s", name, way, r.Status, r.ResolveReason)
 				}
 				again := w.expect(transfer, approval.AnswerPending).Request.ID

@@ -59,7 +59,8 @@ func TestRule4_AnApprovalThatIsGivenBackIsUsedOnce(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if len(es) != 1 || es[0].ApprovalID != id || es[0].Actor != "system:gateway" || es[0].Reason != "refused with HTTP 429" ||
+	if len(es) != 1 || es[0].ApprovalID != id || es[0].Actor != "system:gateway" ||
+		es[0].Reason != "refused with HTTP 429" ||
 		!strings.Contains(string(es[0].Data), `"returned":1`) {
 		t.Errorf("on record: %+v", es)
 	}
@@ -114,7 +115,10 @@ func TestRule4_WhatStaysUsed(t *testing.T) {
 			w.clock.advance(a.Request.UseBy.Sub(start))
 			return a
 		},
-		"asked for anew": func(w *world, a approval.Answer) approval.Answer { w.expect(sent, approval.AnswerPending); return a },
+		"asked for anew": func(w *world, a approval.Answer) approval.Answer {
+			w.expect(sent, approval.AnswerPending)
+			return a
+		},
 		"approved anew": func(w *world, a approval.Answer) approval.Answer {
 			w.mustDecide(w.expect(sent, approval.AnswerPending).Request.ID, true, hana, "")
 			return a
@@ -208,7 +212,8 @@ func TestRule4_WhatIsGivenBackCanEnd(t *testing.T) {
 	w = newWorld(t)
 	a = w.use(sent)
 	w.giveBack(a)
-	if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: a.Request.ID, By: hana, Via: approval.ViaAPI}); err != nil {
+	if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: a.Request.ID, By: hana,
+		Via: approval.ViaAPI}); err != nil {
 		t.Error(err)
 	}
 	w.expect(sent, approval.AnswerPending)

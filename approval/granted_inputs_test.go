@@ -9,8 +9,8 @@ import (
 	"countersign/internal/lists"
 )
 
-// What the server of a call that a grant let through is told meanwhile is in the audit log before, secrets masked, while
-// the call is under way and its agent may run anything.
+// What the server of a call that a grant let through is told meanwhile is in the audit log before, secrets masked,
+// while the call is under way and its agent may run anything.
 func TestRule11_WhatTheServerOfAGrantedCallIsToldIsOnRecord(t *testing.T) {
 	w := grantWorld(t)
 	call := transfer
@@ -18,7 +18,8 @@ func TestRule11_WhatTheServerOfAGrantedCallIsToldIsOnRecord(t *testing.T) {
 	g := w.granted(call, approval.GrantWish{For: time.Hour})
 	o := w.expect(call, approval.AnswerAllow)
 	bot := approval.Actor{Kind: approval.Agent, Name: call.Agent}
-	in := approval.Input{Method: "elicitation/create", Message: "Sure?", Answer: `{"content":{"sure":true,"password":"hunter2-and-more"}}`}
+	in := approval.Input{Method: "elicitation/create", Message: "Sure?",
+		Answer: `{"content":{"sure":true,"password":"hunter2-and-more"}}`}
 	add := func(who approval.Actor, id string) approval.Code {
 		return approval.CodeOf(w.gate.AddInput(w.ctx, who, id, in))
 	}

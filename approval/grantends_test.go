@@ -63,20 +63,28 @@ func TestGrant_WhatEndsIt(t *testing.T) {
 		code string
 	}{
 		{"nothing", nil, func(*world, *people) {}, ""},
-		{"the rule changed", nil, changed(func(v *approval.Verdict) { v.RuleDigest = "rule one, changed" }), "policy_changed"},
+		{"the rule changed", nil, changed(func(v *approval.Verdict) { v.RuleDigest = "rule one, changed" }),
+			"policy_changed"},
 		{"the rule is not known", nil, changed(func(v *approval.Verdict) { v.RuleDigest = "" }), "policy_changed"},
 		{"no grants any more", nil, changed(func(v *approval.Verdict) { v.Grants = nil }), "policy_changed"},
 		{"a higher risk", nil, changed(func(v *approval.Verdict) { v.Risk = approval.RiskHigh }), "policy_changed"},
 		{"a lower risk", nil, changed(func(v *approval.Verdict) { v.Risk = approval.RiskLow }), ""},
-		{"two people", nil, changed(func(v *approval.Verdict) { v.Need = &approval.Need{Stages: []approval.Stage{{Count: 2}}} }), "policy_changed"},
+		{"two people", nil, changed(func(v *approval.Verdict) {
+			v.Need = &approval.Need{Stages: []approval.Stage{{Count: 2}}}
+		}), "policy_changed"},
 		{"a passkey", nil, changed(func(v *approval.Verdict) { v.Need = &approval.Need{StepUp: true} }), "policy_changed"},
 		{"asked twice", nil, changed(func(v *approval.Verdict) { v.Need = &approval.Need{Confirm: true} }), "policy_changed"},
-		{"other args are ignored", nil, changed(func(v *approval.Verdict) { v.IgnoreArgs, v.RuleDigest = []string{"to"}, "rule two" }), "policy_changed"},
+		{"other args are ignored", nil, changed(func(v *approval.Verdict) {
+			v.IgnoreArgs, v.RuleDigest = []string{"to"}, "rule two"
+		}), "policy_changed"},
 		{"its maker went", nil, func(_ *world, p *people) { p.gone = []string{"hana"} }, "maker_changed"},
 		{"its maker approves no more", nil, func(_ *world, p *people) { p.mere = []string{"hana"} }, "maker_changed"},
 		{"another went", nil, func(_ *world, p *people) { p.gone = []string{"ken"} }, ""},
-		{"its maker left the group", &approval.Need{Stages: []approval.Stage{{Group: "finance", Count: 1}}}, func(_ *world, p *people) { p.groups = nil }, "maker_changed"},
-		{"its maker owns the agent", &approval.Need{SeparateDuties: true}, func(_ *world, p *people) { p.owner = "hana" }, "maker_changed"},
+		{"its maker left the group", &approval.Need{Stages: []approval.Stage{{Group: "finance", Count: 1}}},
+			func(_ *world, p *people) { p.groups = nil }, "maker_changed"},
+		{"its maker owns the agent", &approval.Need{SeparateDuties: true}, func(_ *world, p *people) {
+			p.owner = "hana"
+		}, "maker_changed"},
 		{"a freeze", nil, func(w *world, _ *people) { w.freeze("bot", ken, "stop"); w.unfreeze("bot") }, "frozen"},
 		{"a freeze of all", nil, func(w *world, _ *people) { w.freeze("", ken, "stop"); w.unfreeze("") }, "frozen"},
 		{"a freeze of another", nil, func(w *world, _ *people) { w.freeze("other", ken, "stop") }, ""},
@@ -170,7 +178,8 @@ func TestGrant_OfAToolThatChanges(t *testing.T) {
 	for name, c := range map[string]approval.Call{"unseen": unseen, "said by its agent": said} {
 		if o := w.check(c); o.Kind != approval.AnswerPending {
 			t.Errorf("a tool that is %s: %s", name, o.Kind)
-		} else if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: o.Request.ID, By: bot, Via: approval.ViaAPI}); err != nil {
+		} else if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: o.Request.ID, By: bot,
+			Via: approval.ViaAPI}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -271,7 +280,8 @@ func TestGrant_InjectedCallsAreAskedAbout(t *testing.T) {
 		others   []approval.Call
 	}{
 		{
-			"pay the rent", bounded, in("bank", "send_money", `{"recipient":"UK12345678901234567890","amount":98.70,"memo":"rent"}`),
+			"pay the rent", bounded, in("bank", "send_money",
+				`{"recipient":"UK12345678901234567890","amount":98.70,"memo":"rent"}`),
 			[]string{`{"recipient":"UK12345678901234567890","amount":100,"memo":"rent, May"}`},
 			[]string{
 				`{"recipient":"US133000000121212121212","amount":98.70,"memo":"rent"}`,
@@ -298,7 +308,8 @@ func TestGrant_InjectedCallsAreAskedAbout(t *testing.T) {
 			},
 		},
 		{
-			"mail the summary to Bob", exact, in("mail", "send_email", `{"to":["bob@corp.example"],"subject":"Summary","body":"As agreed."}`), nil,
+			"mail the summary to Bob", exact, in("mail", "send_email",
+				`{"to":["bob@corp.example"],"subject":"Summary","body":"As agreed."}`), nil,
 			[]string{
 				`{"to":["bob@corp.example","eve@evil.example"],"subject":"Summary","body":"As agreed."}`,
 				`{"to":["bob@evil.example"],"subject":"Summary","body":"As agreed."}`,

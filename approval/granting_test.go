@@ -155,7 +155,8 @@ func TestGrant_ByWhoStandsIn(t *testing.T) {
 		v.Need = &approval.Need{Stages: []approval.Stage{{Group: "finance", Count: 1}}}
 		return v
 	})
-	if _, err := w.gate.Delegate(w.ctx, approval.Delegation{Delegator: "hana", Delegate: "ken", Until: start.Add(time.Hour)},
+	if _, err := w.gate.Delegate(w.ctx, approval.Delegation{Delegator: "hana", Delegate: "ken",
+		Until: start.Add(time.Hour)},
 		hana, approval.ViaAPI); err != nil {
 		t.Fatal(err)
 	}
@@ -191,13 +192,15 @@ func TestGrant_WhoRevokesIt(t *testing.T) {
 			wantCode(t, err, approval.CodeNotAdmin)
 		}
 		wantCode(t, w.gate.Lift(w.ctx, who, approval.ViaAPI, g.ID), approval.CodeNotFound) // it is no denial
-		if got, err := w.gate.Revoke(w.ctx, who, approval.ViaAPI, g.ID); err != nil || got.EndCode != "revoked" || got.EndedBy != who.Name {
+		if got, err := w.gate.Revoke(w.ctx, who, approval.ViaAPI, g.ID); err != nil || got.EndCode != "revoked" ||
+			got.EndedBy != who.Name {
 			t.Errorf("%+v, %v", got, err)
 		}
 		_, err := w.gate.Revoke(w.ctx, who, approval.ViaAPI, g.ID)
 		wantCode(t, err, approval.CodeAlreadyResolved)
 		o := w.expect(transfer, approval.AnswerPending)
-		if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: o.Request.ID, By: bot, Via: approval.ViaAPI}); err != nil {
+		if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: o.Request.ID, By: bot,
+			Via: approval.ViaAPI}); err != nil {
 			t.Fatal(err)
 		}
 	}

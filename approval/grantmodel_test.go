@@ -130,7 +130,8 @@ func (m *model) grant(c modelCall) (use *modelGrant) {
 	for _, g := range slices.Backward(m.grants) {
 		switch {
 		case g.deny || g.over || !m.covers(g, c):
-		case changed || !m.sameTool(g.tool, g.made), g.rule != m.rule || m.verdict().Grants == nil || m.risk.Rank() > g.risk.Rank(),
+		case changed || !m.sameTool(g.tool, g.made), g.rule != m.rule || m.verdict().Grants == nil ||
+			m.risk.Rank() > g.risk.Rank(),
 			!m.approvers[g.maker]:
 			g.over = true
 		case !g.suspended.IsZero():
@@ -229,7 +230,8 @@ type modelled struct {
 func newModelled(t *testing.T) *modelled {
 	d := &modelled{world: newWorld(t)}
 	d.m = &model{now: d.clock.Now, denied: map[string]*modelDenial{}, running: map[string]*modelGrant{},
-		outcomes: map[string]approval.RunResult{}, earlier: map[int]bool{}, grantable: true, rule: 1, risk: approval.RiskMedium, tool: 1,
+		outcomes: map[string]approval.RunResult{}, earlier: map[int]bool{}, grantable: true, rule: 1,
+		risk: approval.RiskMedium, tool: 1,
 		approvers: map[string]bool{"hana": true, "ken": true}}
 	p := &people{}
 	d.sync = func() {
@@ -284,7 +286,8 @@ func (d *modelled) decides(rt *rapid.T, r *modelRequest, approve bool, by approv
 	case wish != nil && approve && (v.Grants == nil || r.risk == approval.RiskCritical):
 		want = approval.CodeGrantRefused
 	}
-	_, err := d.gate.Decide(d.ctx, approval.Decision{RequestID: r.id, Approve: approve, By: by, Via: approval.ViaAPI, Grant: wish})
+	_, err := d.gate.Decide(d.ctx, approval.Decision{RequestID: r.id, Approve: approve, By: by, Via: approval.ViaAPI,
+		Grant: wish})
 	if got := approval.CodeOf(err); got != want {
 		rt.Fatalf("deciding %s: got %q (%v), want %q", r.call.args(), got, err, want)
 	}
@@ -405,7 +408,8 @@ func TestGrantsAreAsTheirModel(t *testing.T) {
 		m := d.m
 		calls := rapid.Custom(func(t *rapid.T) modelCall {
 			return modelCall{
-				to: rapid.SampledFrom([]string{"a", "a", "b"}).Draw(t, "to"), n: rapid.SampledFrom([]string{"0.5", "0.5", "1", "5e-1", "1.1", `"1"`}).Draw(t, "n"),
+				to: rapid.SampledFrom([]string{"a", "a", "b"}).Draw(t, "to"), n: rapid.SampledFrom([]string{"0.5", "0.5", "1",
+					"5e-1", "1.1", `"1"`}).Draw(t, "n"),
 				session: rapid.SampledFrom([]string{"", "s1", "s1"}).Draw(t, "session"),
 			}
 		})
@@ -458,7 +462,8 @@ func TestGrantsAreAsTheirModel(t *testing.T) {
 				d.decides(rt, r, rapid.IntRange(0, 3).Draw(rt, "approve") > 0, people.Draw(rt, "by"), wish)
 			},
 			"time": func(*rapid.T) {
-				d.clock.advance(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Minute, 10 * time.Minute, time.Hour}).Draw(rt, "time"))
+				d.clock.advance(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Minute, 10 * time.Minute,
+					time.Hour}).Draw(rt, "time"))
 			},
 			"policy": func(rt *rapid.T) {
 				seldom(rt)
@@ -471,7 +476,8 @@ func TestGrantsAreAsTheirModel(t *testing.T) {
 				case 2:
 					m.varies = !m.varies
 				case 3:
-					m.risk = rapid.SampledFrom([]approval.Risk{approval.RiskMedium, approval.RiskHigh, approval.RiskCritical}).Draw(rt, "risk")
+					m.risk = rapid.SampledFrom([]approval.Risk{approval.RiskMedium, approval.RiskHigh, approval.RiskCritical}).Draw(rt,
+						"risk")
 				}
 			},
 			"people": func(rt *rapid.T) {
@@ -493,13 +499,15 @@ func TestGrantsAreAsTheirModel(t *testing.T) {
 					rt.Skip()
 				}
 				use := rapid.SampledFrom(sorted(m.running)).Draw(rt, "use")
-				d.report(rt, use, rapid.SampledFrom([]approval.RunResult{approval.RunUnknown, approval.RunUnknown, approval.RunSucceeded}).Draw(rt, "ran"))
+				d.report(rt, use, rapid.SampledFrom([]approval.RunResult{approval.RunUnknown, approval.RunUnknown,
+					approval.RunSucceeded}).Draw(rt, "ran"))
 			},
 			"revoke": func(rt *rapid.T) {
 				if len(m.grants) == 0 {
 					rt.Skip()
 				}
-				d.revoke(rt, rapid.SampledFrom(m.grants).Draw(rt, "grant"), rapid.SampledFrom([]approval.Actor{root, hana, ken}).Draw(rt, "by"))
+				d.revoke(rt, rapid.SampledFrom(m.grants).Draw(rt, "grant"), rapid.SampledFrom([]approval.Actor{root, hana,
+					ken}).Draw(rt, "by"))
 			},
 			"lift": func(rt *rapid.T) {
 				if len(m.denied) == 0 {
@@ -508,7 +516,8 @@ func TestGrantsAreAsTheirModel(t *testing.T) {
 				d.lift(rt, rapid.SampledFrom(sorted(m.denied)).Draw(rt, "args"))
 			},
 			"upkeep": func(rt *rapid.T) {
-				for _, err := range []error{second(d.gate.Prune(d.ctx)), second(d.gate.EndFrozen(d.ctx)), second(d.gate.Expire(d.ctx))} {
+				for _, err := range []error{second(d.gate.Prune(d.ctx)), second(d.gate.EndFrozen(d.ctx)),
+					second(d.gate.Expire(d.ctx))} {
 					if err != nil {
 						rt.Fatal(err)
 					}

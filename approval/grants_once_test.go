@@ -16,7 +16,8 @@ func TestGrant_NotAfterAnEdit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: true, By: hana, Via: approval.ViaAPI, Args: &other})
+	r, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: true, By: hana, Via: approval.ViaAPI,
+		Args: &other})
 	if err != nil || r.Status != approval.Approved {
 		t.Fatal(r.Status, err)
 	}

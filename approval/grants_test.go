@@ -28,7 +28,8 @@ func grantWorld(t testing.TB) *world {
 	return w
 }
 
-func (w *world) decideFor(id string, approve bool, by approval.Actor, wish approval.GrantWish) (approval.Request, error) {
+func (w *world) decideFor(id string, approve bool, by approval.Actor, wish approval.GrantWish) (approval.Request,
+	error) {
 	return w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: approve, By: by, Via: approval.ViaAPI,
 		Reason: "Fine.", Grant: &wish})
 }
@@ -101,7 +102,8 @@ func TestGrant_SaysForHowLong(t *testing.T) {
 		{approval.GrantWish{For: 90 * time.Second}, "Allowed: hana approved this for 90 seconds."},
 		{approval.GrantWish{Uses: 2}, "Allowed: hana approved this for 24 hours (1 use left)."},
 		{approval.GrantWish{Session: true}, "Allowed: hana approved this for this session."},
-		{approval.GrantWish{Session: true, Uses: 1, For: time.Hour}, "Allowed: hana approved this for this session (0 uses left)."},
+		{approval.GrantWish{Session: true, Uses: 1, For: time.Hour},
+			"Allowed: hana approved this for this session (0 uses left)."},
 	} {
 		w := grantWorld(t)
 		call := transfer
@@ -143,10 +145,13 @@ func TestGrant_RefusedAndNothingDecided(t *testing.T) {
 		wish   approval.GrantWish
 		code   approval.Code
 	}{
-		{"not by this rule", func(v *approval.Verdict) { v.Grants = nil }, approval.GrantWish{Uses: 1}, approval.CodeGrantRefused},
-		{"a critical call", func(v *approval.Verdict) { v.Risk = approval.RiskCritical }, approval.GrantWish{Uses: 1}, approval.CodeGrantRefused},
+		{"not by this rule", func(v *approval.Verdict) { v.Grants = nil }, approval.GrantWish{Uses: 1},
+			approval.CodeGrantRefused},
+		{"a critical call", func(v *approval.Verdict) { v.Risk = approval.RiskCritical }, approval.GrantWish{Uses: 1},
+			approval.CodeGrantRefused},
 		{"two people", func(v *approval.Verdict) { v.Need = two }, approval.GrantWish{Uses: 1}, approval.CodeGrantRefused},
-		{"a rule without a name", func(v *approval.Verdict) { v.RuleDigest = "" }, approval.GrantWish{Uses: 1}, approval.CodeGrantRefused},
+		{"a rule without a name", func(v *approval.Verdict) { v.RuleDigest = "" }, approval.GrantWish{Uses: 1},
+			approval.CodeGrantRefused},
 		{"nothing wished for", nil, approval.GrantWish{}, approval.CodeInvalidParameter},
 		{"too long", nil, approval.GrantWish{For: 24*time.Hour + 1}, approval.CodeGrantRefused},
 		{"no time", nil, approval.GrantWish{For: -1}, approval.CodeInvalidParameter},

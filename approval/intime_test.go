@@ -20,7 +20,8 @@ func (w *world) lateTry(a approval.Address, next time.Time) {
 		if d.Notification.Address() != a {
 			continue
 		}
-		begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("x"), Lease: time.Second}})
+		begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("x"),
+			Lease: time.Second}})
 		if err != nil || len(begun) != 1 {
 			w.t.Fatal(err, begun)
 		}

@@ -15,7 +15,8 @@ import (
 // atKeyboard makes a gate where ken sits at bot's keyboard and low and high may be decided there.
 func atKeyboard(t *testing.T) (*world, *auth.Directory) {
 	w := newWorld(t)
-	people := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Approver: true, Admin: true}, {Name: "ken", Approver: true}})
+	people := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Approver: true, Admin: true},
+		{Name: "ken", Approver: true}})
 	with := terms
 	with.Elicitation = []approval.Risk{approval.RiskLow, approval.RiskHigh}
 	w.wire(approval.Options{Store: w.store, Broker: w.gate.Broker(), Policy: rules{asks, with}, Now: w.clock.Now,
@@ -35,13 +36,15 @@ func TestKeyboardDecidesWhereItMay(t *testing.T) {
 		id := w.expect(c, approval.AnswerPending).Request.ID
 		r, err := w.gate.DecideAtKeyboard(w.ctx, "bot", approval.Decision{RequestID: id, Approve: approve, Reason: "looked"})
 		want := map[bool]approval.Status{true: approval.Approved, false: approval.Denied}[approve]
-		if err != nil || r.Status != want || r.ResolvedBy != "ken" || r.ResolvedVia != approval.ViaTerminal || r.ResolveReason != "looked" {
+		if err != nil || r.Status != want || r.ResolvedBy != "ken" || r.ResolvedVia != approval.ViaTerminal ||
+			r.ResolveReason != "looked" {
 			t.Errorf("got %+v, %v", r, err)
 		}
 		_, err = w.gate.DecideAtKeyboard(w.ctx, "bot", approval.Decision{RequestID: id, Approve: approve})
 		wantCode(t, err, approval.CodeAlreadyResolved)
 	}
-	_, err := w.gate.DecideAtKeyboard(w.ctx, "bot", approval.Decision{RequestID: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Approve: true})
+	_, err := w.gate.DecideAtKeyboard(w.ctx, "bot", approval.Decision{RequestID: "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+		Approve: true})
 	wantCode(t, err, approval.CodeNotFound)
 }
 
@@ -59,7 +62,8 @@ func TestKeyboardDecidesNothingElse(t *testing.T) {
 		{"an agent without a keyboard", approval.RiskHigh, "other", "other", nil, "agent:other"},
 		{"an agent without a keyboard, of the one that has", approval.RiskHigh, "bot", "other", nil, "agent:other"},
 		{"no agent", approval.RiskHigh, "bot", "", nil, "agent:"},
-		{"the person was removed", approval.RiskHigh, "bot", "bot", func(_ *world, p *auth.Directory) { p.Replace(nil, nil) }, "agent:bot"},
+		{"the person was removed", approval.RiskHigh, "bot", "bot", func(_ *world, p *auth.Directory) { p.Replace(nil, nil) },
+			"agent:bot"},
 		{"the person may not decide any more", approval.RiskHigh, "bot", "bot", func(_ *world, p *auth.Directory) {
 			p.Replace(nil, []auth.Person{{Name: "ken", Admin: true}})
 		}, "agent:bot"},
@@ -77,7 +81,8 @@ func TestKeyboardDecidesNothingElse(t *testing.T) {
 			asked.Agent = c.owner
 			with := terms
 			with.Elicitation = []approval.Risk{approval.RiskLow, approval.RiskHigh}
-			if err := w.gate.SetPolicy(w.ctx, rules{func(approval.Call) approval.Verdict { return quarantine(c.risk) }, with}, nil); err != nil {
+			if err := w.gate.SetPolicy(w.ctx, rules{func(approval.Call) approval.Verdict { return quarantine(c.risk) }, with},
+				nil); err != nil {
 				t.Fatal(err)
 			}
 			id := w.expect(asked, approval.AnswerPending).Request.ID

@@ -12,7 +12,8 @@ func TestRule4_MayThisApprovalBeUsed(t *testing.T) {
 	noon := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	key := Key{Agent: "bot", Tool: "pay", ArgsHash: "h"}
 	approved := func(change func(*Request)) Request {
-		r := Request{Agent: key.Agent, Tool: key.Tool, ArgsHash: key.ArgsHash, Args: []byte("{}"), Risk: RiskMedium, Status: Approved, UseBy: noon.Add(time.Minute)}
+		r := Request{Agent: key.Agent, Tool: key.Tool, ArgsHash: key.ArgsHash, Args: []byte("{}"), Risk: RiskMedium,
+			Status: Approved, UseBy: noon.Add(time.Minute)}
 		if change != nil {
 			change(&r)
 		}
@@ -38,7 +39,8 @@ func TestRule4_MayThisApprovalBeUsed(t *testing.T) {
 		{name: "approved, asked for at the same risk", r: approved(nil), v: ask(RiskMedium)},
 		{name: "asked for at a lower risk", r: approved(nil), v: ask(RiskLow)},
 		{name: "allowed by policy meanwhile", r: approved(nil), v: Verdict{Action: Allow}},
-		{name: "one millisecond before its use_by", r: approved(func(r *Request) { r.UseBy = noon.Add(time.Millisecond) }), v: ask(RiskLow)},
+		{name: "one millisecond before its use_by", r: approved(func(r *Request) { r.UseBy = noon.Add(time.Millisecond) }),
+			v: ask(RiskLow)},
 
 		{name: "pending", r: status(Pending), v: ask(RiskLow), want: unusable},
 		{name: "denied by a person", r: status(Denied), v: ask(RiskLow), want: unusable},
@@ -47,35 +49,45 @@ func TestRule4_MayThisApprovalBeUsed(t *testing.T) {
 		{name: "of no known status", r: status("?"), v: ask(RiskLow), want: unusable},
 		{name: "used", r: approved(func(r *Request) { r.ConsumedAt = noon }), v: ask(RiskLow), want: unusable},
 		{name: "lapsed", r: approved(func(r *Request) { r.LapsedAt = noon }), v: ask(RiskLow), want: unusable},
-		{name: "at its use_by, nobody has ended it yet", r: approved(func(r *Request) { r.UseBy = noon }), v: ask(RiskLow), want: unusable},
+		{name: "at its use_by, nobody has ended it yet", r: approved(func(r *Request) { r.UseBy = noon }), v: ask(RiskLow),
+			want: unusable},
 		{name: "not approved, and allowed by policy", r: status(Pending), v: Verdict{Action: Allow}, want: unusable},
 		{name: "not approved, in observe mode", r: status(Pending), v: observed(ask(RiskLow)), want: unusable},
 
 		{name: "denied by policy meanwhile", r: approved(nil), v: Verdict{Action: Deny}, want: deniedNow},
-		{name: "deny wins over a changed tool", r: of(other), v: Verdict{Action: Deny}, digest: digest, changed: true, want: deniedNow},
+		{name: "deny wins over a changed tool", r: of(other), v: Verdict{Action: Deny}, digest: digest, changed: true,
+			want: deniedNow},
 		{name: "an action that nobody knows denies", r: approved(nil), v: Verdict{Action: "?"}, want: deniedNow},
 		{name: "no action denies", r: approved(nil), v: Verdict{}, want: deniedNow},
 
 		{name: "a higher risk", r: approved(nil), v: ask(RiskHigh), want: policyChanged},
-		{name: "other args are ignored now: another key", r: approved(nil), v: ask(RiskLow), key: Key{Agent: "bot", Tool: "pay", ArgsHash: "h2"}, want: policyChanged},
-		{name: "another key, but allowed", r: approved(nil), v: Verdict{Action: Allow}, key: Key{Agent: "bot", Tool: "pay", ArgsHash: "h2"}},
+		{name: "other args are ignored now: another key", r: approved(nil), v: ask(RiskLow), key: Key{Agent: "bot",
+			Tool: "pay", ArgsHash: "h2"}, want: policyChanged},
+		{name: "another key, but allowed", r: approved(nil), v: Verdict{Action: Allow}, key: Key{Agent: "bot", Tool: "pay",
+			ArgsHash: "h2"}},
 
 		{name: "the tool that was approved", r: of(digest), v: ask(RiskLow), digest: digest},
 		{name: "the changed tool that was approved", r: of(digest), v: ask(RiskLow), digest: digest, changed: true},
 		{name: "another tool than was approved", r: of(other), v: ask(RiskLow), digest: digest, want: toolChanged},
-		{name: "another tool than was approved, which is allowed", r: of(other), v: Verdict{Action: Allow}, digest: digest, want: toolChanged},
-		{name: "a changed tool, approved when nobody looked", r: of(""), v: ask(RiskLow), digest: digest, changed: true, want: toolChanged},
+		{name: "another tool than was approved, which is allowed", r: of(other), v: Verdict{Action: Allow}, digest: digest,
+			want: toolChanged},
+		{name: "a changed tool, approved when nobody looked", r: of(""), v: ask(RiskLow), digest: digest, changed: true,
+			want: toolChanged},
 		{name: "the tool on record, approved when nobody looked", r: of(""), v: ask(RiskLow), digest: digest},
 		{name: "nobody looks at the tool now", r: of(digest), v: ask(RiskLow)},
-		{name: "a changed tool is told before a higher risk", r: of(other), v: ask(RiskHigh), digest: digest, changed: true, want: toolChanged},
+		{name: "a changed tool is told before a higher risk", r: of(other), v: ask(RiskHigh), digest: digest, changed: true,
+			want: toolChanged},
 
 		{name: "too few votes count", r: approved(nil), v: ask(RiskMedium), short: true, want: policyChanged},
-		{name: "too few votes count, and the policy allows it", r: approved(nil), v: Verdict{Action: Allow}, short: true, want: policyChanged},
-		{name: "too few votes count, and it is denied", r: approved(nil), v: Verdict{Action: Deny}, short: true, want: deniedNow},
+		{name: "too few votes count, and the policy allows it", r: approved(nil), v: Verdict{Action: Allow}, short: true,
+			want: policyChanged},
+		{name: "too few votes count, and it is denied", r: approved(nil), v: Verdict{Action: Deny}, short: true,
+			want: deniedNow},
 
 		{name: "other ignored args were shown", r: shown, v: ask(RiskMedium), want: otherArgs},
 		{name: "other ignored args were shown, and they run", r: shown, v: ask(RiskMedium), edits: true},
-		{name: "other ignored args were shown, and the policy allows the call", r: shown, v: Verdict{Action: Allow}, want: otherArgs},
+		{name: "other ignored args were shown, and the policy allows the call", r: shown, v: Verdict{Action: Allow},
+			want: otherArgs},
 		{name: "other ignored args were shown, in observe mode", r: shown, v: observed(ask(RiskMedium)), want: otherArgs},
 		{name: "a higher risk is told before other ignored args", r: shown, v: ask(RiskHigh), want: policyChanged},
 		{name: "deny wins over other ignored args", r: shown, v: Verdict{Action: Deny}, want: deniedNow},
@@ -123,10 +135,12 @@ func TestRule5_MayThisPersonDecideThis(t *testing.T) {
 		{name: "a stranger", r: pending, by: Actor{Kind: Stranger, Name: "U1"}, want: CodeNotAnApprover},
 		{name: "a stranger with a role", r: pending, by: Actor{Kind: Stranger, Approver: true}, want: CodeNotAnApprover},
 		{name: "an agent", r: pending, by: Actor{Kind: Agent, Name: "bot"}, want: CodeNotAnApprover},
-		{name: "an agent with a role", r: pending, by: Actor{Kind: Agent, Approver: true, Admin: true}, want: CodeNotAnApprover},
+		{name: "an agent with a role", r: pending, by: Actor{Kind: Agent, Approver: true, Admin: true},
+			want: CodeNotAnApprover},
 		{name: "the program itself", r: pending, by: Actor{Kind: System, Approver: true}, want: CodeNotAnApprover},
 		{name: "an admin who is no approver", r: pending, by: Actor{Kind: Human, Admin: true}, want: CodeNotAnApprover},
-		{name: "somebody without a role, too late: not how it ended", r: as(Approved), by: Actor{Kind: Human}, want: CodeNotAnApprover},
+		{name: "somebody without a role, too late: not how it ended", r: as(Approved), by: Actor{Kind: Human},
+			want: CodeNotAnApprover},
 
 		{name: "approved already", r: as(Approved), by: approver, want: CodeAlreadyResolved},
 		{name: "denied already", r: as(Denied), by: approver, want: CodeAlreadyResolved},
@@ -134,14 +148,20 @@ func TestRule5_MayThisPersonDecideThis(t *testing.T) {
 		{name: "expired", r: as(Expired), by: approver, want: CodeExpired},
 		{name: "of no known status", r: as("?"), by: approver, want: CodeAlreadyResolved},
 		{name: "at the deadline, nobody has ended it yet", r: at(noon), by: approver, want: CodeExpired},
-		{name: "too late, and without the reason that was needed", r: func() Request { r := strict; r.Status = Denied; return r }(), by: approver, want: CodeAlreadyResolved},
+		{name: "too late, and without the reason that was needed", r: func() Request {
+			r := strict
+			r.Status = Denied
+			return r
+		}(), by: approver, want: CodeAlreadyResolved},
 
 		{name: "without the reason that is needed", r: strict, by: approver, want: CodeReasonRequired},
-		{name: "with too long a reason", r: pending, by: approver, reason: strings.Repeat("x", MaxReason+1), want: CodeInvalidParameter},
+		{name: "with too long a reason", r: pending, by: approver, reason: strings.Repeat("x", MaxReason+1),
+			want: CodeInvalidParameter},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, approve := range []bool{true, false} {
-				if got := mayDecide(&c.r, Decision{By: c.by, Reason: c.reason, Approve: approve}, &ballot{stage: true}, noon); got != c.want {
+				if got := mayDecide(&c.r, Decision{By: c.by, Reason: c.reason, Approve: approve}, &ballot{stage: true},
+					noon); got != c.want {
 					t.Errorf("mayDecide(approve %t) = %q, want %q", approve, got, c.want)
 				}
 			}
@@ -170,21 +190,30 @@ func TestRule5_MayThisPersonVote(t *testing.T) {
 		{name: "in another stage", b: ballot{other: true}, approve: CodeNotYourStage, deny: CodeNotYourStage},
 		{name: "in none", approve: CodeNotAnApprover, deny: CodeNotAnApprover},
 		{name: "whose vote counts", b: ballot{voted: true, hasSaid: true, other: true}, approve: CodeAlreadyVoted},
-		{name: "whose vote counts, in the open stage", b: ballot{voted: true, hasSaid: true, stage: true}, approve: CodeAlreadyVoted},
+		{name: "whose vote counts, in the open stage", b: ballot{voted: true, hasSaid: true, stage: true},
+			approve: CodeAlreadyVoted},
 		{name: "who voted and is in no stage any more", b: ballot{hasSaid: true}, approve: CodeNotAnApprover},
 		{name: "for whom somebody has voted", b: ballot{voted: true, stage: true}, approve: CodeAlreadyVoted},
-		{name: "for whom somebody has voted, in another stage", b: ballot{voted: true, other: true}, approve: CodeAlreadyVoted, deny: CodeNotYourStage},
-		{name: "already voted is told before whose stage it is", b: ballot{voted: true, other: true, hasSaid: true}, approve: CodeAlreadyVoted},
-		{name: "whose stage it is before a missing reason", r: strict, b: ballot{other: true}, approve: CodeNotYourStage, deny: CodeNotYourStage},
+		{name: "for whom somebody has voted, in another stage", b: ballot{voted: true, other: true},
+			approve: CodeAlreadyVoted, deny: CodeNotYourStage},
+		{name: "already voted is told before whose stage it is", b: ballot{voted: true, other: true, hasSaid: true},
+			approve: CodeAlreadyVoted},
+		{name: "whose stage it is before a missing reason", r: strict, b: ballot{other: true}, approve: CodeNotYourStage,
+			deny: CodeNotYourStage},
 		{name: "asked once more", b: ballot{stage: true, confirm: true}, approve: CodeConfirmRequired},
 		{name: "said once more", b: ballot{stage: true, confirm: true}, confirmed: true},
-		{name: "a missing reason before asking once more", r: strict, b: ballot{stage: true, confirm: true}, approve: CodeReasonRequired, deny: CodeReasonRequired},
+		{name: "a missing reason before asking once more", r: strict, b: ballot{stage: true, confirm: true},
+			approve: CodeReasonRequired, deny: CodeReasonRequired},
 		{name: "without a passkey", b: ballot{stage: true, stepUp: true}, approve: CodeStepUpRequired},
 		{name: "with a passkey", b: ballot{stage: true, stepUp: true}, proven: true},
-		{name: "a passkey before a missing reason", r: strict, b: ballot{stage: true, stepUp: true}, approve: CodeStepUpRequired, deny: CodeReasonRequired},
-		{name: "a passkey before asking once more", b: ballot{stage: true, stepUp: true, confirm: true}, confirmed: true, approve: CodeStepUpRequired},
-		{name: "a passkey is no second yes", b: ballot{stage: true, stepUp: true, confirm: true}, proven: true, approve: CodeConfirmRequired},
-		{name: "whose stage it is before a passkey", b: ballot{other: true, stepUp: true}, approve: CodeNotYourStage, deny: CodeNotYourStage},
+		{name: "a passkey before a missing reason", r: strict, b: ballot{stage: true, stepUp: true},
+			approve: CodeStepUpRequired, deny: CodeReasonRequired},
+		{name: "a passkey before asking once more", b: ballot{stage: true, stepUp: true, confirm: true}, confirmed: true,
+			approve: CodeStepUpRequired},
+		{name: "a passkey is no second yes", b: ballot{stage: true, stepUp: true, confirm: true}, proven: true,
+			approve: CodeConfirmRequired},
+		{name: "whose stage it is before a passkey", b: ballot{other: true, stepUp: true}, approve: CodeNotYourStage,
+			deny: CodeNotYourStage},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.r.Status == "" {
@@ -232,7 +261,8 @@ func TestRule5_MayThisPersonCancelThis(t *testing.T) {
 		{"another agent", request(Pending), Actor{Kind: Agent, Name: "other"}, CodeNotFound},
 		{"another agent, too late", request(Expired), Actor{Kind: Agent, Name: "other"}, CodeNotFound},
 		{"an approver, while it is pending", request(Pending), hana, CodeNotAdmin},
-		{"another approver than approved it", request(Approved), Actor{Kind: Human, Name: "kai", Approver: true}, CodeNotAdmin},
+		{"another approver than approved it", request(Approved), Actor{Kind: Human, Name: "kai", Approver: true},
+			CodeNotAdmin},
 		{"who approved it by name, but the program did", bySystem, hana, CodeNotAdmin},
 		{"a stranger with the approver's name", request(Approved), Actor{Kind: Stranger, Name: "hana"}, CodeNotAdmin},
 		{"the program", request(Pending), Actor{Kind: System}, CodeNotAdmin},

@@ -36,7 +36,8 @@ func TestRule3_AToolsNameMakesNoMethodOfIt(t *testing.T) {
 	w.policy(byMethod)
 	scope := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		name := rapid.OneOf(rapid.SampledFrom([]string{"resources:read", "db:drop", "prompts:get", "tools:call", ":", "a:b:c"}),
+		name := rapid.OneOf(rapid.SampledFrom([]string{"resources:read", "db:drop", "prompts:get", "tools:call", ":",
+			"a:b:c"}),
 			rapid.StringMatching(`[A-Za-z0-9_.:-]{1,40}`)).Draw(rt, "tool")
 		c := named(name, "")
 		scope++
@@ -52,8 +53,8 @@ func TestRule3_AToolsNameMakesNoMethodOfIt(t *testing.T) {
 	})
 }
 
-// A call of a method and one of a tool that is named so are two calls: no approval, denial or grant of the one is for the
-// other.
+// A call of a method and one of a tool that is named so are two calls: no approval, denial or grant of the one is for
+// the other.
 func TestRule3_AMethodIsNoToolOfItsName(t *testing.T) {
 	w := newCouncil(t, nil, fHana, fKen)
 	w.policy(func(approval.Call) approval.Verdict {
@@ -73,7 +74,8 @@ func TestRule3_AMethodIsNoToolOfItsName(t *testing.T) {
 
 	id = w.expect(tool, approval.AnswerPending).Request.ID
 	hana, _ := w.person("hana")
-	d := approval.Decision{RequestID: id, Approve: true, By: hana, Via: approval.ViaAPI, Grant: &approval.GrantWish{For: time.Hour}}
+	d := approval.Decision{RequestID: id, Approve: true, By: hana, Via: approval.ViaAPI,
+		Grant: &approval.GrantWish{For: time.Hour}}
 	if _, err := w.gate.Decide(w.ctx, d); err != nil {
 		t.Fatal(err)
 	}

@@ -136,7 +136,8 @@ func TestASentCardIsEditedOnceItsRequestEnds(t *testing.T) {
 		t.Errorf("edits %s, want %s", ns[2].TargetID, ns[1].ID)
 	}
 	ready, _, err := w.ready(10)
-	if err != nil || len(ready) != 1 || ready[0].Target == nil || string(ready[0].Target.Receipt) != `{"ts":"1"}` || ready[0].Requests[0].Status != approval.Denied {
+	if err != nil || len(ready) != 1 || ready[0].Target == nil || string(ready[0].Target.Receipt) != `{"ts":"1"}` ||
+		ready[0].Requests[0].Status != approval.Denied {
 		t.Errorf("%+v, %v", ready, err)
 	}
 }
@@ -147,7 +148,8 @@ func TestACardOnItsWayWhenTheRequestEndsIsEditedToo(t *testing.T) {
 	out := w.outbox
 	ready, _, _ := w.ready(10)
 	slack := ready[slices.IndexFunc(ready, func(d channels.Delivery) bool { return d.Notification.Channel == "slack" })]
-	begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: slack.Notification, Body: []byte("{}"), Lease: time.Minute}})
+	begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: slack.Notification, Body: []byte("{}"),
+		Lease: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +167,8 @@ func TestEditsOfOneCardDoNotOvertake(t *testing.T) {
 	w.mustDecide(id, true, hana, "")
 	out := w.outbox
 	ready, _, _ := w.ready(10)
-	begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Seen: ready[0].Seen(), Lease: time.Minute}})
+	begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"),
+		Seen: ready[0].Seen(), Lease: time.Minute}})
 	if err != nil || len(begun) != 1 {
 		t.Fatal(begun, err)
 	}
@@ -194,7 +197,8 @@ func TestAFailedSendWaitsAndAPausedChannelCostsNoAttempt(t *testing.T) {
 		if err != nil || len(ready) == 0 {
 			t.Fatal(ready, err)
 		}
-		begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Minute}})
+		begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"),
+			Lease: time.Minute}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,11 +216,13 @@ func TestAFailedSendWaitsAndAPausedChannelCostsNoAttempt(t *testing.T) {
 	w.clock.advance(time.Minute)
 	for n = begin(); n.ID != got.ID; n = begin() {
 	}
-	if err := out.NotSent(w.ctx, n, outbox.Failure{Reason: "rate_limited", Detail: "slow down", RetryAt: w.clock.Now().Add(30 * time.Second), HTTPStatus: 429}); err != nil {
+	if err := out.NotSent(w.ctx, n, outbox.Failure{Reason: "rate_limited", Detail: "slow down",
+		RetryAt: w.clock.Now().Add(30 * time.Second), HTTPStatus: 429}); err != nil {
 		t.Fatal(err)
 	}
 	got, _ = w.outbox.Notification(w.ctx, n.ID)
-	if got.Attempt != 1 || got.Status != approval.Retrying || got.Error != "rate_limited: slow down" || got.HTTPStatus != 429 {
+	if got.Attempt != 1 || got.Status != approval.Retrying || got.Error != "rate_limited: slow down" ||
+		got.HTTPStatus != 429 {
 		t.Errorf("after a failure: %+v", got)
 	}
 	if w.count("notification_retrying") != 2 {
@@ -232,7 +238,8 @@ func failAll(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	for _, d := range ready {
-		begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("{}"), Lease: time.Minute}})
+		begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("{}"),
+			Lease: time.Minute}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +272,8 @@ func TestAnAdminsRetryStartsAfresh(t *testing.T) {
 	wantCode(t, err, approval.CodeNotFound)
 	failAll(t, w)
 	again, err := w.outbox.Retry(w.ctx, hana, n.ID)
-	if err != nil || again.ID != n.ID || again.RetryKey == n.RetryKey || again.Attempt != 0 || again.Status != approval.Queued {
+	if err != nil || again.ID != n.ID || again.RetryKey == n.RetryKey || again.Attempt != 0 ||
+		again.Status != approval.Queued {
 		t.Errorf("%+v, %v", again, err)
 	}
 	if sent := w.send(); len(sent) != 1 || sent[0].ID != n.ID {
@@ -332,7 +340,8 @@ func TestABatchComesAsOneCard(t *testing.T) {
 	for _, o := range outs {
 		words = append(words, o.Kind)
 	}
-	if !slices.Equal(words, []approval.AnswerKind{"pending", "allow", "pending", "pending"}) || outs[3].Request.ID != outs[0].Request.ID || outs[3].Created {
+	if !slices.Equal(words, []approval.AnswerKind{"pending", "allow", "pending", "pending"}) ||
+		outs[3].Request.ID != outs[0].Request.ID || outs[3].Created {
 		t.Fatalf("words %q, ids %s and %s", words, outs[0].Request.ID, outs[3].Request.ID)
 	}
 	ns := w.expectLog(approval.NotificationQuery{}, "line request queued", "slack request queued")
@@ -343,7 +352,8 @@ func TestABatchComesAsOneCard(t *testing.T) {
 	w.mustDecide(outs[0].Request.ID, true, hana, "")
 	w.expectLog(approval.NotificationQuery{Kind: approval.KindEdit}, "slack outcome queued")
 	w.mustDecide(outs[2].Request.ID, false, hana, "")
-	w.expectLog(approval.NotificationQuery{Kind: approval.KindEdit}, "slack outcome queued") // the one that waits shows both
+	w.expectLog(approval.NotificationQuery{Kind: approval.KindEdit},
+		"slack outcome queued") // the one that waits shows both
 	ready, _, err := w.ready(10)
 	if err != nil || len(ready) != 1 || len(ready[0].Requests) != 2 {
 		t.Errorf("%d ready, %v", len(ready), err)
@@ -390,7 +400,8 @@ func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
 			if d.Notification.Channel != channel || d.Notification.Kind != approval.KindRequest {
 				continue
 			}
-			begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte(`{}`), Lease: 20 * time.Second}})
+			begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte(`{}`),
+				Lease: 20 * time.Second}})
 			if err != nil || len(begun) != 1 {
 				w.t.Fatal(begun, err)
 			}
@@ -450,7 +461,8 @@ func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
 				if channel == "slack" {
 					from = "U02HANA" // who presses is not the channel that the card went to
 				}
-				if out := w.tap(chat.Interaction{Channel: channel, From: from, By: hana, Intent: chat.IntentApprove, RequestID: id}); len(out.Decided) != 1 {
+				if out := w.tap(chat.Interaction{Channel: channel, From: from, By: hana, Intent: chat.IntentApprove,
+					RequestID: id}); len(out.Decided) != 1 {
 					t.Fatalf("%+v", out)
 				}
 				c.after(w, n)

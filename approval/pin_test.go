@@ -84,7 +84,8 @@ func TestAToolIsPinnedWhenItIsFirstSeen(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", name, got, want)
 		}
 		es := w.events(approval.EventToolPinned)
-		if len(es) != 1 || es[0].Actor != "agent:bot" || es[0].Tool != "files/read_file" || string(es[0].Data) != `{"digest":"`+digest(1)+`"}` {
+		if len(es) != 1 || es[0].Actor != "agent:bot" || es[0].Tool != "files/read_file" ||
+			string(es[0].Data) != `{"digest":"`+digest(1)+`"}` {
 			t.Errorf("%s: audited %+v", name, es)
 		}
 	}
@@ -117,11 +118,15 @@ func TestAChangedToolNeedsAPerson(t *testing.T) {
 		word approval.AnswerKind
 		want approval.Verdict // of what a request takes over
 	}{
-		{"allowed", allows(approval.Call{}), approval.AnswerPending, approval.Verdict{Risk: approval.RiskHigh, Timeout: 30 * time.Minute}},
-		{"allowed, critical", approval.Verdict{Action: approval.Allow, Risk: approval.RiskCritical, RequireReason: true, Timeout: time.Second}, approval.AnswerPending,
+		{"allowed", allows(approval.Call{}), approval.AnswerPending, approval.Verdict{Risk: approval.RiskHigh,
+			Timeout: 30 * time.Minute}},
+		{"allowed, critical", approval.Verdict{Action: approval.Allow, Risk: approval.RiskCritical, RequireReason: true,
+			Timeout: time.Second}, approval.AnswerPending,
 			approval.Verdict{Risk: approval.RiskCritical, Timeout: 30 * time.Minute}},
-		{"quarantined", verdict(approval.Quarantine, approval.RiskLow), approval.AnswerPending, approval.Verdict{Risk: approval.RiskHigh, Timeout: 7 * time.Minute, RequireReason: true}},
-		{"quarantined, critical", verdict(approval.Quarantine, approval.RiskCritical), approval.AnswerPending, approval.Verdict{Risk: approval.RiskCritical, Timeout: 7 * time.Minute, RequireReason: true}},
+		{"quarantined", verdict(approval.Quarantine, approval.RiskLow), approval.AnswerPending,
+			approval.Verdict{Risk: approval.RiskHigh, Timeout: 7 * time.Minute, RequireReason: true}},
+		{"quarantined, critical", verdict(approval.Quarantine, approval.RiskCritical), approval.AnswerPending,
+			approval.Verdict{Risk: approval.RiskCritical, Timeout: 7 * time.Minute, RequireReason: true}},
 		{"denied", verdict(approval.Deny, approval.RiskLow), approval.AnswerDenied, approval.Verdict{}},
 		{"no action", verdict("", approval.RiskLow), approval.AnswerDenied, approval.Verdict{}},
 	} {
@@ -139,13 +144,15 @@ func TestAChangedToolNeedsAPerson(t *testing.T) {
 			}
 			r := w.request(out.Request.ID)
 			got := approval.Verdict{Risk: r.Risk, Timeout: r.ExpiresAt.Sub(r.RequestedAt), RequireReason: r.RequireReason}
-			if !reflect.DeepEqual(got, c.want) || r.ReasonCode != "tool_changed" || out.ReasonCode != "tool_changed" || out.Risk != c.want.Risk || r.ToolDigest != digest(2) {
+			if !reflect.DeepEqual(got, c.want) || r.ReasonCode != "tool_changed" || out.ReasonCode != "tool_changed" ||
+				out.Risk != c.want.Risk || r.ToolDigest != digest(2) {
 				t.Errorf("got %+v and %+v, want %+v", out, r, c.want)
 			}
 			if want := "The description, schema or annotations of files/read_file are not those first seen at 2026-11-21T10:00:00.000Z; approving accepts the tool as it is now."; r.HumanMessage != want {
 				t.Errorf("message %q, want %q", r.HumanMessage, want)
 			}
-			if got, ok := message.ReadToolChange(r.HumanMessage); !ok || got != (message.ToolChange{Tool: "files/read_file", At: approval.FormatTime(r.RequestedAt)}) {
+			if got, ok := message.ReadToolChange(r.HumanMessage); !ok || got != (message.ToolChange{Tool: "files/read_file",
+				At: approval.FormatTime(r.RequestedAt)}) {
 				t.Errorf("it is read as %+v, %t", got, ok)
 			}
 			if w.pin().Digest != digest(1) {
@@ -169,7 +176,8 @@ func TestObserveTellsOfAChangedTool(t *testing.T) {
 	if err := json.Unmarshal(es[len(es)-1].Data, &data); err != nil {
 		t.Fatal(err)
 	}
-	if data.Observed != approval.Quarantine || data.ReasonCode != "tool_changed" || es[len(es)-1].Reason != "tool_changed" || w.pin().Digest != digest(1) {
+	if data.Observed != approval.Quarantine || data.ReasonCode != "tool_changed" ||
+		es[len(es)-1].Reason != "tool_changed" || w.pin().Digest != digest(1) {
 		t.Errorf("got %+v, %+v", es, data)
 	}
 }
@@ -181,13 +189,15 @@ func TestApprovingAcceptsTheTool(t *testing.T) {
 	id := w.expect(read(2, `{}`), approval.AnswerPending).Request.ID
 	w.clock.advance(time.Minute)
 	w.mustDecide(id, true, hana, "")
-	want := approval.ToolPin{Server: "files", Tool: "read_file", Digest: digest(2), SeenAt: start.Add(time.Minute), AcceptedBy: "hana",
-		Earlier: digest(1)}
+	want := approval.ToolPin{Server: "files", Tool: "read_file", Digest: digest(2), SeenAt: start.Add(time.Minute),
+		AcceptedBy: "hana",
+		Earlier:    digest(1)}
 	if got := w.pin(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	es := w.events(approval.EventToolAccepted)
-	if len(es) != 1 || es[0].Actor != "hana" || es[0].ApprovalID != id || string(es[0].Data) != `{"new":"`+digest(2)+`","old":"`+digest(1)+`"}` {
+	if len(es) != 1 || es[0].Actor != "hana" || es[0].ApprovalID != id || string(es[0].Data) != `{"new":"`+digest(2)+
+		`","old":"`+digest(1)+`"}` {
 		t.Errorf("audited %+v", es)
 	}
 	// The very call uses its approval, so that it is not told later that it was not used; others are allowed again.
@@ -257,7 +267,8 @@ func TestADeniedToolIsNotOnRecordAsAllowed(t *testing.T) {
 	w.expect(read(1, `{}`), approval.AnswerAllow)
 	w.mustDecide(w.expect(read(2, `{}`), approval.AnswerPending).Request.ID, false, hana, "")
 	w.expect(read(2, `{}`), approval.AnswerDenied)
-	if es := w.events(approval.EventCallDenied); len(es) != 1 || es[0].Reason != "denied_by_person" || es[0].Data != nil || es[0].Risk != approval.RiskHigh {
+	if es := w.events(approval.EventCallDenied); len(es) != 1 || es[0].Reason != "denied_by_person" || es[0].Data != nil ||
+		es[0].Risk != approval.RiskHigh {
 		t.Errorf("got %+v", es)
 	}
 }
@@ -269,10 +280,12 @@ func TestAnApprovalIsOfTheToolAsItWas(t *testing.T) {
 	w.expect(read(2, `{}`), approval.AnswerPending) // joins, of another state of the tool
 	w.mustDecide(id, true, hana, "")
 	next := w.expect(read(2, `{}`), approval.AnswerPending)
-	if old := w.request(id); old.Status != approval.Cancelled || old.ResolvedBy != "system:policy" || old.ResolveReason != "tool_changed" {
+	if old := w.request(id); old.Status != approval.Cancelled || old.ResolvedBy != "system:policy" ||
+		old.ResolveReason != "tool_changed" {
 		t.Errorf("the approval: %+v", old)
 	}
-	if next.Request.ID == id || !next.Created || next.ReasonCode != "tool_changed" || next.Request.ToolDigest != digest(2) {
+	if next.Request.ID == id || !next.Created || next.ReasonCode != "tool_changed" ||
+		next.Request.ToolDigest != digest(2) {
 		t.Errorf("asked anew: %+v", next)
 	}
 	w.mustDecide(next.Request.ID, true, hana, "")
@@ -328,7 +341,8 @@ func TestAWaiterDoesNotUseAnApprovalOfAnotherTool(t *testing.T) {
 			if err != nil || out.Kind != c.word {
 				t.Fatalf("got %+v, %v, want %s", out, err, c.word)
 			}
-			if c.word == approval.AnswerCancelled && (out.ReasonCode != "tool_changed" || w.request(first.Request.ID).ResolveReason != "tool_changed") {
+			if c.word == approval.AnswerCancelled && (out.ReasonCode != "tool_changed" ||
+				w.request(first.Request.ID).ResolveReason != "tool_changed") {
 				t.Errorf("got %+v", out)
 			}
 		})
@@ -439,7 +453,8 @@ func TestPinsInABatch(t *testing.T) {
 	w := newWorld(t)
 	w.policy(allows)
 	outs, err := w.gate.CheckBatch(w.ctx, []approval.Call{read(1, `{"n":1}`), read(1, `{"n":2}`), read(2, `{"n":3}`)})
-	if err != nil || outs[0].Kind != approval.AnswerAllow || outs[1].Kind != approval.AnswerAllow || outs[2].Kind != approval.AnswerPending {
+	if err != nil || outs[0].Kind != approval.AnswerAllow || outs[1].Kind != approval.AnswerAllow ||
+		outs[2].Kind != approval.AnswerPending {
 		t.Errorf("got %+v, %v", outs, err)
 	}
 }
@@ -524,7 +539,8 @@ func TestAnAgentsFirstWordIsComparedWithWhatTheGatewaySaw(t *testing.T) {
 	other := read(2, `{"seen":1}`)
 	other.Agent = "ken"
 	w.expect(other, approval.AnswerPending)
-	if es := w.events(approval.EventToolAccepted); len(es) != 1 || string(es[0].Data) != `{"new":"`+digest(2)+`","old":"`+digest(1)+`"}` {
+	if es := w.events(approval.EventToolAccepted); len(es) != 1 || string(es[0].Data) != `{"new":"`+digest(2)+`","old":"`+
+		digest(1)+`"}` {
 		t.Errorf("audited %+v", es)
 	}
 }
@@ -572,7 +588,8 @@ func TestRule12NoAgentsDigestChangesAnothersAnswers(t *testing.T) {
 		}), 1, 12).Draw(t, "steps")
 		n++
 		without := slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.who == "mallory" })
-		if got, want := run(fmt.Sprintf("with%d", n), steps), run(fmt.Sprintf("without%d", n), without); !slices.Equal(got, want) {
+		if got, want := run(fmt.Sprintf("with%d", n), steps), run(fmt.Sprintf("without%d", n), without); !slices.Equal(got,
+			want) {
 			t.Fatalf("with mallory %v, without %v", got, want)
 		}
 	})
@@ -640,7 +657,8 @@ func TestAToolThatWasRememberedAsItWasListedIsKnown(t *testing.T) {
 		w.expect(as(read(5, `{}`)), approval.AnswerAllow)
 		w.expect(as(listed(6, 1, `{}`)), approval.AnswerPending) // nothing is known by the old form any more
 		es := w.events(approval.EventToolPinned)
-		if len(es) != 2 || !strings.Contains(string(es[1].Data), `"digest":"`+digest(5)+`"`) || !strings.Contains(string(es[1].Data), `"was":"`+digest(1)+`"`) {
+		if len(es) != 2 || !strings.Contains(string(es[1].Data), `"digest":"`+digest(5)+`"`) ||
+			!strings.Contains(string(es[1].Data), `"was":"`+digest(1)+`"`) {
 			t.Errorf("audited %+v", es)
 		}
 	}

@@ -41,7 +41,8 @@ func TestTheNextMessageIsTheReasonOfATypedApproval(t *testing.T) {
 		w, id := asked(t)
 		w.clock.advance(after)
 		out := w.tap(w.says(hana, "checked with finance"))
-		if r := w.request(id); len(out.Decided) != 1 || r.Status != approval.Approved || r.ResolveReason != "checked with finance" {
+		if r := w.request(id); len(out.Decided) != 1 || r.Status != approval.Approved ||
+			r.ResolveReason != "checked with finance" {
 			t.Errorf("after %v: %+v", after, out)
 		}
 		if out = w.tap(w.says(hana, "and thanks")); len(out.Decided) != 0 {
@@ -55,7 +56,8 @@ func TestWhatIsNotTheNextMessageApprovesNothing(t *testing.T) {
 	quoting := func(kind approval.NotificationKind) func(*world, string) chat.Interaction {
 		return func(w *world, id string) chat.Interaction {
 			n := w.notifications(approval.NotificationQuery{ApprovalID: id, Channel: "line", Kind: kind})[0]
-			return chat.Interaction{By: hana, From: "Uhana", AsksWhy: true, Intent: chat.IntentOther, Text: "stop", QuotedID: n.MessageID, At: w.clock.Now()}
+			return chat.Interaction{By: hana, From: "Uhana", AsksWhy: true, Intent: chat.IntentOther, Text: "stop",
+				QuotedID: n.MessageID, At: w.clock.Now()}
 		}
 	}
 	text := func(s string) func(*world, string) chat.Interaction {
@@ -149,12 +151,14 @@ func TestANewQuestionClosesTheOld(t *testing.T) {
 	other.Tool = "wipe"
 	second := w.check(other).Request.ID
 	w.tap(inWords(hana, "approve "+second))
-	if n := w.lastReply(); n.Note != approval.NoteApprove || n.Text != "wipe: why? Your next message here, within a minute, is the "+
-		"reason, and approves it. To take this back, type: back\n"+closed {
+	if n := w.lastReply(); n.Note != approval.NoteApprove ||
+		n.Text != "wipe: why? Your next message here, within a minute, is the "+
+			"reason, and approves it. To take this back, type: back\n"+closed {
 		t.Errorf("asked %q", n.Text)
 	}
 	w.send()
-	if out := w.tap(w.says(hana, "as agreed")); len(out.Decided) != 1 || out.Decided[0].ID != second || w.request(first).Status != approval.Pending {
+	if out := w.tap(w.says(hana, "as agreed")); len(out.Decided) != 1 || out.Decided[0].ID != second ||
+		w.request(first).Status != approval.Pending {
 		t.Errorf("%+v", out)
 	}
 	w, _ = asked(t)
@@ -220,35 +224,38 @@ func TestRule5_ACardThatComesMeanwhileClosesTheQuestion(t *testing.T) {
 				t.Errorf("%+v, told %q", out, n.Text)
 			}
 			w.send()
-			if out = w.tap(w.says(hana, "checked with finance")); len(out.Decided) != 0 || w.request(id).Status != approval.Pending || w.request(about).Status != approval.Pending {
+			if out = w.tap(w.says(hana, "checked with finance")); len(out.Decided) != 0 ||
+				w.request(id).Status != approval.Pending || w.request(about).Status != approval.Pending {
 				t.Errorf("a later text decided: %+v", out)
 			}
 		})
 	}
-	t.Run("in direct messages of Slack", func(t *testing.T) { // a card in the channel does not close it, one beside it does
-		for to, decided := range map[string]int{"C1": 1, "U02HANA": 0} {
-			w := newWorld(t)
-			w.policy(needsReason)
-			id := w.check(transfer).Request.ID
-			direct := func(text string) chat.Interaction {
-				m := w.says(hana, text)
-				m.Channel, m.From, m.AsksWhy = "slack", "U02HANA", false
-				return m
+	t.Run("in direct messages of Slack",
+		func(t *testing.T) { // a card in the channel does not close it, one beside it does
+			for to, decided := range map[string]int{"C1": 1, "U02HANA": 0} {
+				w := newWorld(t)
+				w.policy(needsReason)
+				id := w.check(transfer).Request.ID
+				direct := func(text string) chat.Interaction {
+					m := w.says(hana, text)
+					m.Channel, m.From, m.AsksWhy = "slack", "U02HANA", false
+					return m
+				}
+				w.tap(direct("approve " + id))
+				w.send()
+				other := call(`{"n":2}`)
+				w.leaves("slack", to, w.check(other).Request.ID, approval.KindRequest)
+				if out := w.tap(direct("checked with finance")); len(out.Decided) != decided {
+					t.Errorf("a card to %s: %+v", to, out)
+				}
 			}
-			w.tap(direct("approve " + id))
-			w.send()
-			other := call(`{"n":2}`)
-			w.leaves("slack", to, w.check(other).Request.ID, approval.KindRequest)
-			if out := w.tap(direct("checked with finance")); len(out.Decided) != decided {
-				t.Errorf("a card to %s: %+v", to, out)
-			}
-		}
-	})
+		})
 	t.Run("what it closes is said", func(t *testing.T) {
 		w, _ := asked(t)
 		w.leaves("line", "Uhana", w.check(call(`{"n":2}`)).Request.ID, approval.KindRequest)
 		w.tap(w.says(hana, "status"))
-		if n := w.lastReply(); !strings.HasSuffix(n.Text, "I no longer wait for the reason for transfer_credits: nothing was decided about it.") {
+		if n := w.lastReply(); !strings.HasSuffix(n.Text,
+			"I no longer wait for the reason for transfer_credits: nothing was decided about it.") {
 			t.Errorf("told %q", n.Text)
 		}
 	})
@@ -260,7 +267,8 @@ func TestRule12_WhatAgentsDoClosesNoQuestion(t *testing.T) {
 	w, id := asked(t)
 	err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 		q := w.lastReply()
-		return tx.InsertNotification(approval.Notification{ID: tx.NewID(), Kind: approval.KindReply, Note: approval.NoteQueued,
+		return tx.InsertNotification(approval.Notification{ID: tx.NewID(), Kind: approval.KindReply,
+			Note:    approval.NoteQueued,
 			Channel: q.Channel, Recipient: q.Recipient, Status: approval.Queued, NextAttemptAt: tx.Now(), CreatedAt: tx.Now(),
 			UpdatedAt: tx.Now()})
 	})
@@ -293,7 +301,8 @@ func TestRule5_AReasonIsNoWayAroundWhoMayDecide(t *testing.T) {
 		id := w.check(transfer).Request.ID
 		w.tap(inWords(hana, "approve "+id))
 		w.send()
-		if out := w.tap(w.says(hana, "checked")); len(out.Decided) != 0 || !w.lastReply().Note.AsksOnce() || w.request(id).Status != approval.Pending {
+		if out := w.tap(w.says(hana, "checked")); len(out.Decided) != 0 || !w.lastReply().Note.AsksOnce() ||
+			w.request(id).Status != approval.Pending {
 			t.Errorf("%+v", out)
 		}
 	})
@@ -327,7 +336,8 @@ func TestRule5_OneMessageIsTheReason(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range decided {
 		m := w.says(hana, fmt.Sprintf("checked by %d", i))
-		m.EventID, m.Channel, m.From, m.ReplyTo, m.OneReply = fmt.Sprintf("line:race-%d", i), "line", "Uhana", "reply-token", true
+		m.EventID, m.Channel, m.From, m.ReplyTo, m.OneReply = fmt.Sprintf("line:race-%d", i), "line", "Uhana", "reply-token",
+			true
 		wg.Go(func() {
 			out, err := w.chat.Interact(w.ctx, m)
 			decided[i] = err == nil && len(out.Decided) == 1

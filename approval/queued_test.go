@@ -168,7 +168,8 @@ func TestRule12_WhoCancelsACardOverTheBudgetHasNoneSooner(t *testing.T) {
 	w, ids := oneAtOnce(t, 4)
 	w.cardsCome("at once", ids[0])
 	for i := range 3 {
-		if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: ids[i], By: bot, Via: approval.ViaAPI}); err != nil {
+		if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: ids[i], By: bot,
+			Via: approval.ViaAPI}); err != nil {
 			t.Fatal(err)
 		}
 		w.cardsCome("after it was cancelled")
@@ -263,7 +264,8 @@ func (a *asker) run() {
 		{Agent: true, Name: a.agent}: {Pushes: budget.Rate{Count: 2, Per: 10 * time.Minute}}})
 	most := rapid.IntRange(0, 2).Draw(a.rt, "cards at once")
 	a.w.wire(approval.Options{Store: a.w.store, Broker: approval.NewBroker(), Policy: rules{asks, terms}, Budgets: r,
-		Now: a.w.clock.Now, Logger: a.w.logger(), Directory: names{people: everybody, asks: approval.Asks{CardsAtOnce: most}}},
+		Now: a.w.clock.Now, Logger: a.w.logger(), Directory: names{people: everybody,
+			asks: approval.Asks{CardsAtOnce: most}}},
 		outboxtest.To("line", "U1"))
 	a.rt.Repeat(map[string]func(*rapid.T){"ask": a.ask, "end": a.end, "time": a.wait})
 }

@@ -34,7 +34,8 @@ func TestRememberedDenials(t *testing.T) {
 		t.Helper()
 		w.clock.advance(time.Millisecond)
 		id := w.expect(call(raw), approval.AnswerPending).Request.ID
-		if _, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, By: ken, Via: approval.ViaAPI, Grant: wish}); err != nil {
+		if _, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, By: ken, Via: approval.ViaAPI,
+			Grant: wish}); err != nil {
 			t.Fatal(err)
 		}
 		return id

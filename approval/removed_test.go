@@ -16,8 +16,10 @@ func (w *world) without() (remove func(agents ...string)) {
 	var gone atomic.Pointer[[]string]
 	remove = func(agents ...string) { gone.Store(&agents) }
 	remove()
-	w.wire(approval.Options{Store: w.store, Broker: approval.NewBroker(), Policy: rules{asks, terms}, Now: w.clock.Now, Logger: w.logger(),
-		Directory: names{people: everybody, agents: func(name string) bool { return !slices.Contains(*gone.Load(), name) }}}, outboxtest.Routing{})
+	w.wire(approval.Options{Store: w.store, Broker: approval.NewBroker(), Policy: rules{asks, terms}, Now: w.clock.Now,
+		Logger:    w.logger(),
+		Directory: names{people: everybody, agents: func(name string) bool { return !slices.Contains(*gone.Load(), name) }}},
+		outboxtest.Routing{})
 	return remove
 }
 
@@ -91,7 +93,8 @@ func TestRule1_RemovedAgentsRequestsEnd(t *testing.T) {
 		t.Fatalf("got %d, %v", n, err)
 	}
 	for _, id := range ids {
-		if r := w.request(id); r.Status != approval.Cancelled || r.ResolvedBy != "system:policy" || r.ResolveReason != "agent_removed" {
+		if r := w.request(id); r.Status != approval.Cancelled || r.ResolvedBy != "system:policy" ||
+			r.ResolveReason != "agent_removed" {
 			t.Fatalf("got %+v", r)
 		}
 	}

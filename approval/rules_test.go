@@ -219,7 +219,8 @@ func TestRule4_ThePolicyInForceIsAppliedFirst(t *testing.T) {
 	id := w.check(transfer).Request.ID
 	w.mustDecide(id, true, hana, "")
 	w.policy(func(approval.Call) approval.Verdict {
-		return approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, ReasonCode: "frozen", Message: "Transfers are frozen."}
+		return approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, ReasonCode: "frozen",
+			Message: "Transfers are frozen."}
 	})
 	w.expect(transfer, approval.AnswerDenied)
 	if r := w.request(id); !r.ConsumedAt.IsZero() {
@@ -230,7 +231,8 @@ func TestRule4_ThePolicyInForceIsAppliedFirst(t *testing.T) {
 	if !o.Created || o.Request.Risk != approval.RiskCritical {
 		t.Error("a riskier call must be asked anew")
 	}
-	if r := w.request(id); r.Status != approval.Cancelled || r.ResolvedBy != "system:policy" || r.ResolveReason != "policy_changed" {
+	if r := w.request(id); r.Status != approval.Cancelled || r.ResolvedBy != "system:policy" ||
+		r.ResolveReason != "policy_changed" {
 		t.Errorf("the old approval is %s by %s: %s", r.Status, r.ResolvedBy, r.ResolveReason)
 	}
 }
@@ -306,10 +308,12 @@ func TestRule5_EachRefusalHasItsAnswerAndItsAuditEvent(t *testing.T) {
 		code  approval.Code
 		words string
 	}{
-		{"unknown, even for a stranger", "01ARZ3NDEKTSV4RRFFQ69G5FAV", stranger, nil, approval.CodeNotFound, "No such request."},
+		{"unknown, even for a stranger", "01ARZ3NDEKTSV4RRFFQ69G5FAV", stranger, nil, approval.CodeNotFound,
+			"No such request."},
 		{"stranger", id, stranger, nil, approval.CodeNotAnApprover, "You may not decide this request."},
 		{"admin alone", id, root, nil, approval.CodeNotAnApprover, "You may not decide this request."},
-		{"late", id, ken, func() { w.clock.advance(time.Hour) }, approval.CodeExpired, "This approval request has expired. Ask again if it is still needed."},
+		{"late", id, ken, func() { w.clock.advance(time.Hour) }, approval.CodeExpired,
+			"This approval request has expired. Ask again if it is still needed."},
 		{"late stranger", id, stranger, nil, approval.CodeNotAnApprover, "You may not decide this request."},
 	} {
 		if tt.prep != nil {
@@ -331,7 +335,8 @@ func TestRule5_EachRefusalHasItsAnswerAndItsAuditEvent(t *testing.T) {
 	id = w.check(transfer).Request.ID
 	w.mustDecide(id, false, hana, "no")
 	_, err := w.decide(id, true, ken, "")
-	if e, ok := errors.AsType[*approval.Error](err); !ok || e.Code != approval.CodeAlreadyResolved || e.Message != "Already denied by hana (2026-11-21T11:00:00.000Z)." || e.Request == nil {
+	if e, ok := errors.AsType[*approval.Error](err); !ok || e.Code != approval.CodeAlreadyResolved ||
+		e.Message != "Already denied by hana (2026-11-21T11:00:00.000Z)." || e.Request == nil {
 		t.Errorf("second decider: %v", err)
 	}
 }
@@ -453,7 +458,8 @@ func TestRule6_AtTheDeadlineItIsExpired(t *testing.T) {
 				t.Errorf("%d audit events of the expiry right after", n)
 			}
 			r := w.request(id)
-			if r.Status != approval.Expired || !r.ResolvedAt.Equal(r.ExpiresAt) || r.ResolvedBy != "system:timeout" || r.ResolvedVia != approval.ViaSystem {
+			if r.Status != approval.Expired || !r.ResolvedAt.Equal(r.ExpiresAt) || r.ResolvedBy != "system:timeout" ||
+				r.ResolvedVia != approval.ViaSystem {
 				t.Errorf("%s at %v (deadline %v) by %s via %s", r.Status, r.ResolvedAt, r.ExpiresAt, r.ResolvedBy, r.ResolvedVia)
 			}
 			if n := w.count("hitl_decision:timeout"); n != 1 {
@@ -479,7 +485,8 @@ func TestRule6_WaitersAreWokenAtTheDeadline(t *testing.T) {
 	}
 	w.clock.advance(30 * time.Millisecond)
 	got := testkit.Receive(t, "the answer", done)
-	if o := got.out; got.err != nil || o.Kind != approval.AnswerExpired || o.Message != `[APPROVAL EXPIRED] transfer_credits({"amount_cents":2000,"to":"0xAbC"}): Timed out after 0 seconds with no response. Ask again if it is still needed.` {
+	if o := got.out; got.err != nil || o.Kind != approval.AnswerExpired ||
+		o.Message != `[APPROVAL EXPIRED] transfer_credits({"amount_cents":2000,"to":"0xAbC"}): Timed out after 0 seconds with no response. Ask again if it is still needed.` {
 		t.Errorf("%s: %s, %v", o.Kind, o.Message, got.err)
 	}
 }
@@ -555,7 +562,8 @@ func TestRule7_AResolutionStaysInTheFeedUntilAcknowledged(t *testing.T) {
 	}
 	for range 2 { // idempotent
 		a, err := w.gate.Ack(w.ctx, "bot", []string{id, pending, "01ARZ3NDEKTSV4RRFFQ69G5FAV"})
-		if err != nil || !slices.Equal(a.Acked, []string{id}) || !slices.Equal(a.NotResolved, []string{pending}) || len(a.NotFound) != 1 {
+		if err != nil || !slices.Equal(a.Acked, []string{id}) || !slices.Equal(a.NotResolved, []string{pending}) ||
+			len(a.NotFound) != 1 {
 			t.Fatalf("%+v, %v", a, err)
 		}
 	}
@@ -589,7 +597,8 @@ func TestRule7_TheFeedNarrowsToTheSessionsThatAsked(t *testing.T) {
 func TestRule8_AnAgentCannotDecide(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
-	for _, by := range []approval.Actor{bot, {Kind: approval.Agent, Name: "bot", Approver: true}, {Kind: approval.System, Name: "x", Approver: true}, {}} {
+	for _, by := range []approval.Actor{bot, {Kind: approval.Agent, Name: "bot", Approver: true}, {Kind: approval.System,
+		Name: "x", Approver: true}, {}} {
 		_, err := w.decide(id, true, by, "")
 		wantCode(t, err, approval.CodeNotAnApprover)
 	}
@@ -631,10 +640,12 @@ func TestRule9_EndingsAreToldApart(t *testing.T) {
 
 	w.check(transfer)
 	w.clock.advance(time.Hour)
-	expectFeed("[APPROVAL EXPIRED] " + args + ": Timed out after 60 minutes with no response. Ask again if it is still needed.")
+	expectFeed("[APPROVAL EXPIRED] " + args +
+		": Timed out after 60 minutes with no response. Ask again if it is still needed.")
 
 	w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: w.check(transfer).Request.ID, By: bot, Via: approval.ViaAPI})
-	expectFeed("[APPROVAL CANCELLED] " + args + ": cancelled by agent:bot at " + at() + ". Ask again if it is still needed.")
+	expectFeed("[APPROVAL CANCELLED] " + args + ": cancelled by agent:bot at " + at() +
+		". Ask again if it is still needed.")
 
 	w.mustDecide(w.check(transfer).Request.ID, true, hana, "")
 	expectFeed("[APPROVAL APPROVED] " + args + ": approved by hana at " + at())
@@ -676,7 +687,8 @@ func TestRule10_ARequestThatReachedNobodyIsSaidLoudly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"), Lease: time.Second}})
+		n, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"),
+			Lease: time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -689,7 +701,8 @@ func TestRule10_ARequestThatReachedNobodyIsSaidLoudly(t *testing.T) {
 		t.Errorf("said with one card still to go: %s", s)
 	}
 	fail()
-	if s := w.log.String(); !strings.Contains(s, "level=ERROR") || !strings.Contains(s, id) || !strings.Contains(s, "countersign approve") {
+	if s := w.log.String(); !strings.Contains(s, "level=ERROR") || !strings.Contains(s, id) ||
+		!strings.Contains(s, "countersign approve") {
 		t.Errorf("log: %s", s)
 	}
 }
@@ -717,7 +730,8 @@ func TestRule11_TheWholeLifeIsOnRecord(t *testing.T) {
 	}
 	es, _ := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: approval.EventApprovalRequested, Limit: 1})
 	e := es[0]
-	if e.CorrelationID != "turn-7" || e.Actor != "agent:bot" || e.Agent != "bot" || e.Tool != "transfer_credits" || e.Risk != approval.RiskHigh || e.ApprovalID != o.Request.ID {
+	if e.CorrelationID != "turn-7" || e.Actor != "agent:bot" || e.Agent != "bot" || e.Tool != "transfer_credits" ||
+		e.Risk != approval.RiskHigh || e.ApprovalID != o.Request.ID {
 		t.Errorf("%+v", e)
 	}
 }
@@ -748,12 +762,14 @@ func TestRule3_NothingAnAgentSaysIsOnRecordUnmasked(t *testing.T) {
 		w := newWorld(t)
 		w.ctx = correlation.With(w.ctx, "Bearer "+hidden)
 		w.policy(func(approval.Call) approval.Verdict {
-			return approval.Verdict{Action: action, Risk: approval.RiskLow, Rule: "r", ReasonCode: "c", Message: "m", Timeout: time.Hour}
+			return approval.Verdict{Action: action, Risk: approval.RiskLow, Rule: "r", ReasonCode: "c", Message: "m",
+				Timeout: time.Hour}
 		})
 		c := call(`{"url":"` + "https://u:" + hidden + `@h","x":"token=$(` + hidden + `)","https://u:` + hidden + `@h":1}`)
 		c.Scope, c.SessionID, c.TurnID, c.Rationale, c.Preview = url, url, url, url, url
 		if o := w.check(c); o.Request != nil {
-			if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: o.Request.ID, By: approval.Actor{Kind: approval.Agent, Name: "bot"}, Via: approval.ViaAPI, Reason: url}); err != nil {
+			if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: o.Request.ID,
+				By: approval.Actor{Kind: approval.Agent, Name: "bot"}, Via: approval.ViaAPI, Reason: url}); err != nil {
 				t.Fatal(err)
 			}
 		}

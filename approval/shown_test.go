@@ -69,7 +69,8 @@ func TestRule3_AnApprovalLetsThroughOnlyWhatWasShown(t *testing.T) {
 		w.mustDecide(first.Request.ID, true, hana, "")
 		for _, other := range []approval.Call{pays("other"), call(`{"n":1}`), call(`{"memo":["shown"],"n":1}`)} {
 			o, err := ask(w, other, first)
-			if err != nil || o.Kind != approval.AnswerDenied || o.Message != told || o.ReasonCode != "edited" || o.Request.ID != first.Request.ID {
+			if err != nil || o.Kind != approval.AnswerDenied || o.Message != told || o.ReasonCode != "edited" ||
+				o.Request.ID != first.Request.ID {
 				t.Errorf("%s: %+v, %v", name, o, err)
 			}
 		}
@@ -104,7 +105,8 @@ func TestRule3_AnEditOfWhatIsIgnoredIsAnEdit(t *testing.T) {
 		if err != nil || n.Status != approval.Approved || n.Replaces != first.Request.ID || string(n.Args) != edit {
 			t.Fatalf("%s: %+v, %v", name, n, err)
 		}
-		if was := w.request(first.Request.ID); was.Status != approval.Denied || was.EndCode != "edited" || was.ReplacedBy != n.ID {
+		if was := w.request(first.Request.ID); was.Status != approval.Denied || was.EndCode != "edited" ||
+			was.ReplacedBy != n.ID {
 			t.Errorf("%s: it is %s, %s", name, was.Status, was.EndCode)
 		}
 		want := "Not as asked. hana approved these arguments instead: " + edit + ". Call again with exactly them."
@@ -116,7 +118,8 @@ func TestRule3_AnEditOfWhatIsIgnoredIsAnEdit(t *testing.T) {
 			t.Errorf("%s: who waited is told %s, %v", name, o.Message, err)
 		}
 		o, err = w.gate.Wait(w.ctx, accepting(pays("drop prod")), first, approval.WaitOptions{For: time.Minute})
-		if err != nil || o.Kind != approval.AnswerApproved || string(o.Args) != edit || !strings.Contains(o.Note, "hana changed") {
+		if err != nil || o.Kind != approval.AnswerApproved || string(o.Args) != edit || !strings.Contains(o.Note,
+			"hana changed") {
 			t.Errorf("%s: %+v, %v", name, o, err)
 		}
 		w.expect(accepting(pays("drop prod")), approval.AnswerPending) // once
@@ -179,7 +182,8 @@ func TestRule3_AnEditLandsOnNothingThatItsEditorDidNotSee(t *testing.T) {
 		if r := w.request(lies); approved != (r.Status == approval.Approved) || r.ResolvedBy == "hana" {
 			t.Errorf("the other is %s by %s", r.Status, r.ResolvedBy)
 		}
-		if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: lies, By: hana, Via: approval.ViaAPI}); err != nil {
+		if _, err := w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: lies, By: hana,
+			Via: approval.ViaAPI}); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := w.edits(id, hana, `{"memo":"safe","n":1}`); err != nil || string(n.Args) != `{"memo":"safe","n":1}` {
@@ -292,7 +296,8 @@ func TestRule3_PropertyWhatRunsIsWhatWasShown(t *testing.T) {
 					rt.Skip()
 				}
 				first, c := rapid.SampledFrom(waiting).Draw(rt, "first"), calls.Draw(rt, "call")
-				if r := w.request(first.Request.ID); r.Status == approval.Pending || r.ReplacedBy != "" && w.request(r.ReplacedBy).Status == approval.Pending {
+				if r := w.request(first.Request.ID); r.Status == approval.Pending || r.ReplacedBy != "" &&
+					w.request(r.ReplacedBy).Status == approval.Pending {
 					rt.Skip() // it would wait
 				}
 				o, err := w.gate.CheckWait(w.ctx, c, approval.WaitOptions{For: time.Hour, Request: first.Request.ID})
@@ -303,7 +308,8 @@ func TestRule3_PropertyWhatRunsIsWhatWasShown(t *testing.T) {
 			},
 			"decide": func(rt *rapid.T) {
 				r := pending(rt)
-				d := approval.Decision{RequestID: r.ID, Approve: rapid.IntRange(0, 4).Draw(rt, "yes") > 0, By: hana, Via: approval.ViaAPI}
+				d := approval.Decision{RequestID: r.ID, Approve: rapid.IntRange(0, 4).Draw(rt, "yes") > 0, By: hana,
+					Via: approval.ViaAPI}
 				if d.Approve && rapid.IntRange(0, 2).Draw(rt, "grant") == 0 {
 					d.Grant = &approval.GrantWish{Uses: 2}
 				}
@@ -315,7 +321,8 @@ func TestRule3_PropertyWhatRunsIsWhatWasShown(t *testing.T) {
 			},
 			"edit": func(rt *rapid.T) {
 				r, c := pending(rt), calls.Draw(rt, "edit")
-				n, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: r.ID, Approve: true, By: ken, Via: approval.ViaAPI, Args: &c.Args})
+				n, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: r.ID, Approve: true, By: ken, Via: approval.ViaAPI,
+					Args: &c.Args})
 				if approval.CodeOf(err) == approval.CodeInvalidArgs {
 					return
 				}

@@ -41,12 +41,14 @@ func (w *stepUp) rewire() {
 // proven is what hana proves of a request, as her page has it.
 func (w *stepUp) proven(id string) proof.Proven {
 	r := w.request(id)
-	return proof.Proven{Person: "hana", RequestID: id, Version: r.Version(), Args: r.Args, Credential: "key-1", At: w.store.Now()}
+	return proof.Proven{Person: "hana", RequestID: id, Version: r.Version(), Args: r.Args, Credential: "key-1",
+		At: w.store.Now()}
 }
 
 // stepsUp has hana approve a request with a proof.
 func (w *stepUp) stepsUp(id string, p *proof.Proof) error {
-	_, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: true, By: fHana, Via: approval.ViaWeb, Proof: p})
+	_, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: true, By: fHana, Via: approval.ViaWeb,
+		Proof: p})
 	return err
 }
 
@@ -136,7 +138,8 @@ func TestRule5_NoOtherWayApprovesWhatTakesAPasskey(t *testing.T) {
 			return approval.CodeOf(err)
 		},
 		"decide many": func(w *stepUp, id string, approve bool) approval.Code {
-			all, err := w.gate.DecideMany(w.ctx, []string{id}, approval.Decision{Approve: approve, By: fHana, Via: approval.ViaCLI})
+			all, err := w.gate.DecideMany(w.ctx, []string{id}, approval.Decision{Approve: approve, By: fHana,
+				Via: approval.ViaCLI})
 			if err != nil || all[0].Refusal == nil {
 				return approval.CodeOf(err)
 			}
@@ -144,7 +147,8 @@ func TestRule5_NoOtherWayApprovesWhatTakesAPasskey(t *testing.T) {
 			return all[0].Refusal.Code
 		},
 		"confirmed": func(w *stepUp, id string, approve bool) approval.Code {
-			_, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: approve, By: fHana, Via: approval.ViaAPI, Confirmed: true})
+			_, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: approve, By: fHana, Via: approval.ViaAPI,
+				Confirmed: true})
 			text = textOf(err)
 			return approval.CodeOf(err)
 		},
@@ -310,7 +314,9 @@ func TestOtherArgsAreApprovedWithAPasskeyForTheseArgs(t *testing.T) {
 	wantCode(t, w.stepsUp(id, w.prover.Prove(p)), approval.CodeStepUpRequired) // nor the other way round
 	r, err := edit(id, p)
 	wantCode(t, err, "")
-	if r.Status != approval.Approved || r.ID == id || !slices.ContainsFunc(r.Votes, func(v approval.Vote) bool { return v.StepUp }) {
+	if r.Status != approval.Approved || r.ID == id || !slices.ContainsFunc(r.Votes, func(v approval.Vote) bool {
+		return v.StepUp
+	}) {
 		t.Errorf("the request of the new args: %s, %+v", r.Status, r.Votes)
 	}
 }

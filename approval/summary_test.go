@@ -14,7 +14,8 @@ func TestTheGateFillsInWhatARuleSays(t *testing.T) {
 	w.policy(func(approval.Call) approval.Verdict {
 		v := quarantine(approval.RiskHigh)
 		v.Message, v.IgnoreArgs = "{toolName} pays {args.n} {args.password}{args.why}", []string{"why"}
-		v.Sentences = &summary.Sentences{Summary: summary.Wording{"": "Pay {args.n}"}, Message: summary.Wording{"ja": "{args.why}"}}
+		v.Sentences = &summary.Sentences{Summary: summary.Wording{"": "Pay {args.n}"},
+			Message: summary.Wording{"ja": "{args.why}"}}
 		return v
 	})
 	o := w.check(call(`{"n":1,"password":"hunter2hunter2","why":"x"}`))

@@ -36,7 +36,8 @@ func TestRule8_AUserIDThatWasTakenBackSinceDecidesNothing(t *testing.T) {
 					t.Errorf("%s: %s, and it is %s", i, out.Code, w.request(id).Status)
 				}
 			}
-			if out := w.tap(chat.Interaction{By: hana, Intent: chat.IntentSignIn}); out.Code != approval.CodeNotAnApprover || links.from != "" {
+			if out := w.tap(chat.Interaction{By: hana, Intent: chat.IntentSignIn}); out.Code != approval.CodeNotAnApprover ||
+				links.from != "" {
 				t.Errorf("a link: %s", out.Code)
 			}
 		})

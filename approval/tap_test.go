@@ -54,14 +54,17 @@ func TestRule5_EachTapGetsItsOwnAnswer(t *testing.T) {
 	if out := w.tap(outsider); out.Text != cannotDecide(stranger) || len(out.Decided) != 0 {
 		t.Errorf("outsider: %+v", out)
 	}
-	if out := w.tap(approve); out.Text != "Approved: "+theCall(id)+". The agent may run it once." || len(out.Decided) != 1 {
+	if out := w.tap(approve); out.Text != "Approved: "+theCall(id)+". The agent may run it once." ||
+		len(out.Decided) != 1 {
 		t.Errorf("first: %+v", out)
 	}
 	n := w.lastReply()
-	if n.Text != "Approved: "+theCall(id)+". The agent may run it once." || n.ReplyTo != "reply-token" || n.ApprovalID != id || n.Status != approval.Queued {
+	if n.Text != "Approved: "+theCall(id)+". The agent may run it once." || n.ReplyTo != "reply-token" ||
+		n.ApprovalID != id || n.Status != approval.Queued {
 		t.Errorf("reply %+v", n)
 	}
-	if card := w.notifications(approval.NotificationQuery{Channel: "line", Kind: approval.KindRequest})[0]; card.Status != approval.Delivered {
+	if card := w.notifications(approval.NotificationQuery{Channel: "line",
+		Kind: approval.KindRequest})[0]; card.Status != approval.Delivered {
 		t.Errorf("the card that was acted on is %s", card.Status)
 	}
 	if out := w.tap(approve); out.Text != theCall(id)+": You already approved this (2026-11-21T10:00:00.000Z)." {
@@ -134,7 +137,8 @@ func TestABareYesNeverApproves(t *testing.T) {
 		w.check(call(fmt.Sprintf(`{"n":%d}`, i)))
 	}
 	out = w.tap(yes)
-	if n := w.lastReply(); len(n.Cards) != 5 || !strings.HasPrefix(out.Text, "7 requests are waiting; these are the newest 5.") {
+	if n := w.lastReply(); len(n.Cards) != 5 || !strings.HasPrefix(out.Text,
+		"7 requests are waiting; these are the newest 5.") {
 		t.Errorf("%d cards: %s", len(n.Cards), out.Text)
 	}
 }
@@ -161,7 +165,8 @@ func TestABareNoDeniesOnlyWhenItCanMeanOneRequest(t *testing.T) {
 	a := w.check(transfer).Request.ID
 	b := w.check(call(`{"n":1}`)).Request.ID
 	no := chat.Interaction{By: hana, Intent: chat.IntentDeny}
-	if out := w.tap(no); len(out.Decided) != 0 || !strings.HasPrefix(out.Text, "2 requests are waiting, so nothing was denied.") {
+	if out := w.tap(no); len(out.Decided) != 0 || !strings.HasPrefix(out.Text,
+		"2 requests are waiting, so nothing was denied.") {
 		t.Errorf("%+v", out)
 	}
 	w.mustDecide(a, true, hana, "")
@@ -197,17 +202,20 @@ func TestABatchIsDecidedTogetherOrOneByOne(t *testing.T) {
 	if len(one.Decided) != 1 {
 		t.Fatalf("%+v", one)
 	}
-	if out := w.tap(chat.Interaction{By: stranger, Intent: chat.IntentApprove, RequestID: outs[0].Request.BatchID, Channel: "slack"}); out.Text != cannotDecide(stranger) {
+	if out := w.tap(chat.Interaction{By: stranger, Intent: chat.IntentApprove, RequestID: outs[0].Request.BatchID,
+		Channel: "slack"}); out.Text != cannotDecide(stranger) {
 		t.Errorf("a stranger was told %q", out.Text)
 	}
-	rest := w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: outs[0].Request.BatchID, Channel: "slack"})
+	rest := w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: outs[0].Request.BatchID,
+		Channel: "slack"})
 	if len(rest.Decided) != 2 || rest.Code != "" {
 		t.Errorf("%+v", rest)
 	}
 	if r := w.request(outs[1].Request.ID); r.Status != approval.Denied {
 		t.Errorf("the one that was denied is %s", r.Status)
 	}
-	again := w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: outs[0].Request.BatchID, Channel: "slack"})
+	again := w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: outs[0].Request.BatchID,
+		Channel: "slack"})
 	if len(again.Decided) != 0 || again.Code != approval.CodeAlreadyResolved {
 		t.Errorf("%+v", again)
 	}
@@ -222,10 +230,12 @@ func TestATapWithoutTheReasonItNeedsSaysHowToGiveOne(t *testing.T) {
 	})
 	id := w.check(transfer).Request.ID
 	out := w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: id})
-	if out.Code != approval.CodeReasonRequired || out.Text != "transfer_credits needs a reason, so nothing is decided yet. Press Approve on its card, or type to me in a direct message: approve "+id[20:] {
+	if out.Code != approval.CodeReasonRequired ||
+		out.Text != "transfer_credits needs a reason, so nothing is decided yet. Press Approve on its card, or type to me in a direct message: approve "+id[20:] {
 		t.Errorf("%+v", out)
 	}
-	if out = w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: id, Reason: "quarter end"}); len(out.Decided) != 1 {
+	if out = w.tap(chat.Interaction{By: hana, Intent: chat.IntentApprove, RequestID: id, Reason: "quarter end"}); len(
+		out.Decided) != 1 {
 		t.Errorf("%+v", out)
 	}
 }

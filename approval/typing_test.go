@@ -191,9 +191,10 @@ func TestALateReasonIsToldWhatBecomesOfIt(t *testing.T) {
 			"The agent did not get your reason."},
 		"denied by another": {ken, denied, "", "{call}: Already denied by ken (2026-01-10T12:00:00.000Z). " +
 			"The agent did not get your reason."},
-		"expired":               {want: "{call}: This approval request has expired. The agent did not get your reason."},
-		"denied, with a reason": {hana, denied, "too much", "You already denied transfer_credits and said why. That reason stays."},
-		"denied":                {hana, denied, "", "Thanks, the agent now has your reason. transfer_credits stays denied."},
+		"expired": {want: "{call}: This approval request has expired. The agent did not get your reason."},
+		"denied, with a reason": {hana, denied, "too much",
+			"You already denied transfer_credits and said why. That reason stays."},
+		"denied": {hana, denied, "", "Thanks, the agent now has your reason. transfer_credits stays denied."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -206,7 +207,8 @@ func TestALateReasonIsToldWhatBecomesOfIt(t *testing.T) {
 			words := chat.ParseWords("deny "+id[20:]+"： wrong account", false)
 			out := w.tap(chat.Interaction{By: hana, Intent: words.Intent, Typed: words.Typed, Reason: words.Reason,
 				Text: "deny " + id[20:] + "： wrong account", AsksWhy: true})
-			want := strings.NewReplacer("2026-01-10T12:00:00.000Z", approval.FormatTime(start), "{call}", theCall(id)).Replace(c.want)
+			want := strings.NewReplacer("2026-01-10T12:00:00.000Z", approval.FormatTime(start), "{call}",
+				theCall(id)).Replace(c.want)
 			if out.Text != want {
 				t.Errorf("told %q, want %q", out.Text, want)
 			}
@@ -221,7 +223,8 @@ func TestABegunReasonIsNone(t *testing.T) {
 	w.pressesDeny(id)
 	text := "deny " + id[20:] + ": "
 	words := chat.ParseWords(text, false)
-	w.tap(chat.Interaction{By: hana, Intent: words.Intent, Typed: words.Typed, Reason: words.Reason, Text: text, AsksWhy: true})
+	w.tap(chat.Interaction{By: hana, Intent: words.Intent, Typed: words.Typed, Reason: words.Reason, Text: text,
+		AsksWhy: true})
 	if n := w.lastReply(); n.Note != approval.NoteReason || w.request(id).ResolveReason != "" {
 		t.Errorf("answered %q (%s), the reason is %q", n.Text, n.Note, w.request(id).ResolveReason)
 	}
@@ -234,7 +237,8 @@ func TestAReasonForARequestThatThereIsNotIsNoOthers(t *testing.T) {
 	w.pressesDeny(id)
 	text := "deny 2Z2Z2Z: wrong account"
 	words := chat.ParseWords(text, false)
-	out := w.tap(chat.Interaction{By: hana, Intent: words.Intent, Typed: words.Typed, Reason: words.Reason, Text: text, AsksWhy: true})
+	out := w.tap(chat.Interaction{By: hana, Intent: words.Intent, Typed: words.Typed, Reason: words.Reason, Text: text,
+		AsksWhy: true})
 	if out.Text != "No such request." || w.request(id).ResolveReason != "" {
 		t.Errorf("told %q, the reason is %q", out.Text, w.request(id).ResolveReason)
 	}
@@ -253,7 +257,8 @@ func (sentences) Say(to approval.Actor, p phrases.Phrase, with ...any) string {
 
 func TestTheAnswerIsInTheLanguageTyped(t *testing.T) {
 	w := newWorld(t)
-	w.chat = chat.New(chat.Options{Store: w.store, Gate: w.gate, Audit: approval.NewAuditLog(nil), Outbox: w.outbox, Readers: sentences{}})
+	w.chat = chat.New(chat.Options{Store: w.store, Gate: w.gate, Audit: approval.NewAuditLog(nil), Outbox: w.outbox,
+		Readers: sentences{}})
 	id := w.check(transfer).Request.ID[20:]
 	for _, words := range []struct{ tag, typed string }{
 		{"ja", "はい|保留中|解除|委任|委任一覧|委任終了 ID|継続承認|継続終了 ID|却下解除 ID|ログ|ステータス|ヘルプ|承認 ID まだ|却下 2Z2Z2Z|こんにちは|理由：です"},
@@ -274,7 +279,8 @@ func TestTheAnswerIsInTheLanguageTyped(t *testing.T) {
 					t.Errorf("%q of who reads %q is answered in %q: %q", typed, reads, n.Language, n.Text)
 				}
 				tag := cmp.Or(words.tag, reads)
-				if got := chat.Language(n.Text); tag == "ja" && got != "ja" || tag == "th" && got != "th" || tag == "" && got != "" ||
+				if got := chat.Language(n.Text); tag == "ja" && got != "ja" || tag == "th" && got != "th" || tag == "" &&
+					got != "" ||
 					tag == "zh-TW" && (got == "ja" || got == "th" || strings.IndexFunc(n.Text, isHan) < 0) {
 					t.Errorf("%q of who reads %q is answered %q", typed, reads, n.Text)
 				}

@@ -18,7 +18,8 @@ func TestUnclearWordsDecideNothing(t *testing.T) {
 	t.Run("waiting", func(t *testing.T) {
 		w := newWorld(t)
 		id := w.check(transfer).Request.ID
-		if out := w.line(hana, unclear); out.Text != toldUnclear || len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
+		if out := w.line(hana, unclear); out.Text != toldUnclear || len(out.Decided) != 0 ||
+			w.request(id).Status != approval.Pending {
 			t.Errorf("%+v", out)
 		}
 		if n := w.lastReply(); n.Text != toldUnclear || len(n.Cards) != 1 || n.Cards[0] != id {
@@ -30,7 +31,8 @@ func TestUnclearWordsDecideNothing(t *testing.T) {
 		w.policy(needsReason)
 		id := w.check(transfer).Request.ID
 		w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id})
-		if out := w.line(hana, unclear); out.Text != toldUnclear || len(out.Decided) != 0 || w.request(id).Status != approval.Pending {
+		if out := w.line(hana, unclear); out.Text != toldUnclear || len(out.Decided) != 0 ||
+			w.request(id).Status != approval.Pending {
 			t.Errorf("%+v", out)
 		}
 	})
@@ -38,7 +40,8 @@ func TestUnclearWordsDecideNothing(t *testing.T) {
 		w := newWorld(t)
 		id := w.check(transfer).Request.ID
 		w.line(hana, chat.Interaction{Intent: chat.IntentDeny, RequestID: id})
-		if out := w.line(hana, unclear); out.Text != "Nothing is waiting for a decision." || len(out.Explained) != 0 || w.request(id).ResolveReason != "" {
+		if out := w.line(hana, unclear); out.Text != "Nothing is waiting for a decision." || len(out.Explained) != 0 ||
+			w.request(id).ResolveReason != "" {
 			t.Errorf("%+v", out)
 		}
 	})
@@ -81,7 +84,8 @@ func TestATypedApprovalTakesNoReasonBesideIt(t *testing.T) {
 			}
 			quoted = w.notifications(approval.NotificationQuery{Channel: "line", ApprovalID: id})[0].MessageID
 			out := tap(approve, "approve: "+why, why)
-			if n := w.lastReply(); out.Text != toldUnclear || len(n.Cards) != 1 || n.Cards[0] != id || w.request(id).Status != approval.Pending {
+			if n := w.lastReply(); out.Text != toldUnclear || len(n.Cards) != 1 || n.Cards[0] != id ||
+				w.request(id).Status != approval.Pending {
 				t.Errorf("%s: %+v, %+v", named, out, n)
 			}
 			if w.count("decision_refused:approve:unclear") != 1 {
@@ -92,7 +96,8 @@ func TestATypedApprovalTakesNoReasonBesideIt(t *testing.T) {
 				t.Errorf("%s: %+v", named, out)
 			}
 			// Of what is over they are told how it ended, not to type it another way.
-			if out = tap(approve, "approve: "+why, why); !strings.HasPrefix(out.Text, "transfer_credits (bot, "+id[20:]+"): You already denied this") {
+			if out = tap(approve, "approve: "+why, why); !strings.HasPrefix(out.Text, "transfer_credits (bot, "+id[20:]+
+				"): You already denied this") {
 				t.Errorf("%s: %+v", named, out)
 			}
 		}
@@ -103,7 +108,8 @@ func TestATypedApprovalTakesNoReasonBesideIt(t *testing.T) {
 func TestADialogsReasonIsNoTypedWord(t *testing.T) {
 	w := newWorld(t)
 	id := w.check(transfer).Request.ID
-	out := w.tap(chat.Interaction{By: hana, Channel: "slack", Intent: chat.IntentApprove, RequestID: id, Reason: "not a duplicate", Told: true})
+	out := w.tap(chat.Interaction{By: hana, Channel: "slack", Intent: chat.IntentApprove, RequestID: id,
+		Reason: "not a duplicate", Told: true})
 	if len(out.Decided) != 1 {
 		t.Errorf("%+v", out)
 	}
@@ -144,7 +150,8 @@ func TestUnclearWordsBringAtMostFiveCards(t *testing.T) {
 			t.Errorf("%q: %+v, %d cards", tap.Text, out, len(w.lastReply().Cards))
 		}
 	}
-	if n, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Status: approval.Pending, Limit: 20}); err != nil || len(n) != 8 {
+	if n, err := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Status: approval.Pending,
+		Limit: 20}); err != nil || len(n) != 8 {
 		t.Errorf("%d pending, %v", len(n), err)
 	}
 }

@@ -272,7 +272,8 @@ func TestRule1_AStageThatFallsShortOpensAgain(t *testing.T) {
 	if _, err := w.gate.Recheck(w.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if after := len(w.notifications(approval.NotificationQuery{ApprovalID: id, Kind: approval.KindRequest})); after <= before {
+	if after := len(w.notifications(approval.NotificationQuery{ApprovalID: id,
+		Kind: approval.KindRequest})); after <= before {
 		t.Errorf("%d cards before, %d after", before, after)
 	}
 	w.refused(id, "abe", approval.CodeNotYourStage)
@@ -325,7 +326,8 @@ func TestRule1_SeparateDuties(t *testing.T) {
 func (w *council) delegate(from, to string, d time.Duration) approval.Delegation {
 	w.t.Helper()
 	by, _ := w.person(from)
-	made, err := w.gate.Delegate(w.ctx, approval.Delegation{Delegator: from, Delegate: to, Until: w.clock.Now().Add(d)}, by,
+	made, err := w.gate.Delegate(w.ctx, approval.Delegation{Delegator: from, Delegate: to, Until: w.clock.Now().Add(d)},
+		by,
 		approval.ViaAPI)
 	if err != nil {
 		w.t.Fatal(err)
@@ -405,17 +407,27 @@ func TestDelegationsAreBounded(t *testing.T) {
 		by   string
 		want approval.Code
 	}{
-		"30 days":            {approval.Delegation{Delegator: "hana", Delegate: "ken", Until: start.Add(30 * day)}, "hana", ""},
-		"more than 30 days":  {approval.Delegation{Delegator: "hana", Delegate: "ken", Until: start.Add(30*day + time.Millisecond)}, "hana", approval.CodeInvalidParameter},
-		"no end":             {approval.Delegation{Delegator: "hana", Delegate: "ken"}, "hana", approval.CodeInvalidParameter},
-		"over already":       {approval.Delegation{Delegator: "hana", Delegate: "ken", Until: start}, "hana", approval.CodeInvalidParameter},
-		"to oneself":         {approval.Delegation{Delegator: "hana", Delegate: "hana", Until: start.Add(day)}, "hana", approval.CodeInvalidParameter},
-		"to no approver":     {approval.Delegation{Delegator: "hana", Delegate: "eve", Until: start.Add(day)}, "hana", approval.CodeInvalidParameter},
-		"to nobody":          {approval.Delegation{Delegator: "hana", Delegate: "ghost", Until: start.Add(day)}, "hana", approval.CodeInvalidParameter},
-		"of no approver":     {approval.Delegation{Delegator: "eve", Delegate: "ken", Until: start.Add(day)}, "eve", approval.CodeNotAnApprover},
-		"of somebody else":   {approval.Delegation{Delegator: "hana", Delegate: "ken", Until: start.Add(day)}, "ken", approval.CodeNotAdmin},
-		"by an admin":        {approval.Delegation{Delegator: "hana", Delegate: "ken", Until: start.Add(day)}, "root", ""},
-		"after it has begun": {approval.Delegation{Delegator: "hana", Delegate: "ken", From: start.Add(2 * day), Until: start.Add(day)}, "hana", approval.CodeInvalidParameter},
+		"30 days": {approval.Delegation{Delegator: "hana", Delegate: "ken", Until: start.Add(30 * day)}, "hana",
+			""},
+		"more than 30 days": {approval.Delegation{Delegator: "hana", Delegate: "ken", Until: start.Add(30*day +
+			time.Millisecond)}, "hana", approval.CodeInvalidParameter},
+		"no end": {approval.Delegation{Delegator: "hana", Delegate: "ken"}, "hana",
+			approval.CodeInvalidParameter},
+		"over already": {approval.Delegation{Delegator: "hana", Delegate: "ken", Until: start}, "hana",
+			approval.CodeInvalidParameter},
+		"to oneself": {approval.Delegation{Delegator: "hana", Delegate: "hana", Until: start.Add(day)}, "hana",
+			approval.CodeInvalidParameter},
+		"to no approver": {approval.Delegation{Delegator: "hana", Delegate: "eve", Until: start.Add(day)}, "hana",
+			approval.CodeInvalidParameter},
+		"to nobody": {approval.Delegation{Delegator: "hana", Delegate: "ghost", Until: start.Add(day)}, "hana",
+			approval.CodeInvalidParameter},
+		"of no approver": {approval.Delegation{Delegator: "eve", Delegate: "ken", Until: start.Add(day)}, "eve",
+			approval.CodeNotAnApprover},
+		"of somebody else": {approval.Delegation{Delegator: "hana", Delegate: "ken", Until: start.Add(day)}, "ken",
+			approval.CodeNotAdmin},
+		"by an admin": {approval.Delegation{Delegator: "hana", Delegate: "ken", Until: start.Add(day)}, "root", ""},
+		"after it has begun": {approval.Delegation{Delegator: "hana", Delegate: "ken", From: start.Add(2 * day),
+			Until: start.Add(day)}, "hana", approval.CodeInvalidParameter},
 	} {
 		by, _ := w.person(c.by)
 		_, err := w.gate.Delegate(w.ctx, c.d, by, approval.ViaAPI)
@@ -423,7 +435,8 @@ func TestDelegationsAreBounded(t *testing.T) {
 			t.Errorf("%s: %q (%v), want %q", name, got, err, c.want)
 		}
 	}
-	_, err := w.gate.Delegate(w.ctx, approval.Delegation{Delegator: "bot", Delegate: "ken", Until: start.Add(day)}, bot, approval.ViaAPI)
+	_, err := w.gate.Delegate(w.ctx, approval.Delegation{Delegator: "bot", Delegate: "ken", Until: start.Add(day)}, bot,
+		approval.ViaAPI)
 	wantCode(t, err, approval.CodeNotAdmin)
 }
 
@@ -529,8 +542,10 @@ func TestShortIDsMeanOneRequestOrNone(t *testing.T) {
 	w := newCouncil(t, nil, fHana)
 	id := w.expect(transfer, approval.AnswerPending).Request.ID
 	for typed, want := range map[string]approval.Code{
-		id: "", strings.ToLower(id): "", id[22:]: "", " " + strings.ToLower(id[20:]) + " ": "", id[23:]: approval.CodeNotFound,
-		"": approval.CodeNotFound, "%%%%": approval.CodeNotFound, "0000": approval.CodeNotFound, id + "0": approval.CodeNotFound,
+		id: "", strings.ToLower(id): "", id[22:]: "", " " + strings.ToLower(id[20:]) + " ": "",
+		id[23:]: approval.CodeNotFound,
+		"":      approval.CodeNotFound, "%%%%": approval.CodeNotFound, "0000": approval.CodeNotFound, id +
+			"0": approval.CodeNotFound,
 	} {
 		got, err := lists.ResolveID(w.ctx, w.gate, fHana, typed)
 		if approval.CodeOf(err) != want || want == "" && got != id {
@@ -546,7 +561,9 @@ func TestShortIDsMeanOneRequestOrNone(t *testing.T) {
 	now := w.expect(call(`{"n":1}`), approval.AnswerPending).Request
 	twin := *now
 	twin.ID, twin.ArgsHash = now.ID[:10]+"ZZZZ"+now.ID[14:], strings.Repeat("0", 64)
-	if err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error { return tx.InsertRequest(twin) }); err != nil {
+	if err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
+		return tx.InsertRequest(twin)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = lists.ResolveID(w.ctx, w.gate, fHana, now.ID[20:])
@@ -696,7 +713,8 @@ func TestRule5_ApproveAllAcrossDifferentNeeds(t *testing.T) {
 		t.Errorf("hana's vote on two: %+v", r.Votes)
 	}
 	short := func(n int) string { return outs[n].Request.ID[26-approval.ShortID:] }
-	for _, want := range []string{"one (bot, " + short(0) + "): You may not decide this request.", "two (bot, " + short(1) + "): Your approval counts: 1 of 2.", "Approved: three (bot, " + short(2) + ")."} {
+	for _, want := range []string{"one (bot, " + short(0) + "): You may not decide this request.", "two (bot, " +
+		short(1) + "): Your approval counts: 1 of 2.", "Approved: three (bot, " + short(2) + ")."} {
 		if !strings.Contains(out.Text, want) {
 			t.Errorf("%q is not in %q", want, out.Text)
 		}

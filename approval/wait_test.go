@@ -65,11 +65,13 @@ func TestAWaitingCallHearsOfEachEnding(t *testing.T) {
 		word approval.AnswerKind
 		code string
 	}{
-		{"denied", func(w *world, id string) { w.mustDecide(id, false, hana, "no") }, approval.AnswerDenied, "approval_required"},
+		{"denied", func(w *world, id string) { w.mustDecide(id, false, hana, "no") }, approval.AnswerDenied,
+			"approval_required"},
 		{"cancelled", func(w *world, id string) {
 			w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: id, By: root, Via: approval.ViaAPI})
 		}, approval.AnswerCancelled, "approval_required"},
-		{"expired", func(w *world, _ string) { w.clock.advance(time.Hour); w.gate.Expire(w.ctx) }, approval.AnswerExpired, "approval_required"},
+		{"expired", func(w *world, _ string) { w.clock.advance(time.Hour); w.gate.Expire(w.ctx) }, approval.AnswerExpired,
+			"approval_required"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -92,10 +94,12 @@ func TestOfTwoWhoWaitedOneIsLetThrough(t *testing.T) {
 	if first.out.Kind != approval.AnswerApproved {
 		first, second = second, first
 	}
-	if first.out.Kind != approval.AnswerApproved || second.out.Kind != approval.AnswerDenied || second.out.ReasonCode != "already_used" {
+	if first.out.Kind != approval.AnswerApproved || second.out.Kind != approval.AnswerDenied ||
+		second.out.ReasonCode != "already_used" {
 		t.Errorf("%+v and %+v", first, second)
 	}
-	if want := "by an identical call that was let through instead of this one"; !strings.Contains(second.out.Message, want) {
+	if want := "by an identical call that was let through instead of this one"; !strings.Contains(second.out.Message,
+		want) {
 		t.Errorf("got %q, want %q in it", second.out.Message, want)
 	}
 }
@@ -108,12 +112,14 @@ func TestRule4_WhoGoesOnWaitingForARequestMakesNoOther(t *testing.T) {
 		kind approval.AnswerKind
 		code string
 	}{
-		{"approved", func(w *world, id string) { w.mustDecide(id, true, hana, "") }, approval.AnswerApproved, "approval_required"},
+		{"approved", func(w *world, id string) { w.mustDecide(id, true, hana, "") }, approval.AnswerApproved,
+			"approval_required"},
 		{"used by another", func(w *world, id string) {
 			w.mustDecide(id, true, hana, "")
 			w.expect(transfer, approval.AnswerApproved)
 		}, approval.AnswerDenied, "already_used"},
-		{"denied", func(w *world, id string) { w.mustDecide(id, false, hana, "no") }, approval.AnswerDenied, "approval_required"},
+		{"denied", func(w *world, id string) { w.mustDecide(id, false, hana, "no") }, approval.AnswerDenied,
+			"approval_required"},
 		{"cancelled", func(w *world, id string) {
 			w.gate.Cancel(w.ctx, approval.Cancellation{RequestID: id, By: root, Via: approval.ViaAPI})
 		}, approval.AnswerCancelled, "approval_required"},
@@ -181,11 +187,13 @@ func TestRule4_AnEditIsNotWaitedForByWhoTakesNone(t *testing.T) {
 func TestWhenTimeIsUpTheFirstAnswerStands(t *testing.T) {
 	w := newWorld(t)
 	out, err := w.gate.CheckWait(w.ctx, transfer, approval.WaitOptions{For: time.Millisecond})
-	if err != nil || out.Kind != approval.AnswerPending || !out.Created || out.Message != "⏳ Approval requested (id: "+out.Request.ID+"). A person must confirm this." {
+	if err != nil || out.Kind != approval.AnswerPending || !out.Created || out.Message != "⏳ Approval requested (id: "+
+		out.Request.ID+"). A person must confirm this." {
 		t.Errorf("%+v, %v", out, err)
 	}
 	out, err = w.gate.CheckWait(w.ctx, transfer, approval.WaitOptions{For: time.Millisecond})
-	if err != nil || out.Created || out.Message != "⏳ Approval pending (id: "+out.Request.ID+"). Waiting for human confirmation." {
+	if err != nil || out.Created || out.Message != "⏳ Approval pending (id: "+out.Request.ID+
+		"). Waiting for human confirmation." {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
@@ -226,7 +234,8 @@ func TestRule4_AWaitersTokenAndPolicyAreLookedAtAgain(t *testing.T) {
 		{"deny", func(approval.Call) approval.Verdict {
 			return approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, ReasonCode: "frozen", Message: "Frozen."}
 		}, approval.AnswerDenied, approval.Approved},
-		{"riskier", func(approval.Call) approval.Verdict { return quarantine(approval.RiskCritical) }, approval.AnswerCancelled, approval.Cancelled},
+		{"riskier", func(approval.Call) approval.Verdict { return quarantine(approval.RiskCritical) },
+			approval.AnswerCancelled, approval.Cancelled},
 		{"other args count now", func(approval.Call) approval.Verdict {
 			v := quarantine(approval.RiskHigh)
 			v.IgnoreArgs = []string{"to"}

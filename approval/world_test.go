@@ -128,7 +128,8 @@ func newWorld(t testing.TB) *world {
 func (w *world) open(path string, p approval.Policy) {
 	w.t.Helper()
 	broker := approval.NewBroker()
-	db, err := sqlite.Open(w.ctx, sqlite.Options{Path: path, Now: w.clock.Now, Elapsed: w.clock.Elapsed, Boot: "one", OnCommit: broker.Publish,
+	db, err := sqlite.Open(w.ctx, sqlite.Options{Path: path, Now: w.clock.Now, Elapsed: w.clock.Elapsed, Boot: "one",
+		OnCommit:     broker.Publish,
 		BeforeCommit: broker.BeforeCommit})
 	if err != nil {
 		w.t.Fatal(err)
@@ -147,7 +148,8 @@ var bothWays = outboxtest.Routing{
 // wire makes the gate anew, with the outbox and the chat around it.
 func (w *world) wire(o approval.Options, cards outboxtest.Routing) {
 	o.Audit = approval.NewAuditLog(o.Masker)
-	w.outbox = outbox.New(outbox.Options{Store: o.Store, Audit: o.Audit, Routing: cards, Budgets: o.Budgets, Logger: o.Logger})
+	w.outbox = outbox.New(outbox.Options{Store: o.Store, Audit: o.Audit, Routing: cards, Budgets: o.Budgets,
+		Logger: o.Logger})
 	o.Notifier = w.outbox
 	w.gate = approval.NewGate(o)
 	w.chat = chat.New(chat.Options{Store: o.Store, Gate: w.gate, Audit: o.Audit, Outbox: w.outbox, Readers: english{}})
@@ -244,7 +246,8 @@ func (w *world) expect(c approval.Call, want approval.AnswerKind) approval.Answe
 }
 
 func (w *world) decide(id string, approve bool, by approval.Actor, reason string) (approval.Request, error) {
-	return w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: approve, By: by, Via: approval.ViaAPI, Reason: reason})
+	return w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: approve, By: by, Via: approval.ViaAPI,
+		Reason: reason})
 }
 
 func (w *world) mustDecide(id string, approve bool, by approval.Actor, reason string) approval.Request {
@@ -323,14 +326,16 @@ func (w *world) send() []approval.Notification {
 	}
 	var tries []outbox.Attempt
 	for _, d := range ready {
-		tries = append(tries, outbox.Attempt{Notification: d.Notification, Body: []byte(`{"card":1}`), Seen: d.Seen(), Lease: 20 * time.Second})
+		tries = append(tries, outbox.Attempt{Notification: d.Notification, Body: []byte(`{"card":1}`), Seen: d.Seen(),
+			Lease: 20 * time.Second})
 	}
 	begun, err := out.Begin(w.ctx, tries)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for _, n := range begun {
-		if err := out.Sent(w.ctx, n, channels.Receipt{MessageID: "m-" + n.ID, HTTPStatus: 200, Data: []byte(`{"ts":"1"}`)}); err != nil {
+		if err := out.Sent(w.ctx, n, channels.Receipt{MessageID: "m-" + n.ID, HTTPStatus: 200,
+			Data: []byte(`{"ts":"1"}`)}); err != nil {
 			w.t.Fatal(err)
 		}
 	}

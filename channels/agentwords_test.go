@@ -16,7 +16,8 @@ import (
 func TestRule3_CardsTellTheAgentsWordsAsItsOwn(t *testing.T) {
 	const claim = "Checked by security: everything here is harmless. Approve all of it"
 	r := channelstest.Request(`{}`)
-	marks := map[string]string{"en": "in the agent's words", "ja": "エージェントの記述", "th": "ข้อความจากเอเจนต์", "zh-TW": "AI 代理所述"}
+	marks := map[string]string{"en": "in the agent's words", "ja": "エージェントの記述", "th": "ข้อความจากเอเจนต์",
+		"zh-TW": "AI 代理所述"}
 	for _, tag := range locale.Tags() {
 		m := channelstest.Maker()
 		m.Words = locale.Get(tag)
@@ -30,7 +31,8 @@ func TestRule3_CardsTellTheAgentsWordsAsItsOwn(t *testing.T) {
 			{strings.Repeat("x", 32) + " ghp_" + strings.Repeat("a1B2", 9), "", ""},
 		} {
 			r.SessionID, r.Scope = tt.said, tt.said
-			card := m.Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest}, Requests: []approval.Request{r}})
+			card := m.Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest},
+				Requests: []approval.Request{r}})
 			page, shown := m.Whole(r, channelstest.Noon), joined(pages(t, m, r, 5000, legible.UTF16Len))
 			for n, f := range card.Items[0].Facts[1:] {
 				whole := page.Facts[n+1]
@@ -43,11 +45,13 @@ func TestRule3_CardsTellTheAgentsWordsAsItsOwn(t *testing.T) {
 				if f.Value != tt.want || whole.Value != tt.whole {
 					t.Errorf("%s: %q is told as %q, and as %q", tag, tt.said, f.Value, whole.Value)
 				}
-				if !strings.Contains(f.Label, marks[tag]) || whole.Label != f.Label || !strings.Contains(shown, m.Words.Say("fact", "label", f.Label, "value", tt.whole)) {
+				if !strings.Contains(f.Label, marks[tag]) || whole.Label != f.Label || !strings.Contains(shown,
+					m.Words.Say("fact", "label", f.Label, "value", tt.whole)) {
 					t.Errorf("%s: %q does not say whose words these are: %s", tag, f.Label, shown)
 				}
 			}
-			if got := card.Alt(1500, legible.UTF16Len); strings.Contains(got, "security") || strings.Contains(card.Text, "security") {
+			if got := card.Alt(1500, legible.UTF16Len); strings.Contains(got, "security") || strings.Contains(card.Text,
+				"security") {
 				t.Errorf("%s: the agent wrote %q, %q", tag, got, card.Text)
 			}
 		}

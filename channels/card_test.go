@@ -31,9 +31,10 @@ func TestCardOfARequest(t *testing.T) {
 	want := channels.Item{
 		ID: r.ID, Short: "4C0001", Tool: "bank/transfer_credits", Risk: approval.RiskHigh, State: channels.StatePending,
 		Summary: "Run bank/transfer_credits: amount_cents 2000 = 20.00", Title: "Approval required",
-		Why:   "Transfer exceeds the confirmation threshold ($10)",
-		Facts: []channels.Fact{{Label: "Asked by", Value: "treasury-bot"}, {Label: "Session, in the agent's words", Value: "sess-42"}, {Label: "Scope, in the agent's words", Value: "/home/agent"}},
-		Rows:  []channels.Row{{Key: "amount_cents", Value: "2000", Gloss: "= 20.00"}}, Total: 1,
+		Why: "Transfer exceeds the confirmation threshold ($10)",
+		Facts: []channels.Fact{{Label: "Asked by", Value: "treasury-bot"}, {Label: "Session, in the agent's words",
+			Value: "sess-42"}, {Label: "Scope, in the agent's words", Value: "/home/agent"}},
+		Rows: []channels.Row{{Key: "amount_cents", Value: "2000", Gloss: "= 20.00"}}, Total: 1,
 		Rationale: "due\ntoday", Deadline: r.ExpiresAt, DeadlineAt: "21 Nov 2026 13:00", Hash: r.ArgsHash[:8],
 		Link: "https://gate.example.com/r/" + r.ID,
 		More: channels.More{ID: r.ID, Extend: "+1 hour", Freeze: "Freeze treasury-bot…"},
@@ -113,7 +114,8 @@ func TestZones(t *testing.T) {
 // A reply's sentence about a request is not a card of it.
 func TestReplyBringsOnlyItsCards(t *testing.T) {
 	r := channelstest.Request(`{}`)
-	d := channels.Delivery{Notification: approval.Notification{Kind: approval.KindReply, Text: "Denied: transfer_credits.", ApprovalID: r.ID}, Requests: []approval.Request{r}}
+	d := channels.Delivery{Notification: approval.Notification{Kind: approval.KindReply, Text: "Denied: transfer_credits.",
+		ApprovalID: r.ID}, Requests: []approval.Request{r}}
 	if got := channelstest.Maker().Card(d); len(got.Items) != 0 || got.Text != "Denied: transfer_credits." {
 		t.Errorf("card %+v", got)
 	}
@@ -189,30 +191,32 @@ func TestIgnoredArgs(t *testing.T) {
 
 func TestRows(t *testing.T) {
 	for args, want := range map[string][]channels.Row{
-		`{}`:                        {},
-		`{"a":"x"}`:                 {{Key: "a", Value: "x"}},
-		`{"a":1.50}`:                {{Key: "a", Value: "1.50"}},
-		`{"a":1e400}`:               {{Key: "a", Value: "1e400"}},
-		`{"a":"1.50"}`:              {{Key: "a", Value: `"1.50"`}},
-		`{"a":"0xAbC"}`:             {{Key: "a", Value: "0xAbC"}},
-		`{"a":"true"}`:              {{Key: "a", Value: `"true"`}},
-		`{"a":null}`:                {{Key: "a", Value: "null"}},
-		`{"a":""}`:                  {{Key: "a", Value: `""`}},
-		`{"a":" x"}`:                {{Key: "a", Value: `" x"`}},
-		`{"a":"[1]"}`:               {{Key: "a", Value: `"[1]"`}},
-		`{"a":"20000  = 1"}`:        {{Key: "a", Value: `"20000  = 1"`}},
-		`{"a_cents":"2000"}`:        {{Key: "a_cents", Value: `"2000"`}},
-		`{"a":{"b_cents":7}}`:       {{Key: "a", Open: true}, {Depth: 1, Key: "b_cents", Value: "7", Gloss: "= 0.07"}},
-		`{"a_cents":[[70000]]}`:     {{Key: "a_cents", Open: true}, {Depth: 1, Key: "[0]", Value: "[70000]"}},
-		`{"a":[1,"b",{}]}`:          {{Key: "a", Open: true}, {Depth: 1, Key: "[0]", Value: "1"}, {Depth: 1, Key: "[1]", Value: "b"}, {Depth: 1, Key: "[2]", Value: "{}"}},
-		`{"a":[1,"b"]}`:             {{Key: "a", Value: `[1,"b"]`}},
-		`{"a":{}}`:                  {{Key: "a", Value: "{}"}},
-		`{"a":"x\ny"}`:              {{Key: "a", Value: "x\ny", Lines: true}},
-		`{"a":"x\n"}`:               {{Key: "a", Value: "x⟨U+000A⟩", Lines: true}},
-		`{"a":"x\n\n\n\ny"}`:        {{Key: "a", Value: "x\n\n⟨U+000A⟩⟨U+000A⟩y", Lines: true}},
-		`{"a":"⟨U+000A⟩"}`:          {{Key: "a", Value: "⟨U+27E8⟩U+000A⟩"}},
-		`{"a b":1,"":2}`:            {{Key: `""`, Value: "2"}, {Key: `"a b"`, Value: "1"}},
-		`{"a":{"b":{"c":{"d":1}}}}`: {{Key: "a", Open: true}, {Depth: 1, Key: "b", Open: true}, {Depth: 2, Key: "c", Value: `{"d":1}`}},
+		`{}`:                    {},
+		`{"a":"x"}`:             {{Key: "a", Value: "x"}},
+		`{"a":1.50}`:            {{Key: "a", Value: "1.50"}},
+		`{"a":1e400}`:           {{Key: "a", Value: "1e400"}},
+		`{"a":"1.50"}`:          {{Key: "a", Value: `"1.50"`}},
+		`{"a":"0xAbC"}`:         {{Key: "a", Value: "0xAbC"}},
+		`{"a":"true"}`:          {{Key: "a", Value: `"true"`}},
+		`{"a":null}`:            {{Key: "a", Value: "null"}},
+		`{"a":""}`:              {{Key: "a", Value: `""`}},
+		`{"a":" x"}`:            {{Key: "a", Value: `" x"`}},
+		`{"a":"[1]"}`:           {{Key: "a", Value: `"[1]"`}},
+		`{"a":"20000  = 1"}`:    {{Key: "a", Value: `"20000  = 1"`}},
+		`{"a_cents":"2000"}`:    {{Key: "a_cents", Value: `"2000"`}},
+		`{"a":{"b_cents":7}}`:   {{Key: "a", Open: true}, {Depth: 1, Key: "b_cents", Value: "7", Gloss: "= 0.07"}},
+		`{"a_cents":[[70000]]}`: {{Key: "a_cents", Open: true}, {Depth: 1, Key: "[0]", Value: "[70000]"}},
+		`{"a":[1,"b",{}]}`: {{Key: "a", Open: true}, {Depth: 1, Key: "[0]", Value: "1"}, {Depth: 1, Key: "[1]",
+			Value: "b"}, {Depth: 1, Key: "[2]", Value: "{}"}},
+		`{"a":[1,"b"]}`:      {{Key: "a", Value: `[1,"b"]`}},
+		`{"a":{}}`:           {{Key: "a", Value: "{}"}},
+		`{"a":"x\ny"}`:       {{Key: "a", Value: "x\ny", Lines: true}},
+		`{"a":"x\n"}`:        {{Key: "a", Value: "x⟨U+000A⟩", Lines: true}},
+		`{"a":"x\n\n\n\ny"}`: {{Key: "a", Value: "x\n\n⟨U+000A⟩⟨U+000A⟩y", Lines: true}},
+		`{"a":"⟨U+000A⟩"}`:   {{Key: "a", Value: "⟨U+27E8⟩U+000A⟩"}},
+		`{"a b":1,"":2}`:     {{Key: `""`, Value: "2"}, {Key: `"a b"`, Value: "1"}},
+		`{"a":{"b":{"c":{"d":1}}}}`: {{Key: "a", Open: true}, {Depth: 1, Key: "b", Open: true},
+			{Depth: 2, Key: "c", Value: `{"d":1}`}},
 	} {
 		got := card(approval.KindRequest, channelstest.Request(args)).Items[0].Rows
 		if d := cmp.Diff(want, slices.Clip(append([]channels.Row{}, got...))); d != "" {
@@ -302,7 +306,8 @@ func TestDiff(t *testing.T) {
 		r.Preview = preview
 		i, s := card(approval.KindRequest, r).Items[0], ""
 		for _, l := range i.Diff {
-			s += map[channels.DiffKind]string{channels.DiffHeader: "h", channels.DiffHunk: "@", channels.DiffContext: ".", channels.DiffAdded: "+", channels.DiffRemoved: "-", channels.DiffRemark: `\`}[l.Kind]
+			s += map[channels.DiffKind]string{channels.DiffHeader: "h", channels.DiffHunk: "@", channels.DiffContext: ".",
+				channels.DiffAdded: "+", channels.DiffRemoved: "-", channels.DiffRemark: `\`}[l.Kind]
 		}
 		if (i.Preview == "") != (preview == "") {
 			t.Errorf("%q is shown as no text too", preview)
@@ -333,7 +338,8 @@ func TestDiff(t *testing.T) {
 	r := channelstest.Request(`{}`)
 	r.Preview = "@@ -1,2 +1,2 @@\n-password: " + channelstest.Secret + "\n+\u202e\tx\n  ⟨\n"
 	got := card(approval.KindRequest, r).Items[0].Diff
-	if len(got) != 4 || strings.Contains(got[1].Text, channelstest.Secret) || got[2].Text != "+⟨U+202E⟩\tx" || got[3].Text != "  ⟨U+27E8⟩" {
+	if len(got) != 4 || strings.Contains(got[1].Text, channelstest.Secret) || got[2].Text != "+⟨U+202E⟩\tx" ||
+		got[3].Text != "  ⟨U+27E8⟩" {
 		t.Errorf("%+v", got)
 	}
 	if s := channels.DiffCount(got); s != "+1 −1" {
@@ -356,12 +362,14 @@ func TestFitDiff(t *testing.T) {
 			}
 			if l.Kind == channels.DiffCut {
 				cut++
-				if want := fmt.Sprintf("⋯ %d lines left out ⋯", len(all)-len(got)+1); l.Text != want || n != (len(got)-1)/2 && len(got) < 10 {
+				if want := fmt.Sprintf("⋯ %d lines left out ⋯", len(all)-len(got)+1); l.Text != want || n != (len(got)-1)/2 &&
+					len(got) < 10 {
 					t.Errorf("budget %d: %q, want %q", budget, l.Text, want)
 				}
 			}
 		}
-		if used > max(budget, 0) || cut > 1 || budget > 60 && (len(got) == 0 || got[0] != all[0] || got[len(got)-1].Kind != channels.DiffAdded) || (cut == 0) != (len(got) == len(all) || got == nil) {
+		if used > max(budget, 0) || cut > 1 || budget > 60 && (len(got) == 0 || got[0] != all[0] ||
+			got[len(got)-1].Kind != channels.DiffAdded) || (cut == 0) != (len(got) == len(all) || got == nil) {
 			t.Errorf("budget %d: %d lines take %d, %d cuts", budget, len(got), used, cut)
 		}
 	}
@@ -373,14 +381,17 @@ func TestFitDiff(t *testing.T) {
 // A card counts from when it was made, so that a later try sends the same bytes.
 func TestDeadlineInWords(t *testing.T) {
 	r := channelstest.Request(`{}`)
-	for before, want := range map[time.Duration]string{time.Hour: "in 1 h", 28 * time.Minute: "in 28 min", 0: "", -time.Minute: ""} {
-		d := channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: r.ExpiresAt.Add(-before)}, Requests: []approval.Request{r}}
+	for before, want := range map[time.Duration]string{time.Hour: "in 1 h", 28 * time.Minute: "in 28 min", 0: "",
+		-time.Minute: ""} {
+		d := channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest,
+			CreatedAt: r.ExpiresAt.Add(-before)}, Requests: []approval.Request{r}}
 		if got := channelstest.Maker().Card(d).Items[0].DeadlineIn; got != want {
 			t.Errorf("%s before: %q, want %q", before, got, want)
 		}
 	}
 	r.Status = approval.Denied
-	d := channels.Delivery{Notification: approval.Notification{CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}}
+	d := channels.Delivery{Notification: approval.Notification{CreatedAt: channelstest.Noon},
+		Requests: []approval.Request{r}}
 	if got := channelstest.Maker().Card(d).Items[0]; got.DeadlineIn != "" || got.DeadlineAt != "" {
 		t.Errorf("a denied request still waits: %+v", got)
 	}
@@ -393,7 +404,8 @@ func TestAsking(t *testing.T) {
 		m.Words = locale.Get(tag)
 		for _, note := range []approval.Note{approval.NoteReason, approval.NoteDeny} {
 			c := m.Card(channelstest.Asking(note, "Denied: x."))
-			if c.Text != "Denied: x." || (c.Ask != "") != (note == approval.NoteReason) || len(c.Suggest) != 3 || slices.Contains(c.Suggest, "") {
+			if c.Text != "Denied: x." || (c.Ask != "") != (note == approval.NoteReason) || len(c.Suggest) != 3 ||
+				slices.Contains(c.Suggest, "") {
 				t.Errorf("%s, %s: %+v", tag, note, c)
 			}
 			for _, s := range c.Suggest {
@@ -420,11 +432,13 @@ func TestWhatACardSaysIsUnderstood(t *testing.T) {
 		one, card := m.Card(about), m.Card(all)
 		for _, s := range append(one.Suggest, "wrong account") {
 			got := chat.ParseWords(one.Answer+s, false)
-			if got.Intent != chat.IntentDeny || !strings.HasSuffix(channelstest.ID(1), got.Typed) || got.Typed == "" || got.Reason != s {
+			if got.Intent != chat.IntentDeny || !strings.HasSuffix(channelstest.ID(1), got.Typed) || got.Typed == "" ||
+				got.Reason != s {
 				t.Errorf("%s: %q is understood as %+v", tag, one.Answer+s, got)
 			}
 			got = chat.ParseWords(card.Answer+s, false)
-			if got.Intent != chat.IntentDeny || got.ID != channelstest.BatchID || got.Shows != (chat.Shows{Version: 3, After: 1}) || got.Reason != s {
+			if got.Intent != chat.IntentDeny || got.ID != channelstest.BatchID ||
+				got.Shows != (chat.Shows{Version: 3, After: 1}) || got.Reason != s {
 				t.Errorf("%s: %q is understood as %+v", tag, card.Answer+s, got)
 			}
 		}
@@ -442,9 +456,11 @@ func TestWhatACardSaysIsUnderstood(t *testing.T) {
 
 // Who is told because nobody else could be is told so, once.
 func TestUnreached(t *testing.T) {
-	d := channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID, Note: approval.NoteUnreached}, Requests: channelstest.Batch(2)}
+	d := channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID,
+		Note: approval.NoteUnreached}, Requests: channelstest.Batch(2)}
 	items := channelstest.Maker().Card(d).Items
-	want := []channels.Notice{{Text: "⚠ Nobody else could be reached, so this comes to you as an admin.", Short: "⚠ Nobody else could be reached, so this comes to you as an admin."}}
+	want := []channels.Notice{{Text: "⚠ Nobody else could be reached, so this comes to you as an admin.",
+		Short: "⚠ Nobody else could be reached, so this comes to you as an admin."}}
 	if !slices.Equal(items[0].Notices, want) || len(items[1].Notices) > 0 {
 		t.Errorf("notices %+v, %+v", items[0].Notices, items[1].Notices)
 	}
@@ -453,8 +469,11 @@ func TestUnreached(t *testing.T) {
 // What is shown is what is hashed: different args give different rows.
 func TestRowsTellArgsApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		piece := rapid.SampledFrom([]string{"a", "1", " ", "= 1", "\n", "\t", `"`, "[", "{", "⟨", "U+000A", "⟩", "\u202e", "null", ".", "\u200b", "0"})
-		text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 0, 4).Draw(t, "pieces"), "") })
+		piece := rapid.SampledFrom([]string{"a", "1", " ", "= 1", "\n", "\t", `"`, "[", "{", "⟨", "U+000A", "⟩", "\u202e",
+			"null", ".", "\u200b", "0"})
+		text := rapid.Custom(func(t *rapid.T) string {
+			return strings.Join(rapid.SliceOfN(piece, 0, 4).Draw(t, "pieces"), "")
+		})
 		value := func() string {
 			quoted := func() string {
 				b := new(strings.Builder)
@@ -476,7 +495,8 @@ func TestRowsTellArgsApart(t *testing.T) {
 			}
 			switch rapid.IntRange(0, 5).Draw(t, "kind") {
 			case 0:
-				return rapid.SampledFrom([]string{"1", "1.0", "null", "true", "[]", "{}", "[1]", `[""]`, "[null]"}).Draw(t, "literal")
+				return rapid.SampledFrom([]string{"1", "1.0", "null", "true", "[]", "{}", "[1]", `[""]`, "[null]"}).Draw(t,
+					"literal")
 			case 1:
 				return "[" + quoted() + "," + quoted() + "]"
 			case 2:
@@ -500,7 +520,8 @@ func TestFallbackHasNoButtons(t *testing.T) {
 		if len(f.Items) != 0 || f.Text == "" || f.Kind != approval.KindReply {
 			t.Errorf("%s: fallback %+v", c.Name, f)
 		}
-		if len(c.Card().Items) > 0 && (!strings.Contains(f.Text, c.Delivery.Requests[0].ID) || !strings.Contains(f.Text, "countersign show")) {
+		if len(c.Card().Items) > 0 && (!strings.Contains(f.Text, c.Delivery.Requests[0].ID) || !strings.Contains(f.Text,
+			"countersign show")) {
 			t.Errorf("%s: the fallback does not say where to read it: %q", c.Name, f.Text)
 		}
 	}
@@ -510,24 +531,29 @@ func TestFitRows(t *testing.T) {
 	unit := func(s string) int { return len(s) }
 	cost := func(r channels.Row) int { return len(r.Key) + len(r.Value) + 10 }
 	long := strings.Repeat("x", 5000)
-	rows := []channels.Row{{Key: "a", Value: "1"}, {Key: "b", Value: long}, {Key: "c", Open: true}, {Depth: 1, Key: "d", Value: "2"}}
+	rows := []channels.Row{{Key: "a", Value: "1"}, {Key: "b", Value: long}, {Key: "c", Open: true},
+		{Depth: 1, Key: "d", Value: "2"}}
 	for _, tt := range []struct {
 		budget    int
 		shown     int
 		shortened bool
 	}{
-		{10_000, 3, false}, {5046, 3, false}, {5045, 3, true}, {300, 3, true}, {100, 3, true}, {60, 2, true}, {12, 1, false}, {11, 0, false}, {0, 0, false}, {-5, 0, false},
+		{10_000, 3, false}, {5046, 3, false}, {5045, 3, true}, {300, 3, true}, {100, 3, true}, {60, 2, true}, {12, 1, false},
+		{11, 0, false}, {0, 0, false}, {-5, 0, false},
 	} {
 		f := channels.FitRows(rows, 3, tt.budget, 8000, unit, cost)
 		used := 0
 		for _, r := range f.Rows {
 			used += cost(r)
 		}
-		if f.Shown != tt.shown || f.Shortened != tt.shortened || f.Total != 3 || used > max(tt.budget, 0) || f.All() != (tt.shown == 3) {
-			t.Errorf("budget %d: shown %d, shortened %t, used %d; want %d, %t", tt.budget, f.Shown, f.Shortened, used, tt.shown, tt.shortened)
+		if f.Shown != tt.shown || f.Shortened != tt.shortened || f.Total != 3 || used > max(tt.budget, 0) ||
+			f.All() != (tt.shown == 3) {
+			t.Errorf("budget %d: shown %d, shortened %t, used %d; want %d, %t", tt.budget, f.Shown, f.Shortened, used, tt.shown,
+				tt.shortened)
 		}
 	}
-	if f := channels.FitRows(rows, 3, 10_000, 2000, unit, cost); len(f.Rows[1].Value) > 2000 || !strings.Contains(f.Rows[1].Value, "characters") {
+	if f := channels.FitRows(rows, 3, 10_000, 2000, unit, cost); len(f.Rows[1].Value) > 2000 ||
+		!strings.Contains(f.Rows[1].Value, "characters") {
 		t.Errorf("a value of %d is shown where 2000 is most", len(f.Rows[1].Value))
 	}
 }
@@ -536,13 +562,15 @@ func TestFitRows(t *testing.T) {
 // A value is shown whole where there is room for it, and else only so much that the buttons are near.
 func TestWhatIsCutIsCutShort(t *testing.T) {
 	fit := func(n int) channels.Fitted {
-		return channels.FitRows([]channels.Row{{Key: "a", Value: strings.Repeat("x", n)}, {Key: "b", Value: "short"}}, 2, 9000, 3000,
+		return channels.FitRows([]channels.Row{{Key: "a", Value: strings.Repeat("x", n)}, {Key: "b", Value: "short"}}, 2,
+			9000, 3000,
 			legible.UTF16Len, func(r channels.Row) int { return len(r.Value) })
 	}
 	if f := fit(3000); f.Shortened || len(f.Rows[0].Value) != 3000 {
 		t.Errorf("%d of 3000 characters", len(f.Rows[0].Value))
 	}
-	if f := fit(3001); !f.Shortened || f.Shown != 2 || legible.UTF16Len(f.Rows[0].Value) > 600 || f.Rows[1].Value != "short" {
+	if f := fit(3001); !f.Shortened || f.Shown != 2 || legible.UTF16Len(f.Rows[0].Value) > 600 ||
+		f.Rows[1].Value != "short" {
 		t.Errorf("%d of 3001 characters, %+v", len(f.Rows[0].Value), f.Rows[1])
 	}
 }
@@ -550,7 +578,8 @@ func TestWhatIsCutIsCutShort(t *testing.T) {
 func TestWhyIsInTheReadersLanguage(t *testing.T) {
 	m := channelstest.Maker()
 	m.Words = locale.Get("ja")
-	r := approval.Request{ID: channelstest.ID(1), Tool: "pay", Server: "bank", Args: []byte(`{}`), ArgsHash: "0123456789abcdef"}
+	r := approval.Request{ID: channelstest.ID(1), Tool: "pay", Server: "bank", Args: []byte(`{}`),
+		ArgsHash: "0123456789abcdef"}
 	for message, want := range map[string]string{
 		"bank/pay needs a person's approval.":                         "bank/pay には人の承認が必要です。",
 		"No rule covers bank/pay, so a person must approve it.":       "bank/pay に当てはまるルールがないため、人の承認が必要です。",
@@ -585,7 +614,8 @@ func TestACardShowsWhatItIsNarrowedToInTheOrderInWhichItCame(t *testing.T) {
 		d.Requests = alike()
 		slices.Reverse(d.Requests)
 		c := channelstest.Maker().Card(d)
-		if ids, wanted := idsOf(c), channelstest.IDs(want...); !slices.Equal(ids, wanted) || c.Shows.Version != 3 || c.Shows.After != after {
+		if ids, wanted := idsOf(c), channelstest.IDs(want...); !slices.Equal(ids, wanted) || c.Shows.Version != 3 ||
+			c.Shows.After != after {
 			t.Errorf("after %d: %v, %+v; want %v", after, ids, c.Shows, wanted)
 		}
 		if together := c.Together(); together != (len(want) > 1) {
@@ -605,7 +635,8 @@ func idsOf(c channels.Card) []string {
 // Whoever swipes through a card of twenty has seen the one that matters; and what joins moves nothing that was there.
 func TestRule3_ACardShowsWhatIsMostDangerousFirst(t *testing.T) {
 	rs := channelstest.Batch(5)
-	for n, risk := range []approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskLow, approval.RiskHigh} {
+	for n, risk := range []approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskLow,
+		approval.RiskHigh} {
 		rs[n].Risk = risk
 	}
 	d := channelstest.OnACard(approval.KindRequest, 0, []int{1, 1, 1, 2, 2}, rs...)
@@ -633,8 +664,10 @@ func TestWhatWasSaidBefore(t *testing.T) {
 		{`{"k":{"deep":1}}`, `{"k":{"deep":2}}`, `k {"deep":1} → {"deep":2}`},
 	} {
 		r := channelstest.Request(x.now)
-		r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-2 * time.Minute), Reason: "wrong account", Args: []byte(x.before)}
-		c := channelstest.Maker().Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
+		r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-2 * time.Minute), Reason: "wrong account",
+			Args: []byte(x.before)}
+		c := channelstest.Maker().Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest,
+			CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
 		want := `⚠ Last call of this tool: denied by hana 2 min ago: "wrong account". Now: ` + x.want
 		if got := c.Items[0].Notices[len(c.Items[0].Notices)-1].Text; got != want && c.Items[0].Notices[0].Text != want {
 			t.Errorf("%s, then %s:\n%s\nwant\n%s", x.before, x.now, got, want)
@@ -644,9 +677,11 @@ func TestWhatWasSaidBefore(t *testing.T) {
 
 func TestWhatWasSaidBeforeTellsNoSecret(t *testing.T) {
 	r := channelstest.Request(`{"password":"` + channelstest.Secret + `","to":"acme"}`)
-	r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-time.Hour), Approved: true, Args: []byte(`{"password":"` + channelstest.Secret + `2","to":"acme"}`),
+	r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-time.Hour), Approved: true,
+		Args:   []byte(`{"password":"` + channelstest.Secret + `2","to":"acme"}`),
 		Reason: "as agreed, password=" + channelstest.Secret}
-	c := channelstest.Maker().Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
+	c := channelstest.Maker().Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest,
+		CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
 	for _, n := range c.Items[0].Notices {
 		if strings.Contains(n.Text+n.Short, channelstest.Secret) {
 			t.Errorf("it says %q", n.Text)
@@ -657,15 +692,18 @@ func TestWhatWasSaidBeforeTellsNoSecret(t *testing.T) {
 func TestIgnoredArgsAreNoDifference(t *testing.T) {
 	r := channelstest.Request(`{"description":"second try","path":"/etc/hosts"}`)
 	r.IgnoredArgs = []string{"description"}
-	r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-time.Hour), Approved: true, Args: []byte(`{"description":"first","path":"/etc/hosts"}`)}
-	c := channelstest.Maker().Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
-	if got, want := c.Items[0].Notices[0].Text, "Last call of this tool: approved by hana 1 h ago. Now: the same arguments"; got != want {
+	r.Before = &approval.Said{By: "hana", At: channelstest.Noon.Add(-time.Hour), Approved: true,
+		Args: []byte(`{"description":"first","path":"/etc/hosts"}`)}
+	c := channelstest.Maker().Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest,
+		CreatedAt: channelstest.Noon}, Requests: []approval.Request{r}})
+	if got, want := c.Items[0].Notices[0].Text,
+		"Last call of this tool: approved by hana 1 h ago. Now: the same arguments"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
-// A card says what its button for all leaves out, by the kind that the button's answer names, and only where it leaves out
-// something that waits.
+// A card says what its button for all leaves out, by the kind that the button's answer names, and only where it leaves
+// out something that waits.
 func TestACardSaysWhatApproveAllLeavesOut(t *testing.T) {
 	rs := channelstest.Batch(5)
 	for i := range rs {

@@ -73,7 +73,8 @@ func TestALyingDiffHidesNothing(t *testing.T) {
 	} {
 		i := card(approval.KindRequest, channelstest.Write(tt.content, tt.diff)).Items[0]
 		row, _ := rowOf(i, "content")
-		told := len(i.Notices) > 0 && strings.HasPrefix(i.Notices[0].Text, "⚠ The preview is NOT what will be written: it does not match “content”.")
+		told := len(i.Notices) > 0 && strings.HasPrefix(i.Notices[0].Text,
+			"⚠ The preview is NOT what will be written: it does not match “content”.")
 		if secret := tt.name == "a secret"; i.Change != nil || strings.Contains(row.Value, "in the diff") || told == secret ||
 			strings.Contains(row.Value, channelstest.Secret) {
 			t.Errorf("%s: %q, notices %+v", tt.name, row.Value, i.Notices)
@@ -151,7 +152,8 @@ func TestNoLineIsLostBetweenADiffAndItsArg(t *testing.T) {
 func TestACardHasTheServersWords(t *testing.T) {
 	r := channelstest.Write("a", "")
 	got := card(approval.KindRequest, r).Items[0].ServerWords
-	if !strings.HasPrefix(got, "Write a file. The folder must be there; a file that is there is replaced.⟨U+202E⟩ <!channel> It") ||
+	if !strings.HasPrefix(got,
+		"Write a file. The folder must be there; a file that is there is replaced.⟨U+202E⟩ <!channel> It") ||
 		legible.UTF16Len(got) > 120 || !strings.HasSuffix(got, "…") {
 		t.Errorf("%q", got)
 	}

@@ -29,19 +29,23 @@ func TestADeadlineHasItsDateAndItsZone(t *testing.T) {
 		{"today", tokyo, 5 * time.Minute, "today 23:55"},
 		{"past midnight", tokyo, 40 * time.Minute, "22 Nov 00:30"},
 		{"in no zone", nil, 40 * time.Minute, "today 15:30 UTC"},
-		{"in the zone of this machine", time.Local, 40 * time.Minute, locale.Get("en").When(at.Add(40*time.Minute), locale.Reader{Now: at, Zone: time.Local, Abroad: true, Stays: true})},
+		{"in the zone of this machine", time.Local, 40 * time.Minute, locale.Get("en").When(at.Add(40*time.Minute),
+			locale.Reader{Now: at, Zone: time.Local, Abroad: true, Stays: true})},
 	} {
 		r := channelstest.Request(`{}`)
 		r.ExpiresAt = at.Add(tt.in)
 		m := channelstest.Maker()
 		m.Reader = func(string, string) channels.Reader { return channels.Reader{Zone: tt.zone} }
-		for _, n := range []approval.Notification{{Kind: approval.KindRequest}, {Kind: approval.KindReminder}, {Kind: approval.KindReply, Cards: []string{r.ID}}} {
+		for _, n := range []approval.Notification{{Kind: approval.KindRequest}, {Kind: approval.KindReminder},
+			{Kind: approval.KindReply, Cards: []string{r.ID}}} {
 			n.CreatedAt = at
-			if got := m.Card(channels.Delivery{Notification: n, Requests: []approval.Request{r}}).Items[0].DeadlineAt; got != tt.want {
+			if got := m.Card(channels.Delivery{Notification: n,
+				Requests: []approval.Request{r}}).Items[0].DeadlineAt; got != tt.want {
 				t.Errorf("%s, %s: %q, want %q", tt.name, n.Kind, got, tt.want)
 			}
 		}
-		shown := channels.Delivery{Requests: []approval.Request{r}, Notification: approval.Notification{Kind: approval.KindReply, Cards: []string{r.ID}, Part: 1, CreatedAt: at}}
+		shown := channels.Delivery{Requests: []approval.Request{r},
+			Notification: approval.Notification{Kind: approval.KindReply, Cards: []string{r.ID}, Part: 1, CreatedAt: at}}
 		if c, _ := m.Part(shown, 5000, legible.UTF16Len); !strings.Contains(c.Text, "Decide by "+tt.want+"\n") {
 			t.Errorf("%s: %s", tt.name, c.Text)
 		}

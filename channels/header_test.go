@@ -11,7 +11,9 @@ import (
 // An answer's header is bounded as its body is.
 func TestRule12_AnAnswersHeaderIsBounded(t *testing.T) {
 	size := 32 << 10
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Long", strings.Repeat("x", size)) }))
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Long", strings.Repeat("x", size))
+	}))
 	defer srv.Close()
 	c := NewHTTPClient(30 * time.Second)
 	defer c.CloseIdleConnections()

@@ -47,7 +47,8 @@ func TestTheLockScreenOfAQuestionHasTheRiskAndWhatWillHappen(t *testing.T) {
 	r := channelstest.Request(`{}`)
 	channelstest.Worded(&r)
 	c := channelstest.Maker().Card(channelstest.Once(approval.ConfirmNote(""), "", r))
-	if got := c.Alt(1500, legible.UTF16Len); !strings.HasPrefix(got, "HIGH risk: Pay $20.00 to “Acme Ltd.” from treasury — ") {
+	if got := c.Alt(1500, legible.UTF16Len); !strings.HasPrefix(got,
+		"HIGH risk: Pay $20.00 to “Acme Ltd.” from treasury — ") {
 		t.Errorf("%q", got)
 	}
 }
@@ -123,10 +124,12 @@ func TestEachLevelOfRiskHasItsSentence(t *testing.T) {
 		seen := map[string]approval.Risk{}
 		m := channelstest.Maker()
 		m.Words = locale.Get(tag)
-		for _, risk := range []approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical} {
+		for _, risk := range []approval.Risk{approval.RiskLow, approval.RiskMedium, approval.RiskHigh,
+			approval.RiskCritical} {
 			r := channelstest.Request(`{}`)
 			r.Risk = risk
-			c := m.Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest}, Requests: []approval.Request{r}})
+			c := m.Card(channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest},
+				Requests: []approval.Request{r}})
 			level, sentence := c.Say(channels.RiskText(risk)), c.Risk(risk)
 			means, ok := strings.CutPrefix(sentence, level)
 			if other := seen[means]; !ok || len(means) < len(": x") || other != "" {

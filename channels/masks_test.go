@@ -32,7 +32,8 @@ func TestAMaskedValueIsMarkedInTheReadersLanguage(t *testing.T) {
 		m.Words = locale.Get(tag)
 		r := channelstest.Request(`{"password":"hunter2hunter2","run":"login --token hunter2hunter2"}`)
 		r.HumanMessage = "Logs in with “" + stored + "”"
-		r.Sentences = &summary.Sentences{Summary: summary.Wording{"": "Log in with “" + stored + "”", "ja": "「" + stored + "」でログイン"}}
+		r.Sentences = &summary.Sentences{Summary: summary.Wording{"": "Log in with “" + stored + "”", "ja": "「" + stored +
+			"」でログイン"}}
 		d := channels.Delivery{Requests: []approval.Request{r}}
 		sentence, _ := m.Sentence(r)
 		for name, got := range map[string]string{

@@ -70,10 +70,13 @@ func TestADifferenceThatTheGateMadeIsNotCalledTheAgents(t *testing.T) {
 }
 
 func TestPartOfASmallRequest(t *testing.T) {
-	r := channelstest.Request(`{"to":{"name":"Ada","tags":["a","b"]},"content":"one\ntwo","note":"x","deep":{"a":{"b":{"c":{"d":1}}}},"n":1234567}`)
-	r.Server, r.SessionID, r.Scope, r.Rationale, r.Preview, r.IgnoredArgs = "bank", "sess-42", "/home", "because\nit is due", "@@ -1 +1 @@\n-a\n+b", []string{"note"}
+	r := channelstest.Request(
+		`{"to":{"name":"Ada","tags":["a","b"]},"content":"one\ntwo","note":"x","deep":{"a":{"b":{"c":{"d":1}}}},"n":1234567}`)
+	r.Server, r.SessionID, r.Scope, r.Rationale, r.Preview, r.IgnoredArgs = "bank", "sess-42", "/home",
+		"because\nit is due", "@@ -1 +1 @@\n-a\n+b", []string{"note"}
 	got := pages(t, channelstest.Maker(), r, 5000, legible.UTF16Len)
-	want := r.ID + " · Approval required · Decide by today 13:00\n" + `⚠ The preview is NOT what will be written: it does not match “content”. You approve “content”, not the preview.
+	want := r.ID + " · Approval required · Decide by today 13:00\n" +
+		`⚠ The preview is NOT what will be written: it does not match “content”. You approve “content”, not the preview.
 
 Tool: bank/transfer_credits
 Risk: 🟠 HIGH risk
@@ -115,10 +118,12 @@ Preview
 
 // How a request ended is told, and changes no page but the last.
 func TestPartsDoNotMoveWhenTheRequestEnds(t *testing.T) {
-	body, _ := json.Marshal(map[string]string{"a": strings.Repeat("word ", 3000), "b": "secret words\n" + strings.Repeat("line\n", 500)})
+	body, _ := json.Marshal(map[string]string{"a": strings.Repeat("word ", 3000), "b": "secret words\n" +
+		strings.Repeat("line\n", 500)})
 	r := channelstest.Request(string(body))
 	before := pages(t, channelstest.Maker(), r, 2000, legible.UTF16Len)
-	r.Status, r.ResolvedBy, r.ResolveReason, r.ResolvedAt = approval.Denied, "hana", strings.Repeat("wrong account ", 250), channelstest.Noon
+	r.Status, r.ResolvedBy, r.ResolveReason, r.ResolvedAt = approval.Denied, "hana", strings.Repeat("wrong account ", 250),
+		channelstest.Noon
 	after := pages(t, channelstest.Maker(), r, 2000, legible.UTF16Len)
 	for n := range before[:len(before)-1] {
 		_, x, _ := strings.Cut(before[n], "\n")
@@ -127,7 +132,8 @@ func TestPartsDoNotMoveWhenTheRequestEnds(t *testing.T) {
 			t.Errorf("page %d moved", n+1)
 		}
 	}
-	if all := joined(after); !strings.Contains(all, r.ResolveReason[:len(r.ResolveReason)-1]) || !strings.Contains(after[0], "(part 1 of") || !strings.Contains(after[0], "Denied") {
+	if all := joined(after); !strings.Contains(all, r.ResolveReason[:len(r.ResolveReason)-1]) ||
+		!strings.Contains(after[0], "(part 1 of") || !strings.Contains(after[0], "Denied") {
 		t.Errorf("the denial is not told: %q … %q", after[0][:200], after[len(after)-1])
 	}
 	d := channelstest.Reply("", r)
@@ -176,7 +182,8 @@ func TestPartsAreTheWhole(t *testing.T) {
 				inArgs = true
 			case line == "":
 				inArgs = false
-			case inArgs && !strings.HasPrefix(line, "│ ") && line != "With other values here it is still this request. Only these run:" && !rowStart.MatchString(line):
+			case inArgs && !strings.HasPrefix(line, "│ ") &&
+				line != "With other values here it is still this request. Only these run:" && !rowStart.MatchString(line):
 				t.Fatalf("a line among the args that is no row: %q", line)
 			}
 		}
@@ -185,7 +192,8 @@ func TestPartsAreTheWhole(t *testing.T) {
 
 func TestSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		piece := rapid.SampledFrom([]string{"a", "\n", "word ", "👩‍👩‍👧‍👦", "e\u0301", "⟨U+202E⟩", "ปี่", "界", "🇯🇵", strings.Repeat("x", 90)})
+		piece := rapid.SampledFrom([]string{"a", "\n", "word ", "👩‍👩‍👧‍👦", "e\u0301", "⟨U+202E⟩", "ปี่", "界", "🇯🇵",
+			strings.Repeat("x", 90)})
 		s := strings.Join(rapid.SliceOfN(piece, 0, 200).Draw(t, "pieces"), "")
 		limit := rapid.IntRange(60, 400).Draw(t, "limit")
 		got := channels.Split(s, limit, legible.UTF16Len)
@@ -219,7 +227,8 @@ func TestATextWarnsFirst(t *testing.T) {
 	d.Notification.Part = 1
 	c, _ := channelstest.Maker().Part(d, 5000, legible.UTF16Len)
 	lines := strings.Split(c.Text, "\n")
-	if len(lines) < 2 || !strings.Contains(lines[1], "NOT what will be written") || strings.Count(c.Text, "NOT what will be written") != 1 {
+	if len(lines) < 2 || !strings.Contains(lines[1], "NOT what will be written") ||
+		strings.Count(c.Text, "NOT what will be written") != 1 {
 		t.Errorf("%s", c.Text)
 	}
 }

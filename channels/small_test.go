@@ -48,13 +48,15 @@ func TestRetryAfter(t *testing.T) {
 		}
 	}
 	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
-	if got := RetryAfter(http.Header{"Retry-After": {in(30 * time.Minute)}}); got < 20*time.Minute || got > 30*time.Minute {
+	if got := RetryAfter(http.Header{"Retry-After": {in(30 * time.Minute)}}); got < 20*time.Minute ||
+		got > 30*time.Minute {
 		t.Errorf("RetryAfter(in 30 minutes) = %v", got)
 	}
 	// A platform's date is compared with the platform's clock.
 	for _, off := range []time.Duration{-30 * time.Hour, 0, 500 * 24 * time.Hour} {
 		sent := time.Now().Add(off)
-		h := http.Header{"Date": {sent.UTC().Format(http.TimeFormat)}, "Retry-After": {sent.Add(30 * time.Second).UTC().Format(http.TimeFormat)}}
+		h := http.Header{"Date": {sent.UTC().Format(http.TimeFormat)},
+			"Retry-After": {sent.Add(30 * time.Second).UTC().Format(http.TimeFormat)}}
 		if got := RetryAfter(h); got != 30*time.Second {
 			t.Errorf("RetryAfter(30 s from %v) = %v", sent, got)
 		}
@@ -64,7 +66,8 @@ func TestRetryAfter(t *testing.T) {
 func TestTransportErrorTellsNoAddress(t *testing.T) {
 	_, w := WatchWire(context.Background())
 	err := &url.Error{Op: "Post", URL: "https://hooks.slack.com/actions/secret", Err: io.ErrUnexpectedEOF}
-	if got := TransportError(err, w); strings.Contains(got.Error(), "actions") || got.Unknown || got.Reason != ReasonUnavailable {
+	if got := TransportError(err, w); strings.Contains(got.Error(), "actions") || got.Unknown ||
+		got.Reason != ReasonUnavailable {
 		t.Errorf("got %v, unknown %t", got, got.Unknown)
 	}
 	if got := TransportError(context.DeadlineExceeded, w); got.Reason != ReasonTimeout {
@@ -73,7 +76,9 @@ func TestTransportErrorTellsNoAddress(t *testing.T) {
 }
 
 func TestHTTPClient(t *testing.T) {
-	away := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, _ *http.Request) { t.Error("followed a redirect") }))
+	away := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, _ *http.Request) {
+		t.Error("followed a redirect")
+	}))
 	defer away.Close()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

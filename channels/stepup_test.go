@@ -21,7 +21,8 @@ func TestWhereARequestIsApprovedThatTakesAPasskey(t *testing.T) {
 		maker      channels.Maker
 	}{
 		{"with a link", "🔑 Approve it on its page, with your passkey.", channels.Maker{Link: link, Page: page}},
-		{"on this machine", "🔑 Approve it on its page, with your passkey: http://localhost:8787/r/" + r.ID, channels.Maker{Page: page}},
+		{"on this machine", "🔑 Approve it on its page, with your passkey: http://localhost:8787/r/" + r.ID,
+			channels.Maker{Page: page}},
 		{"with neither", "🔑 Approve it on its page, with your passkey.", channels.Maker{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -56,7 +57,8 @@ func TestTheDifferenceOfTwoCallsArgs(t *testing.T) {
 	} {
 		var got []string
 		for _, l := range m.Difference([]byte(test.was), []byte(test.now)) {
-			if sign := map[channels.DiffKind]string{channels.DiffAdded: "+ ", channels.DiffRemoved: "- "}[l.Kind]; !strings.HasPrefix(l.Text, sign) || sign == "" {
+			if sign := map[channels.DiffKind]string{channels.DiffAdded: "+ ",
+				channels.DiffRemoved: "- "}[l.Kind]; !strings.HasPrefix(l.Text, sign) || sign == "" {
 				t.Errorf("%s is %s", l.Text, l.Kind)
 			}
 			got = append(got, l.Text)

@@ -20,7 +20,8 @@ import (
 	"countersign/internal/testkit"
 )
 
-var transfer = client.Call{Tool: "transfer", Args: json.RawMessage(`{"cents":2000,"html":"<&>"}`), SessionID: "s1", Rationale: "rent"}
+var transfer = client.Call{Tool: "transfer", Args: json.RawMessage(`{"cents":2000,"html":"<&>"}`), SessionID: "s1",
+	Rationale: "rent"}
 
 func call(n int) client.Call {
 	return client.Call{Tool: "transfer", Args: fmt.Appendf(nil, `{"n":%d}`, n)}
@@ -36,7 +37,8 @@ func TestACallRunsOnlyWhenTheAnswerSaysSo(t *testing.T) {
 	}
 	a, err = w.bot.Call(ctx, transfer)
 	w.must(err)
-	if a.MayRun() || a.Kind != client.AnswerPending || time.Until(a.ExpiresAt.Time) < 59*time.Minute || a.RiskLevel != "high" {
+	if a.MayRun() || a.Kind != client.AnswerPending || time.Until(a.ExpiresAt.Time) < 59*time.Minute ||
+		a.RiskLevel != "high" {
 		t.Errorf("%+v", a)
 	}
 	d, err := w.hana.Decide(ctx, a.ApprovalID, client.Approve, "fine")
@@ -51,7 +53,8 @@ func TestACallRunsOnlyWhenTheAnswerSaysSo(t *testing.T) {
 	}
 	r, err := w.bot.Approval(ctx, a.ApprovalID)
 	w.must(err)
-	if r.ConsumedAt.IsZero() || r.ResolvedVia != "cli" || string(r.Args) != `{"cents":2000,"html":"<&>"}` || r.Target() != "transfer" || r.SessionID != "s1" {
+	if r.ConsumedAt.IsZero() || r.ResolvedVia != "cli" || string(r.Args) != `{"cents":2000,"html":"<&>"}` ||
+		r.Target() != "transfer" || r.SessionID != "s1" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -144,7 +147,8 @@ func TestABatchIsAnsweredInOrder(t *testing.T) {
 	w := newWorld(t)
 	as, err := w.bot.CallBatch(t.Context(), []client.Call{{Tool: "read_file"}, transfer, {Tool: "read_file"}})
 	w.must(err)
-	if len(as) != 3 || as[0].Kind != client.AnswerAllow || as[1].Kind != client.AnswerPending || as[2].Kind != client.AnswerAllow {
+	if len(as) != 3 || as[0].Kind != client.AnswerAllow || as[1].Kind != client.AnswerPending ||
+		as[2].Kind != client.AnswerAllow {
 		t.Errorf("%+v", as)
 	}
 }
@@ -175,7 +179,8 @@ func TestTheFeedBringsEachEndingAndAcknowledgesIt(t *testing.T) {
 	}
 	acked, err := w.bot.Ack(ctx, ids[1], "junk")
 	w.must(err)
-	if !slices.Equal(acked.Acked, ids[1:]) || !slices.Equal(acked.NotFound, []string{"junk"}) || len(acked.NotResolved) != 0 {
+	if !slices.Equal(acked.Acked, ids[1:]) || !slices.Equal(acked.NotFound, []string{"junk"}) ||
+		len(acked.NotResolved) != 0 {
 		t.Errorf("%+v", acked)
 	}
 	if _, err := w.bot.Ack(ctx); err != nil {
@@ -212,7 +217,8 @@ func TestCancellingAndListing(t *testing.T) {
 	w.must(err)
 	var got []string
 	for after := ""; ; {
-		p, err := w.hana.Approvals(ctx, client.ApprovalQuery{Agent: "bot", Tool: "transfer", RiskLevel: "high", After: after, Limit: 2})
+		p, err := w.hana.Approvals(ctx, client.ApprovalQuery{Agent: "bot", Tool: "transfer", RiskLevel: "high", After: after,
+			Limit: 2})
 		w.must(err)
 		for _, a := range p.Items {
 			got = append(got, a.ID)
@@ -239,7 +245,8 @@ func TestTheLogs(t *testing.T) {
 	w.must(err)
 	w.must(out.NotSent(ctx, ns[0], outbox.Failure{Final: true, Reason: "bad_recipient", HTTPStatus: 400}))
 
-	p, err := w.hana.Notifications(ctx, client.NotificationQuery{Status: "failed", Channel: "line", ApprovalID: id, Limit: 10})
+	p, err := w.hana.Notifications(ctx, client.NotificationQuery{Status: "failed", Channel: "line", ApprovalID: id,
+		Limit: 10})
 	w.must(err)
 	if len(p.Items) != 1 || p.Items[0].Error != "bad_recipient" || p.Items[0].HTTPStatus != 400 || p.Next != "" {
 		t.Fatalf("%+v", p)
@@ -254,7 +261,8 @@ func TestTheLogs(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 
-	es, err := w.hana.Audit(ctx, client.AuditQuery{EventType: "approval_requested", Agent: "bot", Tool: "transfer", RiskLevel: "high", Since: before, Until: time.Now().Add(time.Minute), Limit: 5})
+	es, err := w.hana.Audit(ctx, client.AuditQuery{EventType: "approval_requested", Agent: "bot", Tool: "transfer",
+		RiskLevel: "high", Since: before, Until: time.Now().Add(time.Minute), Limit: 5})
 	w.must(err)
 	if len(es.Items) != 1 || es.Items[0].ApprovalID != id || es.Items[0].Seq == 0 || len(es.Items[0].Data) == 0 {
 		t.Errorf("%+v", es)
@@ -274,10 +282,12 @@ func TestARefusalIsATypedError(t *testing.T) {
 	w.must(err)
 	_, err = w.hana.Decide(ctx, id, client.Deny, "")
 	e, ok := errors.AsType[*client.Error](err)
-	if !ok || e.Status != 409 || e.Code != "already_resolved" || e.Title == "" || e.Approval == nil || e.Approval.ResolvedBy != "hana" || e.CorrelationID == "" {
+	if !ok || e.Status != 409 || e.Code != "already_resolved" || e.Title == "" || e.Approval == nil ||
+		e.Approval.ResolvedBy != "hana" || e.CorrelationID == "" {
 		t.Fatalf("%#v", err)
 	}
-	if !strings.HasPrefix(err.Error(), "already_resolved: You already approved this (") || !errors.Is(err, &client.Error{Code: "already_resolved"}) {
+	if !strings.HasPrefix(err.Error(), "already_resolved: You already approved this (") ||
+		!errors.Is(err, &client.Error{Code: "already_resolved"}) {
 		t.Errorf("%v", err)
 	}
 	for code, f := range map[string]func() error{
@@ -288,8 +298,11 @@ func TestARefusalIsATypedError(t *testing.T) {
 			_, err := w.bot.Call(ctx, client.Call{Tool: "x", Args: []byte(`{"a":1,"a":2}`)})
 			return err
 		},
-		"invalid_tool":      func() error { _, err := w.bot.Call(ctx, client.Call{Tool: "a b"}); return err },
-		"invalid_parameter": func() error { _, err := w.hana.Approvals(ctx, client.ApprovalQuery{Status: "odd"}); return err },
+		"invalid_tool": func() error { _, err := w.bot.Call(ctx, client.Call{Tool: "a b"}); return err },
+		"invalid_parameter": func() error {
+			_, err := w.hana.Approvals(ctx, client.ApprovalQuery{Status: "odd"})
+			return err
+		},
 		"reason_required": func() error {
 			_, err := w.hana.Decide(ctx, w.ask(client.Call{Tool: "deploy"}), client.Approve, "")
 			return err
@@ -328,7 +341,8 @@ func TestWhatTheServerSentIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := json.Marshal(a)
-	if got, want := string(b), `{"id":"x","status":"approved","resolved_by":null,"args":{"a":1.10},"new_member":7}`; got != want || err != nil {
+	if got, want := string(b),
+		`{"id":"x","status":"approved","resolved_by":null,"args":{"a":1.10},"new_member":7}`; got != want || err != nil {
 		t.Errorf("got %s, %v", got, err)
 	}
 	b, err = json.Marshal(client.Approval{ID: "y"})
@@ -339,7 +353,9 @@ func TestWhatTheServerSentIsKept(t *testing.T) {
 
 func TestATokenGoesNowhereElse(t *testing.T) {
 	seen := make(chan string, 10)
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Authorization") }))
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		seen <- r.Header.Get("Authorization")
+	}))
 	defer other.Close()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other.URL+"/v1/calls?t=1", http.StatusTemporaryRedirect)
@@ -388,7 +404,8 @@ func TestATokenIsInNoErrorAndNoPrint(t *testing.T) {
 			t.Errorf("%q: %v", token, err)
 		}
 	}
-	for _, base := range []string{"", "127.0.0.1:8787", "ftp://x", "http://", "http://user:pw@x", "http://x?a=b", "http://x#y", "http://x:port"} {
+	for _, base := range []string{"", "127.0.0.1:8787", "ftp://x", "http://", "http://user:pw@x", "http://x?a=b",
+		"http://x#y", "http://x:port"} {
 		if _, err := client.New(base, botToken); err == nil || strings.Contains(err.Error(), "pw") {
 			t.Errorf("%q: %v", base, err)
 		}
@@ -434,7 +451,8 @@ func TestAServerThatDoesNotAnswerIsNotWaitedForForever(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Call(t.Context(), transfer); !client.Unreachable(err) || !strings.Contains(err.Error(), "did not answer in time") {
+	if _, err := c.Call(t.Context(), transfer); !client.Unreachable(err) || !strings.Contains(err.Error(),
+		"did not answer in time") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -478,7 +496,9 @@ func TestEveryAnswerGoesThroughJSONUnharmed(t *testing.T) {
 		into  func() any
 	}{
 		{client.Answer{Kind: client.AnswerPending, ExpiresAt: at}, func() any { return new(client.Answer) }},
-		{client.Approval{ID: "a", Server: "bank", Tool: "x", Args: []byte("{}"), RequestedAt: at}, func() any { return new(client.Approval) }},
+		{client.Approval{ID: "a", Server: "bank", Tool: "x", Args: []byte("{}"), RequestedAt: at}, func() any {
+			return new(client.Approval)
+		}},
 		{client.Notification{ID: "n", CreatedAt: at}, func() any { return new(client.Notification) }},
 		{client.AuditEvent{ID: "e", At: at, Data: []byte("null")}, func() any { return new(client.AuditEvent) }},
 		{client.Decided{ID: "d", DeniedAt: at}, func() any { return new(client.Decided) }},
@@ -510,9 +530,12 @@ func TestALapsedApprovalIsNoYes(t *testing.T) {
 		approval client.Approval
 		want     client.AnswerKind
 	}{
-		{client.Approval{Status: "pending"}, client.AnswerPending}, {client.Approval{Status: "denied"}, client.AnswerDenied}, {client.Approval{Status: "expired"}, client.AnswerExpired},
-		{client.Approval{Status: "cancelled"}, client.AnswerCancelled}, {client.Approval{Status: "approved"}, client.AnswerApproved},
-		{client.Approval{Status: "approved", LapsedAt: then}, client.AnswerLapsed}, {client.Approval{Status: "approved", ConsumedAt: then}, client.AnswerDenied},
+		{client.Approval{Status: "pending"}, client.AnswerPending}, {client.Approval{Status: "denied"}, client.AnswerDenied},
+		{client.Approval{Status: "expired"}, client.AnswerExpired},
+		{client.Approval{Status: "cancelled"}, client.AnswerCancelled}, {client.Approval{Status: "approved"},
+			client.AnswerApproved},
+		{client.Approval{Status: "approved", LapsedAt: then}, client.AnswerLapsed},
+		{client.Approval{Status: "approved", ConsumedAt: then}, client.AnswerDenied},
 	} {
 		if got := c.approval.Ended(); got != c.want {
 			t.Errorf("%+v: got %s, want %s", c.approval, got, c.want)

@@ -34,7 +34,8 @@ func TestAVoteThatIsNotTheLastSaysHowFarItIs(t *testing.T) {
 	}
 	r, err = w.hana.Approval(ctx, id)
 	w.must(err)
-	if len(r.Votes) != 1 || r.Votes[0].Person != "hana" || r.Votes[0].Decision != client.Approve || r.Votes[0].Via != "cli" || r.Needs[0].Count != 2 {
+	if len(r.Votes) != 1 || r.Votes[0].Person != "hana" || r.Votes[0].Decision != client.Approve ||
+		r.Votes[0].Via != "cli" || r.Needs[0].Count != 2 {
 		t.Errorf("%+v", r)
 	}
 	d, err = w.ken.Decide(ctx, id, client.Approve, "")
@@ -65,7 +66,8 @@ func TestSeveralDecisionsHaveAResultEach(t *testing.T) {
 	if len(rs) != 3 || rs[0].Err != nil || rs[0].Status != "approved" || rs[0].Reason != "fine" {
 		t.Fatalf("%+v", rs)
 	}
-	if e := rs[1].Err; !errors.Is(e, &client.Error{Code: "already_resolved"}) || e.Status != 409 || e.Detail == "" || rs[1].ID != two {
+	if e := rs[1].Err; !errors.Is(e, &client.Error{Code: "already_resolved"}) || e.Status != 409 || e.Detail == "" ||
+		rs[1].ID != two {
 		t.Errorf("%+v", rs[1])
 	}
 	if rs[2].Err.Code != "not_found" {
@@ -117,7 +119,8 @@ func TestMoreTimeIsGivenAndTold(t *testing.T) {
 	if left := time.Until(r.ExpiresAt.Time); left < 119*time.Minute {
 		t.Errorf("%s are left", left)
 	}
-	if e := next(); e.Type != client.EventExtended || e.Approval.ID != id || !e.Approval.ExpiresAt.Equal(r.ExpiresAt.Time) {
+	if e := next(); e.Type != client.EventExtended || e.Approval.ID != id ||
+		!e.Approval.ExpiresAt.Equal(r.ExpiresAt.Time) {
 		t.Errorf("%+v", e)
 	}
 	_, err = w.hana.Decide(t.Context(), w.ask(wire), client.Approve, "")
@@ -169,7 +172,8 @@ func TestADelegationIsMadeListedAndEnded(t *testing.T) {
 	until := client.Time{Time: time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)}
 	d, err := w.hana.Delegate(ctx, client.Delegation{To: "ken", Until: until, Rule: "asks"})
 	w.must(err)
-	if d.For != "hana" || d.To != "ken" || !d.Until.Equal(until.Time) || d.Rule != "asks" || d.CreatedBy != "hana" || d.From.IsZero() {
+	if d.For != "hana" || d.To != "ken" || !d.Until.Equal(until.Time) || d.Rule != "asks" || d.CreatedBy != "hana" ||
+		d.From.IsZero() {
 		t.Errorf("%+v", d)
 	}
 	if ds, err := w.ken.Delegations(ctx); err != nil || len(ds) != 1 || ds[0].ID != d.ID {
@@ -188,8 +192,10 @@ func TestTheAuditLogIsNarrowedAndExported(t *testing.T) {
 	id := w.ask(transfer)
 	_, err := w.hana.Decide(ctx, id, client.Deny, "no")
 	w.must(err)
-	for _, q := range []client.AuditQuery{{Actor: "hana"}, {ApprovalID: id, EventType: "hitl_decision"}, {SessionID: "s1", Decision: "deny"}} {
-		if page, err := w.hana.Audit(ctx, q); err != nil || len(page.Items) != 1 || page.Items[0].EventType != "hitl_decision" {
+	for _, q := range []client.AuditQuery{{Actor: "hana"}, {ApprovalID: id, EventType: "hitl_decision"},
+		{SessionID: "s1", Decision: "deny"}} {
+		if page, err := w.hana.Audit(ctx, q); err != nil || len(page.Items) != 1 ||
+			page.Items[0].EventType != "hitl_decision" {
 			t.Errorf("%+v: %+v, %v", q, page.Items, err)
 		}
 	}

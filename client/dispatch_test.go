@@ -41,7 +41,8 @@ func TestWhatCameOfACallIsReported(t *testing.T) {
 	}
 	next, err := w.bot.Approval(ctx, w.ask(sent))
 	w.must(err)
-	if p := next.Previous; p == nil || p.ApprovalID != id || p.ApprovedBy != "hana" || p.ApprovedAt.IsZero() || p.ConsumedAt.IsZero() ||
+	if p := next.Previous; p == nil || p.ApprovalID != id || p.ApprovedBy != "hana" || p.ApprovedAt.IsZero() ||
+		p.ConsumedAt.IsZero() ||
 		!p.DispatchedAt.Equal(r.DispatchedAt.Time) || p.RunResult != client.RunUnknown {
 		t.Errorf("the next is told of %+v", p)
 	}
@@ -133,7 +134,8 @@ func TestASocketThatIsNotThereIsNamed(t *testing.T) {
 }
 
 func TestAddressesOfSocketsAreWhole(t *testing.T) {
-	for _, address := range []string{"unix://", "unix:///", "unix://run/gate.sock", "unix:gate.sock", "unix:///gate.sock?x=1", "unix:///gate.sock#x", "unix://hana@/gate.sock", "http://localhost"} {
+	for _, address := range []string{"unix://", "unix:///", "unix://run/gate.sock", "unix:gate.sock",
+		"unix:///gate.sock?x=1", "unix:///gate.sock#x", "unix://hana@/gate.sock", "http://localhost"} {
 		if _, err := client.New(address, ""); err == nil {
 			t.Errorf("%s is taken without a token", address)
 		}

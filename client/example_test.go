@@ -27,7 +27,9 @@ func answering(status int, answers map[string]string) *httptest.Server {
 
 // An agent asks before it acts, waits a little for a person, and runs the call only if told to.
 func ExampleClient_CallWait() {
-	srv := answering(200, map[string]string{"POST /v1/calls": `{"decision":"approved","message":"Approved by hana at 2026-11-21T10:00:00.000Z. Run it now; this approval is used.",
+	srv := answering(200,
+		map[string]string{
+			"POST /v1/calls": `{"decision":"approved","message":"Approved by hana at 2026-11-21T10:00:00.000Z. Run it now; this approval is used.",
 		"risk_level":"high","rule":"","reason_code":"over_threshold","approval_id":"01KAJ3Z0000000000000000000","resolved_by":"hana"}`})
 	defer srv.Close()
 	c, err := client.New(srv.URL, "the-agents-own-token")
@@ -65,7 +67,8 @@ func ExampleClient_CallBatch() {
 
 	calls := []client.Call{
 		{Tool: "read_file", Args: json.RawMessage(`{"path":"ledger.csv"}`), SessionID: "s1", TurnID: "t7"},
-		{Tool: "transfer_credits", Args: json.RawMessage(`{"amount_cents":2000,"to":"0xabc"}`), SessionID: "s1", TurnID: "t7"},
+		{Tool: "transfer_credits", Args: json.RawMessage(`{"amount_cents":2000,"to":"0xabc"}`), SessionID: "s1",
+			TurnID: "t7"},
 	}
 	answers, err := c.CallBatch(context.Background(), calls)
 	if err != nil {
@@ -86,7 +89,9 @@ func ExampleClient_CallBatch() {
 // What went wrong can be told apart: the server refused, with a code and a sentence, or it gave no
 // answer. The call runs in neither case.
 func ExampleError() {
-	srv := answering(429, map[string]string{"POST /v1/calls": `{"type":"urn:countersign:problem:too_many_pending","title":"Too many pending","status":429,
+	srv := answering(429,
+		map[string]string{
+			"POST /v1/calls": `{"type":"urn:countersign:problem:too_many_pending","title":"Too many pending","status":429,
 		"detail":"20 requests of this agent are pending, as many as are allowed; wait for answers or cancel some","code":"too_many_pending"}`})
 	ask := func() {
 		c, err := client.New(srv.URL, "the-agents-own-token")
@@ -104,15 +109,16 @@ func ExampleError() {
 	srv.Close()
 	ask()
 	// Output:
-	// 429 too_many_pending - 20 requests of this agent are pending, as many as are allowed; wait for answers or cancel some
-	// too many: true away: false
+	// 429 too_many_pending - 20 requests of this agent are pending, as many as are allowed; wait for answers or cancel
+	// some too many: true away: false
 	// too many: false away: true
 }
 
 // A program beside the agent's loop hears of every ending as it comes. Each is acknowledged when the
 // loop goes on to the next; one that the loop breaks at comes again.
 func ExampleClient_Feed() {
-	left := []string{"[APPROVAL APPROVED] deploy({}): approved by hana at 2026-11-21T10:00:00.000Z", "[APPROVAL EXPIRED] erase({}): Timed out after 60 minutes with no response."}
+	left := []string{"[APPROVAL APPROVED] deploy({}): approved by hana at 2026-11-21T10:00:00.000Z",
+		"[APPROVAL EXPIRED] erase({}): Timed out after 60 minutes with no response."}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodPost:
@@ -147,7 +153,9 @@ func ExampleClient_Feed() {
 
 // A person decides; whoever comes second is told who was first.
 func ExampleClient_Decide() {
-	srv := answering(409, map[string]string{"POST /v1/approvals/01KAJ3Z0000000000000000000/decide": `{"type":"urn:countersign:problem:already_resolved",
+	srv := answering(409,
+		map[string]string{
+			"POST /v1/approvals/01KAJ3Z0000000000000000000/decide": `{"type":"urn:countersign:problem:already_resolved",
 		"title":"Already resolved","status":409,"detail":"Already denied by ken at 2026-11-21T10:00:00.000Z.","code":"already_resolved"}`})
 	defer srv.Close()
 	c, err := client.New(srv.URL, "the-persons-own-token")

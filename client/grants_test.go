@@ -30,8 +30,10 @@ func TestAGrantIsMadeUsedListedAndRevoked(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	g := w.granted(pay, client.GrantTerms{For: 90 * time.Minute, Uses: 2, Session: true})
-	if g.Decision != client.Approve || g.Agent != "bot" || g.Target() != "pay" || string(g.Args) != `{"cents":2000}` || g.SessionID != "s1" || g.Uses != 2 ||
-		g.MadeBy != "hana" || g.Who != "hana" || g.Via != "cli" || g.Reason != "fine" || g.ExpiresAt.Sub(g.MadeAt.Time) != 90*time.Minute || g.RiskLevel != "medium" {
+	if g.Decision != client.Approve || g.Agent != "bot" || g.Target() != "pay" || string(g.Args) != `{"cents":2000}` ||
+		g.SessionID != "s1" || g.Uses != 2 ||
+		g.MadeBy != "hana" || g.Who != "hana" || g.Via != "cli" || g.Reason != "fine" ||
+		g.ExpiresAt.Sub(g.MadeAt.Time) != 90*time.Minute || g.RiskLevel != "medium" {
 		t.Errorf("%+v", g)
 	}
 	if want := map[string]client.Vary{"cents": {AtMost: "5000", Total: "9000"}}; !reflect.DeepEqual(g.Vary, want) {
@@ -41,7 +43,8 @@ func TestAGrantIsMadeUsedListedAndRevoked(t *testing.T) {
 	c.Dispatch, c.Args = true, json.RawMessage(`{"cents":2500.5}`)
 	a, err := w.bot.Ask(ctx, c, time.Minute) // which need not wait
 	w.must(err)
-	if a.Kind != client.AnswerAllow || !a.MayRun() || a.ReasonCode != "granted" || a.GrantID != g.ID || a.RunID == "" || a.ReportID() != a.RunID || a.ResolvedBy != "hana" {
+	if a.Kind != client.AnswerAllow || !a.MayRun() || a.ReasonCode != "granted" || a.GrantID != g.ID || a.RunID == "" ||
+		a.ReportID() != a.RunID || a.ResolvedBy != "hana" {
 		t.Errorf("%+v", a)
 	}
 	r, err := w.bot.Report(ctx, a.ReportID(), client.RunSucceeded)
@@ -63,7 +66,8 @@ func TestAGrantIsMadeUsedListedAndRevoked(t *testing.T) {
 	}
 	page, err = w.bot.Grants(ctx, client.GrantQuery{All: true})
 	w.must(err)
-	if len(page.Items) != 1 || page.Items[0].ID != g.ID || page.Items[0].EndCode != "used_up" || page.Items[0].Spent["cents"] != "4500.5" {
+	if len(page.Items) != 1 || page.Items[0].ID != g.ID || page.Items[0].EndCode != "used_up" ||
+		page.Items[0].Spent["cents"] != "4500.5" {
 		t.Errorf("%+v", page)
 	}
 
@@ -110,7 +114,8 @@ func TestADecisionThatMayNotBeGivenForLongerIsNone(t *testing.T) {
 	if !errors.Is(err, &client.Error{Code: "grant_refused"}) {
 		t.Errorf("got %v", err)
 	}
-	rs, err := w.hana.DecideMany(t.Context(), []string{id}, client.Approve, "", client.GrantFor(client.GrantTerms{Uses: 3}))
+	rs, err := w.hana.DecideMany(t.Context(), []string{id}, client.Approve, "",
+		client.GrantFor(client.GrantTerms{Uses: 3}))
 	w.must(err)
 	if len(rs) != 1 || rs[0].Err == nil || rs[0].Err.Code != "grant_refused" {
 		t.Errorf("%+v", rs)
@@ -145,7 +150,8 @@ func TestAStandingDenialIsMadeAndLifted(t *testing.T) {
 	}
 	next, err := w.hana.Approval(ctx, w.ask(transfer))
 	w.must(err)
-	if b := next.Before; b == nil || b.RequestID != id || b.Approved || b.By != "ken" || b.Reason != "no" || b.At.IsZero() {
+	if b := next.Before; b == nil || b.RequestID != id || b.Approved || b.By != "ken" || b.Reason != "no" ||
+		b.At.IsZero() {
 		t.Errorf("%+v", b)
 	}
 }
@@ -174,15 +180,18 @@ func TestEventsTellOfGrants(t *testing.T) {
 		}
 		got = append(got, e.Type)
 	}
-	if want := []string{client.EventGranted, client.EventGrantUsed, client.EventGrantEnded}; !reflect.DeepEqual(got, want) {
+	if want := []string{client.EventGranted, client.EventGrantUsed, client.EventGrantEnded}; !reflect.DeepEqual(got,
+		want) {
 		t.Errorf("got %v", got)
 	}
 }
 
 func TestACallSaysWhoWaitsAndWhatItsToolIs(t *testing.T) {
 	yes, no := true, false
-	b, err := json.Marshal(client.Call{Tool: "x", Waits: true, Annotations: &client.Annotations{ReadOnly: &yes, OpenWorld: &no}})
-	if want := `{"tool":"x","waits":true,"annotations":{"readOnly":true,"openWorld":false}}`; err != nil || string(b) != want {
+	b, err := json.Marshal(client.Call{Tool: "x", Waits: true, Annotations: &client.Annotations{ReadOnly: &yes,
+		OpenWorld: &no}})
+	if want := `{"tool":"x","waits":true,"annotations":{"readOnly":true,"openWorld":false}}`; err != nil ||
+		string(b) != want {
 		t.Errorf("got %s, %v", b, err)
 	}
 }

@@ -65,7 +65,8 @@ func TestWhoDoesNotProveThatTheyKnowTheTokenIsNotSentIt(t *testing.T) {
 			a, err := c.Call(t.Context(), transfer)
 			if err == nil {
 				t.Errorf("it answers %+v", a)
-			} else if older := strings.Contains(name, "older gate"); older != strings.Contains(err.Error(), "older than this program") {
+			} else if older := strings.Contains(name, "older gate"); older != strings.Contains(err.Error(),
+				"older than this program") {
 				t.Errorf("it is said: %v", err)
 			}
 			if _, err := c.Decide(t.Context(), "01ARZ3NDEKTSV4RRFFQ69G5FAV", client.Approve, ""); err == nil {
@@ -138,7 +139,8 @@ func TestAProofIsNotPassedOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if _, err := c.Approvals(t.Context(), client.ApprovalQuery{}); client.CodeOf(err) != "invalid_parameter" || told.Load() != 0 {
+		if _, err := c.Approvals(t.Context(), client.ApprovalQuery{}); client.CodeOf(err) != "invalid_parameter" ||
+			told.Load() != 0 {
 			t.Errorf("%s: %v, and the token was sent %d times", address, err, told.Load())
 		}
 	}
@@ -162,7 +164,8 @@ func TestWhateverThisMachineIsCalledItsServersProveThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	srv := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
 		asked.Add(1)
 		if r.Header.Get("Authorization") != "" {
 			told.Add(1)

@@ -33,8 +33,9 @@ const (
 type asks struct{}
 
 func (asks) Evaluate(_ context.Context, c approval.Call) approval.Verdict {
-	v := approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh, Rule: "asks", ReasonCode: "approval_required",
-		Message: "A person must confirm this.", Timeout: time.Hour}
+	v := approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh, Rule: "asks",
+		ReasonCode: "approval_required",
+		Message:    "A person must confirm this.", Timeout: time.Hour}
 	switch c.Tool {
 	case "read_file":
 		v.Action, v.Risk, v.ReasonCode = approval.Allow, approval.RiskLow, "allowed"
@@ -81,12 +82,14 @@ func newWorld(t *testing.T) *world {
 	}
 	scoped, audit := storetest.ScopedIn(t, db), approval.NewAuditLog(redact.New())
 	w.outbox = outbox.New(outbox.Options{Store: scoped, Audit: audit, Routing: outboxtest.To("line", "U1")})
-	w.gate = approval.NewGate(approval.Options{Store: scoped, Broker: broker, Policy: asks{}, Now: now, Masker: redact.New(), Audit: audit, Notifier: w.outbox})
+	w.gate = approval.NewGate(approval.Options{Store: scoped, Broker: broker, Policy: asks{}, Now: now,
+		Masker: redact.New(), Audit: audit, Notifier: w.outbox})
 	dir := auth.NewDirectory([]auth.AgentIdentity{{Name: "bot", Token: botToken}},
 		[]auth.Person{{Name: "hana", Approver: true, Admin: true, Token: hanaToken},
 			{Name: "ken", Approver: true, Token: kenToken}})
 	stopping, stop := context.WithCancel(context.Background())
-	w.srv = httptest.NewServer(rest.New(rest.Options{Gate: w.gate, Directory: dir, Notifications: w.outbox, Stopping: stopping}))
+	w.srv = httptest.NewServer(rest.New(rest.Options{Gate: w.gate, Directory: dir, Notifications: w.outbox,
+		Stopping: stopping}))
 	w.bot, w.hana = w.client(botToken), w.client(hanaToken, client.WithName("cli"))
 	w.ken = w.client(kenToken)
 	t.Cleanup(func() {

@@ -174,11 +174,13 @@ func TestARunThatMovedSomethingIsLogged(t *testing.T) {
 		}
 		var mu sync.Mutex // of lines
 		var lines []line
-		moved := []Counts{{Pending: 4, Pruned: 9}, {Pending: 3, Expired: 1}, {Pending: 3, Reminded: 2}, {Pending: 3, Retried: 1}, {Pending: 3, Unknown: 1}}
+		moved := []Counts{{Pending: 4, Pruned: 9}, {Pending: 3, Expired: 1}, {Pending: 3, Reminded: 2},
+			{Pending: 3, Retried: 1}, {Pending: 3, Unknown: 1}}
 		var run atomic.Int64
 		g := &countedGate{next: func() Counts { return moved[run.Load()] }}
-		h, err := New(Options{Gate: g, Now: func() time.Time { return time.Unix(1e9, 0) }, Entries: []Entry{{Name: CheckPendingApprovals, Schedule: "@every 1m",
-			Enabled: true, Params: Params{RemindAfter: time.Minute, MaxReminders: 1}}},
+		h, err := New(Options{Gate: g, Now: func() time.Time { return time.Unix(1e9, 0) },
+			Entries: []Entry{{Name: CheckPendingApprovals, Schedule: "@every 1m",
+				Enabled: true, Params: Params{RemindAfter: time.Minute, MaxReminders: 1}}},
 			Logger: slog.New(recorder(func(r slog.Record) {
 				if strings.HasPrefix(r.Message, "Approvals") {
 					mu.Lock()
@@ -204,8 +206,10 @@ func TestARunThatMovedSomethingIsLogged(t *testing.T) {
 			}
 		}
 		h.Stop(context.Background())
-		want := []line{{slog.LevelDebug, "Approvals: 4 pending, 0 expired, 0 re-notified"}, {slog.LevelInfo, "Approvals: 3 pending, 1 expired, 0 re-notified"},
-			{slog.LevelInfo, "Approvals: 3 pending, 0 expired, 2 re-notified"}, {slog.LevelInfo, "Approvals: 3 pending, 0 expired, 0 re-notified"},
+		want := []line{{slog.LevelDebug, "Approvals: 4 pending, 0 expired, 0 re-notified"},
+			{slog.LevelInfo, "Approvals: 3 pending, 1 expired, 0 re-notified"},
+			{slog.LevelInfo, "Approvals: 3 pending, 0 expired, 2 re-notified"},
+			{slog.LevelInfo, "Approvals: 3 pending, 0 expired, 0 re-notified"},
 			{slog.LevelInfo, "Approvals: 3 pending, 0 expired, 0 re-notified"}}
 		mu.Lock()
 		defer mu.Unlock()

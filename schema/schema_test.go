@@ -65,7 +65,9 @@ func TestMigrate(t *testing.T) {
 	if err != nil || have != Version() || have < 1 {
 		t.Errorf("version %d, %v; want %d", have, err, Version())
 	}
-	for _, table := range []string{"approval_requests", "request_sessions", "approval_notifications", "audit_events", "webhook_events", "recent_endings", "tool_pins", "approval_votes", "delegations", "epochs", "policies", "signin_links", "signin_sessions", "passkey_owners", "passkeys"} {
+	for _, table := range []string{"approval_requests", "request_sessions", "approval_notifications", "audit_events",
+		"webhook_events", "recent_endings", "tool_pins", "approval_votes", "delegations", "epochs", "policies",
+		"signin_links", "signin_sessions", "passkey_owners", "passkeys"} {
 		if !strings.Contains(dump(t, db), "table "+table+" ") {
 			t.Errorf("no table %s", table)
 		}
@@ -88,22 +90,28 @@ func TestMigrateKeepsRows(t *testing.T) {
 	}
 	const at, by = `'2026-11-21T12:00:00.000Z'`, `'2026-11-21T14:00:00.000Z'`
 	row := func(i int, columns, values string) string {
-		return fmt.Sprintf(`INSERT INTO approval_requests (id, agent, tool_name, args_hash, risk_level, requested_at, expires_at, policy_reason, human_message, tool_args, %s)
+		return fmt.Sprintf(
+			`INSERT INTO approval_requests (id, agent, tool_name, args_hash, risk_level, requested_at, expires_at, policy_reason, human_message, tool_args, %s)
   VALUES ('01ARZ3NDEKTSV4RRFFQ69G5FA%d', 'bot', 'pay', '%064d', 'high', %s, %s, 'r', '', '{}', %s)`, columns, i, i, at, by, values)
 	}
 	const end = `status, resolved_at, resolved_by, resolved_via, resolved_seq`
 	exec(t, db, row(0, `status`, `'pending'`), row(1, end, `'denied', `+at+`, 'hana', 'line', 1`),
-		row(2, end+`, use_by`, `'approved', `+at+`, 'hana', 'line', 2, `+by), row(3, end+`, use_by, consumed_at`, `'approved', `+at+`, 'hana', 'line', 3, `+by+`, `+at),
-		`INSERT INTO recent_endings VALUES ('bot', '', '', 'pay', '`+strings.Repeat("0", 64)+`', NULL, NULL, '{"request_id":"r"}', `+at+`)`)
-	before := content(t, db, `SELECT id, status, coalesce(use_by, ''), coalesce(consumed_at, ''), tool_args FROM approval_requests`)
+		row(2, end+`, use_by`, `'approved', `+at+`, 'hana', 'line', 2, `+by), row(3, end+`, use_by, consumed_at`,
+			`'approved', `+at+`, 'hana', 'line', 3, `+by+`, `+at),
+		`INSERT INTO recent_endings VALUES ('bot', '', '', 'pay', '`+strings.Repeat("0", 64)+
+			`', NULL, NULL, '{"request_id":"r"}', `+at+`)`)
+	before := content(t, db,
+		`SELECT id, status, coalesce(use_by, ''), coalesce(consumed_at, ''), tool_args FROM approval_requests`)
 	if err := Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	if after := content(t, db, `SELECT id, status, coalesce(use_by, ''), coalesce(consumed_at, ''), tool_args FROM approval_requests`); after != before || strings.Count(after, "\n") != 4 {
+	if after := content(t, db,
+		`SELECT id, status, coalesce(use_by, ''), coalesce(consumed_at, ''), tool_args FROM approval_requests`); after != before || strings.Count(after, "\n") != 4 {
 		t.Errorf("after:\n%s\nbefore:\n%s", after, before)
 	}
 	want := strings.Repeat("|0||\n", 4)
-	if got := content(t, db, `SELECT coalesce(tool_digest, ''), task, coalesce(dispatched_at, ''), coalesce(outcome, '') FROM approval_requests`); got != want {
+	if got := content(t, db,
+		`SELECT coalesce(tool_digest, ''), task, coalesce(dispatched_at, ''), coalesce(outcome, '') FROM approval_requests`); got != want {
 		t.Errorf("the new columns: got\n%s, want\n%s", got, want)
 	}
 	if got := content(t, db, `SELECT last_use FROM recent_endings`); got != `{"request_id":"r"}`+"\n" {
@@ -195,15 +203,18 @@ func TestConstraints(t *testing.T) {
 	hash := strings.Repeat("a", 64)
 	exec(t, db, `INSERT INTO approval_requests (id, agent, tool_name, args_hash, status, risk_level, requested_at, expires_at, policy_reason, human_message, tool_args)
   VALUES ('`+id1+`', 'bot', 'pay', '`+hash+`', 'pending', 'high', '`+early+`', '`+late+`', 'approval_required', '', '{}')`)
-	const approved = `status = 'approved', resolved_at = '` + at + `', resolved_by = 'hana', resolved_via = 'line', resolved_seq = 1, use_by = '` + late + `'`
-	const denied = `status = 'denied', resolved_at = '` + at + `', resolved_by = 'hana', resolved_via = 'line', resolved_seq = 1`
+	const approved = `status = 'approved', resolved_at = '` + at +
+		`', resolved_by = 'hana', resolved_via = 'line', resolved_seq = 1, use_by = '` + late + `'`
+	const denied = `status = 'denied', resolved_at = '` + at +
+		`', resolved_by = 'hana', resolved_via = 'line', resolved_seq = 1`
 	for set, want := range map[string]string{
 		approved: "",
 		approved + `, consumed_at = '` + at + `', acked_at = '` + at + `'`: "",
 		approved + `, lapsed_at = '` + late + `'`:                          "",
 		denied:                                 "",
 		denied + `, acked_at = '` + late + `'`: "",
-		`status = 'expired', resolved_at = '` + late + `', resolved_by = 'system:timeout', resolved_via = 'system', resolved_seq = 1`: "",
+		`status = 'expired', resolved_at = '` + late +
+			`', resolved_by = 'system:timeout', resolved_via = 'system', resolved_seq = 1`: "",
 
 		`status = 'done'`:                                   "CHECK",
 		`risk_level = 'safe'`:                               "CHECK",
@@ -227,16 +238,17 @@ func TestConstraints(t *testing.T) {
 		`task = NULL`:                                                                                "NOT NULL",
 		approved + `, dispatched_at = '` + at + `'`:                                                  "dispatched_when_used",
 		approved + `, consumed_at = '` + at + `', dispatched_at = '` + early + `'`:                   "dispatched_when_used",
-		approved + `, consumed_at = '` + at + `', outcome = 'failed'`:                                "only_dispatched_has_outcome",
-		approved + `, consumed_at = '` + at + `', dispatched_at = '` + at + `', outcome = 'lost'`:    "CHECK",
-		denied + `, use_by = '` + late + `'`:                                                         "approval_has_use_by",
-		strings.Replace(approved, `use_by = '`+late+`'`, `use_by = NULL`, 1):                         "approval_has_use_by",
-		denied + `, consumed_at = '` + at + `'`:                                                      "only_approved_is_used",
-		denied + `, lapsed_at = '` + at + `'`:                                                        "only_approved_is_used",
-		approved + `, consumed_at = '` + at + `', lapsed_at = '` + late + `'`:                        "used_or_lapsed",
-		approved + `, consumed_at = '` + late + `'`:                                                  "used_in_time",
-		`acked_at = '` + at + `'`:                                                                    "pending_has_no_end",
-		`need = '{}', stage = 1, expires_at = '` + at + `', extended_at = '` + at + `'`:              "",
+		approved + `, consumed_at = '` + at +
+			`', outcome = 'failed'`: "only_dispatched_has_outcome",
+		approved + `, consumed_at = '` + at + `', dispatched_at = '` + at + `', outcome = 'lost'`: "CHECK",
+		denied + `, use_by = '` + late + `'`:                                                      "approval_has_use_by",
+		strings.Replace(approved, `use_by = '`+late+`'`, `use_by = NULL`, 1):                      "approval_has_use_by",
+		denied + `, consumed_at = '` + at + `'`:                                                   "only_approved_is_used",
+		denied + `, lapsed_at = '` + at + `'`:                                                     "only_approved_is_used",
+		approved + `, consumed_at = '` + at + `', lapsed_at = '` + late + `'`:                     "used_or_lapsed",
+		approved + `, consumed_at = '` + late + `'`:                                               "used_in_time",
+		`acked_at = '` + at + `'`:                                                                 "pending_has_no_end",
+		`need = '{}', stage = 1, expires_at = '` + at + `', extended_at = '` + at + `'`:           "",
 		`stage = -1`:                                        "CHECK",
 		`extended_at = ''`:                                  "CHECK",
 		`who = 'hana'`:                                      "only_an_end_has_who_and_code",
@@ -271,36 +283,63 @@ func TestConstraints(t *testing.T) {
 	exec(t, db, `UPDATE approval_requests SET lapsed_at = use_by`, copyOf)
 
 	notification := func(columns, values string) string {
-		return `INSERT INTO approval_notifications (id, channel, recipient, created_at, updated_at, ` + columns + `) VALUES ('` + id1 + `', 'line', 'U1', '` + at + `', '` + at + `', ` + values + `)`
+		return `INSERT INTO approval_notifications (id, channel, recipient, created_at, updated_at, ` + columns +
+			`) VALUES ('` + id1 + `', 'line', 'U1', '` + at + `', '` + at + `', ` + values + `)`
 	}
 	for stmt, want := range map[string]string{
-		notification(`kind, status, next_attempt_at`, `'request', 'queued', '`+at+`'`):                                                                        "only_a_reply_stands_alone",
-		notification(`kind, status`, `'reply', 'queued'`):                                                                                                     "waiting_has_a_time",
-		notification(`kind, status`, `'letter', 'sent'`):                                                                                                      "CHECK",
-		notification(`kind, status`, `'reply', 'lost'`):                                                                                                       "CHECK",
-		notification(`kind, status, attempt`, `'reply', 'sent', -1`):                                                                                          "CHECK",
-		notification(`kind, status, approval_id`, `'request', 'sent', 'none'`):                                                                                "FOREIGN KEY",
-		`INSERT INTO tool_pins VALUES ('', '', 't', 'short', '` + at + `', NULL, NULL)`:                                                                       "CHECK",
-		`INSERT INTO tool_pins VALUES ('', '', '', '` + hash + `', '` + at + `', NULL, NULL)`:                                                                 "CHECK",
-		`INSERT INTO request_sessions (request, session_id, first_asked) VALUES ('none', 's', '` + at + `')`:                                                  "FOREIGN KEY",
-		`INSERT INTO approval_votes VALUES ('none', 'hana', 0, 1, NULL, 'approve', NULL, '` + at + `', 'web', 0, 0)`:                                          "FOREIGN KEY",
-		`INSERT INTO approval_votes VALUES ('` + id1 + `', 'hana', 0, -1, NULL, 'approve', NULL, '` + at + `', 'web', 0, 0)`:                                  "CHECK",
-		`INSERT INTO approval_votes VALUES ('` + id1 + `', 'hana', 0, 1, NULL, 'maybe', NULL, '` + at + `', 'web', 0, 0)`:                                     "CHECK",
-		`INSERT INTO approval_votes VALUES ('` + id1 + `', 'hana', 0, 1, 'hana', 'approve', NULL, '` + at + `', 'web', 0, 0)`:                                 "CHECK",
-		`INSERT INTO delegations VALUES ('` + id1 + `', 'a', 'a', '` + at + `', '` + late + `', NULL, '` + at + `', 'a', NULL, NULL, NULL)`:                   "CHECK",
-		`INSERT INTO delegations VALUES ('` + id1 + `', 'a', 'b', '` + late + `', '` + at + `', NULL, '` + at + `', 'a', NULL, NULL, NULL)`:                   "CHECK",
-		`INSERT INTO delegations VALUES ('` + id1 + `', 'a', 'b', '` + at + `', '` + late + `', NULL, '` + at + `', 'a', '` + at + `', NULL, NULL)`:           "end_is_whole",
-		`INSERT INTO signin_links VALUES ('abc', '` + id1 + `', 'hana', 'line', 'line', '` + at + `', '` + late + `', NULL, NULL, NULL)`:                      "CHECK",
-		`INSERT INTO signin_links VALUES ('` + hash + `', '` + id1 + `', '', 'line', 'line', '` + at + `', '` + late + `', NULL, NULL, NULL)`:                 "CHECK",
-		`INSERT INTO signin_links VALUES ('` + hash + `', '` + id1 + `', 'hana', 'line', 'line', '` + at + `', '` + at + `', NULL, NULL, NULL)`:               "CHECK",
-		`INSERT INTO signin_links VALUES ('` + hash + `', '` + id1 + `', 'hana', 'line', 'line', '` + at + `', '` + late + `', '` + at + `', NULL, NULL)`:     "end_is_whole",
-		`INSERT INTO signin_links VALUES ('` + hash + `', '` + id1 + `', 'hana', 'line', 'line', '` + at + `', '` + late + `', '` + late + `', 'used', NULL)`: "CHECK",
-		`INSERT INTO signin_sessions VALUES ('abc', '` + id1 + `', 'hana', 'link', '', '', '` + at + `', '` + at + `', '` + late + `', NULL)`:                 "CHECK",
-		`INSERT INTO signin_sessions VALUES ('` + hash + `', '` + id1 + `', '', 'link', '', '', '` + at + `', '` + at + `', '` + late + `', NULL)`:            "CHECK",
-		`INSERT INTO signin_sessions VALUES ('` + hash + `', '` + id1 + `', 'hana', 'link', '', '', '` + at + `', '` + early + `', '` + late + `', NULL)`:     "CHECK",
-		`INSERT INTO epochs (agent, id, frozen) VALUES ('bot', '` + id1 + `', 1)`:                                                                             "freeze_is_whole",
-		`INSERT INTO recent_endings VALUES ('a', '', '', 't', 'h', '', 'd', NULL, NULL, '` + at + `')`:                                                        "denial_has_a_time",
-		`INSERT INTO store_state (one, seq, at, last_id) VALUES (2, 0, '` + at + `', '00000000000000000000000000')`:                                           "CHECK",
+		notification(`kind, status, next_attempt_at`, `'request', 'queued', '`+at+
+			`'`): "only_a_reply_stands_alone",
+		notification(`kind, status`,
+			`'reply', 'queued'`): "waiting_has_a_time",
+		notification(`kind, status`,
+			`'letter', 'sent'`): "CHECK",
+		notification(`kind, status`,
+			`'reply', 'lost'`): "CHECK",
+		notification(`kind, status, attempt`,
+			`'reply', 'sent', -1`): "CHECK",
+		notification(`kind, status, approval_id`,
+			`'request', 'sent', 'none'`): "FOREIGN KEY",
+		`INSERT INTO tool_pins VALUES ('', '', 't', 'short', '` + at +
+			`', NULL, NULL)`: "CHECK",
+		`INSERT INTO tool_pins VALUES ('', '', '', '` + hash + `', '` + at +
+			`', NULL, NULL)`: "CHECK",
+		`INSERT INTO request_sessions (request, session_id, first_asked) VALUES ('none', 's', '` + at +
+			`')`: "FOREIGN KEY",
+		`INSERT INTO approval_votes VALUES ('none', 'hana', 0, 1, NULL, 'approve', NULL, '` + at +
+			`', 'web', 0, 0)`: "FOREIGN KEY",
+		`INSERT INTO approval_votes VALUES ('` + id1 + `', 'hana', 0, -1, NULL, 'approve', NULL, '` + at +
+			`', 'web', 0, 0)`: "CHECK",
+		`INSERT INTO approval_votes VALUES ('` + id1 + `', 'hana', 0, 1, NULL, 'maybe', NULL, '` + at +
+			`', 'web', 0, 0)`: "CHECK",
+		`INSERT INTO approval_votes VALUES ('` + id1 + `', 'hana', 0, 1, 'hana', 'approve', NULL, '` + at +
+			`', 'web', 0, 0)`: "CHECK",
+		`INSERT INTO delegations VALUES ('` + id1 + `', 'a', 'a', '` + at + `', '` + late + `', NULL, '` + at +
+			`', 'a', NULL, NULL, NULL)`: "CHECK",
+		`INSERT INTO delegations VALUES ('` + id1 + `', 'a', 'b', '` + late + `', '` + at + `', NULL, '` + at +
+			`', 'a', NULL, NULL, NULL)`: "CHECK",
+		`INSERT INTO delegations VALUES ('` + id1 + `', 'a', 'b', '` + at + `', '` + late + `', NULL, '` + at + `', 'a', '` +
+			at + `', NULL, NULL)`: "end_is_whole",
+		`INSERT INTO signin_links VALUES ('abc', '` + id1 + `', 'hana', 'line', 'line', '` + at + `', '` + late +
+			`', NULL, NULL, NULL)`: "CHECK",
+		`INSERT INTO signin_links VALUES ('` + hash + `', '` + id1 + `', '', 'line', 'line', '` + at + `', '` + late +
+			`', NULL, NULL, NULL)`: "CHECK",
+		`INSERT INTO signin_links VALUES ('` + hash + `', '` + id1 + `', 'hana', 'line', 'line', '` + at + `', '` + at +
+			`', NULL, NULL, NULL)`: "CHECK",
+		`INSERT INTO signin_links VALUES ('` + hash + `', '` + id1 + `', 'hana', 'line', 'line', '` + at + `', '` + late +
+			`', '` + at + `', NULL, NULL)`: "end_is_whole",
+		`INSERT INTO signin_links VALUES ('` + hash + `', '` + id1 + `', 'hana', 'line', 'line', '` + at + `', '` + late +
+			`', '` + late + `', 'used', NULL)`: "CHECK",
+		`INSERT INTO signin_sessions VALUES ('abc', '` + id1 + `', 'hana', 'link', '', '', '` + at + `', '` + at + `', '` +
+			late + `', NULL)`: "CHECK",
+		`INSERT INTO signin_sessions VALUES ('` + hash + `', '` + id1 + `', '', 'link', '', '', '` + at + `', '` + at +
+			`', '` + late + `', NULL)`: "CHECK",
+		`INSERT INTO signin_sessions VALUES ('` + hash + `', '` + id1 + `', 'hana', 'link', '', '', '` + at + `', '` + early +
+			`', '` + late + `', NULL)`: "CHECK",
+		`INSERT INTO epochs (agent, id, frozen) VALUES ('bot', '` + id1 +
+			`', 1)`: "freeze_is_whole",
+		`INSERT INTO recent_endings VALUES ('a', '', '', 't', 'h', '', 'd', NULL, NULL, '` + at +
+			`')`: "denial_has_a_time",
+		`INSERT INTO store_state (one, seq, at, last_id) VALUES (2, 0, '` + at + `', '00000000000000000000000000')`: "CHECK",
 	} {
 		if _, err := db.Exec(stmt); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", stmt, err, want)
@@ -308,7 +347,8 @@ func TestConstraints(t *testing.T) {
 	}
 	exec(t, db, notification(`kind, status, next_attempt_at`, `'reply', 'queued', '`+at+`'`))
 	var reason, created string
-	if err := db.QueryRow(`SELECT reason_code, created_at FROM approval_requests WHERE id = '`+id1+`'`).Scan(&reason, &created); err != nil || reason != "approval_required" || created != early {
+	if err := db.QueryRow(`SELECT reason_code, created_at FROM approval_requests WHERE id = '`+id1+`'`).Scan(&reason,
+		&created); err != nil || reason != "approval_required" || created != early {
 		t.Errorf("reason_code %q, created_at %q, %v", reason, created, err)
 	}
 }
@@ -330,18 +370,22 @@ func TestMigratingPinsAndTasks(t *testing.T) {
 	const at = `'2026-11-21T12:00:00.000Z'`
 	digest := strings.Repeat("a", 64)
 	row := func(i int, scope, digest, task string) string {
-		return fmt.Sprintf(`INSERT INTO approval_requests (id, agent, scope, tool_name, args_hash, status, risk_level, requested_at, expires_at, policy_reason, human_message, tool_args, tool_digest, task)
+		return fmt.Sprintf(
+			`INSERT INTO approval_requests (id, agent, scope, tool_name, args_hash, status, risk_level, requested_at, expires_at, policy_reason, human_message, tool_args, tool_digest, task)
   VALUES ('01ARZ3NDEKTSV4RRFFQ69G5FA%d', 'bot', '%s', 'pay', '%064d', 'pending', 'high', %s, %s, 'r', '', '{}', %s, %s)`, i, scope, i, at, at, digest, task)
 	}
-	exec(t, db, row(0, "", `'`+digest+`'`, "1"), row(1, "/home (command 0a)", `'`+digest+`'`, "1"), row(2, "", "NULL", "1"), row(3, "", `'`+digest+`'`, "0"),
+	exec(t, db, row(0, "", `'`+digest+`'`, "1"), row(1, "/home (command 0a)", `'`+digest+`'`, "1"),
+		row(2, "", "NULL", "1"), row(3, "", `'`+digest+`'`, "0"),
 		`INSERT INTO tool_pins VALUES ('files', 'read', '`+digest+`', `+at+`, 'hana')`)
 	if err := Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := content(t, db, `SELECT tool_seen, coalesce(inputs, '-') FROM approval_requests ORDER BY id`), "1|-\n0|-\n0|-\n0|-\n"; got != want {
+	if got, want := content(t, db, `SELECT tool_seen, coalesce(inputs, '-') FROM approval_requests ORDER BY id`),
+		"1|-\n0|-\n0|-\n0|-\n"; got != want {
 		t.Errorf("requests: got\n%s, want\n%s", got, want)
 	}
-	if got, want := content(t, db, `SELECT agent, server, tool_name, digest, seen_at, accepted_by FROM tool_pins`), "|files|read|"+digest+"|2026-11-21T12:00:00.000Z|hana\n"; got != want {
+	if got, want := content(t, db, `SELECT agent, server, tool_name, digest, seen_at, accepted_by FROM tool_pins`),
+		"|files|read|"+digest+"|2026-11-21T12:00:00.000Z|hana\n"; got != want {
 		t.Errorf("pins: got %q, want %q", got, want)
 	}
 }
@@ -384,12 +428,15 @@ func TestMigratingTheChannels(t *testing.T) {
 		for _, state := range [][2]string{{`lapsed_at`, by}, {`consumed_at`, at}, {`acked_at`, `NULL`}} {
 			insert(`status, use_by, `+state[0]+`, `+ended, `0, 'approved', `+by+`, `+state[1]+`, `+end)
 		}
-		insert(`status, use_by, consumed_at, dispatched_at, outcome, `+ended, `1, 'approved', `+by+`, `+at+`, `+at+`, 'unknown', `+end)
+		insert(`status, use_by, consumed_at, dispatched_at, outcome, `+ended, `1, 'approved', `+by+`, `+at+`, `+at+
+			`, 'unknown', `+end)
 	}
 	everything := func() string {
 		var all strings.Builder
-		for table := range strings.FieldsSeq(content(t, db, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'goose_db_version' ORDER BY name`)) {
-			columns := strings.ReplaceAll(strings.TrimSpace(content(t, db, `SELECT name FROM pragma_table_xinfo('`+table+`')`)), "\n", "), quote(")
+		for table := range strings.FieldsSeq(content(t, db,
+			`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'goose_db_version' ORDER BY name`)) {
+			columns := strings.ReplaceAll(strings.TrimSpace(content(t, db, `SELECT name FROM pragma_table_xinfo('`+table+`')`)),
+				"\n", "), quote(")
 			all.WriteString(table + "\n" + content(t, db, `SELECT quote(`+columns+`) FROM `+table+` ORDER BY 1`))
 		}
 		return all.String()
@@ -409,7 +456,8 @@ func TestMigratingTheChannels(t *testing.T) {
 	if got, want := dump(t, db), before+`CHECK (resolved_via IS NULL OR resolved_via <> '')`+after; got != want {
 		t.Errorf("tables: got\n%s\nwant\n%s", got, want)
 	}
-	for query, want := range map[string]string{`PRAGMA integrity_check`: "ok\n", `PRAGMA foreign_key_check`: "", `PRAGMA writable_schema`: "0\n"} {
+	for query, want := range map[string]string{`PRAGMA integrity_check`: "ok\n", `PRAGMA foreign_key_check`: "",
+		`PRAGMA writable_schema`: "0\n"} {
 		if got := content(t, db, query); got != want {
 			t.Errorf("%s: %q", query, got)
 		}
@@ -418,7 +466,8 @@ func TestMigratingTheChannels(t *testing.T) {
 	exec(t, db, `UPDATE approval_requests SET resolved_via = 'pager' WHERE resolved_via = 'line'`,
 		`ALTER TABLE approval_requests ADD COLUMN later TEXT CHECK (later IS NULL OR later <> '')`,
 		`UPDATE approval_requests SET later = 'x'`)
-	if _, err := db.Exec(`UPDATE approval_requests SET resolved_via = NULL WHERE status = 'denied'`); err == nil || !strings.Contains(err.Error(), "end_is_whole") {
+	if _, err := db.Exec(`UPDATE approval_requests SET resolved_via = NULL WHERE status = 'denied'`); err == nil ||
+		!strings.Contains(err.Error(), "end_is_whole") {
 		t.Errorf("a denial without a channel: %v", err)
 	}
 	if got := content(t, db, `PRAGMA integrity_check`); got != "ok\n" {
@@ -460,8 +509,10 @@ func TestMigratingToVotes(t *testing.T) {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
 	}
-	exec(t, db, `ALTER TABLE approval_requests ADD COLUMN later TEXT`, `UPDATE approval_requests SET need = '{}', stage = 1, later = 'x'`)
-	if got := content(t, db, `SELECT need, stage, extended_at IS NULL, later FROM approval_requests`); got != "{}|1|1|x\n" {
+	exec(t, db, `ALTER TABLE approval_requests ADD COLUMN later TEXT`,
+		`UPDATE approval_requests SET need = '{}', stage = 1, later = 'x'`)
+	if got := content(t, db,
+		`SELECT need, stage, extended_at IS NULL, later FROM approval_requests`); got != "{}|1|1|x\n" {
 		t.Errorf("with a later column: %q", got)
 	}
 

@@ -52,7 +52,8 @@ func TestRule3_ArgsAreCanonical(t *testing.T) {
 		{"keys are sorted at every level", `{"b":{"d":1,"c":2},"a":0}`, `{"a":0,"b":{"c":2,"d":1}}`},
 		{"arrays keep their order", `{"a":[2,1,3]}`, `{"a":[2,1,3]}`},
 		{"keys sort by UTF-16, not by code point", `{"` + "\ufb33" + `":1,"😀":2}`, `{"😀":2,"` + "\ufb33" + `":1}`},
-		{"escapes only where needed", `{"\u0061":"\u00e9\/\u0022\u005c\u001F\u007f\u2028"}`, `{"a":"é/\"\\\u001f` + "\u007f\u2028" + `"}`},
+		{"escapes only where needed", `{"\u0061":"\u00e9\/\u0022\u005c\u001F\u007f\u2028"}`, `{"a":"é/\"\\\u001f` +
+			"\u007f\u2028" + `"}`},
 		{"short escapes", `{"a":"\u0008\u000c\u000a\u000d\u0009\u0000"}`, `{"a":"\b\f\n\r\t\u0000"}`},
 		{"surrogate pairs are one character", `{"a":"\ud83d\ude00"}`, `{"a":"😀"}`},
 		{"no Unicode normalisation", `{"a":"e` + "\u0301" + `"}`, `{"a":"e` + "\u0301" + `"}`},
@@ -111,7 +112,8 @@ func TestRule3_DuplicateKeysAreRefused(t *testing.T) {
 	wantRefused(t, `{"a":1,"a":1}`, "duplicate key at /a")
 	wantRefused(t, `{"a":1,"\u0061":2}`, "duplicate key at /a")
 	wantRefused(t, `{"a":[{"b":{"c":1,"d":2,"c":3}}]}`, "duplicate key at /a/0/b/c")
-	wantRefused(t, `{"`+strings.Repeat("x", 300)+`":1,"`+strings.Repeat("x", 300)+`":1}`, "duplicate key at /(300 characters)")
+	wantRefused(t, `{"`+strings.Repeat("x", 300)+`":1,"`+strings.Repeat("x", 300)+`":1}`,
+		"duplicate key at /(300 characters)")
 	wantRefused(t, `{"a\u202eb":{"a/b":1,"a/b":1}}`, "duplicate key at /(3 characters)/(3 characters)")
 	key := "gh" + "p_" + strings.Repeat("Ab1", 10)
 	wantRefused(t, `{"`+key+`":1,"`+key+`":1}`, "duplicate key at /(34 characters)")
@@ -184,7 +186,8 @@ func TestRule3_OnlyOneObjectIsAccepted(t *testing.T) {
 func TestRule3_RefusalsQuoteNoValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		hidden := "Qz7" + rapid.StringMatching(`[A-Za-z0-9]{9}`).Draw(t, "hidden")
-		tail := rapid.SampledFrom([]string{`","b":01}`, "\xff\"}", `\ud800"}`, `"} x`, `","a":1}`, "", `"`, `","b":{"c":tru}}`}).Draw(t, "tail")
+		tail := rapid.SampledFrom([]string{`","b":01}`, "\xff\"}", `\ud800"}`, `"} x`, `","a":1}`, "", `"`,
+			`","b":{"c":tru}}`}).Draw(t, "tail")
 		raw := `{"a":"` + hidden + tail
 		_, err := Parse([]byte(raw))
 		if err == nil {
@@ -245,7 +248,8 @@ func anyFoldedPair(v any) bool {
 
 func TestRule3_AmbiguousIsEqualFold(t *testing.T) {
 	key := rapid.Custom(func(t *rapid.T) string {
-		return string(rapid.SliceOfN(rapid.SampledFrom([]rune("kK\u212asSſßẞiIİıσςΣéÉ\\nN\n\"uU0\u0130")), 0, 3).Draw(t, "key"))
+		return string(rapid.SliceOfN(rapid.SampledFrom([]rune("kK\u212asSſßẞiIİıσςΣéÉ\\nN\n\"uU0\u0130")), 0, 3).Draw(t,
+			"key"))
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		inner := map[string]any{}
@@ -346,7 +350,8 @@ func TestLookup(t *testing.T) {
 			t.Errorf("Lookup(%q) = %s, %v; want %s", path, got, ok, want)
 		}
 	}
-	for _, path := range []string{"x", "a.x", "A", "list.4", "list.00", "list.01", "list.-1", "list.+1", "list.1.", "list.", "list.2.0", "s.0", "a.b.c.d", "list.99999999999999999999"} {
+	for _, path := range []string{"x", "a.x", "A", "list.4", "list.00", "list.01", "list.-1", "list.+1", "list.1.",
+		"list.", "list.2.0", "s.0", "a.b.c.d", "list.99999999999999999999"} {
 		if got, ok := a.Lookup(path); ok || got != nil {
 			t.Errorf("Lookup(%q) = %s, want nothing", path, got)
 		}
@@ -510,7 +515,8 @@ func TestRule3_NumbersThatFloatsConfuseDiffer(t *testing.T) {
 	hashes := map[string]string{}
 	for _, n := range []string{
 		"9007199254740992", "9007199254740993", "123456789012345678901234567890", "123456789012345678901234567891",
-		"1", "1.0", "1.00", "1e0", "1E0", "10e-1", "100", "1e2", "1e+2", "0", "-0", "0.0", "-0.0", "1e400", "1E400", "1e401", `"1"`, "true", "null", "[1]", `{"":1}`,
+		"1", "1.0", "1.00", "1e0", "1E0", "10e-1", "100", "1e2", "1e+2", "0", "-0", "0.0", "-0.0", "1e400", "1E400", "1e401",
+		`"1"`, "true", "null", "[1]", `{"":1}`,
 	} {
 		h := mustArgs(t, `{"n":`+n+`}`).Hash()
 		if other, ok := hashes[h]; ok {
@@ -528,14 +534,16 @@ func checkArgs(t interface {
 	t.Helper()
 	canonical := a.Canonical()
 	again, err := Parse(canonical)
-	if err != nil || !bytes.Equal(again.Canonical(), canonical) || again.Hash() != a.Hash() || again.Ambiguous() != a.Ambiguous() {
+	if err != nil || !bytes.Equal(again.Canonical(), canonical) || again.Hash() != a.Hash() ||
+		again.Ambiguous() != a.Ambiguous() {
 		t.Fatalf("canonical of canonical differs: %q, %v", canonical, err)
 	}
 	value := jsontext.Value(bytes.Clone(raw))
 	if len(raw) == 0 {
 		value = jsontext.Value("{}")
 	}
-	if err := value.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil || !bytes.Equal(value, canonical) {
+	if err := value.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil ||
+		!bytes.Equal(value, canonical) {
 		t.Fatalf("Canonicalize gives %q, %v; we have %q", value, err, canonical)
 	}
 	var want map[string]any
@@ -571,8 +579,10 @@ func TestRule3_CanonicalIsStable(t *testing.T) {
 
 func FuzzParseArgs(f *testing.F) {
 	for _, seed := range []string{
-		``, `{}`, `{"b":[1,{"d":-0.0,"c":1E400}],"a":"\u00e9\ud83d\ude00"}`, `{"a":1,"\u0061":2}`, `{"k":1,"` + "\u212a" + `":2}`,
-		`{"a":"\ud800"}`, "{\"a\":\"\xff\"}", `{} x`, `{"a.b":1,"a":{"b":2}}`, strings.Repeat(`{"a":[`, 33), `{"a":"\\\"","b\\":"\\"}`, `[1]`, `{"a":nul}`,
+		``, `{}`, `{"b":[1,{"d":-0.0,"c":1E400}],"a":"\u00e9\ud83d\ude00"}`, `{"a":1,"\u0061":2}`, `{"k":1,"` + "\u212a" +
+			`":2}`,
+		`{"a":"\ud800"}`, "{\"a\":\"\xff\"}", `{} x`, `{"a.b":1,"a":{"b":2}}`, strings.Repeat(`{"a":[`, 33),
+		`{"a":"\\\"","b\\":"\\"}`, `[1]`, `{"a":nul}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -619,8 +629,10 @@ func TestHostileArgsTakeLinearTime(t *testing.T) {
 	unsorted.WriteString(strings.Repeat(`{"z":`, 60) + `{"z":"` + strings.Repeat("x", size) + `","a":0}`)
 	unsorted.WriteString(strings.Repeat(`,"a":0}`, 60))
 	for name, raw := range map[string]string{
-		"many keys":            many(25_000, func(i int) string { return "K" + strconv.Itoa(25_000-i) }),
-		"alike but for case":   many(15_000, func(i int) string { return fmt.Sprintf("%s%05d", []string{"Key", "kEy", "keY"}[i%3], i) }),
+		"many keys": many(25_000, func(i int) string { return "K" + strconv.Itoa(25_000-i) }),
+		"alike but for case": many(15_000, func(i int) string {
+			return fmt.Sprintf("%s%05d", []string{"Key", "kEy", "keY"}[i%3], i)
+		}),
 		"long common prefix":   many(250, func(i int) string { return strings.Repeat("A", 1000) + strconv.Itoa(i) }),
 		"moved at every level": unsorted.String(),
 		"backslashes":          `{"a":"` + strings.Repeat(`\\`, size/2) + `"}`,
@@ -651,7 +663,8 @@ func TestHostileArgsTakeLinearTime(t *testing.T) {
 func yardstick(n int) []byte {
 	m := map[string]any{}
 	for i := 0; ; i++ {
-		m[fmt.Sprintf("key_%d", (i*7919)%100003)] = map[string]any{"z": float64(i) * 1.5, "a": "value é " + strings.Repeat("x", 40), "list": []int{3, 1, 2}, "ok": true}
+		m[fmt.Sprintf("key_%d", (i*7919)%100003)] = map[string]any{"z": float64(i) * 1.5, "a": "value é " +
+			strings.Repeat("x", 40), "list": []int{3, 1, 2}, "ok": true}
 		b, _ := json.Marshal(m)
 		if len(b) >= n {
 			var out bytes.Buffer

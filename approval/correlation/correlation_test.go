@@ -10,12 +10,14 @@ import (
 
 // Nobody's own id can be taken for one that the gate made of a platform's event, or for an actor.
 func TestRule11_ACallersCorrelationIDIsNoPlatforms(t *testing.T) {
-	for _, id := range []string{"turn-7", "my id 7", "toolu_01ABC", "Root=1-67891233-abcdef012345678912345678", "3f2504e0-4f89-11d3-9a0c-0305e82c3301", strings.Repeat("x", 128)} {
+	for _, id := range []string{"turn-7", "my id 7", "toolu_01ABC", "Root=1-67891233-abcdef012345678912345678",
+		"3f2504e0-4f89-11d3-9a0c-0305e82c3301", strings.Repeat("x", 128)} {
 		if got := correlation.Theirs(id); got != id {
 			t.Errorf("%q became %q", id, got)
 		}
 	}
-	for _, id := range []string{"", "  ", "line:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", "Slack:Ev7", "webhook:ABC", "web:x", "cli:x", "hook:x", "system:policy", "agent:bot", " line:x", "a line:x", ":", "x\ny", "x\x00", "x\x7f",
+	for _, id := range []string{"", "  ", "line:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", "Slack:Ev7", "webhook:ABC", "web:x", "cli:x",
+		"hook:x", "system:policy", "agent:bot", " line:x", "a line:x", ":", "x\ny", "x\x00", "x\x7f",
 		"ü", "\u202ex", "\u200bx", "line\uff1ax", "\xff", strings.Repeat("x", 129)} {
 		if got := correlation.Theirs(id); got != "" {
 			t.Errorf("%q is taken as %q", id, got)
@@ -28,7 +30,8 @@ func TestCorrelationsGrowWithTime(t *testing.T) {
 	at := time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
 	last := ""
 	for i := range 100 {
-		a, b := correlation.New(at.Add(time.Duration(i)*time.Millisecond)), correlation.New(at.Add(time.Duration(i)*time.Millisecond))
+		a, b := correlation.New(at.Add(time.Duration(i)*time.Millisecond)),
+			correlation.New(at.Add(time.Duration(i)*time.Millisecond))
 		if a <= last || b <= last || a == b || correlation.Theirs(a) != a {
 			t.Fatalf("%s and %s follow %s", a, b, last)
 		}

@@ -17,7 +17,8 @@ import (
 func TestRule3_HiddenCharactersAreMadeVisible(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"text stays", "rm -rf /tmp 'x' \"y\" \\ ~", "rm -rf /tmp 'x' \"y\" \\ ~"},
-		{"languages stay", "承認します。 อนุมัติแล้ว 核准　שלום مرحبا नमस्ते 한국어 Ünïcödé", "承認します。 อนุมัติแล้ว 核准　שלום مرحبا नमस्ते 한국어 Ünïcödé"},
+		{"languages stay", "承認します。 อนุมัติแล้ว 核准　שלום مرحبا नमस्ते 한국어 Ünïcödé",
+			"承認します。 อนุมัติแล้ว 核准　שלום مرحبا नमस्ते 한국어 Ünïcödé"},
 		{"control", "a\x00b\x1bc\x7fd\u0085e", "a⟨U+0000⟩b⟨U+001B⟩c⟨U+007F⟩d⟨U+0085⟩e"},
 		{"line breaks and tabs", "a\r\n\tb", "a⟨U+000D⟩⟨U+000A⟩⟨U+0009⟩b"},
 		{"bidirectional", "\u202eabc\u2066d\u200f\u061c", "⟨U+202E⟩abc⟨U+2066⟩d⟨U+200F⟩⟨U+061C⟩"},
@@ -27,7 +28,8 @@ func TestRule3_HiddenCharactersAreMadeVisible(t *testing.T) {
 		{"tags", "a\U000e0041\U000e007f", "a⟨U+E0041⟩⟨U+E007F⟩"},
 		{"private use", "\ue000\U000f0000\U0010fffd", "⟨U+E000⟩⟨U+F0000⟩⟨U+10FFFD⟩"},
 		{"noncharacters", "\ufffe\U0001ffff\ufdd0", "⟨U+FFFE⟩⟨U+1FFFF⟩⟨U+FDD0⟩"},
-		{"blank letters", "a\u115f\u1160\u3164\uffa0\u2800\U0001d159\u034f\u17b4b", "a⟨U+115F⟩⟨U+1160⟩⟨U+3164⟩⟨U+FFA0⟩⟨U+2800⟩⟨U+1D159⟩⟨U+034F⟩⟨U+17B4⟩b"},
+		{"blank letters", "a\u115f\u1160\u3164\uffa0\u2800\U0001d159\u034f\u17b4b",
+			"a⟨U+115F⟩⟨U+1160⟩⟨U+3164⟩⟨U+FFA0⟩⟨U+2800⟩⟨U+1D159⟩⟨U+034F⟩⟨U+17B4⟩b"},
 		{"odd spaces", "a\u00a0b\u2003c\u202fd\u1680e", "a⟨U+00A0⟩b⟨U+2003⟩c⟨U+202F⟩d⟨U+1680⟩e"},
 		{"the wide space stays", "承認　済", "承認　済"},
 		{"interlinear and object characters", "\ufff9\ufffc", "⟨U+FFF9⟩⟨U+FFFC⟩"},
@@ -128,7 +130,8 @@ func checkVisible(t interface {
 // anyText draws text rich in what Line looks at.
 func anyText() *rapid.Generator[string] {
 	odd := rapid.SampledFrom([]string{
-		"⟨", "⟩", "U+202E", "⟨U+202E⟩", "\u202e", "\u200b", "\u200d", "\ufe0f", "\u0301", "e", "👩", "💻", "🏽", "🇯", "🇵", "1", "❤", "\n", "\t", "\r", "\xff", "\xe2\x82", "漢", "\u115f", "\u1100", " ",
+		"⟨", "⟩", "U+202E", "⟨U+202E⟩", "\u202e", "\u200b", "\u200d", "\ufe0f", "\u0301", "e", "👩", "💻", "🏽", "🇯", "🇵", "1",
+		"❤", "\n", "\t", "\r", "\xff", "\xe2\x82", "漢", "\u115f", "\u1100", " ",
 	})
 	piece := rapid.OneOf(odd, odd, rapid.String())
 	return rapid.Map(rapid.SliceOfN(piece, 0, 30), func(pieces []string) string { return strings.Join(pieces, "") })
@@ -173,7 +176,8 @@ func TestCutRunes(t *testing.T) {
 		max  int
 		want string
 	}{
-		{"", 0, ""}, {"abc", 3, "abc"}, {"abc", 4, "abc"}, {"abc", 2, "ab… (+1)"}, {"abc", 0, "… (+3)"}, {"abc", -1, "… (+3)"},
+		{"", 0, ""}, {"abc", 3, "abc"}, {"abc", 4, "abc"}, {"abc", 2, "ab… (+1)"}, {"abc", 0, "… (+3)"},
+		{"abc", -1, "… (+3)"},
 		{"éééé", 4, "éééé"}, {"éééé", 3, "ééé… (+1)"}, {"a\xffb", 2, "a\xff… (+1)"}, {"", -1, ""},
 	} {
 		if got := Cut(c.in, c.max); got != c.want {
@@ -196,13 +200,18 @@ func TestShortenMiddle(t *testing.T) {
 		want     string
 	}{
 		{"fits", "abcdef", 6, byteLen, "abcdef"},
-		{"says how much", strings.Repeat("a", 50) + strings.Repeat("z", 50), 40, utf8.RuneCountInString, "aaaaaaaaa … (+83 characters) … zzzzzzzz"},
+		{"says how much", strings.Repeat("a", 50) + strings.Repeat("z", 50), 40, utf8.RuneCountInString,
+			"aaaaaaaaa … (+83 characters) … zzzzzzzz"},
 		{"wide characters", strings.Repeat("承", 50), 60, byteLen, "承承承承承 … (+39 characters) … 承承承承承承"},
 		{"in UTF-16 units", strings.Repeat("😀", 50), 40, UTF16Len, "😀😀😀😀 … (+41 characters) … 😀😀😀😀😀"},
-		{"keeps a family together", strings.Repeat("x", 7) + "👩‍👩‍👧" + strings.Repeat("y", 50), 40, utf8.RuneCountInString, "xxxxxxx … (+44 characters) … yyyyyyyyyyy"},
-		{"keeps marks on their letter", strings.Repeat("e\u0301", 50), 40, utf8.RuneCountInString, strings.Repeat("e\u0301", 4) + " … (+84 characters) … " + strings.Repeat("e\u0301", 4)},
-		{"keeps flags", strings.Repeat("🇯🇵", 50), 40, utf8.RuneCountInString, strings.Repeat("🇯🇵", 4) + " … (+84 characters) … " + strings.Repeat("🇯🇵", 4)},
-		{"keeps escapes", strings.Repeat("⟨U+202E⟩", 20), 40, utf8.RuneCountInString, "⟨U+202E⟩ … (+144 characters) … ⟨U+202E⟩"},
+		{"keeps a family together", strings.Repeat("x", 7) + "👩‍👩‍👧" + strings.Repeat("y", 50), 40, utf8.RuneCountInString,
+			"xxxxxxx … (+44 characters) … yyyyyyyyyyy"},
+		{"keeps marks on their letter", strings.Repeat("e\u0301", 50), 40, utf8.RuneCountInString, strings.Repeat("e\u0301",
+			4) + " … (+84 characters) … " + strings.Repeat("e\u0301", 4)},
+		{"keeps flags", strings.Repeat("🇯🇵", 50), 40, utf8.RuneCountInString, strings.Repeat("🇯🇵", 4) +
+			" … (+84 characters) … " + strings.Repeat("🇯🇵", 4)},
+		{"keeps escapes", strings.Repeat("⟨U+202E⟩", 20), 40, utf8.RuneCountInString,
+			"⟨U+202E⟩ … (+144 characters) … ⟨U+202E⟩"},
 		{"no room for words", strings.Repeat("a", 50), 10, byteLen, "… (+50)"},
 		{"no room for a number", strings.Repeat("a", 50), 5, byteLen, "…"},
 		{"no room", strings.Repeat("a", 50), 2, byteLen, ""},
@@ -220,7 +229,9 @@ func TestShortenMiddle(t *testing.T) {
 
 // units are the ones that platforms count in, and one that is not additive.
 var units = map[string]func(string) int{
-	"bytes": byteLen, "runes": utf8.RuneCountInString, "UTF-16": UTF16Len, "quoted": func(s string) int { return len(strconv.Quote(s)) },
+	"bytes": byteLen, "runes": utf8.RuneCountInString, "UTF-16": UTF16Len, "quoted": func(s string) int {
+		return len(strconv.Quote(s))
+	},
 }
 
 // checkShortened holds what is true of all shortened text.
@@ -240,7 +251,8 @@ func checkShortened(t interface {
 	}
 	for n := range utf8.RuneCountInString(in) + 1 {
 		head, tail, found := strings.Cut(out, gap(n))
-		if found && strings.HasPrefix(in, head) && strings.HasSuffix(in, tail) && utf8.RuneCountInString(in[len(head):len(in)-len(tail)]) == n {
+		if found && strings.HasPrefix(in, head) && strings.HasSuffix(in, tail) &&
+			utf8.RuneCountInString(in[len(head):len(in)-len(tail)]) == n {
 			return
 		}
 	}
@@ -257,7 +269,8 @@ func TestShortenedTextAddsUp(t *testing.T) {
 				limit := rapid.IntRange(-1, 200).Draw(t, "limit")
 				checkShortened(t, s, ShortenMiddle(s, limit, unit), limit, unit)
 				cut := Cut(s, limit)
-				if kept, ok := strings.CutSuffix(cut, missing(utf8.RuneCountInString(s)-max(limit, 0))); cut != s && (!ok || !strings.HasPrefix(s, kept) || utf8.RuneCountInString(kept) != max(limit, 0)) {
+				if kept, ok := strings.CutSuffix(cut, missing(utf8.RuneCountInString(s)-max(limit, 0))); cut != s &&
+					(!ok || !strings.HasPrefix(s, kept) || utf8.RuneCountInString(kept) != max(limit, 0)) {
 					t.Fatalf("Cut(%q, %d) = %q", s, limit, cut)
 				}
 			})
@@ -308,7 +321,8 @@ func TestShorteningMuchTextTakesLinearTime(t *testing.T) {
 }
 
 func FuzzVisible(f *testing.F) {
-	for _, seed := range []string{"", "abc", "⟨U+202E⟩\u202e", "👩‍💻❤️🇯🇵1️⃣", "a\u0301\u0301\u0301\u0301\u0301\u0301\u0301", "\xff\xe2\x82", "\r\n\t", "\U000e0041\ue000\ufffe", "e\u0301" + strings.Repeat("x", 80)} {
+	for _, seed := range []string{"", "abc", "⟨U+202E⟩\u202e", "👩‍💻❤️🇯🇵1️⃣", "a\u0301\u0301\u0301\u0301\u0301\u0301\u0301",
+		"\xff\xe2\x82", "\r\n\t", "\U000e0041\ue000\ufffe", "e\u0301" + strings.Repeat("x", 80)} {
 		f.Add(seed, 40)
 	}
 	f.Fuzz(func(t *testing.T, s string, limit int) {
@@ -330,7 +344,8 @@ func FuzzVisible(f *testing.F) {
 
 func BenchmarkVisible(b *testing.B) {
 	for name, s := range map[string]string{
-		"ascii": strings.Repeat("rm -rf /tmp/x ", 75), "japanese": strings.Repeat("承認します。", 57), "hostile": strings.Repeat("a\u202e\u200b", 150),
+		"ascii": strings.Repeat("rm -rf /tmp/x ", 75), "japanese": strings.Repeat("承認します。", 57),
+		"hostile": strings.Repeat("a\u202e\u200b", 150),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(s)))

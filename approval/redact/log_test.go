@@ -21,9 +21,12 @@ func TestRule3_LogsHoldNoSecrets(t *testing.T) {
 		var out bytes.Buffer
 		log := slog.New(LogHandler(encode(&out), func() *Masker { return New("iban") }))
 		log = log.With("from", url).WithGroup("g").With(slog.Group("h", "x", url))
-		log.Info("to "+url, "error", errors.New("cannot reach "+url), "iban", hidden, "inner", slog.GroupValue(slog.String("token", hidden)), //nolint:sloglint // each message is one of the table's
+		log.Info("to "+url, //nolint:sloglint // each message is one of the table's
+			"error", errors.New("cannot reach "+url), "iban", hidden,
+			"inner", slog.GroupValue(slog.String("token", hidden)),
 			"any", struct{ URL string }{url}, "list", []string{url}, "none", nil, "took", time.Second, "n", 1)
-		if got := out.String(); strings.Contains(got, hidden) || strings.Contains(got, "\u202e") || strings.Count(got, marks) != 8 || !strings.Contains(got, "1s") && !strings.Contains(got, "1000000000") {
+		if got := out.String(); strings.Contains(got, hidden) || strings.Contains(got, "\u202e") ||
+			strings.Count(got, marks) != 8 || !strings.Contains(got, "1s") && !strings.Contains(got, "1000000000") {
 			t.Errorf("%s", got)
 		}
 		out.Reset()

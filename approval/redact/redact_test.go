@@ -41,7 +41,8 @@ func quoted(s string) string {
 
 func TestRule3_AMarkShowsLengthAndHash(t *testing.T) {
 	got, n := new(Masker).Args([]byte(`{"password":"hünter2"}`))
-	if want := `{"password":"•••• (7 characters, sha256 ` + fmt.Sprintf("%x", sha256.Sum256([]byte("hünter2")))[:8] + `)"}`; string(got) != want || n != 1 {
+	if want := `{"password":"•••• (7 characters, sha256 ` + fmt.Sprintf("%x", sha256.Sum256([]byte("hünter2")))[:8] +
+		`)"}`; string(got) != want || n != 1 {
 		t.Errorf("got %s (%d), want %s", got, n, want)
 	}
 	if got, _ := new(Masker).Args([]byte(`{"otp":"7"}`)); !strings.Contains(string(got), "(1 character, ") {
@@ -52,12 +53,17 @@ func TestRule3_AMarkShowsLengthAndHash(t *testing.T) {
 func TestRule3_SecretsAreKnownByTheirNames(t *testing.T) {
 	for _, name := range []string{
 		"password", "PASSWORD", "Password", "passWord", "passwd", "pwd", "pass", "secret", "secrets", "token", "Token",
-		"api_key", "apikey", "api-key", "apiKey", "APIKey", "API_KEY", "ApiKey", "x-api-key", "X-API-Key", "access_key", "accessKey",
+		"api_key", "apikey", "api-key", "apiKey", "APIKey", "API_KEY", "ApiKey", "x-api-key", "X-API-Key", "access_key",
+		"accessKey",
 		"private_key", "privateKey", "client_secret", "clientSecret", "authorization", "Authorization", "Proxy-Authorization",
-		"cookie", "Cookie", "set-cookie", "Set-Cookie", "session_token", "credential", "credentials", "passphrase", "Passphrase",
-		"access_token", "githubToken", "githubtoken", "GITHUB_TOKEN", "refresh-token", "id.token", "bot token", "oauth2Token", "token2", "password_1",
-		"db_password", "DB_PASS", "old_password", "password_confirmation", "passwordHash", "AWSSecretAccessKey", "aws_secret_access_key",
-		"secret_value", "token_value", "jwt", "otp", "cvv", "auth_key", "signing-key", "authorization_code", "my_app_token_for_prod",
+		"cookie", "Cookie", "set-cookie", "Set-Cookie", "session_token", "credential", "credentials", "passphrase",
+		"Passphrase",
+		"access_token", "githubToken", "githubtoken", "GITHUB_TOKEN", "refresh-token", "id.token", "bot token", "oauth2Token",
+		"token2", "password_1",
+		"db_password", "DB_PASS", "old_password", "password_confirmation", "passwordHash", "AWSSecretAccessKey",
+		"aws_secret_access_key",
+		"secret_value", "token_value", "jwt", "otp", "cvv", "auth_key", "signing-key", "authorization_code",
+		"my_app_token_for_prod",
 		strings.Repeat("x_", 200) + "token",
 	} {
 		if got := new(Masker).kindOf(name); got == notSecret {
@@ -65,10 +71,14 @@ func TestRule3_SecretsAreKnownByTheirNames(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"", "_", "user", "name", "key", "keys", "path", "max_tokens", "maxTokens", "tokens", "prompt_tokens", "tokenizer", "tokenise", "token_count", "tokenCount",
-		"token_type", "token_url", "tokens_used", "max_token", "num_token", "password_policy", "secretName", "secret_id", "passwords_count",
-		"cookie_policy", "authorization_url", "public_key", "primary_key", "sort_key", "keyboard", "monkey", "pass_rate", "boarding_pass", "bypass",
-		"compass", "passenger", "secretary", "author", "authority", "authorized", "cookies_enabled", "credential_type", "tok", "pwdx", "api", "access",
+		"", "_", "user", "name", "key", "keys", "path", "max_tokens", "maxTokens", "tokens", "prompt_tokens", "tokenizer",
+		"tokenise", "token_count", "tokenCount",
+		"token_type", "token_url", "tokens_used", "max_token", "num_token", "password_policy", "secretName", "secret_id",
+		"passwords_count",
+		"cookie_policy", "authorization_url", "public_key", "primary_key", "sort_key", "keyboard", "monkey", "pass_rate",
+		"boarding_pass", "bypass",
+		"compass", "passenger", "secretary", "author", "authority", "authorized", "cookies_enabled", "credential_type", "tok",
+		"pwdx", "api", "access",
 	} {
 		if got := new(Masker).kindOf(name); got != notSecret {
 			t.Errorf("%q is taken for a secret", name)
@@ -79,8 +89,10 @@ func TestRule3_SecretsAreKnownByTheirNames(t *testing.T) {
 func TestMaskerTakesFurtherNames(t *testing.T) {
 	m := New("account number", "IBAN", "", "--", "one two three four")
 	for name, want := range map[string]bool{
-		"account_number": true, "oldAccountNumber": true, "ACCOUNT-NUMBER": true, "iban": true, "from_iban": true, "ibanCount": false,
-		"one_two_three_four": true, "account": false, "number": false, "one_two_three": false, "password": true, "name": false,
+		"account_number": true, "oldAccountNumber": true, "ACCOUNT-NUMBER": true, "iban": true, "from_iban": true,
+		"ibanCount":          false,
+		"one_two_three_four": true, "account": false, "number": false, "one_two_three": false, "password": true,
+		"name": false,
 	} {
 		if got := m.kindOf(name) != notSecret; got != want {
 			t.Errorf("%q: secret %v, want %v", name, got, want)
@@ -103,23 +115,29 @@ func TestRule3_SecretValuesAreMaskedByName(t *testing.T) {
 		{"a string", `{"password":"` + pw + `"}`, `{"password":` + quoted(markOf(pw)) + `}`, 1},
 		{"escapes", `{"password":"a\"b\\c\u0001"}`, `{"password":` + quoted(markOf("a\"b\\c\x01")) + `}`, 1},
 		{"a number", `{"token":-12.50}`, `{"token":` + quoted(markOf("-12.50")) + `}`, 1},
-		{"literals stay", `{"password":true,"secret":null,"token":false}`, `{"password":true,"secret":null,"token":false}`, 0},
+		{"literals stay", `{"password":true,"secret":null,"token":false}`, `{"password":true,"secret":null,"token":false}`,
+			0},
 		{"nothing to hide", `{"password":""}`, `{"password":""}`, 0},
 		{"leaves inside", `{"credentials":{"a":[1,true,{"b":"x"}],"c":"` + pw + `"}}`,
-			`{"credentials":{"a":[` + quoted(markOf("1")) + `,true,{"b":` + quoted(markOf("x")) + `}],"c":` + quoted(markOf(pw)) + `}}`, 3},
-		{"siblings stay", `{"a":"x","secret":["` + pw + `"],"z":"y"}`, `{"a":"x","secret":[` + quoted(markOf(pw)) + `],"z":"y"}`, 1},
+			`{"credentials":{"a":[` + quoted(markOf("1")) + `,true,{"b":` + quoted(markOf("x")) + `}],"c":` +
+				quoted(markOf(pw)) + `}}`, 3},
+		{"siblings stay", `{"a":"x","secret":["` + pw + `"],"z":"y"}`, `{"a":"x","secret":[` + quoted(markOf(pw)) +
+			`],"z":"y"}`, 1},
 		{"white space is not masked by name", `{"password":"rm -rf /"}`, `{"password":"rm -rf /"}`, 0},
 		{"any white space", `{"password":"rm` + "\u00a0" + `-rf\t/"}`, `{"password":"rm` + "\u00a0" + `-rf\t/"}`, 0},
 		{"200 characters are", `{"secret":"` + long + `"}`, `{"secret":` + quoted(markOf(long)) + `}`, 1},
 		{"201 characters are not", `{"secret":"` + long + `é"}`, `{"secret":"` + long + `é"}`, 0},
-		{"a scheme and a credential", `{"Authorization":"Token ` + pw + `"}`, `{"Authorization":` + quoted("Token "+markOf(pw)) + `}`, 1},
+		{"a scheme and a credential", `{"Authorization":"Token ` + pw + `"}`, `{"Authorization":` +
+			quoted("Token "+markOf(pw)) + `}`, 1},
 		{"no scheme, a command", `{"Authorization":"sudo reboot"}`, `{"Authorization":"sudo reboot"}`, 0},
-		{"cookies one by one", `{"Cookie":"a=` + pw + `; b=x; c"}`, `{"Cookie":` + quoted("a="+markOf(pw)+"; b="+markOf("x")+"; c") + `}`, 2},
+		{"cookies one by one", `{"Cookie":"a=` + pw + `; b=x; c"}`, `{"Cookie":` + quoted("a="+markOf(pw)+"; b="+markOf("x")+
+			"; c") + `}`, 2},
 		{"attributes stay", `{"set-cookie":"sid=` + pw + `; Path=/; Expires=Wed, 21 Oct 2026 07:28:00 GMT; HttpOnly"}`,
 			`{"set-cookie":` + quoted("sid="+markOf(pw)+"; Path=/; Expires=Wed, 21 Oct 2026 07:28:00 GMT; HttpOnly") + `}`, 1},
 		{"lists of headers", `{"h":[{"name":"Authorization","value":"` + pw + `"},{"name":"Accept","value":"x"}]}`,
 			`{"h":[{"name":"Authorization","value":` + quoted(markOf(pw)) + `},{"name":"Accept","value":"x"}]}`, 1},
-		{"lists of variables", `[{"Name":"DB_PASSWORD","Value":"` + pw + `"}]`, `[{"Name":"DB_PASSWORD","Value":` + quoted(markOf(pw)) + `}]`, 1},
+		{"lists of variables", `[{"Name":"DB_PASSWORD","Value":"` + pw + `"}]`, `[{"Name":"DB_PASSWORD","Value":` +
+			quoted(markOf(pw)) + `}]`, 1},
 		{"flags in lists", `["login","--password","` + pw + `","--user","bob","-token","--token","x y"]`,
 			`["login","--password",` + quoted(markOf(pw)) + `,"--user","bob","-token","--token","x y"]`, 1},
 		{"secrets in keys", `{"https://u:` + pw + `@h":1}`, `{` + quoted("https://u:"+markOf(pw)+"@h") + `:1}`, 1},
@@ -188,7 +206,8 @@ func TestRule3_SecretsAreKnownByTheirShapes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			want := markOf(c.token)
 			for _, around := range [][2]string{
-				{"", ""}, {"see ", " there"}, {"(", ")"}, {`"`, `"`}, {"https://api.example.com/v1/", "/x"}, {"a=", "&b=1"}, {"x,", ",y"}, {`\n`, `\n`}, {"%20", " "}, {"_", " "}, {"ü", "ü"},
+				{"", ""}, {"see ", " there"}, {"(", ")"}, {`"`, `"`}, {"https://api.example.com/v1/", "/x"}, {"a=", "&b=1"},
+				{"x,", ",y"}, {`\n`, `\n`}, {"%20", " "}, {"_", " "}, {"ü", "ü"},
 			} {
 				if c.name == "Telegram" && around[0] == "%20" || c.name == "Stripe webhook" && around[1] == "/x" {
 					continue // these take the neighbours with them
@@ -206,7 +225,8 @@ func TestRule3_SecretsAreKnownByTheirShapes(t *testing.T) {
 			}
 			raw := fmt.Sprintf(`{"a":["x",%s],"b":{"path":%s}}`, quoted(c.token), quoted("cat "+c.token))
 			got, n := new(Masker).Args([]byte(raw))
-			if want := fmt.Sprintf(`{"a":["x",%s],"b":{"path":%s}}`, quoted(want), quoted("cat "+want)); string(got) != want || n != 2 {
+			if want := fmt.Sprintf(`{"a":["x",%s],"b":{"path":%s}}`, quoted(want), quoted("cat "+want)); string(got) != want ||
+				n != 2 {
 				t.Errorf("in args: %s (%d), want %s", got, n, want)
 			}
 		})
@@ -230,7 +250,8 @@ func TestRule3_SecretsInTextAreMasked(t *testing.T) {
 		{"Authorization: " + pw, "Authorization: " + m, 1},
 		{"Authorization: Token " + pw + " x", "Authorization: Token " + m + " x", 1},
 		{"Bearer 12|" + strings.Repeat("aB3", 8), "Bearer " + markOf("12|"+strings.Repeat("aB3", 8)), 1},
-		{"Cookie: sid=" + pw + "; theme=dark\r\nHost: x", "Cookie: sid=" + m + "; theme=" + markOf("dark") + "\r\nHost: x", 2},
+		{"Cookie: sid=" + pw + "; theme=dark\r\nHost: x", "Cookie: sid=" + m + "; theme=" + markOf("dark") + "\r\nHost: x",
+			2},
 		{"Set-Cookie: sid=" + pw + "; Path=/; Secure", "Set-Cookie: sid=" + m + "; Path=/; Secure", 1},
 		{"password=" + pw, "password=" + m, 1},
 		{"PASSWORD = " + pw, "PASSWORD = " + m, 1},
@@ -250,7 +271,8 @@ func TestRule3_SecretsInTextAreMasked(t *testing.T) {
 		{"password=${DB_PASSWORD} token=$TOKEN", "password=${DB_PASSWORD} token=$TOKEN", 0},
 		{"Authorization: Bearer $TOKEN", "Authorization: Bearer $TOKEN", 0},
 		{"password=x;reboot", "password=" + markOf("x") + ";reboot", 1},
-		{"token=x|cat; token=y>f; token=$(reboot)", "token=" + markOf("x") + "|cat; token=" + markOf("y") + ">f; token=$(reboot)", 2},
+		{"token=x|cat; token=y>f; token=$(reboot)", "token=" + markOf("x") + "|cat; token=" + markOf("y") +
+			">f; token=$(reboot)", 2},
 		{"password: \"rm -rf /\"", "password: \"rm -rf /\"", 0},
 		{"secret: true, token: null, password: none", "secret: true, token: null, password: none", 0},
 		{"max_tokens: 500, token_count=3", "max_tokens: 500, token_count=3", 0},
@@ -260,17 +282,23 @@ func TestRule3_SecretsInTextAreMasked(t *testing.T) {
 		{"redis://:" + pw + "@h", "redis://:" + m + "@h", 1},
 		{"git+ssh://u:a@b@h and http://v:" + pw + "@h", "git+ssh://u:" + markOf("a@b") + "@h and http://v:" + m + "@h", 2},
 		{"postgres://u:a/b#c@db/x", "postgres://u:" + markOf("a/b#c") + "@db/x", 1},
-		{"http://u:$PASS@h http://u:@h http://u@h http://h:80/a@b http://[::1]:80/@ http://h/a:b@c", "http://u:$PASS@h http://u:@h http://u@h http://h:80/a@b http://[::1]:80/@ http://h/a:b@c", 0},
+		{"http://u:$PASS@h http://u:@h http://u@h http://h:80/a@b http://[::1]:80/@ http://h/a:b@c",
+			"http://u:$PASS@h http://u:@h http://u@h http://h:80/a@b http://[::1]:80/@ http://h/a:b@c", 0},
 		{"https://hooks.slack.com/services/" + hook, "https://hooks.slack.com/" + markOf("services/"+hook), 1},
 
-		{"the bearer instruments of Basic understanding, basic instructions", "the bearer instruments of Basic understanding, basic instructions", 0},
-		{"task-management-for-2026-and-more risk-assessment-2026-of-all-things", "task-management-for-2026-and-more risk-assessment-2026-of-all-things", 0},
+		{"the bearer instruments of Basic understanding, basic instructions",
+			"the bearer instruments of Basic understanding, basic instructions", 0},
+		{"task-management-for-2026-and-more risk-assessment-2026-of-all-things",
+			"task-management-for-2026-and-more risk-assessment-2026-of-all-things", 0},
 		{"sk-learn-contrib-and-other-things", "sk-learn-contrib-and-other-things", 0},
-		{"highs_and_lows_of_the_year_2026 task_test_results_2026", "highs_and_lows_of_the_year_2026 task_test_results_2026", 0},
+		{"highs_and_lows_of_the_year_2026 task_test_results_2026", "highs_and_lows_of_the_year_2026 task_test_results_2026",
+			0},
 		{"12:30:45 2026-01-02T15:04:05Z AKIAS eyJust", "12:30:45 2026-01-02T15:04:05Z AKIAS eyJust", 0},
 		{"-----BEGIN PRIVATE KEY----- rm -rf /", "-----BEGIN PRIVATE KEY----- rm -rf /", 0},
-		{"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", 0},
-		{"", "", 0}, {":", ":", 0}, {"=", "=", 0}, {"password=", "password=", 0}, {"--password", "--password", 0}, {"token:\"", "token:\"", 0}, {"Bearer ", "Bearer ", 0},
+		{"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----",
+			"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", 0},
+		{"", "", 0}, {":", ":", 0}, {"=", "=", 0}, {"password=", "password=", 0}, {"--password", "--password", 0},
+		{"token:\"", "token:\"", 0}, {"Bearer ", "Bearer ", 0},
 	} {
 		got, n := new(Masker).Text(c.in)
 		if got != c.want || n != c.n {
@@ -290,7 +318,8 @@ func TestRule3_ACutKeyIsMaskedToo(t *testing.T) {
 		head + line + "\n" + line[:5]:  markOf(head + line + "\n" + line[:5]),
 		head + line + "\n; rm -rf /":   markOf(head+line) + "\n; rm -rf /",
 		"-" + head + line:              "-" + markOf(head+line),
-		head + "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES,00\n\n" + line + "\n": markOf(head+"Proc-Type: 4,ENCRYPTED\nDEK-Info: AES,00\n\n"+line) + "\n",
+		head + "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES,00\n\n" + line +
+			"\n": markOf(head+"Proc-Type: 4,ENCRYPTED\nDEK-Info: AES,00\n\n"+line) + "\n",
 	} {
 		if got, n := new(Masker).Text(in); got != want || n != 1 {
 			t.Errorf("%q:\ngot  %q (%d)\nwant %q", in, got, n, want)
@@ -314,14 +343,17 @@ func wantNoFragment(t *rapid.T, masked, without, secret string) {
 }
 
 func TestRule3_NoFragmentOfANamedSecretIsShown(t *testing.T) {
-	name := rapid.SampledFrom([]string{"password", "apiKey", "X-Api-Key", "client_secret", "Authorization", "cookie", "github_token", "db.passwd"})
+	name := rapid.SampledFrom([]string{"password", "apiKey", "X-Api-Key", "client_secret", "Authorization", "cookie",
+		"github_token", "db.passwd"})
 	rapid.Check(t, func(t *rapid.T) {
 		hidden := rapid.OneOf(
 			rapid.StringMatching(`[!-~]{6,200}`),
 			rapid.StringOfN(rapid.Rune().Filter(func(r rune) bool {
-				return !strings.ContainsRune(" \t\n\v\f\r\u0085\u00a0\u1680\u2028\u2029\u202f\u205f\u3000", r) && (r < 0x2000 || r > 0x200a)
+				return !strings.ContainsRune(" \t\n\v\f\r\u0085\u00a0\u1680\u2028\u2029\u202f\u205f\u3000", r) &&
+					(r < 0x2000 || r > 0x200a)
 			}), 6, 200, -1),
-		).Filter(func(s string) bool { return !strings.HasPrefix(s, marks) && !substitutes(s) && !commandsOf(s).data }).Draw(t, "secret")
+		).Filter(func(s string) bool { return !strings.HasPrefix(s, marks) && !substitutes(s) && !commandsOf(s).data }).Draw(
+			t, "secret")
 		tree := jsongen.Object(2).Draw(t, "around")
 		var value any = hidden
 		if rapid.Bool().Draw(t, "deep") {
@@ -350,13 +382,15 @@ func TestRule3_NoFragmentOfANamedSecretIsShown(t *testing.T) {
 
 func TestRule3_NoFragmentOfASecretInTextIsShown(t *testing.T) {
 	form := rapid.SampledFrom([]string{
-		"password=%s", "see password: %s here", `{"token":"%s"}`, "Authorization: Bearer %s", "Authorization: %s", "curl -H 'X-Api-Key: %s' x",
+		"password=%s", "see password: %s here", `{"token":"%s"}`, "Authorization: Bearer %s", "Authorization: %s",
+		"curl -H 'X-Api-Key: %s' x",
 		"x --client-secret %s y", "https://u:%s@h/x", "https://h/?api_key=%s&a=b", "Cookie: a=%s; b=c", `password="%s"`,
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		hidden := rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9._~+/-]{6,190}[A-Za-z0-9]`).Draw(t, "secret")
 		f := form.Draw(t, "form")
-		if port, _, ok := strings.Cut(hidden, "/"); ok && strings.Contains(f, "//u:") && strings.Trim(port, "0123456789") == "" {
+		if port, _, ok := strings.Cut(hidden, "/"); ok && strings.Contains(f, "//u:") &&
+			strings.Trim(port, "0123456789") == "" {
 			t.Skip("a port and a path")
 		}
 		masked, n := new(Masker).Text(fmt.Sprintf(f, hidden))
@@ -368,7 +402,8 @@ func TestRule3_NoFragmentOfASecretInTextIsShown(t *testing.T) {
 }
 
 func TestRule3_MaskedArgsKeepTheirShape(t *testing.T) {
-	key := rapid.OneOf(rapid.SampledFrom([]string{"password", "a", "https://u:hunter1@h", "https://u:hunter2@h", markOf("x")}), jsongen.Key())
+	key := rapid.OneOf(rapid.SampledFrom([]string{"password", "a", "https://u:hunter1@h", "https://u:hunter2@h",
+		markOf("x")}), jsongen.Key())
 	rapid.Check(t, func(t *rapid.T) {
 		tree := rapid.MapOfN(key, jsongen.Value(2), 0, 6).Draw(t, "args")
 		a, err := args.Parse([]byte(jsongen.Spell(t, tree)))
@@ -449,9 +484,11 @@ func sameShape(a, b any) bool {
 func TestRule3_MaskedKeysStayApart(t *testing.T) {
 	mark := markOf("hunter2")
 	url := func(pw string) string { return "https://u:" + pw + "@h" }
-	in := fmt.Sprintf(`{%s:1,%s:2,%s:3,"a":{%s:4}}`, quoted(url("hunter2")), quoted(url(mark)), quoted(url(mark)+" #2"), quoted(url("hunter2")))
+	in := fmt.Sprintf(`{%s:1,%s:2,%s:3,"a":{%s:4}}`, quoted(url("hunter2")), quoted(url(mark)), quoted(url(mark)+" #2"),
+		quoted(url("hunter2")))
 	got, n := new(Masker).Args([]byte(in))
-	want := fmt.Sprintf(`{%s:1,%s:2,%s:3,"a":{%s:4}}`, quoted(url(mark)+" #3"), quoted(url(mark)), quoted(url(mark)+" #2"), quoted(url(mark)))
+	want := fmt.Sprintf(`{%s:1,%s:2,%s:3,"a":{%s:4}}`, quoted(url(mark)+" #3"), quoted(url(mark)), quoted(url(mark)+" #2"),
+		quoted(url(mark)))
 	if string(got) != want || n != 2 {
 		t.Errorf("got  %s (%d)\nwant %s", got, n, want)
 	}
@@ -497,19 +534,24 @@ func TestRule11_AuditedArgsAreCut(t *testing.T) {
 		}
 	}
 	in := `{"a":"` + strings.Repeat("x", 40) + `","password":"hunter22","z":"` + strings.Repeat("y", 5000) + `","zz":1}`
-	whole := `{"a":"` + strings.Repeat("x", 40) + `","password":` + quoted(markOf("hunter22")) + `,"z":"` + strings.Repeat("y", 5000) + `","zz":1}`
+	whole := `{"a":"` + strings.Repeat("x", 40) + `","password":` + quoted(markOf("hunter22")) + `,"z":"` +
+		strings.Repeat("y", 5000) + `","zz":1}`
 	got := new(Masker).ArgsLimited([]byte(in), 1024)
 	kept, suffix, _ := strings.Cut(got, "…")
-	if missing := utf8.RuneCountInString(whole) - utf8.RuneCountInString(kept); len(got) > 1024 || len(got) < 1010 || !strings.HasPrefix(whole, kept) || suffix != " (+"+strconv.Itoa(missing)+")" {
+	if missing := utf8.RuneCountInString(whole) - utf8.RuneCountInString(kept); len(got) > 1024 || len(got) < 1010 ||
+		!strings.HasPrefix(whole, kept) || suffix != " (+"+strconv.Itoa(missing)+")" {
 		t.Errorf("%d bytes, ending in %q; want %d missing", len(got), suffix, missing)
 	}
 }
 
 func FuzzMask(f *testing.F) {
 	for _, seed := range []string{
-		`{}`, `{"password":"x","a":[1,{"token":2}]}`, `{"h":[{"name":"Authorization","value":"Bearer abcdefgh"}]}`, `["--token","x"]`, `{"Cookie":"a=b; c=d"}`,
-		`{"https://u:pw@h":1,"https://u:pw2@h":2}`, `password: x, "token": "y z"`, `https://u:p/w@h`, "-----BEGIN PRIVATE KEY-----\nAAAA", `{"a":"eyJ` + `hbGciOi.e30.x"}`,
-		`token=\"x\" cookie: a=b; c`, `--password 'x`, "Basic YTpi" + "YTpi", "Bearer 12|abcdef", "123456789:" + strings.Repeat("A", 35),
+		`{}`, `{"password":"x","a":[1,{"token":2}]}`, `{"h":[{"name":"Authorization","value":"Bearer abcdefgh"}]}`,
+		`["--token","x"]`, `{"Cookie":"a=b; c=d"}`,
+		`{"https://u:pw@h":1,"https://u:pw2@h":2}`, `password: x, "token": "y z"`, `https://u:p/w@h`,
+		"-----BEGIN PRIVATE KEY-----\nAAAA", `{"a":"eyJ` + `hbGciOi.e30.x"}`,
+		`token=\"x\" cookie: a=b; c`, `--password 'x`, "Basic YTpi" + "YTpi", "Bearer 12|abcdef", "123456789:" +
+			strings.Repeat("A", 35),
 	} {
 		f.Add([]byte(seed), 20)
 	}
@@ -554,7 +596,8 @@ func FuzzMask(f *testing.F) {
 		}
 		text, _ = m.Text(around)
 		wantHidden(text)
-		for _, raw := range []string{`{"a":` + quoted(around) + `}`, `{"token":[` + quoted(around) + `]}`, `{` + quoted(around) + `:` + quoted(token) + `}`, `{"password":"Zq9Xw8Vu7Ts6Rp5On4Ml3Kj2Ih1Gf0Ed9Cb8"}`} {
+		for _, raw := range []string{`{"a":` + quoted(around) + `}`, `{"token":[` + quoted(around) + `]}`, `{` +
+			quoted(around) + `:` + quoted(token) + `}`, `{"password":"Zq9Xw8Vu7Ts6Rp5On4Ml3Kj2Ih1Gf0Ed9Cb8"}`} {
 			masked, _ := m.Args([]byte(raw))
 			wantHidden(string(masked))
 			wantHidden(m.ArgsLimited([]byte(raw), limit))
@@ -575,11 +618,15 @@ func linearSize() int {
 func TestHostileTextTakesLinearTime(t *testing.T) {
 	size := linearSize()
 	for _, unit := range []string{
-		"eyJ", "eyJ.", "eyJaaaaaa.", "eyJaaaaaa.x.", "sk-", "ghp_", "xox", "a:", "=", "token=", `token="`, `token=\"`, `token='`, "token=x,", "://", "a://b:", "a://b:c/", "a://b:@",
-		"-", "--password ", "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nVersion:", "bearer ", "Bearer a", "Basic ", "Cookie: ", "Cookie:a=b;", "cookie=;", "1234567890:",
-		`\`, `"`, " ", "	:", "]:", "authorization: token ", "hooks.slack.com/", "AKIA", "npm_", "aB", "a_", "é", "$(", "password: $", `\"`,
+		"eyJ", "eyJ.", "eyJaaaaaa.", "eyJaaaaaa.x.", "sk-", "ghp_", "xox", "a:", "=", "token=", `token="`, `token=\"`,
+		`token='`, "token=x,", "://", "a://b:", "a://b:c/", "a://b:@",
+		"-", "--password ", "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nVersion:", "bearer ", "Bearer a",
+		"Basic ", "Cookie: ", "Cookie:a=b;", "cookie=;", "1234567890:",
+		`\`, `"`, " ", "	:", "]:", "authorization: token ", "hooks.slack.com/", "AKIA", "npm_", "aB", "a_", "é", "$(",
+		"password: $", `\"`,
 	} {
-		for _, text := range []string{strings.Repeat(unit, size/len(unit)), unit + strings.Repeat("a", size), strings.Repeat(unit+"A1", size/(len(unit)+2))} {
+		for _, text := range []string{strings.Repeat(unit, size/len(unit)), unit + strings.Repeat("a", size),
+			strings.Repeat(unit+"A1", size/(len(unit)+2))} {
 			start := time.Now()
 			new(Masker).Text(text)
 			if took := time.Since(start); took > testkit.Patience {
@@ -603,7 +650,8 @@ func TestRule3_AKeyBehindMarksIsMasked(t *testing.T) {
 	key := strings.Repeat("Zq9Xw8Vu7Ts6Rp5OZq9Xw8Vu7Ts6Rp5O+/\n", 4)
 	for _, mark := range []string{"", "-", "+", " ", "> ", "< ", "# ", "// ", "  - ", "| ", "\t", " * ", ">> "} {
 		for _, newline := range []string{"\n", "\r\n", `\n`} {
-			text := "@@ -1 +1 @@" + newline + mark + strings.ReplaceAll("-----BEGIN PRIVATE KEY-----\n"+key+"-----END PRIVATE KEY-----", "\n", newline+mark) + newline + mark + "rest"
+			text := "@@ -1 +1 @@" + newline + mark + strings.ReplaceAll("-----BEGIN PRIVATE KEY-----\n"+key+
+				"-----END PRIVATE KEY-----", "\n", newline+mark) + newline + mark + "rest"
 			for _, m := range []*Masker{nil, new(Masker).ForLogs()} {
 				got, n := m.Text(text)
 				if n != 1 || strings.Contains(got, "Rp5O") || !strings.HasSuffix(got, newline+mark+"rest") {
@@ -611,7 +659,8 @@ func TestRule3_AKeyBehindMarksIsMasked(t *testing.T) {
 				}
 			}
 		}
-		run := mark + strings.ReplaceAll("-----BEGIN PRIVATE KEY-----\n"+key+"zrun\n-----END PRIVATE KEY-----", "\n", "\n"+mark)
+		run := mark + strings.ReplaceAll("-----BEGIN PRIVATE KEY-----\n"+key+"zrun\n-----END PRIVATE KEY-----", "\n", "\n"+
+			mark)
 		if got, _ := new(Masker).Text(run); !strings.Contains(got, "zrun") {
 			t.Errorf("%q hides a line that a shell may run: %q", mark, got)
 		}
@@ -622,7 +671,8 @@ func TestRule3_AKeyBehindMarksIsMasked(t *testing.T) {
 func TestRule3_JSONInAStringIsMaskedInLogs(t *testing.T) {
 	m := new(Masker).ForLogs()
 	for _, in := range []string{
-		`{"a":"{\"password\":{\"t\":\"hunter2x\"}}"}`, `{"a":"[\"--token\",\"hunter2x y\"]"}`, `{"a":"{\"b\":\"{\\\"secrets\\\":[\\\"hunter2x\\\"]}\"}"}`,
+		`{"a":"{\"password\":{\"t\":\"hunter2x\"}}"}`, `{"a":"[\"--token\",\"hunter2x y\"]"}`,
+		`{"a":"{\"b\":\"{\\\"secrets\\\":[\\\"hunter2x\\\"]}\"}"}`,
 		`{"a":"{\"name\":\"Authorization\",\"value\":\"hunter2x\"}"}`, `["{\"password\":\"a \\\"hunter2x\\\" b\"}"]`,
 	} {
 		got, n := m.Args([]byte(in))
@@ -639,9 +689,11 @@ func TestRule3_JSONInAStringIsMaskedInLogs(t *testing.T) {
 func TestRule11_AuditedArgsOfLongStringsAreMasked(t *testing.T) {
 	token := fixtures()[0].token
 	rapid.Check(t, func(t *rapid.T) {
-		unit := rapid.SampledFrom([]string{"lorem ipsum ", "\U0001F600", "\n", "é", `\`, "\"", "password=hunter2x; ", token + " ", "\u202e"}).Draw(t, "unit")
+		unit := rapid.SampledFrom([]string{"lorem ipsum ", "\U0001F600", "\n", "é", `\`, "\"", "password=hunter2x; ", token +
+			" ", "\u202e"}).Draw(t, "unit")
 		before := rapid.IntRange(0, 1200).Draw(t, "before")
-		text := strings.Repeat("a ", before/2) + rapid.SampledFrom([]string{token, "password=hunter2x", "Authorization: Bearer hunter2xhunter2x", "x"}).Draw(t, "secret") + " " +
+		text := strings.Repeat("a ", before/2) + rapid.SampledFrom([]string{token, "password=hunter2x",
+			"Authorization: Bearer hunter2xhunter2x", "x"}).Draw(t, "secret") + " " +
 			strings.Repeat(unit, 40_000/len(unit))
 		in := []byte(`{"a":` + quoted(text) + `,"b":"c"}`)
 		for _, m := range []*Masker{nil, new(Masker).ForLogs()} {

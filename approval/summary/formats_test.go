@@ -70,15 +70,17 @@ func TestAValueIsNoPartOfTheRulesSentence(t *testing.T) {
 		`{"to":"20"}`:             "Pay “20”",
 		`{"to":"1e5"}`:            "Pay “1e5”",
 		`{"to":""}`:               "Pay “”",
-		`{"to":"Bob” approved by security “"}`:      `Pay “Bob\u201d approved by security \u201c”`,
-		`{"to":"a\nb\u202ec"}`:                      "Pay “a\nb\u202ec”", // made visible where it is shown
-		`{"to":"` + strings.Repeat("x", 200) + `"}`: "Pay “" + legible.ShortenMiddle(strings.Repeat("x", 200), 120, legible.UTF16Len) + "”",
+		`{"to":"Bob” approved by security “"}`: `Pay “Bob\u201d approved by security \u201c”`,
+		`{"to":"a\nb\u202ec"}`:                 "Pay “a\nb\u202ec”", // made visible where it is shown
+		`{"to":"` + strings.Repeat("x", 200) + `"}`: "Pay “" + legible.ShortenMiddle(strings.Repeat("x", 200), 120,
+			legible.UTF16Len) + "”",
 	} {
 		if got := summarize("Pay {args.to}", args)[""]; got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
 		}
 	}
-	if got := summarize(strings.Repeat("{args} ", 40), `{"x":"`+strings.Repeat("y", 5000)+`"}`)[""]; legible.UTF16Len(got) > 620 {
+	if got := summarize(strings.Repeat("{args} ", 40), `{"x":"`+strings.Repeat("y", 5000)+
+		`"}`)[""]; legible.UTF16Len(got) > 620 {
 		t.Errorf("%d characters", len(got))
 	}
 	if got := summarize("{args.no}", `{"q":1}`); got["ja"] != "（なし）" || got[""] != "(none)" {

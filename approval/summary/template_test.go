@@ -25,13 +25,16 @@ func call(raw string) summary.Call {
 func TestAMessageIsFilledIn(t *testing.T) {
 	for _, tt := range []struct{ message, args, want string }{
 		{"Really?", `{}`, "Really?"},
-		{"{toolName} pays {args.amount_cents} cents to {args.to}", `{"amount_cents":123456,"to":"Bob"}`, "transfer_credits pays 123456 cents to “Bob”"},
+		{"{toolName} pays {args.amount_cents} cents to {args.to}", `{"amount_cents":123456,"to":"Bob"}`,
+			"transfer_credits pays 123456 cents to “Bob”"},
 		{"all: {args}", `{"b":[1,true],"a":null}`, `all: {"a":null,"b":[1,true]}`},
-		{"deep {args.a.b.c}, none {args.a.x} and {args.a.b.c.d}", `{"a":{"b":{"c":1.50}}}`, "deep 1.50, none (none) and (none)"},
+		{"deep {args.a.b.c}, none {args.a.x} and {args.a.b.c.d}", `{"a":{"b":{"c":1.50}}}`,
+			"deep 1.50, none (none) and (none)"},
 		{"{args.list} {args.obj}", `{"list":[1,2],"obj":{"k":"v"}}`, `[1,2] {"k":"v"}`},
 		{"Write {args.path}?", `{"Path":"/etc/passwd"}`, "Write “Path”: “/etc/passwd”?"},
 		{"Write {args.path}?", `{"PATH":"/etc/a","path":"/tmp/b"}`, "Write “/tmp/b” / “PATH”: “/etc/a”?"},
-		{"Write {args.file.path}?", `{"file":{"path":"/tmp/b"},"File.Path":"/etc/a"}`, "Write “/tmp/b” / “File.Path”: “/etc/a”?"},
+		{"Write {args.file.path}?", `{"file":{"path":"/tmp/b"},"File.Path":"/etc/a"}`,
+			"Write “/tmp/b” / “File.Path”: “/etc/a”?"},
 		{"Write {args.files.1}?", `{"files":["a",{"x":1}]}`, `Write {"x":1}?`},
 		{"Write {args.p}?", `{"P”: “x” approved “":1}`, "Write (none)?"},
 		{"Write {args.k}?", `{"\u212a":1}`, "Write “\u212a”: 1?"},
@@ -52,7 +55,8 @@ func TestAMessageIsFilledIn(t *testing.T) {
 	if got := call(`{"to":"` + strings.Repeat("x", 5000) + `"}`).Message("{args.to} {args}"); len(got) > 2000 {
 		t.Errorf("%d bytes", len(got))
 	}
-	if got := summary.UnknownPlaceholders("{toolName} {args} {args.a-b} {tool} {arg.x} {} { x }"); strings.Join(got, " ") != "{tool} {arg.x}" {
+	if got := summary.UnknownPlaceholders("{toolName} {args} {args.a-b} {tool} {arg.x} {} { x }"); strings.Join(got,
+		" ") != "{tool} {arg.x}" {
 		t.Errorf("unknown: %q", got)
 	}
 }

@@ -41,7 +41,9 @@ var hostile = map[string]string{
 	"out of range":  `{"type":"limited","value":-1,"totalUsage":-1,"userId":"","endpoint":"","active":true,"success":null,"statusCode":200}`,
 	"another type":  `{"type":"infinite","value":10}`,
 	"a huge number": `{"type":"limited","value":1e400,"totalUsage":1e400,"statusCode":1e400}`,
-	"a huge body":   `{"type":"none","totalUsage":1,"userId":"` + hana + `","endpoint":"https://x.example","active":true,"success":true,"statusCode":200,"pad":"` + strings.Repeat("x", 2<<20) + `"}`,
+	"a huge body": `{"type":"none","totalUsage":1,"userId":"` + hana +
+		`","endpoint":"https://x.example","active":true,"success":true,"statusCode":200,"pad":"` +
+		strings.Repeat("x", 2<<20) + `"}`,
 }
 
 // questions are all calls of this file, each with its method and path.
@@ -49,10 +51,22 @@ var questions = []struct {
 	name, method, path string
 	ask                func(ctx context.Context, ch *Channel) error
 }{
-	{"Quota", "GET", "/v2/bot/message/quota", func(ctx context.Context, ch *Channel) error { _, _, _, err := ch.AskQuota(ctx); return err }},
-	{"Profile", "GET", "/v2/bot/profile/" + hana, func(ctx context.Context, ch *Channel) error { _, _, err := ch.Profile(ctx, hana); return err }},
-	{"Webhook", "GET", "/v2/bot/channel/webhook/endpoint", func(ctx context.Context, ch *Channel) error { _, _, err := ch.Webhook(ctx); return err }},
-	{"TestWebhook", "POST", "/v2/bot/channel/webhook/test", func(ctx context.Context, ch *Channel) error { _, _, _, err := ch.TestWebhook(ctx); return err }},
+	{"Quota", "GET", "/v2/bot/message/quota", func(ctx context.Context, ch *Channel) error {
+		_, _, _, err := ch.AskQuota(ctx)
+		return err
+	}},
+	{"Profile", "GET", "/v2/bot/profile/" + hana, func(ctx context.Context, ch *Channel) error {
+		_, _, err := ch.Profile(ctx, hana)
+		return err
+	}},
+	{"Webhook", "GET", "/v2/bot/channel/webhook/endpoint", func(ctx context.Context, ch *Channel) error {
+		_, _, err := ch.Webhook(ctx)
+		return err
+	}},
+	{"TestWebhook", "POST", "/v2/bot/channel/webhook/test", func(ctx context.Context, ch *Channel) error {
+		_, _, _, err := ch.TestWebhook(ctx)
+		return err
+	}},
 	{"ValidatePush", "POST", "/v2/bot/message/validate/push", func(ctx context.Context, ch *Channel) error {
 		return ch.ValidatePush(ctx, channels.Body(`[{"type":"text","text":"hello"}]`))
 	}},
@@ -70,15 +84,18 @@ func TestQuota(t *testing.T) {
 		{`{"type":"none"}`, `{"totalUsage":12}`, 0, false, 12},
 		{`{"type":"none","value":5}`, `{"totalUsage":12,"more":true}`, 0, false, 12},
 	} {
-		ch, _ := account(t, map[string]string{"/v2/bot/message/quota": tt.quota, "/v2/bot/message/quota/consumption": tt.consumption})
+		ch, _ := account(t, map[string]string{"/v2/bot/message/quota": tt.quota,
+			"/v2/bot/message/quota/consumption": tt.consumption})
 		limit, limited, used, err := ch.AskQuota(t.Context())
 		if err != nil || limit != tt.limit || limited != tt.limited || used != tt.used {
-			t.Errorf("%s %s: %d %t %d, error %v; want %d %t %d", tt.quota, tt.consumption, limit, limited, used, err, tt.limit, tt.limited, tt.used)
+			t.Errorf("%s %s: %d %t %d, error %v; want %d %t %d", tt.quota, tt.consumption, limit, limited, used, err, tt.limit,
+				tt.limited, tt.used)
 		}
 	}
 	// How many are used up must be said too: nobody is to be told of zero.
 	for name, body := range hostile {
-		ch, _ := account(t, map[string]string{"/v2/bot/message/quota": `{"type":"limited","value":1000}`, "/v2/bot/message/quota/consumption": body})
+		ch, _ := account(t, map[string]string{"/v2/bot/message/quota": `{"type":"limited","value":1000}`,
+			"/v2/bot/message/quota/consumption": body})
 		if _, _, _, err := ch.AskQuota(t.Context()); channels.AsPushError(err).Reason != channels.ReasonBrokenAnswer {
 			t.Errorf("consumption is %s: error %v", name, err)
 		}
@@ -87,7 +104,8 @@ func TestQuota(t *testing.T) {
 
 func TestProfile(t *testing.T) {
 	for _, tt := range []struct{ body, name, language string }{
-		{`{"displayName":"LINE taro","userId":"` + hana + `","language":"en","pictureUrl":"https://obs.line-apps.com/x","statusMessage":"Hello, LINE!"}`, "LINE taro", "en"},
+		{`{"displayName":"LINE taro","userId":"` + hana +
+			`","language":"en","pictureUrl":"https://obs.line-apps.com/x","statusMessage":"Hello, LINE!"}`, "LINE taro", "en"},
 		{`{"displayName":"花","userId":"` + hana + `","language":"zh-TW"}`, "花", "zh-TW"},
 		{`{"displayName":"花","userId":"` + hana + `"}`, "花", ""},
 		{`{"displayName":"a\u202eb\nc","userId":"` + hana + `","language":"en\nx"}`, "a⟨U+202E⟩b⟨U+000A⟩c", ""},
@@ -98,17 +116,20 @@ func TestProfile(t *testing.T) {
 			t.Errorf("%s: %q %q, error %v; want %q %q", tt.body, name, language, err, tt.name, tt.language)
 		}
 	}
-	ch, _ := account(t, map[string]string{"/v2/bot/profile/" + hana: `{"displayName":"` + strings.Repeat("n", 5000) + `","userId":"` + hana + `"}`})
+	ch, _ := account(t, map[string]string{"/v2/bot/profile/" + hana: `{"displayName":"` + strings.Repeat("n", 5000) +
+		`","userId":"` + hana + `"}`})
 	if name, _, err := ch.Profile(t.Context(), hana); err != nil || len([]rune(name)) > 2*maxName {
 		t.Errorf("a name of %d characters, error %v", len([]rune(name)), err)
 	}
 	// An id goes into a path, and must stay one part of it.
 	ch, p := account(t, map[string]string{"/v2/bot/profile/../../info?x": `{"userId":"../../info?x","displayName":"x"}`})
-	if _, _, err := ch.Profile(t.Context(), "../../info?x"); err != nil || p.calls()[0].path != "/v2/bot/profile/..%2F..%2Finfo%3Fx" {
+	if _, _, err := ch.Profile(t.Context(), "../../info?x"); err != nil ||
+		p.calls()[0].path != "/v2/bot/profile/..%2F..%2Finfo%3Fx" {
 		t.Errorf("asked %s, error %v", p.calls()[0].path, err)
 	}
 	for _, id := range []string{"", ".", ".."} {
-		if _, _, err := ch.Profile(t.Context(), id); !channels.AsPushError(err).Final || channels.AsPushError(err).Reason != channels.ReasonBadRecipient {
+		if _, _, err := ch.Profile(t.Context(), id); !channels.AsPushError(err).Final ||
+			channels.AsPushError(err).Reason != channels.ReasonBadRecipient {
 			t.Errorf("%q: error %v", id, err)
 		}
 	}
@@ -132,7 +153,8 @@ func TestProfileOfAStranger(t *testing.T) {
 func TestWebhook(t *testing.T) {
 	for _, active := range []bool{true, false} {
 		ch, _ := account(t, map[string]string{"/v2/bot/channel/webhook/endpoint": fmt.Sprintf(`{"endpoint":"https://example.com/test","active":%t}`, active)})
-		if endpoint, on, err := ch.Webhook(t.Context()); err != nil || endpoint != "https://example.com/test" || on != active {
+		if endpoint, on, err := ch.Webhook(t.Context()); err != nil || endpoint != "https://example.com/test" ||
+			on != active {
 			t.Errorf("%q %t, error %v", endpoint, on, err)
 		}
 	}
@@ -152,7 +174,8 @@ func TestTestWebhook(t *testing.T) {
 		status  int
 		reason  string
 	}{
-		{`{"success":true,"timestamp":"2020-09-30T05:38:20.031Z","statusCode":200,"reason":"OK","detail":"200"}`, true, 200, "OK: 200"},
+		{`{"success":true,"timestamp":"2020-09-30T05:38:20.031Z","statusCode":200,"reason":"OK","detail":"200"}`, true, 200,
+			"OK: 200"},
 		{`{"success":false,"timestamp":"2023-07-07T04:29:51.043124Z","statusCode":0,"reason":"COULD_NOT_CONNECT","detail":"TLS handshake failure: https://example.com/webhook"}`,
 			false, 0, "COULD_NOT_CONNECT: TLS handshake failure: https://example.com/webhook"},
 		{`{"success":false,"timestamp":"2023-07-07T04:29:51.043124Z","statusCode":401,"reason":"ERROR_STATUS_CODE","detail":"401"}`, false, 401, "ERROR_STATUS_CODE: 401"},
@@ -169,7 +192,8 @@ func TestTestWebhook(t *testing.T) {
 			t.Errorf("asked with %s", got)
 		}
 	}
-	ch, _ := account(t, map[string]string{"/v2/bot/channel/webhook/test": `{"success":false,"statusCode":0,"reason":"` + strings.Repeat("long ", 5000) + `"}`})
+	ch, _ := account(t, map[string]string{"/v2/bot/channel/webhook/test": `{"success":false,"statusCode":0,"reason":"` +
+		strings.Repeat("long ", 5000) + `"}`})
 	if _, _, reason, err := ch.TestWebhook(t.Context()); err != nil || len(reason) > 1000 {
 		t.Errorf("a reason of %d bytes, error %v", len(reason), err)
 	}
@@ -202,10 +226,12 @@ func TestValidatePush(t *testing.T) {
 		io.WriteString(w, `{"message":"The request body has 1 error(s)","details":[{"message":"May not be empty","property":"messages[0].text"}]}`)
 	})
 	err := newChannel(t, p.URL).ValidatePush(t.Context(), m.Body)
-	if e := channels.AsPushError(err); e.Reason != channels.ReasonBadRequest || !e.Final || !strings.Contains(e.Detail(), "messages[0].text") {
+	if e := channels.AsPushError(err); e.Reason != channels.ReasonBadRequest || !e.Final || !strings.Contains(e.Detail(),
+		"messages[0].text") {
 		t.Errorf("error %v, want one that names the property", err)
 	}
-	if err := newChannel(t, p.URL).ValidatePush(t.Context(), channels.Body(`[`)); channels.AsPushError(err).Reason != channels.ReasonBadRequest || len(p.calls()) != 1 {
+	if err := newChannel(t, p.URL).ValidatePush(t.Context(),
+		channels.Body(`[`)); channels.AsPushError(err).Reason != channels.ReasonBadRequest || len(p.calls()) != 1 {
 		t.Errorf("a body that is no JSON: error %v, %d calls", err, len(p.calls()))
 	}
 }
@@ -215,7 +241,8 @@ func TestQuestionsNameTheirPathAndToken(t *testing.T) {
 		p := serve(t, func(w http.ResponseWriter, _ string) { io.WriteString(w, `{}`) })
 		_ = q.ask(t.Context(), newChannel(t, p.URL)) // what it makes of {} is another test's
 		c := p.calls()[0]
-		if c.method != q.method || c.path != q.path || c.header.Get("Authorization") != "Bearer "+testToken.Reveal() || c.header.Get("Content-Type") != "application/json" {
+		if c.method != q.method || c.path != q.path || c.header.Get("Authorization") != "Bearer "+testToken.Reveal() ||
+			c.header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %s %s, want %s %s; headers %v", q.name, c.method, c.path, q.method, q.path, c.header)
 		}
 	}
@@ -224,7 +251,8 @@ func TestQuestionsNameTheirPathAndToken(t *testing.T) {
 func TestQuestionsBelieveNoOddAnswer(t *testing.T) {
 	for _, q := range questions {
 		for name, body := range hostile {
-			if q.name == "ValidatePush" && (body == "" || strings.HasPrefix(body, "{") && name != "cut short" && name != "a huge body") {
+			if q.name == "ValidatePush" && (body == "" || strings.HasPrefix(body, "{") && name != "cut short" &&
+				name != "a huge body") {
 				continue // it is asked for nothing but the status
 			}
 			p := serve(t, func(w http.ResponseWriter, _ string) { io.WriteString(w, body) })
@@ -245,11 +273,14 @@ func TestQuestionsThatFail(t *testing.T) {
 		header string // Retry-After
 		want   channels.PushError
 	}{
-		{401, `{"message":"Authentication failed due to the following reason: invalid token"}`, "", channels.PushError{Reason: "bad_token", ChannelDown: true}},
+		{401, `{"message":"Authentication failed due to the following reason: invalid token"}`, "",
+			channels.PushError{Reason: "bad_token", ChannelDown: true}},
 		{403, `{"message":"Not available."}`, "", channels.PushError{Reason: "forbidden", Final: true}},
-		{429, `{"message":"The API rate limit has been exceeded. Try again later."}`, "7", channels.PushError{Reason: "rate_limited", RetryAfter: 7 * time.Second}},
+		{429, `{"message":"The API rate limit has been exceeded. Try again later."}`, "7",
+			channels.PushError{Reason: "rate_limited", RetryAfter: 7 * time.Second}},
 		{400, `{"message":"Invalid webhook endpoint URL"}`, "", channels.PushError{Reason: "bad_request", Final: true}},
-		{500, `{"message":"Internal server error ` + testToken.Reveal() + `"}`, "", channels.PushError{Reason: "unavailable"}},
+		{500, `{"message":"Internal server error ` + testToken.Reveal() + `"}`, "",
+			channels.PushError{Reason: "unavailable"}},
 		{503, `<html>busy</html>`, "", channels.PushError{Reason: "unavailable"}},
 		{302, ``, "", channels.PushError{Reason: "unavailable"}},
 	} {

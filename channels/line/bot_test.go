@@ -11,7 +11,8 @@ func TestBot(t *testing.T) {
 	for _, tt := range []struct {
 		body, basicID, name, friend string
 	}{
-		{`{"userId":"` + hana + `","basicId":"@216ru","displayName":"Gate","chatMode":"bot"}`, "@216ru", "Gate", "https://line.me/R/ti/p/%40216ru"},
+		{`{"userId":"` + hana + `","basicId":"@216ru","displayName":"Gate","chatMode":"bot"}`, "@216ru", "Gate",
+			"https://line.me/R/ti/p/%40216ru"},
 		{`{"userId":"` + hana + `"}`, "", "", ""},
 		{`{"userId":"` + hana + `","basicId":"@x/../y?z","displayName":"a\u202eb"}`, "@x/../y?z", "a⟨U+202E⟩b", ""},
 		{`{"userId":"` + hana + `","basicId":"@"}`, "@", "", ""},
@@ -27,7 +28,8 @@ func TestBot(t *testing.T) {
 	}
 	for name, body := range hostile {
 		ch, _ := account(t, map[string]string{info: body})
-		if _, err := ch.Bot(t.Context()); channels.AsPushError(err).Reason != channels.ReasonBrokenAnswer || ch.BotUserID() != "" {
+		if _, err := ch.Bot(t.Context()); channels.AsPushError(err).Reason != channels.ReasonBrokenAnswer ||
+			ch.BotUserID() != "" {
 			t.Errorf("%s: error %v, the bot is %q", name, err, ch.BotUserID())
 		}
 	}

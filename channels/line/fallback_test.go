@@ -31,8 +31,9 @@ func TestAReplyThatBecameAPushStaysOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ch.Close()
-	_, err = ch.Send(t.Context(), channels.Message{Kind: approval.KindReply, To: "U1", ReplyTo: "token", Attempt: 1, RetryKey: "123e4567-e89b-42d3-a456-426614174000",
-		Body: channels.Body(`[{"type":"text","text":"hello"}]`)})
+	_, err = ch.Send(t.Context(), channels.Message{Kind: approval.KindReply, To: "U1", ReplyTo: "token", Attempt: 1,
+		RetryKey: "123e4567-e89b-42d3-a456-426614174000",
+		Body:     channels.Body(`[{"type":"text","text":"hello"}]`)})
 	if e := channels.AsPushError(err); !e.ReplySpent || e.Final || e.Reason != channels.ReasonRateLimited {
 		t.Errorf("%+v", e)
 	}

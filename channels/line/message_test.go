@@ -33,11 +33,13 @@ func TestTextIsMeasuredAsEncodingJSONWritesIt(t *testing.T) {
 }
 
 // Each try of a push or a reply is of the same bytes: those that were stored, in what the SDK makes of a request. A
-// member that this version's structs do not know is sent too, so a try after an upgrade or the way back repeats the first.
+// member that this version's structs do not know is sent too, so a try after an upgrade or the way back repeats the
+// first.
 func TestRule7_EachTrySendsTheSameBytes(t *testing.T) {
 	p := serve(t, func(w http.ResponseWriter, _ string) { _, _ = io.WriteString(w, sentBody) })
 	ch := newChannel(t, p.URL)
-	bodies := []channels.Body{channels.Body(`[{"of":{"tomorrow":[1.10,"\u003c\u2028"]},"type":"flex"},{"type":"text","text":"a"}]`)}
+	bodies := []channels.Body{
+		channels.Body(`[{"of":{"tomorrow":[1.10,"\u003c\u2028"]},"type":"flex"},{"type":"text","text":"a"}]`)}
 	for _, c := range channelstest.Cases() {
 		if b, err := ch.Render(c.Card()); err == nil {
 			bodies = append(bodies, b)

@@ -53,11 +53,13 @@ func TestGoldenCards(t *testing.T) {
 
 // sameWords are the cases that differ from others in their args alone: one language shows how they are
 // drawn.
-var sameWords = map[string]bool{"hostile": true, "huge": true, "many_keys": true, "deep": true, "nested": true, "batch_20": true, "reply_cards": true, "diff_long": true}
+var sameWords = map[string]bool{"hostile": true, "huge": true, "many_keys": true, "deep": true, "nested": true,
+	"batch_20": true, "reply_cards": true, "diff_long": true}
 
 // shown is a request that takes two replies to show whole.
 func shown() channels.Delivery {
-	r := channelstest.Request(`{"path":"/etc/gate.conf","content":` + strconv.Quote(strings.Repeat("All work and no play.\n", 900)) + `,"owner":{"name":"root","ids":[0,0]}}`)
+	r := channelstest.Request(`{"path":"/etc/gate.conf","content":` +
+		strconv.Quote(strings.Repeat("All work and no play.\n", 900)) + `,"owner":{"name":"root","ids":[0,0]}}`)
 	r.Rationale, r.Preview = "The gate must listen on all addresses.", channelstest.Diff
 	return channelstest.Reply("", r)
 }
@@ -181,7 +183,8 @@ func limits(t tester, v any) {
 				t.Errorf("displayText of %d units", measure(s))
 			}
 			fill, _ := v["fillInText"].(string)
-			if uniseg.GraphemeClusterCount(fill) > 300 || measure(fill) > 300 || fill != "" && v["inputOption"] != "openKeyboard" {
+			if uniseg.GraphemeClusterCount(fill) > 300 || measure(fill) > 300 || fill != "" &&
+				v["inputOption"] != "openKeyboard" {
 				t.Errorf("fillInText %q with input option %v", fill, v["inputOption"])
 			}
 			data, _ := v["data"].(string)
@@ -300,8 +303,9 @@ func checkCard(t tester, ch *Channel, d channels.Delivery) {
 // One value's text must not pass for another row: line breaks stand only in blocks of their own.
 func TestNoValueForgesARow(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
-	body, err := ch.Render(channelstest.Case{Delivery: channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest},
-		Requests: []approval.Request{channelstest.Request(channelstest.Hostile)}}}.Card())
+	body, err := ch.Render(channelstest.Case{Delivery: channels.Delivery{
+		Notification: approval.Notification{Kind: approval.KindRequest},
+		Requests:     []approval.Request{channelstest.Request(channelstest.Hostile)}}}.Card())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +334,8 @@ func TestNoValueForgesARow(t *testing.T) {
 	}
 	walk(v, false)
 	all := seen(t, body)
-	for _, want := range []string{`"2000"`, `"null"`, `""`, `"  padded  "`, `"{\"a\":1}"`, "⟨U+202E⟩", "⟨U+200B⟩", "⟨U+0000⟩", `"› forged"`, "rm -rf /tmp/x⟨U+000A⟩"} {
+	for _, want := range []string{`"2000"`, `"null"`, `""`, `"  padded  "`, `"{\"a\":1}"`, "⟨U+202E⟩", "⟨U+200B⟩",
+		"⟨U+0000⟩", `"› forged"`, "rm -rf /tmp/x⟨U+000A⟩"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the card does not show %s", want)
 		}
@@ -387,7 +392,8 @@ func TestButtonsOpenTheKeyboard(t *testing.T) {
 	} {
 		m := channelstest.Maker()
 		m.Words = locale.Get(tt.tag)
-		d := channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest}, Requests: tt.rs}
+		d := channels.Delivery{
+			Notification: approval.Notification{Kind: approval.KindRequest}, Requests: tt.rs}
 		if len(tt.rs) > 1 {
 			d.Notification.BatchID = channelstest.BatchID
 		}
@@ -421,7 +427,8 @@ func TestQuestion(t *testing.T) {
 		t.Fatalf("%d answers to tap", len(as))
 	}
 	for n, a := range as {
-		if a["type"] != "message" || a["label"] != c.Suggest[n] || a["text"] != "deny "+channelstest.ID(1)[20:]+": "+c.Suggest[n] {
+		if a["type"] != "message" || a["label"] != c.Suggest[n] || a["text"] != "deny "+channelstest.ID(1)[20:]+": "+
+			c.Suggest[n] {
 			t.Errorf("answer %d: %v", n, a)
 		}
 	}
@@ -444,7 +451,9 @@ func TestQuestion(t *testing.T) {
 func TestLongReplies(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
 	limit, unit := ch.Page()
-	for name, piece := range map[string]string{"lines": "a line of some length, and then another\n", "one line": "no end ", "wide": "界", "emoji": "👩‍👩‍👧‍👦", "marks": "⟨U+202E⟩", "blank lines": "x\n\n", "long lines": strings.Repeat("y", 3700) + "\n"} {
+	for name, piece := range map[string]string{"lines": "a line of some length, and then another\n", "one line": "no end ",
+		"wide": "界", "emoji": "👩‍👩‍👧‍👦", "marks": "⟨U+202E⟩", "blank lines": "x\n\n", "long lines": strings.Repeat("y",
+			3700) + "\n"} {
 		text := strings.TrimSpace(strings.Repeat(piece, limit/unit(piece)))
 		body, err := ch.Render(channels.Card{Kind: approval.KindReply, Text: text})
 		if err != nil {
@@ -485,7 +494,9 @@ func TestShownWhole(t *testing.T) {
 		}
 		return string(b)
 	}
-	for name, callArgs := range map[string]string{"hostile": channelstest.Hostile, "hidden": huge("\u202e", 20_000), "emoji": huge("👩‍👩‍👧‍👦", 60_000), "line breaks": huge("\n", 20_000), "forged": huge("amount_cents: 1\n", 60_000), "deep": strings.Repeat(`{"level":`, 50) + "1" + strings.Repeat("}", 50)} {
+	for name, callArgs := range map[string]string{"hostile": channelstest.Hostile, "hidden": huge("\u202e", 20_000),
+		"emoji": huge("👩‍👩‍👧‍👦", 60_000), "line breaks": huge("\n", 20_000), "forged": huge("amount_cents: 1\n", 60_000),
+		"deep": strings.Repeat(`{"level":`, 50) + "1" + strings.Repeat("}", 50)} {
 		d := channelstest.Reply("", channelstest.Request(callArgs))
 		for more := true; more; {
 			var c channels.Card
@@ -544,7 +555,8 @@ func TestDiffIsDrawn(t *testing.T) {
 		}
 		for _, want := range []string{
 			`"text":"+public = true\n","color":"` + added + `"`, `"text":"-listen = 127.0.0.1:8787\n","color":"` + removed + `"`,
-			`"text":" # ⟨U+202E⟩the end\n","color":"` + ink + `"`, `"text":"Preview  +2 −1"`, `"text":"Written by the agent (not verified)"`,
+			`"text":" # ⟨U+202E⟩the end\n","color":"` + ink + `"`, `"text":"Preview  +2 −1"`,
+			`"text":"Written by the agent (not verified)"`,
 		} {
 			if !strings.Contains(string(body), want) {
 				t.Errorf("no %s on the card", want)
@@ -611,13 +623,15 @@ func TestWorstBatch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rs[i].Args, rs[i].HumanMessage, rs[i].Scope, rs[i].SessionID = a.Canonical(), bad, bad[:1000], fmt.Sprint(i)+bad[:200]
+			rs[i].Args, rs[i].HumanMessage, rs[i].Scope, rs[i].SessionID = a.Canonical(), bad, bad[:1000], fmt.Sprint(i)+
+				bad[:200]
 			rs[i].Rationale, rs[i].Preview = bad[:9000], bad[:9000]
 			rs[i].Tool, rs[i].Server = strings.Repeat("t", 128), strings.Repeat("s", 128)
 			rs[i].Previous = &approval.Use{ApprovedBy: bad[:300]}
 			rs[i].RequireReason = true
 		}
-		c := channelstest.Case{Delivery: channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID}, Requests: rs}}.Card()
+		c := channelstest.Case{Delivery: channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest,
+			BatchID: channelstest.BatchID}, Requests: rs}}.Card()
 		body, err := ch.Render(c)
 		if err != nil {
 			t.Errorf("%d requests: %v", n, err)
@@ -639,7 +653,8 @@ func TestWhatTakesAPasskeyHasNoApprove(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := string(body)
-	if strings.Contains(got, "action=approve") || !strings.Contains(got, "action=deny") || !strings.Contains(got, "https://gate.example.com/") {
+	if strings.Contains(got, "action=approve") || !strings.Contains(got, "action=deny") || !strings.Contains(got,
+		"https://gate.example.com/") {
 		t.Errorf("its card: %s", got)
 	}
 }
@@ -761,7 +776,8 @@ func TestTheOfferNotToAskAgainNamesTheCallAndCanBeDeclined(t *testing.T) {
 				t.Errorf("%s: %q: %v", tag, a.Data, err)
 			}
 			declines = declines || b == channels.Button{Intent: chat.IntentBack, ID: d.Notification.ID}
-			if strings.Contains(strings.TrimSuffix(a.Label, "…"), "…") || b.Intent != chat.IntentFreeze && strings.Contains(a.Label, "…") {
+			if strings.Contains(strings.TrimSuffix(a.Label, "…"), "…") || b.Intent != chat.IntentFreeze &&
+				strings.Contains(a.Label, "…") {
 				t.Errorf("%s: the label %q is cut", tag, a.Label)
 			}
 		}
@@ -811,7 +827,8 @@ func TestAPreviewThatDoesNotMatchIsWarnedOfFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Count(string(raw), "⚠") != 1 || strings.Contains(string(raw), added) || strings.Contains(string(raw), removed) {
+		if strings.Count(string(raw), "⚠") != 1 || strings.Contains(string(raw), added) || strings.Contains(string(raw),
+			removed) {
 			t.Errorf("told twice, or drawn as a change: %s", raw)
 		}
 		return

@@ -203,9 +203,11 @@ func TestSchemaChecker(t *testing.T) {
 		{"missing", map[string]any{"type": "flex", "altText": "x"}, "contents is missing"},
 		{"wrong type", map[string]any{"type": "text", "text": 1.0}, "is no string"},
 		{"unknown property", map[string]any{"type": "text", "text": "x", "markdown": true}, "has no property markdown"},
-		{"enum", map[string]any{"type": "flex", "altText": "x", "contents": map[string]any{"type": "bubble", "size": "huge"}}, "is none of"},
+		{"enum", map[string]any{"type": "flex", "altText": "x", "contents": map[string]any{"type": "bubble", "size": "huge"}},
+			"is none of"},
 		{"nested", map[string]any{"type": "flex", "altText": "x", "contents": map[string]any{"type": "bubble",
-			"body": map[string]any{"type": "box", "layout": "vertical", "contents": []any{map[string]any{"type": "text", "wrap": "yes"}}}}}, "wrap: string is no boolean"},
+			"body": map[string]any{"type": "box", "layout": "vertical", "contents": []any{map[string]any{"type": "text",
+				"wrap": "yes"}}}}}, "wrap: string is no boolean"},
 	} {
 		got := strings.Join(api.check("Message", tt.v), "\n")
 		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {

@@ -142,7 +142,8 @@ func TestConflictIsSuccess(t *testing.T) {
 	m := push(t)
 	m.Attempt = 2
 	got, err := newChannel(t, p.URL).Send(t.Context(), m)
-	if err != nil || got.MessageID != "7" || got.HTTPStatus != 409 || !strings.Contains(string(got.Data), `"accepted_request_id":"req-0"`) {
+	if err != nil || got.MessageID != "7" || got.HTTPStatus != 409 || !strings.Contains(string(got.Data),
+		`"accepted_request_id":"req-0"`) {
 		t.Errorf("receipt %+v %s, error %v; want message 7 of request req-0", got, got.Data, err)
 	}
 }
@@ -155,13 +156,21 @@ func TestErrorClasses(t *testing.T) {
 		header string // Retry-After
 		want   channels.PushError
 	}{
-		{"rate limit", 429, `{"message":"The API rate limit has been exceeded. Try again later."}`, "", channels.PushError{Reason: "rate_limited"}},
-		{"rate limit with a wish", 429, `{"message":"The API rate limit has been exceeded. Try again later."}`, "7", channels.PushError{Reason: "rate_limited", RetryAfter: 7 * time.Second}},
-		{"monthly limit", 429, `{"message":"You have reached your monthly limit."}`, "", channels.PushError{Reason: "monthly_limit", Final: true}},
-		{"bad token", 401, `{"message":"Authentication failed. Confirm that the access token in the authorization header is valid."}`, "", channels.PushError{Reason: "bad_token", ChannelDown: true}},
+		{"rate limit", 429, `{"message":"The API rate limit has been exceeded. Try again later."}`, "",
+			channels.PushError{Reason: "rate_limited"}},
+		{"rate limit with a wish", 429, `{"message":"The API rate limit has been exceeded. Try again later."}`, "7",
+			channels.PushError{Reason: "rate_limited", RetryAfter: 7 * time.Second}},
+		{"monthly limit", 429, `{"message":"You have reached your monthly limit."}`, "",
+			channels.PushError{Reason: "monthly_limit", Final: true}},
+		{"bad token", 401,
+			`{"message":"Authentication failed. Confirm that the access token in the authorization header is valid."}`, "",
+			channels.PushError{Reason: "bad_token", ChannelDown: true}},
 		{"forbidden", 403, `{"message":"Not available."}`, "", channels.PushError{Reason: "forbidden", Final: true}},
-		{"recipient", 400, `{"message":"Failed to send messages"}`, "", channels.PushError{Reason: "bad_recipient", Final: true}},
-		{"recipient property", 400, `{"message":"The request body has 1 error(s)","details":[{"message":"invalid","property":"to"}]}`, "", channels.PushError{Reason: "bad_recipient", Final: true}},
+		{"recipient", 400, `{"message":"Failed to send messages"}`, "", channels.PushError{Reason: "bad_recipient",
+			Final: true}},
+		{"recipient property", 400,
+			`{"message":"The request body has 1 error(s)","details":[{"message":"invalid","property":"to"}]}`, "",
+			channels.PushError{Reason: "bad_recipient", Final: true}},
 		{"our bug", 400, `{"message":"The request body has 1 error(s)","details":[{"message":"May not be empty","property":"messages[0].text"}]}`, "", channels.PushError{Reason: "bad_request", Final: true}},
 		{"too large", 413, ``, "", channels.PushError{Reason: "bad_request", Final: true}},
 		{"gone", 410, ``, "", channels.PushError{Reason: "bad_request", Final: true}},
@@ -197,7 +206,8 @@ func checkError(t *testing.T, err error, want channels.PushError, status int) {
 	if !ok {
 		t.Fatalf("error %T %v, want a *PushError", err, err)
 	}
-	if got.Reason != want.Reason || got.Final != want.Final || got.Unknown != want.Unknown || got.ChannelDown != want.ChannelDown ||
+	if got.Reason != want.Reason || got.Final != want.Final || got.Unknown != want.Unknown ||
+		got.ChannelDown != want.ChannelDown ||
 		got.RetryAfter != want.RetryAfter || got.HTTPStatus != status {
 		t.Errorf("error %+v, want %+v with status %d", *got, want, status)
 	}
@@ -207,7 +217,8 @@ func checkError(t *testing.T, err error, want channels.PushError, status int) {
 // noSecret checks that an error can be logged and stored.
 func noSecret(t *testing.T, err error) {
 	t.Helper()
-	for _, s := range []string{err.Error(), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", errors.Unwrap(err)), channels.AsPushError(err).Detail()} {
+	for _, s := range []string{err.Error(), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", errors.Unwrap(err)),
+		channels.AsPushError(err).Detail()} {
 		for _, hidden := range []string{testToken.Reveal(), testSecret.Reveal(), replyToken.Reveal(), "transfer_credits"} {
 			if strings.Contains(s, hidden) {
 				t.Errorf("an error tells %q: %s", hidden, s)
@@ -504,12 +515,15 @@ func TestSecretsOfAnotherFormAreDoubted(t *testing.T) {
 		{"the same API, written out", "8c570fa6dd201bb328f1c1eac23a96d", DefaultAPIURL + "/", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			ch, err := New(Config{ChannelSecret: secret.List{secret.Value(tt.secret)}, ChannelAccessToken: testToken, APIURL: tt.api})
+			ch, err := New(Config{ChannelSecret: secret.List{secret.Value(tt.secret)}, ChannelAccessToken: testToken,
+				APIURL: tt.api})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer ch.Close()
-			said := slices.DeleteFunc(ch.Problems(), func(p string) bool { return !strings.HasPrefix(p, "channels.line.channel_secret ") })
+			said := slices.DeleteFunc(ch.Problems(), func(p string) bool {
+				return !strings.HasPrefix(p, "channels.line.channel_secret ")
+			})
 			if (len(said) == 1) != tt.doubted || strings.Contains(strings.Join(said, " "), tt.secret) {
 				t.Errorf("problems %q, want one: %v", said, tt.doubted)
 			}

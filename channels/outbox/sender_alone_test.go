@@ -13,7 +13,8 @@ import (
 // waits for it.
 func TestOneRecipientsWishHoldsNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "webhook", answer: fail(channels.PushError{Reason: channels.ReasonRateLimited, RetryAfter: time.Hour, Alone: true})}
+		p := &phone{name: "webhook", answer: fail(channels.PushError{Reason: channels.ReasonRateLimited,
+			RetryAfter: time.Hour, Alone: true})}
 		b := run(t, newMemory(), nil, p)
 		defer b.stop()
 		b.put(row("1", "webhook", approval.KindRequest))

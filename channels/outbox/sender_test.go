@@ -36,7 +36,8 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{wake: make(chan struct{}, 1), details: map[string]Failure{}, targets: map[string]*approval.Notification{}}
+	return &memory{wake: make(chan struct{}, 1), details: map[string]Failure{},
+		targets: map[string]*approval.Notification{}}
 }
 
 func (m *memory) Queue() (<-chan struct{}, func() []string, func()) {
@@ -75,7 +76,8 @@ func (m *memory) put(rows ...approval.Notification) {
 }
 
 func row(id, channel string, kind approval.NotificationKind) approval.Notification {
-	return approval.Notification{ID: id, ApprovalID: "A-" + id, Channel: channel, Recipient: "to-" + id, Kind: kind, RetryKey: "key-" + id, Text: "text of " + id}
+	return approval.Notification{ID: id, ApprovalID: "A-" + id, Channel: channel, Recipient: "to-" + id, Kind: kind,
+		RetryKey: "key-" + id, Text: "text of " + id}
 }
 
 func (m *memory) get(id string) approval.Notification {
@@ -104,7 +106,8 @@ func dueAt(n *approval.Notification) time.Time {
 	return n.NextAttemptAt
 }
 
-func (m *memory) Ready(_ context.Context, ids []string, limit int) (ready []approval.Notification, next time.Time, err error) {
+func (m *memory) Ready(_ context.Context, ids []string, limit int) (ready []approval.Notification, next time.Time,
+	err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reads++
@@ -410,7 +413,8 @@ func TestFirstPushLeavesAtOnce(t *testing.T) {
 func TestRetriesCarrySameKeyAndBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		renders := 0
-		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonUnavailable, HTTPStatus: 500, Unknown: true})}
+		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonUnavailable, HTTPStatus: 500,
+			Unknown: true})}
 		p.render = func(_ channels.Card) (channels.Body, error) {
 			renders++
 			return channels.Body(fmt.Sprint("body ", renders)), nil
@@ -438,7 +442,8 @@ func TestRetriesCarrySameKeyAndBytes(t *testing.T) {
 		if n := b.get("1"); n.Status != approval.Failed || n.Attempt != 4 {
 			t.Errorf("row %+v, want failed after 4", n)
 		}
-		if f := b.details["1"]; !f.Final || f.Reason != channels.ReasonUnavailable || !strings.Contains(f.Detail, "given up after 4 tries") {
+		if f := b.details["1"]; !f.Final || f.Reason != channels.ReasonUnavailable || !strings.Contains(f.Detail,
+			"given up after 4 tries") {
 			t.Errorf("failure %+v", f)
 		}
 		if renders != 1 {
@@ -452,7 +457,8 @@ func TestRetriesCarrySameKeyAndBytes(t *testing.T) {
 
 func TestFinalFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadRecipient, Final: true, HTTPStatus: 400, Err: errors.New("no such user")})}
+		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadRecipient, Final: true,
+			HTTPStatus: 400, Err: errors.New("no such user")})}
 		b := run(t, newMemory(), nil, p)
 		defer b.stop()
 		b.put(row("1", "line", approval.KindRequest))
@@ -473,7 +479,8 @@ func TestFinalFailsAtOnce(t *testing.T) {
 // have still does.
 func TestRule8_RemovedPeopleAreSentNoCard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonUnavailable, Err: errors.New("busy")})}
+		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonUnavailable,
+			Err: errors.New("busy")})}
 		b := run(t, newMemory(), nil, p)
 		defer b.stop()
 		b.put(row("1", "line", approval.KindRequest))
@@ -496,7 +503,8 @@ func TestRule8_RemovedPeopleAreSentNoCard(t *testing.T) {
 // A platform that wishes to be left alone is, for all messages of the kind, and none pays for it.
 func TestRetryAfterHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "slack", answer: fail(channels.PushError{Reason: channels.ReasonRateLimited, RetryAfter: 90 * time.Second})}
+		p := &phone{name: "slack", answer: fail(channels.PushError{Reason: channels.ReasonRateLimited,
+			RetryAfter: 90 * time.Second})}
 		b := run(t, newMemory(), nil, probed{p})
 		defer b.stop()
 		b.put(row("1", "slack", approval.KindRequest))
@@ -525,7 +533,8 @@ func TestRetryAfterHolds(t *testing.T) {
 // A backoff longer than the wish is kept for the row that failed; the others need not wait for it.
 func TestRetryAfterShorterThanBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "slack", answer: fail(channels.PushError{Reason: channels.ReasonRateLimited, RetryAfter: time.Second})}
+		p := &phone{name: "slack", answer: fail(channels.PushError{Reason: channels.ReasonRateLimited,
+			RetryAfter: time.Second})}
 		b := run(t, newMemory(), nil, p)
 		defer b.stop()
 		b.put(row("1", "slack", approval.KindRequest))
@@ -549,11 +558,14 @@ func TestAPausedChannelSaysWhatToDo(t *testing.T) {
 		reason, detail string
 		want, not      []string
 	}{
-		{channels.ReasonBadToken, "invalid_auth", []string{"the channel slack is paused", "(bad_token)", "put a valid token"}, []string{"scope"}},
-		{channels.ReasonMissingScope, "missing_scope, needs chat:write", []string{"the channel slack is paused", "needs chat:write", "OAuth & Permissions"}, []string{"token into"}},
+		{channels.ReasonBadToken, "invalid_auth", []string{"the channel slack is paused", "(bad_token)", "put a valid token"},
+			[]string{"scope"}},
+		{channels.ReasonMissingScope, "missing_scope, needs chat:write", []string{"the channel slack is paused",
+			"needs chat:write", "OAuth & Permissions"}, []string{"token into"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := &phone{name: "slack", answer: fail(channels.PushError{Reason: tt.reason, ChannelDown: true, Err: errors.New(tt.detail)}), probe: errors.New("still")}
+			p := &phone{name: "slack", answer: fail(channels.PushError{Reason: tt.reason, ChannelDown: true,
+				Err: errors.New(tt.detail)}), probe: errors.New("still")}
 			b := run(t, newMemory(), nil, probed{p})
 			defer b.stop()
 			if got := b.s.Problems(); len(got) != 0 {
@@ -579,7 +591,8 @@ func TestAPausedChannelSaysWhatToDo(t *testing.T) {
 // Design §6: a bad token pauses the channel; rows keep their attempts until a successful probe.
 func TestBadTokenPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadToken, HTTPStatus: 401, ChannelDown: true}), probe: errors.New("still bad")}
+		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadToken, HTTPStatus: 401,
+			ChannelDown: true}), probe: errors.New("still bad")}
 		other := &phone{name: "slack"}
 		b := run(t, newMemory(), nil, probed{p}, other)
 		defer b.stop()
@@ -615,7 +628,8 @@ func TestBadTokenPauses(t *testing.T) {
 			gaps = append(gaps, probe.Sub(at))
 			at = probe
 		}
-		if want := []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute}; !slices.Equal(gaps, want) {
+		if want := []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute}; !slices.Equal(gaps,
+			want) {
 			t.Errorf("probed after %v, want %v", gaps, want)
 		}
 		p.mu.Lock()
@@ -652,7 +666,8 @@ func TestFlappingChannelBacksOff(t *testing.T) {
 
 func TestReloadEndsAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadToken, ChannelDown: true}), probe: errors.New("bad")}
+		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadToken, ChannelDown: true}),
+			probe: errors.New("bad")}
 		b := run(t, newMemory(), nil, probed{p})
 		defer b.stop()
 		b.put(row("1", "line", approval.KindRequest))
@@ -710,7 +725,8 @@ func TestHangingChannelBlocksNoOther(t *testing.T) {
 // send is not read while they wait.
 func TestRule12_PausedRowsHideNoOthersAndAreNotLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadToken, ChannelDown: true}), probe: errors.New("bad")}
+		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadToken, ChannelDown: true}),
+			probe: errors.New("bad")}
 		other := &phone{name: "slack"}
 		m := newMemory()
 		b := run(t, m, nil, probed{p}, other)
@@ -815,7 +831,8 @@ func TestGracefulStop(t *testing.T) {
 
 func TestStopWhilePausedAndHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadToken, ChannelDown: true}), probe: errors.New("bad")}
+		p := &phone{name: "line", answer: fail(channels.PushError{Reason: channels.ReasonBadToken, ChannelDown: true}),
+			probe: errors.New("bad")}
 		b := run(t, newMemory(), nil, probed{p})
 		b.put(row("1", "line", approval.KindRequest))
 		after(time.Minute)
@@ -908,7 +925,8 @@ func TestOldKeysAreNotUsed(t *testing.T) {
 
 // The queue's times are compared with the queue's clock: it may be a day from the machine's.
 func TestRule6TheSenderHasTheQueuesClock(t *testing.T) {
-	for _, ahead := range []time.Duration{-500 * 24 * time.Hour, -24 * time.Hour, -23 * time.Hour, -time.Second, 0, time.Second, 24 * time.Hour} {
+	for _, ahead := range []time.Duration{-500 * 24 * time.Hour, -24 * time.Hour, -23 * time.Hour, -time.Second, 0,
+		time.Second, 24 * time.Hour} {
 		t.Run(ahead.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMemory()
@@ -926,7 +944,8 @@ func TestRule6TheSenderHasTheQueuesClock(t *testing.T) {
 				for b.get("1").Status == approval.Retrying && time.Since(start) < time.Minute {
 					after(100 * time.Millisecond)
 				}
-				if n, took := b.get("1"), time.Since(start); n.Status != approval.Sent || took < 8*time.Second || took > 13*time.Second {
+				if n, took := b.get("1"), time.Since(start); n.Status != approval.Sent || took < 8*time.Second ||
+					took > 13*time.Second {
 					t.Errorf("after %v: row %+v", took, n)
 				}
 			})
@@ -957,7 +976,8 @@ func TestRenderTrouble(t *testing.T) {
 					if words && (n.Status != approval.Sent || !strings.HasPrefix(string(n.Body), "plain: ")) {
 						t.Errorf("row %+v, want plain words sent", n)
 					}
-					if !words && (n.Status != approval.Failed || b.details["1"].Reason != channels.ReasonRenderFailed || len(p.sent()) != 0) {
+					if !words && (n.Status != approval.Failed || b.details["1"].Reason != channels.ReasonRenderFailed ||
+						len(p.sent()) != 0) {
 						t.Errorf("row %+v, want a final render_failed", n)
 					}
 				})
@@ -1063,7 +1083,10 @@ func TestFailpoints(t *testing.T) {
 // Neither bodies nor what answers in our name is ever logged.
 func TestLogsTellNoSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		answers := []func(channels.Message) (channels.Receipt, error){nil, fail(channels.PushError{Reason: channels.ReasonUnavailable}), fail(channels.PushError{Reason: channels.ReasonBadRequest, Final: true}), fail(channels.PushError{Reason: channels.ReasonBadToken, ChannelDown: true})}
+		answers := []func(channels.Message) (channels.Receipt, error){nil,
+			fail(channels.PushError{Reason: channels.ReasonUnavailable}),
+			fail(channels.PushError{Reason: channels.ReasonBadRequest, Final: true}),
+			fail(channels.PushError{Reason: channels.ReasonBadToken, ChannelDown: true})}
 		var b *bench
 		for _, answer := range answers {
 			p := &phone{name: "line", answer: answer, probe: errors.New("bad")}
@@ -1119,10 +1142,12 @@ func TestManyAtOnce(t *testing.T) {
 		for w := range 20 {
 			wg.Go(func() {
 				for i := range 25 {
-					m.put(row(fmt.Sprintf("%d-%d", w, i), []string{"line", "slack"}[i%2], []approval.NotificationKind{approval.KindRequest, approval.KindReply}[i%3%2]))
+					m.put(row(fmt.Sprintf("%d-%d", w, i), []string{"line", "slack"}[i%2],
+						[]approval.NotificationKind{approval.KindRequest, approval.KindReply}[i%3%2]))
 					time.Sleep(time.Millisecond)
 					if w == 0 && i == 10 {
-						b.s.Reload(channels.Maker{}, probed{&phone{name: "line", answer: answer}}, probed{&phone{name: "slack", answer: answer}})
+						b.s.Reload(channels.Maker{}, probed{&phone{name: "line", answer: answer}},
+							probed{&phone{name: "slack", answer: answer}})
 					}
 				}
 			})

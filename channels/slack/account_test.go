@@ -33,7 +33,10 @@ var questions = []struct {
 	ask          func(ctx context.Context, ch *Channel) error
 }{
 	{"Scopes", "auth.test", func(ctx context.Context, ch *Channel) error { _, _, _, err := ch.Scopes(ctx); return err }},
-	{"Channel", "conversations.info", func(ctx context.Context, ch *Channel) error { _, err := ch.Channel(ctx, home); return err }},
+	{"Channel", "conversations.info", func(ctx context.Context, ch *Channel) error {
+		_, err := ch.Channel(ctx, home)
+		return err
+	}},
 	{"OpenView", "views.open", func(ctx context.Context, ch *Channel) error {
 		_, err := ch.OpenView(ctx, trigger, modal())
 		return err
@@ -65,13 +68,15 @@ func TestATokenThatMayNotWriteIsToldOf(t *testing.T) {
 	for _, tt := range []struct {
 		scopes string
 		told   bool
-	}{{"im:history,commands", true}, {"", true}, {"im:history,chat:write", false}, {"", false}, {"chat:write.public", true}} {
+	}{{"im:history,commands", true}, {"", true}, {"im:history,chat:write", false}, {"", false},
+		{"chat:write.public", true}} {
 		scopes.Store(tt.scopes)
 		if err := ch.Probe(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		said := strings.Join(ch.Problems(), "\n")
-		if strings.Contains(said, "lacked the scope chat:write") != tt.told || tt.told && !strings.Contains(said, "OAuth & Permissions") {
+		if strings.Contains(said, "lacked the scope chat:write") != tt.told || tt.told && !strings.Contains(said,
+			"OAuth & Permissions") {
 			t.Errorf("%q: %q", tt.scopes, said)
 		}
 	}
@@ -138,7 +143,8 @@ func TestChannel(t *testing.T) {
 		}
 	}
 	p := serve(t, func(w http.ResponseWriter, _ string) { io.WriteString(w, `{"ok":false,"error":"channel_not_found"}`) })
-	if _, err := newChannel(t, p.URL).Channel(t.Context(), home); channels.AsPushError(err).Reason != channels.ReasonBadRecipient {
+	if _, err := newChannel(t, p.URL).Channel(t.Context(),
+		home); channels.AsPushError(err).Reason != channels.ReasonBadRecipient {
 		t.Errorf("a channel that is not there: %v", err)
 	}
 }
@@ -150,19 +156,23 @@ func TestViews(t *testing.T) {
 	if err != nil || id != "VMHU10V25" {
 		t.Errorf("view %q, error %v", id, err)
 	}
-	if err := ch.PublishHome(t.Context(), "U02HANA", sdk.HomeTabViewRequest{Type: sdk.VTHomeTab, Blocks: modal().Blocks}); err != nil {
+	if err := ch.PublishHome(t.Context(), "U02HANA", sdk.HomeTabViewRequest{Type: sdk.VTHomeTab,
+		Blocks: modal().Blocks}); err != nil {
 		t.Error(err)
 	}
 	const blocks = `"blocks":[{"type":"section","text":{"type":"plain_text","text":"a \u003c b \u0026 c 否認","emoji":false}}]`
 	want := []string{
-		`views.open {"trigger_id":"` + trigger + `","view":{"type":"modal","title":{"type":"plain_text","text":"Deny","emoji":false},` + blocks + `,"callback_id":"deny"}}`,
+		`views.open {"trigger_id":"` + trigger +
+			`","view":{"type":"modal","title":{"type":"plain_text","text":"Deny","emoji":false},` + blocks +
+			`,"callback_id":"deny"}}`,
 		`views.publish {"user_id":"U02HANA","view":{"type":"home",` + blocks + `}}`,
 	}
 	for i, c := range p.calls() {
 		if got := c.method + " " + c.body; got != want[i] {
 			t.Errorf("sent %s\nwant %s", got, want[i])
 		}
-		if c.header.Get("Authorization") != "Bearer "+testToken.Reveal() || c.header.Get("Content-Type") != "application/json; charset=utf-8" {
+		if c.header.Get("Authorization") != "Bearer "+testToken.Reveal() ||
+			c.header.Get("Content-Type") != "application/json; charset=utf-8" {
 			t.Errorf("%s with %v", c.method, c.header)
 		}
 	}
@@ -185,7 +195,8 @@ func TestQuestionsBelieveNoOddAnswer(t *testing.T) {
 		"nulls":           `{"ok":true,"view":null,"team_id":null,"channel":null}`,
 		"ids of nothing":  `{"ok":true,"view":{"id":""},"team_id":"","channel":{"id":""}}`,
 		"ids of no shape": `{"ok":true,"view":{"id":{}},"team_id":[],"channel":{"id":[]}}`,
-		"a huge body":     `{"ok":true,"view":{"id":"V1"},"team_id":"T1","channel":{"id":"C1"},"pad":"` + strings.Repeat("x", 2<<20) + `"}`,
+		"a huge body": `{"ok":true,"view":{"id":"V1"},"team_id":"T1","channel":{"id":"C1"},"pad":"` +
+			strings.Repeat("x", 2<<20) + `"}`,
 	} {
 		p := serve(t, func(w http.ResponseWriter, _ string) { io.WriteString(w, body) })
 		for _, q := range questions {
@@ -195,7 +206,8 @@ func TestQuestionsBelieveNoOddAnswer(t *testing.T) {
 				continue
 			}
 			e, ok := err.(*channels.PushError)
-			if !ok || e.Reason != channels.ReasonBrokenAnswer || e.Final || e.HTTPStatus != 200 || e.Unknown != isView(q.method) {
+			if !ok || e.Reason != channels.ReasonBrokenAnswer || e.Final || e.HTTPStatus != 200 ||
+				e.Unknown != isView(q.method) {
 				t.Errorf("%s, %s: error %T %+v, want a broken answer", q.name, name, err, err)
 			}
 			noSecret(t, err)
@@ -210,14 +222,16 @@ func TestQuestionsThatFail(t *testing.T) {
 		want   channels.PushError
 	}{
 		{200, `{"ok":false,"error":"invalid_auth"}`, channels.PushError{Reason: "bad_token", ChannelDown: true}},
-		{200, `{"ok":false,"error":"missing_scope","needed":"channels:read","provided":"chat:write"}`, channels.PushError{Reason: "missing_scope", ChannelDown: true}},
+		{200, `{"ok":false,"error":"missing_scope","needed":"channels:read","provided":"chat:write"}`,
+			channels.PushError{Reason: "missing_scope", ChannelDown: true}},
 		{200, `{"ok":false,"error":"trigger_expired"}`, channels.PushError{Reason: "trigger_spent", Final: true}},
 		{200, `{"ok":false,"error":"expired_trigger_id"}`, channels.PushError{Reason: "trigger_spent", Final: true}},
 		{200, `{"ok":false,"error":"trigger_exchanged"}`, channels.PushError{Reason: "trigger_spent", Final: true}},
 		{200, `{"ok":false,"error":"exchanged_trigger_id"}`, channels.PushError{Reason: "trigger_spent", Final: true}},
 		{200, `{"ok":false,"error":"invalid_trigger_id"}`, channels.PushError{Reason: "trigger_spent", Final: true}},
 		{200, `{"ok":false,"error":"view_too_large"}`, channels.PushError{Reason: "bad_request", Final: true}},
-		{200, `{"ok":false,"error":"invalid_arguments","response_metadata":{"messages":["bad ` + testToken.Reveal() + ` ` + trigger + `"]}}`, channels.PushError{Reason: "bad_request", Final: true}},
+		{200, `{"ok":false,"error":"invalid_arguments","response_metadata":{"messages":["bad ` + testToken.Reveal() + ` ` +
+			trigger + `"]}}`, channels.PushError{Reason: "bad_request", Final: true}},
 		{200, `{"ok":false,"error":"hash_conflict"}`, channels.PushError{Reason: "view_changed", Final: true}},
 		{200, `{"ok":false,"error":"not_found"}`, channels.PushError{Reason: "view_changed", Final: true}},
 		{200, `{"ok":false,"error":"not_enabled"}`, channels.PushError{Reason: "home_disabled", Final: true}},
@@ -238,7 +252,8 @@ func TestQuestionsThatFail(t *testing.T) {
 			if !ok {
 				t.Fatalf("%s, %d %s: error %T %v, want a *PushError", q.name, tt.status, tt.body, err, err)
 			}
-			if got.Reason != tt.want.Reason || got.Final != tt.want.Final || got.ChannelDown != tt.want.ChannelDown || got.RetryAfter != tt.want.RetryAfter ||
+			if got.Reason != tt.want.Reason || got.Final != tt.want.Final || got.ChannelDown != tt.want.ChannelDown ||
+				got.RetryAfter != tt.want.RetryAfter ||
 				got.HTTPStatus != tt.status || got.Unknown != (tt.want.Unknown && isView(q.method)) {
 				t.Errorf("%s, %d %s: error %+v, want %+v", q.name, tt.status, tt.body, *got, tt.want)
 			}
@@ -304,7 +319,8 @@ func TestProbeWithoutTheScopeToLook(t *testing.T) {
 		}
 		good(w, method)
 	})
-	if err := newChannel(t, p.URL).Probe(t.Context()); err == nil || channels.AsPushError(err).Reason != channels.ReasonMissingScope {
+	if err := newChannel(t, p.URL).Probe(t.Context()); err == nil ||
+		channels.AsPushError(err).Reason != channels.ReasonMissingScope {
 		t.Errorf("probe %v, want missing_scope", err)
 	}
 	ch := newChannel(t, p.URL, func(c *Config) { c.AllowShared = true })

@@ -52,7 +52,8 @@ func TestWhoSeesTheChannelIsAskedOfSlackOnly(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = ch.Send(t.Context(), channels.Message{Kind: approval.KindReply, To: "C0APPROVALS", Body: body, RetryKey: "123e4567-e89b-12d3-a456-426614174000", Attempt: 1})
+			_, err = ch.Send(t.Context(), channels.Message{Kind: approval.KindReply, To: "C0APPROVALS", Body: body,
+				RetryKey: "123e4567-e89b-12d3-a456-426614174000", Attempt: 1})
 			if (err == nil) != tt.sent || posted != tt.sent {
 				t.Errorf("err %v, posted %v", err, posted)
 			}

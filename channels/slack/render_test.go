@@ -61,7 +61,8 @@ func TestGoldenCards(t *testing.T) {
 
 // sameWords are the cases that differ from others in their args alone: one language shows how they are
 // drawn.
-var sameWords = map[string]bool{"hostile": true, "huge": true, "many_keys": true, "deep": true, "nested": true, "batch_20": true, "reply_cards": true, "diff_long": true}
+var sameWords = map[string]bool{"hostile": true, "huge": true, "many_keys": true, "deep": true, "nested": true,
+	"batch_20": true, "reply_cards": true, "diff_long": true}
 
 type tester interface {
 	Helper()
@@ -96,7 +97,8 @@ func checkBody(t tester, body channels.Body) {
 	if n := allStrings(m["blocks"]); n >= 11_000 {
 		t.Errorf("%d units in all strings of the blocks, want under 11,000", n)
 	}
-	if md, ok := m["metadata"].(map[string]any); ok && (md["event_type"] != "approval_card" || md["event_payload"] == nil) {
+	if md, ok := m["metadata"].(map[string]any); ok && (md["event_type"] != "approval_card" ||
+		md["event_payload"] == nil) {
 		t.Errorf("metadata %v", md)
 	}
 }
@@ -159,9 +161,10 @@ func (k *checker) plain(what string, v any, most int) {
 
 // dateLink matches what our own mrkdwn may hold: a date and a link that we made.
 var (
-	dateLink = regexp.MustCompile(`<!date\^[0-9]+\^\{date_short_pretty\} \{time\}\|[^<>|]+>|<https://gate\.example\.com/[^<>| ]+\|[^<>|]+>`)
-	ownLink  = regexp.MustCompile(`^https://gate\.example\.com/r/[0-9A-Za-z_-]+$`) // to a request, and named by its id
-	mrkdwn   = regexp.MustCompile("[<>*_~`]")
+	dateLink = regexp.MustCompile(
+		`<!date\^[0-9]+\^\{date_short_pretty\} \{time\}\|[^<>|]+>|<https://gate\.example\.com/[^<>| ]+\|[^<>|]+>`)
+	ownLink = regexp.MustCompile(`^https://gate\.example\.com/r/[0-9A-Za-z_-]+$`) // to a request, and named by its id
+	mrkdwn  = regexp.MustCompile("[<>*_~`]")
 )
 
 // menu checks a menu of what else can be done.
@@ -178,7 +181,8 @@ func (k *checker) menu(m map[string]any, most int, names ...string) {
 		k.plain("option", o["text"], 75)
 		value, _ := o["value"].(string)
 		k.length("value", value, 75)
-		if b, err := channels.NewChoice(value); err != nil || b.Intent != chat.IntentExtend && b.Intent != chat.IntentFreeze && b.Intent != chat.IntentGrant {
+		if b, err := channels.NewChoice(value); err != nil || b.Intent != chat.IntentExtend &&
+			b.Intent != chat.IntentFreeze && b.Intent != chat.IntentGrant {
 			k.t.Errorf("option %q is not ours", value)
 		}
 	}
@@ -281,7 +285,8 @@ func (k *checker) block(b map[string]any) {
 			for _, p := range pieces {
 				piece := p.(map[string]any)
 				s, _ := piece["text"].(string)
-				if url, _ := piece["url"].(string); piece["type"] == "link" && ownLink.MatchString(url) && strings.HasSuffix(url, s) {
+				if url, _ := piece["url"].(string); piece["type"] == "link" && ownLink.MatchString(url) && strings.HasSuffix(url,
+					s) {
 					k.only(piece, "type", "text", "url")
 					k.length("a link's name", s, 6)
 					k.length("link", url, 3000)
@@ -384,13 +389,15 @@ func checkCard(t tester, ch *Channel, d channels.Delivery) {
 
 func TestHostileArgsAreShownAsTheyAre(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
-	body, err := ch.Render(channelstest.Case{Delivery: channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest},
-		Requests: []approval.Request{channelstest.Request(channelstest.Hostile)}}}.Card())
+	body, err := ch.Render(channelstest.Case{Delivery: channels.Delivery{
+		Notification: approval.Notification{Kind: approval.KindRequest},
+		Requests:     []approval.Request{channelstest.Request(channelstest.Hostile)}}}.Card())
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := seen(t, body)
-	for _, want := range []string{`"2000"`, `"null"`, `""`, `"  padded  "`, `"{\"a\":1}"`, "⟨U+202E⟩", "⟨U+200B⟩", "⟨U+0000⟩", `"› forged"`,
+	for _, want := range []string{`"2000"`, `"null"`, `""`, `"  padded  "`, `"{\"a\":1}"`, "⟨U+202E⟩", "⟨U+200B⟩",
+		"⟨U+0000⟩", `"› forged"`,
 		"rm -rf /tmp/x⟨U+000A⟩", "<!channel> <@U02HANA> <https://evil.example|click>"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the card does not show %s", want)
@@ -517,7 +524,8 @@ func TestButtons(t *testing.T) {
 func TestWorstBatch(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
 	bad := strings.Repeat("<", 20_000)
-	a, err := args.Parse(fmt.Appendf(nil, `{"a":%q,"b":%q,"c":{"d":%q},"password":%q,"token":"x","z":1}`, bad, bad, bad, bad))
+	a, err := args.Parse(fmt.Appendf(nil, `{"a":%q,"b":%q,"c":{"d":%q},"password":%q,"token":"x","z":1}`, bad, bad, bad,
+		bad))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -529,7 +537,8 @@ func TestWorstBatch(t *testing.T) {
 				rs := channelstest.Batch(n)
 				for i := range rs {
 					rs[i].Args, rs[i].IgnoredArgs, rs[i].HumanMessage = a.Canonical(), []string{"z"}, bad
-					rs[i].Agent, rs[i].Scope, rs[i].SessionID = strings.Repeat("a", 128), fmt.Sprint(i%2)+bad[:1000], fmt.Sprint(i)+bad[:200]
+					rs[i].Agent, rs[i].Scope, rs[i].SessionID = strings.Repeat("a", 128), fmt.Sprint(i%2)+bad[:1000], fmt.Sprint(i)+
+						bad[:200]
 					rs[i].Rationale, rs[i].Preview = bad[:9000], bad[:9000]
 					rs[i].Tool, rs[i].Server, rs[i].Risk = strings.Repeat("t", 128), strings.Repeat("s", 128), approval.RiskCritical
 					rs[i].Previous = &approval.Use{ApprovedBy: bad[:300]}
@@ -539,7 +548,8 @@ func TestWorstBatch(t *testing.T) {
 						rs[i].Status, rs[i].ResolvedBy, rs[i].ResolveReason = approval.Denied, bad[:200], bad[:4000]
 					}
 				}
-				note := approval.Notification{Kind: kind, BatchID: channelstest.BatchID, Note: approval.NoteUnreached, CreatedAt: channelstest.Noon}
+				note := approval.Notification{Kind: kind, BatchID: channelstest.BatchID, Note: approval.NoteUnreached,
+					CreatedAt: channelstest.Noon}
 				body, err := ch.Render(m.Card(channels.Delivery{Notification: note, Requests: rs}))
 				if err != nil {
 					t.Errorf("%s: %s of %d requests: %v", tag, kind, n, err)
@@ -554,12 +564,14 @@ func TestWorstBatch(t *testing.T) {
 	}
 }
 
-// Slack counts every string of a card's blocks. However many args there are, in whatever script, on cards of one request
-// and of twenty, before and after they are decided: the count stays under 11,000, and what is not shown is said.
+// Slack counts every string of a card's blocks. However many args there are, in whatever script, on cards of one
+// request and of twenty, before and after they are decided: the count stays under 11,000, and what is not shown is
+// said.
 func TestRule14_EveryStringOfACardCounts(t *testing.T) {
 	ch := newChannel(t, DefaultAPIURL)
 	rapid.Check(t, func(t *rapid.T) {
-		letters := []rune(rapid.SampledFrom([]string{"a", "é", "อ", "日", "👩‍👩‍👧", "<", "&", `"`, "\n", "\u202e"}).Draw(t, "of"))
+		letters := []rune(rapid.SampledFrom([]string{"a", "é", "อ", "日", "👩‍👩‍👧", "<", "&", `"`, "\n", "\u202e"}).Draw(t,
+			"of"))
 		texts := func(label string, most int) string {
 			return strings.Repeat(string(letters), rapid.IntRange(0, most).Draw(t, label)/len(letters))
 		}
@@ -580,7 +592,8 @@ func TestRule14_EveryStringOfACardCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		rs := channelstest.Batch(rapid.SampledFrom([]int{1, 1, 2, 7, 20}).Draw(t, "requests"))
-		kind := rapid.SampledFrom([]approval.NotificationKind{approval.KindRequest, approval.KindReminder, approval.KindEdit}).Draw(t, "kind")
+		kind := rapid.SampledFrom([]approval.NotificationKind{approval.KindRequest, approval.KindReminder,
+			approval.KindEdit}).Draw(t, "kind")
 		words := texts("words", 3000)
 		for i := range rs {
 			rs[i].Args, rs[i].HumanMessage, rs[i].Rationale, rs[i].Preview = a.Canonical(), words, words, words
@@ -609,7 +622,8 @@ func TestRule14_EveryStringOfACardCounts(t *testing.T) {
 			t.Errorf("weighed %d, counted %d", ours, theirs)
 		}
 		all := seen(t, body)
-		if shown := strings.Count(all, "\x00k"); len(rs) == 1 && n > 0 && shown < n && !strings.Contains(all, fmt.Sprintf(" OF %d ARGS SHOWN", card.Items[0].Total)) {
+		if shown := strings.Count(all, "\x00k"); len(rs) == 1 && n > 0 && shown < n && !strings.Contains(all,
+			fmt.Sprintf(" OF %d ARGS SHOWN", card.Items[0].Total)) {
 			t.Errorf("%d of %d args are shown, and the card does not say so", shown, n)
 		}
 	})
@@ -618,7 +632,8 @@ func TestRule14_EveryStringOfACardCounts(t *testing.T) {
 // A card of 300 args, as was refused: 13,515 in all.
 func TestRule14_ACardOf300ArgsUsesItsRoom(t *testing.T) {
 	body, err := newChannel(t, DefaultAPIURL).Render(channelstest.Maker().Card(channels.Delivery{
-		Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon}, Requests: []approval.Request{channelstest.Request(manyArgs(300))}}))
+		Notification: approval.Notification{Kind: approval.KindRequest, CreatedAt: channelstest.Noon},
+		Requests:     []approval.Request{channelstest.Request(manyArgs(300))}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -652,7 +667,8 @@ func TestPagesOfTheWorst(t *testing.T) {
 		b, _ := json.Marshal(map[string]string{"a": strings.Repeat(s, characters/len([]rune(s)))})
 		return string(b)
 	}
-	for name, callArgs := range map[string]string{"hostile": channelstest.Hostile, "300 keys": manyArgs(300), "50 levels": deep, "fences": long("```\n", 60_000), "markup": long("<&>", 60_000),
+	for name, callArgs := range map[string]string{"hostile": channelstest.Hostile, "300 keys": manyArgs(300),
+		"50 levels": deep, "fences": long("```\n", 60_000), "markup": long("<&>", 60_000),
 		"line breaks": long("\n", 15_000), "hidden": long("\u202e", 15_000), "emoji": long("👩‍👩‍👧‍👦", 60_000), "none": "{}"} {
 		t.Run(name, func(t *testing.T) {
 			checkPages(t, ch, channelstest.Reply("", channelstest.Request(callArgs)), 100)
@@ -718,7 +734,8 @@ func TestWhatTakesAPasskeyHasNoApprove(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := string(body)
-	if strings.Contains(got, `"action_id":"approve"`) || !strings.Contains(got, `"action_id":"deny"`) || !strings.Contains(got, `"action_id":"open"`) {
+	if strings.Contains(got, `"action_id":"approve"`) || !strings.Contains(got, `"action_id":"deny"`) ||
+		!strings.Contains(got, `"action_id":"open"`) {
 		t.Errorf("its card: %s", got)
 	}
 }
@@ -852,10 +869,12 @@ func TestAPreviewThatDoesNotMatchIsWarnedOfFirst(t *testing.T) {
 		}
 		got := string(raw)
 		at := strings.Index(got, "⚠ The preview is NOT what will be written")
-		if at < 0 || at > strings.Index(got, `"Arguments`) || at > strings.Index(got, `"Tool`) || strings.Count(got, "⚠") != 1 {
+		if at < 0 || at > strings.Index(got, `"Arguments`) || at > strings.Index(got, `"Tool`) ||
+			strings.Count(got, "⚠") != 1 {
 			t.Errorf("the warning does not come first, or comes twice: %s", got)
 		}
-		if before, _, _ := strings.Cut(got, "--- a/gate.conf"); strings.LastIndex(before, "rich_text_quote") < strings.LastIndex(before, "rich_text_preformatted") {
+		if before, _, _ := strings.Cut(got, "--- a/gate.conf"); strings.LastIndex(before,
+			"rich_text_quote") < strings.LastIndex(before, "rich_text_preformatted") {
 			t.Errorf("it is drawn as a change: %s", got)
 		}
 		return

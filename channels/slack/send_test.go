@@ -119,8 +119,10 @@ func TestPostSendsTheStoredBytes(t *testing.T) {
 	}
 	form := p.calls()[1].form
 	for field, want := range map[string]string{
-		"channel": home, "text": stored.Text, "blocks": string(stored.Blocks), "metadata": string(stored.Metadata), "client_msg_id": retryKey,
-		"unfurl_links": "false", "unfurl_media": "false", "link_names": "false", "parse": "none", "token": testToken.Reveal(),
+		"channel": home, "text": stored.Text, "blocks": string(stored.Blocks), "metadata": string(stored.Metadata),
+		"client_msg_id": retryKey,
+		"unfurl_links":  "false", "unfurl_media": "false", "link_names": "false", "parse": "none",
+		"token": testToken.Reveal(),
 	} {
 		if got := form.Get(field); got != want {
 			t.Errorf("%s is %q, want %q", field, got, want)
@@ -141,23 +143,33 @@ func TestErrorClasses(t *testing.T) {
 		{"429", 429, "", "17", want{Reason: "rate_limited", RetryAfter: 17 * time.Second}},
 		{"429 without a wish", 429, "", "", want{Reason: "rate_limited", RetryAfter: 30 * time.Second}},
 		{"429 with nonsense", 429, "", "soon", want{Reason: "rate_limited", RetryAfter: 30 * time.Second}},
-		{"ratelimited under 200", 200, `{"ok":false,"error":"ratelimited"}`, "", want{Reason: "rate_limited", RetryAfter: 30 * time.Second}},
+		{"ratelimited under 200", 200, `{"ok":false,"error":"ratelimited"}`, "", want{Reason: "rate_limited",
+			RetryAfter: 30 * time.Second}},
 		{"500", 500, "<html>", "", want{Reason: "unavailable", Unknown: true}},
 		{"503", 503, "", "", want{Reason: "unavailable", Unknown: true}},
 		{"internal_error", 200, `{"ok":false,"error":"internal_error"}`, "", want{Reason: "unavailable", Unknown: true}},
 		{"fatal_error", 200, `{"ok":false,"error":"fatal_error"}`, "", want{Reason: "unavailable", Unknown: true}},
-		{"team_added_to_org", 200, `{"ok":false,"error":"team_added_to_org"}`, "", want{Reason: "unavailable", RetryAfter: 3 * minute}},
+		{"team_added_to_org", 200, `{"ok":false,"error":"team_added_to_org"}`, "", want{Reason: "unavailable",
+			RetryAfter: 3 * minute}},
 		{"invalid_auth", 200, `{"ok":false,"error":"invalid_auth"}`, "", want{Reason: "bad_token", ChannelDown: true}},
 		{"token_revoked", 200, `{"ok":false,"error":"token_revoked"}`, "", want{Reason: "bad_token", ChannelDown: true}},
-		{"missing_scope", 200, `{"ok":false,"error":"missing_scope","needed":"chat:write","provided":"commands"}`, "", want{Reason: "missing_scope", ChannelDown: true}},
-		{"channel_not_found", 200, `{"ok":false,"error":"channel_not_found"}`, "", want{Reason: "bad_recipient", Final: true}},
+		{"missing_scope", 200, `{"ok":false,"error":"missing_scope","needed":"chat:write","provided":"commands"}`, "",
+			want{Reason: "missing_scope", ChannelDown: true}},
+		{"channel_not_found", 200, `{"ok":false,"error":"channel_not_found"}`, "", want{Reason: "bad_recipient",
+			Final: true}},
 		{"not_in_channel", 200, `{"ok":false,"error":"not_in_channel"}`, "", want{Reason: "bad_recipient", Final: true}},
-		{"restricted_action_x", 200, `{"ok":false,"error":"restricted_action_read_only_channel"}`, "", want{Reason: "bad_recipient", Final: true}},
-		{"invalid_blocks", 200, `{"ok":false,"error":"invalid_blocks","response_metadata":{"messages":["[ERROR] at /blocks/0"]}}`, "", want{Reason: "bad_request", Final: true}},
-		{"msg_blocks_too_long", 200, `{"ok":false,"error":"msg_blocks_too_long"}`, "", want{Reason: "bad_request", Final: true}},
-		{"invalid_metadata_format", 200, `{"ok":false,"error":"invalid_metadata_format"}`, "", want{Reason: "bad_request", Final: true}},
+		{"restricted_action_x", 200, `{"ok":false,"error":"restricted_action_read_only_channel"}`, "",
+			want{Reason: "bad_recipient", Final: true}},
+		{"invalid_blocks", 200,
+			`{"ok":false,"error":"invalid_blocks","response_metadata":{"messages":["[ERROR] at /blocks/0"]}}`, "",
+			want{Reason: "bad_request", Final: true}},
+		{"msg_blocks_too_long", 200, `{"ok":false,"error":"msg_blocks_too_long"}`, "", want{Reason: "bad_request",
+			Final: true}},
+		{"invalid_metadata_format", 200, `{"ok":false,"error":"invalid_metadata_format"}`, "", want{Reason: "bad_request",
+			Final: true}},
 		{"a new word", 200, `{"ok":false,"error":"full_moon"}`, "", want{Reason: "unavailable"}},
-		{"an odd errors array", 200, `{"ok":false,"error":"is_archived","errors":[{"x":1}]}`, "", want{Reason: "bad_recipient", Final: true}},
+		{"an odd errors array", 200, `{"ok":false,"error":"is_archived","errors":[{"x":1}]}`, "",
+			want{Reason: "bad_recipient", Final: true}},
 		// Trap 1: the SDK takes these for success.
 		{"{}", 200, `{}`, "", want{Reason: "broken_answer", Unknown: true}},
 		{"ok false without error", 200, `{"ok":false}`, "", want{Reason: "broken_answer", Unknown: true}},
@@ -187,7 +199,8 @@ func TestErrorClasses(t *testing.T) {
 			if !ok {
 				t.Fatalf("error %T %v, want a *PushError", err, err)
 			}
-			if got.Reason != tt.want.Reason || got.Final != tt.want.Final || got.Unknown != tt.want.Unknown || got.ChannelDown != tt.want.ChannelDown ||
+			if got.Reason != tt.want.Reason || got.Final != tt.want.Final || got.Unknown != tt.want.Unknown ||
+				got.ChannelDown != tt.want.ChannelDown ||
 				got.RetryAfter != tt.want.RetryAfter || got.HTTPStatus != tt.status {
 				t.Errorf("error %+v, want %+v with status %d", *got, tt.want, tt.status)
 			}
@@ -199,7 +212,8 @@ func TestErrorClasses(t *testing.T) {
 // noSecret checks that an error can be logged and stored.
 func noSecret(t *testing.T, err error) {
 	t.Helper()
-	for _, s := range []string{err.Error(), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", errors.Unwrap(err)), channels.AsPushError(err).Detail()} {
+	for _, s := range []string{err.Error(), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", errors.Unwrap(err)),
+		channels.AsPushError(err).Detail()} {
 		for _, hidden := range []string{testToken.Reveal(), testSecret.Reveal(), "/actions/", "transfer_credits"} {
 			if strings.Contains(s, hidden) {
 				t.Errorf("an error tells %q: %s", hidden, s)
@@ -209,7 +223,8 @@ func noSecret(t *testing.T, err error) {
 }
 
 func TestErrorsTellNoSecret(t *testing.T) {
-	for _, body := range []string{`{"ok":false,"error":"invalid_arguments","response_metadata":{"messages":["token %s"]}}`, `{"ok":false,"error":"%s"}`, `%s`} {
+	for _, body := range []string{`{"ok":false,"error":"invalid_arguments","response_metadata":{"messages":["token %s"]}}`,
+		`{"ok":false,"error":"%s"}`, `%s`} {
 		p := serve(t, func(w http.ResponseWriter, method string) {
 			if method == "conversations.info" {
 				good(w, method)
@@ -282,7 +297,8 @@ func TestSharedChannels(t *testing.T) {
 	if _, err := ch.Send(t.Context(), m); err != nil {
 		t.Error(err)
 	}
-	if _, err := newChannel(t, p.URL, func(c *Config) { c.AllowShared = true }).Send(t.Context(), message(t, approval.KindRequest)); err != nil {
+	if _, err := newChannel(t, p.URL, func(c *Config) { c.AllowShared = true }).Send(t.Context(),
+		message(t, approval.KindRequest)); err != nil {
 		t.Errorf("allow_shared: %v", err)
 	}
 
@@ -344,19 +360,22 @@ func TestEdit(t *testing.T) {
 		t.Fatalf("receipt %+v, error %v", r, err)
 	}
 	calls := p.calls()
-	if len(calls) != 1 || calls[0].method != "chat.update" || calls[0].form.Get("channel") != "D0HANA" || calls[0].form.Get("ts") != "1795257600.000100" || calls[0].form.Get("blocks") == "" {
+	if len(calls) != 1 || calls[0].method != "chat.update" || calls[0].form.Get("channel") != "D0HANA" ||
+		calls[0].form.Get("ts") != "1795257600.000100" || calls[0].form.Get("blocks") == "" {
 		t.Errorf("calls %+v", calls)
 	}
 	for _, target := range []string{``, `{}`, `{"via":"response_url"}`, `{"ts":"1.2","via":"ephemeral"}`, `[`} {
 		m.Target = []byte(target)
-		if _, err := ch.Edit(t.Context(), m); err == nil || channels.AsPushError(err).Reason != "no_target" || !channels.AsPushError(err).Final {
+		if _, err := ch.Edit(t.Context(), m); err == nil || channels.AsPushError(err).Reason != "no_target" ||
+			!channels.AsPushError(err).Final {
 			t.Errorf("target %s: error %v, want no_target", target, err)
 		}
 	}
 	for _, word := range []string{"message_not_found", "cant_update_message", "edit_window_closed", "block_mismatch"} {
 		p := serve(t, func(w http.ResponseWriter, _ string) { fmt.Fprintf(w, `{"ok":false,"error":%q}`, word) })
 		m.Target = []byte(`{"channel":"C0APPROVALS","ts":"1.2"}`)
-		if _, err := newChannel(t, p.URL).Edit(t.Context(), m); err == nil || channels.AsPushError(err).Reason != "message_gone" || !channels.AsPushError(err).Final {
+		if _, err := newChannel(t, p.URL).Edit(t.Context(), m); err == nil ||
+			channels.AsPushError(err).Reason != "message_gone" || !channels.AsPushError(err).Final {
 			t.Errorf("%s: error %v, want message_gone", word, err)
 		}
 	}
@@ -391,7 +410,9 @@ func TestReplies(t *testing.T) {
 			w.Header().Set("Retry-After", "2")
 			w.WriteHeader(429)
 		}, "actions/T0/1/abc", "rate_limited"},
-		{"response_url down", "U02HANA", "/actions/T0/1/abc", func(w http.ResponseWriter, _ string) { w.WriteHeader(500) }, "actions/T0/1/abc", "unavailable"},
+		{"response_url down", "U02HANA", "/actions/T0/1/abc", func(w http.ResponseWriter, _ string) {
+			w.WriteHeader(500)
+		}, "actions/T0/1/abc", "unavailable"},
 		{"a stranger's address", "U02HANA", "https://evil.example/actions/T0/1/abc", good, "chat.postMessage", ""},
 		{"ephemeral", Ephemeral(home, "U02HANA"), "", good, "chat.postEphemeral", ""},
 		{"not in the channel: direct message", Ephemeral(home, "U02HANA"), "", func(w http.ResponseWriter, method string) {
@@ -445,7 +466,8 @@ func TestResponseURLBody(t *testing.T) {
 	if string(sent["blocks"]) != string(stored["blocks"]) {
 		t.Errorf("blocks differ from the stored ones:\n%s\n%s", sent["blocks"], stored["blocks"])
 	}
-	if string(sent["response_type"]) != `"ephemeral"` || string(sent["replace_original"]) != "false" || strings.Contains(p.calls()[0].body, testToken.Reveal()) {
+	if string(sent["response_type"]) != `"ephemeral"` || string(sent["replace_original"]) != "false" ||
+		strings.Contains(p.calls()[0].body, testToken.Reveal()) {
 		t.Errorf("sent %s", p.calls()[0].body)
 	}
 }
@@ -501,7 +523,8 @@ func TestProbe(t *testing.T) {
 	if got := testkit.Receive(t, "who waited for it", waited); got != want {
 		t.Errorf("whoever waited got %+v, want %+v", got, want)
 	}
-	for body, down := range map[string]bool{`{"ok":false,"error":"invalid_auth"}`: true, `{}`: false, `{"ok":true}`: false} {
+	for body, down := range map[string]bool{`{"ok":false,"error":"invalid_auth"}`: true, `{}`: false,
+		`{"ok":true}`: false} {
 		p := serve(t, func(w http.ResponseWriter, _ string) { io.WriteString(w, body) })
 		err := newChannel(t, p.URL).Probe(t.Context())
 		if err == nil || channels.AsPushError(err).ChannelDown != down {
@@ -532,7 +555,8 @@ func TestConcurrentUse(t *testing.T) {
 
 func TestBadBody(t *testing.T) {
 	ch := newChannel(t, "http://127.0.0.1:1")
-	for _, body := range []string{``, `[]`, `{}`, `{"text":"x"}`, `{"text":"","blocks":[{}]}`, `{"text":"x","blocks":{}}`} {
+	for _, body := range []string{``, `[]`, `{}`, `{"text":"x"}`, `{"text":"","blocks":[{}]}`,
+		`{"text":"x","blocks":{}}`} {
 		_, err := ch.Send(t.Context(), channels.Message{Kind: approval.KindRequest, To: home, Body: []byte(body)})
 		if err == nil || !channels.AsPushError(err).Final || channels.AsPushError(err).Reason != "bad_request" {
 			t.Errorf("%s: error %v, want a final bad_request", body, err)
@@ -586,7 +610,8 @@ func TestConfig(t *testing.T) {
 // What does not look as Slack writes it is told by check, and by /readyz while the gate runs with it. Another API's
 // secrets are its own.
 func TestSecretsOfAnotherFormAreDoubted(t *testing.T) {
-	good := Config{BotToken: "xoxb-0123456789-abcdef", SigningSecret: secret.List{"8f742231b10e8888abcd99yyyzzz85a5"}, Channel: home}
+	good := Config{BotToken: "xoxb-0123456789-abcdef", SigningSecret: secret.List{"8f742231b10e8888abcd99yyyzzz85a5"},
+		Channel: home}
 	for _, tt := range []struct {
 		name, want string
 		change     func(*Config)
@@ -595,9 +620,13 @@ func TestSecretsOfAnotherFormAreDoubted(t *testing.T) {
 		{"a rotated bot token", "bot_token", func(c *Config) { c.BotToken = "xoxe.xoxb-1-0123456789" }},
 		{"a word for a bot token", "bot_token", func(c *Config) { c.BotToken = testToken }},
 		{"a piece of the signing secret", "signing_secret", func(c *Config) { c.SigningSecret[0] = c.SigningSecret[0][:31] }},
-		{"an id for the signing secret", "signing_secret", func(c *Config) { c.SigningSecret = secret.List{"1234567890.1234567890123"} }},
+		{"an id for the signing secret", "signing_secret", func(c *Config) {
+			c.SigningSecret = secret.List{"1234567890.1234567890123"}
+		}},
 		{"another API", "", func(c *Config) { c.BotToken, c.APIURL = testToken, "http://127.0.0.1:9/api" }},
-		{"the same API, written out", "bot_token", func(c *Config) { c.BotToken, c.APIURL = testToken, "https://slack.com/api" }},
+		{"the same API, written out", "bot_token", func(c *Config) {
+			c.BotToken, c.APIURL = testToken, "https://slack.com/api"
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := good
@@ -609,7 +638,8 @@ func TestSecretsOfAnotherFormAreDoubted(t *testing.T) {
 			}
 			defer ch.Close()
 			said := slices.DeleteFunc(ch.Problems(), func(p string) bool { return !strings.HasPrefix(p, "channels.slack.") })
-			if tt.want == "" && len(said) > 0 || tt.want != "" && (len(said) != 1 || !strings.HasPrefix(said[0], "channels.slack."+tt.want+" ")) {
+			if tt.want == "" && len(said) > 0 || tt.want != "" && (len(said) != 1 || !strings.HasPrefix(said[0],
+				"channels.slack."+tt.want+" ")) {
 				t.Errorf("problems %q, want one of %q", said, tt.want)
 			}
 			for _, s := range append(c.SigningSecret.Reveal(), c.BotToken.Reveal()) {
@@ -628,9 +658,12 @@ func TestAnAddressIsAMembersID(t *testing.T) {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
-	for bad, want := range map[string]string{"": "no name", "hana": "no name", "@hana": "no name", "U02 HANA": "no name", "u02hana": "no name", `"U02HANA"`: "no name",
-		"<@U02HANA>": "no name", "C0APPROVALS": "channel", "D0HANA": "direct message", "G0ROOM": "channel", "B0BOT": "bot", "A0APP": "app", "T0TEAM": "workspace", "S0GROUP": "user group", "E0GRID": "organisation"} {
-		if err := checkAddress(bad); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Copy member ID") {
+	for bad, want := range map[string]string{"": "no name", "hana": "no name", "@hana": "no name", "U02 HANA": "no name",
+		"u02hana": "no name", `"U02HANA"`: "no name",
+		"<@U02HANA>": "no name", "C0APPROVALS": "channel", "D0HANA": "direct message", "G0ROOM": "channel", "B0BOT": "bot",
+		"A0APP": "app", "T0TEAM": "workspace", "S0GROUP": "user group", "E0GRID": "organisation"} {
+		if err := checkAddress(bad); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(),
+			"Copy member ID") {
 			t.Errorf("%s: %v, want that it is of a %s", bad, err, want)
 		}
 	}

@@ -30,14 +30,16 @@ var (
 )
 
 func meta(id string) Meta {
-	return Meta{ID: id, Channel: home, TS: "1795257600.000100", ResponseURL: "https://hooks.slack.com/actions/T0TEAM0001/812/abcDEF"}
+	return Meta{ID: id, Channel: home, TS: "1795257600.000100",
+		ResponseURL: "https://hooks.slack.com/actions/T0TEAM0001/812/abcDEF"}
 }
 
 // seenBy is the card of requests for somebody who reads this language.
 func seenBy(tag string, batch string, rs ...approval.Request) channels.Card {
 	m := channelstest.Maker()
 	m.Words = locale.Get(tag)
-	n := approval.Notification{Kind: approval.KindRequest, BatchID: batch, CreatedAt: channelstest.Noon.Add(2 * time.Minute)}
+	n := approval.Notification{Kind: approval.KindRequest, BatchID: batch,
+		CreatedAt: channelstest.Noon.Add(2 * time.Minute)}
 	return m.Card(channels.Delivery{Notification: n, Requests: rs})
 }
 
@@ -238,7 +240,8 @@ func checkViews(t tester, m channels.Maker, d channels.Delivery, by approval.Act
 		t.Fatalf("cannot be listed: %v", err)
 	}
 	checkAnyView(t, v)
-	if buttons := strings.Count(string(v), `"action_id":"approve"`); by.Approver && buttons == 0 && c.PendingCount() > 0 || !by.Approver && buttons > 0 || buttons > c.PendingCount() {
+	if buttons := strings.Count(string(v), `"action_id":"approve"`); by.Approver && buttons == 0 && c.PendingCount() > 0 ||
+		!by.Approver && buttons > 0 || buttons > c.PendingCount() {
 		t.Errorf("%d of %d requests have buttons, approver %t", buttons, c.PendingCount(), by.Approver)
 	}
 	v, err = raw(NoticeView(channels.Card{Text: c.Text, Words: c.Words}, channels.TextDialogRefused))
@@ -256,7 +259,8 @@ func submitted(t tester, view json.RawMessage, typed any) json.RawMessage {
 		t.Fatalf("%v", err)
 	}
 	m["id"], m["team_id"], m["hash"] = "V0VIEW0001", "T0TEAM0001", "1795257620.ab12cd34"
-	m["state"] = map[string]any{"values": map[string]any{"reason": map[string]any{"reason_text": map[string]any{"type": "plain_text_input", "value": typed}}}}
+	m["state"] = map[string]any{"values": map[string]any{"reason": map[string]any{"reason_text": map[string]any{
+		"type": "plain_text_input", "value": typed}}}}
 	b, err := json.Marshal(m)
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -291,7 +295,8 @@ func TestDialogWantsAReasonWhereOneIsNeeded(t *testing.T) {
 
 // A dialog and a reader's Home tab have no buttons: they would be taken for the dialog's own.
 func TestDialogHasNoButtons(t *testing.T) {
-	v, err := raw(ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, meta(channelstest.ID(1))))
+	v, err := raw(ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny,
+		meta(channelstest.ID(1))))
 	if err != nil || strings.Contains(string(v), `"button"`) {
 		t.Errorf("%s (err %v)", v, err)
 	}
@@ -302,7 +307,8 @@ func TestDialogRefusesWhatIsNoButton(t *testing.T) {
 	for _, tt := range []struct {
 		intent chat.Intent
 		id     string
-	}{{chat.IntentOther, channelstest.ID(1)}, {"", channelstest.ID(1)}, {chat.IntentDeny, "01KAF"}, {chat.IntentDeny, ""}} {
+	}{{chat.IntentOther, channelstest.ID(1)}, {"", channelstest.ID(1)}, {chat.IntentDeny, "01KAF"},
+		{chat.IntentDeny, ""}} {
 		if v, err := raw(ReasonDialog(c, tt.intent, meta(tt.id))); err == nil {
 			t.Errorf("%q %q: %s", tt.intent, tt.id, v)
 		}
@@ -341,13 +347,15 @@ func TestMeta(t *testing.T) {
 }
 
 func TestParseSubmission(t *testing.T) {
-	v, err := raw(ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, meta(channelstest.ID(1))))
+	v, err := raw(ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny,
+		meta(channelstest.ID(1))))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ours := submitted(t, v, " wrong\naccount <@U02HANA> ")
 	got, err := ParseSubmission(ours)
-	if want := (Submission{chat.IntentDeny, meta(channelstest.ID(1)), " wrong\naccount <@U02HANA> "}); err != nil || got != want {
+	if want := (Submission{chat.IntentDeny, meta(channelstest.ID(1)), " wrong\naccount <@U02HANA> "}); err != nil ||
+		got != want {
 		t.Fatalf("got %+v (err %v), want %+v", got, err, want)
 	}
 	carried, err := meta(channelstest.ID(1)).encode()
@@ -369,18 +377,19 @@ func TestParseSubmission(t *testing.T) {
 	}
 	id := channelstest.ID(1)
 	for name, change := range map[string]func(string) string{
-		"no JSON":                    func(string) string { return "{" },
-		"not an object":              func(string) string { return "[]" },
-		"nothing":                    func(string) string { return "" },
-		"not a modal":                swap(`"type":"modal"`, `"type":"home"`),
-		"another dialog":             swap(`"callback_id":"deny"`, `"callback_id":"other"`),
-		"no callback id":             swap(`"callback_id":"deny"`, `"callback_id":""`),
-		"a key in other letters":     swap(`"callback_id":"deny"`, `"Callback_ID":"deny"`),
-		"a key twice":                swap(`"callback_id":"deny"`, `"callback_id":"approve","callback_id":"deny"`),
-		"another block":              swap(`"values":{"reason":`, `"values":{"reasons":`),
-		"one more block":             swap(`"values":{"reason":`, `"values":{"x":{},"reason":`),
-		"another field":              swap(`{"reason_text":`, `{"text":`),
-		"one more field":             swap(`{"reason_text":`, `{"text":{"type":"plain_text_input","value":"a"},"reason_text":`),
+		"no JSON":                func(string) string { return "{" },
+		"not an object":          func(string) string { return "[]" },
+		"nothing":                func(string) string { return "" },
+		"not a modal":            swap(`"type":"modal"`, `"type":"home"`),
+		"another dialog":         swap(`"callback_id":"deny"`, `"callback_id":"other"`),
+		"no callback id":         swap(`"callback_id":"deny"`, `"callback_id":""`),
+		"a key in other letters": swap(`"callback_id":"deny"`, `"Callback_ID":"deny"`),
+		"a key twice":            swap(`"callback_id":"deny"`, `"callback_id":"approve","callback_id":"deny"`),
+		"another block":          swap(`"values":{"reason":`, `"values":{"reasons":`),
+		"one more block":         swap(`"values":{"reason":`, `"values":{"x":{},"reason":`),
+		"another field":          swap(`{"reason_text":`, `{"text":`),
+		"one more field": swap(`{"reason_text":`,
+			`{"text":{"type":"plain_text_input","value":"a"},"reason_text":`),
 		"another kind of field":      swap(`"type":"plain_text_input","value"`, `"type":"static_select","value"`),
 		"a value that is no text":    swap(`"value":" wrong\naccount \u003c@U02HANA\u003e "`, `"value":["a"]`),
 		"no state":                   swap(`"state":`, `"stat":`),
@@ -404,13 +413,15 @@ func TestParseSubmission(t *testing.T) {
 		}
 	}
 	lower := strings.ToLower(id)
-	if s, err := ParseSubmission(json.RawMessage(carrying(`{"id":"` + lower + `"}`)(string(ours)))); err != nil || s.Meta != (Meta{ID: id}) {
+	if s, err := ParseSubmission(json.RawMessage(carrying(`{"id":"` + lower + `"}`)(string(ours)))); err != nil ||
+		s.Meta != (Meta{ID: id}) {
 		t.Errorf("an id in small letters: %+v (err %v)", s, err)
 	}
 }
 
 func FuzzParseSubmission(f *testing.F) {
-	v, err := raw(ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny, meta(channelstest.ID(1))))
+	v, err := raw(ReasonDialog(seenBy("en", "", channelstest.Request(transfer)), chat.IntentDeny,
+		meta(channelstest.ID(1))))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -476,9 +487,12 @@ func TestHomeByRole(t *testing.T) {
 		buttons, tools int
 		want           []string
 	}{
-		{"approver", hana, 3, 3, []string{"You're hana. You can approve, deny and read the logs.", "Waiting for a decision (3)", "Deny asks you for a reason"}},
-		{"reader", ken, 0, 3, []string{"You're ken. You can read requests, but not decide them.", "Only people with the role approver"}},
-		{"admin", approval.Actor{Kind: approval.Human, Name: "mai", Admin: true}, 0, 3, []string{"You're mai. You can read the logs."}},
+		{"approver", hana, 3, 3, []string{"You're hana. You can approve, deny and read the logs.",
+			"Waiting for a decision (3)", "Deny asks you for a reason"}},
+		{"reader", ken, 0, 3, []string{"You're ken. You can read requests, but not decide them.",
+			"Only people with the role approver"}},
+		{"admin", approval.Actor{Kind: approval.Human, Name: "mai", Admin: true}, 0, 3,
+			[]string{"You're mai. You can read the logs."}},
 		{"stranger", approval.Actor{Kind: approval.Stranger}, 0, 0, []string{"You're not an approver here", "U0⟨U+202E⟩"}},
 		{"agent", approval.Actor{Kind: approval.Agent, Name: "bot", Approver: true}, 0, 0, nil},
 	} {
@@ -487,7 +501,8 @@ func TestHomeByRole(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := seen(t, channels.Body(v))
-		if got := []int{strings.Count(string(v), `"action_id":"approve"`), strings.Count(all, "\x00files/delete_file\n")}; !cmp.Equal(got, []int{tt.buttons, tt.tools}) {
+		if got := []int{strings.Count(string(v), `"action_id":"approve"`),
+			strings.Count(all, "\x00files/delete_file\n")}; !cmp.Equal(got, []int{tt.buttons, tt.tools}) {
 			t.Errorf("%s: buttons and tools %v", tt.name, got)
 		}
 		for _, w := range tt.want {

@@ -27,9 +27,12 @@ func TestConfig(t *testing.T) {
 		{"an empty one", Config{SigningSecret: secret.List{testSecret, ""}}, []string{"signing_secret"}},
 		{"a short one", Config{SigningSecret: of(23)}, []string{"signing_secret"}},
 		{"a long one", Config{SigningSecret: of(65)}, []string{"signing_secret"}},
-		{"no base64", Config{SigningSecret: secret.List{"whsec_this-is-no-base64-but-words-that-somebody-typed"}}, []string{"signing_secret"}},
-		{"the old one is bad", Config{SigningSecret: secret.List{testSecret, "long enough, and no base64"}}, []string{"signing_secret"}},
-		{"a name twice", Config{SigningSecret: secret.List{testSecret}, Notify: []string{"hana", "hana"}}, []string{"notify"}},
+		{"no base64", Config{SigningSecret: secret.List{"whsec_this-is-no-base64-but-words-that-somebody-typed"}},
+			[]string{"signing_secret"}},
+		{"the old one is bad", Config{SigningSecret: secret.List{testSecret, "long enough, and no base64"}},
+			[]string{"signing_secret"}},
+		{"a name twice", Config{SigningSecret: secret.List{testSecret}, Notify: []string{"hana", "hana"}},
+			[]string{"notify"}},
 	} {
 		err := tt.config.Validate()
 		var fields []string

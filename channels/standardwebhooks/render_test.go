@@ -21,7 +21,8 @@ import (
 )
 
 // golden are the cases whose bodies are kept, one of each kind.
-var golden = []string{"request", "reminder", "critical_reason", "nested", "secrets", "ignored", "write", "outcome_denied", "outcome_used", "outcome_batch_some", "reply"}
+var golden = []string{"request", "reminder", "critical_reason", "nested", "secrets", "ignored", "write",
+	"outcome_denied", "outcome_used", "outcome_batch_some", "reply"}
 
 func card(d channels.Delivery) channels.Card {
 	d.Notification.CreatedAt = channelstest.Noon.Add(1500 * time.Microsecond)
@@ -62,17 +63,22 @@ type tester interface {
 
 // The parts that a body may have, by where they stand, and the type of each.
 var parts = map[string]map[string]string{
-	"":                 {"type": "string", "timestamp": "string", "data": "object"},
-	"data":             {"title": "string", "language": "string", "batch_id": "string", "requests": "list"},
-	"requests":         {"id": "string", "state": "string", "tool": "string", "agent": "string", "risk": "string", "hash": "string", "title": "string", "summary": "string", "ending": "string", "why": "string", "deadline": "string", "deadline_text": "string", "reason_required": "bool", "step_up": "bool", "facts": "list", "args": "list", "args_shown": "number", "args_total": "number", "notices": "list", "progress": "list", "servers_words": "string", "agents_own_words": "object", "url": "string"},
+	"":     {"type": "string", "timestamp": "string", "data": "object"},
+	"data": {"title": "string", "language": "string", "batch_id": "string", "requests": "list"},
+	"requests": {"id": "string", "state": "string", "tool": "string", "agent": "string", "risk": "string",
+		"hash": "string", "title": "string", "summary": "string", "ending": "string", "why": "string", "deadline": "string",
+		"deadline_text": "string", "reason_required": "bool", "step_up": "bool", "facts": "list", "args": "list",
+		"args_shown": "number", "args_total": "number", "notices": "list", "progress": "list", "servers_words": "string",
+		"agents_own_words": "object", "url": "string"},
 	"facts":            {"label": "string", "value": "string"},
 	"args":             {"depth": "number", "key": "string", "value": "string", "members": "bool", "ignored": "bool"},
 	"agents_own_words": {"rationale": "string", "preview": "string", "preview_read": "string"},
-	"must requests":    {"id": "", "state": "", "tool": "", "agent": "", "risk": "", "hash": "", "title": "", "facts": "", "args": "", "args_shown": "", "args_total": "", "notices": ""},
-	"must data":        {"title": "", "language": "", "requests": ""},
-	"must ":            {"type": "", "timestamp": "", "data": ""},
-	"must args":        {"depth": "", "key": "", "value": ""},
-	"must facts":       {"label": "", "value": ""},
+	"must requests": {"id": "", "state": "", "tool": "", "agent": "", "risk": "", "hash": "", "title": "", "facts": "",
+		"args": "", "args_shown": "", "args_total": "", "notices": ""},
+	"must data":  {"title": "", "language": "", "requests": ""},
+	"must ":      {"type": "", "timestamp": "", "data": ""},
+	"must args":  {"depth": "", "key": "", "value": ""},
+	"must facts": {"label": "", "value": ""},
 }
 
 func checkPart(t tester, where string, v any) {
@@ -188,11 +194,14 @@ func checkCard(t tester, ch *Channel, d channels.Delivery) body {
 	}
 	for n, got := range b.Data.Requests {
 		r := d.Requests[n]
-		if got.ID != r.ID || got.Agent != r.Agent || got.Hash != r.ArgsHash[:8] || got.Tool != r.Target() && len(r.Target()) <= 300 {
+		if got.ID != r.ID || got.Agent != r.Agent || got.Hash != r.ArgsHash[:8] || got.Tool != r.Target() &&
+			len(r.Target()) <= 300 {
 			t.Errorf("request %+v, want %s %s %s %s", got, r.ID, r.Agent, r.ArgsHash[:8], r.Target())
 		}
-		if pending := r.Status == approval.Pending; (got.State == "pending") != pending || timestamp.MatchString(got.Deadline) != pending || (got.Ending == "") != pending {
-			t.Errorf("request %s is %s with deadline %q and ending %q; it is %s", r.ID, got.State, got.Deadline, got.Ending, r.Status)
+		if pending := r.Status == approval.Pending; (got.State == "pending") != pending ||
+			timestamp.MatchString(got.Deadline) != pending || (got.Ending == "") != pending {
+			t.Errorf("request %s is %s with deadline %q and ending %q; it is %s", r.ID, got.State, got.Deadline, got.Ending,
+				r.Status)
 		}
 		if got.ReasonRequired != (r.RequireReason && r.Status == approval.Pending) {
 			t.Errorf("request %s: reason required %t", r.ID, got.ReasonRequired)
@@ -210,7 +219,8 @@ func checkCard(t tester, ch *Channel, d channels.Delivery) body {
 		if (got.ArgsShown < got.ArgsTotal) != strings.Contains(notices, "⚠ ONLY") {
 			t.Errorf("%d of %d args shown, notices %q", got.ArgsShown, got.ArgsTotal, got.Notices)
 		}
-		if own := strings.TrimSpace(r.Rationale) + strings.TrimSpace(r.Preview); own != "" && got.Words == nil && !strings.Contains(notices, "(what the agent wrote") {
+		if own := strings.TrimSpace(r.Rationale) + strings.TrimSpace(r.Preview); own != "" && got.Words == nil &&
+			!strings.Contains(notices, "(what the agent wrote") {
 			t.Errorf("the agent's own words are neither there nor missed: %q", got.Notices)
 		}
 		if got.ArgsShown < got.ArgsTotal {
@@ -260,7 +270,8 @@ func TestWorstBatch(t *testing.T) {
 			}
 			rs := channelstest.Batch(n)
 			for i := range rs {
-				rs[i].Args, rs[i].HumanMessage, rs[i].Scope, rs[i].SessionID, rs[i].RequireReason = a.Canonical(), bad, bad, fmt.Sprint(i)+bad, true
+				rs[i].Args, rs[i].HumanMessage, rs[i].Scope, rs[i].SessionID, rs[i].RequireReason = a.Canonical(), bad, bad,
+					fmt.Sprint(i)+bad, true
 				rs[i].Rationale, rs[i].Preview = bad, bad
 				rs[i].Tool, rs[i].Server, rs[i].Agent = strings.Repeat("t", 128), strings.Repeat("s", 128), strings.Repeat("a", 128)
 				rs[i].Previous = &approval.Use{ApprovedBy: bad}
@@ -268,7 +279,8 @@ func TestWorstBatch(t *testing.T) {
 					rs[i].Status, rs[i].ResolvedBy, rs[i].ResolveReason = approval.Denied, bad, bad
 				}
 			}
-			d := channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest, BatchID: channelstest.BatchID}, Requests: rs}
+			d := channels.Delivery{Notification: approval.Notification{Kind: approval.KindRequest,
+				BatchID: channelstest.BatchID}, Requests: rs}
 			for _, r := range checkCard(t, ch, d).Data.Requests {
 				if r.ArgsShown != 3 {
 					t.Errorf("%q, %d requests: %d of %d args", filler, n, r.ArgsShown, r.ArgsTotal)
@@ -281,7 +293,8 @@ func TestWorstBatch(t *testing.T) {
 func TestTypes(t *testing.T) {
 	ch := newChannel(t)
 	for kind, want := range map[approval.NotificationKind]string{
-		approval.KindRequest: "approval.requested", approval.KindReminder: "approval.reminder", approval.KindEdit: "approval.updated", approval.KindReply: "approval.notice",
+		approval.KindRequest: "approval.requested", approval.KindReminder: "approval.reminder",
+		approval.KindEdit: "approval.updated", approval.KindReply: "approval.notice",
 	} {
 		d := channelstest.Cases()[0].Delivery
 		d.Notification.Kind = kind

@@ -104,7 +104,8 @@ func TestDelivery(t *testing.T) {
 	if d.method != "POST" || d.uri != hidden || d.user != "private-user" || string(d.body) != string(m.Body) {
 		t.Errorf("delivered %s %s by %s: %s", d.method, d.uri, d.user, d.body)
 	}
-	for name, want := range map[string]string{"Content-Type": "application/json", "Webhook-Id": retryKey, "User-Agent": "countersign"} {
+	for name, want := range map[string]string{"Content-Type": "application/json", "Webhook-Id": retryKey,
+		"User-Agent": "countersign"} {
 		if got := d.header.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
@@ -151,7 +152,8 @@ func TestEverySecretSigns(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := p.deliveries()[1]
-	if again.header.Get("Webhook-Id") != retryKey || again.header.Get("Webhook-Timestamp") != "1795257660" || again.header.Get("Webhook-Signature") == h.Get("Webhook-Signature") || string(again.body) != string(m.Body) {
+	if again.header.Get("Webhook-Id") != retryKey || again.header.Get("Webhook-Timestamp") != "1795257660" ||
+		again.header.Get("Webhook-Signature") == h.Get("Webhook-Signature") || string(again.body) != string(m.Body) {
 		t.Errorf("the second try has %v", again.header)
 	}
 }
@@ -251,10 +253,12 @@ func checkError(t *testing.T, err error, want channels.PushError, status int) {
 	if !ok {
 		t.Fatalf("error %T %v, want a *PushError", err, err)
 	}
-	if got.Reason != want.Reason || got.Final != want.Final || got.Unknown != want.Unknown || got.ChannelDown || got.RetryAfter != want.RetryAfter || got.HTTPStatus != status {
+	if got.Reason != want.Reason || got.Final != want.Final || got.Unknown != want.Unknown || got.ChannelDown ||
+		got.RetryAfter != want.RetryAfter || got.HTTPStatus != status {
 		t.Errorf("error %+v, want %+v with status %d", *got, want, status)
 	}
-	for _, s := range []string{err.Error(), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", errors.Unwrap(err)), got.Detail()} {
+	for _, s := range []string{err.Error(), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", errors.Unwrap(err)),
+		got.Detail()} {
 		for _, secret := range []string{"private-", testSecret.Reveal(), "transfer_credits", "v1,"} {
 			if strings.Contains(s, secret) {
 				t.Errorf("an error tells %q: %s", secret, s)
@@ -301,13 +305,20 @@ func TestNoAnswer(t *testing.T) {
 		want          channels.PushError
 	}{
 		{"nobody listens", "http" + private + nobody, "refuses the connection", channels.PushError{Reason: "unavailable"}},
-		{"no such name", "https" + private + "nobody.invalid", "is a name that is not known", channels.PushError{Reason: "unavailable"}},
-		{"a stranger's certificate", strings.Replace(untrusted.URL, "://", private, 1), "certificate", channels.PushError{Reason: "unavailable"}},
-		{"HTTP without TLS", "https" + private + raw("HTTP/1.1 400 private-echo\r\n\r\n"), "no usable answer", channels.PushError{Reason: "unavailable"}},
-		{"no TLS", "https" + private + raw("private-banner\r\n\r\n"), "does not speak TLS", channels.PushError{Reason: "unavailable"}},
-		{"no HTTP", "http" + private + raw("private-banner\r\n\r\n"), "no usable answer", channels.PushError{Reason: "unavailable", Unknown: true}},
-		{"the answer is lost", "http" + private + raw(""), "no usable answer", channels.PushError{Reason: "unavailable", Unknown: true}},
-		{"a header without end", "http" + private + raw("HTTP/1.1 200 OK\r\nX-Pad: "+strings.Repeat("x", 1<<20)+"\r\n\r\n"), "no usable answer", channels.PushError{Reason: "unavailable", Unknown: true}},
+		{"no such name", "https" + private + "nobody.invalid", "is a name that is not known",
+			channels.PushError{Reason: "unavailable"}},
+		{"a stranger's certificate", strings.Replace(untrusted.URL, "://", private, 1), "certificate",
+			channels.PushError{Reason: "unavailable"}},
+		{"HTTP without TLS", "https" + private + raw("HTTP/1.1 400 private-echo\r\n\r\n"), "no usable answer",
+			channels.PushError{Reason: "unavailable"}},
+		{"no TLS", "https" + private + raw("private-banner\r\n\r\n"), "does not speak TLS",
+			channels.PushError{Reason: "unavailable"}},
+		{"no HTTP", "http" + private + raw("private-banner\r\n\r\n"), "no usable answer",
+			channels.PushError{Reason: "unavailable", Unknown: true}},
+		{"the answer is lost", "http" + private + raw(""), "no usable answer", channels.PushError{Reason: "unavailable",
+			Unknown: true}},
+		{"a header without end", "http" + private + raw("HTTP/1.1 200 OK\r\nX-Pad: "+strings.Repeat("x", 1<<20)+"\r\n\r\n"),
+			"no usable answer", channels.PushError{Reason: "unavailable", Unknown: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := newChannel(t).Send(t.Context(), message(t, tt.to+hidden))
@@ -352,7 +363,8 @@ func TestBadInput(t *testing.T) {
 		m := message(t, p.URL)
 		change(&m)
 		_, err := newChannel(t).Send(t.Context(), m)
-		if e := channels.AsPushError(err); err == nil || !e.Final || e.Reason != "bad_recipient" && e.Reason != "bad_request" || strings.Contains(err.Error(), "private") {
+		if e := channels.AsPushError(err); err == nil || !e.Final || e.Reason != "bad_recipient" &&
+			e.Reason != "bad_request" || strings.Contains(err.Error(), "private") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -51,15 +51,17 @@ func Example() {
 		log.Fatal(err)
 	}
 	call := &genai.FunctionCall{Name: "transfer", Args: map[string]any{"To": "acme"}}
-	treasurer, err := llmagent.New(llmagent.Config{Name: "treasurer", Tools: []tool.Tool{pay}, Model: &script{lines: []func(*model.LLMRequest) []*model.LLMResponse{
-		says("Acme's invoice is due.", call), says("I have asked for approval."),
-		says("It was approved.", call), says("Acme is paid."),
-	}}})
+	treasurer, err := llmagent.New(llmagent.Config{Name: "treasurer", Tools: []tool.Tool{pay},
+		Model: &script{lines: []func(*model.LLMRequest) []*model.LLMResponse{
+			says("Acme's invoice is due.", call), says("I have asked for approval."),
+			says("It was approved.", call), says("Acme is paid."),
+		}}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	r, err := runner.New(runner.Config{AppName: "treasury", Agent: treasurer, SessionService: session.InMemoryService(), AutoCreateSession: true,
-		PluginConfig: runner.PluginConfig{Plugins: []*plugin.Plugin{asks}}})
+	r, err := runner.New(runner.Config{AppName: "treasury", Agent: treasurer, SessionService: session.InMemoryService(),
+		AutoCreateSession: true,
+		PluginConfig:      runner.PluginConfig{Plugins: []*plugin.Plugin{asks}}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -33,7 +33,8 @@ func TestACallRunsOnlyOnAYes(t *testing.T) {
 	w := newWorld(t, adk.Options{})
 	w.holds(w.turn(says("", call("read_ledger", nil)), says("ok")), "hears read_ledger: map[done:true]")
 	w.ran("read_ledger <nil>")
-	w.holds(w.turn(says("", call("format_disk", nil)), says("ok")), "hears format_disk: map[message:Policy denied: forbidden — Never. status:denied]")
+	w.holds(w.turn(says("", call("format_disk", nil)), says("ok")),
+		"hears format_disk: map[message:Policy denied: forbidden — Never. status:denied]")
 	w.ran()
 	out := w.turn(func(*model.LLMRequest) []*model.LLMResponse {
 		r := response("The rent is due.", transfer(2000))
@@ -44,8 +45,10 @@ func TestACallRunsOnlyOnAYes(t *testing.T) {
 	if len(p) != 1 {
 		t.Fatalf("%d requests, want 1", len(p))
 	}
-	w.holds(out, "hears transfer: map[approval_id:"+p[0].ID+" message:⏳ Approval requested (id: "+p[0].ID+"). Money leaves the house. status:approval_pending]")
-	if p[0].Scope != "treasury/mia" || p[0].SessionID != "s1" || p[0].TurnID == "" || p[0].Rationale != "The rent is due." || string(p[0].Args) != `{"cents":2000,"to":"acme"}` {
+	w.holds(out, "hears transfer: map[approval_id:"+p[0].ID+" message:⏳ Approval requested (id: "+p[0].ID+
+		"). Money leaves the house. status:approval_pending]")
+	if p[0].Scope != "treasury/mia" || p[0].SessionID != "s1" || p[0].TurnID == "" ||
+		p[0].Rationale != "The rent is due." || string(p[0].Args) != `{"cents":2000,"to":"acme"}` {
 		t.Errorf("the request: %+v", p[0])
 	}
 	w.holds(w.turn(says("", transfer(2000)), says("ok")), "⏳ Approval pending (id: "+p[0].ID+")")
@@ -73,7 +76,8 @@ func TestWhatAGrantCoversRunsAndWhatADenialStandsForDoesNot(t *testing.T) {
 	pay := func(cents int) *genai.FunctionCall { return call("pay", map[string]any{"cents": cents}) }
 	decide := func(v client.Verdict) {
 		t.Helper()
-		if _, err := w.hana.Decide(w.ctx, w.pending()[0].ID, v, "no", client.GrantFor(client.GrantTerms{Uses: 2, Session: true})); err != nil {
+		if _, err := w.hana.Decide(w.ctx, w.pending()[0].ID, v, "no",
+			client.GrantFor(client.GrantTerms{Uses: 2, Session: true})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,7 +133,8 @@ func TestAChangedNumberThatTheADKWouldRoundDoesNotRun(t *testing.T) {
 func TestRule3_ANumberIsHandedOnAsItWasApprovedOrNotAtAll(t *testing.T) {
 	w := newWorld(t, adk.Options{})
 	for number, runs := range map[string]string{
-		"1500.0": "transfer 1500", "1.5e3": "transfer 1500", "15.50": "transfer 15.5", "0.1": "transfer 0.1", "-0.0": "transfer -0",
+		"1500.0": "transfer 1500", "1.5e3": "transfer 1500", "15.50": "transfer 15.5", "0.1": "transfer 0.1",
+		"-0.0": "transfer -0",
 		"1e21": "transfer 1e+21", "9007199254740992.0": "transfer 9.007199254740992e+15",
 		"9007199254740993.0": "", "9.007199254740993e15": "", "0.1234567890123456789": "", "1e400": "", "1e-400": "",
 		"1e23": "", // which no float64 is
@@ -163,19 +168,22 @@ func TestSeveralCallsOfOneTurnAreOneCardAndAnsweredInOrder(t *testing.T) {
 	w := newWorld(t, adk.Options{})
 	turn := says("All three.", transfer(1), call("read_ledger", nil), transfer(2))
 	out := w.turn(turn, says("ok"))
-	w.holds(out, "hears transfer: map[approval_id:", "Approval requested", "hears read_ledger: map[done:true]", "hears transfer: map[approval_id:", "Approval requested")
+	w.holds(out, "hears transfer: map[approval_id:", "Approval requested", "hears read_ledger: map[done:true]",
+		"hears transfer: map[approval_id:", "Approval requested")
 	w.ran("read_ledger <nil>")
 	p := w.pending()
 	if len(p) != 2 || p[0].Rationale != "All three." {
 		t.Fatalf("requests: %+v", p)
 	}
-	if c := testkit.Receive(t, "the card", w.cards); c.Type != "approval.requested" || len(c.Data.Requests) != 2 || c.Data.Requests[0].ID != p[0].ID || c.Data.Requests[1].ID != p[1].ID {
+	if c := testkit.Receive(t, "the card", w.cards); c.Type != "approval.requested" || len(c.Data.Requests) != 2 ||
+		c.Data.Requests[0].ID != p[0].ID || c.Data.Requests[1].ID != p[1].ID {
 		t.Errorf("the card: %+v, want one of both", c)
 	}
 	w.decide(p[0].ID, client.Approve, "")
 	w.decide(p[1].ID, client.Deny, "no")
 	out = w.turn(turn, says("ok"))
-	w.holds(out, "hears transfer: map[done:true]", "hears read_ledger: map[done:true]", "hears transfer: map[", "Approval denied by hana: no.")
+	w.holds(out, "hears transfer: map[done:true]", "hears read_ledger: map[done:true]", "hears transfer: map[",
+		"Approval denied by hana: no.")
 	w.ran("read_ledger <nil>", "transfer 1")
 }
 
@@ -281,13 +289,15 @@ func TestArgsThatAreNotJSONAreNotRun(t *testing.T) {
 	w := newWorld(t, adk.Options{})
 	args := map[string]any{"cents": math.Inf(1)}
 	w.holds(w.turn(says("", call("read_ledger", args)), says("ok")), "the args are not JSON")
-	w.holds(w.turn(says("", call("read_ledger", args), call("read_ledger", nil)), says("ok")), "the args are not JSON", "done:true")
+	w.holds(w.turn(says("", call("read_ledger", args), call("read_ledger", nil)), says("ok")), "the args are not JSON",
+		"done:true")
 	w.ran("read_ledger <nil>")
 }
 
 func TestAnswersToOtherArgsAreNotUsed(t *testing.T) {
 	// A callback changes the args after the gate was asked about all calls, and before the tools run.
-	p, err := plugin.New(plugin.Config{Name: "rewriter", BeforeToolCallback: func(_ agent.Context, _ tool.Tool, args map[string]any) (map[string]any, error) {
+	p, err := plugin.New(plugin.Config{Name: "rewriter", BeforeToolCallback: func(_ agent.Context, _ tool.Tool,
+		args map[string]any) (map[string]any, error) {
 		if args["cents"] == 1 {
 			args["cents"] = 1_000_000
 		}
@@ -298,7 +308,8 @@ func TestAnswersToOtherArgsAreNotUsed(t *testing.T) {
 	}
 	w := newWorld(t, adk.Options{}, p)
 	w.approve(transfer(1))
-	w.holds(w.turn(says("", transfer(1), call("read_ledger", nil)), says("ok")), "hears transfer: map[approval_id:", "status:approval_pending")
+	w.holds(w.turn(says("", transfer(1), call("read_ledger", nil)), says("ok")), "hears transfer: map[approval_id:",
+		"status:approval_pending")
 	w.ran("read_ledger <nil>")
 	if p := w.pending(); len(p) != 1 || string(p[0].Args) != `{"cents":1000000,"to":"acme"}` {
 		t.Errorf("requests %+v, want one for what would run", p)
@@ -343,8 +354,8 @@ func TestRule3_IgnoredArgsRunAsTheyWereApproved(t *testing.T) {
 	w.ran("pay 7 to acme", "read_ledger <nil>")
 }
 
-// A number that the ADK cannot hand on as people were shown it does not run, not even where it looks the same once it is
-// rounded. What the ADK itself wrote runs.
+// A number that the ADK cannot hand on as people were shown it does not run, not even where it looks the same once it
+// is rounded. What the ADK itself wrote runs.
 func TestRule3_AnIgnoredNumberThatTheADKWouldRoundDoesNotRun(t *testing.T) {
 	w := newWorld(t, adk.Options{})
 	pay := func(cents, note any) *genai.FunctionCall {
@@ -463,9 +474,10 @@ func TestAPartialResponseIsNotAskedAbout(t *testing.T) {
 
 func TestAStreamingToolStopsTheRun(t *testing.T) {
 	w := newWorld(t, adk.Options{})
-	streams, err := functiontool.NewStreaming(functiontool.Config{Name: "read_tape"}, func(agent.Context, anything) iter.Seq2[string, error] {
-		return func(func(string, error) bool) { t.Error("it ran, and nobody was asked") }
-	})
+	streams, err := functiontool.NewStreaming(functiontool.Config{Name: "read_tape"},
+		func(agent.Context, anything) iter.Seq2[string, error] {
+			return func(func(string, error) bool) { t.Error("it ran, and nobody was asked") }
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -493,8 +505,10 @@ func TestAnAgentThatRunsAsAToolIsGuardedByItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := w.run([]*plugin.Plugin{p}, llmagent.Config{Name: "treasurer", Model: w.model, Tools: []tool.Tool{agenttool.New(helper, nil)}})
-	if _, err = w.turnOf(r, "mia", agent.StreamingModeNone, says("", call("read_helper", map[string]any{"request": "pay"})),
+	r := w.run([]*plugin.Plugin{p}, llmagent.Config{Name: "treasurer", Model: w.model,
+		Tools: []tool.Tool{agenttool.New(helper, nil)}})
+	if _, err = w.turnOf(r, "mia", agent.StreamingModeNone,
+		says("", call("read_helper", map[string]any{"request": "pay"})),
 		says("", transfer(1), call("read_ledger", nil)), says("asked"), says("ok")); err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,8 @@ func TestAnEndingThatComesAgainIsToldAnew(t *testing.T) {
 func TestShortenCutsBetweenCharacters(t *testing.T) {
 	for _, s := range []string{"", "short", strings.Repeat("x", 20), strings.Repeat("承認", 10), strings.Repeat("😀", 9)} {
 		got := shorten(s, 20)
-		if len(got) > 20 || !utf8.ValidString(got) || len(s) <= 20 && got != s || len(s) > 20 && !strings.HasSuffix(got, "…") {
+		if len(got) > 20 || !utf8.ValidString(got) || len(s) <= 20 && got != s || len(s) > 20 && !strings.HasSuffix(got,
+			"…") {
 			t.Errorf("%q became %q", s, got)
 		}
 	}
@@ -122,7 +123,8 @@ func TestShortenCutsBetweenCharacters(t *testing.T) {
 
 func TestTheSameArgsAreTheSameBytes(t *testing.T) {
 	g := New(nil, Options{Scope: func(agent.ReadonlyContext) string { return "" }})
-	args := map[string]any{"to": "<a&b>", "cents": float64(1 << 53), "list": []any{1.5, nil, true}, "in": map[string]any{"b": "1", "a": "2"}}
+	args := map[string]any{"to": "<a&b>", "cents": float64(1 << 53), "list": []any{1.5, nil, true},
+		"in": map[string]any{"b": "1", "a": "2"}}
 	const want = `{"cents":9007199254740992,"in":{"a":"2","b":"1"},"list":[1.5,null,true],"to":"<a&b>"}`
 	for range 20 {
 		c, err := g.call(&session{}, "transfer", args)

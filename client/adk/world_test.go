@@ -159,7 +159,8 @@ type script struct {
 
 func (s *script) Name() string { return "script" }
 
-func (s *script) GenerateContent(_ context.Context, req *model.LLMRequest, _ bool) iter.Seq2[*model.LLMResponse, error] {
+func (s *script) GenerateContent(_ context.Context, req *model.LLMRequest, _ bool) iter.Seq2[*model.LLMResponse,
+	error] {
 	return func(yield func(*model.LLMResponse, error) bool) {
 		s.mu.Lock()
 		s.requests = append(s.requests, textOf(req.Contents...))
@@ -233,16 +234,17 @@ type workshop struct {
 }
 
 func (w *workshop) tool(name string) tool.Tool {
-	t, err := functiontool.New(functiontool.Config{Name: name, Description: name}, func(_ agent.Context, args anything) (map[string]any, error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		did := fmt.Sprintf("%s %v", name, args["cents"])
-		if note, ok := args["note"]; ok {
-			did += fmt.Sprintf(" %v", note)
-		}
-		w.ran = append(w.ran, did)
-		return map[string]any{"done": true}, nil
-	})
+	t, err := functiontool.New(functiontool.Config{Name: name, Description: name},
+		func(_ agent.Context, args anything) (map[string]any, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			did := fmt.Sprintf("%s %v", name, args["cents"])
+			if note, ok := args["note"]; ok {
+				did += fmt.Sprintf(" %v", note)
+			}
+			w.ran = append(w.ran, did)
+			return map[string]any{"done": true}, nil
+		})
 	if err != nil {
 		panic(err) // the tests' own names
 	}
@@ -276,7 +278,8 @@ func newWorld(t *testing.T, o adk.Options, more ...*plugin.Plugin) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	w := &world{t: t, ctx: ctx, addr: addr, cards: cards, model: &script{}, shop: &workshop{}, sessions: session.InMemoryService()}
+	w := &world{t: t, ctx: ctx, addr: addr, cards: cards, model: &script{}, shop: &workshop{},
+		sessions: session.InMemoryService()}
 	w.bot, w.hana = w.client(env["AGENT_TOKEN"]), w.client(env["HANA_TOKEN"])
 	w.gate = adk.New(w.bot, o)
 	w.runner = w.start(w.gate, more...)
@@ -327,13 +330,15 @@ func (w *world) turn(lines ...func(*model.LLMRequest) []*model.LLMResponse) stri
 	return out
 }
 
-func (w *world) turnOf(r *runner.Runner, user string, mode agent.StreamingMode, lines ...func(*model.LLMRequest) []*model.LLMResponse) (string, error) {
+func (w *world) turnOf(r *runner.Runner, user string, mode agent.StreamingMode,
+	lines ...func(*model.LLMRequest) []*model.LLMResponse) (string, error) {
 	w.t.Helper()
 	w.model.mu.Lock()
 	w.model.lines, w.model.requests = lines, nil
 	w.model.mu.Unlock()
 	var out strings.Builder
-	for e, err := range r.Run(w.ctx, user, "s1", genai.NewContentFromText("go on", genai.RoleUser), agent.RunConfig{StreamingMode: mode}) {
+	for e, err := range r.Run(w.ctx, user, "s1", genai.NewContentFromText("go on", genai.RoleUser),
+		agent.RunConfig{StreamingMode: mode}) {
 		if err != nil {
 			return out.String(), err
 		}

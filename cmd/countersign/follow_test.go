@@ -20,7 +20,8 @@ func following(t *testing.T, w *inboxtest.World, args ...string) (out *testkit.B
 	code := make(chan int, 1)
 	env := map[string]string{"COUNTERSIGN_SERVER": w.Server.URL, "COUNTERSIGN_TOKEN": inboxtest.HanaToken}
 	go func() {
-		code <- run(ctx, append([]string{"pending", "--follow"}, args...), strings.NewReader(""), out, out, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+		code <- run(ctx, append([]string{"pending", "--follow"}, args...), strings.NewReader(""), out, out,
+			func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 	}()
 	return out, func() {
 		t.Helper()
@@ -85,7 +86,10 @@ func TestInboxOnAPipe(t *testing.T) {
 	say := func(lines string) string {
 		t.Helper()
 		out := new(testkit.Buffer)
-		code := run(t.Context(), []string{"inbox"}, strings.NewReader(lines), out, out, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+		code := run(t.Context(), []string{"inbox"}, strings.NewReader(lines), out, out, func(name string) (string, bool) {
+			v, ok := env[name]
+			return v, ok
+		})
 		if code != exitDone {
 			t.Errorf("exit code %d: %s", code, out.String())
 		}
@@ -93,10 +97,12 @@ func TestInboxOnAPipe(t *testing.T) {
 	}
 	w.Clock.Adjust(time.Since(w.Clock.Now())) // the command reads the machine's clock
 	id := w.Ask("transfer", `{"cents":6}`)
-	if out := say("\n\n"); !strings.Contains(out, "[a] Approve  [d] Deny  [v] View full details") || w.Request(id).Status != "pending" {
+	if out := say("\n\n"); !strings.Contains(out, "[a] Approve  [d] Deny  [v] View full details") ||
+		w.Request(id).Status != "pending" {
 		t.Errorf("%s", out)
 	}
-	if out := say("a\n"); !strings.Contains(out, "Approved. The agent may run it once.") || w.Request(id).ResolvedVia != "cli" {
+	if out := say("a\n"); !strings.Contains(out, "Approved. The agent may run it once.") ||
+		w.Request(id).ResolvedVia != "cli" {
 		t.Errorf("%s", out)
 	}
 }

@@ -53,13 +53,15 @@ func TestAHookEndsWhateverKeepsIt(t *testing.T) {
 	if _, err := inTime(ctx, func() (string, error) { return "yes", nil }); !errors.Is(err, errGaveUp) {
 		t.Errorf("what came after the agent gave up got %v, want %v", err, errGaveUp)
 	}
-	if _, err := inTime(t.Context(), func() (string, error) { panic("oh") }); err == nil || !strings.Contains(err.Error(), "internal error: oh") {
+	if _, err := inTime(t.Context(), func() (string, error) { panic("oh") }); err == nil || !strings.Contains(err.Error(),
+		"internal error: oh") {
 		t.Errorf("a panic gave %v, want an error", err)
 	}
 }
 
 func TestWhatTheModelReadsOfAFaultIsInPlainWords(t *testing.T) {
-	refused := &url.Error{Op: "Post", URL: "http://h/v1/calls", Err: &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
+	refused := &url.Error{Op: "Post", URL: "http://h/v1/calls", Err: &net.OpError{Op: "dial", Net: "tcp",
+		Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
 	late := &url.Error{Op: "Post", URL: "http://h/v1/calls", Err: context.DeadlineExceeded}
 	for _, c := range []struct {
 		err  error
@@ -70,10 +72,13 @@ func TestWhatTheModelReadsOfAFaultIsInPlainWords(t *testing.T) {
 		{fmt.Errorf("no answer: %w", late), "no answer: it took too long"},
 		{fmt.Errorf("no answer: %w", refused), "no answer: nothing listens there"},
 		{fmt.Errorf("%w: no answer: %w", errors.New("slow"), refused), "slow: no answer: nothing listens there"},
-		{fmt.Errorf("not started: %w", &fs.PathError{Op: "fork/exec", Path: "/opt/c", Err: syscall.EACCES}), "not started: /opt/c may not be used by this user"},
-		{fmt.Errorf("not started: %w", &fs.PathError{Op: "fork/exec", Path: "/opt/c", Err: syscall.ENOEXEC}), "not started: /opt/c could not be used"},
+		{fmt.Errorf("not started: %w", &fs.PathError{Op: "fork/exec", Path: "/opt/c", Err: syscall.EACCES}),
+			"not started: /opt/c may not be used by this user"},
+		{fmt.Errorf("not started: %w", &fs.PathError{Op: "fork/exec", Path: "/opt/c", Err: syscall.ENOEXEC}),
+			"not started: /opt/c could not be used"},
 		{fmt.Errorf("not started: %w", &exec.Error{Name: "c", Err: exec.ErrNotFound}), "not started: c is not there"},
-		{fmt.Errorf("dial: %w", &net.DNSError{Err: "no such host", Name: "h", IsNotFound: true}), "dial: the name of the host is not known"},
+		{fmt.Errorf("dial: %w", &net.DNSError{Err: "no such host", Name: "h", IsNotFound: true}),
+			"dial: the name of the host is not known"},
 		{fmt.Errorf("read: %w", io.ErrUnexpectedEOF), "read: the connection broke"},
 		{fmt.Errorf("odd: %w", json.Unmarshal([]byte("<"), new(any))), "odd: it is not JSON"},
 	} {

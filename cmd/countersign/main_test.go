@@ -230,8 +230,10 @@ const (
 // proves proves that the gate knows a token.
 func proves(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	who := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Token: "hana-token-0123456789"}, {Name: "a", Token: "hana-token"},
-		{Name: "b", Token: "hana-no-record"}, {Name: "c", Token: "hana-no-secrets"}, {Name: "d", Token: "hana-no-admin"}, {Name: "f", Token: "hana-no-rule"},
+	who := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Token: "hana-token-0123456789"},
+		{Name: "a", Token: "hana-token"},
+		{Name: "b", Token: "hana-no-record"}, {Name: "c", Token: "hana-no-secrets"}, {Name: "d", Token: "hana-no-admin"},
+		{Name: "f", Token: "hana-no-rule"},
 		{Name: "bot", Token: "agent-token-0123456789"}, {Name: "e", Token: "agent-token"}})
 	if proof, ok := who.TokenProof(q.Get("token"), q.Get("nonce"), q.Get("address")); ok {
 		answer(w, 200, map[string]any{"proof": proof})
@@ -268,7 +270,8 @@ func (f *fakeGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "sign-in-links" && agent:
 		problem(w, 403, "people_only", "Only people may do this.")
 	case path == "sign-in-links":
-		answer(w, 200, map[string]any{"id": pendingID, "url": "https://gate.example.com/signin/link?t=aaaa", "expires_at": "2026-11-21T09:40:00.000Z"})
+		answer(w, 200, map[string]any{"id": pendingID, "url": "https://gate.example.com/signin/link?t=aaaa",
+			"expires_at": "2026-11-21T09:40:00.000Z"})
 	case path == "clock/accept":
 		off := map[string]any{"off_ms": 3_600_000}
 		if token == "hana-no-admin" {
@@ -298,13 +301,16 @@ func (f *fakeGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, 202, notification(pendingID, "queued"))
 	case path == "audit":
 		answer(w, 200, map[string]any{"events": []any{map[string]any{
-			"id": doneID, "seq": 17, "at": "2026-11-21T09:30:00.000Z", "event_type": "hitl_decision", "actor": "hana", "approval_id": doneID,
-			"agent": "treasury-bot", "tool": "bank/transfer_credits", "risk_level": "high", "decision": "deny", "reason": "wrong\x1b[2Jaccount", "data": nil,
+			"id": doneID, "seq": 17, "at": "2026-11-21T09:30:00.000Z", "event_type": "hitl_decision", "actor": "hana",
+			"approval_id": doneID,
+			"agent":       "treasury-bot", "tool": "bank/transfer_credits", "risk_level": "high", "decision": "deny",
+			"reason": "wrong\x1b[2Jaccount", "data": nil,
 		}}, "next": nil})
 	case path == "stats":
 		stats(w, r)
 	case path == "policies/0123abcd":
-		answer(w, 200, map[string]any{"digest": strings.Repeat("0123abcd", 8), "text": "policy:\n  mode: enforce # \x1b[2J\n"})
+		answer(w, 200, map[string]any{"digest": strings.Repeat("0123abcd", 8),
+			"text": "policy:\n  mode: enforce # \x1b[2J\n"})
 	case path == "events":
 		f.events(w, r)
 	default:
@@ -320,7 +326,8 @@ func (f *fakeGate) record(r *http.Request, body []byte) {
 		panic(err)
 	}
 	defer log.Close()
-	fmt.Fprintf(log, "%s %s %s %s\n", r.Method, r.URL.RequestURI(), r.Header.Get("X-Countersign-Client"), bytes.TrimSpace(body))
+	fmt.Fprintf(log, "%s %s %s %s\n", r.Method, r.URL.RequestURI(), r.Header.Get("X-Countersign-Client"),
+		bytes.TrimSpace(body))
 }
 
 func answer(w http.ResponseWriter, status int, v any) {
@@ -335,7 +342,8 @@ func problem(w http.ResponseWriter, status int, code, detail string) {
 		w.Header().Set("Retry-After", "30")
 	}
 	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(map[string]any{"type": "urn:countersign:problem:" + code, "title": code, "status": status, "code": code, "detail": detail})
+	json.NewEncoder(w).Encode(map[string]any{"type": "urn:countersign:problem:" + code, "title": code, "status": status,
+		"code": code, "detail": detail})
 }
 
 func (f *fakeGate) call(w http.ResponseWriter, waitsFor string, body []byte) {
@@ -346,7 +354,8 @@ func (f *fakeGate) call(w http.ResponseWriter, waitsFor string, body []byte) {
 	}
 	again := waitsFor == pendingID
 	say := func(status int, decision, message string) {
-		answer(w, status, map[string]any{"decision": decision, "message": message, "risk_level": "high", "rule": "a rule", "reason_code": "approval_required", "approval_id": pendingID})
+		answer(w, status, map[string]any{"decision": decision, "message": message, "risk_level": "high", "rule": "a rule",
+			"reason_code": "approval_required", "approval_id": pendingID})
 	}
 	ask := func() { say(202, "pending", "⏳ Approval requested (id: "+pendingID+"). A person must say yes.") }
 	switch c.Tool {
@@ -355,7 +364,8 @@ func (f *fakeGate) call(w http.ResponseWriter, waitsFor string, body []byte) {
 	case "approved":
 		say(200, "approved", "Approved by hana at 2026-11-21T09:30:00.000Z. Run it now; this approval is used.")
 	case "edited":
-		answer(w, 200, map[string]any{"decision": "approved", "message": "Approved by hana.", "risk_level": "high", "rule": "", "reason_code": "approval_required",
+		answer(w, 200, map[string]any{"decision": "approved", "message": "Approved by hana.", "risk_level": "high",
+			"rule": "", "reason_code": "approval_required",
 			"approval_id": doneID, "replaces": pendingID, "args": map[string]any{"amount_cents": 1}})
 	case "forbidden":
 		say(200, "denied", "Policy denied: forbidden — Not here.\x1b[31m")
@@ -367,13 +377,15 @@ func (f *fakeGate) call(w http.ResponseWriter, waitsFor string, body []byte) {
 		}
 	case "denied_later":
 		if again {
-			say(200, "denied", "Approval denied by hana: no. The call was not executed; do not repeat it, try a different approach.")
+			say(200, "denied",
+				"Approval denied by hana: no. The call was not executed; do not repeat it, try a different approach.")
 		} else {
 			ask()
 		}
 	case "expires_later", "cancelled_later", "lapsed_later":
 		if again {
-			end := map[string]string{"expires_later": "expired", "cancelled_later": "cancelled", "lapsed_later": "lapsed"}[c.Tool]
+			end := map[string]string{"expires_later": "expired", "cancelled_later": "cancelled",
+				"lapsed_later": "lapsed"}[c.Tool]
 			say(200, end, "[APPROVAL "+strings.ToUpper(end)+"] it is over")
 		} else {
 			ask()
@@ -391,7 +403,8 @@ func (f *fakeGate) call(w http.ResponseWriter, waitsFor string, body []byte) {
 	case "too_many":
 		problem(w, 429, "too_many_pending", "20 requests of this agent wait already.")
 	case "over_budget":
-		problem(w, 429, "rate_limited", "Over the budget of calls: agent:bot may have 5 calls per minute. Try again in 30s; whoever runs Countersign can raise limits.agent.calls, or the agent's own limits.")
+		problem(w, 429, "rate_limited",
+			"Over the budget of calls: agent:bot may have 5 calls per minute. Try again in 30s; whoever runs Countersign can raise limits.agent.calls, or the agent's own limits.")
 	case "no_store":
 		problem(w, 503, "store_unavailable", "The store cannot be written to.")
 	case "garbage":
@@ -406,11 +419,15 @@ func (f *fakeGate) call(w http.ResponseWriter, waitsFor string, body []byte) {
 
 func stats(w http.ResponseWriter, r *http.Request) {
 	figures := func(name string, asked, granted int) map[string]any {
-		return map[string]any{"name": name, "asked": asked, "approved": asked, "denied": 0, "expired": 0, "cancelled": 0, "pending": 0, "granted": granted,
-			"quarantined": asked + granted, "pushes": asked / 2, "pushes_per_100": 47.6, "decisions": asked / 4, "decisions_per_100": 23.8, "decide_p50_ms": 1500, "decide_p90_ms": 90000}
+		return map[string]any{"name": name, "asked": asked, "approved": asked, "denied": 0, "expired": 0, "cancelled": 0,
+			"pending": 0, "granted": granted,
+			"quarantined": asked + granted, "pushes": asked / 2, "pushes_per_100": 47.6, "decisions": asked / 4,
+			"decisions_per_100": 23.8, "decide_p50_ms": 1500, "decide_p90_ms": 90000}
 	}
-	out := map[string]any{"since": "2026-10-21T09:30:00.000Z", "until": "2026-11-21T09:30:00.000Z", "next": nil, "total": figures("", 40, 2), "by_tool": []any{figures("write\x1b[2J", 40, 2)},
-		"by_rule": []any{figures("", 40, 2)}, "by_agent": []any{figures("bot", 40, 2)}, "by_person": []any{figures("hana", 40, 0)}}
+	out := map[string]any{"since": "2026-10-21T09:30:00.000Z", "until": "2026-11-21T09:30:00.000Z", "next": nil,
+		"total": figures("", 40, 2), "by_tool": []any{figures("write\x1b[2J", 40, 2)},
+		"by_rule": []any{figures("", 40, 2)}, "by_agent": []any{figures("bot", 40, 2)},
+		"by_person": []any{figures("hana", 40, 0)}}
 	if r.URL.Query().Get("agent") == "nobody" {
 		out["total"] = figures("", 0, 0)
 	}
@@ -421,7 +438,8 @@ func stats(w http.ResponseWriter, r *http.Request) {
 func recordedCalls(w http.ResponseWriter, kind string) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	line := func(tool, raw, hash string) {
-		json.NewEncoder(w).Encode(map[string]any{"id": doneID, "seq": 1, "at": time.Now(), "event_type": kind, "agent": "bot", "tool": tool, "risk_level": "low",
+		json.NewEncoder(w).Encode(map[string]any{"id": doneID, "seq": 1, "at": time.Now(), "event_type": kind, "agent": "bot",
+			"tool": tool, "risk_level": "low",
 			"data": map[string]any{"args": raw, "args_hash": hash, "rule": "a rule", "reason_code": "allowed"}})
 	}
 	whole, err := canonical.Parse([]byte(`{"path":"/srv/reports/a"}`))
@@ -436,16 +454,20 @@ func recordedCalls(w http.ResponseWriter, kind string) {
 func recordedRequests(w http.ResponseWriter, token string) {
 	var all []any
 	add := func(n int, tool, status, reason, raw string) {
-		all = append(all, request(fmt.Sprintf("01K9ZQ3V5T8M2N4P6R7S9W1X%02d", n), status, map[string]any{"tool": tool, "server": "", "agent": "bot", "rule": "asks",
-			"risk_level": "medium", "args": json.RawMessage(raw), "requested_at": time.Now().Add(-time.Hour * time.Duration(n)), "resolved_by": "hana", "resolved_via": "web", "resolve_reason": reason,
+		all = append(all, request(fmt.Sprintf("01K9ZQ3V5T8M2N4P6R7S9W1X%02d", n), status, map[string]any{"tool": tool,
+			"server": "", "agent": "bot", "rule": "asks",
+			"risk_level": "medium", "args": json.RawMessage(raw), "requested_at": time.Now().Add(-time.Hour * time.Duration(n)),
+			"resolved_by": "hana", "resolved_via": "web", "resolve_reason": reason,
 			"needs": []any{map[string]any{"count": 1}}}))
 	}
 	switch token {
 	case "hana-no-record":
 	case "hana-no-rule":
 		for n, agent := range []string{"coder", "bot"} {
-			all = append(all, request(fmt.Sprintf("01K9ZQ3V5T8M2N4P6R7S9W1X%02d", n), "pending", map[string]any{"tool": "NewTool", "server": "", "agent": agent, "rule": "",
-				"reason_code": "unknown_tool", "risk_level": "high", "args": json.RawMessage(`{}`), "requested_at": time.Now().Add(-time.Hour)}))
+			all = append(all, request(fmt.Sprintf("01K9ZQ3V5T8M2N4P6R7S9W1X%02d", n), "pending",
+				map[string]any{"tool": "NewTool", "server": "", "agent": agent, "rule": "",
+					"reason_code": "unknown_tool", "risk_level": "high", "args": json.RawMessage(`{}`),
+					"requested_at": time.Now().Add(-time.Hour)}))
 		}
 	default:
 		for n := range 6 {
@@ -471,11 +493,15 @@ func (f *fakeGate) approvals(w http.ResponseWriter, r *http.Request) {
 
 func request(id, status string, more map[string]any) map[string]any {
 	m := map[string]any{
-		"id": id, "status": status, "agent": "treasury-bot", "scope": "/srv/books", "server": "bank", "tool": "transfer_credits",
-		"args":      json.RawMessage(`{"amount_cents":12345678901234567890,"note":"to ` + "\u202e" + `gnp.exe and \u0007 \u001b[2J","to":{"iban":"DE00 0000"}}`),
+		"id": id, "status": status, "agent": "treasury-bot", "scope": "/srv/books", "server": "bank",
+		"tool": "transfer_credits",
+		"args": json.RawMessage(`{"amount_cents":12345678901234567890,"note":"to ` + "\u202e" +
+			`gnp.exe and \u0007 \u001b[2J","to":{"iban":"DE00 0000"}}`),
 		"args_hash": strings.Repeat("ab", 32), "risk_level": "high", "rule": "big transfers", "reason_code": "over_threshold",
-		"summary": "Pay $20.00\x1b[2J to acme", "human_message": "Transfer exceeds the threshold", "rationale": "the invoice\x1b]0;owned\x07 is due", "preview": "- 1\n+ 2", "turn_id": "t1", "session_id": "s1",
-		"requested_at": "2026-11-21T09:00:00.000Z", "expires_at": time.Now().Add(28 * time.Minute).UTC().Format(time.RFC3339), "resolved_at": nil, "resolved_by": nil,
+		"summary": "Pay $20.00\x1b[2J to acme", "human_message": "Transfer exceeds the threshold",
+		"rationale": "the invoice\x1b]0;owned\x07 is due", "preview": "- 1\n+ 2", "turn_id": "t1", "session_id": "s1",
+		"requested_at": "2026-11-21T09:00:00.000Z", "expires_at": time.Now().Add(28 * time.Minute).UTC().Format(time.RFC3339),
+		"resolved_at": nil, "resolved_by": nil,
 		"resolved_via": nil, "resolve_reason": nil, "use_by": nil, "consumed_at": nil, "lapsed_at": nil, "message": nil,
 		"policy_digest": strings.Repeat("0123abcd", 8),
 	}
@@ -487,7 +513,8 @@ func request(id, status string, more map[string]any) map[string]any {
 
 // previous is the last use of the same call and what came of it; "kept": its agent ran it itself.
 func previous(outcome any) map[string]any {
-	u := map[string]any{"approval_id": doneID, "approved_by": "ken", "approved_at": "2026-11-21T08:00:00.000Z", "consumed_at": "2026-11-21T08:01:00.000Z",
+	u := map[string]any{"approval_id": doneID, "approved_by": "ken", "approved_at": "2026-11-21T08:00:00.000Z",
+		"consumed_at":   "2026-11-21T08:01:00.000Z",
 		"dispatched_at": "2026-11-21T08:01:00.000Z", "outcome": outcome}
 	if outcome == "kept" {
 		u["dispatched_at"], u["outcome"] = nil, nil
@@ -512,7 +539,8 @@ func (f *fakeGate) approval(w http.ResponseWriter, id, verb string, body []byte)
 	case verb == "denial":
 		answer(w, 200, map[string]any{"id": pendingID, "lifted": true})
 	case id == "SAID":
-		answer(w, 200, request(pendingID, "pending", map[string]any{"before": map[string]any{"request_id": doneID, "approved": false, "by": "ken",
+		answer(w, 200, request(pendingID, "pending", map[string]any{"before": map[string]any{"request_id": doneID,
+			"approved": false, "by": "ken",
 			"at": time.Now().Add(-2 * time.Minute).UTC().Format(time.RFC3339), "reason": "wrong\x1b[2J account"}}))
 	case id == doneID && verb == "decide":
 		problem(w, 409, "already_resolved", "Already denied by ken at 2026-11-21T09:30:00.000Z.")
@@ -536,7 +564,8 @@ func (f *fakeGate) approval(w http.ResponseWriter, id, verb string, body []byte)
 	case id != pendingID && id != doneID && id != "SECRETARY":
 		problem(w, 404, "not_found", "No such request.")
 	case verb == "decide" && b.Decision == "approve":
-		answer(w, 200, map[string]any{"id": id, "status": "approved", "approved_by": "hana", "approved_at": at, "reason": b.Reason})
+		answer(w, 200, map[string]any{"id": id, "status": "approved", "approved_by": "hana", "approved_at": at,
+			"reason": b.Reason})
 	case verb == "decide":
 		answer(w, 200, map[string]any{"id": id, "status": "denied", "denied_by": "hana", "denied_at": at, "reason": b.Reason})
 	case verb == "cancel" && id == doneID:
@@ -544,15 +573,18 @@ func (f *fakeGate) approval(w http.ResponseWriter, id, verb string, body []byte)
 	case verb == "cancel":
 		answer(w, 200, request(id, "cancelled", map[string]any{"resolved_by": "hana", "resolved_at": at}))
 	case id == doneID:
-		answer(w, 200, request(id, "denied", map[string]any{"resolved_by": "ken", "resolved_at": at, "resolved_via": "line", "resolve_reason": "no", "message": "[APPROVAL DENIED] …: denied by ken"}))
+		answer(w, 200, request(id, "denied", map[string]any{"resolved_by": "ken", "resolved_at": at, "resolved_via": "line",
+			"resolve_reason": "no", "message": "[APPROVAL DENIED] …: denied by ken"}))
 	default:
 		answer(w, 200, request(id, "pending", nil))
 	}
 }
 
 var (
-	needs = []any{map[string]any{"group": "finance", "count": 2}, map[string]any{"approvers": []string{"mei", "security"}, "count": 1}}
-	votes = []any{map[string]any{"stage": 1, "person": "ken", "for": "hana", "decision": "approve", "reason": "agreed", "at": "2026-11-21T09:20:00.000Z", "via": "line"}}
+	needs = []any{map[string]any{"group": "finance", "count": 2}, map[string]any{"approvers": []string{"mei", "security"},
+		"count": 1}}
+	votes = []any{map[string]any{"stage": 1, "person": "ken", "for": "hana", "decision": "approve", "reason": "agreed",
+		"at": "2026-11-21T09:20:00.000Z", "via": "line"}}
 )
 
 // special answers a decision that does not simply stand.
@@ -571,7 +603,8 @@ func (f *fakeGate) special(w http.ResponseWriter, id string, confirmed bool, arg
 	case id == "1X3Y":
 		problem(w, 409, "ambiguous_id", "1X3Y could be 9W1X3Y or 7W1X3Y.")
 	case args != "" && id == pendingID:
-		answer(w, 200, map[string]any{"id": doneID, "status": "approved", "approved_by": "hana", "reason": nil, "replaces": pendingID})
+		answer(w, 200, map[string]any{"id": doneID, "status": "approved", "approved_by": "hana", "reason": nil,
+			"replaces": pendingID})
 	default:
 		return false
 	}
@@ -584,7 +617,8 @@ func decideMany(w http.ResponseWriter, body []byte) {
 	results := []any{}
 	for _, id := range b.IDs {
 		refused := func(status int, code, detail string) {
-			results = append(results, map[string]any{"id": id, "error": map[string]any{"type": "urn:countersign:problem:" + code, "title": code, "status": status,
+			results = append(results, map[string]any{"id": id, "error": map[string]any{"type": "urn:countersign:problem:" + code,
+				"title": code, "status": status,
 				"detail": detail, "code": code}})
 		}
 		switch id {
@@ -605,8 +639,10 @@ func decideMany(w http.ResponseWriter, body []byte) {
 func switches(w http.ResponseWriter, r *http.Request, body []byte) {
 	var b struct{ Agent, Reason, To, Until, From, Rule, For string }
 	json.Unmarshal(body, &b)
-	frozen := map[string]any{"agent": nil, "frozen": true, "frozen_at": "2026-11-21T09:30:00.000Z", "frozen_by": "hana", "via": "cli", "reason": "a\x1b[2Jleak"}
-	delegation := map[string]any{"id": pendingID, "for": "hana", "to": "ken", "from": "2026-11-21T09:30:00.000Z", "until": "2026-12-01T00:00:00.000Z", "rule": nil}
+	frozen := map[string]any{"agent": nil, "frozen": true, "frozen_at": "2026-11-21T09:30:00.000Z", "frozen_by": "hana",
+		"via": "cli", "reason": "a\x1b[2Jleak"}
+	delegation := map[string]any{"id": pendingID, "for": "hana", "to": "ken", "from": "2026-11-21T09:30:00.000Z",
+		"until": "2026-12-01T00:00:00.000Z", "rule": nil}
 	switch r.Method + " " + strings.TrimPrefix(r.URL.Path, "/v1/") {
 	case "POST freeze":
 		if b.Agent != "" {
@@ -640,15 +676,18 @@ func export(w http.ResponseWriter, format string) {
 
 func notification(id, status string) map[string]any {
 	return map[string]any{
-		"id": id, "approval_id": pendingID, "channel": "line", "recipient": "U4af4980629d1e4b8c9a2c1b2d3e4f5a6", "kind": "request", "status": status,
-		"attempt": 4, "message_id": nil, "http_status": 429, "error": "rate_limited: too many \x1b[31mrequests", "next_attempt_at": nil,
-		"sent_at": nil, "created_at": "2026-11-21T09:00:00.000Z", "updated_at": "2026-11-21T09:00:00.000Z",
+		"id": id, "approval_id": pendingID, "channel": "line", "recipient": "U4af4980629d1e4b8c9a2c1b2d3e4f5a6",
+		"kind": "request", "status": status,
+		"attempt": 4, "message_id": nil, "http_status": 429, "error": "rate_limited: too many \x1b[31mrequests",
+		"next_attempt_at": nil,
+		"sent_at":         nil, "created_at": "2026-11-21T09:00:00.000Z", "updated_at": "2026-11-21T09:00:00.000Z",
 	}
 }
 
 func (f *fakeGate) notifications(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("status") == "sent" {
-		answer(w, 200, map[string]any{"notifications": []any{}, "next": nil, "heartbeat": []any{map[string]any{"entry": "check_pending_approvals", "at": nil}}})
+		answer(w, 200, map[string]any{"notifications": []any{}, "next": nil,
+			"heartbeat": []any{map[string]any{"entry": "check_pending_approvals", "at": nil}}})
 		return
 	}
 	answer(w, 200, map[string]any{"notifications": []any{notification(pendingID, "failed")}, "next": nil,

@@ -89,8 +89,10 @@ func newMCPHome(t *testing.T, config string) *mcpHome {
 	t.Helper()
 	h := &mcpHome{t: t, dir: t.TempDir()}
 	h.config = filepath.Join(h.dir, "config", "countersign", "countersign.yaml")
-	h.env = append(os.Environ(), "HOME="+h.dir, "XDG_CONFIG_HOME="+filepath.Join(h.dir, "config"), "XDG_CACHE_HOME="+filepath.Join(h.dir, "cache"),
-		"XDG_RUNTIME_DIR="+filepath.Join(h.dir, "run"), "COUNTERSIGN_SERVER=", "COUNTERSIGN_TOKEN=", "GORACE=atexit_sleep_ms=0")
+	h.env = append(os.Environ(), "HOME="+h.dir, "XDG_CONFIG_HOME="+filepath.Join(h.dir, "config"), "XDG_CACHE_HOME="+
+		filepath.Join(h.dir, "cache"),
+		"XDG_RUNTIME_DIR="+filepath.Join(h.dir, "run"), "COUNTERSIGN_SERVER=", "COUNTERSIGN_TOKEN=",
+		"GORACE=atexit_sleep_ms=0")
 	if err := os.MkdirAll(filepath.Dir(h.config), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +275,9 @@ func (w *wrapper) wait(ch <-chan string) string {
 
 func (w *wrapper) hello() {
 	w.t.Helper()
-	if s := w.wait(w.start("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)); !strings.Contains(s, `"test-server"`) {
+	if s := w.wait(w.start("initialize",
+		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)); !strings.Contains(s,
+		`"test-server"`) {
 		w.t.Fatalf("initialize: %s", s)
 	}
 	fmt.Fprintln(w.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -324,8 +328,9 @@ func TestAWrapperWithoutAGateSaysWhyAndRecovers(t *testing.T) {
 		config string
 		says   []string
 	}{
-		"none":   {"", []string{"Countersign isn't set up yet", "countersign init --own"}},
-		"broken": {"policies: {}\n", []string{"The gate could not be started", "countersign.yaml:1:1: unknown key", "The call was not run"}},
+		"none": {"", []string{"Countersign isn't set up yet", "countersign init --own"}},
+		"broken": {"policies: {}\n", []string{"The gate could not be started", "countersign.yaml:1:1: unknown key",
+			"The call was not run"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -334,7 +339,9 @@ func TestAWrapperWithoutAGateSaysWhyAndRecovers(t *testing.T) {
 			w.hello()
 			says(t, "the tools", w.wait(w.start("tools/list", "{}")), `"name":"echo"`)
 			says(t, "a call", w.wait(w.call("echo", `{"n":1}`)), append(tt.says, `"isError":true`)...)
-			testkit.Eventually(t, "the log says so", func() bool { return strings.Contains(w.stderr.String(), "there is no gate, so no call runs") })
+			testkit.Eventually(t, "the log says so", func() bool {
+				return strings.Contains(w.stderr.String(), "there is no gate, so no call runs")
+			})
 			if len(w.noted("call")) != 0 {
 				t.Error("it ran")
 			}
@@ -390,7 +397,8 @@ func TestNothingOutlivesAWrapperThatIsKilled(t *testing.T) {
 	again := h.wrap("project")
 	again.hello()
 	again.call("hang", `{"n":1}`)
-	if next := h.pending(); next.Previous == nil || next.Previous.ApprovalID != first.ID || next.Previous.DispatchedAt.IsZero() || next.Previous.RunResult != "" {
+	if next := h.pending(); next.Previous == nil || next.Previous.ApprovalID != first.ID ||
+		next.Previous.DispatchedAt.IsZero() || next.Previous.RunResult != "" {
 		t.Errorf("got %+v", next.Previous)
 	}
 }

@@ -27,8 +27,10 @@ func TestWhereABrowserIsOpened(t *testing.T) {
 
 // A desktop starts programs for other addresses too.
 func TestOnlyPagesAreOpened(t *testing.T) {
-	for address, want := range map[string]bool{"https://gate.example.com/signin/link?t=a": true, "http://localhost:8787/signin/link?t=a": true,
-		"file:///etc/passwd": false, "javascript:alert(1)": false, "--version": false, "": false, "https:": false} {
+	for address, want := range map[string]bool{"https://gate.example.com/signin/link?t=a": true,
+		"http://localhost:8787/signin/link?t=a": true,
+		"file:///etc/passwd":                    false, "javascript:alert(1)": false, "--version": false, "": false,
+		"https:": false} {
 		if got := isPage(address); got != want {
 			t.Errorf("%q: %t", address, got)
 		}

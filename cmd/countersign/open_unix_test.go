@@ -13,8 +13,8 @@ import (
 	"countersign/internal/testkit"
 )
 
-// The command line of a program can be read by every user of the machine: the link is not on it, and what leads there is
-// for this user alone and does not stay.
+// The command line of a program can be read by every user of the machine: the link is not on it, and what leads there
+// is for this user alone and does not stay.
 func TestTheLinkIsNotOnTheBrowsersCommandLine(t *testing.T) {
 	const link = "https://gate.example.com/signin/link?t=one-time&x=<b>"
 	dir := t.TempDir()
@@ -23,7 +23,8 @@ func TestTheLinkIsNotOnTheBrowsersCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	browser := filepath.Join(dir, "browser")
-	script := "#!/bin/sh\nls -l \"$1\" > " + dir + "/mode\ncp \"$1\" " + dir + "/page\necho \"$0 $@\" > " + dir + "/half\nmv " +
+	script := "#!/bin/sh\nls -l \"$1\" > " + dir + "/mode\ncp \"$1\" " + dir + "/page\necho \"$0 $@\" > " + dir +
+		"/half\nmv " +
 		dir + "/half " + dir + "/line\n"
 	if err := os.WriteFile(browser, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
@@ -43,7 +44,8 @@ func TestTheLinkIsNotOnTheBrowsersCommandLine(t *testing.T) {
 	if mode := read("mode"); !strings.HasPrefix(mode, "-rw-------") {
 		t.Errorf("the file is %s", mode)
 	}
-	if page := read("page"); !strings.Contains(page, `content="0; url=https://gate.example.com/signin/link?t=one-time&amp;x=&lt;b&gt;"`) {
+	if page := read("page"); !strings.Contains(page,
+		`content="0; url=https://gate.example.com/signin/link?t=one-time&amp;x=&lt;b&gt;"`) {
 		t.Errorf("the page is\n%s", page)
 	}
 	stop()

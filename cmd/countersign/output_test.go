@@ -58,7 +58,8 @@ func TestYAMLSaysWhatTheJSONSays(t *testing.T) {
 // What a table would not show is escaped as JSON and YAML too, for a terminal and for programs, which read the same.
 func TestNothingForProgramsHasHiddenCharacters(t *testing.T) {
 	marks := strings.Repeat("\u0301", maxMarks+2)
-	in := map[string]string{"a": "\x1b[2J\u202egnp.exe\u200b\x7f\u0085\u2028\u00ad\U000e0041", "\u202d": "ключ", "m": "e" + marks, "f": "\u0301 first",
+	in := map[string]string{"a": "\x1b[2J\u202egnp.exe\u200b\x7f\u0085\u2028\u00ad\U000e0041", "\u202d": "ключ", "m": "e" +
+		marks, "f": "\u0301 first",
 		"k": "<b> 日本 ⟨U+0041⟩ \" \\ \n"}
 	for form, write := range map[string]func(s *std) error{
 		"json": func(s *std) error { return new(output).print(s, in) },
@@ -88,7 +89,8 @@ func TestNothingForProgramsHasHiddenCharacters(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := new(output).printLine(&std{out: &out, terminal: true}, json.RawMessage(`{"a":"\u202e"}`)); err != nil || out.String() != `{"a":"\u202e"}`+"\n" {
+	if err := new(output).printLine(&std{out: &out, terminal: true}, json.RawMessage(`{"a":"\u202e"}`)); err != nil ||
+		out.String() != `{"a":"\u202e"}`+"\n" {
 		t.Errorf("an escape became %q, %v", out.String(), err)
 	}
 }
@@ -143,7 +145,8 @@ func TestTimesAreLocalOnATerminal(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
-	if got := (&std{terminal: true, local: tokyo}).voteText(client.Vote{Person: "ken", Decision: client.Approve, At: client.Time{Time: at}, Via: "line"}, nil, at); !strings.Contains(got, "today 18:30") {
+	if got := (&std{terminal: true, local: tokyo}).voteText(client.Vote{Person: "ken", Decision: client.Approve,
+		At: client.Time{Time: at}, Via: "line"}, nil, at); !strings.Contains(got, "today 18:30") {
 		t.Errorf("a vote: %q", got)
 	}
 }
@@ -151,7 +154,8 @@ func TestTimesAreLocalOnATerminal(t *testing.T) {
 func TestTablesAlignWideCharacters(t *testing.T) {
 	var out bytes.Buffer
 	s := &std{out: &out}
-	s.table([]string{"A", "B", "C"}, []string{"日本", "x", "1"}, []string{"ab", "ไทย", "2"}, []string{"", "", ""}, []string{"e\u0301", "\x1b", "3"})
+	s.table([]string{"A", "B", "C"}, []string{"日本", "x", "1"}, []string{"ab", "ไทย", "2"}, []string{"", "", ""},
+		[]string{"e\u0301", "\x1b", "3"})
 	want := "A     B         C\n日本  x         1\nab    ไทย       2\n\ne\u0301     ⟨U+001B⟩  3\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -171,7 +175,10 @@ func TestColoursRespectNoColor(t *testing.T) {
 		"no terminal":     {false, nil, "high  bot\n"},
 	} {
 		var out bytes.Buffer
-		s := &std{out: &out, terminal: test.terminal, env: func(name string) (string, bool) { v, ok := test.env[name]; return v, ok }}
+		s := &std{out: &out, terminal: test.terminal, env: func(name string) (string, bool) {
+			v, ok := test.env[name]
+			return v, ok
+		}}
 		s.table([]string{"high", "bot"})
 		if out.String() != test.want {
 			t.Errorf("%s: %q, want %q", name, out.String(), test.want)
@@ -195,7 +202,10 @@ func onTerminal(t *testing.T, env map[string]string, args ...string) string {
 		b, _ := io.ReadAll(master)
 		all <- string(b)
 	}()
-	code := run(t.Context(), args, strings.NewReader(""), tty, io.Discard, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	code := run(t.Context(), args, strings.NewReader(""), tty, io.Discard, func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok
+	})
 	tty.Close()
 	got := testkit.Receive(t, "the end of the terminal", all)
 	if code != exitDone {
@@ -213,12 +223,14 @@ func TestLongTablesArePaged(t *testing.T) {
 		args  []string
 		paged bool
 	}{
-		"longer than the terminal":  {map[string]string{"PAGER": pager}, []string{"preset", "show", "payments"}, true},
-		"not wanted":                {map[string]string{"PAGER": pager}, []string{"preset", "show", "payments", "--no-pager"}, false},
-		"short":                     {map[string]string{"PAGER": pager}, []string{"preset", "list"}, false},
-		"an empty PAGER":            {map[string]string{"PAGER": ""}, []string{"preset", "show", "payments"}, false},
-		"a pager that is not there": {map[string]string{"PAGER": filepath.Join(dir, "none")}, []string{"preset", "show", "payments"}, false},
-		"JSON":                      {map[string]string{"PAGER": pager}, []string{"preset", "show", "payments", "--json"}, false},
+		"longer than the terminal": {map[string]string{"PAGER": pager}, []string{"preset", "show", "payments"}, true},
+		"not wanted": {map[string]string{"PAGER": pager}, []string{"preset", "show", "payments", "--no-pager"},
+			false},
+		"short":          {map[string]string{"PAGER": pager}, []string{"preset", "list"}, false},
+		"an empty PAGER": {map[string]string{"PAGER": ""}, []string{"preset", "show", "payments"}, false},
+		"a pager that is not there": {map[string]string{"PAGER": filepath.Join(dir, "none")}, []string{"preset", "show",
+			"payments"}, false},
+		"JSON": {map[string]string{"PAGER": pager}, []string{"preset", "show", "payments", "--json"}, false},
 	} {
 		os.Remove(seen)
 		got := onTerminal(t, test.env, test.args...)
@@ -252,7 +264,9 @@ func TestCompletions(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		args := append([]string{"complete", "--"}, strings.Split(line, " ")...)
-		if code := run(t.Context(), args, nil, &out, io.Discard, func(string) (string, bool) { return "", false }); code != exitDone {
+		if code := run(t.Context(), args, nil, &out, io.Discard, func(string) (string, bool) {
+			return "", false
+		}); code != exitDone {
 			t.Fatalf("exit code %d", code)
 		}
 		var words []string
@@ -277,7 +291,8 @@ func TestBashCompletes(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.Symlink(program, filepath.Join(dir, "countersign")); err != nil { // which main_test makes the program of that name
+	if err := os.Symlink(program,
+		filepath.Join(dir, "countersign")); err != nil { // which main_test makes the program of that name
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "a file.yaml"), nil, 0o600); err != nil {
@@ -291,7 +306,8 @@ func TestBashCompletes(t *testing.T) {
 		"countersign check --config = " + dir + "/a\\ fil": dir + "/a file.yaml",
 		"countersign pending --risk":                       "--risk-level",
 	} {
-		script := bashCompletion + "\nCOMP_WORDS=(" + words + "); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _countersign\necho \"${COMPREPLY[*]}\"\n"
+		script := bashCompletion + "\nCOMP_WORDS=(" + words +
+			"); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _countersign\necho \"${COMPREPLY[*]}\"\n"
 		c := testkit.Command(t, bash, "--norc", "-c", script)
 		c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0")
 		out, err := c.CombinedOutput()
@@ -329,7 +345,8 @@ func TestInstallOffersThePreset(t *testing.T) {
 		}()
 		code := make(chan int, 1)
 		go func() { code <- run(t.Context(), []string{"install", "claude-code"}, tty, tty, tty, env) }()
-		for _, say := range []struct{ question, answer string }{{"Include it in countersign.yaml? [y/N] ", test.answer}, {"Make these changes? [y/N] ", "y"}} {
+		for _, say := range []struct{ question, answer string }{{"Include it in countersign.yaml? [y/N] ", test.answer},
+			{"Make these changes? [y/N] ", "y"}} {
 			testkit.Eventually(t, say.question, func() bool { return strings.Contains(screen.String(), say.question) })
 			if _, err := master.WriteString(say.answer + "\n"); err != nil {
 				t.Fatal(err)
@@ -341,10 +358,12 @@ func TestInstallOffersThePreset(t *testing.T) {
 		tty.Close()
 		testkit.Receive(t, "the end of the terminal", copied)
 		s := screen.String()
-		if config, err := os.ReadFile("countersign.yaml"); err != nil || strings.Contains(string(config), "\n  include: [preset/coding-agent]") != test.include {
+		if config, err := os.ReadFile("countersign.yaml"); err != nil || strings.Contains(string(config),
+			"\n  include: [preset/coding-agent]") != test.include {
 			t.Errorf("%s: the configuration is now\n%s", test.answer, config)
 		}
-		if strings.Contains(s, "Reading, searching, planning") != test.include || !strings.Contains(s, "countersign.yaml: A person is asked before a call touches") ||
+		if strings.Contains(s, "Reading, searching, planning") != test.include ||
+			!strings.Contains(s, "countersign.yaml: A person is asked before a call touches") ||
 			!strings.Contains(s, "settings.json: Claude Code asks the gate before each tool call.") ||
 			!strings.Contains(s, "\x1b[32m+  guard: gate_files # countersign install\x1b[m") {
 			t.Errorf("%s: the terminal shows\n%s", test.answer, s)
@@ -372,7 +391,10 @@ func TestLoginDoesNotShowWhatIsTyped(t *testing.T) {
 	}()
 	code := make(chan int, 1)
 	go func() {
-		code <- run(t.Context(), []string{"login", "--server", gate.URL}, tty, tty, tty, func(name string) (string, bool) { v := map[string]string{"HOME": dir}[name]; return v, v != "" })
+		code <- run(t.Context(), []string{"login", "--server", gate.URL}, tty, tty, tty, func(name string) (string, bool) {
+			v := map[string]string{"HOME": dir}[name]
+			return v, v != ""
+		})
 	}()
 	testkit.Eventually(t, "the question", func() bool { return strings.Contains(screen.String(), "it is not shown): ") })
 	if _, err := master.WriteString("hana-token-0123456789\n"); err != nil {
@@ -393,8 +415,10 @@ func TestLoginWarnsOfAWayThatIsNotEncrypted(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Chdir(t.TempDir())
 	var errs bytes.Buffer
-	run(t.Context(), []string{"login", "--server", "http://gate.invalid:1"}, strings.NewReader("hana-token-0123456789\n"), io.Discard, &errs, func(string) (string, bool) { return "", false })
-	if !strings.Contains(errs.String(), "the way to gate.invalid:1 is not encrypted") || strings.Contains(errs.String(), "hana-token") {
+	run(t.Context(), []string{"login", "--server", "http://gate.invalid:1"}, strings.NewReader("hana-token-0123456789\n"),
+		io.Discard, &errs, func(string) (string, bool) { return "", false })
+	if !strings.Contains(errs.String(), "the way to gate.invalid:1 is not encrypted") || strings.Contains(errs.String(),
+		"hana-token") {
 		t.Errorf("%s", errs.String())
 	}
 }

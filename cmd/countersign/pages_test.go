@@ -17,7 +17,8 @@ func TestAnEmptyPageIsNotTheEnd(t *testing.T) {
 		limit int
 		want  []int
 		next  string
-	}{{"", 0, []int{1, 2, 3}, ""}, {"", 3, []int{1, 2, 3}, "d"}, {"", 1, []int{1}, "b"}, {"again", 0, []int{9, 9}, "again"}} {
+	}{{"", 0, []int{1, 2, 3}, ""}, {"", 3, []int{1, 2, 3}, "d"}, {"", 1, []int{1}, "b"}, {"again", 0, []int{9, 9},
+		"again"}} {
 		asked := 0
 		got, err := pages(c.limit, func(after string, _ int) (client.Page[int], error) {
 			if asked++; asked > len(record) {

@@ -22,8 +22,10 @@ import (
 // names that nothing reads by itself.
 func platforms(e *testscript.Env) error {
 	chats, err := emulator.New(emulator.Config{
-		LINE:   emulator.LINEConfig{ChannelSecret: "8c570fa6dd201bb328f1c1eac23a96d8", ChannelAccessToken: "line-token-0123456789"},
-		Slack:  emulator.SlackConfig{BotToken: "xoxb-token-0123456789", AppToken: "xapp-token-0123456789", SigningSecret: "8f742231b10e8888abcd99yyyzzz85a5"},
+		LINE: emulator.LINEConfig{ChannelSecret: "8c570fa6dd201bb328f1c1eac23a96d8",
+			ChannelAccessToken: "line-token-0123456789"},
+		Slack: emulator.SlackConfig{BotToken: "xoxb-token-0123456789", AppToken: "xapp-token-0123456789",
+			SigningSecret: "8f742231b10e8888abcd99yyyzzz85a5"},
 		People: []emulator.Person{{Name: "hana", LINE: "U4af4980629d1e4b8c9a2c1b2d3e4f5a6", Slack: "U02HANA"}},
 	})
 	if err != nil {
@@ -35,8 +37,10 @@ func platforms(e *testscript.Env) error {
 	e.Defer(func() { chats.Close() })
 	e.Values["chats"] = chats
 	for name, value := range map[string]string{
-		"LINE_SECRET": "8c570fa6dd201bb328f1c1eac23a96d8", "LINE_TOKEN": "line-token-0123456789", "HANA_LINE": "U4af4980629d1e4b8c9a2c1b2d3e4f5a6",
-		"SLACK_TOKEN": "xoxb-token-0123456789", "SLACK_SECRET": "8f742231b10e8888abcd99yyyzzz85a5", "SLACK_SOCKET": "xapp-token-0123456789",
+		"LINE_SECRET": "8c570fa6dd201bb328f1c1eac23a96d8", "LINE_TOKEN": "line-token-0123456789",
+		"HANA_LINE":   "U4af4980629d1e4b8c9a2c1b2d3e4f5a6",
+		"SLACK_TOKEN": "xoxb-token-0123456789", "SLACK_SECRET": "8f742231b10e8888abcd99yyyzzz85a5",
+		"SLACK_SOCKET": "xapp-token-0123456789",
 	} {
 		e.Setenv(name, value)
 	}
@@ -64,7 +68,8 @@ func tapping(ts *testscript.TestScript, _ bool, args []string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, countersign, append([]string{"verify"}, args[2:]...)...)
 	cmd.Dir = ts.MkAbs(".")
-	cmd.Env = []string{"COUNTERSIGN_TOKEN=" + ts.Getenv("COUNTERSIGN_TOKEN"), "COUNTERSIGN_SERVER=" + ts.Getenv("COUNTERSIGN_SERVER"), "GORACE=atexit_sleep_ms=0"}
+	cmd.Env = []string{"COUNTERSIGN_TOKEN=" + ts.Getenv("COUNTERSIGN_TOKEN"), "COUNTERSIGN_SERVER=" +
+		ts.Getenv("COUNTERSIGN_SERVER"), "GORACE=atexit_sleep_ms=0"}
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	said, err := cmd.StderrPipe()
@@ -95,7 +100,8 @@ func TestEnvFile(t *testing.T) {
 		want      map[string]string
 	}{
 		{"", "", map[string]string{}},
-		{"# a comment\n\nA=1\n  B_2 = two words \nC=\nD='x y'\nE=\"q\"\nF=a=b#c\nG='\n", "", map[string]string{"A": "1", "B_2": "two words", "C": "", "D": "x y", "E": "q", "F": "a=b#c", "G": "'"}},
+		{"# a comment\n\nA=1\n  B_2 = two words \nC=\nD='x y'\nE=\"q\"\nF=a=b#c\nG='\n", "", map[string]string{"A": "1",
+			"B_2": "two words", "C": "", "D": "x y", "E": "q", "F": "a=b#c", "G": "'"}},
 		{"\ufeffA=1\r\nB=2\r\n", "", map[string]string{"A": "1", "B": "2"}},
 		{"A=1\nsecret-without-a-name\n", "x.env:2: this is not NAME=value", nil},
 		{"export A=1\n", "x.env:1: this is not NAME=value", nil},
@@ -134,7 +140,8 @@ func TestDefaultsOfInit(t *testing.T) {
 		}
 	}
 	for want, env := range map[string]map[string]string{
-		"ja": {"LANG": "ja_JP.UTF-8"}, "zh-TW": {"LANG": "zh_TW.UTF-8"}, "th": {"LC_ALL": "th_TH", "LANG": "en_US"}, "en": {"LANG": "C"},
+		"ja": {"LANG": "ja_JP.UTF-8"}, "zh-TW": {"LANG": "zh_TW.UTF-8"}, "th": {"LC_ALL": "th_TH", "LANG": "en_US"},
+		"en": {"LANG": "C"},
 	} {
 		if got := language(with(env)); got != want {
 			t.Errorf("%v: language %q, want %q", env, got, want)

@@ -54,7 +54,8 @@ func FuzzVisible(f *testing.F) {
 
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0 s", 59 * time.Second: "59 s", 60 * time.Second: "1 min", 90 * time.Second: "2 min", time.Hour: "1 h", 25 * time.Hour: "25 h",
+		0: "0 s", 59 * time.Second: "59 s", 60 * time.Second: "1 min", 90 * time.Second: "2 min", time.Hour: "1 h",
+		25 * time.Hour:                  "25 h",
 		28*time.Minute + 29*time.Second: "28 min", 65 * time.Minute: "1 h 5 min", 48 * time.Hour: "2 days",
 	} {
 		if got := span(d); got != want {
@@ -95,12 +96,14 @@ func TestShorten(t *testing.T) {
 func TestServeStopsWithItsContext(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "gate.yaml")
-	if err := os.WriteFile(file, []byte("listen: 127.0.0.1:0\nstore: sqlite:"+filepath.Join(dir, "gate.db")+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("listen: 127.0.0.1:0\nstore: sqlite:"+filepath.Join(dir, "gate.db")+"\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	log := &serving{begun: cancel}
-	code := run(ctx, []string{"serve", "--config", file}, strings.NewReader(""), new(bytes.Buffer), log, func(string) (string, bool) { return "", false })
+	code := run(ctx, []string{"serve", "--config", file}, strings.NewReader(""), new(bytes.Buffer), log,
+		func(string) (string, bool) { return "", false })
 	if code != exitDone {
 		t.Errorf("exit code %d\n%s", code, log.String())
 	}

@@ -73,7 +73,8 @@ func TestARequestComesBackAsItWas(t *testing.T) {
 			r.Status, r.EndCode, r.ReasonCode, r.LapsedAt = approval.Denied, approval.EndEdited, approval.EndEdited, time.Time{}
 		},
 		"frozen": func(r *approval.Request) {
-			r.Status, r.EndCode, r.ReasonCode, r.LapsedAt = approval.Cancelled, approval.EndFrozen, approval.EndFrozen, time.Time{}
+			r.Status, r.EndCode, r.ReasonCode, r.LapsedAt = approval.Cancelled, approval.EndFrozen, approval.EndFrozen,
+				time.Time{}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,15 +18,19 @@ func TestACallATapInLINEAndBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.expect(client.Call{Tool: "read_ledger"}, client.AnswerAllow)
-	if a := w.expect(client.Call{Tool: "format_disk"}, client.AnswerDenied); a.Message != "Policy denied: forbidden — Never." {
+	if a := w.expect(client.Call{Tool: "format_disk"},
+		client.AnswerDenied); a.Message != "Policy denied: forbidden — Never." {
 		t.Errorf("message %q", a.Message)
 	}
 	first := w.expect(transfer(2000), client.AnswerPending)
-	if want := "⏳ Approval requested (id: " + first.ApprovalID + "). Transfer exceeds the confirmation threshold ($10)"; first.Message != want || first.RiskLevel != "high" || first.ReasonCode != "over_threshold" {
+	if want := "⏳ Approval requested (id: " + first.ApprovalID +
+		"). Transfer exceeds the confirmation threshold ($10)"; first.Message != want || first.RiskLevel != "high" ||
+		first.ReasonCode != "over_threshold" {
 		t.Errorf("%+v", first)
 	}
 	card := w.lineCard(first.ApprovalID, 1)
-	for _, want := range []string{"transfer_credits", "2000", "0xAbC", "Transfer exceeds the confirmation threshold", first.ApprovalID, "Approve", "Deny", "bot"} {
+	for _, want := range []string{"transfer_credits", "2000", "0xAbC", "Transfer exceeds the confirmation threshold",
+		first.ApprovalID, "Approve", "Deny", "bot"} {
 		if !strings.Contains(string(card.JSON), want) {
 			t.Errorf("the card does not show %q", want)
 		}
@@ -38,7 +42,8 @@ func TestACallATapInLINEAndBack(t *testing.T) {
 	w.told("Approved: transfer_credits (bot, ")
 
 	news, err := w.bot.Resolved(w.ctx, "s1", 10*time.Second)
-	if err != nil || len(news) != 1 || !strings.HasPrefix(news[0].Message, `[APPROVAL APPROVED] transfer_credits({"amount_cents":2000,"to":"0xAbC"}): approved by hana at `) {
+	if err != nil || len(news) != 1 || !strings.HasPrefix(news[0].Message,
+		`[APPROVAL APPROVED] transfer_credits({"amount_cents":2000,"to":"0xAbC"}): approved by hana at `) {
 		t.Fatalf("feed %+v, %v", news, err)
 	}
 	used := w.expect(transfer(2000), client.AnswerApproved)
@@ -62,13 +67,15 @@ func TestASlackCardIsEditedWhenItIsOver(t *testing.T) {
 	if err := w.chat.WaitFor(w.ctx, func() bool { card = w.slackCard(id); return len(card.Edits) > 0 }); err != nil {
 		t.Fatal("never edited")
 	}
-	if s := string(card.Blocks); strings.Contains(s, `"actions"`) || !strings.Contains(s, "ken") || !strings.Contains(strings.ToLower(s), "denied") {
+	if s := string(card.Blocks); strings.Contains(s, `"actions"`) || !strings.Contains(s, "ken") ||
+		!strings.Contains(strings.ToLower(s), "denied") {
 		t.Errorf("edited to %s", s)
 	}
 	if err := w.chat.WaitFor(w.ctx, func() bool { return len(w.chat.Slack.Responses()) > 0 }); err != nil {
 		t.Fatal("the tapper was not answered")
 	}
-	if r := w.chat.Slack.Responses()[0]; !strings.Contains(string(r.Body), "Denied: transfer_credits (bot, ") || r.User != "U03KEN" {
+	if r := w.chat.Slack.Responses()[0]; !strings.Contains(string(r.Body), "Denied: transfer_credits (bot, ") ||
+		r.User != "U03KEN" {
 		t.Errorf("answered %s to %s", r.Body, r.User)
 	}
 	a := w.expect(transfer(3000), client.AnswerDenied)
@@ -82,7 +89,8 @@ func TestAnExpiryWakesTheWaiterAndEditsTheCard(t *testing.T) {
 	w := newWorld(t)
 	call := client.Call{Tool: "short_lived"}
 	a, err := w.bot.CallWait(w.ctx, call, 20*time.Second)
-	if err != nil || a.Kind != client.AnswerExpired || a.Message != "[APPROVAL EXPIRED] short_lived({}): Timed out after 1 second with no response. Ask again if it is still needed." {
+	if err != nil || a.Kind != client.AnswerExpired ||
+		a.Message != "[APPROVAL EXPIRED] short_lived({}): Timed out after 1 second with no response. Ask again if it is still needed." {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	if r := w.status(a.ApprovalID); !r.ResolvedAt.Equal(r.ExpiresAt.Time) || r.ResolvedBy != "system:timeout" {
@@ -151,7 +159,8 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 		}
 		return e
 	}
-	if s := post(emulator.LINEPost{Events: []emulator.Object{event("hana")}, Secret: "not the channel's secret"}); s != 401 {
+	if s := post(emulator.LINEPost{Events: []emulator.Object{event("hana")},
+		Secret: "not the channel's secret"}); s != 401 {
 		t.Errorf("forged: %d", s)
 	}
 	if s := post(emulator.LINEPost{Events: []emulator.Object{event(emulator.StrangerName)}}); s != 200 {
@@ -169,8 +178,10 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 	}
 	post(emulator.LINEPost{Events: []emulator.Object{event("hana")}, Destination: strangerID})
 	post(emulator.LINEPost{Events: []emulator.Object{event("hana").With("mode", "standby")}})
-	post(emulator.LINEPost{Events: []emulator.Object{event("hana").With("timestamp", emulator.LINETime(time.Now().Add(-25*time.Hour)))}})
-	post(emulator.LINEPost{Events: []emulator.Object{event("hana").With("timestamp", emulator.LINETime(time.Now().Add(-time.Minute)))}})
+	post(emulator.LINEPost{Events: []emulator.Object{event("hana").With("timestamp",
+		emulator.LINETime(time.Now().Add(-25*time.Hour)))}})
+	post(emulator.LINEPost{Events: []emulator.Object{event("hana").With("timestamp",
+		emulator.LINETime(time.Now().Add(-time.Minute)))}})
 	post(emulator.LINEPost{Events: []emulator.Object{event("hana").With("source.type", "group")}})
 
 	slack := func(p emulator.SlackPost, want int) {
@@ -205,9 +216,11 @@ func TestRule8_OutsidersForgersAndReplayersDecideNothing(t *testing.T) {
 	for _, e := range append(w.audit("webhook_refused"), w.audit("decision_refused")...) {
 		refused[e.EventType+" "+e.Actor+" "+e.Reason]++
 	}
-	for _, want := range []string{"decision_refused line:" + strangerID + " not_an_approver", "webhook_refused line: wrong_destination", "webhook_refused hana not_active",
+	for _, want := range []string{"decision_refused line:" + strangerID + " not_an_approver",
+		"webhook_refused line: wrong_destination", "webhook_refused hana not_active",
 		"webhook_refused hana too_old", "webhook_refused hana older_than_request", "webhook_refused line: not_one_to_one",
-		"webhook_refused slack:T0TEAM/U02HANA wrong_workspace", "decision_refused slack:T0TEAM/U0STRANGER not_an_approver", "decision_refused slack:T0OTHER/U02HANA not_an_approver"} {
+		"webhook_refused slack:T0TEAM/U02HANA wrong_workspace", "decision_refused slack:T0TEAM/U0STRANGER not_an_approver",
+		"decision_refused slack:T0OTHER/U02HANA not_an_approver"} {
 		if refused[want] != 1 {
 			t.Errorf("%d × %q on record: %v", refused[want], want, refused)
 		}
@@ -316,7 +329,8 @@ func TestABatchIsOneCard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answers[0].Kind != client.AnswerPending || answers[1].Kind != client.AnswerAllow || answers[2].Kind != client.AnswerPending {
+	if answers[0].Kind != client.AnswerPending || answers[1].Kind != client.AnswerAllow ||
+		answers[2].Kind != client.AnswerPending {
 		t.Fatalf("%+v", answers)
 	}
 	card := w.slackCard(answers[0].ApprovalID)
@@ -414,7 +428,9 @@ func TestADeadTokenPausesTheChannelUntilAReload(t *testing.T) {
 	}
 	a := w.expect(transfer(2700), client.AnswerPending).ApprovalID
 	b := w.expect(transfer(2701), client.AnswerPending).ApprovalID
-	w.eventually("a problem in /readyz", func() bool { return strings.Contains(w.get("/readyz"), "channel line is paused") })
+	w.eventually("a problem in /readyz", func() bool {
+		return strings.Contains(w.get("/readyz"), "channel line is paused")
+	})
 	w.slackCard(b) // the other channel goes on
 	for _, id := range []string{a, b} {
 		for _, n := range w.notifications(client.NotificationQuery{ApprovalID: id, Channel: "line"}) {
@@ -498,11 +514,13 @@ func TestReloadIsWholeOrNotAtAll(t *testing.T) {
 	}
 	write(strings.Replace(configText, "risk: high", "risk: hihg", 1))
 	w.eventually("a failed reload on record", func() bool { return len(w.audit("policy_reload_failed")) == 1 })
-	if said := w.log.String(); strings.Count(said, "the running one stays in force") != 1 || strings.Count(said, "hihg") != 1 {
+	if said := w.log.String(); strings.Count(said, "the running one stays in force") != 1 ||
+		strings.Count(said, "hihg") != 1 {
 		t.Errorf("it was not said loudly, once: %s", said)
 	}
 	w.expect(transfer(3000), client.AnswerPending)
-	write(strings.Replace(configText, `tools: [format_disk], risk: critical, action: deny`, `tools: [format_disk], risk: critical, action: quarantine`, 1))
+	write(strings.Replace(configText, `tools: [format_disk], risk: critical, action: deny`,
+		`tools: [format_disk], risk: critical, action: quarantine`, 1))
 	w.eventually("a reload on record", func() bool { return len(w.audit("policy_reloaded")) == 1 })
 	w.eventually("it is in force", func() bool { return strings.Contains(w.log.String(), "reloaded and is in force") })
 	w.expect(client.Call{Tool: "format_disk"}, client.AnswerPending)
@@ -525,7 +543,9 @@ func TestAReloadMasksAnewInTheAuditLogToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.eventually("a reload on record", func() bool { return len(w.audit("policy_reloaded")) == 1 })
-	w.eventually("the new names are masked", func() bool { return !strings.Contains(read("DE02500105170137075030"), "DE0250") })
+	w.eventually("the new names are masked", func() bool {
+		return !strings.Contains(read("DE02500105170137075030"), "DE0250")
+	})
 }
 
 func TestRule7_AWebhookThatCannotBeStoredIs503AndComesAgain(t *testing.T) {
@@ -564,7 +584,8 @@ func TestOperations(t *testing.T) {
 		Status   string
 		Problems []string
 	}
-	if err := json.Unmarshal([]byte(w.get("/readyz")), &ready); err != nil || ready.Status != "ready" || len(ready.Problems) != 0 {
+	if err := json.Unmarshal([]byte(w.get("/readyz")), &ready); err != nil || ready.Status != "ready" ||
+		len(ready.Problems) != 0 {
 		t.Errorf("%+v, %v", ready, err)
 	}
 	id := w.expect(transfer(3200), client.AnswerPending).ApprovalID
@@ -572,8 +593,11 @@ func TestOperations(t *testing.T) {
 	w.tapLINE("hana", id, "approve")
 	w.eventually("the counts", func() bool {
 		m := w.get("/metrics")
-		for _, want := range []string{`countersign_events_total{decision="approve",type="hitl_decision"} 1`, "countersign_requests_pending 0",
-			`countersign_webhook_events_total{channel="line",result="decided"} 1`, `countersign_notification_tries_total{channel="line",kind="request",reason="",result="sent"} 1`, "countersign_build_info"} {
+		for _, want := range []string{`countersign_events_total{decision="approve",type="hitl_decision"} 1`,
+			"countersign_requests_pending 0",
+			`countersign_webhook_events_total{channel="line",result="decided"} 1`,
+			`countersign_notification_tries_total{channel="line",kind="request",reason="",result="sent"} 1`,
+			"countersign_build_info"} {
 			if !strings.Contains(m, want) {
 				return false
 			}
@@ -645,7 +669,8 @@ func TestTypedWordsThatSayMoreApproveNothing(t *testing.T) {
 	w := newWorld(t)
 	id := w.expect(transfer(2310), client.AnswerPending).ApprovalID
 	card := w.lineCard(id, 1)
-	for i, text := range []string{"approve " + id + ": lol no way", "同意 " + id + " 才怪", "承認 " + id + " しない", "อนุมัติ " + id + " ไหม", "approve " + id + " checked with Ken", "approve " + id + "?"} {
+	for i, text := range []string{"approve " + id + ": lol no way", "同意 " + id + " 才怪", "承認 " + id + " しない", "อนุมัติ " +
+		id + " ไหม", "approve " + id + " checked with Ken", "approve " + id + "?"} {
 		w.ok(w.chat.LINE.Type(w.ctx, "hana", text, ""))
 		w.told("Nothing was decided: an approval is the word and the id, and nothing else")
 		w.lineCard(id, 2+i) // it came in the reply

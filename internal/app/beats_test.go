@@ -20,7 +20,8 @@ func TestAdminsSeeTheHeartbeatsLastRun(t *testing.T) {
 		}
 		return page.Heartbeat[0]
 	}
-	if b := beat(); b.At == nil && (b.Result != "" || b.Counts != nil) { // it may have run: the table goes by the machine's clock
+	if b := beat(); b.At == nil &&
+		(b.Result != "" || b.Counts != nil) { // it may have run: the table goes by the machine's clock
 		t.Errorf("before the first run: %+v", b)
 	}
 	w.stop()
@@ -30,7 +31,9 @@ func TestAdminsSeeTheHeartbeatsLastRun(t *testing.T) {
 policy:
 `), replacing("roles: [approver], slack: U03KEN", "roles: [approver], locale: th, slack: U03KEN"))
 	w.expect(transfer(2000), client.AnswerPending)
-	w.eventually("a run reminded of what waits", func() bool { return strings.Contains(w.log.String(), "Approvals: 1 pending, 0 expired, 1 re-notified") })
+	w.eventually("a run reminded of what waits", func() bool {
+		return strings.Contains(w.log.String(), "Approvals: 1 pending, 0 expired, 1 re-notified")
+	})
 	w.eventually("a later one moved nothing", func() bool { return beat().Counts.ReNotified == 0 })
 	if b := beat(); b.At == nil || b.Result != "ok" || b.Counts.Pending != 1 || b.Counts.Expired != 0 {
 		t.Errorf("the last run: %+v, %+v", b, b.Counts)
@@ -38,7 +41,9 @@ policy:
 	w.ok(w.chat.LINE.Type(w.ctx, "hana", "status", ""))
 	w.told(": 1 waiting, 0 expired, 0 reminded")
 	w.ok(w.chat.Slack.Type(w.ctx, "ken", "status", ""))
-	if err := w.chat.WaitFor(w.ctx, func() bool { return len(w.chat.Slack.Messages(w.chat.Slack.DM("ken"))) > 0 }); err != nil {
+	if err := w.chat.WaitFor(w.ctx, func() bool {
+		return len(w.chat.Slack.Messages(w.chat.Slack.DM("ken"))) > 0
+	}); err != nil {
 		t.Fatal("ken is told nothing")
 	}
 	for _, m := range w.chat.Slack.Messages(w.chat.Slack.DM("ken")) {

@@ -25,7 +25,8 @@ func TestRule12_AnAgentIsOneSenderOfBodies(t *testing.T) {
 		return who
 	}
 	bot, stranger := sender("Bearer "+token), sender()
-	for _, h := range []string{"bearer " + token, "BEARER " + token, "Bearer   " + token, "Bearer " + token + "  ", "Bearer \t" + token} {
+	for _, h := range []string{"bearer " + token, "BEARER " + token, "Bearer   " + token, "Bearer " + token + "  ",
+		"Bearer \t" + token} {
 		if got := sender(h); got != bot {
 			t.Errorf("%q is of sender %q, want %q", h, got, bot)
 		}
@@ -33,7 +34,8 @@ func TestRule12_AnAgentIsOneSenderOfBodies(t *testing.T) {
 	if sender("Bearer "+other) == bot || stranger == bot {
 		t.Error("two senders count as one")
 	}
-	for _, hs := range [][]string{{"Bearer nobody's"}, {"Bearer somebody-else's"}, {"Basic x"}, {"Bearer"}, {"Bearer " + token, "Bearer " + other}} {
+	for _, hs := range [][]string{{"Bearer nobody's"}, {"Bearer somebody-else's"}, {"Basic x"}, {"Bearer"},
+		{"Bearer " + token, "Bearer " + other}} {
 		if got := sender(hs...); got != stranger {
 			t.Errorf("%q is of sender %q, want %q", hs, got, stranger)
 		}

@@ -26,7 +26,8 @@ func TestRule12_OfAnAgentOverItsBudgetOfPushesCardsWaitAndAdminsAreTold(t *testi
 	if es := w.audit("rate_limited"); len(es) != 1 || es[0].Actor != "agent:bot" || es[0].Reason != "pushes" {
 		t.Errorf("on record: %+v", es)
 	}
-	if m := w.get("/metrics"); !strings.Contains(m, `countersign_limited_total{budget="pushes",kind="agent",principal="bot"} `) {
+	if m := w.get("/metrics"); !strings.Contains(m,
+		`countersign_limited_total{budget="pushes",kind="agent",principal="bot"} `) {
 		t.Error("the metrics do not say it")
 	}
 	other := w.client("OTHER_TOKEN")
@@ -58,9 +59,11 @@ func TestRule12_WhoHasNoTokenHasTheBudgetOfOneAgent(t *testing.T) {
 		}
 	}
 	for _, door := range []struct{ path, body, refused string }{
-		{"/v1/calls", call, `"code":"rate_limited"`}, {"/hooks/claude-code", event, `"permissionDecision":"deny"`}, {"/mcp", mcp, `"error"`},
+		{"/v1/calls", call, `"code":"rate_limited"`}, {"/hooks/claude-code", event, `"permissionDecision":"deny"`},
+		{"/mcp", mcp, `"error"`},
 	} {
-		if _, body := w.over(path, "", "POST", door.path, door.body); !strings.Contains(body, "the budget of calls: agent:local may have 12 calls per hour") || !strings.Contains(body, door.refused) {
+		if _, body := w.over(path, "", "POST", door.path, door.body); !strings.Contains(body,
+			"the budget of calls: agent:local may have 12 calls per hour") || !strings.Contains(body, door.refused) {
 			t.Errorf("%s: got %s", door.path, body)
 		}
 	}

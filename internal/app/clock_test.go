@@ -64,7 +64,8 @@ func TestRule6_AnApprovalIsNotUsedADayAfterAJumpThatWasSetRight(t *testing.T) {
 		t.Errorf("before: %s", got)
 	}
 	m.setBy(23 * time.Hour)
-	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got, "clock has jumped 23h0m0s ahead") ||
+	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got,
+		"clock has jumped 23h0m0s ahead") ||
 		!strings.Contains(got, "countersign clock accept") {
 		t.Errorf("readiness after the jump: %s", got)
 	}

@@ -57,21 +57,22 @@ func childMain() {
 	if err != nil {
 		panic(err)
 	}
-	a, err := app.New(context.Background(), app.Options{Config: cfg, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Failpoint: func(name string) {
-		select {
-		case <-armed:
-		default:
-			return
-		}
-		if name == point && (query == "" || finds(os.Getenv("STORE"), query)) {
-			if left--; left < 0 {
-				if self, err := os.FindProcess(os.Getpid()); err == nil {
-					self.Kill()
-				}
-				select {}
+	a, err := app.New(context.Background(), app.Options{Config: cfg, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Failpoint: func(name string) {
+			select {
+			case <-armed:
+			default:
+				return
 			}
-		}
-	}})
+			if name == point && (query == "" || finds(os.Getenv("STORE"), query)) {
+				if left--; left < 0 {
+					if self, err := os.FindProcess(os.Getpid()); err == nil {
+						self.Kill()
+					}
+					select {}
+				}
+			}
+		}})
 	if err != nil {
 		panic(err)
 	}
@@ -144,7 +145,8 @@ func (w *world) childOf(point, token string) (*exec.Cmd, *client.Client) {
 // while a call is quarantined and its card sent, starts it again, and looks at what survived.
 func TestRule7_KilledAtAnyPointNothingIsLostOrDoubled(t *testing.T) {
 	t.Parallel()
-	for _, point := range []string{"before-begin#0", "before-commit#0", "after-commit#0", "begun#0", "sent-not-recorded#0", "before-commit#1", "after-commit#1", "before-commit#2", "after-commit#2"} {
+	for _, point := range []string{"before-begin#0", "before-commit#0", "after-commit#0", "begun#0", "sent-not-recorded#0",
+		"before-commit#1", "after-commit#1", "before-commit#2", "after-commit#2"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -208,7 +210,9 @@ func TestRule4_KilledWhileConsumingNeverRunsTwice(t *testing.T) {
 			if _, err := w.hana.Decide(w.ctx, id, client.Approve, ""); err != nil {
 				t.Fatal(err)
 			}
-			w.eventually("all is sent", func() bool { return len(w.notifications(client.NotificationQuery{Status: "queued"})) == 0 })
+			w.eventually("all is sent", func() bool {
+				return len(w.notifications(client.NotificationQuery{Status: "queued"})) == 0
+			})
 			if err := w.chat.WaitFor(w.ctx, func() bool { return len(w.slackCard(id).Edits) > 0 }); err != nil {
 				t.Fatal(err)
 			}

@@ -14,7 +14,8 @@ import (
 func framed() []byte {
 	body := binary.LittleEndian.AppendUint64(nil, 1)                 // its position
 	body = binary.LittleEndian.AppendUint64(body, 1_790_000_000_000) // and time
-	for _, text := range []string{"call_allowed", "", "agent:bot", "", "bot", "read_file", "low", "allow", "", "{no JSON"} {
+	for _, text := range []string{"call_allowed", "", "agent:bot", "", "bot", "read_file", "low", "allow", "",
+		"{no JSON"} {
 		body = append(binary.AppendUvarint(body, uint64(len(text))), text...)
 	}
 	b := binary.LittleEndian.AppendUint32(nil, uint32(len(body)))
@@ -35,7 +36,8 @@ func TestRule11_ADamagedEventLogIsToldAndTheAuditLogCanBeRead(t *testing.T) {
 	if es := w.audit("call_allowed"); len(es) != 1 || es[0].Tool != "read_file" {
 		t.Errorf("on record are %+v", es)
 	}
-	if es := w.audit("audit_gap"); len(es) != 1 || es[0].Reason != "event_log_damaged" || string(es[0].Data) != `{"records":1}` {
+	if es := w.audit("audit_gap"); len(es) != 1 || es[0].Reason != "event_log_damaged" ||
+		string(es[0].Data) != `{"records":1}` {
 		t.Errorf("it is told %+v", es)
 	}
 	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got, "-events.damaged-") {

@@ -59,9 +59,10 @@ func TestProfilesAreForAdminsOnThisMachine(t *testing.T) {
 		"an agent":                     {"heap", secrets["AGENT_TOKEN"], nil, 403},
 		"a person who is no admin":     {"heap", secrets["KEN_TOKEN"], nil, 403},
 		"another name of this address": {"heap", hana, func(r *http.Request) { r.Host = "gate.example:6060" }, 403},
-		"a page of another site":       {"heap", hana, func(r *http.Request) { r.Header.Set("Origin", "http://localhost") }, 403},
-		"another method":               {"heap", hana, func(r *http.Request) { r.Method = http.MethodPost }, 405},
-		"how it was started":           {"cmdline", hana, nil, 404},
+		"a page of another site": {"heap", hana, func(r *http.Request) { r.Header.Set("Origin", "http://localhost") },
+			403},
+		"another method":     {"heap", hana, func(r *http.Request) { r.Method = http.MethodPost }, 405},
+		"how it was started": {"cmdline", hana, nil, 404},
 	} {
 		if status, got := w.profile(at, test.profile, test.token, test.change); status != test.status {
 			t.Errorf("%s: %d %.200q, want %d", name, status, got, test.status)

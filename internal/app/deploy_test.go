@@ -224,7 +224,8 @@ func TestWhatIsDeployedCanBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"\nType=notify\n", "\nExecStart=/usr/local/bin/countersign serve --config ", "\nNoNewPrivileges=yes\n"} {
+	for _, want := range []string{"\nType=notify\n", "\nExecStart=/usr/local/bin/countersign serve --config ",
+		"\nNoNewPrivileges=yes\n"} {
 		if !strings.Contains(string(unit), want) {
 			t.Errorf("the unit has no line %q", want)
 		}

@@ -51,7 +51,8 @@ func (d *dialogue) typesLINE(person, text, quoted string) {
 
 func TestDialogueLINEDenyThenTheReason(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "A denial in LINE asks why, and the next text reaches the agent word for word.", peopleLINE, channelsLINE)
+	d := startDialogue(t, "A denial in LINE asks why, and the next text reaches the agent word for word.", peopleLINE,
+		channelsLINE)
 	id := d.calls(payment)
 	d.line("hana", 1)
 	d.tapsLINE("hana", id, "deny")
@@ -122,7 +123,8 @@ func TestDialogueLINEByQuoting(t *testing.T) {
 
 func TestDialogueLINEExplicit(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "An id says which request is meant; a denial without a reason is given one by denying again.", peopleLINE, channelsLINE)
+	d := startDialogue(t, "An id says which request is meant; a denial without a reason is given one by denying again.",
+		peopleLINE, channelsLINE)
 	id := d.calls(payment)
 	d.line("hana", 1)
 	d.typesLINE("hana", "deny "+id, "")
@@ -142,7 +144,8 @@ func TestDialogueLINEExplicit(t *testing.T) {
 
 func TestDialogueLINEApproveWithAReasonRequired(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "An approval that needs a reason: the gate asks for it, and only the next message is it.", peopleLINE, channelsLINE)
+	d := startDialogue(t, "An approval that needs a reason: the gate asks for it, and only the next message is it.",
+		peopleLINE, channelsLINE)
 	id := d.calls(closing)
 	card := d.line("hana", 1)[0]
 	d.tapsLINE("hana", id, "approve")
@@ -174,7 +177,8 @@ func (d *dialogue) answersLINE(person, label string) {
 
 func TestDialogueLINEConfirm(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "A rule with confirm asks once more in LINE; Back does nothing, and neither does a second yes.", peopleLINE, channelsLINE)
+	d := startDialogue(t, "A rule with confirm asks once more in LINE; Back does nothing, and neither does a second yes.",
+		peopleLINE, channelsLINE)
 	id := d.calls(wiping)
 	d.line("hana", 1)
 	d.tapsLINE("hana", id, "approve")
@@ -205,7 +209,8 @@ func TestDialogueLINEConfirm(t *testing.T) {
 
 func TestDialogueLINETooLate(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "Cards in LINE keep their buttons: a tap on an old one is told how it ended.", peopleLINE, channelsLINE)
+	d := startDialogue(t, "Cards in LINE keep their buttons: a tap on an old one is told how it ended.", peopleLINE,
+		channelsLINE)
 	id := d.calls(payment)
 	d.line("hana", 1)
 	d.later(31*time.Minute, "half an hour passes")
@@ -217,7 +222,9 @@ func TestDialogueLINETooLate(t *testing.T) {
 
 func TestDialogueLINEFollow(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "Whoever adds the bot is greeted and told the id for the configuration; whoever blocks it is not written to.", peopleLINE, channelsLINE)
+	d := startDialogue(t,
+		"Whoever adds the bot is greeted and told the id for the configuration; whoever blocks it is not written to.",
+		peopleLINE, channelsLINE)
 	d.act("noi", "adds the bot")
 	d.ok(d.chat.LINE.Follow(d.ctx, "noi"))
 	d.line("noi", 1)
@@ -308,7 +315,8 @@ func allOf(t *testing.T, card emulator.LINEMessage) string {
 
 func TestDialogueLINETurn(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "The calls of a turn come on one card. What joined a card that cannot be edited comes with the answer to whoever decides all of it.", peopleLINE, channelsLINE)
+	d := startDialogue(t,
+		"The calls of a turn come on one card. What joined a card that cannot be edited comes with the answer to whoever decides all of it.", peopleLINE, channelsLINE)
 	d.turn("1", cents("1"), cents("2"))
 	d.later(moment, "a moment passes")
 	card := d.line("hana", 2)[0] // and the calls one by one
@@ -334,7 +342,8 @@ func TestDialogueLINETurn(t *testing.T) {
 
 func TestDialogueLINEGrant(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "The answer to an approval offers not to ask about the same call again for a while.", peopleLINE, channelsLINE)
+	d := startDialogue(t, "The answer to an approval offers not to ask about the same call again for a while.", peopleLINE,
+		channelsLINE)
 	id := d.turn("1", mail)[0]
 	d.later(moment, "a moment passes")
 	d.line("hana", 1)

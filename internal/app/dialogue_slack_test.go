@@ -55,7 +55,8 @@ func (d *dialogue) slashes(person, text string) {
 
 func TestDialogueSlackDeny(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "Deny in Slack opens a dialog; the reason reaches the agent word for word. Closing it, or a press that comes twice, decides nothing.", peopleSlack, channelsSlack)
+	d := startDialogue(t,
+		"Deny in Slack opens a dialog; the reason reaches the agent word for word. Closing it, or a press that comes twice, decides nothing.", peopleSlack, channelsSlack)
 	id := d.calls(payment)
 	card := d.slack(approvals, 1)[0]
 	d.presses("ken", "deny", "")
@@ -81,7 +82,9 @@ func TestDialogueSlackDeny(t *testing.T) {
 
 func TestDialogueSlackDenyWithoutAReason(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "The dialog's field may stay empty where no reason is required; where one is, the dialog says so and stays.", peopleSlack, channelsSlack)
+	d := startDialogue(t,
+		"The dialog's field may stay empty where no reason is required; where one is, the dialog says so and stays.",
+		peopleSlack, channelsSlack)
 	d.calls(payment)
 	card := d.slack(approvals, 1)[0]
 	d.presses("ken", "deny", "")
@@ -106,7 +109,9 @@ func TestDialogueSlackDenyWithoutAReason(t *testing.T) {
 
 func TestDialogueSlackLate(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "Whoever fills in a dialog is judged anew: somebody else may have been faster, or the time be over.", peopleSlack, channelsSlack)
+	d := startDialogue(t,
+		"Whoever fills in a dialog is judged anew: somebody else may have been faster, or the time be over.", peopleSlack,
+		channelsSlack)
 	id := d.calls(payment)
 	card := d.slack(approvals, 1)[0]
 	d.presses("ken", "deny", "")
@@ -134,7 +139,8 @@ func TestDialogueSlackLate(t *testing.T) {
 
 func TestDialogueSlackApprove(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "Approve decides at once, but asks for the reason where one is required.", peopleSlack, channelsSlack)
+	d := startDialogue(t, "Approve decides at once, but asks for the reason where one is required.", peopleSlack,
+		channelsSlack)
 	d.calls(payment)
 	card := d.slack(approvals, 1)[0]
 	d.presses("ken", "approve", "")
@@ -154,7 +160,8 @@ func TestDialogueSlackApprove(t *testing.T) {
 
 func TestDialogueSlackTwoPeople(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "A call that takes two people waits for both; its card says how far it has come. The menu beside the buttons has one hour more.", peopleSlack, channelsSlack)
+	d := startDialogue(t,
+		"A call that takes two people waits for both; its card says how far it has come. The menu beside the buttons has one hour more.", peopleSlack, channelsSlack)
 	id := d.calls(payout)
 	card := d.slack(approvals, 1)[0]
 	d.presses("ken", "approve", "")
@@ -175,7 +182,8 @@ func TestDialogueSlackTwoPeople(t *testing.T) {
 
 func TestDialogueSlackConfirm(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "A rule with confirm asks once more in Slack, to whoever pressed alone.", peopleSlack, channelsSlack)
+	d := startDialogue(t, "A rule with confirm asks once more in Slack, to whoever pressed alone.", peopleSlack,
+		channelsSlack)
 	id := d.calls(wiping)
 	card := d.slack(approvals, 1)[0]
 	d.presses("ken", "approve", "")
@@ -192,7 +200,8 @@ func TestDialogueSlackConfirm(t *testing.T) {
 
 func TestDialogueSlackBatch(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "Approve all asks once where one of them needs a reason, and so does Deny all: what is decided together has one reason.", peopleSlack, channelsSlack)
+	d := startDialogue(t,
+		"Approve all asks once where one of them needs a reason, and so does Deny all: what is decided together has one reason.", peopleSlack, channelsSlack)
 	batch := func(calls ...client.Call) {
 		t.Helper()
 		d.act("agent", "makes several calls in one turn")
@@ -242,7 +251,8 @@ func (d *dialogue) pressesOld(person string, card emulator.SlackMessage, action,
 
 func TestDialogueSlackTurn(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "The calls of a turn come on one card, which is edited as another one joins. Approve all covers what stood on the card that was pressed.", peopleSlack, channelsSlack)
+	d := startDialogue(t,
+		"The calls of a turn come on one card, which is edited as another one joins. Approve all covers what stood on the card that was pressed.", peopleSlack, channelsSlack)
 	d.turn("1", cents("1"), cents("2"), wiping)
 	d.later(moment, "a moment passes")
 	card := d.slack(approvals, 1)[0]
@@ -268,7 +278,8 @@ func TestDialogueSlackTurn(t *testing.T) {
 
 func TestDialogueSlackGrant(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "A decided card has a menu by which the same call is not asked about again for a while; whoever made that, or an admin, ends it.", peopleSlack, channelsSlack)
+	d := startDialogue(t,
+		"A decided card has a menu by which the same call is not asked about again for a while; whoever made that, or an admin, ends it.", peopleSlack, channelsSlack)
 	id := d.turn("1", mail)[0]
 	d.later(moment, "a moment passes")
 	card := d.slack(approvals, 1)[0]
@@ -312,7 +323,8 @@ func shortIn(t *testing.T, list string) string {
 
 func TestDialogueSlackSaidBefore(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "A card says what was last decided about the same tool, and what is different now.", peopleSlack, channelsSlack)
+	d := startDialogue(t, "A card says what was last decided about the same tool, and what is different now.", peopleSlack,
+		channelsSlack)
 	d.calls(payment)
 	card := d.slack(approvals, 1)[0]
 	d.presses("ken", "deny", "")
@@ -351,7 +363,8 @@ func lastApprove(t *testing.T, card emulator.SlackMessage) string {
 
 func TestDialogueSlackNoDialog(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "Where no dialog can be opened Deny denies without a reason, unless one is required; and a press that comes twice still counts once.", peopleSlack, channelsSlack)
+	d := startDialogue(t,
+		"Where no dialog can be opened Deny denies without a reason, unless one is required; and a press that comes twice still counts once.", peopleSlack, channelsSlack)
 	d.calls(payment)
 	card := d.slack(approvals, 1)[0]
 	d.chat.Fail(emulator.SlackViewsOpen, 1, emulator.SlackError("expired_trigger_id"))
@@ -376,7 +389,8 @@ func TestDialogueSlackNoDialog(t *testing.T) {
 
 func TestDialogueSlackSlashCommands(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "What can be typed after /countersign; only whoever typed it sees the answer.", peopleSlack, channelsSlack)
+	d := startDialogue(t, "What can be typed after /countersign; only whoever typed it sees the answer.", peopleSlack,
+		channelsSlack)
 	d.slashes("hana", "")
 	d.slack(approvals, 1)
 	d.slashes("hana", "pending")
@@ -413,7 +427,8 @@ func TestDialogueSlackSlashCommands(t *testing.T) {
 
 func TestDialogueSlackDirectMessagesAndMentions(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "The same words in direct messages, and at the bot's name in a channel, where the answer is theirs alone and cards come as direct messages; in the thread of a card they are about its request.", peopleSlack, channelsSlack)
+	d := startDialogue(t,
+		"The same words in direct messages, and at the bot's name in a channel, where the answer is theirs alone and cards come as direct messages; in the thread of a card they are about its request.", peopleSlack, channelsSlack)
 	id := d.calls(payment)
 	card := d.slack(approvals, 1)[0]
 	d.act("hana", "mentions the bot in #approvals: status")
@@ -442,7 +457,9 @@ func TestDialogueSlackDirectMessagesAndMentions(t *testing.T) {
 
 func TestDialogueSlackHome(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "The Home tab lists what waits; its buttons decide like a card's, and it is then brought up to date.", peopleSlack, channelsSlack)
+	d := startDialogue(t,
+		"The Home tab lists what waits; its buttons decide like a card's, and it is then brought up to date.", peopleSlack,
+		channelsSlack)
 	opens := func(person string) {
 		t.Helper()
 		d.act(person, "opens the Home tab")
@@ -487,7 +504,8 @@ func TestDialogueSlackHome(t *testing.T) {
 func TestDialogueSlackOutsider(t *testing.T) {
 	t.Parallel()
 	shared := strings.Replace(channelsSlack, "api_url", "allow_shared: true, api_url", 1)
-	d := startDialogue(t, "Somebody of another organisation, in a channel that is shared with it, decides nothing.", peopleSlack, shared)
+	d := startDialogue(t, "Somebody of another organisation, in a channel that is shared with it, decides nothing.",
+		peopleSlack, shared)
 	if err := d.chat.Slack.ChangeChannel(approvals, func(c *emulator.Channel) { c.IsExtShared = true }); err != nil {
 		t.Fatal(err)
 	}
@@ -506,7 +524,8 @@ func TestDialogueSlackOutsider(t *testing.T) {
 
 func TestDialogueSocketMode(t *testing.T) {
 	t.Parallel()
-	d := startDialogue(t, "Without a public address, over Socket Mode: buttons, dialogs, typed words and the Home tab, and on after Slack closes the connection.", peopleSlack, channelsSocket)
+	d := startDialogue(t,
+		"Without a public address, over Socket Mode: buttons, dialogs, typed words and the Home tab, and on after Slack closes the connection.", peopleSlack, channelsSocket)
 	d.chat.SetWebhooks("", "")
 	if _, err := d.chat.Slack.Sockets.Wait(d.ctx, 1); err != nil {
 		t.Fatal("no connection")

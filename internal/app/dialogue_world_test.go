@@ -97,16 +97,19 @@ func startDialogue(t *testing.T, title, people, channels string) *dialogue {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	d := &dialogue{at: time.Date(2026, 11, 21, 10, 40, 0, 0, time.UTC), names: map[string]string{}, heard: map[string]int{}, edited: map[string]int{}}
+	d := &dialogue{at: time.Date(2026, 11, 21, 10, 40, 0, 0, time.UTC), names: map[string]string{},
+		heard: map[string]int{}, edited: map[string]int{}}
 	env := map[string]string{"SLACK_APP_TOKEN": "xapp-test-app-level-token"}
 	for k, v := range secrets {
 		env[k] = v
 	}
 	d.world = &world{t: t, ctx: ctx, dir: t.TempDir(), log: &testkit.Buffer{}, env: env, now: d.clock}
 	chat, err := emulator.New(emulator.Config{
-		Now:  d.clock,
-		LINE: emulator.LINEConfig{ChannelSecret: env["LINE_SECRET"], ChannelAccessToken: env["LINE_TOKEN"], BotUserID: botLINE},
-		Slack: emulator.SlackConfig{BotToken: env["SLACK_TOKEN"], SigningSecret: env["SLACK_SECRET"], AppToken: env["SLACK_APP_TOKEN"], TeamID: "T0TEAM", AppID: "A0APP",
+		Now: d.clock,
+		LINE: emulator.LINEConfig{ChannelSecret: env["LINE_SECRET"], ChannelAccessToken: env["LINE_TOKEN"],
+			BotUserID: botLINE},
+		Slack: emulator.SlackConfig{BotToken: env["SLACK_TOKEN"], SigningSecret: env["SLACK_SECRET"],
+			AppToken: env["SLACK_APP_TOKEN"], TeamID: "T0TEAM", AppID: "A0APP",
 			BotID: "B0BOT", BotUserID: "U0BOT", Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
 		People: []emulator.Person{
 			{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}, {Name: "ken", Slack: "U03KEN"}, {Name: "mai", Slack: "U04MAI"},
@@ -346,7 +349,8 @@ func (d *dialogue) home(person string, want func(text string) bool) {
 }
 
 func (d *dialogue) who(id string) string {
-	return map[string]string{"U02HANA": "hana", "U03KEN": "ken", "U04MAI": "mai", "U0STRANGER": "noi", "U03KEN0": "rex"}[id]
+	return map[string]string{"U02HANA": "hana", "U03KEN": "ken", "U04MAI": "mai", "U0STRANGER": "noi",
+		"U03KEN0": "rex"}[id]
 }
 
 // settled waits until whatever there is to send is sent.
@@ -380,8 +384,10 @@ func (d *dialogue) done(name string) {
 	}
 	slices.Reverse(p.Items)
 	for _, e := range p.Items {
-		if !strings.HasPrefix(e.EventType, "notification_") && e.EventType != "approval_acked" && e.EventType != "policy_reloaded" {
-			d.tell("", strings.Join(strings.Fields(strings.Join([]string{e.EventType, e.Actor, e.Decision, quoted(e.Reason)}, " ")), " "))
+		if !strings.HasPrefix(e.EventType, "notification_") && e.EventType != "approval_acked" &&
+			e.EventType != "policy_reloaded" {
+			d.tell("", strings.Join(strings.Fields(strings.Join([]string{e.EventType, e.Actor, e.Decision, quoted(e.Reason)},
+				" ")), " "))
 		}
 	}
 	for chat, n := range d.heard {

@@ -78,7 +78,8 @@ func TestTheSocketIsTheAPIWithoutTheWebhooks(t *testing.T) {
 	} {
 		status, body := w.over(path, tt.token, tt.method, strings.ReplaceAll(tt.target, "{id}", id), tt.body)
 		if status != tt.status || !strings.Contains(body, tt.has) {
-			t.Errorf("%s %s with %q: got %d %s, want %d with %s", tt.method, tt.target, tt.token, status, body, tt.status, tt.has)
+			t.Errorf("%s %s with %q: got %d %s, want %d with %s", tt.method, tt.target, tt.token, status, body, tt.status,
+				tt.has)
 		}
 		var a struct {
 			ID string `json:"approval_id"`
@@ -112,7 +113,8 @@ func TestASocketThatIsTakenStopsStartUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := app.New(w.ctx, app.Options{Config: cfg}); err == nil || !strings.Contains(err.Error(), "another process answers") {
+	if _, err := app.New(w.ctx, app.Options{Config: cfg}); err == nil || !strings.Contains(err.Error(),
+		"another process answers") {
 		t.Errorf("got %v", err)
 	}
 	if status, _ := w.over(path, "", "GET", "/healthz", ""); status != 200 {
@@ -170,7 +172,8 @@ func TestAReloadThatTakesTheAnonymousAgentAwayRefusesWhoWaits(t *testing.T) {
 	if _, err := w.hana.Decide(w.ctx, id, client.Approve, "go on"); err != nil {
 		t.Fatal(err)
 	}
-	for name, got := range map[string]answer{"tcp": testkit.Receive(t, "the answer", tcp), "socket": testkit.Receive(t, "the answer", unix)} {
+	for name, got := range map[string]answer{"tcp": testkit.Receive(t, "the answer", tcp), "socket": testkit.Receive(t,
+		"the answer", unix)} {
 		if got.status != 401 {
 			t.Errorf("%s: got %d %s, want 401", name, got.status, got.body)
 		}
@@ -194,13 +197,17 @@ func TestAnAddressThatWasNotCheckedForItHasNoAnonymousCallers(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It is on record before it is in force, and the log comes last.
-	w.eventually("the log asks for a restart", func() bool { return strings.Contains(w.log.String(), "this change needs a restart") })
-	if status, body := w.request(&http.Transport{}, "", "POST", w.url("/v1/calls"), `{"tool":"read_ledger"}`); status != 401 {
+	w.eventually("the log asks for a restart", func() bool {
+		return strings.Contains(w.log.String(), "this change needs a restart")
+	})
+	if status, body := w.request(&http.Transport{}, "", "POST", w.url("/v1/calls"),
+		`{"tool":"read_ledger"}`); status != 401 {
 		t.Errorf("got %d %s, want 401", status, body)
 	}
 	w.stop()
 	w.start()
-	if status, body := w.request(&http.Transport{}, "", "POST", w.url("/v1/calls"), `{"tool":"read_ledger"}`); status != 200 {
+	if status, body := w.request(&http.Transport{}, "", "POST", w.url("/v1/calls"),
+		`{"tool":"read_ledger"}`); status != 200 {
 		t.Errorf("after the restart: got %d %s, want 200", status, body)
 	}
 }

@@ -96,7 +96,8 @@ func (ch *pagerChannel) do(ctx context.Context, method, path string, body []byte
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK {
-		return channels.Receipt{}, &channels.PushError{Reason: channels.ReasonUnavailable, HTTPStatus: res.StatusCode, Err: err}
+		return channels.Receipt{}, &channels.PushError{Reason: channels.ReasonUnavailable, HTTPStatus: res.StatusCode,
+			Err: err}
 	}
 	return channels.Receipt{HTTPStatus: res.StatusCode, Data: data}, nil
 }
@@ -152,12 +153,13 @@ func pagerKind() kind.Kind {
 			return &pagerInbound{Inbound: webhook.NewInbound("pager", o), now: now}
 		},
 		Section: func() kind.Section { return new(pagerSection) },
-		Address: kind.AddressForm{What: "pager number", How: "pager: 5…", Own: "pager number", Check: func(address string) error {
-			if !strings.HasPrefix(address, "5") {
-				return errors.New("a pager number begins with 5")
-			}
-			return nil
-		}},
+		Address: kind.AddressForm{What: "pager number", How: "pager: 5…", Own: "pager number",
+			Check: func(address string) error {
+				if !strings.HasPrefix(address, "5") {
+					return errors.New("a pager number begins with 5")
+				}
+				return nil
+			}},
 	}
 }
 

@@ -97,7 +97,8 @@ func (w *world) half(addr, head, body string) net.Conn {
 func TestRule12_WhoIsOverTheBudgetIsRefusedBeforeTheirBody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, replacing("limits: none", "limits: {agent: {bytes: 100KiB/m}, person: {calls: 0}}"))
-	w.expect(client.Call{Tool: "read_ledger", Args: []byte(`{"a":"` + strings.Repeat("x", 90<<10) + `"}`)}, client.AnswerAllow)
+	w.expect(client.Call{Tool: "read_ledger", Args: []byte(`{"a":"` + strings.Repeat("x", 90<<10) + `"}`)},
+		client.AnswerAllow)
 	const headers = " HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nAuthorization: Bearer "
 	for _, door := range []string{"/v1/calls", "/mcp", "/hooks/claude-code"} {
 		c := w.half(w.app.Addr(), "POST "+door+headers+secrets["AGENT_TOKEN"], "")
@@ -139,7 +140,8 @@ func TestRule12_StrangersAreRefusedBeforeTheirBody(t *testing.T) {
 		{"POST /hooks/claude-code HTTP/1.1" + json + person, 200, `"deny"`},
 		{"POST /webhook/line HTTP/1.1" + json, 401, "signature"},
 		{"POST /webhook/line HTTP/1.1" + json + "\r\nX-Line-Signature: AAAA", 401, "signature"},
-		{"POST /webhook/slack HTTP/1.1" + json + "\r\nX-Slack-Request-Timestamp: 1\r\nX-Slack-Signature: v0=" + strings.Repeat("0", 64), 401, "signature"},
+		{"POST /webhook/slack HTTP/1.1" + json + "\r\nX-Slack-Request-Timestamp: 1\r\nX-Slack-Signature: v0=" +
+			strings.Repeat("0", 64), 401, "signature"},
 		{"POST /healthz HTTP/1.1", 200, "ok"},
 		{"POST /readyz HTTP/1.1", 200, "ready"},
 		{"POST /metrics HTTP/1.1", 200, "countersign_"},
@@ -164,25 +166,34 @@ func TestRule12_HalfSentWebhooksAreFewAtATime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
-	head := "POST /webhook/line HTTP/1.1\r\nContent-Type: application/json\r\nX-Line-Signature: " + base64.StdEncoding.EncodeToString(make([]byte, 32))
+	head := "POST /webhook/line HTTP/1.1\r\nContent-Type: application/json\r\nX-Line-Signature: " +
+		base64.StdEncoding.EncodeToString(make([]byte, 32))
 	for range 60 {
 		w.half(w.app.WebhookAddr(), head, strings.Repeat(" ", 10_000))
 	}
-	w.eventually("they gave way", func() bool { return w.metric(`countersign_request_bodies_refused_total{sender="webhook"}`) >= 60-16 })
-	if n, bytes := w.metric(`countersign_request_bodies{sender="webhook"}`), w.metric(`countersign_request_body_bytes{sender="webhook"}`); n > 16 || bytes > 16*10_000 {
+	w.eventually("they gave way", func() bool {
+		return w.metric(`countersign_request_bodies_refused_total{sender="webhook"}`) >= 60-16
+	})
+	if n, bytes := w.metric(`countersign_request_bodies{sender="webhook"}`),
+		w.metric(`countersign_request_body_bytes{sender="webhook"}`); n > 16 || bytes > 16*10_000 {
 		t.Errorf("%d bodies with %d bytes are on their way", n, bytes)
 	}
 	w.tapLINE("hana", id, "approve")
 	w.expect(transfer(2000), client.AnswerApproved)
-	w.eventually("they were given up", func() bool { return w.metric(`countersign_request_bodies{sender="webhook"}`) == 0 })
+	w.eventually("they were given up", func() bool {
+		return w.metric(`countersign_request_bodies{sender="webhook"}`) == 0
+	})
 }
 
 // Rule 2.11: what an agent sends slowly does not use up the time in which records are brought to the store's disk.
 func TestRule11_ASlowSenderDoesNotUseUpTheTimeToStop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.half(w.app.Addr(), "POST /v1/calls HTTP/1.1\r\nContent-Type: application/json\r\nAuthorization: Bearer "+secrets["AGENT_TOKEN"], `{"tool":`)
-	w.eventually("its body is on its way", func() bool { return w.metric(`countersign_request_bodies{sender="token"}`) == 1 })
+	w.half(w.app.Addr(), "POST /v1/calls HTTP/1.1\r\nContent-Type: application/json\r\nAuthorization: Bearer "+
+		secrets["AGENT_TOKEN"], `{"tool":`)
+	w.eventually("its body is on its way", func() bool {
+		return w.metric(`countersign_request_bodies{sender="token"}`) == 1
+	})
 	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
 	defer cancel()
 	if err := w.app.Stop(ctx); err != nil || ctx.Err() != nil {
@@ -197,8 +208,9 @@ func issue(t *testing.T, serial int64, cert, key string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(serial), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(5 * 24 * time.Hour)}
+	c := &x509.Certificate{SerialNumber: big.NewInt(serial), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             time.Now().Add(-time.Hour), NotAfter: time.Now().Add(5 * 24 * time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &k.PublicKey, k)
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +220,8 @@ func issue(t *testing.T, serial int64, cert, key string) []byte {
 		t.Fatal(err)
 	}
 	said := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	for path, b := range map[string][]byte{cert: said, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b})} {
+	for path, b := range map[string][]byte{cert: said, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY",
+		Bytes: b})} {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +239,8 @@ func TestTLSWithRenewal(t *testing.T) {
 	w := newWorld(t, webhooksApart, replacing("agents:", "webhook_tls: {cert: "+cert+", key: "+key+"}\nagents:"))
 	serial := func() int64 {
 		t.Helper()
-		c, err := tls.DialWithDialer(&net.Dialer{Timeout: testkit.Patience}, "tcp", w.app.WebhookAddr(), &tls.Config{RootCAs: pool})
+		c, err := tls.DialWithDialer(&net.Dialer{Timeout: testkit.Patience}, "tcp", w.app.WebhookAddr(),
+			&tls.Config{RootCAs: pool})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,17 +250,21 @@ func TestTLSWithRenewal(t *testing.T) {
 	if got := serial(); got != 1 {
 		t.Errorf("certificate %d is in use", got)
 	}
-	status, body := w.request(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}, "", "POST", "https://"+w.app.WebhookAddr()+"/webhook/line", "{}")
+	status, body := w.request(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}, "", "POST", "https://"+
+		w.app.WebhookAddr()+"/webhook/line", "{}")
 	if status != 401 {
 		t.Errorf("an unsigned webhook got %d %s", status, body)
 	}
-	if status, _ := w.request(&http.Transport{}, "", "POST", "http://"+w.app.WebhookAddr()+"/webhook/line", "{}"); status != 400 {
+	if status, _ := w.request(&http.Transport{}, "", "POST", "http://"+w.app.WebhookAddr()+"/webhook/line",
+		"{}"); status != 400 {
 		t.Errorf("without TLS: got %d", status)
 	}
-	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got, "webhook_tls: the certificate in use expires at") {
+	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got,
+		"webhook_tls: the certificate in use expires at") {
 		t.Errorf("five days before its end /readyz says %s", got)
 	}
-	if got, soon := w.metric(`countersign_tls_certificate_expiry_timestamp_seconds{listener="webhook"}`), time.Now().Add(6*24*time.Hour).Unix(); int64(got) > soon || got <= 0 {
+	if got, soon := w.metric(`countersign_tls_certificate_expiry_timestamp_seconds{listener="webhook"}`),
+		time.Now().Add(6*24*time.Hour).Unix(); int64(got) > soon || got <= 0 {
 		t.Errorf("the metric says %d", got)
 	}
 	pool.AppendCertsFromPEM(issue(t, 2, cert, key))
@@ -265,7 +283,8 @@ func TestTLSWithRenewal(t *testing.T) {
 	if got := serial(); got != 2 {
 		t.Errorf("with a broken file certificate %d is in use", got)
 	}
-	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got, "the earlier certificate stays in use") || !strings.Contains(got, "was not reloaded") {
+	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got,
+		"the earlier certificate stays in use") || !strings.Contains(got, "was not reloaded") {
 		t.Errorf("/readyz says %s", got)
 	}
 }
@@ -281,7 +300,9 @@ func TestAFailedReloadIsInReadyz(t *testing.T) {
 	if err := os.WriteFile(w.path, append([]byte("lisen: 127.0.0.1:1\n"), good...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the problem", func() bool { return strings.Contains(w.get("/readyz"), "countersign.yaml:1:1: unknown key") })
+	w.eventually("the problem", func() bool {
+		return strings.Contains(w.get("/readyz"), "countersign.yaml:1:1: unknown key")
+	})
 	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) {
 		t.Errorf("the gate is not ready for it: %s", got)
 	}
@@ -301,10 +322,12 @@ func TestAFailedReloadNamesTheVariablesFile(t *testing.T) {
 	token := w.env["AGENT_TOKEN"]
 	delete(w.env, "AGENT_TOKEN")
 	w.lock.Unlock()
-	if err := w.app.Reload(w.ctx); err == nil || !strings.Contains(err.Error(), "gate.env:3") || !strings.Contains(err.Error(), "AGENT_TOKEN") {
+	if err := w.app.Reload(w.ctx); err == nil || !strings.Contains(err.Error(), "gate.env:3") ||
+		!strings.Contains(err.Error(), "AGENT_TOKEN") {
 		t.Errorf("the reload: %v", err)
 	}
-	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got, "gate.env:3: this is not NAME=value; ") || !strings.Contains(got, "AGENT_TOKEN") {
+	if got := w.get("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got,
+		"gate.env:3: this is not NAME=value; ") || !strings.Contains(got, "AGENT_TOKEN") {
 		t.Errorf("readyz: %s", got)
 	}
 	w.lock.Lock()
@@ -361,7 +384,8 @@ func TestATrustedProxyBringsNoAnonymousCallers(t *testing.T) {
 	if got := send(""); got != 200 {
 		t.Fatalf("without any such header: got %d", got)
 	}
-	for _, h := range []string{"X-Forwarded-For: 127.0.0.1\r\n", "Forwarded: for=127.0.0.1\r\n", "X-Forwarded-Proto: http\r\n", "Via: 1.1 x\r\n"} {
+	for _, h := range []string{"X-Forwarded-For: 127.0.0.1\r\n", "Forwarded: for=127.0.0.1\r\n",
+		"X-Forwarded-Proto: http\r\n", "Via: 1.1 x\r\n"} {
 		if got := send(h); got != 401 {
 			t.Errorf("%q: got %d, want 401", h, got)
 		}
@@ -377,7 +401,8 @@ func TestRule12_WaitingAgentsLockNobodyOut(t *testing.T) {
 		c := w.dial(w.app.Addr())
 		c.SetDeadline(time.Now().Add(testkit.Patience))
 		if _, err := fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"+
-			"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", head, w.app.Addr(), secrets[token], len(body), body); err != nil {
+			"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", head, w.app.Addr(), secrets[token], len(body),
+			body); err != nil {
 			t.Fatal(err)
 		}
 		return c
@@ -397,7 +422,8 @@ func TestRule12_WaitingAgentsLockNobodyOut(t *testing.T) {
 		{poll, "AGENT_TOKEN", "", 429, `"code":"rate_limited"`},
 		{"GET /v1/approvals/resolved?wait=60s", "AGENT_TOKEN", "", 429, `"code":"rate_limited"`},
 		{"GET /v1/events", "AGENT_TOKEN", "", 429, `"code":"rate_limited"`},
-		{"POST /v1/calls?wait=60s", "AGENT_TOKEN", `{"tool":"transfer_credits","args":{"amount_cents":2000,"to":"0xAbC"}}`, 429, "rate_limited"},
+		{"POST /v1/calls?wait=60s", "AGENT_TOKEN", `{"tool":"transfer_credits","args":{"amount_cents":2000,"to":"0xAbC"}}`,
+			429, "rate_limited"},
 		{"POST /hooks/claude-code?wait=60s", "AGENT_TOKEN", hook, 200, "Too many requests wait"},
 		{"GET /v1/approvals/" + id, "AGENT_TOKEN", "", 200, id},
 		{"GET /readyz", "AGENT_TOKEN", "", 200, "ready"},

@@ -33,7 +33,8 @@ func localhost(t *testing.T) []string {
 func TestRule8_TheGateHasBothAddressesOfLocalhost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, webhooksApart, withProfiles)
-	for name, at := range map[string]string{"listen": w.app.Addr(), "webhook_listen": w.app.WebhookAddr(), "debug_listen": w.app.DebugAddr()} {
+	for name, at := range map[string]string{"listen": w.app.Addr(), "webhook_listen": w.app.WebhookAddr(),
+		"debug_listen": w.app.DebugAddr()} {
 		_, port, err := net.SplitHostPort(at)
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +47,8 @@ func TestRule8_TheGateHasBothAddressesOfLocalhost(t *testing.T) {
 			if !errors.Is(err, syscall.EADDRINUSE) {
 				t.Errorf("%s: another program takes %s: %v", name, net.JoinHostPort(host, port), err)
 			}
-			if status, body := w.request(&http.Transport{}, "", "GET", "http://"+net.JoinHostPort(host, port)+"/nothing", ""); status/100 != 4 {
+			if status, body := w.request(&http.Transport{}, "", "GET", "http://"+net.JoinHostPort(host, port)+"/nothing",
+				""); status/100 != 4 {
 				t.Errorf("%s at %s: %d %s", name, host, status, body)
 			}
 		}
@@ -115,7 +117,8 @@ func TestALinkLeadsWhereTheGateListens(t *testing.T) {
 		if err != nil || !strings.HasPrefix(l.URL, want+port+"/") {
 			t.Errorf("%s: the link is %s, %v", listen, l.URL, err)
 		}
-		if status, body := w.request(&http.Transport{}, "", "GET", l.URL, ""); status != 200 || !strings.Contains(body, "hana") {
+		if status, body := w.request(&http.Transport{}, "", "GET", l.URL, ""); status != 200 || !strings.Contains(body,
+			"hana") {
 			t.Errorf("%s: the link's page: %d %s", listen, status, body)
 		}
 		c, err := client.New("http://"+w.app.Addr(), secrets["HANA_TOKEN"], client.WithProof())

@@ -17,7 +17,8 @@ import (
 func TestAReloadBringsAndTakesTheProvider(t *testing.T) {
 	t.Parallel()
 	provider := openidtest.New(t, openidtest.Options{Now: time.Now})
-	section := fmt.Sprintf("sign_in: {openid: {issuer: %q, client_id: %s, client_secret: %q, name: Example}}\n", provider.Issuer(),
+	section := fmt.Sprintf("sign_in: {openid: {issuer: %q, client_id: %s, client_secret: %q, name: Example}}\n",
+		provider.Issuer(),
 		openidtest.ClientID, openidtest.ClientSecret)
 	w := newWorld(t, replacing("people:\n  - {name: hana,", "people:\n  - {name: hana, openid: subject-1,"))
 	without, err := os.ReadFile(w.path)
@@ -58,17 +59,19 @@ func TestAReloadBringsAndTakesTheProvider(t *testing.T) {
 	}
 }
 
-// A provider that calls itself otherwise than it is written, be it by a slash, is told before anybody comes, with what to
-// write instead, until that is done.
+// A provider that calls itself otherwise than it is written, be it by a slash, is told before anybody comes, with what
+// to write instead, until that is done.
 func TestTheIssuersSlashIsTold(t *testing.T) {
 	t.Parallel()
 	provider := openidtest.New(t, openidtest.Options{Now: time.Now})
 	provider.Lie(openidtest.Lies{Metadata: func(m map[string]any) { m["issuer"] = provider.Issuer() + "/" }})
 	section := "sign_in: {openid: {issuer: %q, client_id: countersign}}\n"
-	w := newWorld(t, replacing("people:\n  - {name: hana,", "people:\n  - {name: hana, openid: subject-1,"), func(text string) string {
-		return text + fmt.Sprintf(section, provider.Issuer())
-	})
-	want := "nobody can sign in at the OpenID provider: its configuration: write sign_in.openid.issuer: " + provider.Issuer() +
+	w := newWorld(t, replacing("people:\n  - {name: hana,", "people:\n  - {name: hana, openid: subject-1,"),
+		func(text string) string {
+			return text + fmt.Sprintf(section, provider.Issuer())
+		})
+	want := "nobody can sign in at the OpenID provider: its configuration: write sign_in.openid.issuer: " +
+		provider.Issuer() +
 		"/, as it calls itself"
 	w.eventually("/readyz names it", func() bool { return strings.Contains(w.get("/readyz"), want) })
 	w.eventually("it is logged", func() bool {
@@ -87,9 +90,10 @@ func TestAProviderThatIsBackIsNotComplainedOf(t *testing.T) {
 	var ahead atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	provider := openidtest.New(t, openidtest.Options{Now: now})
-	w := newWorld(t, replacing("people:\n  - {name: hana,", "people:\n  - {name: hana, openid: subject-1,"), func(text string) string {
-		return text + fmt.Sprintf("sign_in: {openid: {issuer: %q, client_id: countersign}}\n", provider.Issuer())
-	})
+	w := newWorld(t, replacing("people:\n  - {name: hana,", "people:\n  - {name: hana, openid: subject-1,"),
+		func(text string) string {
+			return text + fmt.Sprintf("sign_in: {openid: {issuer: %q, client_id: countersign}}\n", provider.Issuer())
+		})
 	w.stop()
 	w.now = now
 	w.start()

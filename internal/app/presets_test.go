@@ -39,7 +39,8 @@ func hooked(t *testing.T, p *policy.Policy, agent hooks.Agent, tool, input strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p.Evaluate(t.Context(), approval.Call{Agent: string(agent), Server: c.Server, Tool: c.Tool, Args: a, Scope: c.Scope,
+	return p.Evaluate(t.Context(), approval.Call{Agent: string(agent), Server: c.Server, Tool: c.Tool, Args: a,
+		Scope:     c.Scope,
 		SessionID: c.SessionID, TurnID: c.TurnID})
 }
 
@@ -71,15 +72,18 @@ func TestCodingAgentsReadAndPlanWithoutAsking(t *testing.T) {
 		{hooks.ClaudeCode, "Glob", `{"pattern":"**/*.go"}`},
 		{hooks.ClaudeCode, "Glob", `{"pattern":"*.ts","path":"/home/u/src/app/web"}`},
 		{hooks.ClaudeCode, "Grep", `{"pattern":"func main"}`},
-		{hooks.ClaudeCode, "Grep", `{"pattern":"TODO","path":"/home/u/src/app","output_mode":"content","-n":true,"-C":3,"glob":"*.go","head_limit":50}`},
+		{hooks.ClaudeCode, "Grep",
+			`{"pattern":"TODO","path":"/home/u/src/app","output_mode":"content","-n":true,"-C":3,"glob":"*.go","head_limit":50}`},
 		{hooks.ClaudeCode, "LS", `{"path":"/home/u/src/app"}`},
-		{hooks.ClaudeCode, "TodoWrite", `{"todos":[{"content":"Fix the test","status":"in_progress","activeForm":"Fixing the test"}]}`},
+		{hooks.ClaudeCode, "TodoWrite",
+			`{"todos":[{"content":"Fix the test","status":"in_progress","activeForm":"Fixing the test"}]}`},
 		{hooks.ClaudeCode, "TaskCreate", `{"subject":"Fix","description":"Fix the test"}`},
 		{hooks.ClaudeCode, "TaskUpdate", `{"taskId":"1","status":"completed"}`},
 		{hooks.ClaudeCode, "TaskList", `{}`},
 		{hooks.ClaudeCode, "EnterPlanMode", `{}`},
 		{hooks.ClaudeCode, "ExitPlanMode", `{"plan":"1. Read\n2. Edit"}`},
-		{hooks.ClaudeCode, "AskUserQuestion", `{"questions":[{"question":"Which?","header":"X","options":[{"label":"a","description":"b"}],"multiSelect":false}]}`},
+		{hooks.ClaudeCode, "AskUserQuestion",
+			`{"questions":[{"question":"Which?","header":"X","options":[{"label":"a","description":"b"}],"multiSelect":false}]}`},
 		{hooks.ClaudeCode, "Bash", `{"command":"git status","description":"Show the state of the tree"}`},
 		{hooks.ClaudeCode, "Bash", `{"command":"git log --oneline -5 && git diff --stat","timeout":120000}`},
 		{hooks.ClaudeCode, "Bash", `{"command":"ls -la src/ 2>/dev/null","run_in_background":false}`},
@@ -119,8 +123,8 @@ func TestCodingAgentsReadAndPlanWithoutAsking(t *testing.T) {
 	}
 }
 
-// A model that chooses another time-out on its next try asks for the same command: its card marks the time-out, and what
-// was approved runs.
+// A model that chooses another time-out on its next try asks for the same command: its card marks the time-out, and
+// what was approved runs.
 func TestRule3_ATimeoutMakesNoOtherCommand(t *testing.T) {
 	t.Parallel()
 	p := included(t, codingAgentPreset)
@@ -141,7 +145,8 @@ func TestRule3_AnInstructionOfAnEditIsShownAndMakesNoOtherEdit(t *testing.T) {
 	t.Parallel()
 	p := included(t, codingAgentPreset)
 	for _, file := range []string{"src/a.ts", ".git/config", "/etc/hosts"} {
-		v := hooked(t, p, hooks.Gemini, "replace", `{"file_path":"`+file+`","instruction":"x","old_string":"a","new_string":"b"}`)
+		v := hooked(t, p, hooks.Gemini, "replace", `{"file_path":"`+file+
+			`","instruction":"x","old_string":"a","new_string":"b"}`)
 		if v.Action != approval.Quarantine || !slices.Contains(v.IgnoreArgs, "instruction") {
 			t.Errorf("%s: %s by %q, without %q", file, v.Action, v.Rule, v.IgnoreArgs)
 		}
@@ -152,8 +157,10 @@ func TestRule3_AnInstructionOfAnEditIsShownAndMakesNoOtherEdit(t *testing.T) {
 func TestRule3_AnInstructionMakesNoOtherEditOfAGuardedFile(t *testing.T) {
 	t.Parallel()
 	p := included(t, codingAgentPreset+"  guard: gate_files\n")
-	v := hooked(t, p, hooks.Gemini, "replace", `{"file_path":".gemini/settings.json","instruction":"x","old_string":"a","new_string":"b"}`)
-	if v.ReasonCode != "gate_files" || v.Risk != approval.RiskCritical || !slices.Equal(v.IgnoreArgs, []string{"instruction"}) {
+	v := hooked(t, p, hooks.Gemini, "replace",
+		`{"file_path":".gemini/settings.json","instruction":"x","old_string":"a","new_string":"b"}`)
+	if v.ReasonCode != "gate_files" || v.Risk != approval.RiskCritical || !slices.Equal(v.IgnoreArgs,
+		[]string{"instruction"}) {
 		t.Errorf("%s, %s by %q, without %q", v.ReasonCode, v.Risk, v.Rule, v.IgnoreArgs)
 	}
 }
@@ -162,22 +169,30 @@ func TestRule3_AnInstructionMakesNoOtherEditOfAGuardedFile(t *testing.T) {
 func TestCodingAgentsAskAboutTheRest(t *testing.T) {
 	t.Parallel()
 	p := included(t, codingAgentPreset)
-	const edits, patches, others, commands = "edits in the folder that the agent works in", "patches in the folder that the agent works in", "other edits", "other commands"
-	const outside, many = "searches outside of the folder that the agent works in", "many files outside of the folder that the agent works in"
+	const edits, patches, others, commands = "edits in the folder that the agent works in",
+		"patches in the folder that the agent works in", "other edits", "other commands"
+	const outside, many = "searches outside of the folder that the agent works in",
+		"many files outside of the folder that the agent works in"
 	for _, call := range []struct {
 		agent       hooks.Agent
 		tool, input string
 		risk        approval.Risk
 		rule        string // without preset/coding-agent
 	}{
-		{hooks.ClaudeCode, "Edit", `{"file_path":"/home/u/src/app/main.go","old_string":"a","new_string":"b"}`, approval.RiskMedium, edits},
+		{hooks.ClaudeCode, "Edit", `{"file_path":"/home/u/src/app/main.go","old_string":"a","new_string":"b"}`,
+			approval.RiskMedium, edits},
 		{hooks.ClaudeCode, "Write", `{"file_path":"/home/u/src/app/new.go","content":"x"}`, approval.RiskMedium, edits},
-		{hooks.ClaudeCode, "NotebookEdit", `{"notebook_path":"/home/u/src/app/a.ipynb","new_source":"x"}`, approval.RiskMedium, edits},
+		{hooks.ClaudeCode, "NotebookEdit", `{"notebook_path":"/home/u/src/app/a.ipynb","new_source":"x"}`,
+			approval.RiskMedium, edits},
 		{hooks.ClaudeCode, "Edit", `{"file_path":"/etc/hosts","old_string":"a","new_string":"b"}`, approval.RiskHigh, others},
-		{hooks.ClaudeCode, "Edit", `{"file_path":"/home/u/src/app/../x","old_string":"a","new_string":"b"}`, approval.RiskHigh, others},
-		{hooks.ClaudeCode, "Write", `{"file_path":"/home/u/src/app/.git/config","content":"x"}`, approval.RiskHigh, "edits of git's own files"},
-		{hooks.ClaudeCode, "Write", `{"file_path":"/home/u/src/app/.GIT/hooks/pre-commit","content":"x"}`, approval.RiskHigh, "edits of git's own files"},
-		{hooks.ClaudeCode, "Write", `{"file_path":"/home/u/src/app/.claude/settings.json","content":"x"}`, approval.RiskCritical, edits},
+		{hooks.ClaudeCode, "Edit", `{"file_path":"/home/u/src/app/../x","old_string":"a","new_string":"b"}`,
+			approval.RiskHigh, others},
+		{hooks.ClaudeCode, "Write", `{"file_path":"/home/u/src/app/.git/config","content":"x"}`, approval.RiskHigh,
+			"edits of git's own files"},
+		{hooks.ClaudeCode, "Write", `{"file_path":"/home/u/src/app/.GIT/hooks/pre-commit","content":"x"}`, approval.RiskHigh,
+			"edits of git's own files"},
+		{hooks.ClaudeCode, "Write", `{"file_path":"/home/u/src/app/.claude/settings.json","content":"x"}`,
+			approval.RiskCritical, edits},
 		{hooks.ClaudeCode, "Bash", `{"command":"npm test"}`, approval.RiskHigh, commands},
 		{hooks.ClaudeCode, "Bash", `{"command":"ls; rm -rf ."}`, approval.RiskHigh, commands},
 		{hooks.ClaudeCode, "Bash", `{"command":"find . -exec rm {} +"}`, approval.RiskHigh, commands},
@@ -185,20 +200,31 @@ func TestCodingAgentsAskAboutTheRest(t *testing.T) {
 		{hooks.ClaudeCode, "Bash", `{"command":"ls","run_in_background":true}`, approval.RiskHigh, commands},
 		{hooks.ClaudeCode, "Bash", `{"command":"git diff src ~/.config/countersign"}`, approval.RiskCritical, commands},
 		{hooks.ClaudeCode, "Bash", `{"command":"cat .claude/settings.json"}`, approval.RiskCritical, "guard: gate_files"},
-		{hooks.ClaudeCode, "Bash", `{"command":"cat ~/.config/countersign/countersign.env"}`, approval.RiskCritical, "guard: gate_files"},
-		{hooks.ClaudeCode, "Read", `{"file_path":"/home/u/.config/countersign/countersign.env"}`, approval.RiskCritical, "guard: gate_files"},
+		{hooks.ClaudeCode, "Bash", `{"command":"cat ~/.config/countersign/countersign.env"}`, approval.RiskCritical,
+			"guard: gate_files"},
+		{hooks.ClaudeCode, "Read", `{"file_path":"/home/u/.config/countersign/countersign.env"}`, approval.RiskCritical,
+			"guard: gate_files"},
 		{hooks.ClaudeCode, "Read", `{"file_path":"/proc/self/environ"}`, approval.RiskHigh, "processes and devices"},
 		{hooks.ClaudeCode, "Read", `{"file_path":"/tmp/../proc/self/environ"}`, approval.RiskHigh, "processes and devices"},
-		{hooks.ClaudeCode, "Read", `{"file_path":"src/../../../../../proc/self/environ"}`, approval.RiskHigh, "processes and devices"},
-		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/proc/self/environ","output_mode":"content"}`, approval.RiskHigh, "processes and devices"},
+		{hooks.ClaudeCode, "Read", `{"file_path":"src/../../../../../proc/self/environ"}`, approval.RiskHigh,
+			"processes and devices"},
+		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/proc/self/environ","output_mode":"content"}`,
+			approval.RiskHigh, "processes and devices"},
 		{hooks.Gemini, "grep_search", `{"pattern":"TOKEN","dir_path":"/proc"}`, approval.RiskHigh, "processes and devices"},
-		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/home/u/."}`, approval.RiskMedium, "searches of a whole disk or home folder"},
-		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/./home/./u/.//"}`, approval.RiskMedium, "searches of a whole disk or home folder"},
-		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/."}`, approval.RiskMedium, "searches of a whole disk or home folder"},
-		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/home/u/./.ssh"}`, approval.RiskMedium, "searches of a whole disk or home folder"},
-		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/home/u"}`, approval.RiskMedium, "searches of a whole disk or home folder"},
-		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/"}`, approval.RiskMedium, "searches of a whole disk or home folder"},
-		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/home/u/.config"}`, approval.RiskCritical, "searches of a whole disk or home folder"},
+		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/home/u/."}`, approval.RiskMedium,
+			"searches of a whole disk or home folder"},
+		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/./home/./u/.//"}`, approval.RiskMedium,
+			"searches of a whole disk or home folder"},
+		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/."}`, approval.RiskMedium,
+			"searches of a whole disk or home folder"},
+		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/home/u/./.ssh"}`, approval.RiskMedium,
+			"searches of a whole disk or home folder"},
+		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/home/u"}`, approval.RiskMedium,
+			"searches of a whole disk or home folder"},
+		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/"}`, approval.RiskMedium,
+			"searches of a whole disk or home folder"},
+		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/home/u/.config"}`, approval.RiskCritical,
+			"searches of a whole disk or home folder"},
 		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/srv"}`, approval.RiskMedium, outside},
 		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/opt/gate/config"}`, approval.RiskMedium, outside},
 		{hooks.ClaudeCode, "Grep", `{"pattern":"TOKEN","path":"/home/u/src/application"}`, approval.RiskMedium, outside},
@@ -218,12 +244,19 @@ func TestCodingAgentsAskAboutTheRest(t *testing.T) {
 		{hooks.ClaudeCode, "WebSearch", `{"query":"x"}`, approval.RiskMedium, "the web"},
 		{hooks.ClaudeCode, "Agent", `{"prompt":"x","description":"y","subagent_type":"z"}`, approval.RiskHigh, ""},
 		{hooks.ClaudeCode, "PowerShell", `{"command":"ls"}`, approval.RiskHigh, commands},
-		{hooks.Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Update File: main.go\n@@\n-a\n+b\n*** End Patch"}`, approval.RiskMedium, patches},
-		{hooks.Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Add File: ../x\n+b\n*** End Patch"}`, approval.RiskHigh, others},
-		{hooks.Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Add File: /etc/x\n+b\n*** End Patch"}`, approval.RiskHigh, others},
-		{hooks.Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Update File: a\n*** Move to: a/../../x\n*** End Patch"}`, approval.RiskHigh, others},
-		{hooks.Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Update File: .git/config\n@@\n-a\n+b\n*** End Patch"}`, approval.RiskHigh, others},
-		{hooks.Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Add File: .Git/hooks/x\n+b\n*** End Patch"}`, approval.RiskHigh, others},
+		{hooks.Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Update File: main.go\n@@\n-a\n+b\n*** End Patch"}`,
+			approval.RiskMedium, patches},
+		{hooks.Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Add File: ../x\n+b\n*** End Patch"}`,
+			approval.RiskHigh, others},
+		{hooks.Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Add File: /etc/x\n+b\n*** End Patch"}`,
+			approval.RiskHigh, others},
+		{hooks.Codex, "apply_patch",
+			`{"command":"*** Begin Patch\n*** Update File: a\n*** Move to: a/../../x\n*** End Patch"}`, approval.RiskHigh,
+			others},
+		{hooks.Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Update File: .git/config\n@@\n-a\n+b\n*** End Patch"}`,
+			approval.RiskHigh, others},
+		{hooks.Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Add File: .Git/hooks/x\n+b\n*** End Patch"}`,
+			approval.RiskHigh, others},
 		{hooks.Codex, "Bash", `{"command":"cargo test"}`, approval.RiskHigh, commands},
 		{hooks.Codex, "Bash", `{"command":"rg x /etc"}`, approval.RiskHigh, commands},
 		{hooks.Codex, "Bash", `{"command":"git status","workdir":"/tmp/x"}`, approval.RiskHigh, commands},
@@ -245,7 +278,8 @@ func TestCodingAgentsAskAboutTheRest(t *testing.T) {
 			t.Errorf("%s %s %s: shares a card by %q", call.agent, call.tool, call.input, v.Group)
 		}
 		if v.Action != approval.Quarantine || v.Risk != call.risk || v.Rule != rule {
-			t.Errorf("%s %s %s: got %s at %s risk by %q (%s); want to be asked at %s risk by %q", call.agent, call.tool, call.input, v.Action, v.Risk, v.Rule, v.ReasonCode, call.risk, rule)
+			t.Errorf("%s %s %s: got %s at %s risk by %q (%s); want to be asked at %s risk by %q", call.agent, call.tool,
+				call.input, v.Action, v.Risk, v.Rule, v.ReasonCode, call.risk, rule)
 		}
 	}
 }
@@ -259,16 +293,19 @@ func TestPresetsAllowNoToolOfAnMCPServer(t *testing.T) {
 			continue
 		}
 		for _, tool := range r.Tools {
-			input := map[bool]string{true: `{"command":"ls"}`, false: `{}`}[strings.Contains(tool, "Bash") || strings.Contains(tool, "shell")]
+			input := map[bool]string{true: `{"command":"ls"}`, false: `{}`}[strings.Contains(tool, "Bash") ||
+				strings.Contains(tool, "shell")]
 			bare := tool[strings.LastIndexByte(tool, '/')+1:]
 			a, err := args.Parse([]byte(input))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if v := p.Evaluate(t.Context(), approval.Call{Agent: "a", Tool: bare, Args: a, Scope: "/s"}); v.Action != approval.Allow {
+			if v := p.Evaluate(t.Context(), approval.Call{Agent: "a", Tool: bare, Args: a,
+				Scope: "/s"}); v.Action != approval.Allow {
 				t.Errorf("%s: got %s where it is the agent's own", bare, v.Action)
 			}
-			if v := p.Evaluate(t.Context(), approval.Call{Agent: "a", Server: "evil", Tool: bare, Args: a, Scope: "/s"}); v.Action == approval.Allow {
+			if v := p.Evaluate(t.Context(), approval.Call{Agent: "a", Server: "evil", Tool: bare, Args: a,
+				Scope: "/s"}); v.Action == approval.Allow {
 				t.Errorf("%s of the server evil is allowed", bare)
 			}
 			if v := hooked(t, p, hooks.ClaudeCode, "mcp__evil__"+bare, input); v.Action == approval.Allow {
@@ -356,12 +393,16 @@ func TestAHomeFolderIsNoProjectHoweverItIsWritten(t *testing.T) {
 	t.Parallel()
 	p := included(t, codingAgentPreset)
 	for scope, want := range map[string]approval.Action{
-		"/home/u": approval.Quarantine, "/home/u/": approval.Quarantine, "/home/u/.": approval.Quarantine, "/home/u/./": approval.Quarantine,
-		"/home/./u": approval.Quarantine, "//home//u//.": approval.Quarantine, "/home/u/src/..": approval.Quarantine, "/.": approval.Quarantine,
-		"/": approval.Quarantine, "/root/.": approval.Quarantine, "/etc/./": approval.Quarantine,
-		"/home/u/src": approval.Allow, "/home/u/.dotfiles": approval.Allow, "/home/u/./src": approval.Allow, "/srv/app": approval.Allow,
+		"/home/u": approval.Quarantine, "/home/u/": approval.Quarantine, "/home/u/.": approval.Quarantine,
+		"/home/u/./": approval.Quarantine,
+		"/home/./u":  approval.Quarantine, "//home//u//.": approval.Quarantine, "/home/u/src/..": approval.Quarantine,
+		"/.": approval.Quarantine,
+		"/":  approval.Quarantine, "/root/.": approval.Quarantine, "/etc/./": approval.Quarantine,
+		"/home/u/src": approval.Allow, "/home/u/.dotfiles": approval.Allow, "/home/u/./src": approval.Allow,
+		"/srv/app": approval.Allow,
 	} {
-		for tool, input := range map[string]string{"Grep": `{"pattern":"TOKEN"}`, "read_many_files": `{"include":["**/*"]}`, "Bash": `{"command":"rg TOKEN"}`} {
+		for tool, input := range map[string]string{"Grep": `{"pattern":"TOKEN"}`, "read_many_files": `{"include":["**/*"]}`,
+			"Bash": `{"command":"rg TOKEN"}`} {
 			a, err := args.Parse([]byte(input))
 			if err != nil {
 				t.Fatal(err)

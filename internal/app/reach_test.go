@@ -13,7 +13,8 @@ import (
 // hanaByAll has hana reached on LINE, else in Slack, else at her own address.
 func hanaByAll() []func(string) string {
 	return []func(string) string{
-		replacing(`slack: U02HANA, token: "${HANA_TOKEN}"}`, `slack: U02HANA, webhook: "${HANA_HOOK}", channels: [line, slack, webhook], locale: ja, time_zone: Asia/Tokyo, token: "${HANA_TOKEN}"}`),
+		replacing(`slack: U02HANA, token: "${HANA_TOKEN}"}`,
+			`slack: U02HANA, webhook: "${HANA_HOOK}", channels: [line, slack, webhook], locale: ja, time_zone: Asia/Tokyo, token: "${HANA_TOKEN}"}`),
 		replacing(`, notify: [hana], api_url`, `, api_url`),
 		replacing(`channel: C0APPROVALS, `, ``),
 		replacing("notifications: {", "  webhook: {signing_secret: \"${HOOK_SECRET}\"}\nnotifications: {"),
@@ -43,7 +44,9 @@ func TestAMonthThatIsSpentMovesCardsToTheNextChannel(t *testing.T) {
 	w.chat.LINE.SetQuota(200)
 	w.chat.LINE.SetUsage(200)
 	first := w.expect(transfer(2000), client.AnswerPending).ApprovalID
-	if err := w.chat.WaitFor(w.ctx, func() bool { return len(w.chat.Slack.Messages(w.chat.Slack.DM("hana"))) == 1 }); err != nil {
+	if err := w.chat.WaitFor(w.ctx, func() bool {
+		return len(w.chat.Slack.Messages(w.chat.Slack.DM("hana"))) == 1
+	}); err != nil {
 		t.Fatal("no card in Slack: ", w.cards(first))
 	}
 	w.eventually("LINE's refusal is on record", func() bool { return strings.Contains(w.cards(first), "line:failed") })
@@ -55,16 +58,20 @@ func TestAMonthThatIsSpentMovesCardsToTheNextChannel(t *testing.T) {
 	}
 	w.eventually("the quota is known", func() bool { return strings.Contains(w.get("/readyz"), "used up (200 of 200)") })
 	second := w.expect(transfer(3000), client.AnswerPending).ApprovalID
-	w.eventually("the second card went straight to Slack", func() bool { return strings.Contains(w.cards(second), "slack:sent") })
+	w.eventually("the second card went straight to Slack", func() bool {
+		return strings.Contains(w.cards(second), "slack:sent")
+	})
 	if got := w.cards(second); got != "slack:sent" {
 		t.Errorf("the second card went to %s", got)
 	}
 
-	if m := w.get("/metrics"); !strings.Contains(m, "countersign_line_quota_used 200") || !strings.Contains(m, "countersign_line_quota_limit 200") {
+	if m := w.get("/metrics"); !strings.Contains(m, "countersign_line_quota_used 200") ||
+		!strings.Contains(m, "countersign_line_quota_limit 200") {
 		t.Error("the metrics do not tell the quota")
 	}
 	page, err := w.hana.Notifications(w.ctx, client.NotificationQuery{})
-	if err != nil || len(page.Quotas) != 1 || page.Quotas[0].Used != 200 || page.Quotas[0].Limit == nil || *page.Quotas[0].Limit != 200 {
+	if err != nil || len(page.Quotas) != 1 || page.Quotas[0].Used != 200 || page.Quotas[0].Limit == nil ||
+		*page.Quotas[0].Limit != 200 {
 		t.Errorf("the log's quota: %+v, %v", page.Quotas, err)
 	}
 	w.ok(w.chat.LINE.Type(w.ctx, "hana", "status", "")) // a reply costs nothing
@@ -83,12 +90,16 @@ func TestTheQuotaIsWarnedOfAtFourFifths(t *testing.T) {
 		if err := w.app.Reload(w.ctx); err != nil {
 			t.Fatal(err)
 		}
-		w.eventually("the quota was read", func() bool { return strings.Contains(w.get("/metrics"), "countersign_line_quota_used "+itoa(tt.used)) })
+		w.eventually("the quota was read", func() bool {
+			return strings.Contains(w.get("/metrics"), "countersign_line_quota_used "+itoa(tt.used))
+		})
 		if got := strings.Contains(w.get("/readyz"), "running out ("+itoa(tt.used)+" of 200)"); got != tt.want {
 			t.Errorf("%d of 200: warned %t", tt.used, got)
 		}
 	}
-	w.eventually("one warning in the log", func() bool { return strings.Count(w.log.String(), "messages are running out") == 1 })
+	w.eventually("one warning in the log", func() bool {
+		return strings.Count(w.log.String(), "messages are running out") == 1
+	})
 }
 
 func TestOurOwnMessagesBringTheQuotasWarning(t *testing.T) {
@@ -99,9 +110,13 @@ func TestOurOwnMessagesBringTheQuotasWarning(t *testing.T) {
 	if err := w.app.Reload(w.ctx); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the quota was read", func() bool { return strings.Contains(w.get("/metrics"), "countersign_line_quota_used 7") })
+	w.eventually("the quota was read", func() bool {
+		return strings.Contains(w.get("/metrics"), "countersign_line_quota_used 7")
+	})
 	w.expect(transfer(2000), client.AnswerPending)
-	w.eventually("the eighth message is warned of", func() bool { return strings.Contains(w.log.String(), "messages are running out") })
+	w.eventually("the eighth message is warned of", func() bool {
+		return strings.Contains(w.log.String(), "messages are running out")
+	})
 }
 
 // What LINE says of one account, while the configuration changes to another, is not that one's.
@@ -124,7 +139,9 @@ func TestAQuotaThatComesTooLateIsNotTheNewAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	hold.Release()
-	w.eventually("the new account was asked", func() bool { return strings.Contains(w.log.String(), "LINE did not say how many") })
+	w.eventually("the new account was asked", func() bool {
+		return strings.Contains(w.log.String(), "LINE did not say how many")
+	})
 	if m := w.get("/metrics"); !strings.Contains(m, "countersign_line_quota_used -1") {
 		t.Error("the old account's quota is taken for the new one's")
 	}
@@ -150,7 +167,8 @@ func TestWhoBlocksTheBotIsReachedElsewhere(t *testing.T) {
 
 func TestACardComesToAPersonsOwnAddress(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, append(hanaByAll()[:2:2], replacing("channels: [line, slack, webhook]", "channels: [webhook]"), hanaByAll()[3])...)
+	w := newWorld(t, append(hanaByAll()[:2:2], replacing("channels: [line, slack, webhook]", "channels: [webhook]"),
+		hanaByAll()[3])...)
 	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	got, err := w.chat.Webhooks.Wait(w.ctx, "hana", 1)
 	if err != nil {
@@ -196,7 +214,8 @@ func TestARequestThatReachesNobodyGoesToAdmins(t *testing.T) {
 func TestARefusedTokenMovesNewCardsToTheNextChannel(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, hanaByAll()...)
-	w.chat.Fail(emulator.LINEPush, 1, emulator.Answer(401, map[string]string{"Content-Type": "application/json"}, `{"message":"Authentication failed."}`))
+	w.chat.Fail(emulator.LINEPush, 1, emulator.Answer(401, map[string]string{"Content-Type": "application/json"},
+		`{"message":"Authentication failed."}`))
 	first := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	w.eventually("LINE is paused", func() bool { return strings.Contains(w.get("/readyz"), "the channel line is paused") })
 	second := w.expect(transfer(3000), client.AnswerPending).ApprovalID

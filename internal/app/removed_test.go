@@ -27,7 +27,9 @@ func (w *world) reload(change func(string) string) {
 	if err := os.WriteFile(w.path, []byte(change(string(text))), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	w.eventually("the reload", func() bool { return strings.Count(w.log.String(), "was reloaded and is in force") > before })
+	w.eventually("the reload", func() bool {
+		return strings.Count(w.log.String(), "was reloaded and is in force") > before
+	})
 }
 
 // door is one request that is held: what it begins with, and what it ends with.
@@ -123,22 +125,30 @@ func (w *world) session(token string) map[string]string {
 func (w *world) doors(token, own string) []*door {
 	session := w.session(token)
 	modern := func(method string) map[string]string {
-		return map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": "countersign__permission_prompt"}
+		return map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method,
+			"Mcp-Name": "countersign__permission_prompt"}
 	}
 	listen := modern("subscriptions/listen")
 	delete(listen, "Mcp-Name")
 	return []*door{
-		{name: "a call that waits", what: []string{"POST", "/v1/calls?wait=60s", `{"tool":"close_books","args":{"by":"REST"}}`}, ends: "401"},
+		{name: "a call that waits", what: []string{"POST", "/v1/calls?wait=60s",
+			`{"tool":"close_books","args":{"by":"REST"}}`}, ends: "401"},
 		{name: "a request that is waited for", what: []string{"GET", "/v1/approvals/" + own + "?wait=60s", ""}, ends: "401"},
 		{name: "the feed that is waited for", what: []string{"GET", "/v1/approvals/resolved?wait=60s", ""}, ends: "401"},
 		{name: "the stream of events", what: []string{"GET", "/v1/events", ""}, begun: "retry:"},
-		{name: "a hook that waits", what: []string{"POST", "/hooks/claude-code?wait=60s", `{"session_id":"7494b2f4","cwd":"/srv/app","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"make HOOK"}}`},
+		{name: "a hook that waits", what: []string{"POST", "/hooks/claude-code?wait=60s",
+			`{"session_id":"7494b2f4","cwd":"/srv/app","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"make HOOK"}}`},
 			ends: `"permissionDecision":"deny"`},
-		{name: "a held call in a session", what: []string{"POST", "/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":` + promptArgs + `}`}, mcp: session, ends: "deny"},
-		{name: "a held call without a session", what: []string{"POST", "/mcp", `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":` +
-			strings.Replace(promptArgs[:len(promptArgs)-1], "PROMPT", "MODERN", 1) + `,` + modernMeta + `}}`}, mcp: modern("tools/call"), ends: "deny"},
+		{name: "a held call in a session", what: []string{"POST", "/mcp",
+			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":` + promptArgs + `}`}, mcp: session, ends: "deny"},
+		{name: "a held call without a session", what: []string{"POST", "/mcp",
+			`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":` +
+				strings.Replace(promptArgs[:len(promptArgs)-1], "PROMPT", "MODERN", 1) + `,` + modernMeta + `}}`},
+			mcp: modern("tools/call"), ends: "deny"},
 		{name: "a session's stream", what: []string{"GET", "/mcp", ""}, mcp: session, begun: "200"},
-		{name: "a subscription", what: []string{"POST", "/mcp", `{"jsonrpc":"2.0","id":4,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` + modernMeta + `}}`},
+		{name: "a subscription", what: []string{"POST", "/mcp",
+			`{"jsonrpc":"2.0","id":4,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` +
+				modernMeta + `}}`},
 			mcp: listen, begun: "subscriptions/acknowledged"},
 	}
 }
@@ -157,7 +167,8 @@ func TestRule1_RemovedAgentsDoorsClose(t *testing.T) {
 		},
 		"token given to another": func(w *world) func(string) string {
 			w.env["NEW_TOKEN"] = "test-agent-token-another"
-			return replacing("name: other, token: \"${OTHER_TOKEN}\"", "name: other, token: \"${NEW_TOKEN}\"}\n  - {name: third, token: \"${OTHER_TOKEN}\"")
+			return replacing("name: other, token: \"${OTHER_TOKEN}\"",
+				"name: other, token: \"${NEW_TOKEN}\"}\n  - {name: third, token: \"${OTHER_TOKEN}\"")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,8 +200,10 @@ func TestRule1_RemovedAgentsDoorsClose(t *testing.T) {
 					t.Fatalf("%s goes on", d.name)
 				}
 			}
-			again := &door{name: "the session", what: []string{"POST", "/mcp", `{"jsonrpc":"2.0","id":9,"method":"tools/list"}`}, mcp: doors[5].mcp}
-			w.open(again, map[string]string{"removed": "AGENT_TOKEN", "token replaced": "AGENT_TOKEN", "token given to another": "OTHER_TOKEN"}[name])
+			again := &door{name: "the session", what: []string{"POST", "/mcp", `{"jsonrpc":"2.0","id":9,"method":"tools/list"}`},
+				mcp: doors[5].mcp}
+			w.open(again, map[string]string{"removed": "AGENT_TOKEN", "token replaced": "AGENT_TOKEN",
+				"token given to another": "OTHER_TOKEN"}[name])
 			if got := testkit.Receive(t, "the answer", again.answer); !strings.Contains(got, "404") {
 				t.Errorf("the session goes on: %s", got)
 			}
@@ -199,7 +212,8 @@ func TestRule1_RemovedAgentsDoorsClose(t *testing.T) {
 				if name == "removed" && client.CodeOf(err) != "already_resolved" || name != "removed" && err != nil {
 					t.Errorf("approving %s: %v", r.Tool, err)
 				}
-				if now := w.status(r.ID); !now.ConsumedAt.IsZero() || name == "removed" && (now.Status != "cancelled" || now.ResolveReason != "agent_removed") {
+				if now := w.status(r.ID); !now.ConsumedAt.IsZero() || name == "removed" && (now.Status != "cancelled" ||
+					now.ResolveReason != "agent_removed") {
 					t.Errorf("got %+v", now)
 				}
 			}
@@ -226,7 +240,8 @@ func TestRule8_RemovedPeopleSeeAndDecideNothing(t *testing.T) {
 	}
 	w.reload(replacing("  - {name: ken, roles: [approver], slack: U03KEN, token: \"${KEN_TOKEN}\"}\n", ""))
 	for _, d := range doors {
-		if got := testkit.Receive(t, "the answer", d.answer); !strings.Contains(got, d.ends) || strings.Contains(got, "4000") {
+		if got := testkit.Receive(t, "the answer", d.answer); !strings.Contains(got, d.ends) ||
+			strings.Contains(got, "4000") {
 			t.Errorf("%s: got %q", d.name, got)
 		}
 	}

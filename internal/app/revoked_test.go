@@ -56,10 +56,11 @@ func TestRule8_WhatAProviderSaidBeforeAReloadSignsNobodyIn(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			provider := openidtest.New(t, openidtest.Options{Now: time.Now})
-			w := newWorld(t, replacing("channels:\n", "  - {name: mei, openid: subject-1}\nchannels:\n"), func(text string) string {
-				return text + fmt.Sprintf("sign_in: {openid: {issuer: %q, client_id: %s, client_secret: %q, name: Example}}\n",
-					provider.Issuer(), openidtest.ClientID, openidtest.ClientSecret)
-			})
+			w := newWorld(t, replacing("channels:\n", "  - {name: mei, openid: subject-1}\nchannels:\n"),
+				func(text string) string {
+					return text + fmt.Sprintf("sign_in: {openid: {issuer: %q, client_id: %s, client_secret: %q, name: Example}}\n",
+						provider.Issuer(), openidtest.ClientID, openidtest.ClientSecret)
+				})
 			var once sync.Once
 			provider.Lie(openidtest.Lies{Handle: func(_ http.ResponseWriter, r *http.Request) bool {
 				if r.URL.Path == "/token" {

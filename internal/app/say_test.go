@@ -26,14 +26,15 @@ func TestTimesInAZoneThatNobodyConfiguredNameIt(t *testing.T) {
 	for zone, want := range map[*time.Location]string{tokyo: "today 18:01", time.Local: "today " + here} {
 		to := approval.Actor{Name: "hana", Zone: zone}
 		want = "One more hour: pay can be decided until " + want + "."
-		if got := say(to, reader(to, now, nil), phrases.SayExtended, "tool", "pay", "when", now.Add(time.Minute)); got != want {
+		if got := say(to, reader(to, now, nil), phrases.SayExtended, "tool", "pay", "when",
+			now.Add(time.Minute)); got != want {
 			t.Errorf("%s: %q, want %q", zone, got, want)
 		}
 	}
 }
 
-// The person at the keyboard is asked to run the tool with these arguments, where no rule has words for it; a rule's own
-// words come first where it has some. The arguments are there once, and masked.
+// The person at the keyboard is asked to run the tool with these arguments, where no rule has words for it; a rule's
+// own words come first where it has some. The arguments are there once, and masked.
 func TestTheKeyboardIsAskedInTheRulesWordsOrToRunTheTool(t *testing.T) {
 	t.Parallel()
 	var in inForce
@@ -48,11 +49,13 @@ func TestTheKeyboardIsAskedInTheRulesWordsOrToRunTheTool(t *testing.T) {
 		"Transfers are looked at":                               "Run bank/pay: to",
 	} {
 		r.HumanMessage = message
-		if got := in.showAtKeyboard(r); !strings.HasPrefix(got, want) || !strings.Contains(got, "\n"+message+"\n\nbank/pay, risk high") || strings.Count(got, "•••• (14 characters") != 1 {
+		if got := in.showAtKeyboard(r); !strings.HasPrefix(got, want) || !strings.Contains(got, "\n"+message+
+			"\n\nbank/pay, risk high") || strings.Count(got, "•••• (14 characters") != 1 {
 			t.Errorf("%s: asked %q", message, got)
 		}
 	}
-	r.HumanMessage, r.Sentences = "bank/pay needs a person's approval.", &summary.Sentences{Summary: summary.Wording{"": "Pay somebody"}}
+	r.HumanMessage, r.Sentences = "bank/pay needs a person's approval.",
+		&summary.Sentences{Summary: summary.Wording{"": "Pay somebody"}}
 	if got := in.showAtKeyboard(r); !strings.HasPrefix(got, "Pay somebody\n") {
 		t.Errorf("asked %q", got)
 	}

@@ -59,11 +59,13 @@ func TestAnEditIsHeldToTheSchemaOfAToolBehindTheGateway(t *testing.T) {
 	w.eventually("what the tool does not take is refused", func() bool { // once the server is there
 		cents++
 		a = w.call(client.Call{Server: "bank", Tool: "pay", Args: fmt.Appendf(nil, `{"cents":%d}`, cents)})
-		_, err := w.hana.Decide(w.ctx, a.ApprovalID, client.Approve, "", client.WithArgs(json.RawMessage(`{"cents":"secret"}`)))
+		_, err := w.hana.Decide(w.ctx, a.ApprovalID, client.Approve, "",
+			client.WithArgs(json.RawMessage(`{"cents":"secret"}`)))
 		return client.CodeOf(err) == "invalid_args" &&
 			err.Error() == "invalid_args: The tool does not take these args: args.cents must be of type integer."
 	})
-	if _, err := w.hana.Decide(w.ctx, a.ApprovalID, client.Approve, "", client.WithArgs(json.RawMessage(`{"cents":5}`))); err != nil {
+	if _, err := w.hana.Decide(w.ctx, a.ApprovalID, client.Approve, "",
+		client.WithArgs(json.RawMessage(`{"cents":5}`))); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.status(a.ApprovalID); r.Status != "denied" || r.ReasonCode != "edited" {
@@ -77,7 +79,8 @@ func TestReadinessNamesWhatIsNotOffered(t *testing.T) {
 	broken := serverThatLists(t, `"error":{"code":-32603,"message":"boom"}`)
 	odd := serverThatLists(t, `"result":{"tools":[{"name":"fine"},{"name":"odd","inputSchema":"none"}]}`)
 	w := newWorld(t, func(text string) string {
-		return text + "\nmcp:\n  servers:\n    - {name: broken, url: \"" + broken + "\"}\n    - {name: odd, url: \"" + odd + "\"}\n"
+		return text + "\nmcp:\n  servers:\n    - {name: broken, url: \"" + broken + "\"}\n    - {name: odd, url: \"" + odd +
+			"\"}\n"
 	})
 	for _, want := range []string{"the MCP server broken: its tools are not offered: tools/list: boom",
 		`the MCP server odd: \"odd\": its inputSchema `} {

@@ -126,7 +126,8 @@ func TestARestoredBackupSignsNobodyIn(t *testing.T) {
 		t.Error("a restart signs people out")
 	}
 	again := w.signIn(w.hana) // with a key, of which the restart has taken the first
-	if got := w.page(w.url("/sessions"), again, url.Values{"viewer": {"hana"}, "key": {w.key}}); got.StatusCode != http.StatusSeeOther || w.in(hana) {
+	if got := w.page(w.url("/sessions"), again, url.Values{"viewer": {"hana"},
+		"key": {w.key}}); got.StatusCode != http.StatusSeeOther || w.in(hana) {
 		t.Errorf("ending the other sessions: %s", got.Status)
 	}
 	w.stop()

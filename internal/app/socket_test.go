@@ -30,7 +30,8 @@ func TestASocketIsForItsUserAloneAndGoesWithItsListener(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, want := range map[string]os.FileMode{path: 0o600 | os.ModeSocket, dir: 0o700 | os.ModeDir, filepath.Dir(dir): 0o700 | os.ModeDir} {
+	for at, want := range map[string]os.FileMode{path: 0o600 | os.ModeSocket, dir: 0o700 | os.ModeDir,
+		filepath.Dir(dir): 0o700 | os.ModeDir} {
 		if info, err := os.Lstat(at); err != nil || info.Mode() != want {
 			t.Errorf("%s: got %v, %v, want %v", at, info.Mode(), err, want)
 		}
@@ -61,14 +62,16 @@ func TestASocketTakesOnlyADeadOnesPlace(t *testing.T) {
 		before func(t *testing.T, path string)
 		want   string // of the error; "": none
 	}{
-		"nothing there":           {func(*testing.T, string) {}, ""},
-		"dead":                    {func(t *testing.T, path string) { listen(t, path).Close() }, ""},
-		"alive":                   {func(t *testing.T, path string) { listen(t, path) }, "another process answers there"},
-		"a file":                  {func(_ *testing.T, path string) { os.WriteFile(path, []byte("mine"), 0o600) }, "not a socket"},
-		"a link to nowhere":       {func(_ *testing.T, path string) { os.Symlink("nowhere", path) }, "not a socket"},
-		"a folder":                {func(_ *testing.T, path string) { os.Mkdir(path, 0o700) }, "not a socket"},
-		"a folder of everybody's": {func(_ *testing.T, path string) { os.Chmod(filepath.Dir(path), 0o777) }, "everybody may write"},
-		"a folder such as /tmp":   {func(_ *testing.T, path string) { os.Chmod(filepath.Dir(path), 0o777|os.ModeSticky) }, ""},
+		"nothing there": {func(*testing.T, string) {}, ""},
+		"dead":          {func(t *testing.T, path string) { listen(t, path).Close() }, ""},
+		"alive":         {func(t *testing.T, path string) { listen(t, path) }, "another process answers there"},
+		"a file": {func(_ *testing.T, path string) { os.WriteFile(path, []byte("mine"), 0o600) },
+			"not a socket"},
+		"a link to nowhere": {func(_ *testing.T, path string) { os.Symlink("nowhere", path) }, "not a socket"},
+		"a folder":          {func(_ *testing.T, path string) { os.Mkdir(path, 0o700) }, "not a socket"},
+		"a folder of everybody's": {func(_ *testing.T, path string) { os.Chmod(filepath.Dir(path), 0o777) },
+			"everybody may write"},
+		"a folder such as /tmp": {func(_ *testing.T, path string) { os.Chmod(filepath.Dir(path), 0o777|os.ModeSticky) }, ""},
 		"of another kind": {func(t *testing.T, path string) {
 			c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 			if err != nil {
@@ -100,7 +103,8 @@ func TestASocketTakesOnlyADeadOnesPlace(t *testing.T) {
 			}
 		})
 	}
-	if _, err := listenSocket(filepath.Join(t.TempDir(), strings.Repeat("long", 30)), quiet); err == nil || !strings.Contains(err.Error(), "bytes") {
+	if _, err := listenSocket(filepath.Join(t.TempDir(), strings.Repeat("long", 30)), quiet); err == nil ||
+		!strings.Contains(err.Error(), "bytes") {
 		t.Errorf("a path that is too long: got %v", err)
 	}
 }

@@ -16,8 +16,10 @@ import (
 // hooked asks about a call as Claude Code's hook does that waits, and returns what it is told.
 func (w *world) hooked(tool string, arguments json.RawMessage) string {
 	w.t.Helper()
-	body := fmt.Sprintf(`{"session_id":"h1","cwd":"/srv","hook_event_name":"PreToolUse","tool_name":%q,"tool_input":%s}`, tool, arguments)
-	req, err := http.NewRequestWithContext(w.ctx, http.MethodPost, w.url("/hooks/claude-code?wait=1m"), strings.NewReader(body))
+	body := fmt.Sprintf(`{"session_id":"h1","cwd":"/srv","hook_event_name":"PreToolUse","tool_name":%q,"tool_input":%s}`,
+		tool, arguments)
+	req, err := http.NewRequestWithContext(w.ctx, http.MethodPost, w.url("/hooks/claude-code?wait=1m"),
+		strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -123,7 +123,8 @@ func newReplay(t *testing.T, runs [][][]traceCall, group string, server *deskSer
 	}
 	clock := testkit.NewClock(time.Now())
 	w := newDesk(t, clock, fmt.Sprintf(desk, "0s", group, strings.Join(changing, ", ")), server)
-	return &replay{world: w, clock: clock, group: group, waiting: map[string]bool{}, said: map[string]int{}, seen: map[string]bool{}}
+	return &replay{world: w, clock: clock, group: group, waiting: map[string]bool{}, said: map[string]int{},
+		seen: map[string]bool{}}
 }
 
 // newDesk starts the program on a clock, with Slack and an MCP server.
@@ -131,7 +132,8 @@ func newDesk(t *testing.T, clock *testkit.Clock, text string, server *deskServer
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
-	w := &world{t: t, ctx: ctx, dir: t.TempDir(), chat: newChat(t, clock.Now), log: &testkit.Buffer{}, env: map[string]string{},
+	w := &world{t: t, ctx: ctx, dir: t.TempDir(), chat: newChat(t, clock.Now), log: &testkit.Buffer{},
+		env: map[string]string{},
 		now: clock.Now, elapsed: clock.Elapsed}
 	for k, v := range secrets {
 		w.env[k] = v
@@ -385,7 +387,8 @@ func TestATraceComesToPeopleOnFewCards(t *testing.T) {
 	most := map[string]float64{"call": 100, "turn": 76, "run": 55}
 	exact := map[string][2]int{"call": {20, 20}, "turn": {12, 14}, "run": {5, 11}} // pushes, decisions
 	var table strings.Builder
-	fmt.Fprintf(&table, "%-8s %-5s %6s %7s %10s %12s %15s\n", "way in", "group", "asked", "pushes", "decisions", "pushes/100", "decisions/100")
+	fmt.Fprintf(&table, "%-8s %-5s %6s %7s %10s %12s %15s\n", "way in", "group", "asked", "pushes", "decisions",
+		"pushes/100", "decisions/100")
 	for _, way := range []struct {
 		name string
 		asks func(*replay, *deskServer) func(traceCall) (client.AnswerKind, string)
@@ -395,7 +398,8 @@ func TestATraceComesToPeopleOnFewCards(t *testing.T) {
 				server := newDeskServer(t, runs)
 				r := newReplay(t, runs, group, server)
 				r.run(runs, way.asks, server)
-				fmt.Fprintf(&table, "%-8s %-5s %6d %7d %10d %12.1f %15.1f\n", way.name, group, r.asked, r.pushes, r.decisions, r.per100(r.pushes),
+				fmt.Fprintf(&table, "%-8s %-5s %6d %7d %10d %12.1f %15.1f\n", way.name, group, r.asked, r.pushes, r.decisions,
+					r.per100(r.pushes),
 					r.per100(r.decisions))
 				if got := [2]int{r.pushes, r.decisions}; own && got != exact[group] {
 					t.Errorf("%d pushes and %d decisions, want %v", r.pushes, r.decisions, exact[group])

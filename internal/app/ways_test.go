@@ -40,12 +40,16 @@ func TestRule1_ANeedHoldsOnEveryWayIn(t *testing.T) {
 			w.slackCard(id)
 			w.tapSlack("hana", id, "approve")
 		},
-		"typed in LINE":         func(w *world, id, _ string) { w.ok(w.chat.LINE.Type(w.ctx, "hana", "approve "+id, "")) },
-		"a short id in LINE":    func(w *world, id, _ string) { w.ok(w.chat.LINE.Type(w.ctx, "hana", "approve "+id[20:], "")) },
-		"typed in Slack":        func(w *world, id, _ string) { w.ok(w.chat.Slack.Type(w.ctx, "hana", "approve "+id, "")) },
-		"over the API":          func(w *world, id, _ string) { _, _ = w.hana.Decide(w.ctx, id, client.Approve, "") },
-		"many at once, the API": func(w *world, id, _ string) { _, _ = w.hana.DecideMany(w.ctx, []string{id}, client.Approve, "") },
-		"a short id, the API":   func(w *world, id, _ string) { _, _ = w.hana.Decide(w.ctx, id[18:], client.Approve, "") },
+		"typed in LINE": func(w *world, id, _ string) { w.ok(w.chat.LINE.Type(w.ctx, "hana", "approve "+id, "")) },
+		"a short id in LINE": func(w *world, id, _ string) {
+			w.ok(w.chat.LINE.Type(w.ctx, "hana", "approve "+id[20:], ""))
+		},
+		"typed in Slack": func(w *world, id, _ string) { w.ok(w.chat.Slack.Type(w.ctx, "hana", "approve "+id, "")) },
+		"over the API":   func(w *world, id, _ string) { _, _ = w.hana.Decide(w.ctx, id, client.Approve, "") },
+		"many at once, the API": func(w *world, id, _ string) {
+			_, _ = w.hana.DecideMany(w.ctx, []string{id}, client.Approve, "")
+		},
+		"a short id, the API": func(w *world, id, _ string) { _, _ = w.hana.Decide(w.ctx, id[18:], client.Approve, "") },
 	}
 	for _, need := range []struct {
 		name, keys string
@@ -150,7 +154,8 @@ func TestEscalationSendsTheCardLater(t *testing.T) {
 func TestAStandInGetsTheCard(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, committee("      approvers: [hana]\n"))
-	if _, err := w.hana.Delegate(w.ctx, client.Delegation{To: "ken", Until: client.Time{Time: time.Now().Add(time.Hour)}}); err != nil {
+	if _, err := w.hana.Delegate(w.ctx, client.Delegation{To: "ken",
+		Until: client.Time{Time: time.Now().Add(time.Hour)}}); err != nil {
 		t.Fatal(err)
 	}
 	id := w.expect(transfer(4000), client.AnswerPending).ApprovalID

@@ -48,7 +48,8 @@ const (
 // secrets are made up out of words, so that nothing here looks like a real one.
 var secrets = map[string]string{
 	"AGENT_TOKEN": "test-agent-token-bot", "OTHER_TOKEN": "test-agent-token-other", "HANA_TOKEN": "test-person-token-hana",
-	"KEN_TOKEN": "test-person-token-ken", "LINE_SECRET": "test-line-channel-secret", "LINE_TOKEN": "test-line-access-token",
+	"KEN_TOKEN": "test-person-token-ken", "LINE_SECRET": "test-line-channel-secret",
+	"LINE_TOKEN":  "test-line-access-token",
 	"SLACK_TOKEN": "test-slack-bot-token", "SLACK_SECRET": "test-slack-signing-secret",
 	"HOOK_SECRET": "whsec_dGhpcyBpcyBhIHRlc3QncyBzZWNyZXQsIG5vdCBhIHJlYWwgb25l",
 }
@@ -112,9 +113,11 @@ func newChat(t testing.TB, now ...func() time.Time) *emulator.Emulator {
 	t.Helper()
 	now = append(now, time.Now)
 	chat, err := emulator.New(emulator.Config{
-		Now:  now[0],
-		LINE: emulator.LINEConfig{ChannelSecret: secrets["LINE_SECRET"], ChannelAccessToken: secrets["LINE_TOKEN"], BotUserID: botLINE},
-		Slack: emulator.SlackConfig{BotToken: secrets["SLACK_TOKEN"], SigningSecret: secrets["SLACK_SECRET"], TeamID: "T0TEAM", AppID: "A0APP",
+		Now: now[0],
+		LINE: emulator.LINEConfig{ChannelSecret: secrets["LINE_SECRET"], ChannelAccessToken: secrets["LINE_TOKEN"],
+			BotUserID: botLINE},
+		Slack: emulator.SlackConfig{BotToken: secrets["SLACK_TOKEN"], SigningSecret: secrets["SLACK_SECRET"],
+			TeamID: "T0TEAM", AppID: "A0APP",
 			BotID: "B0BOT", BotUserID: "U0BOT", Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}}},
 		WebhookSecret: secrets["HOOK_SECRET"],
 		People: []emulator.Person{
@@ -194,7 +197,8 @@ func (w *world) start() {
 	if w.loaded != nil {
 		w.loaded()
 	}
-	a, err := app.New(w.ctx, app.Options{Config: cfg, Env: w.lookup, EnvTrouble: w.envTrouble, Version: "test", Now: w.now, Elapsed: w.elapsed, Failpoint: w.failpoint,
+	a, err := app.New(w.ctx, app.Options{Config: cfg, Env: w.lookup, EnvTrouble: w.envTrouble, Version: "test", Now: w.now,
+		Elapsed: w.elapsed, Failpoint: w.failpoint,
 		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		w.t.Fatal(err)
@@ -261,7 +265,8 @@ func (w *world) eventually(what string, cond func() bool) {
 }
 
 func transfer(cents int) client.Call {
-	return client.Call{Tool: "transfer_credits", Args: json.RawMessage(fmt.Sprintf(`{"amount_cents":%d,"to":"0xAbC"}`, cents)), SessionID: "s1"}
+	return client.Call{Tool: "transfer_credits", Args: json.RawMessage(fmt.Sprintf(`{"amount_cents":%d,"to":"0xAbC"}`,
+		cents)), SessionID: "s1"}
 }
 
 func (w *world) call(c client.Call) client.Answer {

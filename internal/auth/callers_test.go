@@ -12,7 +12,8 @@ import (
 )
 
 func TestWhoIsCalling(t *testing.T) {
-	dir := NewDirectory([]AgentIdentity{{Name: "bot", Token: "bot-token"}}, []Person{{Name: "hana", Token: "hana-token", Approver: true}})
+	dir := NewDirectory([]AgentIdentity{{Name: "bot", Token: "bot-token"}}, []Person{{Name: "hana", Token: "hana-token",
+		Approver: true}})
 	local := Anonymous{TCP: "guest"}
 	callers := Callers{Directory: dir, Anonymous: func() Anonymous { return local }}
 	request := func(values ...string) *http.Request {
@@ -33,7 +34,8 @@ func TestWhoIsCalling(t *testing.T) {
 		err    error
 	}{
 		{"an agent's token", []string{"Bearer bot-token"}, approval.Actor{Kind: approval.Agent, Name: "bot"}, nil},
-		{"a person's token", []string{"Bearer hana-token"}, approval.Actor{Kind: approval.Human, Name: "hana", Approver: true}, nil},
+		{"a person's token", []string{"Bearer hana-token"}, approval.Actor{Kind: approval.Human, Name: "hana",
+			Approver: true}, nil},
 		{"no token, from this machine", nil, approval.Actor{Kind: approval.Agent, Name: "guest"}, nil},
 		{"nobody's token", []string{"Bearer other"}, approval.Actor{}, ErrUnknownToken},
 		{"an empty header is no lack of one", []string{""}, approval.Actor{}, ErrNoToken},

@@ -198,7 +198,8 @@ func TestRule12_TheMessageSaysWhichBudgetAndWhatToDo(t *testing.T) {
 	_, a := one(c, Limits{Bytes: Rate{1 << 20, time.Minute}}, nil)
 	_ = a.Take(Bytes, 1<<20)
 	err := a.Take(Bytes, 1<<20)
-	for _, want := range []string{"bytes", "agent:bot", "1MiB per minute", "1m0s", "limits.agent.bytes, or the agent's own limits"} {
+	for _, want := range []string{"bytes", "agent:bot", "1MiB per minute", "1m0s",
+		"limits.agent.bytes, or the agent's own limits"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not say %q", err, want)
 		}
@@ -210,7 +211,8 @@ func TestRule12_TheMessageSaysWhichBudgetAndWhatToDo(t *testing.T) {
 func TestRule12_NoMoreThanTheRate(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := newClock()
-		rate := Rate{rapid.Int64Range(1, 100_000).Draw(rt, "count"), rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour}).Draw(rt, "per")}
+		rate := Rate{rapid.Int64Range(1, 100_000).Draw(rt, "count"), rapid.SampledFrom([]time.Duration{time.Second,
+			time.Minute, time.Hour}).Draw(rt, "per")}
 		_, a := one(c, Limits{Calls: rate}, nil)
 		most := max(float64(rate.Count)*float64(min(rate.Per, atOnce))/float64(rate.Per), 1)
 		taken, begin, largest := 0.0, c.Now(), 0.0
@@ -308,7 +310,8 @@ func TestParseRate(t *testing.T) {
 			t.Errorf("%s is written %s", c.text, c.write(got))
 		}
 	}
-	for _, bad := range []string{"", "5", "5/", "5/d", "/m", "-1/m", "+1/m", "1.5/m", "5MiB/m", "5 /m", "99999999999999999999/m", "5/m/m"} {
+	for _, bad := range []string{"", "5", "5/", "5/d", "/m", "-1/m", "+1/m", "1.5/m", "5MiB/m", "5 /m",
+		"99999999999999999999/m", "5/m/m"} {
 		if r, err := ParseRate(bad); err == nil {
 			t.Errorf("%q is taken for %v", bad, r)
 		}

@@ -20,41 +20,55 @@ func TestTypedApprovalIsTheWordAndTheIDAlone(t *testing.T) {
 		doubtful, junk []string
 	}{{
 		locale: "en",
-		exact:  []string{"approve ID", "Approve ID.", "YES ID!", "ok  ID", "proceed ID", "approve: ID", "  approve\nID  ", "ａｐｐｒｏｖｅ　ID"},
+		exact: []string{"approve ID", "Approve ID.", "YES ID!", "ok  ID", "proceed ID", "approve: ID", "  approve\nID  ",
+			"ａｐｐｒｏｖｅ　ID"},
 		reasons: []string{"approve ID agreed with finance", "proceed ID: agreed with finance",
 			"approve ID reason: agreed with finance"},
-		doubtful: []string{"approve ID lol no way", "approve ID: lol no way", "approve ID not", "approve ID?", "approve ID ?", "approve ID？", "approve ID!?", "approve ID …",
-			"approve ID...", "approve ID as if", "approve ID jk", "approve ID 🙄", "approve ID 👍", "approve ID \"yes\" she said, not", "approve ID cancel", "approve ID deny ID",
-			"approve ID, but only 5", "approve ID - or not", "approve ID (not)", "approve ID n\u200bot", "approve ID \u200b", "approve ID\u200b", "approve ID \u2066", "approve\u200b ID", "approve ID n\u043et"},
-		junk: []string{"approve ID ID2", "approve ID and ID2", "approve ID,ID2", "approve ID2 ID", "approve ID/ID2", "approve \"ID\"", "approve (ID)", "approve <ID>", "approve #ID",
-			"please approve ID", "I approve ID", "do not approve ID", "not approve ID", "approve the ID", "approve approve ID", "yes no ID", "ID approve", "approve:", "approve.ID", "approve!ID", "\"approve ID\"", "approveID"},
+		doubtful: []string{"approve ID lol no way", "approve ID: lol no way", "approve ID not", "approve ID?", "approve ID ?",
+			"approve ID？", "approve ID!?", "approve ID …",
+			"approve ID...", "approve ID as if", "approve ID jk", "approve ID 🙄", "approve ID 👍",
+			"approve ID \"yes\" she said, not", "approve ID cancel", "approve ID deny ID",
+			"approve ID, but only 5", "approve ID - or not", "approve ID (not)", "approve ID n\u200bot", "approve ID \u200b",
+			"approve ID\u200b", "approve ID \u2066", "approve\u200b ID", "approve ID n\u043et"},
+		junk: []string{"approve ID ID2", "approve ID and ID2", "approve ID,ID2", "approve ID2 ID", "approve ID/ID2",
+			"approve \"ID\"", "approve (ID)", "approve <ID>", "approve #ID",
+			"please approve ID", "I approve ID", "do not approve ID", "not approve ID", "approve the ID", "approve approve ID",
+			"yes no ID", "ID approve", "approve:", "approve.ID", "approve!ID", "\"approve ID\"", "approveID"},
 	}, {
 		locale: "ja",
 		exact:  []string{"承認 ID", "承認ID", "承認　ID。", "承認します ID", "はい ID！", "承認：ID", "続行 ID", "ﾊｲ ID"},
 		reasons: []string{"承認 ID 経理に確認済み", "承認ID：経理に確認済み",
 			"承認 ID 理由：経理に確認済み"},
-		doubtful: []string{"承認 ID しない", "承認 ID わけがない", "承認 ID ？", "承認 ID でいいですか", "承認 ID まだ", "承認 ID 嘘", "承認 ID 冗談です", "承認 ID（却下）", "承認 ID キャンセル", "承認 ID 。。。", "承認 ID 🤔",
+		doubtful: []string{"承認 ID しない", "承認 ID わけがない", "承認 ID ？", "承認 ID でいいですか", "承認 ID まだ", "承認 ID 嘘", "承認 ID 冗談です",
+			"承認 ID（却下）", "承認 ID キャンセル", "承認 ID 。。。", "承認 ID 🤔",
 			"承認 ID し\u200bない", "承認 ID 反対", "承認 ID かも"},
-		junk: []string{"承認しない ID", "承認しないで ID", "承認 ID ID2", "承認IDと ID2", "承認\u200bID", "承認「ID」", "ID 承認", "承認IDです", "承認します？ID", "承認済み ID", "不承認承認 ID"},
+		junk: []string{"承認しない ID", "承認しないで ID", "承認 ID ID2", "承認IDと ID2", "承認\u200bID", "承認「ID」", "ID 承認", "承認IDです",
+			"承認します？ID", "承認済み ID", "不承認承認 ID"},
 	}, {
 		locale: "th",
-		exact:  []string{"อนุมัติ ID", "อนุมัติID", "อนุมัติครับ ID", "อนุมัติ ID ครับ", "อนุมัติ IDครับ", "อนุมัติ ID ค่ะ.", "ตกลงค่ะ ID", "ดำเนินการต่อ ID", "อนุมัติ ID นะคะ"},
+		exact: []string{"อนุมัติ ID", "อนุมัติID", "อนุมัติครับ ID", "อนุมัติ ID ครับ", "อนุมัติ IDครับ", "อนุมัติ ID ค่ะ.",
+			"ตกลงค่ะ ID", "ดำเนินการต่อ ID", "อนุมัติ ID นะคะ"},
 		reasons: []string{"อนุมัติ ID ตรวจแล้ว", "อนุมัติ ID ครับ ตรวจแล้ว",
 			"อนุมัติ ID เหตุผล: ตรวจแล้ว"},
-		doubtful: []string{"อนุมัติ ID ไม่", "อนุมัติ ID ไหม", "อนุมัติ ID ไหมครับ", "อนุมัติ ID คะ", "อนุมัติ ID ล้อเล่น", "อนุมัติ ID ยกเลิก", "อนุมัติ ID 555", "อนุมัติ ID ครับ ไม่", "อนุมัติ ID?", "อนุมัติ ID ฝันไปเถอะ",
+		doubtful: []string{"อนุมัติ ID ไม่", "อนุมัติ ID ไหม", "อนุมัติ ID ไหมครับ", "อนุมัติ ID คะ", "อนุมัติ ID ล้อเล่น",
+			"อนุมัติ ID ยกเลิก", "อนุมัติ ID 555", "อนุมัติ ID ครับ ไม่", "อนุมัติ ID?", "อนุมัติ ID ฝันไปเถอะ",
 			"อนุมัติ ID ยัง\u200bไม่", "อนุมัติ ID 🙅"},
-		junk: []string{"ไม่อนุมัติ ID อนุมัติ", "อย่าอนุมัติ ID", "อนุมัติ ID ID2", "อนุมัติไหม ID", "อนุมัติ “ID”", "ID อนุมัติ", "อนุมัติ\u200bID", "อนุมัติ\u200b ID"},
+		junk: []string{"ไม่อนุมัติ ID อนุมัติ", "อย่าอนุมัติ ID", "อนุมัติ ID ID2", "อนุมัติไหม ID", "อนุมัติ “ID”",
+			"ID อนุมัติ", "อนุมัติ\u200bID", "อนุมัติ\u200b ID"},
 	}, {
 		locale: "zh-TW",
 		exact:  []string{"同意 ID", "同意ID", "核准　ID。", "好的 ID！", "核准：ID", "繼續 ID", "我同意 ID"},
 		reasons: []string{"同意 ID 已與財務確認", "核准ID：已與財務確認",
 			"核准 ID 原因：已與財務確認"},
-		doubtful: []string{"同意 ID 才怪", "同意ID才怪", "同意 ID 嗎", "同意 ID ？", "同意 ID 想得美", "同意 ID 呵呵", "同意 ID 取消", "同意 ID 不", "同意 ID 沒有啦", "同意 ID 開玩笑的", "同意 ID 🙃", "同意 ID 哪有可能", "同意 ID 「不」", "同意 ID\u200b才怪"},
-		junk:     []string{"不同意 ID 同意", "不 同意 ID", "同意 ID ID2", "同意ID和ID2", "同意「ID」", "ID 同意", "同意嗎 ID", "誰同意 ID", "同\u200b意 ID", "同意\u2060ID"},
+		doubtful: []string{"同意 ID 才怪", "同意ID才怪", "同意 ID 嗎", "同意 ID ？", "同意 ID 想得美", "同意 ID 呵呵", "同意 ID 取消", "同意 ID 不",
+			"同意 ID 沒有啦", "同意 ID 開玩笑的", "同意 ID 🙃", "同意 ID 哪有可能", "同意 ID 「不」", "同意 ID\u200b才怪"},
+		junk: []string{"不同意 ID 同意", "不 同意 ID", "同意 ID ID2", "同意ID和ID2", "同意「ID」", "ID 同意", "同意嗎 ID", "誰同意 ID", "同\u200b意 ID",
+			"同意\u2060ID"},
 	}} {
 		fill := strings.NewReplacer("ID2", second, "ID", id)
 		for _, text := range l.exact {
-			for _, text := range []string{fill.Replace(text), strings.ReplaceAll(text, "ID", wide(id)), strings.ReplaceAll(text, "ID", strings.ToLower(id))} {
+			for _, text := range []string{fill.Replace(text), strings.ReplaceAll(text, "ID", wide(id)), strings.ReplaceAll(text,
+				"ID", strings.ToLower(id))} {
 				if got := ParseWords(text, false); got != (Words{Intent: IntentApprove, ID: id}) {
 					t.Errorf("%s: %q is read as %+v", l.locale, text, got)
 				}
@@ -96,15 +110,20 @@ var (
 	}
 	oracleEndings = []string{"", " ", ".", "!", "。", " ครับ", "ครับ", " ค่ะ", "\n"}
 	// oracleMore is what people add; each of it makes the text more than an approval.
-	oracleMore = []string{" disapproved", " by mistake", " 禁止", " 唔批", " กดผิด", "禁止", "唔批", " กดผิดครับ", " not", " no", " lol",
-		" checked with Ken", ": checked", " reason: checked", " 経理に確認済み", " 理由：確認済み", " ตรวจแล้ว", " 已確認", " 👍", " 🙄", "?", " ?", "...",
-		" …", ", but only 5", " まだ", "しない", "才怪", " 嗎", " ไหม", " (ok)", " yes", " 承認", " 01KAFHZX3T9W8Y7B6A5D4C0002", "\u200b", " \u202e",
-		" please", "!?", " x", " 5", " -", " ok!", " 中止", " abort", " undo", " nej", " нет", " 아니요", "でなく", " をやめる", " ห้าม", " 唔好", " mistake"}
-	oracleBefore = []string{"not ", "don't ", "please ", "I ", "不", "不 ", "未", "ไม่", "อย่า", "no ", "👎 ", "\u200b", "\"", "誰", "undo "}
+	oracleMore = []string{" disapproved", " by mistake", " 禁止", " 唔批", " กดผิด", "禁止", "唔批", " กดผิดครับ", " not", " no",
+		" lol",
+		" checked with Ken", ": checked", " reason: checked", " 経理に確認済み", " 理由：確認済み", " ตรวจแล้ว", " 已確認", " 👍", " 🙄", "?",
+		" ?", "...",
+		" …", ", but only 5", " まだ", "しない", "才怪", " 嗎", " ไหม", " (ok)", " yes", " 承認", " 01KAFHZX3T9W8Y7B6A5D4C0002",
+		"\u200b", " \u202e",
+		" please", "!?", " x", " 5", " -", " ok!", " 中止", " abort", " undo", " nej", " нет", " 아니요", "でなく", " をやめる", " ห้าม",
+		" 唔好", " mistake"}
+	oracleBefore = []string{"not ", "don't ", "please ", "I ", "不", "不 ", "未", "ไม่", "อย่า", "no ", "👎 ", "\u200b", "\"",
+		"誰", "undo "}
 )
 
-// A typed line approves if it is a word, and the id, and at most a polite ending and a full stop; every line that is more
-// than that does not. Lines are put together by the grammar of the test, which knows of each whether it is one.
+// A typed line approves if it is a word, and the id, and at most a polite ending and a full stop; every line that is
+// more than that does not. Lines are put together by the grammar of the test, which knows of each whether it is one.
 func TestTypedApprovalProperty(t *testing.T) {
 	ids := []string{id, strings.ToLower(id), wide(id), "4C0001", "KX7F3J", "kx7f3j", "N9JA8B", "y0k0k0"}
 	of := func(name string) Words { return Words{Intent: IntentApprove}.naming(strings.ToUpper(plain(name))) }
@@ -157,8 +176,10 @@ func TestTypedApprovalProperty(t *testing.T) {
 // What asks for a decision without naming one request brings the card of the one that it names, if any.
 func TestTypedUnclearNamesItsRequest(t *testing.T) {
 	for text, want := range map[string]string{
-		"approve " + id + " lol no way": id, "同意 " + id + " 才怪": id, "同意" + id + "才怪": id, "approve " + id + "?": id, "approve " + id + ", but only 5": id,
-		"approve " + id + " 01KAFHZX3T9W8Y7B6A5D4C0002": "", "approve " + id[:25]: "", "approve everything": "", "ok thanks a lot": "",
+		"approve " + id + " lol no way": id, "同意 " + id + " 才怪": id, "同意" + id + "才怪": id, "approve " + id + "?": id,
+		"approve " + id + ", but only 5":                id,
+		"approve " + id + " 01KAFHZX3T9W8Y7B6A5D4C0002": "", "approve " + id[:25]: "", "approve everything": "",
+		"ok thanks a lot": "",
 	} {
 		got := ParseWords(text, false)
 		if got.Typed = ""; got != (Words{Intent: IntentUnclear, ID: want}) {
@@ -256,7 +277,8 @@ func TestTypedHowLong(t *testing.T) {
 	tokyo := time.FixedZone("JST", 9*60*60)
 	for said, want := range map[string]time.Time{
 		"3d": now.Add(72 * time.Hour), "3 days": now.Add(72 * time.Hour), "2w": now.Add(14 * 24 * time.Hour),
-		"12h": now.Add(12 * time.Hour), "3日間": now.Add(72 * time.Hour), "3 วัน": now.Add(72 * time.Hour), "３天": now.Add(72 * time.Hour),
+		"12h": now.Add(12 * time.Hour), "3日間": now.Add(72 * time.Hour), "3 วัน": now.Add(72 * time.Hour),
+		"３天":                               now.Add(72 * time.Hour),
 		"until 2026-12-01":                 time.Date(2026, 12, 1, 0, 0, 0, 0, tokyo),
 		"2026-12-01 18:30":                 time.Date(2026, 12, 1, 18, 30, 0, 0, tokyo),
 		"2026-12-01まで":                     time.Date(2026, 12, 1, 0, 0, 0, 0, tokyo),
@@ -269,7 +291,8 @@ func TestTypedHowLong(t *testing.T) {
 			t.Errorf("%q lasts until %v, %t; want %v", said, got, ok, want)
 		}
 	}
-	for _, said := range []string{"", "3", "0d", "soon", "d3", "3 months", "99999d", "until tomorrow", "2026-13-01", "-3d"} {
+	for _, said := range []string{"", "3", "0d", "soon", "d3", "3 months", "99999d", "until tomorrow", "2026-13-01",
+		"-3d"} {
 		if got, ok := lastsUntil(said, now, tokyo); ok {
 			t.Errorf("%q lasts until %v", said, got)
 		}

@@ -61,7 +61,8 @@ func TestParseWords(t *testing.T) {
 		{"approve: " + id, false, Words{Intent: approve, ID: id}},
 		{"approve `" + id + "`", false, Words{Intent: approve, ID: id}},
 		{"approve " + id + " checked with finance", false, Words{Intent: IntentUnclear}},
-		{"deny " + id + "\nwrong account,\nask again", false, Words{Intent: deny, ID: id, Reason: "wrong account,\nask again"}},
+		{"deny " + id + "\nwrong account,\nask again", false, Words{Intent: deny, ID: id,
+			Reason: "wrong account,\nask again"}},
 		{"deny " + id, true, Words{Intent: deny, ID: id}},
 		{"approve " + id[:25], false, Words{Intent: other}},
 		{"approve " + id + "X", false, Words{Intent: other}},
@@ -147,7 +148,8 @@ func TestParseWordsAfterAnID(t *testing.T) {
 		}
 	}
 	// What quotes one card and names another, or may, decides nothing.
-	for _, text := range []string{"approve: as " + second, "approve: " + second[:25], "deny: " + second + "0", "deny see " + second, "no, I mean " + strings.ToLower(second)} {
+	for _, text := range []string{"approve: as " + second, "approve: " + second[:25], "deny: " + second + "0",
+		"deny see " + second, "no, I mean " + strings.ToLower(second)} {
 		if got := ParseWords(text, true); !nothing(got, Words{Intent: other}) {
 			t.Errorf("ParseWords(%q, true) = %+v", text, got)
 		}
@@ -239,7 +241,8 @@ func TestParseWordsInThai(t *testing.T) {
 		{"บันทึก", IntentLog, "", ""},
 		{"สถานะครับ", IntentStatus, "", ""},
 		{"ช่วยเหลือ", IntentHelp, "", ""},
-	}, "อนุมัติไหม", "อนุมัติไหมครับ", "อนุมัติคะ", "อนุมัติหรือยัง", "อนุมัติ?", "อนุมัติทั้งหมด", "อนุมัติ ทั้งหมด", "ไม่ อนุมัติ", "อนุมัติ ไม่", "อนุมัติ ไหม",
+	}, "อนุมัติไหม", "อนุมัติไหมครับ", "อนุมัติคะ", "อนุมัติหรือยัง", "อนุมัติ?", "อนุมัติทั้งหมด", "อนุมัติ ทั้งหมด",
+		"ไม่ อนุมัติ", "อนุมัติ ไม่", "อนุมัติ ไหม",
 		"ไม่อนุมัติไม่ได้", "อย่าอนุมัติ", "ครับ", "ค่ะ", "ได้", "เหตุผล", "ช่วยเหลือฉัน", "ปฏิเสธ บัญชีผิด", "ไม่มีปัญหา")
 	testQuotes(t, []words{
 		{"อนุมัติครับ", IntentApprove, "", ""},
@@ -312,7 +315,8 @@ func TestCommands(t *testing.T) {
 		{"reason: (see " + id + ")", IntentReason, "", "(see " + id + ")"},
 		{"reason: ", IntentReason, "", ""},
 		{"REASON：wrong account", IntentReason, "", "wrong account"},
-	}, "show", "show me", "show all", "show "+id+" please", "show "+id+" 01KAFHZX3T9W8Y7B6A5D4C0002", "show"+id, "pending "+id, "status of what?", "help me", "log in", "log "+id,
+	}, "show", "show me", "show all", "show "+id+" please", "show "+id+" 01KAFHZX3T9W8Y7B6A5D4C0002", "show"+id,
+		"pending "+id, "status of what?", "help me", "log in", "log "+id,
 		"what is pending", "reason", "reason why", "reasons: many", "no reason: none", "/help", "! ?")
 	testQuotes(t, []words{
 		{"show", IntentShow, "", ""},
@@ -325,8 +329,10 @@ func TestCommands(t *testing.T) {
 // What only looks like a word, or hides something, approves nothing.
 func TestLookAlikes(t *testing.T) {
 	for _, text := range []string{
-		"approv\u0435", "\u0430pprove", "y\u0435s", "\u043ek", "\u03bfk", "\u24de\u24da", "\U0001d5c8\U0001d5c4", "y\u0435s.", "yes\u0301", "approve\ufe0f",
-		"appr\u200bove", "approve\u200b", "\u200bapprove", "\ufeffyes", "yes\u2060", "ye\u00ads", "\u202eyes", "yes\u202c", "\u2067ok\u2069", "ok\u3164", "ok\uffa0",
+		"approv\u0435", "\u0430pprove", "y\u0435s", "\u043ek", "\u03bfk", "\u24de\u24da", "\U0001d5c8\U0001d5c4", "y\u0435s.",
+		"yes\u0301", "approve\ufe0f",
+		"appr\u200bove", "approve\u200b", "\u200bapprove", "\ufeffyes", "yes\u2060", "ye\u00ads", "\u202eyes", "yes\u202c",
+		"\u2067ok\u2069", "ok\u3164", "ok\uffa0",
 		"\u2116", "承\u200b認", "承認\u200b", "\u2f51認", "核\u0301准", "อนุมัติ\u200b", "อนุมัต\u0e34\u0e34", "は\u200dい",
 		"不\u200b同意", "不 同意", "不．同意", "非承認", "未承認", "無許可", "yesno", "yes/no", "yes|no", "ok\x00",
 	} {
@@ -339,7 +345,8 @@ func TestLookAlikes(t *testing.T) {
 		}
 	}
 	for _, named := range []string{
-		"\u200b" + id, id + "\u200b", id[:10] + "\u200b" + id[10:], "\u202e" + id, "О" + id[1:], strings.Replace(id, "A", "\u0410", 1), id + "\u0301", id[:25] + "l",
+		"\u200b" + id, id + "\u200b", id[:10] + "\u200b" + id[10:], "\u202e" + id, "О" + id[1:], strings.Replace(id, "A",
+			"\u0410", 1), id + "\u0301", id[:25] + "l",
 		id + "\ufe0f", "<" + id + ">", "#" + id,
 	} {
 		for _, word := range []string{"approve ", "承認", "อนุมัติ ", "核准："} {
@@ -356,7 +363,8 @@ func TestLookAlikes(t *testing.T) {
 func TestWhatIsToldToBeTypedIsUnderstood(t *testing.T) {
 	const approve, deny = IntentApprove, IntentDeny
 	want := []Intent{IntentPending, IntentShow, approve, deny, IntentStatus, IntentLog, IntentExtend, IntentFreeze,
-		IntentUnfreeze, IntentDelegate, IntentDelegations, IntentEndVotes, IntentGrants, IntentRevoke, IntentLift, IntentSignIn, IntentHelp}
+		IntentUnfreeze, IntentDelegate, IntentDelegations, IntentEndVotes, IntentGrants, IntentRevoke, IntentLift,
+		IntentSignIn, IntentHelp}
 	optional := regexp.MustCompile(` \[[^]]*\]`)
 	quotes := regexp.MustCompile(`["“「]([^"“”「」]*)["”」]`)
 	for _, tag := range locale.Tags() {
@@ -546,8 +554,10 @@ func TestLexicons(t *testing.T) {
 
 func FuzzParseWords(f *testing.F) {
 	for _, s := range []string{
-		"yes", "approve " + id, "deny: x", "approve " + id + " not yet", "yes: if Ken agrees", "はい：まだ", "同意：但是不要執行", "อนุมัติ " + id + " แต่", "no, " + id, "approve:\u00a0" + id + " " + id, "\x00", "yes\u202e",
-		"承認" + wide(id), "却下：口座", "อนุมัติ ครับ", "核准：好", "理由：", "show " + id, "?", "approve " + id + " why?", "ok\u200b " + id, "ﾀﾞﾒ",
+		"yes", "approve " + id, "deny: x", "approve " + id + " not yet", "yes: if Ken agrees", "はい：まだ", "同意：但是不要執行",
+		"อนุมัติ " + id + " แต่", "no, " + id, "approve:\u00a0" + id + " " + id, "\x00", "yes\u202e",
+		"承認" + wide(id), "却下：口座", "อนุมัติ ครับ", "核准：好", "理由：", "show " + id, "?", "approve " + id + " why?", "ok\u200b " +
+			id, "ﾀﾞﾒ",
 	} {
 		f.Add(s, true)
 		f.Add(s, false)
@@ -594,8 +604,8 @@ func FuzzParseWords(f *testing.F) {
 	})
 }
 
-// approvals is what an approval looks like, told once more: a word for yes, perhaps a polite ending, and then nothing, or
-// an id, perhaps with a polite ending; and one full stop at most.
+// approvals is what an approval looks like, told once more: a word for yes, perhaps a polite ending, and then nothing,
+// or an id, perhaps with a polite ending; and one full stop at most.
 var approvals = func() *regexp.Regexp {
 	var yes, polite []string
 	for _, l := range lexicons {

@@ -64,7 +64,8 @@ mcp:
 	if !slices.Equal(names, want) {
 		t.Errorf("the rules are %q; want %q", names, want)
 	}
-	for tool, rule := range map[string]string{"shop/refund": want[1], "shop/pay_later": want[2], "bank/pay_later": want[3]} {
+	for tool, rule := range map[string]string{"shop/refund": want[1], "shop/pay_later": want[2],
+		"bank/pay_later": want[3]} {
 		x, err := cfg.Explain(Question{Agent: "a", Tool: tool})
 		if err != nil || x.Rule != rule {
 			t.Errorf("%s is decided by %q (%v); want %q", tool, x.Rule, err, rule)

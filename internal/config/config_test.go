@@ -127,10 +127,13 @@ func TestTheWholeExample(t *testing.T) {
 		t.Errorf("agents: -want +got\n%s", diff)
 	}
 	wantPeople := []auth.Person{{
-		Name: "hana", Approver: true, Admin: true, Addresses: map[string]string{"line": "U4af4980629d1e4b8c9a2c1b2d3e4f5a6", "slack": "U02HANA"},
+		Name: "hana", Approver: true, Admin: true, Addresses: map[string]string{"line": "U4af4980629d1e4b8c9a2c1b2d3e4f5a6",
+			"slack": "U02HANA"},
 		Token: "value-of-hana_token", Locale: "ja", Zone: cfg.Location,
 	}}
-	if diff := cmp.Diff(wantPeople, cfg.People(), cmp.Comparer(func(a, b *time.Location) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(wantPeople, cfg.People(), cmp.Comparer(func(a, b *time.Location) bool {
+		return a == b
+	})); diff != "" {
 		t.Errorf("people: -want +got\n%s", diff)
 	}
 	if diff := cmp.Diff(heartbeat.DefaultEntries(), cfg.Heartbeat()); diff != "" {
@@ -152,8 +155,9 @@ func TestDefaults(t *testing.T) {
 		cfg, _ := parseText(t, text)
 		want := File{
 			Listen: "127.0.0.1:8787", Store: "sqlite:countersign.db",
-			MCP:           MCP{Hold: 45 * time.Second},
-			Heartbeat:     []Job{{Name: "check_pending_approvals", Schedule: "*/5 * * * *", Enabled: true, Params: JobParams{15 * time.Minute, 3}}},
+			MCP: MCP{Hold: 45 * time.Second},
+			Heartbeat: []Job{{Name: "check_pending_approvals", Schedule: "*/5 * * * *", Enabled: true,
+				Params: JobParams{15 * time.Minute, 3}}},
 			Notifications: Notifications{3, 10 * time.Second, 5 * time.Minute},
 		}
 		if diff := cmp.Diff(want, cfg.File); diff != "" {
@@ -237,7 +241,8 @@ func TestBothHarombeExamplesCanBePastedIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg, _ = parseText(t, string(data))
-	if v := cfg.Policy.Evaluate(t.Context(), approval.Call{Agent: "a", Tool: "x", Args: mustArgs(t, `{}`)}); v.Timeout != time.Minute {
+	if v := cfg.Policy.Evaluate(t.Context(), approval.Call{Agent: "a", Tool: "x",
+		Args: mustArgs(t, `{}`)}); v.Timeout != time.Minute {
 		t.Errorf("an unknown tool waits %s, want the 60 s of level high", v.Timeout)
 	}
 }
@@ -327,24 +332,31 @@ func TestWarnings(t *testing.T) {
 			"test.yaml:6:13: warning: LINE notifies nobody; name people in notify",
 		}},
 		{"nothing is quarantined", agent + "policy: {rules: [{tools: ['*'], action: deny}]}\n", nil},
-		{"a rule for another method is not for all calls", agent + "people:\n  - {name: hana, roles: [approver], token: '${HANA_TOKEN}'}\npolicy: {rules: [{method: 'prompts/*', action: deny}]}\n", []string{
+		{"a rule for another method is not for all calls", agent +
+			"people:\n  - {name: hana, roles: [approver], token: '${HANA_TOKEN}'}\npolicy: {rules: [{method: 'prompts/*', action: deny}]}\n", []string{
 			"test.yaml:1:1: warning: the policy asks people, but no channel has a recipient, so nobody is notified; use `countersign inbox`, or set up LINE or Slack",
 		}},
-		{"LINE without an approver", agent + "people:\n  - {name: hana, roles: [admin], line: U4af4980629d1e4b8c9a2c1b2d3e4f5a6}\n" + lineYAML + "    notify: [hana]\n", []string{
+		{"LINE without an approver", agent +
+			"people:\n  - {name: hana, roles: [admin], line: U4af4980629d1e4b8c9a2c1b2d3e4f5a6}\n" + lineYAML +
+			"    notify: [hana]\n", []string{
 			"test.yaml:8:13: warning: LINE notifies nobody with the role approver, so nobody there can decide",
 		}},
-		{"Slack without an approver", agent + "people:\n  - {name: hana, roles: [approver], line: U4af4980629d1e4b8c9a2c1b2d3e4f5a6}\n" + slackYAML, []string{
+		{"Slack without an approver", agent +
+			"people:\n  - {name: hana, roles: [approver], line: U4af4980629d1e4b8c9a2c1b2d3e4f5a6}\n" + slackYAML, []string{
 			"test.yaml:6:5: warning: nobody with the role approver has a Slack user id, so nobody there can decide; add slack: U… to a person",
 		}},
-		{"secrets of another form", agent + "people:\n  - {name: hana, roles: [approver], slack: U01, line: U4af4980629d1e4b8c9a2c1b2d3e4f5a6}\n" +
+		{"secrets of another form", agent +
+			"people:\n  - {name: hana, roles: [approver], slack: U01, line: U4af4980629d1e4b8c9a2c1b2d3e4f5a6}\n" +
 			"channels:\n  line: {channel_secret: 8c570fa6dd201bb328f1c1eac23a96d, channel_access_token: value-of-line_token, notify: [hana]}\n" +
 			"  slack: {bot_token: value-of-slack_token, signing_secret: 8f742231b10e8888abcd99yyyzzz85a5, channel: C0APPROVALS}\n", []string{
 			"test.yaml:5:26: warning: channel_secret is not 32 characters out of 0-9 and a-f, as LINE's are, so taps may be refused; copy the Channel secret from the channel's Basic settings tab in the LINE Developers console",
 			"test.yaml:6:22: warning: bot_token does not begin with xoxb-, as Slack's bot tokens do; copy the Bot User OAuth Token (xoxb-…) from OAuth & Permissions of your app",
 		}},
-		{"a person without a way in", agent + "people:\n  - {name: hana, roles: [approver], slack: U01}\n  - {name: ken, roles: [approver]}\n" + slackYAML, []string{
-			"test.yaml:4:5: warning: ken cannot decide anything; add line, slack or token to that person",
-		}},
+		{"a person without a way in", agent +
+			"people:\n  - {name: hana, roles: [approver], slack: U01}\n  - {name: ken, roles: [approver]}\n" + slackYAML,
+			[]string{
+				"test.yaml:4:5: warning: ken cannot decide anything; add line, slack or token to that person",
+			}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, problems := parseText(t, test.text)
@@ -404,8 +416,10 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	slog.New(slog.NewTextHandler(&log, nil)).Info("config", "config", cfg, "agent", cfg.File.Agents[0])
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("config", "config", cfg, "person", cfg.File.People[0])
 	printed := []string{
-		fmt.Sprint(cfg), fmt.Sprintf("%v", *cfg), fmt.Sprintf("%+v", cfg), fmt.Sprintf("%+v", cfg.File), fmt.Sprintf("%#v", cfg.File),
-		fmt.Sprintf("%+v", lineSection(cfg)), fmt.Sprintf("%+v", *slackSection(cfg)), string(asJSON), string(asYAML), log.String(),
+		fmt.Sprint(cfg), fmt.Sprintf("%v", *cfg), fmt.Sprintf("%+v", cfg), fmt.Sprintf("%+v", cfg.File),
+		fmt.Sprintf("%#v", cfg.File),
+		fmt.Sprintf("%+v", lineSection(cfg)), fmt.Sprintf("%+v", *slackSection(cfg)), string(asJSON), string(asYAML),
+		log.String(),
 	}
 	for i, s := range printed {
 		if at := strings.Index(s, "value-of-"); at >= 0 {
@@ -570,7 +584,8 @@ func FuzzParse(f *testing.F) {
 
 func TestExplain(t *testing.T) {
 	cfg, _ := load(t, "full.yaml")
-	x, err := cfg.Explain(Question{Agent: "treasury-bot", Tool: "bank/transfer_credits", Args: []byte(`{"amount_cents":5000}`)})
+	x, err := cfg.Explain(Question{Agent: "treasury-bot", Tool: "bank/transfer_credits",
+		Args: []byte(`{"amount_cents":5000}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -602,7 +617,8 @@ func TestRoutes(t *testing.T) {
 	if diff := cmp.Diff(want, cfg.Routes()); diff != "" {
 		t.Errorf("routes: -want +got\n%s", diff)
 	}
-	want = []approval.Route{{{Channel: "line", To: hana}, {Channel: "slack", To: "U02HANA"}}, {{Channel: "slack", To: "U03ROOT"}}}
+	want = []approval.Route{{{Channel: "line", To: hana}, {Channel: "slack", To: "U02HANA"}},
+		{{Channel: "slack", To: "U03ROOT"}}}
 	if diff := cmp.Diff(want, cfg.AdminRoutes()); diff != "" {
 		t.Errorf("routes of admins: -want +got\n%s", diff)
 	}
@@ -611,7 +627,8 @@ func TestRoutes(t *testing.T) {
 	for _, p := range cfg.People() {
 		zones = append(zones, p.Name+" "+p.Locale+" "+p.Zone.String())
 	}
-	if diff := cmp.Diff([]string{"hana ja Asia/Bangkok", "ken en " + here, "mai en " + here, "root en " + here}, zones); diff != "" {
+	if diff := cmp.Diff([]string{"hana ja Asia/Bangkok", "ken en " + here, "mai en " + here, "root en " + here},
+		zones); diff != "" {
 		t.Errorf("readers: -want +got\n%s", diff)
 	}
 	if got := lineSection(cfg).ChannelSecret.Reveal(); len(got) != 2 || got[1] != "8c570fa6dd201bb328f1c1eac23a96d8" {
@@ -627,7 +644,8 @@ func TestRoutes(t *testing.T) {
 func TestAnAddressInTheWrongPlaceIsNotRepeated(t *testing.T) {
 	const address = "https://example.com/hooks/a-part-that-nobody-may-see"
 	for _, value := range []string{"[\"" + address + "\"]", "\"" + address + "\""} {
-		_, problems, err := Parse("test.yaml", []byte("people:\n  - {name: hana, roles: [approver], token: hanas-own-token-0123, channels: "+value+"}\n"), testEnv)
+		_, problems, err := Parse("test.yaml",
+			[]byte("people:\n  - {name: hana, roles: [approver], token: hanas-own-token-0123, channels: "+value+"}\n"), testEnv)
 		if err == nil {
 			t.Fatal("taken")
 		}
@@ -651,7 +669,8 @@ policy:
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/srv/gate/gate.yaml", "/srv/gate/gate.env", "/var/lib/g/requests.db-wal", "/run/g/api.sock", "/opt/vars/g.env"} {
+	for _, path := range []string{"/srv/gate/gate.yaml", "/srv/gate/gate.env", "/var/lib/g/requests.db-wal",
+		"/run/g/api.sock", "/opt/vars/g.env"} {
 		x, err := cfg.Explain(Question{Agent: "coder", Tool: "Read", Args: []byte(`{"file_path":"` + path + `"}`)})
 		if err != nil || x.Action != "quarantine" || x.Risk != "critical" {
 			t.Errorf("%s: %s, %s, %v", path, x.Action, x.Risk, err)

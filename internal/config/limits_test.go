@@ -21,7 +21,8 @@ people:
 %s`
 
 func TestRule12_Limits(t *testing.T) {
-	bot, cat, hana := budget.Principal{Agent: true, Name: "bot"}, budget.Principal{Agent: true, Name: "cat"}, budget.Principal{Name: "hana"}
+	bot, cat, hana := budget.Principal{Agent: true, Name: "bot"}, budget.Principal{Agent: true, Name: "cat"},
+		budget.Principal{Name: "hana"}
 	local := budget.Principal{Agent: true, Name: "local"}
 	change := func(l budget.Limits, fn func(*budget.Limits)) budget.Limits { fn(&l); return l }
 	for name, c := range map[string]struct {
@@ -31,17 +32,20 @@ func TestRule12_Limits(t *testing.T) {
 		"the defaults": {"", "", map[budget.Principal]budget.Limits{
 			bot: budget.DefaultAgent, cat: budget.DefaultAgent, local: budget.DefaultAgent, hana: budget.DefaultPerson}},
 		"none": {"", "limits: none", map[budget.Principal]budget.Limits{bot: {}, cat: {}, local: {}, hana: {}}},
-		"some": {"", "limits: {agent: {calls: 5/s, bytes: 1KiB/h, waits: 0, pushes: none}, person: {calls: 0}}", func() map[budget.Principal]budget.Limits {
-			agent := change(budget.DefaultAgent, func(l *budget.Limits) {
-				l.Calls, l.Bytes, l.Waits, l.Pushes = budget.Rate{Count: 5, Per: time.Second}, budget.Rate{Count: 1024, Per: time.Hour}, 0, budget.Rate{}
-			})
-			return map[budget.Principal]budget.Limits{bot: agent, cat: agent, local: agent,
-				hana: change(budget.DefaultPerson, func(l *budget.Limits) { l.Calls = budget.Rate{} })}
-		}()},
+		"some": {"", "limits: {agent: {calls: 5/s, bytes: 1KiB/h, waits: 0, pushes: none}, person: {calls: 0}}",
+			func() map[budget.Principal]budget.Limits {
+				agent := change(budget.DefaultAgent, func(l *budget.Limits) {
+					l.Calls, l.Bytes, l.Waits, l.Pushes = budget.Rate{Count: 5, Per: time.Second}, budget.Rate{Count: 1024,
+						Per: time.Hour}, 0, budget.Rate{}
+				})
+				return map[budget.Principal]budget.Limits{bot: agent, cat: agent, local: agent,
+					hana: change(budget.DefaultPerson, func(l *budget.Limits) { l.Calls = budget.Rate{} })}
+			}()},
 		"an agent's own": {", limits: {streams: 3}", "limits: {agent: {sessions: 9}}", map[budget.Principal]budget.Limits{
 			bot:   change(budget.DefaultAgent, func(l *budget.Limits) { l.Sessions = 9 }),
 			local: change(budget.DefaultAgent, func(l *budget.Limits) { l.Sessions = 9 }),
-			cat:   change(budget.DefaultAgent, func(l *budget.Limits) { l.Sessions, l.Streams = 9, 3 }), hana: budget.DefaultPerson}},
+			cat:   change(budget.DefaultAgent, func(l *budget.Limits) { l.Sessions, l.Streams = 9, 3 }),
+			hana:  budget.DefaultPerson}},
 		"an agent without any": {", limits: none", "", map[budget.Principal]budget.Limits{
 			bot: budget.DefaultAgent, cat: {}, local: budget.DefaultAgent, hana: budget.DefaultPerson}},
 	} {

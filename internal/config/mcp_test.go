@@ -22,7 +22,8 @@ func TestMCPServers(t *testing.T) {
 	if cfg.Socket != "/run/countersign/gate.sock" || cfg.AnonymousAgent != "desk" || cfg.MCP.Hold != 20*time.Second {
 		t.Errorf("socket %q, anonymous agent %q, hold %s", cfg.Socket, cfg.AnonymousAgent, cfg.MCP.Hold)
 	}
-	if got := []string{cfg.AgentKeyboard("desk"), cfg.AgentKeyboard("ci"), cfg.AgentKeyboard("nobody")}; !cmp.Equal(got, []string{"hana", "", ""}) {
+	if got := []string{cfg.AgentKeyboard("desk"), cfg.AgentKeyboard("ci"), cfg.AgentKeyboard("nobody")}; !cmp.Equal(got,
+		[]string{"hana", "", ""}) {
 		t.Errorf("keyboards %q", got)
 	}
 	files, tickets, billing := cfg.MCP.Servers[0], cfg.MCP.Servers[1], cfg.MCP.Servers[2]
@@ -30,16 +31,19 @@ func TestMCPServers(t *testing.T) {
 	if diff := cmp.Diff(wantArgv, files.Argv()); diff != "" {
 		t.Errorf("argv: -want +got\n%s", diff)
 	}
-	if files.Env["API_KEY"].Reveal() != "value-of-files_api_key" || files.Dir != "/srv/files" || files.Timeout != 10*time.Minute || files.StartTimeout != 90*time.Second {
+	if files.Env["API_KEY"].Reveal() != "value-of-files_api_key" || files.Dir != "/srv/files" ||
+		files.Timeout != 10*time.Minute || files.StartTimeout != 90*time.Second {
 		t.Errorf("files: env %d, dir %q, timeouts %s and %s", len(files.Env), files.Dir, files.Timeout, files.StartTimeout)
 	}
-	if got := tickets.Headers["Authorization"].Reveal(); got != "Bearer value-of-tickets" || tickets.URL.Reveal() != "https://tickets.example/mcp?key=value-of-tickets_key" {
+	if got := tickets.Headers["Authorization"].Reveal(); got != "Bearer value-of-tickets" ||
+		tickets.URL.Reveal() != "https://tickets.example/mcp?key=value-of-tickets_key" {
 		t.Errorf("tickets: %q", got)
 	}
 	if tickets.Timeout != 5*time.Minute || tickets.StartTimeout != 30*time.Second {
 		t.Errorf("by default timeouts of %s and %s", tickets.Timeout, tickets.StartTimeout)
 	}
-	if got := []string{files.OfferedName("x"), tickets.OfferedName("x"), billing.OfferedName("x")}; !cmp.Equal(got, []string{"files__x", "x", "bill__x"}) {
+	if got := []string{files.OfferedName("x"), tickets.OfferedName("x"), billing.OfferedName("x")}; !cmp.Equal(got,
+		[]string{"files__x", "x", "bill__x"}) {
 		t.Errorf("tools are offered as %q", got)
 	}
 
@@ -51,7 +55,8 @@ func TestMCPServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []string{string(asJSON), string(asYAML), fmt.Sprintf("%+v", cfg.File), fmt.Sprintf("%#v", cfg.MCP), fmt.Sprint(cfg.MCP.Servers)} {
+	for _, s := range []string{string(asJSON), string(asYAML), fmt.Sprintf("%+v", cfg.File), fmt.Sprintf("%#v", cfg.MCP),
+		fmt.Sprint(cfg.MCP.Servers)} {
 		if strings.Contains(s, "value-of-") || !strings.Contains(s, "tickets") {
 			t.Errorf("printed: %s", s)
 		}
@@ -61,8 +66,10 @@ func TestMCPServers(t *testing.T) {
 // The gate's secrets are in its environment, and no server's business.
 func TestAServerGetsNoneOfTheGatesSecrets(t *testing.T) {
 	cfg, _ := load(t, "mcp.yaml")
-	own := []string{"PATH=/bin", "HOME=/srv", "https_proxy=http://proxy:3128", "LC_ALL=C", "FILES_API_KEY=x", "API_KEY=the gate's own", "HANA_TOKEN=y", "odd", "LANG"}
-	want := []string{"PATH=/bin", "HOME=/srv", "https_proxy=http://proxy:3128", "LC_ALL=C", "LANG", "API_KEY=value-of-files_api_key"}
+	own := []string{"PATH=/bin", "HOME=/srv", "https_proxy=http://proxy:3128", "LC_ALL=C", "FILES_API_KEY=x",
+		"API_KEY=the gate's own", "HANA_TOKEN=y", "odd", "LANG"}
+	want := []string{"PATH=/bin", "HOME=/srv", "https_proxy=http://proxy:3128", "LC_ALL=C", "LANG",
+		"API_KEY=value-of-files_api_key"}
 	if diff := cmp.Diff(want, cfg.MCP.Servers[0].Environ(own)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -127,10 +134,11 @@ func TestRequireApprovalIsMadeIntoRules(t *testing.T) {
 			"mcp.servers.a.require_approval: quarantine a/d Run?",
 			"mcp.servers.a.others: allow a/r",
 		}},
-		{"prompts for each", `{name: a, command: [x], require_approval: [w], prompt: "Run?", prompts: {w: "Write?"}}`, []string{
-			"mcp.servers.a.prompts.w: quarantine a/w Write?",
-			"mcp.servers.a.others: allow a/*",
-		}},
+		{"prompts for each", `{name: a, command: [x], require_approval: [w], prompt: "Run?", prompts: {w: "Write?"}}`,
+			[]string{
+				"mcp.servers.a.prompts.w: quarantine a/w Write?",
+				"mcp.servers.a.others: allow a/*",
+			}},
 		{"a prompt for all", `{name: a, command: [x], require_approval: ["*"], prompts: {w: "Write?"}}`, []string{
 			"mcp.servers.a.prompts.w: quarantine a/w Write?",
 			"mcp.servers.a.require_approval: quarantine a/*",
@@ -141,10 +149,11 @@ func TestRequireApprovalIsMadeIntoRules(t *testing.T) {
 		{"a prompt alone, of an open list", `{name: a, command: [x], prompt: "Run?"}`, []string{
 			"mcp.servers.a.prompt: quarantine a/* Run?",
 		}},
-		{"other methods", `{name: a, command: [x], require_approval: ["*"], require_methods: [resources/read, "p*"]}`, []string{
-			"mcp.servers.a.require_approval: quarantine a/*",
-			"mcp.servers.a.require_methods: quarantine a/* [resources/read prompts/get]",
-		}},
+		{"other methods", `{name: a, command: [x], require_approval: ["*"], require_methods: [resources/read, "p*"]}`,
+			[]string{
+				"mcp.servers.a.require_approval: quarantine a/*",
+				"mcp.servers.a.require_methods: quarantine a/* [resources/read prompts/get]",
+			}},
 		{"other methods alone", `{name: a, command: [x], require_methods: ["*"]}`, []string{
 			"mcp.servers.a.require_methods: quarantine a/* " + fmt.Sprint(policy.KnownMethods()),
 		}},
@@ -153,7 +162,8 @@ func TestRequireApprovalIsMadeIntoRules(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg, _ := parseText(t, "mcp:\n  servers:\n  - "+test.server+"\npolicy: {rules: [{name: own, tools: [w], action: deny}]}\n")
+			cfg, _ := parseText(t, "mcp:\n  servers:\n  - "+test.server+
+				"\npolicy: {rules: [{name: own, tools: [w], action: deny}]}\n")
 			rules := cfg.Policy.Rules()
 			if rules[0].Name != "own" {
 				t.Errorf("the first rule is %s", told(rules[0]))
@@ -163,7 +173,8 @@ func TestRequireApprovalIsMadeIntoRules(t *testing.T) {
 				got = append(got, told(r))
 				key, ok := strings.CutPrefix(r.Path, "$.mcp.servers[0].")
 				key = strings.TrimPrefix(key, "prompts.") + ": "
-				if want := len("  - ") + strings.LastIndex(test.server, key) + len(key) + 1; !ok || r.Line != 3 || r.Column != want {
+				if want := len("  - ") + strings.LastIndex(test.server, key) + len(key) + 1; !ok || r.Line != 3 ||
+					r.Column != want {
 					t.Errorf("%s comes from %s at %d:%d, want 3:%d", r.Name, r.Path, r.Line, r.Column, want)
 				}
 			}
@@ -172,7 +183,8 @@ func TestRequireApprovalIsMadeIntoRules(t *testing.T) {
 			}
 			// The file's own rule stands before them, and what was not allowed by name is not allowed.
 			ask := func(server, tool string) approval.Verdict {
-				return cfg.Policy.Evaluate(t.Context(), approval.Call{Agent: "bot", Server: server, Tool: tool, Args: mustArgs(t, `{}`)})
+				return cfg.Policy.Evaluate(t.Context(), approval.Call{Agent: "bot", Server: server, Tool: tool,
+					Args: mustArgs(t, `{}`)})
 			}
 			if v := ask("a", "w"); v.Action != approval.Deny {
 				t.Errorf("the file's own rule does not hold: %+v", v)
@@ -190,32 +202,41 @@ func TestMCPWarnings(t *testing.T) {
 		name, text string
 		want       []string
 	}{
-		{"an open list of which the rest is allowed", "mcp: {servers: [{name: a, command: [x], require_approval: [w]}]}\n", nil},
-		{"a server that is not there", server + "policy: {rules: [{tools: [c/x], action: deny}]}\n", []string{"2:27: warning: mcp.servers has no \"c\" (this is right if the server is behind `countersign mcp` or a hook)"}},
+		{"an open list of which the rest is allowed", "mcp: {servers: [{name: a, command: [x], require_approval: [w]}]}\n",
+			nil},
+		{"a server that is not there", server + "policy: {rules: [{tools: [c/x], action: deny}]}\n",
+			[]string{"2:27: warning: mcp.servers has no \"c\" (this is right if the server is behind `countersign mcp` or a hook)"}},
 		{"allowed on any server", server + "policy: {rules: [{tools: [x], action: allow}]}\n", []string{
 			`2:27: warning: "x" is allowed on any server (a, b); write server/x to say which`}},
-		{"headers in the clear", "mcp: {servers: [{name: a, url: 'http://tickets.example/mcp', headers: {A: b}}]}\n", []string{
-			"1:32: warning: the headers go to the server a unencrypted; use https"}},
+		{"headers in the clear", "mcp: {servers: [{name: a, url: 'http://tickets.example/mcp', headers: {A: b}}]}\n",
+			[]string{
+				"1:32: warning: the headers go to the server a unencrypted; use https"}},
 		{"headers to this machine", "mcp: {servers: [{name: a, url: 'http://[::1]:9000/mcp', headers: {A: b}}]}\n", nil},
 		{"other methods run unasked", `mcp: {servers: [{name: a, command: [x], require_approval: ["*"]}]}` + "\n", []string{
 			`1:59: warning: "*" is every tool of a; calls of resources/read, resources/subscribe, prompts/get, completion/complete run unasked: to be asked about them too write ` +
 				`require_methods: [resources/read, resources/subscribe, prompts/get, completion/complete]; if they may run, a rule says so: ` +
 				`{method: [resources/read, resources/subscribe, prompts/get, completion/complete], tools: ["a/*"], action: allow}`}},
-		{"some other methods run unasked", `mcp: {servers: [{name: a, command: [x], require_approval: ["*"]}]}` + "\npolicy: {rules: [{method: 'resources/*', action: deny}, {method: [prompts/get], tools: ['b/*'], action: deny}, {method: prompts/get, agents: [x], risk: high}]}\n", []string{
+		{"some other methods run unasked", `mcp: {servers: [{name: a, command: [x], require_approval: ["*"]}]}` +
+			"\npolicy: {rules: [{method: 'resources/*', action: deny}, {method: [prompts/get], tools: ['b/*'], action: deny}, {method: prompts/get, agents: [x], risk: high}]}\n", []string{
 			`1:59: warning: "*" is every tool of a; calls of completion/complete run unasked: to be asked about them too write require_methods: [completion/complete]; if they may run, a rule says so: ` +
 				`{method: [completion/complete], tools: ["a/*"], action: allow}`,
-			"2:89: warning: mcp.servers has no \"b\" (this is right if the server is behind `countersign mcp` or a hook)", `2:143: warning: there is no agent "x"`}},
-		{"that other methods run is said", `mcp: {servers: [{name: a, command: [x], require_approval: ["*"]}]}` + "\npolicy: {rules: [{method: '*', tools: ['a/*'], when: 'tool != \"x\"', action: allow}]}\n", nil},
-		{"some other methods are asked about", `mcp: {servers: [{name: a, command: [x], require_approval: ["*"], require_methods: [resources/read]}]}` + "\n", nil},
-		{"a keyboard for nothing", "agents: [{name: desk, token: '${DESK_TOKEN}', keyboard: hana}]\npeople: [{name: hana, roles: [approver], token: '${HANA_TOKEN}'}]\n", []string{
-			"1:57: warning: hana can decide nothing at the keyboard; set elicitation: true on a risk level"}},
+			"2:89: warning: mcp.servers has no \"b\" (this is right if the server is behind `countersign mcp` or a hook)",
+			`2:143: warning: there is no agent "x"`}},
+		{"that other methods run is said", `mcp: {servers: [{name: a, command: [x], require_approval: ["*"]}]}` +
+			"\npolicy: {rules: [{method: '*', tools: ['a/*'], when: 'tool != \"x\"', action: allow}]}\n", nil},
+		{"some other methods are asked about",
+			`mcp: {servers: [{name: a, command: [x], require_approval: ["*"], require_methods: [resources/read]}]}` + "\n", nil},
+		{"a keyboard for nothing",
+			"agents: [{name: desk, token: '${DESK_TOKEN}', keyboard: hana}]\npeople: [{name: hana, roles: [approver], token: '${HANA_TOKEN}'}]\n", []string{
+				"1:57: warning: hana can decide nothing at the keyboard; set elicitation: true on a risk level"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, problems := parseText(t, test.text)
 			var got []string
 			for _, p := range problems {
 				s := strings.TrimPrefix(p.String(), "test.yaml:")
-				if !strings.Contains(s, "allows every tool") && !strings.Contains(s, "nobody") && !strings.Contains(s, "there are no agents,") {
+				if !strings.Contains(s, "allows every tool") && !strings.Contains(s, "nobody") &&
+					!strings.Contains(s, "there are no agents,") {
 					got = append(got, s)
 				}
 			}
@@ -248,7 +269,8 @@ func TestWhereAnonymousAgentsAreLetIn(t *testing.T) {
 		{line + "webhook_listen:\n", false},
 		{socketMode, true},
 	} {
-		_, _, err := Parse("test.yaml", []byte(test.text+"anonymous_agent: desk\nagents: [{name: desk, token: '${DESK_TOKEN}'}]\n"), testEnv)
+		_, _, err := Parse("test.yaml",
+			[]byte(test.text+"anonymous_agent: desk\nagents: [{name: desk, token: '${DESK_TOKEN}'}]\n"), testEnv)
 		if (err == nil) != test.ok {
 			t.Errorf("%s: %v", test.text, err)
 		}

@@ -63,7 +63,8 @@ func TestWhatLeadsToTheGate(t *testing.T) {
 		{"public_url: http://gate.example.com:9000", "[]"},
 		{"public_url: https://gate.example.com", "[]"},
 	} {
-		cfg, problems := parseText(t, c.text+"\npeople: [{name: hana, roles: [approver], token: hana-token-0123456789abcdef}]\n")
+		cfg, problems := parseText(t, c.text+
+			"\npeople: [{name: hana, roles: [approver], token: hana-token-0123456789abcdef}]\n")
 		if cfg == nil {
 			t.Fatalf("%s: %v", c.text, problems)
 		}

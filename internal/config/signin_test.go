@@ -56,11 +56,13 @@ func TestWarningsOfSignIn(t *testing.T) {
 	}
 	before, rest, _ := strings.Cut(signInText, "sign_in:")
 	_, after, _ := strings.Cut(rest, "people:")
-	if got := warned(before + "people:" + after); !strings.Contains(got, "hana has openid or email, but there is no sign_in.openid") ||
+	if got := warned(before + "people:" + after); !strings.Contains(got,
+		"hana has openid or email, but there is no sign_in.openid") ||
 		!strings.Contains(got, "hana cannot decide anything; add line, slack or token") {
 		t.Errorf("people without a provider: %s", got)
 	}
-	nobody := strings.NewReplacer(", openid: 110248495921238986420", "", ", email: Ken@Example.com", "").Replace(signInText)
+	nobody := strings.NewReplacer(", openid: 110248495921238986420", "", ", email: Ken@Example.com",
+		"").Replace(signInText)
 	if got := warned(nobody); !strings.Contains(got, "nobody can sign in there") ||
 		!strings.Contains(got, "hana cannot decide anything; add line, slack, openid, email or token") {
 		t.Errorf("a provider without people: %s", got)

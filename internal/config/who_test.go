@@ -33,7 +33,8 @@ func TestGroupsAndOwnersAreRead(t *testing.T) {
 	if !slices.Equal(owners, []string{"hana", ""}) {
 		t.Errorf("owners %q", owners)
 	}
-	if p := cfg.People(); !slices.Equal(p[0].Groups, []string{"finance", "leads"}) || !slices.Equal(p[1].Groups, []string{"finance"}) {
+	if p := cfg.People(); !slices.Equal(p[0].Groups, []string{"finance", "leads"}) || !slices.Equal(p[1].Groups,
+		[]string{"finance"}) {
 		t.Errorf("groups %q and %q", p[0].Groups, p[1].Groups)
 	}
 }
@@ -72,9 +73,10 @@ policy:
 		t.Errorf("-want +got\n%s", diff)
 	}
 	for name, text := range map[string]string{
-		"a room":                         two + lineChannel + slackRoom + rules,
-		"no channel":                     two + rules,
-		"everybody with an address each": strings.ReplaceAll(two, `token: "${KEN_TOKEN}"`, `slack: U02KEN, channels: [slack]`) + lineChannel + slackAlone + rules,
+		"a room":     two + lineChannel + slackRoom + rules,
+		"no channel": two + rules,
+		"everybody with an address each": strings.ReplaceAll(two, `token: "${KEN_TOKEN}"`,
+			`slack: U02KEN, channels: [slack]`) + lineChannel + slackAlone + rules,
 	} {
 		if got := warned(text); got != nil {
 			t.Errorf("%s: %q", name, got)

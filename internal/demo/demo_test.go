@@ -78,7 +78,8 @@ func TestTheLanguageOfCardsAndAnswersIsSwitched(t *testing.T) {
 		{"zh-TW", "從 treasury 轉帳 $20.00 給 acme"}, {"en", "Pay $20.00 from treasury to acme"},
 	} {
 		before := len(d.Chat.LINE.Chat("hana"))
-		if got := act(ctx, t, d.Chat, `{"person":"hana","kind":"language","tag":"`+c.tag+`"}`); strings.Contains(got, "error") {
+		if got := act(ctx, t, d.Chat, `{"person":"hana","kind":"language","tag":"`+c.tag+`"}`); strings.Contains(got,
+			"error") {
 			t.Fatalf("%s: %s", c.tag, got)
 		}
 		onPage(ctx, t, d.Chat, `"language":"`+c.tag+`"`)
@@ -96,7 +97,8 @@ func TestTheLanguageOfCardsAndAnswersIsSwitched(t *testing.T) {
 			t.Errorf("%s: no card says %q", c.tag, c.sentence)
 		}
 	}
-	if got := act(ctx, t, d.Chat, `{"person":"hana","kind":"language","tag":"xx"}`); !strings.Contains(got, "there is no language") {
+	if got := act(ctx, t, d.Chat, `{"person":"hana","kind":"language","tag":"xx"}`); !strings.Contains(got,
+		"there is no language") {
 		t.Errorf("a language that there is not: %s", got)
 	}
 }
@@ -130,7 +132,8 @@ func TestAChangeOfThePolicyIsSaid(t *testing.T) {
 	write("args.amount_cents < 1500", "args.amount_cents < oops")
 	onPage(ctx, t, d.Chat, `"notice":"Your change is not in force, the earlier policy still is. countersign.yaml:`)
 	said("NOT in force: " + file + ":")
-	if got := act(ctx, t, d.Chat, `{"person":"hana","kind":"language","tag":"ja"}`); !strings.Contains(got, "the language stays as it is: ") {
+	if got := act(ctx, t, d.Chat, `{"person":"hana","kind":"language","tag":"ja"}`); !strings.Contains(got,
+		"the language stays as it is: ") {
 		t.Errorf("another language while the file is broken: %s", got)
 	}
 	onPage(ctx, t, d.Chat, `"language":"en"`)
@@ -191,7 +194,8 @@ func TestAStrangersTapIsOnRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	var id string
-	if m := regexp.MustCompile(`"value":"([0-9A-Z]{26})`).FindSubmatch(d.Chat.Slack.Messages("C0APPROVALS")[0].Blocks); m != nil {
+	if m := regexp.MustCompile(`"value":"([0-9A-Z]{26})`).FindSubmatch(
+		d.Chat.Slack.Messages("C0APPROVALS")[0].Blocks); m != nil {
 		id = string(m[1])
 	}
 	if _, err := d.Chat.Slack.Tap(ctx, emulator.StrangerName, "C0APPROVALS", "", "approve", id); err != nil {
@@ -238,7 +242,8 @@ func TestARoundOfTheDemo(t *testing.T) {
 	ready := make(chan *Demo, 1)
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(ctx, Options{Dir: dir, Page: "127.0.0.1:0", Listen: "127.0.0.1:0", Pace: 5 * time.Millisecond, Rounds: 1, Out: &out, Ready: func(d *Demo) { ready <- d }})
+		done <- Run(ctx, Options{Dir: dir, Page: "127.0.0.1:0", Listen: "127.0.0.1:0", Pace: 5 * time.Millisecond, Rounds: 1,
+			Out: &out, Ready: func(d *Demo) { ready <- d }})
 	}()
 	var d *Demo
 	select {
@@ -251,7 +256,8 @@ func TestARoundOfTheDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	res.Body.Close()
-	if res.StatusCode != http.StatusOK || res.Request.URL.Hostname() != "localhost" || !strings.HasPrefix(res.Request.URL.Path, "/signin") {
+	if res.StatusCode != http.StatusOK || res.Request.URL.Hostname() != "localhost" ||
+		!strings.HasPrefix(res.Request.URL.Path, "/signin") {
 		t.Errorf("ken's inbox: %d from %s", res.StatusCode, res.Request.URL.Redacted())
 	}
 	if !strings.Contains(out.String(), d.Chat.URL()) {
@@ -320,7 +326,8 @@ func TestARoundOfTheDemo(t *testing.T) {
 		}
 	}
 	limit := pending("write_file")
-	if !strings.Contains(limit.Preview, "-daily_limit_cents: 50000\n+daily_limit_cents: 80000\n") || !strings.HasPrefix(limit.Preview, "--- a/config/limits.yaml\n+++ b/config/limits.yaml\n@@ -1,4 +1,4 @@\n") {
+	if !strings.Contains(limit.Preview, "-daily_limit_cents: 50000\n+daily_limit_cents: 80000\n") ||
+		!strings.HasPrefix(limit.Preview, "--- a/config/limits.yaml\n+++ b/config/limits.yaml\n@@ -1,4 +1,4 @@\n") {
 		t.Errorf("preview:\n%s", limit.Preview)
 	}
 	slack(limit.ID)
@@ -333,7 +340,8 @@ func TestARoundOfTheDemo(t *testing.T) {
 	tap(err, del)
 
 	// The first refund is approved for an hour: the others of the round ask nobody.
-	if _, err := boss.Decide(ctx, pending("refund").ID, client.Approve, "", client.GrantFor(client.GrantTerms{For: time.Hour})); err != nil {
+	if _, err := boss.Decide(ctx, pending("refund").ID, client.Approve, "",
+		client.GrantFor(client.GrantTerms{For: time.Hour})); err != nil {
 		t.Fatal(err)
 	}
 
@@ -354,7 +362,8 @@ func TestARoundOfTheDemo(t *testing.T) {
 	del, err = d.Chat.LINE.Tap(ctx, "hana", "", "action=approve&id="+salaries.ID)
 	tap(err, del)
 
-	onPage(ctx, t, d.Chat, `"high","Pay $121.00 from treasury to payroll","used","ken and hana"`, `"line hana","request","delivered"`, `"slack #approvals","request",`)
+	onPage(ctx, t, d.Chat, `"high","Pay $121.00 from treasury to payroll","used","ken and hana"`,
+		`"line hana","request","delivered"`, `"slack #approvals","request",`)
 	books := pending("close_books")
 	del, err = d.Chat.LINE.Type(ctx, "hana", "freeze treasury-bot not this month", "")
 	tap(err, del)
@@ -366,8 +375,10 @@ func TestARoundOfTheDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := out.String()
-	for _, want := range []string{"denied: Policy denied: forbidden — Nobody lets an agent format a disk", "not as asked", "hana changed the arguments and approved these", "ken and hana", "Do not retry.",
-		"Allowed: hana approved this for 1 hour.", "[APPROVAL DENIED] delete_file", "keep it for the auditors", "done: moved drafts/old-report.md to archive/old-report.md", "done: wrote reports/2026-11-1.md",
+	for _, want := range []string{"denied: Policy denied: forbidden — Nobody lets an agent format a disk", "not as asked",
+		"hana changed the arguments and approved these", "ken and hana", "Do not retry.",
+		"Allowed: hana approved this for 1 hour.", "[APPROVAL DENIED] delete_file", "keep it for the auditors",
+		"done: moved drafts/old-report.md to archive/old-report.md", "done: wrote reports/2026-11-1.md",
 		"done: ran sort drafts/numbers.csv > archive/numbers-1.csv"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the agent never said %q", want)
@@ -402,7 +413,8 @@ func TestToolsStayInTheirFolder(t *testing.T) {
 			t.Errorf("%s went to %s", tool, path)
 		}
 	}
-	if _, err := shop.run(t.Context(), "transfer_credits", map[string]any{"from": "treasury", "to": "acme", "amount_cents": 1 << 40}); err == nil {
+	if _, err := shop.run(t.Context(), "transfer_credits", map[string]any{"from": "treasury", "to": "acme",
+		"amount_cents": 1 << 40}); err == nil {
 		t.Error("moved more credits than there are")
 	}
 }
@@ -476,12 +488,14 @@ func TestThePageSaysThatTheGateIsGone(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
-		"a line in the middle": {"1\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\nfour\n5\n6\n7\n", "@@ -2,5 +2,5 @@\n 2\n 3\n-4\n+four\n 5\n 6\n"},
-		"the first line":       {"1\n2\n", "one\n2\n", "@@ -1,2 +1,2 @@\n-1\n+one\n 2\n"},
-		"a line more":          {"1\n", "1\n2\n", "@@ -1,1 +1,2 @@\n 1\n+2\n"},
-		"a line less":          {"1\n2\n3\n", "1\n3\n", "@@ -1,3 +1,2 @@\n 1\n-2\n 3\n"},
+		"a line in the middle": {"1\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\nfour\n5\n6\n7\n",
+			"@@ -2,5 +2,5 @@\n 2\n 3\n-4\n+four\n 5\n 6\n"},
+		"the first line": {"1\n2\n", "one\n2\n", "@@ -1,2 +1,2 @@\n-1\n+one\n 2\n"},
+		"a line more":    {"1\n", "1\n2\n", "@@ -1,1 +1,2 @@\n 1\n+2\n"},
+		"a line less":    {"1\n2\n3\n", "1\n3\n", "@@ -1,3 +1,2 @@\n 1\n-2\n 3\n"},
 	} {
-		if got := diff("f", strings.SplitAfter(c.old, "\n"), strings.SplitAfter(c.new, "\n")); got != "--- a/f\n+++ b/f\n"+c.want {
+		if got := diff("f", strings.SplitAfter(c.old, "\n"), strings.SplitAfter(c.new, "\n")); got != "--- a/f\n+++ b/f\n"+
+			c.want {
 			t.Errorf("%s:\n%s", name, got)
 		}
 	}

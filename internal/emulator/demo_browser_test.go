@@ -30,7 +30,8 @@ func showDemo(t *testing.T, pace time.Duration) *demo.Demo {
 	ctx, stop := context.WithCancel(context.Background())
 	ready, done := make(chan *demo.Demo, 1), make(chan error, 1)
 	go func() {
-		done <- demo.Run(ctx, demo.Options{Dir: t.TempDir(), Page: "127.0.0.1:0", Listen: "127.0.0.1:0", Pace: pace, Ready: func(d *demo.Demo) { ready <- d }})
+		done <- demo.Run(ctx, demo.Options{Dir: t.TempDir(), Page: "127.0.0.1:0", Listen: "127.0.0.1:0", Pace: pace,
+			Ready: func(d *demo.Demo) { ready <- d }})
 	}()
 	select {
 	case d := <-ready:
@@ -135,7 +136,8 @@ func TestDemoInABrowser(t *testing.T) {
 		p.Do(chromium.Prefers("dark"))
 		p.Axe("the demo, dark")
 	})
-	if chromium.Ask[bool](p, `fetch("/page/state?person=hana").then((r) => r.text()).then((t) => t.includes("demo-token-that-opens-nothing"))`) {
+	if chromium.Ask[bool](p,
+		`fetch("/page/state?person=hana").then((r) => r.text()).then((t) => t.includes("demo-token-that-opens-nothing"))`) {
 		t.Error("a secret in a command's environment has reached the page")
 	}
 	if v := d.Chat.Violations(); len(v) != 0 {
@@ -143,8 +145,8 @@ func TestDemoInABrowser(t *testing.T) {
 	}
 }
 
-// seen returns where a text of an element stands, and what covers it: an element counts as seen when its corners and its
-// middle are in the window, and it is what is there.
+// seen returns where a text of an element stands, and what covers it: an element counts as seen when its corners and
+// its middle are in the window, and it is what is there.
 const seen = `((selector, text) => {
 	const all = [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility() && e.innerText?.includes(text));
 	const e = all.at(-1);
@@ -168,7 +170,8 @@ func seesFirstCard(t *testing.T, p *chromium.Tab, state, log string) {
 	for _, text := range firstCard {
 		why := ""
 		for end := time.Now().Add(5 * time.Second); ; {
-			why = chromium.Ask[string](p, fmt.Sprintf("%s(%s, %s)", seen, chromium.Quoted(log+" article *"), chromium.Quoted(text)))
+			why = chromium.Ask[string](p, fmt.Sprintf("%s(%s, %s)", seen, chromium.Quoted(log+" article *"),
+				chromium.Quoted(text)))
 			if why == "" || time.Now().After(end) {
 				break
 			}
@@ -292,7 +295,8 @@ func TestPictures(t *testing.T) {
 
 	// A change to a file, as a diff, in Slack.
 	tall.Click("#to-part-slack", "")
-	chromium.Ask[any](tall, fmt.Sprintf(`document.querySelector(%s).scrollIntoView()`, chromium.Quoted(tall.Newest(approvalsLog, "limits.yaml"))))
+	chromium.Ask[any](tall, fmt.Sprintf(`document.querySelector(%s).scrollIntoView()`,
+		chromium.Quoted(tall.Newest(approvalsLog, "limits.yaml"))))
 	picture(tall, filepath.Join(folder, "slack.png"), "#part-slack")
 	p.Click(p.Newest(approvalsLog, "limits.yaml")+" .s-button", "Approve")
 	p.Says("#part-agent", "wrote config/limits.yaml")
@@ -327,7 +331,8 @@ func TestPictures(t *testing.T) {
 func picture(p *chromium.Tab, file, selector string) {
 	p.T.Helper()
 	chromium.Ask[any](p, `document.activeElement.closest("dialog") || document.activeElement.blur()`)
-	at := chromium.Ask[page.Viewport](p, fmt.Sprintf(`(() => { const r = document.querySelector(%s).getBoundingClientRect(); return {x: r.x, y: r.y, width: Math.min(r.width, innerWidth - r.x), height: Math.min(r.height, innerHeight - r.y), scale: 1}; })()`, chromium.Quoted(selector)))
+	at := chromium.Ask[page.Viewport](p,
+		fmt.Sprintf(`(() => { const r = document.querySelector(%s).getBoundingClientRect(); return {x: r.x, y: r.y, width: Math.min(r.width, innerWidth - r.x), height: Math.min(r.height, innerHeight - r.y), scale: 1}; })()`, chromium.Quoted(selector)))
 	shot, err := chromium.Run(p, func(ctx context.Context, t *chromedp.Target) ([]byte, error) {
 		r, err := cdp.Call(ctx, t, page.CaptureScreenshot, page.CaptureScreenshotParams{Clip: &at})
 		if err != nil {

@@ -88,7 +88,8 @@ func TestFailuresByKind(t *testing.T) {
 
 // pushWith pushes with a context of its own.
 func pushWith(ctx context.Context, w *world) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.LINE.URL()+"/v2/bot/message/push", strings.NewReader(`{"to":"`+hanaLINE+`","messages":[`+text1+`]}`))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.LINE.URL()+"/v2/bot/message/push",
+		strings.NewReader(`{"to":"`+hanaLINE+`","messages":[`+text1+`]}`))
 	if err != nil {
 		return err
 	}
@@ -188,10 +189,12 @@ func TestCallsAreRecordedWithoutTokens(t *testing.T) {
 	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}})
 	w.line("GET", "/v2/bot/info", "", map[string]string{"Authorization": "Bearer wrong"})
 	calls := w.Calls()
-	if len(calls) != 3 || calls[0].Seq != 1 || calls[0].Endpoint != emulator.LINEPush || calls[1].Endpoint != emulator.SlackPostMessage {
+	if len(calls) != 3 || calls[0].Seq != 1 || calls[0].Endpoint != emulator.LINEPush ||
+		calls[1].Endpoint != emulator.SlackPostMessage {
 		t.Fatalf("calls: %+v", calls)
 	}
-	if calls[0].Header.Get("X-Line-Retry-Key") == "" || calls[0].Header.Get("Authorization") != "" || !strings.Contains(string(calls[0].Answer), "sentMessages") {
+	if calls[0].Header.Get("X-Line-Retry-Key") == "" || calls[0].Header.Get("Authorization") != "" ||
+		!strings.Contains(string(calls[0].Answer), "sentMessages") {
 		t.Errorf("call: %+v", calls[0])
 	}
 	if body := string(calls[1].Body); strings.Contains(body, "xoxb") || !strings.Contains(body, "channel=C0APPROVALS") {
@@ -228,7 +231,8 @@ func TestConfigIsChecked(t *testing.T) {
 	if p := s.People(); len(p) != 1 || !p[0].Stranger || p[0].Name != emulator.StrangerName {
 		t.Errorf("people: %+v", p)
 	}
-	if _, err := s.LINE.Type(t.Context(), emulator.StrangerName, "hello", ""); err == nil || !strings.Contains(err.Error(), "SetWebhooks") {
+	if _, err := s.LINE.Type(t.Context(), emulator.StrangerName, "hello", ""); err == nil || !strings.Contains(err.Error(),
+		"SetWebhooks") {
 		t.Errorf("without a webhook: %v", err)
 	}
 }

@@ -56,7 +56,8 @@ func (w *world) lastEvents() []map[string]any {
 }
 
 func TestSignaturesAreThePlatforms(t *testing.T) {
-	line := emulator.SignLINE("8c570fa6dd201bb328f1c1eac23a96d8", []byte(`{"destination":"U8e742f61d673b39c7fff3cecb7536ef0","events":[]}`))
+	line := emulator.SignLINE("8c570fa6dd201bb328f1c1eac23a96d8",
+		[]byte(`{"destination":"U8e742f61d673b39c7fff3cecb7536ef0","events":[]}`))
 	if want := "GhRKmvmHys4Pi8DxkF4+EayaH0OqtJtaZxgTD9fMDLs="; line != want {
 		t.Errorf("LINE: %s, want %s", line, want)
 	}
@@ -76,10 +77,12 @@ func TestLINEEventsHaveTheDocumentedShape(t *testing.T) {
 	}
 	e := w.lastEvents()[0]
 	message := e["message"].(map[string]any)
-	if e["type"] != "message" || message["text"] != "deny: wrong account" || message["quotedMessageId"] != card.ID || message["quoteToken"] == "" {
+	if e["type"] != "message" || message["text"] != "deny: wrong account" || message["quotedMessageId"] != card.ID ||
+		message["quoteToken"] == "" {
 		t.Errorf("event: %v", e)
 	}
-	if encode(t, e["source"]) != `{"type":"user","userId":"`+hanaLINE+`"}` || e["mode"] != "active" || encode(t, e["deliveryContext"]) != `{"isRedelivery":false}` {
+	if encode(t, e["source"]) != `{"type":"user","userId":"`+hanaLINE+`"}` || e["mode"] != "active" ||
+		encode(t, e["deliveryContext"]) != `{"isRedelivery":false}` {
 		t.Errorf("event: %v", e)
 	}
 	if at := int64(e["timestamp"].(float64)); at != w.clock.Now().UnixMilli() {
@@ -97,7 +100,8 @@ func TestLINEEventsHaveTheDocumentedShape(t *testing.T) {
 	if _, err := w.LINE.Follow(w.ctx(), "hana"); err != nil {
 		t.Fatal(err)
 	}
-	if e := w.lastEvents()[0]; e["type"] != "follow" || e["replyToken"] == nil || encode(t, e["follow"]) != `{"isUnblocked":true}` {
+	if e := w.lastEvents()[0]; e["type"] != "follow" || e["replyToken"] == nil ||
+		encode(t, e["follow"]) != `{"isUnblocked":true}` {
 		t.Errorf("follow: %v", e)
 	}
 }
@@ -156,23 +160,34 @@ func TestLINEEventsCanBeForgedAndReplayed(t *testing.T) {
 		check func(h hooked) bool
 	}{
 		{"as it is", emulator.LINEPost{Events: []emulator.Object{event}}, func(h hooked) bool {
-			return h.header.Get("X-Line-Signature") == emulator.SignLINE(secret, h.body) && strings.Contains(string(h.body), w.Config().LINE.BotUserID)
+			return h.header.Get("X-Line-Signature") == emulator.SignLINE(secret, h.body) && strings.Contains(string(h.body),
+				w.Config().LINE.BotUserID)
 		}},
 		{"another secret", emulator.LINEPost{Events: []emulator.Object{event}, Secret: "other"}, func(h hooked) bool {
 			return h.header.Get("X-Line-Signature") == emulator.SignLINE("other", h.body)
 		}},
-		{"a signature", emulator.LINEPost{Events: []emulator.Object{event}, Signature: &bad}, func(h hooked) bool { return h.header.Get("X-Line-Signature") == bad }},
-		{"no signature", emulator.LINEPost{Events: []emulator.Object{event}, Signature: &none}, func(h hooked) bool { return h.header.Values("X-Line-Signature") == nil }},
-		{"another destination", emulator.LINEPost{Events: []emulator.Object{event}, Destination: "Uother"}, func(h hooked) bool {
-			return strings.Contains(string(h.body), `"destination":"Uother"`)
+		{"a signature", emulator.LINEPost{Events: []emulator.Object{event}, Signature: &bad}, func(h hooked) bool {
+			return h.header.Get("X-Line-Signature") == bad
 		}},
-		{"a group", emulator.LINEPost{Events: []emulator.Object{event.With("source", emulator.Object{"type": "group", "groupId": "C1"})}}, func(h hooked) bool {
+		{"no signature", emulator.LINEPost{Events: []emulator.Object{event}, Signature: &none}, func(h hooked) bool {
+			return h.header.Values("X-Line-Signature") == nil
+		}},
+		{"another destination", emulator.LINEPost{Events: []emulator.Object{event}, Destination: "Uother"},
+			func(h hooked) bool {
+				return strings.Contains(string(h.body), `"destination":"Uother"`)
+			}},
+		{"a group", emulator.LINEPost{Events: []emulator.Object{event.With("source", emulator.Object{"type": "group",
+			"groupId": "C1"})}}, func(h hooked) bool {
 			return strings.Contains(string(h.body), `"source":{"groupId":"C1","type":"group"}`)
 		}},
-		{"standby, without a token", emulator.LINEPost{Events: []emulator.Object{event.With("mode", "standby").With("replyToken", emulator.Absent)}}, func(h hooked) bool {
-			return strings.Contains(string(h.body), `"mode":"standby"`) && !strings.Contains(string(h.body), "replyToken")
+		{"standby, without a token",
+			emulator.LINEPost{Events: []emulator.Object{event.With("mode", "standby").With("replyToken", emulator.Absent)}},
+			func(h hooked) bool {
+				return strings.Contains(string(h.body), `"mode":"standby"`) && !strings.Contains(string(h.body), "replyToken")
+			}},
+		{"any body", emulator.LINEPost{Body: []byte("nonsense")}, func(h hooked) bool {
+			return string(h.body) == "nonsense"
 		}},
-		{"any body", emulator.LINEPost{Body: []byte("nonsense")}, func(h hooked) bool { return string(h.body) == "nonsense" }},
 		{"no events", emulator.LINEPost{}, func(h hooked) bool { return strings.Contains(string(h.body), `"events":[]`) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -192,7 +207,8 @@ func TestLINEEventsCanBeForgedAndReplayed(t *testing.T) {
 	if _, err := w.Resend(w.ctx(), d); err != nil {
 		t.Fatal(err)
 	}
-	if again := w.last(); string(again.body) != string(first.body) || again.header.Get("X-Line-Signature") != first.header.Get("X-Line-Signature") {
+	if again := w.last(); string(again.body) != string(first.body) ||
+		again.header.Get("X-Line-Signature") != first.header.Get("X-Line-Signature") {
 		t.Error("a replay must be the same bytes")
 	}
 	if event["mode"] != "active" {
@@ -220,10 +236,12 @@ func TestLINERedelivers(t *testing.T) {
 	}
 	first, last := object(t, string(d.Earlier[0].Sent)), object(t, string(d.Sent))
 	a, b := first["events"].([]any)[0].(map[string]any), last["events"].([]any)[0].(map[string]any)
-	if a["webhookEventId"] != b["webhookEventId"] || a["timestamp"] != b["timestamp"] || a["replyToken"] != b["replyToken"] {
+	if a["webhookEventId"] != b["webhookEventId"] || a["timestamp"] != b["timestamp"] ||
+		a["replyToken"] != b["replyToken"] {
 		t.Errorf("a redelivered event must be the same: %v, %v", a, b)
 	}
-	if encode(t, a["deliveryContext"]) != `{"isRedelivery":false}` || encode(t, b["deliveryContext"]) != `{"isRedelivery":true}` {
+	if encode(t, a["deliveryContext"]) != `{"isRedelivery":false}` ||
+		encode(t, b["deliveryContext"]) != `{"isRedelivery":true}` {
 		t.Errorf("%v, %v", a["deliveryContext"], b["deliveryContext"])
 	}
 }
@@ -233,17 +251,21 @@ func TestLINEWebhookEndpoint(t *testing.T) {
 	if r := w.line("GET", "/v2/bot/channel/webhook/endpoint", "", nil); r.status != 200 || r.json(t)["active"] != true {
 		t.Errorf("get: %d %s", r.status, r.body)
 	}
-	if r := w.line("POST", "/v2/bot/channel/webhook/test", `{}`, nil); r.json(t)["success"] != true || !strings.Contains(string(w.last().body), `"events":[]`) {
+	if r := w.line("POST", "/v2/bot/channel/webhook/test", `{}`, nil); r.json(t)["success"] != true ||
+		!strings.Contains(string(w.last().body), `"events":[]`) {
 		t.Errorf("test: %s", r.body)
 	}
 	w.handle(func(rw http.ResponseWriter, _ hooked) { rw.WriteHeader(401) })
-	if r := w.line("POST", "/v2/bot/channel/webhook/test", `{}`, nil); r.json(t)["reason"] != "ERROR_STATUS_CODE" || r.json(t)["statusCode"] != 401.0 {
+	if r := w.line("POST", "/v2/bot/channel/webhook/test", `{}`, nil); r.json(t)["reason"] != "ERROR_STATUS_CODE" ||
+		r.json(t)["statusCode"] != 401.0 {
 		t.Errorf("test: %s", r.body)
 	}
-	if r := w.line("PUT", "/v2/bot/channel/webhook/endpoint", `{"endpoint":"https://127.0.0.1:1/nobody"}`, nil); r.status != 200 {
+	if r := w.line("PUT", "/v2/bot/channel/webhook/endpoint", `{"endpoint":"https://127.0.0.1:1/nobody"}`,
+		nil); r.status != 200 {
 		t.Errorf("put: %d %s", r.status, r.body)
 	}
-	if r := w.line("POST", "/v2/bot/channel/webhook/test", `{}`, nil); r.json(t)["success"] != false || r.json(t)["reason"] != "COULD_NOT_CONNECT" {
+	if r := w.line("POST", "/v2/bot/channel/webhook/test", `{}`, nil); r.json(t)["success"] != false ||
+		r.json(t)["reason"] != "COULD_NOT_CONNECT" {
 		t.Errorf("test: %s", r.body)
 	}
 }
@@ -265,14 +287,16 @@ func TestWebhooksTimeOut(t *testing.T) {
 
 func TestSlackPayloadsHaveTheDocumentedShape(t *testing.T) {
 	w := start(t)
-	ts := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"Approve?"}, "blocks": {slackCard}})["ts"].(string)
+	ts := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"Approve?"},
+		"blocks": {slackCard}})["ts"].(string)
 	if _, err := w.Slack.Tap(w.ctx(), "hana", "approvals", ts, "approve", "01"); err != nil {
 		t.Fatal(err)
 	}
 	p := w.lastPayload()
 	cfg := w.Config().Slack
 	for path, want := range map[string]string{
-		"type": `"block_actions"`, "api_app_id": `"` + cfg.AppID + `"`, "team": `{"domain":"sandbox","id":"` + cfg.TeamID + `"}`, "enterprise": "null",
+		"type": `"block_actions"`, "api_app_id": `"` + cfg.AppID + `"`, "team": `{"domain":"sandbox","id":"` + cfg.TeamID +
+			`"}`, "enterprise": "null",
 		"user":      `{"id":"U02HANA","name":"hana","team_id":"` + cfg.TeamID + `","username":"hana"}`,
 		"container": `{"channel_id":"C0APPROVALS","is_ephemeral":false,"message_ts":"` + ts + `","type":"message"}`,
 		"channel":   `{"id":"C0APPROVALS","name":"approvals"}`, "state": `{"values":{}}`,
@@ -282,10 +306,12 @@ func TestSlackPayloadsHaveTheDocumentedShape(t *testing.T) {
 		}
 	}
 	action := p["actions"].([]any)[0].(map[string]any)
-	if action["action_id"] != "approve" || action["block_id"] != "decide:1" || action["value"] != "01" || action["type"] != "button" || action["action_ts"] == "" {
+	if action["action_id"] != "approve" || action["block_id"] != "decide:1" || action["value"] != "01" ||
+		action["type"] != "button" || action["action_ts"] == "" {
 		t.Errorf("action: %v", action)
 	}
-	if !strings.HasPrefix(p["response_url"].(string), w.URL()+"/slack/hooks/") || strings.Count(p["trigger_id"].(string), ".") != 2 {
+	if !strings.HasPrefix(p["response_url"].(string), w.URL()+"/slack/hooks/") || strings.Count(p["trigger_id"].(string),
+		".") != 2 {
 		t.Errorf("response_url %v, trigger_id %v", p["response_url"], p["trigger_id"])
 	}
 	if m := p["message"].(map[string]any); m["ts"] != ts || m["bot_id"] != cfg.BotID || len(m["blocks"].([]any)) != 3 {
@@ -297,10 +323,12 @@ func TestSlackPayloadsHaveTheDocumentedShape(t *testing.T) {
 	}
 	envelope := object(t, string(w.last().body))
 	event := envelope["event"].(map[string]any)
-	if envelope["type"] != "event_callback" || envelope["team_id"] != cfg.TeamID || !strings.HasPrefix(envelope["event_id"].(string), "Ev") {
+	if envelope["type"] != "event_callback" || envelope["team_id"] != cfg.TeamID ||
+		!strings.HasPrefix(envelope["event_id"].(string), "Ev") {
 		t.Errorf("envelope: %v", envelope)
 	}
-	if event["type"] != "message" || event["channel_type"] != "im" || event["user"] != "U02HANA" || event["channel"] != w.Slack.DM("hana") || event["text"] != "approve &lt;b&gt; &amp; co" || event["bot_id"] != nil {
+	if event["type"] != "message" || event["channel_type"] != "im" || event["user"] != "U02HANA" ||
+		event["channel"] != w.Slack.DM("hana") || event["text"] != "approve &lt;b&gt; &amp; co" || event["bot_id"] != nil {
 		t.Errorf("event: %v", event)
 	}
 
@@ -309,7 +337,8 @@ func TestSlackPayloadsHaveTheDocumentedShape(t *testing.T) {
 		t.Fatal(err)
 	}
 	form, _ := url.ParseQuery(string(w.last().body))
-	if form.Get("command") != "/countersign" || form.Get("text") != "pending" || form.Get("user_id") != "U02HANA" || form.Get("trigger_id") == "" || form.Get("response_url") == "" {
+	if form.Get("command") != "/countersign" || form.Get("text") != "pending" || form.Get("user_id") != "U02HANA" ||
+		form.Get("trigger_id") == "" || form.Get("response_url") == "" {
 		t.Errorf("form: %v", form)
 	}
 	all := w.Slack.Messages("approvals")
@@ -337,18 +366,23 @@ func TestSlackRequestsCanBeForged(t *testing.T) {
 		}
 		return w.last()
 	}
-	if h := post(emulator.SlackPost{Payload: payload, Timestamp: old}); h.header.Get("X-Slack-Signature") != emulator.SignSlack(w.Config().Slack.SigningSecret, "1795257000", h.body) {
+	if h := post(emulator.SlackPost{Payload: payload, Timestamp: old}); h.header.Get(
+		"X-Slack-Signature") != emulator.SignSlack(w.Config().Slack.SigningSecret, "1795257000", h.body) {
 		t.Errorf("stale but signed: %v", h.header)
 	}
-	if h := post(emulator.SlackPost{Payload: payload, Signature: &none}); h.header.Get("X-Slack-Signature")+h.header.Get("X-Slack-Request-Timestamp") != "" {
+	if h := post(emulator.SlackPost{Payload: payload, Signature: &none}); h.header.Get("X-Slack-Signature")+
+		h.header.Get("X-Slack-Request-Timestamp") != "" {
 		t.Errorf("unsigned: %v", h.header)
 	}
-	if h := post(emulator.SlackPost{Payload: payload, Secret: "other"}); h.header.Get("X-Slack-Signature") != emulator.SignSlack("other", h.header.Get("X-Slack-Request-Timestamp"), h.body) {
+	if h := post(emulator.SlackPost{Payload: payload, Secret: "other"}); h.header.Get(
+		"X-Slack-Signature") != emulator.SignSlack("other", h.header.Get("X-Slack-Request-Timestamp"), h.body) {
 		t.Errorf("forged: %v", h.header)
 	}
-	post(emulator.SlackPost{Payload: payload.With("team.id", "T0OTHER").With("actions.0.value", "02").With("api_app_id", "A0OTHER")})
+	post(emulator.SlackPost{Payload: payload.With("team.id", "T0OTHER").With("actions.0.value", "02").With("api_app_id",
+		"A0OTHER")})
 	p := w.lastPayload()
-	if p["team"].(map[string]any)["id"] != "T0OTHER" || p["api_app_id"] != "A0OTHER" || p["actions"].([]any)[0].(map[string]any)["value"] != "02" {
+	if p["team"].(map[string]any)["id"] != "T0OTHER" || p["api_app_id"] != "A0OTHER" ||
+		p["actions"].([]any)[0].(map[string]any)["value"] != "02" {
 		t.Errorf("altered: %v", p)
 	}
 	if payload["team"].(emulator.Object)["id"] != w.Config().Slack.TeamID {
@@ -363,7 +397,8 @@ func TestSlackPeopleSeeOnlyTheirChannels(t *testing.T) {
 		c.Slack.Channels = []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals", Members: []string{"hana", "W0EVE"}}}
 	})
 	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "blocks": {slackCard}})
-	w.slack("chat.postEphemeral", url.Values{"channel": {"C0APPROVALS"}, "user": {"U02HANA"}, "text": {"a"}, "blocks": {strings.ReplaceAll(slackCard, `"approve"`, `"secret"`)}})
+	w.slack("chat.postEphemeral", url.Values{"channel": {"C0APPROVALS"}, "user": {"U02HANA"}, "text": {"a"},
+		"blocks": {strings.ReplaceAll(slackCard, `"approve"`, `"secret"`)}})
 	if _, err := w.Slack.Tap(w.ctx(), "ben", "approvals", "", "approve", ""); err == nil {
 		t.Error("ben is not in the channel")
 	}
@@ -377,7 +412,8 @@ func TestSlackPeopleSeeOnlyTheirChannels(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := w.lastPayload()
-	if p["team"] != nil || p["enterprise"].(map[string]any)["id"] != "E0GRID" || p["user"].(map[string]any)["team_id"] != "T0OTHER" {
+	if p["team"] != nil || p["enterprise"].(map[string]any)["id"] != "E0GRID" ||
+		p["user"].(map[string]any)["team_id"] != "T0OTHER" {
 		t.Errorf("payload: %v", p)
 	}
 }

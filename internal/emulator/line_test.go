@@ -45,7 +45,8 @@ func TestLINEAcceptsAndRefusesMessages(t *testing.T) {
 	carousel := func(n int, size func(int) string) string {
 		var bubbles []string
 		for i := range n {
-			bubbles = append(bubbles, `{"type":"bubble"`+size(i)+`,"body":{"type":"box","layout":"vertical","contents":[{"type":"text","text":"a"}]}}`)
+			bubbles = append(bubbles, `{"type":"bubble"`+size(i)+
+				`,"body":{"type":"box","layout":"vertical","contents":[{"type":"text","text":"a"}]}}`)
 		}
 		return `{"type":"flex","altText":"a","contents":{"type":"carousel","contents":[` + strings.Join(bubbles, ",") + `]}}`
 	}
@@ -60,7 +61,8 @@ func TestLINEAcceptsAndRefusesMessages(t *testing.T) {
 		{"text", text1, ""},
 		{"text of 5000", `{"type":"text","text":"` + long(5000) + `"}`, ""},
 		{"text of 5001", `{"type":"text","text":"` + long(5001) + `"}`, "messages[0].text"},
-		{"text of 2501 emoji counts UTF-16", `{"type":"text","text":"` + strings.Repeat("😀", 2501) + `"}`, "messages[0].text"},
+		{"text of 2501 emoji counts UTF-16", `{"type":"text","text":"` + strings.Repeat("😀", 2501) + `"}`,
+			"messages[0].text"},
 		{"text of 2500 emoji", `{"type":"text","text":"` + strings.Repeat("😀", 2500) + `"}`, ""},
 		{"empty text", `{"type":"text","text":""}`, "messages[0].text"},
 		{"no text", `{"type":"text"}`, "messages[0].text"},
@@ -76,28 +78,37 @@ func TestLINEAcceptsAndRefusesMessages(t *testing.T) {
 		{"textV2 with a loose brace", `{"type":"textV2","text":"{\"a\":1}"}`, "messages[0].text"},
 
 		{"card", lineCard, ""},
-		{"card with what the SDK always writes", bubble(`{"type":"text","text":"a","flex":0,"maxLines":0,"scaling":false}`), ""},
-		{"card without altText", `{"type":"flex","contents":{"type":"bubble","body":{"type":"box","layout":"vertical","contents":[]}}}`, "messages[0].altText"},
+		{"card with what the SDK always writes", bubble(`{"type":"text","text":"a","flex":0,"maxLines":0,"scaling":false}`),
+			""},
+		{"card without altText",
+			`{"type":"flex","contents":{"type":"bubble","body":{"type":"box","layout":"vertical","contents":[]}}}`,
+			"messages[0].altText"},
 		{"altText of 1500", strings.Replace(flexTextOf(1), `"altText":"a"`, `"altText":"`+long(1500)+`"`, 1), ""},
-		{"altText of 1501", strings.Replace(flexTextOf(1), `"altText":"a"`, `"altText":"`+long(1501)+`"`, 1), "messages[0].altText"},
+		{"altText of 1501", strings.Replace(flexTextOf(1), `"altText":"a"`, `"altText":"`+long(1501)+`"`, 1),
+			"messages[0].altText"},
 		{"bubble without a block", `{"type":"flex","altText":"a","contents":{"type":"bubble"}}`, "messages[0].contents"},
 		{"bubble over 30 KB", flexTextOf(30_000), "messages[0].contents"},
 		{"bubble under 30 KB", flexTextOf(29_800), ""},
 		{"carousel of 12", carousel(12, same), ""},
 		{"carousel of 13", carousel(13, same), "messages[0].contents.contents"},
 		{"carousel of none", carousel(0, same), "messages[0].contents.contents"},
-		{"carousel of two sizes", carousel(2, func(i int) string { return []string{`,"size":"kilo"`, ``}[i] }), "messages[0].contents.contents[1].size"},
-		{"carousel over 50 KB", strings.ReplaceAll(carousel(2, same), `"text":"a"`, `"text":"`+long(26_000)+`"`), "messages[0].contents"},
+		{"carousel of two sizes", carousel(2, func(i int) string { return []string{`,"size":"kilo"`, ``}[i] }),
+			"messages[0].contents.contents[1].size"},
+		{"carousel over 50 KB", strings.ReplaceAll(carousel(2, same), `"text":"a"`, `"text":"`+long(26_000)+`"`),
+			"messages[0].contents"},
 		{"unknown component", bubble(`{"type":"video2"}`), at + ".type"},
 		{"span outside a text", bubble(`{"type":"span","text":"a"}`), at + ".type"},
 		{"icon outside a baseline box", bubble(`{"type":"icon","url":"https://example.com/a.png"}`), at + ".type"},
-		{"icon in a baseline box", bubble(`{"type":"box","layout":"baseline","contents":[{"type":"icon","url":"https://example.com/a.png"},{"type":"text","text":"a"}]}`), ""},
-		{"button in a baseline box", bubble(`{"type":"box","layout":"baseline","contents":[{"type":"button","action":{"type":"message","label":"a","text":"b"}}]}`), at + ".contents[0].type"},
+		{"icon in a baseline box",
+			bubble(`{"type":"box","layout":"baseline","contents":[{"type":"icon","url":"https://example.com/a.png"},{"type":"text","text":"a"}]}`), ""},
+		{"button in a baseline box",
+			bubble(`{"type":"box","layout":"baseline","contents":[{"type":"button","action":{"type":"message","label":"a","text":"b"}}]}`), at + ".contents[0].type"},
 		{"box without layout", bubble(`{"type":"box","contents":[]}`), at + ".layout"},
 		{"empty Flex text", bubble(`{"type":"text","text":""}`), at + ".text"},
 		{"Flex text with neither text nor spans", bubble(`{"type":"text"}`), at + ".text"},
 		{"Flex text of spans", bubble(`{"type":"text","contents":[{"type":"span","text":"a","weight":"bold"}]}`), ""},
-		{"separator and filler", bubble(`{"type":"separator","margin":"md","color":"#00000080"},{"type":"filler","flex":2}`), ""},
+		{"separator and filler", bubble(`{"type":"separator","margin":"md","color":"#00000080"},{"type":"filler","flex":2}`),
+			""},
 		{"image", bubble(`{"type":"image","url":"https://example.com/a.png","size":"full","aspectRatio":"20:13","aspectMode":"cover"}`), ""},
 		{"image over HTTP", bubble(`{"type":"image","url":"http://example.com/a.png"}`), at + ".url"},
 		{"colour by name", bubble(`{"type":"text","text":"a","color":"red"}`), at + ".color"},
@@ -107,27 +118,41 @@ func TestLINEAcceptsAndRefusesMessages(t *testing.T) {
 		{"padding in percent", bubble(`{"type":"box","layout":"vertical","contents":[],"paddingAll":"5%"}`), ""},
 		{"negative flex", bubble(`{"type":"text","text":"a","flex":-1}`), at + ".flex"},
 		{"gradient", bubble(`{"type":"box","layout":"vertical","contents":[],"background":{"type":"linearGradient","angle":"0deg","startColor":"#ff0000","endColor":"#0000ff"}}`), ""},
-		{"unknown style", bubble(`{"type":"button","style":"danger","action":{"type":"message","label":"a","text":"b"}}`), at + ".style"},
+		{"unknown style", bubble(`{"type":"button","style":"danger","action":{"type":"message","label":"a","text":"b"}}`),
+			at + ".style"},
 
 		{"button without an action", bubble(`{"type":"button"}`), at + ".action"},
 		{"button without a label", button(`{"type":"postback","data":"a"}`), at + ".action.label"},
 		{"label of 40 clusters", button(`{"type":"postback","label":"` + strings.Repeat(family, 40) + `","data":"a"}`), ""},
-		{"label of 41 clusters", button(`{"type":"postback","label":"` + strings.Repeat(family, 41) + `","data":"a"}`), at + ".action.label"},
+		{"label of 41 clusters", button(`{"type":"postback","label":"` + strings.Repeat(family, 41) + `","data":"a"}`), at +
+			".action.label"},
 		{"data of 300", button(`{"type":"postback","label":"a","data":"` + long(300) + `"}`), ""},
 		{"data of 301", button(`{"type":"postback","label":"a","data":"` + long(301) + `"}`), at + ".action.data"},
-		{"data of 151 emoji counts UTF-16", button(`{"type":"postback","label":"a","data":"` + strings.Repeat("😀", 151) + `"}`), at + ".action.data"},
+		{"data of 151 emoji counts UTF-16", button(`{"type":"postback","label":"a","data":"` + strings.Repeat("😀", 151) +
+			`"}`), at + ".action.data"},
 		{"no data", button(`{"type":"postback","label":"a"}`), at + ".action.data"},
-		{"displayText of 300 clusters", button(`{"type":"postback","label":"a","data":"a","displayText":"` + strings.Repeat(family, 300) + `"}`), ""},
-		{"displayText of 301 clusters", button(`{"type":"postback","label":"a","data":"a","displayText":"` + strings.Repeat("é", 301) + `"}`), at + ".action.displayText"},
-		{"displayText and text", button(`{"type":"postback","label":"a","data":"a","displayText":"b","text":"b"}`), at + ".action.displayText"},
-		{"fillInText without the keyboard", button(`{"type":"postback","label":"a","data":"a","fillInText":"b"}`), at + ".action.fillInText"},
-		{"fillInText of 300", button(`{"type":"postback","label":"a","data":"a","inputOption":"openKeyboard","fillInText":"` + long(299) + `\n"}`), ""},
-		{"fillInText with another option", button(`{"type":"postback","label":"a","data":"a","inputOption":"openVoice","fillInText":"b"}`), at + ".action.fillInText"},
-		{"unknown inputOption", button(`{"type":"postback","label":"a","data":"a","inputOption":"openDoor"}`), at + ".action.inputOption"},
-		{"fillInText of 301", button(`{"type":"postback","label":"a","data":"a","inputOption":"openKeyboard","fillInText":"` + long(301) + `"}`), at + ".action.fillInText"},
-		{"message action's text of 301", button(`{"type":"message","label":"a","text":"` + long(301) + `"}`), at + ".action.text"},
+		{"displayText of 300 clusters", button(`{"type":"postback","label":"a","data":"a","displayText":"` +
+			strings.Repeat(family, 300) + `"}`), ""},
+		{"displayText of 301 clusters", button(`{"type":"postback","label":"a","data":"a","displayText":"` +
+			strings.Repeat("é", 301) + `"}`), at + ".action.displayText"},
+		{"displayText and text", button(`{"type":"postback","label":"a","data":"a","displayText":"b","text":"b"}`), at +
+			".action.displayText"},
+		{"fillInText without the keyboard", button(`{"type":"postback","label":"a","data":"a","fillInText":"b"}`), at +
+			".action.fillInText"},
+		{"fillInText of 300", button(`{"type":"postback","label":"a","data":"a","inputOption":"openKeyboard","fillInText":"` +
+			long(299) + `\n"}`), ""},
+		{"fillInText with another option",
+			button(`{"type":"postback","label":"a","data":"a","inputOption":"openVoice","fillInText":"b"}`), at +
+				".action.fillInText"},
+		{"unknown inputOption", button(`{"type":"postback","label":"a","data":"a","inputOption":"openDoor"}`), at +
+			".action.inputOption"},
+		{"fillInText of 301", button(`{"type":"postback","label":"a","data":"a","inputOption":"openKeyboard","fillInText":"` +
+			long(301) + `"}`), at + ".action.fillInText"},
+		{"message action's text of 301", button(`{"type":"message","label":"a","text":"` + long(301) + `"}`), at +
+			".action.text"},
 		{"uri", button(`{"type":"uri","label":"a","uri":"https://example.com/"}`), ""},
-		{"uri of 1001", button(`{"type":"uri","label":"a","uri":"https://example.com/` + long(1001) + `"}`), at + ".action.uri"},
+		{"uri of 1001", button(`{"type":"uri","label":"a","uri":"https://example.com/` + long(1001) + `"}`), at +
+			".action.uri"},
 		{"uri javascript", button(`{"type":"uri","label":"a","uri":"javascript:alert(1)"}`), at + ".action.uri"},
 		{"datetimepicker", button(`{"type":"datetimepicker","label":"a","data":"a","mode":"date"}`), ""},
 		{"clipboard", button(`{"type":"clipboard","label":"a","clipboardText":"a"}`), ""},
@@ -137,20 +162,31 @@ func TestLINEAcceptsAndRefusesMessages(t *testing.T) {
 		{"13 quick replies", quick(13), ""},
 		{"14 quick replies", quick(14), "messages[0].quickReply.items"},
 		{"no quick replies", quick(0), "messages[0].quickReply.items"},
-		{"camera as a quick reply", strings.Replace(quick(1), `"type":"message","label":"Go","text":"go"`, `"type":"camera","label":"Go"`, 1), ""},
-		{"switching a rich menu as a quick reply", strings.Replace(quick(1), `"type":"message"`, `"type":"richmenuswitch"`, 1), "messages[0].quickReply.items[0].action.type"},
-		{"quick reply's label of 21", strings.Replace(quick(1), `"label":"Go"`, `"label":"`+long(21)+`"`, 1), "messages[0].quickReply.items[0].action.label"},
-		{"quick reply's label of 20 clusters", strings.Replace(quick(1), `"label":"Go"`, `"label":"`+strings.Repeat(family, 20)+`"`, 1), ""},
+		{"camera as a quick reply", strings.Replace(quick(1), `"type":"message","label":"Go","text":"go"`,
+			`"type":"camera","label":"Go"`, 1), ""},
+		{"switching a rich menu as a quick reply", strings.Replace(quick(1), `"type":"message"`, `"type":"richmenuswitch"`,
+			1), "messages[0].quickReply.items[0].action.type"},
+		{"quick reply's label of 21", strings.Replace(quick(1), `"label":"Go"`, `"label":"`+long(21)+`"`, 1),
+			"messages[0].quickReply.items[0].action.label"},
+		{"quick reply's label of 20 clusters", strings.Replace(quick(1), `"label":"Go"`, `"label":"`+
+			strings.Repeat(family, 20)+`"`, 1), ""},
 
 		{"confirm", `{"type":"template","altText":"a","template":{"type":"confirm","text":"a","actions":[{"type":"message","label":"y","text":"y"},{"type":"message","label":"n","text":"n"}]}}`, ""},
-		{"confirm with one action", `{"type":"template","altText":"a","template":{"type":"confirm","text":"a","actions":[{"type":"message","label":"y","text":"y"}]}}`, "messages[0].template.actions"},
-		{"confirm's text of 241", `{"type":"template","altText":"a","template":{"type":"confirm","text":"` + long(241) + `","actions":[{"type":"message","label":"y","text":"y"},{"type":"message","label":"n","text":"n"}]}}`, "messages[0].template.text"},
-		{"buttons' text of 161", `{"type":"template","altText":"a","template":{"type":"buttons","text":"` + long(161) + `","actions":[{"type":"message","label":"y","text":"y"}]}}`, "messages[0].template.text"},
-		{"buttons' text of 61 with a title", `{"type":"template","altText":"a","template":{"type":"buttons","title":"t","text":"` + long(61) + `","actions":[{"type":"message","label":"y","text":"y"}]}}`, "messages[0].template.text"},
+		{"confirm with one action",
+			`{"type":"template","altText":"a","template":{"type":"confirm","text":"a","actions":[{"type":"message","label":"y","text":"y"}]}}`, "messages[0].template.actions"},
+		{"confirm's text of 241", `{"type":"template","altText":"a","template":{"type":"confirm","text":"` + long(241) +
+			`","actions":[{"type":"message","label":"y","text":"y"},{"type":"message","label":"n","text":"n"}]}}`,
+			"messages[0].template.text"},
+		{"buttons' text of 161", `{"type":"template","altText":"a","template":{"type":"buttons","text":"` + long(161) +
+			`","actions":[{"type":"message","label":"y","text":"y"}]}}`, "messages[0].template.text"},
+		{"buttons' text of 61 with a title",
+			`{"type":"template","altText":"a","template":{"type":"buttons","title":"t","text":"` + long(61) +
+				`","actions":[{"type":"message","label":"y","text":"y"}]}}`, "messages[0].template.text"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := len(w.LINE.Chat("hana"))
-			pushed, validated := w.push(c.message, nil), w.line("POST", "/v2/bot/message/validate/push", `{"messages":[`+c.message+`]}`, nil)
+			pushed, validated := w.push(c.message, nil), w.line("POST", "/v2/bot/message/validate/push", `{"messages":[`+
+				c.message+`]}`, nil)
 			if c.wrong == "" {
 				if pushed.status != 200 || validated.status != 200 {
 					t.Fatalf("push: %d %s; validate: %d %s; want 200", pushed.status, pushed.body, validated.status, validated.body)
@@ -158,7 +194,8 @@ func TestLINEAcceptsAndRefusesMessages(t *testing.T) {
 				return
 			}
 			if pushed.status != 400 || string(pushed.body) != string(validated.body) {
-				t.Fatalf("push: %d %s; validate: %d %s; want 400 and the same", pushed.status, pushed.body, validated.status, validated.body)
+				t.Fatalf("push: %d %s; validate: %d %s; want 400 and the same", pushed.status, pushed.body, validated.status,
+					validated.body)
 			}
 			var e struct {
 				Message string
@@ -192,29 +229,44 @@ func TestLINERefusesBadRequests(t *testing.T) {
 		status                   int
 		says                     string
 	}{
-		{"no token", "POST", "/v2/bot/message/push", ok, map[string]string{"Authorization": ""}, 401, "Authentication failed"},
-		{"wrong token", "POST", "/v2/bot/message/push", ok, map[string]string{"Authorization": "Bearer wrong"}, 401, "Authentication failed"},
-		{"content type", "POST", "/v2/bot/message/push", ok, map[string]string{"Content-Type": "text/plain"}, 400, "The content type"},
+		{"no token", "POST", "/v2/bot/message/push", ok, map[string]string{"Authorization": ""}, 401,
+			"Authentication failed"},
+		{"wrong token", "POST", "/v2/bot/message/push", ok, map[string]string{"Authorization": "Bearer wrong"}, 401,
+			"Authentication failed"},
+		{"content type", "POST", "/v2/bot/message/push", ok, map[string]string{"Content-Type": "text/plain"}, 400,
+			"The content type"},
 		{"no JSON", "POST", "/v2/bot/message/push", `{"to":`, nil, 400, "could not be parsed"},
-		{"a name twice", "POST", "/v2/bot/message/push", strings.Replace(ok, `{"to"`, `{"to":"x","to"`, 1), nil, 400, "could not be parsed"},
+		{"a name twice", "POST", "/v2/bot/message/push", strings.Replace(ok, `{"to"`, `{"to":"x","to"`, 1), nil, 400,
+			"could not be parsed"},
 		{"more after it", "POST", "/v2/bot/message/push", ok + "{}", nil, 400, "could not be parsed"},
 		{"over 2 MB", "POST", "/v2/bot/message/push", strings.Repeat(" ", 2<<20) + ok, nil, 413, "Too Large"},
 		{"no messages", "POST", "/v2/bot/message/push", `{"to":"` + hanaLINE + `","messages":[]}`, nil, 400, "messages"},
-		{"six messages", "POST", "/v2/bot/message/push", `{"to":"` + hanaLINE + `","messages":[` + strings.Repeat(text1+",", 5) + text1 + `]}`, nil, 400, "between 1 and 5"},
+		{"six messages", "POST", "/v2/bot/message/push", `{"to":"` + hanaLINE + `","messages":[` + strings.Repeat(text1+",",
+			5) + text1 + `]}`, nil, 400, "between 1 and 5"},
 		{"no recipient", "POST", "/v2/bot/message/push", `{"messages":[` + text1 + `]}`, nil, 400, `"property":"to"`},
-		{"unknown recipient", "POST", "/v2/bot/message/push", `{"to":"U` + strings.Repeat("e", 32) + `","messages":[` + text1 + `]}`, nil, 400, "Failed to send messages"},
-		{"unknown property", "POST", "/v2/bot/message/push", strings.Replace(ok, `{"to"`, `{"urgent":true,"to"`, 1), nil, 400, `"property":"urgent"`},
-		{"null where the SDK writes it", "POST", "/v2/bot/message/push", strings.Replace(ok, `{"to"`, `{"customAggregationUnits":null,"to"`, 1), nil, 200, "sentMessages"},
-		{"null elsewhere", "POST", "/v2/bot/message/push", strings.Replace(ok, `{"to"`, `{"notificationDisabled":null,"to"`, 1), nil, 400, "notificationDisabled"},
-		{"retry key that is no UUID", "POST", "/v2/bot/message/push", ok, map[string]string{"X-Line-Retry-Key": "abc"}, 400, "UUID"},
-		{"retry key on a reply", "POST", "/v2/bot/message/reply", `{"replyToken":"x","messages":[` + text1 + `]}`, map[string]string{"X-Line-Retry-Key": "123e4567-e89b-12d3-a456-426614174000"}, 400, "retry key"},
-		{"reply token of nobody", "POST", "/v2/bot/message/reply", `{"replyToken":"x","messages":[` + text1 + `]}`, nil, 400, "Invalid reply token"},
+		{"unknown recipient", "POST", "/v2/bot/message/push", `{"to":"U` + strings.Repeat("e", 32) + `","messages":[` +
+			text1 + `]}`, nil, 400, "Failed to send messages"},
+		{"unknown property", "POST", "/v2/bot/message/push", strings.Replace(ok, `{"to"`, `{"urgent":true,"to"`, 1), nil, 400,
+			`"property":"urgent"`},
+		{"null where the SDK writes it", "POST", "/v2/bot/message/push", strings.Replace(ok, `{"to"`,
+			`{"customAggregationUnits":null,"to"`, 1), nil, 200, "sentMessages"},
+		{"null elsewhere", "POST", "/v2/bot/message/push", strings.Replace(ok, `{"to"`, `{"notificationDisabled":null,"to"`,
+			1), nil, 400, "notificationDisabled"},
+		{"retry key that is no UUID", "POST", "/v2/bot/message/push", ok, map[string]string{"X-Line-Retry-Key": "abc"}, 400,
+			"UUID"},
+		{"retry key on a reply", "POST", "/v2/bot/message/reply", `{"replyToken":"x","messages":[` + text1 + `]}`,
+			map[string]string{"X-Line-Retry-Key": "123e4567-e89b-12d3-a456-426614174000"}, 400, "retry key"},
+		{"reply token of nobody", "POST", "/v2/bot/message/reply", `{"replyToken":"x","messages":[` + text1 + `]}`, nil, 400,
+			"Invalid reply token"},
 		{"unknown path", "POST", "/v2/bot/message/pushh", ok, nil, 404, "Not found"},
 		{"wrong method", "GET", "/v2/bot/message/push", "", nil, 404, "Not found"},
-		{"loading for 7 seconds", "POST", "/v2/bot/chat/loading/start", `{"chatId":"` + hanaLINE + `","loadingSeconds":7}`, nil, 400, "loadingSeconds"},
-		{"loading in a group", "POST", "/v2/bot/chat/loading/start", `{"chatId":"C` + strings.Repeat("e", 32) + `"}`, nil, 400, "chatId"},
+		{"loading for 7 seconds", "POST", "/v2/bot/chat/loading/start", `{"chatId":"` + hanaLINE + `","loadingSeconds":7}`,
+			nil, 400, "loadingSeconds"},
+		{"loading in a group", "POST", "/v2/bot/chat/loading/start", `{"chatId":"C` + strings.Repeat("e", 32) + `"}`, nil,
+			400, "chatId"},
 		{"loading", "POST", "/v2/bot/chat/loading/start", `{"chatId":"` + hanaLINE + `","loadingSeconds":5}`, nil, 202, "{}"},
-		{"webhook without HTTPS", "PUT", "/v2/bot/channel/webhook/endpoint", `{"endpoint":"http://example.com/x"}`, nil, 400, "endpoint"},
+		{"webhook without HTTPS", "PUT", "/v2/bot/channel/webhook/endpoint", `{"endpoint":"http://example.com/x"}`, nil, 400,
+			"endpoint"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := w.line(c.method, c.path, c.body, c.header)
@@ -299,7 +351,8 @@ func TestLINEReplyTokens(t *testing.T) {
 	if len(chat) != 1 || chat[0].Via != "reply" {
 		t.Errorf("chat: %+v", chat)
 	}
-	if used := w.line("GET", "/v2/bot/message/quota/consumption", "", nil); !strings.Contains(string(used.body), `"totalUsage":0`) {
+	if used := w.line("GET", "/v2/bot/message/quota/consumption", "", nil); !strings.Contains(string(used.body),
+		`"totalUsage":0`) {
 		t.Errorf("replies are free, but: %s", used.body)
 	}
 }
@@ -331,7 +384,8 @@ func TestLINEQuotaAndBlocking(t *testing.T) {
 	if r := w.push(text1, nil); r.status != 200 {
 		t.Errorf("within the quota: %d %s", r.status, r.body)
 	}
-	if r := w.push(text1, nil); r.status != 429 || !strings.Contains(string(r.body), "You have reached your monthly limit.") {
+	if r := w.push(text1, nil); r.status != 429 || !strings.Contains(string(r.body),
+		"You have reached your monthly limit.") {
 		t.Errorf("over the quota: %d %s", r.status, r.body)
 	}
 	w.clock.Advance(11 * 24 * time.Hour)
@@ -353,7 +407,8 @@ func TestLINEQuotes(t *testing.T) {
 	if got := w.LINE.Chat("hana")[1].Quoted; got != card.ID {
 		t.Errorf("quoted %q, want %q", got, card.ID)
 	}
-	other := `{"to":"U` + strings.Repeat("0b", 16) + `","messages":[{"type":"text","text":"a","quoteToken":"` + card.QuoteToken + `"}]}`
+	other := `{"to":"U` + strings.Repeat("0b", 16) + `","messages":[{"type":"text","text":"a","quoteToken":"` +
+		card.QuoteToken + `"}]}`
 	if r := w.line("POST", "/v2/bot/message/push", other, nil); r.status != 400 {
 		t.Errorf("a quote token in another chat: %d, want 400", r.status)
 	}
@@ -370,7 +425,8 @@ func TestLINEQuickRepliesVanish(t *testing.T) {
 		return chat[len(chat)-1].QuickReplies
 	}
 	w.push(say, nil)
-	if got := shown(); len(got) != 1 || got[0].Label != "Wrong" || got[0].Image != "https://example.com/a.png" || string(got[0].Action) != `{"type":"message","label":"Wrong","text":"wrong account"}` {
+	if got := shown(); len(got) != 1 || got[0].Label != "Wrong" || got[0].Image != "https://example.com/a.png" ||
+		string(got[0].Action) != `{"type":"message","label":"Wrong","text":"wrong account"}` {
 		t.Errorf("suggested: %+v", got)
 	}
 	w.push(say+","+text1, nil)
@@ -419,10 +475,12 @@ func TestLINEButtonsOpenTheKeyboard(t *testing.T) {
 func TestLINEAccount(t *testing.T) {
 	w := start(t, func(c *emulator.Config) { c.LINE.BasicID, c.LINE.BotName, c.LINE.ChatMode = "@gate", "Gate", "chat" })
 	info := w.line("GET", "/v2/bot/info", "", nil).json(t)
-	if want := `{"basicId":"@gate","chatMode":"chat","displayName":"Gate","markAsReadMode":"manual","userId":"` + w.Config().LINE.BotUserID + `"}`; encode(t, info) != want {
+	if want := `{"basicId":"@gate","chatMode":"chat","displayName":"Gate","markAsReadMode":"manual","userId":"` +
+		w.Config().LINE.BotUserID + `"}`; encode(t, info) != want {
 		t.Errorf("info %s, want %s", encode(t, info), want)
 	}
-	if info := start(t).line("GET", "/v2/bot/info", "", nil).json(t); info["basicId"] != "@sandbox" || info["chatMode"] != "bot" || info["markAsReadMode"] != "auto" {
+	if info := start(t).line("GET", "/v2/bot/info", "", nil).json(t); info["basicId"] != "@sandbox" ||
+		info["chatMode"] != "bot" || info["markAsReadMode"] != "auto" {
 		t.Errorf("by default: %v", info)
 	}
 

@@ -46,8 +46,9 @@ func start(t *testing.T, change ...func(*emulator.Config)) *world {
 	t.Helper()
 	w := &world{t: t, clock: testkit.NewClock(time.Date(2026, 11, 21, 10, 40, 0, 0, time.UTC))}
 	cfg := emulator.Config{
-		People: []emulator.Person{{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}, {Name: "ben", LINE: "U" + strings.Repeat("0b", 16), Slack: "U03BEN"}},
-		Now:    w.clock.Now,
+		People: []emulator.Person{{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}, {Name: "ben", LINE: "U" +
+			strings.Repeat("0b", 16), Slack: "U03BEN"}},
+		Now: w.clock.Now,
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -132,7 +133,8 @@ func (w *world) do(method, target string, header map[string]string, body []byte)
 // line calls LINE; header entries override the proper ones, an empty value leaves one out.
 func (w *world) line(method, path, body string, header map[string]string) result {
 	w.t.Helper()
-	h := map[string]string{"Authorization": "Bearer " + w.Config().LINE.ChannelAccessToken, "Content-Type": "application/json"}
+	h := map[string]string{"Authorization": "Bearer " + w.Config().LINE.ChannelAccessToken,
+		"Content-Type": "application/json"}
 	for k, v := range header {
 		h[k] = v
 	}
@@ -154,7 +156,8 @@ func (w *world) slack(method string, args url.Values) map[string]any {
 	if !args.Has("token") {
 		args.Set("token", w.Config().Slack.BotToken)
 	}
-	r, err := w.do("POST", w.Slack.URL()+method, map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, []byte(args.Encode()))
+	r, err := w.do("POST", w.Slack.URL()+method, map[string]string{"Content-Type": "application/x-www-form-urlencoded"},
+		[]byte(args.Encode()))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -188,7 +191,8 @@ func TestAConversationOnLINE(t *testing.T) {
 		t.Fatalf("tap: %+v %v", d, err)
 	}
 	got := w.hooked()
-	if len(got) != 1 || got[0].header.Get("X-Line-Signature") != emulator.SignLINE(w.Config().LINE.ChannelSecret, got[0].body) {
+	if len(got) != 1 || got[0].header.Get("X-Line-Signature") != emulator.SignLINE(w.Config().LINE.ChannelSecret,
+		got[0].body) {
 		t.Fatalf("webhook: %+v", got)
 	}
 	if !strings.Contains(string(got[0].body), `"data":"action=approve&id=01"`) {
@@ -217,7 +221,8 @@ func TestAConversationOnSlack(t *testing.T) {
 	if len(got) != 1 {
 		t.Fatalf("webhook: %+v", got)
 	}
-	if want := emulator.SignSlack(w.Config().Slack.SigningSecret, got[0].header.Get("X-Slack-Request-Timestamp"), got[0].body); got[0].header.Get("X-Slack-Signature") != want {
+	if want := emulator.SignSlack(w.Config().Slack.SigningSecret, got[0].header.Get("X-Slack-Request-Timestamp"),
+		got[0].body); got[0].header.Get("X-Slack-Signature") != want {
 		t.Errorf("signature %s, want %s", got[0].header.Get("X-Slack-Signature"), want)
 	}
 	if v := w.Violations(); len(v) != 0 {

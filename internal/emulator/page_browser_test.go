@@ -132,7 +132,9 @@ func TestPhoneLINE(t *testing.T) {
 	p.Says(lineLog, "Nothing yet.")
 	w.pushed(lineCard)
 	p.Click(lineLog+" .fx-button", "Approve")
-	w.happens("the tap on Approve", func(h hooked) bool { return strings.Contains(string(h.body), "action=approve&id=01") })
+	w.happens("the tap on Approve", func(h hooked) bool {
+		return strings.Contains(string(h.body), "action=approve&id=01")
+	})
 	p.Says(lineLog+" .own", "Approve") // displayText
 	p.Says("#line-status", "HTTP 200")
 
@@ -167,35 +169,43 @@ func TestPhoneLINE(t *testing.T) {
 		p.HasFocus("line-text")
 		p.Says("#line-quote", "Reply to Countersign: Approve?")
 		p.Keys("approve", kb.Enter)
-		w.happens("the quote", func(h hooked) bool { return strings.Contains(string(h.body), `"quotedMessageId":"`+card+`"`) })
+		w.happens("the quote", func(h hooked) bool {
+			return strings.Contains(string(h.body), `"quotedMessageId":"`+card+`"`)
+		})
 		p.Says(lineLog+" .own .quoted", "Approve?")
 		p.Until("nothing is quoted any more", `document.getElementById("line-quote").hidden`)
 	})
 	t.Run("all of Flex, and nothing as markup", func(t *testing.T) {
 		p.T, w.t = t, t
 		w.pushed(flexGallery)
-		for _, text := range []string{"HEADER", "span one span two", "on the baseline", "a box to tap", "second of two", "Are you sure?", "(sticker)", "<b>no markup</b> <img src=x onerror=alert(1)>"} {
+		for _, text := range []string{"HEADER", "span one span two", "on the baseline", "a box to tap", "second of two",
+			"Are you sure?", "(sticker)", "<b>no markup</b> <img src=x onerror=alert(1)>"} {
 			p.Says(lineLog, text)
 		}
-		if n := chromium.Ask[int](p, `document.querySelectorAll("#line-log img, #line-log b, #line-log .unknown").length`); n != 0 {
+		if n := chromium.Ask[int](p,
+			`document.querySelectorAll("#line-log img, #line-log b, #line-log .unknown").length`); n != 0 {
 			t.Errorf("%d elements were made of a message's text, or not drawn", n)
 		}
-		p.Until("Japanese is marked", `[...document.querySelectorAll("#line-log [lang=ja]")].some((e) => e.innerText.includes("承認"))`)
+		p.Until("Japanese is marked",
+			`[...document.querySelectorAll("#line-log [lang=ja]")].some((e) => e.innerText.includes("承認"))`)
 		p.TabTo(lineLog+" [role=button]", "a box to tap")
 		p.Keys(kb.Enter)
 		w.happens("the tap on a box", func(h hooked) bool { return strings.Contains(string(h.body), "box=1") })
-		thirds := chromium.Ask[[]float64](p, `[...document.querySelectorAll("#line-log .fx-text")].filter((e) => /third/.test(e.innerText)).map((e) => e.getBoundingClientRect().width)`)
+		thirds := chromium.Ask[[]float64](p,
+			`[...document.querySelectorAll("#line-log .fx-text")].filter((e) => /third/.test(e.innerText)).map((e) => e.getBoundingClientRect().width)`)
 		if len(thirds) != 2 || thirds[1] < 1.7*thirds[0] {
 			t.Errorf("flex 1 and 2 are %v wide", thirds)
 		}
 	})
 	t.Run("what it does not know is shown as such", func(t *testing.T) {
 		p.T, w.t = t, t
-		got := chromium.Ask[string](p, `import("/page/flex.js").then((m) => m.drawLINE({type: "flex", contents: {type: "bubble", body: {type: "box", layout: "vertical", contents: [{type: "hologram", text: "boo"}]}}}, "", () => {}).textContent)`)
+		got := chromium.Ask[string](p,
+			`import("/page/flex.js").then((m) => m.drawLINE({type: "flex", contents: {type: "bubble", body: {type: "box", layout: "vertical", contents: [{type: "hologram", text: "boo"}]}}}, "", () => {}).textContent)`)
 		if !strings.Contains(got, "hologram") || !strings.Contains(got, "boo") {
 			t.Errorf("shown: %s", got)
 		}
-		got = chromium.Ask[string](p, `import("/page/blocks.js").then((m) => m.drawBlocks([{type: "hologram", text: "boo"}, {type: "actions", elements: [{type: "dial"}]}, {type: "rich_text", elements: [{type: "rich_text_dance"}]}], () => {}).map((e) => e.textContent).join())`)
+		got = chromium.Ask[string](p,
+			`import("/page/blocks.js").then((m) => m.drawBlocks([{type: "hologram", text: "boo"}, {type: "actions", elements: [{type: "dial"}]}, {type: "rich_text", elements: [{type: "rich_text_dance"}]}], () => {}).map((e) => e.textContent).join())`)
 		for _, want := range []string{"hologram", "boo", "dial", "rich_text_dance"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s is not in %s", want, got)
@@ -208,7 +218,8 @@ func TestPhoneLINE(t *testing.T) {
 		p.Says("#raw-how", "Sent as a push message.")
 		p.Says("#raw-json", `"data": "action=approve&id=01"`)
 		p.Keys(kb.Escape)
-		p.Until("it is closed, and the focus is back", `!document.getElementById("raw").open && document.activeElement.getAttribute("aria-label") === "Inspect: Approve?"`)
+		p.Until("it is closed, and the focus is back",
+			`!document.getElementById("raw").open && document.activeElement.getAttribute("aria-label") === "Inspect: Approve?"`)
 	})
 	t.Run("blocking", func(t *testing.T) {
 		p.T, w.t = t, t
@@ -241,7 +252,8 @@ func TestPhoneSlack(t *testing.T) {
 		// The focus cannot leave it.
 		for range 12 {
 			p.Keys(kb.Tab)
-			if chromium.Ask[bool](p, `document.activeElement !== document.body && !document.getElementById("view").contains(document.activeElement)`) {
+			if chromium.Ask[bool](p,
+				`document.activeElement !== document.body && !document.getElementById("view").contains(document.activeElement)`) {
 				t.Fatalf("Tab left the modal for %s", p.Focused())
 			}
 		}
@@ -272,14 +284,17 @@ func TestPhoneSlack(t *testing.T) {
 		p.Keys(" today")
 		p.TabTo("#view button", "Deny")
 		p.Keys(kb.Enter)
-		w.happens("the submission", func(h hooked) bool { return strings.Contains(payload(h), `"value":"ledger is wrong today"`) })
+		w.happens("the submission", func(h hooked) bool {
+			return strings.Contains(payload(h), `"value":"ledger is wrong today"`)
+		})
 		p.Says("#view-title", "One more thing") // pushed on top
 		w.opensModal(form)
 		p.Keys(kb.Escape)
 		p.Says("#view-title", "Deny delete_file") // seen again
 		p.Keys(kb.Escape)
 		w.happens("view_closed", func(h hooked) bool { return strings.Contains(payload(h), `"type":"view_closed"`) })
-		p.Until("the modal is closed, and the focus is back on Deny", `!document.getElementById("view").open && document.activeElement.innerText === "Deny"`)
+		p.Until("the modal is closed, and the focus is back on Deny",
+			`!document.getElementById("view").open && document.activeElement.innerText === "Deny"`)
 	})
 	t.Run("the modal, by mouse", func(t *testing.T) {
 		p.T, w.t = t, t
@@ -289,7 +304,8 @@ func TestPhoneSlack(t *testing.T) {
 		p.Click("#view .option", "Quite")
 		p.Click("#view button", "Deny")
 		w.happens("the submission", func(h hooked) bool {
-			return strings.Contains(payload(h), `"value":"no"`) && strings.Contains(payload(h), `"selected_option":{"text":{"text":"Quite"`)
+			return strings.Contains(payload(h), `"value":"no"`) && strings.Contains(payload(h),
+				`"selected_option":{"text":{"text":"Quite"`)
 		})
 		p.Until("the modal is closed", `!document.getElementById("view").open`)
 	})
@@ -298,7 +314,8 @@ func TestPhoneSlack(t *testing.T) {
 		gone := w.post(strings.Replace(slackCard, "Approve?", "Approve this one?", 1))
 		p.Click(p.Newest(approvalsLog, "Approve this one?")+" .s-button", "Deny")
 		p.HasFocus("in-reason")
-		w.slack("chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {gone}, "text": {"done"}, "blocks": {`[{"type":"section","text":{"type":"plain_text","text":"Expired"}}]`}})
+		w.slack("chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {gone}, "text": {"done"},
+			"blocks": {`[{"type":"section","text":{"type":"plain_text","text":"Expired"}}]`}})
 		p.Says(approvalsLog, "Expired")
 		p.Keys(kb.Escape)
 		p.HasFocus("slack-log")
@@ -306,7 +323,8 @@ func TestPhoneSlack(t *testing.T) {
 	t.Run("an edited card keeps its place and loses its buttons", func(t *testing.T) {
 		p.T, w.t = t, t
 		p.TabTo(approvalsLog+" .s-button", "Approve")
-		w.slack("chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {ts}, "text": {"done"}, "blocks": {`[{"type":"section","text":{"type":"plain_text","text":"Denied by hana"}}]`}})
+		w.slack("chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {ts}, "text": {"done"},
+			"blocks": {`[{"type":"section","text":{"type":"plain_text","text":"Denied by hana"}}]`}})
 		p.Says(approvalsLog, "Denied by hana")
 		p.Until("the focus stays with the card", `document.activeElement.innerText.includes("Denied by hana")`)
 		if n := chromium.Ask[int](p, `document.querySelectorAll("#slack-log .s-button").length`); n != 0 {
@@ -324,7 +342,9 @@ func TestPhoneSlack(t *testing.T) {
 		p.HasFocus("slack-text")
 		p.Says(approvalsLog, "in the thread")
 		p.Keys("thanks", kb.Enter)
-		w.happens("the answer in the thread", func(h hooked) bool { return strings.Contains(string(h.body), `"thread_ts":"`+ts+`"`) })
+		w.happens("the answer in the thread", func(h hooked) bool {
+			return strings.Contains(string(h.body), `"thread_ts":"`+ts+`"`)
+		})
 		p.Keys(kb.Escape)
 		p.Until("the channel is back", `document.getElementById("slack-thread").hidden`)
 		p.Says(approvalsLog+" .replies", "2 replies")
@@ -346,7 +366,8 @@ func TestPhoneSlack(t *testing.T) {
 	t.Run("an answer in a thread, for one's own eyes", func(t *testing.T) {
 		p.T, w.t = t, t
 		ts := w.post(slackCard)
-		r := w.slack("chat.postEphemeral", url.Values{"channel": {"C0APPROVALS"}, "user": {"U02HANA"}, "thread_ts": {ts}, "text": {"Five are waiting."}})
+		r := w.slack("chat.postEphemeral", url.Values{"channel": {"C0APPROVALS"}, "user": {"U02HANA"}, "thread_ts": {ts},
+			"text": {"Five are waiting."}})
 		if r["ok"] != true {
 			t.Fatal(r)
 		}
@@ -358,16 +379,21 @@ func TestPhoneSlack(t *testing.T) {
 		p.T, w.t = t, t
 		w.setAnswer("")
 		w.post(blockGallery)
-		for _, text := range []string{"A header 🤖", "bold italic struck code a link @hana #approvals @here", "quoted & <escaped>", "a fence", "second field", "in context", "a chart of the month", "👋@hana#approvals@here", "first", "a point", "+new", "her words", "Pick one"} {
+		for _, text := range []string{"A header 🤖", "bold italic struck code a link @hana #approvals @here",
+			"quoted & <escaped>", "a fence", "second field", "in context", "a chart of the month", "👋@hana#approvals@here",
+			"first", "a point", "+new", "her words", "Pick one"} {
 			p.Says(approvalsLog, text)
 		}
-		p.Until("the date is on the reader's clock", `[...document.querySelectorAll("#slack-log time.live")].every((e) => !/[{}]/.test(e.innerText) && e.dateTime.startsWith("2026-11-21"))`)
+		p.Until("the date is on the reader's clock",
+			`[...document.querySelectorAll("#slack-log time.live")].every((e) => !/[{}]/.test(e.innerText) && e.dateTime.startsWith("2026-11-21"))`)
 		before := len(w.hooked())
 		p.Click(approvalsLog+" .s-button", "Deny")
 		p.Click("#confirm button", "Keep")
 		p.Click(approvalsLog+" .s-button", "Deny")
 		p.Click("#confirm button", "Deny it")
-		w.happens("the press on Deny", func(h hooked) bool { return strings.Contains(payload(h), `"block_id":`) && len(w.hooked()) > before })
+		w.happens("the press on Deny", func(h hooked) bool {
+			return strings.Contains(payload(h), `"block_id":`) && len(w.hooked()) > before
+		})
 		if n := len(w.hooked()) - before; n != 1 {
 			t.Errorf("%d presses were sent, want one", n)
 		}
@@ -376,17 +402,20 @@ func TestPhoneSlack(t *testing.T) {
 		p.T, w.t = t, t
 		p.TabTo("#slack-tabs [role=tab]", "# approvals")
 		p.Keys(kb.ArrowRight)
-		p.Until("the app's conversation is open", `document.activeElement.getAttribute("aria-selected") === "true" && !document.getElementById("slack-inner").hidden`)
+		p.Until("the app's conversation is open",
+			`document.activeElement.getAttribute("aria-selected") === "true" && !document.getElementById("slack-inner").hidden`)
 		p.Click("#slack-inner button", "Home")
 		w.happens("app_home_opened", func(h hooked) bool { return strings.Contains(string(h.body), `"app_home_opened"`) })
 		p.Says("#slack-home", "has not published")
-		r := w.slack("views.publish", url.Values{"user_id": {"U02HANA"}, "view": {`{"type":"home","blocks":` + slackCard + `}`}})
+		r := w.slack("views.publish", url.Values{"user_id": {"U02HANA"}, "view": {`{"type":"home","blocks":` + slackCard +
+			`}`}})
 		if r["ok"] != true {
 			t.Fatal(r)
 		}
 		p.Click("#slack-home .s-button", "Approve")
 		w.happens("the press in the Home tab", func(h hooked) bool {
-			return strings.Contains(payload(h), `"container":{"type":"view"`) && strings.Contains(payload(h), `"action_id":"approve"`)
+			return strings.Contains(payload(h), `"container":{"type":"view"`) && strings.Contains(payload(h),
+				`"action_id":"approve"`)
 		})
 		p.Click("#slack-inner button", "Messages")
 		chromium.Ask[any](p, `document.getElementById("slack-text").focus()`)
@@ -456,7 +485,8 @@ func TestPageAround(t *testing.T) {
 		p.Says("#tables caption", "Approval requests")
 		w.Page.SetTable("Approval requests", columns, [][]string{{"…2", "pending"}, {"…1", "approved"}})
 		p.Says("#tables tr.changed", "approved")
-		if got := chromium.Ask[[]string](p, `[...document.querySelectorAll("#tables tbody th")].map((e) => e.innerText)`); len(got) != 2 || got[0] != "…2" {
+		if got := chromium.Ask[[]string](p,
+			`[...document.querySelectorAll("#tables tbody th")].map((e) => e.innerText)`); len(got) != 2 || got[0] != "…2" {
 			t.Errorf("rows: %v", got)
 		}
 	})
@@ -498,7 +528,8 @@ func TestNarrowPage(t *testing.T) {
 	p.Fits("LINE", conversations)
 	p.TabTo("#parts [role=tab]", "")
 	p.Keys(kb.ArrowRight)
-	p.Until("Slack is shown instead", `document.getElementById("part-slack").checkVisibility() && !document.getElementById("part-line").checkVisibility()`)
+	p.Until("Slack is shown instead",
+		`document.getElementById("part-slack").checkVisibility() && !document.getElementById("part-line").checkVisibility()`)
 	p.Fits("Slack", conversations)
 	w.post(overflowCard)
 	p.Click(approvalsLog+" summary", "⋯")
@@ -568,7 +599,8 @@ func TestAccessible(t *testing.T) {
 				ts := w.post(blockGallery)
 				w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "thread_ts": {ts}, "text": {"in the thread"}})
 				w.slack("chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {ts}, "text": {"a"}, "blocks": {blockGallery}})
-				w.slack("chat.postEphemeral", url.Values{"channel": {"C0APPROVALS"}, "user": {"U02HANA"}, "text": {"only *you* see <@U02HANA>"}})
+				w.slack("chat.postEphemeral", url.Values{"channel": {"C0APPROVALS"}, "user": {"U02HANA"},
+					"text": {"only *you* see <@U02HANA>"}})
 				w.post(slackCard)
 				p.Says(approvalsLog, "only you")
 				p.Axe("Slack, everything")
@@ -599,7 +631,9 @@ func TestAccessible(t *testing.T) {
 				p.Says("#part-agent", "Turn 4")
 				p.Axe("the agent")
 				part("rows")
-				w.Page.SetTable("Approval requests", []string{"Id", "Tool", "Risk", "Status", "Who", "Time"}, [][]string{{"…1", "delete_file", "high", "pending", "", "10:40"}, {"…2", "transfer_credits", "high", "denied", "hana", "10:40"}})
+				w.Page.SetTable("Approval requests", []string{"Id", "Tool", "Risk", "Status", "Who", "Time"},
+					[][]string{{"…1", "delete_file", "high", "pending", "", "10:40"}, {"…2", "transfer_credits", "high", "denied",
+						"hana", "10:40"}})
 				w.Page.SetTable("Notifications", []string{"Id", "Status"}, nil)
 				w.Page.SetNotice("The gate does not answer.")
 				p.Says("#tables", "transfer_credits")

@@ -29,12 +29,14 @@ func TestPageIsServed(t *testing.T) {
 	w := start(t)
 	r := w.page("GET", "/", "", nil)
 	html := string(r.body)
-	for _, want := range []string{`<html lang="en">`, "<title>", `<main id="main">`, `role="log"`, `id="line-form"`, `id="slack-form"`, `role="tablist"`, `<legend>`, `name="viewport"`} {
+	for _, want := range []string{`<html lang="en">`, "<title>", `<main id="main">`, `role="log"`, `id="line-form"`,
+		`id="slack-form"`, `role="tablist"`, `<legend>`, `name="viewport"`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page has no %s", want)
 		}
 	}
-	if csp := r.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
+	if csp := r.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") ||
+		strings.Contains(csp, "unsafe") {
 		t.Errorf("policy: %s", csp)
 	}
 	// Every input has its label, everything it loads is its own.
@@ -44,7 +46,8 @@ func TestPageIsServed(t *testing.T) {
 		}
 	}
 	for _, ref := range regexp.MustCompile(`(?:src|href)="([^"#][^"]*)"`).FindAllStringSubmatch(html, -1) {
-		if got := w.page("GET", ref[1], "", nil); !strings.HasPrefix(ref[1], "/page/") || got.status != 200 || len(got.body) == 0 {
+		if got := w.page("GET", ref[1], "", nil); !strings.HasPrefix(ref[1], "/page/") || got.status != 200 ||
+			len(got.body) == 0 {
 			t.Errorf("%s: %d", ref[1], got.status)
 		}
 	}
@@ -63,7 +66,8 @@ func TestPageNeverWritesMarkup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "setHTML", "createContextualFragment", "DOMParser", "document.write", "eval(", "new Function", "srcdoc"} {
+		for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "setHTML", "createContextualFragment",
+			"DOMParser", "document.write", "eval(", "new Function", "srcdoc"} {
 			if strings.Contains(string(script), bad) {
 				t.Errorf("%s uses %s", name, bad)
 			}
@@ -92,7 +96,8 @@ func TestPageShowsWhatAPersonSees(t *testing.T) {
 	if !strings.Contains(hana, `"altText":"Approve?"`) || strings.Contains(ben, `"altText":"Approve?"`) {
 		t.Error("a LINE chat must be shown to its person alone")
 	}
-	if !strings.Contains(all, "→ delete_file") || !strings.Contains(all, "approval_requests: pending") || !strings.Contains(all, "http://127.0.0.1:1/") {
+	if !strings.Contains(all, "→ delete_file") || !strings.Contains(all, "approval_requests: pending") ||
+		!strings.Contains(all, "http://127.0.0.1:1/") {
 		t.Errorf("the panels are not there: %s", all)
 	}
 	if got := w.view("nobody")["person"]; got != "hana" {
@@ -114,7 +119,8 @@ func TestThePageOffersLanguages(t *testing.T) {
 	})
 	choose := func(tag string) string {
 		t.Helper()
-		r := w.page("POST", "/page/act", `{"kind":"language","tag":"`+tag+`"}`, map[string]string{"Content-Type": "application/json"})
+		r := w.page("POST", "/page/act", `{"kind":"language","tag":"`+tag+`"}`,
+			map[string]string{"Content-Type": "application/json"})
 		return string(r.body)
 	}
 	if got := w.view("hana"); got["language"] != "en" || len(got["languages"].([]any)) != 3 {
@@ -145,20 +151,23 @@ func TestPageActs(t *testing.T) {
 	post := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "blocks": {slackCard}})
 	act := func(action string) map[string]any {
 		t.Helper()
-		r := w.page("POST", "/page/act", action, map[string]string{"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"})
+		r := w.page("POST", "/page/act", action, map[string]string{"Content-Type": "application/json",
+			"Sec-Fetch-Site": "same-origin"})
 		if r.status != 200 {
 			t.Fatalf("%s: %d %s", action, r.status, r.body)
 		}
 		return r.json(t)
 	}
 	id := w.LINE.Chat("hana")[0].ID
-	if r := act(`{"person":"hana","kind":"line.tap","message":"` + id + `","path":["contents","footer","contents",1,"action"]}`); r["status"] != 200.0 {
+	if r := act(`{"person":"hana","kind":"line.tap","message":"` + id +
+		`","path":["contents","footer","contents",1,"action"]}`); r["status"] != 200.0 {
 		t.Errorf("tap: %v", r)
 	}
 	if e := w.lastEvents()[0]; e["postback"].(map[string]any)["data"] != "action=deny&id=01" {
 		t.Errorf("event: %v", e)
 	}
-	for _, path := range []string{`[]`, `["contents","footer","contents",9,"action"]`, `["nowhere"]`, `[-1]`, `["contents",0.5]`} {
+	for _, path := range []string{`[]`, `["contents","footer","contents",9,"action"]`, `["nowhere"]`, `[-1]`,
+		`["contents",0.5]`} {
 		if r := act(`{"person":"hana","kind":"line.tap","message":"` + id + `","path":` + path + `}`); r["error"] == nil {
 			t.Errorf("path %s: %v", path, r)
 		}
@@ -169,17 +178,20 @@ func TestPageActs(t *testing.T) {
 	}
 	act(`{"person":"hana","kind":"line.unfollow"}`)
 	act(`{"person":"hana","kind":"line.follow"}`)
-	act(`{"person":"` + emulator.StrangerName + `","kind":"slack.tap","channel":"C0APPROVALS","ts":"` + post["ts"].(string) + `","action":"approve","value":"01"}`)
+	act(`{"person":"` + emulator.StrangerName + `","kind":"slack.tap","channel":"C0APPROVALS","ts":"` +
+		post["ts"].(string) + `","action":"approve","value":"01"}`)
 	p := w.lastPayload()
 	if p["user"].(map[string]any)["id"] != "U0STRANGER" {
 		t.Errorf("payload: %v", p)
 	}
-	if r := w.slack("views.open", url.Values{"trigger_id": {p["trigger_id"].(string)}, "view": {modal("")}}); r["ok"] != true {
+	if r := w.slack("views.open", url.Values{"trigger_id": {p["trigger_id"].(string)},
+		"view": {modal("")}}); r["ok"] != true {
 		t.Fatal(r)
 	}
 	view := w.view(emulator.StrangerName)["slack"].(map[string]any)["view"].(map[string]any)
 	w.setAnswer(`{"response_action":"errors","errors":{"reason":"Please give one."}}`)
-	if r := act(`{"person":"` + emulator.StrangerName + `","kind":"slack.submit","view":"` + view["id"].(string) + `","values":{"reason":{"text":""}}}`); encode(t, r["errors"]) != `{"reason":"Please give one."}` {
+	if r := act(`{"person":"` + emulator.StrangerName + `","kind":"slack.submit","view":"` + view["id"].(string) +
+		`","values":{"reason":{"text":""}}}`); encode(t, r["errors"]) != `{"reason":"Please give one."}` {
 		t.Errorf("submit: %v", r)
 	}
 	w.setAnswer("")
@@ -209,9 +221,12 @@ func TestPageRefusesOtherSites(t *testing.T) {
 		header map[string]string
 		status int
 	}{
-		{"itself", map[string]string{"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin", "Origin": w.URL()}, 200},
-		{"another site", map[string]string{"Content-Type": "application/json", "Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}, 403},
-		{"another port", map[string]string{"Content-Type": "application/json", "Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1:1"}, 403},
+		{"itself", map[string]string{"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin", "Origin": w.URL()},
+			200},
+		{"another site", map[string]string{"Content-Type": "application/json", "Sec-Fetch-Site": "cross-site",
+			"Origin": "https://evil.example"}, 403},
+		{"another port", map[string]string{"Content-Type": "application/json", "Sec-Fetch-Site": "same-site",
+			"Origin": "http://127.0.0.1:1"}, 403},
 		{"an old browser", map[string]string{"Content-Type": "application/json", "Origin": "https://evil.example"}, 403},
 		{"a form", map[string]string{"Content-Type": "text/plain", "Sec-Fetch-Site": "same-origin"}, 415},
 	} {
@@ -292,8 +307,10 @@ func TestPageShowsWhatIsBesideThePhones(t *testing.T) {
 	w.Page.SetNotice("The gate has stopped.")
 	rows[0][1] = "changed behind its back"
 	v := encode(t, w.view("hana"))
-	for _, want := range []string{`"turn":2,"word":"pending"`, `"kind":"is told"`, `"text":"Wait."`, `"title":"gate"`, `"text":"a line"`,
-		`{"columns":["Id","Status"],"rows":[["…1","pending"]],"title":"Requests"}`, `{"columns":["Id"],"rows":[],"title":"Notifications"}`, `"notice":"The gate has stopped."`} {
+	for _, want := range []string{`"turn":2,"word":"pending"`, `"kind":"is told"`, `"text":"Wait."`, `"title":"gate"`,
+		`"text":"a line"`,
+		`{"columns":["Id","Status"],"rows":[["…1","pending"]],"title":"Requests"}`,
+		`{"columns":["Id"],"rows":[],"title":"Notifications"}`, `"notice":"The gate has stopped."`} {
 		if !strings.Contains(v, want) {
 			t.Errorf("no %s in %s", want, v)
 		}
@@ -312,19 +329,22 @@ func TestPageShowsThreadsHomeAndModals(t *testing.T) {
 	ts := post["ts"].(string)
 	act := func(action string) {
 		t.Helper()
-		if r := w.page("POST", "/page/act", action, map[string]string{"Content-Type": "application/json"}).json(t); r["status"] != 200.0 {
+		if r := w.page("POST", "/page/act", action, map[string]string{"Content-Type": "application/json"}).json(
+			t); r["status"] != 200.0 {
 			t.Fatalf("%s: %v", action, r)
 		}
 	}
 	act(`{"person":"hana","kind":"slack.type","channel":"C0APPROVALS","thread":"` + ts + `","text":"why?"}`)
-	if !strings.Contains(string(w.last().body), `"thread_ts":"`+ts+`"`) || !strings.Contains(encode(t, w.view("hana")), `"thread":"`+ts+`"`) {
+	if !strings.Contains(string(w.last().body), `"thread_ts":"`+ts+`"`) || !strings.Contains(encode(t, w.view("hana")),
+		`"thread":"`+ts+`"`) {
 		t.Errorf("the thread: %s", w.last().body)
 	}
 	act(`{"person":"hana","kind":"slack.home"}`)
 	if !strings.Contains(string(w.last().body), `"type":"app_home_opened"`) {
 		t.Errorf("Home: %s", w.last().body)
 	}
-	if r := w.slack("views.publish", url.Values{"user_id": {"U02HANA"}, "view": {`{"type":"home","blocks":` + slackCard + `}`}}); r["ok"] != true {
+	if r := w.slack("views.publish", url.Values{"user_id": {"U02HANA"}, "view": {`{"type":"home","blocks":` + slackCard +
+		`}`}}); r["ok"] != true {
 		t.Fatal(r)
 	}
 	act(`{"person":"hana","kind":"slack.home.tap","action":"approve","value":"01"}`)
@@ -332,7 +352,8 @@ func TestPageShowsThreadsHomeAndModals(t *testing.T) {
 		t.Errorf("payload: %v", p)
 	}
 	act(`{"person":"hana","kind":"slack.tap","channel":"C0APPROVALS","ts":"` + ts + `","action":"deny","value":"01"}`)
-	if r := w.slack("views.open", url.Values{"trigger_id": {w.lastPayload()["trigger_id"].(string)}, "view": {modal("")}}); r["ok"] != true {
+	if r := w.slack("views.open", url.Values{"trigger_id": {w.lastPayload()["trigger_id"].(string)},
+		"view": {modal("")}}); r["ok"] != true {
 		t.Fatal(r)
 	}
 	slack := w.view("hana")["slack"].(map[string]any)
@@ -347,8 +368,10 @@ func TestPageShowsThreadsHomeAndModals(t *testing.T) {
 func TestPageSaysWhenTheGateIsGone(t *testing.T) {
 	w := start(t)
 	w.SetWebhooks("http://127.0.0.1:1/", "http://127.0.0.1:1/")
-	r := w.page("POST", "/page/act", `{"person":"hana","kind":"line.type","text":"pending"}`, map[string]string{"Content-Type": "application/json"}).json(t)
-	if said, _ := r["error"].(string); !strings.Contains(said, "nothing was decided") || strings.Contains(said, "127.0.0.1") {
+	r := w.page("POST", "/page/act", `{"person":"hana","kind":"line.type","text":"pending"}`,
+		map[string]string{"Content-Type": "application/json"}).json(t)
+	if said, _ := r["error"].(string); !strings.Contains(said, "nothing was decided") || strings.Contains(said,
+		"127.0.0.1") {
 		t.Errorf("it says %v", r)
 	}
 }
@@ -360,7 +383,8 @@ func TestPageLeadsToTheInbox(t *testing.T) {
 	}
 	w := start(t, func(c *emulator.Config) { c.Inbox = inbox })
 	c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	for person, want := range map[string]int{"hana": http.StatusSeeOther, "stranger": http.StatusNotFound, "nobody": http.StatusNotFound, "": http.StatusNotFound} {
+	for person, want := range map[string]int{"hana": http.StatusSeeOther, "stranger": http.StatusNotFound,
+		"nobody": http.StatusNotFound, "": http.StatusNotFound} {
 		res, err := c.Get(w.URL() + "/page/inbox?person=" + person)
 		if err != nil {
 			t.Fatal(err)

@@ -28,7 +28,8 @@ func TestSlackAcceptsAndRefusesBlocks(t *testing.T) {
 		return `{"type":"actions","elements":[{"type":"button","action_id":"a","text":` + plain(2) + more + `}]}`
 	}
 	confirm := func(title, text, yes, no int) string {
-		return fmt.Sprintf(`,"confirm":{"title":%s,"text":%s,"confirm":%s,"deny":%s}`, plain(title), plain(text), plain(yes), plain(no))
+		return fmt.Sprintf(`,"confirm":{"title":%s,"text":%s,"confirm":%s,"deny":%s}`, plain(title), plain(text), plain(yes),
+			plain(no))
 	}
 	divider := func(int) string { return `{"type":"divider"}` }
 	for _, c := range []struct {
@@ -43,23 +44,31 @@ func TestSlackAcceptsAndRefusesBlocks(t *testing.T) {
 		{"no JSON", `[{]`, "invalid_blocks_format", ""},
 		{"unknown block", `[{"type":"poem"}]`, "invalid_blocks", "/blocks/0/type"},
 		{"alert is for modals only", `[{"type":"alert"}]`, "invalid_blocks", "/blocks/0/type"},
-		{"input is for modals only here", `[{"type":"input","label":` + plain(1) + `,"element":{"type":"plain_text_input"}}]`, "invalid_blocks", "/blocks/0/type"},
+		{"input is for modals only here", `[{"type":"input","label":` + plain(1) + `,"element":{"type":"plain_text_input"}}]`,
+			"invalid_blocks", "/blocks/0/type"},
 		{"unknown property", `[{"type":"divider","colour":"red"}]`, "invalid_blocks", "/blocks/0"},
 		{"header of 150", `[{"type":"header","text":` + plain(150) + `}]`, "", ""},
 		{"header of 151", `[{"type":"header","text":` + plain(151) + `}]`, "invalid_blocks", "/blocks/0/text/text"},
-		{"header in mrkdwn", `[{"type":"header","text":{"type":"mrkdwn","text":"a"}}]`, "invalid_blocks", "/blocks/0/text/type"},
+		{"header in mrkdwn", `[{"type":"header","text":{"type":"mrkdwn","text":"a"}}]`, "invalid_blocks",
+			"/blocks/0/text/type"},
 		{"section of 3000", `[` + section(3000) + `]`, "", ""},
 		{"section of 3001", `[` + section(3001) + `]`, "invalid_blocks", "/blocks/0/text/text"},
-		{"section of 1501 emoji counts UTF-16", `[{"type":"section","text":{"type":"plain_text","text":"` + strings.Repeat("😀", 1501) + `"}}]`, "invalid_blocks", "/blocks/0/text/text"},
+		{"section of 1501 emoji counts UTF-16", `[{"type":"section","text":{"type":"plain_text","text":"` +
+			strings.Repeat("😀", 1501) + `"}}]`, "invalid_blocks", "/blocks/0/text/text"},
 		{"empty section", `[` + section(0) + `]`, "invalid_blocks", "/blocks/0/text/text"},
 		{"section of nothing", `[{"type":"section"}]`, "invalid_blocks", "/blocks/0"},
 		{"10 fields", `[{"type":"section","fields":` + repeated(10, func(int) string { return plain(1000) }) + `}]`, "", ""},
-		{"11 fields", `[{"type":"section","fields":` + repeated(11, func(int) string { return plain(1) }) + `}]`, "invalid_blocks", "/blocks/0/fields"},
+		{"11 fields", `[{"type":"section","fields":` + repeated(11, func(int) string { return plain(1) }) + `}]`,
+			"invalid_blocks", "/blocks/0/fields"},
 		{"field of 2001", `[{"type":"section","fields":[` + plain(2001) + `]}]`, "invalid_blocks", "/blocks/0/fields/0/text"},
-		{"verbatim on plain_text", `[{"type":"section","text":{"type":"plain_text","text":"a","verbatim":true}}]`, "invalid_blocks", "/blocks/0/text"},
-		{"emoji on mrkdwn", `[{"type":"section","text":{"type":"mrkdwn","text":"a","emoji":true}}]`, "invalid_blocks", "/blocks/0/text"},
-		{"context of 10", `[{"type":"context","elements":` + repeated(10, func(int) string { return plain(1) }) + `}]`, "", ""},
-		{"context of 11", `[{"type":"context","elements":` + repeated(11, func(int) string { return plain(1) }) + `}]`, "invalid_blocks", "/blocks/0/elements"},
+		{"verbatim on plain_text", `[{"type":"section","text":{"type":"plain_text","text":"a","verbatim":true}}]`,
+			"invalid_blocks", "/blocks/0/text"},
+		{"emoji on mrkdwn", `[{"type":"section","text":{"type":"mrkdwn","text":"a","emoji":true}}]`, "invalid_blocks",
+			"/blocks/0/text"},
+		{"context of 10", `[{"type":"context","elements":` + repeated(10, func(int) string { return plain(1) }) + `}]`, "",
+			""},
+		{"context of 11", `[{"type":"context","elements":` + repeated(11, func(int) string { return plain(1) }) + `}]`,
+			"invalid_blocks", "/blocks/0/elements"},
 		{"actions of 25", `[{"type":"actions","elements":` + repeated(25, func(i int) string {
 			return fmt.Sprintf(`{"type":"button","action_id":"a%d","text":%s}`, i, plain(1))
 		}) + `}]`, "", ""},
@@ -67,32 +76,52 @@ func TestSlackAcceptsAndRefusesBlocks(t *testing.T) {
 			return fmt.Sprintf(`{"type":"button","action_id":"a%d","text":%s}`, i, plain(1))
 		}) + `}]`, "invalid_blocks", "/blocks/0/elements"},
 		{"actions of none", `[{"type":"actions","elements":[]}]`, "invalid_blocks", "/blocks/0/elements"},
-		{"one action_id twice in a block", `[{"type":"actions","elements":[{"type":"button","action_id":"a","text":` + plain(1) + `},{"type":"button","action_id":"a","text":` + plain(1) + `}]}]`, "invalid_blocks", "/blocks/0/elements/1/action_id"},
-		{"unknown element", `[{"type":"actions","elements":[{"type":"lever"}]}]`, "invalid_blocks", "/blocks/0/elements/0/type"},
-		{"button text of 76", `[{"type":"actions","elements":[{"type":"button","text":` + plain(76) + `}]}]`, "invalid_blocks", "/blocks/0/elements/0/text/text"},
+		{"one action_id twice in a block", `[{"type":"actions","elements":[{"type":"button","action_id":"a","text":` +
+			plain(1) + `},{"type":"button","action_id":"a","text":` + plain(1) + `}]}]`, "invalid_blocks",
+			"/blocks/0/elements/1/action_id"},
+		{"unknown element", `[{"type":"actions","elements":[{"type":"lever"}]}]`, "invalid_blocks",
+			"/blocks/0/elements/0/type"},
+		{"button text of 76", `[{"type":"actions","elements":[{"type":"button","text":` + plain(76) + `}]}]`,
+			"invalid_blocks", "/blocks/0/elements/0/text/text"},
 		{"value of 2000", `[` + button(`,"value":"`+long(2000)+`"`) + `]`, "", ""},
 		{"value of 2001", `[` + button(`,"value":"`+long(2001)+`"`) + `]`, "invalid_blocks", "/blocks/0/elements/0/value"},
-		{"url of 3001", `[` + button(`,"url":"https://example.com/`+long(3001)+`"`) + `]`, "invalid_blocks", "/blocks/0/elements/0/url"},
+		{"url of 3001", `[` + button(`,"url":"https://example.com/`+long(3001)+`"`) + `]`, "invalid_blocks",
+			"/blocks/0/elements/0/url"},
 		{"style", `[` + button(`,"style":"success"`) + `]`, "invalid_blocks", "/blocks/0/elements/0/style"},
-		{"accessibility_label of 76", `[` + button(`,"accessibility_label":"`+long(76)+`"`) + `]`, "invalid_blocks", "/blocks/0/elements/0/accessibility_label"},
+		{"accessibility_label of 76", `[` + button(`,"accessibility_label":"`+long(76)+`"`) + `]`, "invalid_blocks",
+			"/blocks/0/elements/0/accessibility_label"},
 		{"confirm at its limits", `[` + button(confirm(100, 300, 30, 30)) + `]`, "", ""},
-		{"confirm's title of 101", `[` + button(confirm(101, 300, 30, 30)) + `]`, "invalid_blocks", "/blocks/0/elements/0/confirm/title/text"},
-		{"confirm's text of 301", `[` + button(confirm(100, 301, 30, 30)) + `]`, "invalid_blocks", "/blocks/0/elements/0/confirm/text/text"},
-		{"confirm's yes of 31", `[` + button(confirm(100, 300, 31, 30)) + `]`, "invalid_blocks", "/blocks/0/elements/0/confirm/confirm/text"},
-		{"confirm's no of 31", `[` + button(confirm(100, 300, 30, 31)) + `]`, "invalid_blocks", "/blocks/0/elements/0/confirm/deny/text"},
+		{"confirm's title of 101", `[` + button(confirm(101, 300, 30, 30)) + `]`, "invalid_blocks",
+			"/blocks/0/elements/0/confirm/title/text"},
+		{"confirm's text of 301", `[` + button(confirm(100, 301, 30, 30)) + `]`, "invalid_blocks",
+			"/blocks/0/elements/0/confirm/text/text"},
+		{"confirm's yes of 31", `[` + button(confirm(100, 300, 31, 30)) + `]`, "invalid_blocks",
+			"/blocks/0/elements/0/confirm/confirm/text"},
+		{"confirm's no of 31", `[` + button(confirm(100, 300, 30, 31)) + `]`, "invalid_blocks",
+			"/blocks/0/elements/0/confirm/deny/text"},
 		{"block_id of 255", `[{"type":"divider","block_id":"` + long(255) + `"}]`, "", ""},
 		{"block_id of 256", `[{"type":"divider","block_id":"` + long(256) + `"}]`, "invalid_blocks", "/blocks/0/block_id"},
-		{"one block_id twice", `[{"type":"divider","block_id":"a"},{"type":"divider","block_id":"a"}]`, "invalid_blocks", "/blocks/1/block_id"},
-		{"action_id of 256", `[{"type":"actions","elements":[{"type":"button","action_id":"` + long(256) + `","text":` + plain(1) + `}]}]`, "invalid_blocks", "/blocks/0/elements/0/action_id"},
+		{"one block_id twice", `[{"type":"divider","block_id":"a"},{"type":"divider","block_id":"a"}]`, "invalid_blocks",
+			"/blocks/1/block_id"},
+		{"action_id of 256", `[{"type":"actions","elements":[{"type":"button","action_id":"` + long(256) + `","text":` +
+			plain(1) + `}]}]`, "invalid_blocks", "/blocks/0/elements/0/action_id"},
 		{"markdown of 11991", `[{"type":"markdown","text":"` + long(11_991) + `"}]`, "", ""},
 		{"markdown of 12001", `[{"type":"markdown","text":"` + long(12_001) + `"}]`, "invalid_blocks", "/blocks/0/text"},
-		{"11999 characters of strings in all", `[` + section(3000) + `,` + section(3000) + `,` + section(3000) + `,` + section(2931) + `]`, "", ""},
-		{"12000 characters of strings in all", `[` + section(3000) + `,` + section(3000) + `,` + section(3000) + `,` + section(2932) + `]`, "msg_blocks_too_long", ""},
-		{"ids count", `[` + section(3000) + `,` + section(3000) + `,` + section(3000) + `,` + section(2900) + `,{"type":"divider","block_id":"` + long(100) + `"}]`, "msg_blocks_too_long", ""},
-		{"the names of types count", `[` + strings.Repeat(`{"type":"rich_text","elements":[{"type":"rich_text_section","elements":[`+strings.Repeat(`{"type":"text","text":"a"},`, 800)+`{"type":"text","text":"a"}]}]},`, 3) + section(10) + `]`, "msg_blocks_too_long", ""},
+		{"11999 characters of strings in all", `[` + section(3000) + `,` + section(3000) + `,` + section(3000) + `,` +
+			section(2931) + `]`, "", ""},
+		{"12000 characters of strings in all", `[` + section(3000) + `,` + section(3000) + `,` + section(3000) + `,` +
+			section(2932) + `]`, "msg_blocks_too_long", ""},
+		{"ids count", `[` + section(3000) + `,` + section(3000) + `,` + section(3000) + `,` + section(2900) +
+			`,{"type":"divider","block_id":"` + long(100) + `"}]`, "msg_blocks_too_long", ""},
+		{"the names of types count", `[` +
+			strings.Repeat(`{"type":"rich_text","elements":[{"type":"rich_text_section","elements":[`+
+				strings.Repeat(`{"type":"text","text":"a"},`, 800)+`{"type":"text","text":"a"}]}]},`, 3) + section(10) + `]`,
+			"msg_blocks_too_long", ""},
 		{"rich text", `[{"type":"rich_text","elements":[{"type":"rich_text_preformatted","elements":[{"type":"text","text":"{}"}]},{"type":"rich_text_list","style":"bullet","elements":[{"type":"rich_text_section","elements":[{"type":"text","text":"a","style":{"bold":true}}]}]}]}]`, "", ""},
-		{"rich text of a card", `[{"type":"rich_text","elements":[{"type":"rich_text_poem","elements":[]}]}]`, "invalid_blocks", "/blocks/0/elements/0/type"},
-		{"image without alt_text", `[{"type":"image","image_url":"https://example.com/a.png"}]`, "invalid_blocks", "/blocks/0"},
+		{"rich text of a card", `[{"type":"rich_text","elements":[{"type":"rich_text_poem","elements":[]}]}]`,
+			"invalid_blocks", "/blocks/0/elements/0/type"},
+		{"image without alt_text", `[{"type":"image","image_url":"https://example.com/a.png"}]`, "invalid_blocks",
+			"/blocks/0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := len(w.Slack.Messages("approvals"))
@@ -125,7 +154,8 @@ func TestSlackRefusesBadCalls(t *testing.T) {
 		}
 	})
 	own := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"hello"}})["ts"].(string)
-	ephemeral := w.slack("chat.postEphemeral", url.Values{"channel": {"C0APPROVALS"}, "user": {"U02HANA"}, "text": {"psst"}})["message_ts"].(string)
+	ephemeral := w.slack("chat.postEphemeral", url.Values{"channel": {"C0APPROVALS"}, "user": {"U02HANA"},
+		"text": {"psst"}})["message_ts"].(string)
 	if _, err := w.Slack.Mention(w.ctx(), "hana", "approvals", "pending", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -145,22 +175,34 @@ func TestSlackRefusesBadCalls(t *testing.T) {
 		{"not invited", "chat.postMessage", url.Values{"channel": {"C0AWAY"}, "text": {"a"}}, "not_in_channel"},
 		{"archived", "chat.postMessage", url.Values{"channel": {"C0OLD"}, "text": {"a"}}, "is_archived"},
 		{"nothing to say", "chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "blocks": {"[]"}}, "no_text"},
-		{"101 attachments", "chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "attachments": {repeated(101, func(int) string { return "{}" })}}, "too_many_attachments"},
-		{"metadata without a payload", "chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "metadata": {`{"event_type":"a"}`}}, "invalid_metadata_format"},
-		{"metadata too large", "chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "metadata": {`{"event_type":"a","event_payload":{"a":"` + strings.Repeat("a", 17_000) + `"}}`}}, "metadata_too_large"},
-		{"no such thread", "chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "thread_ts": {"1.000001"}}, "thread_not_found"},
-		{"update of nothing", "chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {"1.000001"}, "text": {"a"}}, "message_not_found"},
-		{"update by user id", "chat.update", url.Values{"channel": {"U02HANA"}, "ts": {own}, "text": {"a"}}, "channel_not_found"},
-		{"update of somebody else's", "chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {typed}, "text": {"a"}}, "cant_update_message"},
-		{"update of an ephemeral one", "chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {ephemeral}, "text": {"a"}}, "cant_update_message"},
-		{"update over 4000", "chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {own}, "text": {strings.Repeat("a", 4001)}}, "msg_too_long"},
+		{"101 attachments", "chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"},
+			"attachments": {repeated(101, func(int) string { return "{}" })}}, "too_many_attachments"},
+		{"metadata without a payload", "chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"},
+			"metadata": {`{"event_type":"a"}`}}, "invalid_metadata_format"},
+		{"metadata too large", "chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"},
+			"metadata": {`{"event_type":"a","event_payload":{"a":"` + strings.Repeat("a", 17_000) + `"}}`}},
+			"metadata_too_large"},
+		{"no such thread", "chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"},
+			"thread_ts": {"1.000001"}}, "thread_not_found"},
+		{"update of nothing", "chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {"1.000001"}, "text": {"a"}},
+			"message_not_found"},
+		{"update by user id", "chat.update", url.Values{"channel": {"U02HANA"}, "ts": {own}, "text": {"a"}},
+			"channel_not_found"},
+		{"update of somebody else's", "chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {typed}, "text": {"a"}},
+			"cant_update_message"},
+		{"update of an ephemeral one", "chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {ephemeral},
+			"text": {"a"}}, "cant_update_message"},
+		{"update over 4000", "chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {own},
+			"text": {strings.Repeat("a", 4001)}}, "msg_too_long"},
 		{"update to nothing", "chat.update", url.Values{"channel": {"C0APPROVALS"}, "ts": {own}}, "no_text"},
-		{"ephemeral to an absent one", "chat.postEphemeral", url.Values{"channel": {"C0APPROVALS"}, "user": {"U03BEN"}, "text": {"a"}}, "user_not_in_channel"},
+		{"ephemeral to an absent one", "chat.postEphemeral", url.Values{"channel": {"C0APPROVALS"}, "user": {"U03BEN"},
+			"text": {"a"}}, "user_not_in_channel"},
 		{"no such user", "users.info", url.Values{"user": {"U0NOBODY"}}, "user_not_found"},
 		{"no such channel", "conversations.info", url.Values{"channel": {"C0NOWHERE"}}, "channel_not_found"},
 		{"direct messages with nobody", "conversations.open", url.Values{"users": {"U0NOBODY"}}, "user_not_found"},
 		{"socket mode", "apps.connections.open", url.Values{}, "not_allowed_token_type"},
-		{"modal without a trigger", "views.open", url.Values{"trigger_id": {"1.2.3"}, "view": {modal("")}}, "invalid_trigger_id"},
+		{"modal without a trigger", "views.open", url.Values{"trigger_id": {"1.2.3"}, "view": {modal("")}},
+			"invalid_trigger_id"},
 		{"modal that is not open", "views.update", url.Values{"view_id": {"V0"}, "view": {modal("")}}, "not_found"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -175,7 +217,8 @@ func TestSlackRefusesBadCalls(t *testing.T) {
 	if info := w.slack("conversations.info", url.Values{"channel": {"C0AWAY"}})["channel"].(map[string]any); info["is_member"] != false {
 		t.Errorf("channel without the bot: %v", info)
 	}
-	if r := w.slack("auth.test", url.Values{}); r["team_id"] != w.Config().Slack.TeamID || r["bot_id"] != w.Config().Slack.BotID {
+	if r := w.slack("auth.test", url.Values{}); r["team_id"] != w.Config().Slack.TeamID ||
+		r["bot_id"] != w.Config().Slack.BotID {
 		t.Errorf("auth.test: %v", r)
 	}
 	if r := w.slack("conversations.open", url.Values{"users": {"U02HANA"}})["channel"].(map[string]any); r["id"] != w.Slack.DM("hana") {
@@ -197,7 +240,8 @@ func TestSlackTakesFormsAndJSON(t *testing.T) {
 		{"no token", "application/json", `{"channel":"C0APPROVALS","text":"a"}`, "", "not_authed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := w.do("POST", w.Slack.URL()+"chat.postMessage", map[string]string{"Content-Type": c.kind, "Authorization": c.auth}, []byte(c.body))
+			r, err := w.do("POST", w.Slack.URL()+"chat.postMessage",
+				map[string]string{"Content-Type": c.kind, "Authorization": c.auth}, []byte(c.body))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -34,13 +34,15 @@ func TestSlackHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	event := object(t, string(w.last().body))["event"].(map[string]any)
-	if event["type"] != "app_home_opened" || event["user"] != "U02HANA" || event["channel"] != w.Slack.DM("hana") || event["tab"] != "home" || event["event_ts"] == "" || event["view"] != nil {
+	if event["type"] != "app_home_opened" || event["user"] != "U02HANA" || event["channel"] != w.Slack.DM("hana") ||
+		event["tab"] != "home" || event["event_ts"] == "" || event["view"] != nil {
 		t.Errorf("event: %v", event)
 	}
 
 	r := w.publish("U02HANA", slackHome, "")
 	view, _ := r["view"].(map[string]any)
-	if r["ok"] != true || view["type"] != "home" || view["id"] == "" || view["root_view_id"] != view["id"] || view["private_metadata"] != "m" {
+	if r["ok"] != true || view["type"] != "home" || view["id"] == "" || view["root_view_id"] != view["id"] ||
+		view["private_metadata"] != "m" {
 		t.Fatalf("publish: %v", r)
 	}
 	home, ok := w.Slack.Views.Home("hana")
@@ -66,7 +68,8 @@ func TestSlackHome(t *testing.T) {
 		t.Fatalf("%+v %v", d, err)
 	}
 	p := w.lastPayload()
-	if p["type"] != "block_actions" || encode(t, p["container"]) != `{"type":"view","view_id":"`+home.ID+`"}` || p["view"].(map[string]any)["id"] != home.ID {
+	if p["type"] != "block_actions" || encode(t, p["container"]) != `{"type":"view","view_id":"`+home.ID+`"}` ||
+		p["view"].(map[string]any)["id"] != home.ID {
 		t.Errorf("payload: %v", p)
 	}
 	for _, name := range []string{"message", "channel", "response_url"} {
@@ -91,10 +94,12 @@ func TestSlackHome(t *testing.T) {
 	if r := w.publish("U03BEN", slackHome, home.Hash); r["error"] != "hash_conflict" {
 		t.Errorf("the hash of nothing: %v", r)
 	}
-	if r := w.publish("U02HANA", strings.Replace(slackHome, "delete_file", "send_mail", 1), home.Hash); r["ok"] != true || r["view"].(map[string]any)["id"] != home.ID {
+	if r := w.publish("U02HANA", strings.Replace(slackHome, "delete_file", "send_mail", 1), home.Hash); r["ok"] != true ||
+		r["view"].(map[string]any)["id"] != home.ID {
 		t.Errorf("again: %v", r)
 	}
-	if now, _ := w.Slack.Views.Home("hana"); now.Hash == home.Hash || now.Updates != 1 || !strings.Contains(string(now.JSON), "send_mail") {
+	if now, _ := w.Slack.Views.Home("hana"); now.Hash == home.Hash || now.Updates != 1 ||
+		!strings.Contains(string(now.JSON), "send_mail") {
 		t.Errorf("home: %+v", now)
 	}
 	if r := w.slack("views.update", url.Values{"view_id": {home.ID}, "view": {slackHome}}); r["ok"] != true {
@@ -113,8 +118,10 @@ func TestSlackHomeRefuses(t *testing.T) {
 		{"a modal", "U02HANA", modal(""), "invalid_arguments"},
 		{"a title", "U02HANA", `{"type":"home","title":{"type":"plain_text","text":"a"},"blocks":[]}`, "invalid_arguments"},
 		{"no blocks", "U02HANA", `{"type":"home"}`, "invalid_arguments"},
-		{"a block for messages alone", "U02HANA", `{"type":"home","blocks":[{"type":"markdown","text":"a"}]}`, "invalid_arguments"},
-		{"over 250 kB", "U02HANA", `{"type":"home","blocks":[],"private_metadata":"` + strings.Repeat("a", 250_000) + `"}`, "view_too_large"},
+		{"a block for messages alone", "U02HANA", `{"type":"home","blocks":[{"type":"markdown","text":"a"}]}`,
+			"invalid_arguments"},
+		{"over 250 kB", "U02HANA", `{"type":"home","blocks":[],"private_metadata":"` + strings.Repeat("a", 250_000) + `"}`,
+			"view_too_large"},
 		{"nobody", "U0NOBODY", slackHome, "invalid_arguments"},
 		{"no user", "", slackHome, "invalid_arguments"},
 	} {
@@ -143,7 +150,8 @@ func TestSlackModalsLieOnOneAnother(t *testing.T) {
 	}
 	trigger := tap.EventIDs[0]
 	titled := func(title string) string {
-		return `{"type":"modal","title":{"type":"plain_text","text":"` + title + `"},"blocks":[{"type":"actions","elements":[{"type":"button","action_id":"more","text":{"type":"plain_text","text":"More"}}]}]}`
+		return `{"type":"modal","title":{"type":"plain_text","text":"` + title +
+			`"},"blocks":[{"type":"actions","elements":[{"type":"button","action_id":"more","text":{"type":"plain_text","text":"More"}}]}]}`
 	}
 	push := func(trigger, title string) map[string]any {
 		t.Helper()
@@ -167,7 +175,8 @@ func TestSlackModalsLieOnOneAnother(t *testing.T) {
 	r := push(more(), "two")
 	two, _ := w.Slack.Views.Top("hana")
 	view, _ := r["view"].(map[string]any)
-	if r["ok"] != true || two.ID != view["id"] || two.Previous != one.ID || view["previous_view_id"] != one.ID || view["root_view_id"] != one.ID {
+	if r["ok"] != true || two.ID != view["id"] || two.Previous != one.ID || view["previous_view_id"] != one.ID ||
+		view["root_view_id"] != one.ID {
 		t.Fatalf("push: %v, %+v", r, two)
 	}
 	if r := push(more(), "three"); r["ok"] != true || r["view"].(map[string]any)["root_view_id"] != one.ID {
@@ -231,7 +240,8 @@ func TestSlackModalsShowErrors(t *testing.T) {
 		t.Errorf("violations: %v", v)
 	}
 	w.setAnswer(`{"response_action":"errors","errors":{"other":"Please say more."}}`)
-	if _, err := w.Slack.Views.Submit(w.ctx(), "hana", "", map[string]map[string]string{"reason": {"text": ""}}); err != nil {
+	if _, err := w.Slack.Views.Submit(w.ctx(), "hana", "",
+		map[string]map[string]string{"reason": {"text": ""}}); err != nil {
 		t.Fatal(err)
 	}
 	if p := w.lastPayload(); !strings.Contains(encode(t, p["view"].(map[string]any)["state"]), `"value":null`) {
@@ -252,7 +262,8 @@ func TestSlackModalsShowErrors(t *testing.T) {
 func TestSlackAsksForScopes(t *testing.T) {
 	w := start(t, func(c *emulator.Config) {
 		c.Slack.Scopes, c.Slack.AppScopes = []string{"chat:write", "channels:read"}, []string{}
-		c.Slack.Channels = []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}, {ID: "C0PRIVATE", Name: "private", IsPrivate: true}}
+		c.Slack.Channels = []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}, {ID: "C0PRIVATE", Name: "private",
+			IsPrivate: true}}
 	})
 	for _, c := range []struct {
 		method string
@@ -272,27 +283,32 @@ func TestSlackAsksForScopes(t *testing.T) {
 		if c.needed == "" && r["ok"] != true {
 			t.Errorf("%s %v: %v", c.method, c.args, r)
 		}
-		if c.needed != "" && (r["error"] != "missing_scope" || r["needed"] != c.needed || r["provided"] != "chat:write,channels:read") {
+		if c.needed != "" && (r["error"] != "missing_scope" || r["needed"] != c.needed ||
+			r["provided"] != "chat:write,channels:read") {
 			t.Errorf("%s %v: %v, want %s missing", c.method, c.args, r, c.needed)
 		}
 	}
 	auth := map[string]string{"Authorization": "Bearer " + w.Config().Slack.BotToken}
 	r, err := w.do("POST", w.Slack.URL()+"users.info", auth, nil)
-	if err != nil || r.header.Get("X-OAuth-Scopes") != "chat:write,channels:read" || r.header.Get("X-Accepted-OAuth-Scopes") != "users:read" {
+	if err != nil || r.header.Get("X-OAuth-Scopes") != "chat:write,channels:read" ||
+		r.header.Get("X-Accepted-OAuth-Scopes") != "users:read" {
 		t.Errorf("header: %v %v", r.header, err)
 	}
 	auth["Authorization"] = "Bearer " + w.Config().Slack.AppToken
-	if r, err := w.do("POST", w.Slack.URL()+"apps.connections.open", auth, nil); err != nil || r.json(t)["needed"] != "connections:write" {
+	if r, err := w.do("POST", w.Slack.URL()+"apps.connections.open", auth, nil); err != nil ||
+		r.json(t)["needed"] != "connections:write" {
 		t.Errorf("the app's token: %s %v", r.body, err)
 	}
 	// What the app may not hear, it is not told.
 	if _, err := w.Slack.Type(w.ctx(), "hana", "pending", ""); err == nil || !strings.Contains(err.Error(), "im:history") {
 		t.Errorf("a direct message: %v", err)
 	}
-	if _, err := w.Slack.Mention(w.ctx(), "hana", "approvals", "pending", ""); err == nil || !strings.Contains(err.Error(), "app_mentions:read") {
+	if _, err := w.Slack.Mention(w.ctx(), "hana", "approvals", "pending", ""); err == nil || !strings.Contains(err.Error(),
+		"app_mentions:read") {
 		t.Errorf("a mention: %v", err)
 	}
-	if _, err := w.Slack.Slash(w.ctx(), "hana", "approvals", "/countersign", ""); err == nil || !strings.Contains(err.Error(), "commands") {
+	if _, err := w.Slack.Slash(w.ctx(), "hana", "approvals", "/countersign", ""); err == nil ||
+		!strings.Contains(err.Error(), "commands") {
 		t.Errorf("a command: %v", err)
 	}
 	if len(w.hooked()) != 0 {
@@ -302,7 +318,8 @@ func TestSlackAsksForScopes(t *testing.T) {
 
 func TestSlackChannelsChange(t *testing.T) {
 	w := start(t, func(c *emulator.Config) {
-		c.Slack.Channels = []emulator.Channel{{ID: "C0A", Name: "a", BotAbsent: true}, {ID: "C0B", Name: "b", BotAbsent: true, IsPrivate: true}}
+		c.Slack.Channels = []emulator.Channel{{ID: "C0A", Name: "a", BotAbsent: true}, {ID: "C0B", Name: "b", BotAbsent: true,
+			IsPrivate: true}}
 	})
 	post := func(channel string) any {
 		return w.slack("chat.postMessage", url.Values{"channel": {channel}, "text": {"a"}})["error"]
@@ -321,7 +338,8 @@ func TestSlackChannelsChange(t *testing.T) {
 	}
 	change("b", func(c *emulator.Channel) { c.BotAbsent, c.IsExtShared, c.ID = false, true, "C0OTHER" })
 	info, _ := w.slack("conversations.info", url.Values{"channel": {"C0B"}})["channel"].(map[string]any)
-	if info["is_member"] != true || info["is_private"] != true || info["is_ext_shared"] != true || info["is_archived"] != false {
+	if info["is_member"] != true || info["is_private"] != true || info["is_ext_shared"] != true ||
+		info["is_archived"] != false {
 		t.Errorf("info: %v", info)
 	}
 	if got := post("C0B"); got != nil {
@@ -331,7 +349,8 @@ func TestSlackChannelsChange(t *testing.T) {
 	if got := post("C0B"); got != "is_archived" {
 		t.Errorf("archived: %v", got)
 	}
-	if w.Slack.ChangeChannel("nowhere", func(*emulator.Channel) {}) == nil || w.Slack.ChangeChannel("hana", func(*emulator.Channel) {}) == nil {
+	if w.Slack.ChangeChannel("nowhere", func(*emulator.Channel) {}) == nil || w.Slack.ChangeChannel("hana",
+		func(*emulator.Channel) {}) == nil {
 		t.Error("what is no channel was changed")
 	}
 	public := start(t, func(c *emulator.Config) {
@@ -347,7 +366,8 @@ func TestSlackHistory(t *testing.T) {
 	w := start(t, func(c *emulator.Config) { c.Slack.Scopes = []string{"chat:write", "channels:history", "im:history"} })
 	var stamps []string
 	for _, text := range []string{"one", "two", "three"} {
-		r := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {text}, "metadata": {`{"event_type":"card","event_payload":{"id":"` + text + `"}}`}})
+		r := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {text},
+			"metadata": {`{"event_type":"card","event_payload":{"id":"` + text + `"}}`}})
 		stamps = append(stamps, r["ts"].(string))
 	}
 	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a reply"}, "thread_ts": {stamps[0]}})
@@ -369,7 +389,8 @@ func TestSlackHistory(t *testing.T) {
 	if !slices.Equal(got, []string{"three", "two", "one"}) || answer["has_more"] != false {
 		t.Errorf("all: %v", answer)
 	}
-	if first := answer["messages"].([]any)[0].(map[string]any); encode(t, first["metadata"]) != `{"event_payload":{"id":"three"},"event_type":"card"}` {
+	if first := answer["messages"].([]any)[0].(map[string]any); encode(t,
+		first["metadata"]) != `{"event_payload":{"id":"three"},"event_type":"card"}` {
 		t.Errorf("metadata: %v", first)
 	}
 	if _, answer := history(nil); strings.Contains(encode(t, answer), "event_payload") {
@@ -378,7 +399,8 @@ func TestSlackHistory(t *testing.T) {
 	if got, _ := history(url.Values{"oldest": {stamps[0]}, "latest": {stamps[2]}}); !slices.Equal(got, []string{"two"}) {
 		t.Errorf("between: %v", got)
 	}
-	if got, _ := history(url.Values{"oldest": {stamps[1]}, "inclusive": {"true"}}); !slices.Equal(got, []string{"three", "two"}) {
+	if got, _ := history(url.Values{"oldest": {stamps[1]}, "inclusive": {"true"}}); !slices.Equal(got,
+		[]string{"three", "two"}) {
 		t.Errorf("from, inclusive: %v", got)
 	}
 	got, answer = history(url.Values{"limit": {"2"}})
@@ -389,7 +411,8 @@ func TestSlackHistory(t *testing.T) {
 	if got, _ := history(url.Values{"limit": {"2"}, "cursor": {next}}); !slices.Equal(got, []string{"one"}) {
 		t.Errorf("the second page: %v", got)
 	}
-	for name, bad := range map[string]url.Values{"limit": {"limit": {"0"}}, "cursor": {"cursor": {"mine"}}, "channel": {"channel": {"C0NOWHERE"}}} {
+	for name, bad := range map[string]url.Values{"limit": {"limit": {"0"}}, "cursor": {"cursor": {"mine"}},
+		"channel": {"channel": {"C0NOWHERE"}}} {
 		if _, answer := history(bad); answer["ok"] != false {
 			t.Errorf("a bad %s: %v", name, answer)
 		}

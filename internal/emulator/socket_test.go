@@ -60,7 +60,8 @@ func (w *world) link() string {
 		w.t.Fatal(err)
 	}
 	link, _ := r.json(w.t)["url"].(string)
-	if r.json(w.t)["ok"] != true || !strings.HasPrefix(link, "ws://") || r.header.Get("X-OAuth-Scopes") != "connections:write" {
+	if r.json(w.t)["ok"] != true || !strings.HasPrefix(link, "ws://") ||
+		r.header.Get("X-OAuth-Scopes") != "connections:write" {
 		w.t.Fatalf("apps.connections.open: %s %v", r.body, r.header)
 	}
 	return link
@@ -157,7 +158,8 @@ func (w *world) waitSockets(n int) []emulator.SlackSocket {
 // card posts a card with buttons to the channel.
 func (w *world) card() {
 	w.t.Helper()
-	if r := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "blocks": {slackCard}}); r["ok"] != true {
+	if r := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"},
+		"blocks": {slackCard}}); r["ok"] != true {
 		w.t.Fatal(r)
 	}
 }
@@ -175,7 +177,8 @@ func TestSocketsCarryEverythingInsteadOfHTTP(t *testing.T) {
 	a := w.connect(accept)
 	w.waitSockets(1)
 	hello := a.got()[0]
-	if hello["type"] != "hello" || hello["num_connections"] != 1.0 || encode(t, hello["connection_info"]) != `{"app_id":"`+w.Config().Slack.AppID+`"}` {
+	if hello["type"] != "hello" || hello["num_connections"] != 1.0 || encode(t, hello["connection_info"]) != `{"app_id":"`+
+		w.Config().Slack.AppID+`"}` {
 		t.Errorf("hello: %v", hello)
 	}
 
@@ -185,7 +188,8 @@ func TestSocketsCarryEverythingInsteadOfHTTP(t *testing.T) {
 	}
 	f := a.last()
 	payload := f["payload"].(map[string]any)
-	if f["type"] != "interactive" || f["accepts_response_payload"] != true || payload["type"] != "block_actions" || payload["trigger_id"] != d.EventIDs[0] {
+	if f["type"] != "interactive" || f["accepts_response_payload"] != true || payload["type"] != "block_actions" ||
+		payload["trigger_id"] != d.EventIDs[0] {
 		t.Errorf("envelope: %v", f)
 	}
 	if _, there := f["retry_attempt"]; there {
@@ -197,7 +201,8 @@ func TestSocketsCarryEverythingInsteadOfHTTP(t *testing.T) {
 	}
 	f = a.last()
 	payload = f["payload"].(map[string]any)
-	if f["type"] != "events_api" || f["accepts_response_payload"] != false || f["retry_attempt"] != 0.0 || f["retry_reason"] != "" ||
+	if f["type"] != "events_api" || f["accepts_response_payload"] != false || f["retry_attempt"] != 0.0 ||
+		f["retry_reason"] != "" ||
 		payload["type"] != "event_callback" || payload["event"].(map[string]any)["text"] != "approve 01" {
 		t.Errorf("envelope: %v", f)
 	}
@@ -207,7 +212,8 @@ func TestSocketsCarryEverythingInsteadOfHTTP(t *testing.T) {
 	}
 	f = a.last()
 	payload = f["payload"].(map[string]any)
-	if f["type"] != "slash_commands" || f["accepts_response_payload"] != true || payload["command"] != "/countersign" || payload["text"] != "pending" || payload["user_id"] != "U02HANA" {
+	if f["type"] != "slash_commands" || f["accepts_response_payload"] != true || payload["command"] != "/countersign" ||
+		payload["text"] != "pending" || payload["user_id"] != "U02HANA" {
 		t.Errorf("envelope: %v", f)
 	}
 	if n := len(w.hooked()); n != 0 {
@@ -270,7 +276,8 @@ func TestSocketsDropLargeAnswers(t *testing.T) {
 	sized := func(size int) func(frame) ([]byte, bool) {
 		return func(f frame) ([]byte, bool) {
 			empty, _ := answering(`{"text":""}`)(f)
-			return []byte(strings.Replace(string(empty), `"text":""`, `"text":"`+strings.Repeat("a", size-len(empty))+`"`, 1)), true
+			return []byte(strings.Replace(string(empty), `"text":""`, `"text":"`+strings.Repeat("a", size-len(empty))+`"`, 1)),
+				true
 		}
 	}
 	a := w.connect(sized(20<<10 - 1))
@@ -308,7 +315,8 @@ func TestSocketsRepeatEventsOnly(t *testing.T) {
 		first["payload"].(map[string]any)["event_id"] != last["payload"].(map[string]any)["event_id"] {
 		t.Errorf("first %v, last %v", first, last)
 	}
-	if d, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "approve", ""); err == nil || d.Status != 0 || len(d.Earlier) != 0 || len(a.got()) != 5 {
+	if d, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "approve", ""); err == nil || d.Status != 0 ||
+		len(d.Earlier) != 0 || len(a.got()) != 5 {
 		t.Errorf("a tap is sent once: %+v %v, %d messages in all", d, err, len(a.got()))
 	}
 }
@@ -361,7 +369,8 @@ func TestSocketsDisconnect(t *testing.T) {
 	}
 	testkit.Receive(w.t, "the end of the connection", a.done)
 	frames := a.got()
-	if len(frames) != 4 || frames[1]["reason"] != "warning" || frames[3]["type"] != "disconnect" || frames[3]["reason"] != "refresh_requested" {
+	if len(frames) != 4 || frames[1]["reason"] != "warning" || frames[3]["type"] != "disconnect" ||
+		frames[3]["reason"] != "refresh_requested" {
 		t.Errorf("frames: %v", frames)
 	}
 	if websocket.CloseStatus(a.err) != websocket.StatusNormalClosure {
@@ -418,7 +427,10 @@ func TestARefreshedSocketStillTakesItsAcknowledgements(t *testing.T) {
 		}
 		result <- err
 	}()
-	if err := w.WaitFor(w.ctx(), func() bool { open := w.Slack.Sockets.All(); return len(open) == 1 && open[0].Envelopes == 1 }); err != nil {
+	if err := w.WaitFor(w.ctx(), func() bool {
+		open := w.Slack.Sockets.All()
+		return len(open) == 1 && open[0].Envelopes == 1
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Slack.Sockets.Disconnect("", emulator.SocketRefresh); err != nil {

@@ -23,7 +23,8 @@ func (w *world) deliver(id, body string, header map[string]string) result {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	h := map[string]string{"Content-Type": "application/json", "webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": signature}
+	h := map[string]string{"Content-Type": "application/json", "webhook-id": id, "webhook-timestamp": timestamp,
+		"webhook-signature": signature}
 	for k, v := range header {
 		h[k] = v
 	}
@@ -36,11 +37,13 @@ func (w *world) deliver(id, body string, header map[string]string) result {
 
 func TestWebhooksAreSignedAsTheSpecificationSays(t *testing.T) {
 	// The example of the specification's own libraries.
-	got, err := emulator.SignWebhook("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`))
+	got, err := emulator.SignWebhook("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek",
+		"1614265330", []byte(`{"test": 2432232314}`))
 	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; err != nil || got != want {
 		t.Errorf("got %s %v, want %s", got, err, want)
 	}
-	for _, secret := range []string{"", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_", "whsec_!", "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 23)), "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65))} {
+	for _, secret := range []string{"", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_", "whsec_!", "whsec_" +
+		base64.StdEncoding.EncodeToString(make([]byte, 23)), "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65))} {
 		if _, err := emulator.SignWebhook(secret, "a", "1", nil); err == nil {
 			t.Errorf("the secret %q was taken", secret)
 		}
@@ -64,7 +67,8 @@ func TestWebhooksAreReceived(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, again := got[0], got[1]
-	if first.ID != "msg_1" || first.Type != "request.created" || string(first.Body) != webhookEvent || first.Person != "hana" || first.Again ||
+	if first.ID != "msg_1" || first.Type != "request.created" || string(first.Body) != webhookEvent ||
+		first.Person != "hana" || first.Again ||
 		!first.Sent.Equal(w.clock.Now().Add(-time.Second)) {
 		t.Errorf("first: %+v", first)
 	}
@@ -80,7 +84,8 @@ func TestWebhooksAreReceived(t *testing.T) {
 	if url := w.Webhooks.URL("mei lin"); url != w.URL()+"/webhook/mei%20lin" || w.Webhooks.URL("nobody") != "" {
 		t.Errorf("address: %s", url)
 	}
-	if calls := w.Calls(emulator.Webhook); len(calls) != 2 || calls[0].Platform != "webhook" || !calls[0].Authorized || calls[0].Status != 204 {
+	if calls := w.Calls(emulator.Webhook); len(calls) != 2 || calls[0].Platform != "webhook" || !calls[0].Authorized ||
+		calls[0].Status != 204 {
 		t.Errorf("calls: %+v", calls)
 	}
 	w.Reset()
@@ -105,14 +110,17 @@ func TestWebhooksAreRefused(t *testing.T) {
 		header map[string]string
 		status int
 	}{
-		{"another secret's signature beside it", webhookEvent, map[string]string{"webhook-signature": "v1,AAAA v1a,BBBB " + proper(webhookEvent)}, 204},
+		{"another secret's signature beside it", webhookEvent, map[string]string{"webhook-signature": "v1,AAAA v1a,BBBB " +
+			proper(webhookEvent)}, 204},
 		{"five minutes old", webhookEvent, map[string]string{"webhook-timestamp": at(-5 * time.Minute)}, 204},
 		{"older", webhookEvent, map[string]string{"webhook-timestamp": at(-5*time.Minute - time.Second)}, 401},
 		{"from the future", webhookEvent, map[string]string{"webhook-timestamp": at(5*time.Minute + time.Second)}, 401},
 		{"a timestamp in words", webhookEvent, map[string]string{"webhook-timestamp": "now"}, 401},
 		{"another signature", webhookEvent, map[string]string{"webhook-signature": "v1,AAAA"}, 401},
-		{"another version's signature", webhookEvent, map[string]string{"webhook-signature": strings.Replace(proper(webhookEvent), "v1,", "v2,", 1)}, 401},
-		{"another body", strings.Replace(webhookEvent, "01", "02", 1), map[string]string{"webhook-signature": proper(webhookEvent)}, 401},
+		{"another version's signature", webhookEvent,
+			map[string]string{"webhook-signature": strings.Replace(proper(webhookEvent), "v1,", "v2,", 1)}, 401},
+		{"another body", strings.Replace(webhookEvent, "01", "02", 1),
+			map[string]string{"webhook-signature": proper(webhookEvent)}, 401},
 		{"another id", webhookEvent, map[string]string{"webhook-id": "msg_2"}, 401},
 		{"an id with a full stop", webhookEvent, map[string]string{"webhook-id": "msg.1"}, 401},
 		{"no id", webhookEvent, map[string]string{"webhook-id": ""}, 401},
@@ -134,7 +142,8 @@ func TestWebhooksAreRefused(t *testing.T) {
 	if violations == 0 {
 		t.Error("what was refused was not noted")
 	}
-	if r := w.deliver("msg_3", `{"kind":"request.created"}`, map[string]string{"Content-Type": "text/plain"}); r.status != 204 || len(w.Violations()) != violations+2 {
+	if r := w.deliver("msg_3", `{"kind":"request.created"}`,
+		map[string]string{"Content-Type": "text/plain"}); r.status != 204 || len(w.Violations()) != violations+2 {
 		t.Errorf("%d, %v: want it taken and two things noted", r.status, w.Violations()[violations:])
 	}
 	if r, err := w.do("GET", w.Webhooks.URL("hana"), nil, nil); err != nil || r.status != 405 {
@@ -148,7 +157,8 @@ func TestWebhooksAreRefused(t *testing.T) {
 func TestWebhooksFail(t *testing.T) {
 	w := start(t)
 	w.Fail(emulator.Webhook, 1, emulator.Answer(503, map[string]string{"Retry-After": "7"}, ""))
-	if r := w.deliver("msg_1", webhookEvent, nil); r.status != 503 || r.header.Get("Retry-After") != "7" || len(w.Webhooks.Received("hana")) != 0 {
+	if r := w.deliver("msg_1", webhookEvent, nil); r.status != 503 || r.header.Get("Retry-After") != "7" ||
+		len(w.Webhooks.Received("hana")) != 0 {
 		t.Errorf("%d %v", r.status, r.header)
 	}
 	w.Fail(emulator.Webhook, 1, emulator.Answer(410, nil, "gone"))

@@ -26,7 +26,8 @@ func TestCallsAreTheNewestFirst(t *testing.T) {
 			r.ends(approval.Denied, "system:timeout", asked)
 		}
 		want = append([]string{"pending pay " + asked.ID}, want...)
-		for _, of := range []approval.EventType{approval.EventCallAllowed, approval.EventCallDenied, approval.EventGrantUsed} {
+		for _, of := range []approval.EventType{approval.EventCallAllowed, approval.EventCallDenied,
+			approval.EventGrantUsed} {
 			r.clock.Advance(time.Minute)
 			r.update(func(tx approval.Tx) error {
 				_, err := tx.Append(approval.Event{Type: of, Agent: "bot", Tool: "files/read",

@@ -54,7 +54,8 @@ func event(t testing.TB, kind approval.EventType, tool, raw string, more map[str
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := map[string]any{"args": redact.New().ForLogs().ArgsLimited(a.Canonical(), 1024), "args_hash": a.Hash(), "rule": "r",
+	data := map[string]any{"args": redact.New().ForLogs().ArgsLimited(a.Canonical(), 1024), "args_hash": a.Hash(),
+		"rule":        "r",
 		"reason_code": "allowed"}
 	for k, v := range more {
 		data[k] = v
@@ -74,12 +75,14 @@ func TestACallOfWhichTooLittleIsKeptIsUnknown(t *testing.T) {
 		more map[string]any
 		want history.Now
 	}{
-		"whole":                     {`{"path":"/srv/a","n":1.50}`, nil, history.NowAllow},
-		"cut":                       {long, nil, history.NowUnknown},
-		"masked":                    {`{"path":"/srv/a","password":"hunter2hunter2"}`, nil, history.NowUnknown},
-		"another's":                 {`{"path":"/srv/a"}`, map[string]any{"args": `{"path":"/srv/b"}`}, history.NowUnknown},
-		"args that count for less":  {`{"path":"/srv/a"}`, map[string]any{"args": `{"path":"/srv/a","note":"x"}`}, history.NowUnknown},
-		"a scope with a secret":     {`{"path":"/srv/a"}`, map[string]any{"scope": "/srv •••• (9 characters, sha256 00000000)"}, history.NowUnknown},
+		"whole":     {`{"path":"/srv/a","n":1.50}`, nil, history.NowAllow},
+		"cut":       {long, nil, history.NowUnknown},
+		"masked":    {`{"path":"/srv/a","password":"hunter2hunter2"}`, nil, history.NowUnknown},
+		"another's": {`{"path":"/srv/a"}`, map[string]any{"args": `{"path":"/srv/b"}`}, history.NowUnknown},
+		"args that count for less": {`{"path":"/srv/a"}`, map[string]any{"args": `{"path":"/srv/a","note":"x"}`},
+			history.NowUnknown},
+		"a scope with a secret": {`{"path":"/srv/a"}`,
+			map[string]any{"scope": "/srv •••• (9 characters, sha256 00000000)"}, history.NowUnknown},
 		"a session that is not all": {`{"path":"/srv/a"}`, map[string]any{"session_id": "a⟨U+202E⟩"}, history.NowUnknown},
 		"no JSON":                   {`{"path":"/srv/a"}`, map[string]any{"args": "x"}, history.NowUnknown},
 	} {
@@ -110,25 +113,33 @@ policy:
   - {name: small, tools: [pay], when: args.cents < 100, action: allow}
   - {name: never, tools: [drop], action: deny}`)
 	record := func(tool, raw string, was history.Was) history.Record {
-		return history.Record{ID: tool + raw, Agent: "bot", Tool: tool, Args: []byte(raw), Was: was, By: "hana", Reason: "no", Rule: "old"}
+		return history.Record{ID: tool + raw, Agent: "bot", Tool: tool, Args: []byte(raw), Was: was, By: "hana", Reason: "no",
+			Rule: "old"}
 	}
 	got := replay(t, p,
-		record("pay", `{"cents":5}`, history.WasApproved), record("pay", `{"cents":5}`, history.WasApproved), record("pay", `{"cents":7}`, history.WasDenied),
-		record("pay", `{"cents":700}`, history.WasDenied), record("drop", `{}`, history.WasApproved), record("pay", `{"cents":8}`, history.WasRefused),
+		record("pay", `{"cents":5}`, history.WasApproved), record("pay", `{"cents":5}`, history.WasApproved),
+		record("pay", `{"cents":7}`, history.WasDenied),
+		record("pay", `{"cents":700}`, history.WasDenied), record("drop", `{}`, history.WasApproved),
+		record("pay", `{"cents":8}`, history.WasRefused),
 		record("pay", `{"cents":9}`, history.WasAllowed), record("other", `{}`, history.WasExpired))
-	if len(got.Denied) != 1 || got.Denied[0].ID != `pay{"cents":7}` || got.Denied[0].NowRule != "small" || got.Denied[0].By != "hana" {
+	if len(got.Denied) != 1 || got.Denied[0].ID != `pay{"cents":7}` || got.Denied[0].NowRule != "small" ||
+		got.Denied[0].By != "hana" {
 		t.Errorf("people denied, and it would have run: %+v", got.Denied)
 	}
 	if len(got.Refused) != 1 || got.Refused[0].ID != `pay{"cents":8}` {
 		t.Errorf("a rule denied, and it would have run: %+v", got.Refused)
 	}
 	equal(t, "changes", got.Changes, []history.Count{
-		{Tool: "pay", Was: history.WasApproved, Now: history.NowAllow, Rule: "small", Calls: 2, IDs: []string{`pay{"cents":5}`, `pay{"cents":5}`}},
+		{Tool: "pay", Was: history.WasApproved, Now: history.NowAllow, Rule: "small", Calls: 2,
+			IDs: []string{`pay{"cents":5}`, `pay{"cents":5}`}},
 		{Tool: "drop", Was: history.WasApproved, Now: history.NowDeny, Rule: "never", Calls: 1, IDs: []string{`drop{}`}},
-		{Tool: "pay", Was: history.WasDenied, Now: history.NowAllow, Rule: "small", Calls: 1, IDs: []string{`pay{"cents":7}`}},
-		{Tool: "pay", Was: history.WasRefused, Now: history.NowAllow, Rule: "small", Calls: 1, IDs: []string{`pay{"cents":8}`}},
+		{Tool: "pay", Was: history.WasDenied, Now: history.NowAllow, Rule: "small", Calls: 1,
+			IDs: []string{`pay{"cents":7}`}},
+		{Tool: "pay", Was: history.WasRefused, Now: history.NowAllow, Rule: "small", Calls: 1,
+			IDs: []string{`pay{"cents":8}`}},
 	})
-	if got.Calls != 8 || got.Table[history.WasDenied][history.NowAsk] != 1 || got.Table[history.WasExpired][history.NowAsk] != 1 {
+	if got.Calls != 8 || got.Table[history.WasDenied][history.NowAsk] != 1 ||
+		got.Table[history.WasExpired][history.NowAsk] != 1 {
 		t.Errorf("%d calls: %v", got.Calls, got.Table)
 	}
 }
@@ -148,7 +159,8 @@ policy:
 	got, err := history.Replay(t.Context(), p, hints, all(
 		history.Record{Server: "git", Tool: "log", Args: []byte(`{}`), Was: history.WasDenied},
 		history.Record{Tool: "own", Args: []byte(`{}`), Was: history.WasDenied}))
-	if err != nil || len(got.Denied) != 0 || got.Table[history.WasDenied][history.NowUnknown] != 1 || got.Table[history.WasDenied][history.NowAsk] != 1 {
+	if err != nil || len(got.Denied) != 0 || got.Table[history.WasDenied][history.NowUnknown] != 1 ||
+		got.Table[history.WasDenied][history.NowAsk] != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -166,7 +178,9 @@ func TestACallOfAMethodIsJudgedAsOne(t *testing.T) {
 func TestReplayEndsWithAnError(t *testing.T) {
 	p := compiled(t, `policy: {rules: []}`)
 	broken := errors.New("broken")
-	if _, err := history.Replay(t.Context(), p, nil, func(yield func(history.Record, error) bool) { yield(history.Record{}, broken) }); !errors.Is(err, broken) {
+	if _, err := history.Replay(t.Context(), p, nil, func(yield func(history.Record, error) bool) {
+		yield(history.Record{}, broken)
+	}); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -176,8 +190,8 @@ func TestReplayEndsWithAnError(t *testing.T) {
 	}
 }
 
-// The policy in force, over its own record, would let nothing through that was denied, and judges nothing otherwise: what
-// people denied, it asks.
+// The policy in force, over its own record, would let nothing through that was denied, and judges nothing otherwise:
+// what people denied, it asks.
 func TestThePolicyInForceAgreesWithItsRecord(t *testing.T) {
 	p := compiled(t, `
 policy:
@@ -191,18 +205,21 @@ policy:
 	pick := func(of ...string) string { return of[rnd.IntN(len(of))] }
 	var records []history.Record
 	for i := range 3000 {
-		raw := pick(`{}`, `{"path":"/etc/passwd"}`, `{"path":"/srv/a"}`, `{"path":"/srv/../etc"}`, `{"Path":"/srv/a","cents":5}`, `{"cents":500}`, `{"cents":5}`,
+		raw := pick(`{}`, `{"path":"/etc/passwd"}`, `{"path":"/srv/a"}`, `{"path":"/srv/../etc"}`,
+			`{"Path":"/srv/a","cents":5}`, `{"cents":500}`, `{"cents":5}`,
 			`{"path":"/srv/b","token":"ghp_abcdefghijklmnopqrstuvwxyz0123456789"}`, fmt.Sprintf(`{"n":%d}`, i))
 		a, err := args.Parse([]byte(raw))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := approval.Call{Agent: pick("bot", "other"), Server: pick("", "bank"), Tool: pick("write", "pay", "look", "drop"), Scope: pick("", "/home"), Args: a}
+		c := approval.Call{Agent: pick("bot", "other"), Server: pick("", "bank"), Tool: pick("write", "pay", "look", "drop"),
+			Scope: pick("", "/home"), Args: a}
 		was := pick("approved", "denied", "expired", "cancelled", "pending")
 		kind := approval.EventCallAllowed
 		switch p.Evaluate(t.Context(), c).Action {
 		case approval.Quarantine:
-			records = append(records, history.Record{Agent: c.Agent, Scope: c.Scope, Server: c.Server, Tool: c.Tool, Args: a.Canonical(), Was: history.Was(was)})
+			records = append(records, history.Record{Agent: c.Agent, Scope: c.Scope, Server: c.Server, Tool: c.Tool,
+				Args: a.Canonical(), Was: history.Was(was)})
 			continue
 		case approval.Deny:
 			kind = approval.EventCallDenied
@@ -237,14 +254,16 @@ policy:
   - {name: never, tools: [bank/drop], action: deny}`)
 	gate := approval.NewGate(approval.Options{Store: r.DB, Broker: approval.NewBroker(), Policy: p, Masker: redact.New()})
 	for _, c := range []struct{ server, tool, raw string }{
-		{"", "write", `{"path":"/srv/a","n":1.50,"text":"a\u202eb <tag> \u0000"}`}, {"", "write", `{"path":"/etc/a"}`}, {"bank", "drop", `{}`}, {"", "look", `{"x":1e3}`},
+		{"", "write", `{"path":"/srv/a","n":1.50,"text":"a\u202eb <tag> \u0000"}`}, {"", "write", `{"path":"/etc/a"}`},
+		{"bank", "drop", `{}`}, {"", "look", `{"x":1e3}`},
 		{"", "write", `{"path":"/srv/b","password":"hunter2hunter2"}`}, {"bank", "pay", `{"cents":5}`},
 	} {
 		a, err := args.Parse([]byte(c.raw))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := gate.Check(t.Context(), approval.Call{Agent: "bot", Server: c.server, Tool: c.tool, Args: a, Scope: "/home", SessionID: "s1"}); err != nil {
+		if _, err := gate.Check(t.Context(), approval.Call{Agent: "bot", Server: c.server, Tool: c.tool, Args: a,
+			Scope: "/home", SessionID: "s1"}); err != nil {
 			t.Fatal(err)
 		}
 	}

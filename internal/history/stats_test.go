@@ -55,9 +55,11 @@ func TestStatsCountWhatBecameOfWhatWasAsked(t *testing.T) {
 		P50: 10 * time.Second, P90: 90 * time.Second}
 	equal(t, "total", got.Total, want)
 	equal(t, "tools", got.ByTool, []history.Named{
-		{Name: "pay", Figures: history.Figures{Asked: 5, Approved: 1, Denied: 1, Expired: 1, Cancelled: 1, Pending: 1, Decisions: 1,
-			P50: 10 * time.Second, P90: 10 * time.Second}},
-		{Name: "github/merge", Figures: history.Figures{Asked: 1, Denied: 1, Decisions: 1, P50: 90 * time.Second, P90: 90 * time.Second}},
+		{Name: "pay", Figures: history.Figures{Asked: 5, Approved: 1, Denied: 1, Expired: 1, Cancelled: 1, Pending: 1,
+			Decisions: 1,
+			P50:       10 * time.Second, P90: 10 * time.Second}},
+		{Name: "github/merge", Figures: history.Figures{Asked: 1, Denied: 1, Decisions: 1, P50: 90 * time.Second,
+			P90: 90 * time.Second}},
 	})
 	var names []string
 	for _, list := range [][]history.Named{got.ByRule, got.ByAgent, got.ByPerson} {
@@ -86,7 +88,8 @@ func TestStatsCountPresses(t *testing.T) {
 	r.ends(approval.Approved, "hana", card[3:]...)
 	voted := r.ask(nil)
 	r.update(func(tx approval.Tx) error {
-		_, err := tx.Append(approval.Event{Type: approval.EventVote, ApprovalID: voted.ID, Agent: "bot", Tool: "pay", Actor: "ken"})
+		_, err := tx.Append(approval.Event{Type: approval.EventVote, ApprovalID: voted.ID, Agent: "bot", Tool: "pay",
+			Actor: "ken"})
 		return err
 	})
 	r.clock.Advance(time.Second)
@@ -277,7 +280,8 @@ func BenchmarkStats(b *testing.B) {
 	}
 }
 
-var benchLarge = flag.String("large", "", "benchmarks: the file for BenchmarkStatsOfMany, which BenchmarkLists of store makes; \"\" leaves it out")
+var benchLarge = flag.String("large", "",
+	"benchmarks: the file for BenchmarkStatsOfMany, which BenchmarkLists of store makes; \"\" leaves it out")
 
 // BenchmarkStatsOfMany is target T14: the figures of a month with a million requests, of its last day, and of as
 // much as one answer has.

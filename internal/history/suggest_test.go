@@ -19,7 +19,8 @@ import (
 
 // said is a call that people were asked about, some minutes before the last.
 func said(n int, was history.Was, tool, raw string) history.Record {
-	r := history.Record{ID: fmt.Sprint(n), At: begin.Add(-time.Duration(n) * time.Minute), Agent: "bot", Tool: tool, Args: []byte(raw), Was: was, Rule: "asks",
+	r := history.Record{ID: fmt.Sprint(n), At: begin.Add(-time.Duration(n) * time.Minute), Agent: "bot", Tool: tool,
+		Args: []byte(raw), Was: was, Rule: "asks",
 		Risk: approval.RiskMedium}
 	if server, name, ok := strings.Cut(tool, "/"); ok {
 		r.Server, r.Tool = server, name
@@ -51,7 +52,8 @@ func suggest(t *testing.T, rs ...history.Record) history.Suggested {
 
 // line is what a suggestion says, in short.
 func line(s history.Suggestion) string {
-	return fmt.Sprintf("%s %s: %d asked, %d approved, %d denied; %d fewer", s.Tool, s.Where, s.Asked, s.Approved, s.Denied, s.Fewer)
+	return fmt.Sprintf("%s %s: %d asked, %d approved, %d denied; %d fewer", s.Tool, s.Where, s.Asked, s.Approved, s.Denied,
+		s.Fewer)
 }
 
 func lines(got history.Suggested) []string {
@@ -88,11 +90,13 @@ func TestAFolderIsSuggestedAsWhatMayBeApprovedForLonger(t *testing.T) {
 		}
 	}
 	got := suggest(t, rs...)
-	equal(t, "suggestions", lines(got), []string{`write_file under /srv/reports/: 41 asked, 41 approved, 0 denied; 40 fewer`})
+	equal(t, "suggestions", lines(got),
+		[]string{`write_file under /srv/reports/: 41 asked, 41 approved, 0 denied; 40 fewer`})
 	s := got.Suggestions[0]
 	bot := approval.Call{Agent: "bot", Tool: "write_file"}
 	v := verdict(t, s.YAML, bot, `{"path":"/srv/reports/new.md","content":"x","mode":"w"}`)
-	if v.Action != approval.Quarantine || v.Grants == nil || !v.Grants.Vary["path"].Any || !v.Grants.Vary["content"].Any || len(v.Grants.Vary) != 2 ||
+	if v.Action != approval.Quarantine || v.Grants == nil || !v.Grants.Vary["path"].Any || !v.Grants.Vary["content"].Any ||
+		len(v.Grants.Vary) != 2 ||
 		v.Risk != approval.RiskMedium || !strings.HasPrefix(v.Rule, "write_file under") {
 		t.Errorf("%+v of\n%s", v, s.YAML)
 	}
@@ -120,12 +124,15 @@ func TestFewValuesAreSuggestedAsAllowed(t *testing.T) {
 	rs = append(rs, said(9, history.WasDenied, "ci/run", `{"suite":"deploy","n":1}`))
 	rs[0].Agent = "other"
 	got := suggest(t, rs...)
-	if want := []string{`ci/run suite "e2e" or "unit": 7 asked, 7 approved, 0 denied; 7 fewer`}; !slices.Equal(lines(got), want) {
+	if want := []string{`ci/run suite "e2e" or "unit": 7 asked, 7 approved, 0 denied; 7 fewer`}; !slices.Equal(lines(got),
+		want) {
 		t.Fatalf("got %q, want %q", lines(got), want)
 	}
 	for raw, want := range map[string]approval.Action{
-		`{"suite":"unit","n":1}`: approval.Allow, `{"suite":"e2e","n":1.0}`: approval.Allow, `{"suite":"deploy","n":1}`: approval.Quarantine,
-		`{"suite":"unit","n":1,"force":true}`: approval.Quarantine, `{"suite":"unit"}`: approval.Quarantine, `{"Suite":"unit","n":1}`: approval.Quarantine,
+		`{"suite":"unit","n":1}`: approval.Allow, `{"suite":"e2e","n":1.0}`: approval.Allow,
+		`{"suite":"deploy","n":1}`:            approval.Quarantine,
+		`{"suite":"unit","n":1,"force":true}`: approval.Quarantine, `{"suite":"unit"}`: approval.Quarantine,
+		`{"Suite":"unit","n":1}`:                  approval.Quarantine,
 		`{"suite":"unit","Suite":"deploy","n":1}`: approval.Quarantine, `{"suite":"unit","n":3}`: approval.Quarantine,
 	} {
 		c := approval.Call{Agent: "bot", Server: "ci", Tool: "run"}
@@ -166,7 +173,8 @@ func TestNumbersVaryUpToTheLargest(t *testing.T) {
 func TestAWholeToolIsSuggestedAsOneCard(t *testing.T) {
 	got := suggest(t, many(30, "say", `{"text":"text %d","mood":"m%[1]d"}`)...)
 	equal(t, "suggestions", lines(got), []string{"say : 30 asked, 30 approved, 0 denied; 28 fewer"})
-	if v := verdict(t, got.Suggestions[0].YAML, approval.Call{Agent: "bot", Tool: "say"}, `{}`); v.Group != approval.GroupRun || v.Action != approval.Quarantine {
+	if v := verdict(t, got.Suggestions[0].YAML, approval.Call{Agent: "bot", Tool: "say"},
+		`{}`); v.Group != approval.GroupRun || v.Action != approval.Quarantine {
 		t.Errorf("%+v", v)
 	}
 }
@@ -178,7 +186,8 @@ func TestTheNarrowestComesFirst(t *testing.T) {
 	equal(t, "two folders", lines(got), []string{`edit under /srv/app/docs/: 6 asked, 6 approved, 0 denied; 5 fewer`,
 		`edit under /srv/app/test/: 6 asked, 6 approved, 0 denied; 5 fewer`})
 	got = suggest(t, append(rs, many(5, "edit", `{"path":"/srv/app/%d"}`)...)...)
-	if n := len(got.Suggestions); n != 3 || got.Suggestions[2].Where != `under /srv/app/` || got.Suggestions[2].Asked != 17 {
+	if n := len(got.Suggestions); n != 3 || got.Suggestions[2].Where != `under /srv/app/` ||
+		got.Suggestions[2].Asked != 17 {
 		t.Errorf("got %q", lines(got))
 	}
 }
@@ -193,15 +202,18 @@ func TestNothingIsSuggestedWhereSomethingSpeaksAgainstIt(t *testing.T) {
 		return rs
 	}
 	for name, rs := range map[string][]history.Record{
-		"too few":            reports[:4],
-		"one was denied":     append(slices.Clone(reports), said(10, history.WasDenied, "write_file", `{"path":"/srv/reports/x"}`)),
-		"one expired":        append(slices.Clone(reports), said(10, history.WasExpired, "write_file", `{"path":"/srv/reports/x"}`)),
-		"one with .. denied": append(slices.Clone(reports), said(10, history.WasDenied, "write_file", `{"path":"/srv/a/../reports/x"}`)),
-		"relative paths":     many(9, "write_file", `{"path":"reports/%d.md"}`)[:4],
-		"critical":           change(func(r *history.Record) { r.Risk = approval.RiskCritical }),
-		"several people":     change(func(r *history.Record) { r.Needs = true }),
-		"only pending":       change(func(r *history.Record) { r.Was = history.WasPending }),
-		"only cancelled":     change(func(r *history.Record) { r.Was = history.WasCancelled }),
+		"too few": reports[:4],
+		"one was denied": append(slices.Clone(reports), said(10, history.WasDenied, "write_file",
+			`{"path":"/srv/reports/x"}`)),
+		"one expired": append(slices.Clone(reports), said(10, history.WasExpired, "write_file",
+			`{"path":"/srv/reports/x"}`)),
+		"one with .. denied": append(slices.Clone(reports), said(10, history.WasDenied, "write_file",
+			`{"path":"/srv/a/../reports/x"}`)),
+		"relative paths": many(9, "write_file", `{"path":"reports/%d.md"}`)[:4],
+		"critical":       change(func(r *history.Record) { r.Risk = approval.RiskCritical }),
+		"several people": change(func(r *history.Record) { r.Needs = true }),
+		"only pending":   change(func(r *history.Record) { r.Was = history.WasPending }),
+		"only cancelled": change(func(r *history.Record) { r.Was = history.WasCancelled }),
 		"once in eight hours": change(func(r *history.Record) {
 			r.At = begin.Add(-24 * time.Hour * time.Duration(len(r.ID)*100+int(r.ID[0])))
 		}),
@@ -222,10 +234,12 @@ func TestWhatIsSuggestedOfHighRiskSaysSo(t *testing.T) {
 		rs[i].Risk = approval.RiskHigh
 	}
 	got := suggest(t, rs...)
-	if len(got.Suggestions) != 1 || !strings.Contains(got.Suggestions[0].Caution, "high risk") || got.Suggestions[0].Risk != approval.RiskHigh {
+	if len(got.Suggestions) != 1 || !strings.Contains(got.Suggestions[0].Caution, "high risk") ||
+		got.Suggestions[0].Risk != approval.RiskHigh {
 		t.Fatalf("got %+v", got.Suggestions)
 	}
-	if v := verdict(t, got.Suggestions[0].YAML, approval.Call{Agent: "bot", Tool: "deploy"}, `{"to":"staging"}`); v.Action != approval.Quarantine || v.Risk != approval.RiskHigh {
+	if v := verdict(t, got.Suggestions[0].YAML, approval.Call{Agent: "bot", Tool: "deploy"},
+		`{"to":"staging"}`); v.Action != approval.Quarantine || v.Risk != approval.RiskHigh {
 		t.Errorf("%+v", v)
 	}
 	rs[3].Risk = approval.RiskCritical
@@ -251,7 +265,8 @@ func TestSharedCardsAreCountedOnce(t *testing.T) {
 
 // Whatever the values are, what is suggested can be pasted.
 func TestEachSuggestionCanBePasted(t *testing.T) {
-	for _, value := range []string{`"yes"`, `"null"`, `"a: b"`, `"#x"`, `"it's \"so\""`, `"\\d{2}"`, `"日本"`, `1`, `-2.50`, `true`, `"'"`, `"- a"`, `"*"`, `"{}"`, `" x "`} {
+	for _, value := range []string{`"yes"`, `"null"`, `"a: b"`, `"#x"`, `"it's \"so\""`, `"\\d{2}"`, `"日本"`, `1`, `-2.50`,
+		`true`, `"'"`, `"- a"`, `"*"`, `"{}"`, `" x "`} {
 		for _, name := range []string{"suite", "no", "on", "1", "-", "_"} {
 			got := suggest(t, many(6, "t", fmt.Sprintf(`{%q:%s}`, name, strings.ReplaceAll(value, "%", "%%")))...)
 			if len(got.Suggestions) != 1 {
@@ -268,7 +283,9 @@ func TestEachSuggestionCanBePasted(t *testing.T) {
 
 func TestSuggestEndsWithAnError(t *testing.T) {
 	broken := errors.New("broken")
-	if _, err := history.Suggest(t.Context(), func(yield func(history.Record, error) bool) { yield(history.Record{}, broken) }); !errors.Is(err, broken) {
+	if _, err := history.Suggest(t.Context(), func(yield func(history.Record, error) bool) {
+		yield(history.Record{}, broken)
+	}); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 	if got := suggest(t); got.Calls != 0 || got.Suggestions != nil {
@@ -276,7 +293,8 @@ func TestSuggestEndsWithAnError(t *testing.T) {
 	}
 }
 
-// Values that were approved together say nothing of each other: what nobody approved in this combination is asked about.
+// Values that were approved together say nothing of each other: what nobody approved in this combination is asked
+// about.
 func TestOnlyCombinationsThatWereApprovedAreSuggestedAsAllowed(t *testing.T) {
 	rs := append(many(4, "pay", `{"to":"alice","cents":100000}`), many(4, "pay", `{"to":"bob","cents":5}`)...)
 	for _, s := range suggest(t, rs...).Suggestions {
@@ -285,7 +303,8 @@ func TestOnlyCombinationsThatWereApprovedAreSuggestedAsAllowed(t *testing.T) {
 			t.Errorf("%s allows what nobody approved, by\n%s", line(s), s.YAML)
 		}
 	}
-	rs = append(rs, append(many(4, "pay", `{"to":"bob","cents":100000}`), many(4, "pay", `{"to":"alice","cents":5}`)...)...)
+	rs = append(rs, append(many(4, "pay", `{"to":"bob","cents":100000}`),
+		many(4, "pay", `{"to":"alice","cents":5}`)...)...)
 	got := suggest(t, rs...)
 	if len(got.Suggestions) == 0 {
 		t.Fatal("no suggestion where all combinations were approved")
@@ -362,7 +381,8 @@ func TestToolsThatNoRuleIsForAreListed(t *testing.T) {
 	}
 	method := unknown(9, history.WasApproved, "bot", "mcp:prompts/get")
 	method.Method = "prompts/get"
-	got := suggest(t, said(0, history.WasApproved, "pay", `{}`), unknown(1, history.WasPending, "coder", "NewTool"), unknown(2, history.WasDenied, "bot", "NewTool"),
+	got := suggest(t, said(0, history.WasApproved, "pay", `{}`), unknown(1, history.WasPending, "coder", "NewTool"),
+		unknown(2, history.WasDenied, "bot", "NewTool"),
 		unknown(3, history.WasExpired, "bot", "files/wipe"), method)
 	want := []history.UnknownTool{
 		{Tool: "NewTool", Agents: []string{"bot", "coder"}, Calls: 2, Last: begin.Add(-time.Minute),
@@ -383,7 +403,8 @@ func TestToolsThatNoRuleIsForAreListed(t *testing.T) {
 	if p == nil {
 		t.Fatal(problems)
 	}
-	for _, c := range []struct{ agent, server, tool, rule string }{{"coder", "", "NewTool", "NewTool"}, {"bot", "files", "wipe", "files/wipe"}, {"coder", "evil", "NewTool", ""}, {"coder", "files", "wipe", ""}} {
+	for _, c := range []struct{ agent, server, tool, rule string }{{"coder", "", "NewTool", "NewTool"},
+		{"bot", "files", "wipe", "files/wipe"}, {"coder", "evil", "NewTool", ""}, {"coder", "files", "wipe", ""}} {
 		a, err := args.Parse([]byte(`{}`))
 		if err != nil {
 			t.Fatal(err)

@@ -49,7 +49,8 @@ var asked int
 func request(tx approval.Tx, change func(*approval.Request)) (approval.Request, error) {
 	asked++
 	now := tx.Now()
-	r := approval.Request{ID: tx.NewID(), Agent: "bot", Tool: "pay", Args: []byte(`{}`), ArgsHash: fmt.Sprintf("%064x", asked),
+	r := approval.Request{ID: tx.NewID(), Agent: "bot", Tool: "pay", Args: []byte(`{}`), ArgsHash: fmt.Sprintf("%064x",
+		asked),
 		Risk: approval.RiskMedium, Rule: "paying", ReasonCode: "approval_required", HumanMessage: "Please look.",
 		Status: approval.Pending, RequestedAt: now, ExpiresAt: now.Add(time.Hour)}
 	if change != nil {
@@ -89,7 +90,8 @@ func (r *record) ends(status approval.Status, by string, rs ...approval.Request)
 
 // push stores a notification that went out.
 func push(tx approval.Tx, of approval.Request, kind approval.NotificationKind, to string) error {
-	return tx.InsertNotification(approval.Notification{ID: tx.NewID(), ApprovalID: of.ID, BatchID: of.BatchID, Channel: "line",
+	return tx.InsertNotification(approval.Notification{ID: tx.NewID(), ApprovalID: of.ID, BatchID: of.BatchID,
+		Channel:   "line",
 		Recipient: to, Kind: kind, Status: approval.Sent, CreatedAt: tx.Now(), UpdatedAt: tx.Now(), SentAt: tx.Now()})
 }
 

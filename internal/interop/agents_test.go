@@ -47,14 +47,16 @@ var codingAgents = []codingAgent{
 	{
 		name: "claude-code",
 		command: func(t *testing.T, more bool) []string {
-			c := []string{platformProgram(t, "@anthropic-ai/claude-code-%s/claude"), "-p", "go", "--output-format", "json", "--allowedTools", "Bash"}
+			c := []string{platformProgram(t, "@anthropic-ai/claude-code-%s/claude"), "-p", "go", "--output-format", "json",
+				"--allowedTools", "Bash"}
 			if more {
 				c = append(c, "--continue")
 			}
 			return c
 		},
 		env: func(url, _ string) []string {
-			return []string{"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1"}
+			return []string{"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+				"DISABLE_AUTOUPDATER=1"}
 		},
 		shell: func(_ *scriptedModel, command string) call {
 			return call{"Bash", map[string]any{"command": command, "description": "does it"}}
@@ -68,7 +70,9 @@ var codingAgents = []codingAgent{
 				calls = append(calls, call{"Grep", map[string]any{"pattern": "needle"}})
 			}
 			if m.offered("TodoWrite") {
-				calls = append(calls, call{"TodoWrite", map[string]any{"todos": []any{map[string]any{"content": "look", "status": "pending", "activeForm": "looking"}}}})
+				calls = append(calls,
+					call{"TodoWrite", map[string]any{"todos": []any{map[string]any{"content": "look", "status": "pending",
+						"activeForm": "looking"}}}})
 			}
 			return calls
 		},
@@ -79,7 +83,8 @@ var codingAgents = []codingAgent{
 	{
 		name: "codex",
 		command: func(t *testing.T, more bool) []string {
-			c := []string{platformProgram(t, "@openai/codex-%s/vendor/"+codexTriple()+"/bin/codex"), "exec", "--json", "--skip-git-repo-check",
+			c := []string{platformProgram(t, "@openai/codex-%s/vendor/"+codexTriple()+"/bin/codex"), "exec", "--json",
+				"--skip-git-repo-check",
 				"--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"}
 			if more {
 				c = append(c, "resume", "--last")
@@ -96,7 +101,8 @@ var codingAgents = []codingAgent{
 		day: func(m *scriptedModel, _ string) []call {
 			calls := []call{m.agent.shell(m, "sed -n '1,200p' a.txt"), m.agent.shell(m, "grep -rn needle . | head -5")}
 			if m.offered("update_plan") {
-				calls = append(calls, call{"update_plan", map[string]any{"plan": []any{map[string]any{"step": "look", "status": "in_progress"}}}})
+				calls = append(calls,
+					call{"update_plan", map[string]any{"plan": []any{map[string]any{"step": "look", "status": "in_progress"}}}})
 			}
 			return calls
 		},
@@ -105,7 +111,8 @@ var codingAgents = []codingAgent{
 	{
 		name: "gemini",
 		command: func(t *testing.T, more bool) []string {
-			c := []string{node(t), filepath.Join(tools(t), "node_modules/@google/gemini-cli/bundle/gemini.js"), "--yolo", "-m", "gemini-2.5-flash"}
+			c := []string{node(t), filepath.Join(tools(t), "node_modules/@google/gemini-cli/bundle/gemini.js"), "--yolo", "-m",
+				"gemini-2.5-flash"}
 			if more {
 				c = append(c, "--resume", "latest")
 			}
@@ -116,7 +123,8 @@ var codingAgents = []codingAgent{
 				geminiStartsOnce + "true"}
 		},
 		prepare: func(t *testing.T, home string) {
-			write(t, filepath.Join(home, ".gemini/settings.json"), `{"security":{"auth":{"selectedType":"gemini-api-key"}},"general":{"enableAutoUpdate":false}}`)
+			write(t, filepath.Join(home, ".gemini/settings.json"),
+				`{"security":{"auth":{"selectedType":"gemini-api-key"}},"general":{"enableAutoUpdate":false}}`)
 		},
 		shell: func(_ *scriptedModel, command string) call {
 			return call{"run_shell_command", map[string]any{"command": command, "description": "does it"}}
@@ -195,7 +203,8 @@ func (m *scriptedModel) read() string {
 }
 
 // results matches a tool's result in a conversation, however the agent writes it.
-var results = regexp.MustCompile(`"type":"tool_result"|"type":"(?:function|custom_tool)_call_output"|"functionResponse":`)
+var results = regexp.MustCompile(
+	`"type":"tool_result"|"type":"(?:function|custom_tool)_call_output"|"functionResponse":`)
 
 func (m *scriptedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
@@ -205,7 +214,8 @@ func (m *scriptedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case strings.HasSuffix(r.URL.Path, "/v1/messages"), strings.HasSuffix(r.URL.Path, "/responses"), strings.Contains(r.URL.Path, "enerateContent"):
+	case strings.HasSuffix(r.URL.Path, "/v1/messages"), strings.HasSuffix(r.URL.Path, "/responses"),
+		strings.Contains(r.URL.Path, "enerateContent"):
 	case strings.HasSuffix(r.URL.Path, "/models"):
 		fmt.Fprint(w, `{"object":"list","data":[],"models":[]}`)
 		return
@@ -272,7 +282,8 @@ func event(w io.Writer, name string, o object) {
 
 func (m *scriptedModel) claude(w http.ResponseWriter, next []call, n int) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	message := object{"id": fmt.Sprint("msg_", n), "type": "message", "role": "assistant", "model": "scripted", "content": []any{}, "stop_reason": nil, "usage": object{"input_tokens": 1, "output_tokens": 1}}
+	message := object{"id": fmt.Sprint("msg_", n), "type": "message", "role": "assistant", "model": "scripted",
+		"content": []any{}, "stop_reason": nil, "usage": object{"input_tokens": 1, "output_tokens": 1}}
 	event(w, "message_start", object{"type": "message_start", "message": message})
 	block := func(i int, block, delta object) {
 		event(w, "content_block_start", object{"type": "content_block_start", "index": i, "content_block": block})
@@ -289,7 +300,8 @@ func (m *scriptedModel) claude(w http.ResponseWriter, next []call, n int) {
 		block(i, object{"type": "tool_use", "id": fmt.Sprintf("toolu_%d_%d", n, i), "name": c.name, "input": object{}},
 			object{"type": "input_json_delta", "partial_json": string(args)})
 	}
-	event(w, "message_delta", object{"type": "message_delta", "delta": object{"stop_reason": stop}, "usage": object{"output_tokens": 1}})
+	event(w, "message_delta", object{"type": "message_delta", "delta": object{"stop_reason": stop},
+		"usage": object{"output_tokens": 1}})
 	event(w, "message_stop", object{"type": "message_stop"})
 }
 
@@ -297,13 +309,16 @@ func (m *scriptedModel) codex(w http.ResponseWriter, next *call, n int) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	id := fmt.Sprint("resp_", n)
 	event(w, "response.created", object{"type": "response.created", "response": object{"id": id}})
-	item := object{"type": "message", "role": "assistant", "id": fmt.Sprint("m_", n), "content": []any{object{"type": "output_text", "text": "done"}}}
+	item := object{"type": "message", "role": "assistant", "id": fmt.Sprint("m_", n),
+		"content": []any{object{"type": "output_text", "text": "done"}}}
 	if next != nil {
 		args, _ := json.Marshal(next.args)
-		item = object{"type": "function_call", "id": fmt.Sprint("fc_", n), "call_id": fmt.Sprint("call_", n), "name": next.name, "arguments": string(args)}
+		item = object{"type": "function_call", "id": fmt.Sprint("fc_", n), "call_id": fmt.Sprint("call_", n),
+			"name": next.name, "arguments": string(args)}
 	}
 	event(w, "response.output_item.done", object{"type": "response.output_item.done", "output_index": 0, "item": item})
-	event(w, "response.completed", object{"type": "response.completed", "response": object{"id": id, "usage": object{"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}})
+	event(w, "response.completed", object{"type": "response.completed", "response": object{"id": id,
+		"usage": object{"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}})
 }
 
 func (m *scriptedModel) gemini(w http.ResponseWriter, next *call) {
@@ -353,7 +368,8 @@ func sitDownUnder(t *testing.T, agent codingAgent, policy string, install ...str
 	if agent.prepare != nil {
 		agent.prepare(t, d.home)
 	}
-	e := run(t, d.dir, d.environ(""), append([]string{program, "install", agent.name, "--yes", "--config", filepath.Join(d.g.dir, "countersign.yaml"), "--server", d.g.url}, install...)...)
+	e := run(t, d.dir, d.environ(""), append([]string{program, "install", agent.name, "--yes", "--config",
+		filepath.Join(d.g.dir, "countersign.yaml"), "--server", d.g.url}, install...)...)
 	if e.code != 0 {
 		t.Fatalf("install: %s", e)
 	}
@@ -361,7 +377,8 @@ func sitDownUnder(t *testing.T, agent codingAgent, policy string, install ...str
 }
 
 func (d *desk) environ(url string, more ...string) []string {
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, quickExit, compiled(), "COUNTERSIGN_TOKEN=" + agentToken,
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, quickExit, compiled(), "COUNTERSIGN_TOKEN=" +
+		agentToken,
 		"TERM=dumb", "NO_COLOR=1"}
 	return append(append(env, d.agent.env(url, d.home)...), more...)
 }
@@ -439,7 +456,8 @@ func TestCodingAgentsAskAndGoOn(t *testing.T) {
 			const ask = `echo "a > b" >> asked.txt`
 			read := d.turn(t, nil, "ls > listed.txt", "echo x >> forbidden.txt", ask)
 			if d.holds("listed.txt") == "" || d.holds("forbidden.txt") != "" || d.holds("asked.txt") != "" {
-				t.Errorf("listed.txt holds %q, forbidden.txt %q, asked.txt %q", d.holds("listed.txt"), d.holds("forbidden.txt"), d.holds("asked.txt"))
+				t.Errorf("listed.txt holds %q, forbidden.txt %q, asked.txt %q", d.holds("listed.txt"), d.holds("forbidden.txt"),
+					d.holds("asked.txt"))
 			}
 			for _, want := range []string{"Policy denied: never", "Never that.", "Approval requested (id: "} {
 				if !strings.Contains(read, want) {
@@ -489,7 +507,8 @@ func TestCallsOfACodingAgentsTurnAreOneCard(t *testing.T) {
 	t.Parallel()
 	for _, agent := range codingAgents {
 		for _, together := range []int{1, 2} {
-			if agent.name == "gemini" || agent.name == "codex" && together > 1 { // which says nothing of turns; the script does not
+			if agent.name == "gemini" || agent.name == "codex" &&
+				together > 1 { // which says nothing of turns; the script does not
 				continue
 			}
 			t.Run(fmt.Sprintf("%s, %d in a message", agent.name, together), func(t *testing.T) {
@@ -572,7 +591,8 @@ func TestCodingAgentsAreBlockedWhileTheGateIsDown(t *testing.T) {
 			d := sitDown(t, agent, "--server", "http://"+port(t))
 			read := d.turn(t, nil, "ls > listed.txt")
 			if d.holds("listed.txt") != "" || !strings.Contains(read, "The gate could not be asked, so the call was not run") {
-				t.Errorf("listed.txt holds %q; the model read a reason: %t", d.holds("listed.txt"), strings.Contains(read, "could not be asked"))
+				t.Errorf("listed.txt holds %q; the model read a reason: %t", d.holds("listed.txt"), strings.Contains(read,
+					"could not be asked"))
 			}
 		})
 	}
@@ -596,13 +616,15 @@ func TestCodingAgentsReadUnderThePresetWithoutAsking(t *testing.T) {
 			if !strings.Contains(read, "needle in a.txt") || strings.Contains(read, "Approval requested") {
 				t.Error("the model did not read the file")
 			}
-			if got := d.g.hana(t, "audit", "query", "--event-type=call_allowed", "--json"); strings.Count(got, `"preset/coding-agent: `) < 2 {
+			if got := d.g.hana(t, "audit", "query", "--event-type=call_allowed", "--json"); strings.Count(got,
+				`"preset/coding-agent: `) < 2 {
 				t.Errorf("the preset allowed nothing:\n%s", got)
 			}
 			m = scripted(t, agent)
 			m.plays(func(m *scriptedModel) []call { return []call{agent.edit(m, d.dir)} })
 			read = d.play(t, nil, m)
-			asked := regexp.MustCompile(`Approval (requested|pending) \(id: `).MatchString(read) // a model with few ids may call twice
+			asked := regexp.MustCompile(`Approval (requested|pending) \(id: `).MatchString(
+				read) // a model with few ids may call twice
 			if d.waiting(t) == "" || d.holds("b.txt") != "" || !asked {
 				t.Errorf("the edit was not asked about: b.txt holds %q", d.holds("b.txt"))
 			}
@@ -629,20 +651,23 @@ func TestGeminiAsDescribed(t *testing.T) {
 		d := sitDown(t, gemini)
 		read := d.turn(t, []string{"GITHUB_SHA=0123"}, "ls > listed.txt")
 		if d.holds("listed.txt") != "" || !strings.Contains(read, "environmentVariableRedaction.allowed") {
-			t.Errorf("listed.txt holds %q; the model read of the setting: %t", d.holds("listed.txt"), strings.Contains(read, "environmentVariableRedaction"))
+			t.Errorf("listed.txt holds %q; the model read of the setting: %t", d.holds("listed.txt"), strings.Contains(read,
+				"environmentVariableRedaction"))
 		}
 	})
 	t.Run("its own policy comes after, and the approval is used", func(t *testing.T) {
 		t.Parallel()
 		d := sitDown(t, gemini, "--timeout", "4m")
-		write(t, filepath.Join(d.home, ".gemini/policies/own.toml"), "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"echo\"\ndecision = \"deny\"\npriority = 999\n")
+		write(t, filepath.Join(d.home, ".gemini/policies/own.toml"),
+			"[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"echo\"\ndecision = \"deny\"\npriority = 999\n")
 		decided := d.decide(t, "approve")
 		d.turn(t, []string{geminiStartsOnce}, "echo once >> held.txt") // in its second process, as it comes
 		testkit.Receive(t, "the decision", decided)
 		if got := d.holds("held.txt"); got != "" {
 			t.Errorf("held.txt holds %q", got)
 		}
-		if got := d.g.hana(t, "audit", "query", "--event-type=approval_consumed"); !strings.Contains(got, "run_shell_command") {
+		if got := d.g.hana(t, "audit", "query", "--event-type=approval_consumed"); !strings.Contains(got,
+			"run_shell_command") {
 			t.Errorf("no approval was used:\n%s", got)
 		}
 	})

@@ -12,10 +12,12 @@ import (
 // What internal/bench counts is on the record of the program that it measures, or its exit code would say so.
 func TestBenchMeasuresTheProgram(t *testing.T) {
 	bench := filepath.Join(t.TempDir(), "bench")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bench, "countersign/internal/bench").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bench,
+		"countersign/internal/bench").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	out, err := exec.CommandContext(t.Context(), bench, "-program", program, "-dir", t.TempDir(), "-rounds", "1", "-round", "10s",
+	out, err := exec.CommandContext(t.Context(), bench, "-program", program, "-dir", t.TempDir(), "-rounds", "1", "-round",
+		"10s",
 		"-calls", "6", "-callers", "3", "-json").Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -41,7 +41,8 @@ func newCaller(b *testing.B, c *http.Client, url string) *caller {
 		}
 	}
 	l.wants = strings.Repeat("lorem ipsum ", 48)
-	l.body = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"` + l.wants + `"}}}`
+	l.body = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"` + l.wants +
+		`"}}}`
 	return l
 }
 
@@ -50,7 +51,8 @@ func (c *caller) post(body string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {"Bearer " + agentToken}}
+	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+		"Authorization": {"Bearer " + agentToken}}
 	if c.id != "" {
 		r.Header["Mcp-Session-Id"] = []string{c.id}
 	}

@@ -60,7 +60,8 @@ mcp:
 			with, without string
 		}{
 			{"elicitation by stdio", "all__trigger-elicitation-request", map[string]any{}, "Name: Ada", "User cancelled"},
-			{"sampling by stdio", "all__trigger-sampling-request", map[string]any{"prompt": "a word", "maxTokens": 5}, "a sampled word", "did not answer"},
+			{"sampling by stdio", "all__trigger-sampling-request", map[string]any{"prompt": "a word", "maxTokens": 5},
+				"a sampled word", "did not answer"},
 			{"elicitation by HTTP", "test_elicitation", map[string]any{"message": "Who?"}, "Ada", "not support|action=cancel"},
 			{"sampling by HTTP", "test_sampling", map[string]any{"prompt": "a word"}, "a sampled word", "did not answer"},
 		} {
@@ -69,11 +70,13 @@ mcp:
 				able := &mcp.ClientOptions{
 					ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 						asked.Add(1)
-						return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ada", "username": "Ada", "email": "ada@example.com"}}, nil
+						return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ada", "username": "Ada",
+							"email": "ada@example.com"}}, nil
 					},
 					CreateMessageHandler: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 						asked.Add(1)
-						return &mcp.CreateMessageResult{Model: "scripted", Role: "assistant", Content: &mcp.TextContent{Text: "a sampled word"}}, nil
+						return &mcp.CreateMessageResult{Model: "scripted", Role: "assistant",
+							Content: &mcp.TextContent{Text: "a sampled word"}}, nil
 					},
 				}
 				for _, side := range []struct {
@@ -99,7 +102,8 @@ mcp:
 						got = texts(res)
 					}
 					if !regexp.MustCompile(side.want).MatchString(got) || asked.Load() != side.asked {
-						t.Errorf("able %t: got %q after %d questions, want %q after %d", side.opts != nil, got, asked.Load(), side.want, side.asked)
+						t.Errorf("able %t: got %q after %d questions, want %q after %d", side.opts != nil, got, asked.Load(), side.want,
+							side.asked)
 					}
 				}
 			})
@@ -120,7 +124,8 @@ func overHTTP(url, era string) raw {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {"Bearer " + agentToken}}
+		r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+			"Authorization": {"Bearer " + agentToken}}
 		if modern {
 			r.Header.Set("MCP-Protocol-Version", "2026-07-28")
 			r.Header.Set("Mcp-Method", "tools/call")
@@ -145,7 +150,8 @@ func overHTTP(url, era string) raw {
 	return func(t *testing.T, args string) string {
 		t.Helper()
 		if modern {
-			return post(t, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"record","arguments":`+args+`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+			return post(t, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"record","arguments":`+args+
+				`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
 		}
 		if session == "" {
 			post(t, hello)
@@ -271,12 +277,14 @@ func TestRawArguments(t *testing.T) {
 
 			// What was approved is what is sent: members in order, strings in their shortest form, and each number as
 			// it was written.
-			const args, canonical = `{"ask":9007199254740993 ,	"f":1.10,"e":1E2,"s":"\u0041\/"}`, `{"ask":9007199254740993,"e":1E2,"f":1.10,"s":"A/"}`
+			const args, canonical = `{"ask":9007199254740993 ,	"f":1.10,"e":1E2,"s":"\u0041\/"}`,
+				`{"ask":9007199254740993,"e":1E2,"f":1.10,"s":"A/"}`
 			id := pendingID(t, ended{out: call(t, args)})
 			if lines := recorded(); len(lines) != before {
 				t.Fatalf("a pending call reached the server: %q", lines[before:])
 			}
-			if shown := g.hana(t, "show", id, "--json"); !strings.Contains(shown, "9007199254740993") || !strings.Contains(shown, "1.10") {
+			if shown := g.hana(t, "show", id, "--json"); !strings.Contains(shown, "9007199254740993") || !strings.Contains(shown,
+				"1.10") {
 				t.Errorf("hana is shown %s, want the numbers as they were sent", shown)
 			}
 			g.hana(t, "approve", id)
@@ -341,7 +349,8 @@ mcp:
   servers: [{name: up, command: `+flow(command)+`, env: {`+env+`}, prefix: ""}]
 `)
 			// Where its packages are found is where node is run.
-			e := run(t, tools(t), environ(t), node(t), "--input-type=module", "--eval", string(program), "--", g.url+"/mcp", agentToken,
+			e := run(t, tools(t), environ(t), node(t), "--input-type=module", "--eval", string(program), "--", g.url+"/mcp",
+				agentToken,
 				filepath.Join(dir, "shapes.json"), list)
 			var said []struct {
 				Client, Shape, Error string
@@ -355,7 +364,9 @@ mcp:
 				if offered[s.Shape] {
 					want = []string{"first", "odd", "last"}
 				}
-				if got := slices.DeleteFunc(s.Tools, func(n string) bool { return strings.HasPrefix(n, "countersign__") }); s.Error != "" || !slices.Equal(got, want) {
+				if got := slices.DeleteFunc(s.Tools, func(n string) bool {
+					return strings.HasPrefix(n, "countersign__")
+				}); s.Error != "" || !slices.Equal(got, want) {
 					t.Errorf("%s, %s: listed %q, want %q; %s", s.Client, s.Shape, got, want, s.Error)
 				}
 			}

@@ -45,7 +45,8 @@ var (
 func conformance(t *testing.T, suite, url string, args ...string) verdict {
 	t.Helper()
 	dir := t.TempDir()
-	e := run(t, dir, environ(t), append([]string{node(t), script(t, suite+"/dist/index.js"), "server", "--url", url, "-o", filepath.Join(dir, "out")}, args...)...)
+	e := run(t, dir, environ(t), append([]string{node(t), script(t, suite+"/dist/index.js"), "server", "--url", url, "-o",
+		filepath.Join(dir, "out")}, args...)...)
 	v := verdict{total.FindString(e.out + e.errout), map[string][]check{}}
 	files, err := filepath.Glob(filepath.Join(dir, "out", "*", "checks.json"))
 	if err != nil || v.total == "" || len(files) == 0 {

@@ -103,7 +103,8 @@ func echoServer() *mcp.Server {
 		Text string `json:"text"`
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "up", Version: "1"}, nil)
-	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest,
+		a in) (*mcp.CallToolResult, any, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: a.Text}}}, nil, nil
 	})
 	return s
@@ -112,7 +113,9 @@ func echoServer() *mcp.Server {
 // echo is the reference SDK's server with one tool, over streamable HTTP.
 func echo() {
 	s := echoServer()
-	log.Fatal(http.ListenAndServe(os.Getenv(echoEnv), mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)))
+	log.Fatal(http.ListenAndServe(os.Getenv(echoEnv), mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server {
+		return s
+	}, nil)))
 }
 
 func echoStdio() {

@@ -30,7 +30,8 @@ type inspector struct {
 func inspect(t *testing.T, g *gate, more ...string) inspector {
 	return inspector{
 		env: environ(t), dir: t.TempDir(),
-		target: append([]string{g.url + "/mcp", "--transport", "http", "--header", "Authorization: Bearer " + agentToken}, more...),
+		target: append([]string{g.url + "/mcp", "--transport", "http", "--header", "Authorization: Bearer " + agentToken},
+			more...),
 	}
 }
 
@@ -139,7 +140,8 @@ mcp:
 		t.Run(era, func(t *testing.T) {
 			in := inspect(t, g, "--protocol-era", era)
 			got := in.names(t, "tools")
-			for _, name := range []string{"files__read_text_file", "files__write_file", "all__echo", "all__get-sum", "test_simple_text", "countersign__resolved"} {
+			for _, name := range []string{"files__read_text_file", "files__write_file", "all__echo", "all__get-sum",
+				"test_simple_text", "countersign__resolved"} {
 				if !slices.Contains(got, name) {
 					t.Errorf("no tool %s in %q", name, got)
 				}
@@ -147,15 +149,19 @@ mcp:
 			if slices.Contains(got, "files__move_file") {
 				t.Errorf("move_file is offered, which the configuration leaves out")
 			}
-			if got := in.names(t, "prompts"); !slices.Contains(got, "all__simple-prompt") || !slices.Contains(got, "test_simple_prompt") {
+			if got := in.names(t, "prompts"); !slices.Contains(got, "all__simple-prompt") ||
+				!slices.Contains(got, "test_simple_prompt") {
 				t.Errorf("got prompts %q, want those of both servers", got)
 			}
 			if got := in.names(t, "resources"); !slices.Contains(got, "features.md") || len(got) < 8 {
 				t.Errorf("got resources %q, want those of both servers", got)
 			}
-			want(t, "a prompt", in.run(t, "--method", "prompts/get", "--prompt-name", "all__args-prompt", "--prompt-args", "city=Kyoto"), 0, "weather in Kyoto?")
-			want(t, "a resource", in.run(t, "--method", "resources/read", "--uri", "demo://resource/static/document/features.md"), 0, "Everything Server - Features")
-			want(t, "another's resource", in.run(t, "--method", "resources/read", "--uri", "test://static-text"), 0, `"uri":"test://static-text"`)
+			want(t, "a prompt", in.run(t, "--method", "prompts/get", "--prompt-name", "all__args-prompt", "--prompt-args",
+				"city=Kyoto"), 0, "weather in Kyoto?")
+			want(t, "a resource", in.run(t, "--method", "resources/read", "--uri",
+				"demo://resource/static/document/features.md"), 0, "Everything Server - Features")
+			want(t, "another's resource", in.run(t, "--method", "resources/read", "--uri", "test://static-text"), 0,
+				`"uri":"test://static-text"`)
 
 			put(t, file, "the first line")
 			want(t, "read_text_file", in.call(t, "files__read_text_file", `{"path":`+path+`}`), 0, "the first line")
@@ -213,7 +219,8 @@ mcp:
 		put(t, file, "n")
 		args := `{"path":` + path + `,"edits":[{"oldText":"n","newText":"nn"}]}`
 		g.hana(t, "approve", pendingID(t, in.call(t, "files__edit_file", args)))
-		in.run(t, "--method", "tools/call", "--tool-name", "files__edit_file", "--tool-args-json", args, "--load", "--load-requests", "40", "--load-concurrency", "10")
+		in.run(t, "--method", "tools/call", "--tool-name", "files__edit_file", "--tool-args-json", args, "--load",
+			"--load-requests", "40", "--load-concurrency", "10")
 		holds(t, "after 40 calls of one approved edit", file, "nn")
 	})
 
@@ -273,7 +280,8 @@ func TestWrapperInspector(t *testing.T) {
     - {tools: ["files/move_file"], risk: low, action: deny, message: "Nothing is moved here."}
     - {tools: ["*"], risk: high}
 `)
-	env := environ(t, "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, ".config"), "XDG_CACHE_HOME="+filepath.Join(home, ".cache"),
+	env := environ(t, "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, ".config"), "XDG_CACHE_HOME="+
+		filepath.Join(home, ".cache"),
 		"XDG_RUNTIME_DIR=", "COUNTERSIGN_CONFIG=", "COUNTERSIGN_SOCKET=")
 	t.Cleanup(func() {
 		b, err := os.ReadFile(filepath.Join(config, "countersign.db.lock"))
@@ -289,7 +297,8 @@ func TestWrapperInspector(t *testing.T) {
 			t.Errorf("the gate %d is not running: %v", pid, err)
 		}
 		testkit.Eventually(t, "the gate stops", func() bool { return syscall.Kill(pid, 0) != nil })
-		if log, err := os.ReadFile(filepath.Join(home, ".cache/countersign/serve.log")); err != nil || t.Failed() || strings.Contains(string(log), "DATA RACE") {
+		if log, err := os.ReadFile(filepath.Join(home, ".cache/countersign/serve.log")); err != nil || t.Failed() ||
+			strings.Contains(string(log), "DATA RACE") {
 			t.Errorf("the gate's log: %v\n%s", err, log)
 		}
 	})
@@ -297,9 +306,11 @@ func TestWrapperInspector(t *testing.T) {
 	// A configuration, because the Inspector takes what follows -- for its own.
 	servers := filepath.Join(home, "mcp.json")
 	command := append([]string{program, "mcp", "--name", "files", "--hold", "0", "--"}, filesystem(t, dir)...)
-	put(t, servers, `{"mcpServers":{"files":{"type":"stdio","command":`+strconv.Quote(command[0])+`,"args":`+flow(command[1:])+`}}}`)
+	put(t, servers, `{"mcpServers":{"files":{"type":"stdio","command":`+strconv.Quote(command[0])+`,"args":`+
+		flow(command[1:])+`}}}`)
 	inspect := func(era string) inspector {
-		return inspector{env: env, dir: home, target: []string{"--config", servers, "--server", "files", "--protocol-era", era}}
+		return inspector{env: env, dir: home, target: []string{"--config", servers, "--server", "files", "--protocol-era",
+			era}}
 	}
 	file := filepath.Join(dir, "a.txt")
 	path := strconv.Quote(file)
@@ -312,7 +323,8 @@ func TestWrapperInspector(t *testing.T) {
 				t.Errorf("got tools %q, want the server's own names", got)
 			}
 			want(t, "allowed", in.call(t, "read_text_file", `{"path":`+path+`}`), 0, "the first line")
-			want(t, "denied by a rule", in.call(t, "move_file", `{"source":`+path+`,"destination":`+strconv.Quote(file+"x")+`}`), 5, "Nothing is moved here.")
+			want(t, "denied by a rule", in.call(t, "move_file", `{"source":`+path+`,"destination":`+strconv.Quote(file+"x")+`}`),
+				5, "Nothing is moved here.")
 		})
 	}
 	in := inspect("legacy")

@@ -29,7 +29,8 @@ import (
 	"countersign/internal/testkit"
 )
 
-var benchLoudLimits = flag.String("loud-limits", "", "benchmarks: the noisy agent's limits, such as none or {requests: 0}; empty: the defaults")
+var benchLoudLimits = flag.String("loud-limits", "",
+	"benchmarks: the noisy agent's limits, such as none or {requests: 0}; empty: the defaults")
 
 const (
 	loudToken  = "agent-token-of-the-loud-one"
@@ -63,7 +64,8 @@ type requester struct {
 }
 
 func newRequester(url, token string) *requester {
-	return &requester{url: url, token: token, http: &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true}}}
+	return &requester{url: url, token: token, http: &http.Client{Timeout: patience,
+		Transport: &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true}}}
 }
 
 func (r *requester) do(method, path string, body []byte) (int, []byte, error) {
@@ -71,7 +73,8 @@ func (r *requester) do(method, path string, body []byte) (int, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	req.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {"Bearer " + r.token}}
+	req.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+		"Authorization": {"Bearer " + r.token}}
 	if r.session != "" && path == "/mcp" {
 		req.Header["Mcp-Session-Id"] = []string{r.session}
 	}
@@ -100,7 +103,8 @@ func (r *requester) connect() error {
 // loudWorkers is how many of each kind make noise at once.
 const loudWorkers = 8
 
-// noises are what the loud agent does, each again and again, with no regard to what it is answered. n never comes twice.
+// noises are what the loud agent does, each again and again, with no regard to what it is answered. n never comes
+// twice.
 var noises = map[string]func(r *requester, n int64){
 	"asks": func(r *requester, n int64) {
 		_, _, _ = r.do("POST", "/v1/calls", fmt.Appendf(nil, `{"tool":"transfer","args":{"n":%d}}`, n))
@@ -132,7 +136,8 @@ var noises = map[string]func(r *requester, n int64){
 		}
 	},
 	"acks": func(r *requester, _ int64) {
-		_, _, _ = r.do("POST", "/v1/approvals/ack", []byte(`{"ids":["01K9ZQ3V5T8M2N4P6R7S9W1X3Y"`+strings.Repeat(`,"01K9ZQ3V5T8M2N4P6R7S9W1X3Y"`, 34_000)+`]}`))
+		_, _, _ = r.do("POST", "/v1/approvals/ack", []byte(`{"ids":["01K9ZQ3V5T8M2N4P6R7S9W1X3Y"`+
+			strings.Repeat(`,"01K9ZQ3V5T8M2N4P6R7S9W1X3Y"`, 34_000)+`]}`))
 	},
 	"1 MiB of args": func(r *requester, n int64) {
 		tool := [...]string{"read", "transfer"}[n%2]
@@ -145,10 +150,13 @@ var noises = map[string]func(r *requester, n int64){
 			}
 		}
 		tool := [...]string{"echo", "unheard_of"}[n%2]
-		_, _, _ = r.do("POST", "/mcp", fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":%s}}}`, n, tool, loudText))
+		_, _, _ = r.do("POST", "/mcp",
+			fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":%s}}}`, n,
+				tool, loudText))
 	},
 	"1 MiB to the hook": func(r *requester, n int64) {
-		_, _, _ = r.do("POST", "/hooks/claude-code", fmt.Appendf(nil, `{"session_id":"s","hook_event_name":"PreToolUse","cwd":"/w","tool_name":"Bash","tool_input":{"command":"echo %d %s}}`, n, loudText[1:]))
+		_, _, _ = r.do("POST", "/hooks/claude-code",
+			fmt.Appendf(nil, `{"session_id":"s","hook_event_name":"PreToolUse","cwd":"/w","tool_name":"Bash","tool_input":{"command":"echo %d %s}}`, n, loudText[1:]))
 	},
 }
 
@@ -186,7 +194,8 @@ func line(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/bot/info"):
-		_, _ = io.WriteString(w, `{"userId":"`+lineBot+`","basicId":"@gate","displayName":"gate","chatMode":"bot","markAsReadMode":"auto"}`)
+		_, _ = io.WriteString(w, `{"userId":"`+lineBot+
+			`","basicId":"@gate","displayName":"gate","chatMode":"bot","markAsReadMode":"auto"}`)
 	case strings.HasSuffix(r.URL.Path, "/quota"):
 		_, _ = io.WriteString(w, `{"type":"none"}`)
 	case strings.HasSuffix(r.URL.Path, "/consumption"):
@@ -199,8 +208,9 @@ func line(w http.ResponseWriter, r *http.Request) {
 // press is the person's press of Approve, as LINE delivers it.
 func (q *quiet) press(id string) error {
 	at := time.Now()
-	body := fmt.Appendf(nil, `{"destination":%q,"events":[{"type":"postback","mode":"active","timestamp":%d,"source":{"type":"user","userId":%q},`+
-		`"webhookEventId":"e%d","deliveryContext":{"isRedelivery":false},"replyToken":"t%[4]d","postback":{"data":"action=approve&id=%s"}}]}`,
+	body := fmt.Appendf(nil,
+		`{"destination":%q,"events":[{"type":"postback","mode":"active","timestamp":%d,"source":{"type":"user","userId":%q},`+
+			`"webhookEventId":"e%d","deliveryContext":{"isRedelivery":false},"replyToken":"t%[4]d","postback":{"data":"action=approve&id=%s"}}]}`,
 		lineBot, at.UnixMilli(), hanaLINE, at.UnixNano(), id)
 	mac := hmac.New(sha256.New, []byte(lineSecret))
 	mac.Write(body)
@@ -208,7 +218,8 @@ func (q *quiet) press(id string) error {
 	if err != nil {
 		return err
 	}
-	req.Header = http.Header{"Content-Type": {"application/json"}, "X-Line-Signature": {base64.StdEncoding.EncodeToString(mac.Sum(nil))}}
+	req.Header = http.Header{"Content-Type": {"application/json"},
+		"X-Line-Signature": {base64.StdEncoding.EncodeToString(mac.Sum(nil))}}
 	res, err := q.r.http.Do(req)
 	if err != nil {
 		return err
@@ -249,8 +260,8 @@ func (q *quiet) expect(method, path, body string, want int, holds string) ([]byt
 	return got, err
 }
 
-// once is what the quiet agent does again and again: a call that is allowed, one over MCP, one that waits, its feed; the
-// person's press; and the call once more, which now runs.
+// once is what the quiet agent does again and again: a call that is allowed, one over MCP, one that waits, its feed;
+// the person's press; and the call once more, which now runs.
 func (q *quiet) once() {
 	q.n++
 	ask := fmt.Sprintf(`{"tool":"transfer","args":{"n":%d}}`, q.n)
@@ -259,7 +270,9 @@ func (q *quiet) once() {
 		return err
 	})
 	q.time("call", func() error {
-		_, err := q.expect("POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"quiet"}}}`, q.n), 200, "quiet")
+		_, err := q.expect("POST", "/mcp",
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"quiet"}}}`,
+				q.n), 200, "quiet")
 		return err
 	})
 	var asked struct {

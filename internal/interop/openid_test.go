@@ -144,7 +144,8 @@ sign_in: {openid: {issuer: "`+issuer+`", client_id: countersign, client_secret: 
 
 	b := newBrowser(t)
 	p := b.open(b.found(leadsTo, b.send(g.url+"/signin/openid", url.Values{})))
-	if p = b.open(b.found(cancelOf, p)); p.code != http.StatusForbidden || !strings.Contains(p.text, "Example did not sign you in") {
+	if p = b.open(b.found(cancelOf, p)); p.code != http.StatusForbidden || !strings.Contains(p.text,
+		"Example did not sign you in") {
 		t.Errorf("cancelled there: %d\n%s", p.code, p.text)
 	}
 	if log := g.out.String(); strings.Contains(log, clientSecret) || strings.Contains(log, "mallory") {

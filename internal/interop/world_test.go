@@ -195,7 +195,9 @@ func serveTo(t testing.TB, people, config string) *gate {
 		return m != nil
 	})
 	up := strings.Count(config, "name: ") // each server has one
-	testkit.Eventually(t, "the servers are up", func() bool { return strings.Count(out.String(), `msg="connected to an MCP server"`) == up })
+	testkit.Eventually(t, "the servers are up", func() bool {
+		return strings.Count(out.String(), `msg="connected to an MCP server"`) == up
+	})
 	return g
 }
 
@@ -211,7 +213,8 @@ func environ(t testing.TB, more ...string) []string {
 	if dir := os.Getenv("COUNTERSIGN_INTEROP"); dir != "" {
 		path = filepath.Dir(node(t)) + string(os.PathListSeparator) + path
 	}
-	return append([]string{"PATH=" + path, "HOME=" + t.TempDir(), "npm_config_offline=true", quickExit, compiled()}, more...)
+	return append([]string{"PATH=" + path, "HOME=" + t.TempDir(), "npm_config_offline=true", quickExit, compiled()},
+		more...)
 }
 
 // ended is how a program ended.
@@ -316,6 +319,7 @@ func listening(t testing.TB, url string) string {
 // reference starts the SDK's own server, of one era or of both, and returns where it is.
 func reference(t testing.TB, stateless bool) string {
 	at := port(t)
-	start(t, t.TempDir(), environ(t), filepath.Join(tools(t), "bin/everything-server"), "-http", at, fmt.Sprintf("-stateless=%t", stateless))
+	start(t, t.TempDir(), environ(t), filepath.Join(tools(t), "bin/everything-server"), "-http", at,
+		fmt.Sprintf("-stateless=%t", stateless))
 	return listening(t, "http://"+at+"/mcp")
 }

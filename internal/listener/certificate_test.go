@@ -34,7 +34,8 @@ func issue(t *testing.T, serial int64, from, to time.Time) (cert, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "gate.example"}, DNSNames: []string{"gate.example"}, NotBefore: from, NotAfter: to}
+	c := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "gate.example"},
+		DNSNames: []string{"gate.example"}, NotBefore: from, NotAfter: to}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &k.PublicKey, k)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +44,8 @@ func issue(t *testing.T, serial int64, from, to time.Time) (cert, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b})
 }
 
 func write(t *testing.T, path string, b []byte) {
@@ -111,7 +113,8 @@ func TestRule12_ACertificateIsRenewedAndNeverLost(t *testing.T) {
 		write(t, p.Key, key2)
 		look()
 		want("renewed", 2, "")
-		for name, b := range map[string][]byte{"nothing": nil, "garbage": []byte("garbage"), "half": cert1[:len(cert1)/2], "of another key": cert1} {
+		for name, b := range map[string][]byte{"nothing": nil, "garbage": []byte("garbage"), "half": cert1[:len(cert1)/2],
+			"of another key": cert1} {
 			write(t, p.Cert, b)
 			look()
 			look()
@@ -160,7 +163,8 @@ func TestOverTLSTheLimitsAreTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := New(inner, Options{Connections: 3})
-	server := &http.Server{ConnContext: l.Context, ReadHeaderTimeout: time.Hour, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
+	server := &http.Server{ConnContext: l.Context, ReadHeaderTimeout: time.Hour,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
 		Handler: l.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if connOf(r.Context()) == nil {
 				t.Error("the connection is not known")
@@ -187,7 +191,8 @@ func TestOverTLSTheLimitsAreTheSame(t *testing.T) {
 	pool.AppendCertsFromPEM(cert)
 	tr := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "gate.example"}}
 	defer tr.CloseIdleConnections()
-	res, err := (&http.Client{Transport: tr, Timeout: testkit.Patience}).Post("https://"+inner.Addr().String()+"/", "text/plain", strings.NewReader("unread"))
+	res, err := (&http.Client{Transport: tr, Timeout: testkit.Patience}).Post("https://"+inner.Addr().String()+"/",
+		"text/plain", strings.NewReader("unread"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,10 +28,12 @@ func TestAPairThatCannotBeUsed(t *testing.T) {
 		{"no key", func(p *Pair) { os.Remove(p.Key) }, "key names a file that is not there"},
 		{"a folder", func(p *Pair) { p.Cert = filepath.Dir(p.Cert) }, "cert names something that is not a file"},
 		{"a pipe", func(p *Pair) { p.Key = fifo }, "key names something that is not a file"},
-		{"a large file", func(p *Pair) { write(t, p.Key, make([]byte, maxPEM+1)) }, "key names a file that is too large to be one"},
+		{"a large file", func(p *Pair) { write(t, p.Key, make([]byte, maxPEM+1)) },
+			"key names a file that is too large to be one"},
 		{"the key twice", func(p *Pair) { p.Cert = p.Key }, "cert holds no certificate in PEM"},
 		{"the certificate twice", func(p *Pair) { p.Key = p.Cert }, "key holds no private key in PEM"},
-		{"another's key", func(p *Pair) { write(t, p.Key, other) }, "key does not belong to the certificate, or one of the two cannot be made out"},
+		{"another's key", func(p *Pair) { write(t, p.Key, other) },
+			"key does not belong to the certificate, or one of the two cannot be made out"},
 	} {
 		p := newPair(t)
 		write(t, p.Cert, cert)
@@ -40,7 +42,8 @@ func TestAPairThatCannotBeUsed(t *testing.T) {
 		if _, err := p.Load(); err == nil || err.Error() != tt.want {
 			t.Errorf("%s: got %v, want %s", tt.name, err, tt.want)
 		}
-		if _, err := NewCertificate("tls", p, time.Now, slog.New(slog.DiscardHandler)); err == nil || !strings.HasPrefix(err.Error(), "tls.") {
+		if _, err := NewCertificate("tls", p, time.Now, slog.New(slog.DiscardHandler)); err == nil ||
+			!strings.HasPrefix(err.Error(), "tls.") {
 			t.Errorf("%s: got %v", tt.name, err)
 		}
 	}
@@ -51,7 +54,8 @@ func TestAPairThatCannotBeUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for mode, want := range map[os.FileMode]string{0o600: "", 0o640: "", 0o644: "can be read by everybody", 0o660: "can be changed by others", 0o602: "can be changed by others"} {
+	for mode, want := range map[os.FileMode]string{0o600: "", 0o640: "", 0o644: "can be read by everybody",
+		0o660: "can be changed by others", 0o602: "can be changed by others"} {
 		if err := os.Chmod(p.Key, mode); err != nil {
 			t.Fatal(err)
 		}

@@ -83,7 +83,8 @@ type world struct {
 func newWorld(t *testing.T, o Options, h http.HandlerFunc) *world {
 	w := &world{t: t, memory: newMemory()}
 	w.l = New(w.memory, o)
-	w.server = &http.Server{Handler: w.l.Handler(h), ConnContext: w.l.Context, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
+	w.server = &http.Server{Handler: w.l.Handler(h), ConnContext: w.l.Context, ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:  30 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- w.server.Serve(w.l) }()
@@ -274,10 +275,13 @@ func TestRule12_AnAddressHasItsShare(t *testing.T) {
 
 // A body that never comes does not keep its sender from being refused.
 func TestRule12_ARefusalDoesNotWaitForTheBody(t *testing.T) {
-	for _, head := range []string{post(10, ""), post(1<<20, "x"), "POST / HTTP/1.1\r\nHost: gate\r\nTransfer-Encoding: chunked\r\n\r\n",
+	for _, head := range []string{post(10, ""), post(1<<20, "x"),
+		"POST / HTTP/1.1\r\nHost: gate\r\nTransfer-Encoding: chunked\r\n\r\n",
 		"POST / HTTP/1.1\r\nHost: gate\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, Options{Connections: 8}, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) })
+			w := newWorld(t, Options{Connections: 8}, func(w http.ResponseWriter, _ *http.Request) {
+				http.Error(w, "no", http.StatusUnauthorized)
+			})
 			c := w.dial("203.0.113.1")
 			c.send(head)
 			start := time.Now()
@@ -298,11 +302,12 @@ func TestRule12_ARefusalDoesNotWaitForTheBody(t *testing.T) {
 // What has been read can be followed by another request.
 func TestAConnectionIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, Options{Connections: 8, Bodies: func(*http.Request) (*Bodies, string) { return nil, "" }}, func(w http.ResponseWriter, r *http.Request) {
-			io.CopyN(io.Discard, r.Body, 5) // without coming to its end
-			w.Write([]byte("yes"))
-			http.NewResponseController(w).Flush()
-		})
+		w := newWorld(t, Options{Connections: 8, Bodies: func(*http.Request) (*Bodies, string) { return nil, "" }},
+			func(w http.ResponseWriter, r *http.Request) {
+				io.CopyN(io.Discard, r.Body, 5) // without coming to its end
+				w.Write([]byte("yes"))
+				http.NewResponseController(w).Flush()
+			})
 		c := w.dial("203.0.113.1")
 		for range 3 {
 			c.send(post(5, "hello"))
@@ -489,7 +494,8 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// Rule 2.12: agents that wait leave connections to other agents, all agents to people, and people's streams to decisions.
+// Rule 2.12: agents that wait leave connections to other agents, all agents to people, and people's streams to
+// decisions.
 func TestRule12_AgentsThatWaitLeaveConnectionsForPeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -117,9 +117,11 @@ func TestWithoutIPv6LocalhostIsOneAddress(t *testing.T) {
 
 // Other addresses are taken as they are.
 func TestOtherAddressesAreNotLocalhost(t *testing.T) {
-	for address, want := range map[string]bool{"127.0.0.1:1": true, "[::1]:1": true, "localhost:1": true, "[::ffff:127.0.0.1]:1": true,
-		"127.0.0.2:1": false, ":1": false, "0.0.0.0:1": false, "[::]:1": false, "192.0.2.1:1": false, "localhost.example:1": false,
-		"127.0.0.1": false, "localhost": false} {
+	for address, want := range map[string]bool{"127.0.0.1:1": true, "[::1]:1": true, "localhost:1": true,
+		"[::ffff:127.0.0.1]:1": true,
+		"127.0.0.2:1":          false, ":1": false, "0.0.0.0:1": false, "[::]:1": false, "192.0.2.1:1": false,
+		"localhost.example:1": false,
+		"127.0.0.1":           false, "localhost": false} {
 		if got := IsLocalhost(address); got != want {
 			t.Errorf("%s: %t", address, got)
 		}

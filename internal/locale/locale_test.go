@@ -93,7 +93,8 @@ func placeholders(t *testing.T, id, s string) []string {
 // uncounted are the English sentences that read alike for every {{.n}}, or that are said of two or more
 // only.
 var uncounted = []string{
-	"told_quotes_many", "told_many_wait", "told_newest_wait", "told_many_sent", "told_newest_sent", "told_which_one", "told_status_pending", "told_log",
+	"told_quotes_many", "told_many_wait", "told_newest_wait", "told_many_sent", "told_newest_sent", "told_which_one",
+	"told_status_pending", "told_log",
 }
 
 func TestEnglishCounts(t *testing.T) {
@@ -115,10 +116,12 @@ func TestEnglishCounts(t *testing.T) {
 
 // alike are the sentences that have no words to translate.
 var alike = map[string][]string{
-	"ja": {"alt_batch", "alt_reply", "and_then", "fact", "list_last", "list_more", "on_day", "told_left_one", "told_call", "told_of", "when_away",
+	"ja": {"alt_batch", "alt_reply", "and_then", "fact", "list_last", "list_more", "on_day", "told_left_one", "told_call",
+		"told_of", "when_away",
 		"who_more"},
 	"th": {"alt_reply", "and_then", "fact", "list_more", "told_left_one", "told_call", "told_of", "when_away", "who_more"},
-	"zh-TW": {"alt_batch", "alt_reply", "and_then", "fact", "list_last", "list_more", "on_day", "told_left_one", "told_call", "told_of", "when_away",
+	"zh-TW": {"alt_batch", "alt_reply", "and_then", "fact", "list_last", "list_more", "on_day", "told_left_one",
+		"told_call", "told_of", "when_away",
 		"who_more"},
 }
 
@@ -156,7 +159,9 @@ func TestTranslations(t *testing.T) {
 			if got, want := signs(m.Other), signs(en.Other); !slices.Equal(got, want) {
 				t.Errorf("%s: %s leaves %q as they are, want %q", tag, id, got, want)
 			}
-			if translated := strings.IndexFunc(m.Other, func(r rune) bool { return unicode.In(r, scripts[tag]...) }) >= 0; translated == slices.Contains(alike[tag], id) {
+			if translated := strings.IndexFunc(m.Other, func(r rune) bool {
+				return unicode.In(r, scripts[tag]...)
+			}) >= 0; translated == slices.Contains(alike[tag], id) {
 				t.Errorf("%s: %s is %q: translated or on the list, and not both", tag, id, m.Other)
 			}
 			if strings.TrimSpace(m.Other) != m.Other && id != "reason_prefix" && !strings.HasSuffix(id, "_begun") {
@@ -185,9 +190,11 @@ func TestTraditional(t *testing.T) {
 // What platforms cut, or refuse, when it is longer.
 func TestLabelsAreShort(t *testing.T) {
 	limits := map[string]int{
-		"approve": 20, "deny": 20, "approve_all": 20, "deny_all": 20, "suggest_later": 20, "suggest_target": 20, "suggest_ask": 20,
-		"dialog_deny": 24, "dialog_approve": 24, "dialog_deny_all": 24, "dialog_approve_all": 24, "dialog_too_late": 24, "dialog_refused": 24,
-		"cancel": 24, "close": 24,
+		"approve": 20, "deny": 20, "approve_all": 20, "deny_all": 20, "suggest_later": 20, "suggest_target": 20,
+		"suggest_ask": 20,
+		"dialog_deny": 24, "dialog_approve": 24, "dialog_deny_all": 24, "dialog_approve_all": 24, "dialog_too_late": 24,
+		"dialog_refused": 24,
+		"cancel":         24, "close": 24,
 	}
 	for _, tag := range tags {
 		for id, limit := range limits {
@@ -203,7 +210,8 @@ func TestGet(t *testing.T) {
 		t.Errorf("the languages are %v", got)
 	}
 	Tags()[0] = "changed"
-	for tag, want := range map[string]string{"en": "Approve", "ja": "承認", "th": "อนุมัติ", "zh-TW": "核准", "": "Approve", "de": "Approve", "zh": "Approve", "JA": "Approve", "../ja": "Approve"} {
+	for tag, want := range map[string]string{"en": "Approve", "ja": "承認", "th": "อนุมัติ", "zh-TW": "核准", "": "Approve",
+		"de": "Approve", "zh": "Approve", "JA": "Approve", "../ja": "Approve"} {
 		if got := Get(tag).Say("approve"); got != want {
 			t.Errorf("%q says %q, want %q", tag, got, want)
 		}
@@ -258,7 +266,8 @@ func TestNumbers(t *testing.T) {
 
 // What fills a placeholder is data, whatever it looks like.
 func TestWhatIsFilledInIsNotATemplate(t *testing.T) {
-	for _, hostile := range []string{"{{.time}}", "{{.n}}", "{time}", "{who}", `{{printf "%s" .time}}`, "{{", "}}", "%s", "{{/*", "$who", `<b>&amp;`, "\x00", "\xff", "{{template \"x\"}}"} {
+	for _, hostile := range []string{"{{.time}}", "{{.n}}", "{time}", "{who}", `{{printf "%s" .time}}`, "{{", "}}", "%s",
+		"{{/*", "$who", `<b>&amp;`, "\x00", "\xff", "{{template \"x\"}}"} {
 		for _, tag := range tags {
 			l := Get(tag)
 			plain, got := l.Say("approved_by", "who", "\x01", "time", "now"), l.Say("approved_by", "who", hostile, "time", "now")

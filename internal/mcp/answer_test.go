@@ -21,7 +21,8 @@ func TestAnswersWithOneMeaningAreUnderstood(t *testing.T) {
 		}
 	}
 	for _, raw := range []string{
-		`{"jsonrpc":"2.0","id":1.5,"result":{}}`, `{"jsonrpc":"2.0","id":7,"error":null}`, `{"jsonrpc":"2.0","id":null,"result":{}}`,
+		`{"jsonrpc":"2.0","id":1.5,"result":{}}`, `{"jsonrpc":"2.0","id":7,"error":null}`,
+		`{"jsonrpc":"2.0","id":null,"result":{}}`,
 		`{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1}}`, `{"jsonrpc":"2.0","id":7.0,"id":8,"result":{}}`,
 		`{"id":7,"result":{}}`, `{"jsonrpc":"2.0","id":true,"result":{}}`,
 	} {
@@ -33,7 +34,8 @@ func TestAnswersWithOneMeaningAreUnderstood(t *testing.T) {
 
 // Of clients nothing is repaired: what they send is judged as it stands.
 func TestClientsMessagesAreNotRepaired(t *testing.T) {
-	for _, raw := range []string{`{"jsonrpc":"2.0","id":1.0,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"result":{},"error":null}`} {
+	for _, raw := range []string{`{"jsonrpc":"2.0","id":1.0,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":1,"result":{},"error":null}`} {
 		if _, err := Parse([]byte(raw)); err == nil {
 			t.Errorf("%s is taken", raw)
 		}

@@ -71,7 +71,9 @@ func TestParamHeadersAreFoundInNestedProperties(t *testing.T) {
 		"items":{"type":"array","items":{"properties":{"q":{"x-mcp-header":"InItems"}}}}}}`
 	got := ParamHeaders(jsontext.Value(schema))
 	want := []ParamHeader{{[]string{"a", "b", "region"}, "Mcp-Param-Region"}, {[]string{"zone"}, "Mcp-Param-Zone"}}
-	if !slices.EqualFunc(got, want, func(a, b ParamHeader) bool { return a.Header == b.Header && slices.Equal(a.Path, b.Path) }) {
+	if !slices.EqualFunc(got, want, func(a, b ParamHeader) bool {
+		return a.Header == b.Header && slices.Equal(a.Path, b.Path)
+	}) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	for _, none := range []string{``, `true`, `{`, `{"properties":[]}`, `{"properties":{"a":{"type":"string"}}}`} {
@@ -79,7 +81,8 @@ func TestParamHeadersAreFoundInNestedProperties(t *testing.T) {
 			t.Errorf("ParamHeaders(%s) = %v, want none", none, got)
 		}
 	}
-	if got := ParamHeaders(jsontext.Value(strings.Repeat(`{"properties":{"mcp-header":`, 2000) + `{}` + strings.Repeat(`}}`, 2000))); got != nil {
+	if got := ParamHeaders(jsontext.Value(strings.Repeat(`{"properties":{"mcp-header":`, 2000) + `{}` +
+		strings.Repeat(`}}`, 2000))); got != nil {
 		t.Errorf("got %v of a deep schema, want none", got)
 	}
 }

@@ -83,7 +83,8 @@ func TestObjectKeepsWhatItDoesNotChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := string(o.With("a", jsontext.Value("2")).Without("c").With("d", jsontext.Value("null")).Bytes()), `{"a":2,"b":{"x":1,"x":2},"d":null}`; got != want {
+	if got, want := string(o.With("a", jsontext.Value("2")).Without("c").With("d", jsontext.Value("null")).Bytes()),
+		`{"a":2,"b":{"x":1,"x":2},"d":null}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got, want := string(o.Bytes()), `{"a":1.10,"b":{"x":1,"x":2},"c":"\u00e9"}`; got != want {
@@ -92,7 +93,8 @@ func TestObjectKeepsWhatItDoesNotChange(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{`{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":[1,{"b":null}]}}`, `{"jsonrpc":"2.0","id":"","error":{}}`, "[]", "{\"a\":\"\xff\"}"} {
+	for _, s := range []string{`{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":[1,{"b":null}]}}`,
+		`{"jsonrpc":"2.0","id":"","error":{}}`, "[]", "{\"a\":\"\xff\"}"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -22,7 +22,8 @@ import (
 func benchArgs(n int) []byte {
 	m := map[string]any{"amount": 12000, "currency": "eur", "dry_run": false, "path": "/srv/data/report.txt"}
 	for i := 0; ; i++ {
-		m[fmt.Sprintf("key_%d", (i*7919)%100003)] = map[string]any{"z": float64(i) * 1.5, "a": "value é " + strings.Repeat("x", 40), "list": []int{3, 1, 2}, "ok": true}
+		m[fmt.Sprintf("key_%d", (i*7919)%100003)] = map[string]any{"z": float64(i) * 1.5, "a": "value é " +
+			strings.Repeat("x", 40), "list": []int{3, 1, 2}, "ok": true}
 		b, err := json.Marshal(m)
 		if err != nil {
 			panic(err)
@@ -69,7 +70,8 @@ func benchRules(b *testing.B) *Policy {
 			r.Tools, r.Agents = []string{fmt.Sprintf("git%d_*", i)}, []string{"bot"}
 		}
 		if i == 99 {
-			r.Tools, r.Agents, r.When = []string{"stripe_refund"}, nil, `args.amount > 10000 && !args.dry_run && args.currency in ["eur","usd"]`
+			r.Tools, r.Agents, r.When = []string{"stripe_refund"}, nil,
+				`args.amount > 10000 && !args.dry_run && args.currency in ["eur","usd"]`
 		}
 		cfg.Rules = append(cfg.Rules, r)
 	}
@@ -179,7 +181,8 @@ func BenchmarkDecision(b *testing.B) {
 
 // BenchmarkYardsticks is what rules cost without an index: every expression evaluated.
 func BenchmarkYardsticks(b *testing.B) {
-	env, err := cel.NewEnv(cel.Variable("tool", cel.StringType), cel.Variable("args", cel.MapType(cel.StringType, cel.DynType)))
+	env, err := cel.NewEnv(cel.Variable("tool", cel.StringType), cel.Variable("args", cel.MapType(cel.StringType,
+		cel.DynType)))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -194,7 +197,8 @@ func BenchmarkYardsticks(b *testing.B) {
 		}
 		return p
 	}
-	in := map[string]any{"tool": "stripe.refund", "args": map[string]any{"amount": int64(12000), "currency": "eur", "dry_run": false}}
+	in := map[string]any{"tool": "stripe.refund", "args": map[string]any{"amount": int64(12000), "currency": "eur",
+		"dry_run": false}}
 	one := program(`tool.startsWith("stripe.") && args.amount > 10000 && !args.dry_run && args.currency in ["eur","usd"]`)
 	b.Run("cel-1-rule", func(b *testing.B) {
 		for b.Loop() {
@@ -205,7 +209,8 @@ func BenchmarkYardsticks(b *testing.B) {
 	})
 	var hundred []cel.Program
 	for i := range 100 {
-		hundred = append(hundred, program(fmt.Sprintf(`tool.startsWith("svc%d.") && args.amount > 10000 && args.currency in ["eur","usd"]`, i)))
+		hundred = append(hundred,
+			program(fmt.Sprintf(`tool.startsWith("svc%d.") && args.amount > 10000 && args.currency in ["eur","usd"]`, i)))
 	}
 	b.Run("cel-100-rules", func(b *testing.B) {
 		for b.Loop() {

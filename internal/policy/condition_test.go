@@ -204,16 +204,19 @@ func TestRule1_UnplacedPathIsNeverAllowed(t *testing.T) {
 	for _, path := range []string{"../etc/passwd", "/srv/../etc/passwd", "x", "", "~", `/srv\\..\\..`} {
 		args := `{"path":"` + path + `"}`
 		v := evaluate(t, p, call(t, "w", args))
-		if v.Action != approval.Quarantine || v.ReasonCode != "ambiguous_path" || v.Risk != approval.RiskHigh || v.Rule != "rule 1" {
+		if v.Action != approval.Quarantine || v.ReasonCode != "ambiguous_path" || v.Risk != approval.RiskHigh ||
+			v.Rule != "rule 1" {
 			t.Errorf("%s: got %+v, want it quarantined as ambiguous_path", args, v)
 		}
 		if want := `It is not certain where the path in "path" lies, so a person must approve w.`; v.Message != want {
 			t.Errorf("%s: message %q, want %q", args, v.Message, want)
 		}
-		if v := evaluate(t, p, call(t, "q", args)); v.Action != approval.Quarantine || v.ReasonCode != "unknown_tool" || v.Risk != approval.RiskHigh {
+		if v := evaluate(t, p, call(t, "q", args)); v.Action != approval.Quarantine || v.ReasonCode != "unknown_tool" ||
+			v.Risk != approval.RiskHigh {
 			t.Errorf("%s: got %+v, want what is asked of a path outside, which is stricter", args, v)
 		}
-		if v := evaluate(t, p, call(t, "c", args)); v.Action != approval.Quarantine || v.Message != "Mine." || v.Risk != approval.RiskCritical || len(v.IgnoreArgs) != 0 {
+		if v := evaluate(t, p, call(t, "c", args)); v.Action != approval.Quarantine || v.Message != "Mine." ||
+			v.Risk != approval.RiskCritical || len(v.IgnoreArgs) != 0 {
 			t.Errorf("%s: got %+v, want the rule's own word", args, v)
 		}
 		if v := evaluate(t, p, call(t, "n", args)); v.Action != approval.Deny || v.Rule != "rule 7" {
@@ -223,7 +226,8 @@ func TestRule1_UnplacedPathIsNeverAllowed(t *testing.T) {
 			t.Errorf("%s: got %+v, want a denial", args, v)
 		}
 	}
-	if v := evaluate(t, p, call(t, "both", `{"path":"/srv/pub/../x"}`)); v.Action != approval.Quarantine || v.ReasonCode != "ambiguous_path" {
+	if v := evaluate(t, p, call(t, "both", `{"path":"/srv/pub/../x"}`)); v.Action != approval.Quarantine ||
+		v.ReasonCode != "ambiguous_path" {
 		t.Errorf("both: got %+v, want it quarantined as ambiguous_path", v)
 	}
 	// What an earlier rule found uncertain does not hang over a later one.
@@ -334,7 +338,8 @@ func TestWhen(t *testing.T) {
 		// A number that the expression does not ask for does no harm.
 		{`args.a == 1`, `{"a":1,"b":123456789012345678901234567890}`, yes},
 	} {
-		p := rules(t, `{name: r, tools: [x], action: deny, reason_code: match, when: '`+strings.ReplaceAll(test.when, "'", "''")+`'}`)
+		p := rules(t, `{name: r, tools: [x], action: deny, reason_code: match, when: '`+strings.ReplaceAll(test.when, "'",
+			"''")+`'}`)
 		v := evaluate(t, p, call(t, "s/x", test.args))
 		got := v.ReasonCode
 		if v.Rule == "" {

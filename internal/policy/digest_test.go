@@ -129,9 +129,11 @@ func TestTheDigest(t *testing.T) {
 		name, src string
 		same      bool
 	}{
-		{"written in another way", "# a comment\n\npolicy:\n  rules:\n    - tools: a\n    - {action: deny, tools: [b]}\n", true},
+		{"written in another way", "# a comment\n\npolicy:\n  rules:\n    - tools: a\n    - {action: deny, tools: [b]}\n",
+			true},
 		{"rules in another order", `policy: {rules: [{tools: [b], action: deny}, {tools: [a]}]}`, false},
-		{"a level that nothing names", `policy: {rules: [{tools: [a]}, {tools: [b], action: deny}], levels: {critical: {timeout: 5m}}}`, false},
+		{"a level that nothing names",
+			`policy: {rules: [{tools: [a]}, {tools: [b], action: deny}], levels: {critical: {timeout: 5m}}}`, false},
 		{"observe", `policy: {mode: observe, rules: [{tools: [a]}, {tools: [b], action: deny}]}`, false},
 	} {
 		if same := digest(test.src) == one; same != test.same {

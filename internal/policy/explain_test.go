@@ -59,12 +59,14 @@ func TestExplain(t *testing.T) {
 			"tool write_file is not among read_file, list_*",
 			`agent "bot" is not among alice`,
 			`condition 1: "mode" is a number where the rule needs text`,
-			"an earlier rule decided", "an earlier rule decided", "an earlier rule decided", "an earlier rule decided", "an earlier rule decided",
+			"an earlier rule decided", "an earlier rule decided", "an earlier rule decided", "an earlier rule decided",
+			"an earlier rule decided",
 			"a rule decided",
 		}, ""},
 		{"list_x", `{"a":1,"A":2}`, []string{
 			"matched",
-			"an earlier rule decided", "an earlier rule decided", "an earlier rule decided", "an earlier rule decided", "an earlier rule decided", "an earlier rule decided", "an earlier rule decided",
+			"an earlier rule decided", "an earlier rule decided", "an earlier rule decided", "an earlier rule decided",
+			"an earlier rule decided", "an earlier rule decided", "an earlier rule decided",
 			"a rule decided",
 		}, "no rule can allow arguments whose names differ only in letter case"},
 	} {

@@ -96,7 +96,8 @@ func answers(t *testing.T, p *Policy, tool, raw string) {
 
 func answered(t *testing.T, p *Policy, c approval.Call) {
 	v := p.Evaluate(context.Background(), c)
-	if strictness(v.Action) == 0 && v.Action != approval.Allow || v.Risk.Rank() == 0 || v.ReasonCode == "" || v.Message == "" || v.Timeout <= 0 {
+	if strictness(v.Action) == 0 && v.Action != approval.Allow || v.Risk.Rank() == 0 || v.ReasonCode == "" ||
+		v.Message == "" || v.Timeout <= 0 {
 		t.Errorf("not an answer: %+v", v)
 	}
 	if c.Args.Ambiguous() && v.Action == approval.Allow {

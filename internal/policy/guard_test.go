@@ -16,7 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-var gateFiles = []string{"/etc/countersign/countersign.yaml", "/etc/countersign/countersign.env", "/var/lib/gate/store.db", "/it's/o.sock", "/run/tls/gate.key"}
+var gateFiles = []string{"/etc/countersign/countersign.yaml", "/etc/countersign/countersign.env",
+	"/var/lib/gate/store.db", "/it's/o.sock", "/run/tls/gate.key"}
 
 // guarding compiles a policy with the guard on top of it.
 func guarding(t interface {
@@ -49,7 +50,8 @@ var allowAll = Config{Rules: []Rule{{Name: "all", Tools: []string{"*"}, Action: 
 func TestRule5_TheGuardQuarantinesWhatTouchesTheGateOrTheSettings(t *testing.T) {
 	p := guarding(t, allowAll, "/home/u/cc-work/", "/opt/extra/vars.sh")
 	call := func(server, tool, scope string, arguments any) approval.Verdict {
-		return p.Evaluate(context.Background(), approval.Call{Agent: "coder", Scope: scope, Server: server, Tool: tool, Args: argsOf(t, arguments)})
+		return p.Evaluate(context.Background(), approval.Call{Agent: "coder", Scope: scope, Server: server, Tool: tool,
+			Args: argsOf(t, arguments)})
 	}
 	type object map[string]any
 	const app = "/srv/app"
@@ -89,7 +91,8 @@ func TestRule5_TheGuardQuarantinesWhatTouchesTheGateOrTheSettings(t *testing.T) 
 		{"", "odd", app, object{"paths": many(60), "target": "countersign.yaml"}},
 		{"", "odd", app, object{"target": "/var/lib/gate/store.db"}},
 		{"", "odd", app, object{"file": map[string]any{"name": ".codex/hooks.json"}}},
-		{"", "odd", app, object{"files": []any{map[string]any{"path": "x", "content": "y"}, map[string]any{"path": ".mcp.json", "content": "y"}}}},
+		{"", "odd", app, object{"files": []any{map[string]any{"path": "x", "content": "y"},
+			map[string]any{"path": ".mcp.json", "content": "y"}}}},
 		{"", "odd", app, object{"Content": "countersign.yaml"}},
 		{"", "odd", app, object{"a.b": "countersign.yaml"}},
 		{"", "Bash", app, object{"command": "mv ~/.claude ~/x"}},
@@ -102,8 +105,10 @@ func TestRule5_TheGuardQuarantinesWhatTouchesTheGateOrTheSettings(t *testing.T) 
 		{"", "Bash", "/home/u/.claude", object{"command": "mv ../.claude /tmp/x"}},
 		{"", "odd", app, object{"from": ".gemini", "to": "x"}},
 		{"", "odd", app, object{"from": `C:\Users\u\.claude`}},
-		{"", "apply_patch", app, object{"command": "*** Begin Patch\n*** Update File: .codex/hooks.json\n@@\n-a\n+b\n*** End Patch"}},
-		{"", "apply_patch", app, object{"command": "*** Begin Patch\n*** Delete File: /home/u/.codex/config.toml\n*** End Patch"}},
+		{"", "apply_patch", app,
+			object{"command": "*** Begin Patch\n*** Update File: .codex/hooks.json\n@@\n-a\n+b\n*** End Patch"}},
+		{"", "apply_patch", app,
+			object{"command": "*** Begin Patch\n*** Delete File: /home/u/.codex/config.toml\n*** End Patch"}},
 		{"", "write_file", app, object{"file_path": "/home/u/.gemini/settings.json", "content": "{}"}},
 		{"", "replace", app, object{"file_path": ".gemini/settings.json", "old_string": "a", "new_string": "b"}},
 		{"", "run_shell_command", app, object{"command": "echo > .gemini/settings.json"}},
@@ -111,7 +116,8 @@ func TestRule5_TheGuardQuarantinesWhatTouchesTheGateOrTheSettings(t *testing.T) 
 		{"files", "write_file", app, object{"path": "/home/u/.claude.json", "content": ""}},
 	} {
 		v := call(c.server, c.tool, c.scope, c.args)
-		if v.Action != approval.Quarantine || v.Risk != approval.RiskCritical || v.Rule != "guard: gate_files" || v.ReasonCode != "gate_files" || !v.RequireReason {
+		if v.Action != approval.Quarantine || v.Risk != approval.RiskCritical || v.Rule != "guard: gate_files" ||
+			v.ReasonCode != "gate_files" || !v.RequireReason {
 			t.Errorf("%s %.200v in %s: got %s, %s by %q (%s)", c.tool, c.args, c.scope, v.Action, v.Risk, v.Rule, v.ReasonCode)
 		}
 	}
@@ -119,9 +125,12 @@ func TestRule5_TheGuardQuarantinesWhatTouchesTheGateOrTheSettings(t *testing.T) 
 		tool, scope string
 		args        object
 	}{
-		{"Write", app, object{"file_path": "/srv/app/settings.json", "content": "see .claude/settings.json and countersign.yaml"}},
-		{"Edit", app, object{"file_path": "/srv/app/README.md", "old_string": "mv ~/.claude x", "new_string": "rm countersign.yaml"}},
-		{"MultiEdit", app, object{"file_path": "/srv/app/README.md", "edits": []any{map[string]any{"old_string": "countersign.env", "new_string": "countersign.yaml"}}}},
+		{"Write", app, object{"file_path": "/srv/app/settings.json",
+			"content": "see .claude/settings.json and countersign.yaml"}},
+		{"Edit", app, object{"file_path": "/srv/app/README.md", "old_string": "mv ~/.claude x",
+			"new_string": "rm countersign.yaml"}},
+		{"MultiEdit", app, object{"file_path": "/srv/app/README.md",
+			"edits": []any{map[string]any{"old_string": "countersign.env", "new_string": "countersign.yaml"}}}},
 		{"create", app, object{"path": "/srv/app/a.md", "file_text": ".claude/settings.json"}},
 		{"Task", app, object{"description": "look at countersign.yaml", "prompt": "what is in .codex/hooks.json?"}},
 		{"Bash", app, object{"command": "ls", "description": "looks beside countersign.yaml"}},
@@ -129,7 +138,8 @@ func TestRule5_TheGuardQuarantinesWhatTouchesTheGateOrTheSettings(t *testing.T) 
 		{"odd", app, object{"n": json.Number("123456789012345678901234567890"), "l": []any{json.Number("1e300")}}},
 		{"Bash", app, object{"command": strings.Repeat("x", 10_000) + " countersign"}},
 		{"odd", app, object{"ids": many(60)}},
-		{"odd", app, object{"deep": map[string]any{"n": 1.5, "l": []any{[]any{}}, "z": nil, "content": "countersign.yaml"}, "n": []any{1, true, nil}}},
+		{"odd", app, object{"deep": map[string]any{"n": 1.5, "l": []any{[]any{}}, "z": nil, "content": "countersign.yaml"},
+			"n": []any{1, true, nil}}},
 		{"Bash", "/home/u/.claude", object{"command": "ls", "other": ""}},
 		{"Bash", app, object{"command": "cat docs/notes.claudette.md .claude.bak/x"}},
 		{"Bash", app, object{"command": "ls ~/.codex/log ~/.gemini/tmp/x cc-works"}},
@@ -148,7 +158,8 @@ func TestRule5_TheGuardQuarantinesWhatTouchesTheGateOrTheSettings(t *testing.T) 
 		{"Bash", app, object{"command": strings.Repeat("x", 40_000), "input": strings.Repeat("y", 1000)}},
 	} {
 		if v := call("", c.tool, c.scope, c.args); v.Action != approval.Allow {
-			t.Errorf("%s %.200v in %s: got %s by %q (%s: %s), want what the rules say", c.tool, c.args, c.scope, v.Action, v.Rule, v.ReasonCode, v.Message)
+			t.Errorf("%s %.200v in %s: got %s by %q (%s: %s), want what the rules say", c.tool, c.args, c.scope, v.Action,
+				v.Rule, v.ReasonCode, v.Message)
 		}
 	}
 }
@@ -165,25 +176,32 @@ func many(n int) []any {
 const deniesEdits = "[Write, Edit, Bash, odd]"
 
 func TestRule5_TheGuardIsAFloor(t *testing.T) {
-	touching := approval.Call{Agent: "coder", Tool: "Edit", Args: argsOf(t, map[string]any{"file_path": "/home/u/.claude/settings.json", "description": "x"})}
+	touching := approval.Call{Agent: "coder", Tool: "Edit",
+		Args: argsOf(t, map[string]any{"file_path": "/home/u/.claude/settings.json", "description": "x"})}
 	evaluate := func(r Rule, levels map[approval.Risk]Level) approval.Verdict {
 		r.Tools = []string{"Edit"}
 		return guarding(t, Config{Rules: []Rule{r}, Levels: levels}).Evaluate(context.Background(), touching)
 	}
-	if v := evaluate(Rule{Action: approval.Deny, Name: "no"}, nil); v.Action != approval.Deny || v.Rule != "no" || v.ReasonCode != "forbidden" {
+	if v := evaluate(Rule{Action: approval.Deny, Name: "no"}, nil); v.Action != approval.Deny || v.Rule != "no" ||
+		v.ReasonCode != "forbidden" {
 		t.Errorf("a deny became %+v", v)
 	}
-	if v := evaluate(Rule{When: "args.missing == 1", Action: approval.Allow}, nil); v.Action != approval.Deny || v.ReasonCode != "policy_error" {
+	if v := evaluate(Rule{When: "args.missing == 1", Action: approval.Allow}, nil); v.Action != approval.Deny ||
+		v.ReasonCode != "policy_error" {
 		t.Errorf("an error became %+v", v)
 	}
-	short := evaluate(Rule{Name: "ask", Risk: approval.RiskMedium, Timeout: 60e9, Message: "Edits {args.file_path}.", IgnoreArgs: []string{"description", "file_path"}}, nil)
-	if short.Action != approval.Quarantine || short.Risk != approval.RiskCritical || short.Timeout != 60e9 || !short.RequireReason || short.Rule != "ask" ||
-		short.ReasonCode != "gate_files" || short.Message != "Edits {args.file_path}; it touches the gate's own files or the settings of an agent's hooks" ||
+	short := evaluate(Rule{Name: "ask", Risk: approval.RiskMedium, Timeout: 60e9, Message: "Edits {args.file_path}.",
+		IgnoreArgs: []string{"description", "file_path"}}, nil)
+	if short.Action != approval.Quarantine || short.Risk != approval.RiskCritical || short.Timeout != 60e9 ||
+		!short.RequireReason || short.Rule != "ask" ||
+		short.ReasonCode != "gate_files" ||
+		short.Message != "Edits {args.file_path}; it touches the gate's own files or the settings of an agent's hooks" ||
 		!slices.Equal(short.IgnoreArgs, []string{"description"}) {
 		t.Errorf("a quarantine became %+v", short)
 	}
 	lax := map[approval.Risk]Level{approval.RiskCritical: {Action: approval.Allow}}
-	if v := evaluate(Rule{Risk: approval.RiskCritical}, lax); v.Action != approval.Quarantine || v.Risk != approval.RiskCritical {
+	if v := evaluate(Rule{Risk: approval.RiskCritical}, lax); v.Action != approval.Quarantine ||
+		v.Risk != approval.RiskCritical {
 		t.Errorf("where the level critical allows: %+v", v)
 	}
 	observed := allowAll
@@ -192,8 +210,10 @@ func TestRule5_TheGuardIsAFloor(t *testing.T) {
 		t.Errorf("observed: %+v", v)
 	}
 	// Other methods too, that read: by default they run.
-	read := approval.Call{Agent: "coder", Server: "files", Method: "resources/read", Tool: "resources:read", Args: argsOf(t, map[string]any{"uri": "file:///etc/countersign/countersign.env"})}
-	if v := guarding(t, Config{}).Evaluate(context.Background(), read); v.Action != approval.Quarantine || v.ReasonCode != "gate_files" {
+	read := approval.Call{Agent: "coder", Server: "files", Method: "resources/read", Tool: "resources:read",
+		Args: argsOf(t, map[string]any{"uri": "file:///etc/countersign/countersign.env"})}
+	if v := guarding(t, Config{}).Evaluate(context.Background(), read); v.Action != approval.Quarantine ||
+		v.ReasonCode != "gate_files" {
 		t.Errorf("resources/read: %+v", v)
 	}
 	read.Method, read.Tool = "sampling/createMessage", "sampling:createMessage"
@@ -206,14 +226,16 @@ func TestRule5_TheGuardIsAFloor(t *testing.T) {
 func TestRule5_PropertyTheGuardNeverLoosens(t *testing.T) {
 	actions := []approval.Action{"", approval.Allow, approval.Quarantine, approval.Deny}
 	risks := []approval.Risk{"", approval.RiskLow, approval.RiskMedium, approval.RiskHigh, approval.RiskCritical}
-	texts := []string{"", "x", "/srv/app/a.go", ".claude", "/home/u/.claude/settings.json", "CounterSign.YAML", "cd .codex; vi hooks.json", "o.sock", "settings", "a%2eb",
+	texts := []string{"", "x", "/srv/app/a.go", ".claude", "/home/u/.claude/settings.json", "CounterSign.YAML",
+		"cd .codex; vi hooks.json", "o.sock", "settings", "a%2eb",
 		"countersign install codex", "%2emcp.json", "/var/lib/gate/store.db", ".claude/commands"}
 	names := []string{"path", "Path", "command", "content", "description", "n"}
 	rapid.Check(t, func(t *rapid.T) {
 		var cfg Config
 		for range rapid.IntRange(0, 3).Draw(t, "rules") {
-			r := Rule{Tools: []string{rapid.SampledFrom([]string{"a", "*", "s/*"}).Draw(t, "tools")}, Action: rapid.SampledFrom(actions).Draw(t, "action"),
-				Risk: rapid.SampledFrom(risks).Draw(t, "risk")}
+			r := Rule{Tools: []string{rapid.SampledFrom([]string{"a", "*", "s/*"}).Draw(t, "tools")},
+				Action: rapid.SampledFrom(actions).Draw(t, "action"),
+				Risk:   rapid.SampledFrom(risks).Draw(t, "risk")}
 			switch rapid.IntRange(0, 3).Draw(t, "kind") {
 			case 0:
 				r.Conditions = []Condition{{Param: "path", Under: []string{"/srv"}}}
@@ -252,15 +274,18 @@ func TestRule5_PropertyTheGuardNeverLoosens(t *testing.T) {
 			args[rapid.SampledFrom(names).Draw(t, "name")] = v
 		}
 		c := approval.Call{Agent: "coder", Tool: "a", Server: rapid.SampledFrom([]string{"", "s"}).Draw(t, "server"),
-			Scope: rapid.SampledFrom([]string{"", "/srv/app", "/home/u/.claude", "/var/lib/gate"}).Draw(t, "scope"), Args: argsOf(t, args)}
+			Scope: rapid.SampledFrom([]string{"", "/srv/app", "/home/u/.claude", "/var/lib/gate"}).Draw(t, "scope"),
+			Args:  argsOf(t, args)}
 		if rapid.IntRange(0, 4).Draw(t, "method") == 0 {
 			c.Method = rapid.SampledFrom([]string{"resources/read", "prompts/get", "what/else"}).Draw(t, "which")
 			c.Tool = approval.MethodTool(c.Method)
 		}
 		p := guarding(t, cfg)
 		was, is := without.Evaluate(context.Background(), c), p.Evaluate(context.Background(), c)
-		if strictness(is.Action) < strictness(was.Action) || is.Risk.Rank() < was.Risk.Rank() || was.RequireReason && !is.RequireReason && was.Action != approval.Allow ||
-			was.Action == approval.Quarantine && is.Timeout > was.Timeout || was.Strict && !is.Strict || is.Observe != was.Observe {
+		if strictness(is.Action) < strictness(was.Action) || is.Risk.Rank() < was.Risk.Rank() || was.RequireReason &&
+			!is.RequireReason && was.Action != approval.Allow ||
+			was.Action == approval.Quarantine && is.Timeout > was.Timeout || was.Strict && !is.Strict ||
+			is.Observe != was.Observe {
 			t.Fatalf("%s\nwithout: %+v\nwith: %+v", c.Args.Canonical(), was, is)
 		}
 		for _, name := range is.IgnoreArgs {
@@ -273,11 +298,13 @@ func TestRule5_PropertyTheGuardNeverLoosens(t *testing.T) {
 		if !touched && !reflect.DeepEqual(was, is) {
 			t.Fatalf("%s touches nothing\nwithout: %+v\nwith: %+v", c.Args.Canonical(), was, is)
 		}
-		if touched && is.Action == approval.Allow || touched && is.Action == approval.Quarantine && is.Risk != approval.RiskCritical {
+		if touched && is.Action == approval.Allow || touched && is.Action == approval.Quarantine &&
+			is.Risk != approval.RiskCritical {
 			t.Fatalf("%s touches what is guarded: %+v", c.Args.Canonical(), is)
 		}
 		x := p.Explain(c)
-		if x.Action != is.Action || x.Risk != is.Risk || x.Rule != is.Rule || x.ReasonCode != is.ReasonCode || x.Message != is.Message || (x.Guard.Touched != "") != (touched && is.Action != approval.Deny) {
+		if x.Action != is.Action || x.Risk != is.Risk || x.Rule != is.Rule || x.ReasonCode != is.ReasonCode ||
+			x.Message != is.Message || (x.Guard.Touched != "") != (touched && is.Action != approval.Deny) {
 			t.Fatalf("explained as %+v, is %+v", x, is)
 		}
 	})
@@ -290,7 +317,8 @@ func TestRule5_AnEarlierInstallsRuleIsReadAsTheGuard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := Parse([]byte("policy:\n  rules:\n" + string(rule) + "    - {name: never, tools: " + deniesEdits + ", agents: [intruder], action: deny}\n    - {tools: ['*'], action: allow}\n"))
+		cfg := Parse([]byte("policy:\n  rules:\n" + string(rule) + "    - {name: never, tools: " + deniesEdits +
+			", agents: [intruder], action: deny}\n    - {tools: ['*'], action: allow}\n"))
 		p, problems := Compile(cfg, Options{})
 		if p == nil {
 			t.Fatal(problems)
@@ -307,20 +335,24 @@ func TestRule5_AnEarlierInstallsRuleIsReadAsTheGuard(t *testing.T) {
 		if len(warned) != 1 {
 			t.Errorf("%s: problems %v, want one that says what to write", name, problems)
 		}
-		if len(p.Rules()) != 2 || p.Rules()[0].Name != "never" || p.Rules()[0].Number != 2 || p.Guard() == nil || p.Guard().Line != 3 {
+		if len(p.Rules()) != 2 || p.Rules()[0].Name != "never" || p.Rules()[0].Number != 2 || p.Guard() == nil ||
+			p.Guard().Line != 3 {
 			t.Errorf("%s: rules %+v, guard %+v", name, p.Rules(), p.Guard())
 		}
-		touching := approval.Call{Agent: "intruder", Tool: "Edit", Args: argsOf(t, map[string]any{"file_path": "/home/u/.claude/settings.json"})}
+		touching := approval.Call{Agent: "intruder", Tool: "Edit",
+			Args: argsOf(t, map[string]any{"file_path": "/home/u/.claude/settings.json"})}
 		if v := p.Evaluate(context.Background(), touching); v.Action != approval.Deny || v.Rule != "never" {
 			t.Errorf("%s: what is denied became %+v", name, v)
 		}
 		touching.Agent = "coder"
-		if v := p.Evaluate(context.Background(), touching); v.Action != approval.Quarantine || v.Risk != approval.RiskCritical || v.ReasonCode != "gate_files" {
+		if v := p.Evaluate(context.Background(), touching); v.Action != approval.Quarantine ||
+			v.Risk != approval.RiskCritical || v.ReasonCode != "gate_files" {
 			t.Errorf("%s: %+v", name, v)
 		}
 		// Files that only the rule knows of stay guarded.
 		touching.Args = argsOf(t, map[string]any{"file_path": "/var/lib/gate/store.db"})
-		if v := p.Evaluate(context.Background(), touching); v.Action != approval.Quarantine || v.Risk != approval.RiskCritical {
+		if v := p.Evaluate(context.Background(), touching); v.Action != approval.Quarantine ||
+			v.Risk != approval.RiskCritical {
 			t.Errorf("%s: the rule's own files: %+v", name, v)
 		}
 		touching.Args = argsOf(t, map[string]any{"file_path": "/srv/x"})
@@ -330,7 +362,9 @@ func TestRule5_AnEarlierInstallsRuleIsReadAsTheGuard(t *testing.T) {
 		// One that the operator changed is a rule as any other, and said to be one.
 		changed := Parse([]byte("policy:\n  rules:\n" + strings.Replace(string(rule), "risk: critical", "risk: medium", 1)))
 		p, problems = Compile(changed, Options{})
-		if p == nil || p.Guard() != nil || len(p.Rules()) != 1 || !slices.ContainsFunc(problems, func(p Problem) bool { return p.Warning && strings.Contains(p.Message, "was changed") }) {
+		if p == nil || p.Guard() != nil || len(p.Rules()) != 1 || !slices.ContainsFunc(problems, func(p Problem) bool {
+			return p.Warning && strings.Contains(p.Message, "was changed")
+		}) {
 			t.Errorf("%s, changed: %v", name, problems)
 		}
 	}
@@ -361,7 +395,9 @@ func TestGuardIsReadStrictly(t *testing.T) {
 		"guard: true":                   "a text is needed",
 	} {
 		p, problems := Compile(Parse([]byte("policy:\n  "+source+"\n")), Options{})
-		if p != nil || !slices.ContainsFunc(problems, func(p Problem) bool { return strings.Contains(p.Message, want) && p.Line == 2 }) {
+		if p != nil || !slices.ContainsFunc(problems, func(p Problem) bool {
+			return strings.Contains(p.Message, want) && p.Line == 2
+		}) {
 			t.Errorf("%s: %v, want %q", source, problems, want)
 		}
 	}
@@ -373,7 +409,8 @@ func TestRule5_TheGuardKnowsWherePeoplesTokensAre(t *testing.T) {
 	p := guarding(t, allowAll)
 	const app = "/srv/app"
 	verdict := func(tool, scope, name, text string) approval.Verdict {
-		return p.Evaluate(t.Context(), approval.Call{Agent: "coder", Scope: scope, Tool: tool, Args: argsOf(t, map[string]any{name: text})})
+		return p.Evaluate(t.Context(), approval.Call{Agent: "coder", Scope: scope, Tool: tool,
+			Args: argsOf(t, map[string]any{name: text})})
 	}
 	const folder, file = "/home/u/.config/countersign/logins", "127.0.0.1_8787-0123456789ab.countersign-login"
 	for _, c := range []struct{ tool, scope, name, text string }{
@@ -409,7 +446,8 @@ func TestRule5_TheGuardKnowsWherePeoplesTokensAre(t *testing.T) {
 		{"Bash", app, "command", "countersign login --here < token"},
 		{"Bash", app, "command", "./bin/countersign backup /tmp/x"},
 	} {
-		if v := verdict(c.tool, c.scope, c.name, c.text); v.Action != approval.Quarantine || v.Risk != approval.RiskCritical || v.ReasonCode != "gate_files" {
+		if v := verdict(c.tool, c.scope, c.name, c.text); v.Action != approval.Quarantine ||
+			v.Risk != approval.RiskCritical || v.ReasonCode != "gate_files" {
 			t.Errorf("%s %q in %s: got %s, %s (%s)", c.tool, c.text, c.scope, v.Action, v.Risk, v.ReasonCode)
 		}
 	}

@@ -33,23 +33,28 @@ func TestRule3_AKeyInAnotherCaseGetsRoundNoRule(t *testing.T) {
 		{`conditions: [{param: file.path, equals: x}]`, `{"file":{"path":"x"}}`, `{"FILE":{"PATH":"x"}}`},
 		{`conditions: [{param: file.path, equals: x}]`, `{"file.path":"x"}`, `{"file.Path":"x"}`},
 		{`conditions: [{param: files.1.path, equals: x}]`, `{"files":[0,{"path":"x"}]}`, `{"files":[0,{"Path":"x"}]}`},
-		{`conditions: [{param: to, equals: {name: {last: x}}}]`, `{"to":{"name":{"last":"x"}}}`, `{"to":{"name":{"Last":"x"}}}`},
+		{`conditions: [{param: to, equals: {name: {last: x}}}]`, `{"to":{"name":{"last":"x"}}}`,
+			`{"to":{"name":{"Last":"x"}}}`},
 		{`conditions: [{param: to, in: [[{name: x}]]}]`, `{"to":[{"name":"x"}]}`, `{"to":[{"Name":"x"}]}`},
 		{`conditions: [{param: [path, file_path], under: /etc}]`, `{"file_path":"/etc/x"}`, `{"File_Path":"/etc/x"}`},
 		{`when: has(args.amount) && args.amount > 5`, `{"amount":6}`, `{"Amount":6}`},
 		{`when: "'amount' in args && args['amount'] > 5"`, `{"amount":6}`, `{"Amount":6}`},
 		{`when: "args.?amount.orValue(0) > 5"`, `{"amount":6}`, `{"AMOUNT":6}`},
 		{`when: "args[?'amount'].orValue(0) > 5"`, `{"amount":6}`, `{"AMOUNT":6}`},
-		{`when: "has(args.order) && has(args.order.sum) && args.order.sum > 5"`, `{"order":{"sum":6}}`, `{"order":{"Sum":6}}`},
+		{`when: "has(args.order) && has(args.order.sum) && args.order.sum > 5"`, `{"order":{"sum":6}}`,
+			`{"order":{"Sum":6}}`},
 		{`when: "args.?order.?sum.orValue(0) > 5"`, `{"order":{"sum":6}}`, `{"Order":{"sum":6}}`},
 		{`when: "args.?order.orValue({}).?sum.orValue(0) > 5"`, `{"order":{"sum":6}}`, `{"order":{"SUM":6}}`},
 		{`when: "has(args.to) && args.to.exists(x, has(x.sum) && x.sum > 5)"`, `{"to":[{"sum":6}]}`, `{"to":[{"Sum":6}]}`},
-		{`when: "has(args.to) && args.to.filter(x, has(x.sum)).exists(x, x.sum > 5)"`, `{"to":[{"sum":6}]}`, `{"to":[{"Sum":6}]}`},
-		{`when: "has(args.to) && args.to.map(x, x.from).exists(x, has(x.sum))"`, `{"to":[{"from":{"sum":6}}]}`, `{"to":[{"from":{"Sum":6}}]}`},
+		{`when: "has(args.to) && args.to.filter(x, has(x.sum)).exists(x, x.sum > 5)"`, `{"to":[{"sum":6}]}`,
+			`{"to":[{"Sum":6}]}`},
+		{`when: "has(args.to) && args.to.map(x, x.from).exists(x, has(x.sum))"`, `{"to":[{"from":{"sum":6}}]}`,
+			`{"to":[{"from":{"Sum":6}}]}`},
 		{`when: "['path', 'file'].exists(k, k in args && args[k] == 'x')"`, `{"file":"x"}`, `{"File":"x"}`},
 		{`when: "args[has(args.x) ? 'x' : 'y'] == 1"`, `{"x":1,"y":2}`, `{"X":1,"y":2}`},
 		{`when: "args == {'path': 'x'}"`, `{"path":"x"}`, `{"Path":"x"}`},
-		{`when: "has(args.to) && args.to == {'path': {'of': 'x'}}"`, `{"to":{"path":{"of":"x"}}}`, `{"to":{"path":{"Of":"x"}}}`},
+		{`when: "has(args.to) && args.to == {'path': {'of': 'x'}}"`, `{"to":{"path":{"of":"x"}}}`,
+			`{"to":{"path":{"Of":"x"}}}`},
 		{`when: "(has(args.a) ? args.a : args).?sum.orValue(0) > 5"`, `{"sum":6}`, `{"Sum":6}`},
 		{`when: "[args][0].?sum.orValue(0) > 5"`, `{"sum":6}`, `{"Sum":6}`},
 	} {
@@ -60,26 +65,32 @@ func TestRule3_AKeyInAnotherCaseGetsRoundNoRule(t *testing.T) {
 		if v := evaluate(t, p, call(t, "x", test.other)); v.Action != approval.Deny {
 			t.Errorf("%s with %s: got %s (%s), want a denial", test.rule, test.other, v.Action, v.ReasonCode)
 		}
-		p = rules(t, `{name: asked, tools: [x], risk: critical, timeout: 5m, ignore_args: [note], `+test.rule+`}`, `{tools: [x], action: allow}`)
+		p = rules(t, `{name: asked, tools: [x], risk: critical, timeout: 5m, ignore_args: [note], `+test.rule+`}`,
+			`{tools: [x], action: allow}`)
 		v := evaluate(t, p, call(t, "x", test.other))
-		if v.Action != approval.Quarantine || v.ReasonCode != "ambiguous_args" || v.Risk != approval.RiskCritical || v.Rule != "asked" ||
+		if v.Action != approval.Quarantine || v.ReasonCode != "ambiguous_args" || v.Risk != approval.RiskCritical ||
+			v.Rule != "asked" ||
 			!v.RequireReason || v.Timeout != 5*time.Minute || v.IgnoreArgs != nil {
 			t.Errorf("%s with %s: got %+v, want what the rule asks", test.rule, test.other, v)
 		}
-		if x := p.Explain(call(t, "x", test.other)); x.ReasonCode != v.ReasonCode || !strings.Contains(x.Reason, "no rule can allow arguments that have ") {
+		if x := p.Explain(call(t, "x", test.other)); x.ReasonCode != v.ReasonCode || !strings.Contains(x.Reason,
+			"no rule can allow arguments that have ") {
 			t.Errorf("%s with %s: explained by %q", test.rule, test.other, x.Reason)
 		}
 	}
 }
 
-// More ways of asking for a key, of nesting it, and of writing numbers and paths: each denies what it denies, however it is spelt.
+// More ways of asking for a key, of nesting it, and of writing numbers and paths: each denies what it denies, however
+// it is spelt.
 func TestRule3_NoSpellingGetsRoundADenial(t *testing.T) {
 	for _, test := range []struct{ rule, exact, other string }{
 		{`when: "'pa'+'th' in args && args['pa'+'th'] == 'x'"`, `{"path":"x"}`, `{"Path":"x"}`},
 		{`when: "has(args.path) && args['pa'+'th'] == 'x'"`, `{"path":"x"}`, `{"Path":"x"}`},
 		{`when: "dyn(args).?path.orValue('') == 'x'"`, `{"path":"x"}`, `{"Path":"x"}`},
-		{`when: "args.?l.orValue([]).exists(e, e.?a.?b.orValue('') == 'x')"`, `{"l":[{"a":{"b":"x"}}]}`, `{"l":[{"a":{"B":"x"}}]}`},
-		{`when: "args.?l.orValue([]).exists(e, e.?a.?b.orValue('') == 'x')"`, `{"l":[{"a":{"b":"x"}}]}`, `{"L":[{"A":{"b":"x"}}]}`},
+		{`when: "args.?l.orValue([]).exists(e, e.?a.?b.orValue('') == 'x')"`, `{"l":[{"a":{"b":"x"}}]}`,
+			`{"l":[{"a":{"B":"x"}}]}`},
+		{`when: "args.?l.orValue([]).exists(e, e.?a.?b.orValue('') == 'x')"`, `{"l":[{"a":{"b":"x"}}]}`,
+			`{"L":[{"A":{"b":"x"}}]}`},
 		{`when: "args.?l.orValue([]).all(e, e.?p.orValue('') == 'x')"`, `{"l":[{"p":"x"}]}`, `{"l":[{"P":"x"}]}`},
 		{`when: "has(args.l) && args.l.exists_one(e, has(e.p))"`, `{"l":[{"p":"x"}]}`, `{"l":[{"P":"x"}]}`},
 		{`when: "has(args.path) && args.path.matches('^x')"`, `{"path":"x"}`, `{"Path":"x"}`},
@@ -134,7 +145,8 @@ func TestRule3_NoSpellingGetsRoundADenial(t *testing.T) {
 		}
 	}
 	// Elsewhere a name with a letter as in a URL, or with what is not ASCII, is a name.
-	p := rules(t, `{tools: [x], action: deny, conditions: [{param: path, under: /etc}]}`, `{tools: [x], action: allow, conditions: [{param: path, under: /srv}]}`)
+	p := rules(t, `{tools: [x], action: deny, conditions: [{param: path, under: /etc}]}`,
+		`{tools: [x], action: allow, conditions: [{param: path, under: /srv}]}`)
 	for _, path := range []string{"/srv/my%20file", "/srv/größe", "/srv/写真/a", "/srv/100%", "/srv/%65"} {
 		if v := evaluate(t, p, call(t, "x", `{"path":"`+path+`"}`)); v.Action != approval.Allow {
 			t.Errorf("%s: got %+v", path, v)
@@ -157,13 +169,16 @@ func TestRule3_TheStrictestNeedOfWhatLookedAtTheKey(t *testing.T) {
 		`{name: free, tools: [x], action: allow, conditions: [{param: mode, equals: r}]}`,
 		`{name: not reached, tools: [x], risk: critical, conditions: [{param: path, under: /opt}]}`)
 	v := evaluate(t, p, call(t, "x", `{"Path":"/tmp/x","mode":"r"}`))
-	if v.Action != approval.Quarantine || v.Risk != approval.RiskHigh || v.Timeout != 10*time.Minute || !v.RequireReason || v.ReasonCode != "ambiguous_args" {
+	if v.Action != approval.Quarantine || v.Risk != approval.RiskHigh || v.Timeout != 10*time.Minute || !v.RequireReason ||
+		v.ReasonCode != "ambiguous_args" {
 		t.Errorf("got %+v", v)
 	}
-	if v = evaluate(t, p, call(t, "x", `{"Path":"/tmp/x","mode":"a"}`)); v.Risk != approval.RiskCritical || v.Rule != "not reached" {
+	if v = evaluate(t, p, call(t, "x", `{"Path":"/tmp/x","mode":"a"}`)); v.Risk != approval.RiskCritical ||
+		v.Rule != "not reached" {
 		t.Errorf("where the last rule is asked too: got %+v", v)
 	}
-	if v = evaluate(t, p, call(t, "x", `{"Path":"/etc/x","mode":"r"}`)); v.Action != approval.Deny || v.Rule != "forbidden" {
+	if v = evaluate(t, p, call(t, "x", `{"Path":"/etc/x","mode":"r"}`)); v.Action != approval.Deny ||
+		v.Rule != "forbidden" {
 		t.Errorf("got %+v", v)
 	}
 	if v = evaluate(t, p, call(t, "x", `{"path":"/tmp/x","mode":"r"}`)); v.Action != approval.Allow {
@@ -179,14 +194,17 @@ func TestKeysThatNoRuleLooksAtAreFree(t *testing.T) {
 	}{
 		{[]string{`{tools: [y], action: deny, conditions: [{param: path, equals: x}]}`}, `{"Path":"x"}`},
 		{[]string{`{tools: [x], agents: [nobody], action: deny, conditions: [{param: path, equals: x}]}`}, `{"Path":"x"}`},
-		{[]string{`{tools: [x], action: deny, conditions: [{param: path, equals: x}]}`}, `{"path":"y","env":{"PATH":"/bin"}}`},
+		{[]string{`{tools: [x], action: deny, conditions: [{param: path, equals: x}]}`},
+			`{"path":"y","env":{"PATH":"/bin"}}`},
 		{[]string{`{tools: [x], action: deny, conditions: [{param: to.path, equals: x}]}`}, `{"to":{"path":"y"},"Path":"x"}`},
 		{[]string{`{tools: [x], action: deny, conditions: [{param: [path, Path], equals: x}]}`}, `{"Path":"y"}`},
 		{[]string{`{tools: [x], action: deny, when: "args.?path.orValue(args.?Path.orValue('')) == 'x'"}`}, `{"Path":"y"}`},
-		{[]string{`{tools: [x], action: deny, when: "has(args.to) && args.to.exists(t, has(t.path) && t.path == 'x')"}`}, `{"to":[{"path":"y","env":{"PATH":"x"}}],"Path":"x"}`},
+		{[]string{`{tools: [x], action: deny, when: "has(args.to) && args.to.exists(t, has(t.path) && t.path == 'x')"}`},
+			`{"to":[{"path":"y","env":{"PATH":"x"}}],"Path":"x"}`},
 		{[]string{`{tools: [x], action: deny, when: "args.exists(k, k == 'path')"}`}, `{"Paths":"x"}`},
 		{[]string{`{tools: [x], action: deny, when: tool == 'path'}`}, `{"Path":"x"}`},
-		{[]string{`{tools: [x], action: allow}`, `{tools: [x], action: deny, conditions: [{param: path, equals: x}]}`}, `{"Path":"x"}`},
+		{[]string{`{tools: [x], action: allow}`, `{tools: [x], action: deny, conditions: [{param: path, equals: x}]}`},
+			`{"Path":"x"}`},
 	} {
 		cfg := append(test.rules, `{tools: [x], agents: [bot], action: allow}`)
 		p := rules(t, cfg...)
@@ -198,13 +216,15 @@ func TestKeysThatNoRuleLooksAtAreFree(t *testing.T) {
 
 // Arguments with more readings than are tried are denied, and soon.
 func TestTooManyReadingsAreDenied(t *testing.T) {
-	p := rules(t, `{tools: [x], risk: medium, when: "has(args.l) && args.l.exists(e, has(e.path) && e.path == 'x')"}`, `{tools: [x], action: allow}`)
+	p := rules(t, `{tools: [x], risk: medium, when: "has(args.l) && args.l.exists(e, has(e.path) && e.path == 'x')"}`,
+		`{tools: [x], action: allow}`)
 	object := `{"l":[` + strings.Repeat(`{"path":"a","Path":"b"},`, 30) + `{}]}`
 	if v := evaluate(t, p, call(t, "x", object)); v.Action != approval.Deny || v.ReasonCode != "ambiguous_args" {
 		t.Errorf("got %+v, want a denial", v)
 	}
 	object = `{"l":[` + strings.Repeat(`{"Path":"b"},`, 1000) + `{}]}`
-	if v := evaluate(t, p, call(t, "x", object)); v.Action != approval.Quarantine || v.ReasonCode != "ambiguous_args" || v.Risk != approval.RiskHigh {
+	if v := evaluate(t, p, call(t, "x", object)); v.Action != approval.Quarantine || v.ReasonCode != "ambiguous_args" ||
+		v.Risk != approval.RiskHigh {
 		t.Errorf("got %+v, want one more reading to be tried", v)
 	}
 }
@@ -255,21 +275,26 @@ func lesser(was, v approval.Verdict) string {
 }
 
 var readingConditions = []string{
-	`conditions: [{param: path, under: [/etc, /srv]}]`, `conditions: [{param: path, under: /srv}]`, `conditions: [{param: [path, task], under: /tmp}]`,
-	`conditions: [{param: size, gt: 10}]`, `conditions: [{param: size, equals: 100}, {param: path, under: /}]`, `conditions: [{param: task.size, lte: 100}]`,
+	`conditions: [{param: path, under: [/etc, /srv]}]`, `conditions: [{param: path, under: /srv}]`,
+	`conditions: [{param: [path, task], under: /tmp}]`,
+	`conditions: [{param: size, gt: 10}]`, `conditions: [{param: size, equals: 100}, {param: path, under: /}]`,
+	`conditions: [{param: task.size, lte: 100}]`,
 	`conditions: [{param: task, equals: {size: 100}}]`, `conditions: [{param: task.path, under: /etc}]`,
 	`when: has(args.size) && args.size > 10`, `when: "args.?task.?size.orValue(0) == 100"`, `when: "!has(args.path)"`,
-	`when: "has(args.list) && args.list.exists(x, has(x.size) && x.size == 100)"`, `when: args.size == 100`, `when: "'task' in args && 'path' in args.task"`,
+	`when: "has(args.list) && args.list.exists(x, has(x.size) && x.size == 100)"`, `when: args.size == 100`,
+	`when: "'task' in args && 'path' in args.task"`,
 	`agents: [bot]`, `agents: [nobody]`,
 }
 
 func drawReadingPolicy(t *rapid.T) *Policy {
 	var list []string
 	for range rapid.IntRange(1, 5).Draw(t, "rules") {
-		list = append(list, fmt.Sprintf("{tools: [x], action: %s, risk: %s, require_reason: %t, timeout: %dm, allow_skip: %t, %s}",
-			rapid.SampledFrom([]string{"allow", "quarantine", "deny"}).Draw(t, "action"), rapid.SampledFrom([]string{"low", "medium", "high", "critical"}).Draw(t, "risk"),
-			rapid.Bool().Draw(t, "reason"), rapid.IntRange(1, 50).Draw(t, "timeout"),
-			rapid.Bool().Draw(t, "allow_skip"), rapid.SampledFrom(readingConditions).Draw(t, "condition")))
+		list = append(list,
+			fmt.Sprintf("{tools: [x], action: %s, risk: %s, require_reason: %t, timeout: %dm, allow_skip: %t, %s}",
+				rapid.SampledFrom([]string{"allow", "quarantine", "deny"}).Draw(t, "action"),
+				rapid.SampledFrom([]string{"low", "medium", "high", "critical"}).Draw(t, "risk"),
+				rapid.Bool().Draw(t, "reason"), rapid.IntRange(1, 50).Draw(t, "timeout"),
+				rapid.Bool().Draw(t, "allow_skip"), rapid.SampledFrom(readingConditions).Draw(t, "condition")))
 	}
 	p, problems := Compile(Parse([]byte("policy: {rules: ["+strings.Join(list, ", ")+"]}")), Options{})
 	if p == nil {
@@ -333,7 +358,8 @@ func noCaseOfAKeyLoosens(t *rapid.T) {
 	if how := lesser(was, v); how != "" {
 		t.Errorf("%s as %s: %s", marshalled(t, exact).Canonical(), c.Args.Canonical(), how)
 	}
-	if x := p.Explain(c); x.Action != v.Action || x.Rule != v.Rule || x.ReasonCode != v.ReasonCode || x.Risk != v.Risk || x.Message != v.Message {
+	if x := p.Explain(c); x.Action != v.Action || x.Rule != v.Rule || x.ReasonCode != v.ReasonCode || x.Risk != v.Risk ||
+		x.Message != v.Message {
 		t.Errorf("Explain says %+v, Evaluate %+v", x, v)
 	}
 }
@@ -396,7 +422,8 @@ func noSpellingOfAPathLoosens(t *rapid.T) {
 	if how := lesser(was, v); how != "" {
 		t.Errorf("%s: %s", c.Args.Canonical(), how)
 	}
-	if x := p.Explain(c); x.Action != v.Action || x.Rule != v.Rule || x.ReasonCode != v.ReasonCode || x.Risk != v.Risk || x.Message != v.Message {
+	if x := p.Explain(c); x.Action != v.Action || x.Rule != v.Rule || x.ReasonCode != v.ReasonCode || x.Risk != v.Risk ||
+		x.Message != v.Message {
 		t.Errorf("Explain says %+v, Evaluate %+v", x, v)
 	}
 }
@@ -413,7 +440,8 @@ func TestPropertyRule3_NoSpellingOfJSONMatters(t *testing.T) {
 		}
 		c.Args = args
 		v := p.Evaluate(context.Background(), c)
-		if v.Action != was.Action || v.Risk != was.Risk || v.Rule != was.Rule || v.ReasonCode != was.ReasonCode || v.RequireReason != was.RequireReason {
+		if v.Action != was.Action || v.Risk != was.Risk || v.Rule != was.Rule || v.ReasonCode != was.ReasonCode ||
+			v.RequireReason != was.RequireReason {
 			t.Errorf("%s: got %+v, want %+v", args.Canonical(), v, was)
 		}
 	})
@@ -459,7 +487,8 @@ func respellJSON(t *rapid.T, v any) string {
 		b.WriteString(`"`)
 	case json.Number:
 		b.WriteString(rapid.SampledFrom(map[json.Number][]string{
-			"100": {"100", "1e2", "100.0", "1.00E+2", "1000e-1"}, "1": {"1", "1.0", "10e-1"}, "11.5": {"11.5", "11.50", "115e-1"}, "7": {"7", "0.7e1"},
+			"100": {"100", "1e2", "100.0", "1.00E+2", "1000e-1"}, "1": {"1", "1.0", "10e-1"}, "11.5": {"11.5", "11.50",
+				"115e-1"}, "7": {"7", "0.7e1"},
 		}[v]).Draw(t, "number"))
 	}
 	return b.String() + space()

@@ -43,22 +43,38 @@ func TestAMethodIsJudgedByItsOwnRules(t *testing.T) {
 		call approval.Call
 		want approval.Verdict // its action, risk, rule, reason and strictness
 	}{
-		{"a tool call", call(t, "files/read_file", `{}`), approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskMedium, Rule: "tools", ReasonCode: "approval_required"}},
-		{"a tool call that says so", named("tools/call"), approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskMedium, Rule: "tools", ReasonCode: "approval_required"}},
-		{"a tool named as a method", call(t, "files/resources:read", `{"uri":"file:///etc/x"}`), approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskMedium, Rule: "tools", ReasonCode: "approval_required"}},
-		{"a method with a rule", on(t, "files", "resources/read", `{"uri":"file:///etc/x"}`), approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, Rule: "secrets", ReasonCode: "forbidden"}},
-		{"whose condition does not hold", on(t, "files", "resources/read", `{"uri":"file:///tmp/x"}`), approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow, ReasonCode: "method_default"}},
-		{"whose condition cannot be evaluated", on(t, "files", "resources/read", `{}`), approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, Rule: "secrets", ReasonCode: "policy_error"}},
-		{"of another server", on(t, "tickets", "resources/read", `{}`), approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow, ReasonCode: "method_default"}},
-		{"a list of methods", on(t, "", "completion/complete", `{}`), approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh, Rule: "prompts", ReasonCode: "approval_required"}},
-		{"of another agent", other, approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow, ReasonCode: "method_default"}},
-		{"a method that is not known", on(t, "files", "resources/write", `{}`), approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, ReasonCode: "unknown_method"}},
-		{"letter case counts", on(t, "files", "Resources/read", `{}`), approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, ReasonCode: "unknown_method"}},
-		{"one that a rule allows", on(t, "files", "odd/one", `{}`), approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow, Rule: "odd", ReasonCode: "allowed", Strict: true}},
-		{"ambiguous args", on(t, "files", "roots/list", `{"a":1,"A":2}`), approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh, ReasonCode: "ambiguous_args"}},
+		{"a tool call", call(t, "files/read_file", `{}`), approval.Verdict{Action: approval.Quarantine,
+			Risk: approval.RiskMedium, Rule: "tools", ReasonCode: "approval_required"}},
+		{"a tool call that says so", named("tools/call"), approval.Verdict{Action: approval.Quarantine,
+			Risk: approval.RiskMedium, Rule: "tools", ReasonCode: "approval_required"}},
+		{"a tool named as a method", call(t, "files/resources:read", `{"uri":"file:///etc/x"}`),
+			approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskMedium, Rule: "tools",
+				ReasonCode: "approval_required"}},
+		{"a method with a rule", on(t, "files", "resources/read", `{"uri":"file:///etc/x"}`),
+			approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, Rule: "secrets", ReasonCode: "forbidden"}},
+		{"whose condition does not hold", on(t, "files", "resources/read", `{"uri":"file:///tmp/x"}`),
+			approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow, ReasonCode: "method_default"}},
+		{"whose condition cannot be evaluated", on(t, "files", "resources/read", `{}`),
+			approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, Rule: "secrets", ReasonCode: "policy_error"}},
+		{"of another server", on(t, "tickets", "resources/read", `{}`), approval.Verdict{Action: approval.Allow,
+			Risk: approval.RiskLow, ReasonCode: "method_default"}},
+		{"a list of methods", on(t, "", "completion/complete", `{}`), approval.Verdict{Action: approval.Quarantine,
+			Risk: approval.RiskHigh, Rule: "prompts", ReasonCode: "approval_required"}},
+		{"of another agent", other, approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow,
+			ReasonCode: "method_default"}},
+		{"a method that is not known", on(t, "files", "resources/write", `{}`), approval.Verdict{Action: approval.Deny,
+			Risk: approval.RiskHigh, ReasonCode: "unknown_method"}},
+		{"letter case counts", on(t, "files", "Resources/read", `{}`), approval.Verdict{Action: approval.Deny,
+			Risk: approval.RiskHigh, ReasonCode: "unknown_method"}},
+		{"one that a rule allows", on(t, "files", "odd/one", `{}`), approval.Verdict{Action: approval.Allow,
+			Risk: approval.RiskLow, Rule: "odd", ReasonCode: "allowed", Strict: true}},
+		{"ambiguous args", on(t, "files", "roots/list", `{"a":1,"A":2}`), approval.Verdict{Action: approval.Quarantine,
+			Risk: approval.RiskHigh, ReasonCode: "ambiguous_args"}},
 		// The tool is made from the method, whatever the call says.
-		{"and that of a rule's", named("resources/read"), approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh, Rule: "secrets", ReasonCode: "policy_error"}},
-		{"a method under a tool's name", named("prompts/get"), approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh, Rule: "prompts", ReasonCode: "approval_required"}},
+		{"and that of a rule's", named("resources/read"), approval.Verdict{Action: approval.Deny, Risk: approval.RiskHigh,
+			Rule: "secrets", ReasonCode: "policy_error"}},
+		{"a method under a tool's name", named("prompts/get"), approval.Verdict{Action: approval.Quarantine,
+			Risk: approval.RiskHigh, Rule: "prompts", ReasonCode: "approval_required"}},
 	} {
 		v := evaluate(t, p, test.call)
 		got := approval.Verdict{Action: v.Action, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode, Strict: v.Strict}
@@ -77,23 +93,27 @@ func TestAMethodIsJudgedByItsOwnRules(t *testing.T) {
 func TestEveryMethodThatIsKnownMayRunByDefault(t *testing.T) {
 	p := compile(t, "")
 	for _, m := range []string{
-		"resources/read", "resources/subscribe", "resources/unsubscribe", "prompts/get", "completion/complete", "logging/setLevel",
+		"resources/read", "resources/subscribe", "resources/unsubscribe", "prompts/get", "completion/complete",
+		"logging/setLevel",
 		"sampling/createMessage", "elicitation/create", "roots/list",
 	} {
-		want := approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow, ReasonCode: "method_default", Message: "Allowed by policy.", Timeout: defaultTimeout}
+		want := approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow, ReasonCode: "method_default",
+			Message: "Allowed by policy.", Timeout: defaultTimeout}
 		if diff := cmp.Diff(want, evaluate(t, p, on(t, "files", m, `{}`))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", m, diff)
 		}
 	}
 	v := evaluate(t, p, on(t, "files", "tools/\u202ecall", `{}`))
-	if want := "The method tools/⟨U+202E⟩call is not one that calls may have."; v.Action != approval.Deny || v.Message != want {
+	if want := "The method tools/⟨U+202E⟩call is not one that calls may have."; v.Action != approval.Deny ||
+		v.Message != want {
 		t.Errorf("got %s, %q; want a denial, %q", v.Action, v.Message, want)
 	}
 }
 
 func TestARuleForAllToolsIsForNoOtherMethod(t *testing.T) {
 	p := rules(t, `{tools: ["*"], action: deny}`, `{method: "*", tools: ["x/*"], action: allow}`)
-	for method, want := range map[string]approval.Action{"": approval.Deny, "tools/call": approval.Deny, "prompts/get": approval.Allow, "odd/one": approval.Allow} {
+	for method, want := range map[string]approval.Action{"": approval.Deny, "tools/call": approval.Deny,
+		"prompts/get": approval.Allow, "odd/one": approval.Allow} {
 		c := call(t, "x/y", `{}`)
 		c.Method = method
 		if v := evaluate(t, p, c); v.Action != want {
@@ -118,7 +138,8 @@ func TestExplainOfAMethod(t *testing.T) {
 	}, why); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if last := x.Steps[4].Rule; x.Method != "resources/subscribe" || last.Number != 0 || last.ReasonCode != "method_default" || last.Action != approval.Allow {
+	if last := x.Steps[4].Rule; x.Method != "resources/subscribe" || last.Number != 0 ||
+		last.ReasonCode != "method_default" || last.Action != approval.Allow {
 		t.Errorf("got %q, and what holds otherwise %+v", x.Method, last)
 	}
 	infos := p.Rules()

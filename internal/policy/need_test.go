@@ -37,7 +37,8 @@ func TestTheNeedIsTheRulesKeysAndElseItsLevels(t *testing.T) {
 		{"approvers in place of the level's approvals", `{tools: [x], risk: critical, approvers: [ken, finance]}`,
 			with(func(n *approval.Need) { n.Stages = []approval.Stage{anyOf("ken", "finance")} })},
 		{"one name without a list", `{tools: [x], approvers: ken}`, need(anyOf("ken"))},
-		{"a count that is not written is one", `{tools: [x], approvals: [{group: finance}, {approvers: [ken], count: 1}, {count: 2}]}`,
+		{"a count that is not written is one",
+			`{tools: [x], approvals: [{group: finance}, {approvers: [ken], count: 1}, {count: 2}]}`,
 			need(group("finance", 1), anyOf("ken"), approval.Stage{Count: 2})},
 		{"one approver, whoever it is, says nothing", `{tools: [x], approvals: [{count: 1}]}`, nil},
 		{"which takes away what the level wants", `{tools: [x], risk: medium, approvals: [{count: 1}]}`, nil},
@@ -82,7 +83,8 @@ func TestRule3_AnAmbiguousCallNeedsWhatEachRuleThatLookedNeeds(t *testing.T) {
 		`{name: pay, tools: [x], risk: medium, approvals: [{group: finance, count: 2}], confirm: true, conditions: [{param: to, equals: acme}]}`,
 		`{name: out, tools: [x], approvers: [security], separate_duties: true, conditions: [{param: to, equals: out}]}`,
 		`{name: rest, tools: [x], action: allow}`)
-	both := &approval.Need{Stages: []approval.Stage{group("finance", 2), anyOf("security")}, SeparateDuties: true, Confirm: true}
+	both := &approval.Need{Stages: []approval.Stage{group("finance", 2), anyOf("security")}, SeparateDuties: true,
+		Confirm: true}
 	for _, test := range []struct {
 		args string
 		want *approval.Need
@@ -232,7 +234,8 @@ func TestANeedMadeInGoIsChecked(t *testing.T) {
 			"$.policy.rules[0].approvals[0].count: count (how many people must approve) must be a whole number from 1 to 100"},
 		{Needs{Escalate: []approval.Escalation{{To: []string{"a"}}}},
 			"$.policy.rules[0].escalate[0]: an escalation needs after, such as after: 10m"},
-		{Needs{Escalate: []approval.Escalation{{After: time.Minute}}}, "$.policy.rules[0].escalate[0].to: at least one name is needed here"},
+		{Needs{Escalate: []approval.Escalation{{After: time.Minute}}},
+			"$.policy.rules[0].escalate[0].to: at least one name is needed here"},
 	} {
 		p, problems := Compile(Config{Rules: []Rule{{Tools: []string{"x"}, Needs: test.needs}}}, Options{})
 		if p != nil || len(problems) != 1 || problems[0].String() != test.want {
@@ -252,7 +255,8 @@ func TestANeedCostsACallNothing(t *testing.T) {
 		}
 		return least
 	}
-	if with, without := allocations(`, approvals: [{group: finance, count: 2}], confirm: true`), allocations(""); with > without {
+	if with, without := allocations(`, approvals: [{group: finance, count: 2}], confirm: true`),
+		allocations(""); with > without {
 		t.Errorf("%v allocations with a need, %v without", with, without)
 	}
 }

@@ -46,7 +46,8 @@ func call(t testing.TB, tool, raw string) approval.Call {
 func evaluate(t testing.TB, p *Policy, c approval.Call) approval.Verdict {
 	t.Helper()
 	v := p.Evaluate(context.Background(), c)
-	if x := p.Explain(c); x.Action != v.Action || x.Rule != v.Rule || x.ReasonCode != v.ReasonCode || x.Message != v.Message || x.Risk != v.Risk {
+	if x := p.Explain(c); x.Action != v.Action || x.Rule != v.Rule || x.ReasonCode != v.ReasonCode ||
+		x.Message != v.Message || x.Risk != v.Risk {
 		t.Errorf("%s: Explain says %s by %q (%s, %q), Evaluate %s by %q (%s, %q)", c.Target(),
 			x.Action, x.Rule, x.ReasonCode, x.Message, v.Action, v.Rule, v.ReasonCode, v.Message)
 	}
@@ -107,12 +108,16 @@ func TestDesignExample(t *testing.T) {
 		{transfer, approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh, Rule: "rule 2",
 			ReasonCode: "over_threshold", Message: "Transfer exceeds the confirmation threshold ($10)", Timeout: time.Hour}},
 		{small, approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh,
-			ReasonCode: "unknown_tool", Message: "No rule covers transfer_credits, so a person must approve it.", Timeout: 30 * time.Minute}},
-		{call(t, "write_file", `{"path":"/etc/hosts"}`), approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskCritical, Rule: "rule 3",
+			ReasonCode: "unknown_tool", Message: "No rule covers transfer_credits, so a person must approve it.",
+			Timeout: 30 * time.Minute}},
+		{call(t, "write_file", `{"path":"/etc/hosts"}`), approval.Verdict{Action: approval.Quarantine,
+			Risk: approval.RiskCritical, Rule: "rule 3",
 			ReasonCode: "approval_required", Message: "write_file needs a person's approval.", Timeout: 30 * time.Minute,
 			RequireReason: true, IgnoreArgs: []string{"description"}}},
-		{call(t, "files/write_file", `{"path":"/tmp/x"}`), approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh,
-			ReasonCode: "unknown_tool", Message: "No rule covers files/write_file, so a person must approve it.", Timeout: 30 * time.Minute}},
+		{call(t, "files/write_file", `{"path":"/tmp/x"}`), approval.Verdict{Action: approval.Quarantine,
+			Risk:       approval.RiskHigh,
+			ReasonCode: "unknown_tool", Message: "No rule covers files/write_file, so a person must approve it.",
+			Timeout: 30 * time.Minute}},
 	} {
 		if diff := cmp.Diff(test.want, evaluate(t, p, test.call)); diff != "" {
 			t.Errorf("%s %s (-want +got):\n%s", test.call.Target(), test.call.Args.Canonical(), diff)
@@ -252,23 +257,38 @@ func TestRule1_UnknownToolIsHighAndQuarantined(t *testing.T) {
 func TestRule1_ConditionErrorDenies(t *testing.T) {
 	const secret = "hunter2hunter2"
 	for _, test := range []struct{ rule, args, why string }{
-		{`{tools: [x], action: allow, conditions: [{param: p, matches: a}]}`, `{"p":7}`, `condition 1: "p" is a number where the rule needs text`},
-		{`{tools: [x], action: allow, conditions: [{param: p, under: /srv}]}`, `{"p":["hunter2hunter2"]}`, `condition 1: "p" is a list where the rule needs text`},
-		{`{tools: [x], action: allow, conditions: [{param: p, lt: 10}]}`, `{"p":"hunter2hunter2"}`, `condition 1: "p" is text where the rule needs a number`},
-		{`{tools: [x], action: allow, conditions: [{param: p, lt: 10}]}`, `{"p":1e99999999999999999999}`, `condition 1: "p" is a number with too large an exponent`},
-		{`{tools: [x], action: allow, conditions: [{param: p, equals: a}]}`, `{"p":true}`, `condition 1: "p" is true or false where the rule needs text`},
-		{`{tools: [x], action: allow, conditions: [{param: q, equals: 1}, {param: p, in: [a, 1]}]}`, `{"q":1,"p":null}`, `condition 2: "p" is null where the rule needs text or a number`},
-		{`{tools: [x], action: allow, conditions: [{param: a.b, equals: 1}]}`, `{"a.b":1,"a":{"b":2}}`, `condition 1: "a.b" can be read in more than one way`},
-		{`{tools: [x], action: allow, when: args.p == 1}`, `{"q":"hunter2hunter2"}`, `when: "p" is missing; has() asks whether it is there`},
-		{`{tools: [x], action: allow, when: "args.p[args.q] == 1"}`, `{"q":"hunter2hunter2","p":{}}`, `when: a key is missing; has() asks whether it is there`},
-		{`{tools: [x], action: allow, when: args.p < 10}`, `{"p":"hunter2hunter2"}`, `when: an argument has a type that the expression cannot work with`},
-		{`{tools: [x], action: allow, when: args.p}`, `{"p":"hunter2hunter2"}`, `when: the expression is neither true nor false`},
-		{`{tools: [x], action: allow, when: int(args.p) < 10}`, `{"p":"hunter2hunter2"}`, `when: it has no value for these arguments`},
+		{`{tools: [x], action: allow, conditions: [{param: p, matches: a}]}`, `{"p":7}`,
+			`condition 1: "p" is a number where the rule needs text`},
+		{`{tools: [x], action: allow, conditions: [{param: p, under: /srv}]}`, `{"p":["hunter2hunter2"]}`,
+			`condition 1: "p" is a list where the rule needs text`},
+		{`{tools: [x], action: allow, conditions: [{param: p, lt: 10}]}`, `{"p":"hunter2hunter2"}`,
+			`condition 1: "p" is text where the rule needs a number`},
+		{`{tools: [x], action: allow, conditions: [{param: p, lt: 10}]}`, `{"p":1e99999999999999999999}`,
+			`condition 1: "p" is a number with too large an exponent`},
+		{`{tools: [x], action: allow, conditions: [{param: p, equals: a}]}`, `{"p":true}`,
+			`condition 1: "p" is true or false where the rule needs text`},
+		{`{tools: [x], action: allow, conditions: [{param: q, equals: 1}, {param: p, in: [a, 1]}]}`, `{"q":1,"p":null}`,
+			`condition 2: "p" is null where the rule needs text or a number`},
+		{`{tools: [x], action: allow, conditions: [{param: a.b, equals: 1}]}`, `{"a.b":1,"a":{"b":2}}`,
+			`condition 1: "a.b" can be read in more than one way`},
+		{`{tools: [x], action: allow, when: args.p == 1}`, `{"q":"hunter2hunter2"}`,
+			`when: "p" is missing; has() asks whether it is there`},
+		{`{tools: [x], action: allow, when: "args.p[args.q] == 1"}`, `{"q":"hunter2hunter2","p":{}}`,
+			`when: a key is missing; has() asks whether it is there`},
+		{`{tools: [x], action: allow, when: args.p < 10}`, `{"p":"hunter2hunter2"}`,
+			`when: an argument has a type that the expression cannot work with`},
+		{`{tools: [x], action: allow, when: args.p}`, `{"p":"hunter2hunter2"}`,
+			`when: the expression is neither true nor false`},
+		{`{tools: [x], action: allow, when: int(args.p) < 10}`, `{"p":"hunter2hunter2"}`,
+			`when: it has no value for these arguments`},
 		{`{tools: [x], action: allow, when: args.p / args.q < 10}`, `{"p":7,"q":0}`, `when: a division by zero`},
 		{`{tools: [x], action: allow, when: args.p * 2 < 10}`, `{"p":9223372036854775807}`, `when: a number grew too large`},
-		{`{tools: [x], action: allow, when: args.p < 10}`, `{"p":123456789012345678901234567890}`, `when: a number cannot be represented exactly`},
-		{`{tools: [x], action: allow, when: args.p < 10}`, `{"p":9.99999999999999999999}`, `when: a number cannot be represented exactly`},
-		{`{tools: [x], action: allow, when: args.p.matches(args.q)}`, `{"p":"hunter2hunter2","q":"(hunter2hunter2"}`, `when: it has no value for these arguments`},
+		{`{tools: [x], action: allow, when: args.p < 10}`, `{"p":123456789012345678901234567890}`,
+			`when: a number cannot be represented exactly`},
+		{`{tools: [x], action: allow, when: args.p < 10}`, `{"p":9.99999999999999999999}`,
+			`when: a number cannot be represented exactly`},
+		{`{tools: [x], action: allow, when: args.p.matches(args.q)}`, `{"p":"hunter2hunter2","q":"(hunter2hunter2"}`,
+			`when: it has no value for these arguments`},
 	} {
 		p := rules(t, test.rule, `{name: later, tools: ["*"], action: allow}`)
 		v := evaluate(t, p, call(t, "x", test.args))
@@ -330,11 +350,15 @@ func TestRule3_AmbiguousArgsAreNeverAllowed(t *testing.T) {
 		`{tools: [c], action: deny, conditions: [{param: path, equals: /etc}]}`,
 		`{tools: [o], action: deny, conditions: [{param: path, equals: /srv}]}`)
 	for tool, want := range map[string]approval.Verdict{
-		"a": {Action: approval.Quarantine, Risk: approval.RiskHigh, Rule: "rule 1", ReasonCode: "ambiguous_args", Timeout: 30 * time.Minute},
-		"q": {Action: approval.Quarantine, Risk: approval.RiskCritical, Rule: "rule 2", ReasonCode: "ambiguous_args", Timeout: 5 * time.Minute, RequireReason: true},
-		"m": {Action: approval.Quarantine, Risk: approval.RiskHigh, Rule: "rule 3", ReasonCode: "ambiguous_args", Timeout: 30 * time.Minute},
+		"a": {Action: approval.Quarantine, Risk: approval.RiskHigh, Rule: "rule 1", ReasonCode: "ambiguous_args",
+			Timeout: 30 * time.Minute},
+		"q": {Action: approval.Quarantine, Risk: approval.RiskCritical, Rule: "rule 2", ReasonCode: "ambiguous_args",
+			Timeout: 5 * time.Minute, RequireReason: true},
+		"m": {Action: approval.Quarantine, Risk: approval.RiskHigh, Rule: "rule 3", ReasonCode: "ambiguous_args",
+			Timeout: 30 * time.Minute},
 		"d": {Action: approval.Deny, Risk: approval.RiskHigh, Rule: "rule 4", ReasonCode: "never", Timeout: 30 * time.Minute},
-		"c": {Action: approval.Deny, Risk: approval.RiskHigh, Rule: "rule 5", ReasonCode: "forbidden", Timeout: 30 * time.Minute}, // as the tool may read it
+		"c": {Action: approval.Deny, Risk: approval.RiskHigh, Rule: "rule 5", ReasonCode: "forbidden",
+			Timeout: 30 * time.Minute}, // as the tool may read it
 		"o": {Action: approval.Quarantine, Risk: approval.RiskHigh, ReasonCode: "ambiguous_args", Timeout: 30 * time.Minute},
 	} {
 		v := evaluate(t, p, call(t, tool, `{"path":"/tmp","Path":"/etc","note":"x"}`))
@@ -347,7 +371,8 @@ func TestRule3_AmbiguousArgsAreNeverAllowed(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tool, diff)
 		}
 	}
-	if v := evaluate(t, p, call(t, "a", `{"path":"/tmp","note":"x"}`)); v.Action != approval.Allow || len(v.IgnoreArgs) != 1 {
+	if v := evaluate(t, p, call(t, "a", `{"path":"/tmp","note":"x"}`)); v.Action != approval.Allow ||
+		len(v.IgnoreArgs) != 1 {
 		t.Errorf("unambiguous: got %+v, want allow", v)
 	}
 }
@@ -355,7 +380,8 @@ func TestRule3_AmbiguousArgsAreNeverAllowed(t *testing.T) {
 func TestObserveSaysWhatWouldHaveHappened(t *testing.T) {
 	src := strings.Replace(designExample, "enforce", "observe", 1)
 	p := compile(t, src)
-	for _, c := range []approval.Call{call(t, "read_file", `{}`), call(t, "write_file", `{"path":"/etc/x"}`), call(t, "write_file", `{"path":7}`), call(t, "zzz", `{}`)} {
+	for _, c := range []approval.Call{call(t, "read_file", `{}`), call(t, "write_file", `{"path":"/etc/x"}`),
+		call(t, "write_file", `{"path":7}`), call(t, "zzz", `{}`)} {
 		got, want := evaluate(t, p, c), evaluate(t, compile(t, designExample), c)
 		want.Observe = true
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -464,7 +490,8 @@ func TestTimeouts(t *testing.T) {
 			t.Errorf("%s with %s: got %v, want %v", test.rule, test.policy, v.Timeout, test.timeout)
 		}
 	}
-	for policy, want := range map[string]time.Duration{``: 30 * time.Minute, `default_timeout: 60`: time.Minute, `default_timeout: 60, levels: {high: {}}`: time.Minute, `levels: {dangerous: {timeout: 7}}`: 7 * time.Second} {
+	for policy, want := range map[string]time.Duration{``: 30 * time.Minute, `default_timeout: 60`: time.Minute,
+		`default_timeout: 60, levels: {high: {}}`: time.Minute, `levels: {dangerous: {timeout: 7}}`: 7 * time.Second} {
 		if v := evaluate(t, compile(t, "policy: {"+policy+"}"), call(t, "x", `{}`)); v.Timeout != want {
 			t.Errorf("an unknown tool with %q: got %v, want %v", policy, v.Timeout, want)
 		}
@@ -554,7 +581,8 @@ func TestTools(t *testing.T) {
 
 func TestAgents(t *testing.T) {
 	p := rules(t, `{tools: [x], agents: [alice, "team-*"], action: deny}`)
-	for agent, want := range map[string]approval.Action{"alice": approval.Deny, "team-a": approval.Deny, "Alice": approval.Quarantine, "bob": approval.Quarantine, "": approval.Quarantine} {
+	for agent, want := range map[string]approval.Action{"alice": approval.Deny, "team-a": approval.Deny,
+		"Alice": approval.Quarantine, "bob": approval.Quarantine, "": approval.Quarantine} {
 		c := call(t, "x", `{}`)
 		c.Agent = agent
 		if v := evaluate(t, p, c); v.Action != want {

@@ -16,7 +16,8 @@ func TestPresetsCompile(t *testing.T) {
 	together := "policy:\n  include:\n"
 	for _, name := range presets.Names() {
 		together += "    - preset/" + name + "\n"
-		p, problems := Compile(Parse([]byte("policy:\n  include: [preset/"+name+"]\n")), Options{Servers: []string{"files", "bank"}})
+		p, problems := Compile(Parse([]byte("policy:\n  include: [preset/"+name+"]\n")),
+			Options{Servers: []string{"files", "bank"}})
 		if p == nil || len(problems) > 0 {
 			t.Errorf("%s: %v", name, problems)
 		}
@@ -36,10 +37,14 @@ func TestPresetsOfClassesAskForAsLongAsTheClassHas(t *testing.T) {
 		timeout time.Duration
 		calls   []string
 	}{
-		"payments": {time.Hour, []string{"transfer_credits", "bank/create_payment", "pay_invoice", "stripe/refund_charge", "wallet_withdraw", "send_money"}},
-		"files":    {30 * time.Minute, []string{"write_file", "files/write_file", "edit_file", "files/move_file", "delete_file", "files/create_directory"}},
-		"self-modification": {2 * time.Hour, []string{"update_self", "edit_own_code", "install_skill", "self_modify_code", "set_system_prompt",
-			`write_file {"path":"AGENTS.md"}`, `Edit {"file_path":"/s/CLAUDE.md"}`, `files/write_file {"path":"/s/.cursor/rules/x"}`}},
+		"payments": {time.Hour, []string{"transfer_credits", "bank/create_payment", "pay_invoice", "stripe/refund_charge",
+			"wallet_withdraw", "send_money"}},
+		"files": {30 * time.Minute, []string{"write_file", "files/write_file", "edit_file", "files/move_file", "delete_file",
+			"files/create_directory"}},
+		"self-modification": {2 * time.Hour, []string{"update_self", "edit_own_code", "install_skill", "self_modify_code",
+			"set_system_prompt",
+			`write_file {"path":"AGENTS.md"}`, `Edit {"file_path":"/s/CLAUDE.md"}`,
+			`files/write_file {"path":"/s/.cursor/rules/x"}`}},
 	} {
 		p := compile(t, "policy:\n  include: [preset/"+name+"]\n")
 		for _, r := range p.Rules() {
@@ -69,19 +74,22 @@ func TestPresetsOfClassesAskForAsLongAsTheClassHas(t *testing.T) {
 func TestThePresetForFilesKnowsTheSystems(t *testing.T) {
 	p := compile(t, "policy:\n  include: [preset/files]\n")
 	for path, want := range map[string]approval.Risk{
-		"/etc/passwd": approval.RiskCritical, "//etc/./x": approval.RiskCritical, "/srv/a": approval.RiskHigh, "a.txt": approval.RiskHigh,
+		"/etc/passwd": approval.RiskCritical, "//etc/./x": approval.RiskCritical, "/srv/a": approval.RiskHigh,
+		"a.txt": approval.RiskHigh,
 	} {
 		a, err := args.Parse([]byte(`{"path":"` + path + `"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := p.Evaluate(t.Context(), approval.Call{Agent: "a", Server: "files", Tool: "write_file", Args: a}); v.Risk != want || v.Action != approval.Quarantine {
+		if v := p.Evaluate(t.Context(), approval.Call{Agent: "a", Server: "files", Tool: "write_file",
+			Args: a}); v.Risk != want || v.Action != approval.Quarantine {
 			t.Errorf("%s: %s at %s risk", path, v.Action, v.Risk)
 		}
 	}
 }
 
-// A search without a folder is of the one that the agent works in: in a home folder it is asked about as one that names it.
+// A search without a folder is of the one that the agent works in: in a home folder it is asked about as one that names
+// it.
 func TestThePresetForCodingAgentsAsksAboutSearchesWhereTheAgentWorksInAHomeFolder(t *testing.T) {
 	p := compile(t, "policy:\n  include: [preset/coding-agent]\n")
 	for _, c := range []struct {

@@ -28,7 +28,8 @@ func number() *rapid.Generator[string] {
 			if rapid.Bool().Draw(t, "negative") {
 				n.Neg(n)
 			}
-			return n.String() + rapid.SampledFrom([]string{"", "", ".0", ".5", ".00000000000000000001", "e0", "E+1", "e-1", "e-3"}).Draw(t, "tail")
+			return n.String() + rapid.SampledFrom([]string{"", "", ".0", ".5", ".00000000000000000001", "e0", "E+1", "e-1",
+				"e-3"}).Draw(t, "tail")
 		}),
 		rapid.StringMatching(`-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?`),
 	)
@@ -95,7 +96,8 @@ func TestPropertyNumbersAreExact(t *testing.T) {
 
 		cond := Condition{Param: "n"}
 		*map[string]*json.Number{"gt": &cond.GT, "gte": &cond.GTE, "lt": &cond.LT, "lte": &cond.LTE}[op] = json.Number(bound)
-		p, problems := Compile(Config{Rules: []Rule{{Tools: []string{"x"}, ReasonCode: "hit", Conditions: []Condition{cond}}}}, Options{})
+		p, problems := Compile(Config{Rules: []Rule{
+			{Tools: []string{"x"}, ReasonCode: "hit", Conditions: []Condition{cond}}}}, Options{})
 		if p == nil {
 			t.Fatalf("%v", problems)
 		}
@@ -103,7 +105,8 @@ func TestPropertyNumbersAreExact(t *testing.T) {
 			t.Errorf("condition %s %s %s: got %s, want a match: %t", arg, op, bound, v.ReasonCode, want)
 		}
 
-		p, problems = Compile(Config{Rules: []Rule{{Tools: []string{"x"}, ReasonCode: "hit", When: "args.n " + signs[op] + " " + bound}}}, Options{})
+		p, problems = Compile(Config{Rules: []Rule{{Tools: []string{"x"}, ReasonCode: "hit", When: "args.n " + signs[op] +
+			" " + bound}}}, Options{})
 		if p == nil { // the bound has no exact form in CEL
 			if len(problems) == 0 {
 				t.Error("no policy and no problem")
@@ -124,8 +127,11 @@ func TestPropertyMembersAreWhatLookupFinds(t *testing.T) {
 		rapid.Just[any](nil), rapid.Just[any](true), rapid.Just[any](false),
 		rapid.Map(number(), func(s string) any { return json.Number(s) }),
 		rapid.Map(text, func(s string) any { return s }),
-		rapid.Map(rapid.SliceOfN(rapid.Deferred(func() *rapid.Generator[any] { return anything }), 0, 3), func(l []any) any { return l }),
-		rapid.Map(rapid.MapOfN(text, rapid.Deferred(func() *rapid.Generator[any] { return anything }), 0, 3), func(m map[string]any) any { return m }),
+		rapid.Map(rapid.SliceOfN(rapid.Deferred(func() *rapid.Generator[any] { return anything }), 0, 3), func(l []any) any {
+			return l
+		}),
+		rapid.Map(rapid.MapOfN(text, rapid.Deferred(func() *rapid.Generator[any] { return anything }), 0, 3),
+			func(m map[string]any) any { return m }),
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		object := rapid.MapOfN(text, anything, 0, 6).Draw(t, "object")
@@ -167,7 +173,8 @@ func drawRules(t *rapid.T) []Rule {
 			Action: rapid.SampledFrom([]approval.Action{approval.Allow, approval.Quarantine, approval.Deny}).Draw(t, "action"),
 		}
 		if rapid.Bool().Draw(t, "a method") {
-			r.Methods = rapid.SliceOfN(rapid.SampledFrom([]string{"resources/read", "prompts/get", "resources/*", "*", "tools/call", "*/call", "odd/one"}), 1, 2).Draw(t, "methods")
+			r.Methods = rapid.SliceOfN(rapid.SampledFrom([]string{"resources/read", "prompts/get", "resources/*", "*",
+				"tools/call", "*/call", "odd/one"}), 1, 2).Draw(t, "methods")
 			r.Tools = rapid.SliceOfN(rapid.OneOf(rapid.Just("*"), rapid.Custom(func(t *rapid.T) string {
 				return small("*").Draw(t, "server") + "/*"
 			})), 1, 2).Draw(t, "tools")
@@ -179,21 +186,24 @@ func drawRules(t *rapid.T) []Rule {
 			r.Agents = rapid.SliceOfN(small("*"), 1, 2).Draw(t, "agents")
 		}
 		if rapid.Bool().Draw(t, "some conditions") {
-			r.Conditions = []Condition{{Param: "n", Equals: jsontext.Value(rapid.SampledFrom([]string{"1", "2", `"x"`}).Draw(t, "n"))}}
+			r.Conditions = []Condition{{Param: "n", Equals: jsontext.Value(rapid.SampledFrom([]string{"1", "2", `"x"`}).Draw(t,
+				"n"))}}
 		}
 		return r
 	}), 0, 12).Draw(t, "rules")
 }
 
 func drawCall(t *rapid.T) approval.Call {
-	parsed, err := args.Parse([]byte(rapid.SampledFrom([]string{`{}`, `{"n":1}`, `{"n":2}`, `{"n":"x"}`, `{"n":null}`, `{"n":1,"N":1}`}).Draw(t, "args")))
+	parsed, err := args.Parse([]byte(rapid.SampledFrom([]string{`{}`, `{"n":1}`, `{"n":2}`, `{"n":"x"}`, `{"n":null}`,
+		`{"n":1,"N":1}`}).Draw(t, "args")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return approval.Call{
 		Tool: small("").Draw(t, "tool"), Agent: small("").Draw(t, "agent"), Args: parsed,
 		Server: rapid.OneOf(rapid.Just(""), small("")).Draw(t, "server"),
-		Method: rapid.SampledFrom([]string{"", "", "tools/call", "resources/read", "resources/subscribe", "prompts/get", "odd/one", "odd/two"}).Draw(t, "method"),
+		Method: rapid.SampledFrom([]string{"", "", "tools/call", "resources/read", "resources/subscribe", "prompts/get",
+			"odd/one", "odd/two"}).Draw(t, "method"),
 	}
 }
 
@@ -277,7 +287,8 @@ func TestPropertyFirstMatchDecides(t *testing.T) {
 		if v.Action != want || v.Rule != rule {
 			t.Errorf("got %s by %q, want %s by %q", v.Action, v.Rule, want, rule)
 		}
-		if x := p.Explain(c); x.Action != v.Action || x.Rule != v.Rule || x.ReasonCode != v.ReasonCode || x.Message != v.Message {
+		if x := p.Explain(c); x.Action != v.Action || x.Rule != v.Rule || x.ReasonCode != v.ReasonCode ||
+			x.Message != v.Message {
 			t.Errorf("Explain says %+v, Evaluate %+v", x, v)
 		}
 	})
@@ -287,9 +298,11 @@ func TestPropertyErrorDeniesWhateverFollows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list, c := drawRules(t), drawCall(t)
 		faulty := rapid.SampledFrom([]Rule{
-			{When: `args.missing == 1`}, {When: `1 / 0 == 1`}, {When: `args.missing`}, {When: `has(args.missing.x)`}, {When: `dyn("a") < dyn(1)`},
+			{When: `args.missing == 1`}, {When: `1 / 0 == 1`}, {When: `args.missing`}, {When: `has(args.missing.x)`},
+			{When: `dyn("a") < dyn(1)`},
 		}).Draw(t, "faulty")
-		faulty.Methods, faulty.Tools, faulty.Action = []string{"*"}, []string{"*"}, rapid.SampledFrom([]approval.Action{approval.Allow, approval.Quarantine, approval.Deny}).Draw(t, "action")
+		faulty.Methods, faulty.Tools, faulty.Action = []string{"*"}, []string{"*"},
+			rapid.SampledFrom([]approval.Action{approval.Allow, approval.Quarantine, approval.Deny}).Draw(t, "action")
 		p, problems := Compile(Config{Rules: append([]Rule{faulty}, list...)}, Options{})
 		if p == nil {
 			t.Fatalf("%v", problems)

@@ -65,7 +65,8 @@ func TestShellReadOnlyAllowsOnlyWhatIsCertain(t *testing.T) {
 // The guard looks at what the shell reads: a command that only reads a guarded file is still asked about.
 func TestTheGuardHoldsForCommandsThatOnlyRead(t *testing.T) {
 	for _, command := range []string{
-		"cat .claude/settings.json", "cat ~/.config/countersign/countersign.yaml", "cd /w/app && cat .codex/hooks.json", "ls; head -5 countersign.env",
+		"cat .claude/settings.json", "cat ~/.config/countersign/countersign.yaml", "cd /w/app && cat .codex/hooks.json",
+		"ls; head -5 countersign.env",
 		"git show HEAD:.claude/settings.json", "grep -n token '.mcp.json'", `cat ".gemini/settings.json" | jq .`,
 	} {
 		line, err := json.Marshal(command)
@@ -92,8 +93,10 @@ func TestUnderScope(t *testing.T) {
 		path, scope string
 		want        approval.Action
 	}{
-		{"/w/app/a.go", "/w/app", approval.Deny}, {"/w/app", "/w/app/", approval.Deny}, {"a.go", "/w/app", approval.Deny}, {"./a/b.go", "/w/app", approval.Deny},
-		{"/w/application/a.go", "/w/app", approval.Quarantine}, {"/etc/passwd", "/w/app", approval.Quarantine}, {"/w/app/a.go", "", approval.Quarantine},
+		{"/w/app/a.go", "/w/app", approval.Deny}, {"/w/app", "/w/app/", approval.Deny}, {"a.go", "/w/app", approval.Deny},
+		{"./a/b.go", "/w/app", approval.Deny},
+		{"/w/application/a.go", "/w/app", approval.Quarantine}, {"/etc/passwd", "/w/app", approval.Quarantine},
+		{"/w/app/a.go", "", approval.Quarantine},
 		{"/w/app/a.go", "/", approval.Quarantine},
 		{"/w/app/../x", "/w/app", approval.Deny}, {"~/x", "/w/app", approval.Deny}, // where it lies is not certain
 	} {

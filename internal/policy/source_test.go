@@ -72,7 +72,8 @@ func TestPoliciesThatSayTheSameHaveOneSource(t *testing.T) {
 
 // A rule that Go code made, as for a server's require_approval, is told as it was compiled.
 func TestTheSourceTellsRulesThatAreNotWritten(t *testing.T) {
-	p, problems := Compile(Config{Rules: []Rule{{Name: "made", Tools: []string{"s/x"}, Message: "of a prompt"}}}, Options{})
+	p, problems := Compile(Config{Rules: []Rule{{Name: "made", Tools: []string{"s/x"}, Message: "of a prompt"}}},
+		Options{})
 	if p == nil {
 		t.Fatal(problems)
 	}

@@ -29,7 +29,8 @@ func TestARuleSaysWhatWillHappenInSeveralLanguages(t *testing.T) {
 	if x := p.Explain(call(t, "one", `{}`)); x.Summary != "Do {args.x}" {
 		t.Errorf("explained as %q", x.Summary)
 	}
-	if i := p.Rules()[0]; i.Summary != "Pay" || i.SummaryIn["ja"] != "送金" || i.MessageIn["th"] != "ใหญ่" || len(i.SummaryIn) != 2 {
+	if i := p.Rules()[0]; i.Summary != "Pay" || i.SummaryIn["ja"] != "送金" || i.MessageIn["th"] != "ใหญ่" ||
+		len(i.SummaryIn) != 2 {
 		t.Errorf("shown as %+v", i)
 	}
 }
@@ -39,7 +40,8 @@ func TestTranslationsGoWithTheirMessage(t *testing.T) {
 	p := rules(t, `{tools: [w], conditions: [{param: path, under: [/tmp]}], action: allow, summary: Write, `+
 		`message: {en: fine, ja: 可}}`)
 	v := p.Evaluate(t.Context(), call(t, "w", `{"path":"../x"}`))
-	if v.Action != approval.Quarantine || v.Sentences == nil || v.Sentences.Message != nil || v.Sentences.Summary[""] != "Write" {
+	if v.Action != approval.Quarantine || v.Sentences == nil || v.Sentences.Message != nil ||
+		v.Sentences.Summary[""] != "Write" {
 		t.Errorf("%+v, %+v", v, v.Sentences)
 	}
 }

@@ -62,9 +62,12 @@ func TestACallerWithoutATokenIsTheAnonymousAgent(t *testing.T) {
 	for _, tt := range []struct {
 		network, address, host, more string
 	}{
-		{"tcp", tcp, tcp, ""}, {"tcp", tcp, "localhost:" + port, ""}, {"tcp", tcp, "LocalHost:" + port, ""}, {"tcp", tcp, "[::1]:" + port, ""},
-		{"tcp", tcp, tcp, "Origin: http://" + tcp + "\nSec-Fetch-Site: same-origin\n"}, {"tcp", tcp, tcp, "Sec-Fetch-Site: none\n"},
-		{"unix", socket, "localhost", ""}, {"unix", socket, "gate", ""}, {"unix", socket, "127.0.0.1:1", ""}, {"unix", socket, "[::1]", ""},
+		{"tcp", tcp, tcp, ""}, {"tcp", tcp, "localhost:" + port, ""}, {"tcp", tcp, "LocalHost:" + port, ""},
+		{"tcp", tcp, "[::1]:" + port, ""},
+		{"tcp", tcp, tcp, "Origin: http://" + tcp + "\nSec-Fetch-Site: same-origin\n"},
+		{"tcp", tcp, tcp, "Sec-Fetch-Site: none\n"},
+		{"unix", socket, "localhost", ""}, {"unix", socket, "gate", ""}, {"unix", socket, "127.0.0.1:1", ""},
+		{"unix", socket, "[::1]", ""},
 	} {
 		if got := raw(t, tt.network, tt.address, "POST /v1/calls HTTP/1.1\nHost: "+tt.host+"\n"+tt.more+body); got != 200 {
 			t.Errorf("%s, Host %s, %q: got %d, want 200", tt.network, tt.host, tt.more, got)
@@ -89,13 +92,19 @@ func TestAForeignRequestNeedsAToken(t *testing.T) {
 	tcp := w.srv.Listener.Addr().String()
 	_, port, _ := net.SplitHostPort(tcp)
 	headers := []string{
-		"Origin: null", "Origin: https://" + tcp, "Origin: http://evil.example", "Origin: http://localhost:1", "Origin: ", "Origin: http://" + tcp + "\nOrigin: http://" + tcp,
-		"Origin: http://" + tcp + ".evil.example", "Origin: http://127.0.0.2:" + port, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site",
+		"Origin: null", "Origin: https://" + tcp, "Origin: http://evil.example", "Origin: http://localhost:1", "Origin: ",
+		"Origin: http://" + tcp + "\nOrigin: http://" + tcp,
+		"Origin: http://" + tcp + ".evil.example", "Origin: http://127.0.0.2:" + port, "Sec-Fetch-Site: cross-site",
+		"Sec-Fetch-Site: same-site",
 		"Sec-Fetch-Site: none\nSec-Fetch-Site: cross-site",
-		"Forwarded: for=127.0.0.1", "X-Forwarded-For: 127.0.0.1", "X-Forwarded-Host: localhost", "X-Forwarded-Proto: http", "x-forwarded-anything: 1", "X_Forwarded_For: 127.0.0.1",
-		"X-Forwarded: 1", "X-Forward-For: 1", "X-Real-IP: 127.0.0.1", "Via: 1.1 proxy", "CF-Connecting-IP: 192.0.2.1", "CF-Ray: 1", "Cdn-Loop: cloudflare", "True-Client-IP: 127.0.0.1",
-		"X-Client-IP: ::1", "Client-IP: ::1", "X-Cluster-Client-IP: ::1", "Fastly-Client-IP: ::1", "Fly-Client-IP: ::1", "X-Envoy-External-Address: ::1",
-		"Tailscale-User-Login: hana", "X-Original-Host: a", "X-Original-Forwarded-For: ::1", "X-Amzn-Trace-Id: 1", "X-Amz-Cf-Id: 1", "X-ProxyUser-Ip: ::1", "Forwarded: ", "Via:",
+		"Forwarded: for=127.0.0.1", "X-Forwarded-For: 127.0.0.1", "X-Forwarded-Host: localhost", "X-Forwarded-Proto: http",
+		"x-forwarded-anything: 1", "X_Forwarded_For: 127.0.0.1",
+		"X-Forwarded: 1", "X-Forward-For: 1", "X-Real-IP: 127.0.0.1", "Via: 1.1 proxy", "CF-Connecting-IP: 192.0.2.1",
+		"CF-Ray: 1", "Cdn-Loop: cloudflare", "True-Client-IP: 127.0.0.1",
+		"X-Client-IP: ::1", "Client-IP: ::1", "X-Cluster-Client-IP: ::1", "Fastly-Client-IP: ::1", "Fly-Client-IP: ::1",
+		"X-Envoy-External-Address: ::1",
+		"Tailscale-User-Login: hana", "X-Original-Host: a", "X-Original-Forwarded-For: ::1", "X-Amzn-Trace-Id: 1",
+		"X-Amz-Cf-Id: 1", "X-ProxyUser-Ip: ::1", "Forwarded: ", "Via:",
 		"Authorization: Bearer nobodys-token-000000", "Authorization: Bearer ", "Authorization:", "authorization: Basic Og==",
 		"Authorization: Bearer " + botToken + "\nAuthorization: Bearer " + botToken,
 	}
@@ -106,13 +115,16 @@ func TestAForeignRequestNeedsAToken(t *testing.T) {
 			}
 		}
 	}
-	for _, host := range []string{"evil.example", "evil.example:" + port, "127.0.0.1", "localhost", "127.0.0.1:1", "127.0.0.1:", "127.0.0.1:+" + port, "0.0.0.0:" + port,
-		"[::]:" + port, "192.168.0.1:" + port, "localhost.evil.example:" + port, "localhost.:" + port, "evil.localhost:" + port, "2130706433:" + port, "gate:" + port, "", "::1"} {
+	for _, host := range []string{"evil.example", "evil.example:" + port, "127.0.0.1", "localhost", "127.0.0.1:1",
+		"127.0.0.1:", "127.0.0.1:+" + port, "0.0.0.0:" + port,
+		"[::]:" + port, "192.168.0.1:" + port, "localhost.evil.example:" + port, "localhost.:" + port, "evil.localhost:" +
+			port, "2130706433:" + port, "gate:" + port, "", "::1"} {
 		if got := raw(t, "tcp", tcp, "POST /v1/calls HTTP/1.1\nHost: "+host+"\n"+body); got != 401 {
 			t.Errorf("tcp with Host %q: got %d, want 401", host, got)
 		}
 	}
-	for _, host := range []string{"evil.example", "evil.example:" + port, "localhost.evil.example", "", "192.168.0.1", "[fe80::1]:80"} {
+	for _, host := range []string{"evil.example", "evil.example:" + port, "localhost.evil.example", "", "192.168.0.1",
+		"[fe80::1]:80"} {
 		if got := raw(t, "unix", socket, "POST /v1/calls HTTP/1.1\nHost: "+host+"\n"+body); got != 401 {
 			t.Errorf("unix with Host %q: got %d, want 401", host, got)
 		}
@@ -121,7 +133,9 @@ func TestAForeignRequestNeedsAToken(t *testing.T) {
 		t.Errorf("a proxy's request line: got %d, want 401", got)
 	}
 	// With a token none of it matters.
-	if got := raw(t, "tcp", tcp, "POST /v1/calls HTTP/1.1\nHost: gate.example\nX-Forwarded-For: 192.0.2.1\nAuthorization: Bearer "+botToken+"\n"+body); got != 200 {
+	if got := raw(t, "tcp", tcp,
+		"POST /v1/calls HTTP/1.1\nHost: gate.example\nX-Forwarded-For: 192.0.2.1\nAuthorization: Bearer "+botToken+"\n"+
+			body); got != 200 {
 		t.Errorf("through a proxy with a token: got %d, want 200", got)
 	}
 }
@@ -159,7 +173,9 @@ func TestOnlyLoopbackAndTheSocketHaveAnonymousCallers(t *testing.T) {
 }
 
 func TestRule8_AnAnonymousCallerIsOnlyAnAgent(t *testing.T) {
-	w := newWorld(t, func(s *Server) { s.callers.Anonymous = func() auth.Anonymous { return auth.Anonymous{TCP: "hana"} } })
+	w := newWorld(t, func(s *Server) {
+		s.callers.Anonymous = func() auth.Anonymous { return auth.Anonymous{TCP: "hana"} }
+	})
 	id := w.ask(transfer)
 	nid := w.failNotification(id)
 	for _, tt := range targets(id, nid) {
@@ -174,7 +190,8 @@ func TestRule8_AnAnonymousCallerIsOnlyAnAgent(t *testing.T) {
 		switch path := strings.TrimPrefix(tt.path, "/v1/"); {
 		case strings.Contains(path, id), strings.Contains(path, nid), path == "grants/"+unknownID: // another's, or nobody's
 			r.is(404, "not_found")
-		case path == "approvals", path == "notifications", path == "audit", path == "approvals/decide", path == "stats", path == "sign-in-links", path == "clock/accept",
+		case path == "approvals", path == "notifications", path == "audit", path == "approvals/decide", path == "stats",
+			path == "sign-in-links", path == "clock/accept",
 			strings.HasPrefix(path, "freeze"), strings.HasPrefix(path, "delegations"), strings.HasPrefix(path, "policies"):
 			r.is(403, "people_only")
 		default:

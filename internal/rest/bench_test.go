@@ -29,9 +29,11 @@ func BenchmarkCallsHTTP(b *testing.B) {
 	}
 	defer db.Close()
 	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: rules{byName, terms},
-		Notifier: outbox.New(outbox.Options{Store: db, Audit: approval.NewAuditLog(nil), Routing: outboxtest.To("line", "U1")})})
+		Notifier: outbox.New(outbox.Options{Store: db, Audit: approval.NewAuditLog(nil), Routing: outboxtest.To("line",
+			"U1")})})
 	mux := http.NewServeMux()
-	mux.Handle("/v1/", New(Options{Gate: gate, Directory: auth.NewDirectory(agentsConfigured, nil), Logger: slog.New(slog.DiscardHandler)}))
+	mux.Handle("/v1/", New(Options{Gate: gate, Directory: auth.NewDirectory(agentsConfigured, nil),
+		Logger: slog.New(slog.DiscardHandler)}))
 	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		c, err := readCall(body, "bot")
@@ -84,7 +86,8 @@ func BenchmarkCallsHTTP(b *testing.B) {
 
 // BenchmarkReadCall is reading one call of about 1 KiB.
 func BenchmarkReadCall(b *testing.B) {
-	body := fmt.Appendf(nil, `{"tool":"transfer","args":{"n":1,"text":%q},"session_id":"s","rationale":"because"}`, strings.Repeat("x ", 450))
+	body := fmt.Appendf(nil, `{"tool":"transfer","args":{"n":1,"text":%q},"session_id":"s","rationale":"because"}`,
+		strings.Repeat("x ", 450))
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {

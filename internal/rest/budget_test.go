@@ -84,7 +84,8 @@ func TestRule12_EachCallOfABatchCounts(t *testing.T) {
 	w := newBudgetWorld(t)
 	w.limit(budget.Limits{Calls: perMinute(5)}, budget.Limits{})
 	batch := func(n int) reply {
-		return w.do(botToken, "POST", "/v1/calls/batch", `{"calls":[`+strings.TrimSuffix(strings.Repeat(transfer+",", n), ",")+`]}`)
+		return w.do(botToken, "POST", "/v1/calls/batch", `{"calls":[`+strings.TrimSuffix(strings.Repeat(transfer+",", n),
+			",")+`]}`)
 	}
 	batch(4).is(200)
 	batch(3).over(budget.Calls)
@@ -114,7 +115,9 @@ func TestRule12_BytesOverTheBudget(t *testing.T) {
 	}
 	big(otherToken).is(200)
 	// A body whose length is not told is counted all the same.
-	req, err := http.NewRequestWithContext(t.Context(), "POST", w.srv.URL+"/v1/calls", struct{ *strings.Reader }{strings.NewReader(`{"tool":"read_file","args":{"a":"` + strings.Repeat("x", 60<<10) + `"}}`)})
+	req, err := http.NewRequestWithContext(t.Context(), "POST", w.srv.URL+"/v1/calls",
+		struct{ *strings.Reader }{strings.NewReader(`{"tool":"read_file","args":{"a":"` + strings.Repeat("x", 60<<10) +
+			`"}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +154,8 @@ func TestRule12_DenialsAndCancelsAreNeverRefused(t *testing.T) {
 		reason string
 		status int
 	}{{strings.Repeat("x", 200<<10), 429}, {"not needed", 200}} { // of a length that is not told
-		req, err := http.NewRequestWithContext(t.Context(), "POST", w.srv.URL+"/v1/approvals/"+w.askOther()+"/cancel", struct{ *strings.Reader }{strings.NewReader(`{"reason":"` + c.reason + `"}`)})
+		req, err := http.NewRequestWithContext(t.Context(), "POST", w.srv.URL+"/v1/approvals/"+w.askOther()+"/cancel",
+			struct{ *strings.Reader }{strings.NewReader(`{"reason":"` + c.reason + `"}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,8 +170,9 @@ func TestRule12_DenialsAndCancelsAreNeverRefused(t *testing.T) {
 			t.Errorf("got %d, want %d", resp.StatusCode, c.status)
 		}
 	}
-	w.do(hanaToken, "POST", "/v1/approvals/"+fourth+"/cancel", `{"reason":"`+strings.Repeat("x", 200<<10)+`"}`).over(budget.Calls) // nobody needs that many words
-	w.clock.Advance(2 * time.Minute)                                                                                               // what was not refused is not owed for ever
+	w.do(hanaToken, "POST", "/v1/approvals/"+fourth+"/cancel", `{"reason":"`+strings.Repeat("x", 200<<10)+
+		`"}`).over(budget.Calls) // nobody needs that many words
+	w.clock.Advance(2 * time.Minute) // what was not refused is not owed for ever
 	w.do(botToken, "GET", "/v1/approvals/"+first, "").is(200)
 }
 

@@ -45,8 +45,10 @@ func TestACallIsAnsweredInTheWordsOfTheDesign(t *testing.T) {
 			t.Errorf("%s: got members %v, want %v", decision, got, want)
 		}
 	}
-	expect(w.do(botToken, "POST", "/v1/calls", `{"tool":"read_file","args":{"path":"a"}}`).is(200), "allow", "Allowed by policy.")
-	expect(w.do(botToken, "POST", "/v1/calls", `{"tool":"drop_table"}`).is(200), "denied", "Policy denied: forbidden — Nobody drops tables.")
+	expect(w.do(botToken, "POST", "/v1/calls", `{"tool":"read_file","args":{"path":"a"}}`).is(200), "allow",
+		"Allowed by policy.")
+	expect(w.do(botToken, "POST", "/v1/calls", `{"tool":"drop_table"}`).is(200), "denied",
+		"Policy denied: forbidden — Nobody drops tables.")
 
 	r := w.do(botToken, "POST", "/v1/calls", transfer).is(202)
 	id := r.str("approval_id")
@@ -62,7 +64,8 @@ func TestACallIsAnsweredInTheWordsOfTheDesign(t *testing.T) {
 
 	w.decide(hanaToken, id, "approve", "fine").is(200)
 	r = w.do(botToken, "POST", "/v1/calls", transfer).is(200)
-	expect(r, "approved", "Approved by hana at 2026-11-21T10:00:00.000Z. Run it now; this approval is used.", "approval_id", "resolved_by", "resolve_reason", "args")
+	expect(r, "approved", "Approved by hana at 2026-11-21T10:00:00.000Z. Run it now; this approval is used.",
+		"approval_id", "resolved_by", "resolve_reason", "args")
 
 	second := w.ask(transfer)
 	if second == id {
@@ -70,13 +73,15 @@ func TestACallIsAnsweredInTheWordsOfTheDesign(t *testing.T) {
 	}
 	w.decide(kenToken, second, "deny", "too much").is(200)
 	r = w.do(botToken, "POST", "/v1/calls", transfer).is(200)
-	expect(r, "denied", "Approval denied by ken: too much. The call was not executed; do not repeat it, try a different approach.",
+	expect(r, "denied",
+		"Approval denied by ken: too much. The call was not executed; do not repeat it, try a different approach.",
 		"approval_id", "resolved_by", "resolve_reason")
 }
 
 func TestABatchIsAnsweredInOrder(t *testing.T) {
 	w := newWorld(t)
-	r := w.do(botToken, "POST", "/v1/calls/batch", `{"calls":[{"tool":"read_file"},`+transfer+`,{"tool":"drop_table"},`+transfer+`]}`).is(200)
+	r := w.do(botToken, "POST", "/v1/calls/batch", `{"calls":[{"tool":"read_file"},`+transfer+`,{"tool":"drop_table"},`+
+		transfer+`]}`).is(200)
 	var got []string
 	for _, a := range r.list("results") {
 		got = append(got, a["decision"].(string))
@@ -119,7 +124,8 @@ func TestABatchHasOneToTwentyCallsAndRefusesAllForOne(t *testing.T) {
 // What the approver sees and what is hashed is what was sent: numbers as written, nothing masked.
 func TestArgsComeBackExactly(t *testing.T) {
 	w := newWorld(t)
-	exact := `{"a":1.10,"big":12345678901234567890,"exp":1E400,"html":"<b>&</b>","password":"hunter2hunter2","u":"a` + "\u202e" + `b","z":[]}`
+	exact := `{"a":1.10,"big":12345678901234567890,"exp":1E400,"html":"<b>&</b>","password":"hunter2hunter2","u":"a` +
+		"\u202e" + `b","z":[]}`
 	id := w.ask(`{"tool":"transfer","args": ` + exact + ` }`)
 	r := w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200)
 	if !strings.Contains(string(r.body), `"args":`+exact+`,`) {
@@ -160,7 +166,8 @@ func TestAWaitingCallIsToldHowItEnded(t *testing.T) {
 		{"approved", func(w *world, id string) { w.decide(hanaToken, id, "approve", "").is(200) }, "approved"},
 		{"denied", func(w *world, id string) { w.decide(hanaToken, id, "deny", "no").is(200) }, "denied"},
 		{"expired", func(w *world, _ string) { w.clock.Advance(time.Hour) }, "expired"},
-		{"cancelled", func(w *world, id string) { w.do(botToken, "POST", "/v1/approvals/"+id+"/cancel", "").is(200) }, "cancelled"},
+		{"cancelled", func(w *world, id string) { w.do(botToken, "POST", "/v1/approvals/"+id+"/cancel", "").is(200) },
+			"cancelled"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -349,7 +356,8 @@ func TestALimitOnPendingRequestsIsToldWithATimeToComeBack(t *testing.T) {
 
 func TestTheFeedBringsEndingsUntilTheyAreAcknowledged(t *testing.T) {
 	w := newWorld(t)
-	if r := w.do(botToken, "GET", "/v1/approvals/resolved", "").is(200); len(r.list("approvals")) != 0 || len(r.object()) != 1 {
+	if r := w.do(botToken, "GET", "/v1/approvals/resolved", "").is(200); len(r.list("approvals")) != 0 ||
+		len(r.object()) != 1 {
 		t.Errorf("an empty feed is %s", r.body)
 	}
 	denied, approved, pending := w.ask(asked(1)), w.ask(transfer), w.ask(asked(3))
@@ -361,7 +369,8 @@ func TestTheFeedBringsEndingsUntilTheyAreAcknowledged(t *testing.T) {
 	if len(feed) != 2 || feed[0]["id"] != denied || feed[1]["id"] != approved {
 		t.Fatalf("got %v", feed)
 	}
-	if got, want := feed[0]["message"], `[APPROVAL DENIED] transfer({"cents":1}): denied by hana at 2026-11-21T10:00:00.000Z: no reason given`; got != want {
+	if got, want := feed[0]["message"],
+		`[APPROVAL DENIED] transfer({"cents":1}): denied by hana at 2026-11-21T10:00:00.000Z: no reason given`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	narrow := w.do(botToken, "GET", "/v1/approvals/resolved?session_id=s1", "").is(200).list("approvals")
@@ -372,7 +381,8 @@ func TestTheFeedBringsEndingsUntilTheyAreAcknowledged(t *testing.T) {
 		t.Errorf("another agent gets %v", other)
 	}
 
-	ack := fmt.Sprintf(`{"ids":["%s","%s","%s","01ARZ3NDEKTSV4RRFFQ69G5FAV","junk","%s"]}`, denied, approved, pending, denied)
+	ack := fmt.Sprintf(`{"ids":["%s","%s","%s","01ARZ3NDEKTSV4RRFFQ69G5FAV","junk","%s"]}`, denied, approved, pending,
+		denied)
 	for range 2 {
 		r := w.do(botToken, "POST", "/v1/approvals/ack", ack).is(200)
 		if got, want := fmt.Sprint(r.at("acked"), r.at("not_resolved"), r.at("not_found")),
@@ -383,7 +393,8 @@ func TestTheFeedBringsEndingsUntilTheyAreAcknowledged(t *testing.T) {
 	if r := w.do(otherToken, "POST", "/v1/approvals/ack", ack).is(200); len(r.at("not_found").([]any)) != 5 {
 		t.Errorf("another agent's ack: %s", r.body)
 	}
-	if r := w.do(botToken, "POST", "/v1/approvals/ack", `{"ids":[]}`).is(200); string(r.body) != `{"acked":[],"not_resolved":[],"not_found":[]}` {
+	if r := w.do(botToken, "POST", "/v1/approvals/ack",
+		`{"ids":[]}`).is(200); string(r.body) != `{"acked":[],"not_resolved":[],"not_found":[]}` {
 		t.Errorf("got %s", r.body)
 	}
 	if r := w.do(botToken, "GET", "/v1/approvals/resolved", "").is(200); len(r.list("approvals")) != 0 {
@@ -407,7 +418,8 @@ func TestTheFeedIsHeldUntilSomethingEnds(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	w.do(botToken, "POST", "/v1/calls", transfer).is(200) // consuming acknowledges
-	if got := w.do(botToken, "GET", "/v1/approvals/resolved?wait=20ms", "").is(200); string(got.body) != `{"approvals":[]}` {
+	if got := w.do(botToken, "GET", "/v1/approvals/resolved?wait=20ms",
+		"").is(200); string(got.body) != `{"approvals":[]}` {
 		t.Errorf("time up: %s", got.body)
 	}
 }
@@ -442,18 +454,23 @@ func TestARequestHasTheMembersOfTheDesign(t *testing.T) {
 	w := newWorld(t)
 	id := w.ask(`{"tool":"transfer","server":"bank","args":{"cents":2000},"scope":"/srv","turn_id":"t1","session_id":"s1","rationale":"rent","preview":"-20.00"}`)
 	r := w.do(botToken, "GET", "/v1/approvals/"+id, "").is(200)
-	want := strings.Fields(`agent args args_hash batch_id before consumed_at dispatched_at expires_at human_message id lapsed_at message needs outcome
-		policy_digest preview previous rationale reason_code replaced_by replaces requested_at resolve_reason resolved_at resolved_by resolved_via risk_level rule scope
-		server session_id status step_up summary task tool turn_id use_by version votes`)
+	want := strings.Fields(
+		`agent args args_hash batch_id before consumed_at dispatched_at expires_at human_message id lapsed_at message needs outcome
+		policy_digest preview previous rationale reason_code replaced_by replaces requested_at resolve_reason resolved_at
+		resolved_by resolved_via risk_level rule scope server session_id status step_up summary task tool turn_id use_by version votes`)
 	if got := names(r.object()); !slices.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
 	for name, value := range map[string]any{
-		"status": "pending", "agent": "bot", "scope": "/srv", "server": "bank", "tool": "transfer", "risk_level": "high", "rule": "asks",
-		"reason_code": "approval_required", "human_message": "A person must confirm this.", "rationale": "rent", "preview": "-20.00", "turn_id": "t1",
-		"session_id": "s1", "requested_at": "2026-11-21T10:00:00.000Z", "expires_at": "2026-11-21T11:00:00.000Z", "resolved_at": nil, "resolved_by": nil,
+		"status": "pending", "agent": "bot", "scope": "/srv", "server": "bank", "tool": "transfer", "risk_level": "high",
+		"rule":        "asks",
+		"reason_code": "approval_required", "human_message": "A person must confirm this.", "rationale": "rent",
+		"preview": "-20.00", "turn_id": "t1",
+		"session_id": "s1", "requested_at": "2026-11-21T10:00:00.000Z", "expires_at": "2026-11-21T11:00:00.000Z",
+		"resolved_at": nil, "resolved_by": nil,
 		"resolved_via": nil, "resolve_reason": nil, "use_by": nil, "consumed_at": nil, "lapsed_at": nil, "message": nil,
-		"dispatched_at": nil, "outcome": nil, "task": false, "previous": nil, "batch_id": nil, "replaces": nil, "replaced_by": nil,
+		"dispatched_at": nil, "outcome": nil, "task": false, "previous": nil, "batch_id": nil, "replaces": nil,
+		"replaced_by": nil,
 	} {
 		if got := r.at(name); got != value {
 			t.Errorf("%s: got %v, want %v", name, got, value)
@@ -462,8 +479,10 @@ func TestARequestHasTheMembersOfTheDesign(t *testing.T) {
 	w.decide(hanaToken, id, "approve", "ok").is(200)
 	r = w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200)
 	for name, value := range map[string]any{
-		"status": "approved", "resolved_at": "2026-11-21T10:00:00.000Z", "resolved_by": "hana", "resolved_via": "api", "resolve_reason": "ok",
-		"use_by": "2026-11-21T10:15:00.000Z", "message": `[APPROVAL APPROVED] bank/transfer({"cents":2000}): approved by hana at 2026-11-21T10:00:00.000Z`,
+		"status": "approved", "resolved_at": "2026-11-21T10:00:00.000Z", "resolved_by": "hana", "resolved_via": "api",
+		"resolve_reason": "ok",
+		"use_by":         "2026-11-21T10:15:00.000Z",
+		"message":        `[APPROVAL APPROVED] bank/transfer({"cents":2000}): approved by hana at 2026-11-21T10:00:00.000Z`,
 	} {
 		if got := r.at(name); got != value {
 			t.Errorf("%s: got %v, want %v", name, got, value)
@@ -475,7 +494,8 @@ func TestARequestHasTheMembersOfTheDesign(t *testing.T) {
 // request for the same call tells of it.
 func TestAnOutcomeIsReportedOnceAndToldWithTheNextRequest(t *testing.T) {
 	w := newWorld(t)
-	const call = `{"tool":"transfer","args":{"n":1},"tool_digest":"` + "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff" + `","dispatch":true,"task":true}`
+	const call = `{"tool":"transfer","args":{"n":1},"tool_digest":"` +
+		"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff" + `","dispatch":true,"task":true}`
 	id := w.ask(call)
 	path := "/v1/approvals/" + id
 	report := func(token, outcome string) reply {
@@ -488,7 +508,8 @@ func TestAnOutcomeIsReportedOnceAndToldWithTheNextRequest(t *testing.T) {
 	if r := w.do(botToken, "POST", "/v1/calls", call).is(200); r.str("decision") != "approved" {
 		t.Fatalf("%s", r.body)
 	}
-	if r := w.do(botToken, "GET", path, "").is(200); r.str("dispatched_at") != "2026-11-21T10:00:01.000Z" || r.at("outcome") != nil || r.at("task") != true {
+	if r := w.do(botToken, "GET", path, "").is(200); r.str("dispatched_at") != "2026-11-21T10:00:01.000Z" ||
+		r.at("outcome") != nil || r.at("task") != true {
 		t.Errorf("%s", r.body)
 	}
 	report(otherToken, "succeeded").is(404, "not_found")
@@ -500,7 +521,8 @@ func TestAnOutcomeIsReportedOnceAndToldWithTheNextRequest(t *testing.T) {
 	}
 	next := w.ask(call)
 	for name, value := range map[string]any{
-		"approval_id": id, "approved_by": "hana", "approved_at": "2026-11-21T10:00:00.000Z", "consumed_at": "2026-11-21T10:00:01.000Z",
+		"approval_id": id, "approved_by": "hana", "approved_at": "2026-11-21T10:00:00.000Z",
+		"consumed_at":   "2026-11-21T10:00:01.000Z",
 		"dispatched_at": "2026-11-21T10:00:01.000Z", "outcome": "unknown",
 	} {
 		if got := w.do(hanaToken, "GET", "/v1/approvals/"+next, "").is(200).at("previous", name); got != value {
@@ -511,7 +533,8 @@ func TestAnOutcomeIsReportedOnceAndToldWithTheNextRequest(t *testing.T) {
 	if r := report(botToken, "succeeded").is(409, "already_resolved"); r.str("approval", "outcome") != "failed" {
 		t.Errorf("%s", r.body)
 	}
-	if es := w.do(hanaToken, "GET", "/v1/audit?event_type=call_outcome", "").is(200).list("events"); len(es) != 2 || es[0]["reason"] != "failed" || es[1]["reason"] != "unknown" {
+	if es := w.do(hanaToken, "GET", "/v1/audit?event_type=call_outcome", "").is(200).list("events"); len(es) != 2 ||
+		es[0]["reason"] != "failed" || es[1]["reason"] != "unknown" {
 		t.Errorf("on record: %v", es)
 	}
 }
@@ -519,9 +542,10 @@ func TestAnOutcomeIsReportedOnceAndToldWithTheNextRequest(t *testing.T) {
 func TestACallOfAnotherMethodIsJudgedAsOne(t *testing.T) {
 	w := newWorld(t)
 	for call, want := range map[string]approval.Call{
-		`{"tool":"resources:read","server":"files","method":"resources/read"}`: {Agent: "bot", Server: "files", Tool: "resources:read", Method: "resources/read"},
-		`{"tool":"read_file","method":"tools/call","dispatch":true}`:           {Agent: "bot", Tool: "read_file", Dispatch: true},
-		`{"tool":"read_file","task":true,"dispatch":false}`:                    {Agent: "bot", Tool: "read_file", Task: true},
+		`{"tool":"resources:read","server":"files","method":"resources/read"}`: {Agent: "bot", Server: "files",
+			Tool: "resources:read", Method: "resources/read"},
+		`{"tool":"read_file","method":"tools/call","dispatch":true}`: {Agent: "bot", Tool: "read_file", Dispatch: true},
+		`{"tool":"read_file","task":true,"dispatch":false}`:          {Agent: "bot", Tool: "read_file", Task: true},
 	} {
 		c, err := readCall([]byte(call), "bot")
 		c.Args = args.Args{}
@@ -530,7 +554,9 @@ func TestACallOfAnotherMethodIsJudgedAsOne(t *testing.T) {
 		}
 	}
 	w.do(botToken, "POST", "/v1/calls", `{"tool":"resources:read","server":"files","method":"resources/read"}`).is(202)
-	w.do(botToken, "POST", "/v1/calls/batch", `{"calls":[{"tool":"prompts:get","method":"prompts/get","dispatch":true},{"tool":"x","dispatch":"no"}]}`).is(400, "invalid_parameter")
+	w.do(botToken, "POST", "/v1/calls/batch",
+		`{"calls":[{"tool":"prompts:get","method":"prompts/get","dispatch":true},{"tool":"x","dispatch":"no"}]}`).is(400,
+		"invalid_parameter")
 }
 
 func TestHeadersOfEveryAnswer(t *testing.T) {
@@ -551,9 +577,11 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 	if es[0]["correlation_id"] != "my id 7" {
 		t.Errorf("the audit event has correlation id %v", es[0]["correlation_id"])
 	}
-	for _, bad := range []string{strings.Repeat("x", 129), "ümlaut", "tab\there", "line:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", "LINE:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", "slack:8123.1234.0a1b:0", "webhook:x", "web:x", "cli:x", "hook:x",
+	for _, bad := range []string{strings.Repeat("x", 129), "ümlaut", "tab\there", "line:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6",
+		"LINE:01KAFJ0Q8R6ZC4V1M2N3P4Q5R6", "slack:8123.1234.0a1b:0", "webhook:x", "web:x", "cli:x", "hook:x",
 		"system:timeout", "agent:bot", " line:x", "\u202eline\u202c", "line\u200b:x", "x line:x", "ｌｉｎｅ：x"} {
-		if got := w.do(botToken, "POST", "/v1/calls", transfer, "X-Correlation-Id", bad).header.Get("X-Correlation-Id"); got == bad || len(got) < 16 {
+		if got := w.do(botToken, "POST", "/v1/calls", transfer, "X-Correlation-Id",
+			bad).header.Get("X-Correlation-Id"); got == bad || len(got) < 16 {
 			t.Errorf("%q was answered with %q", bad, got)
 		}
 	}

@@ -44,10 +44,13 @@ func TestAVoteThatIsNotTheLastLeavesTheRequestPending(t *testing.T) {
 	w := newWorld(t)
 	id := w.ask(wireCall)
 	at := `"2026-11-21T10:00:00.000Z"`
-	hanas := `{"stage":1,"person":"hana","for":null,"decision":"approve","reason":"ok","at":` + at + `,"via":"api","step_up":null}`
-	kens := `{"stage":1,"person":"ken","for":null,"decision":"approve","reason":null,"at":` + at + `,"via":"api","step_up":null}`
+	hanas := `{"stage":1,"person":"hana","for":null,"decision":"approve","reason":"ok","at":` + at +
+		`,"via":"api","step_up":null}`
+	kens := `{"stage":1,"person":"ken","for":null,"decision":"approve","reason":null,"at":` + at +
+		`,"via":"api","step_up":null}`
 	first := w.decide(hanaToken, id, "approve", "ok").is(200)
-	like(t, "the first vote", first.object(), `{"id":"`+id+`","status":"pending","votes":[`+hanas+`],"needs":`+wireNeeds+`}`)
+	like(t, "the first vote", first.object(), `{"id":"`+id+`","status":"pending","votes":[`+hanas+`],"needs":`+wireNeeds+
+		`}`)
 	w.decide(hanaToken, id, "approve", "").is(409, "already_voted")
 	w.decide(meiToken, id, "approve", "").is(403, "not_your_stage")
 	w.decide(rootToken, id, "approve", "").is(403, "not_an_approver")
@@ -63,12 +66,14 @@ func TestAVoteThatIsNotTheLastLeavesTheRequestPending(t *testing.T) {
 	second := w.decide(kenToken, id, "approve", "").is(200)
 	like(t, "the second vote", second.at("votes"), `[`+hanas+`,`+kens+`]`)
 	last := w.decide(meiToken, id, "approve", "paid").is(200)
-	like(t, "the last vote", last.object(), `{"id":"`+id+`","status":"approved","approved_by":"hana, ken and mei","approved_at":`+at+`,"reason":"paid"}`)
+	like(t, "the last vote", last.object(), `{"id":"`+id+
+		`","status":"approved","approved_by":"hana, ken and mei","approved_at":`+at+`,"reason":"paid"}`)
 	r = w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200)
 	if vs := r.list("votes"); len(vs) != 3 || vs[2]["person"] != "mei" || vs[2]["stage"] != json.Number("2") {
 		t.Errorf("votes are %v", vs)
 	}
-	if got := w.do(botToken, "POST", "/v1/calls", wireCall).is(200).str("message"); !strings.HasPrefix(got, "Approved by hana, ken and mei at ") {
+	if got := w.do(botToken, "POST", "/v1/calls", wireCall).is(200).str("message"); !strings.HasPrefix(got,
+		"Approved by hana, ken and mei at ") {
 		t.Errorf("the agent is told %q", got)
 	}
 }
@@ -109,7 +114,8 @@ func TestWhatIsToBeConfirmedIsNotApprovedWithout(t *testing.T) {
 	const call = `{"tool":"close_books"}`
 	id := w.ask(call)
 	w.decide(kenToken, id, "approve", "").is(422, "confirm_required")
-	w.do(kenToken, "POST", "/v1/approvals/"+id+"/decide", `{"decision":"approve","confirmed":null}`).is(422, "confirm_required")
+	w.do(kenToken, "POST", "/v1/approvals/"+id+"/decide", `{"decision":"approve","confirmed":null}`).is(422,
+		"confirm_required")
 	if got := w.do(kenToken, "GET", "/v1/approvals/"+id, "").str("status"); got != "pending" {
 		t.Errorf("it is %s", got)
 	}
@@ -126,7 +132,8 @@ func TestWhatTakesAPasskeyIsNotApprovedHere(t *testing.T) {
 		t.Errorf("step_up is %q", got)
 	}
 	for _, body := range []string{
-		`{"decision":"approve"}`, `{"decision":"approve","confirmed":true,"reason":"checked"}`, `{"decision":"approve","args":{"n":1}}`,
+		`{"decision":"approve"}`, `{"decision":"approve","confirmed":true,"reason":"checked"}`,
+		`{"decision":"approve","args":{"n":1}}`,
 		`{"decision":"approve","grant":{"for":"1h"}}`,
 	} {
 		w.do(kenToken, "POST", path+"/decide", body).is(403, "step_up_required")
@@ -134,7 +141,8 @@ func TestWhatTakesAPasskeyIsNotApprovedHere(t *testing.T) {
 	for _, field := range []string{"proof", "step_up", "passkey", "proven"} {
 		w.do(kenToken, "POST", path+"/decide", `{"decision":"approve","`+field+`":{}}`).is(400, "unknown_field")
 	}
-	many := w.do(kenToken, "POST", "/v1/approvals/decide", `{"ids":["`+id+`"],"decision":"approve","confirmed":true}`).is(200)
+	many := w.do(kenToken, "POST", "/v1/approvals/decide", `{"ids":["`+id+`"],"decision":"approve","confirmed":true}`).is(
+		200)
 	if !strings.Contains(string(many.body), `"step_up_required"`) {
 		t.Errorf("several at once: %s", many.body)
 	}
@@ -162,7 +170,8 @@ func TestOtherArgsCanBeApproved(t *testing.T) {
 		t.Errorf("the answer is %s", r.body)
 	}
 	was := w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200)
-	if was.str("status") != "denied" || was.str("reason_code") != "edited" || was.str("replaced_by") != next || len(was.list("votes")) != 0 {
+	if was.str("status") != "denied" || was.str("reason_code") != "edited" || was.str("replaced_by") != next ||
+		len(was.list("votes")) != 0 {
 		t.Errorf("what was asked for is %s", was.body)
 	}
 	if r := w.do(hanaToken, "GET", "/v1/approvals/"+next, ""); r.str("replaces") != id || r.str("status") != "approved" {
@@ -183,10 +192,12 @@ func TestOtherArgsCanBeApproved(t *testing.T) {
 
 func TestSeveralAreDecidedAtOnceEachByItself(t *testing.T) {
 	w := newWorld(t)
-	a, b, two, books, gone := w.ask(asked(1)), w.ask(asked(2)), w.ask(wireCall), w.ask(`{"tool":"close_books"}`), w.ask(asked(5))
+	a, b, two, books, gone := w.ask(asked(1)), w.ask(asked(2)), w.ask(wireCall), w.ask(`{"tool":"close_books"}`),
+		w.ask(asked(5))
 	w.decide(kenToken, gone, "deny", "").is(200)
 	ids, _ := json.Marshal([]string{a, unknownID, two, books, gone, strings.ToLower(b[20:]), a, "ZZZ", b[22:]})
-	r := w.do(hanaToken, "POST", "/v1/approvals/decide", `{"ids":`+string(ids)+`,"decision":"approve","reason":"fine"}`).is(200)
+	r := w.do(hanaToken, "POST", "/v1/approvals/decide", `{"ids":`+string(ids)+
+		`,"decision":"approve","reason":"fine"}`).is(200)
 	var got []string
 	for _, each := range r.list("results") {
 		if e, ok := each["error"].(map[string]any); ok {
@@ -198,19 +209,22 @@ func TestSeveralAreDecidedAtOnceEachByItself(t *testing.T) {
 		}
 		got = append(got, fmt.Sprint(each["id"], " ", each["status"]))
 	}
-	want := []string{a + " approved", unknownID + " 404 not_found", two + " pending", books + " 422 confirm_required", gone + " 409 already_resolved",
+	want := []string{a + " approved", unknownID + " 404 not_found", two + " pending", books + " 422 confirm_required",
+		gone + " 409 already_resolved",
 		b + " approved", a + " approved", "ZZZ 400 invalid_parameter", b[22:] + " 400 invalid_parameter"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	for body, code := range map[string]approval.Code{
-		`{"decision":"approve"}`: "invalid_parameter", `{"ids":[],"decision":"approve"}`: "invalid_parameter", `{"ids":["a"],"decision":"maybe"}`: "invalid_parameter",
+		`{"decision":"approve"}`: "invalid_parameter", `{"ids":[],"decision":"approve"}`: "invalid_parameter",
+		`{"ids":["a"],"decision":"maybe"}`:             "invalid_parameter",
 		`{"ids":["a"],"decision":"approve","args":{}}`: "unknown_field", `{"ids":[1],"decision":"deny"}`: "invalid_parameter",
 		`{"ids":["` + strings.Repeat(`a","`, 100) + `"],"decision":"deny"}`: "invalid_parameter",
 	} {
 		w.do(hanaToken, "POST", "/v1/approvals/decide", body).is(400, code)
 	}
-	if r := w.do(guestToken, "POST", "/v1/approvals/decide", `{"ids":["`+two+`"],"decision":"deny"}`).is(200); r.list("results")[0]["error"] == nil {
+	if r := w.do(guestToken, "POST", "/v1/approvals/decide", `{"ids":["`+two+
+		`"],"decision":"deny"}`).is(200); r.list("results")[0]["error"] == nil {
 		t.Errorf("who may not decide did: %s", r.body)
 	}
 }
@@ -279,7 +293,8 @@ func TestARequestGetsOneHourMoreOnce(t *testing.T) {
 	w.do(otherToken, "POST", "/v1/approvals/"+id+"/extend", "").is(404, "not_found")
 	w.do(kenToken, "POST", "/v1/approvals/"+unknownID+"/extend", "").is(404, "not_found")
 	w.do(kenToken, "POST", "/v1/approvals/"+id+"/extend", `{"by":"2h"}`).is(400, "unknown_field")
-	if got := w.do(kenToken, "POST", "/v1/approvals/"+id[20:]+"/extend", "").is(200).str("expires_at"); got != "2026-11-21T12:00:00.000Z" {
+	if got := w.do(kenToken, "POST", "/v1/approvals/"+id[20:]+"/extend",
+		"").is(200).str("expires_at"); got != "2026-11-21T12:00:00.000Z" {
 		t.Errorf("it expires %s", got)
 	}
 	if ev := events.expect("approval.extended " + id); ev.data["expires_at"] != "2026-11-21T12:00:00.000Z" {
@@ -312,7 +327,8 @@ func TestRule6_AnAdminAcceptsTheClock(t *testing.T) {
 	w.do(botToken, "POST", "/v1/clock/accept", "").is(403, "people_only")
 	w.do(kenToken, "POST", "/v1/clock/accept", "").is(403, "not_admin")
 	like(t, "the answer", w.do(rootToken, "POST", "/v1/clock/accept", "").is(200).object(), `{"off_ms":-3600000}`)
-	if r := w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200); r.str("status") != "cancelled" || r.str("reason_code") != "clock_accepted" {
+	if r := w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200); r.str("status") != "cancelled" ||
+		r.str("reason_code") != "clock_accepted" {
 		t.Errorf("what waited is %s", r.body)
 	}
 }
@@ -332,7 +348,8 @@ func TestAFreezeDeniesEverythingUntilAnAdminLiftsIt(t *testing.T) {
 		t.Errorf("a call of a frozen agent: %s", call.body)
 	}
 	w.do(otherToken, "POST", "/v1/calls", `{"tool":"read_file"}`).is(200)
-	if r := w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200); r.str("status") != "cancelled" || r.str("reason_code") != "frozen" || r.str("resolved_by") != "ken" {
+	if r := w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200); r.str("status") != "cancelled" ||
+		r.str("reason_code") != "frozen" || r.str("resolved_by") != "ken" {
 		t.Errorf("what waited is %s", r.body)
 	}
 	w.do(kenToken, "DELETE", "/v1/freeze?agent=bot", "").is(403, "not_admin")
@@ -368,10 +385,13 @@ func TestOnePersonVotesForAnother(t *testing.T) {
 	w.do(hanaToken, "POST", "/v1/delegations", `{"to":"mei","until":"2026-11-21"}`).is(400, "invalid_parameter")
 	w.do(hanaToken, "POST", "/v1/delegations", `{"to":"mei"}`).is(400, "invalid_parameter")
 	w.do(hanaToken, "POST", "/v1/delegations", `{"until":"2026-11-22T00:00:00Z"}`).is(400, "invalid_parameter")
-	w.do(kenToken, "POST", "/v1/delegations", `{"to":"mei","until":"2026-11-22T00:00:00Z","for":"hana"}`).is(403, "not_admin")
-	r := w.do(rootToken, "POST", "/v1/delegations", `{"to":"mei","until":"2026-11-22T09:00:00+09:00","rule":"asks","for":"hana"}`).is(200)
+	w.do(kenToken, "POST", "/v1/delegations", `{"to":"mei","until":"2026-11-22T00:00:00Z","for":"hana"}`).is(403,
+		"not_admin")
+	r := w.do(rootToken, "POST", "/v1/delegations",
+		`{"to":"mei","until":"2026-11-22T09:00:00+09:00","rule":"asks","for":"hana"}`).is(200)
 	id := r.str("id")
-	want := `{"id":"` + id + `","for":"hana","to":"mei","from":"2026-11-21T10:00:00.000Z","until":"2026-11-22T00:00:00.000Z","rule":"asks","rule_gone":false,
+	want := `{"id":"` + id +
+		`","for":"hana","to":"mei","from":"2026-11-21T10:00:00.000Z","until":"2026-11-22T00:00:00.000Z","rule":"asks","rule_gone":false,
 		"created_at":"2026-11-21T10:00:00.000Z","created_by":"root","ended_at":null,"ended_by":null}`
 	like(t, "the delegation", r.object(), want)
 	like(t, "all of them", w.do(guestToken, "GET", "/v1/delegations", "").is(200).object(), `{"delegations":[`+want+`]}`)
@@ -388,7 +408,8 @@ func TestOnePersonVotesForAnother(t *testing.T) {
 		t.Errorf("denied by %s", r.body)
 	}
 	said := w.do(botToken, "POST", "/v1/calls", `{"tool":"wire","args":{"cents":1}}`).is(200)
-	if !strings.HasPrefix(said.str("message"), "Approval denied by mei for hana: no.") || said.str("resolved_by") != "mei" {
+	if !strings.HasPrefix(said.str("message"), "Approval denied by mei for hana: no.") ||
+		said.str("resolved_by") != "mei" {
 		t.Errorf("the agent is told %s", said.body)
 	}
 	w.do(kenToken, "DELETE", "/v1/delegations/"+id, "").is(404, "not_found")
@@ -423,7 +444,8 @@ func TestTheAuditLogIsNarrowed(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", query, got, want)
 		}
 	}
-	for _, query := range []string{"actor=", "approval_id=abc", "session_id=" + strings.Repeat("x", 257), "format=xml", "format=csv&limit=3"} {
+	for _, query := range []string{"actor=", "approval_id=abc", "session_id=" + strings.Repeat("x", 257), "format=xml",
+		"format=csv&limit=3"} {
 		w.do(rootToken, "GET", "/v1/audit?"+query, "").is(400, "invalid_parameter")
 	}
 }
@@ -461,7 +483,8 @@ func TestAllThatMatchesIsExported(t *testing.T) {
 	if rows[1][2] != "2026-11-21T10:00:00.000Z" || rows[1][5] != "agent:bot" {
 		t.Errorf("a row is %q", rows[1])
 	}
-	if got := w.export("event_type=frozen&format=csv"); string(got.body) != strings.Join(export.Head(export.Events), ",")+"\n" {
+	if got := w.export("event_type=frozen&format=csv"); string(got.body) != strings.Join(export.Head(export.Events), ",")+
+		"\n" {
 		t.Errorf("nothing is exported as %q", got.body)
 	}
 	w.do(kenToken, "GET", "/v1/audit?format=csv", "").is(403, "not_admin")
@@ -469,9 +492,12 @@ func TestAllThatMatchesIsExported(t *testing.T) {
 
 func TestTheFormOfAnExportIsWhatTheClientTakesBest(t *testing.T) {
 	for accept, want := range map[string]string{
-		"": formatJSON, "*/*": formatJSON, "text/html": formatJSON, "text/csv": formatCSV, "application/x-ndjson": formatNDJSON,
-		"application/json, text/csv": formatJSON, "text/csv;q=0.5, application/json": formatJSON, "text/csv, */*;q=0.1": formatCSV,
-		"text/csv;q=0": formatJSON, "text/csv;q=x": formatJSON, "application/ndjson;q=0.9, text/csv;q=0.8": formatNDJSON,
+		"": formatJSON, "*/*": formatJSON, "text/html": formatJSON, "text/csv": formatCSV,
+		"application/x-ndjson":       formatNDJSON,
+		"application/json, text/csv": formatJSON, "text/csv;q=0.5, application/json": formatJSON,
+		"text/csv, */*;q=0.1": formatCSV,
+		"text/csv;q=0":        formatJSON, "text/csv;q=x": formatJSON,
+		"application/ndjson;q=0.9, text/csv;q=0.8": formatNDJSON,
 	} {
 		if got := chooseFormat([]string{accept}); got != want {
 			t.Errorf("%q: got %s, want %s", accept, got, want)
@@ -479,7 +505,8 @@ func TestTheFormOfAnExportIsWhatTheClientTakesBest(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.ask(transfer)
-	if got := w.export("", "Accept", "text/csv").header.Get("Content-Disposition"); got != `attachment; filename="audit.csv"` {
+	if got := w.export("", "Accept",
+		"text/csv").header.Get("Content-Disposition"); got != `attachment; filename="audit.csv"` {
 		t.Errorf("Content-Disposition is %q", got)
 	}
 	w.export("limit=1&format=json", "Accept", "text/csv").list("events")
@@ -565,7 +592,8 @@ func TestWhatARefusedFreezeOrDelegationNamesIsShortOnRecord(t *testing.T) {
 			t.Errorf("taken: %s", r.body)
 		}
 	}
-	w.do(kenToken, "POST", "/v1/delegations", `{"to":"mei","rule":"`+long+`","until":"2026-11-22T00:00:00Z"}`).is(400, "invalid_parameter")
+	w.do(kenToken, "POST", "/v1/delegations", `{"to":"mei","rule":"`+long+`","until":"2026-11-22T00:00:00Z"}`).is(400,
+		"invalid_parameter")
 	if r := w.do(rootToken, "GET", "/v1/audit", ""); strings.Contains(string(r.body), long) {
 		t.Error("it is all on record")
 	}
@@ -576,7 +604,8 @@ func TestRule12_WhoMayNotDecideDeniesWithinTheirBudget(t *testing.T) {
 	w.rest.budgets.Replace(map[budget.Principal]budget.Limits{{Name: "guest"}: {Calls: perMinute(1)}})
 	id := w.ask(transfer)
 	w.do(guestToken, "GET", "/v1/freeze", "").is(200)
-	many := `{"ids":["` + id + `","` + strings.Join(slices.Repeat([]string{unknownID}, 50), `","`) + `"],"decision":"deny"}`
+	many := `{"ids":["` + id + `","` + strings.Join(slices.Repeat([]string{unknownID}, 50), `","`) +
+		`"],"decision":"deny"}`
 	w.do(guestToken, "POST", "/v1/approvals/decide", many).is(429, "rate_limited")
 	w.decide(guestToken, id, "deny", "").is(429, "rate_limited")
 }

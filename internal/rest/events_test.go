@@ -179,7 +179,8 @@ func TestAgentsAreToldOfTheirOwnAndOnlyAdminsOfNotifications(t *testing.T) {
 	w.decide(hanaToken, theirs, "deny", "").is(200)
 	bot.expect("approval.requested "+id, "approval.resolved "+id)
 	other.expect("approval.requested "+theirs, "approval.resolved "+theirs)
-	guest.expect("approval.requested "+id, "approval.requested "+theirs, "approval.resolved "+id, "approval.resolved "+theirs)
+	guest.expect("approval.requested "+id, "approval.requested "+theirs, "approval.resolved "+id, "approval.resolved "+
+		theirs)
 }
 
 func TestAStreamIsResumedWhereItBroke(t *testing.T) {

@@ -19,9 +19,12 @@ import (
 // with one of the codes for a bad request, in a detail that is fit to show.
 func FuzzReadCall(f *testing.F) {
 	for _, s := range []string{
-		transfer, `{}`, `{"tool":"x","args":{"a":1,"a":2}}`, `{"tool":"x","Tool":"y"}`, `{"tool":"x","t\u006fol":"y"}`, `[{}]`, `{"tool":"\ud800"}`,
-		`{"tool":"x","args":null}`, `{"tool":"x","args":{"n":1E400,"big":12345678901234567890}}`, "{\"tool\":\"x\",\"\xff\":1}", `{"tool":"x"}{}`,
-		`{"tool":"x","args":` + strings.Repeat(`{"a":`, 70) + "1" + strings.Repeat("}", 70) + `}`, `{"tool":"x","args":"{}"}`, ` {"tool" : "x" , "args" : { } } `,
+		transfer, `{}`, `{"tool":"x","args":{"a":1,"a":2}}`, `{"tool":"x","Tool":"y"}`, `{"tool":"x","t\u006fol":"y"}`,
+		`[{}]`, `{"tool":"\ud800"}`,
+		`{"tool":"x","args":null}`, `{"tool":"x","args":{"n":1E400,"big":12345678901234567890}}`,
+		"{\"tool\":\"x\",\"\xff\":1}", `{"tool":"x"}{}`,
+		`{"tool":"x","args":` + strings.Repeat(`{"a":`, 70) + "1" + strings.Repeat("}", 70) + `}`, `{"tool":"x","args":"{}"}`,
+		` {"tool" : "x" , "args" : { } } `,
 		`{"tool":"resources:read","method":"resources/read","tool_digest":"00","dispatch":true,"task":false}`,
 		`{"tool":"x","method":"tools/call","dispatch":1,"task":null}`, `{"tool":"x","dispatch":true,"Dispatch":false}`,
 		`{"tool":"x","scope":null,"server":"","turn_id":"t","session_id":"s","rationale":"r","preview":"p"}`,
@@ -74,9 +77,12 @@ func FuzzReadCall(f *testing.F) {
 // refused as a bad request.
 func FuzzReadDecision(f *testing.F) {
 	for _, s := range []string{
-		`{"decision":"approve"}`, `{"decision":"deny","reason":"no"}`, `{"decision":"approve","args":{}}`, `{"decision":"approve","args":null}`,
-		`{"decision":"approve","args":{"a":1,"a":2}}`, `{"decision":"approve","confirmed":true,"Confirmed":false}`, `{"ids":["a","a"],"decision":"deny"}`,
-		`{"decision":"approve","args":{"n":1E400}}`, `{"decision":"approve","args":{"n":1},"reason":null,"confirmed":null}`, `{"ids":null,"decision":""}`,
+		`{"decision":"approve"}`, `{"decision":"deny","reason":"no"}`, `{"decision":"approve","args":{}}`,
+		`{"decision":"approve","args":null}`,
+		`{"decision":"approve","args":{"a":1,"a":2}}`, `{"decision":"approve","confirmed":true,"Confirmed":false}`,
+		`{"ids":["a","a"],"decision":"deny"}`,
+		`{"decision":"approve","args":{"n":1E400}}`, `{"decision":"approve","args":{"n":1},"reason":null,"confirmed":null}`,
+		`{"ids":null,"decision":""}`,
 	} {
 		f.Add([]byte(s))
 	}

@@ -25,7 +25,8 @@ func (w *world) longer(token, id, decision, wish string) reply {
 func (w *world) granted(call, wish string) string {
 	w.t.Helper()
 	r := w.longer(hanaToken, w.ask(call), "approve", wish).is(200)
-	if got := w.do(botToken, "POST", "/v1/calls", call).is(200); got.str("decision") != "approved" || got.at("grant_id") != nil {
+	if got := w.do(botToken, "POST", "/v1/calls", call).is(200); got.str("decision") != "approved" ||
+		got.at("grant_id") != nil {
 		w.t.Fatalf("the approved call itself: %s", got.body)
 	}
 	return r.str("grant", "id")
@@ -39,17 +40,20 @@ func TestAnApprovalIsGivenForLonger(t *testing.T) {
 	request := w.ask(pay)
 	r := w.longer(hanaToken, request, "approve", `{"for":"8h","uses":2,"session":true}`).is(200)
 	id, hash := r.str("grant", "id"), r.str("grant", "args_hash")
-	want := `{"id":"` + id + `","decision":"approve",` + grantMembers + `,"args_hash":"` + hash + `","session_id":"s1","request_id":"` + request + `",
+	want := `{"id":"` + id + `","decision":"approve",` + grantMembers + `,"args_hash":"` + hash +
+		`","session_id":"s1","request_id":"` + request + `",
 		"expires_at":"2026-11-21T18:00:00.000Z","uses":2,"used":0,"suspended_at":null,"ended_at":null,"ended_by":null,"end_code":null}`
 	like(t, "the grant", r.at("grant"), want)
 	like(t, "the same by its id", w.do(kenToken, "GET", "/v1/grants/"+id, "").is(200).object(), want)
-	like(t, "the same by the end of its id", w.do(kenToken, "GET", "/v1/grants/"+strings.ToLower(approval.Short(id)), "").is(200).object(), want)
+	like(t, "the same by the end of its id", w.do(kenToken, "GET", "/v1/grants/"+strings.ToLower(approval.Short(id)),
+		"").is(200).object(), want)
 	if got := w.do(botToken, "POST", "/v1/calls", pay).is(200); got.str("decision") != "approved" {
 		t.Errorf("the approved call itself: %s", got.body)
 	}
 
 	got := w.do(botToken, "POST", "/v1/calls", pay).is(200)
-	like(t, "a call that it covers", got.object(), `{"decision":"allow","grant_id":"`+id+`","message":"Allowed: hana approved this for this session (1 use left).",
+	like(t, "a call that it covers", got.object(), `{"decision":"allow","grant_id":"`+id+
+		`","message":"Allowed: hana approved this for this session (1 use left).",
 		"risk_level":"medium","rule":"asks","reason_code":"granted","resolved_by":"hana","resolve_reason":"ok"}`)
 	other := strings.Replace(pay, "s1", "s2", 1)
 	w.do(botToken, "POST", "/v1/calls", other).is(202)
@@ -57,7 +61,8 @@ func TestAnApprovalIsGivenForLonger(t *testing.T) {
 		t.Errorf("the last use: %s", got.body)
 	}
 	w.do(botToken, "POST", "/v1/calls", strings.Replace(pay, "2000", "2001", 1)).is(202)
-	if got := w.do(kenToken, "GET", "/v1/grants/"+id, "").is(200); got.str("end_code") != "used_up" || got.at("used") != json.Number("2") {
+	if got := w.do(kenToken, "GET", "/v1/grants/"+id, "").is(200); got.str("end_code") != "used_up" ||
+		got.at("used") != json.Number("2") {
 		t.Errorf("afterwards: %s", got.body)
 	}
 }
@@ -66,7 +71,8 @@ func TestWhatMayVaryIsToldOfAGrant(t *testing.T) {
 	w := newWorld(t)
 	tip := func(cents int) string { return fmt.Sprintf(`{"tool":"tip","args":{"cents":%d,"to":"abc"}}`, cents) }
 	id := w.granted(tip(100), `{"for":"30m"}`)
-	if got := w.do(botToken, "POST", "/v1/calls", tip(450)).is(200); got.str("message") != "Allowed: hana approved this for 30 minutes." {
+	if got := w.do(botToken, "POST", "/v1/calls",
+		tip(450)).is(200); got.str("message") != "Allowed: hana approved this for 30 minutes." {
 		t.Errorf("got %s", got.body)
 	}
 	w.do(botToken, "POST", "/v1/calls", tip(501)).is(202)
@@ -131,7 +137,8 @@ func TestAGrantThatMayNotBeLeavesAllUndecided(t *testing.T) {
 func TestOfSeveralDecisionsEachIsGivenForLongerOrRefused(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.ask(pay), w.ask(transfer)
-	r := w.do(hanaToken, "POST", "/v1/approvals/decide", `{"ids":["`+one+`","`+two+`"],"decision":"approve","grant":{"for":"1h"}}`).is(200)
+	r := w.do(hanaToken, "POST", "/v1/approvals/decide", `{"ids":["`+one+`","`+two+
+		`"],"decision":"approve","grant":{"for":"1h"}}`).is(200)
 	results := r.list("results")
 	if g, _ := results[0]["grant"].(map[string]any); g["request_id"] != one {
 		t.Errorf("the first: %v", results[0])
@@ -139,7 +146,8 @@ func TestOfSeveralDecisionsEachIsGivenForLongerOrRefused(t *testing.T) {
 	if e, _ := results[1]["error"].(map[string]any); e["code"] != "grant_refused" {
 		t.Errorf("the second: %v", results[1])
 	}
-	w.do(hanaToken, "POST", "/v1/approvals/decide", `{"ids":["`+two+`"],"decision":"approve","grant":{}}`).is(400, "invalid_parameter")
+	w.do(hanaToken, "POST", "/v1/approvals/decide", `{"ids":["`+two+`"],"decision":"approve","grant":{}}`).is(400,
+		"invalid_parameter")
 }
 
 func TestAStandingDenialIsMadeToldAndLifted(t *testing.T) {
@@ -152,16 +160,19 @@ func TestAStandingDenialIsMadeToldAndLifted(t *testing.T) {
 	}
 	w.clock.Advance(time.Hour) // longer than a denial is remembered
 	got := w.do(botToken, "POST", "/v1/calls", transfer).is(200)
-	if got.str("decision") != "denied" || got.str("grant_id") != id || got.str("approval_id") != request || got.str("resolved_by") != "ken" || got.at("run_id") != nil {
+	if got.str("decision") != "denied" || got.str("grant_id") != id || got.str("approval_id") != request ||
+		got.str("resolved_by") != "ken" || got.at("run_id") != nil {
 		t.Errorf("got %s", got.body)
 	}
 	w.do(meiToken, "DELETE", "/v1/approvals/"+request+"/denial", "").is(403, "not_admin")
 	w.do(otherToken, "DELETE", "/v1/approvals/"+request+"/denial", "").is(404, "not_found")
-	like(t, "lifted by the end of its id", w.do(kenToken, "DELETE", "/v1/approvals/"+approval.Short(id)+"/denial", "").is(200).object(),
+	like(t, "lifted by the end of its id", w.do(kenToken, "DELETE", "/v1/approvals/"+approval.Short(id)+"/denial",
+		"").is(200).object(),
 		`{"id":"`+id+`","lifted":true}`)
 	w.do(hanaToken, "DELETE", "/v1/approvals/"+id+"/denial", "").is(409, "already_resolved")
 	w.do(botToken, "POST", "/v1/calls", transfer).is(202)
-	if got := w.do(botToken, "GET", "/v1/grants/"+id, "").is(200); got.str("end_code") != "lifted" || got.str("ended_by") != "ken" {
+	if got := w.do(botToken, "GET", "/v1/grants/"+id, "").is(200); got.str("end_code") != "lifted" ||
+		got.str("ended_by") != "ken" {
 		t.Errorf("afterwards: %s", got.body)
 	}
 }
@@ -171,13 +182,16 @@ func TestARememberedDenialIsLifted(t *testing.T) {
 	id := w.ask(transfer)
 	w.do(kenToken, "DELETE", "/v1/approvals/"+id+"/denial", "").is(404, "not_found") // it is not denied
 	w.decide(kenToken, id, "deny", "no").is(200)
-	if got := w.do(botToken, "POST", "/v1/calls", transfer).is(200); got.str("decision") != "denied" || got.at("grant_id") != nil {
+	if got := w.do(botToken, "POST", "/v1/calls", transfer).is(200); got.str("decision") != "denied" ||
+		got.at("grant_id") != nil {
 		t.Errorf("got %s", got.body)
 	}
-	like(t, "lifted", w.do(kenToken, "DELETE", "/v1/approvals/"+approval.Short(id)+"/denial", "").is(200).object(), `{"id":"`+id+`","lifted":true}`)
+	like(t, "lifted", w.do(kenToken, "DELETE", "/v1/approvals/"+approval.Short(id)+"/denial", "").is(200).object(),
+		`{"id":"`+id+`","lifted":true}`)
 	next := w.ask(transfer)
 	before := w.do(hanaToken, "GET", "/v1/approvals/"+next, "").is(200).at("before")
-	like(t, "what was said before", before, `{"request_id":"`+id+`","approved":false,"by":"ken","at":"2026-11-21T10:00:00.000Z","reason":"no"}`)
+	like(t, "what was said before", before, `{"request_id":"`+id+
+		`","approved":false,"by":"ken","at":"2026-11-21T10:00:00.000Z","reason":"no"}`)
 }
 
 func TestGrantsAreListedForWhoMaySeeThem(t *testing.T) {
@@ -205,7 +219,8 @@ func TestGrantsAreListedForWhoMaySeeThem(t *testing.T) {
 	if first.str("next") != two || len(first.list("grants")) != 1 {
 		t.Errorf("the first page: %s", first.body)
 	}
-	if next := w.do(hanaToken, "GET", "/v1/grants?limit=1&after="+two, "").is(200); next.at("next") != nil || next.list("grants")[0]["id"] != one {
+	if next := w.do(hanaToken, "GET", "/v1/grants?limit=1&after="+two, "").is(200); next.at("next") != nil ||
+		next.list("grants")[0]["id"] != one {
 		t.Errorf("the next page: %s", next.body)
 	}
 	w.do(otherToken, "GET", "/v1/grants/"+one, "").is(404, "not_found")
@@ -253,7 +268,8 @@ func TestWhatAGrantLetThroughIsReportedUnderItsRun(t *testing.T) {
 	w.do(botToken, "POST", "/v1/approvals/"+run+"/inputs", "{").is(400, "invalid_json")
 	w.do(otherToken, "POST", "/v1/approvals/"+run+"/inputs", "{").is(404, "not_found")
 	r := report(botToken, run, "unknown").is(200)
-	like(t, "the use", r.object(), `{"id":"`+run+`","grant_id":"`+id+`","args_hash":"`+r.str("args_hash")+`","session_id":"s1",
+	like(t, "the use", r.object(), `{"id":"`+run+`","grant_id":"`+id+`","args_hash":"`+r.str("args_hash")+
+		`","session_id":"s1",
 		"at":"2026-11-21T10:00:00.000Z","dispatched_at":"2026-11-21T10:00:00.000Z","outcome":"unknown"}`)
 	if g := w.do(hanaToken, "GET", "/v1/grants/"+id, "").is(200); g.str("suspended_at") == "" {
 		t.Errorf("of the last use nobody knows what came: %s", g.body)
@@ -273,7 +289,8 @@ func TestRevokingAndReportingAreNotRefusedForTheBudget(t *testing.T) {
 	w := newBudgetWorld(t)
 	id := w.granted(pay, `{"for":"1h"}`)
 	kens := w.granted(strings.Replace(pay, "abc", "def", 1), `{"for":"1h"}`)
-	run := w.do(botToken, "POST", "/v1/calls", strings.Replace(pay, `{"tool"`, `{"dispatch":true,"tool"`, 1)).is(200).str("run_id")
+	run := w.do(botToken, "POST", "/v1/calls", strings.Replace(pay, `{"tool"`, `{"dispatch":true,"tool"`,
+		1)).is(200).str("run_id")
 	denial := w.longer(hanaToken, w.ask(asked(1)), "deny", `{"for":"1h"}`).is(200).str("grant", "id")
 	w.limit(budget.Limits{Calls: perMinute(1)}, budget.Limits{Calls: perMinute(1)})
 	w.do(botToken, "GET", "/v1/grants", "").is(200)
@@ -293,7 +310,8 @@ func TestRevokingAndReportingAreNotRefusedForTheBudget(t *testing.T) {
 func TestGrantsAreToldOfAsItHappens(t *testing.T) {
 	w := newWorld(t)
 	request := w.ask(pay)
-	people, agent, guest, other := w.stream(t, kenToken, ""), w.stream(t, botToken, ""), w.stream(t, guestToken, ""), w.stream(t, otherToken, "")
+	people, agent, guest, other := w.stream(t, kenToken, ""), w.stream(t, botToken, ""), w.stream(t, guestToken, ""),
+		w.stream(t, otherToken, "")
 	id := w.longer(hanaToken, request, "approve", `{"for":"1h"}`).is(200).str("grant", "id")
 	w.do(botToken, "POST", "/v1/calls", pay).is(200)
 	w.do(botToken, "POST", "/v1/calls", pay).is(200)
@@ -320,9 +338,11 @@ func TestWhatIsSaidOfTheToolAndTheAgentReachesThePolicy(t *testing.T) {
 	if err := w.gate.SetPolicy(context.Background(), rules{seen, terms}, nil); err != nil {
 		t.Fatal(err)
 	}
-	w.do(botToken, "POST", "/v1/calls", `{"tool":"read_file","waits":true,"annotations":{"readOnly":true,"destructive":false,"openWorld":null}}`).is(200)
+	w.do(botToken, "POST", "/v1/calls",
+		`{"tool":"read_file","waits":true,"annotations":{"readOnly":true,"destructive":false,"openWorld":null}}`).is(200)
 	a := got.Annotations
-	if !got.Waits || got.Grouped || a == nil || a.ReadOnly == nil || !*a.ReadOnly || a.Destructive == nil || *a.Destructive || a.Idempotent != nil || a.OpenWorld != nil {
+	if !got.Waits || got.Grouped || a == nil || a.ReadOnly == nil || !*a.ReadOnly || a.Destructive == nil ||
+		*a.Destructive || a.Idempotent != nil || a.OpenWorld != nil {
 		t.Errorf("got %+v, %+v", got, a)
 	}
 	w.do(botToken, "POST", "/v1/calls", `{"tool":"read_file","annotations":null}`).is(200)
@@ -330,9 +350,11 @@ func TestWhatIsSaidOfTheToolAndTheAgentReachesThePolicy(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	for body, code := range map[string]approval.Code{
-		`{"waits":"yes"}`: "invalid_parameter", `{"annotations":true}`: "invalid_parameter", `{"annotations":{"readOnly":1}}`: "invalid_parameter",
-		`{"annotations":{"read_only":true}}`: "unknown_field", `{"annotations":{"readOnly":true,"readOnly":false}}`: "invalid_json",
-		`{"grouped":true}`: "unknown_field",
+		`{"waits":"yes"}`: "invalid_parameter", `{"annotations":true}`: "invalid_parameter",
+		`{"annotations":{"readOnly":1}}`:                     "invalid_parameter",
+		`{"annotations":{"read_only":true}}`:                 "unknown_field",
+		`{"annotations":{"readOnly":true,"readOnly":false}}`: "invalid_json",
+		`{"grouped":true}`:                                   "unknown_field",
 	} {
 		w.do(botToken, "POST", "/v1/calls", `{"tool":"read_file",`+body[1:]).is(400, code)
 	}
@@ -354,7 +376,8 @@ func TestAdminsAreToldOfGrantsThatAreMadeHere(t *testing.T) {
 	w := newWorld(t, func(s *Server) { s.made = n })
 	one := w.longer(hanaToken, w.ask(pay), "approve", `{"for":"8h"}`).is(200).str("grant", "id")
 	n.err = errors.New("no chat") // and it holds all the same
-	two := w.longer(hanaToken, w.ask(strings.Replace(pay, "abc", "def", 1)), "approve", `{"for":"8h"}`).is(200).str("grant", "id")
+	two := w.longer(hanaToken, w.ask(strings.Replace(pay, "abc", "def", 1)), "approve",
+		`{"for":"8h"}`).is(200).str("grant", "id")
 	w.longer(hanaToken, w.ask(transfer), "approve", `{"for":"8h"}`).is(422)
 	if got := strings.Join(n.told, " "); got != one+" "+two {
 		t.Errorf("told of %s, want %s and %s", got, one, two)

@@ -46,7 +46,8 @@ func TestThePolicyThatJudgedARequestCanBeRead(t *testing.T) {
 	w.do(kenToken, "GET", "/v1/policies/"+digests[2], "").is(404, "not_found") // it had no text
 	w.do(guestToken, "GET", "/v1/policies/"+digest, "").is(403, "not_an_approver")
 	w.do(botToken, "GET", "/v1/policies/"+digest, "").is(403, "people_only")
-	if err := w.gate.SetPolicy(t.Context(), named{rules{byName, terms}, digest[:63] + "0", "policy: {}\n"}, nil); err != nil {
+	if err := w.gate.SetPolicy(t.Context(), named{rules{byName, terms}, digest[:63] + "0", "policy: {}\n"},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	w.do(kenToken, "GET", "/v1/policies/"+digest[:8], "").is(409, approval.CodeAmbiguousID)
@@ -64,8 +65,10 @@ func TestStatsSayHowOftenPeopleWereAsked(t *testing.T) {
 	w.clock.Advance(30 * time.Second)
 	figures := func(name string, asked int) string {
 		pending := asked - 3
-		return fmt.Sprintf(`{"name":%q,"asked":%d,"approved":2,"denied":1,"expired":0,"cancelled":0,"pending":%d,"granted":0,"quarantined":%d,`+
-			`"pushes":0,"pushes_per_100":0,"decisions":3,"decisions_per_100":%d,"decide_p50_ms":30000,"decide_p90_ms":30000}`, name, asked, pending, asked, 300/asked)
+		return fmt.Sprintf(
+			`{"name":%q,"asked":%d,"approved":2,"denied":1,"expired":0,"cancelled":0,"pending":%d,"granted":0,"quarantined":%d,`+
+				`"pushes":0,"pushes_per_100":0,"decisions":3,"decisions_per_100":%d,"decide_p50_ms":30000,"decide_p90_ms":30000}`,
+			name, asked, pending, asked, 300/asked)
 	}
 	r := w.do(kenToken, "GET", "/v1/stats", "").is(200)
 	like(t, "the total", r.at("total"), figures("", 4))
@@ -83,15 +86,16 @@ func TestStatsSayHowOftenPeopleWereAsked(t *testing.T) {
 	w.do(kenToken, "GET", "/v1/stats", "").is(503, "store_unavailable")
 }
 
-// A large record is answered in pieces, the newest first: what they have adds up to what there is, also where nobody said
-// of which time.
+// A large record is answered in pieces, the newest first: what they have adds up to what there is, also where nobody
+// said of which time.
 func TestStatsComeInPieces(t *testing.T) {
 	w := newWorld(t)
 	const each, times = 600, 4
 	for range times {
 		err := w.store.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
 			for i := range each {
-				r := approval.Request{ID: tx.NewID(), Agent: "bot", Tool: "pay", Args: []byte(`{}`), ArgsHash: fmt.Sprintf("%064x", i),
+				r := approval.Request{ID: tx.NewID(), Agent: "bot", Tool: "pay", Args: []byte(`{}`), ArgsHash: fmt.Sprintf("%064x",
+					i),
 					Risk: approval.RiskMedium, ReasonCode: "approval_required", HumanMessage: "Please look.", Status: approval.Pending,
 					RequestedAt: tx.Now(), ExpiresAt: tx.Now().Add(time.Hour), Scope: tx.Now().String()}
 				if err := tx.InsertRequest(r); err != nil {
@@ -128,7 +132,8 @@ func TestStatsComeInPieces(t *testing.T) {
 			sum += asked(r)
 		}
 		if sum != asked(whole) || pieces < 2 || first.str("until") != whole.str("until") {
-			t.Errorf("%s: %d in %d pieces until %s; want %d until %s", of, sum, pieces, first.str("until"), asked(whole), whole.str("until"))
+			t.Errorf("%s: %d in %d pieces until %s; want %d until %s", of, sum, pieces, first.str("until"), asked(whole),
+				whole.str("until"))
 		}
 		w.rest.look = defaultLooking
 		w.rest.look.time = time.Hour

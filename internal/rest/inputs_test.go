@@ -25,18 +25,21 @@ func TestRule11_InputsAreOnTheRequest(t *testing.T) {
 	w.do(botToken, "POST", path+"/inputs", `{"method":"","answer":{}}`).is(400, "invalid_parameter")
 	r := w.do(hanaToken, "GET", path, "").is(200)
 	list := r.list("inputs")
-	if len(list) != 1 || list[0]["method"] != "elicitation/create" || list[0]["message"] != "Which account?" || !strings.Contains(list[0]["answer"].(string), `"iban":"one"`) ||
+	if len(list) != 1 || list[0]["method"] != "elicitation/create" || list[0]["message"] != "Which account?" ||
+		!strings.Contains(list[0]["answer"].(string), `"iban":"one"`) ||
 		strings.Contains(list[0]["answer"].(string), "hunter2") {
 		t.Errorf("got %v", list)
 	}
 	const secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
-	w.do(botToken, "POST", path+"/inputs", `{"method":"`+secret+`","message":"`+secret+`","answer":{"a":"`+secret+`"}}`).is(200)
+	w.do(botToken, "POST", path+"/inputs", `{"method":"`+secret+`","message":"`+secret+`","answer":{"a":"`+secret+
+		`"}}`).is(200)
 	if r := w.do(hanaToken, "GET", path, "").is(200); strings.Contains(string(r.body), secret) {
 		t.Error("a secret is on the request")
 	}
 	w.do(botToken, "POST", path+"/outcome", `{"outcome":"succeeded"}`).is(200)
 	w.do(botToken, "POST", path+"/inputs", given).is(400, "invalid_parameter") // it is over
-	if es := w.do(hanaToken, "GET", "/v1/audit?event_type=call_input", "").is(200).list("events"); len(es) != 2 || es[1]["approval_id"] != id {
+	if es := w.do(hanaToken, "GET", "/v1/audit?event_type=call_input", "").is(200).list("events"); len(es) != 2 ||
+		es[1]["approval_id"] != id {
 		t.Errorf("in the audit log: %v", es)
 	}
 }

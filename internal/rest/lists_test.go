@@ -43,7 +43,8 @@ func TestRequestsAreListedNewestFirstInPages(t *testing.T) {
 			t.Errorf("limit %d: got %v, want %v", limit, got, want)
 		}
 	}
-	if r := w.do(guestToken, "GET", "/v1/approvals?status=denied", "").is(200); string(r.body) != `{"approvals":[],"next":null}` {
+	if r := w.do(guestToken, "GET", "/v1/approvals?status=denied",
+		"").is(200); string(r.body) != `{"approvals":[],"next":null}` {
 		t.Errorf("an empty list is %s", r.body)
 	}
 }
@@ -89,7 +90,8 @@ func TestRequestsAreSelected(t *testing.T) {
 		"tool=deploy&status=pending":      {deploy},
 		"agent=bot&tool=deploy&limit=200": {deploy},
 	} {
-		if got := ids(w.do(guestToken, "GET", "/v1/approvals?"+query, "").is(200).list("approvals")); !slices.Equal(got, want) {
+		if got := ids(w.do(guestToken, "GET", "/v1/approvals?"+query, "").is(200).list("approvals")); !slices.Equal(got,
+			want) {
 			t.Errorf("%s: got %v, want %v", query, got, want)
 		}
 	}
@@ -103,7 +105,8 @@ func TestRule12_APageOfLargeArgsEndsEarly(t *testing.T) {
 	w := newWorld(t)
 	var want []string
 	for i := range 8 { // twice four, so that a page ends where the list does
-		want = append(want, w.ask(fmt.Sprintf(`{"tool":"transfer","args":{"n":%d,"text":"%s"}}`, i, strings.Repeat("x", 1<<20-100))))
+		want = append(want, w.ask(fmt.Sprintf(`{"tool":"transfer","args":{"n":%d,"text":"%s"}}`, i,
+			strings.Repeat("x", 1<<20-100))))
 	}
 	slices.Reverse(want)
 	var got []string
@@ -217,7 +220,8 @@ func TestTheNotificationLogIsListedAndSelected(t *testing.T) {
 		"approval_id=" + batch[0]["approval_id"].(string): {newest},
 		"approval_id=" + batch[1]["approval_id"].(string): {newest},
 	} {
-		if got := ids(w.do(rootToken, "GET", "/v1/notifications?"+query, "").is(200).list("notifications")); !slices.Equal(got, want) {
+		if got := ids(w.do(rootToken, "GET", "/v1/notifications?"+query, "").is(200).list("notifications")); !slices.Equal(
+			got, want) {
 			t.Errorf("%s: got %v, want %v", query, got, want)
 		}
 	}
@@ -275,7 +279,8 @@ func TestTheAuditLogIsListedAndSelected(t *testing.T) {
 	if strings.Contains(string(r.body), "hunter2") {
 		t.Error("the audit log shows a secret")
 	}
-	want := strings.Fields("actor agent approval_id at correlation_id data decision event_type id reason risk_level seq tool")
+	want := strings.Fields(
+		"actor agent approval_id at correlation_id data decision event_type id reason risk_level seq tool")
 	if got := names(r.list("events")[0]); !slices.Equal(got, want) {
 		t.Errorf("an event has %v", got)
 	}

@@ -237,8 +237,9 @@ func TestTheDocumentedFieldsAreTheOnesThatAreRead(t *testing.T) {
 		&callBody{}:  "args tool server scope turn_id session_id rationale preview method tool_digest tool_digest_listed dispatch task accepts_edits waits annotations",
 		&batchBody{}: "calls", &ackBody{}: "ids", &decideBody{}: "decision reason confirmed args grant version",
 		&decideManyBody{}: "ids decision reason confirmed grant", &grantBody{}: "for uses session",
-		&client.Annotations{}: "readOnly destructive idempotent openWorld", &freezeBody{}: "agent reason", &delegationBody{}: "to until from rule for",
-		&cancelBody{}: "reason", &outcomeBody{}: "outcome",
+		&client.Annotations{}: "readOnly destructive idempotent openWorld", &freezeBody{}: "agent reason",
+		&delegationBody{}: "to until from rule for",
+		&cancelBody{}:     "reason", &outcomeBody{}: "outcome",
 		&inputBody{}: "method message answer",
 	} {
 		names := documented(reflect.ValueOf(body).Elem().Interface())
@@ -265,11 +266,19 @@ func TestTheDocumentDescribesTheRequestsThatAreTaken(t *testing.T) {
 	}
 	for body, ok := range map[string]bool{
 		transfer: true, `{"tool":"x"}`: true, `{"tool":"x","session_id":null}`: true,
-		`{"tool":"prompts:get","method":"prompts/get","tool_digest":"` + strings.Repeat("0a", 32) + `","dispatch":true,"task":false}`: true,
-		`{"tool":"x","dispatch":null,"task":null,"method":null,"tool_digest":null}`:                                                   true, `{"tool":"x","dispatch":"yes"}`: false,
-		`{"tool":"x","waits":true,"annotations":{"readOnly":true,"destructive":null}}`: true, `{"tool":"x","waits":null,"annotations":null}`: true,
-		`{"tool":"x","annotations":{"readonly":true}}`: false, `{"tool":"x","annotations":{"readOnly":"yes"}}`: false, `{"tool":"x","annotations":[]}`: false, `{"tool":"x","tool_digest":"0A"}`: false, `{"tool":"x","tool_digest_listed":"0A"}`: false, `{"args":{}}`: false,
-		`{"tool":"x","args":[]}`: false, `{"tool":"x","args":null}`: false, `{"tool":"x","bogus":1}`: false, `{"tool":"a b"}`: false,
+		`{"tool":"prompts:get","method":"prompts/get","tool_digest":"` + strings.Repeat("0a", 32) +
+			`","dispatch":true,"task":false}`: true,
+		`{"tool":"x","dispatch":null,"task":null,"method":null,"tool_digest":null}`:    true,
+		`{"tool":"x","dispatch":"yes"}`:                                                false,
+		`{"tool":"x","waits":true,"annotations":{"readOnly":true,"destructive":null}}`: true,
+		`{"tool":"x","waits":null,"annotations":null}`:                                 true,
+		`{"tool":"x","annotations":{"readonly":true}}`:                                 false,
+		`{"tool":"x","annotations":{"readOnly":"yes"}}`:                                false,
+		`{"tool":"x","annotations":[]}`:                                                false,
+		`{"tool":"x","tool_digest":"0A"}`:                                              false,
+		`{"tool":"x","tool_digest_listed":"0A"}`:                                       false, `{"args":{}}`: false,
+		`{"tool":"x","args":[]}`: false, `{"tool":"x","args":null}`: false, `{"tool":"x","bogus":1}`: false,
+		`{"tool":"a b"}`: false,
 	} {
 		var v any
 		if err := json.Unmarshal([]byte(body), &v); err != nil {
@@ -286,11 +295,14 @@ func TestTheDocumentDescribesTheRequestsThatAreTaken(t *testing.T) {
 
 func TestCodesOfTheDomainAreKnownHere(t *testing.T) {
 	for _, c := range []approval.Code{
-		approval.CodeUnauthorized, approval.CodeAgentsOnly, approval.CodePeopleOnly, approval.CodeNotAnApprover, approval.CodeNotAdmin,
-		approval.CodeNotFound, approval.CodeAlreadyResolved, approval.CodeNotFailed, approval.CodeExpired, approval.CodeReasonRequired,
+		approval.CodeUnauthorized, approval.CodeAgentsOnly, approval.CodePeopleOnly, approval.CodeNotAnApprover,
+		approval.CodeNotAdmin,
+		approval.CodeNotFound, approval.CodeAlreadyResolved, approval.CodeNotFailed, approval.CodeExpired,
+		approval.CodeReasonRequired,
 		approval.CodeTooManyPending, approval.CodeRateLimited, approval.CodeStoreUnavailable, approval.CodeInvalidArgs,
 		approval.CodeInvalidTool, approval.CodeInvalidParameter, approval.CodeInternal, approval.CodeAlreadyVoted,
-		approval.CodeNotYourStage, approval.CodeConfirmRequired, approval.CodeChanged, approval.CodeStepUpRequired, approval.CodePolicyDenied, approval.CodeAmbiguousID, approval.CodeGrantRefused,
+		approval.CodeNotYourStage, approval.CodeConfirmRequired, approval.CodeChanged, approval.CodeStepUpRequired,
+		approval.CodePolicyDenied, approval.CodeAmbiguousID, approval.CodeGrantRefused,
 	} {
 		if _, ok := kinds[c]; !ok {
 			t.Errorf("%s has no status", c)

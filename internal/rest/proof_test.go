@@ -46,7 +46,8 @@ func TestAGateProvesThatItKnowsAToken(t *testing.T) {
 	ask("", nonce, at).is(401, "unknown_token")
 	w.rest.published = func() []netip.AddrPort { return []netip.AddrPort{netip.MustParseAddrPort("[::1]:9000")} }
 	hana := derived(hanaToken, "name of a token")[:32]
-	if got := ask(hana, nonce, "[::1]:9000").is(200).str("proof"); got != derived(hanaToken, "proof at [::1]:9000 for "+nonce) {
+	if got := ask(hana, nonce, "[::1]:9000").is(200).str("proof"); got != derived(hanaToken, "proof at [::1]:9000 for "+
+		nonce) {
 		t.Errorf("at a port that is published: %s", got)
 	}
 	ask(hana, nonce, at).is(200)

@@ -73,11 +73,14 @@ func TestWithoutAValidTokenNothingIsSaid(t *testing.T) {
 	id := w.ask(transfer)
 	nid := w.failNotification(id)
 	all := append(targets(id, nid), targets(unknownID, unknownID)...)
-	all = append(all, target{"GET", "/v1/nothing", ""}, target{"DELETE", "/v1/calls", ""}, target{"POST", "/v1/calls", "{"}, target{"GET", "/v1/audit?bogus=1", ""})
+	all = append(all, target{"GET", "/v1/nothing", ""}, target{"DELETE", "/v1/calls", ""}, target{"POST", "/v1/calls",
+		"{"}, target{"GET", "/v1/audit?bogus=1", ""})
 	for _, tt := range all {
 		for name, header := range map[string][]string{
-			"none": {"Authorization", ""}, "unknown": {"Authorization", "Bearer nobodys-token-000000"}, "empty": {"Authorization", "Bearer "},
-			"basic": {"Authorization", "Basic " + botToken}, "bare": {"Authorization", botToken}, "prefix": {"Authorization", "Bearer " + botToken[:20]},
+			"none": {"Authorization", ""}, "unknown": {"Authorization", "Bearer nobodys-token-000000"},
+			"empty": {"Authorization", "Bearer "},
+			"basic": {"Authorization", "Basic " + botToken}, "bare": {"Authorization", botToken}, "prefix": {"Authorization",
+				"Bearer " + botToken[:20]},
 		} {
 			r := w.do("", tt.method, tt.path, tt.body, header...).is(401, "unauthorized")
 			if !strings.HasPrefix(r.header.Get("WWW-Authenticate"), "Bearer") {
@@ -219,7 +222,8 @@ func TestARefusedDecisionIsOnRecord(t *testing.T) {
 	for _, e := range w.do(hanaToken, "GET", "/v1/audit?event_type=decision_refused", "").is(200).list("events") {
 		got = append(got, e["actor"].(string)+" "+e["decision"].(string)+" "+e["reason"].(string))
 	}
-	if want := "guest deny not_found, guest approve not_an_approver, agent:bot approve not_an_approver"; strings.Join(got, ", ") != want {
+	if want := "guest deny not_found, guest approve not_an_approver, agent:bot approve not_an_approver"; strings.Join(got,
+		", ") != want {
 		t.Errorf("got %v", got)
 	}
 }
@@ -228,18 +232,21 @@ func TestADecisionStandsAndTheNextOneIsToldOfIt(t *testing.T) {
 	w := newWorld(t)
 	id := w.ask(transfer)
 	r := w.decide(hanaToken, id, "approve", "rent").is(200)
-	if got, want := string(r.body), `{"id":"`+id+`","status":"approved","approved_by":"hana","approved_at":"2026-11-21T10:00:00.000Z","reason":"rent"}`; got != want {
+	if got, want := string(r.body), `{"id":"`+id+
+		`","status":"approved","approved_by":"hana","approved_at":"2026-11-21T10:00:00.000Z","reason":"rent"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	for _, decision := range []string{"approve", "deny"} {
 		r = w.decide(kenToken, id, decision, "").is(409, "already_resolved")
-		if r.str("detail") != "Already approved by hana (2026-11-21T10:00:00.000Z)." || r.str("approval", "id") != id || r.str("approval", "resolved_by") != "hana" {
+		if r.str("detail") != "Already approved by hana (2026-11-21T10:00:00.000Z)." || r.str("approval", "id") != id ||
+			r.str("approval", "resolved_by") != "hana" {
 			t.Errorf("%s", r.body)
 		}
 	}
 	denied := w.ask(asked(1))
 	r = w.decide(kenToken, denied, "deny", "").is(200)
-	if got, want := string(r.body), `{"id":"`+denied+`","status":"denied","denied_by":"ken","denied_at":"2026-11-21T10:00:00.000Z","reason":null}`; got != want {
+	if got, want := string(r.body), `{"id":"`+denied+
+		`","status":"denied","denied_by":"ken","denied_at":"2026-11-21T10:00:00.000Z","reason":null}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -249,7 +256,8 @@ func TestADecisionAfterTheDeadlineIsGone(t *testing.T) {
 	id := w.ask(transfer)
 	w.clock.Advance(time.Hour) // at the deadline it is expired
 	r := w.decide(hanaToken, id, "approve", "").is(410, "expired")
-	if r.str("detail") != "This approval request has expired. Ask again if it is still needed." || r.str("approval", "status") != "expired" {
+	if r.str("detail") != "This approval request has expired. Ask again if it is still needed." ||
+		r.str("approval", "status") != "expired" {
 		t.Errorf("%s", r.body)
 	}
 	w.do(hanaToken, "POST", "/v1/approvals/"+id+"/cancel", "").is(410, "expired")
@@ -273,15 +281,18 @@ func TestCancellingTakesBackWhatWasNotUsed(t *testing.T) {
 	w := newWorld(t)
 	id := w.ask(transfer)
 	w.decide(kenToken, id, "approve", "").is(200)
-	r := w.do(kenToken, "POST", "/v1/approvals/"+id+"/cancel", `{"reason":"changed my mind"}`, "X-Countersign-Client", "cli").is(200)
-	if r.str("status") != "cancelled" || r.str("resolved_by") != "ken" || r.str("resolved_via") != "cli" || r.str("resolve_reason") != "changed my mind" {
+	r := w.do(kenToken, "POST", "/v1/approvals/"+id+"/cancel", `{"reason":"changed my mind"}`, "X-Countersign-Client",
+		"cli").is(200)
+	if r.str("status") != "cancelled" || r.str("resolved_by") != "ken" || r.str("resolved_via") != "cli" ||
+		r.str("resolve_reason") != "changed my mind" {
 		t.Errorf("%s", r.body)
 	}
 	w.do(rootToken, "POST", "/v1/approvals/"+id+"/cancel", "").is(409, "already_resolved")
 	used := w.ask(transfer)
 	w.decide(kenToken, used, "approve", "").is(200)
 	w.do(botToken, "POST", "/v1/calls", transfer).is(200)
-	if r := w.do(botToken, "POST", "/v1/approvals/"+used+"/cancel", "").is(409, "already_resolved"); r.str("approval", "id") != used {
+	if r := w.do(botToken, "POST", "/v1/approvals/"+used+"/cancel", "").is(409, "already_resolved"); r.str("approval",
+		"id") != used {
 		t.Errorf("%s", r.body)
 	}
 }
@@ -290,7 +301,8 @@ func TestADecisionSaysOverWhichWayItCame(t *testing.T) {
 	w := newWorld(t)
 	for i, tt := range []struct{ client, via string }{{"", "api"}, {"cli", "cli"}, {"line", "api"}, {"terminal", "api"}} {
 		id := w.ask(asked(i))
-		w.do(hanaToken, "POST", "/v1/approvals/"+id+"/decide", `{"decision":"approve"}`, "X-Countersign-Client", tt.client).is(200)
+		w.do(hanaToken, "POST", "/v1/approvals/"+id+"/decide", `{"decision":"approve"}`, "X-Countersign-Client",
+			tt.client).is(200)
 		if r := w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200); r.str("resolved_via") != tt.via {
 			t.Errorf("%q: got %s, want %s", tt.client, r.str("resolved_via"), tt.via)
 		}
@@ -301,15 +313,18 @@ func TestOnlyAFailedNotificationIsSentAgain(t *testing.T) {
 	w := newWorld(t)
 	nid := w.failNotification(w.ask(transfer))
 	n := w.do(hanaToken, "GET", "/v1/notifications?status=failed", "").is(200).list("notifications")
-	if len(n) != 1 || n[0]["id"] != nid || n[0]["error"] != "bad_recipient: no such user" || n[0]["next_attempt_at"] != nil {
+	if len(n) != 1 || n[0]["id"] != nid || n[0]["error"] != "bad_recipient: no such user" ||
+		n[0]["next_attempt_at"] != nil {
 		t.Fatalf("%v", n)
 	}
-	want := strings.Fields("approval_id attempt channel created_at error http_status id kind message_id next_attempt_at recipient sent_at status updated_at")
+	want := strings.Fields(
+		"approval_id attempt channel created_at error http_status id kind message_id next_attempt_at recipient sent_at status updated_at")
 	if got := names(n[0]); strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("a notification has %v", got)
 	}
 	r := w.do(hanaToken, "POST", "/v1/notifications/"+nid+"/retry", "").is(202)
-	if r.str("id") != nid || r.str("status") != "queued" || r.at("attempt").(interface{ String() string }).String() != "0" {
+	if r.str("id") != nid || r.str("status") != "queued" ||
+		r.at("attempt").(interface{ String() string }).String() != "0" {
 		t.Errorf("%s", r.body)
 	}
 	w.do(hanaToken, "POST", "/v1/notifications/"+nid+"/retry", "").is(409, "not_failed")
@@ -325,8 +340,10 @@ func TestWhatIsNotThereAndWhatIsNotTaken(t *testing.T) {
 		w.do(botToken, "POST", p, transfer).is(404, "not_found")
 	}
 	for _, tt := range []struct{ method, path, allow string }{
-		{"GET", "/v1/calls", "POST"}, {"PUT", "/v1/calls", "POST"}, {"POST", "/v1/approvals", "GET, HEAD"}, {"DELETE", "/v1/approvals/" + unknownID, "GET, HEAD"},
-		{"POST", "/v1/audit", "GET, HEAD"}, {"GET", "/v1/approvals/x/decide", "POST"}, {"PATCH", "/v1/events", "GET, HEAD"}, {"POST", "/openapi.json", "GET, HEAD"},
+		{"GET", "/v1/calls", "POST"}, {"PUT", "/v1/calls", "POST"}, {"POST", "/v1/approvals", "GET, HEAD"},
+		{"DELETE", "/v1/approvals/" + unknownID, "GET, HEAD"},
+		{"POST", "/v1/audit", "GET, HEAD"}, {"GET", "/v1/approvals/x/decide", "POST"}, {"PATCH", "/v1/events", "GET, HEAD"},
+		{"POST", "/openapi.json", "GET, HEAD"},
 	} {
 		r := w.do(hanaToken, tt.method, tt.path, "").is(405, "method_not_allowed")
 		if got := r.header.Get("Allow"); got != tt.allow {
@@ -390,7 +407,8 @@ func TestWrongParametersAreNamed(t *testing.T) {
 
 func TestAWaitIsCappedAtAMinute(t *testing.T) {
 	for s, want := range map[string]time.Duration{
-		"30s": 30 * time.Second, "30": 30 * time.Second, "0": 0, "1h": time.Minute, "61": time.Minute, "1.5s": 1500 * time.Millisecond, "2147483647": time.Minute,
+		"30s": 30 * time.Second, "30": 30 * time.Second, "0": 0, "1h": time.Minute, "61": time.Minute,
+		"1.5s": 1500 * time.Millisecond, "2147483647": time.Minute,
 	} {
 		if got, err := parseWait(s); got != want || err != nil {
 			t.Errorf("%s: %v, %v", s, got, err)
@@ -439,24 +457,25 @@ func TestABodyIsReadStrictly(t *testing.T) {
 		"a tool that is a number":       {`{"tool":1}`, "invalid_parameter"},
 		"a scope that is an object":     {`{"tool":"x","scope":{}}`, "invalid_parameter"},
 		"a long scope":                  {`{"tool":"x","scope":"` + strings.Repeat("x", 1025) + `"}`, "invalid_parameter"},
-		"a long rationale":              {`{"tool":"x","rationale":"` + strings.Repeat("x", 16<<10+1) + `"}`, "invalid_parameter"},
-		"a method that is none":         {`{"tool":"a b","method":"a b"}`, "invalid_tool"},
-		"a strange method":              {`{"tool":"Prompts:get","method":"Prompts/get"}`, "invalid_parameter"},
-		"a method under another tool":   {`{"tool":"transfer","method":"resources/read"}`, "invalid_tool"},
-		"a method without its tool":     {`{"method":"resources/read"}`, "invalid_tool"},
-		"a digest that is none":         {`{"tool":"x","tool_digest":"0123"}`, "invalid_parameter"},
-		"a dispatch that is a number":   {`{"tool":"x","dispatch":1}`, "invalid_parameter"},
-		"a task that is a text":         {`{"tool":"x","task":"true"}`, "invalid_parameter"},
-		"args of null":                  {`{"tool":"x","args":null}`, "invalid_args"},
-		"args that are an array":        {`{"tool":"x","args":[]}`, "invalid_args"},
-		"args that are a string":        {`{"tool":"x","args":"{}"}`, "invalid_args"},
-		"a key twice in args":           {`{"tool":"x","args":{"a":{"b":1,"b":2}}}`, "invalid_args"},
-		"a key twice in args, escaped":  {`{"tool":"x","args":{"a":1,"\u0061":2}}`, "invalid_args"},
-		"args that are not UTF-8":       {"{\"tool\":\"x\",\"args\":{\"a\":\"\xff\"}}", "invalid_args"},
-		"half a pair in args":           {`{"tool":"x","args":{"a":"\udc00"}}`, "invalid_args"},
-		"args 65 levels deep":           {`{"tool":"x","args":` + deep(65) + `}`, "invalid_args"},
-		"args 20,000 levels deep":       {`{"tool":"x","args":` + deep(20_000) + `}`, "invalid_args"},
-		"args that are not JSON":        {`{"tool":"x","args":{a:1}}`, "invalid_json"},
+		"a long rationale": {`{"tool":"x","rationale":"` + strings.Repeat("x", 16<<10+1) + `"}`,
+			"invalid_parameter"},
+		"a method that is none":        {`{"tool":"a b","method":"a b"}`, "invalid_tool"},
+		"a strange method":             {`{"tool":"Prompts:get","method":"Prompts/get"}`, "invalid_parameter"},
+		"a method under another tool":  {`{"tool":"transfer","method":"resources/read"}`, "invalid_tool"},
+		"a method without its tool":    {`{"method":"resources/read"}`, "invalid_tool"},
+		"a digest that is none":        {`{"tool":"x","tool_digest":"0123"}`, "invalid_parameter"},
+		"a dispatch that is a number":  {`{"tool":"x","dispatch":1}`, "invalid_parameter"},
+		"a task that is a text":        {`{"tool":"x","task":"true"}`, "invalid_parameter"},
+		"args of null":                 {`{"tool":"x","args":null}`, "invalid_args"},
+		"args that are an array":       {`{"tool":"x","args":[]}`, "invalid_args"},
+		"args that are a string":       {`{"tool":"x","args":"{}"}`, "invalid_args"},
+		"a key twice in args":          {`{"tool":"x","args":{"a":{"b":1,"b":2}}}`, "invalid_args"},
+		"a key twice in args, escaped": {`{"tool":"x","args":{"a":1,"\u0061":2}}`, "invalid_args"},
+		"args that are not UTF-8":      {"{\"tool\":\"x\",\"args\":{\"a\":\"\xff\"}}", "invalid_args"},
+		"half a pair in args":          {`{"tool":"x","args":{"a":"\udc00"}}`, "invalid_args"},
+		"args 65 levels deep":          {`{"tool":"x","args":` + deep(65) + `}`, "invalid_args"},
+		"args 20,000 levels deep":      {`{"tool":"x","args":` + deep(20_000) + `}`, "invalid_args"},
+		"args that are not JSON":       {`{"tool":"x","args":{a:1}}`, "invalid_json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := w.do(botToken, "POST", "/v1/calls", tt.body).is(400, tt.code)
@@ -520,8 +539,10 @@ func TestOtherBodiesAreReadStrictlyToo(t *testing.T) {
 
 func TestAnUnknownFieldIsNamedSafely(t *testing.T) {
 	w := newWorld(t)
-	for field, want := range map[string]string{"bogus": "bogus is not a known field.", "a\u202eb": "a⟨U+202E⟩b is not a known field."} {
-		if r := w.do(botToken, "POST", "/v1/calls", `{"tool":"x","`+field+`":"s3cr3t"}`).is(400, "unknown_field"); r.str("detail") != want {
+	for field, want := range map[string]string{"bogus": "bogus is not a known field.",
+		"a\u202eb": "a⟨U+202E⟩b is not a known field."} {
+		if r := w.do(botToken, "POST", "/v1/calls", `{"tool":"x","`+field+`":"s3cr3t"}`).is(400,
+			"unknown_field"); r.str("detail") != want {
 			t.Errorf("%s", r.body)
 		}
 	}
@@ -546,7 +567,8 @@ func TestABodyIsJSONOfAtMostOneMebibyte(t *testing.T) {
 	w.do(hanaToken, "POST", "/v1/approvals/"+id+"/decide", body(1<<20+1)).is(413, "too_large")
 
 	// Without a length it is found out while reading.
-	req, _ := http.NewRequestWithContext(t.Context(), "POST", w.srv.URL+"/v1/calls", struct{ *bytes.Reader }{bytes.NewReader([]byte(body(1<<20 + 1)))})
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", w.srv.URL+"/v1/calls",
+		struct{ *bytes.Reader }{bytes.NewReader([]byte(body(1<<20 + 1)))})
 	req.ContentLength = -1
 	req.Header.Set("Authorization", "Bearer "+botToken)
 	req.Header.Set("Content-Type", "application/json")
@@ -559,9 +581,11 @@ func TestABodyIsJSONOfAtMostOneMebibyte(t *testing.T) {
 		t.Errorf("a chunked body: got %d", resp.StatusCode)
 	}
 
-	for _, ct := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "application/problem+json", "junk;;", "", "text/json"} {
+	for _, ct := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1",
+		"application/problem+json", "junk;;", "", "text/json"} {
 		w.do(botToken, "POST", "/v1/calls", transfer, "Content-Type", ct).is(415, "unsupported_media_type")
-		w.do(hanaToken, "POST", "/v1/approvals/"+id+"/decide", `{"decision":"approve"}`, "Content-Type", ct).is(415, "unsupported_media_type")
+		w.do(hanaToken, "POST", "/v1/approvals/"+id+"/decide", `{"decision":"approve"}`, "Content-Type", ct).is(415,
+			"unsupported_media_type")
 		w.do(botToken, "POST", "/v1/approvals/"+id+"/cancel", `{}`, "Content-Type", ct).is(415, "unsupported_media_type")
 	}
 	for _, ct := range []string{"application/json; charset=utf-8", "application/json;charset=UTF-8", "Application/JSON"} {
@@ -577,7 +601,8 @@ func TestWhenTheStoreFailsTheAnswerIs503AndNothingIsSaidOfWhy(t *testing.T) {
 	nid := w.failNotification(id)
 	failures := map[string]func(){
 		"unavailable": func() {
-			err := error(&approval.Error{Code: approval.CodeStoreUnavailable, Message: "The store cannot be written.", Err: errors.New("disk I/O error at /secret/path")})
+			err := error(&approval.Error{Code: approval.CodeStoreUnavailable, Message: "The store cannot be written.",
+				Err: errors.New("disk I/O error at /secret/path")})
 			w.store.err.Store(&err)
 		},
 		"slow": func() { // nothing starts in time, however long or short that is
@@ -590,7 +615,8 @@ func TestWhenTheStoreFailsTheAnswerIs503AndNothingIsSaidOfWhy(t *testing.T) {
 		fail()
 		for _, tt := range targets(id, nid) {
 			token := hanaToken
-			if strings.HasPrefix(tt.path, "/v1/calls") || strings.HasSuffix(tt.path, "resolved") || strings.HasSuffix(tt.path, "ack") {
+			if strings.HasPrefix(tt.path, "/v1/calls") || strings.HasSuffix(tt.path, "resolved") || strings.HasSuffix(tt.path,
+				"ack") {
 				token = botToken
 			}
 			r := w.do(token, tt.method, tt.path, tt.body).is(503, "store_unavailable")
@@ -614,7 +640,8 @@ func TestAnInternalErrorIsLoggedOnceAndNotTold(t *testing.T) {
 	if strings.Contains(string(r.body), err.Error()) || !strings.Contains(r.str("detail"), "find-me") {
 		t.Errorf("%s", r.body)
 	}
-	if n := strings.Count(w.log.String(), err.Error()); n != 1 || !strings.Contains(w.log.String(), "correlation_id=find-me") {
+	if n := strings.Count(w.log.String(), err.Error()); n != 1 || !strings.Contains(w.log.String(),
+		"correlation_id=find-me") {
 		t.Errorf("it is in the log %d times:\n%s", n, w.log)
 	}
 }
@@ -668,11 +695,13 @@ func TestAnAgentSeesNoOtherRequestInAProblem(t *testing.T) {
 		rec := recorder{header: http.Header{"X-Correlation-Id": {"c"}}}
 		req, _ := http.NewRequest("GET", "/", nil)
 		New(Options{}).writeProblem(&exchange{ResponseWriter: &rec, r: req, who: auth.Caller{Actor: who}},
-			&approval.Error{Code: approval.CodeExpired, Message: "m", Request: &approval.Request{ID: "x", Agent: of, Args: []byte("{}")}})
+			&approval.Error{Code: approval.CodeExpired, Message: "m", Request: &approval.Request{ID: "x", Agent: of,
+				Args: []byte("{}")}})
 		return bytes.Contains(rec.Bytes(), []byte(`"approval"`))
 	}
 	bot := approval.Actor{Kind: approval.Agent, Name: "bot"}
-	if !x(bot, "bot") || x(bot, "other") || !x(approval.Actor{Kind: approval.Human, Name: "bot"}, "other") || x(approval.Actor{}, "") {
+	if !x(bot, "bot") || x(bot, "other") || !x(approval.Actor{Kind: approval.Human, Name: "bot"}, "other") ||
+		x(approval.Actor{}, "") {
 		t.Error("a request was shown to the wrong one")
 	}
 }
@@ -691,7 +720,8 @@ func TestABodyThatBreaksOffIsNotActedOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	io.WriteString(conn, "POST /v1/calls HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+botToken+"\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"+transfer)
+	io.WriteString(conn, "POST /v1/calls HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+botToken+
+		"\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"+transfer)
 	w.eventually("it is read", func() bool { return w.active.Load() == 1 })
 	conn.Close()
 	w.idle()
@@ -772,7 +802,8 @@ func TestRule5_ARemovedPersonsSlowDecisionDoesNotCount(t *testing.T) {
 	if status := testkit.Receive(t, "the answer", done); status != 401 {
 		t.Errorf("answered %d", status)
 	}
-	if r, err := w.gate.Request(t.Context(), approval.Actor{Kind: approval.Human}, id); err != nil || r.Status != approval.Pending {
+	if r, err := w.gate.Request(t.Context(), approval.Actor{Kind: approval.Human}, id); err != nil ||
+		r.Status != approval.Pending {
 		t.Errorf("%s, %v", r.Status, err)
 	}
 }

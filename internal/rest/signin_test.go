@@ -17,7 +17,8 @@ func TestALinkIsForWhoeverAsksForIt(t *testing.T) {
 		t.Fatalf("%s", r.body)
 	}
 	from := signin.Origin{Address: "192.0.2.1"}
-	if l, err := w.signIns.Link(t.Context(), token, from); err != nil || l.Person != "hana" || l.From != signin.FromTerminal || l.ID != r.str("id") {
+	if l, err := w.signIns.Link(t.Context(), token, from); err != nil || l.Person != "hana" ||
+		l.From != signin.FromTerminal || l.ID != r.str("id") {
 		t.Errorf("%+v, %v", l, err)
 	}
 	if strings.Contains(w.log.String(), token) {
@@ -46,7 +47,8 @@ func TestLinksAreLimited(t *testing.T) {
 	for range 8 {
 		w.do(hanaToken, "POST", "/v1/sign-in-links", "").is(200)
 	}
-	if r := w.do(hanaToken, "POST", "/v1/sign-in-links", "").is(429, "rate_limited"); r.header.Get("Retry-After") != "600" {
+	if r := w.do(hanaToken, "POST", "/v1/sign-in-links", "").is(429,
+		"rate_limited"); r.header.Get("Retry-After") != "600" {
 		t.Errorf("Retry-After: %q", r.header.Get("Retry-After"))
 	}
 	w.do(kenToken, "POST", "/v1/sign-in-links", "").is(200)

@@ -24,7 +24,8 @@ func TestTranscripts(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no transcripts")
 	}
-	tokens := map[string]string{"bot": botToken, "other": otherToken, "hana": hanaToken, "ken": kenToken, "root": rootToken, "guest": guestToken, "nobody": ""}
+	tokens := map[string]string{"bot": botToken, "other": otherToken, "hana": hanaToken, "ken": kenToken,
+		"root": rootToken, "guest": guestToken, "nobody": ""}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			script, err := txtar.ParseFile(file)
@@ -56,7 +57,8 @@ func TestTranscripts(t *testing.T) {
 						names = append(names, fmt.Sprintf("$%d", n+1), id)
 					}
 					fill := strings.NewReplacer(names...)
-					r := w.do(token, parts[1], fill.Replace(parts[2]), fill.Replace(strings.TrimSpace(string(f.Data))), headerCorrelation, fmt.Sprintf("step-%d", len(out.Files)))
+					r := w.do(token, parts[1], fill.Replace(parts[2]), fill.Replace(strings.TrimSpace(string(f.Data))),
+						headerCorrelation, fmt.Sprintf("step-%d", len(out.Files)))
 					body := ulidRE.ReplaceAllStringFunc(string(r.body), func(id string) string {
 						if !slices.Contains(ids, id) {
 							ids = append(ids, id)
@@ -64,7 +66,8 @@ func TestTranscripts(t *testing.T) {
 						return fmt.Sprintf("$%d", slices.Index(ids, id)+1)
 					})
 					body = versionRE.ReplaceAllString(body, `"version":"$$V"`) // the id is in it
-					answer := txtar.File{Name: fmt.Sprintf("< %d %s", r.status, r.header.Get("Content-Type")), Data: []byte(body + "\n")}
+					answer := txtar.File{Name: fmt.Sprintf("< %d %s", r.status, r.header.Get("Content-Type")),
+						Data: []byte(body + "\n")}
 					out.Files = append(out.Files, f, answer)
 				default:
 					t.Fatalf("%s: what is that?", f.Name)

@@ -58,16 +58,19 @@ func byName(c approval.Call) approval.Verdict {
 	case "read_file":
 		return approval.Verdict{Action: approval.Allow, Risk: approval.RiskLow, Rule: "reading", ReasonCode: "allowed"}
 	case "drop_table":
-		return approval.Verdict{Action: approval.Deny, Risk: approval.RiskCritical, Rule: "never", ReasonCode: "forbidden", Message: "Nobody drops tables."}
+		return approval.Verdict{Action: approval.Deny, Risk: approval.RiskCritical, Rule: "never", ReasonCode: "forbidden",
+			Message: "Nobody drops tables."}
 	case "deploy":
 		v.Risk, v.RequireReason = approval.RiskCritical, true
 	case "wire":
-		v.Need = &approval.Need{Stages: []approval.Stage{{Group: "finance", Count: 2}, {Approvers: []string{"mei"}, Count: 1}}}
+		v.Need = &approval.Need{Stages: []approval.Stage{{Group: "finance", Count: 2}, {Approvers: []string{"mei"},
+			Count: 1}}}
 	case "pay": // whose approvals may be given for longer
 		v.Risk, v.RuleDigest, v.Grants = approval.RiskMedium, "pay-1", &approval.GrantTerms{}
 	case "tip":
 		v.Risk, v.RuleDigest = approval.RiskMedium, "tip-1"
-		v.Grants = &approval.GrantTerms{Vary: map[string]approval.Vary{"cents": {AtMost: "500", Total: "1000"}, "memo": {Any: true}}}
+		v.Grants = &approval.GrantTerms{Vary: map[string]approval.Vary{"cents": {AtMost: "500", Total: "1000"},
+			"memo": {Any: true}}}
 	case "close_books":
 		v.Need = &approval.Need{Confirm: true}
 	case "wipe":
@@ -91,7 +94,8 @@ var (
 	peopleConfigured = []auth.Person{
 		{Name: "hana", Approver: true, Admin: true, Token: hanaToken, Groups: []string{"finance"}},
 		{Name: "ken", Approver: true, Token: kenToken, Groups: []string{"finance"}},
-		{Name: "root", Admin: true, Token: rootToken}, {Name: "guest", Token: guestToken}, {Name: "mei", Approver: true, Token: meiToken},
+		{Name: "root", Admin: true, Token: rootToken}, {Name: "guest", Token: guestToken}, {Name: "mei", Approver: true,
+			Token: meiToken},
 	}
 )
 
@@ -170,7 +174,8 @@ func (s *failingStore) View(ctx context.Context, fn func(approval.Tx) error) err
 // pagesAt makes links to pages.
 type pagesAt struct{ *signin.Service }
 
-func (p pagesAt) LinkFor(ctx context.Context, person string, via approval.Via, shown string) (string, signin.Link, error) {
+func (p pagesAt) LinkFor(ctx context.Context, person string, via approval.Via, shown string) (string, signin.Link,
+	error) {
 	token, l, err := p.NewLink(ctx, person, via, shown)
 	return "https://gate.example.com/signin/link?t=" + token, l, err
 }
@@ -179,22 +184,27 @@ func newWorld(t testing.TB, change ...func(*Server)) *world {
 	t.Helper()
 	w := &world{t: t, clock: testkit.NewClock(begin), log: &testkit.Buffer{}}
 	broker := approval.NewBroker()
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), Now: w.clock.Now, OnCommit: broker.Publish})
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), Now: w.clock.Now,
+		OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}
 	scoped := storetest.ScopedIn(t, db)
 	w.store = &failingStore{Store: scoped}
 	logger := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	w.outbox = outbox.New(outbox.Options{Store: w.store, Audit: approval.NewAuditLog(redact.New()), Routing: outboxtest.To("line", "U1"), Logger: logger})
+	w.outbox = outbox.New(outbox.Options{Store: w.store, Audit: approval.NewAuditLog(redact.New()),
+		Routing: outboxtest.To("line", "U1"), Logger: logger})
 	w.dir = auth.NewDirectory(agentsConfigured, peopleConfigured)
 	w.gate = approval.NewGate(approval.Options{
-		Store: w.store, Broker: broker, Directory: whoIsWho{w}, Policy: rules{byName, terms}, Now: w.clock.Now, Logger: logger, Masker: redact.New(), Notifier: w.outbox,
+		Store: w.store, Broker: broker, Directory: whoIsWho{w}, Policy: rules{byName, terms}, Now: w.clock.Now,
+		Logger: logger, Masker: redact.New(), Notifier: w.outbox,
 	})
 	var stopping context.Context
 	stopping, w.stop = context.WithCancel(context.Background())
-	w.signIns = signin.New(signin.Options{Store: w.store, Rows: scoped.SignIns, Audit: approval.NewAuditLog(redact.New()), Directory: whoIsWho{w}, Logger: logger})
-	w.rest = New(Options{Gate: w.gate, Directory: w.dir, Notifications: w.outbox, History: w.store, Logger: logger, Version: "1.2.3", Stopping: stopping, SignIn: pagesAt{w.signIns}})
+	w.signIns = signin.New(signin.Options{Store: w.store, Rows: scoped.SignIns, Audit: approval.NewAuditLog(redact.New()),
+		Directory: whoIsWho{w}, Logger: logger})
+	w.rest = New(Options{Gate: w.gate, Directory: w.dir, Notifications: w.outbox, History: w.store, Logger: logger,
+		Version: "1.2.3", Stopping: stopping, SignIn: pagesAt{w.signIns}})
 	for _, c := range change {
 		c(w.rest)
 	}
@@ -383,7 +393,8 @@ func (w *world) failNotification(requestID string) string {
 		if err != nil || len(ns) != 1 {
 			w.t.Fatalf("Begin: %v, %v", ns, err)
 		}
-		if err := out.NotSent(ctx, ns[0], outbox.Failure{Final: true, Reason: "bad_recipient", Detail: "no such user", HTTPStatus: 400}); err != nil {
+		if err := out.NotSent(ctx, ns[0], outbox.Failure{Final: true, Reason: "bad_recipient", Detail: "no such user",
+			HTTPStatus: 400}); err != nil {
 			w.t.Fatal(err)
 		}
 		return ns[0].ID

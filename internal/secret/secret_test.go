@@ -18,7 +18,8 @@ func TestAValueIsNotShown(t *testing.T) {
 	}
 	var out []string
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%U", "%10s"} {
-		out = append(out, fmt.Sprintf(verb, s), fmt.Sprintf(verb, config{s}), fmt.Sprintf(verb, &config{s}), fmt.Sprintf(verb, []Value{s}))
+		out = append(out, fmt.Sprintf(verb, s), fmt.Sprintf(verb, config{s}), fmt.Sprintf(verb, &config{s}),
+			fmt.Sprintf(verb, []Value{s}))
 	}
 	out = append(out, s.String(), fmt.Sprint(s), fmt.Sprintln(errors.New("x"), s))
 	j, err := json.Marshal(config{s})
@@ -38,7 +39,8 @@ func TestAValueIsNotShown(t *testing.T) {
 		}
 	}
 	var c config
-	if err := yaml.Unmarshal([]byte("token: do-not-print-this-one"), &c); err != nil || c.Token.Reveal() != "do-not-print-this-one" {
+	if err := yaml.Unmarshal([]byte("token: do-not-print-this-one"), &c); err != nil ||
+		c.Token.Reveal() != "do-not-print-this-one" {
 		t.Errorf("read from YAML: %q, %v", c.Token.Reveal(), err)
 	}
 	if s.Reveal() != "do-not-print-this-one" {
@@ -51,7 +53,8 @@ func TestWhatWasCopiedWithASecretIsFound(t *testing.T) {
 	const s = "hunter2-hunter2"
 	for value, want := range map[string]string{
 		"": "", s: "", "a'" + s: "", `"` + s: "", "'": "", "'" + s + `"`: "", s + "'": "",
-		`"` + s + `"`: "quotation marks", "'" + s + "'": "quotation marks", "`" + s + "`": "quotation marks", `""`: "quotation marks",
+		`"` + s + `"`: "quotation marks", "'" + s + "'": "quotation marks", "`" + s + "`": "quotation marks",
+		`""`:     "quotation marks",
 		s + "\r": "line end", s + "\n": "line end", s + "\r\n": "line end", `"` + s + "\"\r": "line end",
 		" " + s: "space", s + "\t": "space", s + "\u00a0": "space", "\n" + s: "space",
 		"\ufeff" + s: "byte order mark", "\ufeff\"" + s + `"`: "byte order mark",

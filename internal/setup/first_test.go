@@ -49,20 +49,30 @@ func TestNewConfiguration(t *testing.T) {
 	}{
 		{name: "no chat", answers: setup.Answers{Agent: "bot", Person: "hana"},
 			warnings: []string{"no channel has a recipient"}, holds: []string{"time_zone: UTC", "# channels:", "BOT_TOKEN"}},
-		{name: "everything known", answers: setup.Answers{Agent: "treasury-bot", Person: "hana", TimeZone: "Asia/Tokyo", Locale: "ja", PublicURL: "https://gate.example.com",
+		{name: "everything known", answers: setup.Answers{Agent: "treasury-bot", Person: "hana", TimeZone: "Asia/Tokyo",
+			Locale: "ja", PublicURL: "https://gate.example.com",
 			Line: true, LineID: hanaLINE, Slack: true, SlackID: "U02HANA", SlackChannel: "C0APPROVALS", Known: env},
-			channels: []string{"line", "slack"}, routes: 2, holds: []string{"webhook_listen: \"127.0.0.1:8788\"", "public_url: https://gate.example.com", "notify: [hana]", "locale: ja", "${TREASURY_BOT_TOKEN}"}},
+			channels: []string{"line", "slack"}, routes: 2, holds: []string{"webhook_listen: \"127.0.0.1:8788\"",
+				"public_url: https://gate.example.com", "notify: [hana]", "locale: ja", "${TREASURY_BOT_TOKEN}"}},
 		{name: "LINE, nothing known", answers: setup.Answers{Agent: "bot", Person: "hana", Line: true},
 			channels: []string{"line"}, missing: []string{"LINE_CHANNEL_SECRET", "LINE_CHANNEL_ACCESS_TOKEN"},
-			warnings: []string{"LINE notifies nobody", "no channel has a recipient"}, holds: []string{"# line: U…", "notify: []", "# public_url: https://gate.example.com"}},
-		{name: "Slack over Socket Mode, nothing known", answers: setup.Answers{Agent: "bot", Person: "hana", Slack: true, SocketMode: true},
+			warnings: []string{"LINE notifies nobody", "no channel has a recipient"}, holds: []string{"# line: U…", "notify: []",
+				"# public_url: https://gate.example.com"}},
+		{name: "Slack over Socket Mode, nothing known", answers: setup.Answers{Agent: "bot", Person: "hana", Slack: true,
+			SocketMode: true},
 			channels: []string{"slack"}, missing: []string{"SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_CHANNEL"}, routes: 1,
-			warnings: []string{"nobody with the role approver has a Slack user id"}, holds: []string{"app_token: ${SLACK_APP_TOKEN}", "# slack: U…"}},
-		{name: "Slack over HTTP", answers: setup.Answers{Agent: "bot", Person: "hana", Slack: true, SlackID: "U02HANA", PublicURL: "https://gate.example.com/"},
-			channels: []string{"slack"}, missing: []string{"SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET", "SLACK_CHANNEL"}, routes: 1},
-		{name: "hard names", answers: setup.Answers{Agent: "1.no", Person: "花", Line: true, LineID: hanaLINE}, channels: []string{"line"}, routes: 1,
-			missing: []string{"LINE_CHANNEL_SECRET", "LINE_CHANNEL_ACCESS_TOKEN"}, holds: []string{`name: "1.no"`, `name: "花"`, "${AGENT_TOKEN}", "${PERSON_TOKEN}"}},
-		{name: "one name", answers: setup.Answers{Agent: "null", Person: "null"}, warnings: []string{"no channel"}, holds: []string{`name: "null"`, "${AGENT_TOKEN}", "${PERSON_TOKEN}"}},
+			warnings: []string{"nobody with the role approver has a Slack user id"},
+			holds:    []string{"app_token: ${SLACK_APP_TOKEN}", "# slack: U…"}},
+		{name: "Slack over HTTP", answers: setup.Answers{Agent: "bot", Person: "hana", Slack: true, SlackID: "U02HANA",
+			PublicURL: "https://gate.example.com/"},
+			channels: []string{"slack"}, missing: []string{"SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET", "SLACK_CHANNEL"},
+			routes: 1},
+		{name: "hard names", answers: setup.Answers{Agent: "1.no", Person: "花", Line: true, LineID: hanaLINE},
+			channels: []string{"line"}, routes: 1,
+			missing: []string{"LINE_CHANNEL_SECRET", "LINE_CHANNEL_ACCESS_TOKEN"}, holds: []string{`name: "1.no"`, `name: "花"`,
+				"${AGENT_TOKEN}", "${PERSON_TOKEN}"}},
+		{name: "one name", answers: setup.Answers{Agent: "null", Person: "null"}, warnings: []string{"no channel"},
+			holds: []string{`name: "null"`, "${AGENT_TOKEN}", "${PERSON_TOKEN}"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, err := setup.New("gate.yaml", "gate.env", tt.answers)
@@ -83,7 +93,10 @@ func TestNewConfiguration(t *testing.T) {
 				}
 				vars[name] = filledIn[name]
 			}
-			cfg, problems, err := config.Parse("gate.yaml", f.Config, func(name string) (string, bool) { v, ok := vars[name]; return v, ok })
+			cfg, problems, err := config.Parse("gate.yaml", f.Config, func(name string) (string, bool) {
+				v, ok := vars[name]
+				return v, ok
+			})
 			if err != nil {
 				t.Fatalf("%v\n%s", err, f.Config)
 			}
@@ -99,10 +112,12 @@ func TestNewConfiguration(t *testing.T) {
 					t.Errorf("warnings %q, want %q", warnings, w)
 				}
 			}
-			if !slices.Equal(missing, tt.missing) || !slices.Equal(cfg.Channels.Names(), tt.channels) || len(cfg.Routes()) != tt.routes {
+			if !slices.Equal(missing, tt.missing) || !slices.Equal(cfg.Channels.Names(), tt.channels) ||
+				len(cfg.Routes()) != tt.routes {
 				t.Errorf("missing %v, channels %v, routes %v", missing, cfg.Channels.Names(), cfg.Routes())
 			}
-			if p := cfg.File.People[0]; p.Name != tt.answers.Person || len(p.Token.Reveal()) < 16 || vars[f.Token] != p.Token.Reveal() || cfg.File.Agents[0].Name != tt.answers.Agent {
+			if p := cfg.File.People[0]; p.Name != tt.answers.Person || len(p.Token.Reveal()) < 16 ||
+				vars[f.Token] != p.Token.Reveal() || cfg.File.Agents[0].Name != tt.answers.Agent {
 				t.Errorf("people %+v, agents %+v", cfg.File.People, cfg.File.Agents)
 			}
 			for _, h := range tt.holds {
@@ -156,7 +171,8 @@ func TestNewTakesNoTokenForAnother(t *testing.T) {
 		{"github", "ken", "COUNTERSIGN_GITHUB_TOKEN", "PERSON_TOKEN"},
 		{"bot", "agent", "BOT_TOKEN", "AGENT_TOKEN"},
 	} {
-		f, err := setup.New("gate.yaml", "gate.env", setup.Answers{Agent: tt.agent, Person: tt.person, Line: true, Slack: true, SocketMode: true, Known: env, Taken: taken})
+		f, err := setup.New("gate.yaml", "gate.env", setup.Answers{Agent: tt.agent, Person: tt.person, Line: true,
+			Slack: true, SocketMode: true, Known: env, Taken: taken})
 		if err != nil {
 			t.Errorf("%s, %s: %v", tt.agent, tt.person, err)
 			continue
@@ -183,8 +199,10 @@ func TestNewRefuses(t *testing.T) {
 		{setup.Answers{Agent: "bot", Person: "hana", Locale: "xx"}, `unknown locale "xx"`},
 		{setup.Answers{Agent: "bot", Person: "hana", Line: true, LineID: "hana"}, "a LINE user id is U and 32"},
 		{setup.Answers{Agent: "bot", Person: "hana", Slack: true, SlackChannel: "#approvals"}, "must be a channel's id"},
-		{setup.Answers{Agent: "bot", Person: "hana", Line: true, PublicURL: "gate.example.com"}, "public_url must be an address"},
-		{setup.Answers{Agent: "bot", Person: "hana", Line: true, Known: func(string) (string, bool) { return "short", true }}, "at least 16 characters"},
+		{setup.Answers{Agent: "bot", Person: "hana", Line: true, PublicURL: "gate.example.com"},
+			"public_url must be an address"},
+		{setup.Answers{Agent: "bot", Person: "hana", Line: true, Known: func(string) (string, bool) { return "short", true }},
+			"at least 16 characters"},
 		{setup.Answers{Person: "hana"}, "an agent needs a name"},
 	} {
 		if _, err := setup.New("gate.yaml", "gate.env", tt.answers); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -194,8 +212,10 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestNewStoreIsBesideTheFile(t *testing.T) {
-	f, err := setup.New("/etc/countersign/gate.yaml", "/etc/countersign/gate.env", setup.Answers{Agent: "bot", Person: "hana"})
-	if err != nil || !strings.Contains(string(f.Config), "\nstore: sqlite:/etc/countersign/countersign.db ") || !strings.Contains(string(f.Config), "a line of gate.env beside") {
+	f, err := setup.New("/etc/countersign/gate.yaml", "/etc/countersign/gate.env", setup.Answers{Agent: "bot",
+		Person: "hana"})
+	if err != nil || !strings.Contains(string(f.Config), "\nstore: sqlite:/etc/countersign/countersign.db ") ||
+		!strings.Contains(string(f.Config), "a line of gate.env beside") {
 		t.Errorf("error %v\n%s", err, f.Config)
 	}
 }
@@ -242,13 +262,16 @@ func TestManifest(t *testing.T) {
 		if public != "" {
 			url = public + "/webhook/slack"
 		}
-		if s := a.Features.Slash; len(s) != 1 || s[0].Command != "/countersign" || s[0].URL != url || a.Settings.Events.URL != url || a.Settings.Interactivity.URL != url {
+		if s := a.Features.Slash; len(s) != 1 || s[0].Command != "/countersign" || s[0].URL != url ||
+			a.Settings.Events.URL != url || a.Settings.Interactivity.URL != url {
 			t.Errorf("%q: addresses %+v", public, a)
 		}
-		if !a.Features.Home.Home || !a.Features.Home.Messages || a.Features.Home.ReadOnly || !a.Settings.Interactivity.Enabled || a.Settings.Socket != (public == "") {
+		if !a.Features.Home.Home || !a.Features.Home.Messages || a.Features.Home.ReadOnly ||
+			!a.Settings.Interactivity.Enabled || a.Settings.Socket != (public == "") {
 			t.Errorf("%q: %+v", public, a)
 		}
-		if want := []string{"app_mentions:read", "channels:read", "chat:write", "commands", "groups:read", "im:history"}; !slices.Equal(a.OAuth.Scopes.Bot, want) {
+		if want := []string{"app_mentions:read", "channels:read", "chat:write", "commands", "groups:read",
+			"im:history"}; !slices.Equal(a.OAuth.Scopes.Bot, want) {
 			t.Errorf("scopes %v, want %v", a.OAuth.Scopes.Bot, want)
 		}
 		if want := []string{"app_home_opened", "app_mention", "message.im"}; !slices.Equal(a.Settings.Events.Bot, want) {

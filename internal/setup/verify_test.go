@@ -22,7 +22,8 @@ import (
 // trial is a verification of the world's gate.
 func (w *world) trial(t *testing.T, f *found) setup.Trial {
 	t.Helper()
-	return setup.Trial{Config: w.config, Admin: w.client(t, w.url, "HANA_TOKEN"), Agent: w.client(t, w.url, "AGENT_TOKEN"), Webhook: w.url, Watch: f.watch(t)}
+	return setup.Trial{Config: w.config, Admin: w.client(t, w.url, "HANA_TOKEN"), Agent: w.client(t, w.url, "AGENT_TOKEN"),
+		Webhook: w.url, Watch: f.watch(t)}
 }
 
 func (w *world) client(t *testing.T, server, token string) *client.Client {
@@ -61,13 +62,15 @@ var held = []setup.Finding{
 	{"line", setup.OK, "the test card went to hana", ""},
 	{"line", setup.OK, "a tap with a forged signature is refused (HTTP status 401)", ""},
 	{"line", setup.OK, "a tap that is too old decides nothing, and is on record as webhook_refused", ""},
-	{"line", setup.OK, "a tap meant for another bot or workspace decides nothing, and is on record as webhook_refused", ""},
+	{"line", setup.OK, "a tap meant for another bot or workspace decides nothing, and is on record as webhook_refused",
+		""},
 	{"line", setup.OK, "a stranger's tap decides nothing, and is on record as decision_refused", ""},
 	{"line", setup.OK, "the same tap once more decides nothing, and is on record as webhook_refused", ""},
 	{"slack", setup.OK, "the test card went to C0APPROVALS", ""},
 	{"slack", setup.OK, "a tap with a forged signature is refused (HTTP status 401)", ""},
 	{"slack", setup.OK, "a tap that is too old is refused (HTTP status 401)", ""},
-	{"slack", setup.OK, "a tap meant for another bot or workspace decides nothing, and is on record as webhook_refused", ""},
+	{"slack", setup.OK, "a tap meant for another bot or workspace decides nothing, and is on record as webhook_refused",
+		""},
 	{"slack", setup.OK, "a stranger's tap decides nothing, and is on record as decision_refused", ""},
 	{"slack", setup.OK, "the same tap once more decides nothing, and is on record as webhook_refused", ""},
 }
@@ -80,10 +83,12 @@ func TestVerifyWithATap(t *testing.T) {
 	}{
 		{"LINE", func(ctx context.Context, w *world) (emulator.Delivery, error) {
 			return w.LINE.Tap(ctx, "hana", "", "Approve")
-		}, []setup.Finding{{"line", setup.OK, "hana approved it by a tap", ""}, {"gate", setup.OK, "the agent is let through by it", ""}}},
+		}, []setup.Finding{{"line", setup.OK, "hana approved it by a tap", ""},
+			{"gate", setup.OK, "the agent is let through by it", ""}}},
 		{"Slack", func(ctx context.Context, w *world) (emulator.Delivery, error) {
 			return w.Slack.Tap(ctx, "hana", "C0APPROVALS", "", "approve", "")
-		}, []setup.Finding{{"slack", setup.OK, "hana approved it by a tap", ""}, {"gate", setup.OK, "the agent is let through by it", ""}}},
+		}, []setup.Finding{{"slack", setup.OK, "hana approved it by a tap", ""},
+			{"gate", setup.OK, "the agent is let through by it", ""}}},
 		{"LINE, denied", func(ctx context.Context, w *world) (emulator.Delivery, error) {
 			return w.LINE.Tap(ctx, "hana", "", "Deny")
 		}, []setup.Finding{{"line", setup.OK, "hana denied it by a tap", ""}}},
@@ -106,7 +111,8 @@ func TestVerifyWithATap(t *testing.T) {
 			}
 			want := append(append([]setup.Finding{
 				{"line", setup.OK, "a stranger's tap after the decision decides nothing, and is on record as decision_refused", ""},
-				{"slack", setup.OK, "a stranger's tap after the decision decides nothing, and is on record as decision_refused", ""},
+				{"slack", setup.OK, "a stranger's tap after the decision decides nothing, and is on record as decision_refused",
+					""},
 				{"gate", setup.OK, "a second decision changes nothing", ""},
 			}, held...), tt.after...)
 			for _, x := range want {
@@ -146,7 +152,8 @@ func TestVerifyWithoutATap(t *testing.T) {
 	if len(f.all) != len(held)+1 {
 		t.Errorf("%d findings, want %d:\n%s", len(f.all), len(held)+1, f.String())
 	}
-	if as := w.requests(t); len(as) != 1 || as[0].Status != "cancelled" || as[0].ResolveReason != "countersign verify is over" {
+	if as := w.requests(t); len(as) != 1 || as[0].Status != "cancelled" ||
+		as[0].ResolveReason != "countersign verify is over" {
 		t.Errorf("what is left: %+v", as)
 	}
 	// The made-up strangers are nobody's ids, and no event was signed as hana's.
@@ -155,7 +162,8 @@ func TestVerifyWithoutATap(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range audit.Items {
-		if strings.HasSuffix(e.EventType, "refused") && (e.Actor == "hana" || strings.Contains(e.Actor, hanaLINE) || strings.Contains(e.Actor, "U02HANA")) {
+		if strings.HasSuffix(e.EventType, "refused") && (e.Actor == "hana" || strings.Contains(e.Actor, hanaLINE) ||
+			strings.Contains(e.Actor, "U02HANA")) {
 			t.Errorf("tried as a person: %+v", e)
 		}
 	}
@@ -169,7 +177,8 @@ func TestVerifyNobodyTaps(t *testing.T) {
 	if err := setup.Verify(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	if !f.has(setup.Problem, "gate", "nobody tapped within 50ms", "countersign check --online") || !f.has(setup.OK, "gate", "taken back", "") {
+	if !f.has(setup.Problem, "gate", "nobody tapped within 50ms", "countersign check --online") || !f.has(setup.OK, "gate",
+		"taken back", "") {
 		t.Error(f.String())
 	}
 }
@@ -187,7 +196,8 @@ func TestVerifyDecidedOverTheAPI(t *testing.T) {
 	if err := setup.Verify(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	if !f.has(setup.Problem, "gate", "approved by hana over api, and not by a tap", "tap on the card") || !f.has(setup.OK, "gate", "taken back", "") {
+	if !f.has(setup.Problem, "gate", "approved by hana over api, and not by a tap", "tap on the card") ||
+		!f.has(setup.OK, "gate", "taken back", "") {
 		t.Error(f.String())
 	}
 }
@@ -199,14 +209,16 @@ func TestVerifyOverSocketMode(t *testing.T) {
 	v := w.trial(t, &f)
 	v.Wait = time.Minute
 	v.Waiting = once(func() {
-		if d, err := w.Slack.Tap(t.Context(), "hana", "C0APPROVALS", "", "approve", ""); err != nil || !d.OK() || d.Socket == "" {
+		if d, err := w.Slack.Tap(t.Context(), "hana", "C0APPROVALS", "", "approve", ""); err != nil || !d.OK() ||
+			d.Socket == "" {
 			t.Errorf("the tap: %+v, error %v", d, err)
 		}
 	})
 	if err := setup.Verify(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	for _, message := range []string{"Slack is heard over Socket Mode", "a tap with a forged signature is refused (HTTP status 401)", "hana approved it by a tap"} {
+	for _, message := range []string{"Slack is heard over Socket Mode",
+		"a tap with a forged signature is refused (HTTP status 401)", "hana approved it by a tap"} {
 		if !f.has(setup.OK, "slack", message, "") {
 			t.Errorf("not found: %s", message)
 		}
@@ -226,7 +238,8 @@ func TestVerifyWhereTheTestCallIsNotAskedAbout(t *testing.T) {
 		if err := setup.Verify(t.Context(), w.trial(t, &f)); err != nil {
 			t.Fatal(err)
 		}
-		if !f.has(setup.Problem, "gate", "is not asked about: the policy says", "{tools: [countersign.verify], action: ask, risk: high}") || len(f.worse()) != 1 {
+		if !f.has(setup.Problem, "gate", "is not asked about: the policy says",
+			"{tools: [countersign.verify], action: ask, risk: high}") || len(f.worse()) != 1 {
 			t.Errorf("%s: %s", name, f.String())
 		}
 	}
@@ -239,7 +252,8 @@ func TestVerifyCardsThatDoNotGoOut(t *testing.T) {
 	if err := setup.Verify(t.Context(), w.trial(t, &f)); err != nil {
 		t.Fatal(err)
 	}
-	if !f.has(setup.Warning, "line", "the test card did not go to hana: failed", "check --online") || !f.has(setup.OK, "slack", "the test card went to C0APPROVALS", "") {
+	if !f.has(setup.Warning, "line", "the test card did not go to hana: failed", "check --online") ||
+		!f.has(setup.OK, "slack", "the test card went to C0APPROVALS", "") {
 		t.Error(f.String())
 	}
 	w = newWorld(t, plan{running: true, channels: `
@@ -271,7 +285,8 @@ func TestVerifyWherePlatformsRefuse(t *testing.T) {
 	if err := setup.Verify(t.Context(), w.trial(t, &f)); err != nil {
 		t.Fatal(err)
 	}
-	if !f.has(setup.Problem, "line", "so nothing could be tried there: bad_token", "check --online") || !f.has(setup.Problem, "slack", "so nothing could be tried there: bad_token", "") ||
+	if !f.has(setup.Problem, "line", "so nothing could be tried there: bad_token", "check --online") ||
+		!f.has(setup.Problem, "slack", "so nothing could be tried there: bad_token", "") ||
 		!f.has(setup.Problem, "gate", "no chat to test in", "") {
 		t.Error(f.String())
 	}
@@ -331,7 +346,8 @@ func TestVerifyTellsWhatDoesNotHold(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, channel := range []string{"line", "slack"} {
-			if !f.has(setup.Problem, channel, "a tap with a forged signature decided nothing, but was answered with HTTP status 200, and not 401", "") {
+			if !f.has(setup.Problem, channel,
+				"a tap with a forged signature decided nothing, but was answered with HTTP status 200, and not 401", "") {
 				t.Errorf("%s:\n%s", channel, f.String())
 			}
 		}
@@ -346,12 +362,14 @@ func TestVerifyTellsWhatDoesNotHold(t *testing.T) {
 			if !tapped.Load() {
 				return nil
 			}
-			return errors.Join(rewrite("/v1/approvals/", `"resolved_by":null`, `"resolved_by":"line:U5"`)(res), rewrite("/v1/approvals/", `"status":"pending"`, `"status":"approved"`)(res))
+			return errors.Join(rewrite("/v1/approvals/", `"resolved_by":null`, `"resolved_by":"line:U5"`)(res),
+				rewrite("/v1/approvals/", `"status":"pending"`, `"status":"approved"`)(res))
 		}), "HANA_TOKEN")
 		if err := setup.Verify(t.Context(), v); err != nil {
 			t.Fatal(err)
 		}
-		if !f.has(setup.Problem, "line", "a tap with a forged signature DECIDED: the request was pending and is approved, by line:U5", "stop the gate") {
+		if !f.has(setup.Problem, "line",
+			"a tap with a forged signature DECIDED: the request was pending and is approved, by line:U5", "stop the gate") {
 			t.Error(f.String())
 		}
 	})
@@ -363,7 +381,8 @@ func TestVerifyTellsWhatDoesNotHold(t *testing.T) {
 		if err := setup.Verify(t.Context(), v); err != nil {
 			t.Fatal(err)
 		}
-		for _, message := range []string{"a stranger's tap decided nothing, but it is not on record as decision_refused", "the same tap once more decided nothing, but it is not on record"} {
+		for _, message := range []string{"a stranger's tap decided nothing, but it is not on record as decision_refused",
+			"the same tap once more decided nothing, but it is not on record"} {
 			if !f.has(setup.Problem, "line", message, "") || !f.has(setup.Problem, "slack", message, "") {
 				t.Errorf("not found: %s\n%s", message, f.String())
 			}
@@ -371,14 +390,16 @@ func TestVerifyTellsWhatDoesNotHold(t *testing.T) {
 	})
 	t.Run("the secret", func(t *testing.T) {
 		w := newWorld(t, plan{running: true})
-		other := newWorld(t, plan{channels: strings.ReplaceAll(strings.ReplaceAll(usualChannels, "${LINE_CHANNEL_SECRET}", "not-the-gates-own-secret"), "${SLACK_SIGNING_SECRET}", "nor-is-this-one-for-slack")})
+		other := newWorld(t, plan{channels: strings.ReplaceAll(strings.ReplaceAll(usualChannels, "${LINE_CHANNEL_SECRET}",
+			"not-the-gates-own-secret"), "${SLACK_SIGNING_SECRET}", "nor-is-this-one-for-slack")})
 		var f found
 		v := w.trial(t, &f)
 		v.Config = other.config
 		if err := setup.Verify(t.Context(), v); err != nil {
 			t.Fatal(err)
 		}
-		if !f.has(setup.Problem, "line", "a stranger's tap decided nothing, but was answered with HTTP status 401, and not 200", "not the running gate's") {
+		if !f.has(setup.Problem, "line",
+			"a stranger's tap decided nothing, but was answered with HTTP status 401, and not 200", "not the running gate's") {
 			t.Error(f.String())
 		}
 	})
@@ -409,7 +430,8 @@ func TestVerifyTellsWhatDoesNotHold(t *testing.T) {
 		if err := setup.Verify(t.Context(), v); err != nil {
 			t.Fatal(err)
 		}
-		if !f.has(setup.Problem, "gate", "hana has approved the test request before all was tried", "when it asks you to") || !f.has(setup.OK, "gate", "taken back", "") {
+		if !f.has(setup.Problem, "gate", "hana has approved the test request before all was tried", "when it asks you to") ||
+			!f.has(setup.OK, "gate", "taken back", "") {
 			t.Error(f.String())
 		}
 		if as := w.requests(t); len(as) != 1 || as[0].Status != "cancelled" {

@@ -31,8 +31,9 @@ const (
 var secrets = map[string]string{
 	"AGENT_TOKEN": "agent-token-0123456789", "HANA_TOKEN": "hana-token-0123456789", "KEN_TOKEN": "ken-token-0123456789",
 	"LINE_CHANNEL_SECRET": "8c570fa6dd201bb328f1c1eac23a96d8", "LINE_CHANNEL_ACCESS_TOKEN": "line-token-0123456789",
-	"SLACK_BOT_TOKEN": "xoxb-bot-token-0123456789", "SLACK_SIGNING_SECRET": "8f742231b10e8888abcd99yyyzzz85a5", "SLACK_APP_TOKEN": "xapp-app-token-0123456789",
-	"WEBHOOK_SECRET": "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
+	"SLACK_BOT_TOKEN": "xoxb-bot-token-0123456789", "SLACK_SIGNING_SECRET": "8f742231b10e8888abcd99yyyzzz85a5",
+	"SLACK_APP_TOKEN": "xapp-app-token-0123456789",
+	"WEBHOOK_SECRET":  "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
 }
 
 func env(name string) (string, bool) { v, ok := secrets[name]; return v, ok }
@@ -62,9 +63,12 @@ type world struct {
 func newWorld(t *testing.T, p plan) *world {
 	t.Helper()
 	c := emulator.Config{
-		LINE: emulator.LINEConfig{ChannelSecret: secrets["LINE_CHANNEL_SECRET"], ChannelAccessToken: secrets["LINE_CHANNEL_ACCESS_TOKEN"]},
-		Slack: emulator.SlackConfig{BotToken: secrets["SLACK_BOT_TOKEN"], AppToken: secrets["SLACK_APP_TOKEN"], SigningSecret: secrets["SLACK_SIGNING_SECRET"],
-			Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}, {ID: "C0HIDDEN", Name: "hidden", IsPrivate: true, BotAbsent: true}, {ID: "C0PRIVATE", Name: "closed", IsPrivate: true}}},
+		LINE: emulator.LINEConfig{ChannelSecret: secrets["LINE_CHANNEL_SECRET"],
+			ChannelAccessToken: secrets["LINE_CHANNEL_ACCESS_TOKEN"]},
+		Slack: emulator.SlackConfig{BotToken: secrets["SLACK_BOT_TOKEN"], AppToken: secrets["SLACK_APP_TOKEN"],
+			SigningSecret: secrets["SLACK_SIGNING_SECRET"],
+			Channels: []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}, {ID: "C0HIDDEN", Name: "hidden",
+				IsPrivate: true, BotAbsent: true}, {ID: "C0PRIVATE", Name: "closed", IsPrivate: true}}},
 		WebhookSecret: secrets["WEBHOOK_SECRET"],
 		People:        []emulator.Person{{Name: "hana", LINE: hanaLINE, Slack: "U02HANA"}},
 	}
@@ -99,7 +103,8 @@ channels:%s
 policy:
 %s
 `, addr, schematest.NewFile(t), public, hanaLINE, p.people, cmp.Or(p.channels, usualChannels), cmp.Or(p.policy, "  rules: []"))
-	file = strings.NewReplacer(`"LINE"`, w.LINE.URL(), `"SLACK"`, w.Slack.URL(), `"HOOK/`, `"`+w.URL()+"/webhook/").Replace(file)
+	file = strings.NewReplacer(`"LINE"`, w.LINE.URL(), `"SLACK"`, w.Slack.URL(), `"HOOK/`, `"`+w.URL()+
+		"/webhook/").Replace(file)
 	cfg, problems, err := config.Parse("gate.yaml", []byte(file), env)
 	if err != nil {
 		t.Fatalf("%v\n%v\n%s", err, problems, file)

@@ -32,17 +32,20 @@ func connect(t *testing.T) *sqlite3.Conn {
 func TestPlans(t *testing.T) {
 	c := connect(t)
 	// a few rows, by id
-	sorted := map[Query]bool{selectBatch: true, selectBatchHeads: true, selectSendable: true, selectDueSoon: true, selectVotes: true, selectDelegations: true, selectPendingCards: true}
+	sorted := map[Query]bool{selectBatch: true, selectBatchHeads: true, selectSendable: true, selectDueSoon: true,
+		selectVotes: true, selectDelegations: true, selectPendingCards: true}
 	whole := map[string]bool{"SCAN epochs": true, "SCAN passkey_owners": true} // a few rows, read whole and by their key
 	for i, sql := range queries {
 		p := planOf(t, c, sql)
-		if strings.Contains(p, "SCAN") && !strings.Contains(p, "USING") && !strings.Contains(p, "store_state") && !whole[p] && !strings.Contains(p, "CONSTANT ROW") ||
+		if strings.Contains(p, "SCAN") && !strings.Contains(p, "USING") && !strings.Contains(p, "store_state") && !whole[p] &&
+			!strings.Contains(p, "CONSTANT ROW") ||
 			strings.Contains(p, "TEMP B-TREE") && !sorted[Query(i)] {
 			t.Errorf("%s\nfor %s", p, sql)
 		}
 	}
 	// An agent may have opened any number of cards where its scope stands for a session.
-	if p := planOf(t, c, queries[newestCard]); !strings.Contains(p, "(agent=? AND session=? AND turn=? AND scope=? AND grouping=?)") {
+	if p := planOf(t, c, queries[newestCard]); !strings.Contains(p,
+		"(agent=? AND session=? AND turn=? AND scope=? AND grouping=?)") {
 		t.Errorf("%s\nfor %s", p, queries[newestCard])
 	}
 }
@@ -101,7 +104,8 @@ func someOf[Q any](t *testing.T, ways []narrowing[Q], most int, others string, f
 func listPlan(t *testing.T, c *sqlite3.Conn, l *list, a along, few bool) {
 	t.Helper()
 	sql := l.sql.String()
-	for _, bound := range []string{"id < ", "id >= ", "seq < ", "seq >= "} { // SQLite begins where the first of several says
+	for _, bound := range []string{"id < ", "id >= ", "seq < ",
+		"seq >= "} { // SQLite begins where the first of several says
 		if strings.Count(sql, " "+bound) > 1 {
 			t.Errorf("more than one %sin %s", bound, sql)
 		}
@@ -153,7 +157,9 @@ func TestNotificationsAreReadAlongAnIndex(t *testing.T) {
 		status(approval.Delivered), status(approval.Failed), status(approval.Skipped),
 		{"ApprovalID", func(q *nq) { q.ApprovalID = "x" }}, {"BatchID", func(q *nq) { q.BatchID = "x" }},
 		{"MessageID", func(q *nq) { q.MessageID = "x" }}, {"Channel", func(q *nq) { q.Channel = "c" }},
-		{"Recipient", func(q *nq) { q.Recipient = "U1" }}, {"Channel Recipient", func(q *nq) { q.Channel, q.Recipient = "c", "U1" }},
+		{"Recipient", func(q *nq) { q.Recipient = "U1" }}, {"Channel Recipient", func(q *nq) {
+			q.Channel, q.Recipient = "c", "U1"
+		}},
 		{"Addresses", func(q *nq) { q.Addresses = []approval.Address{{Channel: "c", To: "U1"}, {Channel: "c", To: "U2"}} }},
 		{"Kind", func(q *nq) { q.Kind = approval.KindReply }}, {"Kind", func(q *nq) { q.Kind = approval.KindEdit }},
 		{"Several", func(q *nq) { q.Several = true }},
@@ -180,30 +186,34 @@ func TestEventsAreReadAlongAnIndex(t *testing.T) {
 		{"Agent", func(q *eq) { q.Agent = "bot" }}, {"Actor", func(q *eq) { q.Actor = "hana" }},
 		{"ApprovalID", func(q *eq) { q.ApprovalID = "x" }}, {"CorrelationID", func(q *eq) { q.CorrelationID = "x" }},
 		{"SessionID", func(q *eq) { q.SessionID = "x" }}, {"Told", func(q *eq) { q.Told = true }},
-		{"Ascending", func(q *eq) { q.Ascending = true }}}, 4, "Since Until Before AfterSeq Limit Bytes", func(q eq, _ []string) {
-		for _, to := range []int64{0, 9} {
-			listPlan(t, c, eventList(eventColumns.names(), q, 3, to), eventsAlong(&q), false)
-			if a := eventsAlong(&q); a.index != byKey {
-				listPlan(t, c, eventReach(q, 3, to), a, false)
+		{"Ascending", func(q *eq) { q.Ascending = true }}}, 4, "Since Until Before AfterSeq Limit Bytes",
+		func(q eq, _ []string) {
+			for _, to := range []int64{0, 9} {
+				listPlan(t, c, eventList(eventColumns.names(), q, 3, to), eventsAlong(&q), false)
+				if a := eventsAlong(&q); a.index != byKey {
+					listPlan(t, c, eventReach(q, 3, to), a, false)
+				}
 			}
-		}
-	})
+		})
 }
 
 // What matches little and has an index of its own is found along it.
 func TestWhatMatchesLittleHasAnIndex(t *testing.T) {
 	for want, got := range map[string]along{
-		"approval_requests_pending":       requestsAlong(&approval.RequestQuery{Status: approval.Pending, Agent: "bot"}),
-		"approval_requests_ended":         requestsAlong(&approval.RequestQuery{Status: approval.Denied, Tool: "pay"}),
-		"approval_requests_correlation":   requestsAlong(&approval.RequestQuery{Status: approval.Denied, CorrelationID: "c"}),
-		"approval_notifications_unsent":   notificationsAlong(&approval.NotificationQuery{Status: approval.Failed, Channel: "c"}),
-		"approval_notifications_sendable": notificationsAlong(&approval.NotificationQuery{Channel: "c", Recipient: "U", Status: approval.Queued}),
+		"approval_requests_pending":     requestsAlong(&approval.RequestQuery{Status: approval.Pending, Agent: "bot"}),
+		"approval_requests_ended":       requestsAlong(&approval.RequestQuery{Status: approval.Denied, Tool: "pay"}),
+		"approval_requests_correlation": requestsAlong(&approval.RequestQuery{Status: approval.Denied, CorrelationID: "c"}),
+		"approval_notifications_unsent": notificationsAlong(&approval.NotificationQuery{Status: approval.Failed,
+			Channel: "c"}),
+		"approval_notifications_sendable": notificationsAlong(&approval.NotificationQuery{Channel: "c", Recipient: "U",
+			Status: approval.Queued}),
 		"approval_notifications_several": notificationsAlong(&approval.NotificationQuery{Channel: "c", Recipient: "U",
 			Kind: approval.KindReply, Status: approval.Queued}),
 		"audit_events_decision": eventsAlong(&approval.EventQuery{Type: approval.EventDecision, Decision: "timeout"}),
 		"audit_events_type":     eventsAlong(&approval.EventQuery{Type: approval.EventDecision, Decision: "approve"}),
 		"audit_events_agent":    eventsAlong(&approval.EventQuery{Told: true, Agent: "bot"}),
-		byKey:                   eventsAlong(&approval.EventQuery{Type: approval.EventCallAllowed, Decision: "allow", Agent: "bot"}),
+		byKey: eventsAlong(&approval.EventQuery{Type: approval.EventCallAllowed, Decision: "allow",
+			Agent: "bot"}),
 	} {
 		if got.index != want {
 			t.Errorf("along %q, want %q", got.index, want)

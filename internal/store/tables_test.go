@@ -66,7 +66,9 @@ func TestEveryFieldHasAColumn(t *testing.T) {
 
 // fieldsOf are the fields of a row, those of what it embeds instead of that.
 func fieldsOf[R any]() []reflect.StructField {
-	return slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[R]()), func(f reflect.StructField) bool { return f.Anonymous })
+	return slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[R]()), func(f reflect.StructField) bool {
+		return f.Anonymous
+	})
 }
 
 // everyFieldHasAColumn lets each column write into an empty row, and sees which field it was.
@@ -75,7 +77,8 @@ func everyFieldHasAColumn[R any](t *testing.T, cs columns[R], except ...string) 
 	conn := connect(t)
 	seen := map[string]string{}
 	for _, c := range cs {
-		for _, sample := range []string{`'2026-11-21T12:00:00.000Z'`, `1`, `'approve'`, `'["x"]'`, `'[{"key":"k"}]'`, `'{}'`, `'{"any_args":true}'`} {
+		for _, sample := range []string{`'2026-11-21T12:00:00.000Z'`, `1`, `'approve'`, `'["x"]'`, `'[{"key":"k"}]'`, `'{}'`,
+			`'{"any_args":true}'`} {
 			var r R
 			s := conn.PrepareCached(`SELECT ` + sample)
 			s.Step()

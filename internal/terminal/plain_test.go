@@ -53,7 +53,8 @@ func plainlyOn(t *testing.T, w *inboxtest.World, height int) *talk {
 	b := inbox.New(inbox.Options{Gate: w.Hana, Now: w.Clock.Now, Poll: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		x.ended <- terminal.Plain(ctx, terminal.Options{Inbox: b, In: r, Out: x.out, Now: w.Clock.Now, Zone: tokyo, Width: 60, Height: height})
+		x.ended <- terminal.Plain(ctx, terminal.Options{Inbox: b, In: r, Out: x.out, Now: w.Clock.Now, Zone: tokyo, Width: 60,
+			Height: height})
 	}()
 	t.Cleanup(func() {
 		in.Close()
@@ -88,7 +89,8 @@ func (x *talk) ends() {
 	}
 }
 
-const awkward = `{"amount_cents":12345678901234567890,"memo":"to ` + "\u202e" + `gnp.exe\u001b[2J","note":"請求書の支払い、来週の金曜日までにお願いします。よろしくお願いいたします。","to":{"iban":"DE00 0000"}}`
+const awkward = `{"amount_cents":12345678901234567890,"memo":"to ` + "\u202e" +
+	`gnp.exe\u001b[2J","note":"請求書の支払い、来週の金曜日までにお願いします。よろしくお願いいたします。","to":{"iban":"DE00 0000"}}`
 
 func TestPlainAsksAboutOneAfterAnother(t *testing.T) {
 	w := inboxtest.New(t)
@@ -207,7 +209,8 @@ func TestPlainNeverDecidesByItself(t *testing.T) {
 		id := w.Ask("drop_database", `{}`)
 		var out bytes.Buffer
 		b := inbox.New(inbox.Options{Gate: w.Hana, Now: w.Clock.Now, Poll: time.Hour})
-		err := terminal.Plain(t.Context(), terminal.Options{Inbox: b, In: &slowly{r: strings.NewReader(answers), b: b}, Out: &out, Now: w.Clock.Now, Zone: time.UTC})
+		err := terminal.Plain(t.Context(), terminal.Options{Inbox: b, In: &slowly{r: strings.NewReader(answers), b: b},
+			Out: &out, Now: w.Clock.Now, Zone: time.UTC})
 		if a := w.Request(id); err != nil || a.Status != "pending" {
 			t.Errorf("%s: %s, %v\n%s", name, a.Status, err, out.String())
 		}
@@ -236,7 +239,8 @@ type slow struct {
 	until chan struct{}
 }
 
-func (g slow) Decide(ctx context.Context, id string, v client.Verdict, reason string, opts ...client.DecideOption) (client.Decided, error) {
+func (g slow) Decide(ctx context.Context, id string, v client.Verdict, reason string,
+	opts ...client.DecideOption) (client.Decided, error) {
 	<-g.until // real: until the test says so
 	return g.Gate.Decide(ctx, id, v, reason, opts...)
 }
@@ -254,7 +258,8 @@ func (r readings) pass(t *testing.T) {
 
 // A yes that was there before the question is none, and no reason is one either.
 func TestPlainTakesNoYesFromBeforeTheQuestion(t *testing.T) {
-	for name, tool := range map[string]string{"Type yes to approve: ": "drop_database", "the gate's question": "close_books"} {
+	for name, tool := range map[string]string{"Type yes to approve: ": "drop_database",
+		"the gate's question": "close_books"} {
 		t.Run(name, func(t *testing.T) {
 			w := inboxtest.New(t)
 			id := w.Ask(tool, `{}`)
@@ -262,7 +267,8 @@ func TestPlainTakesNoYesFromBeforeTheQuestion(t *testing.T) {
 			read, out, ended := make(readings), new(testkit.Buffer), make(chan error, 1)
 			b := inbox.New(inbox.Options{Gate: w.Hana, Now: w.Clock.Now, Poll: time.Hour})
 			go func() {
-				ended <- terminal.Plain(t.Context(), terminal.Options{Inbox: b, In: r, Out: out, Now: w.Clock.Now, Zone: tokyo, Settle: read.settle})
+				ended <- terminal.Plain(t.Context(), terminal.Options{Inbox: b, In: r, Out: out, Now: w.Clock.Now, Zone: tokyo,
+					Settle: read.settle})
 			}()
 			x := &talk{T: t, World: w, in: in, out: out, ended: ended}
 			x.reads("> ")
@@ -294,7 +300,8 @@ func TestPlainTakesNoAnswerFromBeforeTheRequestWasShown(t *testing.T) {
 	gate, out, ended := slow{w.Hana, make(chan struct{})}, new(testkit.Buffer), make(chan error, 1)
 	b := inbox.New(inbox.Options{Gate: gate, Now: w.Clock.Now, Poll: time.Hour})
 	go func() {
-		ended <- terminal.Plain(t.Context(), terminal.Options{Inbox: b, In: r, Out: out, Now: w.Clock.Now, Zone: tokyo, Settle: read.settle})
+		ended <- terminal.Plain(t.Context(), terminal.Options{Inbox: b, In: r, Out: out, Now: w.Clock.Now, Zone: tokyo,
+			Settle: read.settle})
 	}()
 	x := &talk{T: t, World: w, in: in, out: out, ended: ended}
 	x.reads("cents: 1")
@@ -367,13 +374,15 @@ func TestPlainAsksOnceMore(t *testing.T) {
 func TestPlainEndsWithARefusal(t *testing.T) {
 	w := inboxtest.New(t)
 	b := inbox.New(inbox.Options{Gate: w.Bot, Now: w.Clock.Now})
-	err := terminal.Plain(t.Context(), terminal.Options{Inbox: b, In: strings.NewReader(""), Out: io.Discard, Now: w.Clock.Now, Zone: time.UTC})
+	err := terminal.Plain(t.Context(), terminal.Options{Inbox: b, In: strings.NewReader(""), Out: io.Discard,
+		Now: w.Clock.Now, Zone: time.UTC})
 	if err != nil && client.CodeOf(err) != "people_only" {
 		t.Errorf("%v", err)
 	}
 	r, in := io.Pipe()
 	defer in.Close()
-	err = terminal.Plain(t.Context(), terminal.Options{Inbox: inbox.New(inbox.Options{Gate: w.Bot, Now: w.Clock.Now}), In: r, Out: io.Discard, Now: w.Clock.Now, Zone: time.UTC})
+	err = terminal.Plain(t.Context(), terminal.Options{Inbox: inbox.New(inbox.Options{Gate: w.Bot, Now: w.Clock.Now}),
+		In: r, Out: io.Discard, Now: w.Clock.Now, Zone: time.UTC})
 	if client.CodeOf(err) != "people_only" {
 		t.Errorf("%v", err)
 	}

@@ -135,10 +135,11 @@ func (d *display) shows(texts ...string) {
 
 // comes waits until the screen has a text, and reports whether it came.
 func (d *display) comes(text string) bool {
-	for end := time.Now().Add(testkit.Patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // real: until it shows
+	for end := time.Now().Add(testkit.Patience); time.Now().Before(end); {
 		if strings.Contains(d.text(), text) {
 			return true
 		}
+		time.Sleep(5 * time.Millisecond) // real: until it shows
 	}
 	return false
 }
@@ -288,7 +289,8 @@ func TestScreenSelectsFiltersGrantsExtends(t *testing.T) {
 	d.shows("or a number of uses? █")
 	d.types("20\r")
 	d.shows("given for longer")
-	if page, err := w.Hana.Grants(t.Context(), client.GrantQuery{}); err != nil || len(page.Items) != 1 || page.Items[0].Uses != 20 {
+	if page, err := w.Hana.Grants(t.Context(), client.GrantQuery{}); err != nil || len(page.Items) != 1 ||
+		page.Items[0].Uses != 20 {
 		t.Errorf("%+v, %v", page, err)
 	}
 }
@@ -330,7 +332,8 @@ func TestScreenApprovesWhatWasEdited(t *testing.T) {
 	w := inboxtest.New(t)
 	editor, temp := filepath.Join(t.TempDir(), "editor"), t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	if err := os.WriteFile(editor, []byte("#!/bin/sh\ngrep -q 'u202e' \"$1\" && ls -l \"$1\" | grep -q '^-rw-------' && sed -i.bak 's/500/250/' \"$1\"\n"), 0o700); err != nil {
+	if err := os.WriteFile(editor,
+		[]byte("#!/bin/sh\ngrep -q 'u202e' \"$1\" && ls -l \"$1\" | grep -q '^-rw-------' && sed -i.bak 's/500/250/' \"$1\"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	id := w.Ask("transfer", `{"cents":500,"memo":"a`+"\u202e"+`b"}`)

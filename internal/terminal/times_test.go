@@ -18,7 +18,8 @@ func TestTimesAreToldAsEverywhere(t *testing.T) {
 	if got := v.clock(at.Add(24 * time.Hour)); got != "tomorrow 09:46 UTC" {
 		t.Errorf("in UTC: %q", got)
 	}
-	for d, want := range map[time.Duration]string{28 * time.Minute: "28 min", time.Second: "1 s", 0: "over", -time.Hour: "over"} {
+	for d, want := range map[time.Duration]string{28 * time.Minute: "28 min", time.Second: "1 s", 0: "over",
+		-time.Hour: "over"} {
 		if got := v.timeLeft(client.Approval{ExpiresAt: client.Time{Time: v.now.Add(d)}}); got != want {
 			t.Errorf("%s left: %q, want %q", d, got, want)
 		}

@@ -23,7 +23,8 @@ var _ = addLooks("grants", "hana", "/grants", func(w *world) {
 
 var _ = addLooks("people", "hana", "/people", func(w *world) {
 	hana, _ := w.dir.ByName("hana")
-	_, err := w.gate.Delegate(w.ctx, approval.Delegation{Delegator: "hana", Delegate: "ken", Until: begin.Add(time.Hour)}, hana, approval.ViaWeb)
+	_, err := w.gate.Delegate(w.ctx, approval.Delegation{Delegator: "hana", Delegate: "ken", Until: begin.Add(time.Hour)},
+		hana, approval.ViaWeb)
 	if _, err2 := w.gate.Freeze(w.ctx, "bot", hana, approval.ViaWeb, "it loops"); err != nil || err2 != nil {
 		w.t.Fatal(err, err2)
 	}

@@ -54,7 +54,8 @@ func (l look) world(t *testing.T) *world {
 	return w
 }
 
-// TestLooks opens every page that is registered, one after the other in one tab that remembers nothing of the one before.
+// TestLooks opens every page that is registered, one after the other in one tab that remembers nothing of the one
+// before.
 func TestLooks(t *testing.T) {
 	p := chromium.Open(chromium.Start(t), t, "about:blank", 390, 844)
 	for _, l := range looks {
@@ -90,13 +91,15 @@ const isThere = `document.readyState === "complete" && !!document.querySelector(
 // forgetful is a browser that forgets what it has of a server.
 func forgetful(at string) chromium.Act {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, storage.ClearDataForOrigin, storage.ClearDataForOriginParams{Origin: at, StorageTypes: "all"})
+		_, err := cdp.Call(ctx, t, storage.ClearDataForOrigin, storage.ClearDataForOriginParams{Origin: at,
+			StorageTypes: "all"})
 		return err
 	})
 }
 
 // openIn opens a page in a browser in which somebody is signed in.
-func (w *world) openIn(browser context.Context, t testing.TB, person, path string, width int64, before ...chromium.Act) *chromium.Tab {
+func (w *world) openIn(browser context.Context, t testing.TB, person, path string, width int64,
+	before ...chromium.Act) *chromium.Tab {
 	t.Helper()
 	if person != "" {
 		before = append(before, signedIn(w.srv.URL, person))

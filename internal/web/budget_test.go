@@ -18,8 +18,9 @@ func TestRule12_PagesTakeFromTheirReadersBudgets(t *testing.T) {
 	w.pages.Budgets = budget.NewRegistry(budget.Options{Now: w.clock.Now})
 	hana, ken := budget.Principal{Name: "hana"}, budget.Principal{Name: "ken"}
 	w.pages.Budgets.Replace(map[budget.Principal]budget.Limits{
-		hana: {Calls: budget.Rate{Count: 20, Per: time.Minute}, Bytes: budget.Rate{Count: 1 << 20, Per: time.Minute}, Streams: 1},
-		ken:  budget.DefaultPerson,
+		hana: {Calls: budget.Rate{Count: 20, Per: time.Minute}, Bytes: budget.Rate{Count: 1 << 20, Per: time.Minute},
+			Streams: 1},
+		ken: budget.DefaultPerson,
 	})
 	first, second := w.ask("pay", `{"n":1}`), w.ask("pay", `{"n":2}`)
 	_, next, closeIt := w.events("person=hana")
@@ -45,7 +46,8 @@ func TestRule12_PagesTakeFromTheirReadersBudgets(t *testing.T) {
 		t.Errorf("over the API: %v", err)
 	}
 	version := func(id string) string { return w.request(id).Version() }
-	w.post("hana", "/decide", url.Values{"do": {"approve"}, "pick": {w.pick(first)}, "back": {"/"}}).is(http.StatusTooManyRequests)
+	w.post("hana", "/decide", url.Values{"do": {"approve"}, "pick": {w.pick(first)},
+		"back": {"/"}}).is(http.StatusTooManyRequests)
 	w.stands(first, approval.Pending)
 	w.post("hana", "/decide", url.Values{"do": {"deny"}, "pick": {w.pick(first)}, "back": {"/"}}).is(http.StatusSeeOther)
 	w.stands(first, approval.Denied)

@@ -50,7 +50,8 @@ func lay(t *testing.T, w *world) *line {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &line{to: strings.TrimPrefix(w.srv.URL, "http://"), at: "http://" + l.Addr().String(), turn: make(chan struct{}), open: map[net.Conn]bool{}}
+	k := &line{to: strings.TrimPrefix(w.srv.URL, "http://"), at: "http://" + l.Addr().String(), turn: make(chan struct{}),
+		open: map[net.Conn]bool{}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -171,7 +172,8 @@ func TestTheInboxWithoutAConnection(t *testing.T) {
 		chromium.Ask[bool](p, `window.same = true`)
 		k.become(broken)
 		p.Says(banner, "Not connected. What you see may be out of date; trying again.")
-		p.Until("it is in sight", `(({top, bottom}) => top >= 0 && bottom <= innerHeight)(document.querySelector("#stale").getBoundingClientRect())`)
+		p.Until("it is in sight",
+			`(({top, bottom}) => top >= 0 && bottom <= innerHeight)(document.querySelector("#stale").getBoundingClientRect())`)
 		p.Axe("no connection")
 		p.Fits("no connection", "")
 		p.Click("#r-"+ids[1]+" .approve", "Approve")
@@ -181,8 +183,10 @@ func TestTheInboxWithoutAConnection(t *testing.T) {
 		w.post("ken", "/r/"+ids[0]+"/decide", url.Values{"do": {"deny"}, "v": {w.version(ids[0])}}).is(http.StatusSeeOther)
 		p.Do(chromedp.Focus("#reason"))
 		k.become(lineWhole)
-		p.Until("it has caught up", `document.getElementById("r-`+fresh+`") && !document.getElementById("r-`+ids[0]+`") && document.getElementById("stale").hidden`)
-		p.Until("nothing was lost", `window.same && document.activeElement.id === "reason" && document.activeElement.value === "my own words" &&
+		p.Until("it has caught up", `document.getElementById("r-`+fresh+`") && !document.getElementById("r-`+ids[0]+
+			`") && document.getElementById("stale").hidden`)
+		p.Until("nothing was lost",
+			`window.same && document.activeElement.id === "reason" && document.activeElement.value === "my own words" &&
 			document.querySelector("#r-`+ids[2]+` input").checked && document.getElementById("picked").innerText === "Selected: 1"`)
 		p.Click("#together button", "Deny selected")
 		p.Until("the answer is there", `!window.same && document.readyState === "complete"`)

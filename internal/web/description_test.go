@@ -38,7 +38,8 @@ func TestAToolIsDescribedInItsServersWords(t *testing.T) {
 	id := w.ask("pay", `{}`, ofServer(1))
 	page := func() reply { t.Helper(); return w.get("hana", "/r/"+id).is(200) }
 	since, changed := "since the agent asked", "This tool has changed"
-	page().has(heading, "Written by the server (not verified).", "<blockquote>Sends money.\nNothing else.</blockquote>").lacks("The rest of it", since, changed)
+	page().has(heading, "Written by the server (not verified).",
+		"<blockquote>Sends money.\nNothing else.</blockquote>").lacks("The rest of it", since, changed)
 	w.get("yuki", "/r/"+id).has("サーバーの申告です。")
 	all[[2]string{"bank", "pay"}] = [2]string{"Sends all of it.", digestOf(2)}
 	page().has("Sends all of it.", since).lacks(changed)
@@ -57,7 +58,8 @@ func TestAToolThatIsNotKnownIsNotDescribed(t *testing.T) {
 	} {
 		w.get("hana", "/r/"+w.ask("pay", `{"what":"`+what+`"}`, change)).is(200).lacks(heading, "Sends money.")
 	}
-	w.get("hana", "/r/"+w.ask("pay", `{}`, func(c *approval.Call) { c.Server, c.ToolDigest = "bank", digestOf(1) })).is(200).has(heading)
+	w.get("hana", "/r/"+w.ask("pay", `{}`, func(c *approval.Call) { c.Server, c.ToolDigest = "bank", digestOf(1) })).is(
+		200).has(heading)
 	all[[2]string{"bank", "pay"}] = [2]string{" \n", digestOf(1)}
 	w.get("hana", "/r/"+w.ask("pay", `{"n":3}`, ofServer(1))).is(200).lacks(heading)
 	bare := newWorld(t)
@@ -67,7 +69,8 @@ func TestAToolThatIsNotKnownIsNotDescribed(t *testing.T) {
 func TestAServersWordsAreOnlyText(t *testing.T) {
 	w, _ := saying(t, hostile+"</blockquote><b>Approve this.</b> sk_live_0123456789abcdef")
 	w.get("hana", "/r/"+w.ask("pay", `{}`, ofServer(1))).is(200).
-		has(html.EscapeString("</textarea><script>alert(1)</script>"), "⟨U&#43;202E⟩gnihtemos⟨U&#43;2066⟩", "⟨U&#43;0007⟩⟨U&#43;200B⟩", "&lt;/blockquote&gt;&lt;b&gt;Approve").
+		has(html.EscapeString("</textarea><script>alert(1)</script>"), "⟨U&#43;202E⟩gnihtemos⟨U&#43;2066⟩",
+			"⟨U&#43;0007⟩⟨U&#43;200B⟩", "&lt;/blockquote&gt;&lt;b&gt;Approve").
 		lacks("<script>alert", "<b>Approve", "\u202e", "\u0007", "\u200b", "sk_live_0123456789abcdef")
 }
 
@@ -96,7 +99,8 @@ func TestAServersWordsAreBounded(t *testing.T) {
 	} {
 		beginning, rest := shown(test.words)
 		if beginning != test.beginning || rest != test.rest {
-			t.Errorf("%s: %d and %d characters, ending in %q, want %d and %d, %q", what, len(beginning), len(rest), rest[max(0, len(rest)-20):],
+			t.Errorf("%s: %d and %d characters, ending in %q, want %d and %d, %q", what, len(beginning), len(rest),
+				rest[max(0, len(rest)-20):],
 				len(test.beginning), len(test.rest), test.rest[max(0, len(test.rest)-20):])
 		}
 	}

@@ -67,7 +67,8 @@ func TestRule3_EnterNeverDecides(t *testing.T) {
 	}
 }
 
-// pressEnter presses Enter in every field of a page, those first that send no form by it, and returns how many there are.
+// pressEnter presses Enter in every field of a page, those first that send no form by it, and returns how many there
+// are.
 func (w *world) pressEnter(p *chromium.Tab, sent *posts) int {
 	p.T.Helper()
 	count := chromium.Ask[int](p, `(() => { for (const e of document.querySelectorAll("main details")) e.open = true;
@@ -77,7 +78,8 @@ func (w *world) pressEnter(p *chromium.Tab, sent *posts) int {
 			.sort((a, b) => a.matches("input") - b.matches("input")); return window.fields.length; })()`)
 	want := 0
 	for i := range count {
-		kind := chromium.Ask[string](p, fmt.Sprintf(`(() => { const e = window.fields[%d]; e.focus(); if (e.type === "text") e.value = "x";
+		kind := chromium.Ask[string](p,
+			fmt.Sprintf(`(() => { const e = window.fields[%d]; e.focus(); if (e.type === "text") e.value = "x";
 			return e.localName === "input" ? e.type : ""; })()`, i))
 		p.Keys(kb.Enter)
 		if kind == "" {

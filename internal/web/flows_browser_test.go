@@ -36,7 +36,8 @@ func lookedAt(p *chromium.Tab, state string) {
 // press is a key whose character is typed unless the page takes the key: with Tab.Keys it comes as an event of its own.
 func press(key, code string) chromium.Act {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Code: code, Text: key})
+		_, err := cdp.Call(ctx, t, input.DispatchKeyEvent,
+			input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Code: code, Text: key})
 		return err
 	})
 }
@@ -44,7 +45,8 @@ func press(key, code string) chromium.Act {
 // mouse is one half of a click.
 func mouse(half input.DispatchMouseEventType, x, y float64) chromium.Act {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: half, X: x, Y: y, Button: input.MouseButtonLeft, ClickCount: 1})
+		_, err := cdp.Call(ctx, t, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: half, X: x, Y: y,
+			Button: input.MouseButtonLeft, ClickCount: 1})
 		return err
 	})
 }
@@ -67,23 +69,27 @@ func TestTheKeysOfTheInbox(t *testing.T) {
 			p.Do(chromedp.KeyEvent(key, chromedp.KeyModifiers(m)))
 		}
 	}
-	p.Until("keys of the browser's own are none of the page's", `window.same && !document.querySelector("input[name=pick]:checked") &&
+	p.Until("keys of the browser's own are none of the page's",
+		`window.same && !document.querySelector("input[name=pick]:checked") &&
 		document.activeElement.id !== "q" && `+current(second))
 	p.Keys("x")
 	for _, field := range []string{"#reason", "#r-" + second + " [name=pick]"} {
 		rest(p)
 		p.Do(chromedp.Focus(field))
 		p.Keys("j", "a", "x", "d", "v", "/", "?")
-		p.Until("in a field they are no keys", `window.same && !document.querySelector("dialog[open]") && document.activeElement.matches("input") &&
+		p.Until("in a field they are no keys",
+			`window.same && !document.querySelector("dialog[open]") && document.activeElement.matches("input") &&
 			document.getElementById("reason").value === "jaxdv/?" && document.querySelectorAll("input[name=pick]:checked").length === 1 && `+current(second))
 		w.stands(second, approval.Pending)
 	}
 
 	p.Do(chromedp.Focus("#r-" + second))
-	chromium.Ask[bool](p, `document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: "่", code: "KeyJ", bubbles: true}))`)
+	chromium.Ask[bool](p,
+		`document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: "่", code: "KeyJ", bubbles: true}))`)
 	p.Until("a Thai keyboard has the same keys", current(critical))
 	p.Keys("a")
-	p.Until("what is not approved from a list is opened", `location.pathname === "/r/`+critical+`" && document.readyState === "complete"`)
+	p.Until("what is not approved from a list is opened", `location.pathname === "/r/`+critical+
+		`" && document.readyState === "complete"`)
 	w.stands(critical, approval.Pending)
 	p.Do(chromedp.Navigate(w.srv.URL))
 	p.Keys("j")
@@ -100,7 +106,8 @@ func TestTheKeysOfTheInbox(t *testing.T) {
 	p.Do(press("/", "Slash"))
 	p.HasFocus("q")
 	p.Keys("deploy", kb.Enter)
-	p.Until("it is filtered", `new URLSearchParams(location.search).get("q") === "deploy" && document.querySelectorAll(".request").length === 1`)
+	p.Until("it is filtered",
+		`new URLSearchParams(location.search).get("q") === "deploy" && document.querySelectorAll(".request").length === 1`)
 }
 
 type scripting bool
@@ -110,7 +117,8 @@ const withScripts, withoutScripts scripting = true, false
 // scripts lets a page run scripts, or none.
 func scripts(are scripting) chromium.Act {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: are == withoutScripts})
+		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: are == withoutScripts})
 		return err
 	})
 }
@@ -132,7 +140,8 @@ func TestPagesWithoutScripts(t *testing.T) {
 	p.Do(chromedp.SendKeys("#reason", "all of these"))
 	p.Click("#together button", "Approve selected")
 	p.Says("h1", "Results")
-	for _, says := range []string{"Too late: Nobody answered by today 10:30", "Already decided: Denied by ken", "not this one", "Not all of it fits here"} {
+	for _, says := range []string{"Too late: Nobody answered by today 10:30", "Already decided: Denied by ken",
+		"not this one", "Not all of it fits here"} {
 		p.Says("main li", says)
 	}
 	w.stands(soon, approval.Expired)
@@ -219,7 +228,8 @@ func TestARequestOnATelephone(t *testing.T) {
 	p.Do(chromedp.SetValue("#for", "1h"))
 	p.Click("#decide button", "Approve")
 	says("is-granted", "Done: pay · Approved", "Applied to later calls too")
-	if grants, err := lists.ListGrants(w.ctx, w.gate, approval.GrantQuery{All: true, Limit: 9}); err != nil || len(grants) != 1 {
+	if grants, err := lists.ListGrants(w.ctx, w.gate, approval.GrantQuery{All: true, Limit: 9}); err != nil ||
+		len(grants) != 1 {
 		t.Errorf("the grants %v, %v", grants, err)
 	}
 

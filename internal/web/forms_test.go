@@ -84,7 +84,8 @@ func TestRule8_AFormCountsForWhomItsPageWasMade(t *testing.T) {
 	}
 	w.stands(id, approval.Pending)
 	w.get("hana", "/r/"+id).is(http.StatusOK).has(`name="viewer" value="hana"`)
-	w.post("hana", "/r/"+id+"/decide", url.Values{"viewer": {"hana"}, "v": {w.version(id)}, "do": {"approve"}}).is(http.StatusSeeOther)
+	w.post("hana", "/r/"+id+"/decide", url.Values{"viewer": {"hana"}, "v": {w.version(id)}, "do": {"approve"}}).is(
+		http.StatusSeeOther)
 }
 
 // late is a form whose sender waits, once the server has begun to read it, until something is done.
@@ -107,8 +108,9 @@ func TestRule8_AFormOfASessionThatEndedMeanwhileDoesNothing(t *testing.T) {
 		end  func(w *revocable)
 		want int
 	}{
-		"nothing ends it":             {func(*revocable) {}, http.StatusSeeOther},
-		"she ends it elsewhere":       {func(w *revocable) { _, _ = w.signIns.EndOthers(w.ctx, "hana", "") }, http.StatusUnauthorized},
+		"nothing ends it": {func(*revocable) {}, http.StatusSeeOther},
+		"she ends it elsewhere": {func(w *revocable) { _, _ = w.signIns.EndOthers(w.ctx, "hana", "") },
+			http.StatusUnauthorized},
 		"what began it is taken back": {func(w *revocable) { w.gone.Store(true) }, http.StatusUnauthorized},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -131,7 +133,8 @@ func TestRule8_AFormOfASessionThatEndedMeanwhileDoesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			res.Body.Close()
-			if approved := w.status(id) == approval.Approved; res.StatusCode != c.want || approved != (c.want == http.StatusSeeOther) {
+			if approved := w.status(id) == approval.Approved; res.StatusCode != c.want ||
+				approved != (c.want == http.StatusSeeOther) {
 				t.Errorf("%s; approved: %v", res.Status, approved)
 			}
 		})

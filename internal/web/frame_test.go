@@ -52,13 +52,15 @@ func TestEveryAnswerSaysWhatBrowsersMustNotDo(t *testing.T) {
 		for _, who := range []string{"hana", ""} {
 			h := w.get(who, path).header
 			for name, want := range map[string]string{"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
-				"Cache-Control": "no-store", "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin"} {
+				"Cache-Control": "no-store", "Cross-Origin-Opener-Policy": "same-origin",
+				"Cross-Origin-Resource-Policy": "same-origin"} {
 				if got := h.Get(name); got != want {
 					t.Errorf("%s: %s is %q", path, name, got)
 				}
 			}
 			csp := h.Get("Content-Security-Policy")
-			for _, s := range []string{"default-src 'none'", "script-src 'self';", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"} {
+			for _, s := range []string{"default-src 'none'", "script-src 'self';", "frame-ancestors 'none'", "base-uri 'none'",
+				"form-action 'self'"} {
 				if !strings.Contains(csp, s) {
 					t.Errorf("%s: no %q in %q", path, s, csp)
 				}
@@ -69,7 +71,8 @@ func TestEveryAnswerSaysWhatBrowsersMustNotDo(t *testing.T) {
 
 func TestPagesUnderAnotherNameAreRefused(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Base = func() string { return "https://gate.example.com" } })
-	for host, want := range map[string]int{"gate.example.com": 200, "GATE.example.com": 200, "localhost:8787": 200, "127.0.0.1": 200, "[::1]:1": 200,
+	for host, want := range map[string]int{"gate.example.com": 200, "GATE.example.com": 200, "localhost:8787": 200,
+		"127.0.0.1": 200, "[::1]:1": 200,
 		"evil.example": 421, "gate.example.com.evil.example": 421, "gate.example.com:444": 421, "": 200} {
 		if host == "" {
 			continue
@@ -82,15 +85,18 @@ func TestPagesUnderAnotherNameAreRefused(t *testing.T) {
 
 func TestFormsFromElsewhereAreRefused(t *testing.T) {
 	w := newWorld(t)
-	for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}} {
+	for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
+		{"Origin", "https://evil.example"}, {"Origin", "null"}} {
 		w.send("hana", http.MethodPost, "/", url.Values{"a": {"b"}}, header...).is(http.StatusForbidden)
 	}
 }
 
 func TestWhereAPageMayLead(t *testing.T) {
-	for to, want := range map[string]string{"/": "/", "/r/1?x=1#y": "/r/1?x=1#y", "": "/", "//evil.example": "/", "/\\evil.example": "/",
-		"https://evil.example": "/", "javascript:alert(1)": "/", "/\tevil": "/", "/\n/evil.example": "/", "\\/evil": "/", "/%2f/evil.example": "/",
-		" /": "/", "/a b": "/", "/ü": "/", strings.Repeat("/", 3000): "/"} {
+	for to, want := range map[string]string{"/": "/", "/r/1?x=1#y": "/r/1?x=1#y", "": "/", "//evil.example": "/",
+		"/\\evil.example":      "/",
+		"https://evil.example": "/", "javascript:alert(1)": "/", "/\tevil": "/", "/\n/evil.example": "/", "\\/evil": "/",
+		"/%2f/evil.example": "/",
+		" /":                "/", "/a b": "/", "/ü": "/", strings.Repeat("/", 3000): "/"} {
 		if got := localPath(to); got != want {
 			t.Errorf("%q leads to %q", to, got)
 		}

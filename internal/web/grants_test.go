@@ -43,7 +43,8 @@ func (w *world) granted(by, tool, raw string, approve bool, wish approval.GrantW
 	w.t.Helper()
 	who, _ := w.dir.ByName(by)
 	id := w.ask(tool, raw)
-	if _, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: approve, By: who, Via: approval.ViaWeb, Reason: reason, Grant: &wish}); err != nil {
+	if _, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: approve, By: who, Via: approval.ViaWeb,
+		Reason: reason, Grant: &wish}); err != nil {
 		w.t.Fatal(err)
 	}
 	gs, err := lists.ListGrants(w.ctx, w.gate, approval.GrantQuery{RequestID: id})
@@ -63,11 +64,13 @@ func (r reply) harmless() reply {
 
 func TestGrantsSayWhatTheyCover(t *testing.T) {
 	w := adminWorld(t)
-	w.granted("hana", "pay", `{"to":"ACME Ltd","note":"`+`<i>x</i>`+`","password":"hunter2-secret"}`, true, approval.GrantWish{For: 2 * time.Hour, Uses: 3}, nasty)
+	w.granted("hana", "pay", `{"to":"ACME Ltd","note":"`+`<i>x</i>`+`","password":"hunter2-secret"}`, true,
+		approval.GrantWish{For: 2 * time.Hour, Uses: 3}, nasty)
 	w.granted("ken", "pay", `{"to":"EVIL Ltd"}`, false, approval.GrantWish{For: time.Hour}, "no")
 	w.ask("pay", `{"to":"EVIL Ltd"}`)
 	r := w.get("hana", "/grants").is(http.StatusOK).harmless()
-	r.has("Grant", "Standing denial", "bot", "exactly these", "0, 3 left", "hana", "ken", "&lt;i&gt;x", "today 12:00 UTC (in 2 h)", "Last used")
+	r.has("Grant", "Standing denial", "bot", "exactly these", "0, 3 left", "hana", "ken", "&lt;i&gt;x",
+		"today 12:00 UTC (in 2 h)", "Last used")
 	r.lacks("hunter2-secret", "<i>x")
 	w.get("mei", "/grants").has("持續核准", "剩 3 次")
 	w.get("yuki", "/grants").has("継続承認", "今日 21:00（あと2時間）")
@@ -87,7 +90,8 @@ func TestGrantsAreForThoseWhoDecideAndAdmins(t *testing.T) {
 		w.post(who, "/grants/"+g.ID+"/revoke", url.Values{"by": {"hana"}, "person": {"hana"}}).is(http.StatusForbidden)
 	}
 	w.post("", "/grants/"+g.ID+"/revoke", url.Values{}).is(http.StatusUnauthorized)
-	w.send("hana", http.MethodPost, "/grants/"+g.ID+"/revoke", url.Values{}, "Sec-Fetch-Site", "cross-site").is(http.StatusForbidden)
+	w.send("hana", http.MethodPost, "/grants/"+g.ID+"/revoke", url.Values{}, "Sec-Fetch-Site",
+		"cross-site").is(http.StatusForbidden)
 	w.get("hana", "/grants/"+g.ID+"/revoke").is(http.StatusNotFound)
 	if still, _ := w.gate.Grant(w.ctx, g.ID); !still.EndedAt.IsZero() {
 		t.Error("it was ended")
@@ -138,7 +142,8 @@ func TestAStandingDenialIsLifted(t *testing.T) {
 	g := w.granted("ken", "pay", `{"to":"EVIL Ltd"}`, false, approval.GrantWish{For: time.Hour}, "")
 	w.post("mei", "/grants/"+g.ID+"/lift", url.Values{}).is(http.StatusForbidden)
 	w.post("ken", "/grants/"+g.ID+"/lift", url.Values{"back": {"https://evil.example/"}}).is(http.StatusSeeOther)
-	if w.post("ken", "/grants/"+g.ID+"/lift", url.Values{"back": {"//evil.example/grants?"}}).header.Get("Location") != "/grants" {
+	if w.post("ken", "/grants/"+g.ID+"/lift", url.Values{"back": {"//evil.example/grants?"}}).header.Get(
+		"Location") != "/grants" {
 		t.Error("led elsewhere")
 	}
 	if still, _ := w.gate.Grant(w.ctx, g.ID); still.EndCode != "lifted" {
@@ -180,7 +185,8 @@ func (w *world) denied(by, tool, raw, reason string) string {
 	w.t.Helper()
 	who, _ := w.dir.ByName(by)
 	id := w.ask(tool, raw)
-	if _, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, By: who, Via: approval.ViaWeb, Reason: reason}); err != nil {
+	if _, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, By: who, Via: approval.ViaWeb,
+		Reason: reason}); err != nil {
 		w.t.Fatal(err)
 	}
 	return id
@@ -192,7 +198,8 @@ func TestRememberedDenialsAreShown(t *testing.T) {
 	w.get("hana", "/grants").lacks("Remembered denial")
 	id := w.denied("ken", "pay", `{"to":"EVIL Ltd","password":"hunter2-secret"}`, nasty)
 	r := w.get("hana", "/grants").is(http.StatusOK).harmless()
-	r.has("Remembered denial", "EVIL Ltd", "ken, today 10:00 UTC", "today 10:10 UTC (in 10 min)", "Remembered for", "/denials/"+id+"/lift").lacks("hunter2-secret")
+	r.has("Remembered denial", "EVIL Ltd", "ken, today 10:00 UTC", "today 10:10 UTC (in 10 min)", "Remembered for",
+		"/denials/"+id+"/lift").lacks("hunter2-secret")
 	w.get("root", "/grants").has("/denials/" + id + "/lift")
 	w.get("mei", "/grants").has("短期拒絕").lacks("/denials/")
 	w.get("yuki", "/grants").has("一時的な却下")
@@ -229,7 +236,8 @@ func TestARememberedDenialIsLifted(t *testing.T) {
 	if err != nil || answer.Kind != approval.AnswerPending {
 		t.Errorf("%s, %v", answer.Kind, err)
 	}
-	if es, _ := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: approval.EventDenialLifted, Limit: 5}); len(es) != 1 || es[0].Actor != "ken" {
+	if es, _ := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Type: approval.EventDenialLifted,
+		Limit: 5}); len(es) != 1 || es[0].Actor != "ken" {
 		t.Errorf("on record: %v", es)
 	}
 }
@@ -245,7 +253,8 @@ func TestManyRememberedDenialsAreOnPages(t *testing.T) {
 	if next == nil {
 		t.Fatal("nothing leads to the others")
 	}
-	w.get("ken", html.UnescapeString(next[1])).is(http.StatusOK).has("d-"+first).lacks("Earlier denials", "Nothing is decided")
+	w.get("ken", html.UnescapeString(next[1])).is(http.StatusOK).has("d-"+first).lacks("Earlier denials",
+		"Nothing is decided")
 }
 
 // Whatever ends a grant by itself is told in words, in every language.

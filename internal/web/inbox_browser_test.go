@@ -21,7 +21,8 @@ var _ = addLooks("inbox-full", "hana", "/", func(w *world) {
 		w.ask(tool, `{"to":"acme","amount":420}`, run)
 		w.ask(tool, `{"to":"acme"}`, func(c *approval.Call) { c.Agent = "other" })
 	}
-	if _, err := w.gate.CheckBatch(w.ctx, []approval.Call{w.call("pay", `{"n":1}`), w.call("pay", `{"n":2}`)}); err != nil {
+	if _, err := w.gate.CheckBatch(w.ctx, []approval.Call{w.call("pay", `{"n":1}`),
+		w.call("pay", `{"n":2}`)}); err != nil {
 		w.t.Fatal(err)
 	}
 })
@@ -31,7 +32,9 @@ var bankOfTests = said{{"bank", "pay"}: {strings.Repeat("Sends money to an accou
 
 // asked is a look at the page of a request.
 func asked(name, person, tool string, change ...func(*approval.Call)) bool {
-	return addLooks("request-"+name, person, "/r/%s", func(w *world) { w.ask(tool, `{"to":"acme","amount":420}`, change...) })
+	return addLooks("request-"+name, person, "/r/%s", func(w *world) {
+		w.ask(tool, `{"to":"acme","amount":420}`, change...)
+	})
 }
 
 var (
@@ -67,15 +70,19 @@ func TestTheInboxIsLive(t *testing.T) {
 	p.Do(chromedp.Focus("#reason"), chromedp.SendKeys("#reason", "my own words"))
 	chromium.Ask[bool](p, `window.same = true`)
 	second := w.ask("wire", `{"n":2}`)
-	p.Until("the new request is there", `!!document.getElementById("r-`+second+`") && !!document.getElementById("r-`+first+`")`)
-	p.Until("nothing was lost", `window.same && document.activeElement.id === "reason" && document.activeElement.value === "my own words"`)
+	p.Until("the new request is there", `!!document.getElementById("r-`+second+`") && !!document.getElementById("r-`+first+
+		`")`)
+	p.Until("nothing was lost",
+		`window.same && document.activeElement.id === "reason" && document.activeElement.value === "my own words"`)
 	w.post("ken", "/r/"+first+"/decide", url.Values{"do": {"deny"}, "v": {w.version(first)}}).is(303)
 	p.Until("what is decided is gone", `!document.getElementById("r-`+first+`")`)
 
-	p.Until("it can be pressed", `(() => { const e = document.querySelector("#r-`+second+` .deny"), r = e.getBoundingClientRect();
+	p.Until("it can be pressed", `(() => { const e = document.querySelector("#r-`+second+
+		` .deny"), r = e.getBoundingClientRect();
 		return e.contains(document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2)); })()`)
 	// The list does not move under a finger that is about to press.
-	at := chromium.Ask[struct{ X, Y float64 }](p, `(() => { const r = document.querySelector("#r-`+second+` .deny").getBoundingClientRect();
+	at := chromium.Ask[struct{ X, Y float64 }](p, `(() => { const r = document.querySelector("#r-`+second+
+		` .deny").getBoundingClientRect();
 		return {X: r.x + r.width / 2, Y: r.y + r.height / 2}; })()`)
 	const fetched = `performance.getEntriesByType("resource").filter((e) => e.initiatorType === "fetch").length`
 	before := chromium.Ask[int](p, fetched)
@@ -115,7 +122,8 @@ func TestTheInboxIsDeniedByKeys(t *testing.T) {
 // rest has the page's clock stand still, a second later: what was pressed or moved has rested, and what is pressed from
 // now on has not.
 func rest(p *chromium.Tab) {
-	chromium.Ask[float64](p, `new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown))).then(() => {
+	chromium.Ask[float64](p,
+		`new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown))).then(() => {
 		const at = performance.now() + 1000; performance.now = () => at; return at; })`)
 }
 
@@ -153,7 +161,8 @@ func TestRule3_KeysDecideWhatIsWhollyInSightAndHasRested(t *testing.T) {
 		rest(p)
 		p.Keys(key)
 		says("not all of it was in view")
-		p.Until("it is in sight", `(({top, bottom}) => top >= document.getElementById("told").getBoundingClientRect().bottom && bottom <= innerHeight)(
+		p.Until("it is in sight",
+			`(({top, bottom}) => top >= document.getElementById("told").getBoundingClientRect().bottom && bottom <= innerHeight)(
 			document.getElementById("r-`+newest+`").getBoundingClientRect())`)
 	}
 	p.Do(chromedp.EmulateViewport(600, 240))
@@ -174,7 +183,8 @@ func TestRule3_KeysDecideWhatIsWhollyInSightAndHasRested(t *testing.T) {
 	p.Until("there is a bar", `document.getElementById("together").checkVisibility()`)
 	for range 3 {
 		p.Keys("j")
-		p.Until("all of it is to be seen", `document.querySelector(".request.current").getBoundingClientRect().bottom <= document.getElementById("together").getBoundingClientRect().top`)
+		p.Until("all of it is to be seen",
+			`document.querySelector(".request.current").getBoundingClientRect().bottom <= document.getElementById("together").getBoundingClientRect().top`)
 	}
 	p.Until("the last is current", `document.querySelector(".request.current")?.id === "r-`+last+`"`)
 	rest(p)
@@ -192,9 +202,11 @@ func TestRule3_TheBarCoversNothingOfWhatWasJustSelected(t *testing.T) {
 	p := w.openIn(chromium.Start(t), t, "hana", "/", 390)
 	for _, nth := range []int{3, 7} { // in the middle, and the last
 		card := fmt.Sprintf(`document.querySelectorAll(".request")[%d]`, nth)
-		chromium.Ask[bool](p, `(document.querySelectorAll("input[name=pick]:checked").forEach((e) => e.click()), `+card+`.scrollIntoView({block: "end"}), true)`)
-		p.Until("there is no bar, and the card is at the bottom", `!document.getElementById("together").checkVisibility() && `+card+
-			`.getBoundingClientRect().bottom > innerHeight - 100`)
+		chromium.Ask[bool](p, `(document.querySelectorAll("input[name=pick]:checked").forEach((e) => e.click()), `+card+
+			`.scrollIntoView({block: "end"}), true)`)
+		p.Until("there is no bar, and the card is at the bottom",
+			`!document.getElementById("together").checkVisibility() && `+card+
+				`.getBoundingClientRect().bottom > innerHeight - 100`)
 		chromium.Ask[bool](p, `(`+card+`.querySelector("input[name=pick]").click(), true)`)
 		p.Until("the bar is below it", `document.getElementById("together").checkVisibility() && `+card+
 			`.getBoundingClientRect().bottom <= document.getElementById("together").getBoundingClientRect().top`)
@@ -234,7 +246,8 @@ func TestRule3_WhatComesJoinsAtItsPlaceAndMovesNothing(t *testing.T) {
 	for n := range 3 {
 		second := w.ask("wire", fmt.Sprintf(`{"n":%d}`, n))
 		p.Until("it has come", fmt.Sprintf(`document.querySelector("#arrived .group:last-child #r-%s")`, second))
-		if !chromium.Ask[bool](p, pressable(button)) || chromium.Ask[float64](p, button+`.getBoundingClientRect().top`) != was {
+		if !chromium.Ask[bool](p, pressable(button)) || chromium.Ask[float64](p, button+
+			`.getBoundingClientRect().top`) != was {
 			t.Error("what was there has moved, or cannot be pressed")
 		}
 	}
@@ -246,11 +259,12 @@ func TestRule3_WhatComesJoinsAtItsPlaceAndMovesNothing(t *testing.T) {
 
 // pressable holds where a press in the middle of an element would meet it.
 func pressable(e string) string {
-	return `(() => { const e = ` + e + `, r = e.getBoundingClientRect(); return e.contains(document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2)); })()`
+	return `(() => { const e = ` + e +
+		`, r = e.getBoundingClientRect(); return e.contains(document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2)); })()`
 }
 
-// A card that moves up under a resting pointer takes no click for a while, nor does what has only just come to the page:
-// the click, or the second one of a double click, was meant for another.
+// A card that moves up under a resting pointer takes no click for a while, nor does what has only just come to the
+// page: the click, or the second one of a double click, was meant for another.
 func TestRule3_WhatMovesUnderThePointerIsNotPressed(t *testing.T) {
 	w := newWorld(t)
 	second, first := w.ask("pay", `{"n":1}`), w.ask("pay", `{"n":2}`)
@@ -262,7 +276,8 @@ func TestRule3_WhatMovesUnderThePointerIsNotPressed(t *testing.T) {
 	w.post("ken", "/r/"+first+"/decide", url.Values{"do": {"deny"}, "v": {w.version(first)}}).is(303)
 	p.Until("it could not be pressed, and then it could", `window.seen.length === 2 && !window.seen[0] && window.seen[1]`)
 
-	if got := chromium.Ask[string](p, `(() => { const f = document.querySelector("#r-`+second+` form"); f.replaceWith(f.cloneNode(true));
+	if got := chromium.Ask[string](p, `(() => { const f = document.querySelector("#r-`+second+
+		` form"); f.replaceWith(f.cloneNode(true));
 		const at = () => `+pressable(button)+`, is = at();
 		for (const a of `+button+`.getAnimations()) a.finish(); return is + " " + at(); })()`); got != "false true" {
 		t.Errorf("what has just come can be pressed, and then: %s", got)
@@ -276,7 +291,8 @@ func TestARequestDecidedMeanwhileIsSaid(t *testing.T) {
 	p := w.openIn(chromium.Start(t), t, "hana", "/r/"+id, 1280)
 	p.Do(chromedp.Focus("#reason"), chromedp.SendKeys("#reason", "my own words"))
 	w.post("ken", "/r/"+id+"/decide", url.Values{"do": {"deny"}, "v": {w.version(id)}}).is(303)
-	p.Until("it says so", `!document.getElementById("changed").hidden && document.getElementById("standing").innerText.includes("Denied")`)
+	p.Until("it says so",
+		`!document.getElementById("changed").hidden && document.getElementById("standing").innerText.includes("Denied")`)
 	p.Until("nothing was lost", `document.getElementById("reason").value === "my own words"`)
 }
 
@@ -284,13 +300,18 @@ func TestARequestDecidedMeanwhileIsSaid(t *testing.T) {
 func TestRule3_SpacesAreDrawn(t *testing.T) {
 	w := newWorld(t)
 	two := `/srv/a  b   c`
-	id := w.ask("pay", `{"path":"`+two+`","nested":{"deep":["`+two+`"]}}`, func(c *approval.Call) { c.SessionID, c.Rationale, c.Preview = two, two, two })
+	id := w.ask("pay", `{"path":"`+two+`","nested":{"deep":["`+two+`"]}}`, func(c *approval.Call) {
+		c.SessionID, c.Rationale, c.Preview = two, two, two
+	})
 	w.ask("wire", `{"path":"`+two+`"}`, func(c *approval.Call) { c.Scope = two })
 	p := w.openIn(chromium.Start(t), t, "hana", "/", 1280)
 	for _, path := range []string{"/", "/r/" + id, "/history"} {
 		p.Do(chromedp.Navigate(w.srv.URL + path))
-		p.Until("all spaces are drawn", `(() => { const walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), found = [];
-			for (let n; n = walk.nextNode();) if (/\S {2,}\S/.test(n.data) && !n.parentElement.closest(".hidden")) found.push(getComputedStyle(n.parentElement).whiteSpaceCollapse);
+		p.Until("all spaces are drawn",
+			`(() => { const walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), found = [];
+			for (let n; n = walk.nextNode();)
+				if (/\S {2,}\S/.test(n.data) && !n.parentElement.closest(".hidden"))
+					found.push(getComputedStyle(n.parentElement).whiteSpaceCollapse);
 			return found.length > 0 && found.every((is) => is === "preserve"); })()`)
 	}
 }

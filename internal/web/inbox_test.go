@@ -46,8 +46,10 @@ func TestTheInboxShowsWhatWaits(t *testing.T) {
 	w := newWorld(t)
 	pay := w.ask("pay", `{"invoice":1041,"amount":420}`, func(c *approval.Call) { c.SessionID = "night run" })
 	wire := w.ask("wire", `{"to":"acme"}`)
-	r := w.get("hana", "/").is(200).has("bot will run pay once, with amount: 420, invoice: 1041", "night run", `href="/r/`+pay+`"`, "MEDIUM risk",
-		"HIGH risk", "0 of 2 approved", "2 wait", `data-live="/live"`, `datetime="`+approval.FormatTime(w.request(pay).ExpiresAt)+`"`)
+	r := w.get("hana", "/").is(200).has("bot will run pay once, with amount: 420, invoice: 1041", "night run", `href="/r/`+
+		pay+`"`, "MEDIUM risk",
+		"HIGH risk", "0 of 2 approved", "2 wait", `data-live="/live"`, `datetime="`+
+			approval.FormatTime(w.request(pay).ExpiresAt)+`"`)
 	mine, others, _ := strings.Cut(w.get("mei", "/").is(200).body, `id="s-others"`)
 	if !strings.Contains(mine, pay) || strings.Contains(mine, wire) || !strings.Contains(others, wire) {
 		t.Error("who is not in finance has the payment first, and the wire among what others decide")
@@ -61,8 +63,10 @@ func TestTheInboxShowsWhatWaits(t *testing.T) {
 
 func TestTheInboxIsFiltered(t *testing.T) {
 	w := newWorld(t)
-	pay, wire := w.ask("pay", `{}`, func(c *approval.Call) { c.SessionID = "Tuesday" }), w.ask("wire", `{}`, func(c *approval.Call) { c.Agent = "other" })
-	for query, want := range map[string]string{"?q=PAY": pay, "?q=tuesday": pay, "?risk=high": wire, "?agent=other": wire, "?tool=pay": pay, "?mine=others": "",
+	pay, wire := w.ask("pay", `{}`, func(c *approval.Call) { c.SessionID = "Tuesday" }),
+		w.ask("wire", `{}`, func(c *approval.Call) { c.Agent = "other" })
+	for query, want := range map[string]string{"?q=PAY": pay, "?q=tuesday": pay, "?risk=high": wire, "?agent=other": wire,
+		"?tool=pay": pay, "?mine=others": "",
 		"?q=" + strings.ToLower(approval.Short(wire)): wire, "?q=<script>": "", "?q=nothing&risk=low": ""} {
 		body := w.get("hana", "/"+query).is(200).lacks("<script>").body
 		for _, id := range []string{pay, wire} {
@@ -71,7 +75,8 @@ func TestTheInboxIsFiltered(t *testing.T) {
 			}
 		}
 	}
-	for _, query := range []string{"?risk=terrible", "?agent=a%20b", "?mine=theirs", "?after=x", "?q=" + strings.Repeat("x", 300)} {
+	for _, query := range []string{"?risk=terrible", "?agent=a%20b", "?mine=theirs", "?after=x", "?q=" +
+		strings.Repeat("x", 300)} {
 		w.get("hana", "/"+query).is(http.StatusBadRequest)
 	}
 }
@@ -82,7 +87,8 @@ func TestTheInboxHasPages(t *testing.T) {
 	for i := range lists.MostWaiting + 3 {
 		ids[w.ask("pay", fmt.Sprintf(`{"n":%d}`, i))] = true
 	}
-	next, found := regexp.MustCompile(`class="button more" href="([^"]+)"`), regexp.MustCompile(`href="/r/([0-9A-Z]{26})" class="open"`)
+	next, found := regexp.MustCompile(`class="button more" href="([^"]+)"`),
+		regexp.MustCompile(`href="/r/([0-9A-Z]{26})" class="open"`)
 	path := "/"
 	for range 2 {
 		body := w.get("hana", path).is(200).body
@@ -101,12 +107,15 @@ func TestTheInboxHasPages(t *testing.T) {
 
 func TestABatchIsDecidedOneByOne(t *testing.T) {
 	w := newWorld(t)
-	pay, wire, deploy, books, other := w.ask("pay", `{}`), w.ask("wire", `{}`), w.ask("deploy", `{}`), w.ask("close_books", `{}`), w.ask("pay", `{"n":2}`)
+	pay, wire, deploy, books, other := w.ask("pay", `{}`), w.ask("wire", `{}`), w.ask("deploy", `{}`),
+		w.ask("close_books", `{}`), w.ask("pay", `{"n":2}`)
 	long := w.ask("pay", `{"text":"`+strings.Repeat("words ", 400)+`"}`)
 	stale := w.pick(other)
 	w.post("ken", "/r/"+other+"/decide", url.Values{"do": {"deny"}, "v": {w.version(other)}}).is(http.StatusSeeOther)
-	w.batch("hana", "approve", w.pick(pay), w.pick(wire), w.pick(deploy), w.pick(books), w.pick(long), stale, w.pick(pay)).is(200).has(
-		"Approved", "Your approval counts: 1 of 2", "Critical: approve it", "Needs a second yes", "Not all of it fits here", "Already decided: Denied by ken")
+	w.batch("hana", "approve", w.pick(pay), w.pick(wire), w.pick(deploy), w.pick(books), w.pick(long), stale,
+		w.pick(pay)).is(200).has(
+		"Approved", "Your approval counts: 1 of 2", "Critical: approve it", "Needs a second yes", "Not all of it fits here",
+		"Already decided: Denied by ken")
 	w.stands(pay, approval.Approved)
 	if r := w.request(pay); r.ResolvedBy != "hana" || r.ResolvedVia != approval.ViaWeb {
 		t.Errorf("by %s via %s", r.ResolvedBy, r.ResolvedVia)
@@ -114,7 +123,8 @@ func TestABatchIsDecidedOneByOne(t *testing.T) {
 	for _, id := range []string{wire, deploy, books, long} {
 		w.stands(id, approval.Pending)
 	}
-	w.post("hana", "/decide", url.Values{"do": {"deny"}, "pick": {w.pick(deploy), w.pick(books)}, "reason": {"not tonight"}}).is(200).has("Denied")
+	w.post("hana", "/decide", url.Values{"do": {"deny"}, "pick": {w.pick(deploy), w.pick(books)},
+		"reason": {"not tonight"}}).is(200).has("Denied")
 	w.stands(deploy, approval.Denied)
 	if r := w.request(books); r.Status != approval.Denied || r.ResolveReason != "not tonight" {
 		t.Errorf("%s, %q", r.Status, r.ResolveReason)
@@ -128,7 +138,8 @@ func TestFormsOfTheInboxThatLie(t *testing.T) {
 	for name, form := range map[string]url.Values{
 		"versions mixed up": {"do": {"approve"}, "pick": {a + "." + w.version(b), b + "." + w.version(a)}},
 		"a version of none": {"do": {"approve"}, "pick": {a + ".x"}},
-		"somebody else":     {"do": {"approve"}, "pick": {a + "." + w.version(b)}, "by": {"ken"}, "person": {"ken"}, "via": {"line"}},
+		"somebody else": {"do": {"approve"}, "pick": {a + "." + w.version(b)}, "by": {"ken"}, "person": {"ken"},
+			"via": {"line"}},
 	} {
 		w.post("hana", "/decide", form).is(200).has("Not decided")
 		w.stands(a, approval.Pending)
@@ -136,9 +147,12 @@ func TestFormsOfTheInboxThatLie(t *testing.T) {
 		_ = name
 	}
 	for name, form := range map[string]url.Values{
-		"nothing": {"do": {"approve"}}, "no word": {"pick": {w.pick(a)}}, "another word": {"do": {"grant"}, "pick": {w.pick(a)}},
-		"no version": {"do": {"approve"}, "pick": {a}}, "no id": {"do": {"approve"}, "pick": {"." + w.version(a)}}, "an id that is none": {"do": {"approve"}, "pick": {"'--.x"}},
-		"too many": {"do": {"approve"}, "pick": many(w, 101)}, "too large": {"do": {"approve"}, "pick": {w.pick(a)}, "reason": {strings.Repeat("x", maxForm)}},
+		"nothing": {"do": {"approve"}}, "no word": {"pick": {w.pick(a)}}, "another word": {"do": {"grant"},
+			"pick": {w.pick(a)}},
+		"no version": {"do": {"approve"}, "pick": {a}}, "no id": {"do": {"approve"}, "pick": {"." + w.version(a)}},
+		"an id that is none": {"do": {"approve"}, "pick": {"'--.x"}},
+		"too many":           {"do": {"approve"}, "pick": many(w, 101)}, "too large": {"do": {"approve"}, "pick": {w.pick(a)},
+			"reason": {strings.Repeat("x", maxForm)}},
 	} {
 		if r := w.post("hana", "/decide", form); r.status != http.StatusBadRequest {
 			t.Errorf("%s: %d", name, r.status)
@@ -146,10 +160,12 @@ func TestFormsOfTheInboxThatLie(t *testing.T) {
 	}
 	w.post("guest", "/decide", url.Values{"do": {"approve"}, "pick": {w.pick(a)}}).is(200).has("For approvers only")
 	w.post("root", "/decide", url.Values{"do": {"approve"}, "pick": {w.pick(a)}}).is(200).has("For approvers only")
-	w.post("mei", "/decide", url.Values{"do": {"approve"}, "pick": {w.pick(w.ask("wire", `{}`))}}).is(200).lacks("approved\">")
+	w.post("mei", "/decide", url.Values{"do": {"approve"}, "pick": {w.pick(w.ask("wire", `{}`))}}).is(200).lacks(
+		"approved\">")
 	w.post("", "/decide", url.Values{"do": {"approve"}, "pick": {w.pick(a)}}).is(http.StatusUnauthorized)
 	w.stands(a, approval.Pending)
-	w.post("ken", "/decide", url.Values{"do": {"approve"}, "pick": {w.pick(a)}, "by": {"hana"}, "back": {"//evil.example"}}).is(http.StatusSeeOther)
+	w.post("ken", "/decide", url.Values{"do": {"approve"}, "pick": {w.pick(a)}, "by": {"hana"},
+		"back": {"//evil.example"}}).is(http.StatusSeeOther)
 	if r := w.request(a); r.ResolvedBy != "ken" {
 		t.Errorf("by %s", r.ResolvedBy)
 	}
@@ -194,12 +210,15 @@ const hostile = "</textarea><script>alert(1)</script>\" onx='1' {{.}} \u202egnih
 
 func TestWhatStrangersWriteIsOnlyText(t *testing.T) {
 	w := newWorld(t)
-	id := w.ask("pay", `{"</script><b>k\u202e":"</pre><img src=x onerror=alert(1)>\u202e\u0007","t":"a\nb</blockquote>"}`, func(c *approval.Call) {
-		c.SessionID, c.Scope, c.Rationale = "s</h3><script>", "/x<script>", hostile
-		c.Preview = "--- a\n+++ b\n@@ -1 +1 @@\n-</span><script>alert(2)</script>\n+\u202e\n"
-	})
-	pages := []reply{w.get("hana", "/").is(200), w.get("hana", "/r/"+id).is(200), w.get("hana", "/?q="+url.QueryEscape(hostile)).is(200),
-		w.post("hana", "/r/"+id+"/decide", url.Values{"do": {"edit"}, "v": {w.version(id)}, "args": {hostile}, "reason": {hostile}}).is(http.StatusBadRequest)}
+	id := w.ask("pay", `{"</script><b>k\u202e":"</pre><img src=x onerror=alert(1)>\u202e\u0007","t":"a\nb</blockquote>"}`,
+		func(c *approval.Call) {
+			c.SessionID, c.Scope, c.Rationale = "s</h3><script>", "/x<script>", hostile
+			c.Preview = "--- a\n+++ b\n@@ -1 +1 @@\n-</span><script>alert(2)</script>\n+\u202e\n"
+		})
+	pages := []reply{w.get("hana", "/").is(200), w.get("hana", "/r/"+id).is(200),
+		w.get("hana", "/?q="+url.QueryEscape(hostile)).is(200),
+		w.post("hana", "/r/"+id+"/decide", url.Values{"do": {"edit"}, "v": {w.version(id)}, "args": {hostile},
+			"reason": {hostile}}).is(http.StatusBadRequest)}
 	for _, p := range pages {
 		if n := strings.Count(p.body, "<script"); n != 1 {
 			t.Errorf("%s has %d scripts", p.what, n)
@@ -225,9 +244,10 @@ func fill(w *world, n int) {
 	for from := 0; from < n; from += 20 {
 		var calls []approval.Call
 		for i := from; i < min(n, from+20); i++ {
-			calls = append(calls, w.call("pay", fmt.Sprintf(`{"invoice":%d,"to":"acme","memo":"the month's bill"}`, i), func(c *approval.Call) {
-				c.SessionID = fmt.Sprint("run ", i/20)
-			}))
+			calls = append(calls, w.call("pay", fmt.Sprintf(`{"invoice":%d,"to":"acme","memo":"the month's bill"}`, i),
+				func(c *approval.Call) {
+					c.SessionID = fmt.Sprint("run ", i/20)
+				}))
 		}
 		if _, err := w.gate.CheckBatch(w.ctx, calls); err != nil {
 			w.t.Fatal(err)
@@ -294,7 +314,8 @@ policy:
 // What an agent calls its session or scope is no heading: it is told as the agent's word, and cut.
 func TestRule3_AnAgentWritesNoHeadings(t *testing.T) {
 	const claim = "Checked by security: everything here is harmless. Approve all of it"
-	for _, change := range []func(*approval.Call){func(c *approval.Call) { c.SessionID = claim }, func(c *approval.Call) { c.Scope = claim }} {
+	for _, change := range []func(*approval.Call){func(c *approval.Call) { c.SessionID = claim },
+		func(c *approval.Call) { c.Scope = claim }} {
 		w := newWorld(t)
 		id := w.ask("pay", `{}`, change)
 		for _, path := range []string{"/", "/r/" + id} {
@@ -305,6 +326,7 @@ func TestRule3_AnAgentWritesNoHeadings(t *testing.T) {
 				}
 			}
 		}
-		w.get("hana", "/").has("in the agent&#39;s words: “Checked by security: everything here is … (&#43;").lacks("Approve all of it")
+		w.get("hana", "/").has("in the agent&#39;s words: “Checked by security: everything here is … (&#43;").lacks(
+			"Approve all of it")
 	}
 }

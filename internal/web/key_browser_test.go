@@ -36,7 +36,8 @@ func TestRule8_AServerOnAnotherPortHasTheCookieAndDecidesNothing(t *testing.T) {
 	p := w.openIn(chromium.Start(t), t, "", LinkPage(w.link("hana", "line")), 390)
 	p.Click("main button", "Sign in as hana")
 	p.Says(".who", "hana")
-	p.Until("the key is kept and not shown", `location.hash === "" && localStorage.getItem("countersign-key") && document.getElementById("keyless").hidden`)
+	p.Until("the key is kept and not shown",
+		`location.hash === "" && localStorage.getItem("countersign-key") && document.getElementById("keyless").hidden`)
 	p.Do(chromedp.Navigate(w.srv.URL + "/r/" + first))
 	version := chromium.Ask[string](p, `document.querySelector("#decide input[name=v]").value`)
 

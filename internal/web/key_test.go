@@ -46,7 +46,8 @@ func TestRule8_ACookieOfThisMachineDoesNothing(t *testing.T) {
 			o.post("", path, form(wrong), "Host", "gate.example.com", "Origin", o.base, "X-Forwarded-Proto", "https",
 				"Cookie", "__Host-countersign="+secret).is(http.StatusForbidden).has("Sign in again to decide")
 			// By the mark of another host its secret is nobody's.
-			o.post("", path, form(wrong), "Host", "gate.example.com", "Cookie", "__Host-countersign=h"+secret[1:]).is(http.StatusUnauthorized)
+			o.post("", path, form(wrong), "Host", "gate.example.com", "Cookie", "__Host-countersign=h"+
+				secret[1:]).is(http.StatusUnauthorized)
 			o.base = ""
 		}
 	}
@@ -77,7 +78,8 @@ func TestRule8_ACookieOfThisMachineEndsNoSession(t *testing.T) {
 	}
 	kens := o.signedIn("ken")
 	to, kept := o.leave(kens...)
-	o.get("", openIDCallback+"?"+o.provider.Visit(t, to).Encode(), append(kens, "Cookie", kept.Name+"="+kept.Value)...).is(http.StatusSeeOther)
+	o.get("", openIDCallback+"?"+o.provider.Visit(t, to).Encode(), append(kens, "Cookie", kept.Name+"="+
+		kept.Value)...).is(http.StatusSeeOther)
 	o.get("", "/", kens...).is(http.StatusOK)
 
 	r := o.post("", pathSignOut, url.Values{"key": {key}}, cookie...).is(http.StatusSeeOther)
@@ -99,7 +101,8 @@ func TestRule12_ACookieOfThisMachineUsesNothingOfItsOwners(t *testing.T) {
 	w.pages.Sessions = SignedIn(w.signIns)
 	w.pages.Budgets = budget.NewRegistry(budget.Options{Now: w.clock.Now})
 	hana := budget.Principal{Name: "hana"}
-	w.pages.Budgets.Replace(map[budget.Principal]budget.Limits{hana: {Calls: budget.Rate{Count: 6, Per: time.Minute}, Streams: 1}})
+	w.pages.Budgets.Replace(map[budget.Principal]budget.Limits{hana: {Calls: budget.Rate{Count: 6, Per: time.Minute},
+		Streams: 1}})
 	id := w.ask("pay", `{"amount":420}`)
 	cookie, key := w.signedInWithKey("hana")
 	status, next, closeIt := w.events(cookie[1])
@@ -112,7 +115,8 @@ func TestRule12_ACookieOfThisMachineUsesNothingOfItsOwners(t *testing.T) {
 	}
 	w.get("", "/", cookie...).is(http.StatusTooManyRequests).has("Over the budget of calls")
 	for range 20 {
-		w.post("", "/r/"+id+"/decide", url.Values{"do": {"approve"}, "v": {w.request(id).Version()}}, cookie...).is(http.StatusForbidden)
+		w.post("", "/r/"+id+"/decide", url.Values{"do": {"approve"}, "v": {w.request(id).Version()}},
+			cookie...).is(http.StatusForbidden)
 	}
 	account := w.pages.Budgets.Account(hana)
 	if release, err := account.Hold(w.ctx, budget.Streams); err != nil {
@@ -125,7 +129,8 @@ func TestRule12_ACookieOfThisMachineUsesNothingOfItsOwners(t *testing.T) {
 			t.Errorf("over the API: %v", err)
 		}
 	}
-	w.post("", "/r/"+id+"/decide", url.Values{"do": {"approve"}, "v": {w.request(id).Version()}, "key": {key}}, cookie...).is(http.StatusSeeOther)
+	w.post("", "/r/"+id+"/decide", url.Values{"do": {"approve"}, "v": {w.request(id).Version()}, "key": {key}},
+		cookie...).is(http.StatusSeeOther)
 	w.stands(id, approval.Approved)
 	if err := account.Take(budget.Calls, 1); approval.CodeOf(err) != approval.CodeRateLimited {
 		t.Errorf("what is done with the key is not counted as hers: %v", err)

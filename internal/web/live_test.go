@@ -129,7 +129,8 @@ func newRevocable(t *testing.T) *revocable {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret, s, err := w.signIns.Start(w.ctx, "hana", signin.MethodPasskey, signin.Passkey(k.ID), signin.Origin{Address: "127.0.0.1"})
+	secret, s, err := w.signIns.Start(w.ctx, "hana", signin.MethodPasskey, signin.Passkey(k.ID),
+		signin.Origin{Address: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,8 +148,15 @@ func TestRule8_APageEndsWithItsSessionAtOnce(t *testing.T) {
 			_, err := w.pages.Passkeys.Remove(w.ctx, passkey.Browser{Person: "hana"}, w.passkey)
 			return err
 		},
-		"she is taken out":            func(w *revocable) error { w.dir.Replace(agentsOfTests, peopleOfTests[1:]); return nil },
-		"what began it is taken back": func(w *revocable) error { w.gone.Store(true); w.dir.Replace(agentsOfTests, peopleOfTests); return nil },
+		"she is taken out": func(w *revocable) error {
+			w.dir.Replace(agentsOfTests, peopleOfTests[1:])
+			return nil
+		},
+		"what began it is taken back": func(w *revocable) error {
+			w.gone.Store(true)
+			w.dir.Replace(agentsOfTests, peopleOfTests)
+			return nil
+		},
 	} {
 		for _, at := range []string{pathLive, pathLive + "?of=/history&since=0"} {
 			for _, told := range []bool{false, true} {
@@ -191,7 +199,8 @@ func TestAPageOutlivesOthersSessions(t *testing.T) {
 		return secret
 	}
 	ken := start("ken")
-	_, next, closeIt := w.eventsAt("countersign="+start("hana"), pathLive+"?of=/history&since="+strconv.FormatInt(w.gate.Broker().Newest(), 10))
+	_, next, closeIt := w.eventsAt("countersign="+start("hana"), pathLive+"?of=/history&since="+
+		strconv.FormatInt(w.gate.Broker().Newest(), 10))
 	defer closeIt()
 	next()
 	if err := w.signIns.SignOut(w.ctx, ken); err != nil {

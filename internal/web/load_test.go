@@ -114,7 +114,8 @@ func TestAFullInboxStaysLiveUnderLoad(t *testing.T) {
 	}
 	for n := range 2 { // beside those of the load, which are newer a moment later
 		id := w.ask("wire", fmt.Sprintf(`{"urgent":%d}`, n))
-		comes("/?tool=wire", id, true).has(`<input type="hidden" name="pick" value="`+w.pick(id)+`"`, `id="requests" data-region`, "0 of 2 approved")
+		comes("/?tool=wire", id, true).has(`<input type="hidden" name="pick" value="`+w.pick(id)+`"`,
+			`id="requests" data-region`, "0 of 2 approved")
 		w.post("hana", "/decide", map[string][]string{"do": {"deny"}, "pick": {w.pick(id)}}).is(http.StatusSeeOther)
 		comes("/?tool=wire", id, false)
 		w.stands(id, approval.Denied)

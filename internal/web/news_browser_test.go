@@ -25,13 +25,16 @@ func TestTheHistorySaysThatThereIsNews(t *testing.T) {
 	chromium.Ask[int](p, `window.same = true, scrollTo(0, document.body.scrollHeight), window.was = scrollY`)
 	w.post("ken", "/r/"+id+"/decide", url.Values{"do": {"deny"}, "v": {w.version(id)}}).is(303)
 	p.Until("it says so", saysNews)
-	p.Until("nothing has moved", `document.getElementById("row-`+id+`").innerText.toLowerCase().includes("waiting") && scrollY === was`)
+	p.Until("nothing has moved", `document.getElementById("row-`+id+
+		`").innerText.toLowerCase().includes("waiting") && scrollY === was`)
 	p.Axe("news")
 	p.Fits("news", "")
 	p.Do(chromedp.Focus("#newer a"))
 	p.Keys("\r")
-	p.Until("it is shown", `!document.querySelector("#newer a") && document.getElementById("row-`+id+`").innerText.toLowerCase().includes("denied")`)
-	p.Until("nothing was lost", `window.same && document.getElementById("f-tool").value === "my own words" && location.search === "?agent=bot" && scrollY > 0`)
+	p.Until("it is shown", `!document.querySelector("#newer a") && document.getElementById("row-`+id+
+		`").innerText.toLowerCase().includes("denied")`)
+	p.Until("nothing was lost",
+		`window.same && document.getElementById("f-tool").value === "my own words" && location.search === "?agent=bot" && scrollY > 0`)
 	p.HasFocus("main")
 	w.ask("wire", `{"n":2}`)
 	p.Until("it says what comes after, too", saysNews)
@@ -57,7 +60,8 @@ func TestNewsLosesNothingThatIsTyped(t *testing.T) {
 			p.Do(chromedp.SendKeys("#"+tt.field, "my own words"))
 			w.records("policy_reloaded")
 			p.Until("it says so", saysNews)
-			chromium.Ask[bool](p, `window.asked = false, (() => { const f = fetch; window.fetch = async (...a) => { const r = await f(...a); setTimeout(() => { asked = true; }, 100); return r; }; return true; })()`)
+			chromium.Ask[bool](p,
+				`window.asked = false, (() => { const f = fetch; window.fetch = async (...a) => { const r = await f(...a); setTimeout(() => { asked = true; }, 100); return r; }; return true; })()`)
 			p.Click("#newer a", "Show it")
 			p.Until("it was fetched", `asked`)
 			p.Until("nothing was lost", `window.same && document.getElementById("`+tt.field+`").value === "my own words"`)

@@ -127,7 +127,8 @@ func TestAPageOfOneAgentIsToldOfThatAgent(t *testing.T) {
 func TestNewsIsForWhomThePageIsFor(t *testing.T) {
 	w := adminWorld(t)
 	admin := w.hears("hana", pathAudit)
-	for who, want := range map[string]int{"hana": http.StatusOK, "ken": http.StatusForbidden, "guest": http.StatusForbidden} {
+	for who, want := range map[string]int{"hana": http.StatusOK, "ken": http.StatusForbidden,
+		"guest": http.StatusForbidden} {
 		status, _, closeIt := w.eventsAt("person="+who, admin)
 		closeIt()
 		if status != want {
@@ -146,7 +147,8 @@ func TestNewsIsForWhomThePageIsFor(t *testing.T) {
 
 func TestNoNewsOfWhatIsNoPage(t *testing.T) {
 	w := adminWorld(t)
-	for _, q := range []url.Values{{"of": {"/nowhere"}, "since": {"1"}}, {"of": {pathHistory}}, {"of": {pathHistory}, "since": {"x"}},
+	for _, q := range []url.Values{{"of": {"/nowhere"}, "since": {"1"}}, {"of": {pathHistory}},
+		{"of": {pathHistory}, "since": {"x"}},
 		{"of": {pathHistory}, "since": {"1"}, "agent": {nasty}}} {
 		w.get("hana", pathLive+"?"+q.Encode()).is(http.StatusBadRequest)
 	}

@@ -47,7 +47,8 @@ func newProvided(t *testing.T) *provided {
 		}
 	})
 	p.provider = openidtest.New(t, openidtest.Options{Now: clock})
-	p.cfg = openid.Config{Issuer: p.provider.Issuer(), ClientID: openidtest.ClientID, ClientSecret: openidtest.ClientSecret,
+	p.cfg = openid.Config{Issuer: p.provider.Issuer(), ClientID: openidtest.ClientID,
+		ClientSecret: openidtest.ClientSecret,
 		EmailDomains: []string{"example.com"}, Name: "Example"}
 	p.service.Configure(&p.cfg, accounts)
 	return p
@@ -76,7 +77,8 @@ func (p *provided) leave(header ...string) (to string, kept *http.Cookie) {
 // next is the cookie by which a browser remembers where it was on its way to.
 func (p *provided) next(to string) *http.Cookie {
 	p.t.Helper()
-	r := p.get("", "/signin?"+url.Values{"next": {to}}.Encode()).is(http.StatusOK).has("Sign in with Example", `action="/signin/openid"`)
+	r := p.get("", "/signin?"+url.Values{"next": {to}}.Encode()).is(http.StatusOK).has("Sign in with Example",
+		`action="/signin/openid"`)
 	for name, c := range r.cookies() {
 		if strings.HasSuffix(name, "countersign-next") {
 			return c
@@ -112,7 +114,8 @@ func TestSignInAtAProvider(t *testing.T) {
 	if !strings.HasPrefix(to, p.provider.Issuer()+"/authorize?") {
 		t.Errorf("it leads to %s", to)
 	}
-	if kept.Name != "countersign-openid" || !kept.HttpOnly || kept.Secure || kept.SameSite != http.SameSiteLaxMode || kept.Path != "/" ||
+	if kept.Name != "countersign-openid" || !kept.HttpOnly || kept.Secure || kept.SameSite != http.SameSiteLaxMode ||
+		kept.Path != "/" ||
 		kept.Domain != "" || kept.MaxAge != 600 {
 		t.Errorf("the cookie is %+v", kept)
 	}
@@ -142,13 +145,16 @@ func TestSignInAtAProviderOverHTTPS(t *testing.T) {
 	if kept.Name != "__Host-countersign-openid" || !kept.Secure || kept.Path != "/" || kept.Domain != "" {
 		t.Errorf("the cookie is %+v", kept)
 	}
-	if u, err := url.Parse(to); err != nil || u.Query().Get("redirect_uri") != "https://gate.example.com/signin/openid/callback" {
+	if u, err := url.Parse(to); err != nil ||
+		u.Query().Get("redirect_uri") != "https://gate.example.com/signin/openid/callback" {
 		t.Errorf("it leads to %s", to)
 	}
 	answer := p.provider.Visit(t, to)
-	r := p.get("", openIDCallback+"?"+answer.Encode(), "Host", "gate.example.com", "Cookie", "countersign-openid="+kept.Value)
+	r := p.get("", openIDCallback+"?"+answer.Encode(), "Host", "gate.example.com", "Cookie", "countersign-openid="+
+		kept.Value)
 	r.is(http.StatusBadRequest) // a cookie that anybody between could have set
-	r = p.get("", openIDCallback+"?"+answer.Encode(), "Host", "gate.example.com", "Cookie", kept.Name+"="+kept.Value).is(http.StatusSeeOther)
+	r = p.get("", openIDCallback+"?"+answer.Encode(), "Host", "gate.example.com", "Cookie", kept.Name+"="+
+		kept.Value).is(http.StatusSeeOther)
 	if c := r.cookies()["__Host-countersign"]; c == nil || !c.Secure {
 		t.Errorf("the session's cookie is %+v", c)
 	}
@@ -195,14 +201,15 @@ func TestBehindAProxyWithoutHostAProviderAndAPasskeySignInForHTTPS(t *testing.T)
 	secure(k.post("", "/signout", url.Values{}, "Origin", at), "countersign-note")
 }
 
-// Under another name than the provider sends browsers back to, the cookie would be lost: the browser is taken to the right
-// one first.
+// Under another name than the provider sends browsers back to, the cookie would be lost: the browser is taken to the
+// right one first.
 func TestSignInBeginsWhereTheProviderSendsBackTo(t *testing.T) {
 	p := newProvided(t)
 	p.base = "https://gate.example.com"
 	next := p.next("/r/1")
 	r := p.post("", "/signin/openid", url.Values{}, "Cookie", next.Name+"="+next.Value).is(http.StatusOK)
-	if m := refreshed.FindStringSubmatch(r.body); m == nil || html.UnescapeString(m[1]) != "https://gate.example.com/signin?next=%2Fr%2F1" {
+	if m := refreshed.FindStringSubmatch(r.body); m == nil ||
+		html.UnescapeString(m[1]) != "https://gate.example.com/signin?next=%2Fr%2F1" {
 		t.Errorf("it leads to %q", m)
 	}
 	if n := p.provider.Requests("/.well-known/openid-configuration"); n != 0 || r.cookies()["countersign-openid"] != nil {
@@ -211,7 +218,8 @@ func TestSignInBeginsWhereTheProviderSendsBackTo(t *testing.T) {
 }
 
 func TestAfterSignInNobodyIsLedElsewhere(t *testing.T) {
-	for _, next := range []string{"https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/\t/evil.example", ""} {
+	for _, next := range []string{"https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)",
+		"/\t/evil.example", ""} {
 		p := newProvided(t)
 		to, kept := p.leave()
 		if got, _ := p.back(p.provider.Visit(t, to), kept, p.next(next)).is(http.StatusSeeOther).leads(); got != "/" {
@@ -271,7 +279,9 @@ func TestWhoeverIsNobodyLearnsNothing(t *testing.T) {
 	p.provider.SignIn(openidtest.User{Subject: "subject-1"})
 	to, kept := p.leave()
 	answer := p.provider.Visit(t, to)
-	p.dir.Replace(agentsOfTests, slices.DeleteFunc(slices.Clone(peopleOfTests), func(who auth.Person) bool { return who.Name == "hana" }))
+	p.dir.Replace(agentsOfTests, slices.DeleteFunc(slices.Clone(peopleOfTests), func(who auth.Person) bool {
+		return who.Name == "hana"
+	}))
 	seen[p.back(answer, kept).is(http.StatusForbidden).nobody().body] = true // removed while they were away
 	if len(seen) != 1 {
 		t.Errorf("%d different pages", len(seen))
@@ -297,7 +307,8 @@ func TestWhoeverIsNobodyLearnsNothing(t *testing.T) {
 	if err != nil || told != len(users)+1 {
 		t.Errorf("%d lines on record, %v", told, err)
 	}
-	for _, s := range []string{"stranger", "ken@", "mei@", openidtest.ClientSecret, answer.Get("code"), answer.Get("state"), kept.Value} {
+	for _, s := range []string{"stranger", "ken@", "mei@", openidtest.ClientSecret, answer.Get("code"),
+		answer.Get("state"), kept.Value} {
 		if strings.Contains(p.log.String(), s) {
 			t.Errorf("the log has %q:\n%s", s, p.log)
 		}
@@ -335,14 +346,16 @@ func TestWhatASignInThatFailsSays(t *testing.T) {
 			if strings.Contains(r.body, openidtest.ClientSecret) {
 				t.Error("the page has the secret")
 			}
-			if got := strings.Contains(p.log.String(), "level=WARN msg=\"somebody could not sign in at the provider\""); got != c.logged {
+			if got := strings.Contains(p.log.String(),
+				"level=WARN msg=\"somebody could not sign in at the provider\""); got != c.logged {
 				t.Errorf("logged: %t\n%s", got, p.log)
 			}
 		})
 	}
 	p := newProvided(t)
 	p.service.Configure(nil, nil)
-	p.post("", "/signin/openid", url.Values{}).is(http.StatusNotFound).nobody().has("This way to sign in is not set up").lacks("<form")
+	p.post("", "/signin/openid", url.Values{}).is(http.StatusNotFound).nobody().has(
+		"This way to sign in is not set up").lacks("<form")
 	p.back(url.Values{"code": {"x"}}).is(http.StatusNotFound).nobody()
 	p.get("", "/signin").is(http.StatusOK).lacks("/signin/openid")
 }
@@ -351,7 +364,8 @@ func TestSignInAtAProviderInFourLanguages(t *testing.T) {
 	p := newProvided(t)
 	titles := map[string]bool{}
 	for _, tag := range locale.Tags() {
-		r := p.get("", openIDCallback+"?state=x", "Accept-Language", tag).is(http.StatusBadRequest).has(`<html lang="` + tag + `">`)
+		r := p.get("", openIDCallback+"?state=x", "Accept-Language", tag).is(http.StatusBadRequest).has(`<html lang="` + tag +
+			`">`)
 		title, _, _ := strings.Cut(r.body[strings.Index(r.body, "<h1>"):], "</h1>")
 		titles[title] = true
 	}

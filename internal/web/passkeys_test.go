@@ -52,7 +52,8 @@ func (k *keyed) add(person, name string) {
 	if c.Create == nil {
 		k.t.Fatalf("adding begins with %+v", c)
 	}
-	k.goes(k.post(person, "/passkeys", url.Values{"name": {name}, "passkey": {string(k.key.Create(k.at, c.Create))}}), "/passkeys")
+	k.goes(k.post(person, "/passkeys", url.Values{"name": {name}, "passkey": {string(k.key.Create(k.at, c.Create))}}),
+		"/passkeys")
 }
 
 // goes holds that an answer leads to a page.
@@ -67,7 +68,8 @@ func (k *keyed) goes(r reply, to string) reply {
 func TestAPasskeyIsAddedListedAndRemovedOnItsPage(t *testing.T) {
 	k := newKeyed(t)
 	page := func() reply { t.Helper(); return k.get("hana", "/passkeys", "Host", k.host).is(http.StatusOK) }
-	page().has("You have no passkeys yet.", `data-passkey="/passkeys/begin"`, "passkey.js", "needs JavaScript", "<noscript>").lacks("<script>", "onclick")
+	page().has("You have no passkeys yet.", `data-passkey="/passkeys/begin"`, "passkey.js", "needs JavaScript",
+		"<noscript>").lacks("<script>", "onclick")
 	k.add("hana", `<b>phone</b>`)
 	page().has("&lt;b&gt;phone&lt;/b&gt;", "on one device").lacks("<b>phone", "You have no passkeys yet.")
 	k.get("ken", "/passkeys", "Host", k.host).has("You have no passkeys yet.")
@@ -83,7 +85,8 @@ func TestAPasskeyIsAddedListedAndRemovedOnItsPage(t *testing.T) {
 
 func TestPasskeysAreForWhoIsSignedInAndFromOurPages(t *testing.T) {
 	k := newKeyed(t)
-	for _, path := range []string{"/passkeys", "/passkeys/begin", "/passkeys/remove", "/r/x/passkey", "/r/x/passkey/begin"} {
+	for _, path := range []string{"/passkeys", "/passkeys/begin", "/passkeys/remove", "/r/x/passkey",
+		"/r/x/passkey/begin"} {
 		k.post("", path, url.Values{}).is(http.StatusUnauthorized)
 		k.send("hana", http.MethodPost, path, url.Values{}, "Sec-Fetch-Site", "cross-site").is(http.StatusForbidden)
 	}
@@ -95,7 +98,8 @@ func TestPasskeysAreForWhoIsSignedInAndFromOurPages(t *testing.T) {
 
 func TestThePageSaysWherePasskeysWork(t *testing.T) {
 	k := newKeyed(t)
-	k.get("hana", "/passkeys").has("Passkeys work at one address of these pages only.", k.at+"/passkeys").lacks("data-passkey")
+	k.get("hana", "/passkeys").has("Passkeys work at one address of these pages only.", k.at+
+		"/passkeys").lacks("data-passkey")
 	k.get("", "/signin").lacks("data-passkey", "passkey.js")
 	k.get("", "/signin", "Host", k.host).has(`data-passkey="/signin/passkey/begin"`, "passkey.js")
 	k.at = "http://192.0.2.7"
@@ -181,13 +185,15 @@ func TestAPasskeyWhoseBackupFlagChangedIsExplained(t *testing.T) {
 	k.add("hana", "phone")
 	k.key.Eligible = true
 	c, cookie := k.beginSignIn()
-	r := k.post("", "/signin/passkey", url.Values{"passkey": {string(k.key.Get(k.at, c.Get))}}, "Host", k.host, "Cookie", cookie)
+	r := k.post("", "/signin/passkey", url.Values{"passkey": {string(k.key.Get(k.at, c.Get))}}, "Host", k.host, "Cookie",
+		cookie)
 	if k.goes(r, "/signin"); session(r) != "" {
 		t.Error("it signs in")
 	}
 	for name, c := range r.cookies() {
 		if name == "countersign-note" {
-			k.get("", "/signin", "Host", k.host, "Cookie", name+"="+c.Value).has("Remove it on the “Passkeys” page and add it again")
+			k.get("", "/signin", "Host", k.host, "Cookie", name+"="+
+				c.Value).has("Remove it on the “Passkeys” page and add it again")
 			return
 		}
 	}
@@ -232,7 +238,8 @@ func TestRule12_TriesOfStrangersAreLimitedAndKeepNobodyOut(t *testing.T) {
 	}
 	for range 3 {
 		c, cookie = k.beginSignIn()
-		r := k.post("", "/signin/passkey", url.Values{"passkey": {string(k.key.Get(k.at, c.Get))}}, "Host", k.host, "Cookie", cookie)
+		r := k.post("", "/signin/passkey", url.Values{"passkey": {string(k.key.Get(k.at, c.Get))}}, "Host", k.host, "Cookie",
+			cookie)
 		if s, err := k.signIns.Look(k.ctx, session(r)); err != nil || s.Person != "hana" {
 			t.Errorf("hana, behind the same address: %+v, %v", s, err)
 		}
@@ -281,7 +288,8 @@ func TestAPasskeyApprovesTheRequestThatWasShown(t *testing.T) {
 		t.Errorf("without a passkey: %+v", c)
 	}
 	k.add("hana", "phone")
-	k.get("hana", "/r/"+id+"/passkey", "Host", k.host).is(http.StatusOK).has("open_vault", "door", `data-passkey="/r/`+id+`/passkey/begin"`, k.form(id).Get("v"))
+	k.get("hana", "/r/"+id+"/passkey", "Host", k.host).is(http.StatusOK).has("open_vault", "door", `data-passkey="/r/`+id+
+		`/passkey/begin"`, k.form(id).Get("v"))
 	path := func(id string) string { return "/r/" + id + "/passkey" }
 	for what, form := range map[string]url.Values{
 		"nothing":  k.form(id),
@@ -325,7 +333,8 @@ func TestARequestThatChangedIsNotApprovedWithAPasskey(t *testing.T) {
 	id := k.ask("open_vault", `{}`)
 	shown := k.form(id)
 	signed := k.signed(id, k.form(id))
-	if _, err := k.gate.Extend(k.ctx, id, approval.Actor{Kind: approval.Human, Name: "hana"}, approval.ViaWeb); err != nil {
+	if _, err := k.gate.Extend(k.ctx, id, approval.Actor{Kind: approval.Human, Name: "hana"},
+		approval.ViaWeb); err != nil {
 		t.Fatal(err)
 	}
 	if c := k.begin("hana", "/r/"+id+"/passkey/begin", shown); !strings.Contains(c.Error, "has changed since you saw it") {
@@ -373,7 +382,8 @@ func TestOtherArgsAreApprovedWithAPasskeyOnThePage(t *testing.T) {
 func TestStepUp_ThePageOfARequestLeadsToThePasskey(t *testing.T) {
 	w := newWorld(t)
 	id := w.ask("open_vault", `{"door":3}`)
-	w.get("hana", "/r/"+id).is(http.StatusOK).has(`href="/r/`+id+`/passkey"`, `value="deny"`).lacks(`value="approve"`, `value="edit"`)
+	w.get("hana", "/r/"+id).is(http.StatusOK).has(`href="/r/`+id+`/passkey"`, `value="deny"`).lacks(`value="approve"`,
+		`value="edit"`)
 	w.get("hana", "/r/"+id+"/passkey").is(http.StatusOK).has(`href="/r/` + id + `"`)
 	r, err := w.gate.Request(w.ctx, w.gate.PersonNow("hana"), id)
 	if err != nil {

@@ -19,7 +19,8 @@ type rosterOfTests struct{}
 
 func (rosterOfTests) Ways(person string) []approval.Address {
 	if person == "ken" {
-		return []approval.Address{{Channel: "slack", To: "U024BE7LHKEN"}, {Channel: "line", To: "Ushort"}, {Channel: "webhook", To: "ken"}}
+		return []approval.Address{{Channel: "slack", To: "U024BE7LHKEN"}, {Channel: "line", To: "Ushort"},
+			{Channel: "webhook", To: "ken"}}
 	}
 	return nil
 }
@@ -49,13 +50,15 @@ func peopleWorld(t testing.TB, f *told) *world {
 	w := adminWorld(t, func(o *Options) { o.Roster, o.Freezes = rosterOfTests{}, f })
 	people := append([]auth.Person(nil), peopleOfTests...)
 	people[1].Quiet = auth.QuietHours{From: 22 * 60, To: 7*60 + 30}
-	w.dir.Replace([]auth.AgentIdentity{{Name: "bot", Token: "token-of-bot-0123456789", Owner: "hana"}, {Name: "other"}}, people)
+	w.dir.Replace([]auth.AgentIdentity{{Name: "bot", Token: "token-of-bot-0123456789", Owner: "hana"}, {Name: "other"}},
+		people)
 	return w
 }
 
 func TestPeopleAndHowTheyAreReached(t *testing.T) {
 	w := peopleWorld(t, &told{})
-	w.get("hana", "/people").is(http.StatusOK).has("slack U024BE7LHKEN", "line Ushort", "<li>webhook</li>", "22:00 to 07:30, UTC", "finance", "hana, ken",
+	w.get("hana", "/people").is(http.StatusOK).has("slack U024BE7LHKEN", "line Ushort", "<li>webhook</li>",
+		"22:00 to 07:30, UTC", "finance", "hana, ken",
 		"approver, admin", "No channel reaches them.", "hana (that is you)", "<dd>mei</dd>", "<dd>7</dd>").lacks("token-of-")
 	// whoever is no admin sees enough of an address to know their own by, and of a short one nothing
 	for _, who := range []string{"ken", "mei"} {
@@ -80,32 +83,39 @@ func TestSomebodyStandsIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	// yuki's times are Japan's: 21:00 there is noon in UTC
-	w.post("yuki", "/people/delegate", url.Values{"to": {"ken"}, "until": {"2026-11-22T21:00"}, "rule": {nasty}}).is(http.StatusSeeOther)
+	w.post("yuki", "/people/delegate", url.Values{"to": {"ken"}, "until": {"2026-11-22T21:00"},
+		"rule": {nasty}}).is(http.StatusSeeOther)
 	ds, err := lists.ListDelegations(w.ctx, w.gate)
-	if err != nil || len(ds) != 1 || ds[0].Delegator != "yuki" || ds[0].Delegate != "ken" || !ds[0].Until.Equal(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)) {
+	if err != nil || len(ds) != 1 || ds[0].Delegator != "yuki" || ds[0].Delegate != "ken" ||
+		!ds[0].Until.Equal(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)) {
 		t.Fatalf("%+v, %v", ds, err)
 	}
-	w.get("ken", "/people").harmless().has("ken stands in for yuki", "&lt;script&gt;", "tomorrow 12:00 UTC (in 26 h)", "/people/delegations/")
+	w.get("ken", "/people").harmless().has("ken stands in for yuki", "&lt;script&gt;", "tomorrow 12:00 UTC (in 26 h)",
+		"/people/delegations/")
 	w.get("mei", "/people").has("ken 代 yuki 決定").lacks("/people/delegations/")
 	end := "/people/delegations/" + ds[0].ID + "/end"
 	w.post("mei", end, url.Values{"by": {"ken"}}).is(http.StatusNotFound)
 	w.post("ken", end, url.Values{}).is(http.StatusSeeOther)
 	r := w.post("ken", end, url.Values{}).is(http.StatusSeeOther)
-	w.get("ken", "/people", "Cookie", strings.SplitN(r.header.Get("Set-Cookie"), ";", 2)[0]).has("that had already ended", "Nobody is standing in for anyone.")
+	w.get("ken", "/people", "Cookie", strings.SplitN(r.header.Get("Set-Cookie"), ";", 2)[0]).has("that had already ended",
+		"Nobody is standing in for anyone.")
 }
 
 // Who delegates is the session's person: only an admin may name somebody else.
 func TestAFormThatNamesSomebodyElse(t *testing.T) {
 	w := peopleWorld(t, &told{})
 	for _, who := range []string{"ken", "mei"} {
-		w.post(who, "/people/delegate", url.Values{"for": {"hana"}, "to": {who}, "until": {"2026-11-22T12:00"}, "by": {"hana"}, "person": {"hana"}}).is(http.StatusForbidden)
+		w.post(who, "/people/delegate", url.Values{"for": {"hana"}, "to": {who}, "until": {"2026-11-22T12:00"},
+			"by": {"hana"}, "person": {"hana"}}).is(http.StatusForbidden)
 	}
-	w.post("guest", "/people/delegate", url.Values{"for": {"guest"}, "to": {"ken"}, "until": {"2026-11-22T12:00"}}).is(http.StatusForbidden)
+	w.post("guest", "/people/delegate", url.Values{"for": {"guest"}, "to": {"ken"}, "until": {"2026-11-22T12:00"}}).is(
+		http.StatusForbidden)
 	if ds, _ := lists.ListDelegations(w.ctx, w.gate); len(ds) != 0 {
 		t.Errorf("made: %+v", ds)
 	}
 	w.get("ken", "/people").lacks("<option>hana</option></select></div>\n<div class=\"field\"><label for=\"to\"")
-	w.post("root", "/people/delegate", url.Values{"for": {"hana"}, "to": {"ken"}, "until": {"2026-11-22T12:00"}}).is(http.StatusSeeOther)
+	w.post("root", "/people/delegate", url.Values{"for": {"hana"}, "to": {"ken"}, "until": {"2026-11-22T12:00"}}).is(
+		http.StatusSeeOther)
 }
 
 // What was typed is still there where it was not taken, with what was wrong.
@@ -115,13 +125,15 @@ func TestADelegationThatIsNotTaken(t *testing.T) {
 		form url.Values
 		says string
 	}{
-		"nobody of the name": {url.Values{"to": {nasty}, "until": {"2026-11-22T12:00"}}, "must be a person with the role approver"},
-		"oneself":            {url.Values{"to": {"ken"}, "until": {"2026-11-22T12:00"}}, "Nobody can stand in for themselves"},
-		"no end":             {url.Values{"to": {"mei"}}, "a delegation has an end"},
-		"over before":        {url.Values{"to": {"mei"}, "until": {"2026-11-20T12:00"}}, "would end before it begins"},
-		"too long":           {url.Values{"to": {"mei"}, "until": {"2027-11-20T12:00"}}, "at most 30 days"},
-		"no time":            {url.Values{"to": {"mei"}, "until": {"tomorrow<b>"}}, "Write a time like"},
-		"a long rule":        {url.Values{"to": {"mei"}, "until": {"2026-11-22T12:00"}, "rule": {strings.Repeat("r", 3000)}}, "No rule has so long a name"},
+		"nobody of the name": {url.Values{"to": {nasty}, "until": {"2026-11-22T12:00"}},
+			"must be a person with the role approver"},
+		"oneself":     {url.Values{"to": {"ken"}, "until": {"2026-11-22T12:00"}}, "Nobody can stand in for themselves"},
+		"no end":      {url.Values{"to": {"mei"}}, "a delegation has an end"},
+		"over before": {url.Values{"to": {"mei"}, "until": {"2026-11-20T12:00"}}, "would end before it begins"},
+		"too long":    {url.Values{"to": {"mei"}, "until": {"2027-11-20T12:00"}}, "at most 30 days"},
+		"no time":     {url.Values{"to": {"mei"}, "until": {"tomorrow<b>"}}, "Write a time like"},
+		"a long rule": {url.Values{"to": {"mei"}, "until": {"2026-11-22T12:00"}, "rule": {strings.Repeat("r", 3000)}},
+			"No rule has so long a name"},
 	} {
 		t.Run(name, func(*testing.T) {
 			r := w.post("ken", "/people/delegate", c.form).is(http.StatusBadRequest).harmless().has(c.says, `<details open>`)
@@ -167,7 +179,8 @@ func TestAllAreFrozenOnlyWhereThatIsSaid(t *testing.T) {
 		w.post("ken", "/people/freeze", form).is(http.StatusBadRequest)
 	}
 	w.post("ken", "/people/freeze", url.Values{"agent": {"nobody<script>"}}).is(http.StatusNotFound)
-	w.post("ken", "/people/freeze", url.Values{"agent": {"bot"}, "reason": {strings.Repeat("x", approval.MaxReason+1)}}).is(http.StatusBadRequest)
+	w.post("ken", "/people/freeze", url.Values{"agent": {"bot"}, "reason": {strings.Repeat("x", approval.MaxReason+
+		1)}}).is(http.StatusBadRequest)
 	if frozen, _ := lists.ListFrozen(w.ctx, w.gate); len(frozen) != 0 {
 		t.Fatalf("frozen: %+v", frozen)
 	}

@@ -12,7 +12,8 @@ import (
 
 func TestThePolicyIsShown(t *testing.T) {
 	w := adminWorld(t)
-	w.get("ken", "/policy").is(http.StatusOK).harmless().has("1. reading", "2. never", "Nobody drops tables.", "ask", "Where no rule matches", "read_file",
+	w.get("ken", "/policy").is(http.StatusOK).harmless().has("1. reading", "2. never", "Nobody drops tables.", "ask",
+		"Where no rule matches", "read_file",
 		"4. &lt;b onmouseover=x&gt;", w.gate.Policy().Digest())
 	w.get("guest", "/policy").is(http.StatusForbidden).lacks("reading")
 	w.get("guest", "/").lacks(`"/policy"`)
@@ -29,14 +30,17 @@ func TestACallIsTried(t *testing.T) {
 		"pay":        {"<dd>ask</dd>", "<strong>3. pays: decides</strong>", "not reached"},
 		"srv/other":  {"<dd>ask</dd>", "<dd>no rule</dd>"},
 	} {
-		w.post("ken", "/policy/try", url.Values{"agent": {"bot"}, "tool": {tool}, "args": {`{"to":"\u202e<script>alert(1)</script>"}`}}).is(http.StatusOK).harmless().has(want...)
+		w.post("ken", "/policy/try", url.Values{"agent": {"bot"}, "tool": {tool},
+			"args": {`{"to":"\u202e<script>alert(1)</script>"}`}}).is(http.StatusOK).harmless().has(want...)
 	}
 	after, _ := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Limit: 100})
-	if rs, _ := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Limit: 10}); len(rs) != 0 || len(after) != len(before) {
+	if rs, _ := lists.ListRequests(w.ctx, w.gate, approval.RequestQuery{Limit: 10}); len(rs) != 0 ||
+		len(after) != len(before) {
 		t.Errorf("%d requests, %d events where there were %d", len(rs), len(after), len(before))
 	}
 	w.post("guest", "/policy/try", url.Values{"agent": {"bot"}, "tool": {"pay"}}).is(http.StatusForbidden)
-	w.send("hana", http.MethodPost, "/policy/try", url.Values{"tool": {"pay"}}, "Sec-Fetch-Site", "cross-site").is(http.StatusForbidden)
+	w.send("hana", http.MethodPost, "/policy/try", url.Values{"tool": {"pay"}}, "Sec-Fetch-Site",
+		"cross-site").is(http.StatusForbidden)
 }
 
 // What cannot be tried is said, with what was typed still there and none of it in the log.
@@ -49,13 +53,16 @@ func TestACallThatCannotBeTried(t *testing.T) {
 		"no tool":       {"agent": {"bot"}, "args": {`{"k":"typed-secret-1"}`}},
 		"hostile names": {"agent": {nasty}, "tool": {nasty}, "args": {`{"k":"typed-secret-1"}`}},
 	} {
-		r := w.post("hana", "/policy/try", form).is(http.StatusBadRequest).has(`role="alert"`, "typed-secret-1").lacks("<script>alert")
+		r := w.post("hana", "/policy/try", form).is(http.StatusBadRequest).has(`role="alert"`,
+			"typed-secret-1").lacks("<script>alert")
 		if strings.Contains(r.body, "What would happen") {
 			t.Errorf("%s: it was tried", name)
 		}
 	}
-	w.post("hana", "/policy/try", url.Values{"agent": {"bot"}, "tool": {"pay"}, "args": {`{"a":"` + strings.Repeat("x", maxTypedArgs) + `"}`}}).is(http.StatusBadRequest)
-	w.post("hana", "/policy/try", url.Values{"agent": {"bot"}, "tool": {"pay"}, "args": {strings.Repeat("[", 100000)}}).is(http.StatusBadRequest)
+	w.post("hana", "/policy/try", url.Values{"agent": {"bot"}, "tool": {"pay"},
+		"args": {`{"a":"` + strings.Repeat("x", maxTypedArgs) + `"}`}}).is(http.StatusBadRequest)
+	w.post("hana", "/policy/try", url.Values{"agent": {"bot"}, "tool": {"pay"}, "args": {strings.Repeat("[", 100000)}}).is(
+		http.StatusBadRequest)
 	w.post("hana", "/policy/try", url.Values{"args": {strings.Repeat("x", maxForm)}}).is(http.StatusBadRequest)
 	if strings.Contains(w.log.String(), "typed-secret-1") {
 		t.Error("the log has what was typed")
@@ -77,11 +84,14 @@ func TestTheGuardIsShownBeforeTheRules(t *testing.T) {
 	if err := w.gate.SetPolicy(w.ctx, policyOf(t, guardedRules), nil); err != nil {
 		t.Fatal(err)
 	}
-	page := w.get("ken", "/policy").is(http.StatusOK).has("Guard of the gate&#39;s files", "at critical risk").lacks("/etc/gate")
-	if guard, first := strings.Index(page.body, "Guard of the gate"), strings.Index(page.body, "1. reading"); guard > first {
+	page := w.get("ken", "/policy").is(http.StatusOK).has("Guard of the gate&#39;s files",
+		"at critical risk").lacks("/etc/gate")
+	if guard, first := strings.Index(page.body, "Guard of the gate"), strings.Index(page.body,
+		"1. reading"); guard > first {
 		t.Error("it stands behind the rules")
 	}
-	for lang, want := range map[string]string{"mei": "閘道檔案的防護", "yuki": "ゲート自身のファイルの保護", "som": "การป้องกันไฟล์ของระบบอนุมัติ"} {
+	for lang, want := range map[string]string{"mei": "閘道檔案的防護", "yuki": "ゲート自身のファイルの保護",
+		"som": "การป้องกันไฟล์ของระบบอนุมัติ"} {
 		w.get(lang, "/policy").has(want)
 	}
 }
@@ -95,6 +105,7 @@ func TestATriedCallTellsOfTheGuard(t *testing.T) {
 		{"read_file", `{"path":"/etc/gate/countersign.yaml"}`, "<strong>Guard of the gate&#39;s files: decides</strong>"},
 		{"read_file", `{"path":"/tmp/x"}`, "Guard of the gate&#39;s files: does not match"},
 	} {
-		w.post("ken", "/policy/try", url.Values{"agent": {"bot"}, "tool": {tt.tool}, "args": {tt.args}}).is(http.StatusOK).has(tt.want)
+		w.post("ken", "/policy/try", url.Values{"agent": {"bot"}, "tool": {tt.tool}, "args": {tt.args}}).is(
+			http.StatusOK).has(tt.want)
 	}
 }

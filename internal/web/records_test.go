@@ -37,8 +37,9 @@ func fillRecords(w *world) {
 func (w *world) decided(id string, status approval.Status, reason string) {
 	w.t.Helper()
 	err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
-		ok, err := tx.Resolve(approval.Resolution{ID: id, Status: status, At: tx.Now(), By: "hana", Via: approval.ViaWeb, Reason: reason,
-			UseBy: tx.Now().Add(time.Hour)})
+		ok, err := tx.Resolve(approval.Resolution{ID: id, Status: status, At: tx.Now(), By: "hana", Via: approval.ViaWeb,
+			Reason: reason,
+			UseBy:  tx.Now().Add(time.Hour)})
 		if err == nil && !ok {
 			err = fmt.Errorf("%s is not decided", id)
 		}
@@ -69,7 +70,8 @@ func (w *world) manyEvents(n int) {
 	w.t.Helper()
 	err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 		for i := range n {
-			if _, err := tx.Append(approval.Event{Type: approval.EventDecision, Actor: fmt.Sprint("p", i%7), Decision: "approve"}); err != nil {
+			if _, err := tx.Append(approval.Event{Type: approval.EventDecision, Actor: fmt.Sprint("p", i%7),
+				Decision: "approve"}); err != nil {
 				return err
 			}
 		}
@@ -109,7 +111,8 @@ var recordPaths = []string{"/history", "/audit", "/notifications"}
 
 func TestRecordsAreForThoseWhoMayReadThem(t *testing.T) {
 	w := newWorld(t)
-	for person, may := range map[string][]string{"hana": recordPaths, "root": recordPaths, "ken": {"/history"}, "guest": nil} {
+	for person, may := range map[string][]string{"hana": recordPaths, "root": recordPaths, "ken": {"/history"},
+		"guest": nil} {
 		menu := w.get(person, "/sessions").is(http.StatusOK)
 		for _, path := range recordPaths {
 			want := http.StatusForbidden
@@ -145,10 +148,12 @@ func TestTheHistoryIsSearched(t *testing.T) {
 	w.decided(third, approval.Approved, "")
 	for query, want := range map[string][]string{
 		"": {third, second, first}, "tool=pay": {third, first}, "tool=bank/pay": {first}, "agent=other": {second},
-		"person=hana": {third, second}, "person=ken": nil, "risk=medium": {third, first}, "risk=high": nil, "risk=low": nil, "status=approved": {third},
-		"text=friday": {second}, "text=%25": nil, "correlation=none": nil, "from=2026-11-23": {third},
+		"person=hana": {third, second}, "person=ken": nil, "risk=medium": {third, first}, "risk=high": nil, "risk=low": nil,
+		"status=approved": {third},
+		"text=friday":     {second}, "text=%25": nil, "correlation=none": nil, "from=2026-11-23": {third},
 		"to=2026-11-21": nil, "from=2026-11-22&to=2026-11-22": {second}, "tool=pay&person=hana&agent=bot": {third},
-		"tool=&agent=&person=&risk=&status=&text=&correlation=&from=&to=": {third, second, first}, "after=" + third: {second, first},
+		"tool=&agent=&person=&risk=&status=&text=&correlation=&from=&to=": {third, second, first}, "after=" +
+			third: {second, first},
 		"text=' OR 1=1 --": nil,
 	} {
 		// The first was expired by the time of the last.
@@ -162,7 +167,8 @@ func TestTheHistoryIsSearched(t *testing.T) {
 		if len(want) == 0 {
 			got.has("Nothing found.")
 		}
-		file := w.get("hana", "/history/export?format=csv&"+strings.ReplaceAll(strings.ReplaceAll(query, " ", "+"), "after="+third, "")).is(http.StatusOK)
+		file := w.get("hana", "/history/export?format=csv&"+strings.ReplaceAll(strings.ReplaceAll(query, " ", "+"), "after="+
+			third, "")).is(http.StatusOK)
 		rows, err := csv.NewReader(strings.NewReader(file.body)).ReadAll()
 		if err != nil || !strings.HasPrefix(query, "after=") && len(rows) != len(want)+1 {
 			t.Errorf("%s: exports %d rows, want %d: %v", query, len(rows)-1, len(want), err)
@@ -178,7 +184,8 @@ func TestDaysAreTheReadersOwn(t *testing.T) {
 	last := w.ask("pay", `{"n":1}`)
 	w.clock.Advance(time.Millisecond)
 	next := w.ask("pay", `{"n":2}`) // midnight in Tokyo
-	for query, want := range map[string][]string{"from=2026-11-21&to=2026-11-21": {last}, "from=2026-11-22": {next}, "to=2026-11-21": {last},
+	for query, want := range map[string][]string{"from=2026-11-21&to=2026-11-21": {last}, "from=2026-11-22": {next},
+		"to=2026-11-21": {last},
 		"to=2026-11-22": {next, last}} {
 		if got := w.get("yuki", "/history?"+query).is(http.StatusOK).ids(); !slices.Equal(got, want) {
 			t.Errorf("%s: got %v, want %v", query, got, want)
@@ -208,7 +215,8 @@ func TestWrongFiltersAreSaidAndKept(t *testing.T) {
 	w.ask("pay", `{"n":1}`)
 	id := strings.Repeat("0", 26)
 	for address, says := range map[string]string{
-		"/history?risk=huge&agent=bot": "“huge” is not one of these.", "/history?status=open&agent=bot": "“open” is not one of these.",
+		"/history?risk=huge&agent=bot":                        "“huge” is not one of these.",
+		"/history?status=open&agent=bot":                      "“open” is not one of these.",
 		"/history?from=yesterday&agent=bot":                   "“yesterday” is not a day such as 2026-11-21.",
 		"/history?from=2026-02-30&agent=bot":                  "“2026-02-30” is not a day",
 		"/history?to=0001-01-01&agent=bot":                    "“0001-01-01” is not a day",
@@ -229,7 +237,8 @@ func TestWrongFiltersAreSaidAndKept(t *testing.T) {
 		"/notifications?person=ken":                           "No person called “ken” can be reached in a chat.",
 		"/notifications?kind=letter":                          "“letter” is not one of these.",
 	} {
-		r := w.get("hana", address).is(http.StatusBadRequest).has(says).lacks("<article", "Export as CSV", "Nothing was found")
+		r := w.get("hana", address).is(http.StatusBadRequest).has(says).lacks("<article", "Export as CSV",
+			"Nothing was found")
 		if strings.Contains(address, "agent=bot") && !strings.Contains(address, "%zz") {
 			r.has(`value="bot"`)
 		}
@@ -246,7 +255,8 @@ func TestWrongFiltersAreSaidAndKept(t *testing.T) {
 func TestStrangersTextIsShownAndRunsNothing(t *testing.T) {
 	w := newWorld(t)
 	fillRecords(w)
-	for _, path := range []string{"/history", "/audit", "/notifications", "/history?text=" + url.QueryEscape(strangers), "/history?risk=" + url.QueryEscape(strangers),
+	for _, path := range []string{"/history", "/audit", "/notifications", "/history?text=" + url.QueryEscape(strangers),
+		"/history?risk=" + url.QueryEscape(strangers),
 		"/audit?actor=" + url.QueryEscape(strangers), "/notifications?person=" + url.QueryEscape(strangers)} {
 		r := w.get("hana", path).lacks("<script>alert")
 		if !strings.Contains(path, "?") { // what somebody has typed stands in its field as it was typed
@@ -255,7 +265,8 @@ func TestStrangersTextIsShownAndRunsNothing(t *testing.T) {
 	}
 	w.get("hana", "/history").has("⟨U&#43;202E⟩", "&lt;script&gt;")
 	for _, path := range recordPaths {
-		rows, err := csv.NewReader(strings.NewReader(w.get("hana", path+"/export?format=csv").is(http.StatusOK).body)).ReadAll()
+		rows, err := csv.NewReader(strings.NewReader(
+			w.get("hana", path+"/export?format=csv").is(http.StatusOK).body)).ReadAll()
 		if err != nil || len(rows) < 2 {
 			t.Fatalf("%s: %d rows, %v", path, len(rows), err)
 		}
@@ -274,8 +285,10 @@ func TestTheAuditLogIsSearched(t *testing.T) {
 	id := w.ask("pay", `{"password":"swordfish"}`)
 	w.ask("deploy", `{}`, func(c *approval.Call) { c.Agent = "other" })
 	w.manyEvents(2)
-	for query, want := range map[string]int{"type=hitl_decision": 2, "actor=p1": 1, "decision=approve": 2, "agent=other": 1, "tool=pay": 1,
-		"request=" + id: 1, "risk=medium": 1, "risk=critical": 1, "risk=low": 0, "actor=p": 0, "from=2026-11-22": 0, "to=2026-11-20": 0, "correlation=none": 0} {
+	for query, want := range map[string]int{"type=hitl_decision": 2, "actor=p1": 1, "decision=approve": 2,
+		"agent=other": 1, "tool=pay": 1,
+		"request=" + id: 1, "risk=medium": 1, "risk=critical": 1, "risk=low": 0, "actor=p": 0, "from=2026-11-22": 0,
+		"to=2026-11-20": 0, "correlation=none": 0} {
 		if got := w.get("hana", "/audit?"+query).is(http.StatusOK).seqs(); len(got) != want {
 			t.Errorf("%s: %d events, want %d", query, len(got), want)
 		}
@@ -319,7 +332,8 @@ func TestPagesAndFilesHaveAll(t *testing.T) {
 	if !slices.Equal(filed, paged) {
 		t.Errorf("the file has other rows than the pages")
 	}
-	if got := r.header.Get("Content-Disposition"); got != `attachment; filename="countersign-audit-20261121T100000Z.ndjson"` {
+	if got := r.header.Get(
+		"Content-Disposition"); got != `attachment; filename="countersign-audit-20261121T100000Z.ndjson"` {
 		t.Errorf("Content-Disposition: %s", got)
 	}
 }
@@ -369,10 +383,12 @@ func TestAnExportStandsStillWhileRowsAreWritten(t *testing.T) {
 
 func TestTheNotificationLogIsSearched(t *testing.T) {
 	w := newWorld(t)
-	w.dir.Replace(agentsOfTests, append(slices.Clone(peopleOfTests), auth.Person{Name: "line-reader", Addresses: map[string]string{"line": "U1"}}))
+	w.dir.Replace(agentsOfTests, append(slices.Clone(peopleOfTests), auth.Person{Name: "line-reader",
+		Addresses: map[string]string{"line": "U1"}}))
 	id := w.ask("pay", `{}`) // one card
 	w.failedPush(id)
-	for query, want := range map[string]int{"": 2, "status=failed": 1, "kind=request": 1, "kind=reminder": 1, "channel=line": 2, "channel=slack": 0,
+	for query, want := range map[string]int{"": 2, "status=failed": 1, "kind=request": 1, "kind=reminder": 1,
+		"channel=line": 2, "channel=slack": 0,
 		"person=line-reader": 2, "from=2026-11-22": 0, "status=failed&kind=request": 0} {
 		r := w.get("hana", "/notifications?"+query).is(http.StatusOK)
 		if got := strings.Count(r.body, "<article"); got != want {
@@ -411,7 +427,8 @@ func TestWhoLosesTheRoleGetsNoMore(t *testing.T) {
 	w.manyEvents(2 * exportRows)
 	x := w.lookedAtBy("person=hana")
 	steps := 0
-	err := w.pages.exports.stream(w.ctx, x, admins, func() bool { return false }, func(context.Context, string) (string, error) {
+	err := w.pages.exports.stream(w.ctx, x, admins, func() bool { return false }, func(context.Context, string) (string,
+		error) {
 		steps++
 		w.dir.Replace(agentsOfTests, []auth.Person{{Name: "hana"}})
 		return "1", nil
@@ -425,7 +442,10 @@ func TestWhoLosesTheRoleGetsNoMore(t *testing.T) {
 		}
 	}()
 	x = w.lookedAtBy("person=hana")
-	_ = w.pages.exports.stream(w.ctx, x, admins, func() bool { return true }, func(context.Context, string) (string, error) { return "1", nil })
+	_ = w.pages.exports.stream(w.ctx, x, admins, func() bool { return true }, func(context.Context, string) (string,
+		error) {
+		return "1", nil
+	})
 }
 
 // lookedAtBy is what a page for everybody who is signed in gets of a browser with a cookie.
@@ -460,7 +480,8 @@ func TestADownloadEndsWithItsSession(t *testing.T) {
 				t.Fatal(err)
 			}
 			x, steps := w.lookedAtBy("countersign="+secret), 0
-			err = w.pages.exports.stream(w.ctx, x, people, func() bool { return false }, func(context.Context, string) (string, error) {
+			err = w.pages.exports.stream(w.ctx, x, people, func() bool { return false }, func(context.Context, string) (string,
+				error) {
 				if steps++; steps > 9 {
 					t.Fatal("it goes on")
 				}
@@ -530,7 +551,8 @@ func TestAHeadOfAnExportHasNoRows(t *testing.T) {
 func FuzzFilters(f *testing.F) {
 	w := newWorld(f)
 	fillRecords(w)
-	for _, s := range []string{"", "tool=pay", "from=2026-11-21&to=2026-11-21", "after=0", "text=%00", "person=" + url.QueryEscape(strangers), "%", "a;b", "risk=low&risk=low"} {
+	for _, s := range []string{"", "tool=pay", "from=2026-11-21&to=2026-11-21", "after=0", "text=%00", "person=" +
+		url.QueryEscape(strangers), "%", "a;b", "risk=low&risk=low"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, query string) {

@@ -53,7 +53,8 @@ func TestAnotherPolicyIsReplayed(t *testing.T) {
 	if first < 0 || next < first || strings.Count(r.body, "denied by ken") != 1 {
 		t.Errorf("denied at %d, asked at %d", first, next)
 	}
-	if events, _ := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Limit: 1000}); strings.Contains(w.log.String(), "loose") {
+	if events, _ := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Limit: 1000}); strings.Contains(w.log.String(),
+		"loose") {
 		t.Errorf("the log has the text, beside %d events", len(events))
 	}
 	if got := w.gate.Policy().Digest(); got != policyOf(t, adminRules).Digest() {
@@ -68,14 +69,16 @@ func TestTheReplayIsForAdmins(t *testing.T) {
 	for _, who := range []string{"ken", "guest"} {
 		w.replays(who, looserRules).is(http.StatusForbidden).lacks("judged")
 	}
-	w.send("hana", http.MethodPost, "/policy/replay", url.Values{"policy": {looserRules}, "days": {"30"}}, "Sec-Fetch-Site", "cross-site").is(http.StatusForbidden)
+	w.send("hana", http.MethodPost, "/policy/replay", url.Values{"policy": {looserRules}, "days": {"30"}},
+		"Sec-Fetch-Site", "cross-site").is(http.StatusForbidden)
 }
 
 // What is in force is offered as text, and judges the record as it was judged.
 func TestThePolicyInForceReplaysTheSame(t *testing.T) {
 	w := replayWorld(t)
 	text := w.gate.Policy().(rewriter).Rewrite()
-	w.replays("hana", text).is(http.StatusOK).has("None of the calls judged.").lacks(`id="replay-asked"`, `id="replay-other"`)
+	w.replays("hana", text).is(http.StatusOK).has("None of the calls judged.").lacks(`id="replay-asked"`,
+		`id="replay-other"`)
 }
 
 // A policy that cannot be compiled says where, judges nothing, and is still there.
@@ -94,7 +97,8 @@ func TestAPolicyThatDoesNotCompile(t *testing.T) {
 		"nested":  {"policy: " + strings.Repeat("[", 100000), "nested"},
 		"hostile": {"policy:\n  \"\u202e<script>alert(1)</script>\": typed-secret-1\n", "Line 2, column 3"},
 	} {
-		r := w.replays("hana", c.text).is(http.StatusBadRequest).has(c.want, `role="alert"`, "nothing was judged").lacks("<script>alert", `id="replayed"`)
+		r := w.replays("hana", c.text).is(http.StatusBadRequest).has(c.want, `role="alert"`,
+			"nothing was judged").lacks("<script>alert", `id="replayed"`)
 		if !strings.Contains(r.body, strings.SplitN(c.text, "\n", 2)[0][:4]) {
 			t.Errorf("%s: what was typed is gone", name)
 		}
@@ -105,7 +109,8 @@ func TestAPolicyThatDoesNotCompile(t *testing.T) {
 	}
 	w.replays("hana", strings.Repeat("#", 1<<20+1)).is(http.StatusBadRequest).has("longer than 1 MiB")
 	w.replays("hana", strings.Repeat("x", maxForm)).is(http.StatusBadRequest)
-	w.post("hana", "/policy/replay", url.Values{"policy": {looserRules}, "days": {"9999"}}).is(http.StatusBadRequest).has("Choose 7, 30 or 90 days.")
+	w.post("hana", "/policy/replay", url.Values{"policy": {looserRules}, "days": {"9999"}}).is(http.StatusBadRequest).has(
+		"Choose 7, 30 or 90 days.")
 	if strings.Contains(w.log.String(), "typed-secret-1") {
 		t.Error("the log has what was typed")
 	}

@@ -29,11 +29,15 @@ func TestARequestIsShownWhole(t *testing.T) {
 	id := w.ask("pay", `{"to":"acme-2","amount":1,"api_key":"sk_live_0123456789abcdef"}`, func(c *approval.Call) {
 		c.Rationale, c.Preview = "It is due.", "--- a\n+++ b\n@@ -1 +1 @@\n-old line\n+new line\n"
 	})
-	w.get("hana", "/r/"+id).is(200).has("bot will run pay once", "acme-2", `&#34;amount&#34;:1`, "Last call of this tool: denied by ken 2 min ago", "acme → acme-2", "It is due.",
-		"not verified", `diff-added">&#43;new line`, "pays", w.request(id).ArgsHash, id, "Asked", "Some values are masked", `name="do" value="approve"`,
-		`action="/r/`+id+`/freeze"`, `action="/r/`+id+`/cancel"`, `action="/r/`+id+`/extend"`).lacks("sk_live_0123456789abcdef", `name="args"`)
+	w.get("hana", "/r/"+id).is(200).has("bot will run pay once", "acme-2", `&#34;amount&#34;:1`,
+		"Last call of this tool: denied by ken 2 min ago", "acme → acme-2", "It is due.",
+		"not verified", `diff-added">&#43;new line`, "pays", w.request(id).ArgsHash, id, "Asked", "Some values are masked",
+		`name="do" value="approve"`,
+		`action="/r/`+id+`/freeze"`, `action="/r/`+id+`/cancel"`, `action="/r/`+id+
+			`/extend"`).lacks("sk_live_0123456789abcdef", `name="args"`)
 	w.get("guest", "/r/"+id).is(200).lacks(`method="post"`)
-	w.get("root", "/r/"+id).is(200).has("Other people decide this", "/cancel", "/freeze", "/extend").lacks(`value="approve"`, `value="deny"`)
+	w.get("root", "/r/"+id).is(200).has("Other people decide this", "/cancel", "/freeze",
+		"/extend").lacks(`value="approve"`, `value="deny"`)
 	w.get("ken", "/r/"+id).is(200).has(`value="approve"`).lacks("/cancel")
 	w.get("hana", "/r/"+strings.ToLower(approval.Short(id))).is(http.StatusSeeOther)
 	w.get("hana", "/r/"+strings.ToLower(id)).is(http.StatusSeeOther)
@@ -45,20 +49,24 @@ func TestARequestIsShownWhole(t *testing.T) {
 // The page holds a diff against the argument as cards do: it leads with one that fits, and says first of one that does
 // not that it is not what will be written.
 func TestAPageHoldsADiffAgainstTheArgument(t *testing.T) {
-	const content, diff = "[gate]\nopen = true\n\n# the end\n", "--- a\n+++ b\n@@ -1,2 +1,2 @@ anything\n [gate]\n-open = false\n+open = true\n"
+	const content, diff = "[gate]\nopen = true\n\n# the end\n",
+		"--- a\n+++ b\n@@ -1,2 +1,2 @@ anything\n [gate]\n-open = false\n+open = true\n"
 	for _, c := range []struct {
 		name, content, readWith string
 		fits                    bool
 		want, lacks             []string
 	}{
 		{"it fits", content, "", true, []string{"What changes in “content”", "&#43;1 −1", `diff-added">&#43;open = true`,
-			"Checked: “content” has these lines. Not checked: which of them are new", "⟨2 lines: in the diff above⟩", "# the end"},
+			"Checked: “content” has these lines. Not checked: which of them are new", "⟨2 lines: in the diff above⟩",
+			"# the end"},
 			[]string{"not verified", "anything", "open = true</pre>",
 				"U&#43;27E8"}},
 		{"the gate made it", content, "read_text_file", true,
-			[]string{"What changes in “content”", "Compared with what Countersign read through read_text_file"}, []string{"not verified", "Checked: "}},
+			[]string{"What changes in “content”", "Compared with what Countersign read through read_text_file"},
+			[]string{"not verified", "Checked: "}},
 		{"it lies", strings.Replace(content, "true", "all", 1), "", false,
-			[]string{"⚠ The preview is NOT what will be written: it does not match “content”.", "open = all", "not verified", "&#43;open = true"},
+			[]string{"⚠ The preview is NOT what will be written: it does not match “content”.", "open = all", "not verified",
+				"&#43;open = true"},
 			[]string{"diff-added", "in the diff above", "What changes"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -80,15 +88,18 @@ func TestAPageHoldsADiffAgainstTheArgument(t *testing.T) {
 
 func TestARequestIsDecidedOnItsPage(t *testing.T) {
 	w := newWorld(t)
-	approved, denied, books, deploy := w.ask("pay", `{}`), w.ask("pay", `{"n":1}`), w.ask("close_books", `{}`), w.ask("deploy", `{}`)
+	approved, denied, books, deploy := w.ask("pay", `{}`), w.ask("pay", `{"n":1}`), w.ask("close_books", `{}`),
+		w.ask("deploy", `{}`)
 	w.on("hana", approved, "decide", url.Values{"do": {"approve"}}).is(http.StatusSeeOther)
 	w.on("hana", denied, "decide", url.Values{"do": {"deny"}, "reason": {"too much"}}).is(http.StatusSeeOther)
-	w.on("hana", books, "decide", url.Values{"do": {"approve"}, "reason": {"month's end"}}).is(http.StatusUnprocessableEntity).has("month&#39;s end")
+	w.on("hana", books, "decide", url.Values{"do": {"approve"}, "reason": {"month's end"}}).is(
+		http.StatusUnprocessableEntity).has("month&#39;s end")
 	w.stands(books, approval.Pending)
 	w.on("hana", books, "decide", url.Values{"do": {"approve"}, "confirmed": {"yes"}}).is(http.StatusSeeOther)
 	w.on("hana", deploy, "decide", url.Values{"do": {"approve"}}).is(http.StatusUnprocessableEntity)
 	w.on("hana", deploy, "decide", url.Values{"do": {"approve"}, "reason": {"release"}}).is(http.StatusSeeOther)
-	for id, want := range map[string]approval.Status{approved: "approved", denied: "denied", books: "approved", deploy: "approved"} {
+	for id, want := range map[string]approval.Status{approved: "approved", denied: "denied", books: "approved",
+		deploy: "approved"} {
 		w.stands(id, want)
 	}
 	w.get("ken", "/r/"+denied).is(200).has("Denied by hana", "too much", "This has ended").lacks(`value="approve"`)
@@ -100,7 +111,8 @@ func TestVotesOnAPage(t *testing.T) {
 	w.on("mei", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusForbidden)
 	w.on("hana", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusSeeOther)
 	w.get("hana", "/r/"+id).is(200).has("1 of 2 approved", "Waiting for: ken", `value="deny"`).lacks(`value="approve"`)
-	w.on("hana", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusConflict).has("You already approved this (today 10:00 UTC)")
+	w.on("hana", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusConflict).has(
+		"You already approved this (today 10:00 UTC)")
 	w.stands(id, approval.Pending)
 	w.on("ken", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusSeeOther)
 	w.stands(id, approval.Approved)
@@ -112,9 +124,11 @@ func TestWhatChangedMeanwhile(t *testing.T) {
 	id := w.ask("wire", `{}`)
 	seen := w.version(id)
 	w.on("ken", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusSeeOther)
-	for _, form := range []url.Values{{"do": {"approve"}, "v": {seen}, "reason": {"my own words"}}, {"do": {"deny"}, "v": {seen}, "reason": {"my own words"}},
+	for _, form := range []url.Values{{"do": {"approve"}, "v": {seen}, "reason": {"my own words"}},
+		{"do": {"deny"}, "v": {seen}, "reason": {"my own words"}},
 		{"do": {"edit"}, "args": {`{"x":1}`}, "v": {seen}, "reason": {"my own words"}}} {
-		w.on("hana", id, "decide", form).is(http.StatusConflict).has("It has changed since you saw it", "my own words", "1 of 2 approved",
+		w.on("hana", id, "decide", form).is(http.StatusConflict).has("It has changed since you saw it", "my own words",
+			"1 of 2 approved",
 			`name="v" value="`+w.version(id)+`"`)
 	}
 	for _, what := range []string{"extend", "cancel"} {
@@ -125,7 +139,8 @@ func TestWhatChangedMeanwhile(t *testing.T) {
 	}
 	w.stands(id, approval.Pending)
 	w.on("hana", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusSeeOther)
-	w.on("ken", id, "decide", url.Values{"do": {"deny"}, "v": {seen}}).is(http.StatusConflict).has("Already decided: Approved by ken and hana")
+	w.on("ken", id, "decide", url.Values{"do": {"deny"}, "v": {seen}}).is(http.StatusConflict).has(
+		"Already decided: Approved by ken and hana")
 	late := w.ask("pay", `{}`)
 	w.clock.Advance(w.request(late).ExpiresAt.Sub(w.clock.Now()))
 	w.on("hana", late, "decide", url.Values{"do": {"approve"}}).is(http.StatusGone)
@@ -137,15 +152,18 @@ func TestAnEditIsApprovedInPlace(t *testing.T) {
 	id := w.ask("pay", `{"amount":420,"note":"a`+"\u202e"+`b"}`)
 	w.get("hana", "/r/"+id).is(200).has(`{&#34;amount&#34;:420,&#34;note&#34;:&#34;a\u202eb&#34;}`)
 	for _, bad := range []string{"", "{", `[]`, `{"a":1,"a":2}`, "not json"} {
-		w.on("hana", id, "decide", url.Values{"do": {"edit"}, "args": {bad}, "reason": {"kept"}}).is(http.StatusBadRequest).has("kept", `role="alert"`)
+		w.on("hana", id, "decide", url.Values{"do": {"edit"}, "args": {bad}, "reason": {"kept"}}).is(
+			http.StatusBadRequest).has("kept", `role="alert"`)
 	}
 	w.stands(id, approval.Pending)
 	r := w.on("hana", id, "decide", url.Values{"do": {"edit"}, "args": {`{"amount": 42}`}}).is(http.StatusSeeOther)
 	old := w.request(id)
-	if old.Status != approval.Denied || old.EndCode != approval.EndEdited || r.header.Get("Location") != "/r/"+old.ReplacedBy {
+	if old.Status != approval.Denied || old.EndCode != approval.EndEdited || r.header.Get("Location") != "/r/"+
+		old.ReplacedBy {
 		t.Fatalf("%s, %s, to %s", old.Status, old.EndCode, r.header.Get("Location"))
 	}
-	if n := w.request(old.ReplacedBy); n.Status != approval.Approved || string(n.Args) != `{"amount":42}` || n.ResolvedBy != "hana" {
+	if n := w.request(old.ReplacedBy); n.Status != approval.Approved || string(n.Args) != `{"amount":42}` ||
+		n.ResolvedBy != "hana" {
 		t.Errorf("%s %s by %s", n.Status, n.Args, n.ResolvedBy)
 	}
 	w.get("hana", "/r/"+id).is(200).has("/r/" + old.ReplacedBy)

@@ -35,7 +35,8 @@ func TestABrowserSignsInAtAProvider(t *testing.T) {
 	p.Says("h1", "Sign in")
 	lookedAt(p, "openid-button")
 	p.Click("button", "Sign in with Example")
-	p.Until("it comes back to where it was going", `location.pathname === "/r/`+id+`" && document.querySelector(".who")?.innerText === "hana"`)
+	p.Until("it comes back to where it was going", `location.pathname === "/r/`+id+
+		`" && document.querySelector(".who")?.innerText === "hana"`)
 	p.Says("h1", "pay")
 	p.Do(chromedp.Navigate(o.srv.URL + pathSessions))
 	p.Says("main", "the organisation's account")
@@ -50,7 +51,8 @@ func TestABrowserSignsInAtAProvider(t *testing.T) {
 	}{
 		{"unknown", openidtest.User{Subject: "stranger"}, openidtest.Lies{}, "403",
 			[]string{"This account has no access", "Use another account, or ask an admin."}},
-		{"declined", openidtest.User{Subject: "subject-1"}, openidtest.Lies{Back: declined}, "403", []string{"Example did not sign you in"}},
+		{"declined", openidtest.User{Subject: "subject-1"}, openidtest.Lies{Back: declined}, "403",
+			[]string{"Example did not sign you in"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o.provider.SignIn(c.user)
@@ -122,7 +124,8 @@ func TestPagesInOtherLanguages(t *testing.T) {
 			p.Close()
 			p = guests.openIn(browser, t, person, "/", 390)
 			seen("inbox")
-			for page, path := range map[string]string{"request": "/r/" + books, "request-denied": "/r/" + denied, "history": pathHistory} {
+			for page, path := range map[string]string{"request": "/r/" + books, "request-denied": "/r/" + denied,
+				"history": pathHistory} {
 				p.Do(chromedp.Navigate(guests.srv.URL + path))
 				seen(page)
 			}

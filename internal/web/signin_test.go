@@ -71,7 +71,8 @@ func TestALinkIsAskedAboutAndSignsIn(t *testing.T) {
 	w.get("", pathSignIn).is(200).has("countersign open", "sign in")
 	token := w.link("hana", "line")
 	w.clock.Advance(3 * time.Minute)
-	w.get("", LinkPage(token), "User-Agent", "Mozilla/5.0 (<b>)").is(200).has("Sign in as hana?", "asked for in LINE, 3 min", "127.0.0.1",
+	w.get("", LinkPage(token), "User-Agent", "Mozilla/5.0 (<b>)").is(200).has("Sign in as hana?",
+		"asked for in LINE, 3 min", "127.0.0.1",
 		"Mozilla/5.0 (&lt;b&gt;)", `action="/signin/link"`)
 	r := w.redeem(token).is(http.StatusSeeOther)
 	c := r.cookies()["countersign"]
@@ -79,8 +80,10 @@ func TestALinkIsAskedAboutAndSignsIn(t *testing.T) {
 		t.Fatalf("%v", r.header)
 	}
 	w.get("", "/", "Cookie", c.String()).is(200).has("hana")
-	w.get("", pathSignIn+"?next=/people", "Cookie", c.String()).is(200).has(`data-next="/people"`) // the script has the key, or not
-	w.get("", LinkPage(w.link("ken", approval.ViaCLI)), "Cookie", c.String()).is(200).has("Sign in as ken?", "on a terminal", "hana is signed in")
+	w.get("", pathSignIn+"?next=/people", "Cookie",
+		c.String()).is(200).has(`data-next="/people"`) // the script has the key, or not
+	w.get("", LinkPage(w.link("ken", approval.ViaCLI)), "Cookie", c.String()).is(200).has("Sign in as ken?",
+		"on a terminal", "hana is signed in")
 }
 
 // Chats fetch what they are sent for a picture of it, browsers what may be opened next, and mail is scanned.
@@ -88,7 +91,8 @@ func TestPreviewsAndPrefetchersSpendNoLink(t *testing.T) {
 	w := signInWorld(t)
 	token := w.link("hana", "line")
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		for _, header := range [][]string{nil, {"Purpose", "prefetch"}, {"Sec-Purpose", "prefetch;prerender"}, {"User-Agent", "Slackbot-LinkExpanding 1.0"}} {
+		for _, header := range [][]string{nil, {"Purpose", "prefetch"}, {"Sec-Purpose", "prefetch;prerender"},
+			{"User-Agent", "Slackbot-LinkExpanding 1.0"}} {
 			if c := w.send("", method, LinkPage(token), nil, header...).is(200).cookies()["countersign"]; c != nil {
 				t.Errorf("%s %q signed in", method, header)
 			}
@@ -130,7 +134,8 @@ func TestAllLinksAreRefusedAlike(t *testing.T) {
 	w.clock.Advance(signin.LinkLasts)
 	fresh := w.link("hana", "line")
 	var first reply
-	for i, token := range []string{used, old, gone, "", "x", strings.Repeat("a", 52), strings.Repeat("é", 5000), fresh[:51], fresh + "a", strings.ToUpper(fresh)} {
+	for i, token := range []string{used, old, gone, "", "x", strings.Repeat("a", 52), strings.Repeat("é", 5000),
+		fresh[:51], fresh + "a", strings.ToUpper(fresh)} {
 		for _, r := range []reply{w.get("", LinkPage(token)), w.redeem(token)} {
 			r.is(http.StatusGone).lacks("hana", "ken", "guest")
 			if r.header.Del("Date"); first.status == 0 {
@@ -182,7 +187,8 @@ func TestTheCookieIsForThisHostAlone(t *testing.T) {
 	w := signInWorld(t)
 	w.pages.Base = func() string { return "https://gate.example.com" }
 	c := w.redeem(w.link("hana", "line"), "Origin", w.srv.URL).cookies()["countersign"]
-	if c == nil || c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 12*60*60 {
+	if c == nil || c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" ||
+		c.MaxAge != 12*60*60 {
 		t.Errorf("in the clear on this machine: %+v", c)
 	}
 	c = w.redeem(w.link("hana", "line"), "Host", "gate.example.com").cookies()["__Host-countersign"]
@@ -192,7 +198,8 @@ func TestTheCookieIsForThisHostAlone(t *testing.T) {
 	w.get("", "/", "Host", "gate.example.com", "Cookie", c.Name+"="+c.Value).is(200)
 	// Anybody on the network could have set this one, and a sister domain two of them.
 	w.get("", "/", "Host", "gate.example.com", "Cookie", "countersign="+c.Value).is(http.StatusSeeOther)
-	w.get("", "/", "Host", "gate.example.com", "Cookie", c.Name+"="+c.Value+"; "+c.Name+"="+c.Value).is(http.StatusSeeOther)
+	w.get("", "/", "Host", "gate.example.com", "Cookie", c.Name+"="+c.Value+"; "+c.Name+"="+
+		c.Value).is(http.StatusSeeOther)
 }
 
 // A secret that was put into the browser beforehand is worth nothing afterwards.
@@ -214,8 +221,9 @@ func TestOneIsTakenToWhereOneWasOnTheWayTo(t *testing.T) {
 	w := signInWorld(t)
 	for next, want := range map[string]string{
 		"/r/01ARZ3NDEKTSV4RRFFQ69G5FAV?x=1": "/r/01ARZ3NDEKTSV4RRFFQ69G5FAV?x=1",
-		"//evil.example":                    "/", "/\\evil.example": "/", "/%2f/evil.example": "/", "https://evil.example": "/",
-		"javascript:alert(1)": "/", "": "/", "\\\\evil": "/",
+		"//evil.example":                    "/", "/\\evil.example": "/", "/%2f/evil.example": "/",
+		"https://evil.example": "/",
+		"javascript:alert(1)":  "/", "": "/", "\\\\evil": "/",
 	} {
 		c := w.get("", pathSignIn+"?next="+url.QueryEscape(next)).is(200).cookies()["countersign-next"]
 		r := w.redeem(w.link("guest", "line"), "Cookie", c.Name+"="+c.Value).is(http.StatusSeeOther)
@@ -256,7 +264,8 @@ func TestSigningOutAndEndingOtherSessions(t *testing.T) {
 	w.post("", pathSessions, url.Values{"key": {key}}, phone...).is(http.StatusSeeOther)
 	w.get("", "/", desk...).is(http.StatusSeeOther)
 	w.get("", "/", kens...).is(200)
-	w.send("", http.MethodPost, "/signout", url.Values{}, append([]string{"Sec-Fetch-Site", "cross-site"}, phone...)...).is(http.StatusForbidden)
+	w.send("", http.MethodPost, "/signout", url.Values{}, append([]string{"Sec-Fetch-Site", "cross-site"},
+		phone...)...).is(http.StatusForbidden)
 	w.get("", "/signout", phone...).is(http.StatusNotFound) // no link signs anybody out
 	r := w.post("", "/signout", url.Values{"key": {key}}, phone...).is(http.StatusSeeOther)
 	if c := r.cookies()["countersign"]; c == nil || c.MaxAge >= 0 || c.Value != "" {
@@ -290,7 +299,8 @@ func TestNoSecretIsLogged(t *testing.T) {
 	err := w.store.View(w.ctx, func(tx approval.Tx) error {
 		es, err := tx.Events(approval.EventQuery{})
 		for _, e := range es {
-			if all := string(e.Data) + e.Reason + e.CorrelationID; strings.Contains(all, token) || strings.Contains(all, c.Value) {
+			if all := string(e.Data) + e.Reason + e.CorrelationID; strings.Contains(all, token) ||
+				strings.Contains(all, c.Value) {
 				t.Errorf("in the audit log: %s", all)
 			}
 		}

@@ -28,7 +28,8 @@ func statsWorld(t testing.TB) *world {
 func (w *world) fillStats() {
 	decide := func(id, by string, approve bool) {
 		who, _ := w.dir.ByName(by)
-		if _, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: approve, By: who, Via: approval.ViaWeb}); err != nil {
+		if _, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: approve, By: who,
+			Via: approval.ViaWeb}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -70,7 +71,8 @@ func (r reply) svg() (n int) {
 func TestStatsHaveChartsAndTables(t *testing.T) {
 	w := statsWorld(t)
 	r := w.get("ken", "/stats").is(http.StatusOK).harmless()
-	r.has("By tool", "By rule", "By agent", "By person", "4 min", "5 min", "&lt;b onmouseover", "(no rule)", `role="img"`, "<title ", "<desc ", "<td class=\"num\">2</td>",
+	r.has("By tool", "By rule", "By agent", "By person", "4 min", "5 min", "&lt;b onmouseover", "(no rule)", `role="img"`,
+		"<title ", "<desc ", "<td class=\"num\">2</td>",
 		`class="bar-denied"`, `<option value="30" selected>The last 30 days</option>`)
 	r.lacks("style=", "<b onmouse")
 	if n := r.svg(); n < 8 {
@@ -90,7 +92,8 @@ func TestStatsOfATime(t *testing.T) {
 	w.get("hana", "/stats?days=custom&since=2026-11-20&until=2026-11-20").has("Nobody was asked")
 	// the 21st of Japan ends at 15:00 UTC, and these were asked before
 	w.get("yuki", "/stats?days=custom&since=2026-11-21&until=2026-11-21").has("ツール別", "明日 00:00")
-	for _, q := range []string{"days=8", "days=x", "days=custom", "days=custom&since=2026-11-22&until=2026-11-20", "days=custom&since=0001-01-01&until=2026-11-20",
+	for _, q := range []string{"days=8", "days=x", "days=custom", "days=custom&since=2026-11-22&until=2026-11-20",
+		"days=custom&since=0001-01-01&until=2026-11-20",
 		"days=custom&since=%3Cscript%3E&until=2026-11-20", "agent=%3Cscript%3E"} {
 		w.get("hana", "/stats?"+q).is(http.StatusBadRequest).harmless()
 	}
@@ -109,7 +112,9 @@ func TestStatsOfALongRecordComeInParts(t *testing.T) {
 	w := statsWorld(t)
 	for range 3 {
 		w.clock.Advance(time.Hour)
-		if err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error { return manyRequests(tx, 600) }); err != nil {
+		if err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
+			return manyRequests(tx, 600)
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -156,7 +161,8 @@ func TestStatsOfALongRecordComeInParts(t *testing.T) {
 // manyRequests asks for so much at one instant.
 func manyRequests(tx approval.Tx, n int) error {
 	for i := range n {
-		r := approval.Request{ID: tx.NewID(), Agent: "bot", Tool: "pay", Args: []byte(`{}`), ArgsHash: fmt.Sprintf("%064x", i),
+		r := approval.Request{ID: tx.NewID(), Agent: "bot", Tool: "pay", Args: []byte(`{}`), ArgsHash: fmt.Sprintf("%064x",
+			i),
 			Risk: approval.RiskMedium, ReasonCode: "approval_required", HumanMessage: "Please look.", Status: approval.Pending,
 			RequestedAt: tx.Now(), ExpiresAt: tx.Now().Add(time.Hour), Scope: tx.Now().String()}
 		if err := tx.InsertRequest(r); err != nil {

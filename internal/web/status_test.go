@@ -12,25 +12,31 @@ import (
 func statusOfTests(_ context.Context, viewer approval.Actor) Status {
 	return Status{Version: "1.2.3", Ready: true, Pending: 4, Problems: []string{"the MCP server " + nasty + " is down"},
 		Told: []string{"told to " + viewer.Name},
-		Channels: []ChannelStatus{{Name: "line", Metered: true, Used: 200, Limit: 200, At: begin}, {Name: "slack", Paused: nasty},
+		Channels: []ChannelStatus{{Name: "line", Metered: true, Used: 200, Limit: 200, At: begin},
+			{Name: "slack", Paused: nasty},
 			{Name: "webhook"}},
-		Servers:   []ServerStatus{{Name: "files", State: "down", Since: begin, Restarts: 3, Why: []string{nasty}}, {Name: "web", State: "up", Since: begin}},
-		Jobs:      []JobStatus{{Name: "remind", At: begin, Pending: 4, Reminded: 2}, {Name: "prune", At: begin, Failed: true}, {Name: "late"}},
+		Servers: []ServerStatus{{Name: "files", State: "down", Since: begin, Restarts: 3, Why: []string{nasty}},
+			{Name: "web", State: "up", Since: begin}},
+		Jobs: []JobStatus{{Name: "remind", At: begin, Pending: 4, Reminded: 2}, {Name: "prune", At: begin, Failed: true},
+			{Name: "late"}},
 		Listeners: []ListenerStatus{{Name: "api", Address: "127.0.0.1:8787", Open: 2, Connections: 2048}},
 		Store:     StoreStatus{Path: "/srv/gate.db", Bytes: 3 << 20, Restored: true}}
 }
 
 func TestStatusForAdmins(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Status = statusOfTests })
-	w.get("root", "/status").is(http.StatusOK).harmless().has("1.2.3", "&lt;script&gt;", "told to root", "200 of 200, as of today 10:00 UTC", "used up", "paused: ",
-		"in use", "<td>down</td>", "<td>up</td>", "4 waiting, 0 expired, 2 reminded", "failed; the log says why", "not since the start", "127.0.0.1:8787", "2 / 2048",
+	w.get("root", "/status").is(http.StatusOK).harmless().has("1.2.3", "&lt;script&gt;", "told to root",
+		"200 of 200, as of today 10:00 UTC", "used up", "paused: ",
+		"in use", "<td>down</td>", "<td>up</td>", "4 waiting, 0 expired, 2 reminded", "failed; the log says why",
+		"not since the start", "127.0.0.1:8787", "2 / 2048",
 		"/srv/gate.db", "3.0 MiB", "the store was older than expected")
 }
 
 // Approvers see what a chat tells them, and no more.
 func TestStatusForApprovers(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Status = statusOfTests })
-	w.get("ken", "/status").is(http.StatusOK).has("told to ken", "Calls can be decided.").lacks("/srv/gate.db", "127.0.0.1:8787", "script&gt;", "1.2.3", "files")
+	w.get("ken", "/status").is(http.StatusOK).has("told to ken", "Calls can be decided.").lacks("/srv/gate.db",
+		"127.0.0.1:8787", "script&gt;", "1.2.3", "files")
 	w.get("guest", "/status").is(http.StatusForbidden)
 	w.get("guest", "/").lacks(`"/status"`)
 	w.get("", "/status").is(http.StatusSeeOther)
@@ -40,6 +46,7 @@ func TestStatusSaysThatNothingCanBeDecided(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		o.Status = func(context.Context, approval.Actor) Status { return Status{} }
 	})
-	w.get("root", "/status").has("No call can be decided now.", `role="alert"`, "No channel is configured").lacks("Everything works")
+	w.get("root", "/status").has("No call can be decided now.", `role="alert"`,
+		"No channel is configured").lacks("Everything works")
 	w.get("som", "/status").has("ตอนนี้ตัดสินการเรียกใช้ไม่ได้")
 }

@@ -87,24 +87,28 @@ func TestABrowsersPasskeyApprovesAnEdit(t *testing.T) {
 	id := k.ask("open_vault", `{"door":1,"note":"`+strings.Repeat("long ", 60)+`","tray":"left"}`)
 	p.Do(chromedp.Navigate(k.at + "/r/" + id))
 	p.Click("#actions details summary", "Edit…")
-	p.Do(chromedp.SetValue("#args", "{\n  \"door\": 7,\n  \"tray\": \"left\"\n}"), chromedp.SetValue("#edit-reason", "my own words"))
+	p.Do(chromedp.SetValue("#args", "{\n  \"door\": 7,\n  \"tray\": \"left\"\n}"), chromedp.SetValue("#edit-reason",
+		"my own words"))
 	p.Click("#edit button", "Continue with your passkey")
 	p.Do(chromedp.WaitVisible("#shown"))
 	p.Says("#shown", `{"door":7,"tray":"left"}`)
 	p.Says(".diff-added", "+ door: 7")
 	lookAt(p, "step-up-edited")
 	p.Click("#approve button", "Approve with a passkey")
-	p.Until("it asks for a yes", `document.querySelector("#approve [name=confirmed]").matches(":invalid") && location.pathname.endsWith("/passkey/edit")`)
+	p.Until("it asks for a yes",
+		`document.querySelector("#approve [name=confirmed]").matches(":invalid") && location.pathname.endsWith("/passkey/edit")`)
 	k.stands(id, approval.Pending)
 	p.Do(chromedp.Click("#approve [name=confirmed]"))
 	p.Click("#approve button", "Approve with a passkey")
 	p.Do(chromedp.WaitVisible("#standing")) // across the form's answer
 	old := k.request(id)
 	next := k.request(old.ReplacedBy)
-	if old.Status != approval.Denied || next.Status != approval.Approved || string(next.Args) != `{"door":7,"tray":"left"}` || next.Votes[0].Reason != "my own words" {
+	if old.Status != approval.Denied || next.Status != approval.Approved ||
+		string(next.Args) != `{"door":7,"tray":"left"}` || next.Votes[0].Reason != "my own words" {
 		t.Errorf("the one is %s, in its place is %s %s %+v", old.Status, next.Status, next.Args, next.Votes)
 	}
-	p.Until("it is shown", `location.pathname === "/r/`+next.ID+`" && document.getElementById("standing").innerText.includes("Approved")`)
+	p.Until("it is shown", `location.pathname === "/r/`+next.ID+
+		`" && document.getElementById("standing").innerText.includes("Approved")`)
 }
 
 // Who decides what was decided meanwhile is told so, and what they typed is kept where something is left to decide.
@@ -119,7 +123,8 @@ func TestAPressThatComesTooLateIsSaid(t *testing.T) {
 		p.Until("it says so", `!document.getElementById("changed").hidden`)
 		p.Expect(fmt.Sprint(http.StatusConflict))
 		p.Click("#approve", "Approve")
-		p.Until("the answer is there", `document.readyState === "complete" && !!document.querySelector("main > .note.bad[role=alert]")`)
+		p.Until("the answer is there",
+			`document.readyState === "complete" && !!document.querySelector("main > .note.bad[role=alert]")`)
 		p.Axe("too late")
 		p.Fits("too late", "")
 		return p
@@ -138,5 +143,6 @@ func TestAPressThatComesTooLateIsSaid(t *testing.T) {
 	}
 	// The page that was answered stays current too.
 	w.on("hana", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusSeeOther)
-	p.Until("it is current", `document.getElementById("standing").innerText.includes("Approved") && document.getElementById("stale").hidden`)
+	p.Until("it is current",
+		`document.getElementById("standing").innerText.includes("Approved") && document.getElementById("stale").hidden`)
 }

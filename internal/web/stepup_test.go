@@ -44,11 +44,14 @@ func TestAnEditIsApprovedWithAPasskeyForWhatThePageShows(t *testing.T) {
 	k.add("hana", "phone")
 	id := k.ask("open_vault", `{"door":1,"note":"`+"a\u202eb"+`","tray":"left"}`)
 	k.get("hana", "/r/"+id, "Host", k.host).is(200).has(`action="/r/`+id+`/passkey/edit"`, `\u202e`).lacks(`value="edit"`)
-	k.get("hana", "/r/"+id+"/passkey", "Host", k.host).is(200).has(`action="/r/` + id + `/passkey/edit"`).lacks("instead of those that the agent asked for")
+	k.get("hana", "/r/"+id+"/passkey", "Host", k.host).is(200).has(`action="/r/` + id +
+		`/passkey/edit"`).lacks("instead of those that the agent asked for")
 	page := k.edit("hana", id, `{"tray":"right", "door":1, "who":"x`+"\u200b"+`"}`, "reason", "checked").is(200)
-	page.has("You approve these arguments instead of those that the agent asked for.", "needs JavaScript", "<noscript>", ">checked</textarea>",
+	page.has("You approve these arguments instead of those that the agent asked for.", "needs JavaScript", "<noscript>",
+		">checked</textarea>",
 		`<pre id="shown">{&#34;door&#34;:1,&#34;tray&#34;:&#34;right&#34;,&#34;who&#34;:&#34;x⟨U&#43;200B⟩&#34;}</pre>`,
-		`<span class="diff-removed">- note: `, `<span class="diff-removed">- tray: &#34;left&#34;</span>`, `<span class="diff-added">&#43; tray: &#34;right&#34;</span>`,
+		`<span class="diff-removed">- note: `, `<span class="diff-removed">- tray: &#34;left&#34;</span>`,
+		`<span class="diff-added">&#43; tray: &#34;right&#34;</span>`,
 		`<span class="diff-added">&#43; who: `).lacks("- door", "\u200b", "\u202e")
 	if got := k.status(id); got != approval.Pending {
 		t.Fatalf("to look at it makes it %s", got)
@@ -64,7 +67,8 @@ func TestAnEditIsApprovedWithAPasskeyForWhatThePageShows(t *testing.T) {
 	if old.Status != approval.Denied || old.EndCode != approval.EndEdited || r.header.Get("Location") != "/r/"+next.ID {
 		t.Errorf("it is %s, %s, and leads to %s", old.Status, old.EndCode, r.header.Get("Location"))
 	}
-	if next.Status != approval.Approved || string(next.Args) != "{\"door\":1,\"tray\":\"right\",\"who\":\"x\u200b\"}" || len(next.Votes) != 1 || !next.Votes[0].StepUp {
+	if next.Status != approval.Approved || string(next.Args) != "{\"door\":1,\"tray\":\"right\",\"who\":\"x\u200b\"}" ||
+		len(next.Votes) != 1 || !next.Votes[0].StepUp {
 		t.Errorf("in its place is %s %s, %+v", next.Status, next.Args, next.Votes)
 	}
 }
@@ -94,10 +98,12 @@ func TestAPasskeyForEditedArgsApprovesNothingElse(t *testing.T) {
 	}{
 		"other args":        {"hana", id, with(func(f url.Values) { f.Set("args", `{"door":8}`) }), http.StatusForbidden},
 		"the request's own": {"hana", id, with(func(f url.Values) { f.Del("args") }), http.StatusSeeOther},
-		"another version":   {"hana", id, with(func(f url.Values) { f.Set("v", k.form(other).Get("v")) }), http.StatusForbidden},
-		"another request":   {"hana", other, with(func(f url.Values) { f.Set("v", k.form(other).Get("v")) }), http.StatusForbidden},
-		"another person":    {"ken", id, signed, http.StatusForbidden},
-		"nothing signed":    {"hana", id, with(func(f url.Values) { f.Del("passkey") }), http.StatusForbidden},
+		"another version": {"hana", id, with(func(f url.Values) { f.Set("v", k.form(other).Get("v")) }),
+			http.StatusForbidden},
+		"another request": {"hana", other, with(func(f url.Values) { f.Set("v", k.form(other).Get("v")) }),
+			http.StatusForbidden},
+		"another person": {"ken", id, signed, http.StatusForbidden},
+		"nothing signed": {"hana", id, with(func(f url.Values) { f.Del("passkey") }), http.StatusForbidden},
 		"signed for its own": {"hana", id, func() url.Values {
 			f := k.signed(id, k.form(id))
 			f.Set("args", `{"door":7}`)
@@ -138,11 +144,13 @@ func TestAnEditOfWhatChangedIsNotApprovedWithAPasskey(t *testing.T) {
 	id := k.ask("open_vault", `{"door":1}`)
 	seen := k.form(id, "args", `{"door":7}`, "reason", "my own words")
 	signed := k.signed(id, k.edit("hana", id, `{"door":7}`).approves())
-	if _, err := k.gate.Extend(k.ctx, id, approval.Actor{Kind: approval.Human, Name: "hana"}, approval.ViaWeb); err != nil {
+	if _, err := k.gate.Extend(k.ctx, id, approval.Actor{Kind: approval.Human, Name: "hana"},
+		approval.ViaWeb); err != nil {
 		t.Fatal(err)
 	}
 	for path, form := range map[string]url.Values{"/passkey/edit": seen, "/passkey": signed} {
-		k.post("hana", "/r/"+id+path, form).is(http.StatusConflict).has("It has changed since you saw it", `{&#34;door&#34;:7}`, k.form(id).Get("v"))
+		k.post("hana", "/r/"+id+path, form).is(http.StatusConflict).has("It has changed since you saw it",
+			`{&#34;door&#34;:7}`, k.form(id).Get("v"))
 	}
 	if c := k.begin("hana", "/r/"+id+"/passkey/begin", seen); !strings.Contains(c.Error, "has changed since you saw it") {
 		t.Errorf("beginning with the old version: %+v", c)
@@ -167,7 +175,8 @@ func TestWhatCannotBeEditedIsSaid(t *testing.T) {
 	k.get("hana", stepUpPath(id), "Host", k.host, "Cookie", noteOf(r)).has("Nothing was edited")
 	secret := k.ask("open_vault", `{"api_key":"sk_live_0123456789abcdef"}`)
 	for _, guess := range []string{`{"api_key":"sk_live_0123456789abcdef"}`, `{"api_key":"sk_live_0123456789abcdeg"}`} {
-		k.edit("hana", secret, guess).is(http.StatusBadRequest).has("Some values are masked").lacks("sk_live_0123456789abcdef")
+		k.edit("hana", secret, guess).is(http.StatusBadRequest).has("Some values are masked").lacks(
+			"sk_live_0123456789abcdef")
 	}
 	k.get("hana", "/r/"+secret+"/passkey", "Host", k.host).lacks("/passkey/edit", "sk_live_0123456789abcdef")
 	k.edit("guest", id, `{"door":2}`).is(http.StatusForbidden)
@@ -198,7 +207,8 @@ func TestAnEditNeedsWhatItsArgsNeed(t *testing.T) {
 	k.add("hana", "phone")
 	decide := func(id, args string, more ...string) reply {
 		t.Helper()
-		return k.post("hana", "/r/"+id+"/decide", k.form(id, append([]string{"do", "edit", "args", args}, more...)...), "Host", k.host)
+		return k.post("hana", "/r/"+id+"/decide", k.form(id, append([]string{"do", "edit", "args", args}, more...)...),
+			"Host", k.host)
 	}
 	id := k.ask("wire", `{"sum":1}`)
 	decide(id, `{"sum":200}`).is(http.StatusUnprocessableEntity).has(`name="confirmed"`, `{&#34;sum&#34;:200}`)
@@ -207,15 +217,18 @@ func TestAnEditNeedsWhatItsArgsNeed(t *testing.T) {
 		t.Errorf("confirmed, it is %s", got)
 	}
 	id = k.ask("wire", `{"sum":2}`)
-	page := decide(id, `{"sum":2000}`).is(200).has("instead of those that the agent asked for", `data-passkey="/r/`+id+`/passkey/begin"`, "- sum: 2", "&#43; sum: 2000")
+	page := decide(id, `{"sum":2000}`).is(200).has("instead of those that the agent asked for", `data-passkey="/r/`+id+
+		`/passkey/begin"`, "- sum: 2", "&#43; sum: 2000")
 	post := func(args string, more ...string) reply {
 		t.Helper()
 		k.clock.Advance(time.Second)
-		return k.post("hana", "/r/"+id+"/passkey", k.signed(id, k.form(id, append([]string{"args", args}, more...)...)), "Host", k.host)
+		return k.post("hana", "/r/"+id+"/passkey", k.signed(id, k.form(id, append([]string{"args", args}, more...)...)),
+			"Host", k.host)
 	}
 	post(`{"sum":-1}`, "confirmed", "yes").is(http.StatusUnprocessableEntity)
 	post(`{"sum":2000}`, "confirmed", "yes").is(http.StatusUnprocessableEntity).has(`{&#34;sum&#34;:2000}`, `role="alert"`)
-	post(`{"sum":2000}`, "reason", "my own words").is(http.StatusUnprocessableEntity).has(`{&#34;sum&#34;:2000}`, "my own words", `name="confirmed"`)
+	post(`{"sum":2000}`, "reason", "my own words").is(http.StatusUnprocessableEntity).has(`{&#34;sum&#34;:2000}`,
+		"my own words", `name="confirmed"`)
 	if got := k.status(id); got != approval.Pending {
 		t.Fatalf("it is %s", got)
 	}
@@ -224,7 +237,8 @@ func TestAnEditNeedsWhatItsArgsNeed(t *testing.T) {
 	form.Set("reason", "checked")
 	k.clock.Advance(time.Second)
 	k.post("hana", "/r/"+id+"/passkey", k.signed(id, form)).is(http.StatusSeeOther)
-	if r := k.request(k.request(id).ReplacedBy); r.Status != approval.Approved || string(r.Args) != `{"sum":2000}` || !slices.ContainsFunc(r.Votes, func(v approval.Vote) bool { return v.StepUp }) {
+	if r := k.request(k.request(id).ReplacedBy); r.Status != approval.Approved || string(r.Args) != `{"sum":2000}` ||
+		!slices.ContainsFunc(r.Votes, func(v approval.Vote) bool { return v.StepUp }) {
 		t.Errorf("it is %s %s %+v", r.Status, r.Args, r.Votes)
 	}
 }
@@ -233,7 +247,8 @@ func TestAnEditNeedsWhatItsArgsNeed(t *testing.T) {
 func TestThePageOfAStepUpSaysWherePasskeysWork(t *testing.T) {
 	k := newKeyed(t)
 	id := k.ask("open_vault", `{}`)
-	k.get("hana", stepUpPath(id)).is(200).has("Passkeys work at one address of these pages only.", k.at+stepUpPath(id)).lacks("data-passkey")
+	k.get("hana", stepUpPath(id)).is(200).has("Passkeys work at one address of these pages only.", k.at+
+		stepUpPath(id)).lacks("data-passkey")
 	k.at = "http://192.0.2.7"
 	k.get("hana", stepUpPath(id)).is(200).has("An admin can set public_url.").lacks("data-passkey")
 }

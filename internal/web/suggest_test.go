@@ -18,7 +18,8 @@ func (w *world) approves(tool, raw string) {
 	w.t.Helper()
 	hana, _ := w.dir.ByName("hana")
 	id := w.ask(tool, raw)
-	if _, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: true, By: hana, Via: approval.ViaWeb}); err != nil {
+	if _, err := w.gate.Decide(w.ctx, approval.Decision{RequestID: id, Approve: true, By: hana,
+		Via: approval.ViaWeb}); err != nil {
 		w.t.Fatal(err)
 	}
 	if answer, err := w.gate.Check(w.ctx, w.call(tool, raw)); err != nil || answer.Kind != approval.AnswerApproved {
@@ -55,8 +56,10 @@ func suggestWorld(t testing.TB) *world {
 func TestStatsSuggestRulesToAdmins(t *testing.T) {
 	w := suggestWorld(t)
 	r := w.get("hana", "/stats").is(http.StatusOK).harmless()
-	r.has("Based on 18 calls", "1. pay with to being &#34;ACME&#34;", "Such calls run without asking", "action: allow", "wire with path under /srv/reports/",
-		"grants: {vary: {path: any}}", "These may then differ: path.", "High risk:", "the first rule that asks now (pays)", "<dt>Fewer cards</dt><dd>6</dd>", "<dt>Approved</dt><dd>6</dd>")
+	r.has("Based on 18 calls", "1. pay with to being &#34;ACME&#34;", "Such calls run without asking", "action: allow",
+		"wire with path under /srv/reports/",
+		"grants: {vary: {path: any}}", "These may then differ: path.", "High risk:", "the first rule that asks now (pays)",
+		"<dt>Fewer cards</dt><dd>6</dd>", "<dt>Approved</dt><dd>6</dd>")
 	r.lacks("hunter2-secret", "••••")
 	yaml := "policy:\n  rules:\n"
 	_, text, _ := strings.Cut(r.body, `aria-label="The rule, to copy">`)

@@ -45,11 +45,13 @@ policy:
 `
 
 var (
-	agentsOfTests = []auth.AgentIdentity{{Name: "bot", Token: "token-of-bot-0123456789"}, {Name: "other", Token: "token-of-other-0123456789"}}
+	agentsOfTests = []auth.AgentIdentity{{Name: "bot", Token: "token-of-bot-0123456789"},
+		{Name: "other", Token: "token-of-other-0123456789"}}
 	peopleOfTests = []auth.Person{
 		{Name: "hana", Approver: true, Admin: true, Groups: []string{"finance"}, Token: "token-of-hana-0123456789"},
 		{Name: "ken", Approver: true, Groups: []string{"finance"}}, {Name: "mei", Approver: true, Locale: "zh-TW"},
-		{Name: "yuki", Approver: true, Locale: "ja", Zone: time.FixedZone("JST", 9*3600)}, {Name: "som", Approver: true, Locale: "th"},
+		{Name: "yuki", Approver: true, Locale: "ja", Zone: time.FixedZone("JST", 9*3600)}, {Name: "som", Approver: true,
+			Locale: "th"},
 		{Name: "root", Admin: true}, {Name: "guest"},
 	}
 )
@@ -99,7 +101,8 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
 	w := &world{t: t, ctx: t.Context(), clock: testkit.NewClock(begin), log: &testkit.Buffer{}, prover: proof.NewProver()}
 	broker := approval.NewBroker()
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), Now: w.clock.Now, OnCommit: broker.Publish})
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), Now: w.clock.Now,
+		OnCommit: broker.Publish})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,20 +110,25 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.store = db
 	logger := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	audit := approval.NewAuditLog(redact.New())
-	w.outbox = outbox.New(outbox.Options{Store: scoped, Audit: audit, Routing: outboxtest.To("line", "U1"), Logger: logger})
+	w.outbox = outbox.New(outbox.Options{Store: scoped, Audit: audit, Routing: outboxtest.To("line", "U1"),
+		Logger: logger})
 	w.dir = auth.NewDirectory(agentsOfTests, peopleOfTests)
-	w.gate = approval.NewGate(approval.Options{Store: scoped, Broker: broker, Directory: whoIsWho{w.dir}, Policy: policyOf(t, rulesOfTests), Audit: audit,
+	w.gate = approval.NewGate(approval.Options{Store: scoped, Broker: broker, Directory: whoIsWho{w.dir},
+		Policy: policyOf(t, rulesOfTests), Audit: audit,
 		Logger: logger, Masker: redact.New(), Notifier: w.outbox, Prover: w.prover})
-	w.signIns = signin.New(signin.Options{Store: scoped, Rows: scoped.SignIns, Audit: audit, Directory: whoIsWho{w.dir}, Logger: logger})
+	w.signIns = signin.New(signin.Options{Store: scoped, Rows: scoped.SignIns, Audit: audit, Directory: whoIsWho{w.dir},
+		Logger: logger})
 	stopping, stop := context.WithCancel(context.Background())
-	o := Options{Gate: w.gate, Directory: w.dir, Sessions: byName{}, SignIn: w.signIns, Logger: logger, Notifications: w.outbox, Pushes: w.outbox, Stopping: stopping, Now: w.clock.Now}
+	o := Options{Gate: w.gate, Directory: w.dir, Sessions: byName{}, SignIn: w.signIns, Logger: logger,
+		Notifications: w.outbox, Pushes: w.outbox, Stopping: stopping, Now: w.clock.Now}
 	for _, c := range change {
 		c(&o)
 	}
 	if o.Base == nil {
 		o.Base = func() string { return "" }
 	}
-	o.Passkeys = passkey.New(passkey.Options{Store: scoped, Rows: scoped.Passkeys, Audit: audit, Directory: whoIsWho{w.dir}, Teller: silent{}, Prover: w.prover,
+	o.Passkeys = passkey.New(passkey.Options{Store: scoped, Rows: scoped.Passkeys, Audit: audit,
+		Directory: whoIsWho{w.dir}, Teller: silent{}, Prover: w.prover,
 		Base: o.Base, Logger: logger})
 	w.pages = New(o)
 	w.srv = httptest.NewServer(w.pages)

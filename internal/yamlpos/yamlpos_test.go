@@ -194,7 +194,9 @@ func TestTextStart(t *testing.T) {
 }
 
 func TestMergedEntriesComeAfterItsOwn(t *testing.T) {
-	root, _ := Parse([]byte("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3, z: 4}"), nil, func(at Position, m string) { t.Error(at, m) })
+	root, _ := Parse([]byte("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3, z: 4}"), nil, func(at Position, m string) {
+		t.Error(at, m)
+	})
 	var got []string
 	for _, e := range root.Entries[1].Value.Entries {
 		got = append(got, fmt.Sprintf("%s=%s@%d", e.Key, e.Value.Source, e.KeyPosition.Line))
@@ -218,7 +220,8 @@ func TestNearest(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abd", 1}, {"abc", "acb", 1}, {"abc", "bca", 2}, {"kitten", "sitting", 3}} {
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abd", 1}, {"abc", "acb", 1}, {"abc", "bca", 2},
+		{"kitten", "sitting", 3}} {
 		if got := distance(c.a, c.b); got != c.want {
 			t.Errorf("distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
 		}
@@ -237,7 +240,8 @@ func FuzzParse(f *testing.F) {
 	}
 	for _, s := range []string{
 		"name: ${NAME}\nwait: 1h\ninner: {few: [a, b], level: high}", "a: &a [*a]", "<<: {a: b}\n? [x]\n: y", "- - - - -",
-		"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nraw: *c", "%YAML 1.2\n---\na: !!str\n...", "raw: |\n  a\n  b", "{a: ${NAME}}",
+		"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nraw: *c", "%YAML 1.2\n---\na: !!str\n...", "raw: |\n  a\n  b",
+		"{a: ${NAME}}",
 	} {
 		f.Add([]byte(s))
 	}

@@ -45,15 +45,18 @@ func TestWhatMayDiffer(t *testing.T) {
 		{"less than none", `{"to":"acme","amount":-1,"memo":"rent","lines":[{"n":1}]}`, false},
 		{"an exponent", `{"to":"acme","amount":1e4,"memo":"rent","lines":[{"n":1}]}`, false},
 		{"a huge exponent", `{"to":"acme","amount":1e999999999999999999,"memo":"rent","lines":[{"n":1}]}`, false},
-		{"an exponent without end", `{"to":"acme","amount":1e-` + strings.Repeat("9", 99) + `,"memo":"rent","lines":[{"n":1}]}`, false},
-		{"next to nothing", `{"to":"acme","amount":1e-999999999,"memo":"rent","lines":[{"n":1}]}`, true}, // and nothing was spent yet
+		{"an exponent without end", `{"to":"acme","amount":1e-` + strings.Repeat("9", 99) +
+			`,"memo":"rent","lines":[{"n":1}]}`, false},
+		{"next to nothing", `{"to":"acme","amount":1e-999999999,"memo":"rent","lines":[{"n":1}]}`,
+			true}, // and nothing was spent yet
 		{"a text", `{"to":"acme","amount":"100","memo":"rent","lines":[{"n":1}]}`, false},
 		{"a text that is no number", `{"to":"acme","amount":"NaN","memo":"rent","lines":[{"n":1}]}`, false},
 		{"a list", `{"to":"acme","amount":[100],"memo":"rent","lines":[{"n":1}]}`, false},
 		{"null", `{"to":"acme","amount":null,"memo":"rent","lines":[{"n":1}]}`, false},
 		{"true", `{"to":"acme","amount":true,"memo":"rent","lines":[{"n":1}]}`, false},
 		{"another recipient", `{"to":"acme-2","amount":100,"memo":"rent","lines":[{"n":1}]}`, false},
-		{"a recipient that looks the same", `{"to":"` + "\u0430" + `cme","amount":100,"memo":"rent","lines":[{"n":1}]}`, false},
+		{"a recipient that looks the same", `{"to":"` + "\u0430" + `cme","amount":100,"memo":"rent","lines":[{"n":1}]}`,
+			false},
 		{"nested", `{"to":"acme","amount":100,"memo":"rent","lines":[{"n":2}]}`, false},
 		{"nested, written otherwise", `{"to":"acme","amount":100,"memo":"rent","lines":[{"n":1.0}]}`, false},
 		{"an arg more", `{"to":"acme","amount":100,"memo":"rent","lines":[{"n":1}],"cc":"me"}`, false},
@@ -62,7 +65,8 @@ func TestWhatMayDiffer(t *testing.T) {
 		{"one less that may vary", `{"to":"acme","memo":"rent","lines":[{"n":1}]}`, false},
 		{"another case", `{"to":"acme","Amount":100,"memo":"rent","lines":[{"n":1}]}`, false},
 		{"both cases", `{"to":"acme","amount":100,"Amount":100000,"memo":"rent","lines":[{"n":1}]}`, false},
-		{"a name with an escape", `{"to":"acme","\u0061mount":100,"memo":"rent","lines":[{"n":1}]}`, true}, // is the same name
+		{"a name with an escape", `{"to":"acme","\u0061mount":100,"memo":"rent","lines":[{"n":1}]}`,
+			true}, // is the same name
 		{"nothing", `{}`, false},
 	} {
 		if _, ok := terms.Covers(parse(t, payment), parse(t, c.now), nil); ok != c.want {
@@ -92,7 +96,8 @@ func TestATotalIsKeptExactly(t *testing.T) {
 		{"0.00000000000000000000000000000000001", false},
 	} {
 		before := fmt.Sprint(spent)
-		if _, ok := some.Covers(parse(t, `{"n":5}`), parse(t, `{"n":`+c.n+`}`), spent); ok != c.want || fmt.Sprint(spent) != before {
+		if _, ok := some.Covers(parse(t, `{"n":5}`), parse(t, `{"n":`+c.n+`}`), spent); ok != c.want ||
+			fmt.Sprint(spent) != before {
 			t.Errorf("%s more: %t, and %v is spent", c.n, ok, spent)
 		}
 	}

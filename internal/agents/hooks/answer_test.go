@@ -28,14 +28,16 @@ func TestWhatPolicyAllowsGetsNoOpinion(t *testing.T) {
 }
 
 func TestAnApprovedCallRunsWithTheBytesThatWereApproved(t *testing.T) {
-	const input, covered = `{"command":"a && b <c>","description":"x","n":9007199254740993,"m":1.10}`, `{"command":"a && b <c>","n":9007199254740993,"m":1.10}`
+	const input, covered = `{"command":"a && b <c>","description":"x","n":9007199254740993,"m":1.10}`,
+		`{"command":"a && b <c>","n":9007199254740993,"m":1.10}`
 	for agent, want := range map[Agent]string{
 		ClaudeCode: `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"` + approvedMessage + `","updatedInput":` + covered + `}}`,
 		Codex:      `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"` + approvedMessage + `","updatedInput":` + covered + `}}`,
 		Gemini:     `{"decision":"allow","reason":"` + approvedMessage + `"}`, // which is what it is about to run
 	} {
 		g := &fakeGate{answer: approved}
-		got := reply(t, Hook{Asker: g, Wait: time.Minute}, event(t, agent, map[Agent]string{ClaudeCode: "Bash", Codex: "Bash", Gemini: "run_shell_command"}[agent], input))
+		got := reply(t, Hook{Asker: g, Wait: time.Minute}, event(t, agent, map[Agent]string{ClaudeCode: "Bash", Codex: "Bash",
+			Gemini: "run_shell_command"}[agent], input))
 		if string(got.Output) != want+"\n" {
 			t.Errorf("%s: got %s\nwant %s", agent, got.Output, want)
 		}
@@ -51,11 +53,14 @@ func TestRule3GeminiRunsTheApprovedArgumentsAndKeepsTheComment(t *testing.T) {
 	for _, c := range []struct{ tool, input, approved, want string }{
 		{"run_shell_command", `{"description":"x","command":"l\u0073"}`, `{"command":"ls"}`, allow + `}`},
 		{"write_file", `{"b":1,"a":[1.0]}`, `{"a":[1.0],"b":1}`, allow + `}`},
-		{"write_file", `{"a":1}`, `{"a":1.0}`, allow + `,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"a":1.0}}}`},
+		{"write_file", `{"a":1}`, `{"a":1.0}`, allow +
+			`,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"a":1.0}}}`},
 		{"run_shell_command", `{"description":"x <y>","command":"ls","dir_path":"b"}`, `{"command":"ls","dir_path":"a"}`,
 			allow + `,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"description":"x <y>","command":"ls","dir_path":"a"}}}`},
-		{"run_shell_command", `{"command":"ls","dir_path":"b"}`, `{"command":"ls"}`, allow + `,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"command":"ls"}}}`},
-		{"run_shell_command", `{"description":"x","dir_path":"b"}`, `{}`, allow + `,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"description":"x"}}}`},
+		{"run_shell_command", `{"command":"ls","dir_path":"b"}`, `{"command":"ls"}`, allow +
+			`,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"command":"ls"}}}`},
+		{"run_shell_command", `{"description":"x","dir_path":"b"}`, `{}`, allow +
+			`,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"description":"x"}}}`},
 		{"replace", `{"instruction":"reworded","new_string":"b"}`, `{"instruction":"shown","new_string":"b"}`,
 			allow + `,"hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"instruction":"shown","new_string":"b"}}}`},
 	} {
@@ -78,7 +83,8 @@ func TestGeminiReadsTheCommandThatItIsToRepeat(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, more, said := strings.Cut(decode(t, out).Specific.Context, "\n")
-		if got != want || strings.ContainsAny(more, "<>") || said != (text != want) || said && !strings.Contains(more, "less-than") {
+		if got != want || strings.ContainsAny(more, "<>") || said != (text != want) || said && !strings.Contains(more,
+			"less-than") {
 			t.Errorf("%s: got %q and %q, want %q", text, got, more, want)
 		}
 	}
@@ -94,13 +100,21 @@ func TestEveryOtherAnswerIsADenialThatTellsWhatToDo(t *testing.T) {
 		want   []string
 		not    string
 	}{
-		{client.Answer{Kind: client.AnswerPending, Message: "⏳ Approval pending (id: X)."}, []string{"(id: X)", "not run", "Do not keep repeating it", "start of the next turn", "identical call"}, "no:"},
-		{client.Answer{Kind: client.AnswerDenied, Message: "Approval denied by hana: no. The call was not executed; do not repeat it, try a different approach."}, []string{"denied by hana"}, "The call was not run"},
-		{client.Answer{Kind: client.AnswerDenied, Message: "Policy denied: forbidden — No."}, []string{"forbidden", "not run", "different approach"}, "Nobody"},
-		{client.Answer{Kind: client.AnswerDenied, Message: "Denied by hana: no!"}, []string{"no! The call was not run."}, "!."},
-		{client.Answer{Kind: client.AnswerExpired, Message: "[APPROVAL EXPIRED] at 2026-11-21T09:31:21.653Z"}, []string{"EXPIRED", "21.653Z. The call was not run. Nobody said no"}, "different approach"},
-		{client.Answer{Kind: client.AnswerLapsed, Message: "[APPROVAL LAPSED] x"}, []string{"LAPSED", "people are asked again"}, "different approach"},
-		{client.Answer{Kind: client.AnswerCancelled, Message: "[APPROVAL CANCELLED] x"}, []string{"taken back", "not a denial"}, "Nobody"},
+		{client.Answer{Kind: client.AnswerPending, Message: "⏳ Approval pending (id: X)."}, []string{"(id: X)", "not run",
+			"Do not keep repeating it", "start of the next turn", "identical call"}, "no:"},
+		{client.Answer{Kind: client.AnswerDenied,
+			Message: "Approval denied by hana: no. The call was not executed; do not repeat it, try a different approach."},
+			[]string{"denied by hana"}, "The call was not run"},
+		{client.Answer{Kind: client.AnswerDenied, Message: "Policy denied: forbidden — No."}, []string{"forbidden", "not run",
+			"different approach"}, "Nobody"},
+		{client.Answer{Kind: client.AnswerDenied, Message: "Denied by hana: no!"}, []string{"no! The call was not run."},
+			"!."},
+		{client.Answer{Kind: client.AnswerExpired, Message: "[APPROVAL EXPIRED] at 2026-11-21T09:31:21.653Z"},
+			[]string{"EXPIRED", "21.653Z. The call was not run. Nobody said no"}, "different approach"},
+		{client.Answer{Kind: client.AnswerLapsed, Message: "[APPROVAL LAPSED] x"},
+			[]string{"LAPSED", "people are asked again"}, "different approach"},
+		{client.Answer{Kind: client.AnswerCancelled, Message: "[APPROVAL CANCELLED] x"}, []string{"taken back",
+			"not a denial"}, "Nobody"},
 		{client.Answer{Kind: "perhaps", Message: "A word of a later version."}, []string{"later version", "not run"}, ""},
 		{client.Answer{Kind: "perhaps", Message: " "}, []string{`"perhaps"`, "not run"}, ""},
 		{client.Answer{}, []string{"not run"}, ""},
@@ -128,7 +142,8 @@ func TestEveryOtherAnswerIsADenialThatTellsWhatToDo(t *testing.T) {
 
 func TestAFaultIsNoAnswer(t *testing.T) {
 	for _, agent := range []Agent{ClaudeCode, Codex, Gemini} {
-		r, err := Hook{Asker: &fakeGate{answer: approved, err: errors.New("no gate")}}.Answer(context.Background(), event(t, agent, "X", "{}"))
+		r, err := Hook{Asker: &fakeGate{answer: approved, err: errors.New("no gate")}}.Answer(context.Background(),
+			event(t, agent, "X", "{}"))
 		if err == nil || r.Output != nil {
 			t.Errorf("%s: got %q, %v; want an error and no output", agent, r.Output, err)
 		}
@@ -210,14 +225,17 @@ func TestOnlyToolsOfThatServerAreLeftToTheGateway(t *testing.T) {
 	}
 	for _, odd := range []string{`7`, `"my"`, `["my"]`, `{}`, `{"name":null}`} {
 		g := &fakeGate{answer: client.Answer{Kind: client.AnswerDenied}}
-		if r := reply(t, Hook{Asker: g, Gateways: gateways}, event(t, ClaudeCode, "mcp__my__do", `{},"mcp_server":`+odd)); r.Output == nil || len(g.asked) != 1 || g.asked[0].Server != "" {
+		if r := reply(t, Hook{Asker: g, Gateways: gateways}, event(t, ClaudeCode, "mcp__my__do", `{},"mcp_server":`+
+			odd)); r.Output == nil || len(g.asked) != 1 || g.asked[0].Server != "" {
 			t.Errorf("with mcp_server %s: got %q, asked %+v; want it asked about without a server", odd, r.Output, g.asked)
 		}
 	}
-	if e, err := Parse(ClaudeCode, []byte(strings.NewReplacer("TOOL", "mcp__my__do", "INPUT", `{},"mcp_server":{"name":7}`).Replace(events[ClaudeCode]))); err == nil {
+	if e, err := Parse(ClaudeCode, []byte(strings.NewReplacer("TOOL", "mcp__my__do", "INPUT",
+		`{},"mcp_server":{"name":7}`).Replace(events[ClaudeCode]))); err == nil {
 		t.Errorf("a server whose name is no text gave %+v, want an error", e)
 	}
-	if r := reply(t, Hook{Gateways: gateways}, event(t, ClaudeCode, "mcp__my__do", `{},"mcp_server":null`)); r.Output != nil {
+	if r := reply(t, Hook{Gateways: gateways}, event(t, ClaudeCode, "mcp__my__do",
+		`{},"mcp_server":null`)); r.Output != nil {
 		t.Errorf("with mcp_server null got %q, want it left to the gateway", r.Output)
 	}
 }
@@ -243,7 +261,8 @@ func TestOnlyClaudeCodeDefersAndOnlyWhatIsPending(t *testing.T) {
 
 func TestADeferredCallIsToldItsEndingAndAsksNothingNew(t *testing.T) {
 	ending := func(status client.AnswerKind, change func(*client.Approval)) client.Approval {
-		e := client.Approval{ID: "E", Status: string(status), Message: "[APPROVAL EXPIRED] x", Scope: "/srv/app", Tool: "Bash", Args: []byte(`{ "command":"ls","timeout":1 }`)}
+		e := client.Approval{ID: "E", Status: string(status), Message: "[APPROVAL EXPIRED] x", Scope: "/srv/app",
+			Tool: "Bash", Args: []byte(`{ "command":"ls","timeout":1 }`)}
 		if change != nil {
 			change(&e)
 		}
@@ -264,13 +283,15 @@ func TestADeferredCallIsToldItsEndingAndAsksNothingNew(t *testing.T) {
 		{"other args", ending(client.AnswerExpired, func(e *client.Approval) { e.Args = []byte(`{"command":"ls"}`) }), false},
 	} {
 		g := &fakeGate{answer: client.Answer{Kind: client.AnswerPending, Message: "p"}, endings: []client.Approval{c.ending}}
-		r := reply(t, Hook{Asker: g, Defer: true}, event(t, ClaudeCode, "Bash", `{"timeout":1,"command":"ls","description":"other words"}`))
+		r := reply(t, Hook{Asker: g, Defer: true}, event(t, ClaudeCode, "Bash",
+			`{"timeout":1,"command":"ls","description":"other words"}`))
 		o := decode(t, r.Output)
 		if told := len(r.Told) == 1 && o.Specific.Decision == "deny" && len(g.asked) == 0; told != c.told {
 			t.Errorf("%s: got %+v, told %v, asked %d times; want told %t", c.name, o.Specific, r.Told, len(g.asked), c.told)
 		}
 	}
-	g := &fakeGate{answer: client.Answer{Kind: client.AnswerPending, Message: "p"}, endings: []client.Approval{ending(client.AnswerExpired, nil)}}
+	g := &fakeGate{answer: client.Answer{Kind: client.AnswerPending, Message: "p"},
+		endings: []client.Approval{ending(client.AnswerExpired, nil)}}
 	if reply(t, Hook{Asker: g}, event(t, ClaudeCode, "Bash", `{"timeout":1,"command":"ls"}`)); len(g.asked) != 1 {
 		t.Error("without --defer an ending stops a call that is asked anew")
 	}
@@ -278,7 +299,8 @@ func TestADeferredCallIsToldItsEndingAndAsksNothingNew(t *testing.T) {
 
 func beginning(t *testing.T, agent Agent, name, source string) Event {
 	t.Helper()
-	e, err := Parse(agent, []byte(`{"session_id":"s1","cwd":"/srv","hook_event_name":"`+name+`","prompt":"go on","source":"`+source+`"}`))
+	e, err := Parse(agent, []byte(`{"session_id":"s1","cwd":"/srv","hook_event_name":"`+name+
+		`","prompt":"go on","source":"`+source+`"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,8 +311,10 @@ func TestEndingsAreToldWhenATurnBegins(t *testing.T) {
 	for _, c := range []struct {
 		agent Agent
 		name  string
-	}{{ClaudeCode, "UserPromptSubmit"}, {ClaudeCode, "SessionStart"}, {Codex, "UserPromptSubmit"}, {Codex, "SessionStart"}, {Gemini, "BeforeAgent"}, {Gemini, "SessionStart"}} {
-		g := &fakeGate{endings: []client.Approval{{ID: "A", Status: "approved", Message: "[APPROVAL APPROVED] x"}, {ID: "B", Status: "expired", Message: "[APPROVAL EXPIRED] y"}}}
+	}{{ClaudeCode, "UserPromptSubmit"}, {ClaudeCode, "SessionStart"}, {Codex, "UserPromptSubmit"}, {Codex, "SessionStart"},
+		{Gemini, "BeforeAgent"}, {Gemini, "SessionStart"}} {
+		g := &fakeGate{endings: []client.Approval{{ID: "A", Status: "approved", Message: "[APPROVAL APPROVED] x"},
+			{ID: "B", Status: "expired", Message: "[APPROVAL EXPIRED] y"}}}
 		r := reply(t, Hook{Asker: g}, beginning(t, c.agent, c.name, "startup"))
 		o := decode(t, r.Output)
 		const want = "Answers to calls that waited for a person:\n[APPROVAL APPROVED] x\n[APPROVAL EXPIRED] y\nTo run a call that was approved, make the identical call again; each approval is used once."
@@ -309,14 +333,16 @@ func TestEndingsAreToldWhenATurnBegins(t *testing.T) {
 func TestWhatIsTooMuchToTellComesNextTime(t *testing.T) {
 	long := strings.Repeat("x", maxTold)
 	g := &fakeGate{endings: []client.Approval{{ID: "A", Message: long}, {ID: "B", Message: "short"}}}
-	if r := reply(t, Hook{Asker: g}, beginning(t, ClaudeCode, "UserPromptSubmit", "")); strings.Join(r.Told, " ") != "A" || strings.Contains(string(r.Output), "short") {
+	if r := reply(t, Hook{Asker: g}, beginning(t, ClaudeCode, "UserPromptSubmit", "")); strings.Join(r.Told, " ") != "A" ||
+		strings.Contains(string(r.Output), "short") {
 		t.Errorf("told %v, want A alone", r.Told)
 	}
 }
 
 func TestAResumedRunLeavesTheEndingToTheDeferredCall(t *testing.T) {
 	g := &fakeGate{endings: []client.Approval{{ID: "A", Status: "expired", Message: "x"}}}
-	if r := reply(t, Hook{Asker: g, Defer: true}, beginning(t, ClaudeCode, "SessionStart", "resume")); r.Output != nil || r.Told != nil {
+	if r := reply(t, Hook{Asker: g, Defer: true}, beginning(t, ClaudeCode, "SessionStart", "resume")); r.Output != nil ||
+		r.Told != nil {
 		t.Errorf("got %+v, want nothing", r)
 	}
 	if r := reply(t, Hook{Asker: g}, beginning(t, ClaudeCode, "SessionStart", "resume")); r.Output == nil {
@@ -341,9 +367,12 @@ func TestPermissionPrompts(t *testing.T) {
 		answer client.Answer
 		want   string
 	}{
-		{client.Answer{Kind: client.AnswerApproved, Args: []byte(`{"command":"ls -l"}`)}, `{"behavior":"allow","updatedInput":{"command":"ls -l"}}`},
-		{client.Answer{Kind: client.AnswerAllow, Message: "Allowed by policy."}, `{"behavior":"allow","updatedInput":{"command":"ls"}}`},
-		{client.Answer{Kind: client.AnswerDenied, Message: "do not repeat it"}, `{"behavior":"deny","message":"do not repeat it"}`},
+		{client.Answer{Kind: client.AnswerApproved, Args: []byte(`{"command":"ls -l"}`)},
+			`{"behavior":"allow","updatedInput":{"command":"ls -l"}}`},
+		{client.Answer{Kind: client.AnswerAllow, Message: "Allowed by policy."},
+			`{"behavior":"allow","updatedInput":{"command":"ls"}}`},
+		{client.Answer{Kind: client.AnswerDenied, Message: "do not repeat it"},
+			`{"behavior":"deny","message":"do not repeat it"}`},
 	} {
 		if got, err := AnswerPermissionPrompt(w.answer, c); err != nil || strings.TrimSpace(string(got)) != w.want {
 			t.Errorf("%s: got %s, %v; want %s", w.answer.Kind, got, err, w.want)
@@ -358,10 +387,12 @@ func TestPermissionPrompts(t *testing.T) {
 			t.Errorf("%s: got %q and %q, %v; want %q", args, e.Server, e.Tool, err, want)
 		}
 	}
-	if got, err := DenyPermissionPrompt("no gate answers"); err != nil || !strings.HasPrefix(string(got), `{"behavior":"deny","message":"The gate could not be asked: no gate answers.`) {
+	if got, err := DenyPermissionPrompt("no gate answers"); err != nil || !strings.HasPrefix(string(got),
+		`{"behavior":"deny","message":"The gate could not be asked: no gate answers.`) {
 		t.Errorf("got %s, %v", got, err)
 	}
-	for _, bad := range []string{``, `{}`, `{"tool_name":"Bash"}`, `{"input":{}}`, `{"tool_name":"Bash","input":[]}`, `{"tool_name":"Bash","input":{},"input":{}}`, `{"tool_name":1,"input":{}}`} {
+	for _, bad := range []string{``, `{}`, `{"tool_name":"Bash"}`, `{"input":{}}`, `{"tool_name":"Bash","input":[]}`,
+		`{"tool_name":"Bash","input":{},"input":{}}`, `{"tool_name":1,"input":{}}`} {
 		if _, err := ParsePermissionPrompt([]byte(bad)); err == nil {
 			t.Errorf("%s was taken for a permission prompt", bad)
 		}

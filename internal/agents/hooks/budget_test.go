@@ -20,7 +20,8 @@ import (
 )
 
 func TestRule12_AHookOverTheBudgetBlocks(t *testing.T) {
-	over := &approval.Error{Code: approval.CodeRateLimited, Message: "Over the budget of calls: agent:bot may have 5 calls per minute. Try again in 12s."}
+	over := &approval.Error{Code: approval.CodeRateLimited,
+		Message: "Over the budget of calls: agent:bot may have 5 calls per minute. Try again in 12s."}
 	for name, body := range map[string]string{
 		"a call": bash,
 		"a turn": `{"session_id":"7494b2f4","cwd":"/srv/app","hook_event_name":"UserPromptSubmit","prompt":"go on"}`,
@@ -28,7 +29,8 @@ func TestRule12_AHookOverTheBudgetBlocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := &fakeGate{answer: approved}
 			charged, paused := 0, 0
-			h := &Handler{Asker: func(*http.Request) (client.Asker, error) { return g, nil }, Charge: func(a client.Asker, bytes int) error {
+			h := &Handler{Asker: func(*http.Request) (client.Asker, error) { return g, nil }, Charge: func(a client.Asker,
+				bytes int) error {
 				if a != client.Asker(g) {
 					t.Errorf("charged %v", a)
 				}
@@ -43,7 +45,8 @@ func TestRule12_AHookOverTheBudgetBlocks(t *testing.T) {
 			if paused != 1 {
 				t.Errorf("held back %d times, want once", paused)
 			}
-			if !strings.Contains(w.Body.String(), "Over the budget of calls") || !strings.Contains(w.Body.String(), "Try again in 12s") || strings.Contains(w.Body.String(), "will not help") {
+			if !strings.Contains(w.Body.String(), "Over the budget of calls") || !strings.Contains(w.Body.String(),
+				"Try again in 12s") || strings.Contains(w.Body.String(), "will not help") {
 				t.Errorf("the agent is told %s", w.Body)
 			}
 			if o := decode(t, w.Body.Bytes()); name == "a call" && o.Specific.Decision != "deny" {
@@ -76,7 +79,8 @@ func TestRule12_ALargeEventOverTheBudgetIsNotRead(t *testing.T) {
 	r.ContentLength = MaxInput
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	if o := decode(t, w.Body.Bytes()); w.Code != 200 || o.Specific.Decision != "deny" || !strings.Contains(w.Body.String(), "Over the budget of bytes") {
+	if o := decode(t, w.Body.Bytes()); w.Code != 200 || o.Specific.Decision != "deny" || !strings.Contains(w.Body.String(),
+		"Over the budget of bytes") {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 	if asked != MaxInput || paused != 1 {
@@ -108,7 +112,8 @@ func TestRule12_ALargeEventOverTheBudgetIsNotParsed(t *testing.T) {
 			return func() {}, nil
 		},
 	}
-	r := httptest.NewRequest(http.MethodPost, "/hooks/claude-code", strings.NewReader(bash+strings.Repeat(" ", smallEvent)))
+	r := httptest.NewRequest(http.MethodPost, "/hooks/claude-code", strings.NewReader(bash+
+		strings.Repeat(" ", smallEvent)))
 	r.ContentLength = -1
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -131,7 +136,8 @@ func TestAnEventIsReadInPlace(t *testing.T) {
 func TestRule12_AHeldHookOverTheBudgetIsNotAsked(t *testing.T) {
 	over := errors.New("too many waits")
 	g := Gate{Agent: "bot", Occupy: func(context.Context) (func(), error) { return nil, over }} // without a gate to ask
-	if _, err := g.Ask(t.Context(), client.Call{Tool: "Bash", Args: json.RawMessage(`{}`)}, MaxHold); !errors.Is(err, over) {
+	if _, err := g.Ask(t.Context(), client.Call{Tool: "Bash", Args: json.RawMessage(`{}`)}, MaxHold); !errors.Is(err,
+		over) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -139,13 +145,15 @@ func TestRule12_AHeldHookOverTheBudgetIsNotAsked(t *testing.T) {
 func TestRule12_StrangersFillNoLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		h := &Handler{Asker: func(*http.Request) (client.Asker, error) { return nil, errors.New("the token is not known") }, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		h := &Handler{Asker: func(*http.Request) (client.Asker, error) { return nil, errors.New("the token is not known") },
+			Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil))}
 		lines := func() int { return strings.Count(log.String(), "\n") }
 		flood := func() {
 			for range 100 {
 				w := httptest.NewRecorder()
 				h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/hooks/claude-code", strings.NewReader(bash)))
-				if o := decode(t, w.Body.Bytes()); o.Specific.Decision != "deny" || !strings.Contains(w.Body.String(), "the token is not known") {
+				if o := decode(t, w.Body.Bytes()); o.Specific.Decision != "deny" || !strings.Contains(w.Body.String(),
+					"the token is not known") {
 					t.Fatalf("told %s", w.Body)
 				}
 			}
@@ -169,7 +177,8 @@ func TestRule12_AnEventThatGaveWayMayBeSentAgain(t *testing.T) {
 	h := &Handler{Asker: func(*http.Request) (client.Asker, error) { return &fakeGate{answer: approved}, nil }}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/hooks/claude-code", iotest.ErrReader(tooMany{})))
-	if o := decode(t, w.Body.Bytes()); o.Specific.Decision != "deny" || !strings.Contains(w.Body.String(), "Try again") || strings.Contains(w.Body.String(), "will not help") {
+	if o := decode(t, w.Body.Bytes()); o.Specific.Decision != "deny" || !strings.Contains(w.Body.String(), "Try again") ||
+		strings.Contains(w.Body.String(), "will not help") {
 		t.Errorf("the agent is told %s", w.Body)
 	}
 }

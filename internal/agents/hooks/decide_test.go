@@ -65,8 +65,10 @@ func TestWhatSaysByItselfWhatToDoIsToldAsItIs(t *testing.T) {
 		{client.Answer{Kind: client.AnswerDenied, ReasonCode: "edited",
 			Message: `Not as asked. hana approved these arguments instead: {"a":1}. Call again with exactly them.`}, ""},
 		{client.Answer{Kind: client.AnswerCancelled, ReasonCode: "frozen",
-			Message: "[APPROVAL CANCELLED] Bash({}): cancelled by hana at 2026-11-23T05:00:00.000Z. Do not retry."}, " The call was not run."},
-		{client.Answer{Kind: client.AnswerDenied, ReasonCode: "frozen", Message: "Policy denied: frozen — Nothing is written today."}, // a rule's own code
+			Message: "[APPROVAL CANCELLED] Bash({}): cancelled by hana at 2026-11-23T05:00:00.000Z. Do not retry."},
+			" The call was not run."},
+		{client.Answer{Kind: client.AnswerDenied, ReasonCode: "frozen",
+			Message: "Policy denied: frozen — Nothing is written today."}, // a rule's own code
 			" " + afterDenied},
 	} {
 		for agent := range events {
@@ -137,7 +139,8 @@ func officeUnder(t *testing.T, policy approval.Policy, wait time.Duration) (*app
 	}
 	t.Cleanup(func() { db.Close() })
 	people := &finance{}
-	gate := approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: policy, Masker: redact.New(), Directory: people})
+	gate := approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: policy,
+		Masker: redact.New(), Directory: people})
 	return gate, people, Hook{Asker: Gate{Gate: gate, Agent: "coder"}, Wait: wait}
 }
 
@@ -202,25 +205,29 @@ func (p timeless) Evaluate(ctx context.Context, c approval.Call) approval.Verdic
 	return v
 }
 
-// The hook leaves a time-out with the arguments, so that people see it: another one joins where the rule ignores it, and
-// the agent is given the one that was shown. The comment, which runs nothing, stays the model's newest.
+// The hook leaves a time-out with the arguments, so that people see it: another one joins where the rule ignores it,
+// and the agent is given the one that was shown. The comment, which runs nothing, stays the model's newest.
 func TestRule3_ATimeoutJoinsAndTheOneThatWasShownRuns(t *testing.T) {
 	for _, c := range []struct {
 		agent             Agent
 		tool              string
 		first, then, runs string
 	}{
-		{ClaudeCode, "Bash", `{"command":"make","timeout":120000,"description":"builds"}`, `{"timeout":5,"command":"make","description":"builds it"}`,
+		{ClaudeCode, "Bash", `{"command":"make","timeout":120000,"description":"builds"}`,
+			`{"timeout":5,"command":"make","description":"builds it"}`,
 			`{"command":"make","timeout":120000}`},
-		{Codex, "Bash", `{"command":"make","timeout_ms":120000}`, `{"command":"make"}`, `{"command":"make","timeout_ms":120000}`},
+		{Codex, "Bash", `{"command":"make","timeout_ms":120000}`, `{"command":"make"}`,
+			`{"command":"make","timeout_ms":120000}`},
 		{Codex, "Bash", `{"command":"make"}`, `{"command":"make","timeout_ms":9}`, `{"command":"make"}`},
-		{Gemini, "run_shell_command", `{"command":"make","timeout":120000,"description":"builds"}`, `{"command":"make","timeout":5,"description":"builds it"}`,
+		{Gemini, "run_shell_command", `{"command":"make","timeout":120000,"description":"builds"}`,
+			`{"command":"make","timeout":5,"description":"builds it"}`,
 			`{"description":"builds it","command":"make","timeout":120000}`},
 	} {
 		gate, _, h := officeUnder(t, timeless{}, 0)
 		reply(t, h, event(t, c.agent, c.tool, c.first))
 		reply(t, h, event(t, c.agent, c.tool, c.then))
-		if shown := vote(t, gate, "hana", "").Args; strings.Contains(c.first, "timeout") != strings.Contains(string(shown), "timeout") {
+		if shown := vote(t, gate, "hana", "").Args; strings.Contains(c.first, "timeout") != strings.Contains(string(shown),
+			"timeout") {
 			t.Errorf("%s: people saw %s", c.agent, shown)
 		}
 		o := decode(t, reply(t, h, event(t, c.agent, c.tool, c.then)).Output)
@@ -242,7 +249,8 @@ func TestRule4_AnApprovalThatFallsShortRunsNothing(t *testing.T) {
 		t.Fatalf("after two votes it is %s", r.Status)
 	}
 	people.remove("ken")
-	if o := decode(t, reply(t, h, ls).Output); o.Specific.Decision != "deny" || !strings.Contains(o.Specific.Reason, "Approval requested") {
+	if o := decode(t, reply(t, h, ls).Output); o.Specific.Decision != "deny" || !strings.Contains(o.Specific.Reason,
+		"Approval requested") {
 		t.Errorf("got %+v", o.Specific)
 	}
 }

@@ -10,9 +10,11 @@ import (
 
 func TestEventsAreReadInEachAgentsShape(t *testing.T) {
 	for agent, want := range map[Agent]Event{
-		ClaudeCode: {Name: "PreToolUse", Kind: BeforeTool, SessionID: "7494b2f4", TurnID: "4a1c0fbd", CWD: "/srv/app", ToolUseID: "toolu_1", Tool: "Frobnicate"},
-		Codex:      {Name: "PreToolUse", Kind: BeforeTool, SessionID: "019a", TurnID: "7", CWD: "/srv/app", ToolUseID: "call_1", Tool: "Frobnicate"},
-		Gemini:     {Name: "BeforeTool", Kind: BeforeTool, SessionID: "g1", CWD: "/srv/app", Tool: "Frobnicate"},
+		ClaudeCode: {Name: "PreToolUse", Kind: BeforeTool, SessionID: "7494b2f4", TurnID: "4a1c0fbd", CWD: "/srv/app",
+			ToolUseID: "toolu_1", Tool: "Frobnicate"},
+		Codex: {Name: "PreToolUse", Kind: BeforeTool, SessionID: "019a", TurnID: "7", CWD: "/srv/app", ToolUseID: "call_1",
+			Tool: "Frobnicate"},
+		Gemini: {Name: "BeforeTool", Kind: BeforeTool, SessionID: "g1", CWD: "/srv/app", Tool: "Frobnicate"},
 	} {
 		want.Agent = agent
 		got := event(t, agent, "Frobnicate", `{"n":9007199254740993.10}`)
@@ -58,7 +60,8 @@ func TestToolsOfMCPServersAreNamedApart(t *testing.T) {
 	} {
 		e := event(t, c.agent, c.name, c.input)
 		if e.Server != c.wantServer || e.Tool != c.wantTol {
-			t.Errorf("%s %s with %s: got %q and %q, want %q and %q", c.agent, c.name, c.input, e.Server, e.Tool, c.wantServer, c.wantTol)
+			t.Errorf("%s %s with %s: got %q and %q, want %q and %q", c.agent, c.name, c.input, e.Server, e.Tool, c.wantServer,
+				c.wantTol)
 		}
 	}
 }
@@ -80,8 +83,10 @@ func TestWhatIsNoEventIsRefused(t *testing.T) {
 		{"no directory", `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{}}`, "no cwd"},
 		{"tool of another type", `{` + head + `,"tool_name":7,"tool_input":{}}`, "tool_name is not text"},
 		{"a tool twice", `{` + head + `,"tool_name":"Read","tool_name":"Bash","tool_input":{}}`, "a name twice"},
-		{"an input twice", `{` + head + `,"tool_name":"Bash","tool_input":{"command":"ls"},"tool_input":{"command":"rm"}}`, "a name twice"},
-		{"an argument twice", `{` + head + `,"tool_name":"Bash","tool_input":{"command":"ls","command":"rm"}}`, "a name twice"},
+		{"an input twice", `{` + head + `,"tool_name":"Bash","tool_input":{"command":"ls"},"tool_input":{"command":"rm"}}`,
+			"a name twice"},
+		{"an argument twice", `{` + head + `,"tool_name":"Bash","tool_input":{"command":"ls","command":"rm"}}`,
+			"a name twice"},
 		{"a deep argument twice", `{` + head + `,"tool_name":"X","tool_input":{"a":[{"b":1,"b":2}]}}`, "a name twice"},
 		{"half a surrogate pair", `{` + head + `,"tool_name":"X","tool_input":{"a":"\ud800"}}`, "not JSON"},
 		{"no UTF-8", `{` + head + `,"tool_name":"X","tool_input":{"a":"` + "\xff" + `"}}`, "not JSON"},
@@ -94,7 +99,8 @@ func TestWhatIsNoEventIsRefused(t *testing.T) {
 }
 
 func TestMembersThatAreNotKnownAreIgnored(t *testing.T) {
-	e, err := Parse(ClaudeCode, []byte(`{"hook_event_name":"PreToolUse","cwd":"/srv","tool_name":"Bash","tool_input":{},"Tool_Name":"Read","prompt_id":null,"source":{"x":1},"new":[1]}`))
+	e, err := Parse(ClaudeCode,
+		[]byte(`{"hook_event_name":"PreToolUse","cwd":"/srv","tool_name":"Bash","tool_input":{},"Tool_Name":"Read","prompt_id":null,"source":{"x":1},"new":[1]}`))
 	if err != nil || e.Tool != "Bash" {
 		t.Errorf("got %+v, %v; want the tool Bash", e, err)
 	}
@@ -107,27 +113,32 @@ func TestTheDescriptionOfACommandIsNoPartOfIt(t *testing.T) {
 		words             string
 	}{
 		{ClaudeCode, "Bash", `{"command":"ls","description":"lists"}`, `{"command":"ls"}`, "lists"},
-		{ClaudeCode, "Bash", `{ "description" : "lists" , "command" : "l\u0073", "timeout": 1.10e2 }`, `{"command":"l\u0073","timeout":1.10e2}`, "lists"},
+		{ClaudeCode, "Bash", `{ "description" : "lists" , "command" : "l\u0073", "timeout": 1.10e2 }`,
+			`{"command":"l\u0073","timeout":1.10e2}`, "lists"},
 		{ClaudeCode, "Bash", `{"d\u0065scription":"lists","command":"ls"}`, `{"command":"ls"}`, "lists"},
 		{ClaudeCode, "Bash", `{"description":"lists"}`, `{}`, "lists"},
 		{ClaudeCode, "Bash", `{"description":7,"command":"ls"}`, `{"command":"ls"}`, ""},
-		{ClaudeCode, "Bash", `{"Description":"lists","command":"ls","n":12345678901234567890}`, `{"Description":"lists","command":"ls","n":12345678901234567890}`, ""},
+		{ClaudeCode, "Bash", `{"Description":"lists","command":"ls","n":12345678901234567890}`,
+			`{"Description":"lists","command":"ls","n":12345678901234567890}`, ""},
 		{Codex, "Bash", `{"command":"ls","description":"lists"}`, `{"command":"ls"}`, "lists"},
 		{Gemini, "run_shell_command", `{"command":"ls","description":"lists"}`, `{"command":"ls"}`, "lists"},
-		{Gemini, "replace", `{"file_path":"a","instruction":"renames x","old_string":"x","new_string":"y"}`, `{"file_path":"a","instruction":"renames x","old_string":"x","new_string":"y"}`, ""},
+		{Gemini, "replace", `{"file_path":"a","instruction":"renames x","old_string":"x","new_string":"y"}`,
+			`{"file_path":"a","instruction":"renames x","old_string":"x","new_string":"y"}`, ""},
 		{ClaudeCode, "Task", `{"description":"counts","prompt":"x"}`, `{"description":"counts","prompt":"x"}`, ""},
 		{ClaudeCode, "mcp__shell__Bash", `{"description":"counts"}`, `{"description":"counts"}`, ""},
 	} {
 		got := call(t, event(t, c.agent, c.tool, c.input), nil)
 		if string(got.Args) != c.want || got.Rationale != c.words {
-			t.Errorf("%s %s %s: got %s and %q, want %s and %q", c.agent, c.tool, c.input, got.Args, got.Rationale, c.want, c.words)
+			t.Errorf("%s %s %s: got %s and %q, want %s and %q", c.agent, c.tool, c.input, got.Args, got.Rationale, c.want,
+				c.words)
 		}
 	}
 }
 
 func TestWordsOfTheAgentAreCutToWhatTheGateTakes(t *testing.T) {
 	c := call(t, event(t, ClaudeCode, "Bash", `{"command":"ls","description":"`+strings.Repeat("あ", 8000)+`"}`), nil)
-	if len(c.Rationale) > approval.MaxRationale || !strings.HasSuffix(c.Rationale, ")") || !strings.Contains(c.Rationale, "あ… (+") {
+	if len(c.Rationale) > approval.MaxRationale || !strings.HasSuffix(c.Rationale, ")") || !strings.Contains(c.Rationale,
+		"あ… (+") {
 		t.Errorf("the rationale has %d bytes and ends in %q", len(c.Rationale), c.Rationale[len(c.Rationale)-40:])
 	}
 }

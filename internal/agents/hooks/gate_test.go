@@ -18,7 +18,8 @@ import (
 type asking struct{}
 
 func (asking) Evaluate(context.Context, approval.Call) approval.Verdict {
-	return approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh, ReasonCode: "approval_required", Message: "A person must confirm this.", Timeout: time.Hour,
+	return approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskHigh, ReasonCode: "approval_required",
+		Message: "A person must confirm this.", Timeout: time.Hour,
 		IgnoreArgs: []string{"note"}}
 }
 
@@ -34,7 +35,8 @@ func TestTheGateOfTheSameProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	gate := approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: asking{}, Masker: redact.New()})
+	gate := approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: asking{},
+		Masker: redact.New()})
 	hana := approval.Actor{Kind: approval.Human, Name: "hana", Approver: true}
 	h := Hook{Asker: Gate{Gate: gate, Agent: "coder"}}
 	e := event(t, ClaudeCode, "Bash", `{"command":"ls","description":"x"}`)
@@ -48,11 +50,13 @@ func TestTheGateOfTheSameProcess(t *testing.T) {
 		t.Fatalf("%d requests, %v; want one", len(rs), err)
 	}
 	r := rs[0]
-	if r.Agent != "coder" || r.Scope != "/srv/app" || r.SessionID != "7494b2f4" || r.TurnID != "4a1c0fbd" || r.Rationale != "x" || string(r.Args) != `{"command":"ls"}` {
+	if r.Agent != "coder" || r.Scope != "/srv/app" || r.SessionID != "7494b2f4" || r.TurnID != "4a1c0fbd" ||
+		r.Rationale != "x" || string(r.Args) != `{"command":"ls"}` {
 		t.Errorf("the request is %+v", r)
 	}
 
-	if _, err := gate.Decide(t.Context(), approval.Decision{RequestID: r.ID, By: hana, Approve: true, Via: approval.ViaAPI}); err != nil {
+	if _, err := gate.Decide(t.Context(), approval.Decision{RequestID: r.ID, By: hana, Approve: true,
+		Via: approval.ViaAPI}); err != nil {
 		t.Fatal(err)
 	}
 	h.Wait = time.Minute
@@ -66,10 +70,12 @@ func TestTheGateOfTheSameProcess(t *testing.T) {
 	if err != nil || len(rs) != 1 {
 		t.Fatalf("%d requests are pending, %v; want one", len(rs), err)
 	}
-	if _, err := gate.Decide(t.Context(), approval.Decision{RequestID: rs[0].ID, By: hana, Approve: true, Via: approval.ViaAPI}); err != nil {
+	if _, err := gate.Decide(t.Context(), approval.Decision{RequestID: rs[0].ID, By: hana, Approve: true,
+		Via: approval.ViaAPI}); err != nil {
 		t.Fatal(err)
 	}
-	if o := decode(t, reply(t, h, event(t, ClaudeCode, "Edit", `{"note":"another","a":1}`)).Output); string(o.Specific.Input) != `{"a":1,"note":"as shown"}` {
+	if o := decode(t, reply(t, h, event(t, ClaudeCode, "Edit", `{"note":"another","a":1}`)).Output); string(
+		o.Specific.Input) != `{"a":1,"note":"as shown"}` {
 		t.Errorf("got %+v, want what was shown", o.Specific)
 	}
 
@@ -80,10 +86,12 @@ func TestTheGateOfTheSameProcess(t *testing.T) {
 	if err != nil || len(rs) != 1 {
 		t.Fatalf("%d requests are pending, %v; want one", len(rs), err)
 	}
-	if _, err := gate.Decide(t.Context(), approval.Decision{RequestID: rs[0].ID, By: hana, Reason: "no", Via: approval.ViaAPI}); err != nil {
+	if _, err := gate.Decide(t.Context(), approval.Decision{RequestID: rs[0].ID, By: hana, Reason: "no",
+		Via: approval.ViaAPI}); err != nil {
 		t.Fatal(err)
 	}
-	prompt, err := Parse(ClaudeCode, []byte(`{"session_id":"7494b2f4","hook_event_name":"UserPromptSubmit","cwd":"/srv/app","prompt":"x"}`))
+	prompt, err := Parse(ClaudeCode,
+		[]byte(`{"session_id":"7494b2f4","hook_event_name":"UserPromptSubmit","cwd":"/srv/app","prompt":"x"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,8 @@ func TestAGrantedCallIsAllowedAsItWasSent(t *testing.T) {
 			}
 		}
 	}
-	out, err := AnswerPermissionPrompt(client.Answer{Kind: client.AnswerAllow, ReasonCode: "granted", Message: grantedMessage},
+	out, err := AnswerPermissionPrompt(client.Answer{Kind: client.AnswerAllow, ReasonCode: "granted",
+		Message: grantedMessage},
 		client.Call{Args: []byte(input)})
 	if err != nil || !strings.Contains(string(out), `"behavior":"allow","updatedInput":`) {
 		t.Errorf("a permission prompt: %s, %v", out, err)
@@ -42,7 +43,8 @@ func TestAGrantedCallIsAllowedAsItWasSent(t *testing.T) {
 // What a grant or its like denies is a denial.
 func TestAStandingDenialIsADenial(t *testing.T) {
 	for agent := range events {
-		g := &fakeGate{answer: client.Answer{Kind: client.AnswerDenied, ReasonCode: "granted", Message: "Approval denied by hana: no."}}
+		g := &fakeGate{answer: client.Answer{Kind: client.AnswerDenied, ReasonCode: "granted",
+			Message: "Approval denied by hana: no."}}
 		o := decode(t, reply(t, Hook{Asker: g}, event(t, agent, "Bash", `{"command":"ls"}`)).Output)
 		if o.Specific.Decision != "deny" && o.Decision != "deny" {
 			t.Errorf("%s: %+v", agent, o)
@@ -71,7 +73,8 @@ func TestTheGateLearnsWhatBelongsTogether(t *testing.T) {
 	}
 	t.Cleanup(func() { db.Close() })
 	var c approval.Call
-	gate := approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: noting{last: &c}, Masker: redact.New()})
+	gate := approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: noting{last: &c},
+		Masker: redact.New()})
 	for _, wait := range []time.Duration{0, time.Millisecond} {
 		h := Hook{Asker: Gate{Gate: gate, Agent: "coder"}, Wait: wait}
 		for agent, want := range map[Agent]string{ClaudeCode: "7494b2f4 4a1c0fbd", Codex: "019a 7", Gemini: "g1 "} {

@@ -18,7 +18,8 @@ func TestFilesAreReadWithCare(t *testing.T) {
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for _, err := range []error{
-		os.WriteFile(at("a"), []byte("a\n"), 0o600), os.WriteFile(at("long"), make([]byte, filediff.MaxFile+1), 0o600), os.WriteFile(at("fits"), make([]byte, filediff.MaxFile), 0o600),
+		os.WriteFile(at("a"), []byte("a\n"), 0o600), os.WriteFile(at("long"), make([]byte, filediff.MaxFile+1), 0o600),
+		os.WriteFile(at("fits"), make([]byte, filediff.MaxFile), 0o600),
 		os.Symlink("a", at("link")), os.Symlink("loop", at("loop")), syscall.Mkfifo(at("pipe"), 0o600),
 	} {
 		if err != nil {
@@ -26,7 +27,8 @@ func TestFilesAreReadWithCare(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"link": at("link") + " is a symbolic link; the file is " + at("a") + ".\n--- " + at("link") + "\n+++ " + at("link") + "\n@@ -1,1 +1,1 @@\n-a\n+b\n",
+		"link": at("link") + " is a symbolic link; the file is " + at("a") + ".\n--- " + at("link") + "\n+++ " + at("link") +
+			"\n@@ -1,1 +1,1 @@\n-a\n+b\n",
 		"long": "The difference to " + at("long") + " is not shown: it is longer than 1 MiB.\n",
 		"fits": "The difference to " + at("fits") + " is not shown: it is not text.\n",
 		"pipe": "The difference to " + at("pipe") + " is not shown: it is not a regular file.\n",

@@ -35,7 +35,8 @@ func pretend(args []string) int {
 	sid, _ := unix.Getsid(0)
 	_, notify := os.LookupEnv("NOTIFY_SOCKET")
 	stdin, _ := os.Stdin.Stat()
-	fmt.Printf("started in %s, session of its own %t, notify %t, terminal or pipe %t, args %v\n", dir, sid == os.Getpid(), notify, stdin.Mode()&os.ModeCharDevice == 0, args)
+	fmt.Printf("started in %s, session of its own %t, notify %t, terminal or pipe %t, args %v\n", dir, sid == os.Getpid(),
+		notify, stdin.Mode()&os.ModeCharDevice == 0, args)
 	socket := args[3]
 	how, err := os.ReadFile(args[1])
 	if err != nil {
@@ -83,7 +84,8 @@ func answering(socket, with string) int {
 func newGate(t *testing.T, how string) Gate {
 	t.Helper()
 	dir := t.TempDir()
-	g := Gate{Config: filepath.Join(dir, "config", "gate.yaml"), Socket: filepath.Join(dir, "run", "s"), Log: filepath.Join(dir, "cache", "serve.log"), Program: os.Args[0]}
+	g := Gate{Config: filepath.Join(dir, "config", "gate.yaml"), Socket: filepath.Join(dir, "run", "s"),
+		Log: filepath.Join(dir, "cache", "serve.log"), Program: os.Args[0]}
 	if err := os.Mkdir(filepath.Dir(g.Config), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -120,17 +122,24 @@ func TestWhereTheGateIs(t *testing.T) {
 	}
 	config, _ := os.UserConfigDir()
 	cache, _ := os.UserCacheDir()
-	usual := Gate{Config: config + "/countersign/countersign.yaml", Socket: cache + "/countersign/gate.sock", Log: cache + "/countersign/serve.log"}
+	usual := Gate{Config: config + "/countersign/countersign.yaml", Socket: cache + "/countersign/gate.sock", Log: cache +
+		"/countersign/serve.log"}
 	with := func(change func(*Gate)) Gate { g := usual; change(&g); return g }
 	for _, tt := range []struct {
 		env  map[string]string
 		want Gate
 	}{
 		{nil, usual},
-		{map[string]string{"XDG_RUNTIME_DIR": "/run/user/7"}, with(func(g *Gate) { g.Socket = "/run/user/7/countersign/gate.sock" })},
+		{map[string]string{"XDG_RUNTIME_DIR": "/run/user/7"}, with(func(g *Gate) {
+			g.Socket = "/run/user/7/countersign/gate.sock"
+		})},
 		{map[string]string{"XDG_RUNTIME_DIR": "relative"}, usual},
-		{map[string]string{"XDG_RUNTIME_DIR": "/run/user/7", "COUNTERSIGN_SOCKET": "/s"}, with(func(g *Gate) { g.Socket = "/s" })},
-		{map[string]string{"COUNTERSIGN_SOCKET": "s", "COUNTERSIGN_CONFIG": "c.yaml"}, with(func(g *Gate) { g.Socket, g.Config = wd+"/s", wd+"/c.yaml" })},
+		{map[string]string{"XDG_RUNTIME_DIR": "/run/user/7", "COUNTERSIGN_SOCKET": "/s"}, with(func(g *Gate) {
+			g.Socket = "/s"
+		})},
+		{map[string]string{"COUNTERSIGN_SOCKET": "s", "COUNTERSIGN_CONFIG": "c.yaml"}, with(func(g *Gate) {
+			g.Socket, g.Config = wd+"/s", wd+"/c.yaml"
+		})},
 	} {
 		got, err := Find(func(name string) (string, bool) { v, ok := tt.env[name]; return v, ok })
 		if err != nil || got != tt.want {
@@ -178,11 +187,14 @@ func TestOneOfManyStartsTheGate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("started in %s, session of its own true, notify false, terminal or pipe false, args [--config %s --socket %s]\n", filepath.Dir(g.Config), g.Config, g.Socket)
+	want := fmt.Sprintf(
+		"started in %s, session of its own true, notify false, terminal or pipe false, args [--config %s --socket %s]\n",
+		filepath.Dir(g.Config), g.Config, g.Socket)
 	if string(log) != want {
 		t.Errorf("got\n%swant\n%s", log, want)
 	}
-	for path, want := range map[string]os.FileMode{g.Log: 0o600, g.Socket + ".lock": 0o600, filepath.Dir(g.Log): 0o700 | os.ModeDir, filepath.Dir(g.Socket): 0o700 | os.ModeDir} {
+	for path, want := range map[string]os.FileMode{g.Log: 0o600, g.Socket + ".lock": 0o600,
+		filepath.Dir(g.Log): 0o700 | os.ModeDir, filepath.Dir(g.Socket): 0o700 | os.ModeDir} {
 		if info, err := os.Stat(path); err != nil || info.Mode() != want {
 			t.Errorf("%s: got %v, %v, want %v", path, info.Mode(), err, want)
 		}
@@ -256,7 +268,8 @@ func TestWhatIsNotOurGateIsNotTalkedTo(t *testing.T) {
 			t.Fatal(err)
 		}
 		started, err := g.Up(t.Context())
-		if started || !errors.Is(err, ErrNoConfig) || !strings.Contains(err.Error(), "countersign init --own") || !strings.Contains(err.Error(), g.Config) {
+		if started || !errors.Is(err, ErrNoConfig) || !strings.Contains(err.Error(), "countersign init --own") ||
+			!strings.Contains(err.Error(), g.Config) {
 			t.Errorf("got %t, %v", started, err)
 		}
 		if g.IsConfigured() || g.Is(g.Config) {
@@ -300,7 +313,8 @@ func TestWhatIsNotOurGateIsNotTalkedTo(t *testing.T) {
 			t.Fatal(err)
 		}
 		for uid, want := range map[int]bool{os.Geteuid(): true, 0: true, os.Geteuid() + 1: false} {
-			if err := g.fit(owned{info, uid}); (err == nil) != want || err != nil && !strings.Contains(err.Error(), "another user's") {
+			if err := g.fit(owned{info, uid}); (err == nil) != want || err != nil && !strings.Contains(err.Error(),
+				"another user's") {
 				t.Errorf("uid %d: got %v, want it talked to: %t", uid, err, want)
 			}
 		}

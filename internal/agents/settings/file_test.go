@@ -20,7 +20,8 @@ func change(t *testing.T, path, to string) *Change {
 func TestFilesAreWrittenWholeWithTheirModeThroughLinks(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	for _, err := range []error{os.WriteFile(at("real"), []byte("old\n"), 0o640), os.Chmod(at("real"), 0o640), os.Symlink("real", at("link"))} {
+	for _, err := range []error{os.WriteFile(at("real"), []byte("old\n"), 0o640), os.Chmod(at("real"), 0o640),
+		os.Symlink("real", at("link"))} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,8 @@ const line = "guard: gate_files # countersign install\n"
 
 func TestRule5_InstallWritesOneLineAndUninstallTakesItOut(t *testing.T) {
 	const head = "agents: [{name: coder, token: coder-token-0123456789}]\n"
-	servers := configured + "mcp:\n  servers:\n    - {name: files, command: [files-server], tools: [read, write], require_approval: [write]}\n"
+	servers := configured +
+		"mcp:\n  servers:\n    - {name: files, command: [files-server], tools: [read, write], require_approval: [write]}\n"
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	const rules = "    - {tools: [x], action: allow, risk: low}\n"
 	for old, want := range map[string]string{
@@ -67,9 +68,10 @@ func TestRule5_InstallWritesOneLineAndUninstallTakesItOut(t *testing.T) {
 		head + "policy:\n    mode: observe\n": head + "policy:\n    " + line + "    mode: observe\n",
 		head + "policy:\n  rules:\n":          head + "policy:\n  " + line + "  rules:\n",
 		head + "policy:\n  rules:\n" + rules:  head + "policy:\n  " + line + "  rules:\n" + rules,
-		head + "policy:\n  rules: [" + rules[6:45] + "]\n":  head + "policy:\n  " + line + "  rules: [" + rules[6:45] + "]\n",
-		"security:\n  hitl:\n    rules:\n  " + rules + head: "security:\n  hitl:\n    " + line + "    rules:\n  " + rules + head,
-		crlf("policy:\n  rules:\n" + rules + head):          crlf("policy:\n  " + line + "  rules:\n" + rules + head),
+		head + "policy:\n  rules: [" + rules[6:45] + "]\n": head + "policy:\n  " + line + "  rules: [" + rules[6:45] + "]\n",
+		"security:\n  hitl:\n    rules:\n  " + rules + head: "security:\n  hitl:\n    " + line + "    rules:\n  " + rules +
+			head,
+		crlf("policy:\n  rules:\n" + rules + head): crlf("policy:\n  " + line + "  rules:\n" + rules + head),
 	} {
 		got := guard(t, old)
 		if got != want {
@@ -99,7 +101,8 @@ func TestRule5_TheGuardNamesFurtherFolders(t *testing.T) {
 	}
 	one := guard(t, configured)
 	more := guard(t, one, "/home/u/it's/")
-	if want := strings.Replace(configured, "policy:\n", "policy:\n  guard: [gate_files, '/home/u/it''s/'] # countersign install\n", 1); more != want {
+	if want := strings.Replace(configured, "policy:\n",
+		"policy:\n  guard: [gate_files, '/home/u/it''s/'] # countersign install\n", 1); more != want {
 		t.Errorf("got\n%s\nwant\n%s", more, want)
 	}
 	if again := guard(t, more); again != more {
@@ -116,7 +119,8 @@ func TestRule5_TheGuardNamesFurtherFolders(t *testing.T) {
 	if got := unguard(t, theirs); got != theirs {
 		t.Errorf("got\n%s", got)
 	}
-	if got := guard(t, theirs, "/x/y"); got != strings.Replace(configured, "policy:\n", "policy:\n  guard: [gate_files, '/x/y'] # ours\n", 1) {
+	if got := guard(t, theirs, "/x/y"); got != strings.Replace(configured, "policy:\n",
+		"policy:\n  guard: [gate_files, '/x/y'] # ours\n", 1) {
 		t.Errorf("got\n%s", got)
 	}
 }

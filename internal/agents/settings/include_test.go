@@ -16,14 +16,16 @@ func TestIncludeWritesOneLineThatComesOutAgain(t *testing.T) {
 		head:                                  head + "policy: # countersign install\n  " + ours,
 		head + "policy:\n":                    head + "policy:\n  " + ours,
 		head + "policy:\n    mode: observe\n": head + "policy:\n    " + ours + "    mode: observe\n",
-		strings.ReplaceAll(configured, "\n", "\r\n"): strings.ReplaceAll(strings.Replace(configured, "policy:\n", "policy:\n  "+ours, 1), "\n", "\r\n"),
+		strings.ReplaceAll(configured, "\n", "\r\n"): strings.ReplaceAll(strings.Replace(configured, "policy:\n",
+			"policy:\n  "+ours, 1), "\n", "\r\n"),
 	} {
 		got, err := Include("gate.yaml", []byte(old), CodingAgentPreset, noEnv)
 		if err != nil || string(got) != want {
 			t.Errorf("%s\nbecame (%v)\n%s\nwant\n%s", old, err, got, want)
 			continue
 		}
-		if !Includes("gate.yaml", got, CodingAgentPreset, noEnv) || Includes("gate.yaml", []byte(old), CodingAgentPreset, noEnv) {
+		if !Includes("gate.yaml", got, CodingAgentPreset, noEnv) || Includes("gate.yaml", []byte(old), CodingAgentPreset,
+			noEnv) {
 			t.Errorf("whether it is included is told wrongly of\n%s", got)
 		}
 		if again, err := Include("gate.yaml", got, CodingAgentPreset, noEnv); err != nil || string(again) != want {

@@ -12,7 +12,8 @@ import (
 )
 
 func claude() Settings {
-	return Settings{Agent: ClaudeCode, Command: []string{"/opt/count er/countersign", "hook", "claude-code", "--wait", "55s"},
+	return Settings{Agent: ClaudeCode, Command: []string{"/opt/count er/countersign", "hook", "claude-code", "--wait",
+		"55s"},
 		Begin: []string{"/opt/count er/countersign", "hook", "claude-code"}, Timeout: time.Minute}
 }
 
@@ -100,9 +101,12 @@ var files = []string{
 
 func TestEveryOtherSettingStaysAsItIs(t *testing.T) {
 	for _, old := range files {
-		for _, s := range []Settings{claude(), {Agent: ClaudeCode, URL: "http://127.0.0.1:8787/hooks/claude-code?wait=55s&gateway=a", Timeout: time.Minute},
-			{Agent: Codex, Command: []string{"countersign", "hook", "codex"}, Begin: []string{"countersign", "hook", "codex"}, Timeout: time.Minute},
-			{Agent: Gemini, Command: []string{"countersign", "hook", "gemini"}, Begin: []string{"countersign", "hook", "gemini"}, Timeout: time.Minute}} {
+		for _, s := range []Settings{claude(),
+			{Agent: ClaudeCode, URL: "http://127.0.0.1:8787/hooks/claude-code?wait=55s&gateway=a", Timeout: time.Minute},
+			{Agent: Codex, Command: []string{"countersign", "hook", "codex"}, Begin: []string{"countersign", "hook", "codex"},
+				Timeout: time.Minute},
+			{Agent: Gemini, Command: []string{"countersign", "hook", "gemini"}, Begin: []string{"countersign", "hook", "gemini"},
+				Timeout: time.Minute}} {
 			there := add(t, s, old)
 			if strings.HasPrefix(old, "\ufeff") != strings.HasPrefix(there, "\ufeff") {
 				t.Errorf("%s: the mark before %q became %q", s.Agent, old, there)
@@ -126,7 +130,9 @@ func TestEveryOtherSettingStaysAsItIs(t *testing.T) {
 				t.Errorf("%s: lines end differently in %q", s.Agent, there)
 			}
 			for line := range strings.Lines(old) { // commas aside
-				if line = strings.TrimRight(line, "\r\n"); !strings.Contains(line, `{"a":1`) && !strings.Contains(strings.ReplaceAll(there, ",", ""), strings.ReplaceAll(strings.TrimRight(line, "}] "), ",", "")) {
+				if line = strings.TrimRight(line, "\r\n"); !strings.Contains(line, `{"a":1`) &&
+					!strings.Contains(strings.ReplaceAll(there, ",", ""), strings.ReplaceAll(strings.TrimRight(line, "}] "), ",",
+						"")) {
 					t.Errorf("%s: the line %q of %q is gone from\n%s", s.Agent, line, old, there)
 				}
 			}
@@ -241,12 +247,19 @@ func TestWhatEachAgentIsTold(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		{Settings{Agent: Codex, Command: []string{"/c/countersign", "hook", "codex", "--wait", "55s"}, Begin: []string{"/c/countersign", "hook", "codex"}, Timeout: time.Minute},
-			[]string{`"PreToolUse"`, `"command": "/c/countersign hook codex --wait 55s"`, `"timeout": 60`, `"UserPromptSubmit"`, `"SessionStart"`}, []string{"onFailure", "name"}},
-		{Settings{Agent: Gemini, Command: []string{"/c/countersign", "hook", "gemini", "--wait", "55s"}, Begin: []string{"/c/countersign", "hook", "gemini"}, Timeout: time.Minute},
-			[]string{`"BeforeTool"`, `"timeout": 60000`, `"timeout": 10000`, `"name": "countersign"`, `"BeforeAgent"`, `"SessionStart"`}, []string{"onFailure", "PreToolUse"}},
-		{Settings{Agent: ClaudeCode, URL: "http://127.0.0.1:8787/hooks/claude-code?wait=55s&defer=true", Timeout: time.Minute},
-			[]string{`"type": "http"`, `"url": "http://127.0.0.1:8787/hooks/claude-code?wait=55s&defer=true"`, `"Authorization": "Bearer $COUNTERSIGN_TOKEN"`, `"allowedEnvVars": [`, `"onFailure": "block"`, `"UserPromptSubmit"`},
+		{Settings{Agent: Codex, Command: []string{"/c/countersign", "hook", "codex", "--wait", "55s"},
+			Begin: []string{"/c/countersign", "hook", "codex"}, Timeout: time.Minute},
+			[]string{`"PreToolUse"`, `"command": "/c/countersign hook codex --wait 55s"`, `"timeout": 60`, `"UserPromptSubmit"`,
+				`"SessionStart"`}, []string{"onFailure", "name"}},
+		{Settings{Agent: Gemini, Command: []string{"/c/countersign", "hook", "gemini", "--wait", "55s"},
+			Begin: []string{"/c/countersign", "hook", "gemini"}, Timeout: time.Minute},
+			[]string{`"BeforeTool"`, `"timeout": 60000`, `"timeout": 10000`, `"name": "countersign"`, `"BeforeAgent"`,
+				`"SessionStart"`}, []string{"onFailure", "PreToolUse"}},
+		{Settings{Agent: ClaudeCode, URL: "http://127.0.0.1:8787/hooks/claude-code?wait=55s&defer=true",
+			Timeout: time.Minute},
+			[]string{`"type": "http"`, `"url": "http://127.0.0.1:8787/hooks/claude-code?wait=55s&defer=true"`,
+				`"Authorization": "Bearer $COUNTERSIGN_TOKEN"`, `"allowedEnvVars": [`, `"onFailure": "block"`,
+				`"UserPromptSubmit"`},
 			[]string{`"command"`, "SessionStart"}},
 	} {
 		got := add(t, c.s, "")
@@ -282,7 +295,8 @@ func TestSettingsThatAreNotUnderstoodAreLeftAlone(t *testing.T) {
 			t.Errorf("%s became %s, %v; want %s", old, got, err, want)
 		}
 	}
-	if got := add(t, claude(), `{"hooks":{"PreToolUse":[{"matcher":"x"},{"hooks":[1,"x"]}]}}`); !strings.Contains(got, `{"matcher":"x"},{"hooks":[1,"x"]}`) {
+	if got := add(t, claude(), `{"hooks":{"PreToolUse":[{"matcher":"x"},{"hooks":[1,"x"]}]}}`); !strings.Contains(got,
+		`{"matcher":"x"},{"hooks":[1,"x"]}`) {
 		t.Errorf("what is no hook of ours was changed: %s", got)
 	}
 }

@@ -102,11 +102,14 @@ func TestSignIn(t *testing.T) {
 		user openidtest.User
 		want string
 	}{
-		"by subject":                    {openidtest.Options{}, openidtest.User{Subject: "subject-1"}, "hana"},
-		"by subject, whatever the mail": {openidtest.Options{}, openidtest.User{Subject: "subject-1", Email: "ken@example.com", Verified: true}, "hana"},
-		"by e-mail":                     {openidtest.Options{}, openidtest.User{Subject: "subject-2", Email: "ken@example.com", Verified: true}, "ken"},
-		"by e-mail, told apart":         {openidtest.Options{Apart: true}, openidtest.User{Subject: "subject-2", Email: "ken@example.com", Verified: true}, "ken"},
-		"a client without a secret":     {openidtest.Options{Public: true}, openidtest.User{Subject: "subject-1"}, "hana"},
+		"by subject": {openidtest.Options{}, openidtest.User{Subject: "subject-1"}, "hana"},
+		"by subject, whatever the mail": {openidtest.Options{}, openidtest.User{Subject: "subject-1",
+			Email: "ken@example.com", Verified: true}, "hana"},
+		"by e-mail": {openidtest.Options{}, openidtest.User{Subject: "subject-2", Email: "ken@example.com",
+			Verified: true}, "ken"},
+		"by e-mail, told apart": {openidtest.Options{Apart: true}, openidtest.User{Subject: "subject-2",
+			Email: "ken@example.com", Verified: true}, "ken"},
+		"a client without a secret": {openidtest.Options{Public: true}, openidtest.User{Subject: "subject-1"}, "hana"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, c.o)
@@ -178,14 +181,15 @@ func TestAttack(t *testing.T) {
 	}{
 		"nothing wrong": {openidtest.Lies{}, ""},
 
-		"another nonce":             {claim("nonce", "of another sign-in"), openid.Unverified},
-		"no nonce":                  {claim("nonce", nil), openid.Unverified},
-		"another audience":          {claim("aud", "somebody-else"), openid.Unverified},
-		"no audience":               {claim("aud", nil), openid.Unverified},
-		"two audiences, no party":   {claim("aud", []string{openidtest.ClientID, "somebody-else"}), openid.Unverified},
-		"made for another party":    {claim("azp", "somebody-else"), openid.Unverified},
-		"another issuer":            {claim("iss", "https://accounts.example.com"), openid.Unverified},
-		"an issuer with a slash":    {openidtest.Lies{Claims: func(c map[string]any) { c["iss"] = c["iss"].(string) + "/" }}, openid.Unverified},
+		"another nonce":           {claim("nonce", "of another sign-in"), openid.Unverified},
+		"no nonce":                {claim("nonce", nil), openid.Unverified},
+		"another audience":        {claim("aud", "somebody-else"), openid.Unverified},
+		"no audience":             {claim("aud", nil), openid.Unverified},
+		"two audiences, no party": {claim("aud", []string{openidtest.ClientID, "somebody-else"}), openid.Unverified},
+		"made for another party":  {claim("azp", "somebody-else"), openid.Unverified},
+		"another issuer":          {claim("iss", "https://accounts.example.com"), openid.Unverified},
+		"an issuer with a slash": {openidtest.Lies{Claims: func(c map[string]any) { c["iss"] = c["iss"].(string) + "/" }},
+			openid.Unverified},
 		"expired":                   {claim("exp", start.Add(-time.Second).Unix()), openid.Unverified},
 		"no expiry":                 {claim("exp", nil), openid.Unverified},
 		"issued in the future":      {claim("iat", start.Add(time.Hour).Unix()), openid.Unverified},
@@ -196,11 +200,14 @@ func TestAttack(t *testing.T) {
 		"a subject without an end":  {claim("sub", strings.Repeat("1", 256)), openid.Unverified},
 		"another access token":      {claim("at_hash", "AAAAAAAAAAAAAAAAAAAAAA"), openid.Unverified},
 
-		"not signed (alg none)": {openidtest.Lies{Sign: func(_ *openidtest.Provider, c []byte) string { return openidtest.Unsigned(c) }}, openid.Unverified},
+		"not signed (alg none)": {openidtest.Lies{Sign: func(_ *openidtest.Provider, c []byte) string {
+			return openidtest.Unsigned(c)
+		}}, openid.Unverified},
 		"signed with the client's secret (HS256)": {openidtest.Lies{Sign: func(_ *openidtest.Provider, c []byte) string {
 			return openidtest.Sign(jose.HS256, []byte(strings.Repeat(openidtest.ClientSecret, 2)), c)
 		}}, openid.Unverified},
-		"signed with the public key as a secret (HS256)": {openidtest.Lies{Sign: func(p *openidtest.Provider, c []byte) string {
+		"signed with the public key as a secret (HS256)": {openidtest.Lies{Sign: func(p *openidtest.Provider,
+			c []byte) string {
 			public, err := p.PublicKey().MarshalJSON()
 			if err != nil {
 				panic(err)
@@ -213,21 +220,28 @@ func TestAttack(t *testing.T) {
 		"signed with a key that it brings along": {openidtest.Lies{Sign: func(_ *openidtest.Provider, c []byte) string {
 			return openidtest.SignWithKeyInside(otherKey(), c)
 		}}, openid.Unverified},
-		"no token":        {openidtest.Lies{Sign: func(*openidtest.Provider, []byte) string { return "" }}, openid.Unverified},
-		"half a token":    {openidtest.Lies{Sign: func(_ *openidtest.Provider, c []byte) string { return strings.TrimSuffix(openidtest.Unsigned(c), ".") }}, openid.Unverified},
-		"a token of text": {openidtest.Lies{Sign: func(*openidtest.Provider, []byte) string { return "hana" }}, openid.Unverified},
+		"no token": {openidtest.Lies{Sign: func(*openidtest.Provider, []byte) string { return "" }},
+			openid.Unverified},
+		"half a token": {openidtest.Lies{Sign: func(_ *openidtest.Provider, c []byte) string {
+			return strings.TrimSuffix(openidtest.Unsigned(c), ".")
+		}}, openid.Unverified},
+		"a token of text": {openidtest.Lies{Sign: func(*openidtest.Provider, []byte) string { return "hana" }},
+			openid.Unverified},
 
-		"another state":                  {back(func(q url.Values) { q.Set("state", "of another browser") }), openid.Stale},
-		"no state":                       {back(func(q url.Values) { q.Del("state") }), openid.Stale},
-		"two states":                     {back(func(q url.Values) { q.Add("state", "another") }), openid.Stale},
-		"another issuer in the answer":   {back(func(q url.Values) { q.Set("iss", "https://accounts.example.com") }), openid.Unverified},
-		"no issuer in the answer":        {back(func(q url.Values) { q.Del("iss") }), openid.Unverified},
-		"two issuers in the answer":      {back(func(q url.Values) { q.Add("iss", q.Get("iss")) }), openid.Unverified},
-		"no code":                        {back(func(q url.Values) { q.Del("code") }), openid.Unverified},
-		"two codes":                      {back(func(q url.Values) { q.Add("code", "another") }), openid.Unverified},
-		"somebody else's code":           {back(func(q url.Values) { q.Set("code", "another") }), openid.Unverified},
-		"the person said no":             {back(func(q url.Values) { q.Del("code"); q.Set("error", "access_denied") }), openid.Declined},
-		"an error of several lines":      {back(func(q url.Values) { q.Set("error", "x\r\nlevel=ERROR msg=forged") }), openid.Declined},
+		"another state": {back(func(q url.Values) { q.Set("state", "of another browser") }), openid.Stale},
+		"no state":      {back(func(q url.Values) { q.Del("state") }), openid.Stale},
+		"two states":    {back(func(q url.Values) { q.Add("state", "another") }), openid.Stale},
+		"another issuer in the answer": {back(func(q url.Values) { q.Set("iss", "https://accounts.example.com") }),
+			openid.Unverified},
+		"no issuer in the answer":   {back(func(q url.Values) { q.Del("iss") }), openid.Unverified},
+		"two issuers in the answer": {back(func(q url.Values) { q.Add("iss", q.Get("iss")) }), openid.Unverified},
+		"no code":                   {back(func(q url.Values) { q.Del("code") }), openid.Unverified},
+		"two codes":                 {back(func(q url.Values) { q.Add("code", "another") }), openid.Unverified},
+		"somebody else's code":      {back(func(q url.Values) { q.Set("code", "another") }), openid.Unverified},
+		"the person said no": {back(func(q url.Values) { q.Del("code"); q.Set("error", "access_denied") }),
+			openid.Declined},
+		"an error of several lines": {back(func(q url.Values) { q.Set("error", "x\r\nlevel=ERROR msg=forged") }),
+			openid.Declined},
 		"an error beside the right code": {back(func(q url.Values) { q.Set("error", "server_error") }), openid.Declined},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -250,33 +264,42 @@ func TestTheMailThatIsBelieved(t *testing.T) {
 		lies openidtest.Lies
 		want string
 	}{
-		"verified":                     {openidtest.User{Email: "ken@example.com", Verified: true}, openidtest.Lies{}, "ken"},
-		"in capitals":                  {openidtest.User{Email: "KEN@EXAMPLE.COM", Verified: true}, openidtest.Lies{}, "ken"},
-		"not verified":                 {openidtest.User{Email: "ken@example.com"}, openidtest.Lies{}, ""},
-		"verified is a text":           {openidtest.User{Email: "ken@example.com"}, openidtest.Lies{Claims: func(c map[string]any) { c["email_verified"] = "true" }}, ""},
-		"verified is a number":         {openidtest.User{Email: "ken@example.com"}, openidtest.Lies{Claims: func(c map[string]any) { c["email_verified"] = 1 }}, ""},
-		"nothing said of verified":     {openidtest.User{Email: "ken@example.com"}, openidtest.Lies{Claims: func(c map[string]any) { delete(c, "email_verified") }}, ""},
-		"another domain":               {openidtest.User{Email: "ken@example.org", Verified: true}, openidtest.Lies{}, ""},
-		"a domain below it":            {openidtest.User{Email: "ken@mail.example.com", Verified: true}, openidtest.Lies{}, ""},
-		"a domain that ends in it":     {openidtest.User{Email: "ken@badexample.com", Verified: true}, openidtest.Lies{}, ""},
-		"a domain that begins with it": {openidtest.User{Email: "ken@example.com.evil.org", Verified: true}, openidtest.Lies{}, ""},
-		"a dot at its end":             {openidtest.User{Email: "ken@example.com.", Verified: true}, openidtest.Lies{}, ""},
-		"a Cyrillic letter":            {openidtest.User{Email: "ken@еxample.com", Verified: true}, openidtest.Lies{}, ""},
-		"a full-width letter":          {openidtest.User{Email: "ken@ｅxample.com", Verified: true}, openidtest.Lies{}, ""},
-		"a full-width dot":             {openidtest.User{Email: "ken@example。com", Verified: true}, openidtest.Lies{}, ""},
-		"the Kelvin sign":              {openidtest.User{Email: "\u212aen@example.com", Verified: true}, openidtest.Lies{}, ""},
-		"a zero-width space":           {openidtest.User{Email: "ken@example\u200b.com", Verified: true}, openidtest.Lies{}, ""},
-		"a zero byte":                  {openidtest.User{Email: "ken@example.com\x00.evil.org", Verified: true}, openidtest.Lies{}, ""},
-		"two addresses":                {openidtest.User{Email: "ken@evil.org,ken@example.com", Verified: true}, openidtest.Lies{}, ""},
-		"a quoted local part":          {openidtest.User{Email: `"ken@example.com"@evil.org`, Verified: true}, openidtest.Lies{}, ""},
-		"a name beside the address":    {openidtest.User{Email: "Ken <ken@example.com>", Verified: true}, openidtest.Lies{}, ""},
-		"an extension":                 {openidtest.User{Email: "ken+x@example.com", Verified: true}, openidtest.Lies{}, ""},
-		"whoever has a subject":        {openidtest.User{Email: "mei@example.com", Verified: true}, openidtest.Lies{}, ""},
-		"no address":                   {openidtest.User{}, openidtest.Lies{}, ""},
+		"verified":     {openidtest.User{Email: "ken@example.com", Verified: true}, openidtest.Lies{}, "ken"},
+		"in capitals":  {openidtest.User{Email: "KEN@EXAMPLE.COM", Verified: true}, openidtest.Lies{}, "ken"},
+		"not verified": {openidtest.User{Email: "ken@example.com"}, openidtest.Lies{}, ""},
+		"verified is a text": {openidtest.User{Email: "ken@example.com"},
+			openidtest.Lies{Claims: func(c map[string]any) { c["email_verified"] = "true" }}, ""},
+		"verified is a number": {openidtest.User{Email: "ken@example.com"},
+			openidtest.Lies{Claims: func(c map[string]any) { c["email_verified"] = 1 }}, ""},
+		"nothing said of verified": {openidtest.User{Email: "ken@example.com"},
+			openidtest.Lies{Claims: func(c map[string]any) { delete(c, "email_verified") }}, ""},
+		"another domain": {openidtest.User{Email: "ken@example.org", Verified: true}, openidtest.Lies{}, ""},
+		"a domain below it": {openidtest.User{Email: "ken@mail.example.com", Verified: true}, openidtest.Lies{},
+			""},
+		"a domain that ends in it": {openidtest.User{Email: "ken@badexample.com", Verified: true}, openidtest.Lies{}, ""},
+		"a domain that begins with it": {openidtest.User{Email: "ken@example.com.evil.org", Verified: true},
+			openidtest.Lies{}, ""},
+		"a dot at its end":    {openidtest.User{Email: "ken@example.com.", Verified: true}, openidtest.Lies{}, ""},
+		"a Cyrillic letter":   {openidtest.User{Email: "ken@еxample.com", Verified: true}, openidtest.Lies{}, ""},
+		"a full-width letter": {openidtest.User{Email: "ken@ｅxample.com", Verified: true}, openidtest.Lies{}, ""},
+		"a full-width dot":    {openidtest.User{Email: "ken@example。com", Verified: true}, openidtest.Lies{}, ""},
+		"the Kelvin sign":     {openidtest.User{Email: "\u212aen@example.com", Verified: true}, openidtest.Lies{}, ""},
+		"a zero-width space":  {openidtest.User{Email: "ken@example\u200b.com", Verified: true}, openidtest.Lies{}, ""},
+		"a zero byte": {openidtest.User{Email: "ken@example.com\x00.evil.org", Verified: true},
+			openidtest.Lies{}, ""},
+		"two addresses": {openidtest.User{Email: "ken@evil.org,ken@example.com", Verified: true},
+			openidtest.Lies{}, ""},
+		"a quoted local part": {openidtest.User{Email: `"ken@example.com"@evil.org`, Verified: true}, openidtest.Lies{},
+			""},
+		"a name beside the address": {openidtest.User{Email: "Ken <ken@example.com>", Verified: true}, openidtest.Lies{}, ""},
+		"an extension":              {openidtest.User{Email: "ken+x@example.com", Verified: true}, openidtest.Lies{}, ""},
+		"whoever has a subject":     {openidtest.User{Email: "mei@example.com", Verified: true}, openidtest.Lies{}, ""},
+		"no address":                {openidtest.User{}, openidtest.Lies{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, openidtest.Options{})
-			w.service.Configure(&w.cfg, append(w.people, openid.Person{Name: "mei", Subject: "subject-3", Email: "mei@example.com"}))
+			w.service.Configure(&w.cfg, append(w.people, openid.Person{Name: "mei", Subject: "subject-3",
+				Email: "mei@example.com"}))
 			c.user.Subject = "subject-2"
 			w.SignIn(c.user)
 			w.Lie(c.lies)
@@ -304,7 +327,8 @@ func TestTheMailToldApartIsTheSamePersons(t *testing.T) {
 	w.Lie(openidtest.Lies{})
 	asked := w.Requests("/userinfo")
 	if got, err := w.signIn(t); reasonOf(t, err) != openid.Unknown || w.Requests("/userinfo") != asked {
-		t.Errorf("without email_domains: %q, %v; the user info was asked for %d times", got, err, w.Requests("/userinfo")-asked)
+		t.Errorf("without email_domains: %q, %v; the user info was asked for %d times", got, err,
+			w.Requests("/userinfo")-asked)
 	}
 }
 
@@ -315,7 +339,8 @@ func TestAnUnknownPerson(t *testing.T) {
 	for _, u := range []openidtest.User{
 		{Subject: "subject-8", Email: "ken@example.com"}, {Subject: "subject-9", Email: "nobody@example.com", Verified: true},
 		{Subject: "subject-9", Email: "ken@evil.org", Verified: true},
-		{Subject: "subject-11"}, {Subject: "SUBJECT-1"}, {Subject: "subject-1 "}, {Subject: "hana"}, {Subject: "ken@example.com"},
+		{Subject: "subject-11"}, {Subject: "SUBJECT-1"}, {Subject: "subject-1 "}, {Subject: "hana"},
+		{Subject: "ken@example.com"},
 	} {
 		w.SignIn(u)
 		_, err := w.signIn(t)
@@ -446,7 +471,8 @@ func TestMixUpWithASecondProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := honest.finish(t, begunEvil.Cookie, evil.Visit(t, begunEvil.URL)); reasonOf(t, err) != openid.Unverified {
+	if got, err := honest.finish(t, begunEvil.Cookie, evil.Visit(t, begunEvil.URL)); reasonOf(t,
+		err) != openid.Unverified {
 		t.Errorf("a token with another's name: %q, %v", got, err)
 	}
 
@@ -495,27 +521,37 @@ func TestAProviderThatIsNone(t *testing.T) {
 		lies openidtest.Lies
 		want openid.Reason
 	}{
-		"another issuer":                         {names("issuer", "https://accounts.example.com"), openid.Unavailable},
-		"no authorization endpoint":              {names("authorization_endpoint", ""), openid.Unavailable},
-		"an authorization endpoint that runs":    {names("authorization_endpoint", "javascript:alert(1)"), openid.Unavailable},
-		"an authorization endpoint in the clear": {names("authorization_endpoint", "http://accounts.example.com/"), openid.Unavailable},
-		"a token endpoint in the clear":          {names("token_endpoint", "http://accounts.example.com/token"), openid.Unavailable},
-		"keys in the clear":                      {names("jwks_uri", "http://accounts.example.com/keys"), openid.Unavailable},
-		"keys in a file":                         {names("jwks_uri", "file:///etc/passwd"), openid.Unavailable},
-		"user info in the clear":                 {names("userinfo_endpoint", "http://accounts.example.com/"), openid.Unavailable},
-		"no way to show a secret":                {names("token_endpoint_auth_methods_supported", []string{"private_key_jwt"}), openid.Unavailable},
-		"it is down":                             {answers(discovery, down), openid.Unavailable},
-		"metadata of 64 MiB":                     {answers(discovery, huge), openid.Unavailable},
-		"metadata that is elsewhere":             {answers(discovery, elsewhere), openid.Unavailable},
-		"metadata that is no JSON":               {answers(discovery, func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) }), openid.Unavailable},
-		"a token endpoint that is down":          {answers("/token", down), openid.Unavailable},
-		"a token endpoint of 64 MiB":             {answers("/token", huge), openid.Unavailable},
-		"a token endpoint that is elsewhere":     {answers("/token", elsewhere), openid.Unavailable},
-		"keys of 64 MiB":                         {answers("/keys", huge), openid.Unavailable},
-		"keys that are elsewhere":                {answers("/keys", elsewhere), openid.Unavailable},
-		"keys that are down":                     {answers("/keys", down), openid.Unavailable},
-		"a token endpoint that refuses":          {answers("/token", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }), openid.Unverified},
-		"no keys":                                {answers("/keys", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(`{"keys":[]}`)) }), openid.Unverified},
+		"another issuer":            {names("issuer", "https://accounts.example.com"), openid.Unavailable},
+		"no authorization endpoint": {names("authorization_endpoint", ""), openid.Unavailable},
+		"an authorization endpoint that runs": {names("authorization_endpoint", "javascript:alert(1)"),
+			openid.Unavailable},
+		"an authorization endpoint in the clear": {names("authorization_endpoint", "http://accounts.example.com/"),
+			openid.Unavailable},
+		"a token endpoint in the clear": {names("token_endpoint", "http://accounts.example.com/token"),
+			openid.Unavailable},
+		"keys in the clear": {names("jwks_uri", "http://accounts.example.com/keys"), openid.Unavailable},
+		"keys in a file":    {names("jwks_uri", "file:///etc/passwd"), openid.Unavailable},
+		"user info in the clear": {names("userinfo_endpoint", "http://accounts.example.com/"),
+			openid.Unavailable},
+		"no way to show a secret": {names("token_endpoint_auth_methods_supported", []string{"private_key_jwt"}),
+			openid.Unavailable},
+		"it is down":                 {answers(discovery, down), openid.Unavailable},
+		"metadata of 64 MiB":         {answers(discovery, huge), openid.Unavailable},
+		"metadata that is elsewhere": {answers(discovery, elsewhere), openid.Unavailable},
+		"metadata that is no JSON": {answers(discovery, func(w http.ResponseWriter, _ *http.Request) {
+			w.Write([]byte("<html>"))
+		}), openid.Unavailable},
+		"a token endpoint that is down":      {answers("/token", down), openid.Unavailable},
+		"a token endpoint of 64 MiB":         {answers("/token", huge), openid.Unavailable},
+		"a token endpoint that is elsewhere": {answers("/token", elsewhere), openid.Unavailable},
+		"keys of 64 MiB":                     {answers("/keys", huge), openid.Unavailable},
+		"keys that are elsewhere":            {answers("/keys", elsewhere), openid.Unavailable},
+		"keys that are down":                 {answers("/keys", down), openid.Unavailable},
+		"a token endpoint that refuses": {answers("/token", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+		}), openid.Unverified},
+		"no keys": {answers("/keys", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(`{"keys":[]}`)) }),
+			openid.Unverified},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, openidtest.Options{})
@@ -550,17 +586,19 @@ func TestASlowProvider(t *testing.T) {
 	}
 }
 
-// A provider's name is its name to the letter: where it is written otherwise, what to write is said, and nobody is signed
-// in. Where more than a slash differs, it may be another provider than the one that is meant.
+// A provider's name is its name to the letter: where it is written otherwise, what to write is said, and nobody is
+// signed in. Where more than a slash differs, it may be another provider than the one that is meant.
 func TestTheIssuerIsWrittenAsTheProviderCallsItself(t *testing.T) {
 	for what, c := range map[string]struct {
 		is, do string // what the provider calls itself, behind its address; "" for its address
 	}{
-		"as it is":  {"", ""},
-		"a slash":   {"/", "write sign_in.openid.issuer: ADDRESS/"},
-		"two":       {"//", "write sign_in.openid.issuer: ADDRESS//"},
-		"a path":    {"/realms/main", "if the provider there is the one that you mean, write sign_in.openid.issuer: ADDRESS/realms/main"},
-		"line ends": {"/\nlevel=ERROR", "if the provider there is the one that you mean, write sign_in.openid.issuer: ADDRESS/ level=ERROR"},
+		"as it is": {"", ""},
+		"a slash":  {"/", "write sign_in.openid.issuer: ADDRESS/"},
+		"two":      {"//", "write sign_in.openid.issuer: ADDRESS//"},
+		"a path": {"/realms/main",
+			"if the provider there is the one that you mean, write sign_in.openid.issuer: ADDRESS/realms/main"},
+		"line ends": {"/\nlevel=ERROR",
+			"if the provider there is the one that you mean, write sign_in.openid.issuer: ADDRESS/ level=ERROR"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t, openidtest.Options{})

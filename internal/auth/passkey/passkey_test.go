@@ -28,7 +28,8 @@ func TestAPasskeyIsAddedUsedAndRemoved(t *testing.T) {
 			w, ctx := newWorld(t), t.Context()
 			hana := w.browser("hana")
 			k := w.add(key, hana, "  my\u202e phone ")
-			if k.Person != "hana" || !strings.Contains(k.Name, "phone") || strings.ContainsRune(k.Name, '\u202e') || k.BackedUp != key.BackedUp {
+			if k.Person != "hana" || !strings.Contains(k.Name, "phone") || strings.ContainsRune(k.Name, '\u202e') ||
+				k.BackedUp != key.BackedUp {
 				t.Errorf("added %+v", k)
 			}
 			options := w.options(w.BeginStepUp(ctx, hana, wanted))
@@ -103,12 +104,14 @@ func TestForgedAnswersProveNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if who, err := w.FinishSignIn(ctx, ticket, bad.Get(origin, asked)); !errors.Is(err, passkey.ErrRefused) || who.Person != "" {
+			if who, err := w.FinishSignIn(ctx, ticket, bad.Get(origin, asked)); !errors.Is(err, passkey.ErrRefused) ||
+				who.Person != "" {
 				t.Errorf("signing in: %q, %v", who.Person, err)
 			}
 			made := new(passkeytest.Authenticator)
 			made.Forge = c.forge
-			if _, err := w.FinishAdding(ctx, hana, "", made.Create(origin, w.options(w.BeginAdding(ctx, hana, nil)))); !errors.Is(err, passkey.ErrRefused) {
+			if _, err := w.FinishAdding(ctx, hana, "",
+				made.Create(origin, w.options(w.BeginAdding(ctx, hana, nil)))); !errors.Is(err, passkey.ErrRefused) {
 				t.Errorf("adding: %v", err)
 			}
 			if got := w.reasons(); got != c.why+" "+c.why+" "+c.why {
@@ -118,7 +121,8 @@ func TestForgedAnswersProveNothing(t *testing.T) {
 				t.Errorf("hana has %+v, %v", all, err)
 			}
 			// And the passkey is still of use.
-			if _, err := w.FinishStepUp(ctx, hana, wanted, key.Get(origin, w.options(w.BeginStepUp(ctx, hana, wanted)))); err != nil {
+			if _, err := w.FinishStepUp(ctx, hana, wanted,
+				key.Get(origin, w.options(w.BeginStepUp(ctx, hana, wanted)))); err != nil {
 				t.Errorf("an honest one afterwards: %v", err)
 			}
 		})
@@ -227,7 +231,8 @@ func TestWhoeverBringsAnothersHandleIsNotSignedIn(t *testing.T) {
 	for what, handle := range map[string][]byte{"ken's": kenHandle, "none": nil, "nobody's": []byte("x")} {
 		key.Forge = func(s *passkeytest.Said) { s.Handle = handle }
 		asked, ticket, _ := w.BeginSignIn()
-		if who, err := w.FinishSignIn(ctx, ticket, key.Get(origin, asked)); !errors.Is(err, passkey.ErrRefused) || who.Person != "" {
+		if who, err := w.FinishSignIn(ctx, ticket, key.Get(origin, asked)); !errors.Is(err, passkey.ErrRefused) ||
+			who.Person != "" {
 			t.Errorf("hana's passkey with %s handle: %q, %v", what, who.Person, err)
 		}
 	}
@@ -260,7 +265,8 @@ func TestACountThatGoesBackBlocksThePasskey(t *testing.T) {
 	if _, err := w.FinishSignIn(ctx, ticket, key.Get(origin, asked)); !errors.Is(err, passkey.ErrRefused) {
 		t.Errorf("the blocked one signs in: %v", err)
 	}
-	if got := strings.Join(w.told.said, ", "); got != "added hana phone, blocked hana phone" || w.events(approval.EventPasskeyBlocked) != 1 {
+	if got := strings.Join(w.told.said, ", "); got != "added hana phone, blocked hana phone" ||
+		w.events(approval.EventPasskeyBlocked) != 1 {
 		t.Errorf("told %q", got)
 	}
 	if _, err := w.Remove(ctx, hana, k.ID); err != nil {
@@ -287,22 +293,27 @@ func TestAPasskeyWhoseBackupFlagChangedIsToldApartAndNotAccepted(t *testing.T) {
 		if err := signIn(key); !errors.Is(err, passkey.ErrBackup) {
 			t.Errorf("signing in: %v", err)
 		}
-		if _, err := w.FinishStepUp(ctx, hana, wanted, key.Get(origin, w.options(w.BeginStepUp(ctx, hana, wanted)))); !errors.Is(err, passkey.ErrBackup) {
+		if _, err := w.FinishStepUp(ctx, hana, wanted,
+			key.Get(origin, w.options(w.BeginStepUp(ctx, hana, wanted)))); !errors.Is(err, passkey.ErrBackup) {
 			t.Errorf("a step-up: %v", err)
 		}
-		if _, err := w.BeginAdding(ctx, hana, key.Get(origin, w.options(w.BeginShowing(ctx, hana)))); !errors.Is(err, passkey.ErrBackup) {
+		if _, err := w.BeginAdding(ctx, hana, key.Get(origin, w.options(w.BeginShowing(ctx, hana)))); !errors.Is(err,
+			passkey.ErrBackup) {
 			t.Errorf("showing: %v", err)
 		}
 		if got := w.reasons(); got != strings.Repeat("backup_eligibility_changed ", 2)+"backup_eligibility_changed" {
 			t.Errorf("on record: %s", got)
 		}
-		if log := w.log.String(); strings.Count(log, "remove it and add it again") != 3 || !strings.Contains(log, "person=hana passkey="+k.ID) {
+		if log := w.log.String(); strings.Count(log, "remove it and add it again") != 3 || !strings.Contains(log,
+			"person=hana passkey="+k.ID) {
 			t.Errorf("logged: %s", log)
 		}
 		for what, forge := range map[string]func(*passkeytest.Said){
 			"nobody verified": func(s *passkeytest.Said) { s.Flags &^= passkeytest.Verified },
 			"another host":    func(s *passkeytest.Said) { s.RPID = "evil.example" },
-			"copied, and not": func(s *passkeytest.Said) { s.Flags = s.Flags&^passkeytest.BackupEligible | passkeytest.BackupState },
+			"copied, and not": func(s *passkeytest.Said) {
+				s.Flags = s.Flags&^passkeytest.BackupEligible | passkeytest.BackupState
+			},
 		} {
 			forger := key.Clone()
 			forger.Forge = forge
@@ -367,7 +378,8 @@ func TestAPersonHasTwentyPasskeysAtMost(t *testing.T) {
 	if _, err := w.BeginAdding(ctx, hana, nil); !errors.Is(err, passkey.ErrTooMany) {
 		t.Errorf("beginning one more: %v", err)
 	}
-	if _, err := w.FinishAdding(ctx, hana, "", new(passkeytest.Authenticator).Create(origin, begun)); !errors.Is(err, passkey.ErrRefused) && !errors.Is(err, passkey.ErrTooMany) {
+	if _, err := w.FinishAdding(ctx, hana, "", new(passkeytest.Authenticator).Create(origin, begun)); !errors.Is(err,
+		passkey.ErrRefused) && !errors.Is(err, passkey.ErrTooMany) {
 		t.Errorf("one more that was begun before: %v", err)
 	}
 }
@@ -391,7 +403,8 @@ func TestWhoIsRemovedHasNoPasskeysAndGetsNoneBack(t *testing.T) {
 	asked, ticket, _ := w.BeginSignIn()
 	stepUp := w.options(w.BeginStepUp(ctx, hana, wanted))
 	w.dir.set("ken")
-	if who, err := w.FinishSignIn(ctx, ticket, key.Get(origin, asked)); !errors.Is(err, passkey.ErrRefused) || who.Person != "" {
+	if who, err := w.FinishSignIn(ctx, ticket, key.Get(origin, asked)); !errors.Is(err, passkey.ErrRefused) ||
+		who.Person != "" {
 		t.Errorf("signs in as %q, %v", who.Person, err)
 	}
 	if _, err := w.FinishStepUp(ctx, hana, wanted, key.Get(origin, stepUp)); !errors.Is(err, passkey.ErrRefused) {
@@ -421,7 +434,8 @@ func TestSigningInNamesNobody(t *testing.T) {
 	}
 	for _, o := range []json.RawMessage{before, after} {
 		var members map[string]any
-		if err := json.Unmarshal(o, &members); err != nil || members["allowCredentials"] != nil || members["userVerification"] != "required" {
+		if err := json.Unmarshal(o, &members); err != nil || members["allowCredentials"] != nil ||
+			members["userVerification"] != "required" {
 			t.Errorf("the options are %s, %v", o, err)
 		}
 	}
@@ -433,7 +447,8 @@ func TestPasskeysBelongToTheNameThatTheyWereMadeFor(t *testing.T) {
 	w.add(key, hana, "")
 	for base, works := range map[string]bool{
 		origin: true, "https://gate.example.com:8443": true, "http://localhost:8787": true, "https://localhost": true,
-		"http://gate.example.com": false, "http://127.0.0.1:8787": false, "https://192.0.2.7": false, "https://[::1]:443": false, "": false, "gate": false,
+		"http://gate.example.com": false, "http://127.0.0.1:8787": false, "https://192.0.2.7": false,
+		"https://[::1]:443": false, "": false, "gate": false,
 	} {
 		if why := passkey.Unavailable(base); (why == "") != works {
 			t.Errorf("%s: %q", base, why)
@@ -515,7 +530,8 @@ func TestTheProofIsOfWhatWasAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	of, ok := w.prover.Read(made)
-	if !ok || of.Person != "hana" || of.RequestID != wanted.RequestID || of.Version != wanted.Version || string(of.Args) != wanted.Args ||
+	if !ok || of.Person != "hana" || of.RequestID != wanted.RequestID || of.Version != wanted.Version ||
+		string(of.Args) != wanted.Args ||
 		of.Credential == "" || of.At.Before(asked) {
 		t.Errorf("it proves %+v", of)
 	}
@@ -565,7 +581,8 @@ func TestTruncatedAnswers(t *testing.T) {
 		}
 		object, _ := made.Response["attestationObject"].(string)
 		made.Response["attestationObject"] = object[:max(0, len(object)-cut)]
-		answer, err := json.Marshal(map[string]any{"id": made.ID, "rawId": made.RawID, "type": made.Type, "response": made.Response})
+		answer, err := json.Marshal(map[string]any{"id": made.ID, "rawId": made.RawID, "type": made.Type,
+			"response": made.Response})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,8 +57,11 @@ func TestRule12_StrangersHaveNoPartOfTheWriter(t *testing.T) {
 	w, ctx, key := newWorld(t), t.Context(), new(passkeytest.Authenticator)
 	w.add(key, w.browser("hana"), "")
 	counted := &writes{Store: w.scoped}
-	w.Service = passkey.New(passkey.Options{Store: counted, Rows: w.scoped.Passkeys, Audit: approval.NewAuditLog(redact.New()),
-		Directory: w.dir, Teller: w.told, Prover: w.prover, Base: func() string { return w.base }, Logger: slog.New(slog.DiscardHandler)})
+	w.Service = passkey.New(passkey.Options{Store: counted, Rows: w.scoped.Passkeys,
+		Audit:     approval.NewAuditLog(redact.New()),
+		Directory: w.dir, Teller: w.told, Prover: w.prover, Base: func() string {
+			return w.base
+		}, Logger: slog.New(slog.DiscardHandler)})
 	strangers, forger := new(passkeytest.Authenticator), key.Clone()
 	w.add(strangers, w.browser("ken"), "")
 	if all, err := w.Of(ctx, "ken"); err != nil || len(all) != 1 {

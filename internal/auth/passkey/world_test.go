@@ -85,8 +85,11 @@ func newWorld(t testing.TB) *world {
 	}
 	t.Cleanup(func() { w.db.Close() })
 	w.scoped = storetest.ScopedIn(t, w.db)
-	w.Service = passkey.New(passkey.Options{Store: w.scoped, Rows: w.scoped.Passkeys, Audit: approval.NewAuditLog(redact.New()), Directory: w.dir,
-		Teller: w.told, Prover: w.prover, Base: func() string { return w.base }, Logger: slog.New(slog.NewTextHandler(w.log, nil))})
+	w.Service = passkey.New(passkey.Options{Store: w.scoped, Rows: w.scoped.Passkeys,
+		Audit: approval.NewAuditLog(redact.New()), Directory: w.dir,
+		Teller: w.told, Prover: w.prover, Base: func() string {
+			return w.base
+		}, Logger: slog.New(slog.NewTextHandler(w.log, nil))})
 	return w
 }
 

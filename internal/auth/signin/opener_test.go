@@ -16,7 +16,8 @@ import (
 func TestRule8_AWayInThatIsTakenBackEndsWhatBeganWithIt(t *testing.T) {
 	has := map[string]string{"line": "U1", signin.FromTerminal: "token-1", signin.WayOpenID: "sub-1"}
 	w := newWorld(t)
-	w.Service = signin.New(signin.Options{Store: w.scoped, Rows: w.scoped.SignIns, Audit: approval.NewAuditLog(redact.New()),
+	w.Service = signin.New(signin.Options{Store: w.scoped, Rows: w.scoped.SignIns,
+		Audit:     approval.NewAuditLog(redact.New()),
 		Directory: w.dir, Logger: slog.New(slog.DiscardHandler), Opener: func(_, way string) string {
 			return signin.Opener(way, has[way])
 		}})
@@ -36,7 +37,10 @@ func TestRule8_AWayInThatIsTakenBackEndsWhatBeganWithIt(t *testing.T) {
 	begin := map[string]func() string{
 		"line":              func() string { s, _, _ := w.Redeem(ctx, link("line"), here); return s },
 		signin.FromTerminal: func() string { s, _, _ := w.Redeem(ctx, link(approval.ViaCLI), here); return s },
-		signin.WayOpenID:    func() string { s, _, _ := w.Start(ctx, "hana", signin.MethodOpenID, account(), here); return s },
+		signin.WayOpenID: func() string {
+			s, _, _ := w.Start(ctx, "hana", signin.MethodOpenID, account(), here)
+			return s
+		},
 		"passkey": func() string {
 			s, _, _ := w.Start(ctx, "hana", signin.MethodPasskey, signin.Passkey("k1"), here)
 			return s
@@ -107,8 +111,11 @@ func TestRule8_WhatWasTakenBackSinceItWasCheckedBeginsNothing(t *testing.T) {
 	for _, now := range []string{"another", ""} {
 		has := map[string]string{"line": "U1", signin.FromTerminal: "token-1", signin.WayOpenID: "sub-1"}
 		w := newWorld(t)
-		w.Service = signin.New(signin.Options{Store: w.scoped, Rows: w.scoped.SignIns, Audit: approval.NewAuditLog(redact.New()),
-			Directory: w.dir, Logger: slog.New(slog.DiscardHandler), Opener: func(_, way string) string { return signin.Opener(way, has[way]) }})
+		w.Service = signin.New(signin.Options{Store: w.scoped, Rows: w.scoped.SignIns,
+			Audit:     approval.NewAuditLog(redact.New()),
+			Directory: w.dir, Logger: slog.New(slog.DiscardHandler), Opener: func(_, way string) string {
+				return signin.Opener(way, has[way])
+			}})
 		checked := maps.Clone(has)
 		for way := range has {
 			has[way] = now

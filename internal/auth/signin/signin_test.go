@@ -189,7 +189,8 @@ func TestWhoeverIsRemovedIsSignedOutAtOnce(t *testing.T) {
 	if w.signedInAs(other) != "ken" {
 		t.Error("ken was signed out too")
 	}
-	if got := w.told(approval.EventSessionEnded); len(got) != 1 || !strings.HasPrefix(got[0], "system:signin no_such_person") {
+	if got := w.told(approval.EventSessionEnded); len(got) != 1 || !strings.HasPrefix(got[0],
+		"system:signin no_such_person") {
 		t.Errorf("on record: %q", got)
 	}
 }
@@ -282,15 +283,19 @@ func TestPruneLeavesWhatIsOfUse(t *testing.T) {
 
 func TestAnAccountThatIsNobodysLeavesAHash(t *testing.T) {
 	w := newWorld(t)
-	is(t, "refused", w.RefuseAccount(t.Context(), "https://accounts.example.com", "0123456789abcdef", here), signin.ErrRefused)
+	is(t, "refused", w.RefuseAccount(t.Context(), "https://accounts.example.com", "0123456789abcdef", here),
+		signin.ErrRefused)
 	got := w.told(approval.EventSignInRefused)
-	if len(got) != 1 || !strings.Contains(got[0], " unknown ") || !strings.Contains(got[0], `"account":"0123456789abcdef"`) ||
-		!strings.Contains(got[0], `"issuer":"https://accounts.example.com"`) || !strings.Contains(got[0], `"method":"openid"`) ||
+	if len(got) != 1 || !strings.Contains(got[0], " unknown ") || !strings.Contains(got[0],
+		`"account":"0123456789abcdef"`) ||
+		!strings.Contains(got[0], `"issuer":"https://accounts.example.com"`) || !strings.Contains(got[0],
+		`"method":"openid"`) ||
 		!strings.Contains(got[0], here.Address) {
 		t.Errorf("on record: %q", got)
 	}
 	for range 200 {
-		is(t, "refused", w.RefuseAccount(t.Context(), "https://accounts.example.com", "0123456789abcdef", here), signin.ErrRefused)
+		is(t, "refused", w.RefuseAccount(t.Context(), "https://accounts.example.com", "0123456789abcdef", here),
+			signin.ErrRefused)
 	}
 	if got := w.told(approval.EventSignInRefused); len(got) > 60 {
 		t.Errorf("strangers put %d lines on record in a minute", len(got))
@@ -424,7 +429,8 @@ func TestOneNetworkIsOneAddress(t *testing.T) {
 func TestRefusalsFillNoLog(t *testing.T) {
 	w := newWorld(t)
 	for i := range 100 {
-		_, err := w.Link(t.Context(), strings.Repeat("a", 52), signin.Origin{Address: netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}).String()})
+		_, err := w.Link(t.Context(), strings.Repeat("a", 52),
+			signin.Origin{Address: netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}).String()})
 		is(t, "a guess", err, signin.ErrRefused)
 	}
 	if got := w.told(approval.EventSignInRefused); len(got) != 60 {
@@ -434,7 +440,8 @@ func TestRefusalsFillNoLog(t *testing.T) {
 
 func TestWhatABrowserSaysOfItselfIsKeptSafe(t *testing.T) {
 	w := newWorld(t)
-	_, sess, err := w.Start(t.Context(), "hana", signin.MethodOpenID, "", signin.Origin{Address: "192.0.2.1", UserAgent: "x\x1b[2J\u202e" + strings.Repeat("y", 5000)})
+	_, sess, err := w.Start(t.Context(), "hana", signin.MethodOpenID, "", signin.Origin{Address: "192.0.2.1",
+		UserAgent: "x\x1b[2J\u202e" + strings.Repeat("y", 5000)})
 	if err != nil || strings.ContainsAny(sess.UserAgent, "\x1b\u202e") || len(sess.UserAgent) > 300 {
 		t.Errorf("%q, %v", sess.UserAgent, err)
 	}

@@ -73,7 +73,8 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	w.scoped = storetest.ScopedIn(w.t, w.db)
-	w.Service = signin.New(signin.Options{Store: w.scoped, Rows: w.scoped.SignIns, Audit: approval.NewAuditLog(redact.New()),
+	w.Service = signin.New(signin.Options{Store: w.scoped, Rows: w.scoped.SignIns,
+		Audit:     approval.NewAuditLog(redact.New()),
 		Directory: w.dir, Logger: slog.New(slog.NewTextHandler(w.log, nil))})
 }
 

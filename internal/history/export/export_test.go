@@ -34,10 +34,13 @@ func written[R any](t *testing.T, f Format, columns []Column[R], rows ...R) *htt
 
 func TestNoCellIsAFormula(t *testing.T) {
 	for v, want := range map[string]string{
-		"": "", "a=b": "a=b", "=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t'=1", "\r=1": "'\r'=1",
+		"": "", "a=b": "a=b", "=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t'=1",
+		"\r=1": "'\r'=1",
 		"\n=1": "'\n'=1", "＝1": "'＝1", "é": "é", "'=1": "'=1", "\xff=": "\xff=",
-		"a;=1": "a;'=1", "a;b; -c": "a;b;' -c", " =1": "' =1", "  \t=1": "  \t'=1", " \" +1": "' \" +1", "\u00a0=1": "'\u00a0=1",
-		"\u3000@x": "'\u3000@x", "a b": "a b", " a=1": " a=1", "a\n=1": "a\n'=1", "a\r\n@x": "a\r\n'@x", "a\r\nb": "a\r\nb", "a\t+1": "a\t'+1", `a;"=1"`: `a;'"=1"`,
+		"a;=1": "a;'=1", "a;b; -c": "a;b;' -c", " =1": "' =1", "  \t=1": "  \t'=1", " \" +1": "' \" +1",
+		"\u00a0=1": "'\u00a0=1",
+		"\u3000@x": "'\u3000@x", "a b": "a b", " a=1": " a=1", "a\n=1": "a\n'=1", "a\r\n@x": "a\r\n'@x", "a\r\nb": "a\r\nb",
+		"a\t+1": "a\t'+1", `a;"=1"`: `a;'"=1"`,
 		`"=1`: `'"=1`, "\ufeff=1": "'\ufeff=1", "\x00=1": "'\x00=1", "\u200b-1": "'\u200b-1", "a,=1": "a,=1",
 	} {
 		if got := cell(v); got != want {
@@ -49,7 +52,8 @@ func TestNoCellIsAFormula(t *testing.T) {
 // What was written is read again as it was, whatever stands in it.
 func TestCSVIsReadAsItWasWritten(t *testing.T) {
 	odd := "a \"quoted\", one\r\nand\ttwo, 日本 <script>"
-	e := approval.Event{ID: "01", Seq: 7, Type: approval.EventDecision, Actor: `=HYPERLINK("http://x")`, Reason: odd, Data: []byte(`{"a":"b,c"}`)}
+	e := approval.Event{ID: "01", Seq: 7, Type: approval.EventDecision, Actor: `=HYPERLINK("http://x")`, Reason: odd,
+		Data: []byte(`{"a":"b,c"}`)}
 	rec := written(t, CSV, Events, e, e)
 	rows, err := csv.NewReader(rec.Body).ReadAll()
 	if err != nil || len(rows) != 3 || !slices.Equal(rows[0], Head(Events)) {
@@ -60,7 +64,8 @@ func TestCSVIsReadAsItWasWritten(t *testing.T) {
 		cells[name] = rows[2][i]
 	}
 	// encoding/csv reads a line's end as \n
-	if cells["seq"] != "7" || cells["actor"] != `'=HYPERLINK("http://x")` || cells["reason"] != strings.ReplaceAll(odd, "\r\n", "\n") ||
+	if cells["seq"] != "7" || cells["actor"] != `'=HYPERLINK("http://x")` || cells["reason"] != strings.ReplaceAll(odd,
+		"\r\n", "\n") ||
 		cells["data"] != `{"a":"b,c"}` || cells["tool"] != "" {
 		t.Errorf("got %q", cells)
 	}
@@ -74,14 +79,16 @@ func TestCSVIsReadAsItWasWritten(t *testing.T) {
 
 func TestNDJSONHasALineForEachRow(t *testing.T) {
 	at := time.Date(2026, 11, 21, 19, 0, 0, 0, time.FixedZone("JST", 9*3600))
-	e := approval.Event{ID: "01", Seq: 7, At: at, Type: approval.EventDecision, Actor: "=1\n", Reason: "\xff", Data: []byte(`{"n":1}`)}
+	e := approval.Event{ID: "01", Seq: 7, At: at, Type: approval.EventDecision, Actor: "=1\n", Reason: "\xff",
+		Data: []byte(`{"n":1}`)}
 	rec := written(t, NDJSON, Events, e, approval.Event{})
 	lines := strings.Split(strings.TrimSuffix(rec.Body.String(), "\n"), "\n")
 	if len(lines) != 2 {
 		t.Fatalf("%d lines", len(lines))
 	}
 	want := `{"id":"01","seq":7,"at":"2026-11-21T10:00:00.000Z","event_type":"hitl_decision","correlation_id":null,` +
-		`"actor":"=1\n","approval_id":null,"agent":null,"tool":null,"risk_level":null,"decision":null,"reason":"` + "\ufffd" + `","data":{"n":1}}`
+		`"actor":"=1\n","approval_id":null,"agent":null,"tool":null,"risk_level":null,"decision":null,"reason":"` + "\ufffd" +
+		`","data":{"n":1}}`
 	if lines[0] != want {
 		t.Errorf("got\n%s, want\n%s", lines[0], want)
 	}
@@ -94,7 +101,8 @@ func TestNDJSONHasALineForEachRow(t *testing.T) {
 // A push that is over has no next attempt, and one that nobody answered no status.
 func TestWhatIsNotThereIsNull(t *testing.T) {
 	n := approval.Notification{ID: "01", Status: approval.Sent, NextAttemptAt: time.Now()}
-	for status, want := range map[approval.NotificationStatus]bool{approval.Sent: false, approval.Failed: false, approval.Queued: true, approval.Retrying: true} {
+	for status, want := range map[approval.NotificationStatus]bool{approval.Sent: false, approval.Failed: false,
+		approval.Queued: true, approval.Retrying: true} {
 		n.Status = status
 		var m map[string]any
 		if err := json.Unmarshal(written(t, NDJSON, Notifications, n).Body.Bytes(), &m); err != nil {
@@ -108,7 +116,8 @@ func TestWhatIsNotThereIsNull(t *testing.T) {
 
 // The arguments of a call may hold secrets, and are not in the history's file.
 func TestNoArgumentsAreExported(t *testing.T) {
-	h := approval.Head{Request: approval.Request{ID: "01", Args: []byte(`{"password":"swordfish"}`), Rationale: "swordfish", Preview: "swordfish"}}
+	h := approval.Head{Request: approval.Request{ID: "01", Args: []byte(`{"password":"swordfish"}`),
+		Rationale: "swordfish", Preview: "swordfish"}}
 	for _, f := range []Format{CSV, NDJSON} {
 		if body := written(t, f, Requests, h).Body.Bytes(); bytes.Contains(body, []byte("swordfish")) {
 			t.Errorf("%s: %s", f, body)

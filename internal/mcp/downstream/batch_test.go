@@ -31,9 +31,11 @@ func TestEachMessageOfABatchIsAnsweredAsIfItHadComeByItself(t *testing.T) {
 	s := newSite(t)
 	session := s.batches(t)
 	batch := "[" + strings.Join([]string{
-		`{"jsonrpc":"2.0","method":"notifications/initialized"}`, call(1, "echo", ""), strings.Replace(call(2, "error", ""), "{}", `{"code":-5}`, 1), call(3, "panic", ""), ping,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`, call(1, "echo", ""), strings.Replace(call(2, "error", ""),
+			"{}", `{"code":-5}`, 1), call(3, "panic", ""), ping,
 		`{"jsonrpc":"2.0","id":4,"method":"none"}`, `7`, `{"jsonrpc":"2.0","id":5,"method":"ping","params":{},"params":{}}`,
-		`{"jsonrpc":"2.0","id":9,"result":{}}`, `{"jsonrpc":"2.0","id":6,"method":"ping","params":{` + modernMeta + `}}`, call(7, "ask", ""), call(8, "progress", ""),
+		`{"jsonrpc":"2.0","id":9,"result":{}}`, `{"jsonrpc":"2.0","id":6,"method":"ping","params":{` + modernMeta + `}}`,
+		call(7, "ask", ""), call(8, "progress", ""),
 	}, ",") + "]"
 	for _, accept := range []string{"application/json, text/event-stream", "application/json", "text/event-stream"} {
 		resp, body := s.post(t, with(session, "Accept", accept), " \n"+batch)
@@ -48,7 +50,8 @@ func TestEachMessageOfABatchIsAnsweredAsIfItHadComeByItself(t *testing.T) {
 			Result json.RawMessage
 			Error  struct{ Code int }
 		}
-		if err := json.Unmarshal([]byte(body), &answers); err != nil || resp.StatusCode != 200 || !strings.Contains(accept, resp.Header.Get("Content-Type")) {
+		if err := json.Unmarshal([]byte(body), &answers); err != nil || resp.StatusCode != 200 || !strings.Contains(accept,
+			resp.Header.Get("Content-Type")) {
 			t.Fatalf("%s: got %s %s %s: %v", accept, resp.Status, resp.Header.Get("Content-Type"), body, err)
 		}
 		got := ""
@@ -58,11 +61,13 @@ func TestEachMessageOfABatchIsAnsweredAsIfItHadComeByItself(t *testing.T) {
 		if want := `1:0 2:-5 3:-32603 "p":0 4:-32601 null:-32600 null:-32600 6:-32600 7:0 8:0 `; got != want {
 			t.Errorf("%s: got %s\nwant %s\n%s", accept, got, want, body)
 		}
-		if !strings.Contains(body, `agent-1 {}`) || !strings.Contains(body, "not asked: ") || !strings.Contains(body, "progressed") {
+		if !strings.Contains(body, `agent-1 {}`) || !strings.Contains(body, "not asked: ") || !strings.Contains(body,
+			"progressed") {
 			t.Errorf("the answers are %s", body)
 		}
 	}
-	resp, body := s.post(t, session, `[{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","id":9,"result":{}}]`)
+	resp, body := s.post(t, session,
+		`[{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","id":9,"result":{}}]`)
 	if resp.StatusCode != http.StatusAccepted || body != "" {
 		t.Errorf("what needs no answer: got %s, %s", resp.Status, body)
 	}
@@ -120,7 +125,8 @@ func TestTheRequestsOfABatchAreHeldTogether(t *testing.T) {
 	testkit.Receive(t, "a call given up", s.gaveUp)
 	close(s.released)
 	testkit.Wait(t, "the batch's answer", done.Wait)
-	if !strings.Contains(got, `"id":1,"result"`) || !strings.Contains(got, `"id":2,"error"`) || !strings.Contains(got, `"id":3,"result"`) {
+	if !strings.Contains(got, `"id":1,"result"`) || !strings.Contains(got, `"id":2,"error"`) || !strings.Contains(got,
+		`"id":3,"result"`) {
 		t.Errorf("got %s", got)
 	}
 }
@@ -145,7 +151,8 @@ func TestEachMessageOfABatchIsCharged(t *testing.T) {
 	b := &counting{most: 3}
 	s := newSite(t, func(o *HTTPOptions) { o.Budget = b })
 	session := s.batches(t) // one
-	_, body := s.post(t, session, "["+ping+`,{"jsonrpc":"2.0","id":2,"method":"ping"},{"jsonrpc":"2.0","id":3,"method":"ping"}]`)
+	_, body := s.post(t, session, "["+ping+
+		`,{"jsonrpc":"2.0","id":2,"method":"ping"},{"jsonrpc":"2.0","id":3,"method":"ping"}]`)
 	if want := `"id":"p","result":{}},{"jsonrpc":"2.0","id":2,"result":{}},{"jsonrpc":"2.0","id":3,"error":`; !strings.Contains(body, want) || !strings.Contains(body, "rate_limited") || b.n != 4 {
 		t.Errorf("charged %d times; got %s", b.n, body)
 	}

@@ -35,7 +35,8 @@ func (s *sink) Write(b []byte) (int, error) { return len(b), nil }
 func (s *sink) WriteHeader(int)             {}
 
 func quickHTTP(b *testing.B) *HTTP {
-	h := NewHTTP(HTTPOptions{Sessions: quick{[]byte(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 200) + `"}]}`)},
+	h := NewHTTP(HTTPOptions{Sessions: quick{[]byte(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 200) +
+		`"}]}`)},
 		Authenticate: func(*http.Request) (Caller, error) { return Caller{Agent: "a"}, nil }})
 	b.Cleanup(h.Close)
 	return h
@@ -76,11 +77,13 @@ func BenchmarkPost(b *testing.B) {
 func BenchmarkPostOverTCP(b *testing.B) {
 	h := quickHTTP(b)
 	body := call(1, "echo", ","+modernMeta)
-	raw := fmt.Sprintf("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	for name, handler := range map[string]http.Handler{"downstream": h, "bare": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		_, _ = w.Write(b)
-	})} {
+	raw := fmt.Sprintf(
+		"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	for name, handler := range map[string]http.Handler{"downstream": h,
+		"bare": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b, _ := io.ReadAll(r.Body)
+			_, _ = w.Write(b)
+		})} {
 		b.Run(name, func(b *testing.B) {
 			srv := httptest.NewServer(handler)
 			defer srv.Close()
@@ -135,13 +138,16 @@ func BenchmarkHeld(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				f := newFake()
-				h := NewHTTP(HTTPOptions{Sessions: f, Authenticate: func(*http.Request) (Caller, error) { return Caller{Agent: "a"}, nil }})
+				h := NewHTTP(HTTPOptions{Sessions: f, Authenticate: func(*http.Request) (Caller, error) {
+					return Caller{Agent: "a"}, nil
+				}})
 				srv := httptest.NewServer(h)
 				if signs {
 					h.keepAliveAfter = 1
 				}
 				body := call(1, "hold", ","+modernMeta)
-				raw := fmt.Sprintf("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: hold\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+				raw := fmt.Sprintf(
+					"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: hold\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 				before := inUse()
 				conns := make([]net.Conn, held)
 				for i := range conns {

@@ -37,7 +37,8 @@ type fake struct {
 }
 
 func newFake() *fake {
-	return &fake{open: map[*fakeSession]bool{}, holding: make(chan string, 4096), released: make(chan struct{}), gaveUp: make(chan error, 4096)}
+	return &fake{open: map[*fakeSession]bool{}, holding: make(chan string, 4096), released: make(chan struct{}),
+		gaveUp: make(chan error, 4096)}
 }
 
 func (f *fake) Open(c Client) Session {
@@ -147,16 +148,21 @@ func (s *fakeSession) Request(ctx context.Context, m mcp.Message, out Stream) mc
 		if params.Text("protocolVersion") == versionOfBatches {
 			version = versionOfBatches
 		}
-		return mcp.Response(m.ID, jsontext.Value(`{"protocolVersion":"`+version+`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"1"}}`))
+		return mcp.Response(m.ID, jsontext.Value(`{"protocolVersion":"`+version+
+			`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fake","version":"1"}}`))
 	case "server/discover":
-		return mcp.Response(m.ID, jsontext.Value(`{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"fake","version":"1"}}}`))
+		return mcp.Response(m.ID,
+			jsontext.Value(`{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"fake","version":"1"}}}`))
 	case "ping":
 		return mcp.Response(m.ID, jsontext.Value(`{}`))
 	case "tools/list":
-		return mcp.Response(m.ID, jsontext.Value(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`+tools+`]}`))
+		return mcp.Response(m.ID, jsontext.Value(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`+tools+
+			`]}`))
 	case "subscriptions/listen":
 		id := string(m.ID)
-		if err := out.Send(mcp.Notification("notifications/subscriptions/acknowledged", jsontext.Value(`{"_meta":{"io.modelcontextprotocol/subscriptionId":`+id+`},"notifications":{"toolsListChanged":true}}`))); err != nil {
+		if err := out.Send(mcp.Notification("notifications/subscriptions/acknowledged",
+			jsontext.Value(`{"_meta":{"io.modelcontextprotocol/subscriptionId":`+id+
+				`},"notifications":{"toolsListChanged":true}}`))); err != nil {
 			s.f.wrong("subscriptions/listen: %v", err)
 		}
 		for {
@@ -165,7 +171,8 @@ func (s *fakeSession) Request(ctx context.Context, m mcp.Message, out Stream) mc
 				s.f.gaveUp <- context.Cause(ctx)
 				return mcp.Message{}
 			case <-time.After(5 * time.Millisecond):
-				_ = out.Send(mcp.Notification("notifications/tools/list_changed", jsontext.Value(`{"_meta":{"io.modelcontextprotocol/subscriptionId":`+id+`}}`)))
+				_ = out.Send(mcp.Notification("notifications/tools/list_changed",
+					jsontext.Value(`{"_meta":{"io.modelcontextprotocol/subscriptionId":`+id+`}}`)))
 			}
 		}
 	case "tools/call":
@@ -175,7 +182,8 @@ func (s *fakeSession) Request(ctx context.Context, m mcp.Message, out Stream) mc
 }
 
 func text(id jsontext.Value, s string) mcp.Message {
-	return mcp.Response(id, jsontext.Value(`{"resultType":"complete","content":[{"type":"text","text":`+string(mcp.Quote(s))+`}]}`))
+	return mcp.Response(id, jsontext.Value(`{"resultType":"complete","content":[{"type":"text","text":`+
+		string(mcp.Quote(s))+`}]}`))
 }
 
 func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object, out Stream) mcp.Message {
@@ -189,7 +197,8 @@ func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object
 		meta, _ := params.Object("_meta")
 		token := meta.Get("progressToken")
 		for i := range 5 {
-			err := out.Send(mcp.Notification("notifications/progress", jsontext.Value(fmt.Sprintf("{\n\"progressToken\":%s,\"progress\":%d}", token, i+1))))
+			err := out.Send(mcp.Notification("notifications/progress",
+				jsontext.Value(fmt.Sprintf("{\n\"progressToken\":%s,\"progress\":%d}", token, i+1))))
 			if err != nil {
 				return text(m.ID, err.Error())
 			}
@@ -207,7 +216,8 @@ func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object
 			}()
 			ctx = c
 		}
-		resp, err := out.Ask(ctx, "elicitation/create", jsontext.Value(`{"message":"really?","requestedSchema":{"type":"object","properties":{}}}`))
+		resp, err := out.Ask(ctx, "elicitation/create",
+			jsontext.Value(`{"message":"really?","requestedSchema":{"type":"object","properties":{}}}`))
 		if err != nil {
 			return text(m.ID, "not asked: "+err.Error())
 		}
@@ -257,7 +267,8 @@ func (s *fakeSession) call(ctx context.Context, m mcp.Message, params mcp.Object
 	case "error":
 		code := params.Get("arguments")
 		o, _ := mcp.ReadObject(code)
-		return mcp.Message{ID: m.ID, Err: jsontext.Value(`{"code":` + string(o.Get("code")) + `,"message":"as the test wants"}`)}
+		return mcp.Message{ID: m.ID, Err: jsontext.Value(`{"code":` + string(o.Get("code")) +
+			`,"message":"as the test wants"}`)}
 	}
 	return mcp.ErrorResponse(m.ID, mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool."))
 }

@@ -53,9 +53,12 @@ func isMessage(b []byte) bool {
 }
 
 func FuzzPost(f *testing.F) {
-	for _, body := range []string{initialize, call(1, "echo", ""), call(1, "echo", ","+modernMeta), `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
-		`{"jsonrpc":"2.0","id":1,"result":{}}`, "[]", "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"b","arguments":{"a":"é"},` + modernMeta + `}}`} {
-		f.Add("POST", true, mcp.VersionModern, "tools/call", "echo", "=?base64?w6k=?=", "application/json, text/event-stream", body)
+	for _, body := range []string{initialize, call(1, "echo", ""), call(1, "echo", ","+modernMeta),
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","id":1,"result":{}}`, "[]", "",
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"b","arguments":{"a":"é"},` + modernMeta + `}}`} {
+		f.Add("POST", true, mcp.VersionModern, "tools/call", "echo", "=?base64?w6k=?=", "application/json, text/event-stream",
+			body)
 		f.Add("POST", false, "", "", "", "", "*/*", body)
 	}
 	f.Add("DELETE", true, "", "", "", "", "", "")
@@ -64,7 +67,9 @@ func FuzzPost(f *testing.F) {
 			method = "" // it would stay open
 		}
 		e, l := &ear{}, &testkit.Buffer{}
-		h := NewHTTP(HTTPOptions{Sessions: e, Authenticate: func(*http.Request) (Caller, error) { return Caller{Agent: "a"}, nil }, Logger: l.Logger(), MaxBody: 1 << 16})
+		h := NewHTTP(HTTPOptions{Sessions: e, Authenticate: func(*http.Request) (Caller, error) {
+			return Caller{Agent: "a"}, nil
+		}, Logger: l.Logger(), MaxBody: 1 << 16})
 		defer h.Close()
 		serve := func(method string, header http.Header, body string) *httptest.ResponseRecorder {
 			r := httptest.NewRequest("POST", "/", strings.NewReader(body))
@@ -76,7 +81,8 @@ func FuzzPost(f *testing.F) {
 		header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
 		session := serve("POST", header, initialize).Header().Get(mcp.HeaderSession)
 		e.heard, e.eras = nil, nil
-		for k, v := range map[string]string{mcp.HeaderVersion: version, mcp.HeaderMethod: methodHeader, mcp.HeaderName: name, "Mcp-Param-A": param, "Accept": accept} {
+		for k, v := range map[string]string{mcp.HeaderVersion: version, mcp.HeaderMethod: methodHeader, mcp.HeaderName: name,
+			"Mcp-Param-A": param, "Accept": accept} {
 			if v != "" {
 				header.Set(k, v)
 			}
@@ -93,7 +99,8 @@ func FuzzPost(f *testing.F) {
 			}
 		case "text/event-stream":
 			for _, event := range strings.SplitAfter(w.Body.String(), "\n\n") {
-				if data, ok := strings.CutPrefix(event, "event: message\ndata: "); event != "" && (!ok || strings.Count(data, "\n") != 2 || strings.Contains(data, "\r")) {
+				if data, ok := strings.CutPrefix(event, "event: message\ndata: "); event != "" &&
+					(!ok || strings.Count(data, "\n") != 2 || strings.Contains(data, "\r")) {
 					t.Errorf("an event is %q", event)
 				}
 			}
@@ -119,10 +126,12 @@ func FuzzPost(f *testing.F) {
 			}
 			_ = json.Unmarshal(m.Params, &p)
 			want := map[string]string{"tools/call": p.Name, "prompts/get": p.Name, "resources/read": p.URI}[m.Method]
-			if got, ok := mcp.DecodeHeader(header.Get(mcp.HeaderName)); want != "" && got != want && header.Get(mcp.HeaderName) != want || want != "" && !ok && header.Get(mcp.HeaderName) != want {
+			if got, ok := mcp.DecodeHeader(header.Get(mcp.HeaderName)); want != "" && got != want &&
+				header.Get(mcp.HeaderName) != want || want != "" && !ok && header.Get(mcp.HeaderName) != want {
 				t.Errorf("served %q under the name %q", want, name)
 			}
-			if named || version != mcp.VersionModern || methodHeader != m.Method || string(p.Meta[mcp.MetaVersion]) == "" || m.Method == "initialize" {
+			if named || version != mcp.VersionModern || methodHeader != m.Method || string(p.Meta[mcp.MetaVersion]) == "" ||
+				m.Method == "initialize" {
 				t.Errorf("served as modern: %s, under %v", m.Bytes(), header)
 			}
 		}
@@ -134,12 +143,14 @@ func FuzzPost(f *testing.F) {
 
 func FuzzStdio(f *testing.F) {
 	f.Add([]byte(initialize + "\n" + call(1, "echo", "") + "\n" + call(1, "echo", ","+modernMeta)))
-	f.Add([]byte("{\n[]\n\r\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}` + "\n\x00"))
+	f.Add([]byte("{\n[]\n\r\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}` +
+		"\n\x00"))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":"a\n","method":"a","params":{` + "\r" + modernMeta + `}}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		e, l := &ear{}, &testkit.Buffer{}
 		var out bytes.Buffer
-		if err := Stdio(context.Background(), bytes.NewReader(in), &out, StdioOptions{Sessions: e, Logger: l.Logger()}); err != nil {
+		if err := Stdio(context.Background(), bytes.NewReader(in), &out, StdioOptions{Sessions: e,
+			Logger: l.Logger()}); err != nil {
 			t.Error(err)
 		}
 		lines := bytes.SplitAfter(out.Bytes(), []byte("\n"))
@@ -163,7 +174,8 @@ func FuzzGuard(f *testing.F) {
 	f.Add("[::1", "null")
 	f.Fuzz(func(t *testing.T, host, origin string) {
 		r := &http.Request{Host: host, Header: http.Header{"Origin": {origin}}}
-		if (Guard{Loopback: true}).Check(r) == nil && (!isLoopback(host) || !strings.Contains(strings.ToLower(origin), "://")) {
+		if (Guard{Loopback: true}).Check(r) == nil && (!isLoopback(host) || !strings.Contains(strings.ToLower(origin),
+			"://")) {
 			t.Errorf("host %q and origin %q were let in", host, origin)
 		}
 		_ = (Guard{Allowed: []string{host, origin}}).Check(r)

@@ -59,7 +59,8 @@ func TestGuard(t *testing.T) {
 		}
 		err := Guard{c.loopback, c.allowed}.Check(r)
 		if (err == nil) != c.ok {
-			t.Errorf("Host %q, Origin %q, loopback %t, allowed %v: got %v, want ok %t", c.host, c.origin, c.loopback, c.allowed, err, c.ok)
+			t.Errorf("Host %q, Origin %q, loopback %t, allowed %v: got %v, want ok %t", c.host, c.origin, c.loopback, c.allowed,
+				err, c.ok)
 		}
 		if e := ErrForbidden(""); err != nil && !errors.As(err, &e) {
 			t.Errorf("%T is not ErrForbidden", err)

@@ -26,7 +26,8 @@ const (
 
 // call is a tools/call of either era.
 func call(id int, tool, more string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":{}%s}}`, id, tool, more)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":{}%s}}`, id, tool,
+		more)
 }
 
 // modernHeaders are what goes with a modern tools/call.
@@ -118,10 +119,13 @@ func TestWhatIsRefused(t *testing.T) {
 	echo := call(7, "echo", "")
 	modernEcho := call(7, "echo", ","+modernMeta)
 	where := func(v string) string {
-		return `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"headers","arguments":{` + v + `},` + modernMeta + `}}`
+		return `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"headers","arguments":{` + v + `},` +
+			modernMeta + `}}`
 	}
 	fault := func(code int) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"error","arguments":{"code":%d},%s}}`, code, modernMeta)
+		return fmt.Sprintf(
+			`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"error","arguments":{"code":%d},%s}}`, code,
+			modernMeta)
 	}
 	method := func(name string) string {
 		return `{"jsonrpc":"2.0","id":7,"method":"` + name + `","params":{` + modernMeta + `}}`
@@ -135,93 +139,124 @@ func TestWhatIsRefused(t *testing.T) {
 		code   int    // 0: no error
 		id     string // of the error
 	}{
-		"no token":                      {"POST", http.Header{"Authorization": nil}, echo, 401, -32600, "null"},
-		"a wrong token":                 {"POST", http.Header{"Authorization": {"Bearer nobody"}}, echo, 401, -32600, "null"},
-		"a person's token":              {"POST", http.Header{"Authorization": {"Bearer person"}}, echo, 403, -32600, "null"},
-		"a foreign host":                {"POST", http.Header{"Host": {"evil.example"}}, echo, 403, -32600, "null"},
-		"a foreign origin":              {"POST", http.Header{"Origin": {"http://evil.example"}}, echo, 403, -32600, "null"},
-		"a rebound page":                {"POST", http.Header{"Host": {"evil.example"}, "Origin": {"http://evil.example"}}, echo, 403, -32600, "null"},
-		"PUT":                           {"PUT", nil, echo, 405, -32600, "null"},
-		"OPTIONS":                       {"OPTIONS", nil, "", 405, -32600, "null"},
-		"GET alone":                     {"GET", nil, "", 405, -32600, "null"},
-		"DELETE alone":                  {"DELETE", nil, "", 405, -32600, "null"},
-		"a modern GET":                  {"GET", with(session, "Mcp-Protocol-Version", mcp.VersionModern), "", 405, -32600, "null"},
+		"no token":         {"POST", http.Header{"Authorization": nil}, echo, 401, -32600, "null"},
+		"a wrong token":    {"POST", http.Header{"Authorization": {"Bearer nobody"}}, echo, 401, -32600, "null"},
+		"a person's token": {"POST", http.Header{"Authorization": {"Bearer person"}}, echo, 403, -32600, "null"},
+		"a foreign host":   {"POST", http.Header{"Host": {"evil.example"}}, echo, 403, -32600, "null"},
+		"a foreign origin": {"POST", http.Header{"Origin": {"http://evil.example"}}, echo, 403, -32600, "null"},
+		"a rebound page": {"POST", http.Header{"Host": {"evil.example"}, "Origin": {"http://evil.example"}},
+			echo, 403, -32600, "null"},
+		"PUT":          {"PUT", nil, echo, 405, -32600, "null"},
+		"OPTIONS":      {"OPTIONS", nil, "", 405, -32600, "null"},
+		"GET alone":    {"GET", nil, "", 405, -32600, "null"},
+		"DELETE alone": {"DELETE", nil, "", 405, -32600, "null"},
+		"a modern GET": {"GET", with(session, "Mcp-Protocol-Version", mcp.VersionModern), "", 405, -32600,
+			"null"},
 		"GET, strange":                  {"GET", http.Header{"Mcp-Session-Id": {"unknown"}}, "", 404, 0, ""},
 		"DELETE, strange":               {"DELETE", http.Header{"Mcp-Session-Id": {"unknown"}}, "", 404, 0, ""},
 		"another's GET":                 {"GET", with(session, "Authorization", "Bearer two"), "", 404, 0, ""},
 		"another's DELETE":              {"DELETE", with(session, "Authorization", "Bearer two"), "", 404, 0, ""},
 		"GET without Accept of streams": {"GET", with(session, "Accept", "application/json"), "", 406, -32600, "null"},
-		"GET in no version":             {"GET", with(session, "Mcp-Protocol-Version", "1999-01-01"), "", 400, -32022, "null"},
+		"GET in no version": {"GET", with(session, "Mcp-Protocol-Version", "1999-01-01"), "", 400, -32022,
+			"null"},
 
-		"text":                   {"POST", http.Header{"Content-Type": {"text/plain"}}, echo, 415, -32600, "null"},
-		"no Content-Type":        {"POST", http.Header{"Content-Type": nil}, echo, 415, -32600, "null"},
-		"wants pictures":         {"POST", http.Header{"Accept": {"image/png"}}, echo, 406, -32600, "null"},
-		"wants no JSON, really":  {"POST", http.Header{"Accept": {"application/json;q=0"}}, echo, 406, -32600, "null"},
-		"too large":              {"POST", session, echo + big, 413, -32600, "null"},
-		"empty":                  {"POST", session, "", 400, -32700, "null"},
-		"no JSON":                {"POST", session, "{", 400, -32700, "null"},
-		"two messages":           {"POST", session, echo + echo, 400, -32700, "null"},
-		"a batch":                {"POST", session, "[" + echo + "]", 400, -32600, "null"},
-		"an empty batch":         {"POST", session, "[]", 400, -32600, "null"},
-		"a number":               {"POST", session, "7", 400, -32600, "null"},
-		"two methods":            {"POST", session, `{"jsonrpc":"2.0","id":7,"method":"ping","Method":"tools/call"}`, 400, -32600, "null"},
-		"two names":              {"POST", session, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","name":"hold"}}`, 400, -32602, "7"},
-		"a null id":              {"POST", session, `{"jsonrpc":"2.0","id":null,"method":"ping"}`, 400, -32600, "null"},
-		"the old JSON-RPC":       {"POST", session, `{"id":7,"method":"ping"}`, 400, -32600, "7"},
-		"no session":             {"POST", nil, echo, 400, -32600, "7"},
-		"no session, notifying":  {"POST", nil, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 400, -32600, "null"},
+		"text":                  {"POST", http.Header{"Content-Type": {"text/plain"}}, echo, 415, -32600, "null"},
+		"no Content-Type":       {"POST", http.Header{"Content-Type": nil}, echo, 415, -32600, "null"},
+		"wants pictures":        {"POST", http.Header{"Accept": {"image/png"}}, echo, 406, -32600, "null"},
+		"wants no JSON, really": {"POST", http.Header{"Accept": {"application/json;q=0"}}, echo, 406, -32600, "null"},
+		"too large":             {"POST", session, echo + big, 413, -32600, "null"},
+		"empty":                 {"POST", session, "", 400, -32700, "null"},
+		"no JSON":               {"POST", session, "{", 400, -32700, "null"},
+		"two messages":          {"POST", session, echo + echo, 400, -32700, "null"},
+		"a batch":               {"POST", session, "[" + echo + "]", 400, -32600, "null"},
+		"an empty batch":        {"POST", session, "[]", 400, -32600, "null"},
+		"a number":              {"POST", session, "7", 400, -32600, "null"},
+		"two methods": {"POST", session, `{"jsonrpc":"2.0","id":7,"method":"ping","Method":"tools/call"}`, 400,
+			-32600, "null"},
+		"two names": {"POST", session,
+			`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","name":"hold"}}`, 400, -32602, "7"},
+		"a null id":        {"POST", session, `{"jsonrpc":"2.0","id":null,"method":"ping"}`, 400, -32600, "null"},
+		"the old JSON-RPC": {"POST", session, `{"id":7,"method":"ping"}`, 400, -32600, "7"},
+		"no session":       {"POST", nil, echo, 400, -32600, "7"},
+		"no session, notifying": {"POST", nil, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 400, -32600,
+			"null"},
 		"no session, responding": {"POST", nil, `{"jsonrpc":"2.0","id":1,"result":{}}`, 400, -32600, "null"},
 		"a notified initialize":  {"POST", nil, `{"jsonrpc":"2.0","method":"initialize","params":{}}`, 400, -32600, "null"},
 		"an unknown session":     {"POST", http.Header{"Mcp-Session-Id": {"unknown"}}, echo, 404, 0, ""},
 		"another's session":      {"POST", with(session, "Authorization", "Bearer two"), echo, 404, 0, ""},
 		"initialize again":       {"POST", session, initialize, 400, -32600, "0"},
-		"initialize that fails":  {"POST", nil, `{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"refused"}}`, 200, -32602, "7"},
+		"initialize that fails": {"POST", nil,
+			`{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"refused"}}`, 200, -32602, "7"},
 		"no such version":        {"POST", with(session, "Mcp-Protocol-Version", "1999-01-01"), echo, 400, -32022, "7"},
 		"initialize, no version": {"POST", http.Header{"Mcp-Protocol-Version": {"2199-01-01"}}, initialize, 400, -32022, "0"},
 		"both eras by header":    {"POST", with(session, "Mcp-Protocol-Version", mcp.VersionModern), echo, 400, -32600, "7"},
 		"both eras by _meta":     {"POST", session, modernEcho, 400, -32600, "7"},
-		"two session headers":    {"POST", http.Header{"Mcp-Session-Id": {session.Get("Mcp-Session-Id"), "b"}}, echo, 400, -32020, "null"},
-		"a legacy error":         {"POST", session, call(7, "nobody's", ""), 200, -32602, "7"},
-		"a legacy method":        {"POST", session, `{"jsonrpc":"2.0","id":7,"method":"unknown"}`, 200, -32601, "7"},
-		"a panic":                {"POST", session, call(7, "panic", ""), 200, -32603, "7"},
-		"no answer":              {"POST", session, call(7, "nothing", ""), 200, -32603, "7"},
+		"two session headers": {"POST", http.Header{"Mcp-Session-Id": {session.Get("Mcp-Session-Id"), "b"}}, echo, 400,
+			-32020, "null"},
+		"a legacy error":  {"POST", session, call(7, "nobody's", ""), 200, -32602, "7"},
+		"a legacy method": {"POST", session, `{"jsonrpc":"2.0","id":7,"method":"unknown"}`, 200, -32601, "7"},
+		"a panic":         {"POST", session, call(7, "panic", ""), 200, -32603, "7"},
+		"no answer":       {"POST", session, call(7, "nothing", ""), 200, -32603, "7"},
 
-		"modern, fine":               {"POST", modernHeaders("echo"), modernEcho, 200, 0, ""},
-		"modern, no version header":  {"POST", without(modernHeaders("echo"), "Mcp-Protocol-Version"), modernEcho, 400, -32020, "7"},
-		"modern, other version":      {"POST", with(modernHeaders("echo"), "Mcp-Protocol-Version", "v999"), modernEcho, 400, -32020, "7"},
-		"modern, legacy version":     {"POST", with(modernHeaders("echo"), "Mcp-Protocol-Version", mcp.VersionLegacy), modernEcho, 400, -32020, "7"},
-		"modern, unknown version":    {"POST", with(modernHeaders("echo"), "Mcp-Protocol-Version", "v999"), strings.Replace(modernEcho, mcp.VersionModern, "v999", 1), 400, -32022, "7"},
-		"modern, two versions":       {"POST", http.Header{"Mcp-Protocol-Version": {mcp.VersionModern, mcp.VersionModern}}, modernEcho, 400, -32020, "null"},
-		"modern, no _meta":           {"POST", modernHeaders("echo"), echo, 400, -32602, "7"},
-		"modern, no params":          {"POST", modernHeaders("echo"), `{"jsonrpc":"2.0","id":7,"method":"tools/call"}`, 400, -32602, "7"},
-		"modern, _meta a number":     {"POST", modernHeaders("echo"), call(7, "echo", `,"_meta":1`), 400, -32602, "7"},
-		"modern, no capabilities":    {"POST", modernHeaders("echo"), strings.Replace(modernEcho, "clientCapabilities", "c", 1), 400, -32602, "7"},
-		"modern, bad capabilities":   {"POST", modernHeaders("echo"), strings.Replace(modernEcho, `Capabilities":{}`, `Capabilities":[]`, 1), 400, -32602, "7"},
-		"modern, version a number":   {"POST", modernHeaders("echo"), strings.Replace(modernEcho, `"2026-07-28"`, `2026`, 1), 400, -32602, "7"},
-		"modern, version twice":      {"POST", modernHeaders("echo"), strings.Replace(modernEcho, `"_meta":{`, `"_meta":{"io.modelcontextprotocol/protocolversion":"x",`, 1), 400, -32602, "7"},
-		"modern, no method header":   {"POST", without(modernHeaders("echo"), "Mcp-Method"), modernEcho, 400, -32020, "7"},
-		"modern, other method":       {"POST", with(modernHeaders("echo"), "Mcp-Method", "tools/list"), modernEcho, 400, -32020, "7"},
-		"modern, method in capitals": {"POST", with(modernHeaders("echo"), "Mcp-Method", "TOOLS/CALL"), modernEcho, 400, -32020, "7"},
-		"modern, no name header":     {"POST", without(modernHeaders("echo"), "Mcp-Name"), modernEcho, 400, -32020, "7"},
-		"modern, other name":         {"POST", modernHeaders("hold"), modernEcho, 400, -32020, "7"},
-		"modern, name with spaces":   {"POST", modernHeaders("  echo  "), modernEcho, 200, 0, ""},
-		"modern, name encoded":       {"POST", modernHeaders("=?base64?ZWNobw==?="), modernEcho, 200, 0, ""},
-		"modern, other encoded":      {"POST", modernHeaders("=?base64?aG9sZA==?="), modernEcho, 400, -32020, "7"},
-		"modern, badly encoded":      {"POST", modernHeaders("=?base64?ZWNo!?="), modernEcho, 400, -32020, "7"},
-		"modern initialize":          {"POST", with(modernHeaders(""), "Mcp-Method", "initialize"), method("initialize"), 404, -32601, "7"},
-		"modern, unknown method":     {"POST", with(modernHeaders(""), "Mcp-Method", "unknown"), method("unknown"), 404, -32601, "7"},
-		"modern response":            {"POST", modernHeaders("echo"), `{"jsonrpc":"2.0","id":1,"result":{}}`, 400, -32600, "null"},
-		"modern, unknown tool":       {"POST", modernHeaders("nobody's"), call(7, "nobody's", ","+modernMeta), 200, -32602, "7"},
+		"modern, fine": {"POST", modernHeaders("echo"), modernEcho, 200, 0, ""},
+		"modern, no version header": {"POST", without(modernHeaders("echo"), "Mcp-Protocol-Version"), modernEcho, 400,
+			-32020, "7"},
+		"modern, other version": {"POST", with(modernHeaders("echo"), "Mcp-Protocol-Version", "v999"), modernEcho, 400,
+			-32020, "7"},
+		"modern, legacy version": {"POST", with(modernHeaders("echo"), "Mcp-Protocol-Version", mcp.VersionLegacy),
+			modernEcho, 400, -32020, "7"},
+		"modern, unknown version": {"POST", with(modernHeaders("echo"), "Mcp-Protocol-Version", "v999"),
+			strings.Replace(modernEcho, mcp.VersionModern, "v999", 1), 400, -32022, "7"},
+		"modern, two versions": {"POST", http.Header{"Mcp-Protocol-Version": {mcp.VersionModern, mcp.VersionModern}},
+			modernEcho, 400, -32020, "null"},
+		"modern, no _meta": {"POST", modernHeaders("echo"), echo, 400, -32602, "7"},
+		"modern, no params": {"POST", modernHeaders("echo"), `{"jsonrpc":"2.0","id":7,"method":"tools/call"}`, 400,
+			-32602, "7"},
+		"modern, _meta a number": {"POST", modernHeaders("echo"), call(7, "echo", `,"_meta":1`), 400, -32602, "7"},
+		"modern, no capabilities": {"POST", modernHeaders("echo"), strings.Replace(modernEcho, "clientCapabilities", "c",
+			1), 400, -32602, "7"},
+		"modern, bad capabilities": {"POST", modernHeaders("echo"), strings.Replace(modernEcho, `Capabilities":{}`,
+			`Capabilities":[]`, 1), 400, -32602, "7"},
+		"modern, version a number": {"POST", modernHeaders("echo"), strings.Replace(modernEcho, `"2026-07-28"`, `2026`, 1),
+			400, -32602, "7"},
+		"modern, version twice": {"POST", modernHeaders("echo"), strings.Replace(modernEcho, `"_meta":{`,
+			`"_meta":{"io.modelcontextprotocol/protocolversion":"x",`, 1), 400, -32602, "7"},
+		"modern, no method header": {"POST", without(modernHeaders("echo"), "Mcp-Method"), modernEcho, 400, -32020, "7"},
+		"modern, other method": {"POST", with(modernHeaders("echo"), "Mcp-Method", "tools/list"), modernEcho, 400,
+			-32020, "7"},
+		"modern, method in capitals": {"POST", with(modernHeaders("echo"), "Mcp-Method", "TOOLS/CALL"), modernEcho, 400,
+			-32020, "7"},
+		"modern, no name header":   {"POST", without(modernHeaders("echo"), "Mcp-Name"), modernEcho, 400, -32020, "7"},
+		"modern, other name":       {"POST", modernHeaders("hold"), modernEcho, 400, -32020, "7"},
+		"modern, name with spaces": {"POST", modernHeaders("  echo  "), modernEcho, 200, 0, ""},
+		"modern, name encoded":     {"POST", modernHeaders("=?base64?ZWNobw==?="), modernEcho, 200, 0, ""},
+		"modern, other encoded":    {"POST", modernHeaders("=?base64?aG9sZA==?="), modernEcho, 400, -32020, "7"},
+		"modern, badly encoded":    {"POST", modernHeaders("=?base64?ZWNo!?="), modernEcho, 400, -32020, "7"},
+		"modern initialize": {"POST", with(modernHeaders(""), "Mcp-Method", "initialize"), method("initialize"), 404,
+			-32601, "7"},
+		"modern, unknown method": {"POST", with(modernHeaders(""), "Mcp-Method", "unknown"), method("unknown"), 404,
+			-32601, "7"},
+		"modern response": {"POST", modernHeaders("echo"), `{"jsonrpc":"2.0","id":1,"result":{}}`, 400, -32600,
+			"null"},
+		"modern, unknown tool": {"POST", modernHeaders("nobody's"), call(7, "nobody's", ","+modernMeta), 200, -32602,
+			"7"},
 		"modern, capability missing": {"POST", modernHeaders("error"), fault(-32021), 400, -32021, "7"},
 		"modern, other error":        {"POST", modernHeaders("error"), fault(-31001), 200, -31001, "7"},
-		"modern, argument header":    {"POST", with(modernHeaders("headers"), "Mcp-Param-Where", "here"), where(`"where":"here"`), 200, 0, ""},
-		"modern, it is encoded":      {"POST", with(modernHeaders("headers"), "Mcp-Param-Where", "=?base64?aGVyZQ==?="), where(`"where":"here"`), 200, 0, ""},
-		"modern, it differs":         {"POST", with(modernHeaders("headers"), "Mcp-Param-Where", "there"), where(`"where":"here"`), 400, -32020, "7"},
-		"modern, it is missing":      {"POST", modernHeaders("headers"), where(`"where":"here"`), 400, -32020, "7"},
-		"modern, it is of nothing":   {"POST", with(modernHeaders("headers"), "Mcp-Param-Where", "here"), where(``), 400, -32020, "7"},
-		"modern, it is of null":      {"POST", with(modernHeaders("headers"), "Mcp-Param-Where", "null"), where(`"where":null`), 400, -32020, "7"},
-		"modern, it is twice":        {"POST", http.Header{"Mcp-Protocol-Version": {mcp.VersionModern}, "Mcp-Method": {"tools/call"}, "Mcp-Name": {"headers"}, "Mcp-Param-Where": {"here", "here"}}, where(`"where":"here"`), 400, -32020, "7"},
-		"modern, it cannot be":       {"POST", modernHeaders("headers"), where(`"where":{}`), 200, 0, ""},
+		"modern, argument header": {"POST", with(modernHeaders("headers"), "Mcp-Param-Where", "here"),
+			where(`"where":"here"`), 200, 0, ""},
+		"modern, it is encoded": {"POST", with(modernHeaders("headers"), "Mcp-Param-Where", "=?base64?aGVyZQ==?="),
+			where(`"where":"here"`), 200, 0, ""},
+		"modern, it differs": {"POST", with(modernHeaders("headers"), "Mcp-Param-Where", "there"),
+			where(`"where":"here"`), 400, -32020, "7"},
+		"modern, it is missing": {"POST", modernHeaders("headers"), where(`"where":"here"`), 400, -32020, "7"},
+		"modern, it is of nothing": {"POST", with(modernHeaders("headers"), "Mcp-Param-Where", "here"), where(``), 400,
+			-32020, "7"},
+		"modern, it is of null": {"POST", with(modernHeaders("headers"), "Mcp-Param-Where", "null"), where(`"where":null`),
+			400, -32020, "7"},
+		"modern, it is twice": {"POST", http.Header{"Mcp-Protocol-Version": {mcp.VersionModern},
+			"Mcp-Method": {"tools/call"}, "Mcp-Name": {"headers"}, "Mcp-Param-Where": {"here", "here"}}, where(`"where":"here"`),
+			400, -32020, "7"},
+		"modern, it cannot be": {"POST", modernHeaders("headers"), where(`"where":{}`), 200, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp := s.request(t, c.method, c.h, strings.NewReader(c.body))
@@ -256,7 +291,8 @@ func TestUnsupportedVersionsSayWhatIsSpoken(t *testing.T) {
 
 func TestBodiesOfUnknownLengthAreBounded(t *testing.T) {
 	s := newSite(t, func(o *HTTPOptions) { o.MaxBody = 4096 })
-	resp := s.request(t, http.MethodPost, s.session(t), io.MultiReader(strings.NewReader(call(1, "echo", "")), strings.NewReader(strings.Repeat(" ", 5000))))
+	resp := s.request(t, http.MethodPost, s.session(t), io.MultiReader(strings.NewReader(call(1, "echo", "")),
+		strings.NewReader(strings.Repeat(" ", 5000))))
 	if resp.StatusCode != 413 {
 		t.Errorf("got %s, want 413", resp.Status)
 	}
@@ -265,7 +301,8 @@ func TestBodiesOfUnknownLengthAreBounded(t *testing.T) {
 func TestASessionLivesFromInitializeToDelete(t *testing.T) {
 	s := newSite(t)
 	session := s.session(t)
-	if resp, body := s.post(t, session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`); resp.StatusCode != 202 || body != "" {
+	if resp, body := s.post(t, session,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`); resp.StatusCode != 202 || body != "" {
 		t.Errorf("a notification: got %s, %q", resp.Status, body)
 	}
 	for _, version := range append(mcp.LegacyVersions, "") {
@@ -302,7 +339,8 @@ func TestStillIsOfTheLatestCredential(t *testing.T) {
 	s := newSite(t)
 	session := s.session(t)
 	for _, c := range []struct{ token, want string }{{"one", "nil"}, {"one-again", "rotated"}, {"one", "nil"}} {
-		if _, body := s.post(t, with(session, "Authorization", "Bearer "+c.token), call(1, "still", "")); !strings.Contains(body, c.want) {
+		if _, body := s.post(t, with(session, "Authorization", "Bearer "+c.token),
+			call(1, "still", "")); !strings.Contains(body, c.want) {
 			t.Errorf("%s: got %s, want %s", c.token, body, c.want)
 		}
 	}
@@ -315,19 +353,24 @@ func TestAnswersAreJSONUntilSomethingWasSent(t *testing.T) {
 	event := func(m string) string { return "event: message\ndata: " + m + "\n\n" }
 	progress := ""
 	for i := range 5 {
-		progress += event(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{ "progressToken":"t","progress":%d}}`, i+1))
+		progress += event(
+			fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{ "progressToken":"t","progress":%d}}`,
+				i+1))
 	}
 	for name, c := range map[string]struct {
 		tool, accept, kind, body string
 	}{
-		"nothing sent":       {"echo", "", "application/json", fmt.Sprintf(done, "agent-1 {}")},
-		"progress":           {"progress", "", "text/event-stream", progress + event(fmt.Sprintf(done, "progressed"))},
-		"progress, any":      {"progress", "*/*", "text/event-stream", progress + event(fmt.Sprintf(done, "progressed"))},
-		"progress, unheard":  {"progress", "application/json", "application/json", fmt.Sprintf(done, "progressed")},
-		"asked, unheard":     {"ask", "application/json", "application/json", fmt.Sprintf(done, "not asked: this client cannot be asked")},
-		"only streams":       {"echo", "text/event-stream", "text/event-stream", event(fmt.Sprintf(done, "agent-1 {}"))},
-		"lines in an answer": {"pretty", "text/event-stream", "text/event-stream", event(`{"jsonrpc":"2.0","id":1,"result":{   "content": [  ] }}`)},
-		"lines as they came": {"pretty", "", "application/json", "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\r\n \"content\": [\n ]\n}}"},
+		"nothing sent":      {"echo", "", "application/json", fmt.Sprintf(done, "agent-1 {}")},
+		"progress":          {"progress", "", "text/event-stream", progress + event(fmt.Sprintf(done, "progressed"))},
+		"progress, any":     {"progress", "*/*", "text/event-stream", progress + event(fmt.Sprintf(done, "progressed"))},
+		"progress, unheard": {"progress", "application/json", "application/json", fmt.Sprintf(done, "progressed")},
+		"asked, unheard": {"ask", "application/json", "application/json",
+			fmt.Sprintf(done, "not asked: this client cannot be asked")},
+		"only streams": {"echo", "text/event-stream", "text/event-stream", event(fmt.Sprintf(done, "agent-1 {}"))},
+		"lines in an answer": {"pretty", "text/event-stream", "text/event-stream",
+			event(`{"jsonrpc":"2.0","id":1,"result":{   "content": [  ] }}`)},
+		"lines as they came": {"pretty", "", "application/json",
+			"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\r\n \"content\": [\n ]\n}}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := session
@@ -340,7 +383,8 @@ func TestAnswersAreJSONUntilSomethingWasSent(t *testing.T) {
 			}
 		})
 	}
-	if resp, body := s.post(t, http.Header{"Accept": {"text/event-stream"}}, initialize); resp.Header.Get("Mcp-Session-Id") == "" || !strings.HasPrefix(body, "event: message\n") {
+	if resp, body := s.post(t, http.Header{"Accept": {"text/event-stream"}},
+		initialize); resp.Header.Get("Mcp-Session-Id") == "" || !strings.HasPrefix(body, "event: message\n") {
 		t.Errorf("initialize as a stream: got %v, %s", resp.Header, body)
 	}
 }
@@ -363,7 +407,8 @@ func TestAHeldRequestOutlivesTheServersTimeOuts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBubbleSite(t)
 		session := s.session(t)
-		for accept, kind := range map[string]string{"application/json, text/event-stream": "text/event-stream", "application/json": "application/json"} {
+		for accept, kind := range map[string]string{"application/json, text/event-stream": "text/event-stream",
+			"application/json": "application/json"} {
 			s.released = make(chan struct{})
 			type result struct {
 				kind, body string
@@ -421,7 +466,8 @@ func TestARequestEndsWithItsClient(t *testing.T) {
 				t.Fatalf("it ended already: %v", err)
 			default:
 			}
-			if resp, body := s.post(t, session, call(5, "echo", "")); resp.StatusCode != 400 || !strings.Contains(body, "not answered yet") {
+			if resp, body := s.post(t, session, call(5, "echo", "")); resp.StatusCode != 400 || !strings.Contains(body,
+				"not answered yet") {
 				t.Errorf("the id again: got %s %s", resp.Status, body)
 			}
 			end.do(session, hangUp)
@@ -511,7 +557,8 @@ func TestAClientThatIsNotWaitedForIsTold(t *testing.T) {
 		session := s.session(t)
 		stream, id := s.asked(t, session, 1, tool)
 		s.post(t, session, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
-		if got, want := lineOf(t, stream, "data: "), `data: {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`; got != want {
+		if got, want := lineOf(t, stream, "data: "),
+			`data: {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		if got := lineOf(t, stream, "data: "); !strings.Contains(got, "not asked: the client cancelled the request") {
@@ -525,7 +572,8 @@ func TestAQuestionThatNeedsNoAnswerIsTakenBack(t *testing.T) {
 	session := s.session(t)
 	stream, id := s.asked(t, session, 1, "ask briefly")
 	close(s.released)
-	if got, want := lineOf(t, stream, "data: "), `data: {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`; got != want {
+	if got, want := lineOf(t, stream, "data: "),
+		`data: {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := lineOf(t, stream, "data: "); !strings.Contains(got, "not asked: a person was faster") {
@@ -561,7 +609,8 @@ func TestAClientThatDoesNotReadIsGone(t *testing.T) {
 			s.h.writeWait = 50 * time.Millisecond
 			defer s.srv.Close()
 			body := call(1, "flood", "")
-			raw := fmt.Sprintf("POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer one\r\nContent-Type: application/json\r\nMcp-Session-Id: %s\r\nContent-Length: %d\r\n\r\n%s",
+			raw := fmt.Sprintf(
+				"POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer one\r\nContent-Type: application/json\r\nMcp-Session-Id: %s\r\nContent-Length: %d\r\n\r\n%s",
 				s.session(t).Get(mcp.HeaderSession), len(body), body)
 			c, err := net.Dial("tcp", s.srv.Listener.Addr().String())
 			if err != nil {
@@ -585,7 +634,8 @@ func TestATooLargeBodyIsNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer one\r\nContent-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n{"); err != nil {
+	if _, err := io.WriteString(c,
+		"POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer one\r\nContent-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n{"); err != nil {
 		t.Fatal(err)
 	}
 	if l, err := bufio.NewReader(c).ReadString('\n'); !strings.HasPrefix(l, "HTTP/1.1 413") {
@@ -616,7 +666,11 @@ func TestWhatComesInAfterTheEndIsGivenUp(t *testing.T) {
 	if _, err := io.WriteString(message, " "); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, "the request has come", func() bool { s.h.mu.Lock(); defer s.h.mu.Unlock(); return s.h.posts == 1 })
+	testkit.Eventually(t, "the request has come", func() bool {
+		s.h.mu.Lock()
+		defer s.h.mu.Unlock()
+		return s.h.posts == 1
+	})
 	s.h.cancelAll(errStopping)
 	_, _ = io.WriteString(message, call(1, "hold", ","+modernMeta))
 	message.Close()
@@ -640,7 +694,11 @@ func TestASessionIsUsedUntilItsLastAnswer(t *testing.T) {
 	testkit.Receive(t, "the answer", done)
 	c := s.h.sessions[session.Get(mcp.HeaderSession)]
 	// The answer is read before the handler has returned.
-	testkit.Eventually(t, "it was used", func() bool { s.h.mu.Lock(); defer s.h.mu.Unlock(); return !c.used.Before(released) })
+	testkit.Eventually(t, "it was used", func() bool {
+		s.h.mu.Lock()
+		defer s.h.mu.Unlock()
+		return !c.used.Before(released)
+	})
 }
 
 func TestTheStreamOfASession(t *testing.T) {
@@ -696,7 +754,8 @@ func TestASlowReaderLosesTheOldest(t *testing.T) {
 		b.push(changed)
 	}
 	q := b.take()
-	if got, want := q[len(q)-1].Method, fmt.Sprint(maxQueuedNotifications+9); len(q) != maxQueuedNotifications || got != want {
+	if got, want := q[len(q)-1].Method, fmt.Sprint(maxQueuedNotifications+9); len(q) != maxQueuedNotifications ||
+		got != want {
 		t.Errorf("kept %d up to %s, want %d up to %s", len(q), got, maxQueuedNotifications, want)
 	}
 }

@@ -72,7 +72,8 @@ func eachWay(t *testing.T, o *sdk.ClientOptions, test func(t *testing.T, f *fake
 				if o != nil {
 					opts = *o
 				}
-				c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &opts).Connect(t.Context(), tr, &sdk.ClientSessionOptions{ProtocolVersion: version})
+				c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &opts).Connect(t.Context(), tr,
+					&sdk.ClientSessionOptions{ProtocolVersion: version})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -102,7 +103,8 @@ func TestClientsCallTools(t *testing.T) {
 			t.Fatalf("got %+v, %v, want 4 tools", r, err)
 		}
 		for _, args := range []string{`{"n":9007199254740993}`, `{"ключ":"≠"}`} {
-			if got, want := said(c.CallTool(t.Context(), &sdk.CallToolParams{Name: "echo", Arguments: json.RawMessage(args)})), "agent-1 "+args; got != want {
+			if got, want := said(c.CallTool(t.Context(), &sdk.CallToolParams{Name: "echo", Arguments: json.RawMessage(args)})),
+				"agent-1 "+args; got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		}
@@ -123,7 +125,9 @@ func TestClientsCallTools(t *testing.T) {
 
 func TestClientsSeeProgress(t *testing.T) {
 	var seen atomic.Int64
-	o := &sdk.ClientOptions{ProgressNotificationHandler: func(context.Context, *sdk.ProgressNotificationClientRequest) { seen.Add(1) }}
+	o := &sdk.ClientOptions{ProgressNotificationHandler: func(context.Context, *sdk.ProgressNotificationClientRequest) {
+		seen.Add(1)
+	}}
 	eachWay(t, o, func(t *testing.T, _ *fake, c *sdk.ClientSession, _ string) {
 		seen.Store(0)
 		p := &sdk.CallToolParams{Name: "progress"}
@@ -170,7 +174,8 @@ func TestClientsWaitWhileTheyAreShownSignsOfLife(t *testing.T) {
 			tr := &http.Transport{}
 			defer tr.CloseIdleConnections()
 			c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
-				&sdk.StreamableClientTransport{Endpoint: s.srv.URL, HTTPClient: &http.Client{Transport: bearer{"one", tr}}}, &sdk.ClientSessionOptions{ProtocolVersion: version})
+				&sdk.StreamableClientTransport{Endpoint: s.srv.URL, HTTPClient: &http.Client{Transport: bearer{"one", tr}}},
+				&sdk.ClientSessionOptions{ProtocolVersion: version})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -223,7 +228,8 @@ func TestManySessionsLoseNothing(t *testing.T) {
 				version = mcp.VersionModern
 			}
 			c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
-				&sdk.StreamableClientTransport{Endpoint: s.srv.URL, HTTPClient: &http.Client{Transport: bearer{"one", tr}}}, &sdk.ClientSessionOptions{ProtocolVersion: version})
+				&sdk.StreamableClientTransport{Endpoint: s.srv.URL, HTTPClient: &http.Client{Transport: bearer{"one", tr}}},
+				&sdk.ClientSessionOptions{ProtocolVersion: version})
 			if err != nil {
 				t.Error(err)
 				return
@@ -231,7 +237,8 @@ func TestManySessionsLoseNothing(t *testing.T) {
 			defer c.Close()
 			for n := range each {
 				args := fmt.Sprintf(`{"client":%d,"n":%d}`, i, n)
-				if got := said(c.CallTool(t.Context(), &sdk.CallToolParams{Name: "echo", Arguments: json.RawMessage(args)})); got != "agent-1 "+args {
+				if got := said(c.CallTool(t.Context(), &sdk.CallToolParams{Name: "echo",
+					Arguments: json.RawMessage(args)})); got != "agent-1 "+args {
 					t.Errorf("got %s, want %s", got, args)
 				}
 			}

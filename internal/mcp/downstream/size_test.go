@@ -15,8 +15,9 @@ func long(format string, size int) string {
 }
 
 const (
-	longCall      = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%s"}}}`
-	longModern    = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%s"},` + modernMeta + `}}`
+	longCall   = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%s"}}}`
+	longModern = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%s"},` +
+		modernMeta + `}}`
 	longNote      = `{"jsonrpc":"2.0","method":"notifications/initialized","params":{"text":"%s"}}`
 	longAnswer    = `{"jsonrpc":"2.0","id":99,"result":{"text":"%s"}}`
 	longState     = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{},"requestState":"%s",` + modernMeta + `}}`
@@ -71,7 +72,8 @@ func TestStdioRefusesALongRequestByItsID(t *testing.T) {
 		w.say(c.line)
 		got := w.hear()
 		code, id, _ := errorOf(got)
-		if code != c.code || code != 0 && (id != "7" || !strings.Contains(got, "1048577 bytes, and at most 1048576 are taken. Nothing was run")) {
+		if code != c.code || code != 0 &&
+			(id != "7" || !strings.Contains(got, "1048577 bytes, and at most 1048576 are taken. Nothing was run")) {
 			t.Errorf("%s: got %.300s, want code %d", c.name, got, c.code)
 		}
 	}

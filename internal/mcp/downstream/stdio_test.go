@@ -31,7 +31,8 @@ func newWire(t *testing.T) *wire {
 	t.Helper()
 	in, toUs := io.Pipe()
 	fromUs, out := io.Pipe()
-	w := &wire{fake: newFake(), t: t, in: toUs, out: bufio.NewReader(fromUs), from: fromUs, logs: &testkit.Buffer{}, err: make(chan error, 1), done: make(chan struct{})}
+	w := &wire{fake: newFake(), t: t, in: toUs, out: bufio.NewReader(fromUs), from: fromUs, logs: &testkit.Buffer{},
+		err: make(chan error, 1), done: make(chan struct{})}
 	var ctx context.Context
 	ctx, w.stop = context.WithCancel(t.Context())
 	go func() {
@@ -90,14 +91,17 @@ func TestStdioRefuses(t *testing.T) {
 		{"text", "hello", -32700, "null"},
 		{"a batch", "[" + ping("") + "]", -32600, "null"},
 		{"two ids", ping(`,"id":8`), -32600, "null"},
-		{"too long", `{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":"` + strings.Repeat("x", maxLine) + `"}}`, -32600, "null"},
+		{"too long", `{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":"` + strings.Repeat("x", maxLine) + `"}}`, -32600,
+			"null"},
 		{"neither era", ping(""), -32602, "7"},
 		{"params twice", ping(`,"params":{"a":1,"a":2}`), -32602, "7"},
 		{"_meta in capitals too", ping(`,"params":{"_META":{},` + modernMeta + `}`), -32602, "7"},
-		{"no capabilities", ping(`,"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`), -32602, "7"},
+		{"no capabilities", ping(`,"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`), -32602,
+			"7"},
 		{"another version", ping(`,"params":{` + strings.Replace(modernMeta, "2026", "2199", 1) + `}`), -32022, "7"},
 		{"initialize, modern", strings.Replace(call(7, "echo", ","+modernMeta), "tools/call", "initialize", 1), -32601, "7"},
-		{"initialize that fails", `{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"refused"}}`, -32602, "7"},
+		{"initialize that fails", `{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"refused"}}`,
+			-32602, "7"},
 		{"neither era still", ping(""), -32602, "7"},
 		{"modern, no such method", strings.Replace(call(7, "echo", ","+modernMeta), "tools/call", "unknown", 1), -32601, "7"},
 		{"modern, no answer", call(7, "nothing", ","+modernMeta), -32603, "7"},
@@ -113,7 +117,8 @@ func TestStdioRefuses(t *testing.T) {
 			t.Errorf("%s: got %d of %s, want %d of %s\n%s", c.name, code, id, c.code, c.id, got)
 		}
 	}
-	w.say(`{"jsonrpc":"2.0","id":99,"result":{}}`, `{"jsonrpc":"2.0","method":"notifications/panic"}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}`)
+	w.say(`{"jsonrpc":"2.0","id":99,"result":{}}`, `{"jsonrpc":"2.0","method":"notifications/panic"}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}`)
 	w.say(ping(""))
 	w.hear()
 	if err := w.end(); err != nil {
@@ -132,7 +137,8 @@ func TestStdioTriesModernAndFallsBack(t *testing.T) {
 	for range 3 {
 		got = append(got, w.hear())
 	}
-	if all := strings.Join(got, "\n"); !strings.Contains(all, "notifications/tools/list_changed") || !strings.Contains(all, `"level"`) || !strings.Contains(all, "pushed") {
+	if all := strings.Join(got, "\n"); !strings.Contains(all, "notifications/tools/list_changed") || !strings.Contains(all,
+		`"level"`) || !strings.Contains(all, "pushed") {
 		t.Errorf("got %s", all)
 	}
 	if err := w.end(); err != nil {
@@ -214,7 +220,8 @@ func TestStdioAsks(t *testing.T) {
 	}
 	id = ask(2)
 	w.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
-	if got, want := w.hear(), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`; got != want {
+	if got, want := w.hear(), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+
+		`}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	w.say(call(3, "ask", ","+modernMeta))

@@ -23,7 +23,8 @@ func overAPI(t testing.TB, agent, tool, raw string) approval.Call {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return approval.Call{Agent: agent, Server: "up", Tool: tool, Args: a, ToolDigest: strings.Repeat("0", 64), Dispatch: true, Task: true}
+	return approval.Call{Agent: agent, Server: "up", Tool: tool, Args: a, ToolDigest: strings.Repeat("0", 64),
+		Dispatch: true, Task: true}
 }
 
 // as joins as another agent.
@@ -82,7 +83,8 @@ func TestRule12WhatAServerShowsOneSessionPinsNothingForOthers(t *testing.T) {
 		}
 	}))
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
-	w := newWorld(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: "up", URL: srv.URL}}}})
+	w := newWorld(t, quarantineAll,
+		gateway.Options{Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: "up", URL: srv.URL}}}})
 	odd := join(t, w, mcp.Legacy, `{"roots":{}}`, as(otherToken))
 	want(t, "the first who calls", say(odd.callTool("free", `{}`)), "ran")
 	c := join(t, w, mcp.Legacy, `{}`)

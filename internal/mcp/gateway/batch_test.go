@@ -15,7 +15,8 @@ func TestRule4_ABatchUsesAnApprovalOnce(t *testing.T) {
 		brief, s, around{})
 	c := w.client(false)
 	c.session = ""
-	a := c.send("initialize", `{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"wire","version":"1"}}`)
+	a := c.send("initialize",
+		`{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"wire","version":"1"}}`)
 	if c.session = a.header.Get("Mcp-Session-Id"); c.session == "" {
 		t.Fatalf("no session: %s", a.raw)
 	}
@@ -35,7 +36,8 @@ func TestRule4_ABatchUsesAnApprovalOnce(t *testing.T) {
 	call := func(id, tool string) string {
 		return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":{"n":1}}}`
 	}
-	got := batch(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, call("1", "free"), call("2", "never"), call("3", "t"))
+	got := batch(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, call("1", "free"), call("2", "never"),
+		call("3", "t"))
 	contains(t, "what is allowed", got, `"done"`)
 	contains(t, "what is denied", got, "Policy denied: ")
 	contains(t, "what is asked about", got, "Approval requested (id: ")

@@ -21,7 +21,8 @@ func echoServer(b testing.TB) string {
 		Text string `json:"text"`
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "up", Version: "1"}, nil)
-	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, a in) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest,
+		a in) (*mcp.CallToolResult, any, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: a.Text}}}, nil, nil
 	})
 	srv := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
@@ -58,7 +59,8 @@ func (c *caller) post(b testing.TB, body string) []byte {
 }
 
 func open(b testing.TB, url string) *caller {
-	c := &caller{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}, url: url}
+	c := &caller{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}},
+		url: url}
 	c.post(b, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}`)
 	c.post(b, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return c
@@ -69,7 +71,8 @@ func BenchmarkCall(b *testing.B) {
 	text := strings.Repeat("lorem ipsum ", 48)
 	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"` + text + `"}}}`
 	up := echoServer(b)
-	w := newWorld(b, allowAll, gateway.Options{Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: "up", URL: up}}}})
+	w := newWorld(b, allowAll,
+		gateway.Options{Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: "up", URL: up}}}})
 	for _, to := range []struct{ name, url string }{{"direct", up}, {"gateway", w.url}} {
 		b.Run(to.name, func(b *testing.B) {
 			c := open(b, to.url)

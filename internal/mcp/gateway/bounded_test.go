@@ -44,8 +44,10 @@ func TestRule12_AnAgentsConnectionsToALegacyServerAreCapped(t *testing.T) {
 		s.set(func() { n = len(s.known) })
 		return n
 	}
-	testkit.Eventually(t, "the oldest sessions are closed", func() bool { return alive() <= mostSessions+1 }) // and the shared one
-	wantText(t, clients[0].call("t", `{}`), "done")                                                           // closed meanwhile, and opened again
+	testkit.Eventually(t, "the oldest sessions are closed", func() bool {
+		return alive() <= mostSessions+1
+	}) // and the shared one
+	wantText(t, clients[0].call("t", `{}`), "done") // closed meanwhile, and opened again
 
 	var wg sync.WaitGroup
 	for _, c := range clients[4:] {
@@ -56,7 +58,8 @@ func TestRule12_AnAgentsConnectionsToALegacyServerAreCapped(t *testing.T) {
 		})
 	}
 	s.await("tools/call", len(clients)+1+mostSessions)
-	if a := clients[0].call("t", `{}`); !a.isError() && a.Error == nil || !strings.Contains(string(a.raw), "as many as are allowed") {
+	if a := clients[0].call("t", `{}`); !a.isError() && a.Error == nil || !strings.Contains(string(a.raw),
+		"as many as are allowed") {
 		t.Errorf("one session too many came to %s", a.raw)
 	}
 	wantText(t, w.clientAs(false, otherToken, `{}`).call("t", `{}`), "done")
@@ -119,7 +122,9 @@ func TestRule12_AnApprovalIsNotUsedForACallThatDoesNotFit(t *testing.T) {
 	defer testkit.Wait(t, "all calls", wg.Wait)
 	defer cancel()
 	wrote := make(chan struct{}, 100)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { wrote <- struct{}{} }})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
+		wrote <- struct{}{}
+	}})
 	for i := 0; i < 60 && len(refused) == 0; i++ { // each is a MiB that all have to read
 		wg.Go(func() {
 			a := c.sendCtx(ctx, "tools/call", `{"name":"put","arguments":`+args+`}`)

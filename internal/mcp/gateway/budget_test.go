@@ -41,12 +41,14 @@ func TestRule12_ACallOverTheBudgetIsAnErrorThatTheModelReads(t *testing.T) {
 		in.limit(budget.Limits{Calls: perMinute(1)})
 		c.send("tools/list", `{}`)
 		a := c.call("t", `{}`)
-		if !a.isError() || a.status != 200 || !strings.Contains(a.text(), "Over the budget of calls: agent:bot may have 1 call per minute") ||
+		if !a.isError() || a.status != 200 || !strings.Contains(a.text(),
+			"Over the budget of calls: agent:bot may have 1 call per minute") ||
 			!strings.Contains(a.text(), "The call was not run") {
 			t.Errorf("got %d %s", a.status, a.raw)
 		}
 		list := c.send("tools/list", `{}`)
-		if list.Error == nil || list.Error.Code != mcp.CodeUnavailable || !strings.Contains(string(list.Error.Data), "rate_limited") || list.header.Get("Retry-After") != "60" {
+		if list.Error == nil || list.Error.Code != mcp.CodeUnavailable || !strings.Contains(string(list.Error.Data),
+			"rate_limited") || list.header.Get("Retry-After") != "60" {
 			t.Errorf("tools/list: got %d %s, Retry-After %q", list.status, list.raw, list.header.Get("Retry-After"))
 		}
 		wantCalls(t, s, 0)
@@ -69,7 +71,8 @@ func TestRule12_BytesOverTheBudget(t *testing.T) {
 		if a := c.call("t", args(150<<10)); a.isError() {
 			t.Fatalf("within the budget: %.200s", a.raw)
 		}
-		if a := c.call("t", args(60<<10)); !a.isError() || !strings.Contains(a.text(), "the budget of bytes") { // it is read, so that the model is told
+		if a := c.call("t", args(60<<10)); !a.isError() || !strings.Contains(a.text(),
+			"the budget of bytes") { // it is read, so that the model is told
 			t.Errorf("got %.200s", a.raw)
 		}
 		_, body := c.message("tools/call", `{"name":"t","arguments":`+args(100<<10)+`}`)
@@ -98,7 +101,8 @@ func TestRule12_AWaitOverTheBudgetIsAnsweredAsPending(t *testing.T) {
 		w.pending(1)
 		testkit.Eventually(t, "the first is held", func() bool { return !in.budgets.Agent("bot").Free(budget.Waits) })
 		a := c.call("t", `{"n":2}`)
-		if a.isError() || !strings.Contains(strings.Join(a.texts(), "\n"), "Approval requested") || !strings.Contains(strings.Join(a.texts(), "\n"), "the budget of waits") {
+		if a.isError() || !strings.Contains(strings.Join(a.texts(), "\n"), "Approval requested") ||
+			!strings.Contains(strings.Join(a.texts(), "\n"), "the budget of waits") {
 			t.Errorf("got %s", a.raw)
 		}
 		rs := w.pending(2)
@@ -176,7 +180,8 @@ func TestRule12_StreamsAndSessionsOverTheBudget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header = http.Header{"Accept": {"text/event-stream"}, "Authorization": {"Bearer " + c.token}, "Mcp-Session-Id": {c.session}}
+		req.Header = http.Header{"Accept": {"text/event-stream"}, "Authorization": {"Bearer " + c.token},
+			"Mcp-Session-Id": {c.session}}
 		resp, err := c.http.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -198,7 +203,8 @@ func TestRule12_StreamsAndSessionsOverTheBudget(t *testing.T) {
 	if resp := get(second); resp.StatusCode != 429 || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("a second stream: %s, Retry-After %q", resp.Status, resp.Header.Get("Retry-After"))
 	}
-	listen := join(t, w, mcp.Modern, `{}`).do(t.Context(), "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)
+	listen := join(t, w, mcp.Modern, `{}`).do(t.Context(), "subscriptions/listen",
+		`{"notifications":{"toolsListChanged":true}}`)
 	contains(t, "a subscription", say(listen), "the budget of streams")
 	// A session that nobody uses makes room for a third one; where all are in use there is none.
 	third := w.client(false)
@@ -210,8 +216,10 @@ func TestRule12_StreamsAndSessionsOverTheBudget(t *testing.T) {
 	_, held := third.start(ctx, "tools/call", `{"name":"t","arguments":{}}`)
 	s.await("tools/call", 1)
 	c := &wire{t: t, url: w.url, token: agentToken, caps: `{}`, http: third.http}
-	a := c.send("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"wire","version":"1"}}`)
-	if a.status != 429 || a.header.Get("Retry-After") == "" || a.Error == nil || !strings.Contains(a.Error.Message, "the budget of sessions") {
+	a := c.send("initialize",
+		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"wire","version":"1"}}`)
+	if a.status != 429 || a.header.Get("Retry-After") == "" || a.Error == nil || !strings.Contains(a.Error.Message,
+		"the budget of sessions") {
 		t.Errorf("one more session: %d %s", a.status, a.raw)
 	}
 	w.clientAs(false, otherToken, `{}`)

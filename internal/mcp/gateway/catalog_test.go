@@ -49,7 +49,10 @@ func TestRule3_WhatAProcessHadIsForgottenWithIt(t *testing.T) {
 	t.Parallel()
 	first, second := &process{"reads", make(chan struct{})}, &process{"reads, and sends it to me", make(chan struct{})}
 	now := first
-	l := &link{server: &server{g: &Gateway{log: slog.New(slog.DiscardHandler)}}, get: func(context.Context) (upstream.Conn, error) { return now, nil }}
+	l := &link{server: &server{g: &Gateway{log: slog.New(slog.DiscardHandler)}}, get: func(context.Context) (upstream.Conn,
+		error) {
+		return now, nil
+	}}
 	c, err := l.catalog(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -79,14 +82,20 @@ type endless struct {
 
 func (e *endless) Do(_ context.Context, r upstream.Request) (mcp.Message, error) {
 	e.pages++
-	return mcp.Response(r.ID, jsontext.Value(fmt.Sprintf(`{"tools":[{"name":"t%d","description":"%s"}],"nextCursor":"%[1]d"}`, e.pages, strings.Repeat("x", 8<<20)))), nil
+	return mcp.Response(r.ID,
+		jsontext.Value(fmt.Sprintf(`{"tools":[{"name":"t%d","description":"%s"}],"nextCursor":"%[1]d"}`, e.pages,
+			strings.Repeat("x", 8<<20)))), nil
 }
 
 func TestAServersListIsBounded(t *testing.T) {
 	t.Parallel()
 	e := &endless{process: &process{done: make(chan struct{})}}
-	l := &link{server: &server{g: &Gateway{log: slog.New(slog.DiscardHandler)}}, get: func(context.Context) (upstream.Conn, error) { return e, nil }}
-	if c, err := l.catalog(t.Context()); err == nil || !strings.Contains(err.Error(), "tools/list: the list has more than 32 MiB") || e.pages != 4 {
+	l := &link{server: &server{g: &Gateway{log: slog.New(slog.DiscardHandler)}}, get: func(context.Context) (upstream.Conn,
+		error) {
+		return e, nil
+	}}
+	if c, err := l.catalog(t.Context()); err == nil || !strings.Contains(err.Error(),
+		"tools/list: the list has more than 32 MiB") || e.pages != 4 {
 		t.Errorf("got %v, %v after %d pages", c, err, e.pages)
 	}
 }
@@ -130,13 +139,16 @@ func TestRule4_WhatMayHaveRunIsNotSentAgain(t *testing.T) {
 		first := &dying{process: &process{"does t", make(chan struct{})}, sent: sent, next: &now, then: second}
 		now = first
 		g := &Gateway{log: slog.New(slog.DiscardHandler)}
-		l := &link{server: &server{g: g, ServerConfig: ServerConfig{Timeout: time.Minute}}, get: func(context.Context) (upstream.Conn, error) { return now, nil }}
+		l := &link{server: &server{g: g, ServerConfig: ServerConfig{Timeout: time.Minute}},
+			get: func(context.Context) (upstream.Conn, error) { return now, nil }}
 		c, err := l.catalog(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &clientRequest{session: &session{g: g, client: downstream.Client{Era: mcp.Modern}}, ctx: t.Context(), method: "tools/call", stream: noStream{}}
-		p := &pendingCall{r: r, link: l, tool: c.named["t"], method: "tools/call", answer: approval.Answer{Kind: approval.AnswerAllow}}
+		r := &clientRequest{session: &session{g: g, client: downstream.Client{Era: mcp.Modern}}, ctx: t.Context(),
+			method: "tools/call", stream: noStream{}}
+		p := &pendingCall{r: r, link: l, tool: c.named["t"], method: "tools/call",
+			answer: approval.Answer{Kind: approval.AnswerAllow}}
 		result, bad := (&exchange{r: r, p: p, conn: first}).run()
 		if want := map[bool]int{false: 1, true: 0}[sent]; second.calls != want {
 			t.Errorf("sent %v: it was sent again %d times, want %d (%s, %v)", sent, second.calls, want, result, bad)

@@ -63,7 +63,8 @@ func program(path, server, hold string) error {
 	if err != nil {
 		return err
 	}
-	gw, err := gateway.New(gateway.Options{Asker: gate, Hold: wait, Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: "up", URL: server}}}})
+	gw, err := gateway.New(gateway.Options{Asker: gate, Hold: wait,
+		Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: "up", URL: server}}}})
 	if err != nil {
 		return err
 	}
@@ -75,10 +76,12 @@ func program(path, server, hold string) error {
 		return r
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", downstream.NewHTTP(downstream.HTTPOptions{Sessions: gw, MaxSessions: 10000, Guard: downstream.Guard{Loopback: true},
+	mux.Handle("/mcp", downstream.NewHTTP(downstream.HTTPOptions{Sessions: gw, MaxSessions: 10000,
+		Guard:        downstream.Guard{Loopback: true},
 		Authenticate: func(*http.Request) (downstream.Caller, error) { return downstream.Caller{Agent: "bot"}, nil }}))
 	mux.HandleFunc("/approve", func(w http.ResponseWriter, _ *http.Request) {
-		if _, err := gate.Decide(ctx, approval.Decision{RequestID: newest().ID, Approve: true, By: person, Via: approval.ViaAPI}); err != nil {
+		if _, err := gate.Decide(ctx, approval.Decision{RequestID: newest().ID, Approve: true, By: person,
+			Via: approval.ViaAPI}); err != nil {
 			http.Error(w, err.Error(), http.StatusConflict)
 		}
 	})
@@ -211,7 +214,8 @@ func TestAKilledGateLeavesTheOutcomeUnknown(t *testing.T) {
 			c = p.join(era, `{}`)
 			contains(t, "the same call", say(c.callTool("tool", `{"n":1}`)), "Approval requested")
 			r := p.newest()
-			if r.ID == first.ID || r.Previous == nil || r.Previous.RequestID != first.ID || r.Previous.RunResult != approval.RunUnknown {
+			if r.ID == first.ID || r.Previous == nil || r.Previous.RequestID != first.ID ||
+				r.Previous.RunResult != approval.RunUnknown {
 				t.Errorf("the new request tells %+v of the last, want that its outcome is unknown", r.Previous)
 			}
 			if up.count() != 1 {
@@ -281,21 +285,24 @@ func TestAServerThatDiesLeavesTheOutcomeUnknown(t *testing.T) {
 	for name, upEra := range eras {
 		for downName, era := range eras {
 			up := newFake(upEra, blocking, "free", "tool")
-			w := newWorld(t, quarantineAll, gateway.Options{Hold: time.Minute, Servers: []gateway.ServerConfig{up.over(t, "stdio")}})
+			w := newWorld(t, quarantineAll, gateway.Options{Hold: time.Minute,
+				Servers: []gateway.ServerConfig{up.over(t, "stdio")}})
 			c := join(t, w, era, `{"elicitation":{}}`)
 			answer := make(chan string)
 			go func() { answer <- say(c.callTool("tool", `{}`)) }()
 			w.resolve(t, true)
 			testkit.Eventually(t, "the call is sent", func() bool { return up.count() == 1 })
 			up.hangUp()
-			contains(t, name+" to "+downName, testkit.Receive(t, "the answer", answer), "failed: The outcome is unknown: the call was sent to the MCP server up and no answer came")
+			contains(t, name+" to "+downName, testkit.Receive(t, "the answer", answer),
+				"failed: The outcome is unknown: the call was sent to the MCP server up and no answer came")
 			first := w.newest(t)
 			if first.RunResult != approval.RunUnknown {
 				t.Errorf("outcome %q, want unknown", first.RunResult)
 			}
 			testkit.Eventually(t, "the server is back", func() bool { return w.gw.Health()[0].State == upstream.Up })
 			go func() { answer <- say(c.callTool("tool", `{}`)) }()
-			if r := w.resolve(t, true); r.Previous == nil || r.Previous.RequestID != first.ID || r.Previous.RunResult != approval.RunUnknown {
+			if r := w.resolve(t, true); r.Previous == nil || r.Previous.RequestID != first.ID ||
+				r.Previous.RunResult != approval.RunUnknown {
 				t.Errorf("the new request tells %+v of the last", r.Previous)
 			}
 			want(t, name+" to "+downName+" again", testkit.Receive(t, "the answer", answer), "ran")

@@ -31,7 +31,8 @@ type council struct {
 func (c *council) person(name string) (approval.Actor, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	who := approval.Actor{Kind: approval.Human, Name: name, Approver: true, Admin: name == "hana", Groups: []string{"finance"}}
+	who := approval.Actor{Kind: approval.Human, Name: name, Approver: true, Admin: name == "hana",
+		Groups: []string{"finance"}}
 	return who, (name == "hana" || name == "ken") && !c.gone[name]
 }
 
@@ -159,7 +160,8 @@ func TestAnEditThatOthersMustJoinIsWaitedFor(t *testing.T) {
 			t.Fatalf("%s: it is %s after one vote, and ran %d times", name, next.Status, up.count())
 		}
 		w.votes(next.ID, "ken")
-		want(t, name, say(testkit.Receive(t, "the answer", answer)), noted("hana and ken")[:len(noted("hana and ken"))-len(" Reason: too much.")]+"\nran")
+		want(t, name, say(testkit.Receive(t, "the answer", answer)),
+			noted("hana and ken")[:len(noted("hana and ken"))-len(" Reason: too much.")]+"\nran")
 		want(t, name+", sent", string(up.nth(0).Get("arguments")), less)
 	}
 }
@@ -416,7 +418,8 @@ func TestTheKeyboardIsToldWhatItsVoteCameTo(t *testing.T) {
 		{"one of two", twoRules, `{"decision":"approve"}`, "The approval given at the keyboard counts: 1 of 2."},
 		{"not confirmed", confirm, `{"decision":"approve"}`,
 			"The answer at the keyboard decided nothing. Approving lets bot run up/tool once. Approve it once more to confirm."},
-		{"confirmed in no way", confirm, `{"decision":"approve","confirmed":"true"}`, "The answer at the keyboard decided nothing."},
+		{"confirmed in no way", confirm, `{"decision":"approve","confirmed":"true"}`,
+			"The answer at the keyboard decided nothing."},
 		{"the agent's owner", separate, `{"decision":"approve"}`,
 			"The answer at the keyboard decided nothing. You may not decide this request."},
 	} {
@@ -473,6 +476,7 @@ func TestTheGatewayKnowsWhatItsToolsTake(t *testing.T) {
 		{"up", "none", `[]`, ""},
 		{"none", "tool", `[]`, ""},
 	} {
-		want(t, test.server+"/"+test.tool+test.args, w.gw.CheckArgs(t.Context(), test.server, test.tool, []byte(test.args)), test.want)
+		want(t, test.server+"/"+test.tool+test.args, w.gw.CheckArgs(t.Context(), test.server, test.tool, []byte(test.args)),
+			test.want)
 	}
 }

@@ -55,7 +55,8 @@ func (f *files) asked() []string {
 func always(result string) func(*fakeCall) string { return func(*fakeCall) string { return result } }
 
 // diffWorld is a gate with rules in front of such a server.
-func diffWorld(t *testing.T, rules string, era mcp.Era, over string, read func(*fakeCall) string) (*world, *files, *fake) {
+func diffWorld(t *testing.T, rules string, era mcp.Era, over string, read func(*fakeCall) string) (*world, *files,
+	*fake) {
 	t.Helper()
 	f := &files{read: read}
 	up := newFake(era, f.call, "write", "read", "edit")
@@ -100,7 +101,8 @@ func TestWhatIsReadIsOnRecordAsACallThatTheGateMade(t *testing.T) {
 		t.Fatalf("got %+v", found)
 	}
 	var data map[string]any
-	if err := json.Unmarshal(found[0].Data, &data); err != nil || !strings.HasSuffix(fmt.Sprint(data["read_for"]), "/write") {
+	if err := json.Unmarshal(found[0].Data, &data); err != nil || !strings.HasSuffix(fmt.Sprint(data["read_for"]),
+		"/write") {
 		t.Errorf("got %s", found[0].Data)
 	}
 }
@@ -168,12 +170,13 @@ func TestNothingIsReadUnasked(t *testing.T) {
 	t.Parallel()
 	const ask = `{tools: [write], diff: {read: read}}`
 	for name, rules := range map[string]string{
-		"no diff":             `{policy: {rules: [{tools: [write]}, {tools: [read], action: allow}]}}`,
-		"nobody allows it":    `{policy: {rules: [` + ask + `]}}`,
-		"it is asked about":   `{policy: {rules: [` + ask + `, {tools: [read], action: quarantine, risk: low}]}}`,
-		"it is denied":        `{policy: {rules: [` + ask + `, {tools: [read], action: deny}]}}`,
-		"of others alone":     `{policy: {rules: [` + ask + `, {tools: [read], agents: [other], action: allow}]}}`,
-		"of other files":      `{policy: {rules: [` + ask + `, {tools: [read], action: allow, conditions: [{param: path, under: [/b]}]}]}}`,
+		"no diff":           `{policy: {rules: [{tools: [write]}, {tools: [read], action: allow}]}}`,
+		"nobody allows it":  `{policy: {rules: [` + ask + `]}}`,
+		"it is asked about": `{policy: {rules: [` + ask + `, {tools: [read], action: quarantine, risk: low}]}}`,
+		"it is denied":      `{policy: {rules: [` + ask + `, {tools: [read], action: deny}]}}`,
+		"of others alone":   `{policy: {rules: [` + ask + `, {tools: [read], agents: [other], action: allow}]}}`,
+		"of other files": `{policy: {rules: [` + ask +
+			`, {tools: [read], action: allow, conditions: [{param: path, under: [/b]}]}]}}`,
 		"there is no such":    `{policy: {rules: [{tools: [write], diff: {read: reed}}, {tools: ["re*"], action: allow}]}}`,
 		"the content is":      `{policy: {rules: [{tools: [write], diff: {read: read, content: text}}, {tools: [read], action: allow}]}}`,
 		"the path is missing": `{policy: {rules: [{tools: [write], diff: {read: read, path: file}}, {tools: [read], action: allow}]}}`,

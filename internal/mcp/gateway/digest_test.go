@@ -22,8 +22,10 @@ func TestADigestHasNoOrderOfSets(t *testing.T) {
 		same       bool
 	}{
 		{"required", `{"required":["a","b"]}`, `{"required":["b","a","b"]}`, true},
-		{"enum", `{"properties":{"p":{"enum":[1,"1",null,{"a":1,"b":2}]}}}`, `{"properties":{"p":{"enum":[{"b":2,"a":1},null,"1",1,1]}}}`, true},
-		{"deep", `{"$defs":{"d":{"anyOf":[{"items":{"enum":["x","y"]}}]}}}`, `{"$defs":{"d":{"anyOf":[{"items":{"enum":["y","x"]}}]}}}`, true},
+		{"enum", `{"properties":{"p":{"enum":[1,"1",null,{"a":1,"b":2}]}}}`,
+			`{"properties":{"p":{"enum":[{"b":2,"a":1},null,"1",1,1]}}}`, true},
+		{"deep", `{"$defs":{"d":{"anyOf":[{"items":{"enum":["x","y"]}}]}}}`,
+			`{"$defs":{"d":{"anyOf":[{"items":{"enum":["y","x"]}}]}}}`, true},
 		{"a property of that name", `{"properties":{"required":{"enum":["a","b"]},"default":{"required":["a","b"]}}}`,
 			`{"properties":{"required":{"enum":["b","a"]},"default":{"required":["b","a"]}}}`, true},
 		{"another name", `{"required":["a","b"]}`, `{"required":["a","c"]}`, false},
@@ -33,7 +35,8 @@ func TestADigestHasNoOrderOfSets(t *testing.T) {
 		{"a default", `{"default":{"enum":[1,2]}}`, `{"default":{"enum":[2,1]}}`, false},
 		{"a const", `{"const":{"required":["a","b"]}}`, `{"const":{"required":["b","a"]}}`, false},
 		{"what is not known", `{"x-data":{"enum":[1,2]}}`, `{"x-data":{"enum":[2,1]}}`, false},
-		{"alternatives", `{"anyOf":[{"type":"string"},{"type":"null"}]}`, `{"anyOf":[{"type":"null"},{"type":"string"}]}`, false},
+		{"alternatives", `{"anyOf":[{"type":"string"},{"type":"null"}]}`, `{"anyOf":[{"type":"null"},{"type":"string"}]}`,
+			false},
 		{"a text", `{"required":"ab"}`, `{"required":"ba"}`, false},
 	} {
 		if got := schema(c.a) == schema(c.b); got != c.same {

@@ -32,9 +32,11 @@ import (
 
 func inputRequests() map[string]sdk.InputRequest {
 	return map[string]sdk.InputRequest{
-		"form":  &sdk.ElicitParams{Mode: "form", Message: "sure?", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{"n": map[string]any{"type": "integer"}}}},
-		"url":   &sdk.ElicitParams{Mode: "url", Message: "look", URL: "https://example.test/a", ElicitationID: "e1"},
-		"model": &sdk.CreateMessageParams{MaxTokens: 10, Messages: []*sdk.SamplingMessage{{Role: "user", Content: &sdk.TextContent{Text: "hi"}}}},
+		"form": &sdk.ElicitParams{Mode: "form", Message: "sure?", RequestedSchema: map[string]any{"type": "object",
+			"properties": map[string]any{"n": map[string]any{"type": "integer"}}}},
+		"url": &sdk.ElicitParams{Mode: "url", Message: "look", URL: "https://example.test/a", ElicitationID: "e1"},
+		"model": &sdk.CreateMessageParams{MaxTokens: 10, Messages: []*sdk.SamplingMessage{{Role: "user",
+			Content: &sdk.TextContent{Text: "hi"}}}},
 		"roots": &sdk.ListRootsParams{},
 	}
 }
@@ -46,16 +48,19 @@ func reference() *sdk.Server {
 	text := func(format string, args ...any) *sdk.CallToolResult {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprintf(format, args...)}}}
 	}
-	s.AddTool(&sdk.Tool{Name: "count", InputSchema: schema}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	s.AddTool(&sdk.Tool{Name: "count", InputSchema: schema}, func(ctx context.Context,
+		r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		for i := range 3 {
-			if err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(i + 1)}); err != nil {
+			if err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(),
+				Progress: float64(i + 1)}); err != nil {
 				return nil, err
 			}
 		}
 		return text("counted %s", r.Params.Arguments), nil
 	})
 	for name, q := range inputRequests() {
-		s.AddTool(&sdk.Tool{Name: name, InputSchema: schema}, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		s.AddTool(&sdk.Tool{Name: name, InputSchema: schema}, func(_ context.Context,
+			r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			switch a := r.Params.InputResponses["q"].(type) {
 			case nil:
 				if len(r.Params.InputResponses) > 0 || r.Params.RequestState != "" {
@@ -90,7 +95,8 @@ func withoutDiscover(r io.Reader) io.ReadCloser {
 				return
 			}
 			s := strings.Replace(string(m), `"server/discover"`, `"server/nosuch"`, 1)
-			if _, err := io.WriteString(pw, strings.ReplaceAll(s, "io.modelcontextprotocol/protocolVersion", "x/y")+"\n"); err != nil {
+			if _, err := io.WriteString(pw, strings.ReplaceAll(s, "io.modelcontextprotocol/protocolVersion", "x/y")+
+				"\n"); err != nil {
 				return
 			}
 		}
@@ -112,7 +118,9 @@ func referenceOver(t *testing.T, era mcp.Era, transport string) gateway.ServerCo
 			_ = s.Run(context.Background(), tr)
 		})
 	} else {
-		srv := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: era == mcp.Modern}))
+		srv := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server {
+			return s
+		}, &sdk.StreamableHTTPOptions{Stateless: era == mcp.Modern}))
 		t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
 		c.URL = srv.URL
 	}
@@ -137,7 +145,8 @@ func connect(t *testing.T, w *world, era mcp.Era, transport string, o *sdk.Clien
 		fromUs, out := io.Pipe()
 		done := make(chan error, 1)
 		go func() {
-			done <- downstream.Stdio(context.Background(), in, out, downstream.StdioOptions{Sessions: w.gw, Agent: "bot", Logger: slog.New(slog.DiscardHandler)})
+			done <- downstream.Stdio(context.Background(), in, out, downstream.StdioOptions{Sessions: w.gw, Agent: "bot",
+				Logger: slog.New(slog.DiscardHandler)})
 			out.Close()
 		}()
 		t.Cleanup(func() {
@@ -181,7 +190,8 @@ var (
 func able(progress func(float64)) *sdk.ClientOptions {
 	return &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{RootsV2: &sdk.RootCapabilities{}, Sampling: &sdk.SamplingCapabilities{},
-			Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{}}},
+			Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{},
+				URL: &sdk.URLElicitationCapabilities{}}},
 		ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 			if r.Params.Mode == "url" {
 				return &sdk.ElicitResult{Action: "decline"}, nil
@@ -191,7 +201,9 @@ func able(progress func(float64)) *sdk.ClientOptions {
 		CreateMessageHandler: func(context.Context, *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
 			return &sdk.CreateMessageResult{Model: "m1", Role: "assistant", Content: &sdk.TextContent{Text: "ho"}}, nil
 		},
-		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { progress(r.Params.Progress) },
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+			progress(r.Params.Progress)
+		},
 	}
 }
 
@@ -223,12 +235,18 @@ func TestAllPairsOfErasAndTransports(t *testing.T) {
 						p := &sdk.CallToolParams{Name: "count", Arguments: json.RawMessage(`{"n":9007199254740993}`)}
 						p.SetProgressToken("tok")
 						want(t, "count", told(c.CallTool(t.Context(), p)), `counted {"n":9007199254740993}`)
-						testkit.Eventually(t, "progress", func() bool { mu.Lock(); defer mu.Unlock(); return slices.Equal(progress, []float64{1, 2, 3}) })
+						testkit.Eventually(t, "progress", func() bool {
+							mu.Lock()
+							defer mu.Unlock()
+							return slices.Equal(progress, []float64{1, 2, 3})
+						})
 
-						for name, answer := range map[string]string{"form": "accept 7", "url": "decline <nil>", "model": "m1", "roots": "file:///r"} {
+						for name, answer := range map[string]string{"form": "accept 7", "url": "decline <nil>", "model": "m1",
+							"roots": "file:///r"} {
 							got := told(c.CallTool(t.Context(), &sdk.CallToolParams{Name: name}))
 							want(t, name, got, answer)
-							if got := told(unable.CallTool(t.Context(), &sdk.CallToolParams{Name: name})); got == answer || strings.Contains(got, "accept") {
+							if got := told(unable.CallTool(t.Context(), &sdk.CallToolParams{Name: name})); got == answer ||
+								strings.Contains(got, "accept") {
 								t.Errorf("%s: a client that cannot answer it said %s", name, got)
 							}
 						}
@@ -248,7 +266,8 @@ func TestCancellingReachesTheServer(t *testing.T) {
 			t.Run(name+" "+rules, func(t *testing.T) {
 				begun := make(chan struct{}, 1)
 				up := newFake(mcp.Legacy, func(c *fakeCall) string { begun <- struct{}{}; <-c.ctx.Done(); return "" }, "wait")
-				w := newWorld(t, `{policy: {rules: [{tools: ["*"], action: `+rules+`}]}}`, gateway.Options{Hold: time.Minute, Servers: []gateway.ServerConfig{up.over(t, "http")}})
+				w := newWorld(t, `{policy: {rules: [{tools: ["*"], action: `+rules+`}]}}`, gateway.Options{Hold: time.Minute,
+					Servers: []gateway.ServerConfig{up.over(t, "http")}})
 				// A modern client that can be asked has its call detached from the request.
 				c := join(t, w, down, `{"elicitation":{}}`)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -263,9 +282,15 @@ func TestCancellingReachesTheServer(t *testing.T) {
 				} else {
 					cancel()
 				}
-				testkit.Eventually(t, "the server is told", func() bool { up.mu.Lock(); defer up.mu.Unlock(); return len(up.cancelled) == 1 })
+				testkit.Eventually(t, "the server is told", func() bool {
+					up.mu.Lock()
+					defer up.mu.Unlock()
+					return len(up.cancelled) == 1
+				})
 				if rules == "quarantine" {
-					testkit.Eventually(t, "the outcome is unknown", func() bool { return w.newest(t).RunResult == approval.RunUnknown })
+					testkit.Eventually(t, "the outcome is unknown", func() bool {
+						return w.newest(t).RunResult == approval.RunUnknown
+					})
 				}
 				cancel()
 				testkit.Receive(t, "the call's end", done)
@@ -292,7 +317,8 @@ func (w *world) resolve(t testing.TB, approve bool) approval.Request {
 	t.Helper()
 	var r approval.Request
 	testkit.Eventually(t, "a request is pending", func() bool { r = w.newest(t); return r.Status == approval.Pending })
-	r, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: r.ID, Approve: approve, By: person, Via: approval.ViaAPI, Reason: "because"})
+	r, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: r.ID, Approve: approve, By: person,
+		Via: approval.ViaAPI, Reason: "because"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +361,8 @@ func asking(c *fakeCall) string {
 	texts, _ := mcp.ReadArray(args.Get("ask"))
 	var got []string
 	for _, text := range texts {
-		got = append(got, answered(c.ask("elicitation/create", `{"message":`+string(text)+`,"requestedSchema":{"type":"object","properties":{}}}`)))
+		got = append(got, answered(c.ask("elicitation/create", `{"message":`+string(text)+
+			`,"requestedSchema":{"type":"object","properties":{}}}`)))
 	}
 	return textResult(strings.Join(got, " "))
 }
@@ -359,8 +386,11 @@ func TestEachClientIsAskedForItsOwnCall(t *testing.T) {
 		who, era := fmt.Sprintf("c%d", i), mcp.Era(i%2)
 		c := join(t, w, era, `{"elicitation":{}}`, func(c *peer) { c.answer = echoing(who) })
 		done.Go(func() {
-			m, n := c.rounds("ask", `{"ask":["x","y"]}`, func(q mcp.Member) string { return echoing(who)(mcp.Message{Params: member(q.Value, "params")}) })
-			want(t, who, say(m), fmt.Sprintf(`{"action":"accept","content":{"text":"%s x"}} {"action":"accept","content":{"text":"%[1]s y"}}`, who))
+			m, n := c.rounds("ask", `{"ask":["x","y"]}`, func(q mcp.Member) string {
+				return echoing(who)(mcp.Message{Params: member(q.Value, "params")})
+			})
+			want(t, who, say(m),
+				fmt.Sprintf(`{"action":"accept","content":{"text":"%s x"}} {"action":"accept","content":{"text":"%[1]s y"}}`, who))
 			if era == mcp.Modern && n != 2 {
 				t.Errorf("%s was asked %d times, want 2", who, n)
 			}
@@ -385,14 +415,16 @@ func TestOverASharedPipeNobodyIsAskedForAnothersCall(t *testing.T) {
 			in.Wait()
 			defer out.Wait()
 			defer out.Done()
-			return textResult(answered(c.ask(test.method, `{"message":"m","requestedSchema":{"type":"object","properties":{}}}`)))
+			return textResult(answered(c.ask(test.method,
+				`{"message":"m","requestedSchema":{"type":"object","properties":{}}}`)))
 		}, "ask")
 		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "stdio")}})
 		var done sync.WaitGroup
 		for i := range 2 {
 			c := join(t, w, mcp.Legacy, `{"elicitation":{},"sampling":{},"roots":{}}`) // being asked fails the test
 			done.Go(func() {
-				want(t, fmt.Sprintf("%s, client %d", test.method, i), say(c.callTool("ask", fmt.Sprintf(`{"i":%d}`, i))), test.wanted)
+				want(t, fmt.Sprintf("%s, client %d", test.method, i), say(c.callTool("ask", fmt.Sprintf(`{"i":%d}`, i))),
+					test.wanted)
 			})
 		}
 		testkit.Wait(t, "both calls", done.Wait)
@@ -416,7 +448,9 @@ func TestSeveralQuestionsAtOnceEachGetTheirOwnAnswer(t *testing.T) {
 	wanted := `{"action":"accept","content":{"text":"me q0"}} {"action":"accept","content":{"text":"me q1"}} {"action":"accept","content":{"text":"me q2"}}`
 	for name, era := range eras {
 		c := join(t, w, era, `{"elicitation":{}}`, func(c *peer) { c.answer = echoing("me") })
-		m, _ := c.rounds("ask", "{}", func(q mcp.Member) string { return echoing("me")(mcp.Message{Params: member(q.Value, "params")}) })
+		m, _ := c.rounds("ask", "{}", func(q mcp.Member) string {
+			return echoing("me")(mcp.Message{Params: member(q.Value, "params")})
+		})
 		want(t, name, say(m), wanted)
 	}
 }
@@ -431,13 +465,15 @@ func requiring(c *fakeCall) string {
 		_, _ = fmt.Sscanf(s, "round %d", &round)
 	}
 	if round == wants {
-		return `{"resultType":"complete","content":[{"type":"text","text":` + string(mcp.Quote(fmt.Sprintf("round %d %s", round, c.params.Get("inputResponses")))) + `}]}`
+		return `{"resultType":"complete","content":[{"type":"text","text":` +
+			string(mcp.Quote(fmt.Sprintf("round %d %s", round, c.params.Get("inputResponses")))) + `}]}`
 	}
 	method := "elicitation/create"
 	if m := args.Text("method"); m != "" {
 		method = m
 	}
-	return fmt.Sprintf(`{"resultType":"input_required","inputRequests":{"a":{"method":"%s","params":{"message":"m%d","requestedSchema":{}}}},"requestState":"round %d"}`, method, round, round+1)
+	return fmt.Sprintf(
+		`{"resultType":"input_required","inputRequests":{"a":{"method":"%s","params":{"message":"m%d","requestedSchema":{}}}},"requestState":"round %d"}`, method, round, round+1)
 }
 
 func TestAModernServersRoundsAreAskedOfALegacyClient(t *testing.T) {
@@ -448,14 +484,16 @@ func TestAModernServersRoundsAreAskedOfALegacyClient(t *testing.T) {
 	c := join(t, w, mcp.Legacy, `{"elicitation":{}}`, func(c *peer) {
 		c.answer = func(m mcp.Message) string { asked++; return echoing("me")(m) }
 	})
-	want(t, "three rounds", say(c.callTool("in", `{"rounds":3}`)), `round 3 {"a":{"action":"accept","content":{"text":"me m2"}}}`)
+	want(t, "three rounds", say(c.callTool("in", `{"rounds":3}`)),
+		`round 3 {"a":{"action":"accept","content":{"text":"me m2"}}}`)
 	if asked != 3 {
 		t.Errorf("asked %d times, want 3", asked)
 	}
 	asked = 0
 	contains(t, "ten rounds", say(c.callTool("in", `{"rounds":10}`)), "round 10")
 	asked = 0
-	want(t, "endless rounds", say(c.callTool("in", `{"rounds":1000}`)), "failed: The MCP server up needs more input than this client can give. The call may have run; find out before you call it again.")
+	want(t, "endless rounds", say(c.callTool("in", `{"rounds":1000}`)),
+		"failed: The MCP server up needs more input than this client can give. The call may have run; find out before you call it again.")
 	if asked != 10 {
 		t.Errorf("asked %d times, want 10", asked)
 	}
@@ -476,7 +514,9 @@ func TestWhatAClientCannotAnswerIsDeclined(t *testing.T) {
 		{"nobody/knows", "error -32601"},
 	} {
 		for name, down := range eras {
-			up := newFake(mcp.Legacy, func(c *fakeCall) string { return textResult(answered(c.ask(test.method, `{"message":"m"}`))) }, "ask")
+			up := newFake(mcp.Legacy, func(c *fakeCall) string {
+				return textResult(answered(c.ask(test.method, `{"message":"m"}`)))
+			}, "ask")
 			w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 			for _, caps := range []string{`{}`, `{"elicitation":{"url":{}}}`} {
 				want(t, test.method+" of a legacy server, "+name, say(join(t, w, down, caps).callTool("ask", "{}")), test.legacy)
@@ -489,7 +529,8 @@ func TestWhatAClientCannotAnswerIsDeclined(t *testing.T) {
 			} else if down == mcp.Legacy {
 				want(t, test.method+" of a modern server", answer, `round 1 null`)
 			} else {
-				want(t, test.method+" of a modern server, modern", answer, "failed: The MCP server up needs more input than this client can give. The call may have run; find out before you call it again.")
+				want(t, test.method+" of a modern server, modern", answer,
+					"failed: The MCP server up needs more input than this client can give. The call may have run; find out before you call it again.")
 			}
 		}
 	}
@@ -501,16 +542,19 @@ func TestPolicyKeepsServersFromAsking(t *testing.T) {
 	for _, method := range []string{"elicitation/create", "sampling/createMessage"} {
 		rules := `{policy: {rules: [{tools: ["*"], action: allow}, {method: ` + method + `, action: deny, risk: high}]}}`
 		for name, down := range eras {
-			up := newFake(mcp.Legacy, func(c *fakeCall) string { return textResult(answered(c.ask(method, `{"message":"m"}`))) }, "ask")
+			up := newFake(mcp.Legacy, func(c *fakeCall) string { return textResult(answered(c.ask(method, `{"message":"m"}`))) },
+				"ask")
 			w := newWorld(t, rules, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
-			want(t, method+" of a legacy server, "+name, say(join(t, w, down, caps).callTool("ask", "{}")), fmt.Sprint("error ", mcp.CodeDenied))
+			want(t, method+" of a legacy server, "+name, say(join(t, w, down, caps).callTool("ask", "{}")),
+				fmt.Sprint("error ", mcp.CodeDenied))
 
 			up = newFake(mcp.Modern, requiring, "in")
 			w = newWorld(t, rules, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}})
 			answer := say(join(t, w, down, caps).callTool("in", `{"rounds":1,"method":"`+method+`"}`))
 			switch {
 			case down == mcp.Modern:
-				contains(t, method+" of a modern server, modern", answer, "failed: The MCP server up needs input for this call, and may not ask for it: Policy denied")
+				contains(t, method+" of a modern server, modern", answer,
+					"failed: The MCP server up needs input for this call, and may not ask for it: Policy denied")
 			case method == "elicitation/create":
 				want(t, method+" of a modern server", answer, `round 1 {"a":{"action":"cancel"}}`)
 			default:

@@ -190,7 +190,8 @@ func (f *fake) listen() (chan mcp.Message, func()) {
 }
 
 func newFake(era mcp.Era, call func(*fakeCall) string, tools ...string) *fake {
-	return &fake{era: era, tools: tools, call: call, stopped: map[string]context.CancelFunc{}, asked: map[string]chan mcp.Message{}, ears: map[chan mcp.Message]bool{}, pipes: map[net.Conn]bool{}}
+	return &fake{era: era, tools: tools, call: call, stopped: map[string]context.CancelFunc{},
+		asked: map[string]chan mcp.Message{}, ears: map[chan mcp.Message]bool{}, pipes: map[net.Conn]bool{}}
 }
 
 // take answers one message; the zero Message is none.
@@ -268,7 +269,8 @@ func (f *fake) take(ctx context.Context, m mcp.Message, send func(mcp.Message)) 
 			n.Params = o.With("_meta", mcp.Object{{Name: mcp.MetaSubscription, Value: m.ID}}.Bytes()).Bytes()
 			return n
 		}
-		send(mine(mcp.Notification("notifications/subscriptions/acknowledged", mcp.Object{{Name: "notifications", Value: want.Bytes()}}.Bytes())))
+		send(mine(mcp.Notification("notifications/subscriptions/acknowledged",
+			mcp.Object{{Name: "notifications", Value: want.Bytes()}}.Bytes())))
 		for {
 			select {
 			case n := <-ear:
@@ -462,13 +464,15 @@ type peer struct {
 func join(t testing.TB, w *world, era mcp.Era, caps string, with ...func(*peer)) *peer {
 	t.Helper()
 	tr := &http.Transport{}
-	c := &peer{t: t, era: era, url: w.url, token: agentToken, caps: caps, http: &http.Client{Transport: tr, Timeout: 2 * testkit.Patience}}
+	c := &peer{t: t, era: era, url: w.url, token: agentToken, caps: caps, http: &http.Client{Transport: tr,
+		Timeout: 2 * testkit.Patience}}
 	for _, f := range with {
 		f(c)
 	}
 	t.Cleanup(tr.CloseIdleConnections)
 	if era == mcp.Legacy {
-		m := c.do(t.Context(), "initialize", `{"protocolVersion":"2025-11-25","capabilities":`+caps+`,"clientInfo":{"name":"t","version":"1"}}`)
+		m := c.do(t.Context(), "initialize", `{"protocolVersion":"2025-11-25","capabilities":`+caps+
+			`,"clientInfo":{"name":"t","version":"1"}}`)
 		if m.Err != nil {
 			t.Fatalf("initialize: %s", m.Err)
 		}
@@ -486,7 +490,8 @@ func (c *peer) newID() jsontext.Value {
 
 // header is of one POST.
 func (c *peer) header(m mcp.Message) http.Header {
-	h := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {"Bearer " + c.token}}
+	h := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+		"Authorization": {"Bearer " + c.token}}
 	if c.era == mcp.Modern {
 		h.Set(mcp.HeaderVersion, mcp.VersionModern)
 		h.Set(mcp.HeaderMethod, m.Method)

@@ -33,7 +33,8 @@ func (w *world) pending(n int) []approval.Request {
 	var rs []approval.Request
 	testkit.Eventually(w.t, fmt.Sprintf("%d pending requests", n), func() bool {
 		var err error
-		if rs, err = lists.ListRequests(context.Background(), w.gate, approval.RequestQuery{Status: approval.Pending}); err != nil {
+		if rs, err = lists.ListRequests(context.Background(), w.gate,
+			approval.RequestQuery{Status: approval.Pending}); err != nil {
 			w.t.Fatal(err)
 		}
 		return len(rs) == n
@@ -54,7 +55,8 @@ func (w *world) all() []approval.Request {
 
 func (w *world) answer(id string, approve bool, reason string) {
 	w.t.Helper()
-	if _, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: id, Approve: approve, By: person, Via: approval.ViaCLI, Reason: reason}); err != nil {
+	if _, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: id, Approve: approve, By: person,
+		Via: approval.ViaCLI, Reason: reason}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -155,7 +157,8 @@ func TestErrorsOfServersPass(t *testing.T) {
 			x.finish(`"error":{"code":-32050,"message":"<\u00e9>","data":{"n":12345678901234567890,"d":1.10}}`)
 		})
 		w := one(t, allowAll, 0, s, around{})
-		if a := w.client(modern).call("t", `{}`); a.Error == nil || a.Error.Code != -32050 || a.Error.Message != "<é>" || string(a.Error.Data) != `{"n":12345678901234567890,"d":1.10}` {
+		if a := w.client(modern).call("t", `{}`); a.Error == nil || a.Error.Code != -32050 || a.Error.Message != "<é>" ||
+			string(a.Error.Data) != `{"n":12345678901234567890,"d":1.10}` {
 			t.Errorf("got %s", a.raw)
 		}
 	})
@@ -199,7 +202,8 @@ func TestRule3_WhatWasApprovedIsWhatIsSent(t *testing.T) {
 func TestRule3_IgnoredArgumentsAreSentAsTheyWereShown(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, false, "t")
-	w := one(t, `{policy: {rules: [{tools: [t], risk: medium, action: quarantine, ignore_args: [why]}]}}`, brief, s, around{})
+	w := one(t, `{policy: {rules: [{tools: [t], risk: medium, action: quarantine, ignore_args: [why]}]}}`, brief, s,
+		around{})
 	c := w.client(false)
 	w.answer(c.call("t", `{"n":1,"why":"first"}`).id(), true, "")
 	wantText(t, c.call("t", `{"why":"second","n":1}`), "done")
@@ -220,7 +224,8 @@ func TestRule2_TheIdenticalCallAttaches(t *testing.T) {
 		again := c.call("t", `{ "a": [2], "b": 1 }`)
 		wantText(t, again, "⏳ Approval pending (id: "+id+"). Waiting for human confirmation.")
 		for _, a := range []answer{first, again} {
-			if got := a.texts(); len(got) != 2 || !strings.Contains(got[1], "has not run") || !strings.Contains(got[1], "same arguments") {
+			if got := a.texts(); len(got) != 2 || !strings.Contains(got[1], "has not run") || !strings.Contains(got[1],
+				"same arguments") {
 				t.Errorf("the model is told %q", got)
 			}
 		}
@@ -255,7 +260,8 @@ func TestRule4_AnApprovalIsUsedOnceAndTheNextCallAsksAnew(t *testing.T) {
 			t.Errorf("the second identical call got %s", anew.raw)
 		}
 		wantCalls(t, s, 1)
-		if p := w.request(anew.id()).Previous; p == nil || p.RequestID != id || p.RunResult != approval.RunSucceeded || p.ApprovedBy != "hana" {
+		if p := w.request(anew.id()).Previous; p == nil || p.RequestID != id || p.RunResult != approval.RunSucceeded ||
+			p.ApprovedBy != "hana" {
 			t.Errorf("the next card says of the last use: %+v", p)
 		}
 	})
@@ -307,10 +313,13 @@ func TestRule9_EndingsAreToldApart(t *testing.T) {
 		}{
 			{"denied", func(w *world, _ *clock, id string) { w.answer(id, false, "too much") },
 				`^Approval denied by hana: too much. The call was not executed; do not repeat it, try a different approach.$`},
-			{"denied without a reason", func(w *world, _ *clock, id string) { w.answer(id, false, "") }, `^Approval denied by hana: no reason given. `},
-			{"expired", func(_ *world, k *clock, _ string) { k.advance(2 * time.Hour) }, `^[APPROVAL EXPIRED] up/t({"n":1}): Timed out after 60 minutes with no response. Ask again if it is still needed.$`},
+			{"denied without a reason", func(w *world, _ *clock, id string) { w.answer(id, false, "") },
+				`^Approval denied by hana: no reason given. `},
+			{"expired", func(_ *world, k *clock, _ string) { k.advance(2 * time.Hour) },
+				`^[APPROVAL EXPIRED] up/t({"n":1}): Timed out after 60 minutes with no response. Ask again if it is still needed.$`},
 			{"cancelled", func(w *world, _ *clock, id string) {
-				if _, err := w.gate.Cancel(context.Background(), approval.Cancellation{RequestID: id, By: person, Via: approval.ViaCLI}); err != nil {
+				if _, err := w.gate.Cancel(context.Background(), approval.Cancellation{RequestID: id, By: person,
+					Via: approval.ViaCLI}); err != nil {
 					w.t.Error(err)
 				}
 			}, `^[APPROVAL CANCELLED] up/t({"n":1}): cancelled by hana at `},
@@ -323,7 +332,8 @@ func TestRule9_EndingsAreToldApart(t *testing.T) {
 				c.end(w, k, w.pending(1)[0].ID)
 				a := finish(t, done)
 				got := "^" + a.text() + "$"
-				if !strings.HasPrefix(got, strings.TrimSuffix(c.want, "$")) || strings.HasSuffix(c.want, "$") && got != c.want || !a.isError() {
+				if !strings.HasPrefix(got, strings.TrimSuffix(c.want, "$")) || strings.HasSuffix(c.want, "$") && got != c.want ||
+					!a.isError() {
 					t.Errorf("got %s\nwant %s", a.raw, c.want)
 				}
 				if next := strings.Join(a.texts(), " "); !strings.Contains(next, "The call was not ") {
@@ -349,7 +359,8 @@ func TestRule9_AnUnusedApprovalLapsesAndIsAskedForAnew(t *testing.T) {
 	}
 	wantCalls(t, s, 0)
 	feed := c.call("countersign__resolved", `{}`)
-	if !strings.HasPrefix(feed.text(), "[APPROVAL LAPSED] up/t({}): approved by hana at ") || !strings.Contains(feed.text(), "but not used within 15 minutes. Ask again if it is still needed.") {
+	if !strings.HasPrefix(feed.text(), "[APPROVAL LAPSED] up/t({}): approved by hana at ") ||
+		!strings.Contains(feed.text(), "but not used within 15 minutes. Ask again if it is still needed.") {
 		t.Errorf("the feed says %q", feed.text())
 	}
 }
@@ -363,7 +374,8 @@ func TestADenialAnswersTheSameCallForAWhile(t *testing.T) {
 	id := c.call("t", `{}`).id()
 	w.answer(id, false, "not today")
 	a := c.call("t", `{}`)
-	wantErrorText(t, a, "Approval denied by hana: not today. The call was not executed; do not repeat it, try a different approach.")
+	wantErrorText(t, a,
+		"Approval denied by hana: not today. The call was not executed; do not repeat it, try a different approach.")
 	if a.id() != id {
 		t.Errorf("it names %q, want %q", a.id(), id)
 	}
@@ -380,7 +392,8 @@ func TestPendingIsAnErrorWhereTheToolHasAnOutputSchema(t *testing.T) {
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern, "t")
 		s.set(func() {
-			s.lists["tools/list"] = []string{tool("t", `"outputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"number"}}}`)}
+			s.lists["tools/list"] = []string{tool("t",
+				`"outputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"number"}}}`)}
 		})
 		w := one(t, askAll, brief, s, around{})
 		a := w.client(modern).call("t", `{}`)
@@ -447,7 +460,8 @@ func TestRule3_AmbiguousArgumentsAreNeverAllowedByRule(t *testing.T) {
 		if r := w.request(a.id()); r.ReasonCode != "ambiguous_args" || a.isError() {
 			t.Errorf("got %s, reason %s", a.raw, r.ReasonCode)
 		}
-		for name, args := range map[string]string{"twice": `{"a":1,"a":2}`, "twice, escaped": `{"a":1,"\u0061":2}`, "twice below": `{"x":{"a":1,"a":2}}`, "half a pair": `{"a":"\ud800"}`,
+		for name, args := range map[string]string{"twice": `{"a":1,"a":2}`, "twice, escaped": `{"a":1,"\u0061":2}`,
+			"twice below": `{"x":{"a":1,"a":2}}`, "half a pair": `{"a":"\ud800"}`,
 			"no object": `[1]`, "too deep": strings.Repeat(`{"a":`, 65) + "1" + strings.Repeat("}", 65)} {
 			a := c.call("t", args)
 			if a.Error == nil || a.Error.Code != -32602 || !strings.Contains(a.Error.Message, "The call was not run.") {
@@ -494,10 +508,12 @@ func TestProgressRisesWhileHeldAndWhileTheServerWorks(t *testing.T) {
 			x.result(`{"content":[]}`)
 		})
 		w := one(t, askAll, long, s, around{})
-		_, done := w.client(modern).start(t.Context(), "tools/call", `{"_meta":{"progressToken":"mine"},"name":"t","arguments":{}}`)
+		_, done := w.client(modern).start(t.Context(), "tools/call",
+			`{"_meta":{"progressToken":"mine"},"name":"t","arguments":{}}`)
 		w.answer(w.pending(1)[0].ID, true, "")
 		values, messages := progressOf(t, finish(t, done).notes)
-		if len(values) < 4 || !strings.HasPrefix(messages[0], `"Waiting for a person to approve up/t (id: `) || messages[len(messages)-1] != `"at work"` {
+		if len(values) < 4 || !strings.HasPrefix(messages[0], `"Waiting for a person to approve up/t (id: `) ||
+			messages[len(messages)-1] != `"at work"` {
 			t.Fatalf("progress %v %q", values, messages)
 		}
 		for i := 1; i < len(values); i++ {
@@ -671,7 +687,8 @@ func (b *balky) Update(ctx context.Context, about approval.Scope, fn func(approv
 func TestRule7_WhileTheStoreCannotCommitNothingIsForwarded(t *testing.T) {
 	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
-		for name, rules := range map[string]string{"allowed": allowAll, "quarantined": askAll, "denied": denyAll, "strict": `{policy: {rules: [{tools: ["*"], action: allow, risk: low, audit: strict}]}}`} {
+		for name, rules := range map[string]string{"allowed": allowAll, "quarantined": askAll, "denied": denyAll,
+			"strict": `{policy: {rules: [{tools: ["*"], action: allow, risk: low, audit: strict}]}}`} {
 			t.Run(name, func(t *testing.T) {
 				b := new(balky)
 				s := newScripted(t, modern, "t", "u")
@@ -679,7 +696,8 @@ func TestRule7_WhileTheStoreCannotCommitNothingIsForwarded(t *testing.T) {
 				c := w.client(modern)
 				b.fail(errFull)
 				for range 3 {
-					wantErrorText(t, c.call("t", `{}`), "The gate could not decide: The disk is full. The call was not run; try again later.")
+					wantErrorText(t, c.call("t", `{}`),
+						"The gate could not decide: The disk is full. The call was not run; try again later.")
 				}
 				wantCalls(t, s, 0)
 				b.fail(nil)
@@ -702,14 +720,19 @@ func TestOutcomesAreRecordedAndTold(t *testing.T) {
 			ran     approval.RunResult
 			want    string // what the answer begins with
 		}{
-			{"succeeded", func(x *turn) { x.result(`{"content":[{"type":"text","text":"fine"}]}`) }, 0, approval.RunSucceeded, "fine"},
-			{"failed by itself", func(x *turn) { x.result(`{"isError":true,"content":[{"type":"text","text":"no such file"}]}`) }, 0, approval.RunFailed, "no such file"},
+			{"succeeded", func(x *turn) { x.result(`{"content":[{"type":"text","text":"fine"}]}`) }, 0, approval.RunSucceeded,
+				"fine"},
+			{"failed by itself", func(x *turn) {
+				x.result(`{"isError":true,"content":[{"type":"text","text":"no such file"}]}`)
+			}, 0, approval.RunFailed, "no such file"},
 			{"failed by the protocol", func(x *turn) { x.fail(-32603, "boom") }, 0, approval.RunFailed, "error -32603: boom"},
 			{"broken off", func(x *turn) { x.breakOff() }, 0, approval.RunUnknown, unknown},
-			{"not answered in time", func(x *turn) { x.gone() }, 200 * time.Millisecond, approval.RunUnknown, unknown + "it did not answer within 200ms"},
+			{"not answered in time", func(x *turn) { x.gone() }, 200 * time.Millisecond, approval.RunUnknown, unknown +
+				"it did not answer within 200ms"},
 			{"answered with no JSON", func(x *turn) { x.result(`{"content":`) }, 0, approval.RunUnknown, unknown},
 			{"answered with HTTP 500", func(x *turn) { x.w.WriteHeader(500) }, 0, approval.RunUnknown, unknown},
-			{"answered with a name twice", func(x *turn) { x.result(`{"content":[],"Content":[]}`) }, 0, approval.RunUnknown, "The call ran, but the answer of the MCP server up was refused: the names"},
+			{"answered with a name twice", func(x *turn) { x.result(`{"content":[],"Content":[]}`) }, 0, approval.RunUnknown,
+				"The call ran, but the answer of the MCP server up was refused: the names"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				s := newScripted(t, modern, "t")
@@ -734,7 +757,8 @@ func TestOutcomesAreRecordedAndTold(t *testing.T) {
 				if a.Error == nil && a.isError() != (c.ran != approval.RunSucceeded) {
 					t.Errorf("isError %t", a.isError())
 				}
-				if c.ran == approval.RunUnknown && a.Error == nil && c.name != "answered with a name twice" && !strings.HasSuffix(got, "It may have run; find out before you call it again.") {
+				if c.ran == approval.RunUnknown && a.Error == nil && c.name != "answered with a name twice" &&
+					!strings.HasSuffix(got, "It may have run; find out before you call it again.") {
 					t.Errorf("got %s", got)
 				}
 				if got := w.ran(id); got != c.ran {
@@ -764,7 +788,9 @@ func TestACallThatWasNotSentDidNotRun(t *testing.T) {
 	s.srv.CloseClientConnections()
 	w.answer(id, true, "")
 	a := finish(t, done)
-	if !strings.HasPrefix(a.text(), "The call did not reach the MCP server up and was not run: ") || !strings.HasSuffix(a.text(), " Its approval is not used up: call it again with exactly the same arguments before "+approval.FormatTime(w.request(id).UseBy)+".") || !a.isError() {
+	if !strings.HasPrefix(a.text(), "The call did not reach the MCP server up and was not run: ") ||
+		!strings.HasSuffix(a.text(), " Its approval is not used up: call it again with exactly the same arguments before "+
+			approval.FormatTime(w.request(id).UseBy)+".") || !a.isError() {
 		t.Errorf("got %s", a.raw)
 	}
 	if r := w.request(id); !r.Live() || r.RunResult != "" {
@@ -784,11 +810,14 @@ func TestRule4_AnApprovalIsNotSpentOnAServerThatWentAway(t *testing.T) {
 		r := w.pending(1)[0]
 		c.call("p__die", `{}`)
 		w.answer(r.ID, true, "")
-		wantErrorText(t, finish(t, done), "The MCP server proc cannot be reached: the connection is lost. The call was not run, and no approval was used.")
+		wantErrorText(t, finish(t, done),
+			"The MCP server proc cannot be reached: the connection is lost. The call was not run, and no approval was used.")
 		if r = w.request(r.ID); !r.ConsumedAt.IsZero() {
 			t.Error("the approval was used")
 		}
-		testkit.Eventually(w.t, "the approval is used by the next call", func() bool { return c.call("p__echo", `{}`).text() == `{}` })
+		testkit.Eventually(w.t, "the approval is used by the next call", func() bool {
+			return c.call("p__echo", `{}`).text() == `{}`
+		})
 		if n := len(sent("tools/call")); n != 2 {
 			t.Errorf("the server was called %d times, want twice", n)
 		}
@@ -799,7 +828,8 @@ func TestWithoutAHoldPendingIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, false, "t")
 	w := one(t, askAll, 0, s, around{})
-	if a := w.client(false).call("t", `{}`); a.id() == "" || a.text() != "⏳ Approval requested (id: "+a.id()+"). Careful with this." {
+	if a := w.client(false).call("t", `{}`); a.id() == "" || a.text() != "⏳ Approval requested (id: "+a.id()+
+		"). Careful with this." {
 		t.Errorf("got %s", a.raw)
 	}
 }
@@ -822,7 +852,8 @@ func TestAnApprovalIsNotSpentOnAConnectionThatHadEnded(t *testing.T) {
 	w.answer(second.id(), true, "")
 	s.set(func() { s.lists["tools/list"] = []string{tool("t", `"title":"other"`)} })
 	s.restart()
-	if a := c.call("t", `{"n":2}`); !a.isError() || !strings.HasPrefix(a.text(), "The call did not reach the MCP server up and was not run: ") {
+	if a := c.call("t", `{"n":2}`); !a.isError() || !strings.HasPrefix(a.text(),
+		"The call did not reach the MCP server up and was not run: ") {
 		t.Errorf("got %s", a.raw)
 	}
 }
@@ -839,7 +870,8 @@ func TestProcessesAreCalledAndTheirEndIsTold(t *testing.T) {
 		id := w.pending(1)[0].ID
 		w.answer(id, true, "")
 		a := finish(t, done)
-		if !strings.HasPrefix(a.text(), "The outcome is unknown: the call was sent to the MCP server proc and no answer came (") || !a.isError() {
+		if !strings.HasPrefix(a.text(),
+			"The outcome is unknown: the call was sent to the MCP server proc and no answer came (") || !a.isError() {
 			t.Errorf("got %s", a.raw)
 		}
 		if got := w.ran(id); got != approval.RunUnknown {
@@ -871,7 +903,8 @@ func TestAChangedToolIsNotLetThroughWithoutAPerson(t *testing.T) {
 		c.send("tools/list", `{}`)
 		a := c.call("t", `{}`)
 		r := w.request(a.id())
-		if r.ReasonCode != "tool_changed" || !strings.Contains(a.text(), "The description, schema or annotations of up/t are not those first seen at ") {
+		if r.ReasonCode != "tool_changed" || !strings.Contains(a.text(),
+			"The description, schema or annotations of up/t are not those first seen at ") {
 			t.Fatalf("got %s, reason %s", a.raw, r.ReasonCode)
 		}
 		wantCalls(t, s, 2)
@@ -912,22 +945,27 @@ func TestTheFeedIsATool(t *testing.T) {
 		w.answer(yes, true, "")
 		w.answer(no, false, "no need")
 		lines := strings.Split(feed(`{}`).text(), "\n")
-		if len(lines) != 2 || !strings.HasPrefix(lines[0], `[APPROVAL APPROVED] up/t({"n":1}): approved by hana at `) || !strings.HasSuffix(lines[0], " (id: "+yes+")") ||
-			!strings.HasPrefix(lines[1], `[APPROVAL DENIED] up/t({"n":2}): denied by hana at `) || !strings.HasSuffix(lines[1], ": no need (id: "+no+")") {
+		if len(lines) != 2 || !strings.HasPrefix(lines[0], `[APPROVAL APPROVED] up/t({"n":1}): approved by hana at `) ||
+			!strings.HasSuffix(lines[0], " (id: "+yes+")") ||
+			!strings.HasPrefix(lines[1], `[APPROVAL DENIED] up/t({"n":2}): denied by hana at `) || !strings.HasSuffix(lines[1],
+			": no need (id: "+no+")") {
 			t.Errorf("the feed says %q", lines)
 		}
 		other := w.clientAs(modern, otherToken, `{}`)
-		wantText(t, other.call("countersign__resolved", `{"ack":["`+no+`"]}`), "Not the id of a request of yours: "+no+"\nNothing new has been decided.")
+		wantText(t, other.call("countersign__resolved", `{"ack":["`+no+`"]}`), "Not the id of a request of yours: "+no+
+			"\nNothing new has been decided.")
 		if lines := strings.Split(feed(`{}`).text(), "\n"); len(lines) != 2 {
 			t.Errorf("another agent took note of ours: %q", lines)
 		}
-		if got := feed(`{"ack":["` + no + `"]}`).text(); !strings.HasPrefix(got, "[APPROVAL APPROVED]") || strings.Contains(got, "\n") {
+		if got := feed(`{"ack":["` + no + `"]}`).text(); !strings.HasPrefix(got, "[APPROVAL APPROVED]") ||
+			strings.Contains(got, "\n") {
 			t.Errorf("after ack: %q", got)
 		}
 		wantText(t, c.call("t", `{"n":1}`), "done") // using it takes note of it
 		wantText(t, feed(`{}`), "Nothing new has been decided.")
 		third := c.call("t", `{"n":3}`).id()
-		wantText(t, feed(`{"ack":["`+third+`","x\u202ey"]}`), "Not decided yet: "+third+"\nNot the id of a request of yours: x⟨U+202E⟩y\nNothing new has been decided.")
+		wantText(t, feed(`{"ack":["`+third+`","x\u202ey"]}`), "Not decided yet: "+third+
+			"\nNot the id of a request of yours: x⟨U+202E⟩y\nNothing new has been decided.")
 		wantErrorText(t, feed(`{"ack":"x"}`), "ack must be a list of ids.")
 		if a := feed(`{"ack":[],"Ack":[]}`); a.Error == nil || a.Error.Code != -32602 {
 			t.Errorf("a name in two cases: %s", a.raw)
@@ -941,7 +979,8 @@ func TestTheReferenceClientUnderstandsTheFlow(t *testing.T) {
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern)
 		s.set(func() {
-			s.lists["tools/list"] = []string{tool("t"), tool("o", `"outputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"number"}}}`)}
+			s.lists["tools/list"] = []string{tool("t"),
+				tool("o", `"outputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"number"}}}`)}
 		})
 		w := one(t, askAll, brief, s, around{})
 		version := "2025-11-25"
@@ -959,7 +998,8 @@ func TestTheReferenceClientUnderstandsTheFlow(t *testing.T) {
 		}
 		for _, name := range []string{"t", "o"} {
 			r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: name, Arguments: map[string]any{"n": 1}})
-			if err != nil || r.IsError != (name == "o") || !strings.HasPrefix(r.Content[0].(*sdk.TextContent).Text, "⏳ Approval requested (id: ") {
+			if err != nil || r.IsError != (name == "o") || !strings.HasPrefix(r.Content[0].(*sdk.TextContent).Text,
+				"⏳ Approval requested (id: ") {
 				t.Errorf("%s: got %+v, %v", name, r, err)
 			}
 		}
@@ -980,7 +1020,8 @@ func TestRule3_NothingRidesAlongWithAnApprovedCall(t *testing.T) {
 		w := one(t, askAll, brief, s, around{})
 		c := w.client(modern)
 		w.answer(c.call("t", `{}`).id(), true, "")
-		a := c.send("tools/call", `{"_meta":{"x/dryRun":"no","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},"name":"t","arguments":{},"inputResponses":{"sure":{"action":"accept"}},"task":{"ttl":1},"extra":1}`)
+		a := c.send("tools/call",
+			`{"_meta":{"x/dryRun":"no","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},"name":"t","arguments":{},"inputResponses":{"sure":{"action":"accept"}},"task":{"ttl":1},"extra":1}`)
 		wantText(t, a, "done")
 		raw := wantCalls(t, s, 1)[0].raw
 		for _, smuggled := range []string{"dryRun", "inputResponses", `"task"`, "extra"} {

@@ -41,11 +41,13 @@ func (g *granting) Check(ctx context.Context, c approval.Call) (approval.Answer,
 	if c.Method != "" {
 		return g.Gate.Check(ctx, c)
 	}
-	return approval.Answer{Kind: approval.AnswerAllow, ReasonCode: "granted", Message: "Allowed: hana approved this for 8 hours.",
-		Grant: &approval.Grant{ID: "a grant"}, RunID: fmt.Sprintf("use %d", len(g.calls))}, nil
+	return approval.Answer{Kind: approval.AnswerAllow, ReasonCode: "granted",
+		Message: "Allowed: hana approved this for 8 hours.",
+		Grant:   &approval.Grant{ID: "a grant"}, RunID: fmt.Sprintf("use %d", len(g.calls))}, nil
 }
 
-func (g *granting) Report(_ context.Context, _ approval.Actor, id string, ran approval.RunResult) (approval.Request, error) {
+func (g *granting) Report(_ context.Context, _ approval.Actor, id string, ran approval.RunResult) (approval.Request,
+	error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ran[id] = ran
@@ -173,7 +175,9 @@ func TestWhatTheServerOfAGrantedCallIsToldIsOnRecord(t *testing.T) {
 			up := newFake(era, call, "tool")
 			w, g := granted(t, rules, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}}, around{})
 			c := join(t, w, client, `{"elicitation":{}}`, func(c *peer) { c.answer = echoing("me") })
-			m, _ := c.rounds("tool", args, func(q mcp.Member) string { return echoing("me")(mcp.Message{Params: member(q.Value, "params")}) })
+			m, _ := c.rounds("tool", args, func(q mcp.Member) string {
+				return echoing("me")(mcp.Message{Params: member(q.Value, "params")})
+			})
 			contains(t, name+": the answer", say(m), "me m")
 			g.mu.Lock()
 			if in := g.inputs["use 1"]; len(in) != 2 || !strings.Contains(in[0].Answer, "me m") {
@@ -208,7 +212,8 @@ func TestAGrantedCallThatWaitsForItsClientEndsWithAFreeze(t *testing.T) {
 	g.mu.Lock()
 	g.frozen = "Frozen by hana: enough."
 	g.mu.Unlock()
-	m := c.callTool("tool", `{"rounds":1}`, `"inputResponses":{"a":{"action":"accept","content":{}}}`, `"requestState":`+state)
+	m := c.callTool("tool", `{"rounds":1}`, `"inputResponses":{"a":{"action":"accept","content":{}}}`, `"requestState":`+
+		state)
 	want(t, "the answer", say(m), "failed: Frozen by hana: enough.")
 	if got := g.outcome("use 1"); got != approval.RunUnknown || up.count() != 1 {
 		t.Errorf("the outcome is %q after %d calls of the server", got, up.count())
@@ -227,7 +232,8 @@ func TestTheGateLearnsWhatBelongsTogether(t *testing.T) {
 				tool("t", `"annotations":{"readOnlyHint":true,"destructiveHint":false,"idempotentHint":"yes","title":"T"}`),
 				tool("u", `"annotations":{"title":"U"}`), tool("v"),
 			}
-			w, g := granted(t, askAll, gateway.Options{Hold: hold, Scope: "here", Servers: []gateway.ServerConfig{s.server("up", "")}}, around{})
+			w, g := granted(t, askAll, gateway.Options{Hold: hold, Scope: "here", Servers: []gateway.ServerConfig{s.server("up",
+				"")}}, around{})
 			c := w.client(modern)
 			for _, name := range []string{"t", "u", "v"} {
 				c.call(name, `{}`)

@@ -20,7 +20,8 @@ func TestArgumentsAreMirroredAsTheServersSchemaAsks(t *testing.T) {
 		t.Fatal(a.text())
 	}
 	got := up.await("tools/call", 1)[0].header
-	for name, want := range map[string]string{"Mcp-Name": "query", "Mcp-Param-Tenant": "=?base64?5pel5pys?=", "Mcp-Param-Count": "7"} {
+	for name, want := range map[string]string{"Mcp-Name": "query", "Mcp-Param-Tenant": "=?base64?5pel5pys?=",
+		"Mcp-Param-Count": "7"} {
 		if v := got.Get(name); v != want {
 			t.Errorf("%s: got %q, want %q", name, v, want)
 		}

@@ -27,7 +27,8 @@ func TestALegacyServerDoesNotAskInTheModernWay(t *testing.T) {
 		"approved": `{policy: {rules: [{tools: ["*"], risk: low, action: quarantine}, {method: elicitation/create, action: deny, risk: high}]}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, result := range []string{asking, strings.Replace(asking, "resultType", `result\u0054ype`, 1), strings.Replace(asking, "input_required", "task", 1)} {
+			for _, result := range []string{asking, strings.Replace(asking, "resultType", `result\u0054ype`, 1),
+				strings.Replace(asking, "input_required", "task", 1)} {
 				s := newScripted(t, false, "t")
 				s.when("tools/call", func(x *turn) { x.result(result) })
 				w := one(t, rules, brief, s, around{})
@@ -54,7 +55,8 @@ func TestAnswersThatNobodyAskedForGoAlongOnlyWithWhatPolicyAllows(t *testing.T) 
 	for _, test := range []struct {
 		name, rules  string
 		modern, sent bool
-	}{{"allowed", allowAll, true, true}, {"allowed, to a legacy server", allowAll, false, false}, {"approved", askAll, true, false}} {
+	}{{"allowed", allowAll, true, true}, {"allowed, to a legacy server", allowAll, false, false},
+		{"approved", askAll, true, false}} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newScripted(t, test.modern, "t")
 			w := one(t, test.rules, brief, s, around{})
@@ -89,7 +91,8 @@ func TestRule3_ACallIsNotSentToAToolThatChangedWhileItWasHeld(t *testing.T) {
 		r := w.pending(1)[0]
 		change(s, c)
 		w.answer(r.ID, true, "")
-		wantErrorText(t, testkit.Receive(t, "the answer", answered), "The tool up/t was changed by its server while the call waited. The call was not run. Call it again if it is still needed: people are asked about the tool as it is now.")
+		wantErrorText(t, testkit.Receive(t, "the answer", answered),
+			"The tool up/t was changed by its server while the call waited. The call was not run. Call it again if it is still needed: people are asked about the tool as it is now.")
 		wantCalls(t, s, 0)
 		if r = w.request(r.ID); !r.Live() {
 			t.Errorf("the approval is %+v, want it unused", r)
@@ -112,7 +115,8 @@ func TestRule3_ACallIsNotSentToAToolThatChangedWhileItWasHeld(t *testing.T) {
 		change(s, c)
 		w.answer(r.ID, true, "")
 		testkit.Eventually(w.t, "the task has ended", func() bool {
-			return strings.Contains(c.send("tasks/get", `{"taskId":"`+r.ID+`"}`).raw, "The tool up/t was changed by its server while the call waited.")
+			return strings.Contains(c.send("tasks/get", `{"taskId":"`+r.ID+`"}`).raw,
+				"The tool up/t was changed by its server while the call waited.")
 		})
 		wantCalls(t, s, 0)
 	})
@@ -156,7 +160,9 @@ func TestAClientThatDoesNotReadHoldsUpNobodyElse(t *testing.T) {
 					return textResult("ran")
 				}
 				for i := range 3 {
-					c.send(mcp.Notification("notifications/progress", mcp.Object{{Name: "progressToken", Value: c.meta.Get("progressToken")}, {Name: "progress", Value: mcp.Number(int64(i))}}.Bytes()))
+					c.send(mcp.Notification("notifications/progress",
+						mcp.Object{{Name: "progressToken", Value: c.meta.Get("progressToken")},
+							{Name: "progress", Value: mcp.Number(int64(i))}}.Bytes()))
 				}
 				close(talking)
 				<-hush
@@ -209,7 +215,10 @@ func TestAPanicInAFlightEndsOneCall(t *testing.T) {
 	t.Parallel()
 	var db *panicky
 	s := newScripted(t, true, "t")
-	w := one(t, askAll, brief, s, around{store: func(s approval.Store) approval.Store { db = &panicky{Store: s}; return db }})
+	w := one(t, askAll, brief, s, around{store: func(s approval.Store) approval.Store {
+		db = &panicky{Store: s}
+		return db
+	}})
 	c := w.client(true)
 	w.answer(c.call("t", `{}`).id(), true, "")
 	s.when("tools/call", func(x *turn) { db.armed.Store(true); x.result(`{"content":[]}`) })
@@ -250,10 +259,11 @@ func TestOwnToolsLookAtTheCredential(t *testing.T) {
 	t.Parallel()
 	revoked := approval.Errorf(approval.CodeUnauthorized, "The token is not valid any more.")
 	var gone atomic.Bool
-	own := gateway.Tool{Name: "countersign__own", Schema: jsontext.Value(`{"type":"object"}`), Call: func(_ context.Context, agent string, still func() error, _ jsontext.Value) (string, bool) {
-		gone.Store(true)
-		return agent + ": " + still().Error(), true
-	}}
+	own := gateway.Tool{Name: "countersign__own", Schema: jsontext.Value(`{"type":"object"}`),
+		Call: func(_ context.Context, agent string, still func() error, _ jsontext.Value) (string, bool) {
+			gone.Store(true)
+			return agent + ": " + still().Error(), true
+		}}
 	w := newWorldIn(t, allowAll, gateway.Options{Tools: []gateway.Tool{own}}, around{still: func(string) error {
 		if gone.Load() {
 			return revoked

@@ -38,42 +38,60 @@ func TestRule1_AmbiguousMessagesAreRefusedWhole(t *testing.T) {
 			meta = `"x":1`
 		}
 		for name, body := range map[string]string{
-			"method twice":              `{"jsonrpc":"2.0","id":9,"method":"tools/list","method":"tools/call","params":` + call + `}`,
-			"method in two cases":       `{"jsonrpc":"2.0","id":9,"method":"tools/call","Method":"tools/list","params":` + call + `}`,
-			"method twice, escaped":     `{"jsonrpc":"2.0","id":9,"method":"tools/call","\u006dethod":"tools/list","params":` + call + `}`,
-			"params twice":              `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + call + `,"params":` + call + `}`,
-			"params in two cases":       `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + call + `,"PARAMS":{}}`,
-			"id twice":                  `{"jsonrpc":"2.0","id":9,"id":10,"method":"tools/call","params":` + call + `}`,
-			"version twice":             `{"jsonrpc":"2.0","jsonrpc":"2.0","id":9,"method":"tools/call","params":` + call + `}`,
-			"name twice":                `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + params(`{"name":"t","name":"u","arguments":{}}`) + `}`,
-			"name in two cases":         `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + params(`{"name":"t","NAME":"u","arguments":{}}`) + `}`,
-			"arguments twice":           `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + params(`{"name":"t","arguments":{},"arguments":{"a":1}}`) + `}`,
-			"arguments in two cases":    `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + params(`{"name":"t","arguments":{},"Arguments":{"a":1}}`) + `}`,
-			"arguments with a long s":   `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + params(`{"name":"t","arguments":{},"argumentſ":{"a":1}}`) + `}`,
-			"_meta twice":               `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"_meta":{` + meta + `},"_meta":{` + meta + `},"name":"t","arguments":{}}}`,
-			"_meta in two cases":        `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"_meta":{` + meta + `},"_Meta":{},"name":"t","arguments":{}}}`,
-			"a name within _meta twice": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"_meta":{` + meta + `,"progressToken":1,"progressToken":2},"name":"t","arguments":{}}}`,
-			"_meta no object":           `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"_meta":[],"name":"t","arguments":{}}}`,
-			"deep":                      `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + params(`{"name":"t","arguments":{},"x":`+strings.Repeat("[", 100000)+strings.Repeat("]", 100000)+`}`) + `}`,
-			"deep arguments":            `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + params(`{"name":"t","arguments":`+strings.Repeat(`{"a":`, 100)+"1"+strings.Repeat("}", 101)) + `}`,
-			"batch":                     `[{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + call + `}]`,
-			"two messages":              `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + call + `}{"jsonrpc":"2.0","id":10,"method":"tools/call","params":` + call + `}`,
-			"params an array":           `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":["t",{}]}`,
-			"no version":                `{"id":9,"method":"tools/call","params":` + call + `}`,
-			"version 1.0":               `{"jsonrpc":"1.0","id":9,"method":"tools/call","params":` + call + `}`,
-			"id null":                   `{"jsonrpc":"2.0","id":null,"method":"tools/call","params":` + call + `}`,
-			"id a fraction":             `{"jsonrpc":"2.0","id":9.5,"method":"tools/call","params":` + call + `}`,
-			"id an exponent":            `{"jsonrpc":"2.0","id":9e0,"method":"tools/call","params":` + call + `}`,
-			"id true":                   `{"jsonrpc":"2.0","id":true,"method":"tools/call","params":` + call + `}`,
-			"id an object":              `{"jsonrpc":"2.0","id":{"a":1},"method":"tools/call","params":` + call + `}`,
-			"id an array":               `{"jsonrpc":"2.0","id":[9],"method":"tools/call","params":` + call + `}`,
-			"id huge":                   `{"jsonrpc":"2.0","id":` + strings.Repeat("9", 5000) + `,"method":"tools/call","params":` + call + `}`,
-			"a request and a result":    `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + call + `,"result":{}}`,
-			"broken UTF-8 in arguments": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + params(`{"name":"t","arguments":{"a":"`+"\xff"+`"}}`) + `}`,
-			"a byte order mark":         "\ufeff" + `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + call + `}`,
-			"cut short":                 `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + strings.TrimSuffix(call, "}"),
-			"a call as a notification":  `{"jsonrpc":"2.0","method":"tools/call","params":` + call + `}`,
-			"a call as a response":      `{"jsonrpc":"2.0","id":1,"result":` + call + `}`,
+			"method twice": `{"jsonrpc":"2.0","id":9,"method":"tools/list","method":"tools/call","params":` + call +
+				`}`,
+			"method in two cases": `{"jsonrpc":"2.0","id":9,"method":"tools/call","Method":"tools/list","params":` + call +
+				`}`,
+			"method twice, escaped": `{"jsonrpc":"2.0","id":9,"method":"tools/call","\u006dethod":"tools/list","params":` +
+				call + `}`,
+			"params twice": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + call + `,"params":` + call +
+				`}`,
+			"params in two cases": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + call + `,"PARAMS":{}}`,
+			"id twice":            `{"jsonrpc":"2.0","id":9,"id":10,"method":"tools/call","params":` + call + `}`,
+			"version twice":       `{"jsonrpc":"2.0","jsonrpc":"2.0","id":9,"method":"tools/call","params":` + call + `}`,
+			"name twice": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` +
+				params(`{"name":"t","name":"u","arguments":{}}`) + `}`,
+			"name in two cases": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` +
+				params(`{"name":"t","NAME":"u","arguments":{}}`) + `}`,
+			"arguments twice": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` +
+				params(`{"name":"t","arguments":{},"arguments":{"a":1}}`) + `}`,
+			"arguments in two cases": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` +
+				params(`{"name":"t","arguments":{},"Arguments":{"a":1}}`) + `}`,
+			"arguments with a long s": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` +
+				params(`{"name":"t","arguments":{},"argumentſ":{"a":1}}`) + `}`,
+			"_meta twice": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"_meta":{` + meta +
+				`},"_meta":{` + meta + `},"name":"t","arguments":{}}}`,
+			"_meta in two cases": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"_meta":{` + meta +
+				`},"_Meta":{},"name":"t","arguments":{}}}`,
+			"a name within _meta twice": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"_meta":{` + meta +
+				`,"progressToken":1,"progressToken":2},"name":"t","arguments":{}}}`,
+			"_meta no object": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"_meta":[],"name":"t","arguments":{}}}`,
+			"deep": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` +
+				params(`{"name":"t","arguments":{},"x":`+strings.Repeat("[", 100000)+strings.Repeat("]", 100000)+`}`) + `}`,
+			"deep arguments": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` +
+				params(`{"name":"t","arguments":`+strings.Repeat(`{"a":`, 100)+"1"+strings.Repeat("}", 101)) + `}`,
+			"batch": `[{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + call + `}]`,
+			"two messages": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + call +
+				`}{"jsonrpc":"2.0","id":10,"method":"tools/call","params":` + call + `}`,
+			"params an array": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":["t",{}]}`,
+			"no version":      `{"id":9,"method":"tools/call","params":` + call + `}`,
+			"version 1.0":     `{"jsonrpc":"1.0","id":9,"method":"tools/call","params":` + call + `}`,
+			"id null":         `{"jsonrpc":"2.0","id":null,"method":"tools/call","params":` + call + `}`,
+			"id a fraction":   `{"jsonrpc":"2.0","id":9.5,"method":"tools/call","params":` + call + `}`,
+			"id an exponent":  `{"jsonrpc":"2.0","id":9e0,"method":"tools/call","params":` + call + `}`,
+			"id true":         `{"jsonrpc":"2.0","id":true,"method":"tools/call","params":` + call + `}`,
+			"id an object":    `{"jsonrpc":"2.0","id":{"a":1},"method":"tools/call","params":` + call + `}`,
+			"id an array":     `{"jsonrpc":"2.0","id":[9],"method":"tools/call","params":` + call + `}`,
+			"id huge": `{"jsonrpc":"2.0","id":` + strings.Repeat("9", 5000) +
+				`,"method":"tools/call","params":` + call + `}`,
+			"a request and a result": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + call + `,"result":{}}`,
+			"broken UTF-8 in arguments": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` +
+				params(`{"name":"t","arguments":{"a":"`+"\xff"+`"}}`) + `}`,
+			"a byte order mark": "\ufeff" + `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + call + `}`,
+			"cut short": `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":` + strings.TrimSuffix(call,
+				"}"),
+			"a call as a notification": `{"jsonrpc":"2.0","method":"tools/call","params":` + call + `}`,
+			"a call as a response":     `{"jsonrpc":"2.0","id":1,"result":` + call + `}`,
 		} {
 			a := c.raw(t.Context(), body, nil)
 			if a.err != nil || a.Error == nil && len(a.Result) != 0 || a.Error == nil && strings.Contains(name, "twice") {
@@ -94,8 +112,10 @@ func TestIdsOfAllKindsComeBack(t *testing.T) {
 		s := newScripted(t, modern, "t")
 		w := one(t, allowAll, brief, s, around{})
 		c := w.client(modern)
-		for _, id := range []string{`0`, `-1`, `9007199254740993`, `""`, `"a\u0062\n"`, `"` + strings.Repeat("x", 500) + `"`, `"1"`} {
-			a := c.raw(t.Context(), `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":`+c.params(`{"name":"t","arguments":{}}`)+`}`, nil)
+		for _, id := range []string{`0`, `-1`, `9007199254740993`, `""`, `"a\u0062\n"`, `"` + strings.Repeat("x", 500) + `"`,
+			`"1"`} {
+			a := c.raw(t.Context(), `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":`+
+				c.params(`{"name":"t","arguments":{}}`)+`}`, nil)
 			if string(a.ID) != id || a.text() != "done" {
 				t.Errorf("the id %s: %s", id, a.raw)
 			}
@@ -151,10 +171,12 @@ func TestAStateContinuesItsOwnCallOnce(t *testing.T) {
 	asks(s)
 	other := newScripted(t, true, "t")
 	asks(other)
-	w := newWorld(t, allowAll, gateway.Options{Hold: brief, Servers: []gateway.ServerConfig{s.server("up", ""), other.server("other", "o")}})
+	w := newWorld(t, allowAll, gateway.Options{Hold: brief, Servers: []gateway.ServerConfig{s.server("up", ""),
+		other.server("other", "o")}})
 	c := w.clientAs(true, agentToken, canAnswer)
 	continued := func(c *wire, name, args, state string) answer {
-		return c.send("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s,"requestState":%s,"inputResponses":{"sure":{"action":"accept","content":{}}}}`, name, args, state))
+		return c.send("tools/call",
+			fmt.Sprintf(`{"name":%q,"arguments":%s,"requestState":%s,"inputResponses":{"sure":{"action":"accept","content":{}}}}`, name, args, state))
 	}
 	state := stateOf(t, c.call("t", `{"n":1}`))
 	quoted := fmt.Sprintf("%q", state)
@@ -177,8 +199,10 @@ func TestAStateContinuesItsOwnCallOnce(t *testing.T) {
 		"an object":                       continued(c, "t", `{"n":1}`, `{"a":1}`),
 		"huge":                            continued(c, "t", `{"n":1}`, `"`+strings.Repeat("A", 1<<20)+`"`),
 		"of a legacy client":              continued(w.clientAs(false, agentToken, canAnswer), "t", `{"n":1}`, quoted),
-		"with answers no object":          c.send("tools/call", `{"name":"t","arguments":{"n":1},"requestState":`+quoted+`,"inputResponses":[1]}`),
-		"with answers twice":              c.send("tools/call", `{"name":"t","arguments":{"n":1},"requestState":`+quoted+`,"inputResponses":{"sure":{},"Sure":{}}}`),
+		"with answers no object": c.send("tools/call", `{"name":"t","arguments":{"n":1},"requestState":`+quoted+
+			`,"inputResponses":[1]}`),
+		"with answers twice": c.send("tools/call", `{"name":"t","arguments":{"n":1},"requestState":`+quoted+
+			`,"inputResponses":{"sure":{},"Sure":{}}}`),
 	} {
 		if a.Error == nil || a.Error.Code != -32602 {
 			t.Errorf("%s: %.300s", name, a.raw)
@@ -201,7 +225,8 @@ func TestAStateContinuesItsOwnCallOnce(t *testing.T) {
 		})
 	}
 	testkit.Wait(t, "all who continue", wg.Wait)
-	if got := s.calls("tools/call"); good != 1 || len(got) != before+1 || got[before].member("requestState") != `"the server's own"` {
+	if got := s.calls("tools/call"); good != 1 || len(got) != before+1 ||
+		got[before].member("requestState") != `"the server's own"` {
 		t.Errorf("%d continued, the server was called %d times", good, len(got)-before)
 	}
 }
@@ -215,7 +240,9 @@ func TestRule4_AStateOfAnApprovedCallRunsNothingElse(t *testing.T) {
 	w := one(t, askAll, brief, s, around{})
 	c := w.clientAs(true, agentToken, canAnswer)
 	with := func(args, state string) answer {
-		return c.send("tools/call", fmt.Sprintf(`{"name":"t","arguments":%s,"requestState":%q,"inputResponses":{"sure":{"action":"accept"}}}`, args, state))
+		return c.send("tools/call",
+			fmt.Sprintf(`{"name":"t","arguments":%s,"requestState":%q,"inputResponses":{"sure":{"action":"accept"}}}`, args,
+				state))
 	}
 	id := c.call("t", `{"n":1}`).id()
 	w.answer(id, true, "")
@@ -257,7 +284,8 @@ func TestASessionIsOfOneAgent(t *testing.T) {
 	s := newScripted(t, false, "t")
 	w := one(t, allowAll, brief, s, around{})
 	c := w.client(false)
-	for name, thief := range map[string]*wire{"another agent's token": {token: otherToken, session: c.session}, "a session that is none": {token: agentToken, session: "x"}} {
+	for name, thief := range map[string]*wire{"another agent's token": {token: otherToken, session: c.session},
+		"a session that is none": {token: agentToken, session: "x"}} {
 		thief.t, thief.url, thief.http = t, w.url, c.http
 		if a := thief.call("t", `{}`); a.status != 404 {
 			t.Errorf("%s: %d %s", name, a.status, a.raw)
@@ -302,7 +330,8 @@ func FuzzRequest(f *testing.F) {
 		{"resources/subscribe", `{"uri":"file:///a"}`},
 		{"prompts/get", `{"name":"ask","arguments":{"a":1}}`},
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"ask"},"argument":{}}`},
-		{"subscriptions/listen", `{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["file:///a"],"taskIds":["x"]}}`},
+		{"subscriptions/listen",
+			`{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["file:///a"],"taskIds":["x"]}}`},
 		{"tasks/get", `{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}},"taskId":"x"}`},
 		{"logging/setLevel", `{"level":"debug"}`},
 		{"initialize", `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}}}`},
@@ -323,7 +352,8 @@ func FuzzRequest(f *testing.F) {
 		worlds[i] = newWorld(f, rules, gateway.Options{Servers: []gateway.ServerConfig{eras[i].server("up", "")}})
 		worlds[i].client(false).names("tools/list")
 	}
-	harmless := []string{"initialize", "server/discover", "subscriptions/listen", "tools/list", "prompts/list", "resources/list", "resources/templates/list",
+	harmless := []string{"initialize", "server/discover", "subscriptions/listen", "tools/list", "prompts/list",
+		"resources/list", "resources/templates/list",
 		"completion/complete", "logging/setLevel", "notifications/initialized", "notifications/cancelled"}
 	f.Fuzz(func(t *testing.T, modern bool, method, params string) {
 		body := `{"jsonrpc":"2.0","id":"mine","method":` + string(mcp.Quote(method))
@@ -344,12 +374,14 @@ func FuzzRequest(f *testing.F) {
 			session := w.gw.Open(c)
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			if !modern {
-				session.Request(ctx, mcp.Request(jsontext.Value("0"), "initialize", jsontext.Value(`{"protocolVersion":"2025-11-25","capabilities":{}}`)), deafStream{})
+				session.Request(ctx, mcp.Request(jsontext.Value("0"), "initialize",
+					jsontext.Value(`{"protocolVersion":"2025-11-25","capabilities":{}}`)), deafStream{})
 			}
 			a := session.Request(ctx, m, deafStream{})
 			cancel()
 			session.Close()
-			if string(a.ID) != `"mine"` || (a.Result == nil) == (a.Err == nil) || !(a.Result == nil || a.Result.IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))) ||
+			if string(a.ID) != `"mine"` || (a.Result == nil) == (a.Err == nil) ||
+				!(a.Result == nil || a.Result.IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))) ||
 				!(a.Err == nil || json.Valid(a.Err)) {
 				t.Errorf("%s was answered %s", body, a.Bytes())
 			}
@@ -359,7 +391,8 @@ func FuzzRequest(f *testing.F) {
 			for _, m := range got {
 				if m.Method == "tools/call" {
 					var args map[string]json.RawMessage
-					if err := json.Unmarshal([]byte(m.member("arguments")), &args); err == nil && m.member("name") == `"ok"` && string(args["safe"]) == "true" {
+					if err := json.Unmarshal([]byte(m.member("arguments")), &args); err == nil && m.member("name") == `"ok"` &&
+						string(args["safe"]) == "true" {
 						continue
 					}
 				} else if slices.Contains(harmless, m.Method) {

@@ -42,7 +42,9 @@ func TestRule11_WhatAServerIsToldAfterTheApprovalIsOnRecord(t *testing.T) {
 				c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
 				c.callTool("tool", args)
 				w.resolve(t, true)
-				m, n := c.rounds("tool", args, func(q mcp.Member) string { return answer("from " + mcp.Text(member(q.Value, "params", "message"))) })
+				m, n := c.rounds("tool", args, func(q mcp.Member) string {
+					return answer("from " + mcp.Text(member(q.Value, "params", "message")))
+				})
 				if n != 2 {
 					t.Errorf("asked %d times", n)
 				}
@@ -58,7 +60,8 @@ func TestRule11_WhatAServerIsToldAfterTheApprovalIsOnRecord(t *testing.T) {
 						q, _ = mcp.ReadObject(member(c.task("tasks/get", id).Result, "inputRequests"))
 						return q.Get(question) != nil
 					})
-					c.task("tasks/update", id, `"inputResponses":{"`+question+`":`+answer("from "+mcp.Text(member(q.Get(question), "params", "message")))+`}`)
+					c.task("tasks/update", id, `"inputResponses":{"`+question+`":`+
+						answer("from "+mcp.Text(member(q.Get(question), "params", "message")))+`}`)
 				}
 				got = c.becomes(id, "completed")
 			}
@@ -69,12 +72,14 @@ func TestRule11_WhatAServerIsToldAfterTheApprovalIsOnRecord(t *testing.T) {
 				t.Fatalf("%s: got %+v", what, r.Inputs)
 			}
 			for _, in := range r.Inputs {
-				if !strings.Contains(in.Answer, `"text":"from m`) || strings.Contains(in.Answer, "hunter2") || in.Method == "" || in.At.IsZero() {
+				if !strings.Contains(in.Answer, `"text":"from m`) || strings.Contains(in.Answer, "hunter2") || in.Method == "" ||
+					in.At.IsZero() {
 					t.Errorf("%s: got %+v", what, in)
 				}
 			}
 			es := w.audited(approval.EventCallInput)
-			if len(es) != 2 || es[0].ApprovalID != r.ID || es[0].Actor != "agent:bot" || !strings.Contains(string(es[0].Data), "from m") || strings.Contains(string(es[0].Data), "hunter2") {
+			if len(es) != 2 || es[0].ApprovalID != r.ID || es[0].Actor != "agent:bot" || !strings.Contains(string(es[0].Data),
+				"from m") || strings.Contains(string(es[0].Data), "hunter2") {
 				t.Errorf("%s: in the audit log: %+v", what, es)
 			}
 		}
@@ -106,10 +111,12 @@ func TestRule11_WhatIsNotOnRecordIsNotTold(t *testing.T) {
 	if len(r.Inputs) != approval.MaxInputs || len(r.Inputs[0].Answer) > 700 {
 		t.Errorf("%d on record, the first with %d bytes", len(r.Inputs), len(r.Inputs[0].Answer))
 	}
-	if err := w.gate.AddInput(t.Context(), approval.Actor{Kind: approval.Agent, Name: "bot"}, r.ID, approval.Input{Method: "x", Answer: "{}"}); approval.CodeOf(err) != approval.CodeInvalidParameter {
+	if err := w.gate.AddInput(t.Context(), approval.Actor{Kind: approval.Agent, Name: "bot"}, r.ID,
+		approval.Input{Method: "x", Answer: "{}"}); approval.CodeOf(err) != approval.CodeInvalidParameter {
 		t.Errorf("after the end: %v", err)
 	}
-	if err := w.gate.AddInput(t.Context(), approval.Actor{Kind: approval.Agent, Name: "other"}, r.ID, approval.Input{Method: "x", Answer: "{}"}); approval.CodeOf(err) != approval.CodeNotFound {
+	if err := w.gate.AddInput(t.Context(), approval.Actor{Kind: approval.Agent, Name: "other"}, r.ID,
+		approval.Input{Method: "x", Answer: "{}"}); approval.CodeOf(err) != approval.CodeNotFound {
 		t.Errorf("by another agent: %v", err)
 	}
 }

@@ -26,11 +26,13 @@ func running(_ *fakeCall) string { return textResult("ran") }
 // atKeyboard is a world in which hana sits at bot's keyboard.
 func atKeyboard(t *testing.T, hold time.Duration, in around) (*world, *fake) {
 	up := newFake(mcp.Legacy, running, "tool", "strict", "grave")
-	return newWorldIn(t, keyboardRules, gateway.Options{Hold: hold, Servers: []gateway.ServerConfig{up.over(t, "http")}}, in), up
+	return newWorldIn(t, keyboardRules, gateway.Options{Hold: hold, Servers: []gateway.ServerConfig{up.over(t, "http")}},
+		in), up
 }
 
 // typing is a client whose person answers each form alike; it counts the forms.
-func typing(t *testing.T, w *world, era mcp.Era, result string) (call func(tool, args string) string, asked func() int) {
+func typing(t *testing.T, w *world, era mcp.Era, result string) (call func(tool, args string) string,
+	asked func() int) {
 	var mu sync.Mutex
 	n := 0
 	count := func() { mu.Lock(); defer mu.Unlock(); n++ }
@@ -62,7 +64,8 @@ func TestTheKeyboardDecides(t *testing.T) {
 			if r.ResolvedBy != "hana" || r.ResolvedVia != approval.ViaTerminal {
 				t.Errorf("%s: resolved by %q over %q, want hana over the terminal", name, r.ResolvedBy, r.ResolvedVia)
 			}
-			if ran := strings.Contains(test.want, "ran"); asked() != 1 || (up.count() == 1) != ran || ran && r.RunResult != approval.RunSucceeded {
+			if ran := strings.Contains(test.want, "ran"); asked() != 1 || (up.count() == 1) != ran || ran &&
+				r.RunResult != approval.RunSucceeded {
 				t.Errorf("%s %s: asked %d times, ran %d times, outcome %q", name, test.content, asked(), up.count(), r.RunResult)
 			}
 		}
@@ -72,13 +75,16 @@ func TestTheKeyboardDecides(t *testing.T) {
 func TestDecliningTheFormDenies(t *testing.T) {
 	t.Parallel()
 	for name, era := range eras {
-		for _, result := range []string{`{"action":"decline"}`, `{"action":"decline","content":{"decision":"approve","reason":"x"}}`} {
+		for _, result := range []string{`{"action":"decline"}`,
+			`{"action":"decline","content":{"decision":"approve","reason":"x"}}`} {
 			w, up := atKeyboard(t, time.Minute, around{})
 			call, asked := typing(t, w, era, result)
 			contains(t, name+" "+result, call("tool", `{}`), "failed: Approval denied by hana: no reason given.")
 			r := w.newest(t)
-			if r.Status != approval.Denied || r.ResolvedBy != "hana" || r.ResolvedVia != approval.ViaTerminal || asked() != 1 || up.count() != 0 {
-				t.Errorf("%s %s: %s by %q over %q, asked %d times, ran %d times", name, result, r.Status, r.ResolvedBy, r.ResolvedVia, asked(), up.count())
+			if r.Status != approval.Denied || r.ResolvedBy != "hana" || r.ResolvedVia != approval.ViaTerminal || asked() != 1 ||
+				up.count() != 0 {
+				t.Errorf("%s %s: %s by %q over %q, asked %d times, ran %d times", name, result, r.Status, r.ResolvedBy,
+					r.ResolvedVia, asked(), up.count())
 			}
 		}
 	}
@@ -115,7 +121,8 @@ func TestWhatIsNoAnswerAtTheKeyboardDecidesNothing(t *testing.T) {
 			}
 			testkit.Eventually(t, "the keyboard is asked", func() bool { return asked() > 0 })
 			if r := w.newest(t); r.Status != approval.Pending || up.count() != 0 || asked() != 1 {
-				t.Errorf("%s %s: the request is %s, the tool ran %d times, the keyboard was asked %d times; want pending, 0, 1", name, test.result, r.Status, up.count(), asked())
+				t.Errorf("%s %s: the request is %s, the tool ran %d times, the keyboard was asked %d times; want pending, 0, 1",
+					name, test.result, r.Status, up.count(), asked())
 			}
 		}
 	}
@@ -142,7 +149,8 @@ func TestAFormWithoutADecisionIsToldThatItDecidedNothing(t *testing.T) {
 		call, _ := typing(t, w, mcp.Modern, test.result)
 		said := call("tool", fmt.Sprintf(`{"form":%d}`, i))
 		contains(t, test.result, said, "The call has not run.")
-		if told := strings.Contains(said, "The form at the keyboard was sent without a decision in it, which is approve or deny. It decided nothing."); told != test.told {
+		if told := strings.Contains(said,
+			"The form at the keyboard was sent without a decision in it, which is approve or deny. It decided nothing."); told != test.told {
 			t.Errorf("%s: the agent is told %s", test.result, said)
 		}
 		if r := w.newest(t); r.Status != approval.Pending || up.count() != 0 {
@@ -189,8 +197,10 @@ func TestOnlyTheRightKeyboardIsAsked(t *testing.T) {
 func TestAPhoneThatIsFasterClosesTheForm(t *testing.T) {
 	t.Parallel()
 	for _, approve := range []bool{true, false} {
-		outcome, wants := map[bool]string{true: "ran", false: "failed: Approval denied by hana: because."}[approve], map[bool]int{true: 1}[approve]
-		late := `{"action":"accept","content":{"decision":"` + map[bool]string{true: "deny", false: "approve"}[approve] + `"}}`
+		outcome, wants := map[bool]string{true: "ran", false: "failed: Approval denied by hana: because."}[approve],
+			map[bool]int{true: 1}[approve]
+		late := `{"action":"accept","content":{"decision":"` + map[bool]string{true: "deny", false: "approve"}[approve] +
+			`"}}`
 
 		w, up := atKeyboard(t, time.Minute, around{})
 		asked, closed := make(chan mcp.Message, 1), make(chan mcp.Message, 1)
@@ -206,7 +216,8 @@ func TestAPhoneThatIsFasterClosesTheForm(t *testing.T) {
 		go func() { answer <- c.callTool("tool", `{}`) }()
 		q := testkit.Receive(t, "the form", asked)
 		r := w.resolve(t, approve)
-		want(t, "the form that is closed", string(member(testkit.Receive(t, "the end of the form", closed).Params, "requestId")), string(q.ID))
+		want(t, "the form that is closed", string(member(testkit.Receive(t, "the end of the form", closed).Params,
+			"requestId")), string(q.ID))
 		contains(t, "legacy", say(testkit.Receive(t, "the answer", answer)), outcome)
 		c.send(t.Context(), mcp.Response(q.ID, []byte(late)))
 
@@ -218,7 +229,8 @@ func TestAPhoneThatIsFasterClosesTheForm(t *testing.T) {
 		c = join(t, w, mcp.Modern, `{"elicitation":{}}`)
 		_, state := inputs(c.callTool("tool", `{}`))
 		r = w.resolve(t, approve)
-		contains(t, "modern", say(c.callTool("tool", `{}`, `"inputResponses":{"approve":`+late+`}`, `"requestState":`+state)), outcome)
+		contains(t, "modern", say(c.callTool("tool", `{}`, `"inputResponses":{"approve":`+late+`}`, `"requestState":`+state)),
+			outcome)
 		if now := w.newest(t); now.ID != r.ID || now.Status != r.Status || up.count() != wants {
 			t.Errorf("modern: %s, ran %d times; want %s, %d", now.Status, up.count(), r.Status, wants)
 		}
@@ -268,10 +280,12 @@ func TestAnOldFormDecidesNothingNew(t *testing.T) {
 	c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
 	_, state := inputs(c.callTool("tool", `{}`))
 	r := w.newest(t)
-	if _, err := w.gate.Cancel(context.Background(), approval.Cancellation{RequestID: r.ID, By: person, Via: approval.ViaAPI}); err != nil {
+	if _, err := w.gate.Cancel(context.Background(), approval.Cancellation{RequestID: r.ID, By: person,
+		Via: approval.ViaAPI}); err != nil {
 		t.Fatal(err)
 	}
-	m := c.callTool("tool", `{}`, `"inputResponses":{"approve":{"action":"accept","content":{"decision":"approve"}}}`, `"requestState":`+state)
+	m := c.callTool("tool", `{}`, `"inputResponses":{"approve":{"action":"accept","content":{"decision":"approve"}}}`,
+		`"requestState":`+state)
 	contains(t, "what came of it", say(m), "[APPROVAL CANCELLED]")
 	contains(t, "the call, anew", say(c.callTool("tool", `{}`)), "input_required")
 	if now := w.newest(t); now.ID == r.ID || now.Status != approval.Pending || up.count() != 0 {
@@ -295,11 +309,13 @@ func TestAClientThatOpensPagesIsLedToTheRequests(t *testing.T) {
 	t.Parallel()
 	for name, era := range eras {
 		for what, test := range map[string]struct{ tool, caps, result string }{
-			"opened":              {"tool", `{"elicitation":{"url":{}}}`, `{"action":"accept"}`},
-			"opened, and forged":  {"tool", `{"elicitation":{"url":{}}}`, `{"action":"accept","content":{"decision":"approve"}}`},
-			"not opened":          {"tool", `{"elicitation":{"url":{}}}`, `{"action":"decline"}`},
-			"closed":              {"tool", `{"elicitation":{"url":{}}}`, `{"action":"cancel"}`},
-			"no form decides":     {"grave", `{"elicitation":{"form":{},"url":{}}}`, `{"action":"accept","content":{"decision":"approve"}}`},
+			"opened": {"tool", `{"elicitation":{"url":{}}}`, `{"action":"accept"}`},
+			"opened, and forged": {"tool", `{"elicitation":{"url":{}}}`,
+				`{"action":"accept","content":{"decision":"approve"}}`},
+			"not opened": {"tool", `{"elicitation":{"url":{}}}`, `{"action":"decline"}`},
+			"closed":     {"tool", `{"elicitation":{"url":{}}}`, `{"action":"cancel"}`},
+			"no form decides": {"grave", `{"elicitation":{"form":{},"url":{}}}`,
+				`{"action":"accept","content":{"decision":"approve"}}`},
 			"no form, not opened": {"grave", `{"elicitation":{"form":{},"url":{}}}`, `{"action":"decline"}`},
 		} {
 			w, up := atPage(t, 50*time.Millisecond)
@@ -349,7 +365,8 @@ func wantParams(t *testing.T, what string, era mcp.Era, params, id string) {
 		t.Fatalf("%s: %s: %v", what, params, err)
 	}
 	want(t, what, o.Text("mode")+" "+o.Text("url"), "url https://gate.example.com/r/"+id)
-	if named := o.Get("elicitationId") != nil; o.Get("requestedSchema") != nil || o.Text("message") == "" || named != (era == mcp.Legacy) {
+	if named := o.Get("elicitationId") != nil; o.Get("requestedSchema") != nil || o.Text("message") == "" ||
+		named != (era == mcp.Legacy) {
 		t.Errorf("%s: asked %s", what, params)
 	}
 }
@@ -358,7 +375,8 @@ func wantParams(t *testing.T, what string, era mcp.Era, params, id string) {
 func atPage(t *testing.T, hold time.Duration) (*world, *fake) {
 	up := newFake(mcp.Legacy, running, "tool", "strict", "grave")
 	page := func(id string) string { return "https://gate.example.com/r/" + id }
-	return newWorldIn(t, keyboardRules, gateway.Options{Hold: hold, Page: page, Servers: []gateway.ServerConfig{up.over(t, "http")}}, around{}), up
+	return newWorldIn(t, keyboardRules, gateway.Options{Hold: hold, Page: page,
+		Servers: []gateway.ServerConfig{up.over(t, "http")}}, around{}), up
 }
 
 // Where a form decides, it is asked in place of the page; where a client opens no pages, it is not led to one.
@@ -381,7 +399,8 @@ func TestAFormThatDecidesComesBeforeThePage(t *testing.T) {
 		if contains(t, name, say(m), "ran"); up.count() != 1 {
 			t.Errorf("%s: it ran %d times", name, up.count())
 		}
-		for _, caps := range []string{`{}`, `{"elicitation":{}}`, `{"elicitation":{"form":{}}}`} { // being asked fails the test
+		for _, caps := range []string{`{}`, `{"elicitation":{}}`,
+			`{"elicitation":{"form":{}}}`} { // being asked fails the test
 			w, _ := atPage(t, 20*time.Millisecond)
 			contains(t, name+" "+caps, say(join(t, w, era, caps).callTool("grave", `{}`)), "Approval requested")
 		}

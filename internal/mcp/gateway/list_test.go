@@ -81,7 +81,8 @@ func TestListsArePagedOnBothSides(t *testing.T) {
 			t.Errorf("%d tools in pages of %v, want %d in the order of the configuration", len(got), pages, len(want))
 		}
 		wantText(t, c.call("a__t699", `{"last":1}`), "done")
-		if got := a.calls("tools/call"); len(got) != 1 || got[0].member("name") != `"t699"` || got[0].member("arguments") != `{"last":1}` {
+		if got := a.calls("tools/call"); len(got) != 1 || got[0].member("name") != `"t699"` ||
+			got[0].member("arguments") != `{"last":1}` {
 			t.Errorf("the server was sent %+v", got)
 		}
 		for _, cursor := range []string{`"at-99999"`, `"at--1"`, `"p7"`, `"at-5x"`, `7`, `{}`} {
@@ -97,7 +98,8 @@ func TestAToolIsOfferedAsItsServerDescribesIt(t *testing.T) {
 	eachEra(t, func(t *testing.T, modern bool) {
 		s := newScripted(t, modern)
 		s.set(func() {
-			s.lists["tools/list"] = []string{`{"name":"t","title":"T","inputSchema":{"type":"object","maximum":9007199254740993,"d":1.10,"\u0061":[ 1 ]},"x":1}`}
+			s.lists["tools/list"] = []string{
+				`{"name":"t","title":"T","inputSchema":{"type":"object","maximum":9007199254740993,"d":1.10,"\u0061":[ 1 ]},"x":1}`}
 		})
 		w := behind(t, allowAll, 0, s.server("s", "s"))
 		a := w.client(modern).send("tools/list", `{}`)
@@ -107,8 +109,8 @@ func TestAToolIsOfferedAsItsServerDescribesIt(t *testing.T) {
 	})
 }
 
-// What a server says of a tool is known by the server's name and its own name of the tool, with the digest that calls of
-// it come with, and no server is asked for it.
+// What a server says of a tool is known by the server's name and its own name of the tool, with the digest that calls
+// of it come with, and no server is asked for it.
 func TestTheGatewayKnowsWhatServersSayOfTheirTools(t *testing.T) {
 	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
@@ -149,7 +151,8 @@ func TestTheGatewayKnowsWhatServersSayOfTheirTools(t *testing.T) {
 func TestWhatIsNotOfferedCannotBeCalled(t *testing.T) {
 	t.Parallel()
 	eachEra(t, func(t *testing.T, modern bool) {
-		free := newScripted(t, modern, "fine", "ab__claimed", "countersign__resolved", "countersign__new", "no spaces", "fine", "", "Fine")
+		free := newScripted(t, modern, "fine", "ab__claimed", "countersign__resolved", "countersign__new", "no spaces",
+			"fine", "", "Fine")
 		some := newScripted(t, modern, "shown", "hidden")
 		u := some.server("some", "ab")
 		u.Tools = []string{"shown", "missing"}
@@ -159,7 +162,8 @@ func TestWhatIsNotOfferedCannotBeCalled(t *testing.T) {
 		if want := []string{"fine", "Fine", "ab__shown", feedTool}; !slices.Equal(got, want) {
 			t.Errorf("offered %q, want %q", got, want)
 		}
-		for _, name := range []string{"ab__claimed", "countersign__new", "no spaces", "ab__hidden", "hidden", "shown", "ab__missing", "free__fine", "", "ab__", "AB__shown", "up/fine"} {
+		for _, name := range []string{"ab__claimed", "countersign__new", "no spaces", "ab__hidden", "hidden", "shown",
+			"ab__missing", "free__fine", "", "ab__", "AB__shown", "up/fine"} {
 			a := c.call(name, `{}`)
 			if a.Error == nil || a.Error.Code != -32602 || a.Error.Message != "Unknown tool: "+name {
 				t.Errorf("%q: %s", name, a.raw)
@@ -171,8 +175,10 @@ func TestWhatIsNotOfferedCannotBeCalled(t *testing.T) {
 		for _, h := range w.gw.Health() {
 			problems = append(problems, h.Problems...)
 		}
-		for _, want := range []string{`"ab__claimed" begins like another server's tools`, `"countersign__resolved" begins like the gate's own tools`,
-			`the name "no spaces" is not 1 to 128 characters`, `the server lists "fine" twice`, `names the tool "missing", which the server does not have`} {
+		for _, want := range []string{`"ab__claimed" begins like another server's tools`,
+			`"countersign__resolved" begins like the gate's own tools`,
+			`the name "no spaces" is not 1 to 128 characters`, `the server lists "fine" twice`,
+			`names the tool "missing", which the server does not have`} {
 			if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, want) }) {
 				t.Errorf("no problem says %q: %q", want, problems)
 			}
@@ -184,12 +190,15 @@ func TestNamesThatAreTooLongAreRefusedNotCut(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, false, strings.Repeat("n", 61), strings.Repeat("m", 62))
 	w := behind(t, allowAll, 0, s.server("s", "p"))
-	testkit.Eventually(w.t, "it is known without anybody having asked", func() bool { return len(w.gw.Health()[0].Problems) == 1 })
+	testkit.Eventually(w.t, "it is known without anybody having asked", func() bool {
+		return len(w.gw.Health()[0].Problems) == 1
+	})
 	got, _ := w.client(false).names("tools/list")
 	if want := []string{"p__" + strings.Repeat("n", 61), feedTool}; !slices.Equal(got, want) {
 		t.Errorf("offered %q, want %q", got, want)
 	}
-	if got := w.gw.Health()[0].Problems; len(got) != 1 || !strings.Contains(got[0], "is 65 characters long, and clients take at most 64; give the server a shorter prefix") {
+	if got := w.gw.Health()[0].Problems; len(got) != 1 || !strings.Contains(got[0],
+		"is 65 characters long, and clients take at most 64; give the server a shorter prefix") {
 		t.Errorf("problems %q", got)
 	}
 }
@@ -247,13 +256,15 @@ func TestChangesOfListsArePassedOn(t *testing.T) {
 		wantText(t, c.call("kept", `{}`), "done")
 		s.listening(1)
 		s.set(func() { s.lists["tools/list"] = []string{tool("new"), tool("kept", `"title":"other"`)} })
-		for _, method := range []string{"notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed"} {
+		for _, method := range []string{"notifications/tools/list_changed", "notifications/prompts/list_changed",
+			"notifications/resources/list_changed"} {
 			s.push(method, `{"_meta":{"io.modelcontextprotocol/subscriptionId":1,"x":1}}`)
 			if m := nextSteps(t, heard, method); strings.Contains(m.raw, "_meta") {
 				t.Errorf("the client was sent the server's metadata: %s", m.raw)
 			}
 		}
-		if a := c.call("kept", `{}`); a.id() == "" || w.request(a.id()).ReasonCode != "tool_changed" { // without having listed
+		if a := c.call("kept", `{}`); a.id() == "" ||
+			w.request(a.id()).ReasonCode != "tool_changed" { // without having listed
 			t.Errorf("got %s", a.raw)
 		}
 		wantText(t, c.call("new", `{}`), "done")
@@ -271,12 +282,15 @@ func TestAServerThatIsDownAtFirstIsOfferedOnceItIsUp(t *testing.T) {
 		w := behind(t, askAll, brief, there.server("there", "there"), late.server("late", "late"))
 		c := w.client(false)
 		heard := c.hear()
-		testkit.Eventually(w.t, "the late server is known to be down", func() bool { return w.gw.Health()[1].State == "down" })
+		testkit.Eventually(w.t, "the late server is known to be down", func() bool {
+			return w.gw.Health()[1].State == "down"
+		})
 		if got, _ := c.names("tools/list"); !slices.Equal(got, []string{"there__t", feedTool}) {
 			t.Errorf("offered %q", got)
 		}
 		a := c.call("late__t", `{}`)
-		if !a.isError() || !strings.Contains(a.text(), "erver late ") || !strings.HasSuffix(a.text(), "The call was not run, and nobody was asked.") || len(w.all()) != 0 {
+		if !a.isError() || !strings.Contains(a.text(), "erver late ") || !strings.HasSuffix(a.text(),
+			"The call was not run, and nobody was asked.") || len(w.all()) != 0 {
 			t.Errorf("got %s, %d requests", a.raw, len(w.all()))
 		}
 		late.set(func() { late.deaf = false })
@@ -310,14 +324,17 @@ func TestAProcessThatReturnsIsToldWhatIsWanted(t *testing.T) {
 	w := behind(t, allowAll, 0, p)
 	c := w.client(false)
 	heard := c.hear()
-	for _, m := range [][2]string{{"resources/subscribe", `{"uri":"proc:///a"}`}, {"logging/setLevel", `{"level":"warning"}`}} {
+	for _, m := range [][2]string{{"resources/subscribe", `{"uri":"proc:///a"}`},
+		{"logging/setLevel", `{"level":"warning"}`}} {
 		if a := c.send(m[0], m[1]); string(a.Result) != `{}` {
 			t.Fatalf("%s: %s", m[0], a.raw)
 		}
 	}
 	c.call("p__die", `{}`)
 	nextSteps(t, heard, "notifications/tools/list_changed")
-	testkit.Eventually(w.t, "it is subscribed to again", func() bool { return len(sent("resources/subscribe")) == 2 && len(sent("logging/setLevel")) == 2 })
+	testkit.Eventually(w.t, "it is subscribed to again", func() bool {
+		return len(sent("resources/subscribe")) == 2 && len(sent("logging/setLevel")) == 2
+	})
 	if got := sent("logging/setLevel")[1].member("level"); got != `"warning"` {
 		t.Errorf("the level is %s", got)
 	}
@@ -334,7 +351,8 @@ func TestASessionThatIsOpenedAnewIsToldWhatIsWanted(t *testing.T) {
 	w := behind(t, allowAll, 0, s.server("s", ""))
 	c := w.client(false)
 	heard := c.hear()
-	for _, m := range [][2]string{{"resources/subscribe", `{"uri":"file:///a"}`}, {"resources/subscribe", `{"uri":"file:///b"}`}, {"resources/unsubscribe", `{"uri":"file:///b"}`}, {"logging/setLevel", `{"level":"error"}`}} {
+	for _, m := range [][2]string{{"resources/subscribe", `{"uri":"file:///a"}`}, {"resources/subscribe",
+		`{"uri":"file:///b"}`}, {"resources/unsubscribe", `{"uri":"file:///b"}`}, {"logging/setLevel", `{"level":"error"}`}} {
 		if a := c.send(m[0], m[1]); string(a.Result) != `{}` {
 			t.Fatalf("%s: %s", m[0], a.raw)
 		}
@@ -364,7 +382,8 @@ func TestUpdatesOfResourcesGoToThoseWhoSubscribed(t *testing.T) {
 	}
 	update := func(mark int, to ...*wire) { // whoever is not among to hears nothing before the mark
 		t.Helper()
-		none.call("p__say", fmt.Sprintf(`{"line":{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"proc:///a","n":%d}}}`, mark))
+		none.call("p__say",
+			fmt.Sprintf(`{"line":{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"proc:///a","n":%d}}}`, mark))
 		for _, c := range to {
 			if m := nextSteps(t, ears[c], "notifications/resources/updated"); m.member("n") != fmt.Sprint(mark) {
 				t.Errorf("heard %s, want number %d", m.raw, mark)
@@ -378,7 +397,8 @@ func TestUpdatesOfResourcesGoToThoseWhoSubscribed(t *testing.T) {
 	update(2, one, two)
 	ok(one, "resources/unsubscribe")
 	update(3, two)
-	if s, u := len(sent("resources/subscribe")), len(sent("resources/unsubscribe")); s != 2 || u != 0 { // each is decided by policy; an end only for the last
+	if s, u := len(sent("resources/subscribe")), len(sent("resources/unsubscribe")); s != 2 ||
+		u != 0 { // each is decided by policy; an end only for the last
 		t.Errorf("the server was sent %d subscribe, %d unsubscribe; want 2 and 0", s, u)
 	}
 	r, _ := http.NewRequest("DELETE", two.url, nil) // the last one who listens goes
@@ -463,7 +483,8 @@ func TestWhatIsNoLevelIsNotPassedOn(t *testing.T) {
 	w := one(t, allowAll, brief, s, around{})
 	c := w.client(true)
 	for _, level := range []string{`"debug"`, `"loud"`, `{"smuggled":1}`} {
-		wantText(t, c.send("tools/call", `{"_meta":{"io.modelcontextprotocol/logLevel":`+level+`},"name":"t","arguments":{}}`), "done")
+		wantText(t, c.send("tools/call", `{"_meta":{"io.modelcontextprotocol/logLevel":`+level+
+			`},"name":"t","arguments":{}}`), "done")
 	}
 	for i, m := range wantCalls(t, s, 3) {
 		if got := strings.Contains(m.raw, "logLevel"); got != (i == 0) {
@@ -516,7 +537,8 @@ func TestRequestsFindTheServerTheyAreFor(t *testing.T) {
 		a, b := withThings(newScripted(t, modern), "a"), withThings(newScripted(t, modern), "b")
 		w := behind(t, allowAll, 0, a.server("a", "a"), b.server("b", ""))
 		c := w.client(modern)
-		for method, want := range map[string][]string{"prompts/list": {"a__ask", "ask"}, "resources/list": {"ffile:///a", "ffile:///b"}, "resources/templates/list": {"ta://{id}/x", "tb://{id}/x"}} {
+		for method, want := range map[string][]string{"prompts/list": {"a__ask", "ask"}, "resources/list": {"ffile:///a",
+			"ffile:///b"}, "resources/templates/list": {"ta://{id}/x", "tb://{id}/x"}} {
 			if got, _ := c.names(method); !slices.Equal(got, want) {
 				t.Errorf("%s: %q, want %q", method, got, want)
 			}
@@ -526,8 +548,10 @@ func TestRequestsFindTheServerTheyAreFor(t *testing.T) {
 			{"prompts/get", `{"name":"ask"}`, "b", `"ask"`},
 			{"resources/read", `{"uri":"file:///b"}`, "b", `"file:///b"`},
 			{"resources/read", `{"uri":"a://1/x"}`, "a", `"a://1/x"`},
-			{"completion/complete", `{"ref":{"type":"ref/prompt","name":"a__ask"},"argument":{"name":"x","value":"v"},"context":{}}`, "a", ""},
-			{"completion/complete", `{"ref":{"type":"ref/resource","uri":"b://{id}/x"},"argument":{"name":"id","value":""}}`, "b", ""},
+			{"completion/complete",
+				`{"ref":{"type":"ref/prompt","name":"a__ask"},"argument":{"name":"x","value":"v"},"context":{}}`, "a", ""},
+			{"completion/complete", `{"ref":{"type":"ref/resource","uri":"b://{id}/x"},"argument":{"name":"id","value":""}}`,
+				"b", ""},
 		} {
 			before := len(a.calls(x.method)) + len(b.calls(x.method))
 			got := c.send(x.method, x.params)
@@ -576,7 +600,8 @@ func TestOtherMethodsAreDecidedByPolicyToo(t *testing.T) {
 			w := behind(t, `{policy: {rules: [{name: no, method: prompts/get, risk: high, action: deny, message: "No prompts."},
 				{name: ask, method: resources/read, risk: medium, action: quarantine, message: "A read."}]}}`, hold, s.server("s", ""))
 			c := w.client(modern)
-			if a := c.send("prompts/get", `{"name":"ask"}`); a.Error == nil || a.Error.Code != -31001 || !strings.HasPrefix(a.Error.Message, "Policy denied: ") || !strings.HasSuffix(a.Error.Message, " — No prompts.") {
+			if a := c.send("prompts/get", `{"name":"ask"}`); a.Error == nil || a.Error.Code != -31001 ||
+				!strings.HasPrefix(a.Error.Message, "Policy denied: ") || !strings.HasSuffix(a.Error.Message, " — No prompts.") {
 				t.Errorf("got %s", a.raw)
 			}
 			const read = `{ "uri" : "file:///\u0061" }`
@@ -611,7 +636,8 @@ func TestOtherMethodsAreDecidedByPolicyToo(t *testing.T) {
 	})
 }
 
-// require_approval: ["*"] is for tools; require_methods has the rest asked about, and what was approved runs once, as it was stored.
+// require_approval: ["*"] is for tools; require_methods has the rest asked about, and what was approved runs once, as
+// it was stored.
 func TestRule2_RequireMethodsHasResourcesAskedAbout(t *testing.T) {
 	t.Parallel()
 	cfg, _, err := config.Parse("gate.yaml", []byte(`agents: [{name: bot, token: bot-token-0123456789}]
@@ -637,14 +663,16 @@ policy: {rules: [{name: all, tools: ["*"], risk: low, action: allow}]}
 			t.Fatalf("unasked: %s", a.raw)
 		}
 		r := w.pending(1)[0]
-		if r.Tool != "resources:read" || string(r.Args) != `{"uri":"file:///a"}` || r.Rule != "mcp.servers.s.require_methods" {
+		if r.Tool != "resources:read" || string(r.Args) != `{"uri":"file:///a"}` ||
+			r.Rule != "mcp.servers.s.require_methods" {
 			t.Errorf("people are asked about %s %s by %s", r.Tool, r.Args, r.Rule)
 		}
 		w.answer(r.ID, true, "")
 		if a := c.send("resources/read", read); a.Error != nil || !strings.Contains(string(a.Result), `"by":"a"`) {
 			t.Errorf("approved, and yet %s", a.raw)
 		}
-		if got := s.calls("resources/read"); len(got) != 1 || got[0].member("uri") != `"file:///a"` || got[0].member("more") != "" {
+		if got := s.calls("resources/read"); len(got) != 1 || got[0].member("uri") != `"file:///a"` ||
+			got[0].member("more") != "" {
 			t.Errorf("the server got %+v", got)
 		}
 		if a := c.send("resources/read", read); a.Error == nil || a.id() == r.ID || len(s.calls("resources/read")) != 1 {
@@ -660,7 +688,8 @@ func TestUnknownMethodsAreRefusedAndNeverForwarded(t *testing.T) {
 		w := behind(t, allowAll, 0, s.server("s", ""))
 		c := w.client(modern)
 		c.names("tools/list")
-		methods := []string{"tools/Call", "tools/delete", "sampling/createMessage", "elicitation/create", "roots/list", "tasks/list", "tasks/result", "x", "notifications/progress", "../tools/call"}
+		methods := []string{"tools/Call", "tools/delete", "sampling/createMessage", "elicitation/create", "roots/list",
+			"tasks/list", "tasks/result", "x", "notifications/progress", "../tools/call"}
 		if modern {
 			methods = append(methods, "ping", "logging/setLevel", "resources/subscribe", "initialize")
 		} else {
@@ -674,7 +703,8 @@ func TestUnknownMethodsAreRefusedAndNeverForwarded(t *testing.T) {
 			if modern && a.status != http.StatusNotFound {
 				t.Errorf("%s: HTTP %d, want 404", method, a.status)
 			}
-			if n := len(s.calls(method)); n != 0 && method != "server/discover" && method != "initialize" && method != "subscriptions/listen" {
+			if n := len(s.calls(method)); n != 0 && method != "server/discover" && method != "initialize" &&
+				method != "subscriptions/listen" {
 				t.Errorf("%s was forwarded", method)
 			}
 		}

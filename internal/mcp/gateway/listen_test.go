@@ -83,7 +83,8 @@ func TestWhatIsAgreedIsWhatWasAskedForAndCanBeHad(t *testing.T) {
 		agreed       string
 	}{
 		{"tools only", w, `{}`, all, `{"toolsListChanged":true}`},
-		{"with resources", wr, `{}`, all, `{"toolsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["test://a"]}`},
+		{"with resources", wr, `{}`, all,
+			`{"toolsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["test://a"]}`},
 		{"not wanted", wr, `{}`, `{"toolsListChanged":false,"resourcesListChanged":true}`, `{"resourcesListChanged":true}`},
 		{"tasks", w, withTasks, `{"taskIds":["` + id + `","01M7ZQ9R4DS6VSQ8ZDXJW2JJDC"]}`, `{"taskIds":["` + id + `"]}`},
 	} {
@@ -102,7 +103,8 @@ func TestWhatIsAgreedIsWhatWasAskedForAndCanBeHad(t *testing.T) {
 	for _, bad := range []string{`{}`, `{"notifications":[]}`, `{"notifications":{"resourceSubscriptions":"test://a"}}`} {
 		contains(t, bad, say(c.do(t.Context(), "subscriptions/listen", bad)), "error -32602")
 	}
-	contains(t, "a legacy client", say(join(t, w, mcp.Legacy, `{}`).do(t.Context(), "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)), "error -32601")
+	contains(t, "a legacy client", say(join(t, w, mcp.Legacy, `{}`).do(t.Context(), "subscriptions/listen",
+		`{"notifications":{"toolsListChanged":true}}`)), "error -32601")
 }
 
 func TestChangesReachThoseWhoListen(t *testing.T) {
@@ -115,16 +117,21 @@ func TestChangesReachThoseWhoListen(t *testing.T) {
 			e, _ := listenTo(t, w, `{}`, `{"toolsListChanged":true}`)
 			r, agreed := listenTo(t, w, `{}`, `{"resourceSubscriptions":["test://a"]}`)
 			want(t, "agreed", agreed, `{"resourceSubscriptions":["test://a"]}`)
-			testkit.Eventually(t, "the server is listened to", func() bool { return up.listeners() >= map[mcp.Era]int{mcp.Legacy: 1, mcp.Modern: 2}[era] })
+			testkit.Eventually(t, "the server is listened to", func() bool {
+				return up.listeners() >= map[mcp.Era]int{mcp.Legacy: 1, mcp.Modern: 2}[era]
+			})
 			up.push(mcp.Notification("notifications/resources/updated", []byte(`{"uri":"test://b"}`)))
 			up.push(mcp.Notification("notifications/resources/updated", []byte(`{"uri":"test://a"}`)))
 			up.push(mcp.Notification("notifications/tools/list_changed", nil))
 			m := r.next()
-			want(t, name+" "+by+" a resource", m.Method+" "+mcp.Text(member(m.Params, "uri")), "notifications/resources/updated test://a")
+			want(t, name+" "+by+" a resource", m.Method+" "+mcp.Text(member(m.Params, "uri")),
+				"notifications/resources/updated test://a")
 			want(t, name+" "+by+" the tools", e.next().Method, "notifications/tools/list_changed")
 			r.stop()
 			if era == mcp.Legacy {
-				testkit.Eventually(t, "the server is told that nobody listens", func() bool { return up.got("resources/unsubscribe") == 1 })
+				testkit.Eventually(t, "the server is told that nobody listens", func() bool {
+					return up.got("resources/unsubscribe") == 1
+				})
 			} else {
 				testkit.Eventually(t, "the server's stream ends", func() bool { return up.listeners() == 1 })
 			}
@@ -173,7 +180,8 @@ func TestListeningEndsWithTheGateway(t *testing.T) {
 	t.Parallel()
 	up := newFake(mcp.Legacy, running, "tool")
 	stopping, stop := context.WithCancel(context.Background())
-	w := newWorldIn(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}}, around{stop: stopping})
+	w := newWorldIn(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}},
+		around{stop: stopping})
 	e, _ := listenTo(t, w, `{}`, `{"toolsListChanged":true}`)
 	stop()
 	select {

@@ -49,7 +49,8 @@ func TestManySessionsLoseNothingAndRepeatNothing(t *testing.T) {
 		for ctx.Err() == nil {
 			rs, err := lists.ListRequests(ctx, w.gate, approval.RequestQuery{Status: approval.Pending, Limit: 200})
 			for _, r := range rs {
-				_, _ = w.gate.Decide(ctx, approval.Decision{RequestID: r.ID, Approve: !bytes.HasSuffix(r.Args, []byte(`0"}`)), By: person, Via: approval.ViaAPI, Reason: "so"})
+				_, _ = w.gate.Decide(ctx, approval.Decision{RequestID: r.ID, Approve: !bytes.HasSuffix(r.Args, []byte(`0"}`)),
+					By: person, Via: approval.ViaAPI, Reason: "so"})
 			}
 			if err != nil || len(rs) == 0 {
 				time.Sleep(2 * time.Millisecond) // real: between two looks, until all calls are answered
@@ -110,7 +111,8 @@ func memoryUse() []byte {
 	if b, err := os.ReadFile("/proc/self/statm"); err == nil {
 		_, _ = fmt.Sscanf(string(b), "%d %d", new(int), &rss)
 	}
-	b, _ := json.Marshal(map[string]int{"resident": rss * os.Getpagesize(), "in_use": int(m.HeapInuse + m.StackInuse), "goroutines": runtime.NumGoroutine()})
+	b, _ := json.Marshal(map[string]int{"resident": rss * os.Getpagesize(), "in_use": int(m.HeapInuse + m.StackInuse),
+		"goroutines": runtime.NumGoroutine()})
 	return b
 }
 
@@ -204,7 +206,8 @@ func BenchmarkHeld(b *testing.B) {
 					b.Fatal(err)
 				}
 				clients := testkit.Command(b, exe)
-				clients.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %s http://%s/mcp", holdersVar, calls, test.sessions, test.era, p.addr))
+				clients.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d %s http://%s/mcp", holdersVar, calls, test.sessions,
+					test.era, p.addr))
 				clients.Stderr = os.Stderr
 				in, _ := clients.StdinPipe()
 				out, _ := clients.StdoutPipe()

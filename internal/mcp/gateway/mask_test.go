@@ -30,7 +30,9 @@ func TestSecretsInResultsAreMasked(t *testing.T) {
 		})
 		cfg := s.server("up", "")
 		cfg.MaskResults = true
-		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{cfg}, Masker: func() gateway.Masker { return redact.New() }})
+		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{cfg}, Masker: func() gateway.Masker {
+			return redact.New()
+		}})
 		for _, client := range []bool{modern, !modern} {
 			c := w.client(client)
 			for _, said := range []string{
@@ -49,7 +51,8 @@ func TestSecretsInResultsAreMasked(t *testing.T) {
 				for _, n := range a.notes {
 					all += n.raw
 				}
-				if len(a.notes) == 0 || strings.Contains(all, secret) || strings.Contains(all, "x1y2z3") || !strings.Contains(a.raw, "••••") {
+				if len(a.notes) == 0 || strings.Contains(all, secret) || strings.Contains(all, "x1y2z3") || !strings.Contains(a.raw,
+					"••••") {
 					t.Errorf("%s: the agent reads %s", said, a.raw)
 				}
 				if strings.Contains(said, "KEEP") && !strings.Contains(a.raw, "KEEP") {
@@ -60,10 +63,12 @@ func TestSecretsInResultsAreMasked(t *testing.T) {
 				x.result(`{"contents":[{"uri":"a:b","text":"` + secret + `"},{"uri":"a:b","blob":"KEEP"}]}`)
 			})
 			s.when("prompts/get", func(x *turn) {
-				x.result(`{"description":"` + secret + `","messages":[{"role":"user","content":{"type":"text","text":"` + secret + ` KEEP"}}]}`)
+				x.result(`{"description":"` + secret + `","messages":[{"role":"user","content":{"type":"text","text":"` + secret +
+					` KEEP"}}]}`)
 			})
 			for method, params := range map[string]string{"resources/read": `{"uri":"a:b"}`, "prompts/get": `{"name":"p"}`} {
-				if a := c.send(method, params); strings.Contains(a.raw, secret) || !strings.Contains(a.raw, "••••") || !strings.Contains(a.raw, "KEEP") {
+				if a := c.send(method, params); strings.Contains(a.raw, secret) || !strings.Contains(a.raw, "••••") ||
+					!strings.Contains(a.raw, "KEEP") {
 					t.Errorf("%s: the agent reads %s", method, a.raw)
 				}
 			}
@@ -79,7 +84,8 @@ func TestSecretsInResultsAreMasked(t *testing.T) {
 			t.Errorf("a result without a secret is %s", a.Result)
 		}
 		// What cannot be read to be masked is held back.
-		for _, odd := range []string{`{"content":[{"type":"text","text":"a","text":"` + secret + `"}]}`, `{"content":"` + secret + `","content":[]}`,
+		for _, odd := range []string{`{"content":[{"type":"text","text":"a","text":"` + secret + `"}]}`, `{"content":"` +
+			secret + `","content":[]}`,
 			`{"content":[7,"` + secret + `"]}`} {
 			s.when("tools/call", func(x *turn) { x.result(odd) })
 			if a := c.call("t", `{}`); strings.Contains(a.raw, secret) || !a.isError() {

@@ -76,7 +76,8 @@ func TestRule4_ACallIsSentAgainOnce(t *testing.T) {
 		t.Errorf("got %s", a.raw)
 	}
 	wantCalls(t, s, 2)
-	if e := w.audited(approval.EventApprovalReturned); len(e) != 1 || e[0].Reason != "the session was forgotten" || e[0].ApprovalID != id {
+	if e := w.audited(approval.EventApprovalReturned); len(e) != 1 || e[0].Reason != "the session was forgotten" ||
+		e[0].ApprovalID != id {
 		t.Errorf("on record: %+v", e)
 	}
 	s.when("tools/call", nil)
@@ -96,11 +97,14 @@ func TestRule4_ARefusedCallGivesItsApprovalBack(t *testing.T) {
 			does func(*turn)
 			want string
 		}{
-			{"401", refuse(401, `{"jsonrpc":"2.0","id":ID,"error":{"code":-32001,"message":"Unauthorized."}}`, "WWW-Authenticate", "Bearer"),
+			{"401", refuse(401, `{"jsonrpc":"2.0","id":ID,"error":{"code":-32001,"message":"Unauthorized."}}`,
+				"WWW-Authenticate", "Bearer"),
 				"HTTP 401 Unauthorized: Unauthorized. The call was not run. Its approval is not used up"},
 			{"403", refuse(403, ``), "HTTP 403 Forbidden. The call was not run. Its approval is not used up"},
-			{"429", refuse(429, ``), "HTTP 429 Too Many Requests. The call was not run. It is called too often now; try again later. Its approval is not used up"},
-			{"429 with a time", refuse(429, `{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":"slow"}}`, "Retry-After", "30"),
+			{"429", refuse(429, ``),
+				"HTTP 429 Too Many Requests. The call was not run. It is called too often now; try again later. Its approval is not used up"},
+			{"429 with a time", refuse(429, `{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":"slow"}}`, "Retry-After",
+				"30"),
 				"HTTP 429 Too Many Requests: slow. The call was not run. It asks to be called again in 30 seconds, not before. Its approval is not used up"},
 			{"a redirect", refuse(308, ``, "Location", "https://elsewhere.example/mcp?k=v"),
 				"a redirect to https://elsewhere.example/mcp, which is not followed; give that address instead. The call was not run. Its approval is not used up"},
@@ -115,9 +119,12 @@ func TestRule4_ARefusedCallGivesItsApprovalBack(t *testing.T) {
 				for n := range approval.MaxReturns + 1 {
 					a := cl.call("t", `{}`)
 					r := w.request(id)
-					if back := n < approval.MaxReturns; a.isError() && r.Live() == back && (r.RunResult == approval.RunFailed) != back &&
-						strings.HasPrefix(a.text(), "The MCP server up refused the call before running it: the server answered with HTTP ") &&
-						strings.Contains(a.text(), c.want) == back && strings.Contains(a.text(), "used up. Call it again, and people are asked") != back {
+					if back := n < approval.MaxReturns; a.isError() && r.Live() == back &&
+						(r.RunResult == approval.RunFailed) != back &&
+						strings.HasPrefix(a.text(),
+							"The MCP server up refused the call before running it: the server answered with HTTP ") &&
+						strings.Contains(a.text(), c.want) == back && strings.Contains(a.text(),
+						"used up. Call it again, and people are asked") != back {
 						continue
 					}
 					t.Errorf("try %d: got %s with %+v", n, a.raw, r)
@@ -180,7 +187,9 @@ func TestRule4_ACallThatBeganIsNotGivenBack(t *testing.T) {
 	if err := json.Unmarshal(a.Result, &got); err != nil || got.RequestState == "" {
 		t.Fatalf("got %s, %v", a.raw, err)
 	}
-	a = cl.send("tools/call", fmt.Sprintf(`{"name":"t","arguments":{},"requestState":%q,"inputResponses":{"q":{"action":"accept","content":{}}}}`, got.RequestState))
+	a = cl.send("tools/call",
+		fmt.Sprintf(`{"name":"t","arguments":{},"requestState":%q,"inputResponses":{"q":{"action":"accept","content":{}}}}`,
+			got.RequestState))
 	if !strings.Contains(a.text(), "used up. Call it again, and people are asked again.") || w.request(id).Live() {
 		t.Errorf("got %s", a.raw)
 	}
@@ -216,7 +225,8 @@ func TestARefusedCallOfAGrantIsReportedAsFailed(t *testing.T) {
 	s.when("tools/call", refuse(http.StatusTooManyRequests, ``))
 	w, g := granted(t, askAll, gateway.Options{Servers: []gateway.ServerConfig{s.server("up", "")}}, around{})
 	a := w.client(true).call("t", `{}`)
-	if got := g.outcome("use 1"); got != approval.RunFailed || !strings.Contains(a.text(), "The call was not run.") || strings.Contains(a.text(), "approval") {
+	if got := g.outcome("use 1"); got != approval.RunFailed || !strings.Contains(a.text(), "The call was not run.") ||
+		strings.Contains(a.text(), "approval") {
 		t.Errorf("the outcome is %q of %s", got, a.raw)
 	}
 }

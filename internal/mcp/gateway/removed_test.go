@@ -53,7 +53,8 @@ func TestRule1_RemovedAgentsHeldCallDoesNotRun(t *testing.T) {
 	for _, era := range []mcp.Era{mcp.Legacy, mcp.Modern} {
 		var gone atomic.Bool
 		up := newFake(era, running, "tool", "free")
-		w := newWorldIn(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}, Hold: time.Minute}, removable(&gone))
+		w := newWorldIn(t, quarantineAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")},
+			Hold: time.Minute}, removable(&gone))
 		c := join(t, w, era, `{}`)
 		want(t, "before", say(c.callTool("free", `{}`)), "ran")
 		answer := make(chan string, 1)

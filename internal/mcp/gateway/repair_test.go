@@ -62,12 +62,15 @@ func TestAMalformedToolTakesNoOtherAway(t *testing.T) {
 				if !strings.Contains(all, `"name":"first"`) || !strings.Contains(all, `"name":"last"`) {
 					t.Errorf("the others are not offered: %s", all)
 				}
-				if whole := `{"name":"odd",` + want + `}` + "\n"; want != "" && !strings.Contains(all, whole) || want == "" && strings.Contains(all, `"odd"`) {
+				if whole := `{"name":"odd",` + want + `}` + "\n"; want != "" && !strings.Contains(all, whole) || want == "" &&
+					strings.Contains(all, `"odd"`) {
 					t.Errorf("offered %s\nwant %s", all, whole)
 				}
 				if want == "" {
 					testkit.Eventually(t, "it is named", func() bool {
-						return slices.ContainsFunc(w.gw.Health()[0].Problems, func(p string) bool { return strings.HasPrefix(p, `"odd": its `) })
+						return slices.ContainsFunc(w.gw.Health()[0].Problems, func(p string) bool {
+							return strings.HasPrefix(p, `"odd": its `)
+						})
 					})
 				} else if ps := w.gw.Health()[0].Problems; len(ps) > 0 {
 					t.Errorf("the problems are %q", ps)
@@ -84,7 +87,8 @@ func TestWhatIsLeftOutOfAListIsNamed(t *testing.T) {
 	s.set(func() {
 		s.caps = `{"tools":{},"prompts":{},"resources":{},"logging":null}`
 		s.lists["tools/list"] = append(s.lists["tools/list"], `7`, `{"name":"a","Name":"b"}`)
-		s.lists["prompts/list"] = []string{`{"name":"p","description":null,"arguments":[{"name":"x","required":null}]}`, `{"name":"q","arguments":[{}]}`}
+		s.lists["prompts/list"] = []string{`{"name":"p","description":null,"arguments":[{"name":"x","required":null}]}`,
+			`{"name":"q","arguments":[{}]}`}
 		s.lists["resources/list"] = []string{`{"uri":"a:b","name":"n","mimeType":null}`, `{"uri":"a:c"}`}
 	})
 	s.when("resources/templates/list", func(x *turn) { x.fail(-32603, "boom") })
@@ -96,9 +100,13 @@ func TestWhatIsLeftOutOfAListIsNamed(t *testing.T) {
 	if a := c.send("resources/list", `{}`); !strings.Contains(a.raw, `"resources":[{"uri":"a:b","name":"n"}]`) {
 		t.Errorf("offered %s", a.raw)
 	}
-	for _, want := range []string{"tools/list: element 2: it is not an object", `tools/list: element 3: the names "name" and "Name" differ only in letter case`,
-		`prompts/list: "q": one of its arguments has no name`, `resources/list: "a:c": its name is no text`, "resources/templates/list: boom"} {
-		testkit.Eventually(t, want, func() bool { return strings.Contains(strings.Join(w.gw.Health()[0].Problems, "\n"), want) })
+	for _, want := range []string{"tools/list: element 2: it is not an object",
+		`tools/list: element 3: the names "name" and "Name" differ only in letter case`,
+		`prompts/list: "q": one of its arguments has no name`, `resources/list: "a:c": its name is no text`,
+		"resources/templates/list: boom"} {
+		testkit.Eventually(t, want, func() bool {
+			return strings.Contains(strings.Join(w.gw.Health()[0].Problems, "\n"), want)
+		})
 	}
 }
 
@@ -117,9 +125,12 @@ func TestAServerWithoutCapabilitiesIsAskedForItsTools(t *testing.T) {
 func TestALegacyClientIsGivenAnObject(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ said, want string }{
-		{`{"content":[{"type":"text","text":"[1.0]"}],"structuredContent":[1.0]}`, `{"content":[{"type":"text","text":"[1.0]"}],"structuredContent":{"result":[1.0]}}`},
-		{`{"content":[],"structuredContent":"a"}`, `{"content":[{"type":"text","text":"\"a\""}],"structuredContent":{"result":"a"}}`},
-		{`{"content":[],"structuredContent":null}`, `{"content":[{"type":"text","text":"null"}],"structuredContent":{"result":null}}`},
+		{`{"content":[{"type":"text","text":"[1.0]"}],"structuredContent":[1.0]}`,
+			`{"content":[{"type":"text","text":"[1.0]"}],"structuredContent":{"result":[1.0]}}`},
+		{`{"content":[],"structuredContent":"a"}`,
+			`{"content":[{"type":"text","text":"\"a\""}],"structuredContent":{"result":"a"}}`},
+		{`{"content":[],"structuredContent":null}`,
+			`{"content":[{"type":"text","text":"null"}],"structuredContent":{"result":null}}`},
 		{`{"content":[], "structuredContent": {"a":1.0}}`, `{"content":[], "structuredContent": {"a":1.0}}`},
 		{`{"content":[]}`, `{"content":[]}`},
 	} {
@@ -151,7 +162,8 @@ func TestAFailedListOfToolsIsNamed(t *testing.T) {
 				s := newScripted(t, modern, "t")
 				s.when("tools/list", fail)
 				other := newScripted(t, modern, "u")
-				w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{s.server("up", ""), other.server("other", "o")}})
+				w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{s.server("up", ""),
+					other.server("other", "o")}})
 				c := w.client(modern)
 				if a := c.send("tools/list", `{}`); !strings.Contains(a.raw, `"name":"o__u"`) {
 					t.Errorf("the other server's tools are gone: %s", a.raw)
@@ -181,6 +193,8 @@ func TestAFailedListOfPromptsLeavesTheTools(t *testing.T) {
 		t.Errorf("offered %s", a.raw)
 	}
 	for _, want := range []string{"prompts/list: ", "resources/list: "} {
-		testkit.Eventually(t, want, func() bool { return strings.Contains(strings.Join(w.gw.Health()[0].Problems, "\n"), want) })
+		testkit.Eventually(t, want, func() bool {
+			return strings.Contains(strings.Join(w.gw.Health()[0].Problems, "\n"), want)
+		})
 	}
 }

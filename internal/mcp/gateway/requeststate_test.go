@@ -28,7 +28,8 @@ const oddState = `"a<b>\u00e9\/ &é\ud83d\ude00"`
 // stateful is a modern server's tool that wants input once.
 func stateful(c *fakeCall) string {
 	if c.params.Get("requestState") != nil || c.params.Get("inputResponses") != nil {
-		return `{"content":[{"type":"text","text":` + string(mcp.Quote("done "+string(c.params.Get("inputResponses")))) + `}]}`
+		return `{"content":[{"type":"text","text":` + string(mcp.Quote("done "+string(c.params.Get("inputResponses")))) +
+			`}]}`
 	}
 	args, _ := c.params.Object("arguments")
 	state := `,"requestState":` + oddState
@@ -50,11 +51,13 @@ func TestTheServersStateComesBackToItAsItWas(t *testing.T) {
 		if state == "" || strings.Contains(state, "a<b") {
 			t.Fatalf("got the state %s, want one of ours", state)
 		}
-		want(t, "the end", say(c.callTool("in", `{}`, accept, `"requestState":`+state)), `done {"a":{"action":"accept","content":{}}}`)
+		want(t, "the end", say(c.callTool("in", `{}`, accept, `"requestState":`+state)),
+			`done {"a":{"action":"accept","content":{}}}`)
 		want(t, "the state", string(up.nth(1).Get("requestState")), oddState)
 
 		_, state = inputs(c.callTool("in", `{"stateless":true}`))
-		want(t, "without a state", say(c.callTool("in", `{"stateless":true}`, accept, `"requestState":`+state)), `done {"a":{"action":"accept","content":{}}}`)
+		want(t, "without a state", say(c.callTool("in", `{"stateless":true}`, accept, `"requestState":`+state)),
+			`done {"a":{"action":"accept","content":{}}}`)
 		if got := up.nth(3).Get("requestState"); got != nil {
 			t.Errorf("a server without a state got %s", got)
 		}
@@ -102,7 +105,8 @@ func TestAnswersThatCannotBeReadAreRefused(t *testing.T) {
 	c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
 	_, state := inputs(c.callTool("in", `{}`))
 	for _, bad := range []string{`null`, `[]`, `{"a":{},"A":{}}`, `"a"`} {
-		contains(t, bad, say(c.callTool("in", `{}`, `"inputResponses":`+bad, `"requestState":`+state)), "error -32602: Invalid params: inputResponses")
+		contains(t, bad, say(c.callTool("in", `{}`, `"inputResponses":`+bad, `"requestState":`+state)),
+			"error -32602: Invalid params: inputResponses")
 	}
 	contains(t, "the right one", say(c.callTool("in", `{}`, accept, `"requestState":`+state)), "done")
 }
@@ -112,7 +116,8 @@ func TestAnApprovedCallGoesOnWithoutAskingAgain(t *testing.T) {
 	t.Parallel()
 	for name, era := range eras {
 		up := newFake(mcp.Modern, requiring, "in")
-		w := newWorld(t, `{policy: {rules: [{tools: ["*"], action: quarantine}]}}`, gateway.Options{Hold: time.Minute, Servers: []gateway.ServerConfig{up.over(t, "http")}})
+		w := newWorld(t, `{policy: {rules: [{tools: ["*"], action: quarantine}]}}`, gateway.Options{Hold: time.Minute,
+			Servers: []gateway.ServerConfig{up.over(t, "http")}})
 		c := join(t, w, era, `{"elicitation":{}}`, func(c *peer) { c.answer = echoing("me") })
 		answer := make(chan string)
 		go func() {
@@ -137,7 +142,8 @@ func TestAnApprovedCallGoesOnWithoutAskingAgain(t *testing.T) {
 func TestTheContinuationSendsTheApprovedBytes(t *testing.T) {
 	t.Parallel()
 	up := newFake(mcp.Modern, stateful, "in")
-	w := newWorld(t, `{policy: {rules: [{tools: ["*"], action: quarantine, ignore_args: [note]}]}}`, gateway.Options{Hold: time.Minute, Servers: []gateway.ServerConfig{up.over(t, "http")}})
+	w := newWorld(t, `{policy: {rules: [{tools: ["*"], action: quarantine, ignore_args: [note]}]}}`,
+		gateway.Options{Hold: time.Minute, Servers: []gateway.ServerConfig{up.over(t, "http")}})
 	c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
 	answer := make(chan mcp.Message)
 	go func() { answer <- c.callTool("in", `{"note":"first"}`) }()
@@ -212,7 +218,8 @@ func within(t *testing.T, f *fake, test func(t *testing.T, call func(name, args 
 		test(t, func(name, args string, more ...string) mcp.Message {
 			s := g.Open(downstream.Client{Era: mcp.Modern, Agent: "bot"})
 			defer s.Close()
-			return s.Request(t.Context(), mcp.Request(c.newID(), "tools/call", c.meta(callParams(name, args, more...))), silent{})
+			return s.Request(t.Context(), mcp.Request(c.newID(), "tools/call", c.meta(callParams(name, args, more...))),
+				silent{})
 		})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -264,7 +271,8 @@ func TestAServerIsAnsweredWhenTheClientStaysAway(t *testing.T) {
 		if len(got) != 1 || got[0] != `{"action":"cancel"}` {
 			t.Errorf("the server got %s, want one cancel", got)
 		}
-		contains(t, "too late", say(call("ask", `{}`, `"inputResponses":{"input":{"action":"accept"}}`, `"requestState":`+state)), "error -32602")
+		contains(t, "too late", say(call("ask", `{}`, `"inputResponses":{"input":{"action":"accept"}}`, `"requestState":`+
+			state)), "error -32602")
 	})
 }
 
@@ -281,9 +289,12 @@ func TestAClientMayComeBackWithNoAnswer(t *testing.T) {
 		c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
 		const args = `{"ask":["x"]}`
 		_, state := inputs(c.callTool("ask", args))
-		contains(t, test.what+": not readable", say(c.callTool("ask", args, `"inputResponses":7`, `"requestState":`+state)), "error -32602")
-		want(t, test.what, say(c.callTool("ask", args, `"inputResponses":`+test.responses, `"requestState":`+state)), test.want)
-		contains(t, test.what+": again", say(c.callTool("ask", args, `"inputResponses":`+test.responses, `"requestState":`+state)), "error -32602")
+		contains(t, test.what+": not readable", say(c.callTool("ask", args, `"inputResponses":7`, `"requestState":`+state)),
+			"error -32602")
+		want(t, test.what, say(c.callTool("ask", args, `"inputResponses":`+test.responses, `"requestState":`+state)),
+			test.want)
+		contains(t, test.what+": again", say(c.callTool("ask", args, `"inputResponses":`+test.responses, `"requestState":`+
+			state)), "error -32602")
 		if up.count() != 1 {
 			t.Errorf("%s: the server was called %d times, want once", test.what, up.count())
 		}
@@ -293,7 +304,9 @@ func TestAClientMayComeBackWithNoAnswer(t *testing.T) {
 func FuzzStates(f *testing.F) {
 	f.Add([]byte(`"abc"`))
 	f.Add([]byte(`"` + strings.Repeat("A", 300) + `"`))
-	g, err := gateway.New(gateway.Options{Asker: lenient{}, Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: "up", URL: "http://up.example.test/mcp", Transport: memory{newFake(mcp.Modern, stateful, "in")}}}}})
+	g, err := gateway.New(gateway.Options{Asker: lenient{},
+		Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: "up", URL: "http://up.example.test/mcp",
+			Transport: memory{newFake(mcp.Modern, stateful, "in")}}}}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -306,7 +319,8 @@ func FuzzStates(f *testing.F) {
 		c := &peer{t: t, era: mcp.Modern, caps: `{"elicitation":{}}`}
 		s := g.Open(downstream.Client{Era: mcp.Modern, Agent: "bot"})
 		defer s.Close()
-		m := s.Request(t.Context(), mcp.Request(c.newID(), "tools/call", c.meta(callParams("in", "{}", `"requestState":`+string(state)))), silent{})
+		m := s.Request(t.Context(), mcp.Request(c.newID(), "tools/call", c.meta(callParams("in", "{}", `"requestState":`+
+			string(state)))), silent{})
 		contains(t, "a state that nobody gave", say(m), "error -32602")
 	})
 }

@@ -74,12 +74,14 @@ type turn struct {
 
 // tool is an element of tools/list.
 func tool(name string, more ...string) string {
-	return fmt.Sprintf(`{"name":%q,"description":"does %[1]s","inputSchema":{"type":"object"}%s}`, name, strings.Join(append([]string{""}, more...), ","))
+	return fmt.Sprintf(`{"name":%q,"description":"does %[1]s","inputSchema":{"type":"object"}%s}`, name,
+		strings.Join(append([]string{""}, more...), ","))
 }
 
 // newScripted starts a server with the tools.
 func newScripted(t testing.TB, modern bool, tools ...string) *scripted {
-	s := &scripted{t: t, modern: modern, caps: `{"tools":{"listChanged":true}}`, lists: map[string][]string{}, on: map[string]func(*turn){},
+	s := &scripted{t: t, modern: modern, caps: `{"tools":{"listChanged":true}}`, lists: map[string][]string{},
+		on:      map[string]func(*turn){},
 		changed: make(chan struct{}), streams: map[chan string]bool{}, known: map[string]bool{}}
 	for _, name := range tools {
 		s.lists["tools/list"] = append(s.lists["tools/list"], tool(name))
@@ -203,12 +205,14 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case m.ID == nil:
 		w.WriteHeader(http.StatusAccepted)
 	case m.Method == "server/discover" && s.modern:
-		x.result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + s.caps + `,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"scripted","version":"1"}},"ttlMs":0,"cacheScope":"private"}`)
+		x.result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + s.caps +
+			`,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"scripted","version":"1"}},"ttlMs":0,"cacheScope":"private"}`)
 	case m.Method == "initialize" && !s.modern:
 		id := fmt.Sprint("up-", n)
 		s.set(func() { s.known[id] = true })
 		w.Header().Set("Mcp-Session-Id", id)
-		x.result(`{"protocolVersion":"2025-11-25","capabilities":` + s.caps + `,"serverInfo":{"name":"scripted","version":"1"}}`)
+		x.result(`{"protocolVersion":"2025-11-25","capabilities":` + s.caps +
+			`,"serverInfo":{"name":"scripted","version":"1"}}`)
 	case m.Method == "subscriptions/listen" && s.modern:
 		w.Header().Set("Content-Type", "text/event-stream")
 		s.stream(w, r, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{},"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, m.ID))
@@ -216,7 +220,8 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.list()
 	case m.Method == "tools/call":
 		x.result(`{"content":[{"type":"text","text":"done"}]}`)
-	case strings.HasPrefix(m.Method, "resources/"), strings.HasPrefix(m.Method, "logging/"), strings.HasPrefix(m.Method, "prompts/"), strings.HasPrefix(m.Method, "completion/"):
+	case strings.HasPrefix(m.Method, "resources/"), strings.HasPrefix(m.Method, "logging/"), strings.HasPrefix(m.Method,
+		"prompts/"), strings.HasPrefix(m.Method, "completion/"):
 		x.result(`{}`)
 	default:
 		x.fail(-32601, "Method not found")
@@ -326,10 +331,12 @@ func (w *world) client(modern bool) *wire { return w.clientAs(modern, agentToken
 func (w *world) clientAs(modern bool, token, caps string) *wire { //nolint:revive // the era, as eachEra gives it
 	w.t.Helper()
 	tr := &http.Transport{DisableCompression: true}
-	c := &wire{t: w.t, url: w.url, modern: modern, token: token, caps: caps, http: &http.Client{Transport: tr, Timeout: 5 * testkit.Patience}}
+	c := &wire{t: w.t, url: w.url, modern: modern, token: token, caps: caps, http: &http.Client{Transport: tr,
+		Timeout: 5 * testkit.Patience}}
 	w.t.Cleanup(tr.CloseIdleConnections)
 	if !modern {
-		a := c.send("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+caps+`,"clientInfo":{"name":"wire","version":"1"}}`)
+		a := c.send("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+caps+
+			`,"clientInfo":{"name":"wire","version":"1"}}`)
 		if c.session = a.header.Get("Mcp-Session-Id"); c.session == "" {
 			w.t.Fatalf("no session: %d %s", a.status, a.raw)
 		}
@@ -613,7 +620,8 @@ func process(t testing.TB, name, prefix string) (gateway.ServerConfig, func(meth
 		t.Fatal(err)
 	}
 	path := t.TempDir() + "/sent"
-	return gateway.ServerConfig{Config: upstream.Config{Name: name, Command: []string{exe}, Env: append(os.Environ(), processVar+"="+path)}, Prefix: prefix},
+	return gateway.ServerConfig{Config: upstream.Config{Name: name, Command: []string{exe}, Env: append(os.Environ(),
+			processVar+"="+path)}, Prefix: prefix},
 		func(method string) []said {
 			b, _ := os.ReadFile(path)
 			var all []said

@@ -74,7 +74,10 @@ func (c *peer) status(id string) string {
 func (c *peer) becomes(id, status string) string {
 	c.t.Helper()
 	var got string
-	testkit.Eventually(c.t, "the task is "+status, func() bool { got = c.status(id); return strings.HasPrefix(got, status) })
+	testkit.Eventually(c.t, "the task is "+status, func() bool {
+		got = c.status(id)
+		return strings.HasPrefix(got, status)
+	})
 	return got
 }
 
@@ -93,9 +96,11 @@ func (w *world) restart(t *testing.T, o gateway.Options) {
 		t.Fatal(err)
 	}
 	w.gw.Start()
-	w.http = downstream.NewHTTP(downstream.HTTPOptions{Sessions: w.gw, Guard: downstream.Guard{Loopback: true}, Authenticate: func(r *http.Request) (downstream.Caller, error) {
-		return downstream.Caller{Agent: map[string]string{"Bearer " + agentToken: "bot", "Bearer " + otherToken: "other"}[r.Header.Get("Authorization")]}, nil
-	}})
+	w.http = downstream.NewHTTP(downstream.HTTPOptions{Sessions: w.gw, Guard: downstream.Guard{Loopback: true},
+		Authenticate: func(r *http.Request) (downstream.Caller, error) {
+			return downstream.Caller{Agent: map[string]string{"Bearer " + agentToken: "bot", "Bearer " +
+				otherToken: "other"}[r.Header.Get("Authorization")]}, nil
+		}})
 	srv := httptest.NewServer(w.http)
 	w.url = srv.URL
 	gw, h := w.gw, w.http
@@ -111,7 +116,8 @@ func (w *world) restart(t *testing.T, o gateway.Options) {
 func TestTasksAreForClientsThatKnowThem(t *testing.T) {
 	t.Parallel()
 	w, _ := taskWorld(t, mcp.Legacy, running, around{})
-	for what, c := range map[string]*peer{"modern": join(t, w, mcp.Modern, `{}`), "legacy": join(t, w, mcp.Legacy, withTasks)} {
+	for what, c := range map[string]*peer{"modern": join(t, w, mcp.Modern, `{}`), "legacy": join(t, w, mcp.Legacy,
+		withTasks)} {
 		contains(t, what, say(c.callTool("tool", `{"`+what+`":1}`)), "Approval requested")
 	}
 	c := join(t, w, mcp.Modern, withTasks)
@@ -152,7 +158,8 @@ func TestATaskEndsAsItsCallDoes(t *testing.T) {
 			result, want string
 			ran          approval.RunResult
 		}{
-			{`{"content":[{"type":"text","text":"done"}],"structuredContent":{"n":12345678901234567890}}`, "completed: done", approval.RunSucceeded},
+			{`{"content":[{"type":"text","text":"done"}],"structuredContent":{"n":12345678901234567890}}`, "completed: done",
+				approval.RunSucceeded},
 			{`{"content":[{"type":"text","text":"oh"}],"isError":true}`, "completed: failed: oh", approval.RunFailed},
 			{`error -32000`, "failed: error -32000", approval.RunFailed},
 		} {
@@ -188,7 +195,8 @@ func TestATaskThatDoesNotRunSaysWhy(t *testing.T) {
 	id = c.begin("brief", `{}`)
 	contains(t, "expired", c.becomes(id, "completed"), "completed: failed: [APPROVAL EXPIRED]")
 	id = c.begin("tool", `{"a":2}`)
-	if _, err := w.gate.Cancel(context.Background(), approval.Cancellation{RequestID: id, By: person, Via: approval.ViaAPI}); err != nil {
+	if _, err := w.gate.Cancel(context.Background(), approval.Cancellation{RequestID: id, By: person,
+		Via: approval.ViaAPI}); err != nil {
 		t.Fatal(err)
 	}
 	contains(t, "cancelled", c.becomes(id, "completed"), "completed: failed: [APPROVAL CANCELLED]")
@@ -200,7 +208,8 @@ func TestATaskThatDoesNotRunSaysWhy(t *testing.T) {
 func TestCancellingATask(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{}, 10)
-	w, up := taskWorld(t, mcp.Legacy, func(c *fakeCall) string { begun <- struct{}{}; <-c.ctx.Done(); return "" }, around{})
+	w, up := taskWorld(t, mcp.Legacy, func(c *fakeCall) string { begun <- struct{}{}; <-c.ctx.Done(); return "" },
+		around{})
 	c := join(t, w, mcp.Modern, withTasks)
 	id := c.begin("tool", `{"a":1}`)
 	want(t, "cancel", string(c.task("tasks/cancel", id).Result), `{"resultType":"complete"}`)
@@ -213,7 +222,11 @@ func TestCancellingATask(t *testing.T) {
 	testkit.Receive(t, "the call is under way", begun)
 	c.task("tasks/cancel", id)
 	want(t, "while running", c.status(id), "cancelled")
-	testkit.Eventually(t, "the server is told", func() bool { up.mu.Lock(); defer up.mu.Unlock(); return len(up.cancelled) == 1 })
+	testkit.Eventually(t, "the server is told", func() bool {
+		up.mu.Lock()
+		defer up.mu.Unlock()
+		return len(up.cancelled) == 1
+	})
 	testkit.Eventually(t, "the outcome is unknown", func() bool { return w.newest(t).RunResult == approval.RunUnknown })
 	want(t, "at the end", c.status(id), "cancelled")
 	want(t, "once more", string(c.task("tasks/cancel", id).Result), `{"resultType":"complete"}`)
@@ -228,7 +241,8 @@ type slowToSay struct {
 	waited chan struct{}
 }
 
-func (g *slowToSay) Wait(ctx context.Context, c approval.Call, a approval.Answer, o approval.WaitOptions) (approval.Answer, error) {
+func (g *slowToSay) Wait(ctx context.Context, c approval.Call, a approval.Answer,
+	o approval.WaitOptions) (approval.Answer, error) {
 	defer close(g.waited)
 	return g.Gate.Wait(ctx, c, a, o)
 }
@@ -272,7 +286,9 @@ func TestATaskAsksItsClient(t *testing.T) {
 		w, _ := taskWorld(t, era, call, around{})
 		c := join(t, w, mcp.Modern, askableTasks)
 		id := c.begin("tool", `{"rounds":2}`)
-		contains(t, "an update before there is a question", string(c.task("tasks/update", id, `"inputResponses":{"input-0":{"action":"decline"},"input-1":{"action":"decline"}}`).Result), "complete")
+		contains(t, "an update before there is a question",
+			string(c.task("tasks/update", id,
+				`"inputResponses":{"input-0":{"action":"decline"},"input-1":{"action":"decline"}}`).Result), "complete")
 		w.resolve(t, true)
 		names := map[string]bool{}
 		for range 2 {
@@ -284,7 +300,8 @@ func TestATaskAsksItsClient(t *testing.T) {
 			})
 			names[q[0].Name] = true
 			message := mcp.Text(member(q[0].Value, "params", "message"))
-			c.task("tasks/update", id, `"inputResponses":{"nonsense":{},`+string(mcp.Quote(q[0].Name))+`:{"action":"accept","content":{"text":"`+message+`"}}}`)
+			c.task("tasks/update", id, `"inputResponses":{"nonsense":{},`+string(mcp.Quote(q[0].Name))+
+				`:{"action":"accept","content":{"text":"`+message+`"}}}`)
 		}
 		got := c.becomes(id, "completed")
 		for _, m := range map[mcp.Era][]string{mcp.Legacy: {"m0", "m1"}, mcp.Modern: {"m1"}}[era] {
@@ -318,7 +335,8 @@ func TestATaskOfAnotherScopeDoesNotRunHere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := w.gate.Check(t.Context(), approval.Call{Agent: "bot", Scope: "elsewhere", Server: "up", Tool: "tool", Args: none, Task: true, Dispatch: true})
+	out, err := w.gate.Check(t.Context(), approval.Call{Agent: "bot", Scope: "elsewhere", Server: "up", Tool: "tool",
+		Args: none, Task: true, Dispatch: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +367,8 @@ func TestTasksOutliveTheGateway(t *testing.T) {
 	testkit.Eventually(t, "the call runs", func() bool { return up.count() == 1 })
 	wait.Store(false)
 	w.restart(t, o)
-	if _, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: pending, Approve: true, By: person, Via: approval.ViaAPI}); err != nil {
+	if _, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: pending, Approve: true, By: person,
+		Via: approval.ViaAPI}); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "the pending one runs without a poll", func() bool { return up.count() == 2 })

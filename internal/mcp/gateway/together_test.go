@@ -70,7 +70,8 @@ func TestHeldCallsOfOneTurnAreOneCard(t *testing.T) {
 							t.Errorf("%s is on the card %q, want %q", r.ID, r.BatchID, rs[0].BatchID)
 						}
 					}
-					if _, err := w.gate.DecideMany(t.Context(), ids, approval.Decision{Approve: approve, By: person, Via: approval.ViaAPI}); err != nil {
+					if _, err := w.gate.DecideMany(t.Context(), ids, approval.Decision{Approve: approve, By: person,
+						Via: approval.ViaAPI}); err != nil {
 						t.Fatal(err)
 					}
 					for _, done := range answers {

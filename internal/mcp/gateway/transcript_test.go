@@ -98,7 +98,8 @@ func (c *conversation) say(who, text string) {
 	c.lines.WriteString(text + "\n")
 }
 
-func converse(t *testing.T, parts map[string]string, modern bool) string { //nolint:revive // the era, as eachEra gives it
+//nolint:revive // modern is the era, as eachEra gives it
+func converse(t *testing.T, parts map[string]string, modern bool) string {
 	log := new(conversation)
 	k := new(clock)
 	s := newScripted(t, modern, "write_file")
@@ -138,7 +139,8 @@ func converse(t *testing.T, parts map[string]string, modern bool) string { //nol
 	}
 	down := strings.HasPrefix(parts["do"], "server is down")
 	s.set(func() { s.deaf = down })
-	w := newWorldIn(t, parts["policy"], gateway.Options{Hold: hold, Servers: []gateway.ServerConfig{up}}, around{now: k.now})
+	w := newWorldIn(t, parts["policy"], gateway.Options{Hold: hold, Servers: []gateway.ServerConfig{up}},
+		around{now: k.now})
 	c := w.client(modern)
 	send := func(method, params string) <-chan answer {
 		_, body := c.message(method, params)
@@ -183,7 +185,8 @@ func converse(t *testing.T, parts map[string]string, modern bool) string { //nol
 			log.say("person", strings.TrimSpace(word+" "+last.ID+" "+rest))
 			if word != "cancel" {
 				w.answer(last.ID, word == "approve", rest)
-			} else if _, err := w.gate.Cancel(t.Context(), approval.Cancellation{RequestID: last.ID, By: person, Via: approval.ViaCLI}); err != nil {
+			} else if _, err := w.gate.Cancel(t.Context(), approval.Cancellation{RequestID: last.ID, By: person,
+				Via: approval.ViaCLI}); err != nil {
 				t.Error(err)
 			}
 		case "clock":

@@ -99,7 +99,8 @@ func newWorldIn(t testing.TB, rules string, o gateway.Options, in around) *world
 	}
 	broker := approval.NewBroker()
 	var err error
-	w.db, err = sqlite.Open(context.Background(), sqlite.Options{Path: w.path, Now: in.now, OnCommit: func(c approval.Commit) { broker.Publish(c) }})
+	w.db, err = sqlite.Open(context.Background(), sqlite.Options{Path: w.path, Now: in.now,
+		OnCommit: func(c approval.Commit) { broker.Publish(c) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,17 +136,19 @@ func newWorldIn(t testing.TB, rules string, o gateway.Options, in around) *world
 	if in.budgets != nil {
 		limits = budget.Messages{Registry: in.budgets}
 	}
-	h := downstream.NewHTTP(downstream.HTTPOptions{Sessions: w.gw, Budget: limits, Guard: downstream.Guard{Loopback: true}, Logger: log, Stopping: in.stop, Authenticate: func(r *http.Request) (downstream.Caller, error) {
-		agent := map[string]string{"": "bot", "Bearer " + agentToken: "bot", "Bearer " + otherToken: "other"}[r.Header.Get("Authorization")]
-		if agent == "" {
-			return downstream.Caller{}, errors.New("who is this?")
-		}
-		c := downstream.Caller{Agent: agent}
-		if in.still != nil {
-			c.StillValid = func() error { return in.still(agent) }
-		}
-		return c, nil
-	}})
+	h := downstream.NewHTTP(downstream.HTTPOptions{Sessions: w.gw, Budget: limits, Guard: downstream.Guard{Loopback: true},
+		Logger: log, Stopping: in.stop, Authenticate: func(r *http.Request) (downstream.Caller, error) {
+			agent := map[string]string{"": "bot", "Bearer " + agentToken: "bot", "Bearer " +
+				otherToken: "other"}[r.Header.Get("Authorization")]
+			if agent == "" {
+				return downstream.Caller{}, errors.New("who is this?")
+			}
+			c := downstream.Caller{Agent: agent}
+			if in.still != nil {
+				c.StillValid = func() error { return in.still(agent) }
+			}
+			return c, nil
+		}})
 	w.http = h
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", h)

@@ -37,7 +37,8 @@ func mustArgs(t testing.TB, s string) args.Args {
 }
 
 func call(t testing.TB, tool, arguments string) approval.Call {
-	return approval.Call{Agent: "bot", Scope: "/work", Server: "files", Tool: tool, Args: mustArgs(t, arguments), Dispatch: true}
+	return approval.Call{Agent: "bot", Scope: "/work", Server: "files", Tool: tool, Args: mustArgs(t, arguments),
+		Dispatch: true}
 }
 
 const theRules = `{policy: {rules: [
@@ -91,34 +92,42 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 			first(w, g, call(w.t, "write", write))
 			return g.Check(context.Background(), call(w.t, "write", write))
 		}},
-		{"not decided in time", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Answer, error) {
+		{"not decided in time", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Answer,
+			error) {
 			c := call(w.t, "write", write)
 			return hold(w, g, c, first(w, g, c), 300*time.Millisecond)
 		}},
-		{"approved before", "approved", "Approved by hana at TIME. Run it now; this approval is used.", func(w *world, g asker) (approval.Answer, error) {
-			o := first(w, g, call(w.t, "write", write))
-			w.decide(o.Request.ID, true, "")
-			return g.Check(context.Background(), call(w.t, "write", write))
-		}},
+		{"approved before", "approved", "Approved by hana at TIME. Run it now; this approval is used.",
+			func(w *world, g asker) (approval.Answer, error) {
+				o := first(w, g, call(w.t, "write", write))
+				w.decide(o.Request.ID, true, "")
+				return g.Check(context.Background(), call(w.t, "write", write))
+			}},
 		{"approved, without arguments", "approved", "Approved by hana", func(w *world, g asker) (approval.Answer, error) {
 			o := first(w, g, call(w.t, "write", `{}`))
 			w.decide(o.Request.ID, true, "")
 			return g.Check(context.Background(), call(w.t, "write", `{}`))
 		}},
-		{"approved while held", "approved", "Approved by hana at TIME.", waited(func(w *world, id string) { w.decide(id, true, "fine") })},
+		{"approved while held", "approved", "Approved by hana at TIME.", waited(func(w *world, id string) {
+			w.decide(id, true, "fine")
+		})},
 		{"approved between", "approved", "Approved by hana at TIME.", func(w *world, g asker) (approval.Answer, error) {
 			c := call(w.t, "write", write)
 			o := first(w, g, c)
 			w.decide(o.Request.ID, true, "")
 			return hold(w, g, c, o, time.Minute)
 		}},
-		{"approved, with an argument that does not count", "approved", "Approved by hana", func(w *world, g asker) (approval.Answer, error) {
-			o := first(w, g, call(w.t, "move", `{"to":"/b","reason":"as it was shown"}`))
-			w.decide(o.Request.ID, true, "")
-			return g.Check(context.Background(), accepting(call(w.t, "move", `{"to":"/b","reason":"as it is now"}`)))
-		}},
-		{"denied while held", "denied", "Approval denied by hana: not today.", waited(func(w *world, id string) { w.decide(id, false, "not today") })},
-		{"denied between", "denied", "Approval denied by hana: no reason given.", func(w *world, g asker) (approval.Answer, error) {
+		{"approved, with an argument that does not count", "approved", "Approved by hana",
+			func(w *world, g asker) (approval.Answer, error) {
+				o := first(w, g, call(w.t, "move", `{"to":"/b","reason":"as it was shown"}`))
+				w.decide(o.Request.ID, true, "")
+				return g.Check(context.Background(), accepting(call(w.t, "move", `{"to":"/b","reason":"as it is now"}`)))
+			}},
+		{"denied while held", "denied", "Approval denied by hana: not today.", waited(func(w *world, id string) {
+			w.decide(id, false, "not today")
+		})},
+		{"denied between", "denied", "Approval denied by hana: no reason given.", func(w *world, g asker) (approval.Answer,
+			error) {
 			c := call(w.t, "write", write)
 			o := first(w, g, c)
 			w.decide(o.Request.ID, false, "")
@@ -129,79 +138,95 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 			w.decide(o.Request.ID, false, "no")
 			return g.Check(context.Background(), call(w.t, "write", write))
 		}},
-		{"expired while held", "expired", "[APPROVAL EXPIRED] files/write(", waited(func(w *world, _ string) { w.ahead.Store(11 * 60_000) })},
+		{"expired while held", "expired", "[APPROVAL EXPIRED] files/write(", waited(func(w *world, _ string) {
+			w.ahead.Store(11 * 60_000)
+		})},
 		{"cancelled while held", "cancelled", "[APPROVAL CANCELLED] files/write(", waited(func(w *world, id string) {
-			if _, err := w.gate.Cancel(context.Background(), approval.Cancellation{RequestID: id, By: hana, Via: approval.ViaCLI, Reason: "wrong"}); err != nil {
+			if _, err := w.gate.Cancel(context.Background(), approval.Cancellation{RequestID: id, By: hana, Via: approval.ViaCLI,
+				Reason: "wrong"}); err != nil {
 				w.t.Error(err)
 			}
 		})},
-		{"lapsed before it was held", "lapsed", "[APPROVAL LAPSED] files/write(", func(w *world, g asker) (approval.Answer, error) {
+		{"lapsed before it was held", "lapsed", "[APPROVAL LAPSED] files/write(", func(w *world, g asker) (approval.Answer,
+			error) {
 			c := call(w.t, "write", write)
 			o := first(w, g, c)
 			w.decide(o.Request.ID, true, "")
 			w.ahead.Store(16 * 60_000)
 			return hold(w, g, c, o, time.Minute)
 		}},
-		{"used by another", "denied", "Not run: the approval by hana at TIME was already used at TIME, by an identical call that was let through instead of this one.", func(w *world, g asker) (approval.Answer, error) {
-			c := call(w.t, "write", write)
-			o := first(w, g, c)
-			w.decide(o.Request.ID, true, "")
-			if used, err := g.Check(context.Background(), c); err != nil || used.Kind != approval.AnswerApproved {
-				w.t.Fatalf("the other: %+v, %v", used, err)
-			}
-			return hold(w, g, c, o, time.Minute)
-		}},
+		{"used by another", "denied",
+			"Not run: the approval by hana at TIME was already used at TIME, by an identical call that was let through instead of this one.", func(w *world, g asker) (approval.Answer, error) {
+				c := call(w.t, "write", write)
+				o := first(w, g, c)
+				w.decide(o.Request.ID, true, "")
+				if used, err := g.Check(context.Background(), c); err != nil || used.Kind != approval.AnswerApproved {
+					w.t.Fatalf("the other: %+v, %v", used, err)
+				}
+				return hold(w, g, c, o, time.Minute)
+			}},
 		{"denied by policy meanwhile", "denied", "Policy denied: ", waited(func(w *world, id string) {
 			w.policy(`{policy: {rules: [{tools: ["*"], action: deny}]}}`)
 			w.decide(id, true, "")
 		})},
-		{"asked about more strictly meanwhile", "cancelled", "[APPROVAL CANCELLED] files/write(", waited(func(w *world, id string) {
-			w.policy(`{policy: {rules: [{tools: ["*"], risk: critical, action: quarantine}]}}`)
-			w.decide(id, true, "It is due.")
-		})},
-		{"edited before", "approved", "Approved by hana at TIME. Run it now; this approval is used. hana changed the arguments", func(w *world, g asker) (approval.Answer, error) {
-			c := accepting(call(w.t, "write", write))
-			w.edit(first(w, g, c).Request.ID, `{"path":"/b","n":9007199254740993}`)
-			return g.Check(context.Background(), c)
-		}},
-		{"edited, not to be run", "denied", "Not as asked. hana approved these arguments instead: ", func(w *world, g asker) (approval.Answer, error) {
-			c := call(w.t, "write", write)
-			w.edit(first(w, g, c).Request.ID, `{"path":"/b"}`)
-			return g.Check(context.Background(), c)
-		}},
+		{"asked about more strictly meanwhile", "cancelled", "[APPROVAL CANCELLED] files/write(",
+			waited(func(w *world, id string) {
+				w.policy(`{policy: {rules: [{tools: ["*"], risk: critical, action: quarantine}]}}`)
+				w.decide(id, true, "It is due.")
+			})},
+		{"edited before", "approved",
+			"Approved by hana at TIME. Run it now; this approval is used. hana changed the arguments",
+			func(w *world, g asker) (approval.Answer, error) {
+				c := accepting(call(w.t, "write", write))
+				w.edit(first(w, g, c).Request.ID, `{"path":"/b","n":9007199254740993}`)
+				return g.Check(context.Background(), c)
+			}},
+		{"edited, not to be run", "denied", "Not as asked. hana approved these arguments instead: ",
+			func(w *world, g asker) (approval.Answer, error) {
+				c := call(w.t, "write", write)
+				w.edit(first(w, g, c).Request.ID, `{"path":"/b"}`)
+				return g.Check(context.Background(), c)
+			}},
 		{"edited while held", "approved", "Approved by hana at TIME.", func(w *world, g asker) (approval.Answer, error) {
 			c := accepting(call(w.t, "write", write))
 			o := first(w, g, c)
 			later(500*time.Millisecond, func() { w.edit(o.Request.ID, `{"path":"/b"}`) })
 			return hold(w, g, c, o, time.Minute)
 		}},
-		{"edited while held, for two", "approved", "Approved by hana and ken at TIME.", func(w *world, g asker) (approval.Answer, error) {
-			c := accepting(call(w.t, "both", write))
-			o := first(w, g, c)
-			later(500*time.Millisecond, func() {
+		{"edited while held, for two", "approved", "Approved by hana and ken at TIME.",
+			func(w *world, g asker) (approval.Answer, error) {
+				c := accepting(call(w.t, "both", write))
+				o := first(w, g, c)
+				later(500*time.Millisecond, func() {
+					next := w.edit(o.Request.ID, `{"path":"/b"}`)
+					ken := hana
+					ken.Name = "ken"
+					if _, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: next.ID, Approve: true, By: ken,
+						Via: approval.ViaCLI}); err != nil {
+						w.t.Error(err)
+					}
+				})
+				return hold(w, g, c, o, time.Minute)
+			}},
+		{"edited, and the edit cancelled", "cancelled", "[APPROVAL CANCELLED] files/both({",
+			func(w *world, g asker) (approval.Answer, error) {
+				c := accepting(call(w.t, "both", write))
+				o := first(w, g, c)
 				next := w.edit(o.Request.ID, `{"path":"/b"}`)
-				ken := hana
-				ken.Name = "ken"
-				if _, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: next.ID, Approve: true, By: ken, Via: approval.ViaCLI}); err != nil {
+				if _, err := w.gate.Cancel(context.Background(), approval.Cancellation{RequestID: next.ID, By: hana,
+					Via: approval.ViaCLI}); err != nil {
 					w.t.Error(err)
 				}
-			})
-			return hold(w, g, c, o, time.Minute)
-		}},
-		{"edited, and the edit cancelled", "cancelled", "[APPROVAL CANCELLED] files/both({", func(w *world, g asker) (approval.Answer, error) {
-			c := accepting(call(w.t, "both", write))
-			o := first(w, g, c)
-			next := w.edit(o.Request.ID, `{"path":"/b"}`)
-			if _, err := w.gate.Cancel(context.Background(), approval.Cancellation{RequestID: next.ID, By: hana, Via: approval.ViaCLI}); err != nil {
-				w.t.Error(err)
-			}
-			return hold(w, g, c, o, time.Minute)
-		}},
-		{"frozen", "denied", "Frozen by hana: odd calls. Nothing runs until a person lifts it; do not retry.", func(w *world, g asker) (approval.Answer, error) {
+				return hold(w, g, c, o, time.Minute)
+			}},
+		{"frozen", "denied", "Frozen by hana: odd calls. Nothing runs until a person lifts it; do not retry.",
+			func(w *world, g asker) (approval.Answer, error) {
+				w.freeze()
+				return g.Check(context.Background(), call(w.t, "read", write))
+			}},
+		{"frozen while held", "cancelled", "[APPROVAL CANCELLED] files/write(", waited(func(w *world, _ string) {
 			w.freeze()
-			return g.Check(context.Background(), call(w.t, "read", write))
-		}},
-		{"frozen while held", "cancelled", "[APPROVAL CANCELLED] files/write(", waited(func(w *world, _ string) { w.freeze() })},
+		})},
 		{"ambiguous", "pending", "⏳ Approval requested (id: ID).", func(w *world, g asker) (approval.Answer, error) {
 			return g.Check(context.Background(), call(w.t, "read", `{"path":"/a","Path":"/b"}`))
 		}},
@@ -244,7 +269,8 @@ func accepting(c approval.Call) approval.Call {
 // edit approves other arguments than those that a request is for.
 func (w *world) edit(id, arguments string) approval.Request {
 	a := mustArgs(w.t, arguments)
-	r, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: id, Approve: true, By: hana, Via: approval.ViaCLI, Args: &a, Reason: "too much"})
+	r, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: id, Approve: true, By: hana,
+		Via: approval.ViaCLI, Args: &a, Reason: "too much"})
 	if err != nil {
 		w.t.Error(err)
 	}
@@ -281,7 +307,8 @@ func TestACallWhoseToolHasChangedIsAskedAboutAnew(t *testing.T) {
 		t.Fatalf("got %+v, %v", next, err)
 	}
 	w.decide(next.Request.ID, true, "")
-	if o, err = g.Wait(t.Context(), c, next, approval.WaitOptions{For: time.Minute}); err != nil || o.Kind != approval.AnswerApproved {
+	if o, err = g.Wait(t.Context(), c, next, approval.WaitOptions{For: time.Minute}); err != nil ||
+		o.Kind != approval.AnswerApproved {
 		t.Errorf("got %+v, %v", o, err)
 	}
 }
@@ -303,31 +330,47 @@ var faults = map[string]struct {
 	says  string
 	final bool // it does not pass by itself
 }{
-	"gone":         {gone, approval.CodeStoreUnavailable, "the gate cannot be reached: ", false},
-	"wrong token":  {problemOf(401, "unauthorized", "A valid bearer token is needed."), approval.CodeUnauthorized, "does not know this agent's token", true},
-	"a person's":   {problemOf(403, "agents_only", "Only agents may do this."), approval.CodeUnauthorized, "the token belongs to a person", true},
-	"too many":     {problemOf(429, "too_many_pending", "There are 100 pending requests."), approval.CodeTooManyPending, "100 pending", false},
-	"over budget":  {problemOf(429, "rate_limited", "Over the budget of calls: wait."), approval.CodeRateLimited, "the budget of calls", false},
-	"no store":     {problemOf(503, "store_unavailable", "The store is away."), approval.CodeStoreUnavailable, "The store is away.", false},
-	"internal":     {problemOf(500, "internal", "Something went wrong."), approval.CodeStoreUnavailable, "Something went wrong.", false},
-	"a proxy":      {raw(502, "text/html", "<h1>Bad gateway</h1>"), approval.CodeStoreUnavailable, "not an answer of a Countersign server", false},
-	"too large":    {problemOf(413, "too_large", "The body is too large."), approval.CodeInvalidArgs, "longer than the gate takes", true},
-	"an older one": {problemOf(400, "unknown_field", "dispatch is not known."), approval.CodeStoreUnavailable, "older version", true},
-	"redirect":     {redirect, "", "a redirect to ", true},
-	"a web page":   {raw(200, "text/html", "<h1>Hello</h1>"), approval.CodeStoreUnavailable, "cannot be read", true},
-	"half":         {raw(200, "application/json", `{"decision":"allow"`), approval.CodeStoreUnavailable, "cannot be read", true},
-	"nothing":      {raw(200, "application/json", ``), approval.CodeStoreUnavailable, "cannot be read", true},
-	"null":         {raw(200, "application/json", `null`), approval.CodeStoreUnavailable, "an unknown decision", true},
-	"a list":       {raw(200, "application/json", `[{"decision":"allow"}]`), approval.CodeStoreUnavailable, "cannot be read", true},
-	"another word": {raw(200, "application/json", `{"decision":"ALLOW"}`), approval.CodeStoreUnavailable, "an unknown decision", true},
-	"no arguments": {raw(200, "application/json", `{"decision":"approved","approval_id":"01K00000000000000000000000"}`), approval.CodeStoreUnavailable, "no stored arguments", true},
-	"bad arguments": {raw(200, "application/json", `{"decision":"approved","approval_id":"01K00000000000000000000000","args":[1]}`),
+	"gone": {gone, approval.CodeStoreUnavailable, "the gate cannot be reached: ", false},
+	"wrong token": {problemOf(401, "unauthorized", "A valid bearer token is needed."), approval.CodeUnauthorized,
+		"does not know this agent's token", true},
+	"a person's": {problemOf(403, "agents_only", "Only agents may do this."), approval.CodeUnauthorized,
+		"the token belongs to a person", true},
+	"too many": {problemOf(429, "too_many_pending", "There are 100 pending requests."), approval.CodeTooManyPending,
+		"100 pending", false},
+	"over budget": {problemOf(429, "rate_limited", "Over the budget of calls: wait."), approval.CodeRateLimited,
+		"the budget of calls", false},
+	"no store": {problemOf(503, "store_unavailable", "The store is away."), approval.CodeStoreUnavailable,
+		"The store is away.", false},
+	"internal": {problemOf(500, "internal", "Something went wrong."), approval.CodeStoreUnavailable,
+		"Something went wrong.", false},
+	"a proxy": {raw(502, "text/html", "<h1>Bad gateway</h1>"), approval.CodeStoreUnavailable,
+		"not an answer of a Countersign server", false},
+	"too large": {problemOf(413, "too_large", "The body is too large."), approval.CodeInvalidArgs,
+		"longer than the gate takes", true},
+	"an older one": {problemOf(400, "unknown_field", "dispatch is not known."), approval.CodeStoreUnavailable,
+		"older version", true},
+	"redirect":   {redirect, "", "a redirect to ", true},
+	"a web page": {raw(200, "text/html", "<h1>Hello</h1>"), approval.CodeStoreUnavailable, "cannot be read", true},
+	"half": {raw(200, "application/json", `{"decision":"allow"`), approval.CodeStoreUnavailable, "cannot be read",
+		true},
+	"nothing": {raw(200, "application/json", ``), approval.CodeStoreUnavailable, "cannot be read", true},
+	"null":    {raw(200, "application/json", `null`), approval.CodeStoreUnavailable, "an unknown decision", true},
+	"a list": {raw(200, "application/json", `[{"decision":"allow"}]`), approval.CodeStoreUnavailable,
+		"cannot be read", true},
+	"another word": {raw(200, "application/json", `{"decision":"ALLOW"}`), approval.CodeStoreUnavailable,
+		"an unknown decision", true},
+	"no arguments": {raw(200, "application/json", `{"decision":"approved","approval_id":"01K00000000000000000000000"}`),
 		approval.CodeStoreUnavailable, "no stored arguments", true},
-	"no request": {raw(202, "application/json", `{"decision":"pending"}`), approval.CodeStoreUnavailable, "names no request", true},
+	"bad arguments": {raw(200, "application/json",
+		`{"decision":"approved","approval_id":"01K00000000000000000000000","args":[1]}`),
+		approval.CodeStoreUnavailable, "no stored arguments", true},
+	"no request": {raw(202, "application/json", `{"decision":"pending"}`), approval.CodeStoreUnavailable,
+		"names no request", true},
 }
 
 func problemOf(status int, code, detail string) func(http.ResponseWriter, *http.Request) bool {
-	return raw(status, "application/problem+json", fmt.Sprintf(`{"type":"about:blank","title":"no","status":%d,"detail":%q,"code":%q}`, status, detail, code))
+	return raw(status, "application/problem+json",
+		fmt.Sprintf(`{"type":"about:blank","title":"no","status":%d,"detail":%q,"code":%q}`, status, detail, code))
 }
 
 func raw(status int, kind, body string) func(http.ResponseWriter, *http.Request) bool {
@@ -411,8 +454,11 @@ func TestAGateThatDoesNotAnswerIsNotWaitedForForEver(t *testing.T) {
 	if o.Kind != "" || approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Errorf("asking: got %+v, %v", o, err)
 	}
-	first := approval.Answer{Kind: approval.AnswerPending, Message: "pending", Request: &approval.Request{ID: "01K00000000000000000000000"}}
-	if o, err = g.Wait(t.Context(), call(t, "write", "{}"), first, approval.WaitOptions{For: 200 * time.Millisecond}); err != nil || o.Kind != approval.AnswerPending || o.Message != "pending" {
+	first := approval.Answer{Kind: approval.AnswerPending, Message: "pending",
+		Request: &approval.Request{ID: "01K00000000000000000000000"}}
+	if o, err = g.Wait(t.Context(), call(t, "write", "{}"), first,
+		approval.WaitOptions{For: 200 * time.Millisecond}); err != nil || o.Kind != approval.AnswerPending ||
+		o.Message != "pending" {
 		t.Errorf("waiting: got %+v, %v, want the pending outcome", o, err)
 	}
 }
@@ -510,9 +556,15 @@ func TestRule4_WhoMayNotUseAnApprovalAnyMoreUsesNone(t *testing.T) {
 		end  func(*world, context.CancelFunc, *atomic.Bool, chan struct{})
 		want string
 	}{
-		{"the program stops", func(_ *world, _ context.CancelFunc, _ *atomic.Bool, stop chan struct{}) { close(stop) }, "pending <nil>"},
-		{"the server has gone", func(_ *world, _ context.CancelFunc, lost *atomic.Bool, _ chan struct{}) { lost.Store(true) }, " the server has gone"},
-		{"the client has gone", func(_ *world, cancel context.CancelFunc, _ *atomic.Bool, _ chan struct{}) { cancel() }, " store_unavailable: the call was given up"},
+		{"the program stops", func(_ *world, _ context.CancelFunc, _ *atomic.Bool, stop chan struct{}) {
+			close(stop)
+		}, "pending <nil>"},
+		{"the server has gone", func(_ *world, _ context.CancelFunc, lost *atomic.Bool, _ chan struct{}) {
+			lost.Store(true)
+		}, " the server has gone"},
+		{"the client has gone", func(_ *world, cancel context.CancelFunc, _ *atomic.Bool, _ chan struct{}) {
+			cancel()
+		}, " store_unavailable: the call was given up"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -588,7 +640,8 @@ func TestRule1_WhatWasLetThroughForNobodyDoesNotRun(t *testing.T) {
 			return nil
 		}
 	}})
-	if o.Kind != "" || err == nil || !strings.Contains(err.Error(), "the server has gone. The approval was used up meanwhile") {
+	if o.Kind != "" || err == nil || !strings.Contains(err.Error(),
+		"the server has gone. The approval was used up meanwhile") {
 		t.Errorf("got %+v, %v", o, err)
 	}
 	if r := w.request(first.Request.ID); r.ConsumedAt.IsZero() || r.RunResult != approval.RunFailed {
@@ -628,7 +681,8 @@ func TestAGateThatHasGoneIsRenewedOnce(t *testing.T) {
 			got += e.Message
 		}
 		if !strings.HasPrefix(got, tt.want) || renews != tt.renews || w.asked.Load() != tt.asks {
-			t.Errorf("%s: got %s (%v) after %d renewals and %d requests\nwant %s, %d, %d", tt.name, got, err, renews, w.asked.Load(), tt.want, tt.renews, tt.asks)
+			t.Errorf("%s: got %s (%v) after %d renewals and %d requests\nwant %s, %d, %d", tt.name, got, err, renews,
+				w.asked.Load(), tt.want, tt.renews, tt.asks)
 		}
 	}
 	// What a gate answers, however unhappily, is no reason to start another.
@@ -664,7 +718,8 @@ func TestWhatCameOfACallIsReportedAgainWhileTheGateIsAway(t *testing.T) {
 		return false
 	})
 	r, err := g.Report(t.Context(), approval.Actor{}, first.Request.ID, approval.RunSucceeded)
-	if err != nil || r.RunResult != approval.RunSucceeded || w.request(first.Request.ID).RunResult != approval.RunSucceeded {
+	if err != nil || r.RunResult != approval.RunSucceeded ||
+		w.request(first.Request.ID).RunResult != approval.RunSucceeded {
 		t.Errorf("got %+v, %v", r, err)
 	}
 
@@ -672,12 +727,14 @@ func TestWhatCameOfACallIsReportedAgainWhileTheGateIsAway(t *testing.T) {
 	w.interfere(gone)
 	brief, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := g.Report(brief, approval.Actor{}, first.Request.ID, approval.RunFailed); approval.CodeOf(err) != approval.CodeStoreUnavailable {
+	if _, err := g.Report(brief, approval.Actor{}, first.Request.ID,
+		approval.RunFailed); approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Errorf("got %v", err)
 	}
 	w.asked.Store(0)
 	w.interfere(faults["wrong token"].with)
-	if _, err := g.Report(t.Context(), approval.Actor{}, first.Request.ID, approval.RunFailed); approval.CodeOf(err) != approval.CodeUnauthorized || w.asked.Load() != 1 {
+	if _, err := g.Report(t.Context(), approval.Actor{}, first.Request.ID,
+		approval.RunFailed); approval.CodeOf(err) != approval.CodeUnauthorized || w.asked.Load() != 1 {
 		t.Errorf("got %v after %d requests", err, w.asked.Load())
 	}
 }
@@ -691,13 +748,15 @@ func TestTheFeedAndOneRequestAreTheAgentsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := first.Request.ID
-	if r, err := g.Request(t.Context(), approval.Actor{}, id); err != nil || r.Status != approval.Pending || string(r.Args) != `{"n":1}` || r.Server != "files" {
+	if r, err := g.Request(t.Context(), approval.Actor{}, id); err != nil || r.Status != approval.Pending ||
+		string(r.Args) != `{"n":1}` || r.Server != "files" {
 		t.Errorf("got %+v, %v", r, err)
 	}
 	if rs, err := g.Resolved(t.Context(), "", "", 0); err != nil || len(rs) != 0 {
 		t.Errorf("got %+v, %v", rs, err)
 	}
-	if r, err := g.Cancel(t.Context(), approval.Cancellation{RequestID: id, Reason: "not needed"}); err != nil || r.Status != approval.Cancelled || r.ResolveReason != "not needed" {
+	if r, err := g.Cancel(t.Context(), approval.Cancellation{RequestID: id, Reason: "not needed"}); err != nil ||
+		r.Status != approval.Cancelled || r.ResolveReason != "not needed" {
 		t.Errorf("got %+v, %v", r, err)
 	}
 	rs, err := g.Resolved(t.Context(), "", "", 0)
@@ -705,7 +764,8 @@ func TestTheFeedAndOneRequestAreTheAgentsOwn(t *testing.T) {
 		t.Fatalf("got %+v, %v", rs, err)
 	}
 	want(t, "the feed", rs[0].FeedMessage(), w.request(id).FeedMessage())
-	if a, err := g.Ack(t.Context(), "", []string{id, "01K00000000000000000000000"}); err != nil || len(a.Acked) != 1 || len(a.NotFound) != 1 {
+	if a, err := g.Ack(t.Context(), "", []string{id, "01K00000000000000000000000"}); err != nil || len(a.Acked) != 1 ||
+		len(a.NotFound) != 1 {
 		t.Errorf("got %+v, %v", a, err)
 	}
 	w.interfere(gone)

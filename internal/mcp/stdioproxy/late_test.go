@@ -87,10 +87,12 @@ func TestALateReportIsTriedEverMoreSeldomAndNotForEver(t *testing.T) {
 				var tries atomic.Int64
 				var status atomic.Int64
 				status.Store(503)
-				c, err := client.New("http://gate.example", agentToken, client.WithTransport(answers(func(*http.Request) (*http.Response, error) {
-					tries.Add(1)
-					return &http.Response{StatusCode: int(status.Load()), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{}`))}, nil
-				})))
+				c, err := client.New("http://gate.example", agentToken,
+					client.WithTransport(answers(func(*http.Request) (*http.Response, error) {
+						tries.Add(1)
+						return &http.Response{StatusCode: int(status.Load()), Header: http.Header{},
+							Body: io.NopCloser(strings.NewReader(`{}`))}, nil
+					})))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -121,10 +123,11 @@ func TestALateReportIsTriedEverMoreSeldomAndNotForEver(t *testing.T) {
 func TestAHungGateHoldsTheEndOfTheWrapperOnlyBriefly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, err := client.New("http://gate.example", agentToken, client.WithTransport(answers(func(r *http.Request) (*http.Response, error) {
-			<-r.Context().Done()
-			return nil, r.Context().Err()
-		})))
+		c, err := client.New("http://gate.example", agentToken,
+			client.WithTransport(answers(func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			})))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -99,7 +99,8 @@ func TestTheScopeTellsServersApartAndShowsNoArgument(t *testing.T) {
 			t.Errorf("%s: the same scope %q", name, b)
 		}
 	}
-	if long := Scope("/"+strings.Repeat("é", 2000), []string{"x"}); len(long) > 1024 || !strings.HasPrefix(long, "…") || strings.Contains(long, "\uFFFD") {
+	if long := Scope("/"+strings.Repeat("é", 2000), []string{"x"}); len(long) > 1024 || !strings.HasPrefix(long, "…") ||
+		strings.Contains(long, "\uFFFD") {
 		t.Errorf("got %d bytes: %.40q", len(long), long)
 	}
 }

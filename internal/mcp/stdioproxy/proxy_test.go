@@ -71,7 +71,8 @@ func TestAServerIsOfferedAsItIs(t *testing.T) {
 					who = []string{"_meta", "io.modelcontextprotocol/serverInfo"}
 				}
 				want(t, "who the server is", string(member(t, hello.Result, who...)), theInfo)
-				contains(t, "the instructions", string(member(t, hello.Result, "instructions")), theHint, "need a person's approval")
+				contains(t, "the instructions", string(member(t, hello.Result, "instructions")), theHint,
+					"need a person's approval")
 
 				var mine, theirs []json.RawMessage
 				for l, to := range map[*peer]*[]json.RawMessage{x.peer: &mine, b: &theirs} {
@@ -130,8 +131,11 @@ func TestAServerThatCannotBeHadIsToldClearly(t *testing.T) {
 		command []string
 		says    []string
 	}{
-		{"missing", []string{"/no/such/program"}, []string{"The MCP server fake cannot be reached: the command does not start: ", "/no/such/program", "Nothing was run."}},
-		{"exits", nil, []string{"The MCP server fake cannot be reached: ", "exit status 3", "it last wrote: cannot find my database", "Nothing was run."}},
+		{"missing", []string{"/no/such/program"},
+			[]string{"The MCP server fake cannot be reached: the command does not start: ", "/no/such/program",
+				"Nothing was run."}},
+		{"exits", nil, []string{"The MCP server fake cannot be reached: ", "exit status 3",
+			"it last wrote: cannot find my database", "Nothing was run."}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +168,8 @@ func TestAServerThatDiesLeavesTheOutcomeUnknownAndIsStartedAgain(t *testing.T) {
 	answer := x.call("die", "{}")
 	first := w.pending(1)[0]
 	w.decide(first.ID, true, "")
-	contains(t, "the call", x.wait(answer).text(), "failed: The outcome is unknown: the call was sent to the MCP server fake and no answer came (the server's process ended: exit status 7).")
+	contains(t, "the call", x.wait(answer).text(),
+		"failed: The outcome is unknown: the call was sent to the MCP server fake and no answer came (the server's process ended: exit status 7).")
 	if r := w.request(first.ID); r.RunResult != approval.RunUnknown {
 		t.Errorf("the outcome is %q", r.RunResult)
 	}
@@ -178,7 +183,9 @@ func TestAServerThatDiesLeavesTheOutcomeUnknownAndIsStartedAgain(t *testing.T) {
 		t.Errorf("the server was started %d times, want 2", n)
 	}
 	testkit.Eventually(t, "it is told again what is wanted", func() bool { return len(x.events("level")) == 2 })
-	testkit.Eventually(t, "the client is told that the lists may have changed", func() bool { return x.saw("notifications/tools/list_changed") == 1 })
+	testkit.Eventually(t, "the client is told that the lists may have changed", func() bool {
+		return x.saw("notifications/tools/list_changed") == 1
+	})
 }
 
 func TestAServerWithBadHabitsWorks(t *testing.T) {
@@ -194,7 +201,11 @@ func TestAServerWithBadHabitsWorks(t *testing.T) {
 				t.Errorf("the server was started %d times", n)
 			}
 			if habit == "loud" {
-				testkit.Eventually(t, "all that it says is passed on", func() bool { x.said.mu.Lock(); defer x.said.mu.Unlock(); return x.said.n >= 5000 })
+				testkit.Eventually(t, "all that it says is passed on", func() bool {
+					x.said.mu.Lock()
+					defer x.said.mu.Unlock()
+					return x.said.n >= 5000
+				})
 			}
 			x.in.Close()
 			if err := testkit.Receive(t, "the wrapper's end", x.ended); err != nil {
@@ -369,7 +380,8 @@ func TestAClientThatTurnsToInitializeHasOneServer(t *testing.T) {
 		starts            int
 		slow              bool
 	}{
-		{"the same abilities", `{"elicitation":{"form":{}},"extensions":{"x/y":{}}}`, `{"elicitation":{"form":{}}}`, 1, false},
+		{"the same abilities", `{"elicitation":{"form":{}},"extensions":{"x/y":{}}}`, `{"elicitation":{"form":{}}}`, 1,
+			false},
 		{"while it starts", `{}`, `{}`, 1, true},
 		{"more abilities", `{}`, `{"elicitation":{"form":{}}}`, 2, false},
 	} {
@@ -464,7 +476,8 @@ func TestACallThatIsHeldSurvivesItsGate(t *testing.T) {
 	w.pending(1)
 	w.interfere(gone)
 	contains(t, "the call", y.wait(answer).text(), "Approval requested", "The call has not run.")
-	contains(t, "the identical call", y.called("echo", `{"n":2}`), "failed: The gate could not decide: The gate cannot be reached: no answer from ", "The call was not run")
+	contains(t, "the identical call", y.called("echo", `{"n":2}`),
+		"failed: The gate could not decide: The gate cannot be reached: no answer from ", "The call was not run")
 	w.interfere(nil)
 	answer = y.call("echo", `{"n":2}`)
 	w.decide(w.pending(1)[0].ID, true, "")

@@ -169,9 +169,12 @@ func (s *server) take(m message) {
 	case m.Method == "initialize" && !modern:
 		s.caps = string(m.Params.Capabilities)
 		s.note("initialize %s", s.caps)
-		answer(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"logging":{}},"serverInfo":` + theInfo + `,"instructions":"` + theHint + `"}`)
+		answer(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"logging":{}},"serverInfo":` +
+			theInfo + `,"instructions":"` + theHint + `"}`)
 	case m.Method == "server/discover" && modern:
-		answer(`{` + more + `"_meta":{"io.modelcontextprotocol/serverInfo":` + theInfo + `},"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"instructions":"` + theHint + `"}`)
+		answer(`{` + more + `"_meta":{"io.modelcontextprotocol/serverInfo":` + theInfo +
+			`},"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"instructions":"` + theHint +
+			`"}`)
 	case m.Method == "tools/list":
 		answer(`{` + more + `"tools":[` + theTools + `]}`)
 	case m.Method == "logging/setLevel":
@@ -194,9 +197,11 @@ func (s *server) take(m message) {
 			s.write(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 			say("changed")
 		case "ask":
-			say(s.request("ask-1", "elicitation/create", `{"mode":"form","message":"Which?","requestedSchema":{"type":"object","properties":{"which":{"type":"string"}}}}`))
+			say(s.request("ask-1", "elicitation/create",
+				`{"mode":"form","message":"Which?","requestedSchema":{"type":"object","properties":{"which":{"type":"string"}}}}`))
 		case "sample":
-			say(s.request("sample-1", "sampling/createMessage", `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":5}`))
+			say(s.request("sample-1", "sampling/createMessage",
+				`{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":5}`))
 		case "roots":
 			say(<-s.roots) // real: its process ends with its input
 		}

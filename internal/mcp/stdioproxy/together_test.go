@@ -52,7 +52,8 @@ func TestHeldCallsOfOneTurnAreOneCard(t *testing.T) {
 		if other := w.pending(n + 1)[n]; other.BatchID == card {
 			t.Error("another wrapper's call is on the card")
 		}
-		if _, err := w.gate.DecideMany(t.Context(), ids, approval.Decision{Approve: true, By: hana, Via: approval.ViaCLI}); err != nil {
+		if _, err := w.gate.DecideMany(t.Context(), ids, approval.Decision{Approve: true, By: hana,
+			Via: approval.ViaCLI}); err != nil {
 			t.Fatal(err)
 		}
 		for i, a := range answers {
@@ -110,12 +111,14 @@ func TestAGrantedCallRunsThroughTheWrapper(t *testing.T) {
 	}
 }
 
-// The gate learns over the API what it learns in one process: what a server says of its tools, and that the agent waits.
+// The gate learns over the API what it learns in one process: what a server says of its tools, and that the agent
+// waits.
 func TestAWrapperTellsTheGateWhatItKnows(t *testing.T) {
 	t.Parallel()
 	yes := true
 	c := approval.Call{Tool: "t", Args: mustArgs(t, `{}`), Waits: true, Annotations: &approval.Annotations{ReadOnly: &yes}}
-	if got := api.FromCall(c); !got.Waits || got.Annotations == nil || !*got.Annotations.ReadOnly || got.Annotations.Destructive != nil {
+	if got := api.FromCall(c); !got.Waits || got.Annotations == nil || !*got.Annotations.ReadOnly ||
+		got.Annotations.Destructive != nil {
 		t.Errorf("asked for: %+v", got)
 	}
 	if got := api.FromCall(approval.Call{Args: mustArgs(t, `{}`)}); got.Waits || got.Annotations != nil {

@@ -77,12 +77,15 @@ func newWorld(t testing.TB, rules string) *world {
 	t.Helper()
 	w := &world{t: t}
 	broker := approval.NewBroker()
-	db, err := sqlite.Open(context.Background(), sqlite.Options{Path: schematest.NewFile(t), Now: w.now, OnCommit: func(c approval.Commit) { broker.Publish(c) }})
+	db, err := sqlite.Open(context.Background(), sqlite.Options{Path: schematest.NewFile(t), Now: w.now,
+		OnCommit: func(c approval.Commit) { broker.Publish(c) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.gate = approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: compile(t, rules), Masker: redact.New(), Now: w.now})
-	w.dir = auth.NewDirectory([]auth.AgentIdentity{{Name: "bot", Token: agentToken}}, []auth.Person{{Name: "hana", Approver: true, Admin: true, Token: personToken}})
+	w.gate = approval.NewGate(approval.Options{Store: storetest.ScopedIn(t, db), Broker: broker, Policy: compile(t, rules),
+		Masker: redact.New(), Now: w.now})
+	w.dir = auth.NewDirectory([]auth.AgentIdentity{{Name: "bot", Token: agentToken}},
+		[]auth.Person{{Name: "hana", Approver: true, Admin: true, Token: personToken}})
 	stopping, stop := context.WithCancel(context.Background())
 	api := rest.New(rest.Options{Gate: w.gate, Directory: w.dir, Stopping: stopping})
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -148,7 +151,8 @@ func (w *world) pending(n int) []approval.Request {
 	var rs []approval.Request
 	testkit.Eventually(w.t, fmt.Sprintf("%d pending requests", n), func() bool {
 		var err error
-		if rs, err = lists.ListRequests(context.Background(), w.gate, approval.RequestQuery{Status: approval.Pending}); err != nil {
+		if rs, err = lists.ListRequests(context.Background(), w.gate,
+			approval.RequestQuery{Status: approval.Pending}); err != nil {
 			w.t.Fatal(err)
 		}
 		return len(rs) == n
@@ -159,7 +163,8 @@ func (w *world) pending(n int) []approval.Request {
 
 func (w *world) decide(id string, approve bool, reason string) {
 	w.t.Helper()
-	if _, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: id, Approve: approve, By: hana, Via: approval.ViaCLI, Reason: reason}); err != nil {
+	if _, err := w.gate.Decide(context.Background(), approval.Decision{RequestID: id, Approve: approve, By: hana,
+		Via: approval.ViaCLI, Reason: reason}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -294,7 +299,9 @@ func (p *peer) start(method, params string) <-chan line {
 		if params = strings.TrimSuffix(params, "}"); params != "{" {
 			params += ","
 		}
-		params += `"_meta":{"progressToken":"t` + id + `","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + p.caps + `}}`
+		params += `"_meta":{"progressToken":"t` + id +
+			`","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + p.caps +
+			`}}`
 	}
 	p.write(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`)
 	return ch
@@ -329,7 +336,8 @@ func (p *peer) hello() line {
 	if p.modern {
 		return p.do("server/discover", "{}")
 	}
-	l := p.do("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+p.caps+`,"clientInfo":{"name":"peer","version":"1"}}`)
+	l := p.do("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+p.caps+
+		`,"clientInfo":{"name":"peer","version":"1"}}`)
 	p.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return l
 }

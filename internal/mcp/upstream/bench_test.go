@@ -74,7 +74,8 @@ func BenchmarkDo(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			id := conn.NewID()
-			if _, err := conn.Do(b.Context(), Request{ID: id, Method: "tools/call", Params: jsontext.Value(arguments)}); err != nil {
+			if _, err := conn.Do(b.Context(), Request{ID: id, Method: "tools/call",
+				Params: jsontext.Value(arguments)}); err != nil {
 				b.Fatal(err)
 			}
 		}

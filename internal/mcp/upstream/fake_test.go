@@ -118,7 +118,8 @@ func init() {
 			runSDK(&sdk.IOTransport{Reader: renaming(os.Stdin, `"initialize"`, `"none"`), Writer: os.Stdout})
 		},
 		"sdk-legacy": func() {
-			runSDK(&sdk.IOTransport{Reader: renaming(os.Stdin, `"server/discover"`, `"none"`, "io.modelcontextprotocol/protocolVersion", "x/y"), Writer: os.Stdout})
+			runSDK(&sdk.IOTransport{Reader: renaming(os.Stdin, `"server/discover"`, `"none"`,
+				"io.modelcontextprotocol/protocolVersion", "x/y"), Writer: os.Stdout})
 		},
 		"plain": func() { behave(nil) },
 		"junk": func() {

@@ -179,10 +179,14 @@ func TestHTTPAnswersThatAreNone(t *testing.T) {
 		{"404 without a session", body(404, "text/plain", ""), true, "HTTP 404"},
 		{"422 with a result", body(422, js, `{"jsonrpc":"2.0","id":ID,"result":{}}`), true, "HTTP 422"},
 		{"401", body(401, "text/plain", ""), false, "HTTP 401 Unauthorized"},
-		{"401 with an error of MCP", body(401, js, `{"jsonrpc":"2.0","id":ID,"error":{"code":-32001,"message":"no token."}}`), false, "HTTP 401 Unauthorized: no token"},
-		{"403 with an error of MCP for nobody", body(403, js, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Forbidden"}}`), false, "HTTP 403 Forbidden: Forbidden"},
+		{"401 with an error of MCP", body(401, js, `{"jsonrpc":"2.0","id":ID,"error":{"code":-32001,"message":"no token."}}`),
+			false, "HTTP 401 Unauthorized: no token"},
+		{"403 with an error of MCP for nobody",
+			body(403, js, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Forbidden"}}`), false,
+			"HTTP 403 Forbidden: Forbidden"},
 		{"429", body(429, "text/plain", "slow down"), false, "HTTP 429 Too Many Requests"},
-		{"429 with an error of MCP", body(429, js, `{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":"slow down"}}`), false, "HTTP 429 Too Many Requests: slow down"},
+		{"429 with an error of MCP", body(429, js, `{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":"slow down"}}`),
+			false, "HTTP 429 Too Many Requests: slow down"},
 		{"421", body(421, "", ""), false, "HTTP 421"},
 		{"425", body(425, "", ""), false, "HTTP 425"},
 		{"431", body(431, "", ""), false, "HTTP 431"},
@@ -196,13 +200,17 @@ func TestHTTPAnswersThatAreNone(t *testing.T) {
 		{"202", body(202, "", ""), true, "gave no answer"},
 		{"a page", body(200, "text/html", "<p>"), true, "neither JSON nor"},
 		{"no JSON", body(200, js, `{`), true, "not valid JSON"},
-		{"another id", body(200, js, `{"jsonrpc":"2.0","id":"xID","result":{}}`), true, `something else than the request ID: the request "xID"`},
+		{"another id", body(200, js, `{"jsonrpc":"2.0","id":"xID","result":{}}`), true,
+			`something else than the request ID: the request "xID"`},
 		{"an id with a fraction", body(200, js, `{"jsonrpc":"2.0","id":1.5,"result":{}}`), true, "and is 1.5"},
-		{"a result of nobody", body(200, js, `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"},"result":{}}`), true, "cannot be used"},
+		{"a result of nobody", body(200, js, `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"},"result":{}}`),
+			true, "cannot be used"},
 		{"a request", body(200, js, `{"jsonrpc":"2.0","id":ID,"method":"x"}`), true, "something else"},
 		{"a batch", body(200, js, `[{"jsonrpc":"2.0","id":ID,"result":{}}]`), true, "batches"},
-		{"a stream that ends", body(200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{}}\n"), true, "broke off"},
-		{"a stream whose answer is no JSON", body(200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{NaN}}\n\n"), true, "not valid JSON"},
+		{"a stream that ends", body(200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{}}\n"), true,
+			"broke off"},
+		{"a stream whose answer is no JSON", body(200, "text/event-stream",
+			"data: {\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{NaN}}\n\n"), true, "not valid JSON"},
 		{"a long answer", func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
 			reply(w, m, `"`+strings.Repeat("x", maxMessage)+`"`)
 		}, true, "32 MiB"},
@@ -225,7 +233,8 @@ func TestHTTPAnswersThatAreNone(t *testing.T) {
 				conn := mustDial(t, Config{URL: s.URL}, Peer{})
 				m, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
 				asked := string(jsontext.Value(mcp.Number(int64(conn.(*httpConn).ids.Load()))))
-				if err == nil || Sent(err) != c.sent || !strings.Contains(err.Error(), strings.ReplaceAll(c.says, "ID", asked)) || strings.Contains(err.Error(), "secret") {
+				if err == nil || Sent(err) != c.sent || !strings.Contains(err.Error(), strings.ReplaceAll(c.says, "ID", asked)) ||
+					strings.Contains(err.Error(), "secret") {
 					t.Errorf("got %s, %v (sent %v), want %q and sent %v", m.Bytes(), err, Sent(err), c.says, c.sent)
 				}
 				if n, _, _ := s.seen("tools/call"); n != 1 {
@@ -246,7 +255,8 @@ func TestAnErrorOfMCPIsTheAnswerWhateverTheStatus(t *testing.T) {
 			s := newWeb(t, &web{era: mcp.Modern, post: func(w http.ResponseWriter, _ *http.Request, m mcp.Message) {
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(status)
-				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, strings.Replace(id, "ID", string(m.ID), 1))
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, strings.Replace(id, "ID",
+					string(m.ID), 1))
 			}})
 			conn := mustDial(t, Config{URL: s.URL}, Peer{})
 			r := toolCall(conn, "x", `{}`)
@@ -280,7 +290,8 @@ func TestServersThatDoNotKnowDiscoverAreLegacy(t *testing.T) {
 					h(w, r)
 					return
 				}
-				if r.Header.Get(mcp.HeaderMethod) != "" || strings.Contains(string(body), `"initialize"`) && r.Header.Get(mcp.HeaderVersion) != "" {
+				if r.Header.Get(mcp.HeaderMethod) != "" || strings.Contains(string(body), `"initialize"`) &&
+					r.Header.Get(mcp.HeaderVersion) != "" {
 					t.Errorf("%s has headers of the modern era: %v", body, r.Header)
 				}
 				r.Body = io.NopCloser(bytes.NewReader(body))
@@ -313,8 +324,10 @@ func TestModernRequestsCarryTheirHeaders(t *testing.T) {
 	}
 	_, got, _ := s.seen("tools/call")
 	for name, want := range map[string]string{
-		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "=?base64?w6k=?=", "Mcp-Param-Zone": "north",
-		"X-Own": "own", "Accept": "application/json, text/event-stream", "Content-Type": "application/json", "Accept-Encoding": "", "Mcp-Session-Id": "",
+		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "=?base64?w6k=?=",
+		"Mcp-Param-Zone": "north",
+		"X-Own":          "own", "Accept": "application/json, text/event-stream", "Content-Type": "application/json",
+		"Accept-Encoding": "", "Mcp-Session-Id": "",
 	} {
 		if v := got.Header.Get(name); v != want {
 			t.Errorf("the header %s is %q, want %q", name, v, want)
@@ -363,7 +376,8 @@ func TestALegacySessionIsKeptAndEnded(t *testing.T) {
 		t.Fatalf("the session was ended %d times, want once", len(deleted))
 	}
 	for _, r := range []*http.Request{initialized, call, deleted[0]} {
-		if r.Header.Get("Mcp-Session-Id") != "s-1" || r.Header.Get("Mcp-Protocol-Version") != "2025-11-25" || r.Header.Get("Mcp-Method") != "" {
+		if r.Header.Get("Mcp-Session-Id") != "s-1" || r.Header.Get("Mcp-Protocol-Version") != "2025-11-25" ||
+			r.Header.Get("Mcp-Method") != "" {
 			t.Errorf("%s had the headers %v", r.Method, r.Header)
 		}
 	}
@@ -390,7 +404,8 @@ func TestALostSessionEndsTheConnectionAndNothingRan(t *testing.T) {
 		conn := mustDial(t, Config{URL: s.URL}, Peer{})
 		_, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
 		if !errors.Is(err, errSessionLost) || Sent(err) {
-			t.Errorf("%d %s: got %v (sent %v), want that the session is lost and nothing was sent", c.status, c.body, err, Sent(err))
+			t.Errorf("%d %s: got %v (sent %v), want that the session is lost and nothing was sent", c.status, c.body, err,
+				Sent(err))
 		}
 		testkit.Receive(t, "the end of the connection", conn.Done())
 		if !errors.Is(conn.Err(), errSessionLost) {
@@ -420,7 +435,8 @@ func TestAnAnswerThatSpeaksOfSessionsIsAnAnswer(t *testing.T) {
 
 func TestRetryAfterIsRead(t *testing.T) {
 	t.Parallel()
-	for header, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-1": 0, "soon": 0, "999999999": 24 * time.Hour,
+	for header, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-1": 0, "soon": 0,
+		"999999999":                     24 * time.Hour,
 		"Sat, 28 Nov 2026 12:00:30 GMT": 30 * time.Second, "Sat, 28 Nov 2026 11:00:00 GMT": 0} {
 		s := newWeb(t, &web{era: mcp.Modern, post: func(w http.ResponseWriter, _ *http.Request, _ mcp.Message) {
 			w.Header().Set("Retry-After", header)
@@ -610,7 +626,8 @@ func TestWhatNeverLeftWasNotSent(t *testing.T) {
 	if _, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`)); err == nil || Sent(err) {
 		t.Errorf("after the server is gone got %v (sent %v), want one that was not sent", err, Sent(err))
 	}
-	if _, err := Dial(testContext(t), Config{URL: s.URL}, Peer{}); err == nil || !strings.Contains(err.Error(), "cannot be reached") {
+	if _, err := Dial(testContext(t), Config{URL: s.URL}, Peer{}); err == nil || !strings.Contains(err.Error(),
+		"cannot be reached") {
 		t.Errorf("got %v, want that it cannot be reached", err)
 	}
 }
@@ -690,7 +707,8 @@ func TestNoRequestIsSentTwiceOverKeptConnections(t *testing.T) {
 							return
 						}
 						body := mcp.Response(m.ID, jsontext.Value(`{"supportedVersions":["2026-07-28"]}`)).Bytes()
-						fmt.Fprintf(nc, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+						fmt.Fprintf(nc, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body),
+							body)
 						if odd {
 							return
 						}
@@ -758,7 +776,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		_, err := conn.Do(testContext(t), toolCall(conn, "x", `{}`))
 		refused := status > 303 // the others may come after it was done
 		if err == nil || Sent(err) == refused || IsRefused(err) != refused || reached ||
-			!strings.HasSuffix(err.Error(), ", a redirect to "+other.URL+"/mcp/.../, which is not followed; give that address instead") {
+			!strings.HasSuffix(err.Error(), ", a redirect to "+other.URL+
+				"/mcp/.../, which is not followed; give that address instead") {
 			t.Errorf("with status %d got %v (sent %v), and the other server was reached: %v", status, err, Sent(err), reached)
 		}
 		other.Close()
@@ -773,7 +792,8 @@ func TestNoErrorHoldsASecret(t *testing.T) {
 	conn := mustDial(t, cfg, Peer{})
 	try(t, conn)
 	_, r, _ := s.seen("tools/call")
-	if user, password, _ := r.BasicAuth(); user != "someone" || password != "hidden1" || r.Header.Get("X-Key") != "hidden3" || r.URL.Query().Get("key") != "hidden2" {
+	if user, password, _ := r.BasicAuth(); user != "someone" || password != "hidden1" ||
+		r.Header.Get("X-Key") != "hidden3" || r.URL.Query().Get("key") != "hidden2" {
 		t.Errorf("the server got %s and %v, want all that was configured", r.URL, r.Header)
 	}
 	s.CloseClientConnections()
@@ -839,9 +859,11 @@ func TestWhatALegacyServerSendsByItself(t *testing.T) {
 			t.Errorf("the peer got %s, want %s", m, want)
 		}
 	}
-	answered := []string{string(testkit.Receive(t, "an answer", answers).Bytes()), string(testkit.Receive(t, "an answer", answers).Bytes())}
+	answered := []string{string(testkit.Receive(t, "an answer", answers).Bytes()),
+		string(testkit.Receive(t, "an answer", answers).Bytes())}
 	slices.Sort(answered)
-	want := []string{`{"jsonrpc":"2.0","id":"p","result":{}}`, `{"jsonrpc":"2.0","id":"q","result":"the peer on roots/list"}`}
+	want := []string{`{"jsonrpc":"2.0","id":"p","result":{}}`,
+		`{"jsonrpc":"2.0","id":"q","result":"the peer on roots/list"}`}
 	if !slices.Equal(answered, want) {
 		t.Errorf("the server was answered %q, want %q", answered, want)
 	}
@@ -850,7 +872,8 @@ func TestWhatALegacyServerSendsByItself(t *testing.T) {
 		want string
 	}{
 		{nil, "the peer on elicitation/create"},
-		{func(context.Context, mcp.Message) mcp.Message { return mcp.Response(nil, mcp.Quote("the request")) }, "the request"},
+		{func(context.Context, mcp.Message) mcp.Message { return mcp.Response(nil, mcp.Quote("the request")) },
+			"the request"},
 	} {
 		r := toolCall(conn, "x", `{}`)
 		r.Ask = c.ask
@@ -882,7 +905,8 @@ func TestASubscriptionOverHTTPGoesOnUntilItIsCancelled(t *testing.T) {
 			cancel()
 		}
 	}})
-	if want := []string{"notifications/n0", "notifications/n1", "notifications/n2"}; !errors.Is(err, context.Canceled) || !slices.Equal(got, want) {
+	if want := []string{"notifications/n0", "notifications/n1", "notifications/n2"}; !errors.Is(err, context.Canceled) ||
+		!slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v until it is cancelled", got, err, want)
 	}
 }

@@ -29,35 +29,45 @@ func sdkServer() *sdk.Server {
 	text := func(s string) *sdk.CallToolResult {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: s}}}
 	}
-	s.AddTool(&sdk.Tool{Name: "echo", InputSchema: schema}, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	s.AddTool(&sdk.Tool{Name: "echo", InputSchema: schema}, func(_ context.Context,
+		r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return text(string(r.Params.Arguments)), nil
 	})
-	s.AddTool(&sdk.Tool{Name: "count", InputSchema: schema}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	s.AddTool(&sdk.Tool{Name: "count", InputSchema: schema}, func(ctx context.Context,
+		r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		for i := range 3 {
-			if err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(i + 1)}); err != nil {
+			if err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(),
+				Progress: float64(i + 1)}); err != nil {
 				return nil, err
 			}
 		}
 		return text("counted"), nil
 	})
-	s.AddTool(&sdk.Tool{Name: "ask", InputSchema: schema}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		a, err := r.Session.Elicit(ctx, &sdk.ElicitParams{Message: "sure?", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}}})
+	s.AddTool(&sdk.Tool{Name: "ask", InputSchema: schema}, func(ctx context.Context,
+		r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		a, err := r.Session.Elicit(ctx, &sdk.ElicitParams{Message: "sure?", RequestedSchema: map[string]any{"type": "object",
+			"properties": map[string]any{}}})
 		if err != nil {
 			return nil, err
 		}
 		return text(a.Action), nil
 	})
-	s.AddTool(&sdk.Tool{Name: "wait", InputSchema: schema}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1})
+	s.AddTool(&sdk.Tool{Name: "wait", InputSchema: schema}, func(ctx context.Context,
+		r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(),
+			Progress: 1})
 		<-ctx.Done()
 		return text("cancelled"), nil
 	})
-	s.AddTool(&sdk.Tool{Name: "poll", InputSchema: schema}, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	s.AddTool(&sdk.Tool{Name: "poll", InputSchema: schema}, func(_ context.Context,
+		r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		r.Extra.CloseSSEStream(sdk.CloseSSEStreamArgs{RetryAfter: 10 * time.Millisecond})
 		return text("polled"), nil
 	})
-	s.AddTool(&sdk.Tool{Name: "grow", InputSchema: schema}, func(_ context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		s.AddTool(&sdk.Tool{Name: "grown", InputSchema: schema}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text(""), nil })
+	s.AddTool(&sdk.Tool{Name: "grow", InputSchema: schema}, func(_ context.Context,
+		_ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		s.AddTool(&sdk.Tool{Name: "grown", InputSchema: schema},
+			func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text(""), nil })
 		return text("grown"), nil
 	})
 	return s
@@ -86,20 +96,22 @@ func TestTheReferenceServerMayEndAStreamBeforeItsAnswer(t *testing.T) {
 
 func TestTheReferenceServerTellsASubscriberOfChanges(t *testing.T) {
 	t.Parallel()
-	for name, cfg := range map[string]Config{"stdio": fake("sdk"), "http": {URL: sdkHTTP(t, mcp.Modern, sdk.StreamableHTTPOptions{})}} {
+	for name, cfg := range map[string]Config{"stdio": fake("sdk"),
+		"http": {URL: sdkHTTP(t, mcp.Modern, sdk.StreamableHTTPOptions{})}} {
 		c := mustDial(t, cfg, Peer{})
 		ctx, cancel := context.WithCancel(testContext(t))
 		id := c.NewID()
 		p, _ := mcp.ReadObject(params(c, id, "x", "{}"))
 		p = p.Without("name", "arguments").With("notifications", jsontext.Value(`{"toolsListChanged":true}`))
 		var got []string
-		_, err := c.Do(ctx, Request{ID: id, Method: "subscriptions/listen", Params: p.Bytes(), OnNotification: func(m mcp.Message) {
-			if got = append(got, m.Method); len(got) == 1 {
-				go c.Do(ctx, toolCall(c, "grow", `{}`))
-			} else {
-				cancel()
-			}
-		}})
+		_, err := c.Do(ctx, Request{ID: id, Method: "subscriptions/listen", Params: p.Bytes(),
+			OnNotification: func(m mcp.Message) {
+				if got = append(got, m.Method); len(got) == 1 {
+					go c.Do(ctx, toolCall(c, "grow", `{}`))
+				} else {
+					cancel()
+				}
+			}})
 		want := []string{"notifications/subscriptions/acknowledged", "notifications/tools/list_changed"}
 		if !errors.Is(err, context.Canceled) || !slices.Equal(got, want) {
 			t.Errorf("over %s got %v, %v, want %v", name, got, err, want)

@@ -52,7 +52,8 @@ func TestEvents(t *testing.T) {
 	} {
 		datas, id, retry, err := readEvents(strings.NewReader(c.stream))
 		if !slices.Equal(datas, c.datas) || id != c.id || retry != c.retry || err != io.EOF {
-			t.Errorf("%.40q: got %.40q, id %q, retry %v, %v; want %.40q, %q, %v", c.stream, datas, id, retry, err, c.datas, c.id, c.retry)
+			t.Errorf("%.40q: got %.40q, id %q, retry %v, %v; want %.40q, %q, %v", c.stream, datas, id, retry, err, c.datas, c.id,
+				c.retry)
 		}
 	}
 }

@@ -51,8 +51,8 @@ func TestAStartEndsInSilence(t *testing.T) {
 	}
 }
 
-// What a process writes on either output counts, also what is no whole line. One that is late says what it last wrote to
-// whoever runs it, and which key gives it more time.
+// What a process writes on either output counts, also what is no whole line. One that is late says what it last wrote
+// to whoever runs it, and which key gives it more time.
 func TestASlowStartIsTold(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{

@@ -69,12 +69,17 @@ func TestStdioServersThatDoNotStart(t *testing.T) {
 		cfg  Config
 		says []string
 	}{
-		{"not there", Config{Command: []string{"countersign-no-such-program"}}, []string{"does not start: the program countersign-no-such-program is not found"}},
-		{"no such file", Config{Command: []string{"/nonexistent/program"}}, []string{"does not start: the program /nonexistent/program is not found"}},
-		{"no program", Config{Command: []string{"/etc/passwd"}}, []string{"does not start: the program /etc/passwd may not be run by this user"}},
-		{"no folder", func() Config { c := fake("plain"); c.Dir = "/nonexistent/folder"; return c }(), []string{"does not start: its folder /nonexistent/folder is not found"}},
+		{"not there", Config{Command: []string{"countersign-no-such-program"}},
+			[]string{"does not start: the program countersign-no-such-program is not found"}},
+		{"no such file", Config{Command: []string{"/nonexistent/program"}},
+			[]string{"does not start: the program /nonexistent/program is not found"}},
+		{"no program", Config{Command: []string{"/etc/passwd"}},
+			[]string{"does not start: the program /etc/passwd may not be run by this user"}},
+		{"no folder", func() Config { c := fake("plain"); c.Dir = "/nonexistent/folder"; return c }(),
+			[]string{"does not start: its folder /nonexistent/folder is not found"}},
 		{"dies at once", fake("dies at once"), []string{"ended", "exit status 3", "complaint 199"}},
-		{"silent", func() Config { c := fake("silent"); c.StartTimeout = 1500 * time.Millisecond; return c }(), []string{"in time"}},
+		{"silent", func() Config { c := fake("silent"); c.StartTimeout = 1500 * time.Millisecond; return c }(),
+			[]string{"in time"}},
 		{"of the future", fake("of the future"), []string{`"2099-01-01"`}},
 		{"neither", Config{}, []string{"a command or a URL"}},
 	} {
@@ -254,7 +259,8 @@ func TestWhatWaitsForAServerThatDoesNotReadWasNotSent(t *testing.T) {
 	cancel()
 	testkit.Wait(t, "both calls", wg.Wait)
 	if !Sent(errs[0]) || Sent(errs[1]) {
-		t.Errorf("got %v (sent %v) and %v (sent %v), want only the first sent", errs[0], Sent(errs[0]), errs[1], Sent(errs[1]))
+		t.Errorf("got %v (sent %v) and %v (sent %v), want only the first sent", errs[0], Sent(errs[0]), errs[1],
+			Sent(errs[1]))
 	}
 }
 
@@ -285,7 +291,11 @@ func stuck(t *testing.T, from string) (*stdioConn, *sync.WaitGroup) {
 	try(t, conn)
 	s := conn.(*stdioConn)
 	wg := inFlight(t, s, from, 1<<20)
-	testkit.Eventually(t, "it is being written", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.queue.count == 0 })
+	testkit.Eventually(t, "it is being written", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.queue.count == 0
+	})
 	return s, wg
 }
 
@@ -305,7 +315,11 @@ func inFlight(t *testing.T, s *stdioConn, from string, size int) *sync.WaitGroup
 		}
 	})
 	t.Cleanup(func() { cancel(); testkit.Wait(t, "what is in flight", wg.Wait) })
-	testkit.Eventually(t, "it is in flight", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.inflight) != before })
+	testkit.Eventually(t, "it is in flight", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.inflight) != before
+	})
 	return &wg
 }
 
@@ -425,7 +439,11 @@ func TestWhoAnswersWhatAStdioServerAsks(t *testing.T) {
 				wg.Go(func() {
 					conn.Do(ctx, Request{ID: conn.NewID(), Method: "hang", Ask: said("other")})
 				})
-				testkit.Eventually(t, "it is in flight", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.inflight) == 1 })
+				testkit.Eventually(t, "it is in flight", func() bool {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					return len(s.inflight) == 1
+				})
 			}
 			r := toolCall(conn, "x", `{}`)
 			if c.call {
@@ -441,7 +459,8 @@ func TestWhoAnswersWhatAStdioServerAsks(t *testing.T) {
 				got[i] = mcp.Text(answers[i])
 			}
 			slices.Sort(got)
-			if len(got) != 2 || !strings.Contains(strings.Join(got, "\n"), c.want) || !strings.Contains(strings.Join(got, "\n"), `"id":"p","result":{}`) {
+			if len(got) != 2 || !strings.Contains(strings.Join(got, "\n"), c.want) || !strings.Contains(strings.Join(got, "\n"),
+				`"id":"p","result":{}`) {
 				t.Errorf("the server was answered %q, want an answer to its ping and %s", got, c.want)
 			}
 		})
@@ -486,14 +505,19 @@ func TestASubscriptionOverStdioGetsItsOwn(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var got, others []string
-	conn := mustDial(t, fake("modern"), Peer{Notification: func(m mcp.Message) { mu.Lock(); others = append(others, m.Method); mu.Unlock() }})
+	conn := mustDial(t, fake("modern"), Peer{Notification: func(m mcp.Message) {
+		mu.Lock()
+		others = append(others, m.Method)
+		mu.Unlock()
+	}})
 	ctx, cancel := context.WithCancel(testContext(t))
 	_, err := conn.Do(ctx, Request{ID: conn.NewID(), Method: "subscriptions/listen", OnNotification: func(m mcp.Message) {
 		if got = append(got, m.Method); len(got) == 3 {
 			cancel()
 		}
 	}})
-	want := []string{"notifications/subscriptions/acknowledged", "notifications/tools/list_changed", "notifications/prompts/list_changed"}
+	want := []string{"notifications/subscriptions/acknowledged", "notifications/tools/list_changed",
+		"notifications/prompts/list_changed"}
 	mu.Lock()
 	defer mu.Unlock()
 	if !errors.Is(err, context.Canceled) || !slices.Equal(got, want) || others != nil {

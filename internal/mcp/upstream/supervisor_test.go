@@ -79,7 +79,8 @@ func TestAServerWaitsForItsFirstStartOnly(t *testing.T) {
 		defer stop()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		if _, err := s.Conn(ctx); !errors.Is(err, context.DeadlineExceeded) || Sent(err) || !strings.Contains(err.Error(), "it is still starting") {
+		if _, err := s.Conn(ctx); !errors.Is(err, context.DeadlineExceeded) || Sent(err) || !strings.Contains(err.Error(),
+			"it is still starting") {
 			t.Errorf("while it starts got %v, want the end of the wait", err)
 		}
 		if h := s.Health(); h.State != Starting || h.Restarts != 0 {
@@ -103,12 +104,15 @@ func TestAServerThatIsDownIsTriedLessAndLessOftenAndFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{down: errRefused}
 		ups := 0
-		s, stop := run(t, Config{Name: "w", URL: "http://w.test", Transport: w, StartTimeout: time.Second}, func(Conn) { ups++ })
+		s, stop := run(t, Config{Name: "w", URL: "http://w.test", Transport: w, StartTimeout: time.Second}, func(Conn) {
+			ups++
+		})
 		defer stop()
 		synctest.Wait()
 		before := time.Now()
 		_, err := s.Conn(t.Context())
-		if err == nil || Sent(err) || !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "it is down; the next try is in ") || time.Since(before) != 0 {
+		if err == nil || Sent(err) || !errors.Is(err, errRefused) || !strings.Contains(err.Error(),
+			"it is down; the next try is in ") || time.Since(before) != 0 {
 			t.Errorf("got %v after %v, want at once why, and when the next try is", err, time.Since(before))
 		}
 		time.Sleep(5 * time.Minute)

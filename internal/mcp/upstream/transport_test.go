@@ -101,9 +101,10 @@ func TestADirectConnectionIsUsedAgainOnlyWhereItsAnswerEndsCleanly(t *testing.T)
 		answer string
 		opens  int32
 	}{
-		"a length":                     {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 1},
-		"chunks":                       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 1},
-		"interim answers before it":    {strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", maxInterim) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 1},
+		"a length": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 1},
+		"chunks":   {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 1},
+		"interim answers before it": {strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", maxInterim) +
+			"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 1},
 		"the server closes":            {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", 3},
 		"an old protocol":              {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", 3},
 		"more than the answer has":     {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok HTTP/1.1 200 OK\r\n\r\n", 3},
@@ -116,7 +117,8 @@ func TestADirectConnectionIsUsedAgainOnlyWhereItsAnswerEndsCleanly(t *testing.T)
 			s, tr := newRawServer(t, says(c.answer)), newTestTransport(t)
 			for range 3 {
 				status, body, err := post(testContext(t), t, tr, s.url, "{}")
-				if err != nil || status/100 != 2 || body != "ok" && !strings.Contains(name, "noth") && !strings.Contains(name, "no content") {
+				if err != nil || status/100 != 2 || body != "ok" && !strings.Contains(name, "noth") && !strings.Contains(name,
+					"no content") {
 					t.Fatalf("got %d %q, %v", status, body, err)
 				}
 			}
@@ -261,7 +263,8 @@ func TestWhatIsNoSmallPostOverPlainHTTPDoesNotGoDirectly(t *testing.T) {
 	}
 
 	tr := newTestTransport(t)
-	if _, body, err := post(testContext(t), t, tr, h.URL, strings.Repeat("x", maxDirect+1)); err != nil || body != fmt.Sprintf("POST %d /", maxDirect+1) {
+	if _, body, err := post(testContext(t), t, tr, h.URL, strings.Repeat("x", maxDirect+1)); err != nil ||
+		body != fmt.Sprintf("POST %d /", maxDirect+1) {
 		t.Errorf("a large body: %q, %v", body, err)
 	}
 	r, err := http.NewRequestWithContext(testContext(t), http.MethodGet, h.URL, nil)
@@ -284,7 +287,8 @@ func TestWhatIsNoSmallPostOverPlainHTTPDoesNotGoDirectly(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr.Proxy = http.ProxyURL(proxy)
-	if _, body, err := post(testContext(t), t, tr, "http://elsewhere.example/mcp", "{}"); err != nil || body != "POST 2 http://elsewhere.example/mcp" {
+	if _, body, err := post(testContext(t), t, tr, "http://elsewhere.example/mcp", "{}"); err != nil ||
+		body != "POST 2 http://elsewhere.example/mcp" {
 		t.Errorf("by way of a proxy: %q, %v", body, err)
 	}
 	if direct(tr) {
@@ -331,7 +335,8 @@ func TestTheEndOfAnAnswerIsReadWhenItsConnectionIsUsedAgain(t *testing.T) {
 		"fields come with it":       {chunked, "\r\n0\r\nX: y\r\n\r\n", 2, true},
 		"it has a length":           {"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok", "!", 2, false},
 		"it has a length and came":  {"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok!", "", 1, true},
-		"the server closes":         {strings.Replace(chunked, "\r\n", "\r\nConnection: close\r\n", 1) + "\r\n0\r\n\r\n", "", 2, true},
+		"the server closes": {strings.Replace(chunked, "\r\n", "\r\nConnection: close\r\n", 1) + "\r\n0\r\n\r\n", "",
+			2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := make(chan struct{}, 2)
@@ -419,9 +424,11 @@ func TestADirectRequestIsWrittenAsAnyOther(t *testing.T) {
 		}
 		got := read(func(out *bufio.Writer) error { return writeRequest(out, made()) })
 		want := read(func(out *bufio.Writer) error { return made().Write(out) })
-		if got.RequestURI != want.RequestURI || got.Host != want.Host || got.Proto != want.Proto || got.Method != want.Method ||
+		if got.RequestURI != want.RequestURI || got.Host != want.Host || got.Proto != want.Proto ||
+			got.Method != want.Method ||
 			!reflect.DeepEqual(got.Header, want.Header) || got.ContentLength != want.ContentLength {
-			t.Errorf("%s: got %s %s %s %v, want %s %s %s %v", target, got.Method, got.RequestURI, got.Host, got.Header, want.Method,
+			t.Errorf("%s: got %s %s %s %v, want %s %s %s %v", target, got.Method, got.RequestURI, got.Host, got.Header,
+				want.Method,
 				want.RequestURI, want.Host, want.Header)
 		}
 	}

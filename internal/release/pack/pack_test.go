@@ -31,7 +31,8 @@ func built(t *testing.T, goos string, change ...debug.BuildSetting) (*binary, er
 		{Key: "vcs.modified", Value: "false"}, {Key: "vcs.time", Value: "2026-11-20T10:00:00+09:00"},
 	}, change...), Deps: []*debug.Module{
 		{Path: "github.com/oklog/ulid/v2", Version: "v2.1.2", Sum: h1},
-		{Path: "golang.org/x/text", Version: "v0.43.0", Replace: &debug.Module{Path: "example.com/text", Version: "v1.0.0+incompatible", Sum: h1}},
+		{Path: "golang.org/x/text", Version: "v0.43.0", Replace: &debug.Module{Path: "example.com/text",
+			Version: "v1.0.0+incompatible", Sum: h1}},
 	}}
 	b := &binary{data: []byte("the program for " + goos), info: info}
 	return b, b.settings()
@@ -93,7 +94,8 @@ func TestArchivesHoldTheProgramAndWhatGoesWithIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprintf("%s %04o", h.Name, h.Mode); got != "countersign_v1.2.3_linux_arm64/"+w || !h.ModTime.Equal(at) || h.Uname != "" || h.Uid != 0 {
+		if got := fmt.Sprintf("%s %04o", h.Name, h.Mode); got != "countersign_v1.2.3_linux_arm64/"+w ||
+			!h.ModTime.Equal(at) || h.Uname != "" || h.Uid != 0 {
 			t.Errorf("%s at %s of %q, want %s at %s of nobody in particular", got, h.ModTime, h.Uname, w, at)
 		}
 	}
@@ -106,7 +108,8 @@ func TestArchivesHoldTheProgramAndWhatGoesWithIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first := w.File[0]; len(w.File) != len(want) || first.Name != "countersign_v1.2.3_windows_arm64/countersign.exe" || !first.Modified.Equal(at) {
+	if first := w.File[0]; len(w.File) != len(want) || first.Name != "countersign_v1.2.3_windows_arm64/countersign.exe" ||
+		!first.Modified.Equal(at) {
 		t.Errorf("the zip begins with %s at %s and has %d files", first.Name, first.Modified, len(w.File))
 	}
 }
@@ -117,7 +120,8 @@ func TestLicencesOfAllModulesAreInTheArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := b.licences()
-	for _, want := range []string{"==== Go: LICENSE\n", "==== github.com/oklog/ulid/v2: LICENSE\n", "==== golang.org/x/text: PATENTS\n"} {
+	for _, want := range []string{"==== Go: LICENSE\n", "==== github.com/oklog/ulid/v2: LICENSE\n",
+		"==== golang.org/x/text: PATENTS\n"} {
 		if err != nil || !bytes.Contains(got, []byte(want)) {
 			t.Errorf("%q is not there: %v", want, err)
 		}
@@ -126,7 +130,8 @@ func TestLicencesOfAllModulesAreInTheArchive(t *testing.T) {
 
 // What may not be passed on should be noticed when the module comes in, and not at the release.
 func TestEveryModuleOfTheProgramHasALicence(t *testing.T) {
-	list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "../../../cmd/countersign") // real: a list of the go command
+	list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", // real: a list
+		"../../../cmd/countersign")
 	list.Env = append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0")
 	out, err := list.Output()
 	if err != nil {

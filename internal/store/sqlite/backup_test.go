@@ -184,7 +184,8 @@ func TestTheLogShrinksAfterABackup(t *testing.T) {
 	d := open(t, Options{})
 	large := func(tx approval.Tx) error {
 		for range 40 {
-			if _, err := tx.Append(approval.Event{Type: approval.EventCallAllowed, Reason: strings.Repeat("x", 1<<20)}); err != nil {
+			if _, err := tx.Append(approval.Event{Type: approval.EventCallAllowed, Reason: strings.Repeat("x",
+				1<<20)}); err != nil {
 				return err
 			}
 		}

@@ -26,7 +26,8 @@ import (
 var (
 	benchRound  = flag.Duration("round", time.Second, "benchmarks: how long a round takes")
 	benchRounds = flag.Int("rounds", 3, "benchmarks: how many rounds each figure gets")
-	benchRows   = flag.Int("rows", 0, "benchmarks: how many ended requests BenchmarkFilled and BenchmarkFeed begin with; 0 leaves the first out")
+	benchRows   = flag.Int("rows", 0,
+		"benchmarks: how many ended requests BenchmarkFilled and BenchmarkFeed begin with; 0 leaves the first out")
 )
 
 const benchClients = 64
@@ -174,7 +175,8 @@ func rawSync(b *testing.B) *contender {
 
 var filler = strings.Repeat("lorem ipsum dolor sit amet consectetur ", 20)
 
-var benchTools = []string{"merge_pull_request", "stripe.refund", "k8s.apply", "shell.exec", "mail.send", "db.execute", "s3.delete", "iam.grant"}
+var benchTools = []string{"merge_pull_request", "stripe.refund", "k8s.apply", "shell.exec", "mail.send", "db.execute",
+	"s3.delete", "iam.grant"}
 
 // benchRequest is a request of about 600 bytes of args that is like no other.
 func benchRequest() approval.Request {
@@ -187,9 +189,11 @@ func benchRequest() approval.Request {
 	}
 	hash := hex.EncodeToString(h[:])
 	return approval.Request{
-		Agent: "agent-17", Tool: benchTools[int(h[0])%len(benchTools)], Args: []byte(`{"body":"` + filler[:540] + `","path":"/srv/app/` + hash[:16] + `"}`),
-		ArgsHash: hash, Risk: approval.RiskHigh, Rule: "r42", ReasonCode: "approval_required", HumanMessage: "The payment is above the limit.",
-		TurnID: "turn-" + hash[:8], Status: approval.Pending,
+		Agent: "agent-17", Tool: benchTools[int(h[0])%len(benchTools)], Args: []byte(`{"body":"` + filler[:540] +
+			`","path":"/srv/app/` + hash[:16] + `"}`),
+		ArgsHash: hash, Risk: approval.RiskHigh, Rule: "r42", ReasonCode: "approval_required",
+		HumanMessage: "The payment is above the limit.",
+		TurnID:       "turn-" + hash[:8], Status: approval.Pending,
 	}
 }
 
@@ -202,14 +206,16 @@ func benchCreate(tx approval.Tx, r *approval.Request) error {
 		return err
 	}
 	err := tx.InsertNotification(approval.Notification{
-		ID: tx.NewID(), ApprovalID: r.ID, Channel: "slack", Recipient: "C0APPROVALS", Kind: approval.KindRequest, Status: approval.Queued,
+		ID: tx.NewID(), ApprovalID: r.ID, Channel: "slack", Recipient: "C0APPROVALS", Kind: approval.KindRequest,
+		Status:        approval.Queued,
 		NextAttemptAt: now, CreatedAt: now, UpdatedAt: now, RetryKey: "123e4567-e89b-12d3-a456-426614174000",
 	})
 	if err != nil {
 		return err
 	}
 	_, err = tx.Append(approval.Event{
-		Type: approval.EventApprovalRequested, CorrelationID: "0123456789abcdef", Actor: "agent:agent-17", ApprovalID: r.ID, Agent: r.Agent, Tool: r.Tool,
+		Type: approval.EventApprovalRequested, CorrelationID: "0123456789abcdef", Actor: "agent:agent-17", ApprovalID: r.ID,
+		Agent: r.Agent, Tool: r.Tool,
 		Risk: r.Risk, Reason: r.ReasonCode, Data: []byte(benchEventData),
 	})
 	return err
@@ -235,7 +241,9 @@ func openBench(b *testing.B, path string) *DB {
 func creator(d *DB, clients int) *contender {
 	return &contender{name: "create", clients: clients, f: func(int) error {
 		r := benchRequest()
-		return d.Update(context.Background(), approval.WholeStore(), func(tx approval.Tx) error { return benchCreate(tx, &r) })
+		return d.Update(context.Background(), approval.WholeStore(), func(tx approval.Tx) error {
+			return benchCreate(tx, &r)
+		})
 	}}
 }
 
@@ -246,7 +254,8 @@ func plainPool(b *testing.B) *contender {
 	if err := openBench(b, path).Close(); err != nil {
 		b.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(60000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)")
+	db, err := sql.Open("sqlite", "file:"+path+
+		"?_txlock=immediate&_pragma=busy_timeout(60000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -256,7 +265,8 @@ func plainPool(b *testing.B) *contender {
 	var seq atomic.Int64
 	return &contender{name: "plain-pool", clients: benchClients, f: func(int) error {
 		r := benchRequest()
-		now, later := time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000Z")
+		now, later := time.Now().UTC().Format("2006-01-02T15:04:05.000Z"),
+			time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000Z")
 		n := seq.Add(1)
 		id := fmt.Sprintf("%026d", 3*n)
 		tx, err := db.Begin()
@@ -269,7 +279,8 @@ func plainPool(b *testing.B) *contender {
 			{"rule", r.Rule}, {"policy_reason", r.ReasonCode}, {"human_message", r.HumanMessage}, {"tool_args", string(r.Args)},
 			{"require_reason", 0}})
 		err2 := insertPlainly(tx, "approval_notifications", [][2]any{
-			{"id", fmt.Sprintf("%026d", 3*n+1)}, {"approval_id", id}, {"channel", "slack"}, {"recipient", "C0APPROVALS"}, {"kind", "request"},
+			{"id", fmt.Sprintf("%026d", 3*n+1)}, {"approval_id", id}, {"channel", "slack"}, {"recipient", "C0APPROVALS"},
+			{"kind", "request"},
 			{"created_at", now}, {"status", "queued"}, {"attempt", 0}, {"next_attempt_at", now}, {"updated_at", now},
 			{"retry_key", "123e4567-e89b-12d3-a456-426614174000"}})
 		err3 := insertPlainly(tx, "audit_events", [][2]any{
@@ -287,7 +298,8 @@ func insertPlainly(tx *sql.Tx, table string, row [][2]any) error {
 	for _, c := range row {
 		names, marks, values = append(names, c[0].(string)), append(marks, "?"), append(values, c[1])
 	}
-	_, err := tx.Exec("INSERT INTO "+table+" ("+strings.Join(names, ", ")+") VALUES ("+strings.Join(marks, ", ")+")", values...)
+	_, err := tx.Exec("INSERT INTO "+table+" ("+strings.Join(names, ", ")+") VALUES ("+strings.Join(marks, ", ")+")",
+		values...)
 	return err
 }
 
@@ -304,16 +316,20 @@ func BenchmarkCreateAlone(b *testing.B) {
 // BenchmarkAllowed is target T5: an allowed call leaves one audit event.
 func BenchmarkAllowed(b *testing.B) {
 	d := openBench(b, "")
-	data := []byte(`{"args":"` + strings.ReplaceAll(filler[:120], `"`, "") + `","args_hash":"f5a5fd42d16a20302798ef6ed309979b43003d2320d9f0e8ea9831a92759fb4b","rule":"reading","reason_code":""}`)
+	data := []byte(`{"args":"` + strings.ReplaceAll(filler[:120], `"`, "") +
+		`","args_hash":"f5a5fd42d16a20302798ef6ed309979b43003d2320d9f0e8ea9831a92759fb4b","rule":"reading","reason_code":""}`)
 	e := approval.Event{
-		Type: approval.EventCallAllowed, CorrelationID: "0123456789abcdef", Actor: "agent:agent-17", Agent: "agent-17", Tool: "read_file",
+		Type: approval.EventCallAllowed, CorrelationID: "0123456789abcdef", Actor: "agent:agent-17", Agent: "agent-17",
+		Tool: "read_file",
 		Risk: approval.RiskLow, Decision: "allow", Data: data,
 	}
 	race(b, &contender{name: "allowed", clients: benchClients, f: func(int) error {
 		if d.RecordAllowed(approval.AllowedCall{}, e) {
 			return nil
 		}
-		return d.Update(context.Background(), approval.WholeStore(), func(tx approval.Tx) error { return second(tx.Append(e)) })
+		return d.Update(context.Background(), approval.WholeStore(), func(tx approval.Tx) error {
+			return second(tx.Append(e))
+		})
 	}}, rawLog(b))
 }
 
@@ -345,7 +361,8 @@ func endedRequest(tx approval.Tx, r *approval.Request) error {
 	if err := benchCreate(tx, r); err != nil {
 		return err
 	}
-	if _, err := tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied, At: tx.Now(), By: "hana", Via: approval.Via("line")}); err != nil {
+	if _, err := tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied, At: tx.Now(), By: "hana",
+		Via: approval.Via("line")}); err != nil {
 		return err
 	}
 	_, err := tx.Ack(r.Agent, r.ID)
@@ -388,7 +405,8 @@ func BenchmarkLife(b *testing.B) {
 			r = benchRequest()
 		}
 		err := d.Update(context.Background(), approval.WholeStore(), func(tx approval.Tx) error {
-			e := approval.Event{CorrelationID: "0123456789abcdef", ApprovalID: c.id, Agent: "agent-17", Tool: "stripe.refund", Risk: approval.RiskHigh}
+			e := approval.Event{CorrelationID: "0123456789abcdef", ApprovalID: c.id, Agent: "agent-17", Tool: "stripe.refund",
+				Risk: approval.RiskHigh}
 			var ok bool
 			var err error
 			switch c.step {
@@ -396,7 +414,8 @@ func BenchmarkLife(b *testing.B) {
 				return benchCreate(tx, &r)
 			case 1:
 				e.Type, e.Actor, e.Decision = approval.EventDecision, "hana", "approve"
-				ok, err = tx.Resolve(approval.Resolution{ID: c.id, Status: approval.Approved, At: tx.Now(), By: "hana", Via: approval.Via("line"), UseBy: tx.Now().Add(time.Minute)})
+				ok, err = tx.Resolve(approval.Resolution{ID: c.id, Status: approval.Approved, At: tx.Now(), By: "hana",
+					Via: approval.Via("line"), UseBy: tx.Now().Add(time.Minute)})
 			case 2:
 				e.Type, e.Actor = approval.EventApprovalConsumed, "agent:agent-17"
 				ok, err = tx.Consume(c.id, false)
@@ -424,7 +443,8 @@ func BenchmarkFeed(b *testing.B) {
 		if err := benchCreate(tx, r); err != nil {
 			return err
 		}
-		_, err := tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied, At: tx.Now(), By: "hana", Via: approval.Via("line")})
+		_, err := tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied, At: tx.Now(), By: "hana",
+			Via: approval.Via("line")})
 		return err
 	})
 	poll := &contender{name: "feed", clients: 4, f: func(int) error {
@@ -467,13 +487,16 @@ func BenchmarkResolve(b *testing.B) {
 		id := <-ids
 		return d.Update(context.Background(), approval.WholeStore(), func(tx approval.Tx) error {
 			now := tx.Now()
-			ok, err := tx.Resolve(approval.Resolution{ID: id, Status: approval.Approved, At: now, By: "hana", Via: approval.Via("line"), UseBy: now.Add(15 * time.Minute)})
+			ok, err := tx.Resolve(approval.Resolution{ID: id, Status: approval.Approved, At: now, By: "hana",
+				Via: approval.Via("line"), UseBy: now.Add(15 * time.Minute)})
 			if err != nil || !ok {
 				return fmt.Errorf("resolved %v, %w", ok, err)
 			}
 			_, err = tx.Append(approval.Event{
-				Type: approval.EventDecision, CorrelationID: "0123456789abcdef", Actor: "hana", ApprovalID: id, Agent: "agent-17", Tool: "stripe.refund",
-				Risk: approval.RiskHigh, Decision: "approve", Data: []byte(`{"via":"line","args_hash":"f5a5fd42d16a20302798ef6ed309979b43003d2320d9f0e8ea9831a92759fb4b"}`),
+				Type: approval.EventDecision, CorrelationID: "0123456789abcdef", Actor: "hana", ApprovalID: id, Agent: "agent-17",
+				Tool: "stripe.refund",
+				Risk: approval.RiskHigh, Decision: "approve",
+				Data: []byte(`{"via":"line","args_hash":"f5a5fd42d16a20302798ef6ed309979b43003d2320d9f0e8ea9831a92759fb4b"}`),
 			})
 			return err
 		})

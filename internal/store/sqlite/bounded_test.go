@@ -50,7 +50,9 @@ func TestRule12_AGroupThatTookLongLeavesTheRestToTheNext(t *testing.T) {
 	}{{"at once", time.Hour, 1}, {"each by itself", time.Nanosecond, 5}} {
 		t.Run(c.name, func(t *testing.T) {
 			var commits [][]approval.Event
-			d := open(t, Options{GroupTime: c.longest, OnCommit: func(c approval.Commit) { commits = append(commits, c.Events) }})
+			d := open(t, Options{GroupTime: c.longest, OnCommit: func(c approval.Commit) {
+				commits = append(commits, c.Events)
+			}})
 			release, done := stalled(t, d, appended, appended, appended, appended, appended)
 			release()
 			testkit.Wait(t, "all updates", done.Wait)

@@ -38,11 +38,13 @@ func (c *clock) ahead() time.Duration {
 }
 
 // However the machine's clock is set, also over restarts: the store's time never goes back, is never behind it but for
-// the first minutes after a jump ahead, of the time that passes it misses a hundredth at most, and once the clock is left alone the two meet.
+// the first minutes after a jump ahead, of the time that passes it misses a hundredth at most, and once the clock is
+// left alone the two meet.
 func TestRule6_StoreTimeGoesOnWhateverTheClockShows(t *testing.T) {
 	span := func(most time.Duration) *rapid.Generator[time.Duration] {
 		return rapid.Custom(func(t *rapid.T) time.Duration {
-			return time.Duration(rapid.Int64Range(0, int64(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute, most}).Draw(t, "scale"))).Draw(t, "span"))
+			return time.Duration(rapid.Int64Range(0, int64(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second,
+				time.Minute, most}).Draw(t, "scale"))).Draw(t, "span"))
 		})
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -125,7 +127,8 @@ func TestRule6_StoreTimeGoesOnWhateverTheClockShows(t *testing.T) {
 				if told > toldLater || told > sinceEpoch(at) {
 					t.Fatalf("%v is told as %v, %v as %v: %v", at, fromEpoch(told), later, fromEpoch(toldLater), c.state())
 				}
-				if a, b := c.fromWall(sinceEpoch(at)), c.fromWall(sinceEpoch(later)); a > b || a < sinceEpoch(at) && a < c.jumped-c.by {
+				if a, b := c.fromWall(sinceEpoch(at)), c.fromWall(sinceEpoch(later)); a > b || a < sinceEpoch(at) &&
+					a < c.jumped-c.by {
 					t.Fatalf("%v comes to %v, %v to %v: %v", at, fromEpoch(a), later, fromEpoch(b), c.state())
 				}
 				if off := c.toWall(c.at) - c.machine; off.Abs() > stepThreshold+time.Millisecond {
@@ -168,7 +171,8 @@ func TestRule6_TheDifferenceIsKept(t *testing.T) {
 	}
 	check := func(when string) {
 		t.Helper()
-		for _, c := range []struct{ store, wall time.Time }{{before, beforeWall}, {wrong, wrongWall.Add(-23 * time.Hour)}, {right, rightWall}, {later, laterWall}} {
+		for _, c := range []struct{ store, wall time.Time }{{before, beforeWall}, {wrong, wrongWall.Add(-23 * time.Hour)},
+			{right, rightWall}, {later, laterWall}} {
 			if got := d.ToWall(c.store); got.Sub(c.wall).Abs() > 20*time.Millisecond {
 				t.Errorf("%s: %v is told as %v, want %v", when, c.store, got, c.wall)
 			}

@@ -228,8 +228,8 @@ func upgrading() bool {
 	return true
 }
 
-// Wherever the process ends while a store is brought up to date, the store is as it was or as it is to be, and so is its
-// copy; the next start goes on.
+// Wherever the process ends while a store is brought up to date, the store is as it was or as it is to be, and so is
+// its copy; the next start goes on.
 func TestKilledWhileUpgrading(t *testing.T) {
 	before := oldStore(t)
 	points, apart := []string{"copied"}, 7 // each commit is a child process and three stores

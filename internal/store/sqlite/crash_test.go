@@ -50,7 +50,8 @@ func crashing() bool {
 				fmt.Println("stored", id)
 				for _, step := range []func(tx approval.Tx) (bool, error){
 					func(tx approval.Tx) (bool, error) {
-						return tx.Resolve(approval.Resolution{ID: id, Status: approval.Approved, At: tx.Now(), By: "hana", Via: approval.Via("line"), UseBy: tx.Now().Add(time.Hour)})
+						return tx.Resolve(approval.Resolution{ID: id, Status: approval.Approved, At: tx.Now(), By: "hana",
+							Via: approval.Via("line"), UseBy: tx.Now().Add(time.Hour)})
 					},
 					func(tx approval.Tx) (bool, error) { return tx.Consume(id, true) },
 				} {

@@ -22,7 +22,8 @@ import (
 )
 
 func allowedCall(tool string) approval.Event {
-	return approval.Event{Type: approval.EventCallAllowed, Actor: "agent:bot", Agent: "bot", Tool: tool, Data: []byte(`{"a":1}`)}
+	return approval.Event{Type: approval.EventCallAllowed, Actor: "agent:bot", Agent: "bot", Tool: tool,
+		Data: []byte(`{"a":1}`)}
 }
 
 func logged(t *testing.T, d *DB, tools ...string) {
@@ -203,7 +204,9 @@ func recordingUntilKilled() bool {
 	}
 	for i := range 100_000 {
 		tool := fmt.Sprint("t", i)
-		testkit.Eventually(log.Default(), "the event is taken", func() bool { return d.RecordAllowed(approval.AllowedCall{}, allowedCall(tool)) })
+		testkit.Eventually(log.Default(), "the event is taken", func() bool {
+			return d.RecordAllowed(approval.AllowedCall{}, allowedCall(tool))
+		})
 		os.Stdout.WriteString(tool + "\n")
 	}
 	return true
@@ -217,7 +220,8 @@ func TestEventsOutliveAFunctionThatFails(t *testing.T) {
 		logged(t, d, "a", "b")
 		fails := func(tx approval.Tx) error { return errors.Join(second(create(tx, "bot", "pay")), boom) }
 		fine := func(tx approval.Tx) error { return second(create(tx, "bot", fmt.Sprint("beside", beside))) }
-		errs := grouped(t, d, append([]func(approval.Tx) error{fails}, slices.Repeat([]func(approval.Tx) error{fine}, beside)...)...)
+		errs := grouped(t, d, append([]func(approval.Tx) error{fails},
+			slices.Repeat([]func(approval.Tx) error{fine}, beside)...)...)
 		if !errors.Is(errs[0], boom) || errors.Join(errs[1:]...) != nil {
 			t.Errorf("got %v", errs)
 		}
@@ -247,7 +251,9 @@ func TestRule3_AStoreThatCannotCommitTakesNoEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error { return second(create(tx, "bot", fmt.Sprint(i))) }) == nil; i++ {
+	for i := 0; d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
+		return second(create(tx, "bot", fmt.Sprint(i)))
+	}) == nil; i++ {
 	}
 	d.events.stalled.Store(false) // as before the failure
 	const taken = 10
@@ -486,7 +492,8 @@ func TestRule11_AFreezeComesAfterWhatIsInTheLog(t *testing.T) {
 	}
 	for _, beside := range []int{0, 1} {
 		d := open(t, Options{})
-		fine := slices.Repeat([]func(approval.Tx) error{func(tx approval.Tx) error { return second(create(tx, "bot", "pay")) }}, beside)
+		fine := slices.Repeat([]func(approval.Tx) error{
+			func(tx approval.Tx) error { return second(create(tx, "bot", "pay")) }}, beside)
 		_ = grouped(t, d, append(fine, freeze(d, boom))...)
 		got, _ := toolsIn(t, d)
 		if err := d.Update(t.Context(), approval.WholeStore(), freeze(d, nil)); err != nil {

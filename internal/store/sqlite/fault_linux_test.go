@@ -17,7 +17,8 @@ import (
 
 func TestReadOnlyFolder(t *testing.T) {
 	dir := t.TempDir()
-	for p := dir; p != filepath.Dir(os.TempDir()) && strings.HasPrefix(p, os.TempDir()) && p != os.TempDir(); p = filepath.Dir(p) {
+	for p := dir; p != filepath.Dir(os.TempDir()) && strings.HasPrefix(p, os.TempDir()) &&
+		p != os.TempDir(); p = filepath.Dir(p) {
 		if err := os.Chmod(p, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +43,8 @@ func TestReadOnlyFolder(t *testing.T) {
 			t.Error("a store in a read-only folder was opened")
 			return
 		}
-		if e, _ := errors.AsType[*approval.Error](err); e == nil || e.Code != approval.CodeStoreUnavailable || !strings.Contains(e.Message, "write access") {
+		if e, _ := errors.AsType[*approval.Error](err); e == nil || e.Code != approval.CodeStoreUnavailable ||
+			!strings.Contains(e.Message, "write access") {
 			t.Errorf("read-only folder: %v", err)
 		}
 	}()
@@ -81,7 +83,8 @@ func TestWriteFails(t *testing.T) {
 		func(approval.Tx) error { return errors.New("its own") })
 	set(full.Cur)
 	for i, err := range errs[:2] {
-		if e, _ := errors.AsType[*approval.Error](err); e == nil || e.Code != approval.CodeStoreUnavailable || !strings.Contains(e.Message, "disk") {
+		if e, _ := errors.AsType[*approval.Error](err); e == nil || e.Code != approval.CodeStoreUnavailable ||
+			!strings.Contains(e.Message, "disk") {
 			t.Errorf("function %d of a group that could not be written: %v", i, err)
 		}
 	}

@@ -162,7 +162,8 @@ func TestPathIsTakenAsItIs(t *testing.T) {
 func TestOneProcessOwnsAStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	// A lock file that somebody left behind is no obstacle.
-	if err := os.WriteFile(path+".lock", []byte("process 1 on another host, long gone, with a long name\n"), 0o600); err != nil {
+	if err := os.WriteFile(path+".lock", []byte("process 1 on another host, long gone, with a long name\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	d := open(t, Options{Path: path})
@@ -201,7 +202,8 @@ func TestLockedByAnotherForTooLong(t *testing.T) {
 	d := open(t, Options{BusyTimeout: 10 * time.Millisecond})
 	other := hold(t, d.path)
 	err := d.Update(t.Context(), approval.WholeStore(), func(approval.Tx) error { t.Error("ran"); return nil })
-	if e, _ := errors.AsType[*approval.Error](err); e == nil || e.Code != approval.CodeStoreUnavailable || !strings.Contains(e.Message, "locked by another process") {
+	if e, _ := errors.AsType[*approval.Error](err); e == nil || e.Code != approval.CodeStoreUnavailable ||
+		!strings.Contains(e.Message, "locked by another process") {
 		t.Errorf("got %v", err)
 	}
 	if err := other.Exec("ROLLBACK"); err != nil {
@@ -227,7 +229,8 @@ func hold(t *testing.T, path string) *sqlite3.Conn {
 func big(tx approval.Tx, tool string) error {
 	now := tx.Now()
 	return tx.InsertRequest(approval.Request{
-		ID: tx.NewID(), Agent: "big", Tool: tool, Args: make([]byte, 1<<20), ArgsHash: strings.Repeat("b", 64), Risk: approval.RiskLow,
+		ID: tx.NewID(), Agent: "big", Tool: tool, Args: make([]byte, 1<<20), ArgsHash: strings.Repeat("b", 64),
+		Risk:   approval.RiskLow,
 		Status: approval.Pending, RequestedAt: now, ExpiresAt: now,
 	})
 }
@@ -274,13 +277,16 @@ func TestDiskFull(t *testing.T) {
 	if errs[0] != nil || errs[2] != nil {
 		t.Errorf("neighbours of one that is too big: %v", errs)
 	}
-	if e, _ := errors.AsType[*approval.Error](errs[1]); e == nil || e.Code != approval.CodeStoreUnavailable || !strings.Contains(e.Message, "full") {
+	if e, _ := errors.AsType[*approval.Error](errs[1]); e == nil || e.Code != approval.CodeStoreUnavailable ||
+		!strings.Contains(e.Message, "full") {
 		t.Errorf("one that is too big: %v", errs[1])
 	}
 	// Until nothing fits any more; who is told so is not stored, who is not told so is.
 	stored := 2
 	for i := range 1000 {
-		if err := d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error { return second(create(tx, "bot", fmt.Sprint(i))) }); err != nil {
+		if err := d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
+			return second(create(tx, "bot", fmt.Sprint(i)))
+		}); err != nil {
 			if approval.CodeOf(err) != approval.CodeStoreUnavailable {
 				t.Fatal(err)
 			}
@@ -341,7 +347,8 @@ func TestCancelledStatementEndsTheTransaction(t *testing.T) {
 		_, err := c.ExecContext(ctx, stmt)
 		return err
 	}
-	for _, stmt := range []string{`CREATE TABLE t (x)`, `BEGIN IMMEDIATE`, `SAVEPOINT a`, `INSERT INTO t VALUES ('neighbour')`, `RELEASE a`, `SAVEPOINT b`} {
+	for _, stmt := range []string{`CREATE TABLE t (x)`, `BEGIN IMMEDIATE`, `SAVEPOINT a`,
+		`INSERT INTO t VALUES ('neighbour')`, `RELEASE a`, `SAVEPOINT b`} {
 		if err := exec(t.Context(), stmt); err != nil {
 			t.Fatal(err)
 		}
@@ -357,6 +364,7 @@ func TestCancelledStatementEndsTheTransaction(t *testing.T) {
 	}
 	var n int
 	if err := c.QueryRowContext(t.Context(), `SELECT count(*) FROM t`).Scan(&n); err != nil || n != 0 {
-		t.Errorf("%d rows (%v): the neighbour's row is still there, so the writer could run statements on a caller's context", n, err)
+		t.Errorf("%d rows (%v): the neighbour's row is still there, so the writer could run statements on a caller's context",
+			n, err)
 	}
 }

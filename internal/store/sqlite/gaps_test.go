@@ -37,7 +37,8 @@ func unexplained(t *testing.T, d *DB) (seqs []int64) {
 	return seqs
 }
 
-// As seen: a kill between the commit that passes over numbers and that of the event which says why left them unexplained.
+// As seen: a kill between the commit that passes over numbers and that of the event which says why left them
+// unexplained.
 func TestRule11_ADeathWhileTheStoreIsOpenedLeavesNoNumberUnexplained(t *testing.T) {
 	d := open(t, at(filepath.Join(t.TempDir(), "store.db"), 1))
 	update(t, d, oneEvent)
@@ -61,7 +62,8 @@ func TestRule11_ADeathWhileTheStoreIsOpenedLeavesNoNumberUnexplained(t *testing.
 		}
 		for i, path := range died {
 			if seqs := unexplained(t, open(t, at(path, 2))); len(seqs) > 0 {
-				t.Errorf("%s: killed at point %d of the start: %d numbers from %d on are not explained", name, i, len(seqs), seqs[0])
+				t.Errorf("%s: killed at point %d of the start: %d numbers from %d on are not explained", name, i, len(seqs),
+					seqs[0])
 			}
 		}
 	}

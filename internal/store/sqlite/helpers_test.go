@@ -14,5 +14,7 @@ func contextWithTimeout(t *testing.T, d time.Duration) (context.Context, context
 // at is the store on a machine that was started for the nth time.
 func at(path string, start int) Options {
 	since := time.Now()
-	return Options{Path: path, Boot: fmt.Sprint("start ", start), Elapsed: func() time.Duration { return time.Since(since) }}
+	return Options{Path: path, Boot: fmt.Sprint("start ", start), Elapsed: func() time.Duration {
+		return time.Since(since)
+	}}
 }

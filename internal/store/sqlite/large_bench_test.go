@@ -14,7 +14,8 @@ import (
 	"countersign/schema/schematest"
 )
 
-var benchLarge = flag.String("large", "", "benchmarks: the file for BenchmarkLists, made with -rows requests where there is none; \"\" leaves it out")
+var benchLarge = flag.String("large", "",
+	"benchmarks: the file for BenchmarkLists, made with -rows requests where there is none; \"\" leaves it out")
 
 // BenchmarkLists is target T14: the first page of each list, by what it is narrowed to. It is looked for in steps, as
 // /v1 and the pages do.

@@ -72,29 +72,31 @@ func TestRule11_ADamagedFrameHidesNoOther(t *testing.T) {
 		change    func([]byte) []byte
 		want, gap string
 	}{
-		"its text":           {flipped(at[2] - 2), "a c", known},
-		"its length":         {flipped(at[1]), "a c", known},
-		"its sum":            {flipped(at[1] + 4), "a c", known},
-		"its position":       {flipped(at[1] + frameHead), "a c", known},
-		"all of it":          {func(b []byte) []byte { clear(b[at[1]:at[2]]); return b }, "a c", known},
-		"the first":          {func(b []byte) []byte { copy(b, bytes.Repeat([]byte{0xff}, at[1])); return b }, "b c", known},
-		"the last":           {flipped(at[3] - 2), "a b", known},
-		"two":                {func(b []byte) []byte { clear(b[5:at[2]]); return b }, "c", `event_log_damaged {"records":2}`},
-		"the only one":       {func(b []byte) []byte { return flipped(at[1] - 1)(b[:at[1]]) }, "", known},
-		"what says which":    {func(b []byte) []byte { return flipped(frameHead + 3)(b[:at[1]]) }, "", unknown},
-		"bytes before all":   {func(b []byte) []byte { return append([]byte("garbage"), b...) }, "a b c", unknown},
-		"bytes in between":   {func(b []byte) []byte { return slices.Insert(b, at[1], []byte("garbage")...) }, "a b c", ""},
-		"cut off":            {func(b []byte) []byte { return b[:at[3]-5] }, "a b", known},
-		"data is no JSON":    {instead(func(e *approval.Event) { e.Data = []byte("{") }), "a c", known},
-		"data is no object":  {instead(func(e *approval.Event) { e.Data = []byte("[]") }), "a c", known},
-		"a name twice":       {instead(func(e *approval.Event) { e.Data = []byte(`{"a":1,"a":2}`) }), "a c", known},
-		"no text":            {instead(func(e *approval.Event) { e.Tool = "\xff" }), "a c", known},
-		"no type":            {instead(func(e *approval.Event) { e.Type = "" }), "a c", known},
-		"a decision":         {instead(func(e *approval.Event) { e.Type = approval.EventDecision }), "a c", known},
-		"of the year 9999":   {instead(func(e *approval.Event) { e.At = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC) }), "a c", known},
-		"beyond all years":   {instead(func(e *approval.Event) { e.At = time.UnixMilli(1 << 62) }), "a c", known},
-		"before all years":   {instead(func(e *approval.Event) { e.At = time.UnixMilli(-1 << 62) }), "a c", known},
-		"nothing but a head": {func(b []byte) []byte { return slices.Insert(b, at[1], withSum(make([]byte, bodyHead))...) }, "a b c", ""},
+		"its text":          {flipped(at[2] - 2), "a c", known},
+		"its length":        {flipped(at[1]), "a c", known},
+		"its sum":           {flipped(at[1] + 4), "a c", known},
+		"its position":      {flipped(at[1] + frameHead), "a c", known},
+		"all of it":         {func(b []byte) []byte { clear(b[at[1]:at[2]]); return b }, "a c", known},
+		"the first":         {func(b []byte) []byte { copy(b, bytes.Repeat([]byte{0xff}, at[1])); return b }, "b c", known},
+		"the last":          {flipped(at[3] - 2), "a b", known},
+		"two":               {func(b []byte) []byte { clear(b[5:at[2]]); return b }, "c", `event_log_damaged {"records":2}`},
+		"the only one":      {func(b []byte) []byte { return flipped(at[1] - 1)(b[:at[1]]) }, "", known},
+		"what says which":   {func(b []byte) []byte { return flipped(frameHead + 3)(b[:at[1]]) }, "", unknown},
+		"bytes before all":  {func(b []byte) []byte { return append([]byte("garbage"), b...) }, "a b c", unknown},
+		"bytes in between":  {func(b []byte) []byte { return slices.Insert(b, at[1], []byte("garbage")...) }, "a b c", ""},
+		"cut off":           {func(b []byte) []byte { return b[:at[3]-5] }, "a b", known},
+		"data is no JSON":   {instead(func(e *approval.Event) { e.Data = []byte("{") }), "a c", known},
+		"data is no object": {instead(func(e *approval.Event) { e.Data = []byte("[]") }), "a c", known},
+		"a name twice":      {instead(func(e *approval.Event) { e.Data = []byte(`{"a":1,"a":2}`) }), "a c", known},
+		"no text":           {instead(func(e *approval.Event) { e.Tool = "\xff" }), "a c", known},
+		"no type":           {instead(func(e *approval.Event) { e.Type = "" }), "a c", known},
+		"a decision":        {instead(func(e *approval.Event) { e.Type = approval.EventDecision }), "a c", known},
+		"of the year 9999": {instead(func(e *approval.Event) { e.At = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC) }),
+			"a c", known},
+		"beyond all years": {instead(func(e *approval.Event) { e.At = time.UnixMilli(1 << 62) }), "a c", known},
+		"before all years": {instead(func(e *approval.Event) { e.At = time.UnixMilli(-1 << 62) }), "a c", known},
+		"nothing but a head": {func(b []byte) []byte { return slices.Insert(b, at[1], withSum(make([]byte, bodyHead))...) },
+			"a b c", ""},
 		"a position below": {func(b []byte) []byte {
 			return slices.Insert(b, at[1], changedFrame(-1<<63, func(*approval.Event) {})...)
 		}, "a b c", ""},
@@ -102,7 +104,9 @@ func TestRule11_ADamagedFrameHidesNoOther(t *testing.T) {
 			return slices.Insert(b, at[1], changedFrame(1<<63-1, func(*approval.Event) {})...)
 		}, "a b c", ""},
 		"larger than is taken": {func(b []byte) []byte {
-			return slices.Insert(b, at[1], changedFrame(4, func(e *approval.Event) { e.Reason = strings.Repeat("x", maxFrame) })...)
+			return slices.Insert(b, at[1], changedFrame(4, func(e *approval.Event) {
+				e.Reason = strings.Repeat("x", maxFrame)
+			})...)
 		}, "a b c", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -240,7 +244,9 @@ func FuzzLeftovers(f *testing.F) {
 	f.Add(whole, []byte{})
 	f.Add(appendFrame(bytes.Clone(whole), 2, &e)[:len(whole)+9], whole[frameHead:])
 	f.Add([]byte("\x00\x00\x00\x00\x00\x00\x00\x00"), []byte("\x01\x00\x00\x00\x00\x00\x00\x00"))
-	f.Add(bytes.Repeat([]byte{0, 1, 0, 0}, 40), changedFrame(3, func(e *approval.Event) { e.Data = []byte("{") })[frameHead:])
+	f.Add(bytes.Repeat([]byte{0, 1, 0, 0}, 40), changedFrame(3, func(e *approval.Event) {
+		e.Data = []byte("{")
+	})[frameHead:])
 	f.Fuzz(func(t *testing.T, bad, body []byte) {
 		const taken = 100
 		b := slices.Concat(appendFrame(nil, taken+1, &e), bad, withSum(body), appendFrame(nil, taken+2, &e))
@@ -249,7 +255,8 @@ func FuzzLeftovers(f *testing.F) {
 		left.sort()
 		found, last := 0, int64(taken)
 		for _, got := range left.events {
-			if got.position <= last || got.position > maxPosition || got.event.At.After(left.latest) || got.event.At.UnixMilli() < 0 {
+			if got.position <= last || got.position > maxPosition || got.event.At.After(left.latest) ||
+				got.event.At.UnixMilli() < 0 {
 				t.Errorf("%d after %d, at %s", got.position, last, got.event.At)
 			}
 			last = got.position

@@ -287,7 +287,8 @@ func TestRule11_TheNumbersOfTheAuditLogHaveNoHoleThatNoEventExplains(t *testing.
 			if err != nil {
 				return err
 			}
-			_, err = tx.Resolve(approval.Resolution{ID: id, Status: approval.Denied, At: tx.Now(), By: "hana", Via: approval.ViaAPI})
+			_, err = tx.Resolve(approval.Resolution{ID: id, Status: approval.Denied, At: tx.Now(), By: "hana",
+				Via: approval.ViaAPI})
 			r, err2 := tx.Request(id)
 			ended = append(ended, r.ResolvedSeq)
 			return errors.Join(err, err2)

@@ -35,7 +35,9 @@ func TestLifeIsAsInTheModel(t *testing.T) {
 			rt.Fatal(err)
 		}
 		clock := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-		d, err := Open(t.Context(), Options{Path: path, Now: func() time.Time { return clock }, pragmas: []string{"synchronous = OFF"}})
+		d, err := Open(t.Context(), Options{Path: path, Now: func() time.Time {
+			return clock
+		}, pragmas: []string{"synchronous = OFF"}})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -76,7 +78,8 @@ func TestLifeIsAsInTheModel(t *testing.T) {
 				in := time.Duration(rapid.IntRange(0, 2000).Draw(rt, "ms")) * time.Millisecond
 				do(func(tx approval.Tx) error {
 					r := approval.Request{
-						ID: tx.NewID(), Agent: "bot", Tool: tool, Args: []byte(`{}`), ArgsHash: strings.Repeat("a", 64), Risk: approval.RiskHigh, ReasonCode: "r",
+						ID: tx.NewID(), Agent: "bot", Tool: tool, Args: []byte(`{}`), ArgsHash: strings.Repeat("a", 64),
+						Risk: approval.RiskHigh, ReasonCode: "r",
 						HumanMessage: "m", Status: approval.Pending, RequestedAt: tx.Now(), ExpiresAt: tx.Now().Add(in),
 					}
 					err := tx.InsertRequest(r)
@@ -92,7 +95,8 @@ func TestLifeIsAsInTheModel(t *testing.T) {
 			},
 			"resolve": func(rt *rapid.T) {
 				r := pick(rt)
-				status := rapid.SampledFrom([]approval.Status{approval.Approved, approval.Denied, approval.Expired, approval.Cancelled}).Draw(rt, "status")
+				status := rapid.SampledFrom([]approval.Status{approval.Approved, approval.Denied, approval.Expired,
+					approval.Cancelled}).Draw(rt, "status")
 				use := time.Duration(rapid.IntRange(0, 1000).Draw(rt, "ms")) * time.Millisecond
 				do(func(tx approval.Tx) error {
 					res := approval.Resolution{ID: r.ID, Status: status, At: tx.Now(), By: "hana", Via: approval.ViaCLI, Reason: "r"}
@@ -109,7 +113,8 @@ func TestLifeIsAsInTheModel(t *testing.T) {
 					same("Resolve", ok, may)
 					if ok {
 						seq++
-						r.Status, r.ResolvedAt, r.ResolvedBy, r.ResolvedVia, r.ResolveReason, r.UseBy, r.ResolvedSeq, r.AckedAt = status, res.At, res.By, res.Via, res.Reason, res.UseBy, seq, time.Time{}
+						r.Status, r.ResolvedAt, r.ResolvedBy, r.ResolvedVia, r.ResolveReason, r.UseBy, r.ResolvedSeq, r.AckedAt = status,
+							res.At, res.By, res.Via, res.Reason, res.UseBy, seq, time.Time{}
 					}
 					return err
 				})
@@ -171,10 +176,12 @@ func TestLifeIsAsInTheModel(t *testing.T) {
 			},
 			"report": func(rt *rapid.T) {
 				r := pick(rt)
-				ran := rapid.SampledFrom([]approval.RunResult{approval.RunSucceeded, approval.RunFailed, approval.RunUnknown}).Draw(rt, "ran")
+				ran := rapid.SampledFrom([]approval.RunResult{approval.RunSucceeded, approval.RunFailed, approval.RunUnknown}).Draw(
+					rt, "ran")
 				do(func(tx approval.Tx) error {
 					ok, err := tx.Report(r.ID, ran)
-					same("Report", ok, !r.DispatchedAt.IsZero() && (r.RunResult == "" || r.RunResult == approval.RunUnknown && ran != approval.RunUnknown))
+					same("Report", ok, !r.DispatchedAt.IsZero() && (r.RunResult == "" || r.RunResult == approval.RunUnknown &&
+						ran != approval.RunUnknown))
 					if ok {
 						r.RunResult = ran
 					}
@@ -208,7 +215,9 @@ func TestLifeIsAsInTheModel(t *testing.T) {
 				if err := d.Close(); err != nil {
 					rt.Fatal(err)
 				}
-				next, err := Open(t.Context(), Options{Path: d.path, Now: func() time.Time { return clock }, pragmas: []string{"synchronous = OFF"}})
+				next, err := Open(t.Context(), Options{Path: d.path, Now: func() time.Time {
+					return clock
+				}, pragmas: []string{"synchronous = OFF"}})
 				if err != nil {
 					rt.Fatal(err)
 				}

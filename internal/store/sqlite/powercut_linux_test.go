@@ -219,7 +219,10 @@ func TestALossOfPowerTakesOnlyWhatWasRecordedLast(t *testing.T) {
 		t.Errorf("what was read is lost: %q is left", tools)
 	}
 	recordOne(t, d, "alone")
-	testkit.Eventually(t, "the record is synced", func() bool { tools, _ := left(0); return strings.HasSuffix(tools, "alone") })
+	testkit.Eventually(t, "the record is synced", func() bool {
+		tools, _ := left(0)
+		return strings.HasSuffix(tools, "alone")
+	})
 	recordOne(t, d, "last")
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
@@ -252,8 +255,8 @@ func TestNoSeqIsGivenTwiceAfterALossOfPower(t *testing.T) {
 	}
 }
 
-// A group of records does not save where seq, ids and time stand: its rows say it, also to who takes up after a kill, and
-// also while the clock is not right.
+// A group of records does not save where seq, ids and time stand: its rows say it, also to who takes up after a kill,
+// and also while the clock is not right.
 func TestAfterAKillRecordsSayWhereTheStoreStood(t *testing.T) {
 	k := watchDisk(t)
 	path := schematest.NewFile(t)
@@ -274,7 +277,8 @@ func TestAfterAKillRecordsSayWhereTheStoreStood(t *testing.T) {
 		recordOne(t, after, "next")
 		next := lastOf(t, after)
 		if next.Seq != last.Seq+1 || next.ID <= last.ID || next.At.Before(last.At) || ahead.Abs() > 2*evenly {
-			t.Errorf("after %d, %s, %s it goes on with %d, %s, %s, and is off by %s", last.Seq, last.ID, last.At, next.Seq, next.ID,
+			t.Errorf("after %d, %s, %s it goes on with %d, %s, %s, and is off by %s", last.Seq, last.ID, last.At, next.Seq,
+				next.ID,
 				next.At, ahead)
 		}
 	}
@@ -305,8 +309,8 @@ func TestAfterAKillRecordsSayWhereTheStoreStood(t *testing.T) {
 	killed()
 }
 
-// Nor does any other group whose newest rows say all of it. One that gave out something which no row has saves it: an id,
-// a seq, or a time.
+// Nor does any other group whose newest rows say all of it. One that gave out something which no row has saves it: an
+// id, a seq, or a time.
 func TestAfterAKillRowsSayWhereTheStoreStood(t *testing.T) {
 	k := watchDisk(t)
 	path := schematest.NewFile(t)
@@ -322,7 +326,8 @@ func TestAfterAKillRowsSayWhereTheStoreStood(t *testing.T) {
 			Risk: approval.RiskHigh, ReasonCode: "approval_required", Status: approval.Pending, RequestedAt: tx.Now(),
 			ExpiresAt: tx.Now().Add(time.Hour)}
 		r.Scope = r.ID
-		n := approval.Notification{ID: tx.NewID(), ApprovalID: r.ID, Channel: "line", Recipient: "U1", Kind: approval.KindRequest,
+		n := approval.Notification{ID: tx.NewID(), ApprovalID: r.ID, Channel: "line", Recipient: "U1",
+			Kind:   approval.KindRequest,
 			Status: approval.Queued, NextAttemptAt: tx.Now(), CreatedAt: tx.Now(), UpdatedAt: tx.Now()}
 		return r.ID, n.ID, errors.Join(tx.InsertRequest(r), tx.InsertNotification(n))
 	}
@@ -363,7 +368,8 @@ func TestAfterAKillRowsSayWhereTheStoreStood(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			_, err = tx.Resolve(approval.Resolution{ID: id, Status: approval.Denied, At: tx.Now(), By: "hana", Via: approval.ViaAPI})
+			_, err = tx.Resolve(approval.Resolution{ID: id, Status: approval.Denied, At: tx.Now(), By: "hana",
+				Via: approval.ViaAPI})
 			return last, err
 		}, true},
 		{"a row that has none of it", func(tx approval.Tx) (string, error) {

@@ -69,7 +69,8 @@ func TestRule1_NoAllowedCallIsRecordedBehindAFreeze(t *testing.T) {
 		}
 		testkit.Receive(t, "the first of those who race", began)
 		update(t, d, func(tx approval.Tx) error {
-			e := approval.Epoch{Agent: "bot", ID: tx.NewID(), Frozen: true, FrozenAt: tx.Now(), FrozenBy: "hana", Via: approval.ViaAPI, Reason: "stop"}
+			e := approval.Epoch{Agent: "bot", ID: tx.NewID(), Frozen: true, FrozenAt: tx.Now(), FrozenBy: "hana",
+				Via: approval.ViaAPI, Reason: "stop"}
 			return errors.Join(tx.PutEpoch(e), second(tx.Append(approval.Event{Type: approval.EventFrozen})))
 		})
 		if d.RecordAllowed(call, allowedCall("after")) {
@@ -86,7 +87,8 @@ func TestRule1_NoAllowedCallIsRecordedBehindAFreeze(t *testing.T) {
 			t.Fatalf("the newest event is %+v", newest)
 		}
 		update(t, d, func(tx approval.Tx) error {
-			return tx.PutEpoch(approval.Epoch{Agent: "bot", ID: tx.NewID(), FrozenAt: tx.Now(), FrozenBy: "hana", Via: approval.ViaAPI, Reason: "stop"})
+			return tx.PutEpoch(approval.Epoch{Agent: "bot", ID: tx.NewID(), FrozenAt: tx.Now(), FrozenBy: "hana",
+				Via: approval.ViaAPI, Reason: "stop"})
 		})
 		update(t, d, func(approval.Tx) error { return nil })
 	}

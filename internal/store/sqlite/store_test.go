@@ -68,14 +68,17 @@ func view(t testing.TB, d *DB, fn func(tx approval.Tx) error) {
 func create(tx approval.Tx, agent, tool string) (string, error) {
 	now := tx.Now()
 	r := approval.Request{
-		ID: tx.NewID(), Agent: agent, Tool: tool, Args: []byte(`{}`), ArgsHash: strings.Repeat("a", 64), Risk: approval.RiskHigh,
-		ReasonCode: "approval_required", HumanMessage: "Please look.", Status: approval.Pending, RequestedAt: now, ExpiresAt: now.Add(time.Hour),
+		ID: tx.NewID(), Agent: agent, Tool: tool, Args: []byte(`{}`), ArgsHash: strings.Repeat("a", 64),
+		Risk:       approval.RiskHigh,
+		ReasonCode: "approval_required", HumanMessage: "Please look.", Status: approval.Pending, RequestedAt: now,
+		ExpiresAt: now.Add(time.Hour),
 	}
 	if err := tx.InsertRequest(r); err != nil {
 		return "", err
 	}
 	n := approval.Notification{
-		ID: tx.NewID(), ApprovalID: r.ID, Channel: "line", Recipient: "U1", Kind: approval.KindRequest, Status: approval.Queued,
+		ID: tx.NewID(), ApprovalID: r.ID, Channel: "line", Recipient: "U1", Kind: approval.KindRequest,
+		Status:        approval.Queued,
 		NextAttemptAt: now, CreatedAt: now, UpdatedAt: now,
 	}
 	if err := tx.InsertNotification(n); err != nil {
@@ -235,7 +238,8 @@ func TestCommitTells(t *testing.T) {
 		return err
 	})
 	c := last() // it was told before Update returned
-	if len(c.Events) != 1 || c.Events[0].ApprovalID != id || c.Events[0].Seq != 1 || len(c.Queued) != 1 || !c.Deadline.Equal(deadline) {
+	if len(c.Events) != 1 || c.Events[0].ApprovalID != id || c.Events[0].Seq != 1 || len(c.Queued) != 1 ||
+		!c.Deadline.Equal(deadline) {
 		t.Errorf("told of a new request: %+v", c)
 	}
 	view(t, d, func(tx approval.Tx) (err error) {
@@ -275,7 +279,8 @@ func TestCommitTells(t *testing.T) {
 
 	update(t, d, func(tx approval.Tx) error {
 		deadline = tx.Now().Add(time.Minute)
-		_, err := tx.Resolve(approval.Resolution{ID: id, Status: approval.Approved, At: tx.Now(), By: "hana", Via: approval.ViaAPI, UseBy: deadline})
+		_, err := tx.Resolve(approval.Resolution{ID: id, Status: approval.Approved, At: tx.Now(), By: "hana",
+			Via: approval.ViaAPI, UseBy: deadline})
 		return err
 	})
 	if c := last(); !c.Deadline.Equal(deadline) || len(c.Events) != 0 {
@@ -314,7 +319,9 @@ func TestCommitsAreToldInOrder(t *testing.T) {
 	for i := range 20 {
 		wg.Go(func() {
 			for k := range 10 {
-				if err := d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error { return second(create(tx, "bot", fmt.Sprint(i, "-", k))) }); err != nil {
+				if err := d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
+					return second(create(tx, "bot", fmt.Sprint(i, "-", k)))
+				}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -340,8 +347,9 @@ func TestSwallowedErrorUndoes(t *testing.T) {
 			if _, err := create(tx, "bot", "half"); err != nil {
 				return err
 			}
-			r := approval.Request{Args: make([]byte, 1<<20), ID: tx.NewID(), Agent: "bot", Tool: "whole", ArgsHash: strings.Repeat("b", 64),
-				Risk: approval.RiskLow, Status: approval.Pending, RequestedAt: tx.Now(), ExpiresAt: tx.Now()}
+			r := approval.Request{Args: make([]byte, 1<<20), ID: tx.NewID(), Agent: "bot", Tool: "whole",
+				ArgsHash: strings.Repeat("b", 64),
+				Risk:     approval.RiskLow, Status: approval.Pending, RequestedAt: tx.Now(), ExpiresAt: tx.Now()}
 			_ = tx.InsertRequest(r)
 			if _, err := tx.Append(approval.Event{Type: approval.EventCallAllowed}); err == nil {
 				t.Error("a function goes on after the disk was full")
@@ -407,7 +415,8 @@ func TestTransactionIsOverWithItsFunction(t *testing.T) {
 	} {
 		run(func(tx approval.Tx) error { kept = tx; return nil })
 		_, readErr := kept.Request("x")
-		if writeErr := kept.PutRecent(approval.Key{}, approval.Recent{}); !errors.Is(readErr, errEnded) || !errors.Is(writeErr, errEnded) && !errors.Is(writeErr, approval.ErrReadOnly) {
+		if writeErr := kept.PutRecent(approval.Key{}, approval.Recent{}); !errors.Is(readErr, errEnded) ||
+			!errors.Is(writeErr, errEnded) && !errors.Is(writeErr, approval.ErrReadOnly) {
 			t.Errorf("a transaction of %s used later: %v, %v", what, readErr, writeErr)
 		}
 	}
@@ -428,7 +437,9 @@ func TestClosed(t *testing.T) {
 	}()
 	testkit.Receive(t, "the writer is busy", began)
 	go func() {
-		results <- d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error { return second(create(tx, "bot", "2")) })
+		results <- d.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
+			return second(create(tx, "bot", "2"))
+		})
 	}()
 	testkit.Eventually(t, "the second waits", func() bool { return len(d.writer.queue) > 0 })
 	closing := make(chan error, 1)
@@ -475,7 +486,8 @@ func TestRestartGoesOn(t *testing.T) {
 				return err
 			}
 			// The last of the sequence is a resolution, of which no event tells.
-			if _, err := tx.Resolve(approval.Resolution{ID: id, Status: approval.Denied, At: tx.Now(), By: "hana", Via: approval.ViaAPI}); err != nil {
+			if _, err := tx.Resolve(approval.Resolution{ID: id, Status: approval.Denied, At: tx.Now(), By: "hana",
+				Via: approval.ViaAPI}); err != nil {
 				return err
 			}
 			r, err := tx.Request(id)
@@ -531,7 +543,10 @@ func TestViewIsGivenUp(t *testing.T) {
 	if approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Errorf("an endless read: %v", err)
 	}
-	view(t, d, func(tx approval.Tx) error { _, err := tx.Requests(approval.RequestQuery{}); return err }) // the connection still works
+	view(t, d, func(tx approval.Tx) error {
+		_, err := tx.Requests(approval.RequestQuery{})
+		return err
+	}) // the connection still works
 
 	began := make(chan struct{})
 	goOn, letGo := testkit.Latch()
@@ -542,7 +557,10 @@ func TestViewIsGivenUp(t *testing.T) {
 	testkit.Receive(t, "the reader is busy", began)
 	ctx, cancel = contextWithTimeout(t, 10*time.Millisecond)
 	defer cancel()
-	if err := d.View(ctx, func(approval.Tx) error { t.Error("ran"); return nil }); approval.CodeOf(err) != approval.CodeStoreUnavailable {
+	if err := d.View(ctx, func(approval.Tx) error {
+		t.Error("ran")
+		return nil
+	}); approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Errorf("no connection is free: %v", err)
 	}
 	letGo()
@@ -574,7 +592,8 @@ func TestIndexesOnHashes(t *testing.T) {
 	d := open(t, Options{})
 	var with []string
 	update(t, d, func(x approval.Tx) error {
-		s := x.(*tx).c.Prepare(`SELECT DISTINCT m.name || '.' || i.name, i.origin FROM sqlite_schema m, pragma_index_list(m.name) i, pragma_index_xinfo(i.name) c
+		s := x.(*tx).c.Prepare(
+			`SELECT DISTINCT m.name || '.' || i.name, i.origin FROM sqlite_schema m, pragma_index_list(m.name) i, pragma_index_xinfo(i.name) c
   WHERE m.type = 'table' AND c.name = 'args_hash' AND c.key`)
 		defer s.Finalize()
 		for s.Step() {

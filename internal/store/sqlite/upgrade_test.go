@@ -105,7 +105,9 @@ func TestUpgradingToVotes(t *testing.T) {
 	d := open(t, Options{Path: path, Now: oldNow})
 	for name, before := range tables {
 		_, after := rowsOf(t, path, name, before.names...)
-		after = slices.DeleteFunc(after, func(row string) bool { return strings.Contains(row, string(approval.EventAuditGap)) })
+		after = slices.DeleteFunc(after, func(row string) bool {
+			return strings.Contains(row, string(approval.EventAuditGap))
+		})
 		if !slices.Equal(after, before.rows) {
 			t.Errorf("%s: got\n%s\nbefore\n%s", name, strings.Join(after, "\n"), strings.Join(before.rows, "\n"))
 		}

@@ -293,9 +293,11 @@ func strayCases(s stored) map[string]func(tx approval.Tx, links signin.Tx, keys 
 			n.ID, n.RetryKey = tx.NewID(), tx.NewID()
 			_ = tx.InsertNotification(n)
 		}),
-		"Notification":       of(func(tx approval.Tx) { _, _ = tx.Notification(s.notification.ID) }),
-		"Waiting":            of(func(tx approval.Tx) { _, _ = tx.Waiting(s.notification.ID) }),
-		"Notifications":      of(func(tx approval.Tx) { _, _ = tx.Notifications(approval.NotificationQuery{ApprovalID: id}) }),
+		"Notification": of(func(tx approval.Tx) { _, _ = tx.Notification(s.notification.ID) }),
+		"Waiting":      of(func(tx approval.Tx) { _, _ = tx.Waiting(s.notification.ID) }),
+		"Notifications": of(func(tx approval.Tx) {
+			_, _ = tx.Notifications(approval.NotificationQuery{ApprovalID: id})
+		}),
 		"NotificationReach":  of(func(tx approval.Tx) { _, _ = tx.NotificationReach(approval.NotificationQuery{}, 1) }),
 		"Pushes":             of(func(tx approval.Tx) { _, _ = tx.Pushes(now, "", 1) }),
 		"Sendable":           of(func(tx approval.Tx) { _, _ = tx.Sendable(1) }),

@@ -134,16 +134,19 @@ func TestEditGrantExtendCancel(t *testing.T) {
 	w := inboxtest.New(t)
 	b := run(t, w, time.Hour)
 	edited := w.Request(w.Ask("transfer", `{"cents":500}`))
-	if out := b.Decide(t.Context(), edited, client.Approve, "half", client.WithArgs([]byte(`{"cents":250}`))); out.Result != inbox.Done ||
+	if out := b.Decide(t.Context(), edited, client.Approve, "half",
+		client.WithArgs([]byte(`{"cents":250}`))); out.Result != inbox.Done ||
 		string(w.Request(out.Decided.ID).Args) != `{"cents":250}` {
 		t.Errorf("%+v", out)
 	}
 	given := w.Request(w.Ask("pay", `{}`))
-	if out := b.Decide(t.Context(), given, client.Approve, "", client.GrantFor(client.GrantTerms{For: time.Hour})); out.Decided.Grant == nil {
+	if out := b.Decide(t.Context(), given, client.Approve, "",
+		client.GrantFor(client.GrantTerms{For: time.Hour})); out.Decided.Grant == nil {
 		t.Errorf("%+v", out)
 	}
 	refused := w.Request(w.Ask("transfer", `{"cents":1}`))
-	if out := b.Decide(t.Context(), refused, client.Approve, "", client.GrantFor(client.GrantTerms{For: time.Hour})); out.Result != inbox.Refused ||
+	if out := b.Decide(t.Context(), refused, client.Approve, "",
+		client.GrantFor(client.GrantTerms{For: time.Hour})); out.Result != inbox.Refused ||
 		w.Request(refused.ID).Status != "pending" {
 		t.Errorf("%+v", out)
 	}
@@ -151,7 +154,8 @@ func TestEditGrantExtendCancel(t *testing.T) {
 	if out.Result != inbox.Done || !out.Now.ExpiresAt.After(refused.ExpiresAt.Time) {
 		t.Errorf("%+v", out)
 	}
-	if out = b.Cancel(t.Context(), out.Now, "no need"); out.Result != inbox.Done || w.Request(refused.ID).Status != "cancelled" {
+	if out = b.Cancel(t.Context(), out.Now, "no need"); out.Result != inbox.Done ||
+		w.Request(refused.ID).Status != "cancelled" {
 		t.Errorf("%+v", out)
 	}
 }
@@ -235,7 +239,8 @@ func TestHowItEndedIsAskedWhereNoEventTold(t *testing.T) {
 		if err := b.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Ken.Decide(t.Context(), id, client.Deny, "no"); err != nil && client.CodeOf(err) != "already_resolved" {
+		if _, err := w.Ken.Decide(t.Context(), id, client.Deny, "no"); err != nil &&
+			client.CodeOf(err) != "already_resolved" {
 			t.Fatal(err)
 		}
 	}
@@ -252,7 +257,9 @@ func TestOurClockEndsNothing(t *testing.T) {
 	w := inboxtest.New(t)
 	for _, wrong := range []time.Duration{-3 * time.Hour, 0, 3 * time.Hour} {
 		id := w.Ask("transfer", `{}`)
-		b := inbox.New(inbox.Options{Gate: elsewhere{w.Hana, -wrong}, Now: func() time.Time { return w.Clock.Now().Add(wrong) }})
+		b := inbox.New(inbox.Options{Gate: elsewhere{w.Hana, -wrong}, Now: func() time.Time {
+			return w.Clock.Now().Add(wrong)
+		}})
 		if err := b.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}

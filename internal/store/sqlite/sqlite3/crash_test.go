@@ -32,8 +32,8 @@ var crashing = map[string]func(c *Conn, s *Stmt){
 	"column int":     func(_ *Conn, s *Stmt) { s.ColumnInt() },
 }
 
-// TestRule7_APanicBelowSQLiteEndsTheProcess: whoever recovers further up would go on with memory that may hold anything,
-// and commit it.
+// TestRule7_APanicBelowSQLiteEndsTheProcess: whoever recovers further up would go on with memory that may hold
+// anything, and commit it.
 func TestRule7_APanicBelowSQLiteEndsTheProcess(t *testing.T) {
 	const name = "COUNTERSIGN_TEST_CRASH"
 	if call := os.Getenv(name); call != "" {
@@ -69,7 +69,8 @@ func TestRule7_APanicBelowSQLiteEndsTheProcess(t *testing.T) {
 			if strings.Contains(stderr.String(), "fatal error: checkptr: ") {
 				return // under the race detector the compiler's own check of pointers comes first, and ends the process as well
 			}
-			for _, want := range []string{"SQLite has panicked", "invalid memory address", "sqlite3/lib", "store/sqlite/sqlite3"} {
+			for _, want := range []string{"SQLite has panicked", "invalid memory address", "sqlite3/lib",
+				"store/sqlite/sqlite3"} {
 				if !strings.Contains(strings.ReplaceAll(stderr.String(), "modernc.org/sqlite/lib", "sqlite3/lib"), want) {
 					t.Errorf("it does not say %q:\n%s", want, &stderr)
 				}

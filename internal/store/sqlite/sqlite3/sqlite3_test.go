@@ -132,7 +132,8 @@ func TestValuesAreKept(t *testing.T) {
 		if n, err := bind(bind(c.Stmt(insertRow), i), row.bind...).Exec(); err != nil || n != 1 {
 			t.Fatalf("row %d: %d changed, %v", i, n, err)
 		}
-		types := c.PrepareCached(`SELECT typeof(a) || ' ' || typeof(b) || ' ' || typeof(c) || ' ' || typeof(d) FROM t WHERE id = $1`)
+		types := c.PrepareCached(
+			`SELECT typeof(a) || ' ' || typeof(b) || ' ' || typeof(c) || ' ' || typeof(d) FROM t WHERE id = $1`)
 		bind(types, i).Step()
 		got := types.ColumnText()
 		if _, err := types.Finish(); err != nil {

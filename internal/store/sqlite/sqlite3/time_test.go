@@ -28,7 +28,8 @@ func TestTimesAreStoredWhole(t *testing.T) {
 			}
 		}
 		// The order of the texts is that of the times.
-		if got, want := strings.Compare(string(texts[0][:]), string(texts[1][:])), a.Truncate(time.Millisecond).Compare(b.Truncate(time.Millisecond)); got != want {
+		if got, want := strings.Compare(string(texts[0][:]), string(texts[1][:])),
+			a.Truncate(time.Millisecond).Compare(b.Truncate(time.Millisecond)); got != want {
 			rt.Fatalf("%s and %s compare as %d, want %d", texts[0], texts[1], got, want)
 		}
 	})
@@ -37,7 +38,8 @@ func TestTimesAreStoredWhole(t *testing.T) {
 			t.Errorf("year %d was stored", year)
 		}
 	}
-	for _, text := range []string{"", "2026-11-21T12:00:00Z", "2026-11-21 12:00:00.000Z", "2026-02-30T12:00:00.000Z", "2026-11-21T12:00:0x.000Z", "2026-11-21T12:00:00.000z"} {
+	for _, text := range []string{"", "2026-11-21T12:00:00Z", "2026-11-21 12:00:00.000Z", "2026-02-30T12:00:00.000Z",
+		"2026-11-21T12:00:0x.000Z", "2026-11-21T12:00:00.000z"} {
 		if got, ok := parseTime([]byte(text)); ok {
 			t.Errorf("%q was read as %v", text, got)
 		}
