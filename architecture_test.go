@@ -273,6 +273,47 @@ func TestTheWayInKnowsNoChannel(t *testing.T) {
 	}
 }
 
+// The rooms, which are the folders of the root and those of internal, stand in an order: between them no arrow leads back
+// up. Go keeps packages from a circle, and not the folders that they are in.
+func TestNoArrowLeadsBackUp(t *testing.T) {
+	uses := map[string]map[string]string{} // of a room, by the room that it imports: one package that does
+	for _, p := range packages(t) {
+		from := room(p.ImportPath)
+		if uses[from] == nil {
+			uses[from] = map[string]string{}
+		}
+		for _, i := range p.Imports {
+			if strings.HasPrefix(i, "countersign/") && room(i) != from {
+				uses[from][room(i)] = p.ImportPath + " imports " + i
+			}
+		}
+	}
+	if len(uses["internal/app"]) < 10 {
+		t.Fatalf("only %d rooms were found beside %v", len(uses), uses["internal/app"])
+	}
+	for len(uses) > 0 { // those at the bottom are taken away, until there are none
+		n := len(uses)
+		for from, to := range uses {
+			maps.DeleteFunc(to, func(r, _ string) bool { return uses[r] == nil })
+			if len(to) == 0 {
+				delete(uses, from)
+			}
+		}
+		if len(uses) == n {
+			t.Fatalf("these rooms are in a circle, or above one: %v", uses)
+		}
+	}
+}
+
+// room is the folder of the root that a package is in, or that of internal.
+func room(importPath string) string {
+	parts := strings.Split(strings.TrimPrefix(importPath, "countersign/"), "/")
+	if parts[0] == "internal" && len(parts) > 1 {
+		return "internal/" + parts[1]
+	}
+	return parts[0]
+}
+
 func TestEachPackageTellsItsStoryOnce(t *testing.T) {
 	for _, p := range packages(t) {
 		told := 0
