@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"countersign/approval"
@@ -57,9 +56,7 @@ func (f *file) loadWith(s *std, env func(string) (string, bool),
 	}
 	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
 		missing := ""
-		if slices.ContainsFunc(invalid.Problems, func(p config.Problem) bool {
-			return strings.HasPrefix(p.Message, "the environment variable ")
-		}) {
+		if len(invalid.Missing) > 0 {
 			missing = "; write the missing values into " + cmp.Or(f.EnvFile, envPath(f.Config))
 		}
 		return nil, problems, usagef("%s cannot be used: %s%s", f.Config,

@@ -37,6 +37,7 @@ type checker struct {
 	cfg      *Config
 	problems []Problem
 	warnings []Problem                 // told only where nothing is wrong, since they may follow from what is
+	missing  []string                  // the variables that are not set, or empty
 	reported map[yamlpos.Position]bool // values that could not be made out: nothing follows from them
 	owners   map[string]owner          // who has a token or id, by kind and value
 	sound    []int                     // the MCP servers that nothing is wrong with

@@ -252,7 +252,7 @@ func (r Reader) Parse(name string, data []byte, env func(string) (string, bool),
 		reported: map[yamlpos.Position]bool{},
 		owners:   map[string]owner{},
 	}
-	root, ok := yamlpos.Parse(data, env, c.spoil)
+	root, ok := yamlpos.Parse(data, c.lookup(env), c.spoil)
 	if ok {
 		doc := &document{}
 		c.Decoder = yamlpos.NewDecoder(c.failOnce)
@@ -268,9 +268,23 @@ func (r Reader) Parse(name string, data []byte, env func(string) (string, bool),
 	}
 	sortProblems(c.problems)
 	if errs := slices.DeleteFunc(slices.Clone(c.problems), func(p Problem) bool { return p.Warning }); len(errs) > 0 {
-		return nil, c.problems, &InvalidError{errs}
+		return nil, c.problems, &InvalidError{errs, c.missing}
 	}
 	return c.cfg, c.problems, nil
+}
+
+// lookup is env that keeps which variables are missing; nil, with which none is looked up, stays nil.
+func (c *checker) lookup(env func(string) (string, bool)) func(string) (string, bool) {
+	if env == nil {
+		return nil
+	}
+	return func(name string) (string, bool) {
+		value, set := env(name)
+		if value == "" {
+			c.missing = append(c.missing, name)
+		}
+		return value, set
+	}
 }
 
 // Read returns what is now in the file that the configuration came from.

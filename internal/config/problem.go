@@ -39,6 +39,7 @@ func (p Problem) String() string {
 // InvalidError is a configuration that cannot be used.
 type InvalidError struct {
 	Problems []Problem // sorted by place, without the warnings
+	Missing  []string  // the environment variables that are not set, or empty
 }
 
 func (e *InvalidError) Error() string {
