@@ -33,15 +33,15 @@ func (w recorder) atOnce(in *Policy, j *judged) (out Answer, ok bool, err error)
 		return Answer{}, false, nil
 	}
 	out = Answer{Kind: AnswerAllow, Message: message.Allowed, Risk: v.Risk, Rule: v.Rule, ReasonCode: v.ReasonCode}
-	e := w.records.prepared(w.ctx, j.event(EventCallAllowed, string(Allow), v.ReasonCode))
-	if s, ok := w.store.(EventRecorder); !ok || !s.RecordAllowed(j.call.allowed((*in).Terms()), e) {
+	e := w.records.prepare(w.ctx, j.event(EventCallAllowed, string(Allow), v.ReasonCode))
+	if s, ok := w.store.(EventRecorder); !ok || !s.RecordAllowed(j.call.asAllowed((*in).Terms()), e) {
 		return Answer{}, false, nil
 	}
 	return out, true, nil
 }
 
-// allowed is what must hold of the call to be on record as allowed without a transaction.
-func (c *Call) allowed(terms Terms) AllowedCall {
+// asAllowed is what must hold of the call to be on record as allowed without a transaction.
+func (c *Call) asAllowed(terms Terms) AllowedCall {
 	a := AllowedCall{Agent: c.Agent}
 	if c.ToolDigest != "" {
 		a.Owner, a.Server, a.Tool, a.Digest, a.UseWithin = c.pinOwner(), c.Server, c.Tool, c.ToolDigest, terms.UseWithin

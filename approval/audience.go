@@ -22,7 +22,7 @@ type Escalated struct {
 
 // Audience returns who is asked about a pending request now.
 func (w VoteWork) Audience(r Request) (to Audience, err error) {
-	to = Audience{Everybody: r.Need == nil || len(r.Need.Stages) == 0, Later: w.escalated(r)}
+	to = Audience{Everybody: r.Need == nil || len(r.Need.Stages) == 0, Later: w.listEscalated(r)}
 	if to.Everybody {
 		to.People, err = w.standIns(r)
 		return to, err
@@ -53,8 +53,8 @@ func (w VoteWork) audiences(made []Request) ([]Audience, error) {
 	return all, nil
 }
 
-// escalated returns whom escalation adds to a request, and when.
-func (w VoteWork) escalated(r Request) (all []Escalated) {
+// listEscalated returns whom escalation adds to a request, and when.
+func (w VoteWork) listEscalated(r Request) (all []Escalated) {
 	if r.Need == nil || w.g.dir == nil || len(r.Need.Escalate) == 0 {
 		return nil
 	}

@@ -27,12 +27,12 @@ func (l *AuditLog) setMasker(m *redact.Masker) { l.masker.Store(m.ForLogs()) }
 // Append writes an event in the transaction of what it reports. It is correlated with what ctx says, unless it says
 // itself with what.
 func (l *AuditLog) Append(ctx context.Context, tx Tx, e Event) error {
-	_, err := tx.Append(l.prepared(ctx, e))
+	_, err := tx.Append(l.prepare(ctx, e))
 	return err
 }
 
-// prepared is an event as it is written.
-func (l *AuditLog) prepared(ctx context.Context, e Event) Event {
+// prepare is an event as it is written.
+func (l *AuditLog) prepare(ctx context.Context, e Event) Event {
 	if e.CorrelationID == "" {
 		e.CorrelationID = correlation.Of(ctx)
 	}
@@ -87,8 +87,8 @@ func (l *AuditLog) auditArgs(canonical []byte) string {
 // maxNamed is how much of a name goes on record that somebody typed: those that there are have no more.
 const maxNamed = 512
 
-// named is a name that somebody typed, as audit events have it: there may be nobody of that name.
-func (l *AuditLog) named(name string) string {
+// cutName is a name that somebody typed, as audit events have it: there may be nobody of that name.
+func (l *AuditLog) cutName(name string) string {
 	return legible.Cut(l.masker.Load().Line(name), maxNamed)
 }
 

@@ -79,8 +79,8 @@ func (b *bill) void() {
 	}
 }
 
-// billed runs fn in a write transaction, with a bill that is paid only if it commits.
-func billed[T any](ctx context.Context, g *Gate, agent string, fn func(w *Work, b *bill) (T, error)) (T, error) {
+// updateBilled runs fn in a write transaction, with a bill that is paid only if it commits.
+func updateBilled[T any](ctx context.Context, g *Gate, agent string, fn func(w *Work, b *bill) (T, error)) (T, error) {
 	b := bill{budgets: g.budgets, agent: agent}
 	found, err := update(ctx, g, OfAgent(agent), func(w *Work) (T, error) {
 		b.void()

@@ -21,9 +21,9 @@ type Clock interface {
 	Off() time.Duration
 }
 
-// doubted refuses to use what lasts until a moment that may be past: the machine's clock says so, and it is not known
-// yet whether that is right.
-func (w *Work) doubted(until time.Time) error {
+// refuseInDoubt refuses to use what lasts until a moment that may be past: the machine's clock says so, and it is not
+// known yet whether that is right.
+func (w *Work) refuseInDoubt(until time.Time) error {
 	lead := w.g.store.Off()
 	if lead <= 0 || w.tx.Now().Add(lead).Before(until) {
 		return nil

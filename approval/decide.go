@@ -59,7 +59,7 @@ func (w *Work) decide(d Decision) (resolved, error) {
 	r, err := w.Request(d.RequestID)
 	if errors.Is(err, ErrNotFound) {
 		refusal := Errorf(CodeNotFound, noSuchRequest)
-		return resolved{refusal: refusal}, w.refused(Request{}, d, refusal)
+		return resolved{refusal: refusal}, w.auditRefusal(Request{}, d, refusal)
 	}
 	if err != nil {
 		return resolved{}, err
@@ -78,7 +78,7 @@ func (d *Decision) tidy(g *Gate) {
 func (w *Work) decideOn(r Request, d Decision) (resolved, error) {
 	var b ballot
 	var e *electorate
-	changed := d.changed(&r)
+	changed := d.isOutdated(&r)
 	d.proven = d.proven || d.isProven(w.g.prover, &r, r.Args, w.tx.Now())
 	if r.Status == Pending && d.By.MayDecide() {
 		var t tally
@@ -99,7 +99,7 @@ func (w *Work) decideOn(r Request, d Decision) (resolved, error) {
 		}
 	}
 	if refusal != nil {
-		return resolved{r, refusal}, w.refused(r, d, refusal)
+		return resolved{r, refusal}, w.auditRefusal(r, d, refusal)
 	}
 	if err := w.Votes().vote(r, d, e, &b); err != nil {
 		return resolved{}, err
@@ -129,7 +129,7 @@ func (w *Work) resolve(r Request, d Decision, who string) error {
 			return err
 		}
 	}
-	if err := said(w.tx, &r, &d, d.Approve, who); err != nil {
+	if err := putSaid(w.tx, &r, &d, d.Approve, who); err != nil {
 		return err
 	}
 	e := requestEvent(r, EventDecision)
@@ -186,7 +186,7 @@ func (w *Work) refusalOf(r Request, d Decision, b *ballot) *Error {
 	return e
 }
 
-func (w *Work) refused(r Request, d Decision, why *Error) error {
+func (w *Work) auditRefusal(r Request, d Decision, why *Error) error {
 	e := requestEvent(r, EventDecisionRefused)
 	e.Actor, e.Decision, e.Reason = d.By.String(), "deny", string(why.Code)
 	if d.Approve {

@@ -166,10 +166,10 @@ func (w DelegationWork) endable(id string, by Actor) (Delegation, *Error, error)
 func (w DelegationWork) auditDelegation(t EventType, by Actor, d *Delegation,
 	data map[string]any) error {
 	data["delegation_id"] = d.ID
-	data["delegator"], data["delegate"] = w.g.records.named(d.Delegator), w.g.records.named(d.Delegate)
+	data["delegator"], data["delegate"] = w.g.records.cutName(d.Delegator), w.g.records.cutName(d.Delegate)
 	data["from"], data["until"] = FormatTime(w.g.store.ToWall(d.From)), FormatTime(w.g.store.ToWall(d.Until))
 	if d.Rule != "" {
-		data["rule"], data["rule_digest"] = w.g.records.named(d.Rule), d.RuleDigest
+		data["rule"], data["rule_digest"] = w.g.records.cutName(d.Rule), d.RuleDigest
 	}
 	e := Event{Type: t, Actor: by.String(), Data: marshal(data)}
 	if t == EventDecisionRefused {

@@ -94,7 +94,7 @@ func (w editWork) editIn(d Decision, j *judged, wrong string) (resolved, error) 
 		}
 	}
 	if refusal != nil {
-		return resolved{r, refusal}, w.refused(r, d, refusal)
+		return resolved{r, refusal}, w.auditRefusal(r, d, refusal)
 	}
 	d.standsFor = b.For
 	return w.replace(r, d, j, next)
@@ -118,7 +118,7 @@ func (w editWork) livesAs(r *Request, j *judged) (*Request, *Error, error) {
 // of now.
 func (w editWork) ballotOf(r Request, d *Decision) (ballot, Request, error) {
 	d.tidy(w.g)
-	changed := d.changed(&r)
+	changed := d.isOutdated(&r)
 	if r.Status != Pending || !d.By.MayDecide() {
 		return ballot{changed: changed}, r, nil
 	}
@@ -255,7 +255,7 @@ func (w editWork) endEdited(r Request, d Decision, next *Request) error {
 	if err := rememberDenial(w.tx, r, now); err != nil {
 		return err
 	}
-	if err := said(w.tx, &r, &d, false, who); err != nil {
+	if err := putSaid(w.tx, &r, &d, false, who); err != nil {
 		return err
 	}
 	e := requestEvent(r, EventDecision)

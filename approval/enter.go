@@ -54,7 +54,7 @@ func (w callWork) enter(j judged, terms Terms, p *placer, b *bill) (Answer, erro
 
 func (w callWork) enterPinned(j *judged, changed bool, terms Terms, p *placer,
 	b *bill) (Answer, error) {
-	if out, ok, err := w.Freezes().frozen(j); err != nil || ok {
+	if out, ok, err := w.Freezes().denyFrozen(j); err != nil || ok {
 		return out, err
 	}
 	v := j.verdict
@@ -160,12 +160,12 @@ func (w callWork) ask(j *judged, terms Terms, p *placer, b *bill,
 		return Answer{}, err
 	}
 	if recent.DeniedID != "" && w.tx.Now().Sub(recent.DeniedAt) < max(terms.RememberDenial, rememberEdit) {
-		done, err := w.remembered(j, recent, terms, out)
+		done, err := w.answerRemembered(j, recent, terms, out)
 		if err != nil || done.Kind != "" {
 			return done, err
 		}
 	}
-	if used, err := w.Grants().granted(j, out); err != nil || used.Kind != "" {
+	if used, err := w.Grants().answerByGrant(j, out); err != nil || used.Kind != "" {
 		return used, err
 	}
 	if err := b.request(); err != nil {
@@ -187,8 +187,8 @@ func (w callWork) ask(j *judged, terms Terms, p *placer, b *bill,
 // rememberEdit is for how long a call whose args were edited is answered with the edit, as long as that can be used.
 const rememberEdit = rememberUse
 
-// remembered answers a call that was denied before. Without a kind, the denial answers it no more.
-func (w callWork) remembered(j *judged, recent Recent, terms Terms,
+// answerRemembered answers a call that was denied before. Without a kind, the denial answers it no more.
+func (w callWork) answerRemembered(j *judged, recent Recent, terms Terms,
 	out Answer) (Answer, error) {
 	r, err := w.tx.Request(recent.DeniedID)
 	if err != nil {

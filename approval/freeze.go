@@ -106,7 +106,7 @@ func (w FreezeWork) Unfreeze(agent string, by Actor, via Via) (Epoch, *Error, er
 }
 
 func (w FreezeWork) auditFreeze(t EventType, by Actor, e Epoch) error {
-	agent := w.g.records.named(e.Agent)
+	agent := w.g.records.cutName(e.Agent)
 	event := Event{Type: t, Actor: by.String(), Agent: agent, Reason: e.Reason,
 		Data: marshal(map[string]any{"agent": cmp.Or(agent, "*"), "via": e.Via})}
 	if t == EventDecisionRefused {
@@ -159,8 +159,8 @@ func (a Answer) Frozen() bool {
 	return a.ReasonCode == EndFrozen && message.IsOfFreeze(a.Message)
 }
 
-// frozen denies a call while its agent is frozen; ok is false where it is not.
-func (w FreezeWork) frozen(j *judged) (out Answer, ok bool, err error) {
+// denyFrozen denies a call while its agent is frozen; ok is false where it is not.
+func (w FreezeWork) denyFrozen(j *judged) (out Answer, ok bool, err error) {
 	e, err := w.frozenBy(j.call.Agent)
 	if err != nil || e == nil {
 		return Answer{}, false, err
@@ -230,8 +230,9 @@ func (g *Gate) AcceptClock(ctx context.Context, by Actor, via Via) (off time.Dur
 	return off, g.store.AcceptClock(ctx)
 }
 
-// outlived returns the freeze that ended a live request, nil if there was none: one that came before its deadline did.
-func (w *Work) outlived(r *Request) (*Epoch, error) {
+// findEndingFreeze returns the freeze that ended a live request, nil if there was none: one that came before its
+// deadline did.
+func (w *Work) findEndingFreeze(r *Request) (*Epoch, error) {
 	if !r.Live() {
 		return nil, nil
 	}
@@ -249,7 +250,7 @@ func (w *Work) Over(r *Request) (bool, error) {
 	if r.Due(w.tx.Now()) {
 		return true, nil
 	}
-	e, err := w.outlived(r)
+	e, err := w.findEndingFreeze(r)
 	return e != nil, err
 }
 

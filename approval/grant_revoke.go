@@ -15,7 +15,7 @@ func (w GrantWork) IsOver(gr *Grant) (bool, error) {
 	if !gr.EndedAt.IsZero() || !w.tx.Now().Before(gr.ExpiresAt) {
 		return true, nil
 	}
-	e, err := w.grantOutlived(gr)
+	e, err := w.findFreezeOfGrant(gr)
 	return e != nil, err
 }
 

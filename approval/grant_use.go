@@ -198,10 +198,10 @@ func (w GrantWork) couldMake(gr *Grant, need *Need) (bool, error) {
 	return e.counts(Vote{Stage: 1, Person: gr.By, For: gr.For, Approve: true})
 }
 
-// granted answers a call by a grant. The answer is without a kind where none covers it: those that it shows to be
+// answerByGrant answers a call by a grant. The answer is without a kind where none covers it: those that it shows to be
 // over end. A grant of whose last use it is not known what came of it covers nothing, and neither does one that was
 // made before that.
-func (w GrantWork) granted(j *judged, out Answer) (Answer, error) {
+func (w GrantWork) answerByGrant(j *judged, out Answer) (Answer, error) {
 	var use *Grant
 	var suspended time.Time
 	for i := range j.grants {
@@ -236,7 +236,7 @@ func (w GrantWork) useGrant(j *judged, gr *Grant, out Answer) (Answer, error) {
 	if err := w.ctx.Err(); err != nil { // nobody is there any more to run it
 		return Answer{}, Errorf(CodeStoreUnavailable, "The caller went away; the grant was not used.")
 	}
-	if err := w.doubted(gr.ExpiresAt); err != nil {
+	if err := w.refuseInDoubt(gr.ExpiresAt); err != nil {
 		return Answer{}, err
 	}
 	u := GrantUse{ID: w.tx.NewID(), GrantID: gr.ID, ArgsHash: j.key.ArgsHash, Session: j.call.SessionID,
@@ -321,7 +321,7 @@ func (w GrantWork) endOver(gr *Grant) (bool, error) {
 	if !gr.EndedAt.IsZero() {
 		return true, nil
 	}
-	e, err := w.grantOutlived(gr)
+	e, err := w.findFreezeOfGrant(gr)
 	switch {
 	case err != nil:
 		return false, err
@@ -333,8 +333,8 @@ func (w GrantWork) endOver(gr *Grant) (bool, error) {
 	return false, nil
 }
 
-// grantOutlived returns the freeze that ended a grant, nil for none: one that came before its time had.
-func (w GrantWork) grantOutlived(gr *Grant) (*Epoch, error) {
+// findFreezeOfGrant returns the freeze that ended a grant, nil for none: one that came before its time had.
+func (w GrantWork) findFreezeOfGrant(gr *Grant) (*Epoch, error) {
 	if gr.Deny {
 		return nil, nil
 	}
@@ -392,7 +392,7 @@ func (gr *Grant) event(t EventType) Event {
 // that is of the same args: it goes on waiting where it differs in what the rule ignores. The answer is without a kind
 // where no grant covers the call.
 func (w GrantWork) grantInstead(j *judged, r *Request, out Answer) (Answer, error) {
-	used, err := w.granted(j, out)
+	used, err := w.answerByGrant(j, out)
 	if err != nil || used.Kind == "" || !bytes.Equal(r.Args, j.call.Args.Canonical()) {
 		return used, err
 	}
@@ -416,7 +416,7 @@ func (w waiter) waitedGranted(c *Call, r *Request, still func() error) (Answer, 
 		if err != nil {
 			return Answer{}, err
 		}
-		if out, ok, err := w.Freezes().frozen(&j); err != nil || ok {
+		if out, ok, err := w.Freezes().denyFrozen(&j); err != nil || ok {
 			return out, err
 		}
 		if j.verdict.Action != Quarantine || j.verdict.Observe {
@@ -435,7 +435,7 @@ func (w waiter) waitedGranted(c *Call, r *Request, still func() error) (Answer, 
 			return Answer{}, err
 		}
 		j.grants, j.changed = a.live, changed
-		return w.Grants().granted(&j, out)
+		return w.Grants().answerByGrant(&j, out)
 	})
 	if err == nil && out.Kind == "" {
 		return Ended(r.ByWall(w.store)), nil
@@ -514,7 +514,7 @@ func (w GrantWork) recheckSomeGrants(after string) (string, error) {
 		if over || gr.Deny {
 			continue
 		}
-		code, err := w.outdated(gr)
+		code, err := w.whyOutdated(gr)
 		if err != nil {
 			return "", err
 		}
@@ -528,8 +528,8 @@ func (w GrantWork) recheckSomeGrants(after string) (string, error) {
 	return grants[len(grants)-1].ID, nil
 }
 
-// outdated says why a grant would not be made any more for the call that it was made for, "" where it would.
-func (w GrantWork) outdated(gr *Grant) (string, error) {
+// whyOutdated says why a grant would not be made any more for the call that it was made for, "" where it would.
+func (w GrantWork) whyOutdated(gr *Grant) (string, error) {
 	r, err := w.tx.Request(gr.RequestID)
 	if err != nil {
 		return "", err

@@ -38,8 +38,8 @@ func (p ToolPin) holds(digest string) bool {
 // knows reports whether the call's tool is on record, in either form of its digest.
 func (p ToolPin) knows(c *Call) bool { return p.holds(c.ToolDigest) || p.holds(c.ListedDigest) }
 
-// renewed is p with the call's digest for the one that it was known by in its old form.
-func (p ToolPin) renewed(c *Call) ToolPin {
+// renew is p with the call's digest for the one that it was known by in its old form.
+func (p ToolPin) renew(c *Call) ToolPin {
 	p.Digest = strings.Replace(p.Digest, c.ListedDigest, c.ToolDigest, 1)
 	p.Earlier = strings.Replace(p.Earlier, c.ListedDigest, c.ToolDigest, 1)
 	return p
@@ -102,7 +102,7 @@ func (w pinWork) compareTool(j judged) (_ judged, changed bool, err error) {
 	j.pin = p
 	if p.knows(&c) {
 		if !p.holds(c.ToolDigest) {
-			j.pin, j.renewed = p.renewed(&c), true
+			j.pin, j.renewed = p.renew(&c), true
 		}
 		return j, false, nil
 	}

@@ -74,7 +74,7 @@ func (w *Work) recheck(h Head) (Request, bool, error) {
 // cannotBeMet reports whether too few people are left for the open stage, escalation that is to come included.
 func (e *electorate) cannotBeMet(t *tally) (bool, error) {
 	stages := e.need.InStages()
-	if t.met() {
+	if t.isMet() {
 		return false, nil
 	}
 	later := *e

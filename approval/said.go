@@ -8,8 +8,8 @@ import (
 // rememberSaid is for how long a new card tells what was said last of the same tool.
 const rememberSaid = 24 * time.Hour
 
-// said puts on record what a person said of a tool of an agent. who is all who said it, where that is not by alone.
-func said(tx Tx, r *Request, d *Decision, approved bool, who string) error {
+// putSaid puts on record what a person said of a tool of an agent. who is all who said it, where that is not by alone.
+func putSaid(tx Tx, r *Request, d *Decision, approved bool, who string) error {
 	return tx.PutSaid(r.Agent, r.Server, saidOf(r.Tool, r.Method), Said{RequestID: r.ID, Approved: approved,
 		By: cmp.Or(who, d.By.String()), At: tx.Now(), Reason: d.Reason})
 }

@@ -22,7 +22,7 @@ func (w *Work) settle(r Request) (Request, error) {
 // end ends a request that is over, of which it looks at the narrow part alone: its deadline has come, or its agent was
 // frozen since.
 func (w *Work) end(r Request) (bool, error) {
-	e, err := w.outlived(&r)
+	e, err := w.findEndingFreeze(&r)
 	switch {
 	case err != nil:
 		return false, err

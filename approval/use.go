@@ -8,7 +8,7 @@ func (w *Work) consume(r Request, c *Call) (Request, error) {
 	if err := w.ctx.Err(); err != nil { // nobody is there any more to run it
 		return r, Errorf(CodeStoreUnavailable, "The caller went away; the approval was not used.")
 	}
-	if err := w.doubted(r.UseBy); err != nil {
+	if err := w.refuseInDoubt(r.UseBy); err != nil {
 		return r, err
 	}
 	ok, err := w.tx.Consume(r.ID, c.Dispatch)

@@ -50,7 +50,7 @@ func writeFlags(h hash.Hash, flags ...bool) {
 	}
 }
 
-// changed reports whether whoever decides has seen another version of r than the one that stands.
-func (d *Decision) changed(r *Request) bool {
+// isOutdated reports whether whoever decides has seen another version of r than the one that stands.
+func (d *Decision) isOutdated(r *Request) bool {
 	return d.Versions != nil && d.Versions[r.ID] != r.Version()
 }

@@ -114,11 +114,11 @@ type tally struct {
 	open  int    // the stage that falls short, from 0; the number of stages where none does
 }
 
-func (t *tally) met() bool { return t.open == len(t.have) }
+func (t *tally) isMet() bool { return t.open == len(t.have) }
 
-// asked is the stage whose people are asked. Where votes count again that did not, none falls short, and yet nobody has
-// said the last yes: the last one's people say it, those too who have voted.
-func (t *tally) asked() int { return min(t.open, len(t.have)-1) }
+// stageAsked is the stage whose people are asked. Where votes count again that did not, none falls short, and yet
+// nobody has said the last yes: the last one's people say it, those too who have voted.
+func (t *tally) stageAsked() int { return min(t.open, len(t.have)-1) }
 
 // tally counts votes.
 func (e *electorate) tally(votes []Vote) (tally, error) {
@@ -160,7 +160,7 @@ type ballot struct {
 
 // ballot finds out what somebody may do.
 func (e *electorate) ballot(who Actor, votes []Vote, t *tally) (b ballot, err error) {
-	b.voted = t.spokenFor(who.Name) && !t.met()
+	b.voted = t.spokenFor(who.Name) && !t.isMet()
 	b.hasSaid = slices.ContainsFunc(votes, func(v Vote) bool { return v.Person == who.Name })
 	b.confirm, b.stepUp = e.need != nil && e.need.Confirm, e.need != nil && e.need.StepUp
 	for i, stage := range e.need.InStages() {
@@ -168,7 +168,7 @@ func (e *electorate) ballot(who Actor, votes []Vote, t *tally) (b ballot, err er
 		switch {
 		case err != nil:
 			return b, err
-		case may && i == t.asked():
+		case may && i == t.stageAsked():
 			b.stage, b.For = true, forWhom
 		case may:
 			b.other = true
@@ -208,10 +208,10 @@ func (e *electorate) voters(t *tally) ([]Actor, error) {
 	}
 	var who []Actor
 	for _, p := range e.g.dir.People() {
-		if t.spokenFor(p.Name) && !t.met() {
+		if t.spokenFor(p.Name) && !t.isMet() {
 			continue
 		}
-		ok, _, err := e.may(stages[t.asked()], p, t)
+		ok, _, err := e.may(stages[t.stageAsked()], p, t)
 		if err != nil {
 			return nil, err
 		}
@@ -265,9 +265,9 @@ func Names(votes []Vote) string {
 	return strings.Join(all, "")
 }
 
-// raised brings a pending request's need, and whether it takes a reason, to what the policy asks for now, if that is
+// raiseNeed brings a pending request's need, and whether it takes a reason, to what the policy asks for now, if that is
 // more. A request that the policy in force has judged already is left alone.
-func (w VoteWork) raised(r Request) (Request, bool, error) {
+func (w VoteWork) raiseNeed(r Request) (Request, bool, error) {
 	p := w.g.Policy()
 	digest := p.Digest()
 	// (A request of before rules had digests is judged once more, for whoever stands in for its rule.)
@@ -302,7 +302,7 @@ func (w VoteWork) raised(r Request) (Request, bool, error) {
 
 // restage has the votes on a request whose need was raised count for the stages that they are of now.
 func (w VoteWork) restage(r *Request, old *Need) error {
-	votes, err := w.electorate(r, r.Need).restaged(r.Votes, old)
+	votes, err := w.electorate(r, r.Need).restageVotes(r.Votes, old)
 	if err != nil {
 		return err
 	}
@@ -317,9 +317,9 @@ func (w VoteWork) restage(r *Request, old *Need) error {
 	return nil
 }
 
-// restaged returns votes that were given for another need with the stages of this one that they count for: that of the
-// same people, or else the first with room where the voter belongs; 0 where there is none.
-func (e *electorate) restaged(votes []Vote, old *Need) ([]Vote, error) {
+// restageVotes returns votes that were given for another need with the stages of this one that they count for: that of
+// the same people, or else the first with room where the voter belongs; 0 where there is none.
+func (e *electorate) restageVotes(votes []Vote, old *Need) ([]Vote, error) {
 	stages, before := e.need.InStages(), old.InStages()
 	room := make([]int, len(stages))
 	for i, s := range stages {
@@ -369,12 +369,12 @@ func (w VoteWork) enough(r *Request, v *Verdict) (bool, error) {
 	e.reason = e.reason || v.Action == Quarantine && v.RequireReason
 	if !reflect.DeepEqual(need, r.Need) {
 		var err error
-		if votes, err = e.restaged(votes, r.Need); err != nil {
+		if votes, err = e.restageVotes(votes, r.Need); err != nil {
 			return false, err
 		}
 	}
 	t, err := e.tally(votes)
-	return t.met(), err
+	return t.isMet(), err
 }
 
 // call is the call that the request was made for, as far as the policy looks at it.
@@ -388,21 +388,21 @@ func (r *Request) call() (Call, error) {
 // stand brings a pending request to where it stands now, by the policy and the people of now, and tells those whose
 // stage that opens.
 func (w VoteWork) stand(r Request) (Request, *electorate, tally, error) {
-	r, wasRaised, err := w.raised(r)
+	r, wasRaised, err := w.raiseNeed(r)
 	if err != nil {
 		return r, nil, tally{}, err
 	}
 	e := w.electorate(&r, r.Need)
 	t, err := e.tally(r.Votes)
-	if err != nil || !wasRaised && t.asked() == r.Stage {
+	if err != nil || !wasRaised && t.stageAsked() == r.Stage {
 		return r, e, t, err
 	}
-	return r, e, t, w.opened(&r, &t)
+	return r, e, t, w.storeStage(&r, &t)
 }
 
-// opened stores which stage of a pending request is open, and has those who are asked now get their card.
-func (w VoteWork) opened(r *Request, t *tally) error {
-	r.Stage = t.asked()
+// storeStage stores which stage of a pending request is open, and has those who are asked now get their card.
+func (w VoteWork) storeStage(r *Request, t *tally) error {
+	r.Stage = t.stageAsked()
 	if _, err := w.tx.SetNeed(*r); err != nil {
 		return err
 	}
@@ -435,7 +435,7 @@ func (w VoteWork) vote(r Request, d Decision, e *electorate, b *ballot) error {
 	if err != nil {
 		return err
 	}
-	if t.met() {
+	if t.isMet() {
 		who := Names(t.votes)
 		if who == d.By.Name {
 			who = ""
@@ -455,7 +455,7 @@ func (w VoteWork) vote(r Request, d Decision, e *electorate, b *ballot) error {
 	if t.open == r.Stage {
 		return w.g.notifier.Voted(w.tx, r)
 	}
-	return w.opened(&r, &t)
+	return w.storeStage(&r, &t)
 }
 
 // Standing is how far a pending request has come.
@@ -477,7 +477,7 @@ func (w VoteWork) Standing(r Request) (Standing, error) {
 		return Standing{}, err
 	}
 	stages := r.Need.InStages()
-	open := t.asked()
+	open := t.stageAsked()
 	s := Standing{Stage: open + 1, Stages: len(stages), Have: min(t.have[open], stages[open].Count),
 		Need: stages[open].Count, Needed: r.Need.Total(), Votes: t.votes}
 	for i, n := range t.have {

@@ -117,7 +117,7 @@ func (g *Gate) Wait(ctx context.Context, c Call, first Answer, o WaitOptions) (A
 			approved = nil // something else became of it, or the approval could not be stored: it is looked at
 			continue
 		}
-		out, err := newWaiter(ctx, g).waited(&c, &first, o.Still, r)
+		out, err := newWaiter(ctx, g).answerWaited(&c, &first, o.Still, r)
 		if err != nil || out.Kind != AnswerPending || out.Request.ID == id {
 			return out, err
 		}
@@ -132,10 +132,10 @@ func after(d time.Duration) (over <-chan struct{}, stop func()) {
 	return done, func() { timer.Stop() }
 }
 
-// waited is what comes of a wait, apart from it: there may be thousands who wait, each with a stack.
-func (w waiter) waited(c *Call, first *Answer, still func() error, r *Request) (Answer, error) {
+// answerWaited answers a caller whose wait is over. It is apart from the wait: thousands may wait, each with a stack.
+func (w waiter) answerWaited(c *Call, first *Answer, still func() error, r *Request) (Answer, error) {
 	if r.Status == Approved && r.Live() {
-		return w.approved(c, still, r)
+		return w.useApproval(c, still, r)
 	}
 	told := r.ByWall(w.store)
 	if r.Status == Pending {
@@ -144,7 +144,7 @@ func (w waiter) waited(c *Call, first *Answer, still func() error, r *Request) (
 		return out, nil
 	}
 	if r.EndCode == EndEdited {
-		return w.edited(*c, r, still)
+		return w.followEdit(*c, r, still)
 	}
 	if r.isOfGrant() {
 		return w.waitedGranted(c, r, still)
@@ -152,8 +152,8 @@ func (w waiter) waited(c *Call, first *Answer, still func() error, r *Request) (
 	return Ended(told), nil
 }
 
-// approved lets a caller who waited through with an approval: their own, or one of other args in its place.
-func (w waiter) approved(c *Call, still func() error, r *Request) (Answer, error) {
+// useApproval lets a caller who waited through with an approval: their own, or one of other args in its place.
+func (w waiter) useApproval(c *Call, still func() error, r *Request) (Answer, error) {
 	if !c.AcceptsEdits {
 		return w.use(*c, r.ID, still)
 	}
@@ -162,7 +162,7 @@ func (w waiter) approved(c *Call, still func() error, r *Request) (Answer, error
 	case err != nil:
 		return Answer{}, err
 	case was != nil:
-		return w.edited(*c, was, still)
+		return w.followEdit(*c, was, still)
 	}
 	return w.use(*c, r.ID, still)
 }
@@ -186,8 +186,8 @@ func (w waiter) editedOf(c *Call, r *Request) (*Request, error) {
 	})
 }
 
-// edited answers a caller who waited for a request that a person ended with an edit, or for the one in its place.
-func (w waiter) edited(c Call, r *Request, still func() error) (Answer, error) {
+// followEdit answers a caller who waited for a request that a person ended with an edit, or for the one in its place.
+func (w waiter) followEdit(c Call, r *Request, still func() error) (Answer, error) {
 	out, err := w.asJudged(c, still, func(w *Work, j judged) (Answer, error) {
 		if err := checkAgent(w.g.dir, c.Agent); err != nil {
 			return Answer{}, err

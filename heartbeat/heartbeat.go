@@ -88,8 +88,8 @@ func (c Counts) String() string {
 	return fmt.Sprintf("Approvals: %d pending, %d expired, %d re-notified", c.Pending, c.Expired, c.Reminded)
 }
 
-// moved reports whether the run changed anything worth a line in the log.
-func (c Counts) moved() bool { return c.Expired+c.Unknown+c.Reminded+c.Retried > 0 }
+// hasMoved reports whether the run changed anything worth a line in the log.
+func (c Counts) hasMoved() bool { return c.Expired+c.Unknown+c.Reminded+c.Retried > 0 }
 
 // Options are what a [Heartbeat] is made of.
 type Options struct {
@@ -206,7 +206,7 @@ func (h *Heartbeat) tick(e Entry) {
 	case r.Err != nil:
 		h.o.Logger.Error("a heartbeat entry failed; its next run tries again", "entry", e.Name, "took", r.Took, "counts",
 			r.Counts, "error", r.Err)
-	case r.Counts.moved():
+	case r.Counts.hasMoved():
 		h.o.Logger.Info(r.Counts.String(), //nolint:sloglint // operators read this line as it is
 			"entry", e.Name, "took", r.Took, "counts", r.Counts)
 	default:

@@ -45,7 +45,7 @@ type parsedArgs struct {
 
 var emptyArgs = &parsedArgs{canonical: []byte("{}")}
 
-func (a Args) parsed() *parsedArgs {
+func (a Args) parse() *parsedArgs {
 	if a.p == nil {
 		return emptyArgs
 	}
@@ -91,16 +91,16 @@ func Parse(raw []byte) (Args, error) {
 }
 
 // Canonical returns the whole canonical JSON, which the caller must not modify.
-func (a Args) Canonical() []byte { return slices.Clip(a.parsed().canonical) }
+func (a Args) Canonical() []byte { return slices.Clip(a.parse().canonical) }
 
 // Ambiguous reports whether an object at any level has two keys that differ only
 // in letter case, by Unicode's simple folding: [encoding/json] reads such keys
 // into the same field, so a tool may see another value than the policy did.
-func (a Args) Ambiguous() bool { return a.parsed().ambiguous }
+func (a Args) Ambiguous() bool { return a.parse().ambiguous }
 
 // LowerKeys reports whether no key, at any level, has anything in it that folding changes: each is of
 // lower-case ASCII letters, digits and signs.
-func (a Args) LowerKeys() bool { return !a.parsed().cased }
+func (a Args) LowerKeys() bool { return !a.parse().cased }
 
 // Hash returns the SHA-256, in hex, of the canonical arguments without the
 // top-level members named in ignore. Names are compared exactly. From ambiguous
@@ -114,7 +114,7 @@ func (a Args) Hash(ignore ...string) string {
 
 // Covered returns the canonical arguments as [Args.Hash] takes them.
 func (a Args) Covered(ignore []string) []byte {
-	p := a.parsed()
+	p := a.parse()
 	if len(ignore) == 0 || p.ambiguous {
 		return p.canonical
 	}
@@ -126,7 +126,7 @@ func (a Args) Covered(ignore []string) []byte {
 func without(text []byte, ignore []string) []byte {
 	var kept []byte // nil until something is dropped
 	for m := range members(text) {
-		drop := slices.ContainsFunc(ignore, m.named)
+		drop := slices.ContainsFunc(ignore, m.isNamed)
 		switch {
 		case drop && kept == nil:
 			kept = append(make([]byte, 0, len(text)), text[:m.start]...)
@@ -146,8 +146,8 @@ func without(text []byte, ignore []string) []byte {
 
 // Has reports whether the arguments have the top-level key name, compared exactly.
 func (a Args) Has(name string) bool {
-	for m := range members(a.parsed().canonical) {
-		if m.named(name) {
+	for m := range members(a.parse().canonical) {
+		if m.isNamed(name) {
 			return true
 		}
 	}
@@ -158,7 +158,7 @@ func (a Args) Has(name string) bool {
 // caller must not modify.
 func (a Args) Members() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
-		for m := range members(a.parsed().canonical) {
+		for m := range members(a.parse().canonical) {
 			if !yield(m.name(), m.value) {
 				return
 			}
@@ -172,7 +172,7 @@ func (a Args) Members() iter.Seq2[string, []byte] {
 // matches is tried first, so an exact key wins over a descent. [Args.LookupAll]
 // tells whether there was more than one way.
 func (a Args) Lookup(path string) (jsontext.Value, bool) {
-	for v := range lookup(a.parsed().canonical, path) {
+	for v := range lookup(a.parse().canonical, path) {
 		return v, true
 	}
 	return nil, false
@@ -183,7 +183,7 @@ func (a Args) Lookup(path string) (jsontext.Value, bool) {
 // {"a.b":1,"a":{"b":2}}: whoever judges a call by one of them should know that
 // the tool may read the other.
 func (a Args) LookupAll(path string) []jsontext.Value {
-	return slices.Collect(lookup(a.parsed().canonical, path))
+	return slices.Collect(lookup(a.parse().canonical, path))
 }
 
 func lookup(text []byte, path string) func(yield func(jsontext.Value) bool) {
@@ -269,7 +269,7 @@ func element(text []byte, index string) []byte {
 // the first call and shared by all, so the caller must not modify it. The error
 // is there for a form that cannot be decoded; what [Parse] accepted can be.
 func (a Args) Decode() (map[string]any, error) {
-	p := a.parsed()
+	p := a.parse()
 	p.decode.Do(func() {
 		v, _ := decodeValue(string(p.canonical), 0)
 		p.decoded, _ = v.(map[string]any)
@@ -343,7 +343,7 @@ type member struct {
 
 func (m member) name() string { return unquote(string(m.key)) }
 
-func (m member) named(name string) bool {
+func (m member) isNamed(name string) bool {
 	if bytes.IndexByte(m.key, '\\') < 0 {
 		return string(m.key[1:len(m.key)-1]) == name
 	}

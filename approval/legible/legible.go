@@ -74,7 +74,7 @@ func visible(s string, l layout) string {
 			keep = emoji(base) && emoji(next) && (before == base || before == '\ufe0f' || skinTone(before))
 		case r == '\ufe0e' || r == '\ufe0f': // text and emoji presentation
 			keep = presentable(before)
-		case hidden(r):
+		case isHidden(r):
 			keep = false
 		case unicode.Is(unicode.M, r):
 			marks++
@@ -124,8 +124,8 @@ func ordinary(r rune) bool {
 		0x4e00 <= r && r <= 0x9fff || 0xac00 <= r && r <= 0xd7a3 // ideographs, Hangul
 }
 
-// hidden reports whether r is never shown as it is.
-func hidden(r rune) bool {
+// isHidden reports whether r is never shown as it is.
+func isHidden(r rune) bool {
 	switch {
 	case r < 0x7f:
 		return r < ' '
@@ -347,7 +347,7 @@ const maxCluster = 64
 // boundaryBefore moves a cut at i back to where a character as drawn begins.
 func boundaryBefore(s string, i int) int {
 	for j := i; j >= 0 && i-j <= maxCluster; {
-		if !joined(s, j) {
+		if !isJoined(s, j) {
 			return j
 		}
 		_, n := utf8.DecodeLastRuneInString(s[:j])
@@ -359,7 +359,7 @@ func boundaryBefore(s string, i int) int {
 // boundaryAfter moves a cut at i forward likewise.
 func boundaryAfter(s string, i int) int {
 	for j := i; j <= len(s) && j-i <= maxCluster; {
-		if !joined(s, j) {
+		if !isJoined(s, j) {
 			return j
 		}
 		_, n := utf8.DecodeRuneInString(s[j:])
@@ -368,8 +368,8 @@ func boundaryAfter(s string, i int) int {
 	return i
 }
 
-// joined reports whether the characters on both sides of a cut at i belong together.
-func joined(s string, i int) bool {
+// isJoined reports whether the characters on both sides of a cut at i belong together.
+func isJoined(s string, i int) bool {
 	if i <= 0 || i >= len(s) {
 		return false
 	}

@@ -25,12 +25,12 @@ func (e Ending) tell(word, format string, about ...any) string {
 
 // Expired is of a request that nobody answered in its time.
 func (e Ending) Expired(after time.Duration) string {
-	return e.tell("EXPIRED", "Timed out after %s with no response. %s", lasted(after), askAgain)
+	return e.tell("EXPIRED", "Timed out after %s with no response. %s", tellFor(after), askAgain)
 }
 
 // Lapsed is of an approval that was not used in its time.
 func (e Ending) Lapsed(within time.Duration) string {
-	return e.tell("LAPSED", "approved by %s at %s but not used within %s. %s", e.By, e.At, lasted(within), askAgain)
+	return e.tell("LAPSED", "approved by %s at %s but not used within %s. %s", e.By, e.At, tellFor(within), askAgain)
 }
 
 // Approved is of an approval.

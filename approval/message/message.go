@@ -135,9 +135,9 @@ func orNoReason(s string) string {
 	return s
 }
 
-// lasted tells how long a time set lasted, as it was set: while a store's time is worked off to meet the
+// tellFor tells how long a time set lasted, as it was set: while a store's time is worked off to meet the
 // machine's clock, it lasts a hundredth longer than that by the clock.
-func lasted(d time.Duration) string {
+func tellFor(d time.Duration) string {
 	if set := (d - d/100).Round(time.Minute); d%time.Minute != 0 && set > 0 && (d-d/100-set).Abs() < 10*time.Millisecond {
 		d = set
 	}

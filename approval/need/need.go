@@ -98,7 +98,7 @@ func (n *Need) Stricter(o *Need) *Need {
 		return n
 	}
 	both := &Need{SeparateDuties: n.SeparateDuties || o.SeparateDuties, Confirm: n.Confirm || o.Confirm,
-		StepUp: n.StepUp || o.StepUp, Stages: merged(n.InStages(), o.InStages())}
+		StepUp: n.StepUp || o.StepUp, Stages: merge(n.InStages(), o.InStages())}
 	for _, e := range n.Escalate {
 		for _, f := range o.Escalate {
 			if to := common(e.To, f.To); len(to) > 0 {
@@ -109,10 +109,10 @@ func (n *Need) Stricter(o *Need) *Need {
 	return both
 }
 
-// merged returns stages that are met only where a and b both are. Whoever votes votes once, so that stages of named
+// merge returns stages that are met only where a and b both are. Whoever votes votes once, so that stages of named
 // people are as many approvers as they take votes: of a need for nothing but some approvers, only what is missing is
 // asked for besides.
-func merged(a, b []Stage) []Stage {
+func merge(a, b []Stage) []Stage {
 	switch {
 	case asksForAny(a):
 		return withAny(b, a[0].Count)

@@ -690,12 +690,12 @@ func (w *walker) object(i int, k kind, depth int) int {
 		if own == notSecret && valued[key] {
 			own = named
 		}
-		if own != notSecret && (k == notSecret || w.m.kindOf(key) != notSecret) && w.reused(key, i) {
+		if own != notSecret && (k == notSecret || w.m.kindOf(key) != notSecret) && w.isReused(key, i) {
 			own = notSecret
 		}
 		if naming[key] && w.at(i) == '"' {
 			if name, end := w.str(i); end >= 0 {
-				if named = w.m.kindOf(name); named != notSecret && w.reused(name, i) {
+				if named = w.m.kindOf(name); named != notSecret && w.isReused(name, i) {
 					named = notSecret
 				}
 			}
@@ -833,9 +833,9 @@ func (w *walker) mayRunNext(words []string) bool {
 	return false
 }
 
-// reused reports whether a string among the args, other than the one at i, runs what it is given as data and speaks
+// isReused reports whether a string among the args, other than the one at i, runs what it is given as data and speaks
 // of a variable or a key of this name: what stands under it may be run.
-func (w *walker) reused(name string, i int) bool {
+func (w *walker) isReused(name string, i int) bool {
 	if w.m.forLogs() || name == "" || len(w.dataRunners()) == 0 {
 		return false
 	}

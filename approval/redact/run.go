@@ -420,7 +420,7 @@ func (c *commandScan) command(start, end int, w, base string) {
 		c.out.data = true
 	}
 	name := strings.ToLower(strings.Trim(w, "$%!{}#&@"))
-	if len(name) <= maxNameBytes && len(c.out.names) <= maxCommandNames && !c.assigned(end) {
+	if len(name) <= maxNameBytes && len(c.out.names) <= maxCommandNames && !c.isAssigned(end) {
 		if c.out.names == nil {
 			c.out.names = map[string]bool{}
 		}
@@ -453,8 +453,8 @@ func (c *commandScan) command(start, end int, w, base string) {
 	}
 }
 
-// assigned reports whether what follows the word before i is an = or a :, so that it is a name rather than a command.
-func (c *commandScan) assigned(i int) bool {
+// isAssigned reports whether what follows the word before i is an = or a :, so that it is a name rather than a command.
+func (c *commandScan) isAssigned(i int) bool {
 	for end := min(len(c.s), i+8); i < end && c.s[i] == ' '; i++ {
 	}
 	return i < len(c.s) && (c.s[i] == '=' || c.s[i] == ':')

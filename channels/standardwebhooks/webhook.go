@@ -110,11 +110,11 @@ func (ch *Channel) Send(ctx context.Context, m channels.Message) (channels.Recei
 	r.Header.Set("User-Agent", "countersign")
 	res, err := ch.http.Do(r)
 	if err != nil {
-		return channels.Receipt{}, unanswered(err, wire, Origin(m.To))
+		return channels.Receipt{}, errorOfSending(err, wire, Origin(m.To))
 	}
 	res.Body.Close()
 	if res.StatusCode/100 != 2 {
-		return channels.Receipt{}, refused(res, Origin(m.To))
+		return channels.Receipt{}, errorOfAnswer(res, Origin(m.To))
 	}
 	data, _ := json.Marshal(receipt{m.RetryKey}) // a string: it cannot fail
 	return channels.Receipt{MessageID: m.RetryKey, HTTPStatus: res.StatusCode, Data: data}, nil
@@ -141,9 +141,9 @@ func (ch *Channel) sign(id string, at time.Time, h http.Header, body []byte) (st
 	return strings.Join(signatures, " "), nil
 }
 
-// refused classifies an answer that is not success. Every receiver is a server of its own, so what one
+// errorOfAnswer classifies an answer that is not success. Every receiver is a server of its own, so what one
 // wishes or refuses says nothing of the others.
-func refused(res *http.Response, origin string) *channels.PushError {
+func errorOfAnswer(res *http.Response, origin string) *channels.PushError {
 	s := res.StatusCode
 	said := origin + " answered " + strings.TrimSpace(strconv.Itoa(s)+" "+http.StatusText(s))
 	e := &channels.PushError{HTTPStatus: s, RetryAfter: channels.RetryAfter(res.Header), Alone: true,
@@ -177,9 +177,9 @@ func refused(res *http.Response, origin string) *channels.PushError {
 	return e
 }
 
-// unanswered classifies a delivery that got no answer. The text of err can quote the address or what the
+// errorOfSending classifies a delivery that got no answer. The text of err can quote the address or what the
 // receiver sent, so it is told in words of ours.
-func unanswered(err error, wire *channels.Wire, origin string) *channels.PushError {
+func errorOfSending(err error, wire *channels.Wire, origin string) *channels.PushError {
 	e := channels.TransportError(err, wire)
 	var (
 		notFound *net.DNSError

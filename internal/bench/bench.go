@@ -92,7 +92,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.dir)) }()
 	if o.Given != nil {
-		r.w, err = given(ctx, *o.Given)
+		r.w, err = newGiven(ctx, *o.Given)
 	} else {
 		r.w, err = own(ctx, o.Program, r.dir)
 	}
@@ -169,7 +169,10 @@ func (r *run) measure(ctx context.Context) error {
 	for _, s := range []struct {
 		name  string
 		steps func(context.Context) ([]step, error)
-	}{{Quarantined, r.quarantined}, {Allowed, r.allowed}, {Decided, r.decided}, {Gateway, r.gateway}, {Chat, r.people}} {
+	}{
+		{Quarantined, r.stepsQuarantined}, {Allowed, r.stepsAllowed}, {Decided, r.stepsDecided}, {Gateway, r.gateway},
+		{Chat, r.people},
+	} {
 		if !r.wants(s.name) {
 			continue
 		}

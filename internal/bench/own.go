@@ -117,8 +117,8 @@ type Given struct {
 	MCPArgs   string // its arguments, an object; "": {}
 }
 
-// given is the world of a gate that runs already.
-func given(ctx context.Context, g Given) (_ *world, err error) {
+// newGiven is the world of a gate that runs already.
+func newGiven(ctx context.Context, g Given) (_ *world, err error) {
 	w := &world{url: strings.TrimSuffix(g.URL, "/"), agent: g.Agent, person: g.Person, askTool: g.AskTool,
 		allowTool: g.AllowTool}
 	defer func() {

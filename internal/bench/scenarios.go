@@ -64,8 +64,8 @@ const (
 	eventDecision = "hitl_decision"
 )
 
-// quarantined measures calls that a person is asked about.
-func (r *run) quarantined(context.Context) ([]step, error) {
+// stepsQuarantined measures calls that a person is asked about.
+func (r *run) stepsQuarantined(context.Context) ([]step, error) {
 	c := r.caller(r.w.url, r.w.agent, r.o.Callers)
 	many, one := r.figure("quarantined", "quarantined"), r.figure("quarantined_one", "quarantined")
 	many.check, one.check = eventAsked, eventAsked
@@ -121,8 +121,8 @@ func (r *run) takeBack(ctx context.Context, c *caller, ids []string) error {
 	return nil
 }
 
-// allowed measures calls that run at once.
-func (r *run) allowed(context.Context) ([]step, error) {
+// stepsAllowed measures calls that run at once.
+func (r *run) stepsAllowed(context.Context) ([]step, error) {
 	c := r.caller(r.w.url, r.w.agent, r.o.Callers)
 	f := r.figure("allowed", "allowed")
 	f.check = eventAllowed
@@ -139,8 +139,8 @@ func (r *run) allowed(context.Context) ([]step, error) {
 // prepared is how many requests wait for a round of decisions at most.
 const prepared = 2000
 
-// decided measures approvals; the requests are made before.
-func (r *run) decided(context.Context) ([]step, error) {
+// stepsDecided measures approvals; the requests are made before.
+func (r *run) stepsDecided(context.Context) ([]step, error) {
 	agent, person := r.caller(r.w.url, r.w.agent, r.o.Callers), r.caller(r.w.url, r.w.person, r.o.Callers)
 	f := r.figure("decided", "decided")
 	f.check = eventDecision

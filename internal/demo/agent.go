@@ -213,7 +213,7 @@ func (a *agent) ask(ctx context.Context, tasks []*task) error {
 		a.say("is told", string(answer.Kind), "%s", answer.Message)
 		switch {
 		case answer.MayRun():
-			args, err := edited(t.args, answer.Args)
+			args, err := mergeEdit(t.args, answer.Args)
 			if err != nil {
 				return err
 			}
@@ -248,8 +248,8 @@ func (a *agent) ask(ctx context.Context, tasks []*task) error {
 // frozen is the reason code of whatever a person has frozen.
 const frozen = "frozen"
 
-// edited are the args to run: those that people approved, which may be others than were asked for.
-func edited(asked map[string]any, approved json.RawMessage) (map[string]any, error) {
+// mergeEdit are the args to run: those that people approved, which may be others than were asked for.
+func mergeEdit(asked map[string]any, approved json.RawMessage) (map[string]any, error) {
 	if approved == nil {
 		return asked, nil
 	}

@@ -211,7 +211,7 @@ func startGate(ctx context.Context, o Options, set *setting, secrets map[string]
 			return err
 		}
 		gate, err = app.New(ctx, app.Options{Config: cfg, Env: env, Logger: o.Logger, Version: o.Version,
-			Now: o.Now, Reloaded: set.reloaded})
+			Now: o.Now, Reloaded: set.logReload})
 		return err
 	}, o.Listen, config.DefaultListen)
 	if err != nil {

@@ -18,8 +18,8 @@ var happenings = map[string]string{
 	"sign_in_link_made": "link made", "grant_made": "granted", "grant_used": "grant used",
 }
 
-// recorded is a row of the audit log as the page shows it.
-func (d *Demo) recorded(e client.AuditEvent) []string {
+// lineOf is a row of the audit log as the page shows it.
+func (d *Demo) lineOf(e client.AuditEvent) []string {
 	word := happenings[e.EventType]
 	if e.EventType == "hitl_decision" {
 		word = map[string]string{"approve": "approved", "deny": "denied", "timeout": "expired"}[e.Decision]

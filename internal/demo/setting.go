@@ -78,8 +78,8 @@ func (s *setting) setLanguage(ctx context.Context, tag string) error {
 	return nil
 }
 
-// reloaded tells what became of a change of the file.
-func (s *setting) reloaded(err error) {
+// logReload tells what became of a change of the file.
+func (s *setting) logReload(err error) {
 	content, _ := os.ReadFile(s.file)
 	if err != nil {
 		why := s.brief(err)

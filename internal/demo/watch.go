@@ -96,7 +96,7 @@ func show(ctx context.Context, c *client.Client, d *Demo) error {
 			strconv.Itoa(n.Attempt), hour(at)})
 	}
 	for _, e := range log.Items {
-		recorded = append(recorded, d.recorded(e))
+		recorded = append(recorded, d.lineOf(e))
 	}
 	d.Chat.Page.SetTable("Approval requests", []string{"Id", "Risk", "Will happen", "Status", "Who", "Time"}, asked)
 	d.Chat.Page.SetTable("Notifications", []string{"Id", "Request", "To", "Kind", "Status", "Tries", "Time"}, sent)

@@ -145,12 +145,12 @@ func (l *LINE) Post(ctx context.Context, p LINEPost) (Delivery, error) {
 		}
 		earlier = append(earlier, d)
 		l.e.sleep(wait)
-		p.Events = l.redelivered(p.Events)
+		p.Events = l.markRedelivered(p.Events)
 	}
 }
 
-// redelivered marks events as sent again, which also gives their reply tokens another minute.
-func (l *LINE) redelivered(events []Object) []Object {
+// markRedelivered marks events as sent again, which also gives their reply tokens another minute.
+func (l *LINE) markRedelivered(events []Object) []Object {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
 	marked := make([]Object, len(events))
@@ -281,7 +281,7 @@ func (l *LINE) act(ctx context.Context, p Person, action map[string]any) (Delive
 			return Delivery{}, err
 		}
 		if said := str(action["displayText"]); said != "" {
-			l.said(p, LINEMessage{Text: said, Via: "postback", JSON: mustJSON(Object{"type": "text", "text": said})})
+			l.postSaid(p, LINEMessage{Text: said, Via: "postback", JSON: mustJSON(Object{"type": "text", "text": said})})
 		}
 		fill := ""
 		if str(action["inputOption"]) == "openKeyboard" {
@@ -319,8 +319,8 @@ func (l *LINE) Complete(ctx context.Context, person, more string) (Delivery, err
 	return l.Type(ctx, person, l.Draft(person)+more, "")
 }
 
-// said puts a person's own line into the chat.
-func (l *LINE) said(p Person, m LINEMessage) {
+// postSaid puts a person's own line into the chat.
+func (l *LINE) postSaid(p Person, m LINEMessage) {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
 	if m.ID == "" {
@@ -344,7 +344,7 @@ func (l *LINE) Type(ctx context.Context, person, text, quoted string) (Delivery,
 	l.e.mu.Lock()
 	delete(l.drafts, p.LINE)
 	l.e.mu.Unlock()
-	l.said(p, LINEMessage{
+	l.postSaid(p, LINEMessage{
 		ID: str(message["id"]), QuoteToken: str(message["quoteToken"]), Text: text, Quoted: quoted, Via: "message",
 		JSON: mustJSON(message),
 	})

@@ -76,8 +76,8 @@ type channel struct {
 	im      string   // the other side of direct messages
 }
 
-// hidden reports whether the bot cannot know of it: a private channel that it was not invited to.
-func (c *channel) hidden() bool { return c.IsPrivate && c.BotAbsent }
+// isHidden reports whether the bot cannot know of it: a private channel that it was not invited to.
+func (c *channel) isHidden() bool { return c.IsPrivate && c.BotAbsent }
 
 type trigger struct {
 	user string
@@ -250,8 +250,8 @@ func (s *Slack) SetRetries(waits ...time.Duration) {
 	s.retries = waits
 }
 
-// granted reports whether the app has a scope.
-func (s *Slack) granted(scope string) bool { return slices.Contains(s.cfg.Scopes, scope) }
+// hasScope reports whether the app has a scope.
+func (s *Slack) hasScope(scope string) bool { return slices.Contains(s.cfg.Scopes, scope) }
 
 // add stores a message and gives it its ts. The caller holds the lock.
 func (s *Slack) add(ch *channel, m SlackMessage) *SlackMessage {

@@ -214,7 +214,7 @@ func slackJSON(body map[string]any) answer {
 	return answer{http.StatusOK, map[string]string{"Content-Type": "application/json; charset=utf-8"}, mustJSON(body)}
 }
 
-func explained(messages []string) map[string]any {
+func explain(messages []string) map[string]any {
 	return map[string]any{"response_metadata": map[string]any{"messages": messages}}
 }
 
@@ -233,12 +233,12 @@ func slackContent(args url.Values) (m content, code string, more map[string]any)
 		list, ok := parsed.([]any)
 		switch {
 		case err != nil || !ok:
-			return m, "invalid_arguments", explained([]string{"[ERROR] attachments must be an array"})
+			return m, "invalid_arguments", explain([]string{"[ERROR] attachments must be an array"})
 		case len(list) > 100:
 			return m, "too_many_attachments", nil
 		case len(list) > 0:
 			// Attachments are legacy and unchecked here; a stand-in that lets them through would approve what it did not read.
-			return m, "invalid_arguments", explained([]string{"[ERROR] attachments are not accepted here, use blocks"})
+			return m, "invalid_arguments", explain([]string{"[ERROR] attachments are not accepted here, use blocks"})
 		}
 	}
 	if args.Has("blocks") && args.Get("blocks") != "" {
@@ -249,7 +249,7 @@ func slackContent(args url.Values) (m content, code string, more map[string]any)
 		}
 		check := checkBlocks(parsed)
 		if len(check.problems) > 0 {
-			return m, "invalid_blocks", explained(blockMessages(check.problems))
+			return m, "invalid_blocks", explain(blockMessages(check.problems))
 		}
 		if slackLength(parsed) >= slackMaxBlocksChars {
 			return m, "msg_blocks_too_long", nil
@@ -290,11 +290,11 @@ func (a *slackAPI) reachAnyone(id string) (*channel, string) {
 func (a *slackAPI) reach(id string) (*channel, string) {
 	ch := a.slack.channel(id)
 	switch {
-	case ch == nil || ch.hidden():
+	case ch == nil || ch.isHidden():
 		return nil, "channel_not_found"
 	case ch.IsArchived:
 		return nil, "is_archived"
-	case ch.BotAbsent && !a.slack.granted("chat:write.public"):
+	case ch.BotAbsent && !a.slack.hasScope("chat:write.public"):
 		return nil, "not_in_channel"
 	}
 	return ch, ""
@@ -404,7 +404,7 @@ func (a *slackAPI) open(_ *Call, args url.Values) answer {
 		return slackOK(map[string]any{"channel": map[string]any{"id": id}})
 	}
 	if len(users) != 1 { // group conversations are none of this stand-in's
-		return slackFail("invalid_arguments", explained([]string{"[ERROR] exactly one user is expected here"}))
+		return slackFail("invalid_arguments", explain([]string{"[ERROR] exactly one user is expected here"}))
 	}
 	ch, code := a.reachAnyone(users[0])
 	if code != "" || ch.im != users[0] {
@@ -417,7 +417,7 @@ func (a *slackAPI) channelInfo(_ *Call, args url.Values) answer {
 	a.e.mu.Lock()
 	defer a.e.mu.Unlock()
 	ch := a.slack.channel(args.Get("channel"))
-	if ch == nil || ch.hidden() {
+	if ch == nil || ch.isHidden() {
 		return slackFail("channel_not_found")
 	}
 	info := map[string]any{"id": ch.ID, "is_archived": ch.IsArchived, "is_ext_shared": ch.IsExtShared,
@@ -439,7 +439,7 @@ func (a *slackAPI) history(_ *Call, args url.Values) answer {
 	defer a.e.mu.Unlock()
 	ch := a.slack.channel(args.Get("channel"))
 	switch {
-	case ch == nil || ch.hidden():
+	case ch == nil || ch.isHidden():
 		return slackFail("channel_not_found")
 	case ch.BotAbsent:
 		return slackFail("not_in_channel")

@@ -168,11 +168,12 @@ func (s *Slack) BlockActions(person, channel, ts, actionID, value string) (Objec
 		With("message", s.messageJSON(m)).
 		With("state", Object{"values": Object{}}).
 		With("response_url", s.newHook("actions", p, ch, ts)).
-		With("actions", []any{s.pressed(m.shown, actionID, value)}), nil
+		With("actions", []any{s.actionOf(m.shown, actionID, value)}), nil
 }
 
-// pressed describes a button as payloads do, with its looks where blocks have such a button. The caller holds the lock.
-func (s *Slack) pressed(blocks []any, actionID, value string) Object {
+// actionOf describes a button as payloads do, with its looks where blocks have such a button. The caller holds the
+// lock.
+func (s *Slack) actionOf(blocks []any, actionID, value string) Object {
 	action := Object{"type": "button", "action_id": actionID, "block_id": "gone", "value": value,
 		"text": Object{"type": "plain_text", "text": actionID, "emoji": true}}
 	if block, element := findButton(blocks, actionID, value); element != nil {
@@ -281,7 +282,7 @@ func (s *Slack) Event(event Object) Object {
 
 // hears returns an error when the app lacks the scope without which Slack does not tell it of something.
 func (s *Slack) hears(scope string) error {
-	if s.granted(scope) {
+	if s.hasScope(scope) {
 		return nil
 	}
 	return fmt.Errorf("emulator: the app has no scope %s, so Slack does not tell it", scope)

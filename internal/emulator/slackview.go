@@ -106,7 +106,7 @@ func (vs *SlackViews) stack(user string) (open []*SlackView) {
 func slackViewArg(args url.Values, check func(view any) *checker) (map[string]any, json.RawMessage, *answer) {
 	raw := []byte(args.Get("view"))
 	refuse := func(code string, messages ...string) (map[string]any, json.RawMessage, *answer) {
-		a := slackFail(code, explained(messages))
+		a := slackFail(code, explain(messages))
 		return nil, nil, &a
 	}
 	if len(raw) > slackMaxView {
@@ -183,7 +183,7 @@ func (vs *SlackViews) publish(_ *Call, args url.Values) answer {
 	defer vs.e.mu.Unlock()
 	user := args.Get("user_id")
 	if p, err := vs.e.person(user); err != nil || p.Slack != user {
-		return slackFail("invalid_arguments", explained([]string{"[ERROR] invalid `user_id`"}))
+		return slackFail("invalid_arguments", explain([]string{"[ERROR] invalid `user_id`"}))
 	}
 	view, raw, bad := slackViewArg(args, checkHome)
 	if bad != nil {
@@ -387,13 +387,13 @@ func (vs *SlackViews) Submit(ctx context.Context, person, viewID string,
 	vs.e.mu.Lock()
 	defer vs.e.mu.Unlock()
 	if v := vs.find(viewID, ""); v != nil {
-		vs.submitted(v, d.Body)
+		vs.submit(v, d.Body)
 	}
 	return d, nil
 }
 
-// submitted does what a submission was answered. The caller holds the lock.
-func (vs *SlackViews) submitted(v *SlackView, body []byte) {
+// submit does what a submission was answered. The caller holds the lock.
+func (vs *SlackViews) submit(v *SlackView, body []byte) {
 	defer vs.e.bump()
 	wrong := func(detail string) {
 		vs.e.violate(&Call{Platform: "slack", Endpoint: "view_submission's answer"}, "schema", detail)
@@ -490,7 +490,7 @@ func (vs *SlackViews) Actions(person, viewID, actionID, value string) (Object, e
 		With("container", Object{"type": "view", "view_id": v.ID}).
 		With("trigger_id", vs.slack.newTrigger(p, v.ID)).
 		With("view", vs.json(v, v.inputs(nil))).
-		With("actions", []any{vs.slack.pressed(blocks, actionID, value)}), nil
+		With("actions", []any{vs.slack.actionOf(blocks, actionID, value)}), nil
 }
 
 // TapHome presses a button of the person's Home tab; an empty value means any value.

@@ -111,8 +111,8 @@ func (b *Bodies) enter(x *body) bool {
 	return true
 }
 
-// arrived counts n bytes of x that have come, and returns err or what became of x meanwhile.
-func (b *Bodies) arrived(x *body, n int, err error) error {
+// recordArrived counts n bytes of x that have come, and returns err or what became of x meanwhile.
+func (b *Bodies) recordArrived(x *body, n int, err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, ok := b.arriving[x]; ok {

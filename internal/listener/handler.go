@@ -127,7 +127,7 @@ func (b *body) Read(p []byte) (int, error) {
 		b.whole = true
 	}
 	if b.bodies != nil {
-		err = b.bodies.arrived(b, n, err)
+		err = b.bodies.recordArrived(b, n, err)
 	}
 	return n, err
 }

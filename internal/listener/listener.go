@@ -130,7 +130,7 @@ func (l *Listener) admit(c *conn) bool {
 	l.stats.Accepted++
 	ok := true
 	switch {
-	case c.from.IsValid() && l.from[c.from] >= l.o.PerAddress && l.unidentified(c.from) >= l.o.PerAddress:
+	case c.from.IsValid() && l.from[c.from] >= l.o.PerAddress && l.countUnidentified(c.from) >= l.o.PerAddress:
 		ok = l.evict(func(other *conn) bool { return other.from == c.from })
 	case len(l.conns) >= l.o.Connections:
 		ok = l.evict(func(*conn) bool { return true })
@@ -147,8 +147,8 @@ func (l *Listener) admit(c *conn) bool {
 	return true
 }
 
-// unidentified counts an address's connections but for those on which somebody known is being answered.
-func (l *Listener) unidentified(from netip.Addr) int {
+// countUnidentified counts an address's connections but for those on which somebody known is being answered.
+func (l *Listener) countUnidentified(from netip.Addr) int {
 	n := 0
 	for c := range l.conns {
 		if c.from == from && c.state.Load() != servingKnown {

@@ -144,8 +144,8 @@ func isMine(w *approval.Work, h *approval.Head, who approval.Actor) (bool, error
 	return w.Votes().MayVote(h.Request, who)
 }
 
-// listed reads a request for a list: whole, where it is small or there is room for it yet.
-func listed(tx approval.Tx, h *approval.Head, room *int) (approval.Request, error) {
+// readListed reads a request for a list: whole, where it is small or there is room for it yet.
+func readListed(tx approval.Tx, h *approval.Head, room *int) (approval.Request, error) {
 	if h.Wide > MostShownArgs {
 		if h.Wide > *room {
 			return h.Request, nil
@@ -160,7 +160,7 @@ func ReadRows(ctx context.Context, g *approval.Gate, found []approval.Head) ([]a
 	return approval.Look(ctx, g, func(w *approval.Work) ([]approval.Request, error) {
 		rs, room := make([]approval.Request, len(found)), mostSummed
 		for i := range found {
-			r, err := listed(w.Tx(), &found[i], &room)
+			r, err := readListed(w.Tx(), &found[i], &room)
 			if err != nil {
 				return nil, err
 			}
@@ -180,7 +180,7 @@ func ReadRows(ctx context.Context, g *approval.Gate, found []approval.Head) ([]a
 
 // waitingRow reads what a list shows of a request.
 func waitingRow(w *approval.Work, h *approval.Head, room *int) (row WaitingRow, err error) {
-	if row.Request, err = listed(w.Tx(), h, room); err != nil {
+	if row.Request, err = readListed(w.Tx(), h, room); err != nil {
 		return row, err
 	}
 	row.Wide = h.Wide > MostShownArgs

@@ -117,9 +117,9 @@ func Get(tag string) *Language {
 }
 
 // Tag is the language as the configuration and HTML spell it: "en", "zh-TW".
-func (l *Language) Tag() string { return l.known().tag }
+func (l *Language) Tag() string { return l.orEnglish().tag }
 
-func (l *Language) known() *Language {
+func (l *Language) orEnglish() *Language {
 	if l == nil {
 		return languages[Default]
 	}
@@ -131,7 +131,7 @@ func (l *Language) known() *Language {
 // not looked at again. A sentence that this language lacks is said in English, and one that nobody knows
 // by its id.
 func (l *Language) Say(id string, args ...string) string {
-	l = l.known()
+	l = l.orEnglish()
 	known, kept := l.said.Load(id)
 	if kept {
 		if s, ok := known.(*sentence).say(args); ok {

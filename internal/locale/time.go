@@ -55,7 +55,7 @@ func (l *Language) When(t time.Time, r Reader) string {
 	} else {
 		said = l.Say("on_day", "day", l.day(t, thisYear), "clock", clock)
 	}
-	if !named && !repeated(t) {
+	if !named && !isRepeated(t) {
 		return said
 	}
 	name, ok := atHome[l.Tag()][zone.String()]
@@ -120,8 +120,8 @@ func (l *Language) day(t time.Time, year int) string {
 	return t.Format("2 Jan 2006")
 }
 
-// repeated reports whether the clock shows t's time twice, where it is set back: then the zone tells which it is.
-func repeated(t time.Time) bool {
+// isRepeated reports whether the clock shows t's time twice, where it is set back: then the zone tells which it is.
+func isRepeated(t time.Time) bool {
 	start, end := t.ZoneBounds()
 	_, offset := t.Zone()
 	if !end.IsZero() {

@@ -26,15 +26,15 @@ type Watch struct {
 // gate is the Channel of what concerns no platform, openID that of the provider that people sign in at.
 const gate, openID = "gate", "openid"
 
-func (w Watch) found(channel string, level Level, message, do string) {
+func (w Watch) report(channel string, level Level, message, do string) {
 	if w.Found != nil {
 		w.Found(Finding{channel, level, message, do})
 	}
 }
 
-func (w Watch) ok(channel, message string)          { w.found(channel, OK, message, "") }
-func (w Watch) warning(channel, message, do string) { w.found(channel, Warning, message, do) }
-func (w Watch) problem(channel, message, do string) { w.found(channel, Problem, message, do) }
+func (w Watch) ok(channel, message string)          { w.report(channel, OK, message, "") }
+func (w Watch) warning(channel, message, do string) { w.report(channel, Warning, message, do) }
+func (w Watch) problem(channel, message, do string) { w.report(channel, Problem, message, do) }
 
 func (w Watch) doing(what string) {
 	if w.Doing != nil {

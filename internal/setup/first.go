@@ -81,7 +81,7 @@ func New(path, env string, a Answers) (Files, error) {
 	}
 	var text strings.Builder
 	err := firstConfig.Execute(&text, map[string]any{
-		"A": a, "Env": filepath.Base(env), "Store": quoted("sqlite:" + filepath.ToSlash(store)),
+		"A": a, "Env": filepath.Base(env), "Store": quote("sqlite:" + filepath.ToSlash(store)),
 		"AgentToken": agentToken, "PersonToken": personToken,
 		"Hooks": a.WebhookListen != "", "LineKnown": a.Line && a.LineID != "",
 	})
@@ -212,8 +212,8 @@ func (a Answers) tokenName(name, otherwise string) string {
 	return otherwise
 }
 
-// quoted is a string as a YAML value: in quotes unless it is plain beyond doubt.
-func quoted(s string) string {
+// quote is a string as a YAML value: in quotes unless it is plain beyond doubt.
+func quote(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:"
 	words := []string{"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 	if s == "" || strings.Trim(s, plain) != "" || strings.ContainsAny(s[:1], "0123456789-.:") ||
@@ -223,7 +223,7 @@ func quoted(s string) string {
 	return s
 }
 
-var firstConfig = template.Must(template.New("config").Funcs(template.FuncMap{"q": quoted}).Parse(
+var firstConfig = template.Must(template.New("config").Funcs(template.FuncMap{"q": quote}).Parse(
 	`# The configuration of a Countersign gate. "countersign check" looks for mistakes, "countersign explain"
 # tells which rule decides a call, and a running gate takes a change of this file at once, whole or not at
 # all. docs/configuration.md has every key.

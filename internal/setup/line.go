@@ -38,7 +38,7 @@ func (i *inspection) line(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		i.failed(line.Name, "LINE does not say who the bot is", err, lineToken)
+		i.reportFailure(line.Name, "LINE does not say who the bot is", err, lineToken)
 		return nil // without the token nothing else can be asked
 	}
 	name := strings.TrimSpace(bot.Name + " " + bot.BasicID)
@@ -66,7 +66,7 @@ func (i *inspection) lineWebhook(ctx context.Context, ch *line.Channel, _ line.B
 	case ctx.Err() != nil:
 		return
 	case err != nil:
-		i.failed(line.Name, "LINE does not say where it sends taps", err, lineToken)
+		i.reportFailure(line.Name, "LINE does not say where it sends taps", err, lineToken)
 		return
 	case at == "":
 		i.problem(line.Name, "no webhook address is set, so no tap arrives", enter)
@@ -88,7 +88,7 @@ func (i *inspection) lineWebhook(ctx context.Context, ch *line.Channel, _ line.B
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		i.failed(line.Name, "LINE did not test the webhook address", err, lineToken)
+		i.reportFailure(line.Name, "LINE did not test the webhook address", err, lineToken)
 	case success:
 		i.ok(line.Name, "LINE's own test of the webhook address succeeded, and the channel secret is right")
 	default:
@@ -125,7 +125,7 @@ func (i *inspection) lineQuota(ctx context.Context, ch *line.Channel, _ line.Bot
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		i.failed(line.Name, "LINE does not say how many messages are left", err, lineToken)
+		i.reportFailure(line.Name, "LINE does not say how many messages are left", err, lineToken)
 	case !limited:
 		i.ok(line.Name, fmt.Sprintf("the account has no limit of messages a month (%d used)", used))
 	case used >= limit:
@@ -173,7 +173,7 @@ func (i *inspection) linePeople(ctx context.Context, ch *line.Channel, bot line.
 		case stranger:
 			i.warning(line.Name, fmt.Sprintf("%s is not a friend of the bot", p.Name), do)
 		default:
-			i.failed(line.Name, "LINE does not say whether "+p.Name+" is a friend of the bot", err, lineToken)
+			i.reportFailure(line.Name, "LINE does not say whether "+p.Name+" is a friend of the bot", err, lineToken)
 		}
 	}
 	if !slices.ContainsFunc(i.cfg.File.People,

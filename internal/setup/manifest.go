@@ -63,7 +63,7 @@ func Manifest(publicURL string) string {
 		Socket         bool
 	}{Events: slackEvents, Socket: publicURL == ""}
 	if publicURL != "" {
-		data.URL = quoted(strings.TrimRight(publicURL, "/") + "/webhook/slack")
+		data.URL = quote(strings.TrimRight(publicURL, "/") + "/webhook/slack")
 	}
 	for _, s := range scopes {
 		data.Scopes = append(data.Scopes, s.name)

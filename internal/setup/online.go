@@ -39,8 +39,8 @@ type inspection struct {
 	http *http.Client
 }
 
-// failed tells why a platform did not answer a question. advice says what to do by the reason.
-func (i *inspection) failed(channel, what string, err error, advice map[string]string) {
+// reportFailure tells why a platform did not answer a question. advice says what to do by the reason.
+func (i *inspection) reportFailure(channel, what string, err error, advice map[string]string) {
 	e := channels.AsPushError(err)
 	do := advice[e.Reason]
 	if do == "" {

@@ -55,7 +55,7 @@ func (i *inspection) slack(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		i.failed(slack.Name, "Slack does not say who the bot is", err, slackToken)
+		i.reportFailure(slack.Name, "Slack does not say who the bot is", err, slackToken)
 	} else {
 		i.ok(slack.Name, fmt.Sprintf("the bot token works, in the workspace %s (%s)", cmp.Or(at.Name, "without a name"),
 			cmp.Or(id.TeamID, id.EnterpriseID)))
@@ -97,7 +97,7 @@ func (i *inspection) slackScopes(granted []string, private *bool, c *slack.Confi
 		if s.must || private != nil && (s.name == "channels:read" || s.name == "groups:read") && !c.AllowShared {
 			level = Problem
 		}
-		i.found(slack.Name, level, fmt.Sprintf("the bot token lacks the scope %s, which is for %s", s.name, s.what),
+		i.report(slack.Name, level, fmt.Sprintf("the bot token lacks the scope %s, which is for %s", s.name, s.what),
 			slackToken[channels.ReasonMissingScope])
 	}
 	if missing == 0 {
@@ -123,7 +123,7 @@ func (i *inspection) slackChannel(ctx context.Context, ch *slack.Channel, c slac
 	}
 	invite := "invite the bot: type /invite and its name in the channel"
 	if err != nil {
-		i.failed(slack.Name, "the channel "+c.Channel+" cannot be looked at", err, map[string]string{
+		i.reportFailure(slack.Name, "the channel "+c.Channel+" cannot be looked at", err, map[string]string{
 			channels.ReasonBadRecipient: "look at channels.slack.channel (the id is at the bottom of the channel's details); " +
 				"into a private channel, " + invite,
 			channels.ReasonMissingScope: slackToken[channels.ReasonMissingScope],
@@ -230,7 +230,7 @@ func (i *inspection) slackAddress(ctx context.Context) {
 				"(app_token)")
 		return
 	}
-	i.found(slack.Name, OK, "Slack does not tell where it sends taps", "enter "+plainURL(at)+
+	i.report(slack.Name, OK, "Slack does not tell where it sends taps", "enter "+plainURL(at)+
 		" under Interactivity & Shortcuts, Event Subscriptions and Slash Commands; countersign manifest prints it all in "+
 		"one piece")
 	i.doing("Slack: whether the gate answers at " + plainURL(at))

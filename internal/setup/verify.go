@@ -228,7 +228,7 @@ func (v *verification) cards(ctx context.Context) error {
 		if sent > 0 {
 			level = Warning
 		}
-		v.found(n.Channel, level, fmt.Sprintf("the test card did not go to %s: %s", v.name(n.Channel, n.Recipient),
+		v.report(n.Channel, level, fmt.Sprintf("the test card did not go to %s: %s", v.name(n.Channel, n.Recipient),
 			strings.TrimSpace(n.Status+" "+channels.Said(n.Error))), do)
 	}
 	if len(rows) == 0 {

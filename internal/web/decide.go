@@ -78,7 +78,7 @@ func (p *inboxPages) decideMany(ctx context.Context, x *exchange) error {
 	}
 	d := approval.Decision{Approve: approve, By: x.viewer.Actor, Via: approval.ViaWeb, Reason: form.Get("reason"),
 		Versions: map[string]string{}}
-	data := decidedData{Approve: approve, Back: within("/", form.Get("back"))}
+	data := decidedData{Approve: approve, Back: isWithin("/", form.Get("back"))}
 	places, ids := map[string]int{}, []string(nil)
 	for _, one := range some {
 		if _, twice := places[one.id]; twice {

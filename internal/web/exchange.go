@@ -216,7 +216,7 @@ const noteKept = time.Minute
 
 // cookie makes a cookie that only this host gets back.
 func (x *exchange) cookie(name, value string, keep time.Duration) *http.Cookie {
-	_, secure := x.reached()
+	_, secure := x.readHost()
 	return &http.Cookie{Name: cookieName(name, secure), Value: value, Path: "/", MaxAge: int(keep / time.Second),
 		HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode}
 }

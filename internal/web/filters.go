@@ -62,29 +62,31 @@ func (f *filters) add(fl filter, wrong string, ok func(string) bool) string {
 	return fl.Value
 }
 
-// typed is a field for text.
-func (f *filters) typed(name string, ok func(string) bool) string {
+// readTyped is a field for text.
+func (f *filters) readTyped(name string, ok func(string) bool) string {
 	return f.add(filter{Name: name, Type: "text"}, "history_wrong_text", func(v string) bool {
 		return len(v) <= maxTyped && ok(v)
 	})
 }
 
 // words is a field for any text.
-func (f *filters) words(name string) string { return f.typed(name, func(string) bool { return true }) }
+func (f *filters) words(name string) string {
+	return f.readTyped(name, func(string) bool { return true })
+}
 
 // tool is a field for a tool's name, or server/tool.
 func (f *filters) tool() string {
-	return f.typed("tool", func(v string) bool {
+	return f.readTyped("tool", func(v string) bool {
 		server, tool, two := strings.Cut(v, "/")
 		return approval.ValidName(server) && (!two || approval.ValidName(tool))
 	})
 }
 
 // agent is a field for an agent's name.
-func (f *filters) agent() string { return f.typed("agent", approval.ValidName) }
+func (f *filters) agent() string { return f.readTyped("agent", approval.ValidName) }
 
 // id is a field for a request's id.
-func (f *filters) id(name string) string { return f.typed(name, isID) }
+func (f *filters) id(name string) string { return f.readTyped(name, isID) }
 
 // isID reports whether a text has the form of an id.
 func isID(s string) bool {

@@ -271,7 +271,7 @@ func (p *grantPages) revoke(ctx context.Context, x *exchange) error {
 		return err
 	}
 	g, err := p.gate.Revoke(ctx, x.viewer.Actor, approval.ViaWeb, x.r.PathValue("id"))
-	return x.ended(form, err, "grants_revoked", g.Agent, grantTarget(&g))
+	return x.tellEnded(form, err, "grants_revoked", g.Agent, grantTarget(&g))
 }
 
 // lift forgets a standing denial.
@@ -285,7 +285,7 @@ func (p *grantPages) lift(ctx context.Context, x *exchange) error {
 		return err
 	}
 	err = p.gate.Lift(ctx, x.viewer.Actor, approval.ViaWeb, g.ID)
-	return x.ended(form, err, "grants_lifted", g.Agent, grantTarget(&g))
+	return x.tellEnded(form, err, "grants_lifted", g.Agent, grantTarget(&g))
 }
 
 // forget lifts a denial that is remembered for a while.
@@ -298,11 +298,11 @@ func (p *grantPages) forget(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.ended(form, p.gate.Lift(ctx, x.viewer.Actor, approval.ViaWeb, r.ID), "grants_lifted", r.Agent, r.Target())
+	return x.tellEnded(form, p.gate.Lift(ctx, x.viewer.Actor, approval.ViaWeb, r.ID), "grants_lifted", r.Agent, r.Target())
 }
 
-// ended goes back to the grants, and says what came of ending one.
-func (x *exchange) ended(form url.Values, err error, said, agent, tool string) error {
+// tellEnded goes back to the grants, and says what came of ending one.
+func (x *exchange) tellEnded(form url.Values, err error, said, agent, tool string) error {
 	switch {
 	case approval.CodeOf(err) == approval.CodeAlreadyResolved:
 		x.Refuse("grants_over")
@@ -311,15 +311,15 @@ func (x *exchange) ended(form url.Values, err error, said, agent, tool string) e
 	default:
 		x.Note(said, "agent", word(agent), "tool", word(tool))
 	}
-	x.Redirect(within("/grants", form.Get("back")))
+	x.Redirect(isWithin("/grants", form.Get("back")))
 	return nil
 }
 
 // word is a name as a sentence quotes it.
 func word(s string) string { return legible.Line(legible.Cut(s, maxWord)) }
 
-// within returns an address of a page, or of the same page with filters.
-func within(page, back string) string {
+// isWithin returns an address of a page, or of the same page with filters.
+func isWithin(page, back string) string {
 	if strings.HasPrefix(back, page+"?") {
 		return back
 	}

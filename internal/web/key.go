@@ -19,11 +19,11 @@ var errKeyless = approval.Errorf(codeKeyRequired, "This browser can look, and do
 // keyField is the field of a form in which our script sends the key.
 const keyField = "key"
 
-// proven reports whether what a form does is done by whoever signed in. A browser gives the cookie of localhost to
-// every port of this machine, whose servers can then ask for any page and send any form as if they were the browser.
+// requireProof refuses a form that somebody else than the viewer may have sent. A browser gives the cookie of localhost
+// to every port of this machine, whose servers can then ask for any page and send any form as if they were the browser.
 // The key they cannot have: it is in the answer to signing in alone, from which our script puts it into the storage of
 // our own origin, port included, and into the forms that are sent.
-func (x *exchange) proven() error {
+func (x *exchange) requireProof() error {
 	if x.r.Method == http.MethodGet || x.r.Method == http.MethodHead || x.isViewers() {
 		return nil
 	}
@@ -53,9 +53,9 @@ func (x *exchange) withKey(to, session string) string {
 // KeyName names the key that the viewer's browser must have for what is done on the page, "" where it needs none.
 func (v *View) KeyName() string { return v.keyName }
 
-// reached is what a browser has in its address: the host, and whether HTTPS is the way. A proxy may bring requests
+// readHost is what a browser has in its address: the host, and whether HTTPS is the way. A proxy may bring requests
 // without either; where the browser says itself that it is at public_url, or nothing else, that is believed of https.
-func (x *exchange) reached() (host string, secure bool) {
+func (x *exchange) readHost() (host string, secure bool) {
 	host, secure = x.r.Host, x.r.TLS != nil || !loopback.IsHost(hostname(x.r.Host))
 	base, err := url.Parse(x.s.Base())
 	if err != nil || base.Host == "" || secure {
@@ -73,7 +73,7 @@ func (x *exchange) reached() (host string, secure bool) {
 
 // onMachine reports whether the browser has a name of this machine in its address.
 func (x *exchange) onMachine() bool {
-	host, _ := x.reached()
+	host, _ := x.readHost()
 	return loopback.IsHost(hostname(host))
 }
 

@@ -56,7 +56,7 @@ func (p *openIDPages) begin(ctx context.Context, x *exchange) error {
 		return err
 	}
 	base := strings.TrimSuffix(p.base(), "/")
-	host, _ := x.reached()
+	host, _ := x.readHost()
 	if u, err := url.Parse(base); err == nil && !strings.EqualFold(u.Host, host) {
 		// The provider sends browsers back to base, and a cookie of this address would stay here.
 		to := base + pathSignIn + "?next=" + url.QueryEscape(x.takeNext())

@@ -199,7 +199,7 @@ func (p *recordPages) pushesQuery(f *filters) approval.NotificationQuery {
 	q := approval.NotificationQuery{
 		Status: one(f, "status", "pushes_status_", approval.Queued, approval.Retrying, approval.Sent, approval.Delivered,
 			approval.Failed, approval.Skipped),
-		Channel: f.typed("channel", approval.ValidName),
+		Channel: f.readTyped("channel", approval.ValidName),
 		Kind: one(f, "kind", "pushes_kind_", approval.KindRequest, approval.KindReminder, approval.KindEdit,
 			approval.KindReply)}
 	f.add(filter{Name: "person", Type: "text"}, "history_wrong_person", func(v string) bool {

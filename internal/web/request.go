@@ -410,8 +410,8 @@ func (p *requestPages) refuseOn(ctx context.Context, x *exchange, why error, kep
 	return p.showRequest(ctx, x, status, refusal(x, why), kept)
 }
 
-// seen reads a form, and holds that the request is the one that the viewer was shown.
-func (p *requestPages) seen(ctx context.Context, x *exchange) (form url.Values, r approval.Request, err error) {
+// readSeen reads a form, and holds that the request is the one that the viewer was shown.
+func (p *requestPages) readSeen(ctx context.Context, x *exchange) (form url.Values, r approval.Request, err error) {
 	if form, err = x.Form(); err != nil {
 		return nil, r, err
 	}
@@ -440,7 +440,7 @@ func (p *requestPages) after(ctx context.Context, x *exchange, form url.Values, 
 }
 
 func (p *requestPages) extend(ctx context.Context, x *exchange) error {
-	form, r, err := p.seen(ctx, x)
+	form, r, err := p.readSeen(ctx, x)
 	if err == nil {
 		_, err = p.gate.Extend(ctx, r.ID, x.viewer.Actor, approval.ViaWeb)
 	}
@@ -448,7 +448,7 @@ func (p *requestPages) extend(ctx context.Context, x *exchange) error {
 }
 
 func (p *requestPages) cancel(ctx context.Context, x *exchange) error {
-	form, r, err := p.seen(ctx, x)
+	form, r, err := p.readSeen(ctx, x)
 	if err == nil && len(form.Get("reason")) > approval.MaxReason {
 		err = approval.Errorf(approval.CodeInvalidParameter, "The reason is too long.")
 	}
@@ -461,7 +461,7 @@ func (p *requestPages) cancel(ctx context.Context, x *exchange) error {
 
 // freezeAgentOf freezes the request's agent. It needs no version: it holds whatever became of the request.
 func (p *requestPages) freezeAgentOf(ctx context.Context, x *exchange) error {
-	form, r, err := p.seen(ctx, x)
+	form, r, err := p.readSeen(ctx, x)
 	if err != nil && approval.CodeOf(err) != approval.CodeChanged {
 		return err
 	}

@@ -186,7 +186,7 @@ func (x *exchange) SignedIn(ctx context.Context, secret string, session signin.S
 			return err
 		}
 	}
-	_, secure := x.reached()
+	_, secure := x.readHost()
 	signin.SetCookie(x, x.r, secret, secure)
 	next := x.takeNext()
 	if signin.NeedsKey(secret) {

@@ -176,7 +176,7 @@ func (p *requestPages) showStepUp(ctx context.Context, x *exchange, shown stepUp
 // editBeforeStepUp shows the args that somebody wants to approve in place of a request's, for them to use their passkey
 // for exactly those.
 func (p *requestPages) editBeforeStepUp(ctx context.Context, x *exchange) error {
-	form, r, err := p.seen(ctx, x)
+	form, r, err := p.readSeen(ctx, x)
 	if form == nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (p *statsPages) suggest(ctx context.Context, x *exchange, q history.Query) 
 	q.Step = p.record.steps(x)
 	b := &bounded{reading: ctx, left: maxLearned}
 	// What was read until the time was over counts; x.r ends with the viewer.
-	found, err := history.Suggest(x.r.Context(), masked(p.masker(), b.of(history.AskedCalls(ctx, p.record.history, q))))
+	found, err := history.Suggest(x.r.Context(), maskAll(p.masker(), b.of(history.AskedCalls(ctx, p.record.history, q))))
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && x.r.Context().Err() == nil:
 		return &suggestData{Busy: true}, nil
@@ -58,8 +58,8 @@ func (p *statsPages) suggest(ctx context.Context, x *exchange, q history.Query) 
 	return suggestionsOf(x, found, b), nil
 }
 
-// masked are calls without their secrets: a rule is read by many.
-func masked(m *redact.Masker, calls iter.Seq2[history.Record, error]) iter.Seq2[history.Record, error] {
+// maskAll are calls without their secrets: a rule is read by many.
+func maskAll(m *redact.Masker, calls iter.Seq2[history.Record, error]) iter.Seq2[history.Record, error] {
 	return func(yield func(history.Record, error) bool) {
 		for c, err := range calls {
 			c.Args, _ = m.Args(c.Args)

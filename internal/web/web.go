@@ -254,7 +254,7 @@ func (s *Server) handler(rt route) http.Handler {
 			}
 		}
 		if err == nil && rt.audience != everyone {
-			if err = x.proven(); err == nil {
+			if err = x.requireProof(); err == nil {
 				err = x.charge(rt.path)
 			}
 		}

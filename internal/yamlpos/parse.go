@@ -183,7 +183,7 @@ func (r *reader) node(n ast.Node, depth int) *Node {
 		}
 		return r.null(n, at(v.Start), "no anchor of this name stands before this alias; text that begins with * needs quotes")
 	case *ast.TagNode:
-		return r.tagged(v, depth)
+		return r.readTagged(v, depth)
 	case *ast.SequenceNode:
 		out := r.scalar(List, n)
 		for _, e := range v.Values {
@@ -238,8 +238,8 @@ func (r *reader) null(n ast.Node, place Position, message string) *Node {
 	return &Node{Position: at(n.GetToken()), size: 1}
 }
 
-// tagged takes !!str, and no other tag.
-func (r *reader) tagged(v *ast.TagNode, depth int) *Node {
+// readTagged takes !!str, and no other tag.
+func (r *reader) readTagged(v *ast.TagNode, depth int) *Node {
 	s, ok := v.Value.(ast.ScalarNode)
 	if !ok || v.Start.Value != "!!str" {
 		return r.null(v, at(v.Start), "YAML tags are not supported; remove it, or put quotes around text that begins with !")

@@ -156,7 +156,7 @@ func (d Decimal) Add(other Decimal) (Decimal, bool) {
 	if max(d.exp, other.exp)-low > maxSum {
 		return Decimal{}, false
 	}
-	sum := new(big.Int).Add(d.scaled(low), other.scaled(low))
+	sum := new(big.Int).Add(d.scale(low), other.scale(low))
 	text, neg := strings.CutPrefix(sum.String(), "-")
 	digits := strings.TrimRight(text, "0")
 	if digits == "" {
@@ -168,8 +168,8 @@ func (d Decimal) Add(other Decimal) (Decimal, bool) {
 // last is the power of ten of the last digit.
 func (d Decimal) last() int64 { return d.exp - int64(len(d.digits)) }
 
-// scaled returns d in units of 10^low, which d is a multiple of and not far from.
-func (d Decimal) scaled(low int64) *big.Int {
+// scale returns d in units of 10^low, which d is a multiple of and not far from.
+func (d Decimal) scale(low int64) *big.Int {
 	n, _ := new(big.Int).SetString(d.digits+strings.Repeat("0", int(d.last()-low)), 10)
 	if d.neg {
 		n.Neg(n)

@@ -56,7 +56,7 @@ func (t Terms) Covers(approved, now args.Args, spent map[string]string) (map[str
 			}
 			continue
 		}
-		sum, ok := arg.within(string(value), spent[name])
+		sum, ok := arg.isWithin(string(value), spent[name])
 		if !ok {
 			return nil, false
 		}
@@ -70,8 +70,8 @@ func (t Terms) Covers(approved, now args.Args, spent map[string]string) (map[str
 	return sums, len(left) == 0
 }
 
-// within reports whether a value is one that the arg may have, and returns the sum with it where there is a total.
-func (a Arg) within(value, spent string) (sum string, ok bool) {
+// isWithin reports whether a value is one that the arg may have, and returns the sum with it where there is a total.
+func (a Arg) isWithin(value, spent string) (sum string, ok bool) {
 	if a.AtMost == "" && a.Total == "" {
 		return "", a.Any
 	}

@@ -209,14 +209,14 @@ func literal(w *syntax.Word) (word, error) {
 		if lit, ok := w.Parts[0].(*syntax.Lit); ok {
 			return bare(lit.Value)
 		}
-		text, err := quoted(w.Parts[0])
+		text, err := unquote(w.Parts[0])
 		return word{text: text}, err
 	case 2:
 		lit, ok := w.Parts[0].(*syntax.Lit)
 		if !ok || !flagRE.MatchString(lit.Value) {
 			break
 		}
-		text, err := quoted(w.Parts[1])
+		text, err := unquote(w.Parts[1])
 		return word{text: lit.Value + text}, err
 	}
 	return word{}, errors.New("a word is put together from several quotes")
@@ -230,8 +230,8 @@ func bare(s string) (word, error) {
 	return word{text: s, pattern: strings.ContainsAny(s, "*?[]"), caret: strings.Contains(s, "^")}, nil
 }
 
-// quoted is what stands in quotes, if the quotes mean nothing more.
-func quoted(part syntax.WordPart) (string, error) {
+// unquote is what stands in quotes, if the quotes mean nothing more.
+func unquote(part syntax.WordPart) (string, error) {
 	switch q := part.(type) {
 	case *syntax.SglQuoted:
 		if !q.Dollar {
