@@ -92,7 +92,7 @@ func ExampleError() {
 	srv := answering(429,
 		map[string]string{
 			"POST /v1/calls": `{"type":"urn:countersign:problem:too_many_pending","title":"Too many pending","status":429,
-		"detail":"20 requests of this agent are pending, as many as are allowed; wait for answers or cancel some","code":"too_many_pending"}`})
+		"detail":"20 requests of this agent are pending, as many as are allowed; wait for answers","code":"too_many_pending"}`})
 	ask := func() {
 		c, err := client.New(srv.URL, "the-agents-own-token")
 		if err != nil {
@@ -109,8 +109,8 @@ func ExampleError() {
 	srv.Close()
 	ask()
 	// Output:
-	// 429 too_many_pending - 20 requests of this agent are pending, as many as are allowed; wait for answers or cancel
-	// some too many: true away: false
+	// 429 too_many_pending - 20 requests of this agent are pending, as many as are allowed; wait for answers
+	// too many: true away: false
 	// too many: false away: true
 }
 
