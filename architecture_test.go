@@ -273,8 +273,8 @@ func TestTheWayInKnowsNoChannel(t *testing.T) {
 	}
 }
 
-// The rooms, which are the folders of the root and those of internal, stand in an order: between them no arrow leads back
-// up. Go keeps packages from a circle, and not the folders that they are in.
+// The rooms, which are the folders of the root and those of internal, stand in an order: between them no arrow leads
+// back up. Go keeps packages from a circle, and not the folders that they are in.
 func TestNoArrowLeadsBackUp(t *testing.T) {
 	uses := map[string]map[string]string{} // of a room, by the room that it imports: one package that does
 	for _, p := range packages(t) {
