@@ -237,11 +237,6 @@ func (l *eventLog) close() error {
 	return errors.Join(err, os.Remove(l.db.path+eventLogSuffix))
 }
 
-// RecordAllowed implements [approval.EventRecorder].
-func (d *DB) RecordAllowed(c approval.AllowedCall, e approval.Event) bool {
-	return d.standing.record(&c, d, func() bool { return d.events.append(&e) })
-}
-
 // The frames of the file: the length of what follows the sum, the CRC-32C of that, the position, the time in
 // milliseconds, and the texts of the event, each after its length.
 

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"sync"
+	"time"
 
 	"countersign/approval"
 )
@@ -21,21 +22,21 @@ type toolKey struct{ owner, server, tool string }
 // maxPins is how many tools are known; beyond, all are read anew.
 const maxPins = 4096
 
-// record calls put where what must hold of an allowed call does, and returns what that returned. Nothing of it is about
-// to change before put has returned, so put must not wait for the writer.
-func (s *standing) record(c *approval.AllowedCall, d *DB, put func() bool) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+// RecordAllowed implements [approval.EventRecorder]. Nothing of what must hold is about to change before the event is in
+// the log, where it waits for no transaction.
+func (d *DB) RecordAllowed(c approval.AllowedCall, e approval.Event) bool {
+	d.standing.mu.RLock()
+	defer d.standing.mu.RUnlock()
+	return d.standing.holds(&c, d.Now()) && d.events.append(&e)
+}
+
+// holds reports whether what must hold of an allowed call does, as far as is known. The caller holds the lock.
+func (s *standing) holds(c *approval.AllowedCall, now time.Time) bool {
 	if !s.sure || s.frozen[""] || s.frozen[c.Agent] {
 		return false
 	}
-	if c.Digest != "" {
-		p, known := s.pins[toolKey{c.Owner, c.Server, c.Tool}]
-		if !known || !p.Holds(*c, d.Now()) {
-			return false
-		}
-	}
-	return put()
+	p, known := s.pins[toolKey{c.Owner, c.Server, c.Tool}]
+	return c.Digest == "" || known && p.Holds(*c, now)
 }
 
 // doubt is called in a transaction, before it freezes or lifts a freeze.
