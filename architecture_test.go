@@ -3,15 +3,12 @@
 package countersign_test
 
 import (
-	"encoding/json"
-	"errors"
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -201,40 +198,10 @@ var outside = map[string][]string{
 	"internal/store":        {"github.com/oklog/ulid/v2"}, // no database's
 }
 
-type pkg struct {
-	ImportPath string
-	Dir        string
-	Standard   bool
-	Imports    []string
-	GoFiles    []string
-	Module     struct{ Dir string }
-}
-
-func packages(t *testing.T) []pkg {
-	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Standard,Imports,GoFiles,Module", // real: a list
-		"./...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ps []pkg
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p pkg
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			return ps
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		if len(p.GoFiles) > 0 {
-			ps = append(ps, p)
-		}
-	}
-}
-
 func TestImportArrows(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range packages(t) {
-		name := strings.TrimPrefix(p.ImportPath, "countersign/")
+		name := p.ImportPath
 		rule, ok := arrows[name]
 		if !ok {
 			t.Errorf("package %s is not in the table of arrows: say what it may import, and why", name)
@@ -283,8 +250,8 @@ func TestNoArrowLeadsBackUp(t *testing.T) {
 			uses[from] = map[string]string{}
 		}
 		for _, i := range p.Imports {
-			if strings.HasPrefix(i, "countersign/") && room(i) != from {
-				uses[from][room(i)] = p.ImportPath + " imports " + i
+			if ours, ok := strings.CutPrefix(i, "countersign/"); ok && room(ours) != from {
+				uses[from][room(ours)] = p.ImportPath + " imports " + i
 			}
 		}
 	}
@@ -307,7 +274,7 @@ func TestNoArrowLeadsBackUp(t *testing.T) {
 
 // room is the folder of the root that a package is in, or that of internal.
 func room(importPath string) string {
-	parts := strings.Split(strings.TrimPrefix(importPath, "countersign/"), "/")
+	parts := strings.Split(importPath, "/")
 	if parts[0] == "internal" && len(parts) > 1 {
 		return "internal/" + parts[1]
 	}
@@ -317,13 +284,8 @@ func room(importPath string) string {
 func TestEachPackageTellsItsStoryOnce(t *testing.T) {
 	for _, p := range packages(t) {
 		told := 0
-		for _, f := range p.GoFiles {
-			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, f), nil,
-				parser.PackageClauseOnly|parser.ParseComments)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if file.Doc != nil {
+		for _, s := range p.sources(t) {
+			if s.file.Doc != nil {
 				told++
 			}
 		}
@@ -340,14 +302,8 @@ func TestTheMapNamesWhatThereIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	members := map[string]bool{} // Type.Member
-	for _, p := range packages(t) {
-		for _, f := range p.GoFiles {
-			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, f), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			addMembers(members, file)
-		}
+	for _, s := range builtSources(t) {
+		addMembers(members, s.file)
 	}
 	named := 0
 	for _, m := range regexp.MustCompile("`([A-Z]\\w+\\.\\w+)`").FindAllSubmatch(doc, -1) {
@@ -415,46 +371,39 @@ func TestRule12_NoServerOrClientIsUnbounded(t *testing.T) {
 	bare := []string{"DefaultClient", "Get", "Head", "Post", "PostForm", "ListenAndServe", "ListenAndServeTLS", "Serve",
 		"ServeTLS"}
 	found := map[string]int{}
-	for _, p := range packages(t) {
-		for _, f := range p.GoFiles {
-			fset := token.NewFileSet()
-			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, f), nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			fromHTTP := func(e ast.Expr) string {
-				if s, ok := e.(*ast.SelectorExpr); ok {
-					if x, ok := s.X.(*ast.Ident); ok && x.Name == "http" {
-						return s.Sel.Name
-					}
+	for _, s := range builtSources(t) {
+		fromHTTP := func(e ast.Expr) string {
+			if s, ok := e.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == "http" {
+					return s.Sel.Name
 				}
-				return ""
 			}
-			ast.Inspect(file, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.SelectorExpr:
-					if name := fromHTTP(n); slices.Contains(bare, name) {
-						t.Errorf("%s: http.%s has no time-outs", fset.Position(n.Pos()), name)
-					}
-				case *ast.CompositeLit:
-					name := fromHTTP(n.Type)
-					for _, field := range needed[name] {
-						found[name]++
-						if !slices.ContainsFunc(n.Elts, func(e ast.Expr) bool {
-							kv, ok := e.(*ast.KeyValueExpr)
-							if !ok {
-								return false
-							}
-							key, ok := kv.Key.(*ast.Ident)
-							return ok && key.Name == field
-						}) {
-							t.Errorf("%s: http.%s without %s", fset.Position(n.Pos()), name, field)
-						}
-					}
-				}
-				return true
-			})
+			return ""
 		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				if name := fromHTTP(n); slices.Contains(bare, name) {
+					t.Errorf("%s: http.%s has no time-outs", s.position(n), name)
+				}
+			case *ast.CompositeLit:
+				name := fromHTTP(n.Type)
+				for _, field := range needed[name] {
+					found[name]++
+					if !slices.ContainsFunc(n.Elts, func(e ast.Expr) bool {
+						kv, ok := e.(*ast.KeyValueExpr)
+						if !ok {
+							return false
+						}
+						key, ok := kv.Key.(*ast.Ident)
+						return ok && key.Name == field
+					}) {
+						t.Errorf("%s: http.%s without %s", s.position(n), name, field)
+					}
+				}
+			}
+			return true
+		})
 	}
 	if found["Server"] == 0 || found["Client"] == 0 {
 		t.Errorf("nothing was looked at: %v", found)
@@ -473,7 +422,7 @@ func TestTheDomainIsSmall(t *testing.T) {
 	const most = 8_980
 	lines := 0
 	for _, p := range packages(t) {
-		if p.ImportPath != "countersign/approval" {
+		if p.ImportPath != "approval" {
 			continue
 		}
 		for _, f := range p.GoFiles {
@@ -493,12 +442,8 @@ func TestTheDomainIsSmall(t *testing.T) {
 func declared(t *testing.T, p pkg) (types, interfaces map[string]int) {
 	t.Helper()
 	types, interfaces = map[string]int{}, map[string]int{}
-	for _, f := range p.GoFiles {
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, f), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
+	for _, s := range p.sources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
 				if n.Recv != nil {
@@ -535,7 +480,7 @@ func receiver(e ast.Expr) string {
 func TestNoTypeDoesEverything(t *testing.T) {
 	looked := 0
 	for _, p := range packages(t) {
-		path := strings.TrimPrefix(p.ImportPath, "countersign/")
+		path := p.ImportPath
 		types, interfaces := declared(t, p)
 		looked += len(types) + len(interfaces)
 		for name, n := range interfaces {
@@ -557,40 +502,27 @@ func TestNoTypeDoesEverything(t *testing.T) {
 
 // What a transaction can do is in its type: nobody asks one whether it can do more. Only a store knows its own.
 func TestNoTransactionIsAsserted(t *testing.T) {
-	looked := 0
-	for _, p := range packages(t) {
-		for _, f := range p.GoFiles {
-			fset := token.NewFileSet()
-			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, f), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			looked++
-			ast.Inspect(file, func(n ast.Node) bool {
-				a, ok := n.(*ast.TypeAssertExpr)
-				if !ok {
-					return true
-				}
-				name := ""
-				switch x := a.Type.(type) {
-				case *ast.Ident:
-					name = x.Name
-				case *ast.SelectorExpr:
-					name = x.Sel.Name
-				}
-				if name == "Tx" {
-					t.Errorf("%s: a transaction is asserted", fset.Position(n.Pos()))
-				}
+	for _, s := range builtSources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			a, ok := n.(*ast.TypeAssertExpr)
+			if !ok {
 				return true
-			})
-		}
-	}
-	if looked < 100 {
-		t.Errorf("only %d files were looked at", looked)
+			}
+			name := ""
+			switch x := a.Type.(type) {
+			case *ast.Ident:
+				name = x.Name
+			case *ast.SelectorExpr:
+				name = x.Sel.Name
+			}
+			if name == "Tx" {
+				t.Errorf("%s: a transaction is asserted", s.position(n))
+			}
+			return true
+		})
 	}
 }
 
-// ARCHITECTURE.md lists every folder of the root and every package, and none that is not there.
 // app wires the parts together. What it answers inside their transactions it answers from memory: were it handed one, a
 // transaction would wander from the gate to the outbox to app and back to the gate, and nobody could tell what it
 // reads. Those of its functions that take one all the same, and why:
@@ -600,30 +532,23 @@ var appInTransactions = map[string]string{
 
 func TestAppIsHandedNoTransaction(t *testing.T) {
 	looked := 0
-	for _, p := range packages(t) {
-		if p.ImportPath != "countersign/internal/app" {
+	for _, s := range builtSources(t) {
+		if path.Dir(s.path) != "internal/app" {
 			continue
 		}
-		for _, f := range p.GoFiles {
-			fset := token.NewFileSet()
-			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, f), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
+		for _, d := range s.file.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
 			}
-			for _, d := range file.Decls {
-				fn, ok := d.(*ast.FuncDecl)
-				if !ok {
-					continue
+			looked++
+			ast.Inspect(fn.Type, func(n ast.Node) bool {
+				of, ok := n.(*ast.SelectorExpr)
+				if ok && (of.Sel.Name == "Tx" || of.Sel.Name == "Work") && appInTransactions[fn.Name.Name] == "" {
+					t.Errorf("%s: %s takes a transaction", s.position(fn), fn.Name.Name)
 				}
-				looked++
-				ast.Inspect(fn.Type, func(n ast.Node) bool {
-					s, ok := n.(*ast.SelectorExpr)
-					if ok && (s.Sel.Name == "Tx" || s.Sel.Name == "Work") && appInTransactions[fn.Name.Name] == "" {
-						t.Errorf("%s: %s takes a transaction", fset.Position(fn.Pos()), fn.Name.Name)
-					}
-					return true
-				})
-			}
+				return true
+			})
 		}
 	}
 	if looked < 100 {
@@ -631,6 +556,7 @@ func TestAppIsHandedNoTransaction(t *testing.T) {
 	}
 }
 
+// ARCHITECTURE.md lists every folder of the root and every package, and none that is not there.
 func TestTheMapNamesEveryRoom(t *testing.T) {
 	doc, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
@@ -687,31 +613,22 @@ var writesFiles = map[string]string{
 func TestRule7_FilesAreWrittenWhole(t *testing.T) {
 	makes := []string{"Create", "CreateTemp", "Link", "OpenFile", "Rename", "WriteFile"}
 	found := map[string]bool{}
-	for _, p := range packages(t) {
-		for _, f := range p.GoFiles {
-			fset := token.NewFileSet()
-			path := filepath.Join(p.Dir, f)
-			file, err := parser.ParseFile(fset, path, nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			name := strings.TrimPrefix(p.ImportPath, "countersign/") + "/" + f
-			if strings.HasPrefix(name, "internal/testkit/") || strings.HasPrefix(name, "schema/schematest/") {
-				continue // of the tests
-			}
-			ast.Inspect(file, func(n ast.Node) bool {
-				s, ok := n.(*ast.SelectorExpr)
-				if !ok || !slices.Contains(makes, s.Sel.Name) {
-					return true
-				}
-				if x, ok := s.X.(*ast.Ident); ok && x.Name == "os" {
-					if found[name] = true; writesFiles[name] == "" {
-						t.Errorf("%s: os.%s: use internal/safefile, or say in writesFiles why not", fset.Position(n.Pos()), s.Sel.Name)
-					}
-				}
-				return true
-			})
+	for _, s := range builtSources(t) {
+		if strings.HasPrefix(s.path, "internal/testkit/") || strings.HasPrefix(s.path, "schema/schematest/") {
+			continue // of the tests
 		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			of, ok := n.(*ast.SelectorExpr)
+			if !ok || !slices.Contains(makes, of.Sel.Name) {
+				return true
+			}
+			if x, ok := of.X.(*ast.Ident); ok && x.Name == "os" {
+				if found[s.path] = true; writesFiles[s.path] == "" {
+					t.Errorf("%s: os.%s: use internal/safefile, or say in writesFiles why not", s.position(n), of.Sel.Name)
+				}
+			}
+			return true
+		})
 	}
 	for name := range writesFiles {
 		if !found[name] {
@@ -752,21 +669,14 @@ const mostClockReaders = 17
 
 func TestTheClockIsReadInFewPlaces(t *testing.T) {
 	reads := map[string]bool{}
-	for _, p := range packages(t) {
-		for _, f := range p.GoFiles {
-			path, err := filepath.Rel(p.Module.Dir, filepath.Join(p.Dir, f))
-			if err != nil {
-				t.Fatal(err)
-			}
-			path = filepath.ToSlash(path)
-			if slices.ContainsFunc(readsClockForTests, func(dir string) bool { return strings.HasPrefix(path, dir) }) {
-				continue
-			}
-			for _, at := range clockReads(t, path) {
-				reads[path] = true
-				if readsClock[path] == "" {
-					t.Errorf("%s reads the machine's clock: take the time from who calls, or say here what the reading is for", at)
-				}
+	for _, s := range builtSources(t) {
+		if slices.ContainsFunc(readsClockForTests, func(dir string) bool { return strings.HasPrefix(s.path, dir) }) {
+			continue
+		}
+		for _, at := range s.clockReads() {
+			reads[s.path] = true
+			if readsClock[s.path] == "" {
+				t.Errorf("%s reads the machine's clock: take the time from who calls, or say here what the reading is for", at)
 			}
 		}
 	}
@@ -782,14 +692,9 @@ func TestTheClockIsReadInFewPlaces(t *testing.T) {
 
 // clockReads returns where a file names time.Now other than for the deadline of a connection, or to fill a field now
 // with.
-func clockReads(t *testing.T, path string) (found []token.Position) {
-	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+func (s source) clockReads() (found []token.Position) {
 	deadlines := []string{"SetDeadline", "SetReadDeadline", "SetWriteDeadline", "WriteControl"}
-	ast.Inspect(file, func(n ast.Node) bool {
+	ast.Inspect(s.file, func(n ast.Node) bool {
 		switch x := n.(type) {
 		case *ast.CallExpr:
 			callee, ok := x.Fun.(*ast.SelectorExpr)
@@ -802,7 +707,7 @@ func clockReads(t *testing.T, path string) (found []token.Position) {
 			return !ok || !strings.EqualFold(field.Sel.Name, "now") || !isTimeNow(x.Rhs[0])
 		case *ast.SelectorExpr:
 			if isTimeNow(x) {
-				found = append(found, fset.Position(x.Pos()))
+				found = append(found, s.position(x))
 			}
 		}
 		return true
@@ -828,32 +733,18 @@ var byAddress = []string{"Syscall", "Syscall6", "Syscall9", "SyscallN", "RawSysc
 	"VirtualFree", "VirtualProtect", "UnmapViewOfFile", "SetPanicOnFault"}
 
 func TestRule7_TheProgramTouchesNoMemoryByAddress(t *testing.T) {
-	read := 0
-	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		read++
-		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		for _, i := range file.Imports {
+	for _, s := range goFiles(t, isNotTest) {
+		for _, i := range s.file.Imports {
 			if i.Path.Value == `"unsafe"` || i.Path.Value == `"C"` {
-				t.Errorf("%s imports %s", path, i.Path.Value)
+				t.Errorf("%s imports %s", s.path, i.Path.Value)
 			}
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains(byAddress, s.Sel.Name) {
-				t.Errorf("%s: %s touches memory by its address", fset.Position(s.Pos()), s.Sel.Name)
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if of, ok := n.(*ast.SelectorExpr); ok && slices.Contains(byAddress, of.Sel.Name) {
+				t.Errorf("%s: %s touches memory by its address", s.position(n), of.Sel.Name)
 			}
 			return true
 		})
-		return nil
-	})
-	if err != nil || read == 0 {
-		t.Fatal(read, err)
 	}
 }
 
@@ -864,19 +755,17 @@ var discards = []string{"internal/store/sqlite/model_test.go", "approval/args/ar
 	"approval/redact/redact_test.go"}
 
 func TestNoTestSkips(t *testing.T) {
-	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") || path == "architecture_test.go" ||
-			slices.Contains(discards, filepath.ToSlash(path)) {
-			return err
+	for _, s := range goFiles(t, isTest) {
+		if slices.Contains(discards, s.path) {
+			continue
 		}
-		b, err := os.ReadFile(path)
-		if err == nil && (strings.Contains(string(b), "t.Skip") || strings.Contains(string(b), "testing.Short()")) {
-			t.Errorf("%s can skip: a test that does not run shows nothing", path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if ok && (strings.Contains(calledAs(call), "t.Skip") || calledAs(call) == "testing.Short") {
+				t.Errorf("%s: %s: a test that does not run shows nothing", s.position(n), calledAs(call))
+			}
+			return true
+		})
 	}
 }
 
@@ -884,29 +773,22 @@ func TestNoTestSkips(t *testing.T) {
 // says on its line why that turns no result: "// bubble:" where only bubbles call it, "// real:" where a stand-in is
 // slow.
 func TestNoTestSleepsForNothing(t *testing.T) {
-	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		for _, at := range sleeps(t, path) {
+	for _, s := range goFiles(t, isTest) {
+		for _, at := range s.sleeps() {
 			t.Errorf("%s: it sleeps, and does not say why", at)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
 // sleeps returns where a test's file calls time.Sleep outside a bubble and gives no reason for it.
-func sleeps(t *testing.T, path string) (found []token.Position) {
-	fset, file, reasons := parseTest(t, path)
-	ast.Inspect(file, func(n ast.Node) bool {
+func (s source) sleeps() (found []token.Position) {
+	reasons := s.reasons()
+	ast.Inspect(s.file, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
 			return true
 		}
-		switch at := fset.Position(call.Pos()); calledAs(call) {
+		switch at := s.position(call); calledAs(call) {
 		case "synctest.Test":
 			return false
 		case "time.Sleep":
@@ -919,62 +801,50 @@ func sleeps(t *testing.T, path string) (found []token.Position) {
 	return found
 }
 
-// parseTest parses a test's file and tells on which of its lines a reason for a wait stands.
-func parseTest(t *testing.T, path string) (fset *token.FileSet, file *ast.File, reasons map[int]bool) {
-	fset = token.NewFileSet()
-	file, err := parser.ParseFile(fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reasons = map[int]bool{}
-	for _, group := range file.Comments {
+// reasons tells on which lines of a test's file a reason for a wait stands.
+func (s source) reasons() map[int]bool {
+	lines := map[int]bool{}
+	for _, group := range s.file.Comments {
 		for _, c := range group.List {
 			if strings.HasPrefix(c.Text, "// bubble: ") || strings.HasPrefix(c.Text, "// real: ") {
-				reasons[fset.Position(c.Pos()).Line] = true
+				lines[s.position(c).Line] = true
 			}
 		}
 	}
-	return fset, file, reasons
+	return lines
 }
 
 // A test that waits for what does not come fails within testkit.Patience and says what it waited for; a plain receive
 // holds up the package until its time is out. What else waits is ended by the test, or is in a bubble, where a
 // deadlock is told; where that is not seen here, its line says so as those that sleep do.
 func TestNoTestWaitsWithoutABound(t *testing.T) {
-	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		for _, at := range unbounded(t, path) {
+	for _, s := range goFiles(t, isTest) {
+		for _, at := range s.unbounded() {
 			t.Errorf("%s: it waits without a bound (testkit.Receive, Wait, Command), and does not say why", at)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
 // unbounded returns where a test's file receives from a channel, waits for a sync.WaitGroup or has a program that
 // nothing ends, outside a bubble, another goroutine and select, and gives no reason for it. The end of a context is
 // none of these: it comes with what the context is for.
-func unbounded(t *testing.T, path string) (found []token.Position) {
-	fset, file, reasons := parseTest(t, path)
+func (s source) unbounded() (found []token.Position) {
+	reasons := s.reasons()
 	groups := map[string]bool{}
 	var above []ast.Node
-	ast.Inspect(file, func(n ast.Node) bool {
+	ast.Inspect(s.file, func(n ast.Node) bool {
 		switch x := n.(type) {
 		case nil:
 			above = above[:len(above)-1]
 			return false
 		case *ast.ValueSpec:
-			if s, ok := x.Type.(*ast.SelectorExpr); ok && s.Sel.Name == "WaitGroup" {
+			if of, ok := x.Type.(*ast.SelectorExpr); ok && of.Sel.Name == "WaitGroup" {
 				for _, name := range x.Names {
 					groups[name.Name+".Wait"] = true
 				}
 			}
 		case *ast.CallExpr:
-			at, called := fset.Position(x.Pos()), calledAs(x)
+			at, called := s.position(x), calledAs(x)
 			if (groups[called] || called == "exec.Command") && !reasons[at.Line] {
 				found = append(found, at)
 			}
@@ -986,7 +856,7 @@ func unbounded(t *testing.T, path string) (found []token.Position) {
 				return false
 			}
 		case *ast.UnaryExpr:
-			at := fset.Position(x.Pos())
+			at := s.position(x)
 			if x.Op == token.ARROW && !isDone(x.X) && !isCase(above, x) && !reasons[at.Line] {
 				found = append(found, at)
 			}
@@ -1056,15 +926,8 @@ func calledAs(call *ast.CallExpr) string {
 
 // What measures the memory of its process runs alone in it.
 func TestNoTestMeasuresMemoryBesideOthers(t *testing.T) {
-	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		for _, decl := range file.Decls {
+	for _, s := range goFiles(t, isTest) {
+		for _, decl := range s.file.Decls {
 			calls := map[string]bool{}
 			ast.Inspect(decl, func(n ast.Node) bool {
 				if call, ok := n.(*ast.CallExpr); ok {
@@ -1073,13 +936,9 @@ func TestNoTestMeasuresMemoryBesideOthers(t *testing.T) {
 				return true
 			})
 			if fn, ok := decl.(*ast.FuncDecl); ok && calls["runtime.ReadMemStats"] && calls["t.Parallel"] {
-				t.Errorf("%s: %s measures memory while others use it", path, fn.Name.Name)
+				t.Errorf("%s: %s measures memory while others use it", s.path, fn.Name.Name)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -1090,23 +949,12 @@ func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	declared := map[string]bool{}
-	err = filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		for _, decl := range f.Decls {
+	for _, s := range goFiles(t, isTest) {
+		for _, decl := range s.file.Decls {
 			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil {
 				declared[fn.Name.Name] = true
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Za-z0-9_]*)`").FindAllStringSubmatch(string(doc), -1)
 	if len(named) < 40 {
@@ -1127,47 +975,30 @@ var platforms = []string{"channels/line", "channels/slack", "channels/standardwe
 // Channels are data: what is decided by a channel's name is decided in the channel's own package. The word webhook
 // is left out, which is a listener's and a component's too; the arrows hold who may import that channel.
 func TestNoChannelIsKnownByItsName(t *testing.T) {
-	names, looked := []string{`"line"`, `"slack"`}, 0
-	for _, p := range packages(t) {
-		if slices.Contains(platforms, strings.TrimPrefix(p.ImportPath, "countersign/")) {
+	names := []string{`"line"`, `"slack"`}
+	for _, s := range builtSources(t) {
+		if slices.Contains(platforms, path.Dir(s.path)) {
 			continue
 		}
-		for _, f := range p.GoFiles {
-			fset := token.NewFileSet()
-			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, f), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && slices.Contains(names, lit.Value) {
+				t.Errorf("%s: %s: a channel is known by its name; ask its kind instead", s.position(n), lit.Value)
 			}
-			looked++
-			ast.Inspect(file, func(n ast.Node) bool {
-				if lit, ok := n.(*ast.BasicLit); ok && slices.Contains(names, lit.Value) {
-					t.Errorf("%s: %s: a channel is known by its name; ask its kind instead", fset.Position(n.Pos()), lit.Value)
-				}
-				return true
-			})
-		}
-	}
-	if looked < 100 {
-		t.Errorf("only %d files were looked at", looked)
+			return true
+		})
 	}
 }
 
 // What a person has proven with a passkey is said by the package that checks passkeys, and by nobody else.
 func TestOnlyPasskeysProve(t *testing.T) {
 	var found []string
-	for _, p := range packages(t) {
-		for _, f := range p.GoFiles {
-			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, f), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
+	for _, s := range builtSources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if of, ok := n.(*ast.SelectorExpr); ok && of.Sel.Name == "Prove" {
+				found = append(found, path.Dir(s.path))
 			}
-			ast.Inspect(file, func(n ast.Node) bool {
-				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Prove" {
-					found = append(found, strings.TrimPrefix(p.ImportPath, "countersign/"))
-				}
-				return true
-			})
-		}
+			return true
+		})
 	}
 	if !slices.Equal(found, []string{"internal/auth/passkey"}) {
 		t.Errorf("Prove is used in %v", found)

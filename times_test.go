@@ -2,10 +2,6 @@ package countersign_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,35 +30,19 @@ var layouts = map[string]string{
 
 func TestOnlyLocaleTellsPeopleTimes(t *testing.T) {
 	found := map[string]bool{}
-	err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case e.IsDir() && (path == "internal/locale" || path != "." && strings.HasPrefix(e.Name(), ".") ||
-			e.Name() == "testdata"):
-			return filepath.SkipDir
-		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
-			return nil
+	for _, s := range goFiles(t, isNotTest) {
+		if strings.HasPrefix(s.path, "internal/locale/") {
+			continue
 		}
-		files := token.NewFileSet()
-		f, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		path = filepath.ToSlash(path)
-		ast.Inspect(f, func(n ast.Node) bool {
+		ast.Inspect(s.file, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok && byLayout(call) {
-				found[path] = true
-				if layouts[path] == "" {
-					t.Errorf("%s: a time is written by a layout: people are told times by locale's When", files.Position(call.Pos()))
+				found[s.path] = true
+				if layouts[s.path] == "" {
+					t.Errorf("%s: a time is written by a layout: people are told times by locale's When", s.position(n))
 				}
 			}
 			return true
 		})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	for path := range layouts {
 		if !found[path] {
@@ -77,7 +57,7 @@ func byLayout(call *ast.CallExpr) bool {
 	if !ok || !slices.Contains([]string{"Format", "AppendFormat"}, f.Sel.Name) || len(call.Args) == 0 {
 		return false
 	}
-	if in, ok := f.X.(*ast.Ident); ok && slices.Contains([]string{"internal/history/export", "jsontext"}, in.Name) {
+	if in, ok := f.X.(*ast.Ident); ok && slices.Contains([]string{"export", "jsontext"}, in.Name) {
 		return false // a type of that name, and JSON
 	}
 	layout := call.Args[len(call.Args)-1]
