@@ -51,6 +51,7 @@ func showDemo(t *testing.T, pace time.Duration) *demo.Demo {
 
 // TestDemoInABrowser is a newcomer's round, with the cards that are really sent.
 func TestDemoInABrowser(t *testing.T) {
+	t.Parallel()
 	d := showDemo(t, 50*time.Millisecond)
 	b := chromium.Start(t)
 	p := open(b, t, d.Chat.URL(), 1280, 900, chromium.Prefers("light"))
@@ -185,6 +186,7 @@ func seesFirstCard(t *testing.T, p *chromium.Tab, state, log string) {
 // TestTheFirstView looks at the page as it opens for somebody who has never seen it, and scrolls nothing: before the
 // first card comes and after, and with the story told and put away.
 func TestTheFirstView(t *testing.T) {
+	t.Parallel()
 	d := showDemo(t, 2*time.Second)
 	b := chromium.Start(t)
 	for _, size := range [][2]int64{{1280, 720}, {1366, 768}, {1440, 900}, {1920, 1080}, {390, 844}} {
@@ -221,6 +223,7 @@ func TestTheFirstView(t *testing.T) {
 
 // TestTablesKeepTheirColumns looks at every cell of every table, with what the demo stores in it.
 func TestTablesKeepTheirColumns(t *testing.T) {
+	t.Parallel()
 	d := showDemo(t, 50*time.Millisecond)
 	b := chromium.Start(t)
 	for _, size := range [][2]int64{{1280, 720}, {390, 844}, {320, 640}} {
@@ -254,6 +257,7 @@ func TestTablesKeepTheirColumns(t *testing.T) {
 
 // TestTheLanguageOnThePage switches, by keyboard, what the program sends.
 func TestTheLanguageOnThePage(t *testing.T) {
+	t.Parallel()
 	d := showDemo(t, 50*time.Millisecond)
 	p := open(chromium.Start(t), t, d.Chat.URL(), 1280, 720, chromium.Prefers("light"))
 	p.Click("#story button", "Got it")
@@ -271,6 +275,7 @@ func TestTheLanguageOnThePage(t *testing.T) {
 
 // TestPictures takes the README's pictures.
 func TestPictures(t *testing.T) {
+	t.Parallel()
 	folder, pace := *pictures, time.Second
 	if folder == "" {
 		folder, pace = t.TempDir(), 50*time.Millisecond // nobody looks at how far apart the clock has them

@@ -14,6 +14,7 @@ import (
 )
 
 func TestFailuresHappenAsOftenAsTold(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	f := w.Fail(emulator.LINEPush, 2, emulator.RateLimited(7*time.Second))
 	w.Fail(emulator.LINEPush, 1, emulator.MonthlyLimit())
@@ -44,6 +45,7 @@ func TestFailuresHappenAsOftenAsTold(t *testing.T) {
 }
 
 func TestFailuresByKind(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name      string
 		fault     emulator.Fault
@@ -103,6 +105,7 @@ func pushWith(ctx context.Context, w *world) error {
 }
 
 func TestHoldsStopCallsUntilReleased(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	before, after := w.Hold(emulator.LINEPush), w.HoldAnswer(emulator.LINEPush)
 	var calls sync.WaitGroup
@@ -128,6 +131,7 @@ func TestHoldsStopCallsUntilReleased(t *testing.T) {
 }
 
 func TestAHeldCallIsCarriedOutAfterItsCallerLeft(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	h := w.Hold(emulator.LINEPush)
 	ctx, cancel := context.WithCancel(w.ctx())
@@ -147,6 +151,7 @@ func TestAHeldCallIsCarriedOutAfterItsCallerLeft(t *testing.T) {
 }
 
 func TestWaitForEndsWithItsContextAndWithTheSandbox(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -170,6 +175,7 @@ func TestWaitForEndsWithItsContextAndWithTheSandbox(t *testing.T) {
 }
 
 func TestCloseReleasesWhatIsHeld(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	h := w.Hold(emulator.AnyLINE)
 	done := make(chan struct{})
@@ -184,6 +190,7 @@ func TestCloseReleasesWhatIsHeld(t *testing.T) {
 }
 
 func TestCallsAreRecordedWithoutTokens(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.push(text1, map[string]string{"X-Line-Retry-Key": "123e4567-e89b-12d3-a456-426614174000"})
 	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}})
@@ -213,6 +220,7 @@ func TestCallsAreRecordedWithoutTokens(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]emulator.Config{
 		"two with one id":    {People: []emulator.Person{{Name: "a", Slack: "U1"}, {Name: "b", Slack: "U1"}}},
 		"no name":            {People: []emulator.Person{{Slack: "U1"}}},
@@ -239,6 +247,7 @@ func TestConfigIsChecked(t *testing.T) {
 
 // TestManyAtOnce gives the race detector something to look at.
 func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	var all sync.WaitGroup
 	for range 8 {

@@ -56,6 +56,7 @@ func (w *world) lastEvents() []map[string]any {
 }
 
 func TestSignaturesAreThePlatforms(t *testing.T) {
+	t.Parallel()
 	line := emulator.SignLINE("8c570fa6dd201bb328f1c1eac23a96d8",
 		[]byte(`{"destination":"U8e742f61d673b39c7fff3cecb7536ef0","events":[]}`))
 	if want := "GhRKmvmHys4Pi8DxkF4+EayaH0OqtJtaZxgTD9fMDLs="; line != want {
@@ -69,6 +70,7 @@ func TestSignaturesAreThePlatforms(t *testing.T) {
 }
 
 func TestLINEEventsHaveTheDocumentedShape(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.push(lineCard, nil)
 	card := w.LINE.Chat("hana")[0]
@@ -107,6 +109,7 @@ func TestLINEEventsHaveTheDocumentedShape(t *testing.T) {
 }
 
 func TestLINETapsFindTheirButton(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.push(lineCard, nil)
 	card := w.LINE.Chat("hana")[0].ID
@@ -147,6 +150,7 @@ func TestLINETapsFindTheirButton(t *testing.T) {
 }
 
 func TestLINEEventsCanBeForgedAndReplayed(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	event, err := w.LINE.PostbackEvent("hana", "action=approve&id=01")
 	if err != nil {
@@ -217,6 +221,7 @@ func TestLINEEventsCanBeForgedAndReplayed(t *testing.T) {
 }
 
 func TestLINERedelivers(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	tries := 0
 	w.handle(func(rw http.ResponseWriter, _ hooked) {
@@ -247,6 +252,7 @@ func TestLINERedelivers(t *testing.T) {
 }
 
 func TestLINEWebhookEndpoint(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	if r := w.line("GET", "/v2/bot/channel/webhook/endpoint", "", nil); r.status != 200 || r.json(t)["active"] != true {
 		t.Errorf("get: %d %s", r.status, r.body)
@@ -271,6 +277,7 @@ func TestLINEWebhookEndpoint(t *testing.T) {
 }
 
 func TestWebhooksTimeOut(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	w := start(t, func(c *emulator.Config) {
 		c.LINE.WebhookTimeout, c.Slack.WebhookTimeout = 20*time.Millisecond, 20*time.Millisecond
@@ -286,6 +293,7 @@ func TestWebhooksTimeOut(t *testing.T) {
 }
 
 func TestSlackPayloadsHaveTheDocumentedShape(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	ts := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"Approve?"},
 		"blocks": {slackCard}})["ts"].(string)
@@ -352,6 +360,7 @@ func TestSlackPayloadsHaveTheDocumentedShape(t *testing.T) {
 }
 
 func TestSlackRequestsCanBeForged(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	payload, err := w.Slack.BlockActions("hana", "approvals", "1.000001", "approve", "01")
 	if err != nil {
@@ -391,6 +400,7 @@ func TestSlackRequestsCanBeForged(t *testing.T) {
 }
 
 func TestSlackPeopleSeeOnlyTheirChannels(t *testing.T) {
+	t.Parallel()
 	w := start(t, func(c *emulator.Config) {
 		c.Slack.EnterpriseID = "E0GRID"
 		c.People = append(c.People, emulator.Person{Name: "eve", Slack: "W0EVE", SlackTeam: "T0OTHER"})
@@ -419,6 +429,7 @@ func TestSlackPeopleSeeOnlyTheirChannels(t *testing.T) {
 }
 
 func TestSlackRepeatsEvents(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.Slack.SetRetries(0, 0, 0)
 	tries := 0
@@ -442,6 +453,7 @@ func TestSlackRepeatsEvents(t *testing.T) {
 }
 
 func TestSlackOverflowMenuIsPressed(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"t"}, "blocks": {overflowCard}})
 	if _, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "more", "freeze:01"); err != nil {

@@ -32,6 +32,7 @@ func encode(t *testing.T, v any) string {
 const family = "👨‍👩‍👧‍👦"
 
 func TestLINEAcceptsAndRefusesMessages(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	bubble := func(body string) string {
 		return `{"type":"flex","altText":"a","contents":{"type":"bubble","body":{"type":"box","layout":"vertical","contents":[` + body + `]}}}`
@@ -221,6 +222,7 @@ func TestLINEAcceptsAndRefusesMessages(t *testing.T) {
 }
 
 func TestLINERefusesBadRequests(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	ok := `{"to":"` + hanaLINE + `","messages":[` + text1 + `]}`
 	for _, c := range []struct {
@@ -281,6 +283,7 @@ func TestLINERefusesBadRequests(t *testing.T) {
 }
 
 func TestLINERemembersRetryKeysFor24Hours(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	key := map[string]string{"X-Line-Retry-Key": "123e4567-e89b-12d3-a456-426614174000"}
 	first := w.push(lineCard, key)
@@ -312,6 +315,7 @@ func TestLINERemembersRetryKeysFor24Hours(t *testing.T) {
 }
 
 func TestLINESeesAChangedBodyAfterAFailedTry(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	key := map[string]string{"X-Line-Retry-Key": "123e4567-e89b-12d3-a456-426614174001"}
 	w.Fail(emulator.LINEPush, 1, emulator.ServerError())
@@ -327,6 +331,7 @@ func TestLINESeesAChangedBodyAfterAFailedTry(t *testing.T) {
 }
 
 func TestLINEReplyTokens(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	token := func() string {
 		e, err := w.LINE.TextEvent("hana", "hello", "")
@@ -358,6 +363,7 @@ func TestLINEReplyTokens(t *testing.T) {
 }
 
 func TestLINEQuotaAndBlocking(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	if r := w.line("GET", "/v2/bot/message/quota", "", nil); string(r.body) != `{"type":"none"}` {
 		t.Errorf("quota: %s", r.body)
@@ -398,6 +404,7 @@ func TestLINEQuotaAndBlocking(t *testing.T) {
 }
 
 func TestLINEQuotes(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.push(lineCard, nil)
 	card := w.LINE.Chat("hana")[0]
@@ -415,6 +422,7 @@ func TestLINEQuotes(t *testing.T) {
 }
 
 func TestLINEQuickRepliesVanish(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	suggest := func(action string) string {
 		return `{"type":"text","text":"Why?","quickReply":{"items":[{"type":"action","imageUrl":"https://example.com/a.png","action":` + action + `}]}}`
@@ -449,6 +457,7 @@ func TestLINEQuickRepliesVanish(t *testing.T) {
 }
 
 func TestLINEButtonsOpenTheKeyboard(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.push(lineCard, nil)
 	if d, err := w.LINE.Tap(w.ctx(), "hana", "", "Approve"); err != nil || d.FillIn != "" || w.LINE.Draft("hana") != "" {
@@ -473,6 +482,7 @@ func TestLINEButtonsOpenTheKeyboard(t *testing.T) {
 }
 
 func TestLINEAccount(t *testing.T) {
+	t.Parallel()
 	w := start(t, func(c *emulator.Config) { c.LINE.BasicID, c.LINE.BotName, c.LINE.ChatMode = "@gate", "Gate", "chat" })
 	info := w.line("GET", "/v2/bot/info", "", nil).json(t)
 	if want := `{"basicId":"@gate","chatMode":"chat","displayName":"Gate","markAsReadMode":"manual","userId":"` +

@@ -181,6 +181,7 @@ const (
 )
 
 func TestAConversationOnLINE(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	r := w.push(lineCard, map[string]string{"X-Line-Retry-Key": "123e4567-e89b-12d3-a456-426614174000"})
 	if r.status != 200 || r.header.Get("X-Line-Request-Id") == "" {
@@ -208,6 +209,7 @@ func TestAConversationOnLINE(t *testing.T) {
 }
 
 func TestAConversationOnSlack(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	r := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"Approve?"}, "blocks": {slackCard}})
 	if r["ok"] != true {

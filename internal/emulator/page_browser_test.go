@@ -126,6 +126,7 @@ func payload(h hooked) string {
 }
 
 func TestPhoneLINE(t *testing.T) {
+	t.Parallel()
 	b := chromium.Start(t)
 	w := start(t)
 	p := open(b, t, w.URL(), 1280, 900, chromium.Prefers("light"))
@@ -232,6 +233,7 @@ func TestPhoneLINE(t *testing.T) {
 }
 
 func TestPhoneSlack(t *testing.T) {
+	t.Parallel()
 	b := chromium.Start(t)
 	w := start(t)
 	w.opensModal(form)
@@ -426,6 +428,7 @@ func TestPhoneSlack(t *testing.T) {
 }
 
 func TestPageAround(t *testing.T) {
+	t.Parallel()
 	b := chromium.Start(t)
 	w := start(t)
 	w.pushed(lineCard)
@@ -514,6 +517,7 @@ func TestPageAround(t *testing.T) {
 }
 
 func TestNarrowPage(t *testing.T) {
+	t.Parallel()
 	b := chromium.Start(t)
 	w := start(t)
 	w.opensModal(form)
@@ -558,6 +562,7 @@ func TestNarrowPage(t *testing.T) {
 // TestAccessible lets axe-core look at every state, light and dark, wide, at 200 % zoom (which is half the width) and
 // on the narrowest phone.
 func TestAccessible(t *testing.T) {
+	t.Parallel()
 	b := chromium.Start(t)
 	for _, scheme := range []string{"light", "dark"} {
 		for _, size := range [][2]int64{{1280, 900}, {640, 450}, {320, 640}} {

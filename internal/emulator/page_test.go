@@ -26,6 +26,7 @@ func (w *world) page(method, path, body string, header map[string]string) result
 }
 
 func TestPageIsServed(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	r := w.page("GET", "/", "", nil)
 	html := string(r.body)
@@ -57,6 +58,7 @@ func TestPageIsServed(t *testing.T) {
 }
 
 func TestPageNeverWritesMarkup(t *testing.T) {
+	t.Parallel()
 	scripts, err := filepath.Glob("page/*.js")
 	if err != nil || len(scripts) < 2 {
 		t.Fatal(scripts, err)
@@ -81,6 +83,7 @@ func (w *world) view(person string) map[string]any {
 }
 
 func TestPageShowsWhatAPersonSees(t *testing.T) {
+	t.Parallel()
 	w := start(t, func(c *emulator.Config) {
 		c.Panels = []emulator.Panel{{Title: "Agent", Stream: "agent", URL: "http://127.0.0.1:1/"}}
 	})
@@ -106,6 +109,7 @@ func TestPageShowsWhatAPersonSees(t *testing.T) {
 }
 
 func TestThePageOffersLanguages(t *testing.T) {
+	t.Parallel()
 	var asked []string
 	w := start(t, func(c *emulator.Config) {
 		c.Languages = []emulator.Language{{Tag: "en", Name: "English"}, {Tag: "th", Name: "ไทย"}, {Tag: "ja", Name: "日本語"}}
@@ -146,6 +150,7 @@ func TestThePageOffersLanguages(t *testing.T) {
 }
 
 func TestPageActs(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.push(lineCard, nil)
 	post := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "blocks": {slackCard}})
@@ -214,6 +219,7 @@ func TestPageActs(t *testing.T) {
 }
 
 func TestPageRefusesOtherSites(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	action := `{"person":"hana","kind":"line.type","text":"approve"}`
 	for _, c := range []struct {
@@ -258,6 +264,7 @@ func TestPageRefusesOtherSites(t *testing.T) {
 }
 
 func TestPageStreamsChanges(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	req, err := http.NewRequestWithContext(w.ctx(), http.MethodGet, w.URL()+"/page/events?person=hana", nil)
 	if err != nil {
@@ -298,6 +305,7 @@ func TestPageStreamsChanges(t *testing.T) {
 }
 
 func TestPageShowsWhatIsBesideThePhones(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.Page.Tell("agent", emulator.Entry{Turn: 2, Kind: "is told", Word: "pending", Text: "Wait."})
 	w.Page.Log("gate", "a line")
@@ -324,6 +332,7 @@ func TestPageShowsWhatIsBesideThePhones(t *testing.T) {
 }
 
 func TestPageShowsThreadsHomeAndModals(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	post := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "blocks": {slackCard}})
 	ts := post["ts"].(string)
@@ -366,6 +375,7 @@ func TestPageShowsThreadsHomeAndModals(t *testing.T) {
 }
 
 func TestPageSaysWhenTheGateIsGone(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.SetWebhooks("http://127.0.0.1:1/", "http://127.0.0.1:1/")
 	r := w.page("POST", "/page/act", `{"person":"hana","kind":"line.type","text":"pending"}`,
@@ -378,6 +388,7 @@ func TestPageSaysWhenTheGateIsGone(t *testing.T) {
 
 // Who decides is led to the inbox; the stranger is not, nor anybody where there is none.
 func TestPageLeadsToTheInbox(t *testing.T) {
+	t.Parallel()
 	inbox := func(_ context.Context, person string) (string, error) {
 		return "http://localhost:1/signin/link?for=" + person, nil
 	}

@@ -20,6 +20,7 @@ func repeated(n int, item func(i int) string) string {
 }
 
 func TestSlackAcceptsAndRefusesBlocks(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	long := func(n int) string { return strings.Repeat("a", n) }
 	plain := func(n int) string { return `{"type":"plain_text","text":"` + long(n) + `"}` }
@@ -147,6 +148,7 @@ func TestSlackAcceptsAndRefusesBlocks(t *testing.T) {
 }
 
 func TestSlackRefusesBadCalls(t *testing.T) {
+	t.Parallel()
 	w := start(t, func(c *emulator.Config) {
 		c.Slack.Channels = []emulator.Channel{
 			{ID: "C0APPROVALS", Name: "approvals", Members: []string{"hana"}}, {ID: "C0AWAY", Name: "away", BotAbsent: true},
@@ -227,6 +229,7 @@ func TestSlackRefusesBadCalls(t *testing.T) {
 }
 
 func TestSlackTakesFormsAndJSON(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	token := w.Config().Slack.BotToken
 	for _, c := range []struct{ name, kind, body, auth, err string }{
@@ -259,6 +262,7 @@ func TestSlackTakesFormsAndJSON(t *testing.T) {
 }
 
 func TestSlackEditsKeepHistory(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	r := w.slack("chat.postMessage", url.Values{"channel": {"U02HANA"}, "text": {"one"}, "blocks": {slackCard}, "metadata": {`{"event_type":"card","event_payload":{"id":"1"}}`}})
 	ts, channel := r["ts"].(string), r["channel"].(string)
@@ -280,6 +284,7 @@ func TestSlackEditsKeepHistory(t *testing.T) {
 }
 
 func TestSlackPostsTwiceUnlessToldToDedup(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	post := func() map[string]any {
 		return w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "client_msg_id": {"one"}})
@@ -294,6 +299,7 @@ func TestSlackPostsTwiceUnlessToldToDedup(t *testing.T) {
 }
 
 func TestSlackCutsLongTextsAndNotesUnknownArguments(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {strings.Repeat("😀", 20_001)}, "chanel": {"typo"}})
 	if m := w.Slack.Messages("approvals")[0]; m.Text != strings.Repeat("😀", 20_000) {
@@ -310,6 +316,7 @@ func modal(more string) string {
 }
 
 func TestSlackModals(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "blocks": {slackCard}})
 	trigger := func() string {
@@ -419,6 +426,7 @@ func lastView(w *world) emulator.SlackView {
 }
 
 func TestSlackResponseURLs(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	r := w.slack("chat.postMessage", url.Values{"channel": {"C0APPROVALS"}, "text": {"a"}, "blocks": {slackCard}})
 	ts := r["ts"].(string)
@@ -475,6 +483,7 @@ func TestSlackResponseURLs(t *testing.T) {
 }
 
 func TestSlackStampsGrow(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	var stamps []string
 	for range 20 {

@@ -23,6 +23,7 @@ func (w *world) publish(user, view, hash string) map[string]any {
 }
 
 func TestSlackHome(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	if _, ok := w.Slack.Views.Home("hana"); ok {
 		t.Error("a Home tab that was never published")
@@ -108,6 +109,7 @@ func TestSlackHome(t *testing.T) {
 }
 
 func TestSlackHomeRefuses(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	blocks := func(n int) string {
 		return `{"type":"home","blocks":` + repeated(n, func(int) string { return `{"type":"divider"}` }) + `}`
@@ -142,6 +144,7 @@ func TestSlackHomeRefuses(t *testing.T) {
 }
 
 func TestSlackModalsLieOnOneAnother(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.card()
 	tap, err := w.Slack.Tap(w.ctx(), "hana", "approvals", "", "deny", "")
@@ -208,6 +211,7 @@ func TestSlackModalsLieOnOneAnother(t *testing.T) {
 }
 
 func TestSlackModalsShowErrors(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.card()
 	open := func(view string) {
@@ -260,6 +264,7 @@ func TestSlackModalsShowErrors(t *testing.T) {
 }
 
 func TestSlackAsksForScopes(t *testing.T) {
+	t.Parallel()
 	w := start(t, func(c *emulator.Config) {
 		c.Slack.Scopes, c.Slack.AppScopes = []string{"chat:write", "channels:read"}, []string{}
 		c.Slack.Channels = []emulator.Channel{{ID: "C0APPROVALS", Name: "approvals"}, {ID: "C0PRIVATE", Name: "private",
@@ -317,6 +322,7 @@ func TestSlackAsksForScopes(t *testing.T) {
 }
 
 func TestSlackChannelsChange(t *testing.T) {
+	t.Parallel()
 	w := start(t, func(c *emulator.Config) {
 		c.Slack.Channels = []emulator.Channel{{ID: "C0A", Name: "a", BotAbsent: true}, {ID: "C0B", Name: "b", BotAbsent: true,
 			IsPrivate: true}}
@@ -363,6 +369,7 @@ func TestSlackChannelsChange(t *testing.T) {
 }
 
 func TestSlackHistory(t *testing.T) {
+	t.Parallel()
 	w := start(t, func(c *emulator.Config) { c.Slack.Scopes = []string{"chat:write", "channels:history", "im:history"} })
 	var stamps []string
 	for _, text := range []string{"one", "two", "three"} {

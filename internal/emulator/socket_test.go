@@ -172,6 +172,7 @@ func (w *world) rules() (rules []string) {
 }
 
 func TestSocketsCarryEverythingInsteadOfHTTP(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.card()
 	a := w.connect(accept)
@@ -230,6 +231,7 @@ func TestSocketsCarryEverythingInsteadOfHTTP(t *testing.T) {
 }
 
 func TestSocketsTakeAnswers(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.card()
 	a := w.connect(accept)
@@ -272,6 +274,7 @@ func TestSocketsTakeAnswers(t *testing.T) {
 }
 
 func TestSocketsDropLargeAnswers(t *testing.T) {
+	t.Parallel()
 	w := start(t, func(c *emulator.Config) { c.Slack.WebhookTimeout = 100 * time.Millisecond })
 	sized := func(size int) func(frame) ([]byte, bool) {
 		return func(f frame) ([]byte, bool) {
@@ -295,6 +298,7 @@ func TestSocketsDropLargeAnswers(t *testing.T) {
 }
 
 func TestSocketsRepeatEventsOnly(t *testing.T) {
+	t.Parallel()
 	w := start(t, func(c *emulator.Config) { c.Slack.WebhookTimeout = 50 * time.Millisecond })
 	w.card()
 	w.Slack.SetRetries(0, 0, 0)
@@ -322,6 +326,7 @@ func TestSocketsRepeatEventsOnly(t *testing.T) {
 }
 
 func TestSocketsTakeTurns(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	a, b := w.connect(accept), w.connect(accept)
 	w.waitSockets(2)
@@ -355,6 +360,7 @@ func TestSocketsTakeTurns(t *testing.T) {
 }
 
 func TestSocketsDisconnect(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	a := w.connect(accept)
 	id := w.waitSockets(1)[0].ID
@@ -411,6 +417,7 @@ func TestSocketsDisconnect(t *testing.T) {
 }
 
 func TestARefreshedSocketStillTakesItsAcknowledgements(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	answered, letGo := testkit.Latch()
 	defer letGo()
@@ -444,6 +451,7 @@ func TestARefreshedSocketStillTakesItsAcknowledgements(t *testing.T) {
 }
 
 func TestSocketsFail(t *testing.T) {
+	t.Parallel()
 	w := start(t, func(c *emulator.Config) {
 		c.Slack.WebhookTimeout, c.Slack.PingInterval = 50*time.Millisecond, 5*time.Millisecond
 	})
@@ -499,6 +507,7 @@ func TestSocketsFail(t *testing.T) {
 }
 
 func TestSocketsNoticeWrongAcknowledgements(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.connect(func(f frame) ([]byte, bool) {
 		b, _ := accept(f)
@@ -520,6 +529,7 @@ func TestSocketsNoticeWrongAcknowledgements(t *testing.T) {
 }
 
 func TestASocketCanBeReplayed(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.card()
 	a := w.connect(accept)
@@ -538,6 +548,7 @@ func TestASocketCanBeReplayed(t *testing.T) {
 }
 
 func TestSlackTellsItsTokensApart(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	cfg := w.Config().Slack
 	call := func(verb, method, token, form string) map[string]any {

@@ -36,6 +36,7 @@ func (w *world) deliver(id, body string, header map[string]string) result {
 }
 
 func TestWebhooksAreSignedAsTheSpecificationSays(t *testing.T) {
+	t.Parallel()
 	// The example of the specification's own libraries.
 	got, err := emulator.SignWebhook("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek",
 		"1614265330", []byte(`{"test": 2432232314}`))
@@ -54,6 +55,7 @@ func TestWebhooksAreSignedAsTheSpecificationSays(t *testing.T) {
 }
 
 func TestWebhooksAreReceived(t *testing.T) {
+	t.Parallel()
 	w := start(t, func(c *emulator.Config) { c.People = append(c.People, emulator.Person{Name: "mei lin"}) })
 	if r := w.deliver("msg_1", webhookEvent, nil); r.status != 204 {
 		t.Fatalf("%d %s", r.status, r.body)
@@ -95,6 +97,7 @@ func TestWebhooksAreReceived(t *testing.T) {
 }
 
 func TestWebhooksAreRefused(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	at := func(d time.Duration) string { return strconv.FormatInt(w.clock.Now().Add(d).Unix(), 10) }
 	proper := func(body string) string {
@@ -155,6 +158,7 @@ func TestWebhooksAreRefused(t *testing.T) {
 }
 
 func TestWebhooksFail(t *testing.T) {
+	t.Parallel()
 	w := start(t)
 	w.Fail(emulator.Webhook, 1, emulator.Answer(503, map[string]string{"Retry-After": "7"}, ""))
 	if r := w.deliver("msg_1", webhookEvent, nil); r.status != 503 || r.header.Get("Retry-After") != "7" ||

@@ -49,6 +49,7 @@ var _ = addLooks("policy", "hana", "/policy", func(w *world) {
 
 // TestTheReplayIsLookedAt judges the record by another policy on a telephone.
 func TestTheReplayIsLookedAt(t *testing.T) {
+	t.Parallel()
 	w := replayWorld(t)
 	w.pages.Now = w.clock.Now
 	p := w.openIn(chromium.Start(t), t, "hana", "/policy", 390)

@@ -19,6 +19,7 @@ func (g goneAfter) Of(*http.Request) (Session, bool, error) {
 func (g goneAfter) Still(r *http.Request) (Session, bool, error) { return g.Of(r) }
 
 func TestWhoseSessionEndsIsAdmittedNoMore(t *testing.T) {
+	t.Parallel()
 	looks := 1
 	w := newWorld(t, func(o *Options) { o.Sessions = goneAfter{&looks} })
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, pathAudit, http.NoBody)

@@ -57,6 +57,7 @@ func (l look) world(t *testing.T) *world {
 // TestLooks opens every page that is registered, one after the other in one tab that remembers nothing of the one
 // before.
 func TestLooks(t *testing.T) {
+	t.Parallel()
 	p := chromium.Open(chromium.Start(t), t, "about:blank", 390, 844)
 	for _, l := range looks {
 		t.Run(l.name, func(t *testing.T) {
@@ -125,6 +126,7 @@ var _ = addLooks("inbox", "hana", "/", func(w *world) {
 })
 
 func TestAnErrorIsLookedAt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.openIn(chromium.Start(t), t, "hana", "/", 390)
 	p.Expect(fmt.Sprint(http.StatusNotFound))

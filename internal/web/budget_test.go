@@ -14,6 +14,7 @@ import (
 // Pages take from the same budgets as a person's requests over the API, each person from their own. What only takes
 // something back is never refused.
 func TestRule12_PagesTakeFromTheirReadersBudgets(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.pages.Budgets = budget.NewRegistry(budget.Options{Now: w.clock.Now})
 	hana, ken := budget.Principal{Name: "hana"}, budget.Principal{Name: "ken"}
@@ -63,6 +64,7 @@ func TestRule12_PagesTakeFromTheirReadersBudgets(t *testing.T) {
 
 // A path that is written wrong would be refused when it matters.
 func TestWhatTakesBackIsThere(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	there := map[string]bool{}
 	for _, rt := range w.pages.table() {
@@ -77,6 +79,7 @@ func TestWhatTakesBackIsThere(t *testing.T) {
 
 // What a browser wishes for is read as far as a browser says it.
 func TestLongWishesForLanguagesAreNotRead(t *testing.T) {
+	t.Parallel()
 	for wish, want := range map[string]string{
 		"ja": "ja", "th," + strings.Repeat("en;q=0.1,", 100): "th",
 		"ja," + strings.Repeat("en;q=0.1,", 200): "en", strings.Repeat("ja,", 20_000): "en",

@@ -157,6 +157,7 @@ const banner = "#stale:not([hidden])"
 // Without a connection the page says so and sends nothing; with it again it has what arrived and what was decided, and
 // what was typed, chosen and focused is as it was.
 func TestTheInboxWithoutAConnection(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.pages.live.check = 2 * time.Second
 	n := 0
@@ -197,6 +198,7 @@ func TestTheInboxWithoutAConnection(t *testing.T) {
 
 // A gate that answers with errors leaves the page as it is; it says so, still sends, and recovers by itself.
 func TestAPageThatCannotBeBroughtUpToDateSaysSo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var troubled atomic.Bool
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

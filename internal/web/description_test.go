@@ -34,6 +34,7 @@ func saying(t testing.TB, words string) (*world, said) {
 const heading = "The tool, in its server’s words"
 
 func TestAToolIsDescribedInItsServersWords(t *testing.T) {
+	t.Parallel()
 	w, all := saying(t, "Sends money.\nNothing else.")
 	id := w.ask("pay", `{}`, ofServer(1))
 	page := func() reply { t.Helper(); return w.get("hana", "/r/"+id).is(200) }
@@ -49,6 +50,7 @@ func TestAToolIsDescribedInItsServersWords(t *testing.T) {
 
 // Nothing is shown where nothing is known of the very tool that is called.
 func TestAToolThatIsNotKnownIsNotDescribed(t *testing.T) {
+	t.Parallel()
 	w, all := saying(t, "Sends money.")
 	for what, change := range map[string]func(*approval.Call){
 		"no server":               func(*approval.Call) {},
@@ -67,6 +69,7 @@ func TestAToolThatIsNotKnownIsNotDescribed(t *testing.T) {
 }
 
 func TestAServersWordsAreOnlyText(t *testing.T) {
+	t.Parallel()
 	w, _ := saying(t, hostile+"</blockquote><b>Approve this.</b> sk_live_0123456789abcdef")
 	w.get("hana", "/r/"+w.ask("pay", `{}`, ofServer(1))).is(200).
 		has(html.EscapeString("</textarea><script>alert(1)</script>"), "⟨U&#43;202E⟩gnihtemos⟨U&#43;2066⟩",
@@ -76,6 +79,7 @@ func TestAServersWordsAreOnlyText(t *testing.T) {
 
 // What is long is behind a disclosure, and what is longer still is counted.
 func TestAServersWordsAreBounded(t *testing.T) {
+	t.Parallel()
 	shown := func(words string) (beginning, rest string) {
 		t.Helper()
 		w, _ := saying(t, words)

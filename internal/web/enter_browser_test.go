@@ -46,6 +46,7 @@ func (w *world) notePosts() *posts {
 // Enter in a field, or on a tick box, sends what decides nothing, on every page, whether scripts run or not. What tells
 // that nothing else was sent is that the browser's next form came.
 func TestRule3_EnterNeverDecides(t *testing.T) {
+	t.Parallel()
 	fields := 0
 	for _, are := range []scripting{withScripts, withoutScripts} {
 		p := chromium.Open(chromium.Start(t), t, "about:blank", 390, 844, scripts(are))

@@ -52,6 +52,7 @@ func mouse(half input.DispatchMouseEventType, x, y float64) chromium.Act {
 }
 
 func TestTheKeysOfTheInbox(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	first := w.ask("pay", `{"n":1}`)
 	critical := w.ask("deploy", `{"n":2}`)
@@ -125,6 +126,7 @@ func scripts(are scripting) chromium.Act {
 
 // Without scripts everything can be found and decided; and of what is decided together each says what came of it.
 func TestPagesWithoutScripts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	soon := w.ask("wire", `{"n":1}`)
 	w.clock.Advance(20 * time.Minute)
@@ -171,6 +173,7 @@ func TestPagesWithoutScripts(t *testing.T) {
 
 // Everything about a request can be done on a telephone, and its page says what came of it.
 func TestARequestOnATelephone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.openIn(chromium.Start(t), t, "hana", "/", 390)
 	n := 0

@@ -15,6 +15,7 @@ import (
 // Enter presses the first button of a form. Where a form does something and has a field, that button does nothing:
 // TestRule3_EnterNeverDecides presses it, on every page.
 func TestRule3_NoFormIsSentByEnter(t *testing.T) {
+	t.Parallel()
 	field := regexp.MustCompile(`<(input|select|textarea) `)
 	forms := 0
 	for name, form := range postForms(t) {
@@ -60,6 +61,7 @@ func postForms(t *testing.T) map[string]string {
 
 // A form says for whom its page was made. Where somebody else is signed in by then it does nothing, whatever it is for.
 func TestRule8_AFormCountsForWhomItsPageWasMade(t *testing.T) {
+	t.Parallel()
 	for name, form := range postForms(t) {
 		if !strings.Contains(form, `{{template "viewer" $}}`) {
 			t.Errorf("%s does not say for whom it was made:\n%s", name, form)
@@ -104,6 +106,7 @@ func (l *late) Read(p []byte) (int, error) {
 
 // A form takes its time, and its session is ended meanwhile: nothing is done.
 func TestRule8_AFormOfASessionThatEndedMeanwhileDoesNothing(t *testing.T) {
+	t.Parallel()
 	for what, c := range map[string]struct {
 		end  func(w *revocable)
 		want int

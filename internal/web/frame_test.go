@@ -11,6 +11,7 @@ import (
 
 // What a page says of times is of one moment: none is past in one line and to come in another.
 func TestTheTimeIsTakenOnceForEachRequest(t *testing.T) {
+	t.Parallel()
 	var taken atomic.Int32
 	w := newWorld(t, func(o *Options) {
 		now := o.Now
@@ -30,6 +31,7 @@ func TestTheTimeIsTakenOnceForEachRequest(t *testing.T) {
 }
 
 func TestWhoIsNotSignedInIsTakenToWhereTheyCan(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	r := w.get("", "/?risk=high").is(http.StatusSeeOther)
 	if got := r.header.Get("Location"); got != "/signin?next="+url.QueryEscape("/?risk=high") {
@@ -39,6 +41,7 @@ func TestWhoIsNotSignedInIsTakenToWhereTheyCan(t *testing.T) {
 }
 
 func TestAnAgentsTokenOpensNoPage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, token := range []string{"token-of-bot-0123456789", "token-of-hana-0123456789"} {
 		w.get("", "/", "Authorization", "Bearer "+token).is(http.StatusSeeOther)
@@ -47,6 +50,7 @@ func TestAnAgentsTokenOpensNoPage(t *testing.T) {
 
 // Every answer, whatever it is, can be kept by nobody, be framed by nobody and run nobody else's script.
 func TestEveryAnswerSaysWhatBrowsersMustNotDo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, path := range []string{"/", "/nowhere", "/assets/app.css", "/assets/none.css"} {
 		for _, who := range []string{"hana", ""} {
@@ -70,6 +74,7 @@ func TestEveryAnswerSaysWhatBrowsersMustNotDo(t *testing.T) {
 }
 
 func TestPagesUnderAnotherNameAreRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(o *Options) { o.Base = func() string { return "https://gate.example.com" } })
 	for host, want := range map[string]int{"gate.example.com": 200, "GATE.example.com": 200, "localhost:8787": 200,
 		"127.0.0.1": 200, "[::1]:1": 200,
@@ -84,6 +89,7 @@ func TestPagesUnderAnotherNameAreRefused(t *testing.T) {
 }
 
 func TestFormsFromElsewhereAreRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
 		{"Origin", "https://evil.example"}, {"Origin", "null"}} {
@@ -92,6 +98,7 @@ func TestFormsFromElsewhereAreRefused(t *testing.T) {
 }
 
 func TestWhereAPageMayLead(t *testing.T) {
+	t.Parallel()
 	for to, want := range map[string]string{"/": "/", "/r/1?x=1#y": "/r/1?x=1#y", "": "/", "//evil.example": "/",
 		"/\\evil.example":      "/",
 		"https://evil.example": "/", "javascript:alert(1)": "/", "/\tevil": "/", "/\n/evil.example": "/", "\\/evil": "/",
@@ -104,6 +111,7 @@ func TestWhereAPageMayLead(t *testing.T) {
 }
 
 func TestLanguages(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.get("yuki", "/").is(200).has(`<html lang="ja">`, "受信箱")
 	w.get("som", "/").is(200).has(`<html lang="th">`)

@@ -63,6 +63,7 @@ func (r reply) harmless() reply {
 }
 
 func TestGrantsSayWhatTheyCover(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	w.granted("hana", "pay", `{"to":"ACME Ltd","note":"`+`<i>x</i>`+`","password":"hunter2-secret"}`, true,
 		approval.GrantWish{For: 2 * time.Hour, Uses: 3}, nasty)
@@ -78,6 +79,7 @@ func TestGrantsSayWhatTheyCover(t *testing.T) {
 }
 
 func TestGrantsAreForThoseWhoDecideAndAdmins(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	g := w.granted("hana", "pay", `{"to":"ACME Ltd"}`, true, approval.GrantWish{For: time.Hour}, "")
 	w.get("guest", "/grants").is(http.StatusForbidden).lacks("ACME Ltd")
@@ -99,6 +101,7 @@ func TestGrantsAreForThoseWhoDecideAndAdmins(t *testing.T) {
 }
 
 func TestAGrantIsRevokedOnce(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	g := w.granted("hana", "pay", `{"to":"ACME Ltd"}`, true, approval.GrantWish{For: time.Hour}, "")
 	const at = 4
@@ -138,6 +141,7 @@ func TestAGrantIsRevokedOnce(t *testing.T) {
 }
 
 func TestAStandingDenialIsLifted(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	g := w.granted("ken", "pay", `{"to":"EVIL Ltd"}`, false, approval.GrantWish{For: time.Hour}, "")
 	w.post("mei", "/grants/"+g.ID+"/lift", url.Values{}).is(http.StatusForbidden)
@@ -155,6 +159,7 @@ func TestAStandingDenialIsLifted(t *testing.T) {
 }
 
 func TestGrantsAreFoundByAgentAndPageByPage(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	w.granted("hana", "pay", `{"n":0}`, true, approval.GrantWish{For: time.Hour}, "")
 	w.get("hana", "/grants?agent=other").has("Nothing is decided without asking.")
@@ -193,6 +198,7 @@ func (w *world) denied(by, tool, raw, reason string) string {
 }
 
 func TestRememberedDenialsAreShown(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	w.granted("ken", "pay", `{"to":"STANDS"}`, false, approval.GrantWish{For: time.Hour}, "no")
 	w.get("hana", "/grants").lacks("Remembered denial")
@@ -213,6 +219,7 @@ func TestRememberedDenialsAreShown(t *testing.T) {
 
 // Whoever may not lift a denial elsewhere may not here either, and a lifted one is asked about again.
 func TestARememberedDenialIsLifted(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	id := w.denied("ken", "pay", `{"to":"EVIL Ltd"}`, "")
 	at, form := "/denials/"+id+"/lift", url.Values{"back": {"/grants?agent=bot"}, "by": {"ken"}}
@@ -243,6 +250,7 @@ func TestARememberedDenialIsLifted(t *testing.T) {
 }
 
 func TestManyRememberedDenialsAreOnPages(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	first := w.denied("ken", "pay", `{"n":0}`, "")
 	for i := range grantsShown {
@@ -259,6 +267,7 @@ func TestManyRememberedDenialsAreOnPages(t *testing.T) {
 
 // Whatever ends a grant by itself is told in words, in every language.
 func TestEveryEndOfAGrantHasWords(t *testing.T) {
+	t.Parallel()
 	for _, tag := range locale.Tags() {
 		for _, code := range []string{"expired", "used_up", "revoked", "lifted", "replaced", "policy_changed", "tool_changed",
 			"maker_changed", approval.EndFrozen, approval.EndRestored, approval.EndClock} {

@@ -63,6 +63,7 @@ var (
 
 // What arrives is there without a reload, and what was typed and where one was is kept.
 func TestTheInboxIsLive(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	first := w.ask("pay", `{"n":1}`)
 	p := w.openIn(chromium.Start(t), t, "hana", "/", 1280)
@@ -95,6 +96,7 @@ func TestTheInboxIsLive(t *testing.T) {
 }
 
 func TestTheInboxIsDeniedByKeys(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	older, newer := w.ask("pay", `{"n":1}`), w.ask("pay", `{"n":2}`)
 	p := w.openIn(chromium.Start(t), t, "hana", "/", 1280)
@@ -134,6 +136,7 @@ const (
 
 // A key decides what is wholly in sight, and only once it has rested under hand.
 func TestRule3_KeysDecideWhatIsWhollyInSightAndHasRested(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	last := w.ask("pay", `{"n":1}`)
 	long := w.ask("pay", `{"text":"`+strings.Repeat("many words ", 25)+`"}`)
@@ -195,6 +198,7 @@ func TestRule3_KeysDecideWhatIsWhollyInSightAndHasRested(t *testing.T) {
 
 // The bar that comes with a selection lies over no part of the card that was selected.
 func TestRule3_TheBarCoversNothingOfWhatWasJustSelected(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for n := range 8 {
 		w.ask("pay", fmt.Sprintf(`{"to":"acme","amount":%d}`, n))
@@ -215,6 +219,7 @@ func TestRule3_TheBarCoversNothingOfWhatWasJustSelected(t *testing.T) {
 
 // Single keys can be switched off, and stay so.
 func TestSingleKeysAreSwitchedOff(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.ask("pay", `{"n":1}`)
 	p := w.openIn(chromium.Start(t), t, "hana", "/", 1280)
@@ -237,6 +242,7 @@ func TestSingleKeysAreSwitchedOff(t *testing.T) {
 
 // What comes joins at the end, under a heading; what was there stays where it is, and can be pressed at once.
 func TestRule3_WhatComesJoinsAtItsPlaceAndMovesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	first := w.ask("pay", `{"n":1}`, func(c *approval.Call) { c.SessionID = "night run" })
 	p := w.openIn(chromium.Start(t), t, "hana", "/", 1280)
@@ -266,6 +272,7 @@ func pressable(e string) string {
 // A card that moves up under a resting pointer takes no click for a while, nor does what has only just come to the
 // page: the click, or the second one of a double click, was meant for another.
 func TestRule3_WhatMovesUnderThePointerIsNotPressed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	second, first := w.ask("pay", `{"n":1}`), w.ask("pay", `{"n":2}`)
 	p := w.openIn(chromium.Start(t), t, "hana", "/", 1280)
@@ -286,6 +293,7 @@ func TestRule3_WhatMovesUnderThePointerIsNotPressed(t *testing.T) {
 
 // What somebody types is kept when somebody else decides, and the page says that it has changed.
 func TestARequestDecidedMeanwhileIsSaid(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.ask("pay", `{"n":1}`)
 	p := w.openIn(chromium.Start(t), t, "hana", "/r/"+id, 1280)
@@ -298,6 +306,7 @@ func TestARequestDecidedMeanwhileIsSaid(t *testing.T) {
 
 // Spaces count: what an agent wrote is drawn with all of them, wherever it stands.
 func TestRule3_SpacesAreDrawn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	two := `/srv/a  b   c`
 	id := w.ask("pay", `{"path":"`+two+`","nested":{"deep":["`+two+`"]}}`, func(c *approval.Call) {

@@ -43,6 +43,7 @@ func (w *world) batch(person, do string, picks ...string) reply {
 }
 
 func TestTheInboxShowsWhatWaits(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	pay := w.ask("pay", `{"invoice":1041,"amount":420}`, func(c *approval.Call) { c.SessionID = "night run" })
 	wire := w.ask("wire", `{"to":"acme"}`)
@@ -62,6 +63,7 @@ func TestTheInboxShowsWhatWaits(t *testing.T) {
 }
 
 func TestTheInboxIsFiltered(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	pay, wire := w.ask("pay", `{}`, func(c *approval.Call) { c.SessionID = "Tuesday" }),
 		w.ask("wire", `{}`, func(c *approval.Call) { c.Agent = "other" })
@@ -82,6 +84,7 @@ func TestTheInboxIsFiltered(t *testing.T) {
 }
 
 func TestTheInboxHasPages(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ids := map[string]bool{}
 	for i := range lists.MostWaiting + 3 {
@@ -106,6 +109,7 @@ func TestTheInboxHasPages(t *testing.T) {
 }
 
 func TestABatchIsDecidedOneByOne(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	pay, wire, deploy, books, other := w.ask("pay", `{}`), w.ask("wire", `{}`), w.ask("deploy", `{}`),
 		w.ask("close_books", `{}`), w.ask("pay", `{"n":2}`)
@@ -133,6 +137,7 @@ func TestABatchIsDecidedOneByOne(t *testing.T) {
 
 // Whatever a form says, who decided is whoever is signed in, and the version is the one that was seen.
 func TestFormsOfTheInboxThatLie(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a, b := w.ask("pay", `{"n":1}`), w.ask("pay", `{"n":2}`)
 	for name, form := range map[string]url.Values{
@@ -183,6 +188,7 @@ func many(w *world, n int) (picks []string) {
 }
 
 func TestAReplayedFormDecidesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.ask("pay", `{}`)
 	form := url.Values{"do": {"approve"}, "pick": {w.pick(id)}}
@@ -194,6 +200,7 @@ func TestAReplayedFormDecidesNothing(t *testing.T) {
 }
 
 func TestWhatExpiresAtTheMillisecond(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.ask("pay", `{}`)
 	pick := w.pick(id)
@@ -209,6 +216,7 @@ func TestWhatExpiresAtTheMillisecond(t *testing.T) {
 const hostile = "</textarea><script>alert(1)</script>\" onx='1' {{.}} \u202egnihtemos\u2066 \u0007\u200b"
 
 func TestWhatStrangersWriteIsOnlyText(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.ask("pay", `{"</script><b>k\u202e":"</pre><img src=x onerror=alert(1)>\u202e\u0007","t":"a\nb</blockquote>"}`,
 		func(c *approval.Call) {
@@ -257,6 +265,7 @@ func fill(w *world, n int) {
 
 // A list reads less of a request than its page does; the version is the same.
 func TestAListedRequestHasTheVersionOfItsPage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, tool := range []string{"wire", "pay", "close_books"} {
 		id := w.ask(tool, `{"to":"acme"}`, func(c *approval.Call) {
@@ -270,6 +279,7 @@ func TestAListedRequestHasTheVersionOfItsPage(t *testing.T) {
 // What will happen is said of large requests too, as far as a list may read that much. Of the others it says which tool
 // is to run, and that there are arguments.
 func TestListsSayWhatLargeRequestsDo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	large := func(name string, size int) string {
 		return w.ask("pay", `{"path":"`+name+`","content":"`+strings.Repeat("x", size)+`"}`)
@@ -287,6 +297,7 @@ func TestListsSayWhatLargeRequestsDo(t *testing.T) {
 // What a rule says will happen is what the list and the request's page say first, in the reader's language; all that an
 // approval covers stands there too.
 func TestPagesSayWhatWillHappen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	err := w.gate.SetPolicy(w.ctx, policyOf(t, `
 policy:
@@ -313,6 +324,7 @@ policy:
 
 // What an agent calls its session or scope is no heading: it is told as the agent's word, and cut.
 func TestRule3_AnAgentWritesNoHeadings(t *testing.T) {
+	t.Parallel()
 	const claim = "Checked by security: everything here is harmless. Approve all of it"
 	for _, change := range []func(*approval.Call){func(c *approval.Call) { c.SessionID = claim },
 		func(c *approval.Call) { c.Scope = claim }} {

@@ -21,6 +21,7 @@ import (
 // A browser that signed in decides. A server on another port, to which it is led, gets its cookie and nothing else: it
 // decides nothing, and neither does a page of it.
 func TestRule8_AServerOnAnotherPortHasTheCookieAndDecidesNothing(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	first, second := w.ask("pay", `{"amount":1}`), w.ask("pay", `{"amount":2}`)
 	got := make(chan string, 8)
@@ -82,6 +83,7 @@ func TestRule8_AServerOnAnotherPortHasTheCookieAndDecidesNothing(t *testing.T) {
 
 // Any page can lead the browser here with a key that is none. It takes no key's place; the session's own takes its.
 func TestRule8_AKeyThatIsNoneTakesNoKeysPlace(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	id := w.ask("pay", `{"amount":1}`)
 	p := w.openIn(chromium.Start(t), t, "", LinkPage(w.link("hana", "line")), 390)
@@ -109,6 +111,7 @@ func TestRule8_AKeyThatIsNoneTakesNoKeysPlace(t *testing.T) {
 // Whoever has the session's key has nothing to sign in for. Whoever has not, as after a restart of the gate, finds all
 // ways to sign in, with passkeys among them.
 func TestWithoutTheKeyOneCanSignInAgain(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	p := w.openIn(chromium.Start(t), t, "", LinkPage(w.link("hana", "line")), 390)
 	p.Click("main button", "Sign in as hana")
@@ -145,6 +148,7 @@ func TestWithoutTheKeyOneCanSignInAgain(t *testing.T) {
 
 // Without JavaScript there is no key, and the page says so.
 func TestWithoutScriptsPagesOfThisMachineAreForLooking(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	id := w.ask("pay", `{"amount":1}`)
 	p := w.openIn(chromium.Start(t), t, "", LinkPage(w.link("hana", "line")), 390, scripts(withoutScripts))

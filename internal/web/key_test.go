@@ -14,6 +14,7 @@ import (
 // Browsers give the cookie of this machine to every port of it, so that any server here may have it: it sends what it
 // likes, by whatever name of the host and of the cookie.
 func TestRule8_ACookieOfThisMachineDoesNothing(t *testing.T) {
+	t.Parallel()
 	o := newProvided(t)
 	o.pages.Sessions = SignedIn(o.signIns)
 	id := o.ask("pay", `{"amount":420}`)
@@ -61,6 +62,7 @@ func TestRule8_ACookieOfThisMachineDoesNothing(t *testing.T) {
 
 // Nor does it end the session: whoever has the cookie alone can have their own browser forget it, and no more.
 func TestRule8_ACookieOfThisMachineEndsNoSession(t *testing.T) {
+	t.Parallel()
 	o := newProvided(t)
 	o.pages.Sessions = SignedIn(o.signIns)
 	cookie, key := o.signedInWithKey("hana")
@@ -97,6 +99,7 @@ func TestRule8_ACookieOfThisMachineEndsNoSession(t *testing.T) {
 
 // What is asked for with the cookie alone uses nothing of what its owner may use, over the API and in other sessions.
 func TestRule12_ACookieOfThisMachineUsesNothingOfItsOwners(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.pages.Sessions = SignedIn(w.signIns)
 	w.pages.Budgets = budget.NewRegistry(budget.Options{Now: w.clock.Now})
@@ -148,6 +151,7 @@ func TestRule12_ACookieOfThisMachineUsesNothingOfItsOwners(t *testing.T) {
 
 // A proxy that does not pass the Host on has pages of another host look as if they were of this machine.
 func TestBehindAProxyWithoutHostTheCookieIsForHTTPS(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	w.pages.Base = func() string { return "https://gate.example.com" }
 	r := w.redeem(w.link("hana", "line"), "Origin", "https://gate.example.com").is(http.StatusSeeOther)
@@ -172,6 +176,7 @@ func TestBehindAProxyWithoutHostTheCookieIsForHTTPS(t *testing.T) {
 
 // Servers on other ports can set cookies of this machine. They have no page say what they like.
 func TestANoteIsOurs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, forged := range []string{
 		"eyJpZCI6Iml0IGlzIHNhZmUuIFByZXNzIEFwcHJvdmUifQ", // {"id":"it is safe. Press Approve"}

@@ -50,6 +50,7 @@ func (w *world) eventsAt(cookie, at string) (status int, next func() string, clo
 }
 
 func TestAPageIsToldThatSomethingChanged(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	status, next, closeIt := w.events("person=hana")
 	defer closeIt()
@@ -63,6 +64,7 @@ func TestAPageIsToldThatSomethingChanged(t *testing.T) {
 }
 
 func TestAPageOfSomebodyRemovedEnds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	_, next, closeIt := w.events("person=mei")
 	defer closeIt()
@@ -79,6 +81,7 @@ func TestAPageOfSomebodyRemovedEnds(t *testing.T) {
 
 // The stream and what the script fetches keep nobody signed in, and the stream ends with the session.
 func TestAPageLeftOpenKeepsNoSessionAlive(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(o *Options) { o.Sessions = SignedIn(o.SignIn) })
 	secret, _, err := w.signIns.Start(w.ctx, "hana", signin.MethodLink, "", signin.Origin{Address: "127.0.0.1"})
 	if err != nil {
@@ -141,6 +144,7 @@ func newRevocable(t *testing.T) *revocable {
 // A stream ends when its session does, by an event and not by looking now and then: on every page, also just after it
 // was told something, whoever ends it, and however.
 func TestRule8_APageEndsWithItsSessionAtOnce(t *testing.T) {
+	t.Parallel()
 	for what, end := range map[string]func(w *revocable) error{
 		"she signs out":         func(w *revocable) error { return w.signIns.SignOut(w.ctx, w.secret) },
 		"she ends it elsewhere": func(w *revocable) error { return w.signIns.End(w.ctx, "hana", w.session) },
@@ -188,6 +192,7 @@ func TestRule8_APageEndsWithItsSessionAtOnce(t *testing.T) {
 
 // What ends another's session ends no page, and tells it nothing.
 func TestAPageOutlivesOthersSessions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(o *Options) { o.Sessions = SignedIn(o.SignIn) })
 	w.pages.live.check = time.Hour
 	start := func(person string) string {
@@ -214,6 +219,7 @@ func TestAPageOutlivesOthersSessions(t *testing.T) {
 }
 
 func TestWhoLooksThemselvesKeepsTheSession(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(o *Options) { o.Sessions = SignedIn(o.SignIn) })
 	secret, _, err := w.signIns.Start(w.ctx, "hana", signin.MethodLink, "", signin.Origin{Address: "127.0.0.1"})
 	if err != nil {
@@ -226,6 +232,7 @@ func TestWhoLooksThemselvesKeepsTheSession(t *testing.T) {
 }
 
 func TestAStreamEndsWithTheServer(t *testing.T) {
+	t.Parallel()
 	stopping, stop := context.WithCancel(t.Context())
 	w := newWorld(t, func(o *Options) { o.Stopping = stopping })
 	_, next, closeIt := w.events("person=hana")
@@ -238,6 +245,7 @@ func TestAStreamEndsWithTheServer(t *testing.T) {
 }
 
 func TestASessionKeepsFewPagesCurrent(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for range livePerSession {
 		status, next, closeIt := w.events("person=hana")
@@ -260,6 +268,7 @@ func TestASessionKeepsFewPagesCurrent(t *testing.T) {
 
 // Whoever signs in many times has no more of them for it, and gets back what is closed.
 func TestAPersonKeepsFewPagesCurrent(t *testing.T) {
+	t.Parallel()
 	var c liveCount
 	joined := 0
 	for i := range 2 * livePerPerson {

@@ -87,6 +87,7 @@ func (r reply) cards() map[string]bool {
 // A page does what its script does: it is fetched anew when an event says that something has changed, and never else.
 // So whatever it comes to show it shows by an event.
 func TestAFullInboxStaysLiveUnderLoad(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	fill(w, manyWaiting)
 	if r := w.get("hana", "/").is(http.StatusOK); len(r.cards()) != lists.MostWaiting {
@@ -168,6 +169,7 @@ func (d *deaf) Write(p []byte) (int, error) {
 
 // Who does not read is dropped, and its place is free.
 func TestAPageThatDoesNotReadIsDropped(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, ended := &deaf{}, make(chan struct{})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.srv.URL+pathLive, http.NoBody)

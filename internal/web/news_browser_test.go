@@ -15,6 +15,7 @@ const saysNews = `document.getElementById("newer").innerText.includes("There is 
 
 // What is decided is said on the history, and shown where one is when somebody asks for it.
 func TestTheHistorySaysThatThereIsNews(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	for range 8 {
 		w.approves("pay", `{"to":"ACME"}`)
@@ -42,6 +43,7 @@ func TestTheHistorySaysThatThereIsNews(t *testing.T) {
 
 // What is typed on a page stays while it is told of news, and when that is shown.
 func TestNewsLosesNothingThatIsTyped(t *testing.T) {
+	t.Parallel()
 	browser := chromium.Start(t)
 	for _, tt := range []struct{ path, field, open string }{
 		{"/policy", "args", ""},
@@ -71,6 +73,7 @@ func TestNewsLosesNothingThatIsTyped(t *testing.T) {
 
 // Whoever signs out hears no more, and sees no more.
 func TestAPageWithNewsEndsWithTheSession(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	p := w.openIn(chromium.Start(t), t, "ken", "/history", 390)
 	w.dir.Replace(agentsOfTests, peopleOfTests[:1])

@@ -24,6 +24,7 @@ func (w *world) hears(person, path string) string {
 }
 
 func TestAPageSaysThatThereIsNews(t *testing.T) {
+	t.Parallel()
 	for path, event := range map[string]func(w *world){
 		pathHistory:       func(w *world) { w.ask("pay", `{}`) },
 		pathAudit:         func(w *world) { w.ask("pay", `{}`) },
@@ -74,6 +75,7 @@ func (w *world) records(what approval.EventType) {
 
 // What came after a page was made and before it heard, or while nobody heard, is told; what is no news for it is not.
 func TestAPageIsToldOfWhatItMissed(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	at := w.hears("hana", "/policy")
 	w.ask("pay", `{}`)
@@ -96,6 +98,7 @@ func TestAPageIsToldOfWhatItMissed(t *testing.T) {
 
 // Under load a page is told once: it says so until somebody looks.
 func TestAPageIsToldOfNewsOnce(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	w.pages.live.check = liveEvery
 	_, next, closeIt := w.eventsAt("person=hana", w.hears("hana", pathHistory))
@@ -112,6 +115,7 @@ func TestAPageIsToldOfNewsOnce(t *testing.T) {
 }
 
 func TestAPageOfOneAgentIsToldOfThatAgent(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	w.pages.live.check = liveEvery
 	_, next, closeIt := w.eventsAt("person=hana", w.hears("hana", pathHistory+"?agent=other"))
@@ -125,6 +129,7 @@ func TestAPageOfOneAgentIsToldOfThatAgent(t *testing.T) {
 
 // A page's news is for whom the page is for, and ends with their right to it.
 func TestNewsIsForWhomThePageIsFor(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	admin := w.hears("hana", pathAudit)
 	for who, want := range map[string]int{"hana": http.StatusOK, "ken": http.StatusForbidden,
@@ -146,6 +151,7 @@ func TestNewsIsForWhomThePageIsFor(t *testing.T) {
 }
 
 func TestNoNewsOfWhatIsNoPage(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	for _, q := range []url.Values{{"of": {"/nowhere"}, "since": {"1"}}, {"of": {pathHistory}},
 		{"of": {pathHistory}, "since": {"x"}},

@@ -108,6 +108,7 @@ func (r reply) nobody() reply {
 }
 
 func TestSignInAtAProvider(t *testing.T) {
+	t.Parallel()
 	p := newProvided(t)
 	next := p.next("/r/1?x=1")
 	to, kept := p.leave()
@@ -139,6 +140,7 @@ func TestSignInAtAProvider(t *testing.T) {
 }
 
 func TestSignInAtAProviderOverHTTPS(t *testing.T) {
+	t.Parallel()
 	p := newProvided(t)
 	p.base = "https://gate.example.com"
 	to, kept := p.leave("Host", "gate.example.com")
@@ -163,6 +165,7 @@ func TestSignInAtAProviderOverHTTPS(t *testing.T) {
 // A proxy that does not pass the Host on, and comes from this machine, makes no cookie one for plain HTTP: public_url
 // says what the browser has in its address.
 func TestBehindAProxyWithoutHostAProviderAndAPasskeySignInForHTTPS(t *testing.T) {
+	t.Parallel()
 	const at = "https://gate.example.com"
 	secure := func(r reply, name string) string {
 		t.Helper()
@@ -204,6 +207,7 @@ func TestBehindAProxyWithoutHostAProviderAndAPasskeySignInForHTTPS(t *testing.T)
 // Under another name than the provider sends browsers back to, the cookie would be lost: the browser is taken to the
 // right one first.
 func TestSignInBeginsWhereTheProviderSendsBackTo(t *testing.T) {
+	t.Parallel()
 	p := newProvided(t)
 	p.base = "https://gate.example.com"
 	next := p.next("/r/1")
@@ -218,6 +222,7 @@ func TestSignInBeginsWhereTheProviderSendsBackTo(t *testing.T) {
 }
 
 func TestAfterSignInNobodyIsLedElsewhere(t *testing.T) {
+	t.Parallel()
 	for _, next := range []string{"https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)",
 		"/\t/evil.example", ""} {
 		p := newProvided(t)
@@ -230,6 +235,7 @@ func TestAfterSignInNobodyIsLedElsewhere(t *testing.T) {
 
 // Whoever has another sign in as them (login CSRF, fixation), or uses another's answer, gets nothing.
 func TestAnAnswerCountsInTheBrowserThatAsked(t *testing.T) {
+	t.Parallel()
 	p := newProvided(t)
 	mine, kept := p.leave()
 	theirs, other := p.leave()
@@ -250,6 +256,7 @@ func TestAnAnswerCountsInTheBrowserThatAsked(t *testing.T) {
 }
 
 func TestSignInIsBegunByAPageOfOurs(t *testing.T) {
+	t.Parallel()
 	p := newProvided(t)
 	p.send("", http.MethodPost, "/signin/openid", url.Values{}, "Sec-Fetch-Site", "cross-site").is(http.StatusForbidden)
 	p.send("", http.MethodPost, "/signin/openid", url.Values{}, "Origin", "https://evil.example").is(http.StatusForbidden)
@@ -263,6 +270,7 @@ func TestSignInIsBegunByAPageOfOurs(t *testing.T) {
 
 // All who are nobody here see the same page, and only a hash of them is kept.
 func TestWhoeverIsNobodyLearnsNothing(t *testing.T) {
+	t.Parallel()
 	p := newProvided(t)
 	seen := map[string]bool{}
 	users := []openidtest.User{
@@ -316,6 +324,7 @@ func TestWhoeverIsNobodyLearnsNothing(t *testing.T) {
 }
 
 func TestWhatASignInThatFailsSays(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		do     func(p *provided) reply
 		status int
@@ -361,6 +370,7 @@ func TestWhatASignInThatFailsSays(t *testing.T) {
 }
 
 func TestSignInAtAProviderInFourLanguages(t *testing.T) {
+	t.Parallel()
 	p := newProvided(t)
 	titles := map[string]bool{}
 	for _, tag := range locale.Tags() {

@@ -38,6 +38,7 @@ func cookie(at, secret string) chromium.Act {
 
 // A passkey is added, signs in once its owner is signed out, and is on its page at both widths.
 func TestABrowsersPasskeyIsAddedAndSignsIn(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t, func(o *Options) { o.Sessions = SignedIn(o.SignIn) })
 	secret, _, err := k.signIns.Start(k.ctx, "hana", signin.MethodLink, "", signin.Origin{Address: "127.0.0.1"})
 	if err != nil {

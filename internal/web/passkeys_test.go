@@ -66,6 +66,7 @@ func (k *keyed) goes(r reply, to string) reply {
 }
 
 func TestAPasskeyIsAddedListedAndRemovedOnItsPage(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	page := func() reply { t.Helper(); return k.get("hana", "/passkeys", "Host", k.host).is(http.StatusOK) }
 	page().has("You have no passkeys yet.", `data-passkey="/passkeys/begin"`, "passkey.js", "needs JavaScript",
@@ -84,6 +85,7 @@ func TestAPasskeyIsAddedListedAndRemovedOnItsPage(t *testing.T) {
 }
 
 func TestPasskeysAreForWhoIsSignedInAndFromOurPages(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	for _, path := range []string{"/passkeys", "/passkeys/begin", "/passkeys/remove", "/r/x/passkey",
 		"/r/x/passkey/begin"} {
@@ -97,6 +99,7 @@ func TestPasskeysAreForWhoIsSignedInAndFromOurPages(t *testing.T) {
 }
 
 func TestThePageSaysWherePasskeysWork(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	k.get("hana", "/passkeys").has("Passkeys work at one address of these pages only.", k.at+
 		"/passkeys").lacks("data-passkey")
@@ -110,6 +113,7 @@ func TestThePageSaysWherePasskeysWork(t *testing.T) {
 }
 
 func TestAnOldSessionShowsAPasskeyBeforeItAddsOne(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	k.add("hana", "phone")
 	k.clock.Advance(passkey.Young)
@@ -158,6 +162,7 @@ func session(r reply) string {
 }
 
 func TestAPasskeySignsIn(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	k.add("hana", "phone")
 	c, cookie := k.beginSignIn()
@@ -181,6 +186,7 @@ func TestAPasskeySignsIn(t *testing.T) {
 
 // Whoever's passkey says otherwise of copies than before is told so, and what to do.
 func TestAPasskeyWhoseBackupFlagChangedIsExplained(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	k.add("hana", "phone")
 	k.key.Eligible = true
@@ -203,6 +209,7 @@ func TestAPasskeyWhoseBackupFlagChangedIsExplained(t *testing.T) {
 // Strangers try a few times a minute from an address, and then are told to wait: none of it is on record then, and none
 // of it counts for whoever has a passkey, or signs in in another way, behind the same address.
 func TestRule12_TriesOfStrangersAreLimitedAndKeepNobodyOut(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	k.add("hana", "phone")
 	try := func(answer []byte, cookie string) reply {
@@ -282,6 +289,7 @@ func (k *keyed) signed(id string, form url.Values) url.Values {
 }
 
 func TestAPasskeyApprovesTheRequestThatWasShown(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	id, other := k.ask("open_vault", `{"door":1}`), k.ask("open_vault", `{"door":2}`)
 	if c := k.begin("hana", "/r/"+id+"/passkey/begin", k.form(id)); !strings.Contains(c.Error, "no passkey") {
@@ -328,6 +336,7 @@ func TestAPasskeyApprovesTheRequestThatWasShown(t *testing.T) {
 }
 
 func TestARequestThatChangedIsNotApprovedWithAPasskey(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	k.add("hana", "phone")
 	id := k.ask("open_vault", `{}`)
@@ -347,6 +356,7 @@ func TestARequestThatChangedIsNotApprovedWithAPasskey(t *testing.T) {
 }
 
 func TestAPasskeyIsNeitherASecondYesNorAReason(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	k.add("hana", "phone")
 	id := k.ask("sweep", `{}`)
@@ -367,6 +377,7 @@ func TestAPasskeyIsNeitherASecondYesNorAReason(t *testing.T) {
 }
 
 func TestOtherArgsAreApprovedWithAPasskeyOnThePage(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	k.add("hana", "phone")
 	id := k.ask("open_vault", `{"door":1}`)
@@ -380,6 +391,7 @@ func TestOtherArgsAreApprovedWithAPasskeyOnThePage(t *testing.T) {
 
 // The page of a request that takes a passkey leads to where it is used, and denies by itself.
 func TestStepUp_ThePageOfARequestLeadsToThePasskey(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.ask("open_vault", `{"door":3}`)
 	w.get("hana", "/r/"+id).is(http.StatusOK).has(`href="/r/`+id+`/passkey"`, `value="deny"`).lacks(`value="approve"`,

@@ -56,6 +56,7 @@ func peopleWorld(t testing.TB, f *told) *world {
 }
 
 func TestPeopleAndHowTheyAreReached(t *testing.T) {
+	t.Parallel()
 	w := peopleWorld(t, &told{})
 	w.get("hana", "/people").is(http.StatusOK).has("slack U024BE7LHKEN", "line Ushort", "<li>webhook</li>",
 		"22:00 to 07:30, UTC", "finance", "hana, ken",
@@ -78,6 +79,7 @@ type withRule struct {
 func (p withRule) RuleDigests() map[string]string { return map[string]string{p.name: "one"} }
 
 func TestSomebodyStandsIn(t *testing.T) {
+	t.Parallel()
 	w := peopleWorld(t, &told{})
 	if err := w.gate.SetPolicy(w.ctx, withRule{w.gate.Policy(), nasty}, nil); err != nil {
 		t.Fatal(err)
@@ -103,6 +105,7 @@ func TestSomebodyStandsIn(t *testing.T) {
 
 // Who delegates is the session's person: only an admin may name somebody else.
 func TestAFormThatNamesSomebodyElse(t *testing.T) {
+	t.Parallel()
 	w := peopleWorld(t, &told{})
 	for _, who := range []string{"ken", "mei"} {
 		w.post(who, "/people/delegate", url.Values{"for": {"hana"}, "to": {who}, "until": {"2026-11-22T12:00"},
@@ -120,6 +123,7 @@ func TestAFormThatNamesSomebodyElse(t *testing.T) {
 
 // What was typed is still there where it was not taken, with what was wrong.
 func TestADelegationThatIsNotTaken(t *testing.T) {
+	t.Parallel()
 	w := peopleWorld(t, &told{})
 	for name, c := range map[string]struct {
 		form url.Values
@@ -148,6 +152,7 @@ func TestADelegationThatIsNotTaken(t *testing.T) {
 }
 
 func TestAFreezeIsToldAndLiftedByAdmins(t *testing.T) {
+	t.Parallel()
 	f := &told{err: errors.New("nobody is there")}
 	w := peopleWorld(t, f)
 	w.post("ken", "/people/freeze", url.Values{"agent": {"bot"}, "reason": {nasty}}).is(http.StatusSeeOther)
@@ -173,6 +178,7 @@ func TestAFreezeIsToldAndLiftedByAdmins(t *testing.T) {
 
 // All agents are frozen only where that is said: a name that is missing freezes nobody.
 func TestAllAreFrozenOnlyWhereThatIsSaid(t *testing.T) {
+	t.Parallel()
 	f := &told{}
 	w := peopleWorld(t, f)
 	for _, form := range []url.Values{{}, {"agent": {""}}, {"agent": {"bot"}, "all": {"yes"}}, {"all": {"no"}}} {

@@ -11,6 +11,7 @@ import (
 )
 
 func TestThePolicyIsShown(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	w.get("ken", "/policy").is(http.StatusOK).harmless().has("1. reading", "2. never", "Nobody drops tables.", "ask",
 		"Where no rule matches", "read_file",
@@ -22,6 +23,7 @@ func TestThePolicyIsShown(t *testing.T) {
 
 // A call that is tried is explained, and neither asked about nor on record.
 func TestACallIsTried(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	before, _ := lists.ListEvents(w.ctx, w.gate, approval.EventQuery{Limit: 100})
 	for tool, want := range map[string][]string{
@@ -45,6 +47,7 @@ func TestACallIsTried(t *testing.T) {
 
 // What cannot be tried is said, with what was typed still there and none of it in the log.
 func TestACallThatCannotBeTried(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	for name, form := range map[string]url.Values{
 		"no JSON":       {"agent": {"bot"}, "tool": {"pay"}, "args": {`{"password":"typed-secret-1"`}},
@@ -79,6 +82,7 @@ policy:
 `
 
 func TestTheGuardIsShownBeforeTheRules(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	w.get("ken", "/policy").lacks("Guard of the gate")
 	if err := w.gate.SetPolicy(w.ctx, policyOf(t, guardedRules), nil); err != nil {
@@ -97,6 +101,7 @@ func TestTheGuardIsShownBeforeTheRules(t *testing.T) {
 }
 
 func TestATriedCallTellsOfTheGuard(t *testing.T) {
+	t.Parallel()
 	w := adminWorld(t)
 	if err := w.gate.SetPolicy(w.ctx, policyOf(t, guardedRules), nil); err != nil {
 		t.Fatal(err)

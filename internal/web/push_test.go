@@ -9,6 +9,7 @@ import (
 
 // A card that several people see went to none of them by name, and not to somebody unknown either.
 func TestARequestTellsWhereItsCardsWent(t *testing.T) {
+	t.Parallel()
 	at := func(to string) approval.Address { return approval.Address{Channel: "slack", To: to} }
 	p := &requestPages{
 		nameOf: func(a approval.Address) string { return map[approval.Address]string{at("U1"): "hana"}[a] },

@@ -110,6 +110,7 @@ func (r reply) next() string {
 var recordPaths = []string{"/history", "/audit", "/notifications"}
 
 func TestRecordsAreForThoseWhoMayReadThem(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for person, may := range map[string][]string{"hana": recordPaths, "root": recordPaths, "ken": {"/history"},
 		"guest": nil} {
@@ -138,6 +139,7 @@ func TestRecordsAreForThoseWhoMayReadThem(t *testing.T) {
 }
 
 func TestTheHistoryIsSearched(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	first := w.ask("pay", `{"n":1}`, func(c *approval.Call) { c.Server = "bank" })
 	w.clock.Advance(24 * time.Hour)
@@ -179,6 +181,7 @@ func TestTheHistoryIsSearched(t *testing.T) {
 
 // A day is the reader's, from its first moment to before the first of the next.
 func TestDaysAreTheReadersOwn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t) // 2026-11-21 10:00 UTC is 19:00 in Tokyo
 	w.clock.Advance(5*time.Hour - time.Millisecond)
 	last := w.ask("pay", `{"n":1}`)
@@ -199,6 +202,7 @@ func TestDaysAreTheReadersOwn(t *testing.T) {
 }
 
 func TestADayBeginsLaterWhereMidnightIsLeftOut(t *testing.T) {
+	t.Parallel()
 	zone, err := time.LoadLocation("America/Sao_Paulo")
 	if err != nil {
 		t.Fatal(err)
@@ -211,6 +215,7 @@ func TestADayBeginsLaterWhereMidnightIsLeftOut(t *testing.T) {
 
 // What is wrong is said beside what was typed, which is kept, and nothing is looked for or exported.
 func TestWrongFiltersAreSaidAndKept(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.ask("pay", `{"n":1}`)
 	id := strings.Repeat("0", 26)
@@ -253,6 +258,7 @@ func TestWrongFiltersAreSaidAndKept(t *testing.T) {
 }
 
 func TestStrangersTextIsShownAndRunsNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	fillRecords(w)
 	for _, path := range []string{"/history", "/audit", "/notifications", "/history?text=" + url.QueryEscape(strangers),
@@ -281,6 +287,7 @@ func TestStrangersTextIsShownAndRunsNothing(t *testing.T) {
 }
 
 func TestTheAuditLogIsSearched(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.ask("pay", `{"password":"swordfish"}`)
 	w.ask("deploy", `{}`, func(c *approval.Call) { c.Agent = "other" })
@@ -303,6 +310,7 @@ func TestTheAuditLogIsSearched(t *testing.T) {
 
 // All that matches is on one page after the other, once, and in one file, in the same order.
 func TestPagesAndFilesHaveAll(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const n = 3*exportRows + 7
 	w.manyEvents(n)
@@ -340,6 +348,7 @@ func TestPagesAndFilesHaveAll(t *testing.T) {
 
 // However little is found, a page looks at so many rows and no more, and leads on from there.
 func TestAPageLooksAtSoManyRows(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.manyEvents(2*rowsLooked + 100)
 	r := w.get("hana", "/audit?agent=bot").is(http.StatusOK).has("Nothing found in the 10,000 rows", "Search further back")
@@ -359,6 +368,7 @@ func TestAPageLooksAtSoManyRows(t *testing.T) {
 
 // What is written while an export is on its way neither moves its rows nor comes twice.
 func TestAnExportStandsStillWhileRowsAreWritten(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const n = 5 * exportRows
 	w.manyEvents(n)
@@ -382,6 +392,7 @@ func TestAnExportStandsStillWhileRowsAreWritten(t *testing.T) {
 }
 
 func TestTheNotificationLogIsSearched(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.dir.Replace(agentsOfTests, append(slices.Clone(peopleOfTests), auth.Person{Name: "line-reader",
 		Addresses: map[string]string{"line": "U1"}}))
@@ -399,6 +410,7 @@ func TestTheNotificationLogIsSearched(t *testing.T) {
 }
 
 func TestAFailedPushIsSentAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	failed := w.failedPush(w.ask("pay", `{}`))
 	back := "/notifications?status=failed"
@@ -423,6 +435,7 @@ func TestAFailedPushIsSentAgain(t *testing.T) {
 
 // A file of which not all could be had breaks off; one of which nothing could be had is refused.
 func TestWhoLosesTheRoleGetsNoMore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.manyEvents(2 * exportRows)
 	x := w.lookedAtBy("person=hana")
@@ -461,6 +474,7 @@ func (w *world) lookedAtBy(cookie string) *exchange {
 
 // A download goes on while its session does, and keeps it alive no longer than it would be without.
 func TestADownloadEndsWithItsSession(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		after func(w *world, secret string)
 		steps int
@@ -503,6 +517,7 @@ func (w *world) ended(err error) {
 }
 
 func TestOnePersonHasTwoExportsAtATime(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var done []func()
 	for range exportsAtOnce {
@@ -524,6 +539,7 @@ func TestOnePersonHasTwoExportsAtATime(t *testing.T) {
 
 // What a cookie of this machine is enough for takes none of its owner's.
 func TestRule12_ExportsOfASessionOfThisMachineAreItsOwn(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	cookie, _ := w.signedInWithKey("root")
 	for range exportsAtOnce {
@@ -537,6 +553,7 @@ func TestRule12_ExportsOfASessionOfThisMachineAreItsOwn(t *testing.T) {
 }
 
 func TestAHeadOfAnExportHasNoRows(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	fillRecords(w)
 	for _, f := range []export.Format{export.CSV, export.NDJSON} {

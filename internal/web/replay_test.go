@@ -44,6 +44,7 @@ policy:
 
 // What was denied and would run comes first, whoever denied it.
 func TestAnotherPolicyIsReplayed(t *testing.T) {
+	t.Parallel()
 	w := replayWorld(t)
 	r := w.replays("hana", looserRules).is(http.StatusOK).harmless().lacks("<script>alert").
 		has("denied by ken", "denied by the rule: never", "7 calls on record were judged.", `href="/r/0`,
@@ -63,6 +64,7 @@ func TestAnotherPolicyIsReplayed(t *testing.T) {
 }
 
 func TestTheReplayIsForAdmins(t *testing.T) {
+	t.Parallel()
 	w := replayWorld(t)
 	w.get("hana", "/policy").is(http.StatusOK).has(`action="/policy/replay#replay"`, "drop_table", "rules:")
 	w.get("ken", "/policy").is(http.StatusOK).lacks("/policy/replay")
@@ -75,6 +77,7 @@ func TestTheReplayIsForAdmins(t *testing.T) {
 
 // What is in force is offered as text, and judges the record as it was judged.
 func TestThePolicyInForceReplaysTheSame(t *testing.T) {
+	t.Parallel()
 	w := replayWorld(t)
 	text := w.gate.Policy().(rewriter).Rewrite()
 	w.replays("hana", text).is(http.StatusOK).has("None of the calls judged.").lacks(`id="replay-asked"`,
@@ -83,6 +86,7 @@ func TestThePolicyInForceReplaysTheSame(t *testing.T) {
 
 // A policy that cannot be compiled says where, judges nothing, and is still there.
 func TestAPolicyThatDoesNotCompile(t *testing.T) {
+	t.Parallel()
 	w := replayWorld(t)
 	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := range 9 {
@@ -118,6 +122,7 @@ func TestAPolicyThatDoesNotCompile(t *testing.T) {
 
 // A reading ends at its bound, and remembers where.
 func TestAReplayIsBounded(t *testing.T) {
+	t.Parallel()
 	calls := func(yield func(history.Record, error) bool) {
 		for i := range 5 {
 			if !yield(history.Record{At: begin.Add(-time.Duration(i) * time.Hour)}, nil) {

@@ -22,6 +22,7 @@ func (w *world) on(person, id, what string, form url.Values) reply {
 }
 
 func TestARequestIsShownWhole(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	denied := w.ask("pay", `{"to":"acme","amount":1}`)
 	w.on("ken", denied, "decide", url.Values{"do": {"deny"}, "reason": {"wrong account"}}).is(http.StatusSeeOther)
@@ -49,6 +50,7 @@ func TestARequestIsShownWhole(t *testing.T) {
 // The page holds a diff against the argument as cards do: it leads with one that fits, and says first of one that does
 // not that it is not what will be written.
 func TestAPageHoldsADiffAgainstTheArgument(t *testing.T) {
+	t.Parallel()
 	const content, diff = "[gate]\nopen = true\n\n# the end\n",
 		"--- a\n+++ b\n@@ -1,2 +1,2 @@ anything\n [gate]\n-open = false\n+open = true\n"
 	for _, c := range []struct {
@@ -87,6 +89,7 @@ func TestAPageHoldsADiffAgainstTheArgument(t *testing.T) {
 }
 
 func TestARequestIsDecidedOnItsPage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	approved, denied, books, deploy := w.ask("pay", `{}`), w.ask("pay", `{"n":1}`), w.ask("close_books", `{}`),
 		w.ask("deploy", `{}`)
@@ -106,6 +109,7 @@ func TestARequestIsDecidedOnItsPage(t *testing.T) {
 }
 
 func TestVotesOnAPage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.ask("wire", `{}`)
 	w.on("mei", id, "decide", url.Values{"do": {"approve"}}).is(http.StatusForbidden)
@@ -120,6 +124,7 @@ func TestVotesOnAPage(t *testing.T) {
 
 // What changed meanwhile is not decided, is shown as it is now, and what was typed is kept.
 func TestWhatChangedMeanwhile(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.ask("wire", `{}`)
 	seen := w.version(id)
@@ -148,6 +153,7 @@ func TestWhatChangedMeanwhile(t *testing.T) {
 }
 
 func TestAnEditIsApprovedInPlace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.ask("pay", `{"amount":420,"note":"a`+"\u202e"+`b"}`)
 	w.get("hana", "/r/"+id).is(200).has(`{&#34;amount&#34;:420,&#34;note&#34;:&#34;a\u202eb&#34;}`)
@@ -186,6 +192,7 @@ func (t *tellings) TellGranted(_ context.Context, g approval.Grant) error {
 }
 
 func TestWhatElseCanBeDoneAboutARequest(t *testing.T) {
+	t.Parallel()
 	var told tellings
 	w := newWorld(t, func(o *Options) { o.Freezes, o.Granted = &told, &told })
 	id := w.ask("pay", `{}`)
@@ -217,6 +224,7 @@ func TestWhatElseCanBeDoneAboutARequest(t *testing.T) {
 
 // A page has a form for what a chat is told to type, and says nothing that is for programs.
 func TestAPageSaysWhatAPageNeeds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.ask("deploy", `{"n":1}`)
 	for _, path := range []string{"/", "/r/" + id} {

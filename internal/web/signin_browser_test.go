@@ -27,6 +27,7 @@ func declined(q url.Values) {
 // From the button to the provider and back: whoever is known is signed in where they were going, and whoever is not is
 // told what to do.
 func TestABrowserSignsInAtAProvider(t *testing.T) {
+	t.Parallel()
 	o := newProvided(t)
 	o.pages.Sessions = SignedIn(o.signIns)
 	id := o.ask("pay", `{"n":1}`)
@@ -74,6 +75,7 @@ func TestABrowserSignsInAtAProvider(t *testing.T) {
 
 // A link that was looked at signs in once, by its button; whoever presses the button after that is told why not.
 func TestALinkInABrowser(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	browser := chromium.Start(t)
 	link := LinkPage(w.link("hana", "line"))
@@ -99,6 +101,7 @@ func TestALinkInABrowser(t *testing.T) {
 
 // Every page is told in the reader's language, marked as such, and fits a telephone in it.
 func TestPagesInOtherLanguages(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	guests := newWorld(t)
 	browser := chromium.Start(t)

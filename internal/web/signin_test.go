@@ -66,6 +66,7 @@ func (w *world) signedInWithKey(person string) (cookie []string, key string) {
 }
 
 func TestALinkIsAskedAboutAndSignsIn(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	w.get("", LinkPage(w.link("guest", "pager"))).is(200).has("asked for in pager")
 	w.get("", pathSignIn).is(200).has("countersign open", "sign in")
@@ -88,6 +89,7 @@ func TestALinkIsAskedAboutAndSignsIn(t *testing.T) {
 
 // Chats fetch what they are sent for a picture of it, browsers what may be opened next, and mail is scanned.
 func TestPreviewsAndPrefetchersSpendNoLink(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	token := w.link("hana", "line")
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -102,6 +104,7 @@ func TestPreviewsAndPrefetchersSpendNoLink(t *testing.T) {
 }
 
 func TestOfManyWhoPostALinkOneIsSignedIn(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	token := w.link("hana", "line")
 	statuses := make([]int, 20)
@@ -127,6 +130,7 @@ func TestOfManyWhoPostALinkOneIsSignedIn(t *testing.T) {
 
 // Whoever tries links learns nothing from how they are refused.
 func TestAllLinksAreRefusedAlike(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	used, old, gone := w.link("hana", "line"), w.link("ken", "line"), w.link("guest", "line")
 	w.redeem(used).is(http.StatusSeeOther)
@@ -151,6 +155,7 @@ func TestAllLinksAreRefusedAlike(t *testing.T) {
 // A picture on somebody else's page, or a neighbour behind the same address, has a browser here look at links and try
 // some: none of it could have signed anybody in, and so nobody is kept out by it.
 func TestWhatSignsNobodyInKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
 	o := newProvided(t)
 	token, image := o.link("hana", "line"), []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "image"}
 	for range 31 {
@@ -169,6 +174,7 @@ func TestWhatSignsNobodyInKeepsNobodyOut(t *testing.T) {
 // What the provider is asked about counts: it, too, refuses those who ask too much. A neighbour behind the same address
 // who does keeps nobody from signing in otherwise.
 func TestAnswersOfOneAddressAreLimited(t *testing.T) {
+	t.Parallel()
 	o := newProvided(t)
 	to, kept := o.leave()
 	answer := o.provider.Visit(t, to)
@@ -184,6 +190,7 @@ func TestAnswersOfOneAddressAreLimited(t *testing.T) {
 }
 
 func TestTheCookieIsForThisHostAlone(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	w.pages.Base = func() string { return "https://gate.example.com" }
 	c := w.redeem(w.link("hana", "line"), "Origin", w.srv.URL).cookies()["countersign"]
@@ -204,6 +211,7 @@ func TestTheCookieIsForThisHostAlone(t *testing.T) {
 
 // A secret that was put into the browser beforehand is worth nothing afterwards.
 func TestASessionIsNotFixed(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	planted := strings.Repeat("a", 52)
 	c := w.redeem(w.link("hana", "line"), "Cookie", "countersign="+planted).cookies()["countersign"]
@@ -218,6 +226,7 @@ func TestASessionIsNotFixed(t *testing.T) {
 }
 
 func TestOneIsTakenToWhereOneWasOnTheWayTo(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	for next, want := range map[string]string{
 		"/r/01ARZ3NDEKTSV4RRFFQ69G5FAV?x=1": "/r/01ARZ3NDEKTSV4RRFFQ69G5FAV?x=1",
@@ -241,6 +250,7 @@ func TestOneIsTakenToWhereOneWasOnTheWayTo(t *testing.T) {
 }
 
 func TestSigningOutAndEndingOtherSessions(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	phone, key := w.signedInWithKey("hana")
 	desk, lost := w.signedIn("hana"), w.signedIn("hana")
@@ -276,6 +286,7 @@ func TestSigningOutAndEndingOtherSessions(t *testing.T) {
 
 // What somebody may do is as it is configured at the time, whenever they signed in.
 func TestWhoeverIsRemovedOrChangedIsSoAtOnce(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	ken := w.signedIn("ken")
 	w.get("", pathSessions, ken...).is(200)
@@ -287,6 +298,7 @@ func TestWhoeverIsRemovedOrChangedIsSoAtOnce(t *testing.T) {
 }
 
 func TestNoSecretIsLogged(t *testing.T) {
+	t.Parallel()
 	w := signInWorld(t)
 	token := w.link("hana", "line")
 	w.get("", LinkPage(token))

@@ -69,6 +69,7 @@ func (r reply) svg() (n int) {
 }
 
 func TestStatsHaveChartsAndTables(t *testing.T) {
+	t.Parallel()
 	w := statsWorld(t)
 	r := w.get("ken", "/stats").is(http.StatusOK).harmless()
 	r.has("By tool", "By rule", "By agent", "By person", "4 min", "5 min", "&lt;b onmouseover", "(no rule)", `role="img"`,
@@ -87,6 +88,7 @@ func TestStatsHaveChartsAndTables(t *testing.T) {
 }
 
 func TestStatsOfATime(t *testing.T) {
+	t.Parallel()
 	w := statsWorld(t)
 	w.get("hana", "/stats?agent=other").has("Nobody was asked in this period.")
 	w.get("hana", "/stats?days=custom&since=2026-11-20&until=2026-11-20").has("Nobody was asked")
@@ -101,6 +103,7 @@ func TestStatsOfATime(t *testing.T) {
 
 // A record that takes too long to read is said to, and nothing is logged as broken.
 func TestStatsThatTakeTooLong(t *testing.T) {
+	t.Parallel()
 	w := statsWorld(t)
 	w.pages.record.history = slowHistory{w}
 	w.pages.record.patience = time.Millisecond
@@ -109,6 +112,7 @@ func TestStatsThatTakeTooLong(t *testing.T) {
 
 // Of a long record the page counts the newest part, says so, and leads to what is older and to the whole.
 func TestStatsOfALongRecordComeInParts(t *testing.T) {
+	t.Parallel()
 	w := statsWorld(t)
 	for range 3 {
 		w.clock.Advance(time.Hour)

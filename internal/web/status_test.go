@@ -24,6 +24,7 @@ func statusOfTests(_ context.Context, viewer approval.Actor) Status {
 }
 
 func TestStatusForAdmins(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(o *Options) { o.Status = statusOfTests })
 	w.get("root", "/status").is(http.StatusOK).harmless().has("1.2.3", "&lt;script&gt;", "told to root",
 		"200 of 200, as of today 10:00 UTC", "used up", "paused: ",
@@ -34,6 +35,7 @@ func TestStatusForAdmins(t *testing.T) {
 
 // Approvers see what a chat tells them, and no more.
 func TestStatusForApprovers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(o *Options) { o.Status = statusOfTests })
 	w.get("ken", "/status").is(http.StatusOK).has("told to ken", "Calls can be decided.").lacks("/srv/gate.db",
 		"127.0.0.1:8787", "script&gt;", "1.2.3", "files")
@@ -43,6 +45,7 @@ func TestStatusForApprovers(t *testing.T) {
 }
 
 func TestStatusSaysThatNothingCanBeDecided(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(o *Options) {
 		o.Status = func(context.Context, approval.Actor) Status { return Status{} }
 	})

@@ -66,6 +66,7 @@ func lookAt(p *chromium.Tab, name string) {
 
 // What takes a passkey is approved on its page, which the page of the request leads to.
 func TestABrowsersPasskeyApproves(t *testing.T) {
+	t.Parallel()
 	k, p := newOpened(t)
 	id := k.ask("open_vault", `{"door":1}`)
 	p.Do(chromedp.Navigate(k.at + "/r/" + id))
@@ -83,6 +84,7 @@ func TestABrowsersPasskeyApproves(t *testing.T) {
 
 // Other args are typed on the page of the request, seen on that of the passkey, and approved.
 func TestABrowsersPasskeyApprovesAnEdit(t *testing.T) {
+	t.Parallel()
 	k, p := newOpened(t)
 	id := k.ask("open_vault", `{"door":1,"note":"`+strings.Repeat("long ", 60)+`","tray":"left"}`)
 	p.Do(chromedp.Navigate(k.at + "/r/" + id))
@@ -113,6 +115,7 @@ func TestABrowsersPasskeyApprovesAnEdit(t *testing.T) {
 
 // Who decides what was decided meanwhile is told so, and what they typed is kept where something is left to decide.
 func TestAPressThatComesTooLateIsSaid(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	browser := chromium.Start(t)
 	late := func(id, by string, do url.Values) *chromium.Tab {

@@ -40,6 +40,7 @@ func (r reply) approves() url.Values {
 
 // An edit of what takes a passkey goes by a page that shows what will run, and how it differs.
 func TestAnEditIsApprovedWithAPasskeyForWhatThePageShows(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	k.add("hana", "phone")
 	id := k.ask("open_vault", `{"door":1,"note":"`+"a\u202eb"+`","tray":"left"}`)
@@ -76,6 +77,7 @@ func TestAnEditIsApprovedWithAPasskeyForWhatThePageShows(t *testing.T) {
 // What was signed for certain args in place of a request's approves those of that request, in that version, once, for
 // whoever signed.
 func TestAPasskeyForEditedArgsApprovesNothingElse(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	k.add("hana", "phone")
 	id, other := k.ask("open_vault", `{"door":1}`), k.ask("open_vault", `{"door":2}`)
@@ -139,6 +141,7 @@ func TestAPasskeyForEditedArgsApprovesNothingElse(t *testing.T) {
 
 // What changed between the page, the passkey and its form is not approved, and what was typed is kept.
 func TestAnEditOfWhatChangedIsNotApprovedWithAPasskey(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	k.add("hana", "phone")
 	id := k.ask("open_vault", `{"door":1}`)
@@ -164,6 +167,7 @@ func TestAnEditOfWhatChangedIsNotApprovedWithAPasskey(t *testing.T) {
 }
 
 func TestWhatCannotBeEditedIsSaid(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	k.add("hana", "phone")
 	id := k.ask("open_vault", `{"door":1}`)
@@ -195,6 +199,7 @@ func noteOf(r reply) string {
 
 // Args may take a passkey, a second yes or a reason where the request that they replace does not.
 func TestAnEditNeedsWhatItsArgsNeed(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	const rules = "policy:\n  rules:\n" +
 		"    - {tools: [wire], when: args.sum >= 1000, step_up: passkey, confirm: true, require_reason: true}\n" +
@@ -245,6 +250,7 @@ func TestAnEditNeedsWhatItsArgsNeed(t *testing.T) {
 
 // Where the page is not at the address that passkeys belong to, it says so in place of a button that cannot work.
 func TestThePageOfAStepUpSaysWherePasskeysWork(t *testing.T) {
+	t.Parallel()
 	k := newKeyed(t)
 	id := k.ask("open_vault", `{}`)
 	k.get("hana", stepUpPath(id)).is(200).has("Passkeys work at one address of these pages only.", k.at+

@@ -8,6 +8,7 @@ import (
 )
 
 func TestWhoIsNotSignedInSendsLittle(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, path := range []string{"/signin/link"} {
 		w.post("", path, url.Values{"t": {strings.Repeat("x", maxStrangersForm)}}).is(http.StatusBadRequest).has("256 KiB")

@@ -54,6 +54,7 @@ func suggestWorld(t testing.TB) *world {
 }
 
 func TestStatsSuggestRulesToAdmins(t *testing.T) {
+	t.Parallel()
 	w := suggestWorld(t)
 	r := w.get("hana", "/stats").is(http.StatusOK).harmless()
 	r.has("Based on 18 calls", "1. pay with to being &#34;ACME&#34;", "Such calls run without asking", "action: allow",
@@ -80,12 +81,14 @@ func TestStatsSuggestRulesToAdmins(t *testing.T) {
 
 // Who may not see the audit log is suggested nothing.
 func TestStatsSuggestNothingToOthers(t *testing.T) {
+	t.Parallel()
 	w := suggestWorld(t)
 	w.get("ken", "/stats").is(http.StatusOK).has("By tool").lacks("ask less often", "/srv/reports", "action: allow")
 	w.get("guest", "/stats").is(http.StatusForbidden).lacks("ask less often")
 }
 
 func TestStatsSuggestOfTheChosenTimeAndAgent(t *testing.T) {
+	t.Parallel()
 	w := suggestWorld(t)
 	w.clock.Advance(8 * 24 * time.Hour)
 	w.ask("late", `{}`)
@@ -96,6 +99,7 @@ func TestStatsSuggestOfTheChosenTimeAndAgent(t *testing.T) {
 
 // A call that somebody denied speaks against a rule also where its arguments have secrets.
 func TestAMaskedDenialSpeaksAgainstARule(t *testing.T) {
+	t.Parallel()
 	w := suggestWorld(t)
 	w.get("hana", "/stats").has("action: allow")
 	w.denied("ken", "pay", `{"to":"ACME","password":"hunter2-secret"}`, "")
