@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -533,7 +532,7 @@ var appInTransactions = map[string]string{
 func TestAppIsHandedNoTransaction(t *testing.T) {
 	looked := 0
 	for _, s := range builtSources(t) {
-		if path.Dir(s.path) != "internal/app" {
+		if s.dir() != "internal/app" {
 			continue
 		}
 		for _, d := range s.file.Decls {
@@ -977,7 +976,7 @@ var platforms = []string{"channels/line", "channels/slack", "channels/standardwe
 func TestNoChannelIsKnownByItsName(t *testing.T) {
 	names := []string{`"line"`, `"slack"`}
 	for _, s := range builtSources(t) {
-		if slices.Contains(platforms, path.Dir(s.path)) {
+		if slices.Contains(platforms, s.dir()) {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
@@ -995,7 +994,7 @@ func TestOnlyPasskeysProve(t *testing.T) {
 	for _, s := range builtSources(t) {
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			if of, ok := n.(*ast.SelectorExpr); ok && of.Sel.Name == "Prove" {
-				found = append(found, path.Dir(s.path))
+				found = append(found, s.dir())
 			}
 			return true
 		})

@@ -33,6 +33,9 @@ type source struct {
 // positions are those of all sources.
 var positions = token.NewFileSet()
 
+// dir is the folder of a source, as packages are called.
+func (s source) dir() string { return filepath.ToSlash(filepath.Dir(s.path)) }
+
 func (s source) position(n ast.Node) token.Position { return positions.Position(n.Pos()) }
 
 func packages(t *testing.T) []pkg {
