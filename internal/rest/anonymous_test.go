@@ -55,7 +55,6 @@ func onSocket(w *world) (path string) {
 const body = "Content-Type: application/json\nContent-Length: 20\nConnection: close\n\n" + `{"tool":"read_file"}`
 
 func TestACallerWithoutATokenIsTheAnonymousAgent(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, open)
 	socket := onSocket(w)
 	tcp := w.srv.Listener.Addr().String()
@@ -88,7 +87,6 @@ func TestACallerWithoutATokenIsTheAnonymousAgent(t *testing.T) {
 }
 
 func TestAForeignRequestNeedsAToken(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, open)
 	socket := onSocket(w)
 	tcp := w.srv.Listener.Addr().String()
@@ -143,7 +141,6 @@ func TestAForeignRequestNeedsAToken(t *testing.T) {
 }
 
 func TestOnlyLoopbackAndTheSocketHaveAnonymousCallers(t *testing.T) {
-	t.Parallel()
 	both := auth.Anonymous{TCP: "bot", Socket: "local"}
 	tcp := func(s string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s)) }
 	for _, tt := range []struct {
@@ -176,7 +173,6 @@ func TestOnlyLoopbackAndTheSocketHaveAnonymousCallers(t *testing.T) {
 }
 
 func TestRule8_AnAnonymousCallerIsOnlyAnAgent(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, func(s *Server) {
 		s.callers.Anonymous = func() auth.Anonymous { return auth.Anonymous{TCP: "hana"} }
 	})
@@ -210,7 +206,6 @@ func TestRule8_AnAnonymousCallerIsOnlyAnAgent(t *testing.T) {
 }
 
 func TestWhoWaitsWithoutATokenIsRefusedWhenNobodyMayAnyMore(t *testing.T) {
-	t.Parallel()
 	var now atomic.Pointer[auth.Anonymous]
 	now.Store(&auth.Anonymous{TCP: "bot"})
 	w := newWorld(t, func(s *Server) { s.callers.Anonymous = func() auth.Anonymous { return *now.Load() } })

@@ -48,7 +48,6 @@ func (r reply) over(k budget.Kind) {
 }
 
 func TestRule12_CallsOverTheBudget(t *testing.T) {
-	t.Parallel()
 	w := newBudgetWorld(t)
 	id := w.ask(transfer)
 	paths := map[string]func() reply{
@@ -82,7 +81,6 @@ func TestRule12_CallsOverTheBudget(t *testing.T) {
 }
 
 func TestRule12_EachCallOfABatchCounts(t *testing.T) {
-	t.Parallel()
 	w := newBudgetWorld(t)
 	w.limit(budget.Limits{Calls: perMinute(5)}, budget.Limits{})
 	batch := func(n int) reply {
@@ -98,7 +96,6 @@ func TestRule12_EachCallOfABatchCounts(t *testing.T) {
 
 // The attack: an agent filled 1.2 GB in 12 s.
 func TestRule12_BytesOverTheBudget(t *testing.T) {
-	t.Parallel()
 	w := newBudgetWorld(t)
 	w.limit(budget.Limits{Bytes: perMinute(100 << 10)}, budget.Limits{})
 	big := func(token string) reply {
@@ -137,7 +134,6 @@ func TestRule12_BytesOverTheBudget(t *testing.T) {
 }
 
 func TestRule12_DenialsAndCancelsAreNeverRefused(t *testing.T) {
-	t.Parallel()
 	w := newBudgetWorld(t)
 	w.limit(budget.Limits{}, budget.Limits{})
 	first, second, third := w.ask(asked(1)), w.ask(asked(2)), w.ask(asked(3))
@@ -219,7 +215,6 @@ func TestRule12_WhatIsOverTheBudgetReadsNoLargeRow(t *testing.T) {
 }
 
 func TestRule12_WaitsOverTheBudget(t *testing.T) {
-	t.Parallel()
 	w := newBudgetWorld(t)
 	id := w.ask(transfer)
 	w.limit(budget.Limits{Waits: 1}, budget.Limits{})
@@ -246,7 +241,6 @@ func TestRule12_WaitsOverTheBudget(t *testing.T) {
 }
 
 func TestRule12_StreamsOverTheBudget(t *testing.T) {
-	t.Parallel()
 	w := newBudgetWorld(t)
 	w.limit(budget.Limits{Streams: 1}, budget.Limits{Streams: 1})
 	for _, token := range []string{botToken, hanaToken} {
@@ -271,7 +265,6 @@ func TestRule12_StreamsOverTheBudget(t *testing.T) {
 }
 
 func TestRule12_WhatCameOfACallIsNotRefused(t *testing.T) {
-	t.Parallel()
 	w := newBudgetWorld(t)
 	const call = `{"tool":"transfer","args":{},"dispatch":true}`
 	id := w.ask(call)
@@ -305,7 +298,6 @@ func newAskingWorld(t *testing.T, l budget.Limits) *world {
 }
 
 func TestRule12_RequestsOverTheBudget(t *testing.T) {
-	t.Parallel()
 	w := newAskingWorld(t, budget.Limits{Requests: perMinute(2)})
 	w.do(botToken, "POST", "/v1/calls", asked(3)).over(budget.Requests)
 	w.do(botToken, "POST", "/v1/calls/batch", `{"calls":[`+asked(3)+`,`+asked(4)+`]}`).over(budget.Requests)
@@ -319,14 +311,12 @@ func TestRule12_RequestsOverTheBudget(t *testing.T) {
 }
 
 func TestRule12_NoRequestIsRefusedForItsPushes(t *testing.T) {
-	t.Parallel()
 	w := newAskingWorld(t, budget.Limits{Pushes: perMinute(2)})
 	w.ask(asked(3))
 	w.do(botToken, "POST", "/v1/calls/batch", `{"calls":[`+asked(4)+`,`+asked(5)+`]}`).is(200)
 }
 
 func TestRule12_LargeBodiesAndReadsOfOnePrincipalTakeTurns(t *testing.T) {
-	t.Parallel()
 	w := newBudgetWorld(t)
 	w.limit(budget.Limits{}, budget.Limits{})
 	id := w.ask(transfer)
@@ -359,7 +349,6 @@ func TestRule12_LargeBodiesAndReadsOfOnePrincipalTakeTurns(t *testing.T) {
 }
 
 func TestRule12_ReadsOverTheBudgetOfBytes(t *testing.T) {
-	t.Parallel()
 	w := newBudgetWorld(t)
 	w.limit(budget.Limits{Bytes: perMinute(4096)}, budget.Limits{})
 	id := w.ask(`{"tool":"transfer","args":{"text":"` + strings.Repeat("x", 2000) + `"}}`)

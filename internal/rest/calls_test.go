@@ -33,7 +33,6 @@ func mustURL(s string) *url.URL {
 func names(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
 
 func TestACallIsAnsweredInTheWordsOfTheDesign(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	always := []string{"decision", "message", "reason_code", "risk_level", "rule"}
 	expect := func(r reply, decision, message string, more ...string) {
@@ -80,7 +79,6 @@ func TestACallIsAnsweredInTheWordsOfTheDesign(t *testing.T) {
 }
 
 func TestABatchIsAnsweredInOrder(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	r := w.do(botToken, "POST", "/v1/calls/batch", `{"calls":[{"tool":"read_file"},`+transfer+`,{"tool":"drop_table"},`+
 		transfer+`]}`).is(200)
@@ -97,7 +95,6 @@ func TestABatchIsAnsweredInOrder(t *testing.T) {
 }
 
 func TestABatchHasOneToTwentyCallsAndRefusesAllForOne(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	many := func(n int) string {
 		return `{"calls":[` + strings.Join(slices.Repeat([]string{transfer}, n), ",") + `]}`
@@ -126,7 +123,6 @@ func TestABatchHasOneToTwentyCallsAndRefusesAllForOne(t *testing.T) {
 
 // What the approver sees and what is hashed is what was sent: numbers as written, nothing masked.
 func TestArgsComeBackExactly(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	exact := `{"a":1.10,"big":12345678901234567890,"exp":1E400,"html":"<b>&</b>","password":"hunter2hunter2","u":"a` +
 		"\u202e" + `b","z":[]}`
@@ -202,7 +198,6 @@ func TestAWaitEndsInTheWordsOfTheFirstAnswer(t *testing.T) {
 }
 
 func TestOfManyWhoWaitOneIsLetThrough(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	var gets []func() reply
@@ -223,7 +218,6 @@ func TestOfManyWhoWaitOneIsLetThrough(t *testing.T) {
 }
 
 func TestAClientThatIsGoneConsumesNothing(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	for range 20 {
 		id := w.ask(transfer)
@@ -246,7 +240,6 @@ func TestAClientThatIsGoneConsumesNothing(t *testing.T) {
 }
 
 func TestATokenWithdrawnWhileWaitingUsesNothingUp(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	get := w.parallel(botToken, "POST", "/v1/calls?wait=60s", transfer)
 	id := w.pendingID()
@@ -259,7 +252,6 @@ func TestATokenWithdrawnWhileWaitingUsesNothingUp(t *testing.T) {
 }
 
 func TestWhenTheServerStopsWhoWaitsIsAnsweredAsIfTimeWereUp(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	call := w.parallel(botToken, "POST", "/v1/calls?wait=60s", transfer)
 	id := w.pendingID()
@@ -322,7 +314,6 @@ func (c deadlineConn) SetWriteDeadline(t time.Time) error {
 }
 
 func TestAWaitLeavesNoDeadlineToTheNextRequest(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.srv.Close()
 	var last atomic.Int64
@@ -336,7 +327,6 @@ func TestAWaitLeavesNoDeadlineToTheNextRequest(t *testing.T) {
 }
 
 func TestACallIsMadeOnceHoweverManyAsk(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	var wg sync.WaitGroup
 	ids := make([]string, 32)
@@ -350,7 +340,6 @@ func TestACallIsMadeOnceHoweverManyAsk(t *testing.T) {
 }
 
 func TestALimitOnPendingRequestsIsToldWithATimeToComeBack(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	limited := terms
 	limited.MaxPending = 1
@@ -366,7 +355,6 @@ func TestALimitOnPendingRequestsIsToldWithATimeToComeBack(t *testing.T) {
 }
 
 func TestTheFeedBringsEndingsUntilTheyAreAcknowledged(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	if r := w.do(botToken, "GET", "/v1/approvals/resolved", "").is(200); len(r.list("approvals")) != 0 ||
 		len(r.object()) != 1 {
@@ -421,7 +409,6 @@ func TestTheFeedBringsEndingsUntilTheyAreAcknowledged(t *testing.T) {
 }
 
 func TestTheFeedIsHeldUntilSomethingEnds(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	get := w.parallel(botToken, "GET", "/v1/approvals/resolved?wait=60", "")
@@ -438,7 +425,6 @@ func TestTheFeedIsHeldUntilSomethingEnds(t *testing.T) {
 }
 
 func TestAGetNeverConsumes(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	w.decide(hanaToken, id, "approve", "").is(200)
@@ -452,7 +438,6 @@ func TestAGetNeverConsumes(t *testing.T) {
 }
 
 func TestARequestIsHeldUntilItEnds(t *testing.T) {
-	t.Parallel()
 	for _, token := range []string{botToken, hanaToken} {
 		w := newWorld(t)
 		id := w.ask(transfer)
@@ -466,7 +451,6 @@ func TestARequestIsHeldUntilItEnds(t *testing.T) {
 }
 
 func TestARequestHasTheMembersOfTheDesign(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(`{"tool":"transfer","server":"bank","args":{"cents":2000},"scope":"/srv","turn_id":"t1","session_id":"s1","rationale":"rent","preview":"-20.00"}`)
 	r := w.do(botToken, "GET", "/v1/approvals/"+id, "").is(200)
@@ -509,7 +493,6 @@ func TestARequestHasTheMembersOfTheDesign(t *testing.T) {
 // A call that is let through with dispatch is sent on by whoever asked, who says what came of it; the next
 // request for the same call tells of it.
 func TestAnOutcomeIsReportedOnceAndToldWithTheNextRequest(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	const call = `{"tool":"transfer","args":{"n":1},"tool_digest":"` +
 		"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff" + `","dispatch":true,"task":true}`
@@ -557,7 +540,6 @@ func TestAnOutcomeIsReportedOnceAndToldWithTheNextRequest(t *testing.T) {
 }
 
 func TestACallOfAnotherMethodIsJudgedAsOne(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	for call, want := range map[string]approval.Call{
 		`{"tool":"resources:read","server":"files","method":"resources/read"}`: {Agent: "bot", Server: "files",
@@ -578,7 +560,6 @@ func TestACallOfAnotherMethodIsJudgedAsOne(t *testing.T) {
 }
 
 func TestHeadersOfEveryAnswer(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	for _, r := range []reply{
 		w.do(botToken, "POST", "/v1/calls", transfer, "X-Correlation-Id", "my id 7"),

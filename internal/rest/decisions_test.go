@@ -41,7 +41,6 @@ func like(t *testing.T, what string, got any, want string) {
 const wireNeeds = `[{"group":"finance","count":2},{"approvers":["mei"],"count":1}]`
 
 func TestAVoteThatIsNotTheLastLeavesTheRequestPending(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(wireCall)
 	at := `"2026-11-21T10:00:00.000Z"`
@@ -80,7 +79,6 @@ func TestAVoteThatIsNotTheLastLeavesTheRequestPending(t *testing.T) {
 }
 
 func TestAVoteOfWhoIsNoApproverAnyMoreIsNotCounted(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(wireCall)
 	w.decide(hanaToken, id, "approve", "").is(200)
@@ -94,7 +92,6 @@ func TestAVoteOfWhoIsNoApproverAnyMoreIsNotCounted(t *testing.T) {
 }
 
 func TestTheDecisionOfOnePersonIsTheOneVote(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	pending, approved, denied := w.ask(asked(1)), w.ask(asked(2)), w.ask(asked(3))
 	cancelled := w.ask(asked(4))
@@ -113,7 +110,6 @@ func TestTheDecisionOfOnePersonIsTheOneVote(t *testing.T) {
 }
 
 func TestWhatIsToBeConfirmedIsNotApprovedWithout(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	const call = `{"tool":"close_books"}`
 	id := w.ask(call)
@@ -129,7 +125,6 @@ func TestWhatIsToBeConfirmedIsNotApprovedWithout(t *testing.T) {
 }
 
 func TestWhatTakesAPasskeyIsNotApprovedHere(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(`{"tool":"wipe"}`)
 	path := "/v1/approvals/" + id
@@ -158,7 +153,6 @@ func TestWhatTakesAPasskeyIsNotApprovedHere(t *testing.T) {
 }
 
 func TestOtherArgsCanBeApproved(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	path := "/v1/approvals/" + id + "/decide"
@@ -197,7 +191,6 @@ func TestOtherArgsCanBeApproved(t *testing.T) {
 }
 
 func TestSeveralAreDecidedAtOnceEachByItself(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	a, b, two, books, gone := w.ask(asked(1)), w.ask(asked(2)), w.ask(wireCall), w.ask(`{"tool":"close_books"}`),
 		w.ask(asked(5))
@@ -237,7 +230,6 @@ func TestSeveralAreDecidedAtOnceEachByItself(t *testing.T) {
 }
 
 func TestPeopleNameARequestByItsEnd(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	four, six := id[22:], strings.ToLower(id[20:])
@@ -265,7 +257,6 @@ func TestPeopleNameARequestByItsEnd(t *testing.T) {
 }
 
 func TestWhatSeveralIDsEndInDecidesNothing(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	end := id[20:]
@@ -294,7 +285,6 @@ func TestWhatSeveralIDsEndInDecidesNothing(t *testing.T) {
 }
 
 func TestARequestGetsOneHourMoreOnce(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	events := w.stream(t, botToken, "")
@@ -316,7 +306,6 @@ func TestARequestGetsOneHourMoreOnce(t *testing.T) {
 }
 
 func TestPeopleAreToldOfVotesAndAgentsOfTheEnd(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	people, agent := w.stream(t, kenToken, ""), w.stream(t, botToken, "")
 	id := w.ask(wireCall)
@@ -331,7 +320,6 @@ func TestPeopleAreToldOfVotesAndAgentsOfTheEnd(t *testing.T) {
 }
 
 func TestRule6_AnAdminAcceptsTheClock(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	w.do(rootToken, "POST", "/v1/clock/accept", "").is(404, "not_found")
@@ -346,7 +334,6 @@ func TestRule6_AnAdminAcceptsTheClock(t *testing.T) {
 }
 
 func TestAFreezeDeniesEverythingUntilAnAdminLiftsIt(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	w.do(guestToken, "POST", "/v1/freeze", `{"reason":"r"}`).is(403, "not_an_approver")
@@ -379,7 +366,6 @@ func TestAFreezeDeniesEverythingUntilAnAdminLiftsIt(t *testing.T) {
 }
 
 func TestRule12_AFreezeIsNotRefusedUnlessItIsThere(t *testing.T) {
-	t.Parallel()
 	w := newBudgetWorld(t)
 	w.rest.budgets.Replace(map[budget.Principal]budget.Limits{{Name: "ken"}: {Calls: perMinute(1)}})
 	id := w.ask(transfer)
@@ -395,7 +381,6 @@ func TestRule12_AFreezeIsNotRefusedUnlessItIsThere(t *testing.T) {
 }
 
 func TestOnePersonVotesForAnother(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.do(hanaToken, "POST", "/v1/delegations", `{"to":"mei","until":"2026-11-21"}`).is(400, "invalid_parameter")
 	w.do(hanaToken, "POST", "/v1/delegations", `{"to":"mei"}`).is(400, "invalid_parameter")
@@ -435,7 +420,6 @@ func TestOnePersonVotesForAnother(t *testing.T) {
 }
 
 func TestTheAuditLogIsNarrowed(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	one, two := w.ask(transfer), w.ask(asked(7))
 	w.do(kenToken, "POST", "/v1/approvals/"+one+"/decide", `{"decision":"deny"}`, "X-Correlation-Id", "my-own").is(200)
@@ -473,7 +457,6 @@ func (w *world) export(query string, header ...string) reply {
 }
 
 func TestAllThatMatchesIsExported(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	const n = 2*exportPage + 7
 	for i := range n {
@@ -508,7 +491,6 @@ func TestAllThatMatchesIsExported(t *testing.T) {
 }
 
 func TestTheFormOfAnExportIsWhatTheClientTakesBest(t *testing.T) {
-	t.Parallel()
 	for accept, want := range map[string]string{
 		"": formatJSON, "*/*": formatJSON, "text/html": formatJSON, "text/csv": formatCSV,
 		"application/x-ndjson":       formatNDJSON,
@@ -531,7 +513,6 @@ func TestTheFormOfAnExportIsWhatTheClientTakesBest(t *testing.T) {
 }
 
 func TestNoCellIsAFormula(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	w.decide(kenToken, id, "deny", `=HYPERLINK("http://x")`).is(200)
@@ -542,7 +523,6 @@ func TestNoCellIsAFormula(t *testing.T) {
 }
 
 func TestAnExportThatCannotBeReadToItsEndBreaksOff(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	for i := range exportPage + 1 {
 		w.do(botToken, "POST", "/v1/calls", fmt.Sprintf(`{"tool":"read_file","args":{"n":%d}}`, i)).is(200)
@@ -570,7 +550,6 @@ func TestAnExportThatCannotBeReadToItsEndBreaksOff(t *testing.T) {
 }
 
 func TestAnExportEndsWhenTheServerStops(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.ask(transfer)
 	w.stop()
@@ -578,7 +557,6 @@ func TestAnExportEndsWhenTheServerStops(t *testing.T) {
 }
 
 func TestAnExportEndsWithItsClient(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	for i := range exportPage + 1 {
 		w.do(botToken, "POST", "/v1/calls", fmt.Sprintf(`{"tool":"read_file","args":{"n":%d}}`, i)).is(200)
@@ -606,7 +584,6 @@ func TestAnExportEndsWithItsClient(t *testing.T) {
 }
 
 func TestWhatARefusedFreezeOrDelegationNamesIsShortOnRecord(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	long := strings.Repeat("x", 5000)
 	w.do(kenToken, "POST", "/v1/freeze", `{"agent":"`+long+`","reason":"r"}`).is(404, "not_found")
@@ -623,7 +600,6 @@ func TestWhatARefusedFreezeOrDelegationNamesIsShortOnRecord(t *testing.T) {
 }
 
 func TestRule12_WhoMayNotDecideDeniesWithinTheirBudget(t *testing.T) {
-	t.Parallel()
 	w := newBudgetWorld(t)
 	w.rest.budgets.Replace(map[budget.Principal]budget.Limits{{Name: "guest"}: {Calls: perMinute(1)}})
 	id := w.ask(transfer)

@@ -124,7 +124,6 @@ func (e *events) ended() {
 }
 
 func TestPeopleAreToldOfEverythingAsItHappens(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.ask(asked(9)) // before: not told
 	s := w.stream(t, hanaToken, "")
@@ -152,7 +151,6 @@ func TestPeopleAreToldOfEverythingAsItHappens(t *testing.T) {
 }
 
 func TestALapseAndAnExpiryAreToldToo(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	s := w.stream(t, kenToken, "")
 	approved := w.ask(asked(1))
@@ -172,7 +170,6 @@ func TestALapseAndAnExpiryAreToldToo(t *testing.T) {
 }
 
 func TestAgentsAreToldOfTheirOwnAndOnlyAdminsOfNotifications(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	bot, other, guest := w.stream(t, botToken, ""), w.stream(t, otherToken, ""), w.stream(t, guestToken, "")
 	id := w.ask(transfer)
@@ -187,7 +184,6 @@ func TestAgentsAreToldOfTheirOwnAndOnlyAdminsOfNotifications(t *testing.T) {
 }
 
 func TestAStreamIsResumedWhereItBroke(t *testing.T) {
-	t.Parallel()
 	for _, token := range []string{botToken, hanaToken} {
 		w := newWorld(t)
 		first, second := w.ask(asked(1)), ""
@@ -210,7 +206,6 @@ func TestAStreamIsResumedWhereItBroke(t *testing.T) {
 }
 
 func TestAnIDThatIsNotKnownGetsAResetAndTheStreamGoesOn(t *testing.T) {
-	t.Parallel()
 	for _, id := range []string{"999999", "-1", "junk", "99999999999999999999"} {
 		w := newWorld(t)
 		w.ask(asked(1))
@@ -248,7 +243,6 @@ func (tx prunedTx) SeqRange() (int64, int64, error) {
 }
 
 func TestAnIDThatIsNoLongerKeptGetsAReset(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	for i := range 9 {
 		w.ask(asked(i))
@@ -263,7 +257,6 @@ func TestAnIDThatIsNoLongerKeptGetsAReset(t *testing.T) {
 }
 
 func TestAResumedStreamBringsMoreThanOneLook(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	const n = 2*eventsPage + 40
 	var want []string
@@ -288,7 +281,6 @@ func TestAResumedStreamBringsMoreThanOneLook(t *testing.T) {
 }
 
 func TestAQuietStreamIsKeptAlive(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, func(s *Server) { s.keepAlive = 20 * time.Millisecond })
 	s := w.stream(t, botToken, "")
 	for comments := 0; comments < 3; {
@@ -306,7 +298,6 @@ func TestAQuietStreamIsKeptAlive(t *testing.T) {
 }
 
 func TestAStreamEndsWhenTheServerStops(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	s := w.stream(t, hanaToken, "")
 	w.stop()
@@ -314,7 +305,6 @@ func TestAStreamEndsWhenTheServerStops(t *testing.T) {
 }
 
 func TestAStreamEndsWhenItsTokenIsWithdrawn(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, func(s *Server) { s.keepAlive = 20 * time.Millisecond })
 	s := w.stream(t, botToken, "")
 	w.dir.Replace(agentsConfigured[1:], peopleConfigured)
@@ -323,7 +313,6 @@ func TestAStreamEndsWhenItsTokenIsWithdrawn(t *testing.T) {
 }
 
 func TestARoleThatIsWithdrawnEndsWhatItBrought(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	s := w.stream(t, rootToken, "")
 	people := slices.Clone(peopleConfigured)
@@ -336,7 +325,6 @@ func TestARoleThatIsWithdrawnEndsWhatItBrought(t *testing.T) {
 }
 
 func TestAStreamEndsWhenTheClientGoes(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	s := w.stream(t, hanaToken, "")
 	w.eventually("it is served", func() bool { return w.active.Load() == 1 })
@@ -358,7 +346,6 @@ func TestAStreamOutlastsTheServersTimeouts(t *testing.T) {
 }
 
 func TestAStoreThatFailsBreaksTheStreamOff(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, func(s *Server) { s.keepAlive = 20 * time.Millisecond })
 	s := w.stream(t, hanaToken, "")
 	err := error(&approval.Error{Code: approval.CodeStoreUnavailable, Message: "m"})
@@ -370,7 +357,6 @@ func TestAStoreThatFailsBreaksTheStreamOff(t *testing.T) {
 }
 
 func TestHeadOfTheStreamIsOnlyItsHead(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	r := w.do(hanaToken, "HEAD", "/v1/events", "").is(200)
 	if r.header.Get("Content-Type") != "text/event-stream" {
@@ -379,7 +365,6 @@ func TestHeadOfTheStreamIsOnlyItsHead(t *testing.T) {
 }
 
 func TestEventsComeInOrderWhileManyWrite(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	s := w.stream(t, hanaToken, "")
 	const writers, each = 8, 10

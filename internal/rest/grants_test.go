@@ -36,7 +36,6 @@ const grantMembers = `"agent":"bot","scope":"","server":"","tool":"pay","args":{
 	"rule":"asks","risk_level":"medium","made_by":"hana","who":"hana","via":"api","reason":"ok","made_at":"2026-11-21T10:00:00.000Z"`
 
 func TestAnApprovalIsGivenForLonger(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	request := w.ask(pay)
 	r := w.longer(hanaToken, request, "approve", `{"for":"8h","uses":2,"session":true}`).is(200)
@@ -69,7 +68,6 @@ func TestAnApprovalIsGivenForLonger(t *testing.T) {
 }
 
 func TestWhatMayVaryIsToldOfAGrant(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	tip := func(cents int) string { return fmt.Sprintf(`{"tool":"tip","args":{"cents":%d,"to":"abc"}}`, cents) }
 	id := w.granted(tip(100), `{"for":"30m"}`)
@@ -85,7 +83,6 @@ func TestWhatMayVaryIsToldOfAGrant(t *testing.T) {
 }
 
 func TestAGrantThatMayNotBeLeavesAllUndecided(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	for _, tt := range []struct {
 		call, decision, wish string
@@ -138,7 +135,6 @@ func TestAGrantThatMayNotBeLeavesAllUndecided(t *testing.T) {
 }
 
 func TestOfSeveralDecisionsEachIsGivenForLongerOrRefused(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	one, two := w.ask(pay), w.ask(transfer)
 	r := w.do(hanaToken, "POST", "/v1/approvals/decide", `{"ids":["`+one+`","`+two+
@@ -155,7 +151,6 @@ func TestOfSeveralDecisionsEachIsGivenForLongerOrRefused(t *testing.T) {
 }
 
 func TestAStandingDenialIsMadeToldAndLifted(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	request := w.ask(transfer) // whose rule allows no grant
 	r := w.longer(kenToken, request, "deny", `{"for":"8h"}`).is(200)
@@ -183,7 +178,6 @@ func TestAStandingDenialIsMadeToldAndLifted(t *testing.T) {
 }
 
 func TestARememberedDenialIsLifted(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	w.do(kenToken, "DELETE", "/v1/approvals/"+id+"/denial", "").is(404, "not_found") // it is not denied
@@ -201,7 +195,6 @@ func TestARememberedDenialIsLifted(t *testing.T) {
 }
 
 func TestGrantsAreListedForWhoMaySeeThem(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	one := w.granted(pay, `{"for":"1h"}`)
 	w.clock.Advance(time.Millisecond)
@@ -245,7 +238,6 @@ func TestGrantsAreListedForWhoMaySeeThem(t *testing.T) {
 }
 
 func TestAGrantIsRevoked(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.granted(pay, `{"for":"1h"}`)
 	w.do(kenToken, "DELETE", "/v1/grants/"+id, "").is(403, "not_admin")
@@ -260,7 +252,6 @@ func TestAGrantIsRevoked(t *testing.T) {
 }
 
 func TestWhatAGrantLetThroughIsReportedUnderItsRun(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	dispatched := strings.Replace(pay, `{"tool"`, `{"dispatch":true,"tool"`, 1)
 	id := w.granted(pay, `{"for":"1h"}`)
@@ -295,7 +286,6 @@ func TestWhatAGrantLetThroughIsReportedUnderItsRun(t *testing.T) {
 }
 
 func TestRevokingAndReportingAreNotRefusedForTheBudget(t *testing.T) {
-	t.Parallel()
 	w := newBudgetWorld(t)
 	id := w.granted(pay, `{"for":"1h"}`)
 	kens := w.granted(strings.Replace(pay, "abc", "def", 1), `{"for":"1h"}`)
@@ -318,7 +308,6 @@ func TestRevokingAndReportingAreNotRefusedForTheBudget(t *testing.T) {
 }
 
 func TestGrantsAreToldOfAsItHappens(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	request := w.ask(pay)
 	people, agent, guest, other := w.stream(t, kenToken, ""), w.stream(t, botToken, ""), w.stream(t, guestToken, ""),
@@ -343,7 +332,6 @@ func TestGrantsAreToldOfAsItHappens(t *testing.T) {
 }
 
 func TestWhatIsSaidOfTheToolAndTheAgentReachesThePolicy(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	var got approval.Call
 	seen := func(c approval.Call) approval.Verdict { got = c; return byName(c) }
@@ -384,7 +372,6 @@ func (n *noted) TellGranted(_ context.Context, g approval.Grant) error {
 }
 
 func TestAdminsAreToldOfGrantsThatAreMadeHere(t *testing.T) {
-	t.Parallel()
 	n := &noted{}
 	w := newWorld(t, func(s *Server) { s.made = n })
 	one := w.longer(hanaToken, w.ask(pay), "approve", `{"for":"8h"}`).is(200).str("grant", "id")

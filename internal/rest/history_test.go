@@ -20,7 +20,6 @@ func (n named) Digest() string { return n.digest }
 func (n named) Source() string { return n.text }
 
 func TestThePolicyThatJudgedARequestCanBeRead(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	digests := []string{strings.Repeat("0123abcd", 8), strings.Repeat("0123abce", 8), strings.Repeat("0123abcf", 8)}
 	for i, text := range []string{"policy: {mode: enforce}\n", "policy: {}\n", ""} {
@@ -55,7 +54,6 @@ func TestThePolicyThatJudgedARequestCanBeRead(t *testing.T) {
 }
 
 func TestStatsSayHowOftenPeopleWereAsked(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.rest.nameOf = func(approval.Address) string { return "hana" }
 	for i, decision := range []string{"approve", "approve", "deny"} {
@@ -91,7 +89,6 @@ func TestStatsSayHowOftenPeopleWereAsked(t *testing.T) {
 // A large record is answered in pieces, the newest first: what they have adds up to what there is, also where nobody
 // said of which time.
 func TestStatsComeInPieces(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	const each, times = 600, 4
 	for range times {

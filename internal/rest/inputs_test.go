@@ -7,7 +7,6 @@ import (
 
 // What a call's server is told after the approval is put on record by the call's own agent, while it is under way.
 func TestRule11_InputsAreOnTheRequest(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	const call = `{"tool":"transfer","args":{"n":1},"dispatch":true}`
 	id := w.do(botToken, "POST", "/v1/calls", call).is(202).str("approval_id")

@@ -18,7 +18,6 @@ func ids(list []map[string]any) (ids []string) {
 }
 
 func TestRequestsAreListedNewestFirstInPages(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	var want []string
 	for i := range 7 {
@@ -51,7 +50,6 @@ func TestRequestsAreListedNewestFirstInPages(t *testing.T) {
 }
 
 func TestFiftyRequestsAreAPage(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	for i := range 5 {
 		var calls []string
@@ -70,7 +68,6 @@ func TestFiftyRequestsAreAPage(t *testing.T) {
 }
 
 func TestRequestsAreSelected(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	transfer1 := w.ask(asked(1))
 	remote := w.ask(`{"tool":"transfer","server":"bank"}`)
@@ -105,7 +102,6 @@ func TestRequestsAreSelected(t *testing.T) {
 }
 
 func TestRule12_APageOfLargeArgsEndsEarly(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	var want []string
 	for i := range 8 { // twice four, so that a page ends where the list does
@@ -146,7 +142,6 @@ func TestRule12_APageOfLargeArgsEndsEarly(t *testing.T) {
 // An answer looks at a part of the record where little of it is what is asked for: then it has what was found so far,
 // be it nothing, and where to go on. Whoever goes on finds each row once.
 func TestAnAnswerHasWhatWasFoundSoFarAndWhereToGoOn(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	var decided, all []string
 	for i := range 12 {
@@ -204,7 +199,6 @@ func TestAnAnswerHasWhatWasFoundSoFarAndWhereToGoOn(t *testing.T) {
 }
 
 func TestTheNotificationLogIsListedAndSelected(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	a, b := w.ask(asked(1)), w.ask(asked(2))
 	batch := w.do(botToken, "POST", "/v1/calls/batch", `{"calls":[`+asked(3)+`,`+asked(4)+`]}`).is(200).list("results")
@@ -246,7 +240,6 @@ func TestTheNotificationLogIsListedAndSelected(t *testing.T) {
 }
 
 func TestTheAuditLogIsListedAndSelected(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.do(botToken, "POST", "/v1/calls", `{"tool":"read_file","args":{"password":"hunter2-hunter2"}}`).is(200)
 	w.clock.Advance(time.Minute)
@@ -306,7 +299,6 @@ func TestTheAuditLogIsListedAndSelected(t *testing.T) {
 }
 
 func TestEveryEventTypeAndDecisionCanBeSelected(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	for _, e := range approval.EventTypes {
 		w.do(rootToken, "GET", "/v1/audit?event_type="+string(e), "").is(200)

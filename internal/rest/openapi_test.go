@@ -120,7 +120,6 @@ func mapOf(v any) map[string]any {
 }
 
 func TestEveryRouteIsDocumentedAndEveryDocumentedRouteIsThere(t *testing.T) {
-	t.Parallel()
 	s := bare()
 	var routes, documented []string
 	for _, rt := range s.routes {
@@ -147,7 +146,6 @@ func TestEveryRouteIsDocumentedAndEveryDocumentedRouteIsThere(t *testing.T) {
 }
 
 func TestTheDocumentIsServedToAnyone(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	r := w.do("", "GET", "/openapi.json", "").is(200)
 	if got := r.str("openapi"); got != "3.1.0" {
@@ -159,7 +157,6 @@ func TestTheDocumentIsServedToAnyone(t *testing.T) {
 }
 
 func TestEveryReferenceInTheDocumentLeadsSomewhere(t *testing.T) {
-	t.Parallel()
 	schemas := mapOf(dig(doc().raw, "components", "schemas"))
 	used := map[string]bool{}
 	var walk func(v any)
@@ -193,7 +190,6 @@ func TestEveryReferenceInTheDocumentLeadsSomewhere(t *testing.T) {
 }
 
 func TestEveryOperationHasItsErrors(t *testing.T) {
-	t.Parallel()
 	for p, item := range doc().paths() {
 		for m, op := range mapOf(item) {
 			if dig(op, "summary") == "" || dig(op, "operationId") == nil {
@@ -215,7 +211,6 @@ func TestEveryOperationHasItsErrors(t *testing.T) {
 }
 
 func TestEveryCodeHasAStatusAndATitle(t *testing.T) {
-	t.Parallel()
 	for _, rt := range bare().routes {
 		for _, c := range rt.codes() {
 			if k := kinds[c]; k.status == 0 || k.title == "" {
@@ -238,7 +233,6 @@ func documented(body any) []string {
 }
 
 func TestTheDocumentedFieldsAreTheOnesThatAreRead(t *testing.T) {
-	t.Parallel()
 	for body, want := range map[any]string{
 		&callBody{}:  "args tool server scope turn_id session_id rationale preview method tool_digest tool_digest_listed dispatch task accepts_edits waits annotations",
 		&batchBody{}: "calls", &ackBody{}: "ids", &decideBody{}: "decision reason confirmed args grant version",
@@ -266,7 +260,6 @@ func TestTheDocumentedFieldsAreTheOnesThatAreRead(t *testing.T) {
 }
 
 func TestTheDocumentDescribesTheRequestsThatAreTaken(t *testing.T) {
-	t.Parallel()
 	s, err := doc().compiler.Compile("openapi.json#/components/schemas/Call")
 	if err != nil {
 		t.Fatal(err)
@@ -301,7 +294,6 @@ func TestTheDocumentDescribesTheRequestsThatAreTaken(t *testing.T) {
 }
 
 func TestCodesOfTheDomainAreKnownHere(t *testing.T) {
-	t.Parallel()
 	for _, c := range []approval.Code{
 		approval.CodeUnauthorized, approval.CodeAgentsOnly, approval.CodePeopleOnly, approval.CodeNotAnApprover,
 		approval.CodeNotAdmin,

@@ -20,7 +20,6 @@ func derived(token, what string) string {
 
 // A gate proves that it knows a token to whoever has that, for the address that they are at, and to nobody else.
 func TestAGateProvesThatItKnowsAToken(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	const nonce = "0123456789012345678901234"
 	at := strings.TrimPrefix(w.srv.URL, "http://")

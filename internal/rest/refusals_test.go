@@ -63,14 +63,12 @@ func targets(id, nid string) []target {
 
 // Two routes need no token: the document, and the proof.
 func TestTheTargetsAreAllRoutes(t *testing.T) {
-	t.Parallel()
 	if got, want := len(targets("", "")), len(bare().routes)-2; got != want {
 		t.Errorf("%d targets for %d routes", got, want)
 	}
 }
 
 func TestWithoutAValidTokenNothingIsSaid(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	nid := w.failNotification(id)
@@ -96,7 +94,6 @@ func TestWithoutAValidTokenNothingIsSaid(t *testing.T) {
 }
 
 func TestTwoTokensAreNoToken(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	req, _ := http.NewRequestWithContext(t.Context(), "GET", w.srv.URL+"/v1/audit", nil)
 	req.Header["Authorization"] = []string{"Bearer " + botToken, "Bearer " + hanaToken}
@@ -111,7 +108,6 @@ func TestTwoTokensAreNoToken(t *testing.T) {
 }
 
 func TestWhoMayDoWhat(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	for i, tt := range []struct {
 		who, method, path, body string // {own}: a pending request of bot; {failed}: its notification
@@ -217,7 +213,6 @@ func TestWhoMayDoWhat(t *testing.T) {
 }
 
 func TestARefusedDecisionIsOnRecord(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	w.decide(botToken, id, "approve", "").is(403, "people_only")
@@ -234,7 +229,6 @@ func TestARefusedDecisionIsOnRecord(t *testing.T) {
 }
 
 func TestADecisionStandsAndTheNextOneIsToldOfIt(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	r := w.decide(hanaToken, id, "approve", "rent").is(200)
@@ -258,7 +252,6 @@ func TestADecisionStandsAndTheNextOneIsToldOfIt(t *testing.T) {
 }
 
 func TestADecisionAfterTheDeadlineIsGone(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	w.clock.Advance(time.Hour) // at the deadline it is expired
@@ -271,7 +264,6 @@ func TestADecisionAfterTheDeadlineIsGone(t *testing.T) {
 }
 
 func TestADecisionWithoutTheReasonThatIsNeededIsRefused(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(`{"tool":"deploy"}`)
 	for _, decision := range []string{"approve", "deny"} {
@@ -286,7 +278,6 @@ func TestADecisionWithoutTheReasonThatIsNeededIsRefused(t *testing.T) {
 }
 
 func TestCancellingTakesBackWhatWasNotUsed(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	w.decide(kenToken, id, "approve", "").is(200)
@@ -307,7 +298,6 @@ func TestCancellingTakesBackWhatWasNotUsed(t *testing.T) {
 }
 
 func TestADecisionSaysOverWhichWayItCame(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	for i, tt := range []struct{ client, via string }{{"", "api"}, {"cli", "cli"}, {"line", "api"}, {"terminal", "api"}} {
 		id := w.ask(asked(i))
@@ -320,7 +310,6 @@ func TestADecisionSaysOverWhichWayItCame(t *testing.T) {
 }
 
 func TestOnlyAFailedNotificationIsSentAgain(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	nid := w.failNotification(w.ask(transfer))
 	n := w.do(hanaToken, "GET", "/v1/notifications?status=failed", "").is(200).list("notifications")
@@ -343,7 +332,6 @@ func TestOnlyAFailedNotificationIsSentAgain(t *testing.T) {
 }
 
 func TestWhatIsNotThereAndWhatIsNotTaken(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.do(hanaToken, "GET", "/v1/nothing", "").is(404, "not_found")
 	w.do("", "GET", "/nothing", "").is(404, "not_found")
@@ -365,7 +353,6 @@ func TestWhatIsNotThereAndWhatIsNotTaken(t *testing.T) {
 }
 
 func TestWrongParametersAreNamed(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	for _, tt := range []struct{ token, method, path, body, detail string }{
@@ -419,7 +406,6 @@ func TestWrongParametersAreNamed(t *testing.T) {
 }
 
 func TestAWaitIsCappedAtAMinute(t *testing.T) {
-	t.Parallel()
 	for s, want := range map[string]time.Duration{
 		"30s": 30 * time.Second, "30": 30 * time.Second, "0": 0, "1h": time.Minute, "61": time.Minute,
 		"1.5s": 1500 * time.Millisecond, "2147483647": time.Minute,
@@ -436,7 +422,6 @@ func TestAWaitIsCappedAtAMinute(t *testing.T) {
 }
 
 func TestABodyIsReadStrictly(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
 	for name, tt := range map[string]struct {
@@ -508,7 +493,6 @@ func TestABodyIsReadStrictly(t *testing.T) {
 }
 
 func TestOtherBodiesAreReadStrictlyToo(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	decide, cancel, outcome := "/v1/approvals/"+id+"/decide", "/v1/approvals/"+id+"/cancel", "/v1/approvals/"+id+"/outcome"
@@ -554,7 +538,6 @@ func TestOtherBodiesAreReadStrictlyToo(t *testing.T) {
 }
 
 func TestAnUnknownFieldIsNamedSafely(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	for field, want := range map[string]string{"bogus": "bogus is not a known field.",
 		"a\u202eb": "a⟨U+202E⟩b is not a known field."} {
@@ -570,7 +553,6 @@ func TestAnUnknownFieldIsNamedSafely(t *testing.T) {
 }
 
 func TestABodyIsJSONOfAtMostOneMebibyte(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	body := func(n int) string {
@@ -614,7 +596,6 @@ func TestABodyIsJSONOfAtMostOneMebibyte(t *testing.T) {
 }
 
 func TestWhenTheStoreFailsTheAnswerIs503AndNothingIsSaidOfWhy(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	nid := w.failNotification(id)
@@ -652,7 +633,6 @@ func TestWhenTheStoreFailsTheAnswerIs503AndNothingIsSaidOfWhy(t *testing.T) {
 }
 
 func TestAnInternalErrorIsLoggedOnceAndNotTold(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	err := os.ErrPermission
 	w.store.err.Store(&err)
@@ -671,7 +651,6 @@ type panickingPolicy struct{ rules }
 func (panickingPolicy) Evaluate(context.Context, approval.Call) approval.Verdict { panic("boom") }
 
 func TestAPanicIsAnInternalErrorAndNotAYes(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	if err := w.gate.SetPolicy(t.Context(), panickingPolicy{rules{byName, terms}}, nil); err != nil {
 		t.Fatal(err)
@@ -685,7 +664,6 @@ func TestAPanicIsAnInternalErrorAndNotAYes(t *testing.T) {
 
 // Nothing that is secret gets into an answer's details or the log.
 func TestSecretsStayOutOfTheLogAndOfProblems(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	const secret = "hunter2-hunter2-hunter2"
 	for _, body := range []string{
@@ -713,7 +691,6 @@ func TestSecretsStayOutOfTheLogAndOfProblems(t *testing.T) {
 }
 
 func TestAnAgentSeesNoOtherRequestInAProblem(t *testing.T) {
-	t.Parallel()
 	x := func(who approval.Actor, of string) bool {
 		rec := recorder{header: http.Header{"X-Correlation-Id": {"c"}}}
 		req, _ := http.NewRequest("GET", "/", nil)
@@ -738,7 +715,6 @@ func (r *recorder) Header() http.Header { return r.header }
 func (r *recorder) WriteHeader(int)     {}
 
 func TestABodyThatBreaksOffIsNotActedOn(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	conn, err := net.Dial("tcp", w.srv.Listener.Addr().String())
 	if err != nil {
@@ -756,7 +732,6 @@ func TestABodyThatBreaksOffIsNotActedOn(t *testing.T) {
 
 // An answer that has begun and cannot be finished must not look whole.
 func TestAPanicInMidAnswerBreaksTheConnection(t *testing.T) {
-	t.Parallel()
 	s := bare()
 	srv := httptest.NewServer(s.handler(&route{public: true, handle: func(_ context.Context, x *exchange) error {
 		x.WriteHeader(200)
@@ -777,7 +752,6 @@ func TestAPanicInMidAnswerBreaksTheConnection(t *testing.T) {
 // A body that ends before its length, from a client that closed its half and reads on, must not be
 // answered with the 200 that an answer left out would be.
 func TestRule1_ABodyCutShortIsNoYes(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	c, err := net.Dial("tcp", strings.TrimPrefix(w.srv.URL, "http://"))
 	if err != nil {
@@ -800,7 +774,6 @@ func TestRule1_ABodyCutShortIsNoYes(t *testing.T) {
 
 // Somebody who is removed while the body of their decision is still on its way decides nothing.
 func TestRule5_ARemovedPersonsSlowDecisionDoesNotCount(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	id := w.ask(transfer)
 	pr, pw := io.Pipe()

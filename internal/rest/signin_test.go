@@ -10,7 +10,6 @@ import (
 )
 
 func TestALinkIsForWhoeverAsksForIt(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	r := w.do(hanaToken, "POST", "/v1/sign-in-links", "", headerClient, "cli").is(200)
 	_, token, ok := strings.Cut(r.str("url"), "/signin/link?t=")
@@ -29,7 +28,6 @@ func TestALinkIsForWhoeverAsksForIt(t *testing.T) {
 
 // An agent that could sign in could decide.
 func TestRule2_AnAgentsTokenGetsNoLink(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.do(botToken, "POST", "/v1/sign-in-links", "").is(403, "people_only")
 	w.do("", "POST", "/v1/sign-in-links", "").is(401, "unauthorized")
@@ -45,7 +43,6 @@ func TestRule2_AnAgentsTokenGetsNoLink(t *testing.T) {
 }
 
 func TestLinksAreLimited(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	for range 8 {
 		w.do(hanaToken, "POST", "/v1/sign-in-links", "").is(200)

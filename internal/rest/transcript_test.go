@@ -20,7 +20,6 @@ import (
 var versionRE = regexp.MustCompile(`"version":"[-_A-Za-z0-9]{22}"`)
 
 func TestTranscripts(t *testing.T) {
-	t.Parallel()
 	files, err := filepath.Glob("testdata/transcripts/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no transcripts")

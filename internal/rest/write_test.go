@@ -47,7 +47,6 @@ func answered() map[reflect.Type]bool {
 // What the document says of an answer holds for what is written, also where there is nothing: a nullable member is
 // null, one that may be left out is, and what a client was once sent is not passed on.
 func TestAnswersAreWrittenAsTheirTagsSay(t *testing.T) {
-	t.Parallel()
 	types := answered()
 	for typ := range shared {
 		if !types[typ] && typ != reflect.TypeFor[client.Annotations]() { // which a body has
@@ -93,7 +92,6 @@ func TestAnswersAreWrittenAsTheirTagsSay(t *testing.T) {
 
 // A yes that cannot be encoded is no answer.
 func TestArgsThatAreNotJSONAreNotWritten(t *testing.T) {
-	t.Parallel()
 	for _, args := range []string{`{`, `{"a":1,"a":2}`} {
 		if b, err := json.Marshal(client.Answer{Kind: client.AnswerApproved, Args: []byte(args)}, encoding); err == nil {
 			t.Errorf("%s was written as %s", args, b)
