@@ -88,7 +88,7 @@ func builtSources(t *testing.T) (all []source) {
 	return enough(t, all)
 }
 
-// goFiles are all files that end so, for whichever machine and of whichever module of the tree.
+// goFiles are the Go files of the tree whose path is wanted, for whichever machine and of whichever module.
 func goFiles(t *testing.T, wanted func(path string) bool) (all []source) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -115,18 +115,17 @@ func enough(t *testing.T, all []source) []source {
 	return all
 }
 
-var parsed sync.Map // source, by path
+var parsed = map[string]source{} // by path; the tests of this package run one after another
 
 func parse(t *testing.T, path string) source {
 	t.Helper()
-	if s, ok := parsed.Load(path); ok {
-		return s.(source)
+	if s, ok := parsed[path]; ok {
+		return s
 	}
 	file, err := parser.ParseFile(positions, path, nil, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := source{filepath.ToSlash(path), file}
-	parsed.Store(path, s)
-	return s
+	parsed[path] = source{filepath.ToSlash(path), file}
+	return parsed[path]
 }
