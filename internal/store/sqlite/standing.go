@@ -22,8 +22,9 @@ type toolKey struct{ owner, server, tool string }
 // maxPins is how many tools are known; beyond, all are read anew.
 const maxPins = 4096
 
-// RecordAllowed implements [approval.EventRecorder]. Nothing of what must hold is about to change before the event is
-// in the log, where it waits for no transaction.
+// RecordAllowed implements [approval.EventRecorder]. A transaction that is about to change what must hold waits for
+// this lock, so the event is in the log before that change can be committed. Appending waits for no transaction: under
+// this lock it would wait for ever.
 func (d *DB) RecordAllowed(c approval.AllowedCall, e approval.Event) bool {
 	d.standing.mu.RLock()
 	defer d.standing.mu.RUnlock()
