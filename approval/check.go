@@ -26,7 +26,8 @@ type Answer struct {
 	Message    string // for the model, word for word
 	Risk       Risk
 	Rule       string
-	ReasonCode string
+	ReasonCode string   // a rule's own, which may be any word, or the gate's
+	EndCode    string   // [EndFrozen] or [EndEdited], or another of a request's; ReasonCode is then the same
 	Request    *Request // nil where the policy alone decided
 	Created    bool     // this call made the request
 	// Args are those to run in place of the call's own, for a caller who accepts edits; nil: the call's.

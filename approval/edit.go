@@ -323,7 +323,7 @@ func (w editWork) afterEdit(j *judged, edited *Request, out Answer) (Answer, err
 // notAsApproved answers a call that asked for other args than were approved, or wait for it, and would run its own: it
 // is denied, and told for which to ask. asked is what it stands under.
 func (w editWork) notAsApproved(j *judged, asked, approved *Request, out Answer) (Answer, error) {
-	out.Kind, out.ReasonCode, out.Request = AnswerDenied, EndEdited, asked
+	out.Kind, out.ReasonCode, out.EndCode, out.Request = AnswerDenied, EndEdited, EndEdited, asked
 	if out.Message = message.Edited(approved.WhoEnded(), approved.Args); approved.Status == Pending {
 		out.Message = message.Proposed(asked.WhoEnded(), approved.Args)
 	}

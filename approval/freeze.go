@@ -154,10 +154,8 @@ func (g *Gate) DeniedByFreeze(ctx context.Context, agent string) (string, error)
 }
 
 // Frozen reports whether a freeze is why the call does not run: the message says then that nothing is to be tried
-// again. A rule may have a reason code of that name, too.
-func (a Answer) Frozen() bool {
-	return a.ReasonCode == EndFrozen && message.IsOfFreeze(a.Message)
-}
+// again.
+func (a Answer) Frozen() bool { return a.EndCode == EndFrozen }
 
 // denyFrozen denies a call while its agent is frozen; ok is false where it is not.
 func (w FreezeWork) denyFrozen(j *judged) (out Answer, ok bool, err error) {
@@ -169,7 +167,7 @@ func (w FreezeWork) denyFrozen(j *judged) (out Answer, ok bool, err error) {
 	v.Observe = false
 	j.data = w.g.records.callData(judged{call: j.call, verdict: v, key: j.key})
 	out = Answer{Kind: AnswerDenied, Message: message.Frozen(e.FrozenBy, e.Reason), Risk: v.Risk, Rule: v.Rule,
-		ReasonCode: EndFrozen}
+		ReasonCode: EndFrozen, EndCode: EndFrozen}
 	return out, true, w.audit(j.event(EventCallDenied, string(Deny), EndFrozen))
 }
 

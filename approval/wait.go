@@ -216,7 +216,7 @@ func (w waiter) endedEdit(c *Call, r *Request) (Answer, error) {
 // Ended tells a caller who waited for r how it ended; the outcome is pending if it has not, or is approved
 // and may still be used.
 func Ended(r Request) Answer {
-	o := Answer{Risk: r.Risk, Rule: r.Rule, ReasonCode: cmp.Or(r.EndCode, r.ReasonCode), Request: &r,
+	o := Answer{Risk: r.Risk, Rule: r.Rule, ReasonCode: cmp.Or(r.EndCode, r.ReasonCode), EndCode: r.EndCode, Request: &r,
 		Message: r.FeedMessage()}
 	switch {
 	case r.Status == Denied:

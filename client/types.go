@@ -80,6 +80,7 @@ type Answer struct {
 	RiskLevel     string          `json:"risk_level" enum:"low,medium,high,critical"`
 	Rule          string          `json:"rule"`
 	ReasonCode    string          `json:"reason_code"`
+	EndCode       string          `json:"end_code,omitempty" description:"If present, edited or frozen: a person did so, and no rule gave the reason_code, which is the same."`
 	ResolvedBy    string          `json:"resolved_by,omitempty"`
 	ResolveReason string          `json:"resolve_reason,omitempty"`
 	Args          json.RawMessage `json:"args,omitzero" description:"If approved: the arguments that people were shown. Run these. They differ from this call's only in what the rule ignores or, if the call accepts edits, in what a person changed; then replaces is set."`
@@ -118,6 +119,7 @@ type Approval struct {
 	RiskLevel     string          `json:"risk_level" enum:"low,medium,high,critical"`
 	Rule          string          `json:"rule" description:"The rule that decided; empty when none matched."`
 	ReasonCode    string          `json:"reason_code"`
+	EndCode       string          `json:"end_code,omitempty" description:"If present, edited, frozen, restored or clock_accepted: it ended so, and no rule gave the reason_code, which is the same."`
 	Summary       string          `json:"summary" description:"What will happen, in one sentence: the rule's, or else one made from the tool and its args, with secrets masked."`
 	HumanMessage  string          `json:"human_message" description:"Why a person is asked."`
 	Rationale     string          `json:"rationale" description:"Written by the agent, not verified."`

@@ -53,11 +53,6 @@ func Frozen(by, reason string) string {
 		strings.TrimRight(reason, ". "))
 }
 
-// IsOfFreeze reports whether a message says that a freeze is why nothing runs.
-func IsOfFreeze(message string) bool {
-	return strings.HasPrefix(message, "Frozen by ") || strings.HasSuffix(message, "Do not retry.")
-}
-
 // Granted answers a call that a grant lets through, which was made for a time, 0 for the session, and has so many uses
 // left; below 0: any number.
 func Granted(by string, lasts time.Duration, left int) string {

@@ -265,7 +265,7 @@ func notRunResult(a client.Answer) map[string]any {
 	if a.Kind == client.AnswerPending {
 		r["status"] = StatusPending
 	}
-	if a.ReasonCode == StatusFrozen { // denied, or cancelled while it waited
+	if a.EndCode == StatusFrozen { // denied, or cancelled while it waited
 		r["status"] = StatusFrozen
 	}
 	if a.ApprovalID != "" {

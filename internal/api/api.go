@@ -6,7 +6,6 @@ package api
 import (
 	"cmp"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"countersign/approval"
@@ -41,7 +40,7 @@ func FromCall(c approval.Call) client.Call {
 // FromAnswer returns what an agent is told.
 func FromAnswer(o approval.Answer) client.Answer {
 	a := client.Answer{Kind: client.AnswerKind(o.Kind), Message: o.Message, RiskLevel: string(o.Risk), Rule: o.Rule,
-		ReasonCode: o.ReasonCode}
+		ReasonCode: o.ReasonCode, EndCode: o.EndCode}
 	if r := o.Request; r != nil {
 		a.ApprovalID, a.ResolvedBy, a.ResolveReason = r.ID, r.ResolvedBy, r.ResolveReason
 		if o.Kind == approval.AnswerPending {
@@ -71,7 +70,7 @@ func FromRequest(r approval.Request, summary string) client.Approval {
 	return client.Approval{
 		ID: r.ID, Status: string(r.Status), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
 		Method: r.Method, Args: r.Args, ArgsHash: r.ArgsHash, RiskLevel: string(r.Risk), Rule: r.Rule,
-		ReasonCode: cmp.Or(r.EndCode, r.ReasonCode), Summary: summary, HumanMessage: r.HumanMessage,
+		ReasonCode: cmp.Or(r.EndCode, r.ReasonCode), EndCode: r.EndCode, Summary: summary, HumanMessage: r.HumanMessage,
 		Rationale: r.Rationale, Preview: r.Preview, PreviewFrom: r.PreviewFrom, TurnID: r.TurnID, SessionID: r.SessionID,
 		RequestedAt: At(r.RequestedAt), ExpiresAt: At(r.ExpiresAt), ResolvedAt: At(r.ResolvedAt),
 		ResolvedBy: r.ResolvedBy, ResolvedVia: string(r.ResolvedVia), ResolveReason: r.ResolveReason,
@@ -151,17 +150,13 @@ func ToRequest(a client.Approval) approval.Request {
 	r := approval.Request{
 		ID: a.ID, Status: approval.Status(a.Status), Agent: a.Agent, Scope: a.Scope, Server: a.Server, Tool: a.Tool,
 		Method: a.Method, Args: a.Args, ArgsHash: a.ArgsHash, Risk: approval.Risk(a.RiskLevel), Rule: a.Rule,
-		ReasonCode: a.ReasonCode, HumanMessage: a.HumanMessage,
+		ReasonCode: a.ReasonCode, EndCode: a.EndCode, HumanMessage: a.HumanMessage,
 		Rationale: a.Rationale, Preview: a.Preview, PreviewFrom: a.PreviewFrom, TurnID: a.TurnID, SessionID: a.SessionID,
 		RequestedAt: a.RequestedAt.Time, ExpiresAt: a.ExpiresAt.Time, ResolvedAt: a.ResolvedAt.Time,
 		ResolvedBy: a.ResolvedBy, ResolvedVia: approval.Via(a.ResolvedVia), ResolveReason: a.ResolveReason,
 		UseBy: a.UseBy.Time, ConsumedAt: a.ConsumedAt.Time, LapsedAt: a.LapsedAt.Time, Task: a.Task,
 		DispatchedAt: a.DispatchedAt.Time, RunResult: approval.RunResult(a.RunResult),
 		Replaces: a.Replaces, ReplacedBy: a.ReplacedBy, BatchID: a.BatchID,
-	}
-	if code := a.ReasonCode; r.Status == approval.Denied && r.ReplacedBy != "" ||
-		r.Status == approval.Cancelled && code == approval.EndFrozen && strings.HasSuffix(a.Message, "Do not retry.") {
-		r.EndCode = code
 	}
 	if who := a.Who(); who != a.ResolvedBy { // which says it alone
 		r.Who = who

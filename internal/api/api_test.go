@@ -76,6 +76,9 @@ func TestARequestComesBackAsItWas(t *testing.T) {
 			r.Status, r.EndCode, r.ReasonCode, r.LapsedAt = approval.Cancelled, approval.EndFrozen, approval.EndFrozen,
 				time.Time{}
 		},
+		"cancelled, and asked about by a rule with that word": func(r *approval.Request) {
+			r.Status, r.EndCode, r.ReasonCode, r.LapsedAt = approval.Cancelled, "", approval.EndFrozen, time.Time{}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r approval.Request

@@ -164,7 +164,7 @@ func (a *agent) turn(ctx context.Context) error {
 		case t == nil:
 		case n.Status == "approved" && n.LapsedAt.IsZero(), n.ReplacedBy != "":
 			next = append(next, []*task{t}) // the same call again: it passes once, or with what a person made of it
-		case n.ReasonCode == frozen: // it must not be tried again
+		case n.EndCode == frozen: // it must not be tried again
 		case t.instead != nil:
 			next = append(next, []*task{t.instead})
 		}
@@ -231,7 +231,7 @@ func (a *agent) ask(ctx context.Context, tasks []*task) error {
 			if !a.met {
 				a.say("", "", "I wait for your first tap. After it I go on with other things while something waits.")
 			}
-		case answer.ReasonCode == frozen:
+		case answer.EndCode == frozen:
 			stopped = true
 		case t.instead != nil:
 			after = append(after, []*task{t.instead})
@@ -245,7 +245,7 @@ func (a *agent) ask(ctx context.Context, tasks []*task) error {
 	return nil
 }
 
-// frozen is the reason code of whatever a person has frozen.
+// frozen is the end code of whatever a person has frozen.
 const frozen = "frozen"
 
 // mergeEdit are the args to run: those that people approved, which may be others than were asked for.

@@ -343,13 +343,13 @@ func TestAFreezeDeniesEverythingUntilAnAdminLiftsIt(t *testing.T) {
 	like(t, "the freeze", r.object(), frozen)
 	like(t, "what is frozen", w.do(guestToken, "GET", "/v1/freeze", "").is(200).object(), `{"frozen":[`+frozen+`]}`)
 	call := w.do(botToken, "POST", "/v1/calls", `{"tool":"read_file"}`).is(200)
-	if call.str("decision") != "denied" || call.str("reason_code") != "frozen" ||
+	if call.str("decision") != "denied" || call.str("reason_code") != "frozen" || call.str("end_code") != "frozen" ||
 		call.str("message") != "Frozen by ken: a leak. Nothing runs until a person lifts it; do not retry." {
 		t.Errorf("a call of a frozen agent: %s", call.body)
 	}
 	w.do(otherToken, "POST", "/v1/calls", `{"tool":"read_file"}`).is(200)
 	if r := w.do(hanaToken, "GET", "/v1/approvals/"+id, "").is(200); r.str("status") != "cancelled" ||
-		r.str("reason_code") != "frozen" || r.str("resolved_by") != "ken" {
+		r.str("reason_code") != "frozen" || r.str("end_code") != "frozen" || r.str("resolved_by") != "ken" {
 		t.Errorf("what waited is %s", r.body)
 	}
 	w.do(kenToken, "DELETE", "/v1/freeze?agent=bot", "").is(403, "not_admin")

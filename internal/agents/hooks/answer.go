@@ -34,9 +34,9 @@ func reason(a client.Answer) string {
 	}
 	next := afterDenied
 	switch {
-	case isFrozen(a) && a.Kind == client.AnswerDenied, a.ReasonCode == approval.EndEdited && a.Kind == client.AnswerDenied:
+	case a.EndCode != "" && a.Kind == client.AnswerDenied:
 		return message // which says what to do next
-	case isFrozen(a):
+	case a.EndCode == approval.EndFrozen:
 		return sentence(message) + " The call was not run."
 	}
 	switch a.Kind {
@@ -52,11 +52,6 @@ func reason(a client.Answer) string {
 		}
 	}
 	return sentence(message) + " " + next
-}
-
-// isFrozen reports whether a freeze is why the call does not run.
-func isFrozen(a client.Answer) bool {
-	return approval.Answer{ReasonCode: a.ReasonCode, Message: strings.TrimSpace(a.Message)}.Frozen()
 }
 
 // isGranted reports whether a person's grant lets the call run.

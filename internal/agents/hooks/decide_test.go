@@ -60,15 +60,15 @@ func TestWhatSaysByItselfWhatToDoIsToldAsItIs(t *testing.T) {
 		answer client.Answer
 		want   string
 	}{
-		{client.Answer{Kind: client.AnswerDenied, ReasonCode: "frozen",
+		{client.Answer{Kind: client.AnswerDenied, ReasonCode: "frozen", EndCode: "frozen",
 			Message: "Frozen by hana: odd calls. Nothing runs until a person lifts it; do not retry."}, ""},
-		{client.Answer{Kind: client.AnswerDenied, ReasonCode: "edited",
+		{client.Answer{Kind: client.AnswerDenied, ReasonCode: "edited", EndCode: "edited",
 			Message: `Not as asked. hana approved these arguments instead: {"a":1}. Call again with exactly them.`}, ""},
-		{client.Answer{Kind: client.AnswerCancelled, ReasonCode: "frozen",
+		{client.Answer{Kind: client.AnswerCancelled, ReasonCode: "frozen", EndCode: "frozen",
 			Message: "[APPROVAL CANCELLED] Bash({}): cancelled by hana at 2026-11-23T05:00:00.000Z. Do not retry."},
 			" The call was not run."},
 		{client.Answer{Kind: client.AnswerDenied, ReasonCode: "frozen",
-			Message: "Policy denied: frozen — Nothing is written today."}, // a rule's own code
+			Message: "Policy denied: frozen — Frozen by nobody."}, // a rule's own code
 			" " + afterDenied},
 	} {
 		for agent := range events {

@@ -70,7 +70,7 @@ func (h Hook) Answer(ctx context.Context, e Event) (Reply, error) {
 		}
 		if ended != nil {
 			out, err := e.deny(reason(client.Answer{Kind: ended.Ended(), Message: ended.Message,
-				ReasonCode: ended.ReasonCode}))
+				ReasonCode: ended.ReasonCode, EndCode: ended.EndCode}))
 			return Reply{Output: out, Told: []string{ended.ID}}, err
 		}
 	}

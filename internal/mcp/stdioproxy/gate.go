@@ -62,7 +62,7 @@ func problem(err error) error {
 // answer is an answer of the API as one of the domain.
 func answer(a client.Answer) (approval.Answer, error) {
 	o := approval.Answer{Kind: approval.AnswerKind(a.Kind), Message: a.Message, Risk: approval.Risk(a.RiskLevel),
-		Rule: a.Rule, ReasonCode: a.ReasonCode, RunID: a.RunID}
+		Rule: a.Rule, ReasonCode: a.ReasonCode, EndCode: a.EndCode, RunID: a.RunID}
 	if a.ApprovalID != "" {
 		o.Request = &approval.Request{ID: a.ApprovalID, ResolvedBy: a.ResolvedBy, ResolveReason: a.ResolveReason,
 			HumanMessage: a.Message,
