@@ -20,26 +20,28 @@ import (
 // transaction reads beyond its scope it reads through [Tx.Glance], and where it finds that it must write there,
 // [NeedWholeStore].
 type Scope struct {
-	kind scopeKind
+	kind ScopeKind
 	name string
 }
 
-type scopeKind uint8
+// ScopeKind is what sort of thing a scope is of.
+type ScopeKind uint8
 
+// The kinds of scopes.
 const (
-	scopeWhole scopeKind = iota // the zero Scope is the widest one
-	scopeNothing
-	scopeAgent
-	scopeID
-	scopeNotification
-	scopePerson
+	ScopeWhole ScopeKind = iota // the zero Scope is the widest one
+	ScopeNothing
+	ScopeAgent
+	ScopeID
+	ScopeNotification
+	ScopePerson
 )
 
 // WholeStore is the scope of what concerns several agents, or all.
 func WholeStore() Scope { return Scope{} }
 
 // OfNothing is the scope of what may be written in any.
-func OfNothing() Scope { return Scope{kind: scopeNothing} }
+func OfNothing() Scope { return Scope{kind: ScopeNothing} }
 
 // OfAgent is the scope of all that is an agent's: its requests and their votes, cards, notifications, grants, pins, and
 // what is kept of its calls; for "" of all agents, which is the whole store's.
@@ -47,7 +49,7 @@ func OfAgent(name string) Scope {
 	if name == "" {
 		return WholeStore()
 	}
-	return Scope{scopeAgent, name}
+	return Scope{ScopeAgent, name}
 }
 
 // OfAgents is the scope of one agent where several names are that one's, and else that of the whole store.
@@ -61,25 +63,28 @@ func OfAgents(names ...string) Scope {
 
 // OfID is the scope of the agent whose is what has an id: a request, a card, a grant, or a use of one; of an id that is
 // none of these it holds no row. An id says for ever whose it is, so that may be looked up before the transaction.
-func OfID(id string) Scope { return Scope{scopeID, id} }
+func OfID(id string) Scope { return Scope{ScopeID, id} }
 
 // OfNotification is the scope of the agent whose request a notification is about, by the notification's id.
-func OfNotification(id string) Scope { return Scope{scopeNotification, id} }
+func OfNotification(id string) Scope { return Scope{ScopeNotification, id} }
 
 // OfPerson is the scope of what is a person's: sessions, links, passkeys, delegations.
-func OfPerson(name string) Scope { return Scope{scopePerson, name} }
+func OfPerson(name string) Scope { return Scope{ScopePerson, name} }
 
 // IsWhole reports whether it is the scope of the whole store.
-func (s Scope) IsWhole() bool { return s.kind == scopeWhole }
+func (s Scope) IsWhole() bool { return s.kind == ScopeWhole }
 
 func (s Scope) String() string {
 	return [...]string{"of the whole store", "of nothing", "of the agent ", "of the id ", "of the notification ",
 		"of the person "}[s.kind] + s.name
 }
 
+// Of returns what a scope is of, and by what name: the agent's, the person's, or the id.
+func (s Scope) Of() (ScopeKind, string) { return s.kind, s.name }
+
 // Person returns whose rows a scope holds, "" for no person's alone.
 func (s Scope) Person() string {
-	if s.kind == scopePerson {
+	if s.kind == ScopePerson {
 		return s.name
 	}
 	return ""
@@ -88,16 +93,16 @@ func (s Scope) Person() string {
 // Agent returns the agent whose rows a scope holds, "" for no agent's alone.
 func (s Scope) Agent(tx Tx) (string, error) {
 	switch s.kind {
-	case scopeAgent:
+	case ScopeAgent:
 		return s.name, nil
-	case scopeNotification:
+	case ScopeNotification:
 		n, err := tx.Waiting(s.name)
 		if err != nil || n.ApprovalID == "" {
 			return "", unlessNone(err)
 		}
 		h, err := tx.Head(n.ApprovalID)
 		return h.Agent, err
-	case scopeID:
+	case ScopeID:
 		for _, agentOf := range []func(Tx, string) (string, error){agentOfRequest, agentOfCard, agentOfGrant} {
 			if agent, err := agentOf(tx, s.name); !errors.Is(err, ErrNotFound) {
 				return agent, err

@@ -7,10 +7,11 @@ import (
 
 // Store keeps the rows. An implementation must pass internal/store/storetest.
 //
-// Update runs fn in a write transaction and returns nil only after the commit is durable. One at a
+// Update runs fn in a write transaction and returns nil only after the commit is durable. One of a scope at a
 // time, in commit order; fn may run more than once before it commits, so it uses tx, sets what it
 // captured anew each time, and touches nothing else. An error or panic of fn undoes what fn did and
 // nothing else. ctx decides only whether fn starts: once it has, Update waits for the commit.
+// A row about one that is not there undoes it too, with [ErrNotFound]: at once, or at the end.
 // A store that cannot commit returns an [Error] with [CodeStoreUnavailable].
 // An error for which [IsNarrow] holds undoes what fn did, and fn runs again about [WholeStore].
 //
@@ -304,9 +305,11 @@ type Addresses interface {
 	Dead(a Address) (bool, error)
 }
 
-// Events are the audit log.
+// Events are the audit log. A View that reads it first finds in it all that was committed before; one that has read
+// something else may miss what another program has committed in the moment before that.
 type Events interface {
-	// Append adds e to the audit log; it sets ID, Seq and At (Now) and returns the event as stored.
+	// Append adds e to the audit log; it sets ID and At (Now) and returns the event. Its Seq is what Events tells after
+	// the commit: a store need not know it before.
 	Append(e Event) (Event, error)
 	Events(q EventQuery) ([]Event, error)
 	// EventReach is [Requests.RequestReach] of events: their seq, and 0.

@@ -32,6 +32,9 @@ type Scanner interface {
 type Cursor interface {
 	Binder
 	Scanner
+	// Want says how many rows will be read at most; 0: all, below 0: as many as turn out to be needed. It is said before
+	// the first Step.
+	Want(rows int)
 	// Step goes to the next row and reports whether there is one.
 	Step() bool
 	// Finish ends the execution, after Step has returned false or before, and returns how many rows it changed.
@@ -52,6 +55,8 @@ type Engine interface {
 	PrepareCached(sql string) Cursor
 	// Exec runs a statement that writes, to its end, and returns how many rows it changed.
 	Exec(c Cursor) (changed int, err error)
+	// Put is Exec of what always changes a row. An error may come later, and is the function's then.
+	Put(c Cursor) error
 	// Fail turns the error of a statement into the function's, which fails by it whatever it returns where nothing that it
 	// does after that can be trusted.
 	Fail(err error) error

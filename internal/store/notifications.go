@@ -192,7 +192,7 @@ const afterIDs = "~"
 
 func (t notifications) Sendable(limit int) ([]approval.Notification, error) {
 	now := t.Now()
-	s := t.read(selectSendable).time(now)
+	s := t.read(selectSendable).time(now).want(untilEnough)
 	var ns []approval.Notification
 	taken := map[string]bool{} // targets of the outcomes among ns: a sender that takes these takes them at once
 	for (limit <= 0 || len(ns) < limit) && s.next() {
@@ -220,7 +220,7 @@ func (t notifications) DueSoon(to approval.Address, until time.Time) ([]approval
 }
 
 func (t notifications) NextSendable() (time.Time, error) {
-	s := t.read(selectWaiting)
+	s := t.read(selectWaiting).want(untilEnough)
 	var next time.Time
 	for s.next() {
 		at, lease := s.ColumnTime(), s.ColumnTime()

@@ -263,7 +263,7 @@ var queries = []string{
   ON CONFLICT (id) DO UPDATE SET ` + lateGrantColumns.setExcluded(),
 	selectGrant: `SELECT ` + grantColumns.names() + ` FROM grants WHERE id = $1`,
 	// The args, which may be large, are of use only where some of them may differ.
-	selectGrantsFor: `SELECT ` + narrowGrantColumns.names() + `, iif(terms IS NULL, '', args) FROM grants
+	selectGrantsFor: `SELECT ` + narrowGrantColumns.names() + `, CASE WHEN terms IS NULL THEN '' ELSE args END FROM grants
   WHERE agent = $1 AND scope = $2 AND server = $3 AND tool_name = $4 AND ended_at IS NULL ORDER BY deny DESC, id DESC`,
 	selectDueGrants: `SELECT ` + narrowGrantColumns.names() + `, '' FROM grants
   WHERE ended_at IS NULL AND expires_at <= $1 ORDER BY expires_at`,
@@ -331,7 +331,7 @@ var queries = []string{
 	// Of what is no push, no request is looked up.
 	selectPushes: `SELECT ` + pushColumns.names() + `
   FROM approval_notifications AS n LEFT JOIN approval_requests AS r
-    ON r.id = iif(n.sent_at IS NOT NULL AND n.kind IN ('request', 'reminder'), n.approval_id, NULL)
+    ON r.id = CASE WHEN n.sent_at IS NOT NULL AND n.kind IN ('request', 'reminder') THEN n.approval_id END
   WHERE n.id >= $1 AND n.id < $2 ORDER BY n.id DESC`,
 
 	eventTime: `SELECT seq, at FROM audit_events WHERE seq >= $1 ORDER BY seq LIMIT 1`,

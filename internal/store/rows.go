@@ -176,8 +176,18 @@ func (s stmt) change() (bool, error) {
 
 // put is exec of what always changes one.
 func (s stmt) put() error {
-	_, err := s.exec()
-	return err
+	if s.err != nil {
+		return s.err
+	}
+	return s.on.Put(s.Cursor)
+}
+
+// want says how many rows will be read.
+func (s stmt) want(rows int) stmt {
+	if s.err == nil {
+		s.Want(rows)
+	}
+	return s
 }
 
 // end is the end of a statement that ends a request, with the seq that [Engine.NextEnding] has given for it.
@@ -204,6 +214,7 @@ func (s stmt) finish() error {
 // all reads every row of s, at most limit of them if that is positive.
 func all[T any](s stmt, limit int, scan func(Scanner, *T)) ([]T, error) {
 	var rows []T
+	s.want(max(limit, 0))
 	for from := Scanner(s.Cursor); (limit <= 0 || len(rows) < limit) && s.next(); {
 		rows = append(rows, *new(T))
 		scan(from, &rows[len(rows)-1])
@@ -214,11 +225,17 @@ func all[T any](s stmt, limit int, scan func(Scanner, *T)) ([]T, error) {
 	return rows, nil
 }
 
+// untilEnough is how many rows are wanted where what they are decides that: see [Cursor].
+const untilEnough = -1
+
 // page is all that stops after the row with which the rows' sizes are bytes, if that is positive. It looks at the
 // sizes while it reads: what is beyond is never in memory.
 func page[T interface{ Size() int }](s stmt, limit, bytes int, scan func(Scanner, *T)) ([]T, error) {
 	var rows []T
 	size := 0
+	if s.want(max(limit, 0)); bytes > 0 {
+		s.want(untilEnough)
+	}
 	for from := Scanner(s.Cursor); (limit <= 0 || len(rows) < limit) && (bytes <= 0 || size < bytes) && s.next(); {
 		rows = append(rows, *new(T))
 		row := &rows[len(rows)-1]

@@ -26,7 +26,7 @@ func bindKey(s stmt, k approval.Key) stmt {
 // digestOfNumbered is a rule's digest where the rule may be called by its place. It stands behind the arguments in a
 // row, which may be long, and for other rules they are not read to get there.
 func digestOfNumbered(rule, digest string) string {
-	return "iif(" + rule + " GLOB '*rule [0-9]*', " + digest + ", NULL)"
+	return "CASE WHEN " + rule + " GLOB '*rule [0-9]*' THEN " + digest + " END"
 }
 
 // Of requests, the wide columns may be large and stand last: to read one, SQLite goes through every page of a large

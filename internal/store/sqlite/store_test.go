@@ -32,6 +32,14 @@ func TestContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, Options{}) })
 }
 
+// One store is several, too.
+func TestFleet(t *testing.T) {
+	storetest.RunFleet(t, func(t *testing.T) []storetest.Store {
+		s := open(t, Options{})
+		return []storetest.Store{s, s, s}
+	})
+}
+
 // open opens a store in a folder of its own unless o names a path, and closes it at the end.
 func open(t testing.TB, o Options) *DB {
 	t.Helper()

@@ -96,6 +96,11 @@ func (t *tx) Exec(c store.Cursor) (int, error) {
 	return n, nil
 }
 
+func (t *tx) Put(c store.Cursor) error {
+	_, err := t.Exec(c)
+	return err
+}
+
 func (t *tx) NextEnding() int64 {
 	if t.w == nil {
 		return 0 // a View ends nothing

@@ -55,6 +55,7 @@ func eventsOfMany(t *testing.T, s approval.Store) (all []approval.Event, session
 	}
 	put(approval.Event{Type: approval.EventPolicyReloaded, Actor: "hana"})
 	put(approval.Event{Type: approval.EventDecisionRefused, ApprovalID: "none", Actor: "hana"})
+	readSeqs(t, s, all)
 	return all, sessions
 }
 

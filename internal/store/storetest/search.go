@@ -151,6 +151,7 @@ func reach(t *testing.T, s approval.Store) {
 			return err
 		})
 	}
+	readSeqs(t, s, es)
 	type requests = approval.RequestQuery
 	type events = approval.EventQuery
 	view(t, s, func(tx approval.Tx) error {

@@ -39,6 +39,9 @@ func (s *Stmt) Finalize() {
 // Err is the first error of the execution so far.
 func (s *Stmt) Err() error { return s.err }
 
+// Want does nothing: a row is made when the statement is stepped to it.
+func (*Stmt) Want(int) {}
+
 // Fail makes the execution fail, unless it has already: a value could not be encoded, or a column not decoded.
 func (s *Stmt) Fail(err error) {
 	if s.err == nil {
