@@ -46,6 +46,9 @@ browser: ## the tests that drive the pages, and the demo's, in Chromium
 interop: ## the tests against other people's programs; COUNTERSIGN_INTEROP names their folder
 	go test -tags=interop ./internal/interop
 
+postgres: ## the tests of the store on PostgreSQL, which they start themselves
+	go test -tags=postgres ./internal/store/postgres
+
 deploy: ## what is in deploy/, as promtool, systemd-analyze and docker compose read it; they must be installed
 	promtool check config deploy/prometheus/prometheus.yml
 	cd deploy/prometheus && promtool test rules countersign.rules_test.yml
@@ -69,4 +72,4 @@ bench: ## one package's benchmarks: make bench PKG=./internal/policy; docs/bench
 format: ## fail where gofmt would change something
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted:"; echo "$$unformatted"; exit 1; fi
 
-.PHONY: help build demo fast whole nightly test race golden fuzz browser interop deploy cross adk vulnerabilities bench format
+.PHONY: help build demo fast whole nightly test race golden fuzz browser interop postgres deploy cross adk vulnerabilities bench format

@@ -85,6 +85,8 @@ var arrows = map[string]struct {
 	"internal/store/sqlite": {[]string{"approval", "internal/safefile", "schema", "internal/auth/signin",
 		"internal/auth/passkey", "internal/store", "internal/store/sqlite/sqlite3"}, "what keeps the rows, and no rules"},
 	"internal/store/sqlite/sqlite3": {nil, "SQLite's calls, and no tables"},
+	"internal/store/postgres": {[]string{"approval", "schema", "internal/auth/signin", "internal/auth/passkey",
+		"internal/store"}, "what keeps the rows where several programs write, and no rules"},
 	"internal/store/storetest": {[]string{"approval", "internal/auth/signin", "internal/auth/passkey",
 		"approval/summary"}, "the contract is the domain's, for every store"},
 	"internal/policy": {[]string{"approval", "approval/args", "approval/args/decimal", "approval/legible",

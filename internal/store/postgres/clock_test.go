@@ -1,0 +1,120 @@
+//go:build postgres
+
+package postgres
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"countersign/approval"
+)
+
+// setClock makes test_clock() the database's clock, so much ahead of the right one.
+func setClock(t *testing.T, url string, by time.Duration) {
+	t.Helper()
+	execute(t, url, fmt.Sprintf(`CREATE OR REPLACE FUNCTION test_clock() RETURNS timestamptz VOLATILE LANGUAGE sql AS
+  $$SELECT clock_timestamp() + interval '%d milliseconds'$$`, by.Milliseconds()))
+}
+
+// withClock opens a store whose database has its clock set by setClock.
+func withClock(t *testing.T, url string) *DB {
+	return open(t, Options{URL: url, clock: "test_clock()"})
+}
+
+func timeOf(t *testing.T, d *DB) (now time.Time) {
+	t.Helper()
+	if err := d.Update(t.Context(), approval.OfNothing(), func(tx approval.Tx) error {
+		now = tx.Now()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return now
+}
+
+func keepTime(t *testing.T, ds ...*DB) {
+	t.Helper()
+	for _, d := range ds {
+		if err := d.clock.keep(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// near reports whether two times are the same but for what the test takes.
+func near(a, b time.Time) bool { return a.Sub(b).Abs() < 20*time.Second }
+
+// Rule 2.6: a store's time never goes back, whatever the database's clock is set to, and whichever program looks.
+func TestRule6_TheTimeDoesNotGoBackWithTheDatabasesClock(t *testing.T) {
+	url := database(t)
+	setClock(t, url, 0)
+	a, b := withClock(t, url), withClock(t, url)
+	begun := timeOf(t, a)
+	setClock(t, url, -time.Hour)
+	// Another program's may differ by what is not written yet.
+	for d, was := range map[*DB]time.Time{a: begun, b: begun.Add(-tick)} {
+		if now := timeOf(t, d); now.Before(was) || !near(now, begun) {
+			t.Errorf("after the clock was set back it is %v, and was %v", now, begun)
+		}
+	}
+	keepTime(t, a, b)
+	now := timeOf(t, b)
+	for _, d := range []*DB{a, b} {
+		if off := d.Off(); (off + time.Hour).Abs() > time.Minute {
+			t.Errorf("the clock is off by %v", off)
+		}
+		if wall := d.ToWall(now); !near(wall, now.Add(-time.Hour)) || !near(d.FromWall(wall), now) {
+			t.Errorf("%v is %v by the clock, and that is %v", now, wall, d.FromWall(wall))
+		}
+		if wall := d.ToWall(begun); !near(wall, begun.Add(-time.Hour)) {
+			t.Errorf("%v, which was before, is %v by the clock", begun, wall)
+		}
+	}
+	if err := a.AcceptClock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	keepTime(t, b)
+	if a.Off() != 0 || b.Off() != 0 {
+		t.Errorf("it was accepted, and is off by %v and %v", a.Off(), b.Off())
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b = withClock(t, url) // a program that starts meanwhile
+	if later := timeOf(t, b); later.Before(now) || !near(later, now) {
+		t.Errorf("after a start it is %v, and was %v", later, now)
+	}
+	setClock(t, url, 0) // set right again: no hour is skipped
+	for _, d := range []*DB{a, b} {
+		if later := timeOf(t, d); !near(later, now) {
+			t.Errorf("after the clock was set right it is %v, and was %v", later, now)
+		}
+	}
+	keepTime(t, a, b)
+	for _, d := range []*DB{a, b} {
+		if later := timeOf(t, d); later.Before(now) || !near(later, now) || d.Off() != 0 {
+			t.Errorf("then it is %v, and was %v; it is off by %v", later, now, d.Off())
+		}
+	}
+}
+
+// While the store's time is ahead it goes a hundredth slower than the database's clock.
+func TestTheTimeIsWorkedOff(t *testing.T) {
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	s := clockState{at: at}
+	s = s.next(at.Add(-100*time.Second), 0)
+	if s.ahead != 100*time.Second || !s.at.Equal(at) || !s.setBack.Equal(at) || s.by != s.ahead {
+		t.Fatalf("set back by 100 s: %+v", s)
+	}
+	for i := range 10_000 {
+		was := s
+		s = s.next(at.Add(time.Duration(i-99)*time.Second), 0)
+		if passed := s.at.Sub(was.at); passed <= 0 || passed > time.Second {
+			t.Fatalf("in a second of the clock %v pass", passed)
+		}
+	}
+	if s.ahead > 10*time.Second || s.ahead < 0 {
+		t.Errorf("after 10,000 s it is ahead by %v", s.ahead)
+	}
+}

@@ -1,0 +1,177 @@
+package postgres
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"countersign/internal/store"
+)
+
+// cursor is one execution of a statement.
+type cursor struct {
+	t    *tx
+	sql  string
+	args []any
+	want int
+	err  error
+
+	results pgx.BatchResults // nil: it has not run
+	rows    pgx.Rows
+	portion bool // the rows come in portions
+	got     int  // rows of this portion
+	fields  []pgconn.FieldDescription
+	values  [][]byte
+	column  int
+}
+
+// inPortion is how many rows are fetched at once where it is not known how many will be read.
+const inPortion = 32
+
+func (c *cursor) BindNull()              { c.args = append(c.args, nil) }
+func (c *cursor) BindText(v string)      { c.args = append(c.args, encode(v)) }
+func (c *cursor) BindTextBytes(v []byte) { c.args = append(c.args, encode(string(v))) }
+func (c *cursor) BindBlob(v []byte)      { c.args = append(c.args, v) }
+func (c *cursor) BindInt(v int64)        { c.args = append(c.args, v) }
+
+func (c *cursor) BindTime(v time.Time) {
+	if v.IsZero() {
+		c.BindNull()
+		return
+	}
+	c.args = append(c.args, v.UTC().Truncate(time.Millisecond))
+}
+
+func (c *cursor) Fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+func (c *cursor) Err() error { return c.err }
+
+// Want implements [store.Cursor].
+func (c *cursor) Want(rows int) { c.want = rows }
+
+// Step implements [store.Cursor].
+func (c *cursor) Step() bool {
+	if c.err != nil {
+		return false
+	}
+	if c.results == nil {
+		c.run()
+	}
+	for c.err == nil {
+		if c.rows.Next() {
+			c.fields, c.values, c.column = c.rows.FieldDescriptions(), c.rows.RawValues(), 0
+			c.got++
+			return true
+		}
+		if c.Fail(c.rows.Err()); c.err != nil || !c.portion || c.got < inPortion {
+			return false
+		}
+		c.err = c.close()
+		c.fetch()
+	}
+	return false
+}
+
+// run sends the statement, after what waits to be sent.
+func (c *cursor) run() {
+	switch {
+	case c.want > 0 && !strings.Contains(c.sql, " LIMIT "):
+		c.args = append(c.args, int64(c.want))
+		c.send(c.sql+" LIMIT $"+strconv.Itoa(len(c.args)), c.args)
+	case c.want < 0:
+		c.t.queue("DECLARE portions NO SCROLL CURSOR FOR "+c.sql, c.args...)
+		c.portion = true
+		c.fetch()
+	default:
+		c.send(c.sql, c.args)
+	}
+}
+
+func (c *cursor) fetch() {
+	if c.got = 0; c.err == nil {
+		c.send("FETCH "+strconv.Itoa(inPortion)+" FROM portions", nil)
+	}
+}
+
+func (c *cursor) send(sql string, args []any) {
+	c.results, c.err = c.t.send(sql, args)
+	if c.err == nil {
+		c.rows, c.err = c.results.Query()
+	}
+}
+
+// close reads what is left of the rows that were sent.
+func (c *cursor) close() error {
+	c.rows.Close()
+	if err := c.rows.Err(); err != nil {
+		_ = c.results.Close() // the error is the same
+		return err
+	}
+	return c.results.Close()
+}
+
+// Finish implements [store.Cursor].
+func (c *cursor) Finish() (changed int, err error) {
+	if c.results != nil && c.rows != nil {
+		if err := c.close(); c.err == nil {
+			c.err = err
+		}
+		changed = int(c.rows.CommandTag().RowsAffected())
+	}
+	if c.portion && c.err == nil {
+		c.t.queue("CLOSE portions")
+	}
+	return changed, c.err
+}
+
+// next is the value of the next column, nil for NULL.
+func (c *cursor) next() (v []byte, f *pgconn.FieldDescription) {
+	v, f = c.values[c.column], &c.fields[c.column]
+	c.column++
+	return v, f
+}
+
+func (c *cursor) ColumnText() string { return decode(string(c.ColumnView())) }
+
+func (c *cursor) ColumnBytes() []byte {
+	v, f := c.next()
+	switch {
+	case v == nil:
+		return nil
+	case f.DataTypeOID != pgtype.ByteaOID:
+		return []byte(decode(string(v)))
+	}
+	var b []byte
+	c.Fail(c.t.types().Scan(f.DataTypeOID, f.Format, v, &b))
+	return b
+}
+
+func (c *cursor) ColumnView() []byte {
+	v, _ := c.next()
+	return v
+}
+
+func (c *cursor) ColumnInt() (n int64) {
+	if v, f := c.next(); v != nil {
+		c.Fail(c.t.types().Scan(f.DataTypeOID, f.Format, v, &n))
+	}
+	return n
+}
+
+func (c *cursor) ColumnTime() (at time.Time) {
+	if v, f := c.next(); v != nil {
+		c.Fail(c.t.types().Scan(f.DataTypeOID, f.Format, v, &at))
+		at = at.UTC()
+	}
+	return at
+}
+
+var _ store.Cursor = (*cursor)(nil)

@@ -1,0 +1,135 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Events are committed into audit_inbox, without a number: a number that a transaction took would be held by it until
+// it commits, and all others would wait for it. Whoever needs them numbered moves them to audit_events, one at a time:
+// then their order is that of the commits as far as anybody can have seen one, and there are no holes.
+
+// atOnce is how many events are moved by one statement.
+const atOnce = 2000
+
+const numberEvents = `WITH moved AS (
+    DELETE FROM audit_inbox WHERE seq IN (SELECT seq FROM audit_inbox ORDER BY seq LIMIT 2000) RETURNING *),
+  state AS (UPDATE store_state SET seq = seq + (SELECT count(*) FROM moved) WHERE EXISTS (SELECT 1 FROM moved)
+    RETURNING seq - (SELECT count(*) FROM moved) AS before)
+INSERT INTO audit_events (seq, id, at, event_type, correlation_id, actor, approval_id, agent, tool, risk_level,
+  decision, reason, data)
+SELECT state.before + row_number() OVER (ORDER BY moved.seq), id, at, event_type, correlation_id, actor, approval_id,
+  agent, tool, risk_level, decision, reason, data FROM moved, state`
+
+// numbering numbers what this program has committed, soon after it has, and what others have left.
+type numbering struct {
+	db       *DB
+	made     atomic.Int64 // commits with events
+	numbered atomic.Int64 // of them, those whose events have their numbers
+	kick     chan struct{}
+	ended    chan struct{}
+	done     sync.WaitGroup
+}
+
+const (
+	// soon is for how long events of several commits are gathered.
+	soon = 10 * time.Millisecond
+	// leftBehind is how often it is looked for what another program has left without a number.
+	leftBehind = time.Second
+)
+
+func (n *numbering) start(d *DB) {
+	n.db, n.kick, n.ended = d, make(chan struct{}, 1), make(chan struct{})
+	n.done.Go(n.loop)
+}
+
+func (n *numbering) stop() {
+	close(n.ended)
+	n.done.Wait()
+}
+
+// note says that events were committed.
+func (n *numbering) note() {
+	n.made.Add(1)
+	select {
+	case n.kick <- struct{}{}:
+	default:
+	}
+}
+
+// behind reports whether events that this program has committed may have no number.
+func (n *numbering) behind() bool { return n.numbered.Load() < n.made.Load() }
+
+func (n *numbering) loop() {
+	look := time.NewTicker(leftBehind)
+	defer look.Stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for {
+		select {
+		case <-n.kick:
+			select {
+			case <-time.After(soon):
+			case <-n.ended:
+			}
+		case <-look.C:
+		case <-n.ended:
+			return
+		}
+		if err := n.gather(ctx); err != nil {
+			n.db.log.WarnContext(ctx, "events could not be numbered; trying again", slog.Any("error", err))
+		}
+	}
+}
+
+// gather gives a number to all events that were committed before it was called.
+func (n *numbering) gather(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	made := n.made.Load()
+	conn, err := n.db.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	for moved := int64(atOnce); moved == atOnce; {
+		var b pgx.Batch
+		b.Queue("BEGIN")
+		b.Queue(limits)
+		b.Queue(`SELECT pg_advisory_xact_lock($1)`, numbers)
+		b.Queue(numberEvents)
+		b.Queue("COMMIT")
+		b.QueuedQueries[3].Exec(func(tag pgconn.CommandTag) error {
+			moved = tag.RowsAffected()
+			return nil
+		})
+		if err := conn.SendBatch(ctx, &b).Close(); err != nil {
+			return err
+		}
+	}
+	for was := n.numbered.Load(); was < made && !n.numbered.CompareAndSwap(was, made); was = n.numbered.Load() {
+	}
+	return nil
+}
+
+// number is gather within a transaction that writes, its own events among them. Others' numbers wait for its end.
+func (t *tx) number() error {
+	t.queue(`SELECT pg_advisory_xact_lock($1)`, numbers)
+	for {
+		results, err := t.send(numberEvents, nil)
+		if err != nil {
+			return err
+		}
+		tag, err := results.Exec()
+		if err = errors.Join(err, results.Close()); err != nil || tag.RowsAffected() < atOnce {
+			return err
+		}
+	}
+}

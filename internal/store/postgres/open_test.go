@@ -1,0 +1,126 @@
+//go:build postgres
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"countersign/approval"
+	"countersign/internal/testkit"
+)
+
+// What keeps a store from being opened is told in a way that an operator can act on, and never with the password.
+func TestOpenSaysWhatToDo(t *testing.T) {
+	foreign := server.database(t, "")
+	execute(t, foreign, "CREATE TABLE theirs (id int)")
+	latin := server.database(t, "")
+	execute(t, latin, "DROP DATABASE IF EXISTS latin")
+	execute(t, latin, "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
+	named := func(name string) string {
+		u, err := url.Parse(foreign)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Path, u.User = name, url.UserPassword("tester", "s3cret-password")
+		return u.String()
+	}
+	for name, test := range map[string]struct{ url, want string }{
+		"no URL":              {"postgres://tester:s3cret-password@[::1/x", "The store's URL cannot be read"},
+		"another program's":   {foreign, "another program's"},
+		"no such database":    {named("nowhere"), "does not exist; create it"},
+		"nobody answers":      {"postgres://tester:s3cret-password@127.0.0.1:1/x?sslmode=disable", "cannot be reached"},
+		"of another encoding": {named("latin"), "LATIN1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := Open(t.Context(), Options{URL: test.url})
+			if err == nil {
+				t.Fatal("it was opened", d.Close())
+			}
+			if approval.CodeOf(err) != approval.CodeStoreUnavailable || !strings.Contains(err.Error(), test.want) ||
+				strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// Several programs that start at once make the tables once.
+func TestTablesAreMadeOnce(t *testing.T) {
+	at := server.database(t, "")
+	var starts sync.WaitGroup
+	for range 4 {
+		starts.Go(func() {
+			d, err := Open(context.Background(), Options{URL: at})
+			if err == nil {
+				err = d.Close()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	testkit.Wait(t, "the starts", starts.Wait)
+}
+
+// Rule 2.12: what one agent does at once leaves the connections to others.
+func TestRule12_OneAgentLeavesTheConnectionsToOthers(t *testing.T) {
+	d := open(t, Options{Connections: 4})
+	held, letGo := testkit.Latch()
+	defer letGo()
+	began := make(chan struct{})
+	var one sync.WaitGroup
+	one.Go(func() {
+		if err := d.Update(t.Context(), approval.OfAgent("noisy"), func(approval.Tx) error {
+			close(began)
+			<-held
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	testkit.Receive(t, "the first", began)
+	for range 50 {
+		one.Go(func() {
+			if err := d.Update(t.Context(), approval.OfAgent("noisy"), func(approval.Tx) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 10 {
+		if err := d.Update(t.Context(), approval.OfAgent("quiet"), func(approval.Tx) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	}
+	letGo()
+	testkit.Wait(t, "the noisy one's", one.Wait)
+}
+
+// A store that is closed says so, and waits for what has begun.
+func TestCloseWaitsForWhatHasBegun(t *testing.T) {
+	d := open(t, Options{})
+	began, goOn := make(chan struct{}), make(chan struct{})
+	updated := make(chan error, 1)
+	go func() {
+		updated <- d.Update(context.Background(), approval.OfNothing(), func(tx approval.Tx) error {
+			close(began)
+			<-goOn
+			return tx.PutPolicy("d", "text")
+		})
+	}()
+	testkit.Receive(t, "the function", began)
+	closed := make(chan error, 1)
+	go func() { closed <- d.Close() }()
+	testkit.Eventually(t, "it refuses what comes", func() bool {
+		err := d.View(t.Context(), func(approval.Tx) error { return nil })
+		return errors.Is(err, approval.ErrClosed) && approval.CodeOf(err) == approval.CodeStoreUnavailable
+	})
+	close(goOn)
+	if err := errors.Join(testkit.Receive(t, "the update", updated), testkit.Receive(t, "the end", closed)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,274 @@
+//go:build postgres
+
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"countersign/approval"
+	"countersign/internal/testkit"
+)
+
+// proxy stands between a store and the server, and can cut what goes through.
+type proxy struct {
+	listener net.Listener
+	server   string
+	url      string
+
+	mu      sync.Mutex
+	open    []net.Conn
+	deaf    bool // what the store says goes nowhere
+	mute    bool // what the server says goes nowhere
+	refuses bool // new connections are closed
+}
+
+func newProxy(t *testing.T, store string) *proxy {
+	t.Helper()
+	u, err := url.Parse(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: l, server: u.Host}
+	u.Host = l.Addr().String()
+	p.url = u.String()
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			done.Go(func() { p.serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.cut()
+		testkit.Wait(t, "the proxy's connections", done.Wait)
+	})
+	return p
+}
+
+func (p *proxy) serve(c net.Conn) {
+	defer c.Close()
+	p.mu.Lock()
+	if p.refuses {
+		p.mu.Unlock()
+		return
+	}
+	s, err := net.Dial("tcp", p.server)
+	if err != nil {
+		p.mu.Unlock()
+		return
+	}
+	defer s.Close()
+	p.open = append(p.open, c, s)
+	p.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { p.pass(s, c, &p.deaf) })
+	both.Go(func() { p.pass(c, s, &p.mute) })
+	both.Wait() // real: each side ends with its connection, which the test cuts
+}
+
+// pass passes on what comes, unless it is to go nowhere.
+func (p *proxy) pass(to, from net.Conn, lost *bool) {
+	defer to.Close()
+	b := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(b)
+		p.mu.Lock()
+		gone := *lost
+		p.mu.Unlock()
+		if n > 0 && !gone {
+			_, _ = to.Write(b[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// cut closes all connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.open {
+		_ = c.Close()
+	}
+	p.open, p.deaf, p.mute = nil, false, false
+}
+
+func (p *proxy) set(deaf, mute, refuses bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaf, p.mute, p.refuses = deaf, mute, refuses
+}
+
+// appended counts the events of an agent.
+func appended(t *testing.T, d *DB, agent string) (n int) {
+	t.Helper()
+	if err := d.View(t.Context(), func(tx approval.Tx) error {
+		es, err := tx.Events(approval.EventQuery{Agent: agent})
+		n = len(es)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func appends(agent string, runs *atomic.Int32) func(tx approval.Tx) error {
+	return func(tx approval.Tx) error {
+		runs.Add(1)
+		_, err := tx.Append(approval.Event{Type: approval.EventDecision, Agent: agent})
+		return err
+	}
+}
+
+// Rule 2.7: what a caller is told of an update is what is stored, also where the answer to the COMMIT does not come.
+func TestRule7_ACommitWithoutAnAnswerIsFoundOut(t *testing.T) {
+	for name, test := range map[string]struct {
+		cut  func(t *testing.T, p *proxy, committed func() bool)
+		runs int32
+		told bool // it is known what has become of it
+	}{
+		"before the database heard of it": {func(_ *testing.T, p *proxy, _ func() bool) { p.cut() }, 2, true},
+		"after it had committed": {func(t *testing.T, p *proxy, committed func() bool) {
+			p.set(false, true, false)
+			go func() {
+				testkit.Eventually(t, "the commit", committed)
+				p.cut()
+			}()
+		}, 1, true},
+		"and the database is gone": {func(t *testing.T, p *proxy, committed func() bool) {
+			p.set(false, true, true)
+			go func() {
+				testkit.Eventually(t, "the commit", committed)
+				p.cut()
+			}()
+		}, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			direct := database(t)
+			looking := open(t, Options{URL: direct})
+			p := newProxy(t, direct)
+			var armed atomic.Bool
+			d := open(t, Options{URL: p.url, failpoint: func(string) {
+				if armed.CompareAndSwap(true, false) {
+					test.cut(t, p, func() bool { return appended(t, looking, "bot") == 1 })
+				}
+			}})
+			var runs atomic.Int32 // a connection knows the statements after the first
+			if err := d.Update(t.Context(), approval.OfAgent("first"), appends("first", &runs)); err != nil {
+				t.Fatal(err)
+			}
+			runs.Store(0)
+			armed.Store(true)
+			err := d.Update(t.Context(), approval.OfAgent("bot"), appends("bot", &runs))
+			if n := appended(t, looking, "bot"); runs.Load() != test.runs || n != 1 {
+				t.Errorf("it has run %d times, and %d events are stored", runs.Load(), n)
+			}
+			if (err == nil) != test.told || err != nil && approval.CodeOf(err) != approval.CodeStoreUnavailable {
+				t.Errorf("its caller is told %v", err)
+			}
+			p.set(false, false, false)
+		})
+	}
+}
+
+// Rules 2.3 and 2.7: while connections are ended all the time, whoever is told that an update was done finds it stored
+// once, and whoever is told that it was not finds nothing.
+func TestRule7_AStormOfLostConnections(t *testing.T) {
+	const perCaller = 60
+	at := database(t)
+	d := open(t, Options{URL: at, Connections: 12})
+	ended, stop := make(chan int), make(chan struct{})
+	go func() {
+		n := 0
+		defer func() { ended <- n }()
+		for c := connect(t, at); ; time.Sleep(rand.N(10 * time.Millisecond)) { // real: connections are ended at any time
+			select {
+			case <-stop:
+				if err := c.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				return
+			default:
+			}
+			tag, err := c.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity
+  WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1) AS one`)
+			if err != nil {
+				t.Error(err)
+			}
+			n += int(tag.RowsAffected())
+		}
+	}()
+	var callers sync.WaitGroup
+	var done, refused atomic.Int32
+	told := make([]error, 16*perCaller)
+	for i := range 16 {
+		callers.Go(func() {
+			for n := range perCaller {
+				agent := fmt.Sprintf("bot%d-%d", i, n)
+				var runs atomic.Int32
+				err := d.Update(t.Context(), approval.OfAgent(agent), appends(agent, &runs))
+				if told[i*perCaller+n] = err; err == nil {
+					done.Add(1)
+				} else if refused.Add(1); approval.CodeOf(err) != approval.CodeStoreUnavailable {
+					t.Errorf("a caller is told %v", err)
+				}
+			}
+		})
+	}
+	testkit.Wait(t, "the callers", callers.Wait)
+	close(stop)
+	t.Logf("%d connections were ended; %d updates were done, %d refused", testkit.Receive(t, "how many", ended),
+		done.Load(), refused.Load())
+	if int(done.Load()) < len(told)/2 {
+		t.Errorf("only %d of %d updates were done", done.Load(), len(told))
+	}
+	for i, err := range told {
+		n := appended(t, d, fmt.Sprintf("bot%d-%d", i/perCaller, i%perCaller))
+		if err == nil && n != 1 || err != nil && n != 0 && !strings.Contains(err.Error(), "not known") {
+			t.Errorf("%d events are stored, and the caller was told %v", n, err)
+		}
+	}
+}
+
+func connect(t *testing.T, at string) *pgx.Conn {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A function's own error is its caller's, and the function does not run again for it.
+func TestAFunctionsErrorIsItsOwn(t *testing.T) {
+	d := open(t, Options{})
+	runs := 0
+	err := d.Update(t.Context(), approval.OfNothing(), func(approval.Tx) error {
+		runs++
+		return io.ErrUnexpectedEOF
+	})
+	if !errors.Is(err, io.ErrUnexpectedEOF) || approval.CodeOf(err) == approval.CodeStoreUnavailable || runs != 1 {
+		t.Errorf("after %d runs: %v", runs, err)
+	}
+}

@@ -1,0 +1,219 @@
+//go:build postgres
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"countersign/internal/testkit"
+)
+
+// testServer is a PostgreSQL server for the tests: Debian's, with its defaults.
+type testServer struct {
+	dir     string
+	port    string
+	process *exec.Cmd
+	exited  chan error
+	nth     atomic.Int64
+}
+
+var server *testServer
+
+func TestMain(m *testing.M) { os.Exit(runWithServer(m)) }
+
+// runWithServer runs the tests with a server, and returns the exit code.
+func runWithServer(m *testing.M) (code int) {
+	s, err := startServer()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	server = s
+	code = m.Run()
+	if err := server.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// program is where one of the server's programs is: in the newest of Debian's folders, if not in the path.
+func program(name string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, nil
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if err != nil || len(found) == 0 {
+		return "", errors.Join(err, fmt.Errorf("there is no %s: apt-get install postgresql", name))
+	}
+	return slices.Max(found), nil
+}
+
+// own makes a program run as a user who is not root, since PostgreSQL refuses that, and gives that user the folder.
+func own(dir string) (*syscall.SysProcAttr, error) {
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
+	if os.Getuid() != 0 {
+		return attr, nil
+	}
+	u, err := user.Lookup("nobody")
+	if err != nil {
+		return nil, err
+	}
+	uid, uidErr := strconv.Atoi(u.Uid)
+	gid, gidErr := strconv.Atoi(u.Gid)
+	if err := errors.Join(uidErr, gidErr, os.Chmod(filepath.Dir(dir), 0o755), os.Chown(dir, uid, gid)); err != nil {
+		return nil, err
+	}
+	attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return attr, nil
+}
+
+func startServer() (_ *testServer, err error) {
+	parent, err := os.MkdirTemp("", "countersign-postgres")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(parent))
+		}
+	}()
+	s := &testServer{dir: filepath.Join(parent, "data"), exited: make(chan error, 1)}
+	if err := os.Mkdir(s.dir, 0o700); err != nil {
+		return nil, err
+	}
+	attr, err := own(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	initdb, initErr := program("initdb")
+	postgres, err := program("postgres")
+	if err := errors.Join(initErr, err); err != nil {
+		return nil, err
+	}
+	within, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	defer cancel()
+	init := exec.CommandContext(within, initdb, "-D", s.dir, "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-locale",
+		"--no-sync")
+	init.Dir, init.SysProcAttr = s.dir, attr
+	if out, err := init.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, out)
+	}
+	if s.port, err = freePort(); err != nil {
+		return nil, err
+	}
+	s.process = exec.Command(postgres, "-D", s.dir, "-p", s.port) // real: stop ends it, or the end of this process
+	s.process.Args = append(s.process.Args, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+		"-c", "max_connections=300")
+	s.process.Dir, s.process.SysProcAttr = s.dir, attr
+	log, err := os.Create(filepath.Join(parent, "log"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	s.process.Stdout, s.process.Stderr = log, log
+	if err := s.process.Start(); err != nil {
+		return nil, err
+	}
+	go func() { s.exited <- s.process.Wait() }()
+	return s, s.ready()
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, errors.Join(err, l.Close())
+}
+
+// ready waits until the server answers.
+func (s *testServer) ready() error {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // real: a server starts
+		err := s.execute("SELECT 1")
+		switch {
+		case err == nil:
+			return nil
+		case time.Now().After(deadline):
+			return errors.Join(err, s.stop())
+		}
+		select {
+		case exit := <-s.exited:
+			log, _ := os.ReadFile(filepath.Join(filepath.Dir(s.dir), "log"))
+			return fmt.Errorf("the server has ended: %v\n%s", exit, log)
+		default:
+		}
+	}
+}
+
+// execute runs a statement in the server's own database.
+func (s *testServer) execute(sql string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := pgx.Connect(ctx, s.url("postgres"))
+	if err != nil {
+		return err
+	}
+	_, err = c.Exec(ctx, sql)
+	return errors.Join(err, c.Close(ctx))
+}
+
+func (s *testServer) url(database string) string {
+	u := url.URL{Scheme: "postgres", User: url.User("tester"), Host: net.JoinHostPort("127.0.0.1", s.port), Path: database,
+		RawQuery: "sslmode=disable"}
+	return u.String()
+}
+
+// template makes a database that others are made of. Nobody may be connected to it then.
+func (s *testServer) template() (name, at string, err error) {
+	name = "template_" + strconv.FormatInt(s.nth.Add(1), 10)
+	return name, s.url(name), s.execute("CREATE DATABASE " + name)
+}
+
+// database makes a database as a template is, or for "" an empty one, and returns its URL. It goes when the test ends.
+func (s *testServer) database(t testing.TB, template string) (at string) {
+	t.Helper()
+	name := "test_" + strconv.FormatInt(s.nth.Add(1), 10)
+	sql := "CREATE DATABASE " + name
+	if template != "" {
+		sql += " TEMPLATE " + template
+	}
+	if err := s.execute(sql); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.execute("DROP DATABASE " + name + " WITH (FORCE)"); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.url(name)
+}
+
+// stop has the server end its sessions, and removes what it has written.
+func (s *testServer) stop() error {
+	err := s.process.Process.Signal(syscall.SIGINT) // a fast stop
+	select {
+	case exit := <-s.exited:
+		err = errors.Join(err, exit)
+	case <-time.After(time.Minute):
+		err = errors.Join(err, s.process.Process.Kill(), errors.New("the server did not stop"))
+	}
+	return errors.Join(err, os.RemoveAll(filepath.Dir(s.dir)))
+}

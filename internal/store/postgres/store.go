@@ -1,0 +1,201 @@
+// Package postgres keeps Countersign's rows in a PostgreSQL database, as [approval.Store]. What the rows are, package
+// store says; here is what keeps them where several programs write at once.
+//
+//   - A transaction is READ COMMITTED and first takes the lock of its scope ([approval.Scope]): the agent's, the
+//
+// person's,
+//
+//	  or that of the whole store. So the transactions of one agent come one after another, whichever program runs them,
+//	  and the statements that decide have conditions beside.
+//	- What a function writes and need not know the result of is sent with its next question, or with the COMMIT: a
+//	  statement costs no round trip of its own.
+//	- An event has its number, its seq, only after the commit: see numbering.go. A number that was held until then
+//
+// would
+//
+//	  be held by one transaction of all.
+//	- Where the answer to a COMMIT does not come, the database is asked what became of it: see outcome.go.
+//	- The time is the database's. A transaction's is read after its lock was taken.
+//
+// A function may run more than once: where its transaction meets another's lock for too long, or the connection is lost
+// before it could commit.
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/oklog/ulid/v2"
+
+	"countersign/approval"
+	"countersign/internal/auth/passkey"
+	"countersign/internal/auth/signin"
+	"countersign/internal/store"
+	"countersign/schema"
+)
+
+// Options say which store to open and how. URL is required.
+type Options struct {
+	URL    string       // postgres://user:password@host:port/database
+	Logger *slog.Logger // default: nothing is logged
+	// OnCommit is told of every update that has become durable, before its caller is answered; of one agent's in the order
+	// of their commits. Events have no seq yet. It must be quick and must not call the store.
+	OnCommit func(approval.Commit)
+	// BeforeCommit is told of what is about to become durable, and may come to nothing yet.
+	BeforeCommit func(approval.Commit)
+
+	Connections int // to the database, at most; default 32
+
+	clock     string       // what the database's clock is, for tests
+	failpoint func(string) // called at "before-commit", for tests
+	tracer    pgx.QueryTracer
+}
+
+// DB is an open store. It is safe for concurrent use.
+type DB struct {
+	log          *slog.Logger
+	pool         *pgxpool.Pool
+	onCommit     func(approval.Commit)
+	beforeCommit func(approval.Commit)
+	failpoint    func(string)
+	turns        turns
+	numbering    numbering
+	clock        clock
+
+	mu     sync.Mutex
+	lastID ulid.ULID // given out
+
+	closing   chan struct{}
+	closeOnce sync.Once
+	running   sync.WaitGroup
+}
+
+var _ approval.Store = (*DB)(nil)
+
+// Open connects to the database at o.URL and brings its tables up to date. It fails with an [approval.Error] of code
+// [approval.CodeStoreUnavailable] that says what to do where it cannot be reached or used.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	config, err := pgxpool.ParseConfig(o.URL)
+	if err != nil { // which may have the password in its text
+		return nil, unavailable("The store's URL cannot be read; write postgres://user:password@host:5432/database.", nil)
+	}
+	if o.Connections <= 0 {
+		o.Connections = 32
+	}
+	config.ConnConfig.Tracer = o.tracer
+	config.MaxConns = int32(min(o.Connections, 1<<15))
+	d := &DB{log: o.Logger, onCommit: o.OnCommit, beforeCommit: o.BeforeCommit, failpoint: o.failpoint,
+		closing: make(chan struct{})}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	d.clock.sql = cmp.Or(o.clock, "clock_timestamp()")
+	d.clock.now = time.Now
+	if err := migrate(ctx, config.ConnConfig); err != nil {
+		return nil, err
+	}
+	if d.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, fault(err)
+	}
+	if err := d.clock.start(ctx, d); err != nil {
+		d.pool.Close()
+		return nil, fault(err)
+	}
+	d.numbering.start(d)
+	return d, nil
+}
+
+// migrate speaks to the database through database/sql, as goose does.
+func migrate(ctx context.Context, config *pgx.ConnConfig) error {
+	db := stdlib.OpenDB(*config)
+	err := usable(ctx, db)
+	if err == nil {
+		_, err = schema.MigratePostgres(ctx, db)
+	}
+	if closeErr := db.Close(); err == nil {
+		err = closeErr
+	}
+	if errors.Is(err, schema.ErrForeign) {
+		return unavailable("The store's database is another program's; name another one.", err)
+	}
+	return fault(err)
+}
+
+// oldest is the oldest version of PostgreSQL that the statements are for, as it numbers them.
+const oldest = 14_00_00
+
+// usable looks at what a database must have.
+func usable(ctx context.Context, db *sql.DB) error {
+	var version int
+	var encoding string
+	err := db.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int,
+  current_setting('server_encoding')`).Scan(&version, &encoding)
+	switch {
+	case err != nil:
+		return err
+	case version < oldest:
+		return unavailable(fmt.Sprintf("The store's PostgreSQL is version %d; it must be 14 or newer.", version/10_000), nil)
+	case encoding != "UTF8":
+		return unavailable("The store's database has the encoding "+encoding+"; make one with ENCODING 'UTF8'.", nil)
+	}
+	return nil
+}
+
+// SignIns is a transaction of d with the links and sessions that it keeps.
+func (*DB) SignIns(t approval.Tx) signin.Tx { return t.(*tx) }
+
+// Passkeys is a transaction of d with the passkeys that it keeps.
+func (*DB) Passkeys(t approval.Tx) passkey.Tx { return t.(*tx) }
+
+// begin reports whether the store is open; it is not closed before end is called.
+func (d *DB) begin(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-d.closing:
+		return errClosed()
+	default:
+	}
+	if ctx.Err() != nil {
+		return notStarted(ctx)
+	}
+	d.running.Add(1)
+	return nil
+}
+
+func (d *DB) end() { d.running.Done() }
+
+// Close waits for the functions that have begun, and gives the connections up. What comes later is refused. It may be
+// called again.
+func (d *DB) Close() error {
+	d.closeOnce.Do(func() {
+		d.mu.Lock()
+		close(d.closing)
+		d.mu.Unlock()
+		d.running.Wait()
+		d.numbering.stop()
+		d.clock.stop()
+		d.pool.Close()
+	})
+	return nil
+}
+
+// giveID gives out an id that is after all that were given out, and after floor.
+func (d *DB) giveID(floor ulid.ULID, now time.Time) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if floor.Compare(d.lastID) > 0 {
+		d.lastID = floor
+	}
+	d.lastID = store.NextID(d.lastID, now)
+	return d.lastID.String()
+}

@@ -1,0 +1,249 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/oklog/ulid/v2"
+
+	"countersign/approval"
+	"countersign/internal/auth/passkey"
+	"countersign/internal/auth/signin"
+	"countersign/internal/store"
+)
+
+// tx is one run of one function, in a transaction of its own. It is the engine of its rows.
+type tx struct {
+	store.Rows
+	db    *DB
+	c     *pgx.Conn
+	ctx   context.Context
+	about approval.Scope
+	reads bool // it is a View
+
+	queued []queued  // what waits to be sent
+	at     time.Time // zero in a View until its moment is settled
+	xid    string    // its number, "" in a View
+	floor  ulid.ULID // its ids are after this one
+
+	ending   int64 // the resolved_seq given out last
+	endingTo int64 // and the last that may be
+
+	wrote   bool
+	broken  error // makes the function fail whatever it returns
+	ended   bool
+	summary approval.Commit
+	room    store.Room
+}
+
+var _ interface {
+	signin.Tx
+	passkey.Tx
+	store.Engine
+} = (*tx)(nil)
+
+// queued is a statement that waits to be sent, and what is made of its one row, if that is looked at.
+type queued struct {
+	sql  string
+	args []any
+	scan func(pgx.Row) error
+}
+
+// patience is for how long an answer of the database is waited for. It ends a statement before that by itself, but not
+// a network that is gone.
+const patience = 10 * time.Second
+
+// limits are set for each transaction, since a connection may be another one's next, behind a pool: the planner's
+// compiler takes longer than any statement here; and no lock outlives a program that stands still.
+const limits = `SELECT set_config('jit', 'off', true), set_config('statement_timeout', '5s', true),
+  set_config('lock_timeout', '2s', true), set_config('idle_in_transaction_session_timeout', '5s', true)`
+
+func (t *tx) queue(sql string, args ...any) {
+	t.queued = append(t.queued, queued{sql: sql, args: args})
+}
+
+// send sends a statement after what waits to be sent, and returns the results of it alone, which the caller closes.
+func (t *tx) send(sql string, args []any) (pgx.BatchResults, error) {
+	var b pgx.Batch
+	before := t.queued
+	t.queued = nil
+	for _, q := range before {
+		b.Queue(q.sql, q.args...)
+	}
+	if sql != "" {
+		b.Queue(sql, args...)
+	}
+	results := t.c.SendBatch(t.ctx, &b)
+	for _, q := range before {
+		var err error
+		if q.scan == nil {
+			_, err = results.Exec()
+		} else {
+			err = q.scan(results.QueryRow())
+		}
+		if err != nil {
+			_ = results.Close() // the error is the same
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// flush sends what waits to be sent.
+func (t *tx) flush() error {
+	if len(t.queued) == 0 {
+		return nil
+	}
+	results, err := t.send("", nil)
+	if err == nil {
+		err = results.Close()
+	}
+	return err
+}
+
+func (t *tx) types() *pgtype.Map { return t.c.TypeMap() }
+
+var errEnded = errors.New("store: transaction used after its function returned")
+
+// Fail turns an error of a statement into one for the function. The database does nothing more in a transaction in
+// which a statement has failed, so the function fails by it.
+func (t *tx) Fail(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case t.reads && t.ctx.Err() != nil:
+		err = notStarted(t.ctx)
+	default:
+		err = lostOn(t.c, err)
+	}
+	if t.broken == nil {
+		t.broken = err
+	}
+	return fault(err)
+}
+
+func (t *tx) MayRead() error {
+	switch {
+	case t.ended:
+		return errEnded
+	case t.broken != nil:
+		return fault(t.broken)
+	case t.reads && t.ctx.Err() != nil:
+		return notStarted(t.ctx)
+	}
+	return nil
+}
+
+func (t *tx) MayWrite() error {
+	if t.reads && !t.ended {
+		return approval.ErrReadOnly
+	}
+	return t.MayRead()
+}
+
+func (t *tx) Stmt(q store.Query) store.Cursor { return &cursor{t: t, sql: queries[q]} }
+
+func (t *tx) PrepareCached(sql string) store.Cursor { return &cursor{t: t, sql: spell(sql)} }
+
+func (t *tx) Exec(c store.Cursor) (int, error) {
+	for c.Step() {
+	}
+	n, err := c.Finish()
+	t.wrote = t.wrote || n > 0
+	return n, t.Fail(err)
+}
+
+// Put queues a statement: what it comes to is known when something else is asked, or at the end.
+func (t *tx) Put(c store.Cursor) error {
+	q := c.(*cursor)
+	if q.err != nil {
+		return t.Fail(q.err)
+	}
+	t.queue(q.sql, q.args...)
+	t.wrote = true
+	return nil
+}
+
+func (t *tx) GatherEvents() error {
+	switch {
+	case !t.reads:
+		return t.Fail(t.number())
+	case t.at.IsZero():
+		return t.Fail(t.db.numbering.gather(t.ctx))
+	}
+	return nil // those of this program were, when the View began
+}
+
+// SyncTo has nothing to do: what has a seq is committed.
+func (*tx) SyncTo(int64) error { return nil }
+
+func (t *tx) NextEnding() int64 {
+	if t.reads {
+		return 0 // a View ends nothing
+	}
+	if t.ending == t.endingTo {
+		t.queued = append(t.queued, queued{sql: nextEndings, scan: t.takeEndings})
+		_ = t.Fail(t.flush()) // makes the function fail
+	}
+	return t.ending + 1
+}
+
+// TakeEnding says that one has got it. What was numbered elsewhere is not of the sequence.
+func (t *tx) TakeEnding(seq int64) {
+	if seq == t.ending+1 {
+		t.ending = seq
+	}
+}
+
+const (
+	nextEndings = `SELECT nextval('request_endings')`
+	// endingsAtOnce is by what the sequence grows.
+	endingsAtOnce = 1000
+)
+
+func (t *tx) takeEndings(r pgx.Row) error {
+	var first int64
+	err := r.Scan(&first)
+	t.ending, t.endingTo = first-1, first-1+endingsAtOnce
+	return err
+}
+
+// NoteID has nothing to do: ids are each program's own.
+func (*tx) NoteID(string) {}
+
+func (t *tx) Summary() *approval.Commit { return &t.summary }
+func (t *tx) Room() *store.Room         { return &t.room }
+
+// Now settles the moment of a View, which is before what it returns.
+func (t *tx) Now() time.Time {
+	if t.at.IsZero() && t.MayRead() == nil {
+		_ = t.Fail(t.flush()) // makes the function fail when it returns
+	}
+	return t.at
+}
+
+func (t *tx) Scope() approval.Scope { return t.about }
+func (t *tx) Glance() approval.Tx   { return t }
+
+func (t *tx) NewID() string {
+	if t.reads || t.ended {
+		return ""
+	}
+	return t.db.giveID(t.floor, t.at)
+}
+
+// Append gives an event its id and its time. It has its seq after the commit.
+func (t *tx) Append(e approval.Event) (approval.Event, error) {
+	if err := t.MayWrite(); err != nil {
+		return approval.Event{}, err
+	}
+	e.ID, e.Seq, e.At = t.NewID(), 0, t.at
+	if err := t.InsertEvent(&e); err != nil {
+		return approval.Event{}, err
+	}
+	t.summary.Events = append(t.summary.Events, e)
+	return e, nil
+}

@@ -1,0 +1,203 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"countersign/approval"
+)
+
+const (
+	// tries is how often a function runs at most whose transaction comes to nothing because of others.
+	tries = 10
+	// pause is for how long at most one waits before it runs again.
+	pause = 100 * time.Millisecond
+)
+
+// Update runs fn as [approval.Store] says, in the caller's goroutine.
+func (d *DB) Update(ctx context.Context, about approval.Scope, fn func(tx approval.Tx) error) error {
+	if err := d.begin(ctx); err != nil {
+		return err
+	}
+	defer d.end()
+	err := d.updateIn(ctx, about, fn)
+	if approval.IsNarrow(err) && !about.IsWhole() {
+		err = d.updateIn(ctx, approval.WholeStore(), fn)
+	}
+	return err
+}
+
+// updateIn is Update, once it is the turn of its scope.
+func (d *DB) updateIn(ctx context.Context, about approval.Scope, fn func(tx approval.Tx) error) error {
+	release, err := d.turns.take(ctx, about)
+	if err != nil {
+		return err
+	}
+	defer release()
+	for try := 1; ; try++ {
+		r := run{db: d, about: about, fn: fn}
+		err := r.attempt(ctx)
+		if err == nil || r.own || r.unknown || try == tries || !again(err) {
+			return fault(err)
+		}
+		if !r.started && ctx.Err() != nil {
+			return notStarted(ctx)
+		}
+		time.Sleep(rand.N(pause))
+	}
+}
+
+// run is one run of a function.
+type run struct {
+	db      *DB
+	about   approval.Scope
+	fn      func(tx approval.Tx) error
+	started bool
+	own     bool // the error is the function's own
+	unknown bool // what became of the COMMIT could not be found out
+}
+
+// attempt runs the function in a transaction of its own.
+func (r *run) attempt(ctx context.Context) error {
+	conn, err := r.db.pool.Acquire(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return notStarted(ctx)
+		}
+		return err
+	}
+	defer conn.Release() // which closes one that is not as it should be
+	t := &tx{db: r.db, c: conn.Conn(), ctx: ctx, about: r.about}
+	t.Begin(t)
+	done := false
+	defer func() { // also where the function panics or ends its goroutine
+		if t.ended = true; !done {
+			t.rollback()
+		}
+	}()
+	if err := t.begin(); err != nil {
+		if ctx.Err() != nil {
+			return notStarted(ctx)
+		}
+		return lostOn(t.c, err)
+	}
+	r.started = true
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	t.ctx = within
+	if err := r.fn(t); err != nil && t.broken == nil {
+		r.own = true
+		return err
+	}
+	if t.broken != nil {
+		return t.broken
+	}
+	if r.db.beforeCommit != nil && t.wrote {
+		r.db.beforeCommit(t.summary)
+	}
+	done = true
+	if err := r.commit(t); err != nil {
+		return err
+	}
+	if t.wrote {
+		r.db.committed(&t.summary)
+	}
+	return nil
+}
+
+// committed tells of what has become durable.
+func (d *DB) committed(c *approval.Commit) {
+	if len(c.Events) > 0 {
+		d.numbering.note()
+	}
+	if d.onCommit != nil {
+		d.onCommit(*c)
+	}
+}
+
+// begin begins the transaction, with the lock of its scope, and then its time: nothing that is committed before has a
+// later one.
+func (t *tx) begin() error {
+	t.queue("BEGIN")
+	t.queue(limits)
+	t.queued = append(t.queued, locks(t.about)...)
+	t.queued = append(t.queued,
+		t.db.clock.read(t, "pg_current_xact_id()::text, (SELECT coalesce(max(id), '') FROM epochs)"),
+		queued{sql: nextEndings, scan: t.takeEndings})
+	return t.flush()
+}
+
+// rollback gives the transaction up. A connection on which that fails is not used again.
+func (t *tx) rollback() {
+	if t.c.IsClosed() || t.c.PgConn().TxStatus() == 'I' {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), patience)
+	defer cancel()
+	_, _ = t.c.Exec(ctx, "ROLLBACK")
+}
+
+// commit commits the transaction, with what waits to be sent.
+func (r *run) commit(t *tx) error {
+	if r.db.failpoint != nil {
+		r.db.failpoint("before-commit")
+	}
+	results, err := t.send("COMMIT", nil)
+	if err == nil {
+		tag, commitErr := results.Exec()
+		if err = errors.Join(commitErr, results.Close()); err == nil && tag.String() != "COMMIT" {
+			err = errors.New("store: the database has undone the transaction instead of committing it")
+		}
+	}
+	if err = lostOn(t.c, err); err == nil || !lost(err) {
+		return err
+	}
+	committed, unknown := r.db.outcome(t.xid)
+	if unknown != nil {
+		r.unknown = true
+		return unavailable("The connection to the store's database was lost while it committed, and it is not known whether "+
+			"it has. Look before you do it again.", errors.Join(err, unknown))
+	}
+	if committed {
+		return nil
+	}
+	return err
+}
+
+// View runs fn on the state of one moment, which is that of fn's first read or its first look at the time. When ctx
+// ends, its reads fail. NewID returns "" in fn.
+func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) error {
+	if err := d.begin(ctx); err != nil {
+		return err
+	}
+	defer d.end()
+	if d.numbering.behind() { // what this program has written is read
+		if err := d.numbering.gather(ctx); err != nil {
+			return fault(err)
+		}
+	}
+	conn, err := d.pool.Acquire(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return notStarted(ctx)
+		}
+		return fault(err)
+	}
+	defer conn.Release()
+	t := &tx{db: d, c: conn.Conn(), ctx: ctx, about: approval.WholeStore(), reads: true}
+	t.Begin(t)
+	t.queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+	t.queue(limits)
+	t.queued = append(t.queued, d.clock.read(t, "'', ''"))
+	defer func() {
+		t.ended = true
+		t.rollback()
+	}()
+	err = fn(t)
+	if err == nil {
+		err = fault(t.broken)
+	}
+	return err
+}
