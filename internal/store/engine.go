@@ -61,10 +61,7 @@ type Engine interface {
 	// does after that can be trusted.
 	Fail(err error) error
 
-	// GatherEvents is called before events are looked for: what was put on record is among them then. SyncTo is called
-	// before a client is told of the one with a seq: it outlives a loss of power then.
-	GatherEvents() error
-	SyncTo(seq int64) error
+	EventLog
 
 	// NextEnding is the resolved_seq for the next request that ends, and TakeEnding says that one has got it.
 	NextEnding() int64
@@ -76,6 +73,16 @@ type Engine interface {
 	// transaction that only reads has none.
 	Summary() *approval.Commit
 	Room() *Room
+}
+
+// EventLog is where the events of an engine come from.
+type EventLog interface {
+	// GatherEvents is called before events are looked for: what was put on record is among them then. SyncTo is called
+	// before a client is told of the one with a seq: it outlives a loss of power then.
+	GatherEvents() error
+	SyncTo(seq int64) error
+	// Disorder is by how much the time of an event may be before that of one with a smaller seq; 0: they grow together.
+	Disorder() time.Duration
 }
 
 // Room is for the rows that are bound: it is kept for the next, since what is bound escapes to the heap.

@@ -70,6 +70,9 @@ func (t events) Events(q approval.EventQuery) ([]approval.Event, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t.Disorder() == 0 { // the seqs say it
+		q.Since, q.Until = time.Time{}, time.Time{}
+	}
 	l := eventList(eventColumns.names(), q, from, to)
 	es, err := page(t.list(l), q.Limit, q.Bytes, eventColumns.scan)
 	if err == nil && len(es) > 0 {
@@ -81,6 +84,7 @@ func (t events) Events(q approval.EventQuery) ([]approval.Event, error) {
 func eventList(columns string, q approval.EventQuery, from, to int64) *list {
 	l := newListAlong(columns, "audit_events", eventsAlong(&q))
 	l.seqs(from, to)
+	l.whereBetween("at", q.Since, q.Until)
 	l.equal("event_type", string(q.Type))
 	l.equal("decision", q.Decision)
 	l.equal("risk_level", string(q.Risk))
@@ -171,14 +175,14 @@ func (t events) seqsOf(q approval.EventQuery) (from, to int64, err error) {
 		}
 	}
 	if !since.IsZero() {
-		seq, err := t.firstAt(since)
+		seq, err := t.firstSince(since)
 		if err != nil {
 			return 0, 0, err
 		}
 		from = max(from, seq)
 	}
 	if !q.Until.IsZero() {
-		seq, err := t.firstAt(ceil(q.Until))
+		seq, err := t.firstAfter(ceil(q.Until))
 		if err != nil {
 			return 0, 0, err
 		}
@@ -187,6 +191,40 @@ func (t events) seqsOf(q approval.EventQuery) (from, to int64, err error) {
 		}
 	}
 	return from, to, nil
+}
+
+// firstSince returns the first seq of an event at or after a time, and firstAfter the first one after all that are
+// before it. Where times are in disorder, those about the time are looked at.
+func (t events) firstSince(at time.Time) (int64, error) {
+	near, err := t.firstAt(at.Add(-t.Disorder()))
+	if err != nil || t.Disorder() == 0 {
+		return near, err
+	}
+	l := newList("SELECT seq FROM audit_events")
+	l.where("seq >= ?", near)
+	l.where("at >= ?", at)
+	l.add(" ORDER BY seq")
+	seq, err := one(t.list(l), scanInt)
+	if errors.Is(err, approval.ErrNotFound) {
+		return t.firstAt(at)
+	}
+	return seq, err
+}
+
+func (t events) firstAfter(at time.Time) (int64, error) {
+	near, err := t.firstAt(at.Add(t.Disorder()))
+	if err != nil || t.Disorder() == 0 {
+		return near, err
+	}
+	l := newList("SELECT seq FROM audit_events")
+	l.where("seq < ?", near)
+	l.where("at < ?", at)
+	l.add(" ORDER BY seq DESC")
+	seq, err := one(t.list(l), scanInt)
+	if errors.Is(err, approval.ErrNotFound) {
+		return t.firstAt(at)
+	}
+	return seq + 1, err
 }
 
 // ceil rounds up to the milliseconds that are stored.
@@ -198,7 +236,7 @@ func ceil(t time.Time) time.Time {
 }
 
 // firstAt returns the seq of the first event at or after a time, one more than the newest if there is
-// none. Both grow together, so it is found by bisection and no index on the time is needed.
+// none. Both grow together, but for [Engine.Disorder], so it is found by bisection and no index on the time is needed.
 func (t events) firstAt(at time.Time) (int64, error) {
 	oldest, newest, err := t.SeqRange()
 	if err != nil {

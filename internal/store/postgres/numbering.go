@@ -89,10 +89,20 @@ func (n *numbering) loop() {
 	}
 }
 
-// gather gives a number to all events that were committed before it was called.
-func (n *numbering) gather(ctx context.Context) error {
+// gather gives a number to all events that were committed before it was called. It tries again where a connection was
+// lost: what was numbered stays so.
+func (n *numbering) gather(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	for try := 1; try <= tries; try++ {
+		if err = n.gatherOnce(ctx); err == nil || ctx.Err() != nil || !again(err) {
+			break
+		}
+	}
+	return err
+}
+
+func (n *numbering) gatherOnce(ctx context.Context) error {
 	made := n.made.Load()
 	conn, err := n.db.pool.Acquire(ctx)
 	if err != nil {
@@ -111,7 +121,7 @@ func (n *numbering) gather(ctx context.Context) error {
 			return nil
 		})
 		if err := conn.SendBatch(ctx, &b).Close(); err != nil {
-			return err
+			return lostOn(conn.Conn(), err)
 		}
 	}
 	for was := n.numbered.Load(); was < made && !n.numbered.CompareAndSwap(was, made); was = n.numbered.Load() {

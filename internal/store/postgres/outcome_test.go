@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -258,6 +259,68 @@ func connect(t *testing.T, at string) *pgx.Conn {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// A connection that was lost while nobody used it is nobody's trouble.
+func TestConnectionsLostMeanwhileAreReplaced(t *testing.T) {
+	at := database(t)
+	d := open(t, Options{URL: at})
+	for range 3 {
+		execute(t, at, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+  WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+		if n := appended(t, d, "bot"); n != 0 {
+			t.Errorf("%d events", n)
+		}
+		execute(t, at, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+  WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+		if err := d.Update(t.Context(), approval.OfNothing(), func(approval.Tx) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Of two transactions, the one that has begun first may be committed last: what is asked for by time is found all the
+// same, on each side of it.
+func TestEventsAreFoundByTimeWhateverTheirOrder(t *testing.T) {
+	d := open(t, Options{})
+	var early, late approval.Event
+	first := func(tx approval.Tx) (err error) {
+		early, err = tx.Append(approval.Event{Type: approval.EventDecision, Agent: "first"})
+		time.Sleep(20 * time.Millisecond) // real: the other one begins later
+		return errors.Join(err, d.Update(t.Context(), approval.OfAgent("second"), func(tx approval.Tx) (err error) {
+			late, err = tx.Append(approval.Event{Type: approval.EventDecision, Agent: "second"})
+			return err
+		}), d.numbering.gather(t.Context()))
+	}
+	if err := d.Update(t.Context(), approval.OfAgent("first"), first); err != nil {
+		t.Fatal(err)
+	}
+	if !early.At.Before(late.At) {
+		t.Fatalf("%v is not before %v", early.At, late.At)
+	}
+	for _, test := range []struct {
+		q    approval.EventQuery
+		want []string
+	}{
+		{approval.EventQuery{}, []string{early.ID, late.ID}},
+		{approval.EventQuery{Since: late.At}, []string{late.ID}},
+		{approval.EventQuery{Until: late.At}, []string{early.ID}},
+		{approval.EventQuery{Since: early.At, Until: late.At}, []string{early.ID}},
+	} {
+		if err := d.View(t.Context(), func(tx approval.Tx) error {
+			es, err := tx.Events(test.q)
+			var found []string
+			for _, e := range es {
+				found = append(found, e.ID)
+			}
+			if !slices.Equal(found, test.want) {
+				t.Errorf("%+v: %v, want %v", test.q, found, test.want)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // A function's own error is its caller's, and the function does not run again for it.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/oklog/ulid/v2"
 
 	"countersign/approval"
@@ -19,7 +20,8 @@ import (
 type tx struct {
 	store.Rows
 	db    *DB
-	c     *pgx.Conn
+	held  *pgxpool.Conn
+	c     *pgx.Conn // the same
 	ctx   context.Context
 	about approval.Scope
 	reads bool // it is a View
@@ -65,19 +67,51 @@ func (t *tx) queue(sql string, args ...any) {
 	t.queued = append(t.queued, queued{sql: sql, args: args})
 }
 
-// send sends a statement after what waits to be sent, and returns the results of it alone, which the caller closes.
+// take takes a connection, in place of one that is lost.
+func (t *tx) take(ctx context.Context) error {
+	t.release()
+	conn, err := t.db.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	t.held, t.c = conn, conn.Conn()
+	return nil
+}
+
+// release gives the connection back. One that is not as it should be is closed by that.
+func (t *tx) release() {
+	if t.held != nil {
+		t.held.Release()
+		t.held = nil
+	}
+}
+
+// send sends a statement after what waits to be sent, and returns the results of it alone, which the caller closes. A
+// connection may have been lost while nobody used it: a View that has read nothing goes on with another.
 func (t *tx) send(sql string, args []any) (pgx.BatchResults, error) {
-	var b pgx.Batch
-	before := t.queued
+	waiting := t.queued
 	t.queued = nil
-	for _, q := range before {
+	for try := 1; ; try++ {
+		results, err := t.sendAll(waiting, sql, args)
+		if err == nil || !t.reads || !t.at.IsZero() || try == tries || t.ctx.Err() != nil || !lost(lostOn(t.c, err)) {
+			return results, err
+		}
+		if err := t.take(t.ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (t *tx) sendAll(waiting []queued, sql string, args []any) (pgx.BatchResults, error) {
+	var b pgx.Batch
+	for _, q := range waiting {
 		b.Queue(q.sql, q.args...)
 	}
 	if sql != "" {
 		b.Queue(sql, args...)
 	}
 	results := t.c.SendBatch(t.ctx, &b)
-	for _, q := range before {
+	for _, q := range waiting {
 		var err error
 		if q.scan == nil {
 			_, err = results.Exec()
@@ -179,6 +213,12 @@ func (t *tx) GatherEvents() error {
 
 // SyncTo has nothing to do: what has a seq is committed.
 func (*tx) SyncTo(int64) error { return nil }
+
+// disorder is how long a transaction takes at most from when its time was read until its events may have a seq.
+const disorder = 2 * patience
+
+// Disorder implements [store.Engine]: a transaction may be committed after one that began later.
+func (*tx) Disorder() time.Duration { return disorder }
 
 func (t *tx) NextEnding() int64 {
 	if t.reads {

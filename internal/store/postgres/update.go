@@ -61,16 +61,15 @@ type run struct {
 
 // attempt runs the function in a transaction of its own.
 func (r *run) attempt(ctx context.Context) error {
-	conn, err := r.db.pool.Acquire(ctx)
-	if err != nil {
+	t := &tx{db: r.db, ctx: ctx, about: r.about}
+	t.Begin(t)
+	if err := t.take(ctx); err != nil {
 		if ctx.Err() != nil {
 			return notStarted(ctx)
 		}
 		return err
 	}
-	defer conn.Release() // which closes one that is not as it should be
-	t := &tx{db: r.db, c: conn.Conn(), ctx: ctx, about: r.about}
-	t.Begin(t)
+	defer t.release()
 	done := false
 	defer func() { // also where the function panics or ends its goroutine
 		if t.ended = true; !done {
@@ -178,16 +177,15 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) error {
 			return fault(err)
 		}
 	}
-	conn, err := d.pool.Acquire(ctx)
-	if err != nil {
+	t := &tx{db: d, ctx: ctx, about: approval.WholeStore(), reads: true}
+	t.Begin(t)
+	if err := t.take(ctx); err != nil {
 		if ctx.Err() != nil {
 			return notStarted(ctx)
 		}
 		return fault(err)
 	}
-	defer conn.Release()
-	t := &tx{db: d, c: conn.Conn(), ctx: ctx, about: approval.WholeStore(), reads: true}
-	t.Begin(t)
+	defer t.release()
 	t.queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	t.queue(limits)
 	t.queued = append(t.queued, d.clock.read(t, "'', ''"))
@@ -195,7 +193,7 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) error {
 		t.ended = true
 		t.rollback()
 	}()
-	err = fn(t)
+	err := fn(t)
 	if err == nil {
 		err = fault(t.broken)
 	}

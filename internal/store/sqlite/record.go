@@ -59,6 +59,9 @@ func (t *tx) SyncTo(seq int64) error {
 	return nil
 }
 
+// Disorder is none: the writer gives out the time and the seq at once.
+func (*tx) Disorder() time.Duration { return 0 }
+
 // levelFor is the level that the group is committed with. After a commit that could not be synced, none is left
 // unsynced until one could be.
 func (w *writer) levelFor(group []*job) string {
