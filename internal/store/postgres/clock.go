@@ -54,8 +54,7 @@ type clockState struct {
 // read is the statement that a transaction has its time from, and two texts more: its number, and the id that its own
 // are after. What the clock shows beyond what was written last was not looked at yet: it may have been set.
 func (c *clock) read(t *tx, more string) queued {
-	sql := "SELECT least(greatest(at, " + c.sql + " + ahead_ms * interval '1 millisecond'), " +
-		"at + interval '10 seconds'), " + more + " FROM store_state"
+	sql := "SELECT " + c.nowSQL() + ", " + more + " FROM store_state"
 	return queued{sql: sql, scan: func(r pgx.Row) (err error) {
 		var now time.Time
 		var floor string
@@ -67,6 +66,11 @@ func (c *clock) read(t *tx, more string) queued {
 		}
 		return err
 	}}
+}
+
+// nowSQL is the time of a statement that looks at store_state.
+func (c *clock) nowSQL() string {
+	return "least(greatest(at, " + c.sql + " + ahead_ms * interval '1 millisecond'), at + interval '10 seconds')"
 }
 
 // give gives out a time: none is before another. exact says that it was just read.

@@ -69,6 +69,8 @@ type DB struct {
 	failpoint    func(string)
 	turns        turns
 	numbering    numbering
+	records      chan *recording
+	recording    sync.WaitGroup
 	clock        clock
 
 	mu     sync.Mutex
@@ -79,7 +81,10 @@ type DB struct {
 	running   sync.WaitGroup
 }
 
-var _ approval.Store = (*DB)(nil)
+var _ interface {
+	approval.Store
+	approval.EventRecorder
+} = (*DB)(nil)
 
 // Open connects to the database at o.URL and brings its tables up to date. It fails with an [approval.Error] of code
 // [approval.CodeStoreUnavailable] that says what to do where it cannot be reached or used.
@@ -94,7 +99,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	config.ConnConfig.Tracer = o.tracer
 	config.MaxConns = int32(min(o.Connections, 1<<15))
 	d := &DB{log: o.Logger, onCommit: o.OnCommit, beforeCommit: o.BeforeCommit, failpoint: o.failpoint,
-		closing: make(chan struct{})}
+		records: make(chan *recording, recordsWaiting), closing: make(chan struct{})}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -111,6 +116,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, fault(err)
 	}
 	d.numbering.start(d)
+	d.recording.Go(d.recordLoop)
 	return d, nil
 }
 
@@ -182,6 +188,8 @@ func (d *DB) Close() error {
 		close(d.closing)
 		d.mu.Unlock()
 		d.running.Wait()
+		close(d.records)
+		d.recording.Wait()
 		d.numbering.stop()
 		d.clock.stop()
 		d.pool.Close()

@@ -41,6 +41,11 @@ func (f *fleet) FromWall(t time.Time) time.Time        { return f.next().FromWal
 func (f *fleet) SignIns(tx approval.Tx) signin.Tx      { return f.stores[0].SignIns(tx) }
 func (f *fleet) Passkeys(tx approval.Tx) passkey.Tx    { return f.stores[0].Passkeys(tx) }
 
+// RecordAllowed is of stores that are recorders.
+func (f *fleet) RecordAllowed(c approval.AllowedCall, e approval.Event) bool {
+	return f.next().(approval.EventRecorder).RecordAllowed(c, e)
+}
+
 // ofOne are the parts of the contract that one program's ids alone keep.
 var ofOne = []string{"NowIDsAndSeqNeverGoBack"}
 
@@ -50,6 +55,7 @@ var ofFleets = []struct {
 	f    func(t *testing.T, stores []Store)
 }{
 	{"FreezeAgainstCreates", freezeAgainstCreates},
+	{"FreezeAgainstRecords", freezeAgainstRecords},
 	{"NumberingIsCommitOrder", numberingIsCommitOrder},
 	{"NowNeverGoesBack", nowNeverGoesBack},
 }
@@ -112,6 +118,43 @@ func freezeAgainstCreates(t *testing.T, stores []Store) {
 			t.Errorf("%d of %d requests have an id after that of the freeze", len(late), len(all))
 		}
 		return errors.Join(err, allErr)
+	})
+}
+
+// An allowed call that is recorded while its agent is frozen elsewhere stands before the freeze in the audit log, and
+// none is recorded once the freeze is committed.
+func freezeAgainstRecords(t *testing.T, stores []Store) {
+	var frozen atomic.Bool
+	var callers sync.WaitGroup
+	for i := range 16 {
+		recorder := stores[i%len(stores)].(approval.EventRecorder)
+		callers.Go(func() {
+			for refused := 0; refused < 3; {
+				after := frozen.Load()
+				recorded := recorder.RecordAllowed(approval.AllowedCall{Agent: "bot"},
+					approval.Event{Type: approval.EventCallAllowed, Agent: "bot"})
+				if recorded && after {
+					t.Error("a call is recorded after the freeze")
+				}
+				if after && !recorded {
+					refused++
+				}
+			}
+		})
+	}
+	time.Sleep(100 * time.Millisecond) // some are recorded, and many are under way
+	update(t, stores[len(stores)-1], func(tx approval.Tx) error {
+		e := approval.Epoch{Agent: "bot", ID: tx.NewID(), Frozen: true, FrozenAt: tx.Now(), FrozenBy: "hana"}
+		return errors.Join(tx.PutEpoch(e), second(tx.Append(approval.Event{Type: approval.EventFrozen, Agent: "bot"})))
+	})
+	frozen.Store(true)
+	callers.Wait()
+	view(t, stores[0], func(tx approval.Tx) error {
+		es, err := tx.Events(approval.EventQuery{})
+		if len(es) < 2 || es[0].Type != approval.EventFrozen {
+			t.Errorf("of %d events the last is %+v", len(es), es[0])
+		}
+		return err
 	})
 }
 
