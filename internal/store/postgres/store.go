@@ -28,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,7 +54,7 @@ type Options struct {
 	// BeforeCommit is told of what is about to become durable, and may come to nothing yet.
 	BeforeCommit func(approval.Commit)
 
-	Connections int // to the database, at most; default 32
+	Connections int // to the database, at most, where the URL does not say it (pool_max_conns); default 32
 
 	clock     string       // what the database's clock is, for tests
 	failpoint func(string) // called at "before-commit", for tests
@@ -93,11 +94,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil { // which may have the password in its text
 		return nil, unavailable("The store's URL cannot be read; write postgres://user:password@host:5432/database.", nil)
 	}
-	if o.Connections <= 0 {
-		o.Connections = 32
-	}
 	config.ConnConfig.Tracer = o.tracer
-	config.MaxConns = int32(min(o.Connections, 1<<15))
+	if !strings.Contains(o.URL, "pool_max_conns") {
+		config.MaxConns = int32(min(max(1, cmp.Or(o.Connections, 32)), 1<<15))
+	}
 	d := &DB{log: o.Logger, onCommit: o.OnCommit, beforeCommit: o.BeforeCommit, failpoint: o.failpoint,
 		records: make(chan *recording, recordsWaiting), closing: make(chan struct{})}
 	if d.log == nil {

@@ -70,13 +70,11 @@ func (r *run) attempt(ctx context.Context) error {
 		return err
 	}
 	defer t.release()
-	done := false
 	defer func() { // also where the function panics or ends its goroutine
-		if t.ended = true; !done {
-			t.rollback()
-		}
+		t.ended = true
+		t.rollback()
 	}()
-	if err := t.begin(); err != nil {
+	if err := t.begin(ctx); err != nil {
 		if ctx.Err() != nil {
 			return notStarted(ctx)
 		}
@@ -96,7 +94,6 @@ func (r *run) attempt(ctx context.Context) error {
 	if r.db.beforeCommit != nil && t.wrote {
 		r.db.beforeCommit(t.summary)
 	}
-	done = true
 	if err := r.commit(t); err != nil {
 		return err
 	}
@@ -118,7 +115,10 @@ func (d *DB) committed(c *approval.Commit) {
 
 // begin begins the transaction, with the lock of its scope, and then its time: nothing that is committed before has a
 // later one.
-func (t *tx) begin() error {
+func (t *tx) begin(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	t.ctx = within
 	t.queue("BEGIN")
 	t.queue(limits)
 	t.queued = append(t.queued, locks(t.about)...)
@@ -128,7 +128,7 @@ func (t *tx) begin() error {
 	return t.flush()
 }
 
-// rollback gives the transaction up. A connection on which that fails is not used again.
+// rollback gives the transaction up, if there is one. A connection on which that fails is not used again.
 func (t *tx) rollback() {
 	if t.c.IsClosed() || t.c.PgConn().TxStatus() == 'I' {
 		return
