@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -128,6 +129,7 @@ func startServer() (_ *testServer, err error) {
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	s.process.Stdout, s.process.Stderr = log, log
+	runtime.LockOSThread() // the server ends with the thread that has started it: it must live as long as the tests
 	if err := s.process.Start(); err != nil {
 		return nil, err
 	}

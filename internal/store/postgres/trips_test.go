@@ -1,0 +1,78 @@
+//go:build postgres
+
+package postgres
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"countersign/approval"
+)
+
+// trips counts how often a store's transactions have waited for the database.
+type trips struct {
+	sent
+	n atomic.Int32
+}
+
+func (r *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	if !slices.ContainsFunc(data.Batch.QueuedQueries, func(q *pgx.QueuedQuery) bool { return q.SQL == numberEvents }) {
+		r.n.Add(1)
+	}
+	return ctx
+}
+
+// A transaction begins in one round trip, and what it writes goes with the commit, or with what it asks next.
+func TestRoundTrips(t *testing.T) {
+	counted := &trips{}
+	d := open(t, Options{tracer: counted})
+	var id string
+	insert := func(tx approval.Tx) error {
+		now := tx.Now()
+		id = tx.NewID()
+		return tx.InsertRequest(approval.Request{ID: id, Agent: "bot", Tool: "pay", Args: []byte(`{}`), ArgsHash: id + id +
+			"000000000000", Risk: approval.RiskHigh, Status: approval.Pending, RequestedAt: now, ExpiresAt: now})
+	}
+	tell := func(tx approval.Tx) error {
+		_, err := tx.Append(approval.Event{Type: approval.EventDecision, Agent: "bot"})
+		return err
+	}
+	ask := func(tx approval.Tx) error {
+		_, err := tx.Head(id)
+		return err
+	}
+	update := func(fns ...func(tx approval.Tx) error) {
+		t.Helper()
+		if err := d.Update(t.Context(), approval.OfAgent("bot"), func(tx approval.Tx) error {
+			for _, fn := range fns {
+				if err := fn(tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update(insert, tell, ask) // a connection learns each statement once
+	for _, test := range []struct {
+		name string
+		fns  []func(tx approval.Tx) error
+		want int32
+	}{
+		{"nothing", nil, 2},
+		{"what only writes", []func(tx approval.Tx) error{tell, tell, tell}, 2},
+		{"a request, which may be there", []func(tx approval.Tx) error{insert, tell, tell}, 3},
+		{"a question after what was written", []func(tx approval.Tx) error{tell, ask, tell}, 3},
+	} {
+		before := counted.n.Load()
+		update(test.fns...)
+		if n := counted.n.Load() - before; n != test.want {
+			t.Errorf("%s: %d round trips, want %d", test.name, n, test.want)
+		}
+	}
+}
