@@ -98,7 +98,7 @@ var contract = []struct {
 	{"RaceNeighbours", raceNeighbours},
 }
 
-// Run tests the stores that open makes: each an empty one, closed by t.Cleanup. They must use the wall clock.
+// Run tests the stores that open makes: each an empty one, closed by t.Cleanup. Their time must go by itself.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	for _, c := range contract {
 		t.Run(c.name, func(t *testing.T) { c.f(t, open(t)) })
@@ -964,7 +964,7 @@ func recent(t *testing.T, s approval.Store) {
 		return r
 	}
 	equal(t, "nothing is kept", read(), approval.Recent{})
-	now := time.Now().UTC().Truncate(time.Millisecond)
+	now := s.Now().Truncate(time.Millisecond)
 	use := &approval.Use{RequestID: "r", ApprovedBy: "hana", ApprovedAt: now, ConsumedAt: now.Add(time.Second)}
 	sent := *use
 	sent.DispatchedAt, sent.RunResult = use.ConsumedAt, approval.RunUnknown
@@ -1224,7 +1224,7 @@ func sendableOutcomes(t *testing.T, s approval.Store) {
 		return out
 	}
 	equal(t, "one of each target", list(), []string{first.ID, elsewhere.ID})
-	first.LeaseUntil, first.Attempt = time.Now().UTC().Add(time.Hour).Truncate(time.Millisecond), 1
+	first.LeaseUntil, first.Attempt = s.Now().Add(time.Hour).Truncate(time.Millisecond), 1
 	update(t, s, func(tx approval.Tx) error { return mustChange(tx.UpdateNotification(first, approval.Queued, 0)) })
 	equal(t, "none of a target that has one held", list(), []string{elsewhere.ID})
 	first.Status, first.LeaseUntil = approval.Sent, time.Time{}
@@ -1330,7 +1330,7 @@ func events(t *testing.T, s approval.Store) {
 		if oldest != 0 || newest != 0 {
 			t.Errorf("SeqRange of an empty log: %d, %d", oldest, newest)
 		}
-		if es, err := tx.Events(approval.EventQuery{Since: time.Unix(0, 0), Until: time.Now()}); len(es) != 0 || err != nil {
+		if es, err := tx.Events(approval.EventQuery{Since: time.Unix(0, 0), Until: s.Now()}); len(es) != 0 || err != nil {
 			t.Errorf("Events of an empty log: %v, %v", es, err)
 		}
 		return err
@@ -1359,7 +1359,7 @@ func events(t *testing.T, s approval.Store) {
 		{"until", approval.EventQuery{Until: mid.At}, func(e approval.Event) bool { return e.At.Before(mid.At) }},
 		{"since and until", approval.EventQuery{Since: all[2].At, Until: all[9].At},
 			func(e approval.Event) bool { return !e.At.Before(all[2].At) && e.At.Before(all[9].At) }},
-		{"since the future", approval.EventQuery{Since: time.Now().Add(time.Hour)},
+		{"since the future", approval.EventQuery{Since: s.Now().Add(time.Hour)},
 			func(approval.Event) bool { return false }},
 		{"until the past", approval.EventQuery{Until: all[0].At}, func(approval.Event) bool { return false }},
 		{"before", approval.EventQuery{Before: mid.Seq}, func(e approval.Event) bool { return e.Seq < mid.Seq }},
@@ -1537,11 +1537,11 @@ func writes(tx approval.Tx, r *approval.Request) map[string]error {
 		"Lapse":              second(tx.Lapse(r.ID)),
 		"Return":             second(tx.Return(*r)),
 		"Report":             second(tx.Report(r.ID, approval.RunFailed)),
-		"PutPin":             tx.PutPin(approval.ToolPin{Tool: "t", Digest: hash("t"), SeenAt: time.Now()}),
+		"PutPin":             tx.PutPin(approval.ToolPin{Tool: "t", Digest: hash("t"), SeenAt: tx.Now()}),
 		"AddSession":         tx.AddSession(r.ID, "s"),
 		"Ack":                second(tx.Ack("bot", r.ID)),
 		"SetNeed":            second(tx.SetNeed(*r)),
-		"Extend":             second(tx.Extend(r.ID, time.Now().Add(2*time.Hour))),
+		"Extend":             second(tx.Extend(r.ID, tx.Now().Add(2*time.Hour))),
 		"PutVote":            tx.PutVote(r.ID, vote(tx, "hana")),
 		"MoveVote":           tx.MoveVote(r.ID, "hana", 1),
 		"PutDelegation":      tx.PutDelegation(approval.Delegation{ID: r.ID}),
@@ -1553,7 +1553,7 @@ func writes(tx approval.Tx, r *approval.Request) map[string]error {
 		"InsertNotification": tx.InsertNotification(approval.Notification{ID: "x"}),
 		"UpdateNotification": second(tx.UpdateNotification(approval.Notification{ID: "x"}, approval.Queued, 0)),
 		"FirstSight":         second(tx.FirstSight("x")),
-		"Prune":              second(tx.Prune(time.Now(), time.Now(), 1)),
+		"Prune":              second(tx.Prune(tx.Now(), tx.Now(), 1)),
 	}
 }
 
