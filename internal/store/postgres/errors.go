@@ -67,9 +67,9 @@ func fault(err error) error {
 	return err
 }
 
-// lostOn is err, marked if the connection is gone by it.
+// lostOn is err, marked if the connection is gone by it; nil: none was held.
 func lostOn(c *pgx.Conn, err error) error {
-	if err != nil && c.IsClosed() {
+	if err != nil && c != nil && c.IsClosed() {
 		return errors.Join(errLost, err)
 	}
 	return err

@@ -99,6 +99,9 @@ func (n *numbering) gather(ctx context.Context) (err error) {
 			break
 		}
 	}
+	if err != nil && ctx.Err() != nil {
+		return notStarted(ctx)
+	}
 	return err
 }
 

@@ -335,3 +335,15 @@ func TestAFunctionsErrorIsItsOwn(t *testing.T) {
 		t.Errorf("after %d runs: %v", runs, err)
 	}
 }
+
+// A View that looks for events, for which all that is committed is numbered first, does with one connection.
+func TestAViewHoldsNoConnectionWhileEventsAreNumbered(t *testing.T) {
+	d := open(t, Options{Connections: 1})
+	var runs atomic.Int32
+	if err := d.Update(t.Context(), approval.OfAgent("bot"), appends("bot", &runs)); err != nil {
+		t.Fatal(err)
+	}
+	if n := appended(t, d, "bot"); n != 1 {
+		t.Errorf("%d events are found", n)
+	}
+}

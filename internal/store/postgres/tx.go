@@ -82,7 +82,7 @@ func (t *tx) take(ctx context.Context) error {
 func (t *tx) release() {
 	if t.held != nil {
 		t.held.Release()
-		t.held = nil
+		t.held, t.c = nil, nil
 	}
 }
 
@@ -205,8 +205,13 @@ func (t *tx) GatherEvents() error {
 	switch {
 	case !t.reads:
 		return t.Fail(t.number())
-	case t.at.IsZero():
-		return t.Fail(t.db.numbering.gather(t.ctx))
+	case t.at.IsZero(): // nothing was sent yet: no connection is held while another is waited for
+		t.release()
+		err := t.db.numbering.gather(t.ctx)
+		if err == nil {
+			err = t.take(t.ctx)
+		}
+		return t.Fail(err)
 	}
 	return nil // those of this program were, when the View began
 }

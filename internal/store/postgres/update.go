@@ -130,7 +130,7 @@ func (t *tx) begin(ctx context.Context) error {
 
 // rollback gives the transaction up, if there is one. A connection on which that fails is not used again.
 func (t *tx) rollback() {
-	if t.c.IsClosed() || t.c.PgConn().TxStatus() == 'I' {
+	if t.c == nil || t.c.IsClosed() || t.c.PgConn().TxStatus() == 'I' {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), patience)
