@@ -170,7 +170,7 @@ func TestRule7_ACommitWithoutAnAnswerIsFoundOut(t *testing.T) {
 			looking := open(t, Options{URL: direct})
 			p := newProxy(t, direct)
 			var armed atomic.Bool
-			d := open(t, Options{URL: p.url, failpoint: func(string) {
+			d := open(t, Options{URL: p.url, Connections: 1, failpoint: func(string) {
 				if armed.CompareAndSwap(true, false) {
 					test.cut(t, p, func() bool { return appended(t, looking, "bot") == 1 })
 				}

@@ -153,6 +153,7 @@ func (r *run) commit(t *tx) error {
 	if err = lostOn(t.c, err); err == nil || !lost(err) {
 		return err
 	}
+	t.release() // all may have been lost at once, and each is to be asked about on another
 	committed, unknown := r.db.outcome(t.xid)
 	if unknown != nil {
 		r.unknown = true
