@@ -124,7 +124,11 @@ func (n *numbering) gatherOnce(ctx context.Context) error {
 			return nil
 		})
 		if err := conn.SendBatch(ctx, &b).Close(); err != nil {
-			return lostOn(conn.Conn(), err)
+			err = lostOn(conn.Conn(), err)
+			if ctx.Err() == nil {
+				n.db.replace(err)
+			}
+			return err
 		}
 	}
 	for was := n.numbered.Load(); was < made && !n.numbered.CompareAndSwap(was, made); was = n.numbered.Load() {

@@ -279,6 +279,50 @@ func TestConnectionsLostMeanwhileAreReplaced(t *testing.T) {
 	}
 }
 
+// However many were lost at once, whatever comes next is done.
+func TestAllConnectionsLostMeanwhileAreReplaced(t *testing.T) {
+	const connections = 2 * tries
+	at := database(t)
+	d := open(t, Options{URL: at, Connections: connections})
+	for name, next := range map[string]func() error{
+		"update": func() error {
+			return d.Update(t.Context(), approval.OfNothing(), func(approval.Tx) error { return nil })
+		},
+		"view": func() error {
+			return d.View(t.Context(), func(tx approval.Tx) error {
+				_, err := tx.CountPending("")
+				return err
+			})
+		},
+		"numbering": func() error { return d.numbering.gather(t.Context()) },
+	} {
+		held, letGo := testkit.Latch()
+		t.Cleanup(letGo)
+		var views sync.WaitGroup
+		var begun atomic.Int32
+		for range connections {
+			views.Go(func() {
+				if err := d.View(t.Context(), func(tx approval.Tx) error {
+					tx.Now()
+					begun.Add(1)
+					<-held
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		testkit.Eventually(t, "all connections", func() bool { return begun.Load() == connections })
+		letGo()
+		testkit.Wait(t, "the views", views.Wait)
+		execute(t, at, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+  WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+		if err := next(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Of two transactions, the one that has begun first may be committed last: what is asked for by time is found all the
 // same, on each side of it.
 func TestEventsAreFoundByTimeWhateverTheirOrder(t *testing.T) {

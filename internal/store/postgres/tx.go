@@ -96,6 +96,7 @@ func (t *tx) send(sql string, args []any) (pgx.BatchResults, error) {
 		if err == nil || !t.reads || !t.at.IsZero() || try == tries || t.ctx.Err() != nil || !lost(lostOn(t.c, err)) {
 			return results, err
 		}
+		t.db.replace(lostOn(t.c, err))
 		if err := t.take(t.ctx); err != nil {
 			return nil, err
 		}

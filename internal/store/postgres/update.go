@@ -78,7 +78,9 @@ func (r *run) attempt(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return notStarted(ctx)
 		}
-		return lostOn(t.c, err)
+		err = lostOn(t.c, err)
+		r.db.replace(err)
+		return err
 	}
 	r.started = true
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
@@ -126,6 +128,14 @@ func (t *tx) begin(ctx context.Context) error {
 		t.db.clock.read(t, "pg_current_xact_id()::text, (SELECT coalesce(max(id), '') FROM epochs)"),
 		queued{sql: nextEndings, scan: t.takeEndings})
 	return t.flush()
+}
+
+// replace has no connection used again where err means that one was lost while it was idle: all may have been, more
+// than are tried one after another.
+func (d *DB) replace(err error) {
+	if errors.Is(err, errLost) {
+		d.pool.Reset()
+	}
 }
 
 // rollback gives the transaction up, if there is one. A connection on which that fails is not used again.
