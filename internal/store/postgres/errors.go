@@ -39,7 +39,13 @@ var remedies = map[string]string{
 	codeNoDatabase: "The store's database does not exist; create it, or name another.",
 	codePrivilege:  "The store's user may not do what it must; make it the owner of the database's tables.",
 	codeIdle:       "The store's database has given up a transaction that stood still; try again.",
+
+	codeSerialization: heldByOthers,
+	codeDeadlock:      heldByOthers,
+	codeLockTimeout:   heldByOthers,
 }
+
+const heldByOthers = "What the store was to change was held by others for too long; nothing was done. Try again."
 
 // fault turns an error of the library into one of ours, and passes every other on as it is. Whatever hinders all work
 // is [approval.CodeStoreUnavailable].

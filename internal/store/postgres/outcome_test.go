@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"countersign/approval"
 	"countersign/internal/testkit"
@@ -389,5 +391,32 @@ func TestAViewHoldsNoConnectionWhileEventsAreNumbered(t *testing.T) {
 	}
 	if n := appended(t, d, "bot"); n != 1 {
 		t.Errorf("%d events are found", n)
+	}
+}
+
+// Whoever waits for a lock for too long is told that the store was busy, and not that it has a fault.
+func TestALockThatIsHeldForTooLongIsToldAsSuch(t *testing.T) {
+	at := database(t)
+	d := open(t, Options{URL: at})
+	holder := connect(t, at)
+	if _, err := holder.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, numbers); err != nil {
+		t.Fatal(err)
+	}
+	var runs atomic.Int32
+	if err := d.Update(t.Context(), approval.OfAgent("bot"), appends("bot", &runs)); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	for name, err := range map[string]error{
+		"a view, for which events are numbered": d.View(short, func(approval.Tx) error { return nil }),
+		"an update, after its last try": fault(&pgconn.PgError{Code: codeLockTimeout}),
+	} {
+		if approval.CodeOf(err) != approval.CodeStoreUnavailable {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := holder.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
