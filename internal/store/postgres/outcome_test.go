@@ -410,13 +410,38 @@ func TestALockThatIsHeldForTooLongIsToldAsSuch(t *testing.T) {
 	defer cancel()
 	for name, err := range map[string]error{
 		"a view, for which events are numbered": d.View(short, func(approval.Tx) error { return nil }),
-		"an update, after its last try": fault(&pgconn.PgError{Code: codeLockTimeout}),
+		"an update, after its last try":         fault(&pgconn.PgError{Code: codeLockTimeout}),
 	} {
 		if approval.CodeOf(err) != approval.CodeStoreUnavailable {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if err := holder.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// An answer that does not come is not waited for for ever, also by those whose context does not end.
+func TestAnAnswerThatDoesNotComeIsGivenUp(t *testing.T) {
+	p := newProxy(t, database(t))
+	d := open(t, Options{URL: p.url})
+	p.set(false, true, false)
+	updated, viewed := make(chan error, 1), make(chan error, 1)
+	go func() {
+		updated <- d.Update(context.Background(), approval.OfAgent("bot"), func(approval.Tx) error { return nil })
+	}()
+	go func() {
+		viewed <- d.View(context.Background(), func(tx approval.Tx) error {
+			_, err := tx.CountPending("")
+			return err
+		})
+	}()
+	time.Sleep(300 * time.Millisecond) // real: both have asked by then, and the answers are lost
+	p.set(false, false, false)
+	if err := testkit.Receive(t, "the update", updated); err != nil {
+		t.Error(err)
+	}
+	if err := testkit.Receive(t, "the view", viewed); err != nil && approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Error(err)
 	}
 }

@@ -98,6 +98,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if !strings.Contains(o.URL, "pool_max_conns") {
 		config.MaxConns = int32(min(max(1, cmp.Or(o.Connections, 32)), 1<<15))
 	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = patience
+	}
 	d := &DB{log: o.Logger, onCommit: o.OnCommit, beforeCommit: o.BeforeCommit, failpoint: o.failpoint,
 		records: make(chan *recording, recordsWaiting), closing: make(chan struct{})}
 	if d.log == nil {

@@ -26,6 +26,9 @@ type tx struct {
 	about approval.Scope
 	reads bool // it is a View
 
+	giveUp context.CancelFunc // ends ctx of a View
+	late   *time.Timer        // calls that, once an answer has been waited for for too long
+
 	queued []queued  // what waits to be sent
 	at     time.Time // zero in a View until its moment is settled
 	xid    string    // its number, "" in a View
@@ -91,6 +94,7 @@ func (t *tx) release() {
 func (t *tx) send(sql string, args []any) (pgx.BatchResults, error) {
 	waiting := t.queued
 	t.queued = nil
+	t.waitNoLonger()
 	for try := 1; ; try++ {
 		results, err := t.sendAll(waiting, sql, args)
 		if err == nil || !t.reads || !t.at.IsZero() || try == tries || t.ctx.Err() != nil || !lost(lostOn(t.c, err)) {
@@ -100,6 +104,17 @@ func (t *tx) send(sql string, args []any) (pgx.BatchResults, error) {
 		if err := t.take(t.ctx); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// waitNoLonger has a View end where it gets no answer for too long. An Update's context ends by itself.
+func (t *tx) waitNoLonger() {
+	switch {
+	case !t.reads:
+	case t.late == nil:
+		t.late = time.AfterFunc(patience, t.giveUp)
+	default:
+		t.late.Reset(patience)
 	}
 }
 

@@ -188,7 +188,9 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) error {
 			return fault(err)
 		}
 	}
-	t := &tx{db: d, ctx: ctx, about: approval.WholeStore(), reads: true}
+	within, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	t := &tx{db: d, ctx: within, about: approval.WholeStore(), reads: true, giveUp: giveUp}
 	t.Begin(t)
 	if err := t.take(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -202,6 +204,9 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) error {
 	t.queued = append(t.queued, d.clock.read(t, "'', ''"))
 	defer func() {
 		t.ended = true
+		if t.late != nil {
+			t.late.Stop()
+		}
 		t.rollback()
 	}()
 	err := fn(t)
