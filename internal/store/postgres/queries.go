@@ -23,7 +23,8 @@ var spellings = []string{
 	`GLOB '*rule [0-9]*'`, `~ 'rule [0-9]'`,
 	`substr(id, -length($2))`, `right(id, length($2))`,
 	` NOT INDEXED`, ``,
-	`data ->> '$.session_id'`, `data::json ->> 'session_id'`,
+	`data ->> '$.session_id'`, `replace(regexp_replace(data, '(?<!\\)((\\\\)*)\\u000([01])', '\1\\u00010\3', 'g'), ` +
+		`chr(1), '\u0001')::json ->> 'session_id'`, // a value with its bytes as encode writes them
 	// An event waits for its seq.
 	`INSERT INTO audit_events (`, `INSERT INTO audit_inbox (`,
 }

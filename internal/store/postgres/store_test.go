@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"countersign/approval"
 	"countersign/internal/store/storetest"
 )
 
@@ -82,4 +83,32 @@ func TestFleet(t *testing.T) {
 		}
 		return stores
 	})
+}
+
+// What a client calls its session, or another call's turn, hides no call from whoever looks for a session's.
+func TestCallsOfASessionAreFoundWhateverItsName(t *testing.T) {
+	d := open(t, Options{})
+	sessions := []string{"plain", "zero\x00", "one\x01", `back\slash\u0000`, `\\u0001`, "two\x00\x00\x01", `"quoted"`, "東京", "<&>"}
+	if err := d.Update(t.Context(), approval.OfNothing(), func(tx approval.Tx) error {
+		for _, session := range sessions {
+			if _, err := tx.Append(approval.Event{Type: approval.EventCallAllowed, Agent: "bot",
+				Data: approval.EventData(map[string]string{"session_id": session, "turn_id": "a\x00"})}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, session := range sessions {
+		if err := d.View(t.Context(), func(tx approval.Tx) error {
+			es, err := tx.Events(approval.EventQuery{SessionID: session})
+			if err == nil && len(es) != 1 {
+				t.Errorf("%q has %d calls", session, len(es))
+			}
+			return err
+		}); err != nil {
+			t.Errorf("%q: %v", session, err)
+		}
+	}
 }
