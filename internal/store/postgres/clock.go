@@ -145,7 +145,7 @@ func (c *clock) keep(ctx context.Context, change func(s *clockState)) error {
 		case change != nil:
 			change(&next)
 		case next.at.After(was.at) && next.at.Sub(was.at) < tick/2:
-			c.take(was, was)
+			c.take(was, was, next.at)
 			return nil
 		}
 		tag, err := c.db.pool.Exec(ctx, `UPDATE store_state SET (`+stateColumns+`) = ($1, $2, $3, $4, $5)
@@ -155,7 +155,7 @@ func (c *clock) keep(ctx context.Context, change func(s *clockState)) error {
 			return err
 		}
 		if tag.RowsAffected() > 0 {
-			c.take(next, was)
+			c.take(next, was, next.at)
 			return nil
 		}
 	}
@@ -195,10 +195,11 @@ func (c *clock) jump(clock time.Time) time.Duration {
 }
 
 // next is the state when the database's clock shows a time, and was set ahead by a jump: that the store's time was
-// ahead before is over by so much.
+// ahead before is over by so much. Another program may have written of the jump before: then it leads back.
 func (s clockState) next(clock time.Time, jump time.Duration) clockState {
 	clock = clock.UTC().Truncate(time.Millisecond)
-	s.ahead -= min(s.ahead, jump.Truncate(time.Millisecond))
+	jump = min(jump.Truncate(time.Millisecond), max(0, clock.Add(s.ahead).Sub(s.at)))
+	s.ahead -= min(s.ahead, jump)
 	passed := clock.Add(s.ahead).Sub(s.at)
 	if passed < 0 { // the clock was set back
 		s.ahead -= passed
@@ -216,11 +217,11 @@ func (s clockState) next(clock time.Time, jump time.Duration) clockState {
 	return s
 }
 
-// take takes in what was written, and tells an operator of what is new in it.
-func (c *clock) take(s, was clockState) {
+// take takes in what was written, and what the time was found to be, and tells an operator of what is new.
+func (c *clock) take(s, was clockState, now time.Time) {
 	c.give(s.at, false)
 	c.mu.Lock()
-	c.state = s
+	c.state, c.known, c.when = s, now, c.now()
 	c.mu.Unlock()
 	switch {
 	case !s.setBack.Equal(was.setBack):

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/testkit"
 )
 
 // setClock makes test_clock() the database's clock, so much ahead of the right one.
@@ -116,5 +117,41 @@ func TestTheTimeIsWorkedOff(t *testing.T) {
 	}
 	if s.ahead > 10*time.Second || s.ahead < 0 {
 		t.Errorf("after 10,000 s it is ahead by %v", s.ahead)
+	}
+}
+
+// A jump ahead is one, however many programs have seen it.
+func TestAJumpAheadIsTakenInOnce(t *testing.T) {
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	back := clockState{at: at}.next(at.Add(-time.Hour), 0)
+	back.accepted = back.ahead
+	first := back.next(at.Add(-50*time.Minute), 10*time.Minute)
+	second := first.next(at.Add(-50*time.Minute+700*time.Millisecond), 10*time.Minute)
+	for _, s := range []clockState{first, second} {
+		if (s.ahead-50*time.Minute).Abs() > time.Second || !s.setBack.Equal(back.setBack) || s.accepted != back.accepted {
+			t.Errorf("it was %+v, and is %+v", back, s)
+		}
+	}
+}
+
+// Between two transactions, the time that a program tells goes by the database's clock, and not by its machine's.
+func TestTheTimeOfAProgramThatRestsIsTheDatabases(t *testing.T) {
+	url := database(t)
+	setClock(t, url, 0)
+	d := withClock(t, url)
+	begun := timeOf(t, d)
+	d.clock.keeping.Lock()
+	d.clock.mu.Lock()
+	machine := testkit.NewClock(time.Now())
+	d.clock.now, d.clock.when = machine.Now, machine.Now()
+	d.clock.mu.Unlock()
+	d.clock.seenAt = machine.Now()
+	d.clock.keeping.Unlock()
+	for range 100 {
+		machine.Advance(time.Second) // of which next to nothing passes for the database
+		keepTime(t, d)
+	}
+	if now := d.Now(); !near(now, begun) {
+		t.Errorf("it is %v, and was %v", now, begun)
 	}
 }
