@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -67,8 +68,11 @@ func fault(err error) error {
 		}
 		return fmt.Errorf("store: %w", err)
 	}
-	if lost(err) {
+	switch {
+	case lost(err), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return unavailable(remedies["08"], err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return unavailable("The store's database did not answer in time; try again.", err)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"sync"
@@ -69,7 +70,21 @@ func TestTablesAreMadeOnce(t *testing.T) {
 
 // Rule 2.12: what one agent does at once leaves the connections to others.
 func TestRule12_OneAgentLeavesTheConnectionsToOthers(t *testing.T) {
-	d := open(t, Options{Connections: 4})
+	at := database(t)
+	var ids []string
+	before := open(t, Options{URL: at})
+	for i := range 25 {
+		if err := before.Update(t.Context(), approval.OfAgent("noisy"), func(tx approval.Tx) error {
+			id, now := tx.NewID(), tx.Now()
+			ids = append(ids, id)
+			return tx.InsertRequest(approval.Request{ID: id, Agent: "noisy", Tool: fmt.Sprint("tool", i), Args: []byte(`{}`),
+				ArgsHash: strings.Repeat("0", 64), Risk: approval.RiskHigh, Status: approval.Pending, RequestedAt: now,
+				ExpiresAt: now})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := open(t, Options{URL: at, Connections: 4})
 	held, letGo := testkit.Latch()
 	defer letGo()
 	began := make(chan struct{})
@@ -84,9 +99,13 @@ func TestRule12_OneAgentLeavesTheConnectionsToOthers(t *testing.T) {
 		}
 	})
 	testkit.Receive(t, "the first", began)
-	for range 50 {
+	for i := range 50 {
+		about := approval.OfAgent("noisy")
+		if i%2 == 1 { // by what it has asked
+			about = approval.OfID(ids[i/2])
+		}
 		one.Go(func() {
-			if err := d.Update(t.Context(), approval.OfAgent("noisy"), func(approval.Tx) error { return nil }); err != nil {
+			if err := d.Update(t.Context(), about, func(approval.Tx) error { return nil }); err != nil {
 				t.Error(err)
 			}
 		})

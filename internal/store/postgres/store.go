@@ -69,6 +69,7 @@ type DB struct {
 	beforeCommit func(approval.Commit)
 	failpoint    func(string)
 	turns        turns
+	owners       owners
 	numbering    numbering
 	records      chan *recording
 	recording    sync.WaitGroup

@@ -88,7 +88,8 @@ func TestFleet(t *testing.T) {
 // What a client calls its session, or another call's turn, hides no call from whoever looks for a session's.
 func TestCallsOfASessionAreFoundWhateverItsName(t *testing.T) {
 	d := open(t, Options{})
-	sessions := []string{"plain", "zero\x00", "one\x01", `back\slash\u0000`, `\\u0001`, "two\x00\x00\x01", `"quoted"`, "東京", "<&>"}
+	sessions := []string{"plain", "zero\x00", "one\x01", `back\slash\u0000`, `\\u0001`, "two\x00\x00\x01",
+		`"quoted"`, "東京", "<&>"}
 	if err := d.Update(t.Context(), approval.OfNothing(), func(tx approval.Tx) error {
 		for _, session := range sessions {
 			if _, err := tx.Append(approval.Event{Type: approval.EventCallAllowed, Agent: "bot",

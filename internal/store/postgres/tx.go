@@ -24,7 +24,9 @@ type tx struct {
 	c     *pgx.Conn // the same
 	ctx   context.Context
 	about approval.Scope
-	reads bool // it is a View
+	of    approval.Scope // whose locks it holds
+	made  []string       // the ids of what it has inserted
+	reads bool           // it is a View
 
 	giveUp context.CancelFunc // ends ctx of a View
 	late   *time.Timer        // calls that, once an answer has been waited for for too long
@@ -272,8 +274,8 @@ func (t *tx) takeEndings(r pgx.Row) error {
 	return err
 }
 
-// NoteID has nothing to do: ids are each program's own.
-func (*tx) NoteID(string) {}
+// NoteID remembers an id, of which it is known then whose it is.
+func (t *tx) NoteID(id string) { t.made = append(t.made, id) }
 
 func (t *tx) Summary() *approval.Commit { return &t.summary }
 func (t *tx) Room() *store.Room         { return &t.room }

@@ -31,15 +31,22 @@ func (d *DB) Update(ctx context.Context, about approval.Scope, fn func(tx approv
 
 // updateIn is Update, once it is the turn of its scope.
 func (d *DB) updateIn(ctx context.Context, about approval.Scope, fn func(tx approval.Tx) error) error {
-	release, err := d.turns.take(ctx, about)
+	of, err := d.resolve(ctx, about)
+	if err != nil {
+		return err
+	}
+	release, err := d.turns.take(ctx, of)
 	if err != nil {
 		return err
 	}
 	defer release()
 	for try := 1; ; try++ {
-		r := run{db: d, about: about, fn: fn}
+		r := run{db: d, about: about, of: of, fn: fn}
 		err := r.attempt(ctx)
-		if err == nil || r.own || r.unknown || try == tries || !again(err) {
+		if r.own {
+			return err
+		}
+		if err == nil || r.unknown || try == tries || !again(err) {
 			return fault(err)
 		}
 		if !r.started && ctx.Err() != nil {
@@ -53,6 +60,7 @@ func (d *DB) updateIn(ctx context.Context, about approval.Scope, fn func(tx appr
 type run struct {
 	db      *DB
 	about   approval.Scope
+	of      approval.Scope // the same, resolved
 	fn      func(tx approval.Tx) error
 	started bool
 	own     bool // the error is the function's own
@@ -61,7 +69,7 @@ type run struct {
 
 // attempt runs the function in a transaction of its own.
 func (r *run) attempt(ctx context.Context) error {
-	t := &tx{db: r.db, ctx: ctx, about: r.about}
+	t := &tx{db: r.db, ctx: ctx, about: r.about, of: r.of}
 	t.Begin(t)
 	if err := t.take(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -99,6 +107,9 @@ func (r *run) attempt(ctx context.Context) error {
 	if err := r.commit(t); err != nil {
 		return err
 	}
+	if kind, agent := t.of.Of(); kind == approval.ScopeAgent {
+		r.db.owners.learn(agent, t.made...)
+	}
 	if t.wrote {
 		r.db.committed(&t.summary)
 	}
@@ -123,7 +134,7 @@ func (t *tx) begin(ctx context.Context) error {
 	t.ctx = within
 	t.queue("BEGIN")
 	t.queue(limits)
-	t.queued = append(t.queued, locks(t.about)...)
+	t.queued = append(t.queued, locks(t.of)...)
 	t.queued = append(t.queued,
 		t.db.clock.read(t, "pg_current_xact_id()::text, (SELECT coalesce(max(id), '') FROM epochs)"),
 		queued{sql: nextEndings, scan: t.takeEndings})
