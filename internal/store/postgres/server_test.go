@@ -11,10 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -56,8 +58,8 @@ func runWithServer(m *testing.M) (code int) {
 
 // program is where one of the server's programs is: in the newest of Debian's folders, if not in the path.
 func program(name string) (string, error) {
-	if path, err := exec.LookPath(name); err == nil {
-		return path, nil
+	if at, err := exec.LookPath(name); err == nil {
+		return at, nil
 	}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
 	if err != nil || len(found) == 0 {
@@ -192,20 +194,26 @@ func (s *testServer) template() (name, at string, err error) {
 // database makes a database as a template is, or for "" an empty one, and returns its URL. It goes when the test ends.
 func (s *testServer) database(t testing.TB, template string) (at string) {
 	t.Helper()
+	at, err := s.create(template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.execute("DROP DATABASE " + path.Base(at[:strings.Index(at, "?")]) + " WITH (FORCE)"); err != nil {
+			t.Error(err)
+		}
+	})
+	return at
+}
+
+// create makes a database that stays.
+func (s *testServer) create(template string) (at string, err error) {
 	name := "test_" + strconv.FormatInt(s.nth.Add(1), 10)
 	sql := "CREATE DATABASE " + name
 	if template != "" {
 		sql += " TEMPLATE " + template
 	}
-	if err := s.execute(sql); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.execute("DROP DATABASE " + name + " WITH (FORCE)"); err != nil {
-			t.Error(err)
-		}
-	})
-	return s.url(name)
+	return s.url(name), s.execute(sql)
 }
 
 // stop has the server end its sessions, and removes what it has written.

@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/store/storetest"
+	"countersign/internal/testkit"
 )
 
 // empty is the name of a database with empty tables, of which others are made: that takes less time than to make them.
@@ -37,10 +39,66 @@ func database(t testing.TB) (url string) {
 	return server.database(t, name)
 }
 
+// used are databases whose test has ended: to empty one takes less time than to make one.
+var used struct {
+	mu   sync.Mutex
+	urls []string
+}
+
+// emptyAll empties all tables, whatever refers to what, and begins all counts anew.
+const emptyAll = `DO $$
+DECLARE name text;
+BEGIN
+  SET LOCAL session_replication_role = replica;
+  FOR name IN SELECT quote_ident(tablename) FROM pg_tables
+    WHERE schemaname = 'public' AND tablename <> 'goose_db_version' LOOP
+    EXECUTE 'DELETE FROM ' || name;
+  END LOOP;
+  INSERT INTO store_state (one) VALUES (1);
+  ALTER SEQUENCE request_endings RESTART;
+  ALTER TABLE audit_inbox ALTER COLUMN seq RESTART;
+END $$`
+
+// emptied returns a database with empty tables, which another test may have had.
+func emptied(t testing.TB) (at string) {
+	t.Helper()
+	used.mu.Lock()
+	if n := len(used.urls); n > 0 {
+		at, used.urls = used.urls[n-1], used.urls[:n-1]
+	}
+	used.mu.Unlock()
+	if at == "" {
+		name, err := empty()
+		if err == nil {
+			at, err = server.create(name)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+		defer cancel()
+		c, err := pgx.Connect(ctx, at)
+		if err == nil {
+			_, err = c.Exec(ctx, emptyAll)
+			err = errors.Join(err, c.Close(ctx))
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		used.mu.Lock()
+		defer used.mu.Unlock()
+		used.urls = append(used.urls, at)
+	})
+	return at
+}
+
 func open(t testing.TB, o Options) *DB {
 	t.Helper()
 	if o.URL == "" {
-		o.URL = database(t)
+		o.URL = emptied(t)
 	}
 	o.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	d, err := Open(t.Context(), o)
@@ -76,7 +134,7 @@ func execute(t testing.TB, url, sql string) {
 
 func TestFleet(t *testing.T) {
 	storetest.RunFleet(t, func(t *testing.T) []storetest.Store {
-		url := database(t)
+		url := emptied(t)
 		var stores []storetest.Store
 		for range 3 {
 			stores = append(stores, open(t, Options{URL: url}))
