@@ -110,6 +110,12 @@ func TestRule12_OneAgentLeavesTheConnectionsToOthers(t *testing.T) {
 			}
 		})
 	}
+	testkit.Eventually(t, "all wait for one turn, and not for a connection each", func() bool {
+		d.turns.mu.Lock()
+		defer d.turns.mu.Unlock()
+		noisy := d.turns.held[approval.OfAgent("noisy")]
+		return noisy != nil && noisy.users == 1+50
+	})
 	for range 10 {
 		if err := d.Update(t.Context(), approval.OfAgent("quiet"), func(approval.Tx) error { return nil }); err != nil {
 			t.Error(err)

@@ -80,9 +80,12 @@ func RunFleet(t *testing.T, open func(t *testing.T) []Store) {
 // is made after.
 func freezeAgainstCreates(t *testing.T, stores []Store) {
 	var frozen atomic.Pointer[approval.Epoch]
-	var makers sync.WaitGroup
+	var makers, begun sync.WaitGroup
 	for i := range 16 {
+		begun.Add(1)
 		makers.Go(func() {
+			first := sync.OnceFunc(begun.Done)
+			defer first()
 			for n := 0; ; n++ {
 				after := frozen.Load() != nil
 				made := false
@@ -100,11 +103,12 @@ func freezeAgainstCreates(t *testing.T, stores []Store) {
 				if !made {
 					return
 				}
+				first()
 			}
 		})
 	}
 	var e approval.Epoch
-	time.Sleep(100 * time.Millisecond) // some are made, and many are under way
+	begun.Wait() // each has made one, and makes more
 	update(t, stores[len(stores)-1], func(tx approval.Tx) error {
 		e = approval.Epoch{Agent: "bot", ID: tx.NewID(), Frozen: true, FrozenAt: tx.Now(), FrozenBy: "hana"}
 		return tx.PutEpoch(e)
@@ -125,10 +129,13 @@ func freezeAgainstCreates(t *testing.T, stores []Store) {
 // none is recorded once the freeze is committed.
 func freezeAgainstRecords(t *testing.T, stores []Store) {
 	var frozen atomic.Bool
-	var callers sync.WaitGroup
+	var callers, begun sync.WaitGroup
 	for i := range 16 {
+		begun.Add(1)
 		recorder := stores[i%len(stores)].(approval.EventRecorder)
 		callers.Go(func() {
+			first := sync.OnceFunc(begun.Done)
+			defer first()
 			for refused := 0; refused < 3; {
 				after := frozen.Load()
 				recorded := recorder.RecordAllowed(approval.AllowedCall{Agent: "bot"},
@@ -136,13 +143,16 @@ func freezeAgainstRecords(t *testing.T, stores []Store) {
 				if recorded && after {
 					t.Error("a call is recorded after the freeze")
 				}
-				if after && !recorded {
+				switch {
+				case recorded:
+					first()
+				case after:
 					refused++
 				}
 			}
 		})
 	}
-	time.Sleep(100 * time.Millisecond) // some are recorded, and many are under way
+	begun.Wait() // each has recorded one, and records more
 	update(t, stores[len(stores)-1], func(tx approval.Tx) error {
 		e := approval.Epoch{Agent: "bot", ID: tx.NewID(), Frozen: true, FrozenAt: tx.Now(), FrozenBy: "hana"}
 		return errors.Join(tx.PutEpoch(e), second(tx.Append(approval.Event{Type: approval.EventFrozen, Agent: "bot"})))
