@@ -43,6 +43,8 @@ type EventRecorder interface {
 	//
 	// It reports false, and has done nothing, where Update is to be called instead: where c does not hold, or only a
 	// transaction can tell; and once the store could not commit, whoever wrote, and until a commit has written something.
+	// A store that several programs share waits for its database, and where the connection to it is lost in that moment,
+	// an event for which false is reported may be on record all the same.
 	RecordAllowed(c AllowedCall, e Event) bool
 }
 
