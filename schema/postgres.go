@@ -30,7 +30,7 @@ func MigratePostgres(ctx context.Context, db *sql.DB) (version int64, err error)
 	if err != nil {
 		return 0, fmt.Errorf("schema: %w", err)
 	}
-	if err := ours(ctx, db); err != nil {
+	if err := checkOwner(ctx, db); err != nil {
 		return 0, err
 	}
 	if _, err := p.Up(ctx); err != nil {
@@ -43,8 +43,8 @@ func MigratePostgres(ctx context.Context, db *sql.DB) (version int64, err error)
 	return version, nil
 }
 
-// ours returns [ErrForeign] where the schema that tables are made in has some, but none of Countersign's.
-func ours(ctx context.Context, db *sql.DB) error {
+// checkOwner returns [ErrForeign] where the schema that tables are made in has some, but none of Countersign's.
+func checkOwner(ctx context.Context, db *sql.DB) error {
 	var tables, known int
 	err := db.QueryRowContext(ctx, `SELECT count(*), count(*) FILTER (WHERE tablename IN ('store_state', $1))
   FROM pg_tables WHERE schemaname = current_schema()`, goose.DefaultTablename).Scan(&tables, &known)

@@ -149,7 +149,7 @@ func (c *clock) keep(ctx context.Context, change func(s *clockState)) error {
 			return nil
 		}
 		tag, err := c.db.pool.Exec(ctx, `UPDATE store_state SET (`+stateColumns+`) = ($1, $2, $3, $4, $5)
-  WHERE at = $6 AND ahead_ms = $7 AND accepted_ms = $8`, next.at, next.ahead.Milliseconds(), orNull(next.setBack),
+  WHERE at = $6 AND ahead_ms = $7 AND accepted_ms = $8`, next.at, next.ahead.Milliseconds(), nullTime(next.setBack),
 			next.by.Milliseconds(), next.accepted.Milliseconds(), was.at, was.ahead.Milliseconds(), was.accepted.Milliseconds())
 		if err != nil {
 			return err
@@ -176,7 +176,7 @@ func scanState(r pgx.Row, clock *time.Time) (s clockState, err error) {
 	return s, nil
 }
 
-func orNull(t time.Time) *time.Time {
+func nullTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
@@ -233,8 +233,8 @@ func (c *clock) take(s, was clockState, now time.Time) {
 	}
 }
 
-// told is the state as far as this program knows.
-func (d *DB) told() clockState {
+// knownClock is the state as far as this program knows.
+func (d *DB) knownClock() clockState {
 	d.clock.mu.Lock()
 	defer d.clock.mu.Unlock()
 	return d.clock.state
@@ -242,7 +242,7 @@ func (d *DB) told() clockState {
 
 // ToWall tells a time of the store's as the database's clock shows it. The two differ after that was set back.
 func (d *DB) ToWall(t time.Time) time.Time {
-	s := d.told()
+	s := d.knownClock()
 	if t.IsZero() || s.setBack.IsZero() {
 		return t
 	}
@@ -255,7 +255,7 @@ func (d *DB) ToWall(t time.Time) time.Time {
 
 // FromWall tells a time by the database's clock, or by that of a platform, in the store's.
 func (d *DB) FromWall(t time.Time) time.Time {
-	s := d.told()
+	s := d.knownClock()
 	if t.IsZero() {
 		return t
 	}
@@ -276,7 +276,7 @@ func (d *DB) FromWall(t time.Time) time.Time {
 // Off is how far the database's clock is behind the store's time, below 0, where it was set back and nobody has said
 // that it is right.
 func (d *DB) Off() time.Duration {
-	s := d.told()
+	s := d.knownClock()
 	if s.ahead < stepThreshold || s.accepted > 0 && s.ahead <= s.accepted+stepThreshold {
 		return 0
 	}

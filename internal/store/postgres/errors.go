@@ -69,7 +69,7 @@ func fault(err error) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	switch {
-	case lost(err), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case isLost(err), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return unavailable(remedies["08"], err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return unavailable("The store's database did not answer in time; try again.", err)
@@ -85,8 +85,8 @@ func lostOn(c *pgx.Conn, err error) error {
 	return err
 }
 
-// lost reports whether err means that the connection is gone, and not that a statement has failed.
-func lost(err error) bool {
+// isLost reports whether err means that the connection is gone, and not that a statement has failed.
+func isLost(err error) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
 	}
@@ -100,14 +100,14 @@ func lost(err error) bool {
 // errLost is what a statement comes to whose connection is gone.
 var errLost = errors.New("store: the connection to the database is lost")
 
-// again reports whether the transaction that err has ended came to nothing because of others, and its function is to
-// run again.
-func again(err error) bool {
+// mayRunAgain reports whether the transaction that err has ended came to nothing because of others, and its function is
+// to run again.
+func mayRunAgain(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok &&
 		(e.Code == codeSerialization || e.Code == codeDeadlock || e.Code == codeLockTimeout) {
 		return true
 	}
-	return lost(err)
+	return isLost(err)
 }
 
 func unavailable(message string, err error) *approval.Error {

@@ -86,7 +86,7 @@ func (d *DB) resolve(ctx context.Context, about approval.Scope) (approval.Scope,
 			return approval.OfNothing(), nil
 		case ctx.Err() != nil:
 			return about, notStarted(ctx)
-		case try == tries || !lost(err):
+		case try == tries || !isLost(err):
 			return about, fault(err)
 		}
 		d.replace(err)

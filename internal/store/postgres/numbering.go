@@ -20,7 +20,7 @@ import (
 const atOnce = 2000
 
 const numberEvents = `WITH moved AS (
-    DELETE FROM audit_inbox WHERE seq IN (SELECT seq FROM audit_inbox ORDER BY seq LIMIT 2000) RETURNING *),
+    DELETE FROM audit_inbox WHERE seq IN (SELECT seq FROM audit_inbox ORDER BY seq LIMIT $1) RETURNING *),
   state AS (UPDATE store_state SET seq = seq + (SELECT count(*) FROM moved) WHERE EXISTS (SELECT 1 FROM moved)
     RETURNING seq - (SELECT count(*) FROM moved) AS before)
 INSERT INTO audit_events (seq, id, at, event_type, correlation_id, actor, approval_id, agent, tool, risk_level,
@@ -64,8 +64,8 @@ func (n *numbering) note() {
 	}
 }
 
-// behind reports whether events that this program has committed may have no number.
-func (n *numbering) behind() bool { return n.numbered.Load() < n.made.Load() }
+// isBehind reports whether events that this program has committed may have no number.
+func (n *numbering) isBehind() bool { return n.numbered.Load() < n.made.Load() }
 
 func (n *numbering) loop() {
 	look := time.NewTicker(leftBehind)
@@ -95,7 +95,7 @@ func (n *numbering) gather(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for try := 1; try <= tries; try++ {
-		if err = n.gatherOnce(ctx); err == nil || ctx.Err() != nil || !again(err) {
+		if err = n.gatherOnce(ctx); err == nil || ctx.Err() != nil || !mayRunAgain(err) {
 			break
 		}
 	}
@@ -117,7 +117,7 @@ func (n *numbering) gatherOnce(ctx context.Context) error {
 		b.Queue("BEGIN")
 		b.Queue(limits)
 		b.Queue(`SELECT pg_advisory_xact_lock($1)`, numbers)
-		b.Queue(numberEvents)
+		b.Queue(numberEvents, atOnce)
 		b.Queue("COMMIT")
 		b.QueuedQueries[3].Exec(func(tag pgconn.CommandTag) error {
 			moved = tag.RowsAffected()
@@ -140,7 +140,7 @@ func (n *numbering) gatherOnce(ctx context.Context) error {
 func (t *tx) number() error {
 	t.queue(`SELECT pg_advisory_xact_lock($1)`, numbers)
 	for {
-		results, err := t.send(numberEvents, nil)
+		results, err := t.send(numberEvents, []any{atOnce})
 		if err != nil {
 			return err
 		}

@@ -157,7 +157,7 @@ func (d *DB) recordArgs(group []*recording) []any {
 		e.ID, e.Seq, e.At = d.giveID(ulid.ULID{}, now), 0, now
 		for column, v := range []string{e.ID, string(e.Type), e.CorrelationID, e.Actor, e.ApprovalID, e.Agent, e.Tool,
 			string(e.Risk), e.Decision, e.Reason, string(e.Data)} {
-			texts[column] = append(texts[column], orNothing(v))
+			texts[column] = append(texts[column], nullText(v))
 		}
 		for column, v := range []string{c.Agent, c.Owner, c.Server, c.Tool, c.Digest} {
 			v = encode(v)
@@ -172,8 +172,8 @@ func (d *DB) recordArgs(group []*recording) []any {
 	return append(args, within)
 }
 
-// orNothing is a text as it is written, NULL for "".
-func orNothing(v string) *string {
+// nullText is a text as it is written, NULL for "".
+func nullText(v string) *string {
 	if v == "" {
 		return nil
 	}

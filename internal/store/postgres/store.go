@@ -2,20 +2,14 @@
 // store says; here is what keeps them where several programs write at once.
 //
 //   - A transaction is READ COMMITTED and first takes the lock of its scope ([approval.Scope]): the agent's, the
-//
-// person's,
-//
-//	  or that of the whole store. So the transactions of one agent come one after another, whichever program runs them,
-//	  and the statements that decide have conditions beside.
-//	- What a function writes and need not know the result of is sent with its next question, or with the COMMIT: a
-//	  statement costs no round trip of its own.
-//	- An event has its number, its seq, only after the commit: see numbering.go. A number that was held until then
-//
-// would
-//
-//	  be held by one transaction of all.
-//	- Where the answer to a COMMIT does not come, the database is asked what became of it: see outcome.go.
-//	- The time is the database's. A transaction's is read after its lock was taken.
+//     person's, or that of the whole store. So the transactions of one agent come one after another, whichever program
+//     runs them, and the statements that decide have conditions beside.
+//   - What a function writes and need not know the result of is sent with its next question, or with the COMMIT: a
+//     statement costs no round trip of its own.
+//   - An event has its number, its seq, only after the commit: see numbering.go. A number that was held until then
+//     would be held by one transaction of all.
+//   - Where the answer to a COMMIT does not come, the database is asked what became of it: see outcome.go.
+//   - The time is the database's. A transaction's is read after its lock was taken.
 //
 // A function may run more than once: where its transaction meets another's lock for too long, or the connection is lost
 // before it could commit.
@@ -127,7 +121,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 // migrate speaks to the database through database/sql, as goose does.
 func migrate(ctx context.Context, config *pgx.ConnConfig) error {
 	db := stdlib.OpenDB(*config)
-	err := usable(ctx, db)
+	err := checkUsable(ctx, db)
 	if err == nil {
 		_, err = schema.MigratePostgres(ctx, db)
 	}
@@ -143,8 +137,8 @@ func migrate(ctx context.Context, config *pgx.ConnConfig) error {
 // oldest is the oldest version of PostgreSQL that the statements are for, as it numbers them.
 const oldest = 14_00_00
 
-// usable looks at what a database must have.
-func usable(ctx context.Context, db *sql.DB) error {
+// checkUsable looks at what a database must have.
+func checkUsable(ctx context.Context, db *sql.DB) error {
 	var version int
 	var encoding string
 	err := db.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int,

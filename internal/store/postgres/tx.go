@@ -99,7 +99,8 @@ func (t *tx) send(sql string, args []any) (pgx.BatchResults, error) {
 	t.waitNoLonger()
 	for try := 1; ; try++ {
 		results, err := t.sendAll(waiting, sql, args)
-		if err == nil || !t.reads || !t.at.IsZero() || try == tries || t.ctx.Err() != nil || !lost(lostOn(t.c, err)) {
+		unread := t.reads && t.at.IsZero() && t.ctx.Err() == nil
+		if err == nil || !unread || try == tries || !isLost(lostOn(t.c, err)) {
 			return results, err
 		}
 		t.db.replace(lostOn(t.c, err))

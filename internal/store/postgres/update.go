@@ -46,7 +46,7 @@ func (d *DB) updateIn(ctx context.Context, about approval.Scope, fn func(tx appr
 		if r.own {
 			return err
 		}
-		if err == nil || r.unknown || try == tries || !again(err) {
+		if err == nil || r.unknown || try == tries || !mayRunAgain(err) {
 			return fault(err)
 		}
 		if !r.started && ctx.Err() != nil {
@@ -171,7 +171,7 @@ func (r *run) commit(t *tx) error {
 			err = errors.New("store: the database has undone the transaction instead of committing it")
 		}
 	}
-	if err = lostOn(t.c, err); err == nil || !lost(err) {
+	if err = lostOn(t.c, err); err == nil || !isLost(err) {
 		return err
 	}
 	t.release() // all may have been lost at once, and each is to be asked about on another
@@ -194,7 +194,7 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) error {
 		return err
 	}
 	defer d.end()
-	if d.numbering.behind() { // what this program has written is read
+	if d.numbering.isBehind() { // what this program has written is read
 		if err := d.numbering.gather(ctx); err != nil {
 			return fault(err)
 		}
