@@ -80,9 +80,9 @@ func (b *bill) void() {
 }
 
 // updateBilled runs fn in a write transaction, with a bill that is paid only if it commits.
-func updateBilled[T any](ctx context.Context, g *Gate, agent string, fn func(w *Work, b *bill) (T, error)) (T, error) {
-	b := bill{budgets: g.budgets, agent: agent}
-	found, err := update(ctx, g, OfAgent(agent), func(w *Work) (T, error) {
+func updateBilled[T any](ctx context.Context, g *Gate, k Key, fn func(w *Work, b *bill) (T, error)) (T, error) {
+	b := bill{budgets: g.budgets, agent: k.Agent}
+	found, err := update(ctx, g, OfCall(k), func(w *Work) (T, error) {
 		b.void()
 		return fn(w, &b)
 	})

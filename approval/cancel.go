@@ -44,7 +44,8 @@ func (w *Work) cancelAsked(c Cancellation) (resolved, error) {
 	default:
 		refusal.Message = lateMessage(r.ByWall(w.g.store), by)
 		// Whoever would have taken it back is told that it is used, and so it stays, whatever becomes of its call.
-		if err := leaveUsed(w.tx, r.ID); err != nil {
+		use := Use{RequestID: r.ID, DispatchedAt: r.DispatchedAt, RunResult: r.RunResult}
+		if err := leaveUsed(w.tx, &use); err != nil {
 			return resolved{}, err
 		}
 	}

@@ -123,7 +123,7 @@ func (g *Gate) enterJudged(ctx context.Context, in *Policy, js []judged, release
 	var compared comparison
 	defer g.comparisons.end(&compared)
 	for {
-		done, err := updateBilled(ctx, g, js[0].call.Agent, func(w *Work, b *bill) (entered, error) {
+		done, err := updateBilled(ctx, g, js[0].key, func(w *Work, b *bill) (entered, error) {
 			if g.policy.Load() != in {
 				return entered{}, errPolicyChanged
 			}

@@ -221,10 +221,8 @@ func (w editWork) createEdited(r *Request, d Decision, n *Request) error {
 	if err := w.tx.InsertRequest(*n); err != nil {
 		return err
 	}
-	if recent.Use != nil {
-		if err := leaveUsed(w.tx, recent.Use.RequestID); err != nil {
-			return err
-		}
+	if err := leaveUsed(w.tx, recent.Use); err != nil {
+		return err
 	}
 	if recent.DeniedID != "" { // this request is newer than that denial
 		if err := w.tx.PutRecent(n.Key(), Recent{Use: recent.Use}); err != nil {

@@ -260,10 +260,8 @@ func (w callWork) create(j *judged, recent Recent, terms Terms,
 	if err := w.tx.InsertRequest(r); err != nil {
 		return Request{}, err
 	}
-	if recent.Use != nil { // this request takes its place
-		if err := leaveUsed(w.tx, recent.Use.RequestID); err != nil {
-			return Request{}, err
-		}
+	if err := leaveUsed(w.tx, recent.Use); err != nil { // this request takes its place
+		return Request{}, err
 	}
 	if recent.DeniedID != "" { // this request is newer than that denial
 		if err := w.tx.PutRecent(r.Key(), Recent{Use: recent.Use}); err != nil {

@@ -74,8 +74,11 @@ func (w *Work) giveBack(r *Request, used consumption, why string) (bool, error) 
 }
 
 // leaveUsed has an approval whose call is under way never be given back: what comes of the call is unknown until it is
-// reported.
-func leaveUsed(tx Tx, id string) error {
-	_, err := tx.Report(id, RunUnknown)
+// reported. u is nil where there was none.
+func leaveUsed(tx Tx, u *Use) error {
+	if u == nil || u.DispatchedAt.IsZero() || u.RunResult != "" {
+		return nil
+	}
+	_, err := tx.Report(u.RequestID, RunUnknown)
 	return err
 }

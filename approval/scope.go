@@ -22,6 +22,7 @@ import (
 type Scope struct {
 	kind ScopeKind
 	name string
+	call Key // of an agent's: which call it is about, the zero Key for any
 }
 
 // ScopeKind is what sort of thing a scope is of.
@@ -49,8 +50,12 @@ func OfAgent(name string) Scope {
 	if name == "" {
 		return WholeStore()
 	}
-	return Scope{ScopeAgent, name}
+	return Scope{kind: ScopeAgent, name: name}
 }
+
+// OfCall is [OfAgent] for the agent of a call, and says beside that it is this call that is to be answered: a store may
+// read what is kept of it with the lock.
+func OfCall(k Key) Scope { return Scope{kind: ScopeAgent, name: k.Agent, call: k} }
 
 // OfAgents is the scope of one agent where several names are that one's, and else that of the whole store.
 func OfAgents(names ...string) Scope {
@@ -63,13 +68,13 @@ func OfAgents(names ...string) Scope {
 
 // OfID is the scope of the agent whose is what has an id: a request, a card, a grant, or a use of one; of an id that is
 // none of these it holds no row. An id says for ever whose it is, so that may be looked up before the transaction.
-func OfID(id string) Scope { return Scope{ScopeID, id} }
+func OfID(id string) Scope { return Scope{kind: ScopeID, name: id} }
 
 // OfNotification is the scope of the agent whose request a notification is about, by the notification's id.
-func OfNotification(id string) Scope { return Scope{ScopeNotification, id} }
+func OfNotification(id string) Scope { return Scope{kind: ScopeNotification, name: id} }
 
 // OfPerson is the scope of what is a person's: sessions, links, passkeys, delegations.
-func OfPerson(name string) Scope { return Scope{ScopePerson, name} }
+func OfPerson(name string) Scope { return Scope{kind: ScopePerson, name: name} }
 
 // IsWhole reports whether it is the scope of the whole store.
 func (s Scope) IsWhole() bool { return s.kind == ScopeWhole }
@@ -81,6 +86,9 @@ func (s Scope) String() string {
 
 // Of returns what a scope is of, and by what name: the agent's, the person's, or the id.
 func (s Scope) Of() (ScopeKind, string) { return s.kind, s.name }
+
+// Call returns the call that a scope is about, the zero Key where it is not about one alone.
+func (s Scope) Call() Key { return s.call }
 
 // Person returns whose rows a scope holds, "" for no person's alone.
 func (s Scope) Person() string {

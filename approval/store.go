@@ -50,7 +50,8 @@ type EventRecorder interface {
 
 // Tx is one transaction: what is kept, each noun by an interface of its own, for those who need no more. Its methods
 // return [ErrNotFound] for a single row that is not there. Every method with a bool result says whether its
-// conditional statement changed the row; on false the caller reads again to learn why.
+// conditional statement changed the row; on false the caller reads again to learn why. A run that comes to nothing may
+// have been told so in vain.
 type Tx interface {
 	// Now is the transaction's one time: UTC, truncated to milliseconds, never before any time that the
 	// store has given out.

@@ -268,7 +268,7 @@ func (w waiter) asJudged(c Call, still func() error,
 				return Answer{}, err
 			}
 		}
-		out, err := update(w.ctx, w.Gate, OfAgent(c.Agent), func(w *Work) (Answer, error) {
+		out, err := update(w.ctx, w.Gate, OfCall(j.key), func(w *Work) (Answer, error) {
 			if w.g.policy.Load() != in {
 				return Answer{}, errPolicyChanged
 			}

@@ -20,6 +20,10 @@ func (o *Outbox) Ended(tx approval.Tx, r approval.Request) error {
 	if err != nil {
 		return err
 	}
+	next, err := w.findNext(r, ns)
+	if err != nil {
+		return err
+	}
 	for _, n := range ns {
 		if !n.ShowsCard() {
 			continue
@@ -34,7 +38,7 @@ func (o *Outbox) Ended(tx approval.Tx, r approval.Request) error {
 			return err
 		}
 	}
-	return w.bringUpNext(r, ns)
+	return w.release(next)
 }
 
 // drop skips a card that was not sent, if all that it shows has ended.
@@ -61,26 +65,26 @@ func (w cardWork) drop(n approval.Notification) error {
 	return err
 }
 
-// bringUpNext has the oldest card that waits for the agent's earlier ones go out, now that all of one has ended. A card
-// that waited itself made no room, and what is critical took none.
-func (w cardWork) bringUpNext(r approval.Request, ns []approval.Notification) error {
+// findNext returns what waits for the agent's earlier cards, the oldest first, where one of it may go out now: all of
+// r's card has ended. A card that waited itself made no room, and what is critical took none.
+func (w cardWork) findNext(r approval.Request, ns []approval.Notification) ([]approval.Notification, error) {
 	if r.Status != approval.Pending || r.Risk == approval.RiskCritical {
-		return nil
+		return nil, nil
 	}
 	held, err := w.tx.HeldFor(r.Agent, mostHeld)
 	if err != nil || len(held) == 0 {
-		return err
+		return nil, err
 	}
 	if slices.ContainsFunc(ns, func(n approval.Notification) bool { return n.HeldFor != "" }) {
-		return nil
+		return nil, nil
 	}
 	if r.BatchID != "" {
 		hs, err := w.tx.BatchHeads(r.BatchID)
 		if err != nil || slices.ContainsFunc(hs, func(h approval.Head) bool { return h.Status == approval.Pending }) {
-			return err
+			return nil, err
 		}
 	}
-	return w.release(held)
+	return held, nil
 }
 
 // mostHeld is how many notifications of waiting cards are looked at: those of the first one are among them.

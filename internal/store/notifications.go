@@ -59,7 +59,7 @@ func (t notifications) UpdateNotification(n approval.Notification, status approv
 	*row = n
 	changing.bind(s, row)
 	*row = approval.Notification{}
-	ok, err := s.text(n.ID).text(string(status)).number(int64(attempt)).change()
+	ok, err := s.text(n.ID).text(string(status)).number(int64(attempt)).expect()
 	if ok && waits(n.Status) && !n.LeaseUntil.After(t.Now()) && (!waits(status) || !n.NextAttemptAt.After(t.Now())) {
 		t.noteQueued(n.ID)
 	}

@@ -16,7 +16,7 @@ func (t requests) InsertRequest(r approval.Request) error {
 	}
 	row := &t.Room().request
 	*row = r
-	ok, err := newRequestColumns.bind(s, row).change()
+	ok, err := newRequestColumns.bind(s, row).expect()
 	*row = approval.Request{}
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func (t requests) Consume(id string, dispatched bool) (bool, error) {
 	if dispatched {
 		q = consumeDispatched
 	}
-	return t.write(q).time(t.Now()).text(id).change()
+	return t.write(q).time(t.Now()).text(id).expect()
 }
 
 func (t requests) Return(r approval.Request) (bool, error) {

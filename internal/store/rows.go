@@ -174,6 +174,14 @@ func (s stmt) change() (bool, error) {
 	return n > 0, err
 }
 
+// expect is change of a row that was looked at.
+func (s stmt) expect() (bool, error) {
+	if s.err != nil {
+		return false, s.err
+	}
+	return s.on.Expect(s.Cursor)
+}
+
 // put is exec of what always changes one.
 func (s stmt) put() error {
 	if s.err != nil {
@@ -192,7 +200,7 @@ func (s stmt) want(rows int) stmt {
 
 // end is the end of a statement that ends a request, with the seq that [Engine.NextEnding] has given for it.
 func (s stmt) end(seq int64) (bool, error) {
-	ok, err := s.change()
+	ok, err := s.expect()
 	if ok {
 		s.on.TakeEnding(seq)
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 func (t requests) SetNeed(r approval.Request) (bool, error) {
-	return setNeedColumns.bind(t.write(setNeed), &r).text(r.ID).change()
+	return setNeedColumns.bind(t.write(setNeed), &r).text(r.ID).expect()
 }
 
 func (t requests) Extend(id string, until time.Time) (bool, error) {

@@ -55,10 +55,10 @@ type clockState struct {
 // are after. What the clock shows beyond what was written last was not looked at yet: it may have been set.
 func (c *clock) read(t *tx, more string) queued {
 	sql := "SELECT " + c.nowSQL() + ", " + more + " FROM store_state"
-	return queued{sql: sql, scan: func(r pgx.Row) (err error) {
+	return queued{sql: sql, take: func(r pgx.BatchResults) (err error) {
 		var now time.Time
 		var floor string
-		if err := r.Scan(&now, &t.xid, &floor); err != nil {
+		if err := r.QueryRow().Scan(&now, &t.xid, &floor); err != nil {
 			return err
 		}
 		if t.at = c.give(now, true); floor != "" {

@@ -20,6 +20,7 @@ type cursor struct {
 	want int
 	err  error
 
+	kept    *ahead           // the answer, where it was asked ahead
 	results pgx.BatchResults // nil: it has not run
 	rows    pgx.Rows
 	portion bool // the rows come in portions
@@ -62,10 +63,13 @@ func (c *cursor) Step() bool {
 	if c.err != nil {
 		return false
 	}
-	if c.results == nil {
+	if c.results == nil && c.kept == nil {
 		c.run()
 	}
-	for c.err == nil {
+	if c.kept != nil {
+		return c.err == nil && c.stepKept()
+	}
+	for c.err == nil && c.results != nil {
 		if c.rows.Next() {
 			c.fields, c.values, c.column = c.rows.FieldDescriptions(), c.rows.RawValues(), 0
 			c.got++
@@ -80,19 +84,36 @@ func (c *cursor) Step() bool {
 	return false
 }
 
-// run sends the statement, after what waits to be sent.
+// run sends the statement, after what waits to be sent, unless its answer is there.
 func (c *cursor) run() {
-	switch {
-	case c.want > 0 && !strings.Contains(c.sql, " LIMIT "):
+	if c.want > 0 && !strings.Contains(c.sql, " LIMIT ") {
 		c.args = append(c.args, int64(c.want))
-		c.send(c.sql+" LIMIT $"+strconv.Itoa(len(c.args)), c.args)
-	case c.want < 0:
-		c.t.queue("DECLARE portions NO SCROLL CURSOR FOR "+c.sql, c.args...)
-		c.portion = true
-		c.fetch()
-	default:
-		c.send(c.sql, c.args)
+		c.sql += " LIMIT $" + strconv.Itoa(len(c.args))
 	}
+	if c.t.ahead {
+		c.kept = c.t.ask(c.sql, c.args)
+		return
+	}
+	if c.kept, c.err = c.t.answerTo(c.sql, c.args); c.kept != nil || c.err != nil {
+		return
+	}
+	if c.want >= 0 {
+		c.send(c.sql, c.args)
+		return
+	}
+	c.t.queue("DECLARE portions NO SCROLL CURSOR FOR "+c.sql, c.args...)
+	c.portion = true
+	c.fetch()
+}
+
+// stepKept is Step for an answer that is there.
+func (c *cursor) stepKept() bool {
+	if c.got == len(c.kept.rows) {
+		return false
+	}
+	c.fields, c.values, c.column = c.kept.fields, c.kept.rows[c.got], 0
+	c.got++
+	return true
 }
 
 func (c *cursor) fetch() {
@@ -102,6 +123,7 @@ func (c *cursor) fetch() {
 }
 
 func (c *cursor) send(sql string, args []any) {
+	c.t.askAgain()
 	c.results, c.err = c.t.send(sql, args)
 	if c.err == nil {
 		c.rows, c.err = c.results.Query()

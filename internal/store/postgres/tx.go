@@ -31,10 +31,15 @@ type tx struct {
 	giveUp context.CancelFunc // ends ctx of a View
 	late   *time.Timer        // calls that, once an answer has been waited for for too long
 
-	queued []queued  // what waits to be sent
-	at     time.Time // zero in a View until its moment is settled
-	xid    string    // its number, "" in a View
-	floor  ulid.ULID // its ids are after this one
+	queued []queued // what waits to be sent
+	ahead  bool     // what is asked is asked ahead
+	asked  []*ahead // and what was
+	doubts bool     // what is expected is waited for
+	hoped  bool     // something that waits to be sent is expected to change a row
+
+	at    time.Time // zero in a View until its moment is settled
+	xid   string    // its number, "" in a View
+	floor ulid.ULID // its ids are after this one
 
 	ending   int64 // the resolved_seq given out last
 	endingTo int64 // and the last that may be
@@ -52,11 +57,11 @@ var _ interface {
 	store.Engine
 } = (*tx)(nil)
 
-// queued is a statement that waits to be sent, and what is made of its one row, if that is looked at.
+// queued is a statement that waits to be sent, and what is made of its result; nil: nothing.
 type queued struct {
 	sql  string
 	args []any
-	scan func(pgx.Row) error
+	take func(pgx.BatchResults) error
 }
 
 // patience is for how long an answer of the database is waited for. It ends a statement before that by itself, but not
@@ -132,10 +137,10 @@ func (t *tx) sendAll(waiting []queued, sql string, args []any) (pgx.BatchResults
 	results := t.c.SendBatch(t.ctx, &b)
 	for _, q := range waiting {
 		var err error
-		if q.scan == nil {
+		if q.take == nil {
 			_, err = results.Exec()
 		} else {
-			err = q.scan(results.QueryRow())
+			err = q.take(results)
 		}
 		if err != nil {
 			_ = results.Close() // the error is the same
@@ -202,6 +207,7 @@ func (t *tx) Stmt(q store.Query) store.Cursor { return &cursor{t: t, sql: querie
 func (t *tx) PrepareCached(sql string) store.Cursor { return &cursor{t: t, sql: spell(sql)} }
 
 func (t *tx) Exec(c store.Cursor) (int, error) {
+	t.outdate(c.(*cursor).sql)
 	for c.Step() {
 	}
 	n, err := c.Finish()
@@ -215,9 +221,21 @@ func (t *tx) Put(c store.Cursor) error {
 	if q.err != nil {
 		return t.Fail(q.err)
 	}
+	t.outdate(q.sql)
 	t.queue(q.sql, q.args...)
 	t.wrote = true
 	return nil
+}
+
+// Expect queues a statement that ends the transaction unless it changes a row, where the function has what was asked
+// ahead to go by. It runs again then, and is told.
+func (t *tx) Expect(c store.Cursor) (bool, error) {
+	if q := c.(*cursor); q.err == nil && t.asked != nil && !t.doubts {
+		q.sql, t.hoped = expecting(q.sql), true
+		return true, t.Put(q)
+	}
+	n, err := t.Exec(c)
+	return n > 0, err
 }
 
 func (t *tx) GatherEvents() error {
@@ -249,7 +267,7 @@ func (t *tx) NextEnding() int64 {
 		return 0 // a View ends nothing
 	}
 	if t.ending == t.endingTo {
-		t.queued = append(t.queued, queued{sql: nextEndings, scan: t.takeEndings})
+		t.queued = append(t.queued, queued{sql: nextEndings, take: t.takeEndings})
 		_ = t.Fail(t.flush()) // makes the function fail
 	}
 	return t.ending + 1
@@ -268,9 +286,9 @@ const (
 	endingsAtOnce = 1000
 )
 
-func (t *tx) takeEndings(r pgx.Row) error {
+func (t *tx) takeEndings(r pgx.BatchResults) error {
 	var first int64
-	err := r.Scan(&first)
+	err := r.QueryRow().Scan(&first)
 	t.ending, t.endingTo = first-1, first-1+endingsAtOnce
 	return err
 }

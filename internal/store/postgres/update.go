@@ -40,11 +40,16 @@ func (d *DB) updateIn(ctx context.Context, about approval.Scope, fn func(tx appr
 		return err
 	}
 	defer release()
+	doubts := false
 	for try := 1; ; try++ {
-		r := run{db: d, about: about, of: of, fn: fn}
+		r := run{db: d, about: about, of: of, doubts: doubts, fn: fn}
 		err := r.attempt(ctx)
 		if r.own {
 			return err
+		}
+		if isSurprise(err) {
+			doubts = true
+			continue
 		}
 		if err == nil || r.unknown || try == tries || !mayRunAgain(err) {
 			return fault(err)
@@ -61,6 +66,7 @@ type run struct {
 	db      *DB
 	about   approval.Scope
 	of      approval.Scope // the same, resolved
+	doubts  bool           // nothing is expected: that has failed
 	fn      func(tx approval.Tx) error
 	started bool
 	own     bool // the error is the function's own
@@ -69,7 +75,7 @@ type run struct {
 
 // attempt runs the function in a transaction of its own.
 func (r *run) attempt(ctx context.Context) error {
-	t := &tx{db: r.db, ctx: ctx, about: r.about, of: r.of}
+	t := &tx{db: r.db, ctx: ctx, about: r.about, of: r.of, doubts: r.doubts}
 	t.Begin(t)
 	if err := t.take(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -94,7 +100,11 @@ func (r *run) attempt(ctx context.Context) error {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	t.ctx = within
-	if err := r.fn(t); err != nil && t.broken == nil {
+	err := r.fn(t)
+	if err != nil && t.hoped && t.broken == nil { // it may have failed for what was not so
+		t.broken = lostOn(t.c, t.flush())
+	}
+	if err != nil && t.broken == nil {
 		r.own = true
 		return err
 	}
@@ -137,7 +147,8 @@ func (t *tx) begin(ctx context.Context) error {
 	t.queued = append(t.queued, locks(t.of)...)
 	t.queued = append(t.queued,
 		t.db.clock.read(t, "pg_current_xact_id()::text, (SELECT coalesce(max(id), '') FROM epochs)"),
-		queued{sql: nextEndings, scan: t.takeEndings})
+		queued{sql: nextEndings, take: t.takeEndings})
+	t.askAhead()
 	return t.flush()
 }
 

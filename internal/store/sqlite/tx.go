@@ -101,6 +101,12 @@ func (t *tx) Put(c store.Cursor) error {
 	return err
 }
 
+// Expect knows at once.
+func (t *tx) Expect(c store.Cursor) (bool, error) {
+	n, err := t.Exec(c)
+	return n > 0, err
+}
+
 func (t *tx) NextEnding() int64 {
 	if t.w == nil {
 		return 0 // a View ends nothing
