@@ -174,13 +174,16 @@ func (w FreezeWork) denyFrozen(j *judged) (out Answer, ok bool, err error) {
 // Restored ends what a store that was restored from a backup has waiting, and what was approved in it and not used:
 // it may have been decided or used since. It is for start-up, before any call is let through. What was frozen stays so.
 func (g *Gate) Restored(ctx context.Context) error {
+	return g.update(ctx, WholeStore(), func(w *Work) error { return w.Freezes().Restored() })
+}
+
+// Restored is [Gate.Restored] in a transaction that was begun, about the whole store.
+func (w FreezeWork) Restored() error {
 	by := Actor{Kind: System, Name: "restore"}
-	return g.update(ctx, WholeStore(), func(w *Work) error {
-		if err := w.endAll(by, EndRestored); err != nil {
-			return err
-		}
-		return w.audit(Event{Type: EventFrozen, Actor: by.String(), Reason: EndRestored})
-	})
+	if err := w.endAll(by, EndRestored); err != nil {
+		return err
+	}
+	return w.audit(Event{Type: EventFrozen, Actor: by.String(), Reason: EndRestored})
 }
 
 // endAll ends what waits, what was approved and not used, and what was given for longer. What was frozen stays so.

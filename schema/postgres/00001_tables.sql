@@ -432,6 +432,7 @@ CREATE INDEX audit_events_decision ON audit_events (decision, seq) WHERE decisio
 -- seq: the number given out last. at: the store's time, written each second, which never goes back. ahead_ms: how far it is
 -- ahead of the database's clock, after that was set back. set_back_at: the store's time when that was noticed, set_back_ms:
 -- how far it was ahead then. accepted_ms: how far it was when an admin said that the clock is right; 0: none has.
+-- lineage: which database of which server it was last, NULL until a program was started on it.
 CREATE TABLE store_state (
   one         smallint PRIMARY KEY CHECK (one = 1),
   seq         bigint NOT NULL DEFAULT 0,
@@ -439,6 +440,7 @@ CREATE TABLE store_state (
   ahead_ms    bigint NOT NULL DEFAULT 0 CHECK (ahead_ms >= 0),
   set_back_at timestamptz(3),
   set_back_ms bigint NOT NULL DEFAULT 0 CHECK (set_back_ms >= 0),
-  accepted_ms bigint NOT NULL DEFAULT 0 CHECK (accepted_ms >= 0)
+  accepted_ms bigint NOT NULL DEFAULT 0 CHECK (accepted_ms >= 0),
+  lineage     text
 );
 INSERT INTO store_state (one) VALUES (1);

@@ -51,14 +51,15 @@ type clockState struct {
 	accepted time.Duration
 }
 
-// read is the statement that a transaction has its time from, and two texts more: its number, and the id that its own
-// are after. What the clock shows beyond what was written last was not looked at yet: it may have been set.
+// read is the statement that a transaction has its time from, and more: its number, the id that its own are after, and
+// the lineages of the store and of the database. What the clock shows beyond what was written last was not looked at
+// yet: it may have been set.
 func (c *clock) read(t *tx, more string) queued {
 	sql := "SELECT " + c.nowSQL() + ", " + more + " FROM store_state"
 	return queued{sql: sql, take: func(r pgx.BatchResults) (err error) {
 		var now time.Time
 		var floor string
-		if err := r.QueryRow().Scan(&now, &t.xid, &floor); err != nil {
+		if err := r.QueryRow().Scan(&now, &t.xid, &floor, &t.was, &t.lineage); err != nil {
 			return err
 		}
 		if t.at = c.give(now, true); floor != "" {

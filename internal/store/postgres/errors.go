@@ -24,6 +24,8 @@ const (
 	codeShutdown      = "57P01" // and a connection that an administrator has ended
 	codeCrash         = "57P02"
 	codeNoDatabase    = "3D000"
+	codeNoFunction    = "42883"
+	codeNotSupported  = "0A000"
 	codePrivilege     = "42501"
 )
 

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) { os.Exit(runWithServer(m)) }
 
 // runWithServer runs the tests with a server, and returns the exit code.
 func runWithServer(m *testing.M) (code int) {
-	s, err := startServer()
+	s, err := startServer("initdb", "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -87,7 +87,8 @@ func own(dir string) (*syscall.SysProcAttr, error) {
 	return attr, nil
 }
 
-func startServer() (_ *testServer, err error) {
+// startServer starts a server on what a program makes in an empty folder, which it is told by -D.
+func startServer(makes string, args ...string) (_ *testServer, err error) {
 	parent, err := os.MkdirTemp("", "countersign-postgres")
 	if err != nil {
 		return nil, err
@@ -105,15 +106,14 @@ func startServer() (_ *testServer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	initdb, initErr := program("initdb")
+	makes, makesErr := program(makes)
 	postgres, err := program("postgres")
-	if err := errors.Join(initErr, err); err != nil {
+	if err := errors.Join(makesErr, err); err != nil {
 		return nil, err
 	}
 	within, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
-	init := exec.CommandContext(within, initdb, "-D", s.dir, "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-locale",
-		"--no-sync")
+	init := exec.CommandContext(within, makes, append(args, "-D", s.dir)...)
 	init.Dir, init.SysProcAttr = s.dir, attr
 	if out, err := init.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, out)
@@ -216,6 +216,15 @@ func (s *testServer) create(template string) (at string, err error) {
 	return s.url(name), s.execute(sql)
 }
 
+// kill ends the server as a loss of power does.
+func (s *testServer) kill(t *testing.T) {
+	t.Helper()
+	if err := s.process.Process.Signal(syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	s.exited <- testkit.Receive(t, "the server's end", s.exited)
+}
+
 // stop has the server end its sessions, and removes what it has written.
 func (s *testServer) stop() error {
 	err := s.process.Process.Signal(syscall.SIGINT) // a fast stop
@@ -225,5 +234,8 @@ func (s *testServer) stop() error {
 	case <-time.After(time.Minute):
 		err = errors.Join(err, s.process.Process.Kill(), errors.New("the server did not stop"))
 	}
-	return errors.Join(err, os.RemoveAll(filepath.Dir(s.dir)))
+	return errors.Join(err, s.remove())
 }
+
+// remove removes what the server has written.
+func (s *testServer) remove() error { return os.RemoveAll(filepath.Dir(s.dir)) }

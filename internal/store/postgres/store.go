@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/oklog/ulid/v2"
@@ -45,6 +46,12 @@ type Options struct {
 	// OnCommit is told of every update that has become durable, before its caller is answered; of one agent's in the order
 	// of their commits. Events have no seq yet. It must be quick and must not call the store.
 	OnCommit func(approval.Commit)
+	// Restored ends what is open, in a transaction about the whole store: the database is another one than the store was
+	// in last, or another server has taken over, and may have lost what was committed. It is called before any other
+	// function runs on such a database, by one of the programs. nil: nothing is ended.
+	Restored func(ctx context.Context, tx approval.Tx) error
+	// Lossless says that no server takes over that lacks anything of what was committed: its standbys are synchronous.
+	Lossless bool
 	// BeforeCommit is told of what is about to become durable, and may come to nothing yet.
 	BeforeCommit func(approval.Commit)
 
@@ -62,6 +69,9 @@ type DB struct {
 	onCommit     func(approval.Commit)
 	beforeCommit func(approval.Commit)
 	failpoint    func(string)
+	restored     func(ctx context.Context, tx approval.Tx) error
+	lossless     bool
+	lineage      string // the expression that tells it
 	turns        turns
 	owners       owners
 	numbering    numbering
@@ -93,10 +103,14 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if !strings.Contains(o.URL, "pool_max_conns") {
 		config.MaxConns = int32(min(max(1, cmp.Or(o.Connections, 32)), 1<<15))
 	}
+	if len(config.ConnConfig.Fallbacks) > 0 { // of several servers that which can be written
+		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = patience
 	}
 	d := &DB{log: o.Logger, onCommit: o.OnCommit, beforeCommit: o.BeforeCommit, failpoint: o.failpoint,
+		restored: o.Restored, lossless: o.Lossless,
 		records: make(chan *recording, recordsWaiting), closing: make(chan struct{})}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -109,7 +123,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if d.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, fault(err)
 	}
-	if err := d.clock.start(ctx, d); err != nil {
+	if err = d.findLineage(ctx); err == nil {
+		err = d.clock.start(ctx, d)
+	}
+	if err != nil {
 		d.pool.Close()
 		return nil, fault(err)
 	}

@@ -26,7 +26,9 @@ var empty = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return name, d.Close()
+	// Another database is made of it, which is not the same.
+	_, err = d.pool.Exec(context.Background(), `UPDATE store_state SET lineage = NULL`)
+	return name, errors.Join(err, d.Close())
 })
 
 // database makes a database with empty tables.

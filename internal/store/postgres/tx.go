@@ -41,6 +41,9 @@ type tx struct {
 	xid   string    // its number, "" in a View
 	floor ulid.ULID // its ids are after this one
 
+	lineage string // of the database
+	was     string // that which the store was last of
+
 	ending   int64 // the resolved_seq given out last
 	endingTo int64 // and the last that may be
 

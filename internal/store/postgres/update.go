@@ -51,6 +51,11 @@ func (d *DB) updateIn(ctx context.Context, about approval.Scope, fn func(tx appr
 			doubts = true
 			continue
 		}
+		if errors.Is(err, errMoved) {
+			if err = d.follow(ctx); err == nil {
+				continue
+			}
+		}
 		if err == nil || r.unknown || try == tries || !mayRunAgain(err) {
 			return fault(err)
 		}
@@ -67,6 +72,7 @@ type run struct {
 	about   approval.Scope
 	of      approval.Scope // the same, resolved
 	doubts  bool           // nothing is expected: that has failed
+	follows bool           // it runs although the database is of another lineage than the store was
 	fn      func(tx approval.Tx) error
 	started bool
 	own     bool // the error is the function's own
@@ -95,6 +101,9 @@ func (r *run) attempt(ctx context.Context) error {
 		err = lostOn(t.c, err)
 		r.db.replace(err)
 		return err
+	}
+	if t.was != t.lineage && !r.follows {
+		return errMoved
 	}
 	r.started = true
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
@@ -146,7 +155,8 @@ func (t *tx) begin(ctx context.Context) error {
 	t.queue(limits)
 	t.queued = append(t.queued, locks(t.of)...)
 	t.queued = append(t.queued,
-		t.db.clock.read(t, "pg_current_xact_id()::text, (SELECT coalesce(max(id), '') FROM epochs)"),
+		t.db.clock.read(t, "pg_current_xact_id()::text, (SELECT coalesce(max(id), '') FROM epochs), coalesce(lineage, ''), "+
+			t.db.lineage),
 		queued{sql: nextEndings, take: t.takeEndings})
 	t.askAhead()
 	return t.flush()
@@ -186,7 +196,7 @@ func (r *run) commit(t *tx) error {
 		return err
 	}
 	t.release() // all may have been lost at once, and each is to be asked about on another
-	committed, unknown := r.db.outcome(t.xid)
+	committed, unknown := r.db.outcome(t.xid, t.lineage)
 	if unknown != nil {
 		r.unknown = true
 		return unavailable("The connection to the store's database was lost while it committed, and it is not known whether "+
@@ -223,7 +233,7 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) error {
 	defer t.release()
 	t.queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	t.queue(limits)
-	t.queued = append(t.queued, d.clock.read(t, "'', ''"))
+	t.queued = append(t.queued, d.clock.read(t, "'', '', '', ''"))
 	defer func() {
 		t.ended = true
 		if t.late != nil {

@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"countersign/approval"
+)
+
+// Another server may have taken over that had not got all that was committed, or the database may be one that was
+// restored from a dump: then what is approved in it may have been used, and what waits may have been decided. So each
+// transaction that writes looks, behind its lock, whether the database is of the lineage that the store was last of.
+// Where it is not, whoever notices first ends all that was open, and notes the new lineage, in one transaction about
+// the whole store.
+
+// A lineage is that of the table, in its database, in its cluster; and, after a bar, the timeline, which a standby
+// begins anew when it is promoted. What pg_control says of it follows only with the next checkpoint.
+const (
+	tableIs    = `(SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || 'store_state'::regclass::oid`
+	clusterIs  = `(SELECT system_identifier::text FROM pg_control_system())`
+	timelineIs = `left(pg_walfile_name(pg_current_wal_lsn()), 8)`
+	// startedIs stands for the timeline where that is not told: any start may be that of another server.
+	startedIs = `extract(epoch FROM pg_postmaster_start_time())::text`
+)
+
+// errMoved ends a transaction whose database is of another lineage than the store was.
+var errMoved = errors.New("store: the database may have lost what was committed")
+
+// findLineage finds out how the database tells its lineage, and notes it in a store that has none yet.
+func (d *DB) findLineage(ctx context.Context) error {
+	hasCluster, err := d.tells(ctx, clusterIs)
+	if err != nil {
+		return err
+	}
+	hasTimeline, err := d.tells(ctx, timelineIs)
+	if err != nil {
+		return err
+	}
+	d.lineage = tableIs
+	if hasCluster {
+		d.lineage += ` || '/' || ` + clusterIs
+	}
+	if d.lineage += ` || '|' || `; hasTimeline {
+		d.lineage += timelineIs
+	} else {
+		d.lineage += startedIs
+	}
+	if !hasTimeline && !d.lossless {
+		d.log.WarnContext(ctx, "the store's database does not tell whether another server has taken over: each time it "+
+			"starts, all that waits is cancelled, and so are approvals not used yet",
+			slog.String("do", "where no server can take over that lacks what was committed, set replicas.failover: lossless"))
+	}
+	_, err = d.pool.Exec(ctx, `UPDATE store_state SET lineage = `+d.lineage+` WHERE lineage IS NULL`)
+	return err
+}
+
+// tells reports whether the database answers an expression: whoever runs it for others may not let it.
+func (d *DB) tells(ctx context.Context, sql string) (bool, error) {
+	var answer string
+	err := d.pool.QueryRow(ctx, "SELECT "+sql).Scan(&answer)
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok &&
+		(e.Code == codePrivilege || e.Code == codeNoFunction || e.Code == codeNotSupported) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// follow ends what was open in a database of another lineage, and notes that.
+func (d *DB) follow(ctx context.Context) error {
+	ended := false
+	r := run{db: d, about: approval.WholeStore(), of: approval.WholeStore(), follows: true}
+	r.fn = func(begun approval.Tx) error {
+		t := begun.(*tx)
+		was, _, _ := strings.Cut(t.was, "|")
+		is, _, _ := strings.Cut(t.lineage, "|")
+		ended = t.was != t.lineage && (was != is || !d.lossless) // otherwise another program was quicker
+		if ended && d.restored != nil {
+			if err := d.restored(ctx, t); err != nil {
+				return err
+			}
+		}
+		t.queue(`UPDATE store_state SET lineage = $1`, t.lineage)
+		return nil
+	}
+	err := r.attempt(ctx)
+	if err == nil && ended {
+		d.log.WarnContext(ctx, "another server has taken over the store's database, or it was restored, and may lack what "+
+			"was committed last; all that waits, and approvals not used yet, are cancelled, because they may have been used "+
+			"since")
+	}
+	return err
+}

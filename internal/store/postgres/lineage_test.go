@@ -1,0 +1,216 @@
+//go:build postgres
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"countersign/approval"
+	"countersign/internal/testkit"
+)
+
+// member is a store of a fleet with its gate.
+type member struct {
+	*DB
+	gate     *approval.Gate
+	restored int // how often it has ended what was open
+}
+
+func join(t *testing.T, o Options) *member {
+	t.Helper()
+	m := &member{}
+	o.Restored = func(ctx context.Context, tx approval.Tx) error {
+		m.restored++
+		return m.gate.In(ctx, tx).Freezes().Restored()
+	}
+	m.DB = open(t, o)
+	m.gate, _ = gateOn(m.DB)
+	return m
+}
+
+// approve has a person approve a call.
+func (m *member) approve(t *testing.T, c approval.Call) (id string) {
+	t.Helper()
+	out, err := m.gate.Check(t.Context(), c)
+	if err == nil {
+		_, err = m.gate.Decide(t.Context(), approval.Decision{RequestID: out.Request.ID, Approve: true, By: hana,
+			Via: approval.ViaAPI})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Request.ID
+}
+
+func (m *member) check(t *testing.T, c approval.Call, want approval.AnswerKind) *approval.Request {
+	t.Helper()
+	out, err := m.gate.Check(t.Context(), c)
+	if err != nil || out.Kind != want {
+		t.Fatalf("%q, %v, want %s", out.Kind, err, want)
+	}
+	return out.Request
+}
+
+// Rule 2.4: an approval is used once, also where a standby takes over that has not heard of its use. Whichever program
+// notices ends what was open, before anything else is done, and once.
+func TestRule4_AStandbyThatLacksAUseLetsNothingThrough(t *testing.T) {
+	primary, err := startServer("initdb", "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+	if err != nil {
+		t.Fatal(err)
+	}
+	standby, err := startServer("pg_basebackup", "-d", primary.url("postgres"), "-R", "-c", "fast", "--no-sync")
+	if err != nil {
+		t.Fatal(errors.Join(err, primary.stop()))
+	}
+	defer func() {
+		if err := errors.Join(standby.stop(), primary.remove()); err != nil {
+			t.Error(err)
+		}
+	}()
+	at := strings.Replace(primary.url("postgres"), primary.port, primary.port+",127.0.0.1:"+standby.port, 1)
+	a, b := join(t, Options{URL: at}), join(t, Options{URL: at})
+	used, waits := callOf(t, "bot", "send", `{"a":1}`), callOf(t, "bot", "send", `{"a":2}`)
+	a.approve(t, used)
+	id := a.check(t, waits, approval.AnswerPending).ID
+	testkit.Eventually(t, "the standby has the approval", func() bool {
+		return standby.execute(`DO $$ BEGIN
+  ASSERT (SELECT count(*) FROM approval_requests WHERE status <> 'denied') = 2; END $$`) == nil
+	})
+	for _, sql := range []string{`ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`} {
+		if err := standby.execute(sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testkit.Eventually(t, "the standby hears nothing any more", func() bool {
+		return primary.execute(`DO $$ BEGIN ASSERT NOT EXISTS (SELECT 1 FROM pg_stat_replication); END $$`) == nil
+	})
+	b.check(t, used, approval.AnswerApproved) // of which the standby does not hear
+	primary.kill(t)
+	if err := standby.execute(`SELECT pg_promote()`); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the store is there again", func() bool {
+		return a.Update(t.Context(), approval.OfNothing(), func(approval.Tx) error { return nil }) == nil
+	})
+	again := b.check(t, used, approval.AnswerPending)
+	if r, err := a.gate.Request(t.Context(), hana, id); err != nil || r.Status != approval.Cancelled ||
+		r.EndCode != approval.EndRestored {
+		t.Errorf("%v %q, %v", r.Status, r.EndCode, err)
+	}
+	if a.restored+b.restored != 1 {
+		t.Errorf("ended %d and %d times, want once", a.restored, b.restored)
+	}
+	a.check(t, used, approval.AnswerPending)
+	if r := b.check(t, waits, approval.AnswerPending); r.ID == id || r.ID < again.ID {
+		t.Errorf("%s and %s", r.ID, again.ID)
+	}
+}
+
+// Rule 2.4: neither does a database that was made from a copy, nor a record without a transaction slip past it.
+func TestRule4_ACopyOfADatabaseLetsNothingThrough(t *testing.T) {
+	at := database(t)
+	first := join(t, Options{URL: at})
+	c := callOf(t, "bot", "send", `{"a":1}`)
+	first.approve(t, c)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	config, err := pgconn.ParseConfig(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := join(t, Options{URL: server.database(t, config.Database)})
+	event := approval.Event{Type: approval.EventCallAllowed, Agent: "bot"}
+	if copied.RecordAllowed(approval.AllowedCall{Agent: "bot"}, event) {
+		t.Error("an allowed call went on record before the copy was noticed")
+	}
+	copied.check(t, c, approval.AnswerPending)
+	if !copied.RecordAllowed(approval.AllowedCall{Agent: "bot"}, event) {
+		t.Error("and did not after")
+	}
+	if copied.restored != 1 {
+		t.Errorf("ended %d times", copied.restored)
+	}
+}
+
+// Where no server takes over that lacks what was committed, one that takes over ends nothing; a copy does all the same.
+func TestLosslessServersEndNothing(t *testing.T) {
+	for _, test := range []struct {
+		was      string
+		lossless bool
+		want     int
+	}{
+		{"lineage || '0'", false, 1},
+		{"lineage || '0'", true, 0},
+		{"'0' || lineage", true, 1},
+		{"lineage", false, 0},
+	} {
+		m := join(t, Options{Lossless: test.lossless})
+		if _, err := m.pool.Exec(t.Context(), `UPDATE store_state SET lineage = `+test.was); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			m.check(t, callOf(t, "bot", "send", `{"a":1}`), approval.AnswerPending)
+		}
+		if m.restored != test.want {
+			t.Errorf("%+v: ended %d times", test, m.restored)
+		}
+	}
+}
+
+// What could not be ended lets nothing through, and is tried again.
+func TestRule4_WhatCannotBeEndedIsTriedAgain(t *testing.T) {
+	m := join(t, Options{})
+	c := callOf(t, "bot", "send", `{"a":1}`)
+	m.approve(t, c)
+	end, full := m.DB.restored, errors.New("full")
+	m.DB.restored = func(context.Context, approval.Tx) error { return full }
+	if _, err := m.pool.Exec(t.Context(), `UPDATE store_state SET lineage = 'another'`); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if out, err := m.gate.Check(t.Context(), c); !errors.Is(err, full) {
+			t.Fatalf("%s, %v", out.Kind, err)
+		}
+	}
+	m.DB.restored = end
+	m.check(t, c, approval.AnswerPending)
+}
+
+// A database that does not tell its timeline is taken to be another one each time it was started; one that tells
+// nothing at all of itself is known by its table.
+func TestADatabaseThatTellsLittle(t *testing.T) {
+	at := database(t)
+	role := fmt.Sprint("little_", server.nth.Add(1))
+	for _, sql := range []string{"CREATE ROLE " + role + " LOGIN", "GRANT ALL ON ALL TABLES IN SCHEMA public TO " + role,
+		"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO " + role, "GRANT ALL ON SCHEMA public TO " + role,
+		"REVOKE EXECUTE ON FUNCTION pg_walfile_name, pg_control_system FROM PUBLIC"} {
+		execute(t, at, sql)
+	}
+	log := &testkit.Buffer{}
+	d, err := Open(t.Context(), Options{URL: strings.Replace(at, "tester@", role+"@", 1), Logger: log.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lineage string
+	if err := d.pool.QueryRow(t.Context(), `SELECT lineage FROM store_state`).Scan(&lineage); err != nil {
+		t.Error(err)
+	}
+	if !regexp.MustCompile(`^\d+/\d+\|[\d.]+$`).MatchString(lineage) {
+		t.Errorf("%q", lineage)
+	}
+	if !strings.Contains(log.String(), "replicas.failover: lossless") {
+		t.Errorf("it does not say what to do: %s", log)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	execute(t, at, "DROP OWNED BY "+role+"; DROP ROLE "+role)
+}
