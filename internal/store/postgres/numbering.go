@@ -34,6 +34,7 @@ type numbering struct {
 	made     atomic.Int64 // commits with events
 	numbered atomic.Int64 // of them, those whose events have their numbers
 	kick     chan struct{}
+	woken    chan struct{} // another program has committed
 	ended    chan struct{}
 	done     sync.WaitGroup
 }
@@ -45,9 +46,9 @@ const (
 	leftBehind = time.Second
 )
 
-func (n *numbering) start(d *DB) {
-	n.db, n.kick, n.ended = d, make(chan struct{}, 1), make(chan struct{})
-	n.done.Go(n.loop)
+func (n *numbering) start(d *DB, look time.Duration) {
+	n.db, n.kick, n.woken, n.ended = d, make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
+	n.done.Go(func() { n.loop(look) })
 }
 
 func (n *numbering) stop() {
@@ -58,17 +59,17 @@ func (n *numbering) stop() {
 // note says that events were committed.
 func (n *numbering) note() {
 	n.made.Add(1)
-	select {
-	case n.kick <- struct{}{}:
-	default:
-	}
+	poke(n.kick)
 }
+
+// wake has what others have committed looked at now.
+func (n *numbering) wake() { poke(n.woken) }
 
 // isBehind reports whether events that this program has committed may have no number.
 func (n *numbering) isBehind() bool { return n.numbered.Load() < n.made.Load() }
 
-func (n *numbering) loop() {
-	look := time.NewTicker(leftBehind)
+func (n *numbering) loop(every time.Duration) {
+	look := time.NewTicker(every)
 	defer look.Stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -79,12 +80,15 @@ func (n *numbering) loop() {
 			case <-time.After(soon):
 			case <-n.ended:
 			}
+		case <-n.woken:
 		case <-look.C:
 		case <-n.ended:
 			return
 		}
 		if err := n.gather(ctx); err != nil {
 			n.db.log.WarnContext(ctx, "events could not be numbered; trying again", slog.Any("error", err))
+		} else if err := n.db.wakes.readNews(ctx); err != nil {
+			n.db.log.WarnContext(ctx, "what others have committed could not be read; trying again", slog.Any("error", err))
 		}
 	}
 }

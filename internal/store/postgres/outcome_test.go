@@ -29,6 +29,7 @@ type proxy struct {
 	listener net.Listener
 	server   string
 	url      string
+	alter    func([]byte) []byte // what the store says; nil: nothing
 
 	mu      sync.Mutex
 	open    []net.Conn
@@ -82,15 +83,16 @@ func (p *proxy) serve(c net.Conn) {
 	}
 	defer s.Close()
 	p.open = append(p.open, c, s)
+	alter := p.alter
 	p.mu.Unlock()
 	var both sync.WaitGroup
-	both.Go(func() { p.pass(s, c, &p.deaf) })
-	both.Go(func() { p.pass(c, s, &p.mute) })
+	both.Go(func() { p.pass(s, c, &p.deaf, alter) })
+	both.Go(func() { p.pass(c, s, &p.mute, nil) })
 	both.Wait() // real: each side ends with its connection, which the test cuts
 }
 
 // pass passes on what comes, unless it is to go nowhere.
-func (p *proxy) pass(to, from net.Conn, lost *bool) {
+func (p *proxy) pass(to, from net.Conn, lost *bool, alter func([]byte) []byte) {
 	defer to.Close()
 	b := make([]byte, 1<<16)
 	for {
@@ -98,8 +100,12 @@ func (p *proxy) pass(to, from net.Conn, lost *bool) {
 		p.mu.Lock()
 		gone := *lost
 		p.mu.Unlock()
+		said := b[:n]
+		if alter != nil {
+			said = alter(said)
+		}
 		if n > 0 && !gone {
-			_, _ = to.Write(b[:n])
+			_, _ = to.Write(said)
 		}
 		if err != nil {
 			return

@@ -46,6 +46,11 @@ type Options struct {
 	// OnCommit is told of every update that has become durable, before its caller is answered; of one agent's in the order
 	// of their commits. Events have no seq yet. It must be quick and must not call the store.
 	OnCommit func(approval.Commit)
+	// OnNews is told of what all programs on the database have committed, this one among them, once it has its seqs and in
+	// their order: within a second, mostly in some milliseconds. Allowed calls are left out. Of an event it is told Type,
+	// Seq, ApprovalID, Agent and Decision; and of the earliest deadline of all, which may have come from elsewhere. It
+	// must be quick and must not call the store.
+	OnNews func(approval.Commit)
 	// Restored ends what is open, in a transaction about the whole store: the database is another one than the store was
 	// in last, or another server has taken over, and may have lost what was committed. It is called before any other
 	// function runs on such a database, by one of the programs. nil: nothing is ended.
@@ -60,6 +65,7 @@ type Options struct {
 	clock     string       // what the database's clock is, for tests
 	failpoint func(string) // called at "before-commit", for tests
 	tracer    pgx.QueryTracer
+	look      time.Duration // how often it is looked for what others have committed, for tests
 }
 
 // DB is an open store. It is safe for concurrent use.
@@ -68,6 +74,7 @@ type DB struct {
 	pool         *pgxpool.Pool
 	onCommit     func(approval.Commit)
 	beforeCommit func(approval.Commit)
+	onNews       func(approval.Commit)
 	failpoint    func(string)
 	restored     func(ctx context.Context, tx approval.Tx) error
 	lossless     bool
@@ -75,6 +82,7 @@ type DB struct {
 	turns        turns
 	owners       owners
 	numbering    numbering
+	wakes        wakes
 	records      chan *recording
 	recording    sync.WaitGroup
 	clock        clock
@@ -110,7 +118,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		config.ConnConfig.ConnectTimeout = patience
 	}
 	d := &DB{log: o.Logger, onCommit: o.OnCommit, beforeCommit: o.BeforeCommit, failpoint: o.failpoint,
-		restored: o.Restored, lossless: o.Lossless,
+		onNews: o.OnNews, restored: o.Restored, lossless: o.Lossless,
 		records: make(chan *recording, recordsWaiting), closing: make(chan struct{})}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -124,13 +132,17 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, fault(err)
 	}
 	if err = d.findLineage(ctx); err == nil {
+		err = d.wakes.prepare(ctx, d)
+	}
+	if err == nil {
 		err = d.clock.start(ctx, d)
 	}
 	if err != nil {
 		d.pool.Close()
 		return nil, fault(err)
 	}
-	d.numbering.start(d)
+	d.numbering.start(d, cmp.Or(o.look, leftBehind))
+	d.wakes.start()
 	d.recording.Go(d.recordLoop)
 	return d, nil
 }
@@ -205,6 +217,7 @@ func (d *DB) Close() error {
 		d.running.Wait()
 		close(d.records)
 		d.recording.Wait()
+		d.wakes.stop()
 		d.numbering.stop()
 		d.clock.stop()
 		d.pool.Close()

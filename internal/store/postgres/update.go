@@ -139,6 +139,7 @@ func (r *run) attempt(ctx context.Context) error {
 func (d *DB) committed(c *approval.Commit) {
 	if len(c.Events) > 0 {
 		d.numbering.note()
+		d.wakes.note(c.Events)
 	}
 	if d.onCommit != nil {
 		d.onCommit(*c)

@@ -1,0 +1,237 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"countersign/approval"
+)
+
+// Programs that share a store wake each other: whoever commits what is more than an allowed call notifies the others,
+// after the commit and not in it, where PostgreSQL would let one transaction commit at a time
+// (https://www.postgresql.org/docs/current/sql-notify.html). A notification says nothing; it may come late, or not at
+// all behind a pooler. So all look each second besides, and what has come is read from the numbered events.
+
+const (
+	// wakeAtMost is how often the others are woken at most.
+	wakeAtMost = 5 * time.Millisecond
+	// heardWithin is how soon a program must hear what it says itself.
+	heardWithin = 5 * time.Second
+	// listenAgain is for how long it is waited until it is listened again.
+	listenAgain = time.Second
+)
+
+// wakes are what this program tells the others, and hears of them.
+type wakes struct {
+	db    *DB
+	speak chan struct{} // something is to be told
+	own   atomic.Uint32 // by which connection it was told last
+	last  int64         // the seq of the newest event that was told
+	deaf  bool          // nothing that is told is heard, which was logged
+	done  sync.WaitGroup
+	end   context.CancelFunc
+}
+
+// prepare takes all that is there for told.
+func (w *wakes) prepare(ctx context.Context, d *DB) error {
+	w.db, w.speak = d, make(chan struct{}, 1)
+	return d.pool.QueryRow(ctx, newestSeq).Scan(&w.last)
+}
+
+// newestSeq is the number given out last: events up to it are there.
+const newestSeq = `SELECT seq FROM store_state`
+
+func (w *wakes) start() {
+	ctx, end := context.WithCancel(context.Background())
+	w.end = end
+	w.done.Go(func() { w.tell(ctx) })
+	w.done.Go(func() { w.listen(ctx) })
+}
+
+func (w *wakes) stop() {
+	w.end()
+	w.done.Wait()
+}
+
+// note has the others woken, if what was committed is more than allowed calls.
+func (w *wakes) note(events []approval.Event) {
+	for i := range events {
+		if events[i].Type != approval.EventCallAllowed {
+			poke(w.speak)
+			return
+		}
+	}
+}
+
+func poke(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// tell wakes the others, the first time at once. Where it fails they look for themselves.
+func (w *wakes) tell(ctx context.Context) {
+	for {
+		select {
+		case <-w.speak:
+		case <-ctx.Done():
+			return
+		}
+		_ = w.notify(ctx)
+		select {
+		case <-time.After(wakeAtMost):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (w *wakes) notify(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, err := w.db.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	w.own.Store(conn.Conn().PgConn().PID())
+	_, err = conn.Exec(ctx, "NOTIFY countersign")
+	return err
+}
+
+// listen hears what others tell, on a connection of its own.
+func (w *wakes) listen(ctx context.Context) {
+	for ctx.Err() == nil {
+		heard, err := w.listenOnce(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case heard:
+			w.deaf = false
+		case err == nil && !w.deaf:
+			w.deaf = true
+			w.db.log.InfoContext(ctx, "notifications of the store's database do not arrive, as behind a pooler: what "+
+				"other programs commit is seen within a second, and not at once")
+		}
+		select {
+		case <-time.After(listenAgain):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// listenOnce listens until the connection is lost, or nothing is heard on it though something was told; then err is nil.
+func (w *wakes) listenOnce(ctx context.Context) (heard bool, err error) {
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c, err := pgx.ConnectConfig(within, w.db.pool.Config().ConnConfig)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = c.Close(ctx) // whatever was wrong with it is known
+	}()
+	if _, err = c.Exec(within, "LISTEN countersign"); err != nil {
+		return false, err
+	}
+	if !w.deaf {
+		w.db.numbering.wake() // what was told while nobody listened
+	}
+	for {
+		if err := w.notify(ctx); err != nil { // so that something is heard
+			return heard, err
+		}
+		within, cancel := context.WithTimeout(ctx, heardWithin)
+		n, err := c.WaitForNotification(within)
+		cancel()
+		if err != nil {
+			return heard, ctx.Err()
+		}
+		for heard = true; err == nil; {
+			if n.PID != w.own.Load() {
+				w.db.numbering.wake()
+			}
+			within, cancel := context.WithTimeout(ctx, heardWithin)
+			n, err = c.WaitForNotification(within)
+			cancel()
+		}
+		if c.IsClosed() || ctx.Err() != nil {
+			return heard, err
+		}
+	}
+}
+
+// readNews reads what was numbered since it was read last, and tells of it.
+func (w *wakes) readNews(ctx context.Context) error {
+	d := w.db
+	if d.onNews == nil {
+		return nil
+	}
+	for more := true; more; {
+		within, cancel := context.WithTimeout(ctx, patience)
+		events, err := w.readEvents(within)
+		var deadline time.Time
+		if err == nil && len(events) > 0 {
+			deadline, err = approval.View(within, d, approval.Tx.NextDeadline)
+		}
+		cancel()
+		if err != nil {
+			return err
+		}
+		if more = len(events) == newsAtOnce; len(events) == 0 {
+			continue
+		}
+		if !deadline.IsZero() {
+			deadline = deadline.Add(leeway)
+		}
+		d.onNews(approval.Commit{Events: events, Deadline: deadline})
+	}
+	return nil
+}
+
+const (
+	// newsAtOnce is how many events are read at once.
+	newsAtOnce = 1000
+	// leeway is by how much later a program sees to a deadline that another may have made: that one is to come first.
+	leeway = 250 * time.Millisecond
+)
+
+// readEvents returns events of after the last one, but for allowed calls, and goes on behind them. Where the database
+// has lost some, and given their numbers to others, those are told again that may be such.
+func (w *wakes) readEvents(ctx context.Context) (events []approval.Event, err error) {
+	var newest int64
+	if err := w.db.pool.QueryRow(ctx, newestSeq).Scan(&newest); err != nil || newest == w.last {
+		return nil, err
+	}
+	if w.last > newest {
+		w.last = newest - newsAtOnce
+	}
+	rows, err := w.db.pool.Query(ctx, `SELECT seq, event_type, coalesce(approval_id, ''), coalesce(agent, ''),
+  coalesce(decision, '') FROM audit_events WHERE seq > $1 AND event_type <> 'call_allowed' ORDER BY seq LIMIT $2`,
+		w.last, newsAtOnce)
+	if err != nil {
+		return nil, err
+	}
+	events, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (e approval.Event, err error) {
+		err = r.Scan(&e.Seq, &e.Type, &e.ApprovalID, &e.Agent, &e.Decision)
+		e.Agent = decode(e.Agent)
+		return e, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if n := len(events); n > 0 {
+		newest = max(newest, events[n-1].Seq)
+		if n == newsAtOnce {
+			newest = events[n-1].Seq
+		}
+	}
+	w.last = newest
+	return events, nil
+}
