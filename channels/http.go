@@ -45,6 +45,9 @@ type bounded struct {
 }
 
 func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if until, ok := r.Context().Deadline(); ok && !time.Now().Before(until) {
+		return nil, context.DeadlineExceeded // this program stood still, and its timers have not noticed yet
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), b.timeout)
 	defer cancel()
 	res, err := b.Transport.RoundTrip(r.WithContext(ctx))

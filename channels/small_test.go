@@ -106,6 +106,30 @@ func TestHTTPClient(t *testing.T) {
 	}
 }
 
+// stopped is the context of a program that stood still: its time is over, which no timer has noticed.
+type stopped struct{ context.Context }
+
+func (stopped) Deadline() (time.Time, bool) { return time.Now(), true }
+
+// What should be over by now is not begun.
+func TestACallToAPlatformIsNotBegunTooLate(t *testing.T) {
+	called := false
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }))
+	c := NewHTTPClient(testkit.Patience)
+	r, err := http.NewRequestWithContext(stopped{t.Context()}, http.MethodGet, s.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := c.Do(r); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, %v", res, err)
+	}
+	c.CloseIdleConnections()
+	s.Close()
+	if called {
+		t.Error("it was sent")
+	}
+}
+
 // An answer that does not come, or does not end, is no longer waited for.
 func TestACallToAPlatformEndsInTime(t *testing.T) {
 	for _, begun := range []string{"", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{"} {

@@ -85,6 +85,9 @@ type SenderOptions struct {
 	// Now is the clock of the outbox, with whose times the sender's are compared; default time.Now.
 	Now       func() time.Time
 	Failpoint func(name string)
+	// Others is for how long what is due is left to other senders of the same queue, each of which is woken for what its
+	// own program has queued; and how often it is looked for what they have left. 0: there are none.
+	Others time.Duration
 }
 
 // A send must be over, and recorded, before another sender may take the row for abandoned; and what was
@@ -116,6 +119,7 @@ type Sender struct {
 	outbox    Deliveries
 	queue     Queue
 	retries   Retries
+	others    time.Duration
 	parallel  int
 	metrics   Metrics
 	log       *slog.Logger
@@ -172,7 +176,7 @@ func classOf(k approval.NotificationKind) class {
 // NewSender returns a sender that does nothing until [Sender.Run].
 func NewSender(o SenderOptions) *Sender {
 	s := &Sender{
-		outbox: o.Outbox, queue: o.Queue, retries: o.Retries, parallel: o.Parallel,
+		outbox: o.Outbox, queue: o.Queue, retries: o.Retries, others: o.Others, parallel: o.Parallel,
 		metrics: o.Metrics, log: o.Log, now: o.Now, failpoint: o.Failpoint,
 		poke: make(chan struct{}, 1), busy: map[string]bool{}, sentOn: map[string]bool{},
 	}
@@ -342,14 +346,26 @@ func (s *Sender) scan(ctx context.Context) {
 	for limit := scanLimit; limit <= scanMost; limit *= 4 {
 		asked := s.now()
 		ready, next, err := s.outbox.Ready(ctx, nil, limit)
+		more := len(ready) == limit
 		s.mu.Lock()
-		took := s.takeFound(ready, nil, next, asked, err)
-		s.behind = s.behind || len(ready) == limit
+		took := s.takeFound(s.leaveToOthers(ready), nil, next, asked, err)
+		s.behind = s.behind || more
 		s.mu.Unlock()
-		if took || len(ready) < limit {
+		if took || !more {
 			return
 		}
 	}
+}
+
+// leaveToOthers leaves out what other senders may be about to begin, and has it looked at again.
+func (s *Sender) leaveToOthers(ready []approval.Notification) []approval.Notification {
+	if s.others == 0 {
+		return ready
+	}
+	now := s.now()
+	s.lookAt(now.Add(s.others))
+	fresh := func(n approval.Notification) bool { return n.NextAttemptAt.After(now.Add(-s.others)) }
+	return slices.DeleteFunc(ready, fresh)
 }
 
 // takeFound takes up what a look at the queue found, which began when it was asked, and reports whether there was
@@ -604,6 +620,7 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 	}
 	leased, end := context.WithTimeout(context.WithoutCancel(ctx), lease) // in it the attempt is recorded, or not at all
 	defer end()
+	asked := time.Now()
 	begun, err := s.outbox.Begin(ctx,
 		[]Attempt{{Notification: n, Body: body, More: more, Seen: d.Seen(), Lease: lease}})
 	if err != nil {
@@ -621,6 +638,11 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 	}
 	n = begun[0]
 	s.point(FailBegun)
+	if late := time.Since(asked); late > lease-sendTimeout { // another sender may have it before this one is through
+		s.log.WarnContext(ctx, "a notification is not sent, because it took too long to take it from the queue; it is "+
+			"tried again", attrs(n, "took", late)...)
+		return outcome{retryAt: n.LeaseUntil}
+	}
 
 	ctx = context.WithoutCancel(ctx)
 	if e := s.explainUnsendable(ch, maker, n, rendered); e != nil {

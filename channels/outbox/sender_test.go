@@ -33,6 +33,7 @@ type memory struct {
 	readErr, beginErr, recordErr error
 	reads, loads                 int
 	slow                         map[string]time.Duration // how long rows take to be loaded
+	hangs                        time.Duration            // how long the answer to the next Begin takes
 }
 
 func newMemory() *memory {
@@ -126,7 +127,8 @@ func (m *memory) Ready(_ context.Context, ids []string, limit int) (ready []appr
 		if dueAt(n).After(m.now()) || ids != nil && !slices.Contains(ids, n.ID) || len(ready) == limit {
 			continue
 		}
-		narrow := approval.Notification{ID: n.ID, Channel: n.Channel, Kind: n.Kind, Narrow: true}
+		narrow := approval.Notification{ID: n.ID, Channel: n.Channel, Kind: n.Kind, NextAttemptAt: n.NextAttemptAt,
+			Narrow: true}
 		ready = append(ready, narrow)
 	}
 	return ready, next, nil
@@ -161,7 +163,12 @@ func (m *memory) LoadReady(ctx context.Context, id string) (
 
 func (m *memory) Begin(ctx context.Context, tries []Attempt) ([]approval.Notification, error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	hangs := m.hangs
+	m.hangs = 0
+	defer func() {
+		m.mu.Unlock()
+		time.Sleep(hangs) // bubble: a slow store, or a program that stands still
+	}()
 	if m.beginErr != nil {
 		return nil, m.beginErr
 	}
@@ -802,6 +809,62 @@ func TestLeaseOfTheDead(t *testing.T) {
 		got := p.sent()
 		if len(got) != 1 || string(got[0].Body) != "stored" || got[0].RetryKey != "key-1" || got[0].Attempt != 2 {
 			t.Errorf("sent %+v", got)
+		}
+	})
+}
+
+// Who took a row and stood still then does not send it: another may have it by the time that it is through.
+func TestALateSenderSendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.hangs = lease - sendTimeout + time.Millisecond
+		p := &phone{name: "line"}
+		b := run(t, m, nil, p)
+		defer b.stop()
+		b.put(row("1", "line", approval.KindRequest))
+		after(lease - time.Millisecond)
+		if n := b.get("1"); len(p.sent()) != 0 || n.Attempt != 1 {
+			t.Fatalf("sent %+v in attempt %d", p.sent(), n.Attempt)
+		}
+		after(2 * time.Second)
+		if got := p.sent(); len(got) != 1 || got[0].Attempt != 2 || got[0].RetryKey != "key-1" {
+			t.Errorf("sent %+v", got)
+		}
+	})
+}
+
+// Of several senders the one whose program has queued a row sends it, and others take it only where that does not come
+// about: so each is taken once, and none stays.
+func TestWhatOthersHaveQueuedIsLeftToThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		p := &phone{name: "line"}
+		b := run(t, m, func(o *SenderOptions) { o.Others = time.Second }, p)
+		defer b.stop()
+		start := time.Now()
+		b.put(row("1", "line", approval.KindRequest))
+		synctest.Wait()
+		if len(p.sent()) != 1 {
+			t.Fatalf("its own: sent %+v", p.sent())
+		}
+		after(100 * time.Millisecond)
+		m.set(func() { // nobody is woken here
+			n := row("2", "line", approval.KindRequest)
+			n.Status, n.NextAttemptAt = approval.Queued, time.Now()
+			m.rows = append(m.rows, &n)
+		})
+		after(950 * time.Millisecond)
+		if len(p.sent()) != 1 {
+			t.Fatalf("another's, after %v: sent %+v", time.Since(start), p.sent())
+		}
+		after(1100 * time.Millisecond)
+		if len(p.sent()) != 2 {
+			t.Errorf("left behind: sent %+v", p.sent())
+		}
+		reads := m.readCount()
+		after(time.Minute)
+		if n := m.readCount() - reads; n > 62 {
+			t.Errorf("looked %d times in a minute", n)
 		}
 	})
 }

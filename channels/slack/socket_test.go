@@ -177,8 +177,8 @@ func TestEverythingComesOverTheSocket(t *testing.T) {
 	}
 }
 
-// answersWithin is for how long Slack waits where one answer does not come and another must: a busy machine has the time
-// for it.
+// answersWithin is for how long Slack waits where one answer does not come and another must: a busy machine has the
+// time for it.
 const answersWithin = 2 * time.Second
 
 func TestRule7_WhatCouldNotBeStoredIsNotAcknowledged(t *testing.T) {

@@ -124,7 +124,7 @@ func (w *wakes) listen(ctx context.Context) {
 	}
 }
 
-// listenOnce listens until the connection is lost, or nothing is heard on it though something was told; then err is nil.
+// listenOnce listens until the connection is lost, or nothing is heard on it though something was told: err is nil then.
 func (w *wakes) listenOnce(ctx context.Context) (heard bool, err error) {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
