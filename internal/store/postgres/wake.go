@@ -124,7 +124,8 @@ func (w *wakes) listen(ctx context.Context) {
 	}
 }
 
-// listenOnce listens until the connection is lost, or nothing is heard on it though something was told: err is nil then.
+// listenOnce listens until the connection is lost, or, without an error, nothing is heard on it though something was
+// told.
 func (w *wakes) listenOnce(ctx context.Context) (heard bool, err error) {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
