@@ -346,8 +346,8 @@ func (s *Sender) scan(ctx context.Context) {
 	for limit := scanLimit; limit <= scanMost; limit *= 4 {
 		asked := s.now()
 		ready, next, err := s.outbox.Ready(ctx, nil, limit)
-		more := len(ready) == limit
 		s.mu.Lock()
+		more := len(ready) == limit && !s.isOthers(ready[limit-1]) // what comes after is newer still
 		took := s.takeFound(s.leaveToOthers(ready), nil, next, asked, err)
 		s.behind = s.behind || more
 		s.mu.Unlock()
@@ -362,10 +362,13 @@ func (s *Sender) leaveToOthers(ready []approval.Notification) []approval.Notific
 	if s.others == 0 {
 		return ready
 	}
-	now := s.now()
-	s.lookAt(now.Add(s.others))
-	fresh := func(n approval.Notification) bool { return n.NextAttemptAt.After(now.Add(-s.others)) }
-	return slices.DeleteFunc(ready, fresh)
+	s.lookAt(s.now().Add(s.others))
+	return slices.DeleteFunc(ready, s.isOthers)
+}
+
+// isOthers reports whether another sender may be about to begin what is due.
+func (s *Sender) isOthers(n approval.Notification) bool {
+	return s.others > 0 && !s.busy[n.ID] && n.NextAttemptAt.After(s.now().Add(-s.others))
 }
 
 // takeFound takes up what a look at the queue found, which began when it was asked, and reports whether there was
@@ -620,7 +623,6 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 	}
 	leased, end := context.WithTimeout(context.WithoutCancel(ctx), lease) // in it the attempt is recorded, or not at all
 	defer end()
-	asked := time.Now()
 	begun, err := s.outbox.Begin(ctx,
 		[]Attempt{{Notification: n, Body: body, More: more, Seen: d.Seen(), Lease: lease}})
 	if err != nil {
@@ -638,18 +640,18 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 	}
 	n = begun[0]
 	s.point(FailBegun)
-	if late := time.Since(asked); late > lease-sendTimeout { // another sender may have it before this one is through
-		s.log.WarnContext(ctx, "a notification is not sent, because it took too long to take it from the queue; it is "+
-			"tried again", attrs(n, "took", late)...)
-		return outcome{retryAt: n.LeaseUntil}
-	}
 
 	ctx = context.WithoutCancel(ctx)
 	if e := s.explainUnsendable(ch, maker, n, rendered); e != nil {
 		return s.recordFailure(leased, n, e, 0)
 	}
 	start := time.Now()
-	receipt, e := s.send(ctx, ch, d, n)
+	if until, _ := leased.Deadline(); until.Sub(start) < sendTimeout { // another may have it before this one is through
+		s.log.WarnContext(ctx, "a notification is not sent, because too much time has passed since it was taken from the "+
+			"queue; it is tried again", attrs(n)...)
+		return outcome{retryAt: n.LeaseUntil}
+	}
+	receipt, e := s.send(leased, ch, d, n)
 	took := time.Since(start)
 	s.point(FailSentNotRecorded)
 	if e != nil {

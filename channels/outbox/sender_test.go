@@ -869,6 +869,53 @@ func TestWhatOthersHaveQueuedIsLeftToThem(t *testing.T) {
 	})
 }
 
+// Nor does it where it stands still right before it would send.
+func TestASenderThatStandsStillSendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &phone{name: "line"}
+		still := lease + time.Second
+		b := run(t, newMemory(), func(o *SenderOptions) {
+			o.Maker.Known = func(string, string) bool {
+				time.Sleep(still) // bubble: it stands still
+				still = 0
+				return true
+			}
+		}, p)
+		defer b.stop()
+		b.put(row("1", "line", approval.KindRequest))
+		after(lease + 2*time.Second)
+		if got := p.sent(); len(got) > 1 || len(got) == 1 && got[0].Attempt != 2 {
+			t.Errorf("sent %+v", got)
+		}
+	})
+}
+
+// What others have queued costs a sender no looks, however much that is.
+func TestManyRowsOfOthersAreNotLookedAtAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		b := run(t, m, func(o *SenderOptions) { o.Others = time.Second }, &phone{name: "line"})
+		defer b.stop()
+		synctest.Wait()
+		m.set(func() {
+			for i := range 4 * scanLimit {
+				n := row(fmt.Sprint("others", i), "line", approval.KindRequest)
+				n.Status, n.NextAttemptAt = approval.Queued, time.Now().Add(1050*time.Millisecond)
+				m.rows = append(m.rows, &n)
+			}
+		})
+		after(1100 * time.Millisecond) // all are due, and fresh
+		reads := m.readCount()
+		for i := range 100 {
+			b.put(row(fmt.Sprint("own", i), "line", approval.KindRequest))
+			after(5 * time.Millisecond)
+		}
+		if n := m.readCount() - reads; n > 110 {
+			t.Errorf("%d looks for 100 of its own", n)
+		}
+	})
+}
+
 func TestGracefulStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &phone{name: "line", answer: func(channels.Message) (channels.Receipt, error) {

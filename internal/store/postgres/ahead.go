@@ -120,7 +120,7 @@ func (t *tx) askAgain() {
 	}
 }
 
-// outdate is called before something is written.
+// outdate is called when something is written, or is queued to be.
 func (t *tx) outdate(sql string) {
 	if t.asked == nil {
 		return

@@ -113,7 +113,7 @@ func TestRoundTripsOfTheGate(t *testing.T) {
 			{"the same once more", check(approval.AnswerPending), 2},
 			{"an approval before the card was sent", decide(true), 3},
 			{"the use of it", check(approval.AnswerApproved), 2},
-			{"what came of it", report, 4},
+			{"what came of it", report, 5},
 			{"a call that was let through before", check(approval.AnswerPending), 3},
 			{"its card is sent", send, 5},
 			{"a denial of which the card tells", decide(false), 3},
@@ -183,6 +183,43 @@ func TestWhatIsExpectedIsSeenTo(t *testing.T) {
 		}); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// What a transaction has written it sees, also where it was asked ahead, and in a run that expects nothing.
+func TestWhatWasWrittenIsSeen(t *testing.T) {
+	m := join(t, Options{})
+	ctx := t.Context()
+	id := m.check(t, callOf(t, "bot", "send", `{"a":1}`), approval.AnswerPending).ID
+	told, err := m.gate.Extend(ctx, id, hana, approval.ViaAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, err := m.gate.Request(ctx, hana, id); err != nil || !told.ExpiresAt.Equal(is.ExpiresAt) ||
+		told.ExtendedAt.IsZero() {
+		t.Errorf("told %s, extended %s; it is %s, %v", told.ExpiresAt, told.ExtendedAt, is.ExpiresAt, err)
+	}
+	runs := 0
+	if err := m.Update(ctx, approval.OfID(id), func(tx approval.Tx) error {
+		runs++
+		if _, err := tx.Request(id); err != nil {
+			return err
+		}
+		if _, err := tx.Consume(id, false); err != nil { // it is pending: the first run comes to nothing
+			return err
+		}
+		ok, err := tx.Resolve(approval.Resolution{ID: id, Status: approval.Denied, At: tx.Now(), By: "human:hana",
+			Via: approval.ViaAPI})
+		if err != nil {
+			return err
+		}
+		r, err := tx.Request(id)
+		if err == nil && (!ok || r.Status != approval.Denied) {
+			t.Errorf("run %d: resolved %v, and then it is read as %s", runs, ok, r.Status)
+		}
+		return err
+	}); err != nil || runs != 2 {
+		t.Error(err, runs)
 	}
 }
 
@@ -298,7 +335,7 @@ func play(t *testing.T, s approval.Store, seed uint64) (said []string) {
 			}
 		case 19:
 			r, err := g.Extend(ctx, pick(), who, approval.ViaAPI)
-			say("extend", err, r.Status)
+			say("extend", err, r.Status, r.ExpiresAt.Sub(r.RequestedAt).Round(time.Minute), r.ExtendedAt.IsZero())
 		}
 	}
 	if err := s.View(ctx, func(tx approval.Tx) error {

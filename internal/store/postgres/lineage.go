@@ -17,15 +17,27 @@ import (
 // Where it is not, whoever notices first ends all that was open, and notes the new lineage, in one transaction about
 // the whole store.
 
-// A lineage is that of the table, in its database, in its cluster; and, after a bar, the timeline, which a standby
-// begins anew when it is promoted. What pg_control says of it follows only with the next checkpoint.
+// A lineage is that of the table, in its database; of the cluster, after a slash; and, after a bar, t and the timeline,
+// which a standby begins anew when it is promoted. What pg_control says of it follows only with the next checkpoint. A
+// part that the database does not tell to this user is left empty; for the timeline stands s and when the server was
+// started, which may have been another one before.
 const (
-	tableIs    = `(SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || 'store_state'::regclass::oid`
+	tableIs    = `(SELECT oid FROM pg_database WHERE datname = current_database()) || '.' || 'store_state'::regclass::oid`
 	clusterIs  = `(SELECT system_identifier::text FROM pg_control_system())`
-	timelineIs = `left(pg_walfile_name(pg_current_wal_lsn()), 8)`
-	// startedIs stands for the timeline where that is not told: any start may be that of another server.
-	startedIs = `extract(epoch FROM pg_postmaster_start_time())::text`
+	timelineIs = `'t' || left(pg_walfile_name(pg_current_wal_lsn()), 8)`
+	startedIs  = `'s' || extract(epoch FROM pg_postmaster_start_time())`
 )
+
+// isOther reports whether a lineage is another one than the store was of. What only one of two users is told is no
+// difference.
+func isOther(was, is string, lossless bool) bool {
+	was, wasLine, _ := strings.Cut(was, "|")
+	is, line, _ := strings.Cut(is, "|")
+	wasTable, wasCluster, _ := strings.Cut(was, "/")
+	table, cluster, _ := strings.Cut(is, "/")
+	return table != wasTable || cluster != wasCluster && cluster != "" && wasCluster != "" ||
+		!lossless && line != wasLine && line != "" && wasLine != "" && line[0] == wasLine[0]
+}
 
 // errMoved ends a transaction whose database is of another lineage than the store was.
 var errMoved = errors.New("store: the database may have lost what was committed")
@@ -40,11 +52,11 @@ func (d *DB) findLineage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.lineage = tableIs
+	d.lineage = tableIs + ` || '/' || `
 	if hasCluster {
-		d.lineage += ` || '/' || ` + clusterIs
+		d.lineage += clusterIs + ` || `
 	}
-	if d.lineage += ` || '|' || `; hasTimeline {
+	if d.lineage += `'|' || `; hasTimeline {
 		d.lineage += timelineIs
 	} else {
 		d.lineage += startedIs
@@ -75,10 +87,7 @@ func (d *DB) follow(ctx context.Context) error {
 	r := run{db: d, about: approval.WholeStore(), of: approval.WholeStore(), follows: true}
 	r.fn = func(begun approval.Tx) error {
 		t := begun.(*tx)
-		was, _, _ := strings.Cut(t.was, "|")
-		is, _, _ := strings.Cut(t.lineage, "|")
-		ended = t.was != t.lineage && (was != is || !d.lossless) // otherwise another program was quicker
-		if ended && d.restored != nil {
+		if ended = isOther(t.was, t.lineage, d.lossless); ended && d.restored != nil { // no program was quicker
 			if err := d.restored(ctx, t); err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -203,7 +204,7 @@ func TestADatabaseThatTellsLittle(t *testing.T) {
 	if err := d.pool.QueryRow(t.Context(), `SELECT lineage FROM store_state`).Scan(&lineage); err != nil {
 		t.Error(err)
 	}
-	if !regexp.MustCompile(`^\d+/\d+\|[\d.]+$`).MatchString(lineage) {
+	if !regexp.MustCompile(`^\d+\.\d+/\|s[\d.]+$`).MatchString(lineage) {
 		t.Errorf("%q", lineage)
 	}
 	if !strings.Contains(log.String(), "replicas.failover: lossless") {
@@ -213,4 +214,60 @@ func TestADatabaseThatTellsLittle(t *testing.T) {
 		t.Error(err)
 	}
 	execute(t, at, "DROP OWNED BY "+role+"; DROP ROLE "+role)
+}
+
+// Programs whose users may not ask the same of the server are of one lineage all the same.
+func TestProgramsOfDifferentRights(t *testing.T) {
+	at := database(t)
+	role := fmt.Sprint("lesser_", server.nth.Add(1))
+	for _, sql := range []string{"CREATE ROLE " + role + " LOGIN", "GRANT ALL ON ALL TABLES IN SCHEMA public TO " + role,
+		"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO " + role, "GRANT ALL ON SCHEMA public TO " + role,
+		"REVOKE EXECUTE ON FUNCTION pg_control_system, pg_walfile_name FROM PUBLIC"} {
+		execute(t, at, sql)
+	}
+	lesser := strings.Replace(at, "tester@", role+"@", 1)
+	a, b := join(t, Options{URL: at}), join(t, Options{URL: lesser})
+	for n := range 3 {
+		a.check(t, callOf(t, fmt.Sprint("bot", n), "send", `{"a":1}`), approval.AnswerPending)
+		b.check(t, callOf(t, fmt.Sprint("robot", n), "send", `{"a":1}`), approval.AnswerPending)
+	}
+	if a.restored+b.restored != 0 {
+		t.Errorf("ended %d and %d times", a.restored, b.restored)
+	}
+	execute(t, at, `UPDATE store_state SET lineage = '0' || lineage`)
+	b.check(t, callOf(t, "bot", "send", `{"a":2}`), approval.AnswerPending)
+	a.check(t, callOf(t, "bot", "send", `{"a":3}`), approval.AnswerPending)
+	if a.restored != 0 || b.restored != 1 {
+		t.Errorf("ended %d and %d times, want once", a.restored, b.restored)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	execute(t, at, "DROP OWNED BY "+role+"; DROP ROLE "+role)
+}
+
+// Rule 2.4: a freeze, and a take-over, ends what another program has made by a clock that was ahead of this one's.
+func TestRule4_IDsOfOthersMayBeAhead(t *testing.T) {
+	for _, takenOver := range []bool{false, true} {
+		url := database(t)
+		setClock(t, url, 0)
+		a := join(t, Options{URL: url, clock: "test_clock()"})
+		b := join(t, Options{URL: url, clock: "test_clock()"})
+		keepTime(t, a.DB)
+		setClock(t, url, 700*time.Millisecond)
+		c := callOf(t, "bot", "send", `{"a":1}`)
+		a.approve(t, c)
+		setClock(t, url, 0)
+		if takenOver {
+			execute(t, url, `UPDATE store_state SET lineage = lineage || '0'`)
+		} else {
+			if _, err := b.gate.Freeze(t.Context(), "", hana, approval.ViaAPI, ""); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.gate.Unfreeze(t.Context(), "", hana, approval.ViaAPI); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.check(t, c, approval.AnswerPending)
+	}
 }

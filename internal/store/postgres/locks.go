@@ -70,6 +70,8 @@ func (d *DB) resolve(ctx context.Context, about approval.Scope) (approval.Scope,
 	case approval.ScopeID:
 	case approval.ScopeNotification:
 		sql = ownerOfNotification
+	case approval.ScopeAgent: // whichever call it is about
+		return approval.OfAgent(id), nil
 	default:
 		return about, nil
 	}

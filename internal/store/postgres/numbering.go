@@ -35,7 +35,8 @@ type numbering struct {
 	numbered atomic.Int64 // of them, those whose events have their numbers
 	kick     chan struct{}
 	woken    chan struct{} // another program has committed
-	ended    chan struct{}
+	ended    <-chan struct{}
+	end      context.CancelFunc
 	done     sync.WaitGroup
 }
 
@@ -47,12 +48,14 @@ const (
 )
 
 func (n *numbering) start(d *DB, look time.Duration) {
-	n.db, n.kick, n.woken, n.ended = d, make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
-	n.done.Go(func() { n.loop(look) })
+	n.db, n.kick, n.woken = d, make(chan struct{}, 1), make(chan struct{}, 1)
+	ctx, end := context.WithCancel(context.Background())
+	n.end, n.ended = end, ctx.Done()
+	n.done.Go(func() { n.loop(ctx, look) })
 }
 
 func (n *numbering) stop() {
-	close(n.ended)
+	n.end()
 	n.done.Wait()
 }
 
@@ -68,11 +71,9 @@ func (n *numbering) wake() { poke(n.woken) }
 // isBehind reports whether events that this program has committed may have no number.
 func (n *numbering) isBehind() bool { return n.numbered.Load() < n.made.Load() }
 
-func (n *numbering) loop(every time.Duration) {
+func (n *numbering) loop(ctx context.Context, every time.Duration) {
 	look := time.NewTicker(every)
 	defer look.Stop()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	for {
 		select {
 		case <-n.kick:
@@ -85,10 +86,13 @@ func (n *numbering) loop(every time.Duration) {
 		case <-n.ended:
 			return
 		}
-		if err := n.gather(ctx); err != nil {
-			n.db.log.WarnContext(ctx, "events could not be numbered; trying again", slog.Any("error", err))
-		} else if err := n.db.wakes.readNews(ctx); err != nil {
-			n.db.log.WarnContext(ctx, "what others have committed could not be read; trying again", slog.Any("error", err))
+		err := n.gather(ctx)
+		if err == nil {
+			err = n.db.wakes.readNews(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			n.db.log.WarnContext(ctx, "what was committed could not be numbered, or not be told; trying again",
+				slog.Any("error", err))
 		}
 	}
 }

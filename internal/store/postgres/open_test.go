@@ -68,6 +68,43 @@ func TestTablesAreMadeOnce(t *testing.T) {
 	testkit.Wait(t, "the starts", starts.Wait)
 }
 
+// Rule 2.12: what one agent does at once takes one connection, whichever calls it is about.
+func TestRule12_CallsOfOneAgentTakeOneConnection(t *testing.T) {
+	d := open(t, Options{Connections: 4})
+	held, letGo := testkit.Latch()
+	defer letGo()
+	done := make(chan error, 8)
+	call := func(n int, fn func(approval.Tx) error) {
+		k := approval.Key{Agent: "noisy", Server: "bank", Tool: fmt.Sprint("tool", n), ArgsHash: strings.Repeat("a", 64)}
+		done <- d.Update(context.Background(), approval.OfCall(k), fn)
+	}
+	begun := make(chan struct{})
+	go call(0, func(approval.Tx) error {
+		close(begun)
+		<-held
+		return nil
+	})
+	testkit.Receive(t, "the first call", begun)
+	for n := range cap(done) - 1 {
+		go call(n+1, func(approval.Tx) error { return nil })
+	}
+	testkit.Eventually(t, "the others wait for their turn", func() bool {
+		d.turns.mu.Lock()
+		defer d.turns.mu.Unlock()
+		turn := d.turns.held[approval.OfAgent("noisy")]
+		return turn != nil && turn.users == cap(done)
+	})
+	if err := d.Update(t.Context(), approval.OfAgent("quiet"), func(approval.Tx) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	letGo()
+	for range cap(done) {
+		if err := testkit.Receive(t, "an update", done); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Rule 2.12: what one agent does at once leaves the connections to others.
 func TestRule12_OneAgentLeavesTheConnectionsToOthers(t *testing.T) {
 	at := database(t)

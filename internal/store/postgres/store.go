@@ -108,6 +108,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, unavailable("The store's URL cannot be read; write postgres://user:password@host:5432/database.", nil)
 	}
 	config.ConnConfig.Tracer = o.tracer
+	config.ConnConfig.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {} // they would be kept for ever
 	if !strings.Contains(o.URL, "pool_max_conns") {
 		config.MaxConns = int32(min(max(1, cmp.Or(o.Connections, 32)), 1<<15))
 	}

@@ -72,9 +72,11 @@ type queued struct {
 const patience = 10 * time.Second
 
 // limits are set for each transaction, since a connection may be another one's next, behind a pool: the planner's
-// compiler takes longer than any statement here; and no lock outlives a program that stands still.
+// compiler takes longer than any statement here; no lock outlives a program that stands still; and what was committed
+// is on the disk, whatever is set for the database.
 const limits = `SELECT set_config('jit', 'off', true), set_config('statement_timeout', '5s', true),
-  set_config('lock_timeout', '2s', true), set_config('idle_in_transaction_session_timeout', '5s', true)`
+  set_config('lock_timeout', '2s', true), set_config('idle_in_transaction_session_timeout', '5s', true),
+  set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)`
 
 func (t *tx) queue(sql string, args ...any) {
 	t.queued = append(t.queued, queued{sql: sql, args: args})
@@ -210,10 +212,10 @@ func (t *tx) Stmt(q store.Query) store.Cursor { return &cursor{t: t, sql: querie
 func (t *tx) PrepareCached(sql string) store.Cursor { return &cursor{t: t, sql: spell(sql)} }
 
 func (t *tx) Exec(c store.Cursor) (int, error) {
-	t.outdate(c.(*cursor).sql)
 	for c.Step() {
 	}
 	n, err := c.Finish()
+	t.outdate(c.(*cursor).sql) // what was asked again along with it was asked before it
 	t.wrote = t.wrote || n > 0
 	return n, t.Fail(err)
 }

@@ -102,7 +102,7 @@ func (r *run) attempt(ctx context.Context) error {
 		r.db.replace(err)
 		return err
 	}
-	if t.was != t.lineage && !r.follows {
+	if t.was != t.lineage && !r.follows && isOther(t.was, t.lineage, false) {
 		return errMoved
 	}
 	r.started = true
@@ -155,13 +155,21 @@ func (t *tx) begin(ctx context.Context) error {
 	t.queue("BEGIN")
 	t.queue(limits)
 	t.queued = append(t.queued, locks(t.of)...)
-	t.queued = append(t.queued,
-		t.db.clock.read(t, "pg_current_xact_id()::text, (SELECT coalesce(max(id), '') FROM epochs), coalesce(lineage, ''), "+
-			t.db.lineage),
+	floor := `SELECT max(id) FROM epochs`
+	if t.of.IsWhole() { // a freeze is after all that was asked for, by whichever program
+		floor = newestID
+	}
+	t.queued = append(t.queued, t.db.clock.read(t, "pg_current_xact_id()::text, coalesce(("+floor+"), ''), "+
+		"coalesce(lineage, ''), "+t.db.lineage),
 		queued{sql: nextEndings, take: t.takeEndings})
 	t.askAhead()
 	return t.flush()
 }
+
+// newestID is the greatest id of what a freeze ends, and of freezes: ids of several programs grow together only as far
+// as their times do.
+const newestID = `SELECT greatest((SELECT max(id) FROM epochs), (SELECT max(id) FROM approval_requests),
+    (SELECT max(id) FROM grants))`
 
 // replace has no connection used again where err means that one was lost while it was idle: all may have been, more
 // than are tried one after another.

@@ -30,20 +30,29 @@ type wakes struct {
 	db    *DB
 	speak chan struct{} // something is to be told
 	own   atomic.Uint32 // by which connection it was told last
-	last  int64         // the seq of the newest event that was told
+	seen  newest        // up to where events were told
 	deaf  bool          // nothing that is told is heard, which was logged
 	done  sync.WaitGroup
 	end   context.CancelFunc
 }
 
-// prepare takes all that is there for told.
-func (w *wakes) prepare(ctx context.Context, d *DB) error {
-	w.db, w.speak = d, make(chan struct{}, 1)
-	return d.pool.QueryRow(ctx, newestSeq).Scan(&w.last)
+// newest is the seq that was given out last, and the lineage of the store then: events up to it are there.
+type newest struct {
+	seq     int64
+	lineage string
 }
 
-// newestSeq is the number given out last: events up to it are there.
-const newestSeq = `SELECT seq FROM store_state`
+func (w *wakes) look(ctx context.Context) (n newest, err error) {
+	err = w.db.pool.QueryRow(ctx, `SELECT seq, coalesce(lineage, '') FROM store_state`).Scan(&n.seq, &n.lineage)
+	return n, err
+}
+
+// prepare takes all that is there for told.
+func (w *wakes) prepare(ctx context.Context, d *DB) (err error) {
+	w.db, w.speak = d, make(chan struct{}, 1)
+	w.seen, err = w.look(ctx)
+	return err
+}
 
 func (w *wakes) start() {
 	ctx, end := context.WithCancel(context.Background())
@@ -129,7 +138,9 @@ func (w *wakes) listen(ctx context.Context) {
 func (w *wakes) listenOnce(ctx context.Context) (heard bool, err error) {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	c, err := pgx.ConnectConfig(within, w.db.pool.Config().ConnConfig)
+	config := w.db.pool.Config().ConnConfig
+	config.OnNotification = nil // they are waited for
+	c, err := pgx.ConnectConfig(within, config)
 	if err != nil {
 		return false, err
 	}
@@ -151,8 +162,11 @@ func (w *wakes) listenOnce(ctx context.Context) (heard bool, err error) {
 		within, cancel := context.WithTimeout(ctx, heardWithin)
 		n, err := c.WaitForNotification(within)
 		cancel()
-		if err != nil {
-			return heard, ctx.Err()
+		switch {
+		case ctx.Err() != nil || err != nil && c.IsClosed():
+			return heard, err
+		case err != nil:
+			return heard, nil
 		}
 		for heard = true; err == nil; {
 			if n.PID != w.own.Load() {
@@ -176,6 +190,7 @@ func (w *wakes) readNews(ctx context.Context) error {
 	}
 	for more := true; more; {
 		within, cancel := context.WithTimeout(ctx, patience)
+		was := w.seen
 		events, err := w.readEvents(within)
 		var deadline time.Time
 		if err == nil && len(events) > 0 {
@@ -183,6 +198,7 @@ func (w *wakes) readNews(ctx context.Context) error {
 		}
 		cancel()
 		if err != nil {
+			w.seen = was // they are read again
 			return err
 		}
 		if more = len(events) == newsAtOnce; len(events) == 0 {
@@ -206,16 +222,16 @@ const (
 // readEvents returns events of after the last one, but for allowed calls, and goes on behind them. Where the database
 // has lost some, and given their numbers to others, those are told again that may be such.
 func (w *wakes) readEvents(ctx context.Context) (events []approval.Event, err error) {
-	var newest int64
-	if err := w.db.pool.QueryRow(ctx, newestSeq).Scan(&newest); err != nil || newest == w.last {
+	now, err := w.look(ctx)
+	if err != nil || now == w.seen {
 		return nil, err
 	}
-	if w.last > newest {
-		w.last = newest - newsAtOnce
+	if now.lineage != w.seen.lineage || now.seq < w.seen.seq {
+		w.seen.seq = min(w.seen.seq, now.seq) - newsAtOnce
 	}
 	rows, err := w.db.pool.Query(ctx, `SELECT seq, event_type, coalesce(approval_id, ''), coalesce(agent, ''),
   coalesce(decision, '') FROM audit_events WHERE seq > $1 AND event_type <> 'call_allowed' ORDER BY seq LIMIT $2`,
-		w.last, newsAtOnce)
+		w.seen.seq, newsAtOnce)
 	if err != nil {
 		return nil, err
 	}
@@ -227,12 +243,11 @@ func (w *wakes) readEvents(ctx context.Context) (events []approval.Event, err er
 	if err != nil {
 		return nil, err
 	}
-	if n := len(events); n > 0 {
-		newest = max(newest, events[n-1].Seq)
-		if n == newsAtOnce {
-			newest = events[n-1].Seq
-		}
+	if n := len(events); n == newsAtOnce {
+		now.seq = events[n-1].Seq
+	} else if n > 0 {
+		now.seq = max(now.seq, events[n-1].Seq)
 	}
-	w.last = newest
+	w.seen = now
 	return events, nil
 }

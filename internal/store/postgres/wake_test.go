@@ -4,14 +4,13 @@ package postgres
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"countersign/approval"
 	"countersign/internal/testkit"
@@ -162,28 +161,89 @@ func broadcasting(t *testing.T, url string) *member {
 	return m
 }
 
-// A database that has lost its newest events, whose numbers others have by now, has these told.
+// A database that has lost its newest events, whose numbers others have by now, has these told: also where there are
+// more of them already.
 func TestNewsAfterEventsWereLost(t *testing.T) {
-	var h heard
-	d := open(t, Options{OnNews: h.hear})
-	for range 3 {
-		say(t, d, approval.EventDecision, "bot")
-	}
-	testkit.Eventually(t, "they are told", func() bool { return len(h.events()) == 3 })
-	if err := pgx.BeginFunc(t.Context(), d.pool, func(tx pgx.Tx) error {
-		for _, sql := range []string{`DELETE FROM audit_events WHERE seq > 1`, `UPDATE store_state SET seq = 1`} {
-			if _, err := tx.Exec(t.Context(), sql); err != nil {
-				return err
+	for _, again := range []int{1, 7} {
+		var h heard
+		d := open(t, Options{OnNews: h.hear, look: time.Hour})
+		tell := func() {
+			t.Helper()
+			if err := d.numbering.gather(t.Context()); err != nil {
+				t.Fatal(err)
 			}
 		}
-		return nil
-	}); err != nil {
+		for range 10 {
+			say(t, d, approval.EventDecision, "bot")
+		}
+		tell()
+		w := wakes{db: d}
+		var err error
+		if w.seen, err = w.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.seen.lineage = "that of before"
+		if _, err := d.pool.Exec(t.Context(), `WITH lost AS (DELETE FROM audit_events WHERE seq > 5)
+  UPDATE store_state SET seq = 5`); err != nil {
+			t.Fatal(err)
+		}
+		for range again {
+			say(t, d, approval.EventFrozen, "lost")
+		}
+		tell()
+		events, err := w.readEvents(t.Context())
+		events = slices.DeleteFunc(events, func(e approval.Event) bool { return e.Agent != "lost" })
+		if err != nil || len(events) != again {
+			t.Errorf("%d are told, want %d: %v", len(events), again, err)
+		}
+	}
+}
+
+// What could not be told is told the next time.
+func TestNewsSurviveAFailedLook(t *testing.T) {
+	var h heard
+	d := open(t, Options{OnNews: h.hear})
+	c := connect(t, d.pool.Config().ConnString())
+	if _, err := c.Exec(t.Context(), `BEGIN; LOCK TABLE approval_requests IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
-	say(t, d, approval.EventFrozen, "lost")
-	testkit.Eventually(t, "the new one is told", func() bool {
-		return slices.ContainsFunc(h.events(), func(e approval.Event) bool { return e.Agent == "lost" })
+	say(t, d, approval.EventFrozen, "bot")
+	testkit.Eventually(t, "the deadline is waited for", func() bool {
+		var waits bool
+		err := c.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted
+  AND relation = 'approval_requests'::regclass)`).Scan(&waits)
+		return err == nil && waits
 	})
+	testkit.Eventually(t, "in vain", func() bool {
+		var waits bool
+		err := c.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted
+  AND relation = 'approval_requests'::regclass)`).Scan(&waits)
+		return err == nil && !waits
+	})
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "it is told", func() bool { return len(h.events()) == 1 })
+}
+
+// A notification that arrives on a connection that is not for it, as behind a pooler, is not kept there.
+func TestNotificationsDoNotPileUp(t *testing.T) {
+	d := open(t, Options{Connections: 1, look: time.Hour})
+	conn, err := d.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	for _, sql := range []string{"LISTEN countersign", "NOTIFY countersign", "SELECT 1"} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if n, err := conn.Conn().WaitForNotification(ctx); err == nil {
+		t.Errorf("%+v was kept", n)
+	}
 }
 
 // An operator is told once where notifications do not arrive.
