@@ -370,7 +370,8 @@ func play(t *testing.T, s approval.Store, seed uint64) (said []string) {
 // Whatever agents and people do, one after another, a gate answers on PostgreSQL as it does on SQLite, and has the same
 // to show for it.
 func TestGateAnswersAsOnSQLite(t *testing.T) {
-	for seed := range uint64(8) {
+	t.Parallel()
+	for seed := range uint64(4) {
 		lite, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t)})
 		if err != nil {
 			t.Fatal(err)

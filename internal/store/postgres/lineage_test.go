@@ -62,6 +62,7 @@ func (m *member) check(t *testing.T, c approval.Call, want approval.AnswerKind) 
 // Rule 2.4: an approval is used once, also where a standby takes over that has not heard of its use. Whichever program
 // notices ends what was open, before anything else is done, and once.
 func TestRule4_AStandbyThatLacksAUseLetsNothingThrough(t *testing.T) {
+	t.Parallel()
 	primary, err := startServer("initdb", "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +117,7 @@ func TestRule4_AStandbyThatLacksAUseLetsNothingThrough(t *testing.T) {
 
 // Rule 2.4: neither does a database that was made from a copy, nor a record without a transaction slip past it.
 func TestRule4_ACopyOfADatabaseLetsNothingThrough(t *testing.T) {
+	t.Parallel()
 	at := database(t)
 	first := join(t, Options{URL: at})
 	c := callOf(t, "bot", "send", `{"a":1}`)
@@ -218,6 +220,7 @@ func TestADatabaseThatTellsLittle(t *testing.T) {
 
 // Programs whose users may not ask the same of the server are of one lineage all the same.
 func TestProgramsOfDifferentRights(t *testing.T) {
+	t.Parallel()
 	at := database(t)
 	role := fmt.Sprint("lesser_", server.nth.Add(1))
 	for _, sql := range []string{"CREATE ROLE " + role + " LOGIN", "GRANT ALL ON ALL TABLES IN SCHEMA public TO " + role,
@@ -248,6 +251,7 @@ func TestProgramsOfDifferentRights(t *testing.T) {
 
 // Rule 2.4: a freeze, and a take-over, ends what another program has made by a clock that was ahead of this one's.
 func TestRule4_IDsOfOthersMayBeAhead(t *testing.T) {
+	t.Parallel()
 	for _, takenOver := range []bool{false, true} {
 		url := database(t)
 		setClock(t, url, 0)

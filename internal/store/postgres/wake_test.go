@@ -49,6 +49,7 @@ func say(t *testing.T, s approval.Store, kind approval.EventType, agent string) 
 
 // Each program is told of what all commit, once and in the order of the seqs, and of allowed calls nothing.
 func TestNewsOfAllPrograms(t *testing.T) {
+	t.Parallel()
 	url := emptied(t)
 	var all [3]heard
 	var stores []*DB
@@ -83,6 +84,7 @@ func TestNewsOfAllPrograms(t *testing.T) {
 
 // What one program commits is told to another that does not look by itself.
 func TestANotificationWakesTheOthers(t *testing.T) {
+	t.Parallel()
 	url := emptied(t)
 	var h heard
 	open(t, Options{URL: url, OnNews: h.hear, look: time.Hour})
@@ -95,6 +97,7 @@ func TestANotificationWakesTheOthers(t *testing.T) {
 
 // Where the connection for it is lost, others are heard of all the same.
 func TestNewsWithoutNotifications(t *testing.T) {
+	t.Parallel()
 	url := emptied(t)
 	p := newProxy(t, url)
 	var h heard
@@ -109,6 +112,7 @@ func TestNewsWithoutNotifications(t *testing.T) {
 
 // A deadline that another program has made is told too, a little later than that one sees to it.
 func TestDeadlinesOfOthers(t *testing.T) {
+	t.Parallel()
 	url := emptied(t)
 	var h heard
 	open(t, Options{URL: url, OnNews: h.hear})
@@ -124,6 +128,7 @@ func TestDeadlinesOfOthers(t *testing.T) {
 
 // A waiter of one program wakes on what is decided at another, and a freeze there ends what waits here.
 func TestWaitersWakeOverPrograms(t *testing.T) {
+	t.Parallel()
 	url := emptied(t)
 	here, there := broadcasting(t, url), broadcasting(t, url)
 	c := callOf(t, "bot", "send", `{"a":1}`)
@@ -164,6 +169,7 @@ func broadcasting(t *testing.T, url string) *member {
 // A database that has lost its newest events, whose numbers others have by now, has these told: also where there are
 // more of them already.
 func TestNewsAfterEventsWereLost(t *testing.T) {
+	t.Parallel()
 	for _, again := range []int{1, 7} {
 		var h heard
 		d := open(t, Options{OnNews: h.hear, look: time.Hour})
@@ -201,6 +207,7 @@ func TestNewsAfterEventsWereLost(t *testing.T) {
 
 // What could not be told is told the next time.
 func TestNewsSurviveAFailedLook(t *testing.T) {
+	t.Parallel()
 	var h heard
 	d := open(t, Options{OnNews: h.hear})
 	c := connect(t, d.pool.Config().ConnString())
@@ -248,6 +255,7 @@ func TestNotificationsDoNotPileUp(t *testing.T) {
 
 // An operator is told once where notifications do not arrive.
 func TestAPoolerIsNoticed(t *testing.T) {
+	t.Parallel()
 	log := &testkit.Buffer{}
 	url := emptied(t)
 	p := newProxy(t, url)
