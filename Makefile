@@ -46,8 +46,9 @@ browser: ## the tests that drive the pages, and the demo's, in Chromium
 interop: ## the tests against other people's programs; COUNTERSIGN_INTEROP names their folder
 	go test -tags=interop ./internal/interop
 
-postgres: ## the tests of the store on PostgreSQL, which they start themselves
+postgres: ## the tests on PostgreSQL, which they start themselves
 	go test -tags=postgres ./internal/store/postgres
+	go test -tags=postgres -run OnPostgreSQL ./internal/app
 
 deploy: ## what is in deploy/, as promtool, systemd-analyze and docker compose read it; they must be installed
 	promtool check config deploy/prometheus/prometheus.yml

@@ -27,7 +27,6 @@ import (
 	"countersign/internal/chat"
 	"countersign/internal/config"
 	"countersign/internal/mcp/gateway"
-	"countersign/internal/store/sqlite"
 	"countersign/internal/web"
 )
 
@@ -57,7 +56,7 @@ type App struct {
 	log  *slog.Logger
 	live inForce
 
-	store     *sqlite.DB
+	store     database
 	gate      *approval.Gate
 	outbox    *outbox.Outbox
 	chat      *chat.Service
@@ -149,15 +148,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 		limits: newLimits(cfg, a.who.socket), onStop: a.onStop}
 	a.metrics = newMetrics(a)
 	a.listeners.states = a.metrics.listeners
-	a.store, err = sqlite.Open(ctx, sqlite.Options{
-		Path: cfg.StorePath, Logger: a.logger("store"), Now: a.o.Now, Elapsed: o.Elapsed, Failpoint: o.Failpoint,
-		OnCommit: func(c approval.Commit) {
-			a.metrics.countCommit(c)
-			broker.Publish(c)
-		},
-		BeforeCommit: broker.BeforeCommit,
-	})
-	if err != nil {
+	if a.store, err = openStore(ctx, a, broker); err != nil {
 		return nil, err
 	}
 	a.onStop("store", func(context.Context) error { return a.store.Close() })
@@ -194,6 +185,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 			Cap: cfg.Notifications.MaxBackoff},
 		Now:       a.store.Now,
 		Failpoint: o.Failpoint,
+		Others:    a.store.others(),
 	})
 
 	a.heartbeat, err = heartbeat.New(heartbeat.Options{Gate: upkeep{a.gate, a.outbox, a.signIn}, Entries: cfg.Heartbeat(),
@@ -280,7 +272,7 @@ func (a *App) Start() error {
 		a.reloader.recheckNeeds(a.work) // the configuration may have changed while nothing ran
 	})
 	a.spawn(func() { a.gate.Run(a.work) })
-	a.spawn(func() { a.keepTime(a.work) })
+	a.spawn(func() { a.keepStore(a.work) })
 	a.spawn(func() { a.overruns.tell(a.work, a.chat) })
 	a.gateway.Start()
 	a.spawn(func() {
@@ -326,19 +318,13 @@ func (a *App) Start() error {
 	return nil
 }
 
-// keepTime has the store look at the machine's clock.
-func (a *App) keepTime(ctx context.Context) {
+// keepStore has the store look at the machine's clock, and at what else may have changed.
+func (a *App) keepStore(ctx context.Context) {
 	const every = 5 * time.Second
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if err := a.store.KeepTime(ctx); err != nil && ctx.Err() == nil {
-			a.log.WarnContext(ctx, "a change of the machine's clock could not be stored; trying again", "error", err)
-		}
-		a.store.CheckClaim()
-		if err := a.store.Mark(); err != nil {
-			a.log.WarnContext(ctx, "the note of how far the store has come could not be written; trying again", "error", err)
-		}
+		a.store.keep(ctx, a.log)
 		select {
 		case <-ctx.Done():
 			return

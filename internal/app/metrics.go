@@ -113,7 +113,7 @@ func newMetrics(a *App) *metrics {
 	m.channel = func(name string) channels.Channel { return a.live.Load().channel(name) }
 	ahead := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_store_clock_ahead_seconds",
 		Help: "Seconds that the store's time is ahead of this machine's clock, after that clock was set back."},
-		func() float64 { return a.store.Clock().Ahead.Seconds() })
+		func() float64 { return a.store.Ahead().Seconds() })
 	for _, k := range a.o.Config.Kinds() {
 		if _, metered := k.Type.(channels.Metered); metered {
 			m.registry.MustRegister(quotaGauges(k, &a.live)...)

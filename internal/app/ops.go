@@ -60,16 +60,6 @@ func (h health) problems() []string {
 	ps = append(ps, problemsOf(l.channels)...)
 	ps = append(ps, problemsOf(h.a.receivers.handlers())...)
 	ps = append(ps, h.a.store.Problems()...)
-	switch c := h.a.store.Clock(); {
-	case c.Lead > 0:
-		ps = append(ps, fmt.Sprintf("this machine's clock has jumped %v ahead; the store's time follows in %v and ends what "+
-			"is due then: if the clock is wrong, set it right by then; if it is right, an admin can say so at once: "+
-			"countersign clock accept", c.Lead.Round(time.Second), c.For.Round(time.Second)))
-	case c.Ahead >= time.Second && !c.Accepted:
-		ps = append(ps, fmt.Sprintf("this machine's clock is %v behind the store's time, which never goes back and runs a "+
-			"hundredth slower until they meet: see that the clock is right; if it is, an admin can say so: "+
-			"countersign clock accept", c.Ahead.Round(time.Second)))
-	}
 	if why := h.a.reloader.failed.Load(); why != nil {
 		ps = append(ps, "the configuration was not reloaded ("+*why+"): the earlier one stays in force")
 	}

@@ -135,6 +135,9 @@ func newChat(t testing.TB, now ...func() time.Time) *emulator.Emulator {
 	return chat
 }
 
+// chooseStore has a test's program keep its rows elsewhere than in the file of the configuration. nil: none does.
+var chooseStore func(t *testing.T, file string)
+
 // newWorld starts the program on configText as the changes leave it.
 func newWorld(t *testing.T, changes ...func(text string) string) *world {
 	t.Helper()
@@ -145,6 +148,9 @@ func newWorld(t *testing.T, changes ...func(text string) string) *world {
 		w.env[k] = v
 	}
 	w.env["STORE"] = filepath.Join(w.dir, "gate.db")
+	if chooseStore != nil {
+		chooseStore(t, w.env["STORE"])
+	}
 	schematest.WriteFile(t, filepath.Join(w.dir, "gate.db"))
 	w.env["LINE_API"], w.env["SLACK_API"] = w.chat.LINE.URL(), w.chat.Slack.URL()
 	w.path = filepath.Join(w.dir, "countersign.yaml")

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"countersign/approval"
+	"countersign/internal/store/postgres/postgrestest"
 	"countersign/internal/testkit"
 )
 
@@ -63,39 +64,39 @@ func (m *member) check(t *testing.T, c approval.Call, want approval.AnswerKind) 
 // notices ends what was open, before anything else is done, and once.
 func TestRule4_AStandbyThatLacksAUseLetsNothingThrough(t *testing.T) {
 	t.Parallel()
-	primary, err := startServer("initdb", "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+	primary, err := postgrestest.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
-	standby, err := startServer("pg_basebackup", "-d", primary.url("postgres"), "-R", "-c", "fast", "--no-sync")
+	standby, err := postgrestest.StartOn("pg_basebackup", "-d", primary.URL("postgres"), "-R", "-c", "fast", "--no-sync")
 	if err != nil {
-		t.Fatal(errors.Join(err, primary.stop()))
+		t.Fatal(errors.Join(err, primary.Stop()))
 	}
 	defer func() {
-		if err := errors.Join(standby.stop(), primary.remove()); err != nil {
+		if err := errors.Join(standby.Stop(), primary.Remove()); err != nil {
 			t.Error(err)
 		}
 	}()
-	at := strings.Replace(primary.url("postgres"), primary.port, primary.port+",127.0.0.1:"+standby.port, 1)
+	at := strings.Replace(primary.URL("postgres"), primary.Port, primary.Port+",127.0.0.1:"+standby.Port, 1)
 	a, b := join(t, Options{URL: at}), join(t, Options{URL: at})
 	used, waits := callOf(t, "bot", "send", `{"a":1}`), callOf(t, "bot", "send", `{"a":2}`)
 	a.approve(t, used)
 	id := a.check(t, waits, approval.AnswerPending).ID
 	testkit.Eventually(t, "the standby has the approval", func() bool {
-		return standby.execute(`DO $$ BEGIN
+		return standby.Execute(`DO $$ BEGIN
   ASSERT (SELECT count(*) FROM approval_requests WHERE status <> 'denied') = 2; END $$`) == nil
 	})
 	for _, sql := range []string{`ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`} {
-		if err := standby.execute(sql); err != nil {
+		if err := standby.Execute(sql); err != nil {
 			t.Fatal(err)
 		}
 	}
 	testkit.Eventually(t, "the standby hears nothing any more", func() bool {
-		return primary.execute(`DO $$ BEGIN ASSERT NOT EXISTS (SELECT 1 FROM pg_stat_replication); END $$`) == nil
+		return primary.Execute(`DO $$ BEGIN ASSERT NOT EXISTS (SELECT 1 FROM pg_stat_replication); END $$`) == nil
 	})
 	b.check(t, used, approval.AnswerApproved) // of which the standby does not hear
-	primary.kill(t)
-	if err := standby.execute(`SELECT pg_promote()`); err != nil {
+	primary.Kill(t)
+	if err := standby.Execute(`SELECT pg_promote()`); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "the store is there again", func() bool {
@@ -129,7 +130,7 @@ func TestRule4_ACopyOfADatabaseLetsNothingThrough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copied := join(t, Options{URL: server.database(t, config.Database)})
+	copied := join(t, Options{URL: server.Database(t, config.Database)})
 	event := approval.Event{Type: approval.EventCallAllowed, Agent: "bot"}
 	if copied.RecordAllowed(approval.AllowedCall{Agent: "bot"}, event) {
 		t.Error("an allowed call went on record before the copy was noticed")
@@ -191,7 +192,7 @@ func TestRule4_WhatCannotBeEndedIsTriedAgain(t *testing.T) {
 // nothing at all of itself is known by its table.
 func TestADatabaseThatTellsLittle(t *testing.T) {
 	at := database(t)
-	role := fmt.Sprint("little_", server.nth.Add(1))
+	role := fmt.Sprint("little_", server.Next())
 	for _, sql := range []string{"CREATE ROLE " + role + " LOGIN", "GRANT ALL ON ALL TABLES IN SCHEMA public TO " + role,
 		"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO " + role, "GRANT ALL ON SCHEMA public TO " + role,
 		"REVOKE EXECUTE ON FUNCTION pg_walfile_name, pg_control_system FROM PUBLIC"} {
@@ -222,7 +223,7 @@ func TestADatabaseThatTellsLittle(t *testing.T) {
 func TestProgramsOfDifferentRights(t *testing.T) {
 	t.Parallel()
 	at := database(t)
-	role := fmt.Sprint("lesser_", server.nth.Add(1))
+	role := fmt.Sprint("lesser_", server.Next())
 	for _, sql := range []string{"CREATE ROLE " + role + " LOGIN", "GRANT ALL ON ALL TABLES IN SCHEMA public TO " + role,
 		"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO " + role, "GRANT ALL ON SCHEMA public TO " + role,
 		"REVOKE EXECUTE ON FUNCTION pg_control_system, pg_walfile_name FROM PUBLIC"} {

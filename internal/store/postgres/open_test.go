@@ -17,9 +17,9 @@ import (
 
 // What keeps a store from being opened is told in a way that an operator can act on, and never with the password.
 func TestOpenSaysWhatToDo(t *testing.T) {
-	foreign := server.database(t, "")
+	foreign := server.Database(t, "")
 	execute(t, foreign, "CREATE TABLE theirs (id int)")
-	latin := server.database(t, "")
+	latin := server.Database(t, "")
 	execute(t, latin, "DROP DATABASE IF EXISTS latin")
 	execute(t, latin, "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
 	named := func(name string) string {
@@ -52,7 +52,7 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 
 // Several programs that start at once make the tables once.
 func TestTablesAreMadeOnce(t *testing.T) {
-	at := server.database(t, "")
+	at := server.Database(t, "")
 	var starts sync.WaitGroup
 	for range 4 {
 		starts.Go(func() {

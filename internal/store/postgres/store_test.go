@@ -5,20 +5,43 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"countersign/approval"
+	"countersign/internal/store/postgres/postgrestest"
 	"countersign/internal/store/storetest"
 	"countersign/internal/testkit"
 )
 
+var server *postgrestest.Server
+
+func TestMain(m *testing.M) { os.Exit(runWithServer(m)) }
+
+// runWithServer runs the tests with a server, and returns the exit code.
+func runWithServer(m *testing.M) (code int) {
+	s, err := postgrestest.Start()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	server = s
+	code = m.Run()
+	if err := server.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
 // empty is the name of a database with empty tables, of which others are made: that takes less time than to make them.
 var empty = sync.OnceValues(func() (string, error) {
-	name, url, err := server.template()
+	name, url, err := server.Template()
 	if err != nil {
 		return "", err
 	}
@@ -38,7 +61,7 @@ func database(t testing.TB) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server.database(t, name)
+	return server.Database(t, name)
 }
 
 // used are databases whose test has ended: to empty one takes less time than to make one.
@@ -72,7 +95,7 @@ func emptied(t testing.TB) (at string) {
 	if at == "" {
 		name, err := empty()
 		if err == nil {
-			at, err = server.create(name)
+			at, err = server.Create(name)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,6 @@
 //go:build postgres
 
-package postgres
+package postgrestest
 
 import (
 	"context"
@@ -27,33 +27,18 @@ import (
 	"countersign/internal/testkit"
 )
 
-// testServer is a PostgreSQL server for the tests: Debian's, with its defaults.
-type testServer struct {
+// Server is a PostgreSQL server.
+type Server struct {
+	Port    string
 	dir     string
-	port    string
 	process *exec.Cmd
 	exited  chan error
 	nth     atomic.Int64
 }
 
-var server *testServer
-
-func TestMain(m *testing.M) { os.Exit(runWithServer(m)) }
-
-// runWithServer runs the tests with a server, and returns the exit code.
-func runWithServer(m *testing.M) (code int) {
-	s, err := startServer("initdb", "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	server = s
-	code = m.Run()
-	if err := server.stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+// Start starts a server with a cluster of its own.
+func Start() (*Server, error) {
+	return StartOn("initdb", "-U", "tester", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
 }
 
 // program is where one of the server's programs is: in the newest of Debian's folders, if not in the path.
@@ -87,8 +72,8 @@ func own(dir string) (*syscall.SysProcAttr, error) {
 	return attr, nil
 }
 
-// startServer starts a server on what a program makes in an empty folder, which it is told by -D.
-func startServer(makes string, args ...string) (_ *testServer, err error) {
+// StartOn starts a server on what a program makes in an empty folder, which it is told by -D.
+func StartOn(makes string, args ...string) (_ *Server, err error) {
 	parent, err := os.MkdirTemp("", "countersign-postgres")
 	if err != nil {
 		return nil, err
@@ -98,7 +83,7 @@ func startServer(makes string, args ...string) (_ *testServer, err error) {
 			err = errors.Join(err, os.RemoveAll(parent))
 		}
 	}()
-	s := &testServer{dir: filepath.Join(parent, "data"), exited: make(chan error, 1)}
+	s := &Server{dir: filepath.Join(parent, "data"), exited: make(chan error, 1)}
 	if err := os.Mkdir(s.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -118,10 +103,10 @@ func startServer(makes string, args ...string) (_ *testServer, err error) {
 	if out, err := init.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, out)
 	}
-	if s.port, err = freePort(); err != nil {
+	if s.Port, err = freePort(); err != nil {
 		return nil, err
 	}
-	s.process = exec.Command(postgres, "-D", s.dir, "-p", s.port) // real: stop ends it, or the end of this process
+	s.process = exec.Command(postgres, "-D", s.dir, "-p", s.Port) // real: stop ends it, or the end of this process
 	s.process.Args = append(s.process.Args, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 		"-c", "max_connections=300")
 	s.process.Dir, s.process.SysProcAttr = s.dir, attr
@@ -148,15 +133,18 @@ func freePort() (string, error) {
 	return port, errors.Join(err, l.Close())
 }
 
+// Next is a number that no other caller gets.
+func (s *Server) Next() int64 { return s.nth.Add(1) }
+
 // ready waits until the server answers.
-func (s *testServer) ready() error {
+func (s *Server) ready() error {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // real: a server starts
-		err := s.execute("SELECT 1")
+		err := s.Execute("SELECT 1")
 		switch {
 		case err == nil:
 			return nil
 		case time.Now().After(deadline):
-			return errors.Join(err, s.stop())
+			return errors.Join(err, s.Stop())
 		}
 		select {
 		case exit := <-s.exited:
@@ -167,11 +155,11 @@ func (s *testServer) ready() error {
 	}
 }
 
-// execute runs a statement in the server's own database.
-func (s *testServer) execute(sql string) error {
+// Execute runs a statement in the server's own database.
+func (s *Server) Execute(sql string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, err := pgx.Connect(ctx, s.url("postgres"))
+	c, err := pgx.Connect(ctx, s.URL("postgres"))
 	if err != nil {
 		return err
 	}
@@ -179,45 +167,45 @@ func (s *testServer) execute(sql string) error {
 	return errors.Join(err, c.Close(ctx))
 }
 
-func (s *testServer) url(database string) string {
-	u := url.URL{Scheme: "postgres", User: url.User("tester"), Host: net.JoinHostPort("127.0.0.1", s.port), Path: database,
+func (s *Server) URL(database string) string {
+	u := url.URL{Scheme: "postgres", User: url.User("tester"), Host: net.JoinHostPort("127.0.0.1", s.Port), Path: database,
 		RawQuery: "sslmode=disable"}
 	return u.String()
 }
 
-// template makes a database that others are made of. Nobody may be connected to it then.
-func (s *testServer) template() (name, at string, err error) {
-	name = "template_" + strconv.FormatInt(s.nth.Add(1), 10)
-	return name, s.url(name), s.execute("CREATE DATABASE " + name)
+// Template makes a database that others are made of. Nobody may be connected to it then.
+func (s *Server) Template() (name, at string, err error) {
+	name = "template_" + strconv.FormatInt(s.Next(), 10)
+	return name, s.URL(name), s.Execute("CREATE DATABASE " + name)
 }
 
-// database makes a database as a template is, or for "" an empty one, and returns its URL. It goes when the test ends.
-func (s *testServer) database(t testing.TB, template string) (at string) {
+// Database makes a database as a template is, or for "" an empty one, and returns its URL. It goes when the test ends.
+func (s *Server) Database(t testing.TB, template string) (at string) {
 	t.Helper()
-	at, err := s.create(template)
+	at, err := s.Create(template)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.execute("DROP DATABASE " + path.Base(at[:strings.Index(at, "?")]) + " WITH (FORCE)"); err != nil {
+		if err := s.Execute("DROP DATABASE " + path.Base(at[:strings.Index(at, "?")]) + " WITH (FORCE)"); err != nil {
 			t.Error(err)
 		}
 	})
 	return at
 }
 
-// create makes a database that stays.
-func (s *testServer) create(template string) (at string, err error) {
-	name := "test_" + strconv.FormatInt(s.nth.Add(1), 10)
+// Create makes a database that stays.
+func (s *Server) Create(template string) (at string, err error) {
+	name := "test_" + strconv.FormatInt(s.Next(), 10)
 	sql := "CREATE DATABASE " + name
 	if template != "" {
 		sql += " TEMPLATE " + template
 	}
-	return s.url(name), s.execute(sql)
+	return s.URL(name), s.Execute(sql)
 }
 
-// kill ends the server as a loss of power does.
-func (s *testServer) kill(t *testing.T) {
+// Kill ends the server as a loss of power does.
+func (s *Server) Kill(t *testing.T) {
 	t.Helper()
 	if err := s.process.Process.Signal(syscall.SIGQUIT); err != nil {
 		t.Fatal(err)
@@ -225,8 +213,8 @@ func (s *testServer) kill(t *testing.T) {
 	s.exited <- testkit.Receive(t, "the server's end", s.exited)
 }
 
-// stop has the server end its sessions, and removes what it has written.
-func (s *testServer) stop() error {
+// Stop has the server end its sessions, and removes what it has written.
+func (s *Server) Stop() error {
 	err := s.process.Process.Signal(syscall.SIGINT) // a fast stop
 	select {
 	case exit := <-s.exited:
@@ -234,8 +222,8 @@ func (s *testServer) stop() error {
 	case <-time.After(time.Minute):
 		err = errors.Join(err, s.process.Process.Kill(), errors.New("the server did not stop"))
 	}
-	return errors.Join(err, s.remove())
+	return errors.Join(err, s.Remove())
 }
 
-// remove removes what the server has written.
-func (s *testServer) remove() error { return os.RemoveAll(filepath.Dir(s.dir)) }
+// Remove removes what the server has written.
+func (s *Server) Remove() error { return os.RemoveAll(filepath.Dir(s.dir)) }

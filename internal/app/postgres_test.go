@@ -1,0 +1,203 @@
+//go:build postgres
+
+package app_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"countersign/client"
+	"countersign/internal/app"
+	"countersign/internal/store/postgres/postgrestest"
+	"countersign/internal/testkit"
+)
+
+// The whole program on PostgreSQL, as on SQLite; and two of them on one database. The program opens it for tests alone
+// so far.
+func TestOnPostgreSQL(t *testing.T) {
+	server, err := postgrestest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	chooseStore = func(t *testing.T, file string) {
+		if strings.HasPrefix(t.Name(), "TestOnPostgreSQL/") {
+			app.Share(file, server.Database(t, "")+"&pool_max_conns=8")
+		}
+	}
+	t.Cleanup(func() { chooseStore = nil })
+	for name, test := range map[string]func(t *testing.T){
+		"a call, a tap in LINE and back":  TestACallATapInLINEAndBack,
+		"a Slack card is edited":          TestASlackCardIsEditedWhenItIsOver,
+		"an expiry":                       TestAnExpiryWakesTheWaiterAndEditsTheCard,
+		"a waiting call":                  TestAWaitingCallIsAnsweredByTheTap,
+		"outsiders, forgers, replayers":   TestRule8_OutsidersForgersAndReplayersDecideNothing,
+		"words in LINE":                   TestTypedWordsInLINE,
+		"a batch":                         TestABatchIsOneCard,
+		"a restart":                       TestRule7_ARestartGoesOnWhereItWas,
+		"a stand-in":                      TestAStandInGetsTheCard,
+		"two programs decide once":        testTwoProgramsDecideOnce,
+		"two programs wake and freeze":    testTwoProgramsWakeAndFreeze,
+		"one of two programs is gone":     testOneOfTwoProgramsIsGone,
+		"two programs show one audit log": testTwoProgramsShowOneLog,
+	} {
+		t.Run(name, test)
+	}
+}
+
+// second starts another program on the store and the configuration of w. The platforms call the one that was started
+// last.
+func (w *world) second() *world {
+	w.t.Helper()
+	s := &world{t: w.t, ctx: w.ctx, dir: w.dir, path: w.path, env: w.env, chat: w.chat, log: w.log}
+	s.start()
+	return s
+}
+
+// race does something at both programs at once, so often, and returns what came of each.
+func race[T any](t *testing.T, n int, one, other *world, do func(w *world) T) []T {
+	t.Helper()
+	out := make([]T, n)
+	var all sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range n {
+		w := []*world{one, other}[i%2]
+		all.Go(func() {
+			<-begin
+			out[i] = do(w)
+		})
+	}
+	close(begin)
+	testkit.Wait(t, "all of them", all.Wait)
+	return out
+}
+
+func ask(c client.Call) func(w *world) client.Answer {
+	return func(w *world) client.Answer {
+		a, err := w.bot.Call(w.ctx, c)
+		if err != nil {
+			w.t.Error(err)
+		}
+		return a
+	}
+}
+
+// Of racing equal calls one makes a request, with one card; of racing decisions one holds; and the approval is used
+// once.
+func testTwoProgramsDecideOnce(t *testing.T) {
+	one := newWorld(t)
+	other := one.second()
+	answers := race(t, 80, one, other, ask(transfer(2000)))
+	id := answers[0].ApprovalID
+	differs := func(a client.Answer) bool { return a.ApprovalID != id || a.Kind != client.AnswerPending }
+	if slices.ContainsFunc(answers, differs) {
+		t.Fatalf("%+v", answers)
+	}
+	one.slackCard("transfer_credits")
+	one.lineCard("transfer_credits", 1)
+	decided := race(t, 32, one, other, func(w *world) error {
+		_, err := w.hana.Decide(w.ctx, id, client.Approve, "")
+		return err
+	})
+	if n := len(slices.DeleteFunc(decided, func(err error) bool { return err != nil })); n != 1 {
+		t.Errorf("%d decisions held", n)
+	}
+	if cards := one.chat.Slack.Messages("C0APPROVALS"); len(cards) != 1 {
+		t.Errorf("%d cards in Slack", len(cards))
+	}
+	sent, err := other.hana.Notifications(other.ctx, client.NotificationQuery{ApprovalID: id, Limit: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range sent.Items {
+		if n.Attempt > 1 {
+			t.Errorf("%s by %s in %d attempts", n.Kind, n.Channel, n.Attempt)
+		}
+	}
+	used := race(t, 80, one, other, ask(transfer(2000)))
+	if n := len(slices.DeleteFunc(used, func(a client.Answer) bool { return a.Kind != client.AnswerApproved })); n != 1 {
+		t.Errorf("used %d times", n)
+	}
+}
+
+// Whoever waits at one program wakes by what is decided at the other, and a freeze there holds here from its answer on.
+func testTwoProgramsWakeAndFreeze(t *testing.T) {
+	one := newWorld(t)
+	other := one.second()
+	for _, at := range [][2]*world{{one, other}, {other, one}} {
+		here, there := at[0], at[1]
+		c := transfer(2000)
+		id := here.expect(c, client.AnswerPending).ApprovalID
+		answers := make(chan client.Answer, 1)
+		go func() {
+			a, err := here.bot.CallWait(here.ctx, c, time.Minute)
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- a
+		}()
+		if _, err := there.hana.Decide(there.ctx, id, client.Approve, ""); err != nil {
+			t.Fatal(err)
+		}
+		if a := testkit.Receive(t, "the answer", answers); a.Kind != client.AnswerApproved {
+			t.Errorf("%s", a.Kind)
+		}
+		here.expect(client.Call{Tool: "read_file"}, client.AnswerAllow)
+		if _, err := there.hana.Freeze(there.ctx, "bot", ""); err != nil {
+			t.Fatal(err)
+		}
+		here.expect(client.Call{Tool: "read_file"}, client.AnswerDenied)
+		if _, err := there.hana.Unfreeze(there.ctx, "bot"); err != nil {
+			t.Fatal(err)
+		}
+		here.expect(client.Call{Tool: "read_file"}, client.AnswerAllow)
+	}
+}
+
+// What one program has queued the other sends where that one is gone, and takes presses on it.
+func testOneOfTwoProgramsIsGone(t *testing.T) {
+	one := newWorld(t)
+	other := one.second()
+	one.stop()
+	id := other.expect(transfer(3000), client.AnswerPending).ApprovalID
+	other.slackCard(id)
+	if _, err := other.hana.Decide(other.ctx, id, client.Approve, ""); err != nil {
+		t.Fatal(err)
+	}
+	other.expect(transfer(3000), client.AnswerApproved)
+}
+
+// Both show the same audit log, whoever has written it, without a hole.
+func testTwoProgramsShowOneLog(t *testing.T) {
+	one := newWorld(t)
+	other := one.second()
+	race(t, 40, one, other, func(w *world) client.Answer {
+		return ask(client.Call{Tool: "read_file", SessionID: fmt.Sprint("at ", w.app.Addr())})(w)
+	})
+	var logs [2][]int64
+	for i, w := range []*world{one, other} {
+		page, err := w.hana.Audit(w.ctx, client.AuditQuery{Limit: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page.Items {
+			logs[i] = append(logs[i], e.Seq)
+		}
+	}
+	if !slices.Equal(logs[0], logs[1]) || len(logs[0]) < 40 {
+		t.Errorf("%v\n%v", logs[0], logs[1])
+	}
+	for i := range len(logs[0]) - 1 {
+		if logs[0][i] != logs[0][i+1]+1 {
+			t.Errorf("a hole between %d and %d", logs[0][i+1], logs[0][i])
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"countersign/approval"
+	"countersign/internal/store/sqlite"
+)
+
+// database is a store as the program runs it.
+type database interface {
+	keeper
+	Ping(ctx context.Context) error
+	Close() error
+	// Problems says what keeps it from working as it should, each with what to do.
+	Problems() []string
+	// Ahead is how far its time is ahead of the clock.
+	Ahead() time.Duration
+	// WasRestored reports whether it is an older one than was here before, until AcceptRestored.
+	WasRestored() bool
+	AcceptRestored(ctx context.Context) error
+	// others is for how long what is to be sent is left to other programs on it, 0: there are none.
+	others() time.Duration
+	// keep does what is to be done every few seconds.
+	keep(ctx context.Context, log *slog.Logger)
+}
+
+// openStore opens the store of the configuration. Tests open another one.
+var openStore = func(ctx context.Context, a *App, broker *approval.Broker) (database, error) {
+	d, err := sqlite.Open(ctx, sqlite.Options{
+		Path: a.o.Config.StorePath, Logger: a.logger("store"), Now: a.o.Now, Elapsed: a.o.Elapsed, Failpoint: a.o.Failpoint,
+		OnCommit:     a.committed(broker),
+		BeforeCommit: broker.BeforeCommit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return file{d}, nil
+}
+
+// committed counts what this program has committed, and wakes who waits for it.
+func (a *App) committed(broker *approval.Broker) func(approval.Commit) {
+	return func(c approval.Commit) {
+		a.metrics.countCommit(c)
+		broker.Publish(c)
+	}
+}
+
+// file is a store that one program has for itself.
+type file struct{ *sqlite.DB }
+
+func (f file) Ahead() time.Duration { return f.Clock().Ahead }
+
+func (f file) Problems() []string {
+	ps := f.DB.Problems()
+	switch c := f.Clock(); {
+	case c.Lead > 0:
+		ps = append(ps, fmt.Sprintf("this machine's clock has jumped %v ahead; the store's time follows in %v and ends what "+
+			"is due then: if the clock is wrong, set it right by then; if it is right, an admin can say so at once: "+
+			"countersign clock accept", c.Lead.Round(time.Second), c.For.Round(time.Second)))
+	case c.Ahead >= time.Second && !c.Accepted:
+		ps = append(ps, fmt.Sprintf("this machine's clock is %v behind the store's time, which never goes back and runs a "+
+			"hundredth slower until they meet: see that the clock is right; if it is, an admin can say so: "+
+			"countersign clock accept", c.Ahead.Round(time.Second)))
+	}
+	return ps
+}
+
+func (file) others() time.Duration { return 0 }
+
+func (f file) keep(ctx context.Context, log *slog.Logger) {
+	if err := f.KeepTime(ctx); err != nil && ctx.Err() == nil {
+		log.WarnContext(ctx, "a change of the machine's clock could not be stored; trying again", "error", err)
+	}
+	f.CheckClaim()
+	if err := f.Mark(); err != nil {
+		log.WarnContext(ctx, "the note of how far the store has come could not be written; trying again", "error", err)
+	}
+}
