@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"countersign/client"
 	"countersign/internal/app"
 	"countersign/internal/store/postgres/postgrestest"
@@ -30,7 +32,9 @@ func TestOnPostgreSQL(t *testing.T) {
 	})
 	chooseStore = func(t *testing.T, file string) {
 		if strings.HasPrefix(t.Name(), "TestOnPostgreSQL/") {
-			app.Share(file, server.Database(t, "")+"&pool_max_conns=8")
+			url := server.Database(t, "")
+			setClock(t, url)
+			app.Share(file, url+"&pool_max_conns=8&search_path=public,pg_catalog")
 		}
 	}
 	t.Cleanup(func() { chooseStore = nil })
@@ -50,6 +54,27 @@ func TestOnPostgreSQL(t *testing.T) {
 		"two programs show one audit log": testTwoProgramsShowOneLog,
 	} {
 		t.Run(name, test)
+	}
+}
+
+// setClock has a database show the time of the tests, which may be another day's, as the platforms do.
+func setClock(t *testing.T, url string) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var now time.Time
+	if err := c.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&now); err != nil {
+		t.Fatal(err)
+	}
+	sql := fmt.Sprintf(`CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql
+  AS $$ SELECT pg_catalog.clock_timestamp() + %d * interval '1 millisecond' $$`, time.Since(now).Milliseconds())
+	if _, err := c.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
