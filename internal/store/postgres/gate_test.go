@@ -322,6 +322,7 @@ func play(t *testing.T, s approval.Store, seed uint64) (said []string) {
 			for _, r := range rs {
 				of = append(of, name(r.ID))
 			}
+			slices.Sort(of) // what one freeze has ended is in no order
 			say("feed", err, of)
 		case 18:
 			a, err := args.Parse([]byte(`{"a":7}`))
@@ -352,14 +353,23 @@ func play(t *testing.T, s approval.Store, seed uint64) (said []string) {
 	if err != nil {
 		t.Error(err)
 	}
+	var told []string
 	for _, n := range ns {
-		said = append(said, fmt.Sprint(name(n.ApprovalID), " ", n.Kind, n.Status, n.Change))
+		told = append(told, fmt.Sprint(name(n.ApprovalID), " ", n.Kind, n.Status, n.Change))
 	}
+	slices.Sort(told)
+	said = append(said, told...)
 	if err := s.View(ctx, func(tx approval.Tx) error {
 		es, err := tx.Events(approval.EventQuery{Ascending: true})
-		for _, e := range es {
-			said = append(said, fmt.Sprint(e.Seq, " ", e.Type, " ", name(e.ApprovalID), " ", e.Agent, e.Actor, e.Decision))
+		var of []string
+		for i, e := range es {
+			if e.Seq != int64(i)+es[0].Seq {
+				t.Errorf("event %d has the seq %d, and the first %d", i, e.Seq, es[0].Seq)
+			}
+			of = append(of, fmt.Sprint(e.Type, " ", name(e.ApprovalID), " ", e.Agent, e.Actor, e.Decision))
 		}
+		slices.Sort(of)
+		said = append(said, of...)
 		return err
 	}); err != nil {
 		t.Error(err)
