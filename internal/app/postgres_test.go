@@ -14,6 +14,7 @@ import (
 
 	"countersign/client"
 	"countersign/internal/app"
+	"countersign/internal/emulator"
 	"countersign/internal/store/postgres/postgrestest"
 	"countersign/internal/testkit"
 )
@@ -187,13 +188,26 @@ func testTwoProgramsWakeAndFreeze(t *testing.T) {
 	}
 }
 
-// What one program has queued the other sends where that one is gone, and takes presses on it.
+// What a program could not send is sent by the other one, where the first is gone, with the same key and in its next
+// attempt; and what is approved there is used.
 func testOneOfTwoProgramsIsGone(t *testing.T) {
-	one := newWorld(t)
+	one := newWorld(t, replacing("first_retry: 1s, max_backoff: 2s", "first_retry: 5s, max_backoff: 5s"))
 	other := one.second()
+	one.chat.Fail(emulator.LINEPush, 1, emulator.ServerError())
+	id := one.expect(transfer(3000), client.AnswerPending).ApprovalID
+	one.eventually("the first attempt has failed", func() bool {
+		return slices.ContainsFunc(one.notifications(client.NotificationQuery{ApprovalID: id, Channel: "line"}),
+			func(n client.Notification) bool { return n.Status == "retrying" })
+	})
 	one.stop()
-	id := other.expect(transfer(3000), client.AnswerPending).ApprovalID
-	other.slackCard(id)
+	other.lineCard(id, 1)
+	keys := map[string]int{}
+	for _, c := range other.chat.Calls(emulator.LINEPush) {
+		keys[c.Header.Get("X-Line-Retry-Key")]++
+	}
+	if len(keys) != 1 || other.notifications(client.NotificationQuery{ApprovalID: id, Channel: "line"})[0].Attempt != 2 {
+		t.Errorf("sent with the keys %v", keys)
+	}
 	if _, err := other.hana.Decide(other.ctx, id, client.Approve, ""); err != nil {
 		t.Fatal(err)
 	}
