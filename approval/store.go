@@ -50,8 +50,8 @@ type EventRecorder interface {
 
 // Tx is one transaction: what is kept, each noun by an interface of its own, for those who need no more. Its methods
 // return [ErrNotFound] for a single row that is not there. Every method with a bool result says whether its
-// conditional statement changed the row; on false the caller reads again to learn why. A run that comes to nothing may
-// have been told so in vain.
+// conditional statement changed the row; on false the caller reads again to learn why. In a run that does not commit,
+// true may have been wrong.
 type Tx interface {
 	// Now is the transaction's one time: UTC, truncated to milliseconds, never before any time that the
 	// store has given out.

@@ -20,14 +20,14 @@ type cursor struct {
 	want int
 	err  error
 
-	kept    *ahead           // the answer, where it was asked ahead
-	results pgx.BatchResults // nil: it has not run
-	rows    pgx.Rows
-	portion bool // the rows come in portions
-	got     int  // rows of this portion
-	fields  []pgconn.FieldDescription
-	values  [][]byte
-	column  int
+	prefetched *prefetched      // its rows, where they are there
+	results    pgx.BatchResults // nil: it has not run
+	rows       pgx.Rows
+	portion    bool // the rows come in portions
+	got        int  // rows of this portion
+	fields     []pgconn.FieldDescription
+	values     [][]byte
+	column     int
 }
 
 // inPortion is how many rows are fetched at once where it is not known how many will be read.
@@ -63,11 +63,11 @@ func (c *cursor) Step() bool {
 	if c.err != nil {
 		return false
 	}
-	if c.results == nil && c.kept == nil {
+	if c.results == nil && c.prefetched == nil {
 		c.run()
 	}
-	if c.kept != nil {
-		return c.err == nil && c.stepKept()
+	if c.prefetched != nil {
+		return c.err == nil && c.stepPrefetched()
 	}
 	for c.err == nil && c.results != nil {
 		if c.rows.Next() {
@@ -84,17 +84,17 @@ func (c *cursor) Step() bool {
 	return false
 }
 
-// run sends the statement, after what waits to be sent, unless its answer is there.
+// run sends the statement, after what waits to be sent, unless its rows are there.
 func (c *cursor) run() {
 	if c.want > 0 && !strings.Contains(c.sql, " LIMIT ") {
 		c.args = append(c.args, int64(c.want))
 		c.sql += " LIMIT $" + strconv.Itoa(len(c.args))
 	}
-	if c.t.ahead {
-		c.kept = c.t.ask(c.sql, c.args)
+	if c.t.prefetching {
+		c.prefetched = c.t.queuePrefetch(c.sql, c.args)
 		return
 	}
-	if c.kept, c.err = c.t.answerTo(c.sql, c.args); c.kept != nil || c.err != nil {
+	if c.prefetched, c.err = c.t.findPrefetched(c.sql, c.args); c.prefetched != nil || c.err != nil {
 		return
 	}
 	if c.want >= 0 {
@@ -106,12 +106,12 @@ func (c *cursor) run() {
 	c.fetch()
 }
 
-// stepKept is Step for an answer that is there.
-func (c *cursor) stepKept() bool {
-	if c.got == len(c.kept.rows) {
+// stepPrefetched is Step for rows that are there.
+func (c *cursor) stepPrefetched() bool {
+	if c.got == len(c.prefetched.rows) {
 		return false
 	}
-	c.fields, c.values, c.column = c.kept.fields, c.kept.rows[c.got], 0
+	c.fields, c.values, c.column = c.prefetched.fields, c.prefetched.rows[c.got], 0
 	c.got++
 	return true
 }
@@ -123,7 +123,7 @@ func (c *cursor) fetch() {
 }
 
 func (c *cursor) send(sql string, args []any) {
-	c.t.askAgain()
+	c.t.refetch()
 	c.results, c.err = c.t.send(sql, args)
 	if c.err == nil {
 		c.rows, c.err = c.results.Query()

@@ -186,7 +186,7 @@ func TestWhatIsExpectedIsSeenTo(t *testing.T) {
 	}
 }
 
-// What a transaction has written it sees, also where it was asked ahead, and in a run that expects nothing.
+// What a transaction has written it sees, also where that was prefetched, and in a run that waits for what it expects.
 func TestWhatWasWrittenIsSeen(t *testing.T) {
 	m := join(t, Options{})
 	ctx := t.Context()

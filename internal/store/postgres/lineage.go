@@ -40,7 +40,8 @@ func isOther(was, is string, lossless bool) bool {
 }
 
 // errMoved ends a transaction whose database is of another lineage than the store was.
-var errMoved = errors.New("store: the database may have lost what was committed")
+var errMoved = unavailable("The store's database is another one each time; see that its address leads to one server "+
+	"alone.", nil)
 
 // findLineage finds out how the database tells its lineage, and notes it in a store that has none yet.
 func (d *DB) findLineage(ctx context.Context) error {
@@ -81,8 +82,8 @@ func (d *DB) tells(ctx context.Context, sql string) (bool, error) {
 	return err == nil, err
 }
 
-// follow ends what was open in a database of another lineage, and notes that.
-func (d *DB) follow(ctx context.Context) error {
+// endRestored ends what was open in a database of another lineage, and notes that.
+func (d *DB) endRestored(ctx context.Context) error {
 	ended := false
 	r := run{db: d, about: approval.WholeStore(), of: approval.WholeStore(), follows: true}
 	r.fn = func(begun approval.Tx) error {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"countersign/approval"
@@ -188,18 +189,35 @@ func TestRule4_WhatCannotBeEndedIsTriedAgain(t *testing.T) {
 	m.check(t, c, approval.AnswerPending)
 }
 
-// A database that does not tell its timeline is taken to be another one each time it was started; one that tells
-// nothing at all of itself is known by its table.
-func TestADatabaseThatTellsLittle(t *testing.T) {
-	at := database(t)
-	role := fmt.Sprint("little_", server.Next())
+// lesserRole makes a role that may use a database's tables, but may not ask its server all, and returns the URL with
+// it.
+func lesserRole(t *testing.T, at string) (url string) {
+	t.Helper()
+	role := fmt.Sprint("lesser_", server.Next())
 	for _, sql := range []string{"CREATE ROLE " + role + " LOGIN", "GRANT ALL ON ALL TABLES IN SCHEMA public TO " + role,
 		"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO " + role, "GRANT ALL ON SCHEMA public TO " + role,
 		"REVOKE EXECUTE ON FUNCTION pg_walfile_name, pg_control_system FROM PUBLIC"} {
 		execute(t, at, sql)
 	}
+	t.Cleanup(func() {
+		c, err := pgx.Connect(context.Background(), at)
+		if err == nil {
+			_, err = c.Exec(context.Background(), "DROP OWNED BY "+role+"; DROP ROLE "+role)
+			err = errors.Join(err, c.Close(context.Background()))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return strings.Replace(at, "tester@", role+"@", 1)
+}
+
+// A database that does not tell its timeline is taken to be another one each time it was started; one that tells
+// nothing at all of itself is known by its table.
+func TestADatabaseThatTellsLittle(t *testing.T) {
+	at := database(t)
 	log := &testkit.Buffer{}
-	d, err := Open(t.Context(), Options{URL: strings.Replace(at, "tester@", role+"@", 1), Logger: log.Logger()})
+	d, err := Open(t.Context(), Options{URL: lesserRole(t, at), Logger: log.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,21 +234,13 @@ func TestADatabaseThatTellsLittle(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
-	execute(t, at, "DROP OWNED BY "+role+"; DROP ROLE "+role)
 }
 
 // Programs whose users may not ask the same of the server are of one lineage all the same.
 func TestProgramsOfDifferentRights(t *testing.T) {
 	t.Parallel()
 	at := database(t)
-	role := fmt.Sprint("lesser_", server.Next())
-	for _, sql := range []string{"CREATE ROLE " + role + " LOGIN", "GRANT ALL ON ALL TABLES IN SCHEMA public TO " + role,
-		"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO " + role, "GRANT ALL ON SCHEMA public TO " + role,
-		"REVOKE EXECUTE ON FUNCTION pg_control_system, pg_walfile_name FROM PUBLIC"} {
-		execute(t, at, sql)
-	}
-	lesser := strings.Replace(at, "tester@", role+"@", 1)
-	a, b := join(t, Options{URL: at}), join(t, Options{URL: lesser})
+	a, b := join(t, Options{URL: at}), join(t, Options{URL: lesserRole(t, at)})
 	for n := range 3 {
 		a.check(t, callOf(t, fmt.Sprint("bot", n), "send", `{"a":1}`), approval.AnswerPending)
 		b.check(t, callOf(t, fmt.Sprint("robot", n), "send", `{"a":1}`), approval.AnswerPending)
@@ -244,10 +254,6 @@ func TestProgramsOfDifferentRights(t *testing.T) {
 	if a.restored != 0 || b.restored != 1 {
 		t.Errorf("ended %d and %d times, want once", a.restored, b.restored)
 	}
-	if err := b.Close(); err != nil {
-		t.Error(err)
-	}
-	execute(t, at, "DROP OWNED BY "+role+"; DROP ROLE "+role)
 }
 
 // Rule 2.4: a freeze, and a take-over, ends what another program has made by a clock that was ahead of this one's.
@@ -274,5 +280,15 @@ func TestRule4_IDsOfOthersMayBeAhead(t *testing.T) {
 			}
 		}
 		b.check(t, c, approval.AnswerPending)
+	}
+}
+
+// A database that is another one each time is told to an operator, and nothing is done on it.
+func TestADatabaseThatIsAnotherOneEachTime(t *testing.T) {
+	m := join(t, Options{})
+	m.lineage = `'another one: ' || random()`
+	_, err := m.gate.Check(t.Context(), callOf(t, "bot", "send", `{"a":1}`))
+	if approval.CodeOf(err) != approval.CodeStoreUnavailable || !strings.Contains(err.Error(), "one server alone") {
+		t.Errorf("%v", err)
 	}
 }

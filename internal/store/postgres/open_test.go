@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"countersign/approval"
 	"countersign/internal/testkit"
 )
@@ -47,6 +49,24 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// Of several servers the one is looked for that can be written; of one that cannot, it is said what to do.
+func TestSeveralServersAreToldFromOne(t *testing.T) {
+	for at, want := range map[string]bool{
+		"postgres://u@one/db":                               false, // with TLS, and where the server has none, without
+		"postgres://u@one/db?sslmode=require":               false,
+		"postgres://u@one,two/db":                           true,
+		"postgres://u@one:5432,one:5433/db?sslmode=disable": true,
+	} {
+		config, err := pgx.ParseConfig(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := namesSeveral(config); got != want {
+			t.Errorf("%s: %v", at, got)
+		}
 	}
 }
 

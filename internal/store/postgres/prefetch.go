@@ -12,33 +12,34 @@ import (
 	"countersign/approval"
 )
 
-// Most of what a function will ask is known from what its transaction is about: it is asked with the lock, and its
-// answer kept until something is written that could change it. What the function then expects to change a row is not
-// waited for either: the statement ends the transaction where it changes none, and the function runs again.
+// What a transaction is about says which rows its function will most likely read. They are fetched with the lock, in
+// the same round trip, and are valid until a statement writes to a table that they are from. A statement of which the
+// function expects that it changes a row is not waited for either: where it changes none, it fails and so undoes the
+// transaction, and the function runs again and waits for what it expects.
 
-// ahead is what was asked ahead, and its answer.
-type ahead struct {
-	sql      string
-	args     []any
-	again    bool // where the answer is out of date it is asked anew with whatever is sent next
-	outdated bool
+// prefetched is a statement that reads, and its rows.
+type prefetched struct {
+	sql       string
+	args      []any
+	refetched bool // as soon as something is sent, once it is stale
+	stale     bool // a table that it reads was written
 
 	fields []pgconn.FieldDescription
 	rows   [][][]byte
 }
 
-// heldAhead is how many waiting notifications are looked at when a request ends.
-const heldAhead = 64
+// mostHeld is how many waiting notifications the outbox reads when a request ends.
+const mostHeld = 64
 
-// askAhead queues what the function is likely to ask.
-func (t *tx) askAhead() {
+// prefetch queues the statements of the rows that the function will most likely read.
+func (t *tx) prefetch() {
 	kind, id := t.about.Of()
 	_, agent := t.of.Of()
 	if agent == "" {
 		return
 	}
-	t.ahead = true
-	defer func() { t.ahead = false }()
+	t.prefetching = true
+	defer func() { t.prefetching = false }()
 	// What is not there yet is no error: there is no row so far, and nothing was sent.
 	if k := t.about.Call(); k != (approval.Key{}) {
 		if k.Server != "" {
@@ -51,9 +52,9 @@ func (t *tx) askAhead() {
 		_, _ = t.LastSaid(k.Agent, k.Server, k.Tool)
 	} else if kind == approval.ScopeID {
 		_, _ = t.Request(id)
-		t.asked[len(t.asked)-1].again = true // it is returned as it stands then
+		t.prefetched[len(t.prefetched)-1].refetched = true // it is returned as it stands then
 		_, _ = t.Notifications(approval.NotificationQuery{ApprovalID: id, Narrow: true})
-		_, _ = t.HeldFor(agent, heldAhead)
+		_, _ = t.HeldFor(agent, mostHeld)
 	} else {
 		return
 	}
@@ -61,44 +62,46 @@ func (t *tx) askAhead() {
 	_, _ = t.Epoch("")
 }
 
-// ask queues what is asked ahead.
-func (t *tx) ask(sql string, args []any) *ahead {
-	a := &ahead{sql: sql, args: args}
-	t.asked = append(t.asked, a)
+// queuePrefetch queues a statement whose rows are kept.
+func (t *tx) queuePrefetch(sql string, args []any) *prefetched {
+	a := &prefetched{sql: sql, args: args}
+	t.prefetched = append(t.prefetched, a)
 	t.queued = append(t.queued, queued{sql: sql, args: args, take: a.take})
 	return a
 }
 
-// take keeps the answer.
-func (a *ahead) take(results pgx.BatchResults) error {
+// take keeps the rows.
+func (p *prefetched) take(results pgx.BatchResults) error {
 	rows, err := results.Query()
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	a.rows, a.outdated = nil, false
+	p.rows, p.stale = nil, false
 	for rows.Next() {
 		row := slices.Clone(rows.RawValues())
 		for i, v := range row {
 			row[i] = slices.Clone(v)
 		}
-		a.rows = append(a.rows, row)
+		p.rows = append(p.rows, row)
 	}
-	a.fields = slices.Clone(rows.FieldDescriptions())
+	p.fields = slices.Clone(rows.FieldDescriptions())
 	return rows.Err()
 }
 
-// answerTo returns the answer to what was asked ahead, nil where it was not.
-func (t *tx) answerTo(sql string, args []any) (*ahead, error) {
-	i := slices.IndexFunc(t.asked, func(a *ahead) bool { return a.sql == sql && slices.EqualFunc(a.args, args, isSame) })
+// findPrefetched returns the rows of a statement as they are now, if it was prefetched; else nil.
+func (t *tx) findPrefetched(sql string, args []any) (*prefetched, error) {
+	i := slices.IndexFunc(t.prefetched, func(a *prefetched) bool {
+		return a.sql == sql && slices.EqualFunc(a.args, args, isSame)
+	})
 	if i < 0 {
 		return nil, nil
 	}
-	a := t.asked[i]
-	if !a.outdated {
+	a := t.prefetched[i]
+	if !a.stale {
 		return a, nil
 	}
-	if t.askAgain(); !a.again {
+	if t.refetch(); !a.refetched {
 		t.queued = append(t.queued, queued{sql: sql, args: args, take: a.take})
 	}
 	return a, t.flush()
@@ -111,23 +114,23 @@ func isSame(a, b any) bool {
 	return a == b
 }
 
-// askAgain queues what is worth asking anew, since something is sent anyway.
-func (t *tx) askAgain() {
-	for _, a := range t.asked {
-		if a.again && a.outdated {
+// refetch queues the statements that are fetched again along with whatever is sent.
+func (t *tx) refetch() {
+	for _, a := range t.prefetched {
+		if a.refetched && a.stale {
 			t.queued = append(t.queued, queued{sql: a.sql, args: a.args, take: a.take})
 		}
 	}
 }
 
-// outdate is called when something is written, or is queued to be.
-func (t *tx) outdate(sql string) {
-	if t.asked == nil {
+// invalidate is called when a statement that writes was run, or queued.
+func (t *tx) invalidate(sql string) {
+	if t.prefetched == nil {
 		return
 	}
 	table := tableOf(sql)
-	for _, a := range t.asked {
-		a.outdated = a.outdated || strings.Contains(a.sql, "FROM "+table) || strings.Contains(a.sql, "JOIN "+table)
+	for _, a := range t.prefetched {
+		a.stale = a.stale || strings.Contains(a.sql, "FROM "+table) || strings.Contains(a.sql, "JOIN "+table)
 	}
 }
 
@@ -143,27 +146,28 @@ func tableOf(sql string) string {
 	return ""
 }
 
-// What a statement begins and ends with that fails where it changes no row.
+// A statement that stands between these divides by zero where it changes no row.
 const (
 	expected       = "WITH changed AS ("
 	orElse         = " RETURNING 1) SELECT 1 / count(*) FROM changed"
 	codeZeroDivide = "22012"
 )
 
-var expectations sync.Map
+// failing has the texts that orFail has returned.
+var failing sync.Map
 
-// expecting is a statement that changes a row or fails.
-func expecting(sql string) string {
-	if s, ok := expectations.Load(sql); ok {
+// orFail is a statement that fails where it changes no row.
+func orFail(sql string) string {
+	if s, ok := failing.Load(sql); ok {
 		return s.(string)
 	}
 	s := expected + sql + orElse
-	expectations.Store(sql, s)
+	failing.Store(sql, s)
 	return s
 }
 
-// isSurprise reports whether err means that what was expected was not so.
-func isSurprise(err error) bool {
+// isUnmet reports whether err means that what was expected was not so.
+func isUnmet(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.Code == codeZeroDivide
 }

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -112,7 +113,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if !strings.Contains(o.URL, "pool_max_conns") {
 		config.MaxConns = int32(min(max(1, cmp.Or(o.Connections, 32)), 1<<15))
 	}
-	if len(config.ConnConfig.Fallbacks) > 0 { // of several servers that which can be written
+	if namesSeveral(config.ConnConfig) { // the one that can be written
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
@@ -146,6 +147,13 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	d.wakes.start()
 	d.recording.Go(d.recordLoop)
 	return d, nil
+}
+
+// namesSeveral reports whether a URL names several servers. There are fallbacks for one, too: with TLS, and without.
+func namesSeveral(c *pgx.ConnConfig) bool {
+	return slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool {
+		return f.Host != c.Host || f.Port != c.Port
+	})
 }
 
 // migrate speaks to the database through database/sql, as goose does.

@@ -32,10 +32,11 @@ type tx struct {
 	late   *time.Timer        // calls that, once an answer has been waited for for too long
 
 	queued []queued // what waits to be sent
-	ahead  bool     // what is asked is asked ahead
-	asked  []*ahead // and what was
-	doubts bool     // what is expected is waited for
-	hoped  bool     // something that waits to be sent is expected to change a row
+
+	prefetched  []*prefetched
+	prefetching bool // statements are queued to be prefetched, and have no rows yet
+	verifies    bool // it waits for what it expects
+	assumes     bool // it has told the function of a change that the database may not have made
 
 	at    time.Time // zero in a View until its moment is settled
 	xid   string    // its number, "" in a View
@@ -215,7 +216,7 @@ func (t *tx) Exec(c store.Cursor) (int, error) {
 	for c.Step() {
 	}
 	n, err := c.Finish()
-	t.outdate(c.(*cursor).sql) // what was asked again along with it was asked before it
+	t.invalidate(c.(*cursor).sql) // what was fetched along with it is from before it
 	t.wrote = t.wrote || n > 0
 	return n, t.Fail(err)
 }
@@ -226,17 +227,17 @@ func (t *tx) Put(c store.Cursor) error {
 	if q.err != nil {
 		return t.Fail(q.err)
 	}
-	t.outdate(q.sql)
+	t.invalidate(q.sql)
 	t.queue(q.sql, q.args...)
 	t.wrote = true
 	return nil
 }
 
-// Expect queues a statement that ends the transaction unless it changes a row, where the function has what was asked
-// ahead to go by. It runs again then, and is told.
+// Expect queues the statement, and fails the transaction later where it changes no row, if there are prefetched rows
+// that the function can have decided by.
 func (t *tx) Expect(c store.Cursor) (bool, error) {
-	if q := c.(*cursor); q.err == nil && t.asked != nil && !t.doubts {
-		q.sql, t.hoped = expecting(q.sql), true
+	if q := c.(*cursor); q.err == nil && t.prefetched != nil && !t.verifies {
+		q.sql, t.assumes = orFail(q.sql), true
 		return true, t.Put(q)
 	}
 	n, err := t.Exec(c)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -40,21 +41,23 @@ func (d *DB) updateIn(ctx context.Context, about approval.Scope, fn func(tx appr
 		return err
 	}
 	defer release()
-	doubts := false
+	verifies := false
 	for try := 1; ; try++ {
-		r := run{db: d, about: about, of: of, doubts: doubts, fn: fn}
+		r := run{db: d, about: about, of: of, verifies: verifies, fn: fn}
 		err := r.attempt(ctx)
 		if r.own {
 			return err
 		}
-		if isSurprise(err) {
-			doubts = true
+		if isUnmet(err) {
+			verifies = true
 			continue
 		}
 		if errors.Is(err, errMoved) {
-			if err = d.follow(ctx); err == nil {
+			ending := d.endRestored(ctx)
+			if ending == nil && try < tries {
 				continue
 			}
+			err = cmp.Or(ending, err)
 		}
 		if err == nil || r.unknown || try == tries || !mayRunAgain(err) {
 			return fault(err)
@@ -68,20 +71,20 @@ func (d *DB) updateIn(ctx context.Context, about approval.Scope, fn func(tx appr
 
 // run is one run of a function.
 type run struct {
-	db      *DB
-	about   approval.Scope
-	of      approval.Scope // the same, resolved
-	doubts  bool           // nothing is expected: that has failed
-	follows bool           // it runs although the database is of another lineage than the store was
-	fn      func(tx approval.Tx) error
-	started bool
-	own     bool // the error is the function's own
-	unknown bool // what became of the COMMIT could not be found out
+	db       *DB
+	about    approval.Scope
+	of       approval.Scope // the same, resolved
+	verifies bool           // it waits for what it expects, since that was not so
+	follows  bool           // it runs although the database is of another lineage than the store was
+	fn       func(tx approval.Tx) error
+	started  bool
+	own      bool // the error is the function's own
+	unknown  bool // what became of the COMMIT could not be found out
 }
 
 // attempt runs the function in a transaction of its own.
 func (r *run) attempt(ctx context.Context) error {
-	t := &tx{db: r.db, ctx: ctx, about: r.about, of: r.of, doubts: r.doubts}
+	t := &tx{db: r.db, ctx: ctx, about: r.about, of: r.of, verifies: r.verifies}
 	t.Begin(t)
 	if err := t.take(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -110,7 +113,7 @@ func (r *run) attempt(ctx context.Context) error {
 	defer cancel()
 	t.ctx = within
 	err := r.fn(t)
-	if err != nil && t.hoped && t.broken == nil { // it may have failed for what was not so
+	if err != nil && t.assumes && t.broken == nil { // it may be because of a change that was not made
 		t.broken = lostOn(t.c, t.flush())
 	}
 	if err != nil && t.broken == nil {
@@ -162,7 +165,7 @@ func (t *tx) begin(ctx context.Context) error {
 	t.queued = append(t.queued, t.db.clock.read(t, "pg_current_xact_id()::text, coalesce(("+floor+"), ''), "+
 		"coalesce(lineage, ''), "+t.db.lineage),
 		queued{sql: nextEndings, take: t.takeEndings})
-	t.askAhead()
+	t.prefetch()
 	return t.flush()
 }
 

@@ -19,21 +19,21 @@ import (
 const (
 	// wakeAtMost is how often the others are woken at most.
 	wakeAtMost = 5 * time.Millisecond
-	// heardWithin is how soon a program must hear what it says itself.
-	heardWithin = 5 * time.Second
+	// receivedWithin is how soon a program must receive a notification of its own.
+	receivedWithin = 5 * time.Second
 	// listenAgain is for how long it is waited until it is listened again.
 	listenAgain = time.Second
 )
 
-// wakes are what this program tells the others, and hears of them.
+// wakes notify the other programs, and read what they have committed.
 type wakes struct {
-	db    *DB
-	speak chan struct{} // something is to be told
-	own   atomic.Uint32 // by which connection it was told last
-	seen  newest        // up to where events were told
-	deaf  bool          // nothing that is told is heard, which was logged
-	done  sync.WaitGroup
-	end   context.CancelFunc
+	db         *DB
+	pending    chan struct{} // the others are to be notified
+	own        atomic.Uint32 // the process that serves the connection by which this program has notified last
+	seen       newest        // up to where events were passed on to onNews
+	unreceived bool          // notifications do not arrive, which was logged
+	done       sync.WaitGroup
+	end        context.CancelFunc
 }
 
 // newest is the seq that was given out last, and the lineage of the store then: events up to it are there.
@@ -47,9 +47,9 @@ func (w *wakes) look(ctx context.Context) (n newest, err error) {
 	return n, err
 }
 
-// prepare takes all that is there for told.
+// prepare has news begin after all that is there.
 func (w *wakes) prepare(ctx context.Context, d *DB) (err error) {
-	w.db, w.speak = d, make(chan struct{}, 1)
+	w.db, w.pending = d, make(chan struct{}, 1)
 	w.seen, err = w.look(ctx)
 	return err
 }
@@ -57,7 +57,7 @@ func (w *wakes) prepare(ctx context.Context, d *DB) (err error) {
 func (w *wakes) start() {
 	ctx, end := context.WithCancel(context.Background())
 	w.end = end
-	w.done.Go(func() { w.tell(ctx) })
+	w.done.Go(func() { w.notifyOthers(ctx) })
 	w.done.Go(func() { w.listen(ctx) })
 }
 
@@ -70,7 +70,7 @@ func (w *wakes) stop() {
 func (w *wakes) note(events []approval.Event) {
 	for i := range events {
 		if events[i].Type != approval.EventCallAllowed {
-			poke(w.speak)
+			poke(w.pending)
 			return
 		}
 	}
@@ -83,11 +83,11 @@ func poke(ch chan struct{}) {
 	}
 }
 
-// tell wakes the others, the first time at once. Where it fails they look for themselves.
-func (w *wakes) tell(ctx context.Context) {
+// notifyOthers wakes the others, the first time at once. Where it fails they look for themselves.
+func (w *wakes) notifyOthers(ctx context.Context) {
 	for {
 		select {
-		case <-w.speak:
+		case <-w.pending:
 		case <-ctx.Done():
 			return
 		}
@@ -112,17 +112,17 @@ func (w *wakes) notify(ctx context.Context) error {
 	return err
 }
 
-// listen hears what others tell, on a connection of its own.
+// listen receives the notifications of others, on a connection of its own.
 func (w *wakes) listen(ctx context.Context) {
 	for ctx.Err() == nil {
-		heard, err := w.listenOnce(ctx)
+		received, err := w.listenOnce(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case heard:
-			w.deaf = false
-		case err == nil && !w.deaf:
-			w.deaf = true
+		case received:
+			w.unreceived = false
+		case err == nil && !w.unreceived:
+			w.unreceived = true
 			w.db.log.InfoContext(ctx, "notifications of the store's database do not arrive, as behind a pooler: what "+
 				"other programs commit is seen within a second, and not at once")
 		}
@@ -133,9 +133,9 @@ func (w *wakes) listen(ctx context.Context) {
 	}
 }
 
-// listenOnce listens until the connection is lost, or, without an error, nothing is heard on it though something was
-// told.
-func (w *wakes) listenOnce(ctx context.Context) (heard bool, err error) {
+// listenOnce listens until the connection is lost, or, without an error, until a notification of its own does not
+// arrive.
+func (w *wakes) listenOnce(ctx context.Context) (received bool, err error) {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	config := w.db.pool.Config().ConnConfig
@@ -152,37 +152,37 @@ func (w *wakes) listenOnce(ctx context.Context) (heard bool, err error) {
 	if _, err = c.Exec(within, "LISTEN countersign"); err != nil {
 		return false, err
 	}
-	if !w.deaf {
-		w.db.numbering.wake() // what was told while nobody listened
+	if !w.unreceived {
+		w.db.numbering.wake() // for what was notified while nobody listened
 	}
 	for {
-		if err := w.notify(ctx); err != nil { // so that something is heard
-			return heard, err
+		if err := w.notify(ctx); err != nil { // which is to be received
+			return received, err
 		}
-		within, cancel := context.WithTimeout(ctx, heardWithin)
+		within, cancel := context.WithTimeout(ctx, receivedWithin)
 		n, err := c.WaitForNotification(within)
 		cancel()
 		switch {
 		case ctx.Err() != nil || err != nil && c.IsClosed():
-			return heard, err
+			return received, err
 		case err != nil:
-			return heard, nil
+			return received, nil
 		}
-		for heard = true; err == nil; {
+		for received = true; err == nil; {
 			if n.PID != w.own.Load() {
 				w.db.numbering.wake()
 			}
-			within, cancel := context.WithTimeout(ctx, heardWithin)
+			within, cancel := context.WithTimeout(ctx, receivedWithin)
 			n, err = c.WaitForNotification(within)
 			cancel()
 		}
 		if c.IsClosed() || ctx.Err() != nil {
-			return heard, err
+			return received, err
 		}
 	}
 }
 
-// readNews reads what was numbered since it was read last, and tells of it.
+// readNews passes on to onNews what was numbered since it did so last.
 func (w *wakes) readNews(ctx context.Context) error {
 	d := w.db
 	if d.onNews == nil {
@@ -219,8 +219,8 @@ const (
 	leeway = 250 * time.Millisecond
 )
 
-// readEvents returns events of after the last one, but for allowed calls, and goes on behind them. Where the database
-// has lost some, and given their numbers to others, those are told again that may be such.
+// readEvents returns the events after the last one that it has returned, but for allowed calls. Where the database may
+// have lost some, and given their numbers to others, it begins so far before that these are among them.
 func (w *wakes) readEvents(ctx context.Context) (events []approval.Event, err error) {
 	now, err := w.look(ctx)
 	if err != nil || now == w.seen {
