@@ -97,8 +97,20 @@ type Options struct {
 	Entries []Entry
 	Logger  *slog.Logger
 	Now     func() time.Time // nil: time.Now
-	// Observe is told of each run. nil: nobody is.
+	// Observe is told of each run of this program. nil: nobody is.
 	Observe func(Run)
+	Record  Record // default: in memory, of this program alone
+}
+
+// Record is where it is kept which runs there were, of all programs that share a store.
+type Record interface {
+	// Claim reports whether the caller is to run an entry that is due at slot: true for one caller, and for none once a
+	// later slot was claimed.
+	Claim(ctx context.Context, entry string, slot time.Time) (bool, error)
+	// Put keeps what came of a run that was claimed.
+	Put(ctx context.Context, r Run) error
+	// Last returns the last run of an entry that is known to have been kept, without waiting; false: none is.
+	Last(entry string) (Run, bool)
 }
 
 // Run is one run of an entry.
@@ -117,9 +129,6 @@ type Heartbeat struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	stop   sync.Once
-
-	mu   sync.Mutex
-	last map[string]Run // by the entry's name
 }
 
 // New returns a heartbeat over the enabled entries. It does nothing before Start.
@@ -130,8 +139,11 @@ func New(o Options) (*Heartbeat, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Record == nil {
+		o.Record = &memory{last: map[string]Run{}}
+	}
 	o.Entries = slices.Clone(o.Entries)
-	h := &Heartbeat{o: o, last: map[string]Run{}}
+	h := &Heartbeat{o: o}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	logger := cronLogger{o.Logger}
 	h.cron = cron.New(cron.WithLocation(time.UTC), cron.WithLogger(logger),
@@ -183,22 +195,36 @@ func (h *Heartbeat) Enabled() []string {
 	return names
 }
 
-// Last returns the last run of the entry, if it has run since the program's start.
-func (h *Heartbeat) Last(entry string) (Run, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	r, ok := h.last[entry]
-	return r, ok
+// Last returns the last run of the entry: by whichever program on the store, or since the start of one that has it for
+// itself.
+func (h *Heartbeat) Last(entry string) (Run, bool) { return h.o.Record.Last(entry) }
+
+// slot is when an entry is due that begins now: the same for all programs, whose clocks are not quite the same.
+func (e Entry) slot(now time.Time) time.Time {
+	schedule, err := cron.ParseStandard(e.Schedule)
+	if every, ok := schedule.(cron.ConstantDelaySchedule); ok && err == nil { // each program counts from its own start
+		return now.Round(time.Second).Truncate(every.Delay)
+	}
+	return now.Round(time.Minute)
 }
 
 func (h *Heartbeat) tick(e Entry) {
 	r := Run{Entry: e.Name, At: h.o.Now()}
+	switch mine, err := h.o.Record.Claim(h.ctx, e.Name, e.slot(r.At)); {
+	case err != nil:
+		h.o.Logger.Error("a heartbeat entry could not begin; its next run tries again", "entry", e.Name, "error", err)
+		return
+	case !mine:
+		h.o.Logger.Debug("a heartbeat entry was run by another program", "entry", e.Name)
+		return
+	}
 	start := time.Now() // the difference is the monotonic clock's
 	r.Counts, r.Err = h.runRecovered(e)
 	r.Took = time.Since(start)
-	h.mu.Lock()
-	h.last[e.Name] = r
-	h.mu.Unlock()
+	if err := h.o.Record.Put(context.WithoutCancel(h.ctx), r); err != nil {
+		h.o.Logger.Warn("what a heartbeat entry did could not be kept; the last run before it is shown", "entry", e.Name,
+			"error", err)
+	}
 	if h.o.Observe != nil {
 		h.o.Observe(r)
 	}
@@ -213,6 +239,28 @@ func (h *Heartbeat) tick(e Entry) {
 		h.o.Logger.Debug(r.Counts.String(), //nolint:sloglint // as above
 			"entry", e.Name, "took", r.Took, "counts", r.Counts)
 	}
+}
+
+// memory is the record of a program that has a store for itself.
+type memory struct {
+	mu   sync.Mutex
+	last map[string]Run // by the entry's name
+}
+
+func (*memory) Claim(context.Context, string, time.Time) (bool, error) { return true, nil }
+
+func (m *memory) Put(_ context.Context, r Run) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last[r.Entry] = r
+	return nil
+}
+
+func (m *memory) Last(entry string) (Run, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.last[entry]
+	return r, ok
 }
 
 func (h *Heartbeat) runRecovered(e Entry) (c Counts, err error) {

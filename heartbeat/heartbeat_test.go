@@ -238,6 +238,96 @@ func (f recorder) Handle(_ context.Context, r slog.Record) error { f(r); return 
 func (f recorder) WithAttrs([]slog.Attr) slog.Handler            { return f }
 func (f recorder) WithGroup(string) slog.Handler                 { return f }
 
+// shared is the record of several programs on one store.
+type shared struct {
+	memory
+	slots map[string]time.Time
+	fail  error
+}
+
+func (s *shared) Claim(_ context.Context, entry string, slot time.Time) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil || !s.slots[entry].Before(slot) {
+		return false, s.fail
+	}
+	s.slots[entry] = slot
+	return true, nil
+}
+
+// Each time that an entry is due one of several programs runs it: whatever their clocks show within some seconds, and,
+// where each counts from its own start, wherever in the interval that was. All tell of the same last run.
+func TestOneOfSeveralProgramsRunsAnEntry(t *testing.T) {
+	for schedule, apart := range map[string][]time.Duration{
+		"*/5 * * * *": {0, 2 * time.Second, 11 * time.Second},
+		"@every 5m":   {0, time.Minute, 149 * time.Second, 299 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			record := &shared{memory{last: map[string]Run{}}, map[string]time.Time{}, nil}
+			g, began := &fakeGate{}, time.Now()
+			var programs []*Heartbeat
+			for _, late := range apart {
+				time.Sleep(time.Until(began.Add(late)))
+				behind := time.Duration(0)
+				if schedule[0] == '*' { // this program's clock is so far behind
+					behind = late
+				}
+				h, err := New(Options{Gate: g, Record: record, Now: func() time.Time { return time.Now().Add(-behind) },
+					Entries: []Entry{{Name: CheckPendingApprovals, Schedule: schedule, Enabled: true}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				h.Start()
+				programs = append(programs, h)
+			}
+			time.Sleep(time.Until(began.Add(time.Hour + 4*time.Minute)))
+			if n := strings.Count(g.took(), "expire"); n != 12 {
+				t.Errorf("%s: %d runs in an hour, want 12", schedule, n)
+			}
+			var last []Run
+			for _, h := range programs {
+				r, ok := h.Last(CheckPendingApprovals)
+				if err := h.Stop(context.Background()); err != nil || !ok {
+					t.Errorf("%s: %v, %v", schedule, ok, err)
+				}
+				last = append(last, r)
+			}
+			if len(slices.Compact(last)) != 1 {
+				t.Errorf("%s: they tell of %+v", schedule, last)
+			}
+		})
+	}
+}
+
+// Where the record is away nothing is run twice, and the next time it is due it runs.
+func TestAnEntryThatCannotBeClaimedIsNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		record := &shared{memory{last: map[string]Run{}}, map[string]time.Time{}, errors.New("away")}
+		g := &fakeGate{}
+		var log bytes.Buffer
+		h, err := New(Options{Gate: g, Record: record, Entries: DefaultEntries(),
+			Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Start()
+		time.Sleep(5*time.Minute + time.Second)
+		if got := g.took(); got != "" || !strings.Contains(log.String(), "error=away") {
+			t.Errorf("%q was done; log:\n%s", got, log.String())
+		}
+		record.mu.Lock()
+		record.fail = nil
+		record.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		if got := g.took(); strings.Count(got, "expire") != 1 {
+			t.Errorf("then %q was done", got)
+		}
+		if err := h.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestBadEntriesAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		entry Entry

@@ -189,7 +189,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	})
 
 	a.heartbeat, err = heartbeat.New(heartbeat.Options{Gate: upkeep{a.gate, a.outbox, a.signIn}, Entries: cfg.Heartbeat(),
-		Logger: a.logger("heartbeat"), Now: a.o.Now, Observe: a.metrics.countBeat})
+		Logger: a.logger("heartbeat"), Now: a.o.Now, Observe: a.metrics.countBeat, Record: a.store.runs()})
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +273,7 @@ func (a *App) Start() error {
 	})
 	a.spawn(func() { a.gate.Run(a.work) })
 	a.spawn(func() { a.keepStore(a.work) })
-	a.spawn(func() { a.overruns.tell(a.work, a.chat) })
+	a.spawn(func() { a.overruns.tell(a.work, a.store, a.chat) })
 	a.gateway.Start()
 	a.spawn(func() {
 		if err := a.sender.Run(a.work); err != nil {

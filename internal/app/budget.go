@@ -31,11 +31,14 @@ func (o *overruns) note(over budget.Over) {
 	}
 }
 
-// tell puts on record who is over a budget, and tells the admins.
-func (o *overruns) tell(ctx context.Context, admins *chat.Service) {
+// tell puts on record who is over a budget, and tells the admins: of several programs on the store one does.
+func (o *overruns) tell(ctx context.Context, store database, admins *chat.Service) {
 	for {
 		select {
 		case over := <-o.queue:
+			if !store.once(ctx, "over "+string(over.Kind)+" "+over.Principal.String(), budget.TellAgain) {
+				continue
+			}
 			who := approval.Actor{Kind: approval.Human, Name: over.Principal.Name}
 			if over.Principal.Agent {
 				who.Kind = approval.Agent

@@ -53,6 +53,7 @@ func TestOnPostgreSQL(t *testing.T) {
 		"two programs wake and freeze":    testTwoProgramsWakeAndFreeze,
 		"one of two programs is gone":     testOneOfTwoProgramsIsGone,
 		"two programs show one audit log": testTwoProgramsShowOneLog,
+		"two programs tell once":          testTwoProgramsTellOnce,
 	} {
 		t.Run(name, test)
 	}
@@ -238,5 +239,28 @@ func testTwoProgramsShowOneLog(t *testing.T) {
 		if logs[0][i] != logs[0][i+1]+1 {
 			t.Errorf("a hole between %d and %d", logs[0][i+1], logs[0][i])
 		}
+	}
+}
+
+// Of an agent that is over a budget at both programs the admins are told once.
+func testTwoProgramsTellOnce(t *testing.T) {
+	one := newWorld(t, replacing("limits: none", "limits: {agent: {calls: 4/h}, person: {calls: 0}}"))
+	other := one.second()
+	spend := func(w *world, agent *client.Client) {
+		for range 5 {
+			_, _ = agent.Call(w.ctx, client.Call{Tool: "read_file"}) // the last is refused
+		}
+	}
+	spend(one, one.bot)
+	one.told("agent:bot is over its limit (calls: 4/h)")
+	spend(other, other.bot)
+	spend(other, other.client("OTHER_TOKEN")) // which is told after what came before
+	one.told("agent:other is over its limit (calls: 4/h)")
+	of := map[string]int{}
+	for _, e := range one.audit("rate_limited") {
+		of[e.Actor]++
+	}
+	if of["agent:bot"] != 1 || of["agent:other"] != 1 {
+		t.Errorf("on record: %v", of)
 	}
 }

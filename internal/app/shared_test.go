@@ -4,11 +4,14 @@ package app
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
 	"countersign/approval"
+	"countersign/heartbeat"
 	"countersign/internal/store/postgres"
 )
 
@@ -31,12 +34,15 @@ func init() {
 		if err != nil {
 			return nil, err
 		}
-		return server{d}, nil
+		return server{d, &runs{d: d, last: map[string]heartbeat.Run{}}}, nil
 	}
 }
 
 // server is a store that several programs share.
-type server struct{ *postgres.DB }
+type server struct {
+	*postgres.DB
+	ran *runs
+}
 
 func (s server) Ping(ctx context.Context) error {
 	return s.Update(ctx, approval.OfNothing(), func(approval.Tx) error { return nil })
@@ -46,4 +52,78 @@ func (server) Ahead() time.Duration                 { return 0 }
 func (server) WasRestored() bool                    { return false }
 func (server) AcceptRestored(context.Context) error { return nil }
 func (server) others() time.Duration                { return time.Second }
-func (server) keep(context.Context, *slog.Logger)   {}
+func (s server) runs() heartbeat.Record             { return s.ran }
+
+func (s server) once(ctx context.Context, key string, hold time.Duration) bool {
+	ok, err := s.Once(ctx, key, hold)
+	return ok || err != nil
+}
+
+func (s server) keep(ctx context.Context, log *slog.Logger) {
+	if err := s.ran.read(ctx); err != nil && ctx.Err() == nil {
+		log.WarnContext(ctx, "what the heartbeat did could not be read; trying again", "error", err)
+	}
+}
+
+// runs are the heartbeat's, by all programs on the database.
+type runs struct {
+	d    *postgres.DB
+	mu   sync.Mutex
+	last map[string]heartbeat.Run
+}
+
+// run is a [heartbeat.Run] as it is kept.
+type run struct {
+	At     time.Time
+	Took   time.Duration
+	Counts heartbeat.Counts
+	Failed string
+}
+
+func (r *runs) Claim(ctx context.Context, entry string, slot time.Time) (bool, error) {
+	return r.d.ClaimBeat(ctx, entry, slot)
+}
+
+func (r *runs) Put(ctx context.Context, ran heartbeat.Run) error {
+	kept := run{At: ran.At, Took: ran.Took, Counts: ran.Counts}
+	if ran.Err != nil {
+		kept.Failed = ran.Err.Error()
+	}
+	text, err := json.Marshal(kept)
+	if err == nil {
+		err = r.d.PutBeat(ctx, ran.Entry, string(text))
+	}
+	if err == nil {
+		err = r.read(ctx)
+	}
+	return err
+}
+
+func (r *runs) Last(entry string) (heartbeat.Run, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, ok := r.last[entry]
+	return last, ok
+}
+
+// read has Last know of what others have kept.
+func (r *runs) read(ctx context.Context) error {
+	kept, err := r.d.Beats(ctx)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for entry, text := range kept {
+		var is run
+		if err := json.Unmarshal([]byte(text), &is); err != nil {
+			return err
+		}
+		last := heartbeat.Run{Entry: entry, At: is.At, Took: is.Took, Counts: is.Counts}
+		if is.Failed != "" {
+			last.Err = errors.New(is.Failed)
+		}
+		r.last[entry] = last
+	}
+	return nil
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/heartbeat"
 	"countersign/internal/store/sqlite"
 )
 
@@ -24,6 +25,10 @@ type database interface {
 	AcceptRestored(ctx context.Context) error
 	// others is for how long what is to be sent is left to other programs on it, 0: there are none.
 	others() time.Duration
+	// runs is where the heartbeat's runs are kept; nil: in this program's memory.
+	runs() heartbeat.Record
+	// once takes a key for so long, and reports whether no program had it; where it cannot be found out too.
+	once(ctx context.Context, key string, hold time.Duration) bool
 	// keep does what is to be done every few seconds.
 	keep(ctx context.Context, log *slog.Logger)
 }
@@ -70,6 +75,10 @@ func (f file) Problems() []string {
 }
 
 func (file) others() time.Duration { return 0 }
+
+func (file) runs() heartbeat.Record { return nil }
+
+func (file) once(context.Context, string, time.Duration) bool { return true }
 
 func (f file) keep(ctx context.Context, log *slog.Logger) {
 	if err := f.KeepTime(ctx); err != nil && ctx.Err() == nil {

@@ -353,8 +353,8 @@ func (a *Account) Most(k Kind) int {
 // holdAgain is after which time it is worth trying again to hold one more.
 const holdAgain = 5 * time.Second
 
-// tellAgain is how often it is told that a principal is over the same budget.
-const tellAgain = time.Hour
+// TellAgain is how often it is told that a principal is over the same budget.
+const TellAgain = time.Hour
 
 // Refused counts a refusal that somebody else has made for the account, and returns its error.
 func (a *Account) Refused(k Kind) error {
@@ -369,7 +369,7 @@ func (a *Account) refuse(k Kind, words, limit string, wait time.Duration) error 
 	i := index(k)
 	a.refused[i].Add(1)
 	now := int64(a.r.now()) + 1
-	if told := a.told[i].Load(); (told == 0 || now-told >= int64(tellAgain)) && a.told[i].CompareAndSwap(told, now) {
+	if told := a.told[i].Load(); (told == 0 || now-told >= int64(TellAgain)) && a.told[i].CompareAndSwap(told, now) {
 		a.r.o.Over(Over{a.who, k, limit})
 	}
 	where := "limits.person." + string(k)

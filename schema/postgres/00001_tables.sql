@@ -429,6 +429,21 @@ CREATE INDEX audit_events_agent ON audit_events (agent, seq)
     AND event_type <> 'notification_sent' AND event_type <> 'notification_retrying' AND event_type <> 'notification_failed';
 CREATE INDEX audit_events_decision ON audit_events (decision, seq) WHERE decision <> 'allow' AND decision <> 'approve';
 
+-- The heartbeat's entries. slot: when the last run that was begun was due, so that one program begins it. result: what
+-- the last run came to, NULL: none has ended.
+CREATE TABLE beats (
+  entry  text COLLATE "C" PRIMARY KEY CHECK (entry <> ''),
+  slot   timestamptz(3) NOT NULL,
+  result text
+);
+
+-- What one program does, or a caller has used up, for all of them until then.
+CREATE TABLE taken_once (
+  key   text COLLATE "C" PRIMARY KEY CHECK (key <> ''),
+  until timestamptz(3) NOT NULL
+);
+CREATE INDEX taken_once_until ON taken_once (until);
+
 -- seq: the number given out last. at: the store's time, written each second, which never goes back. ahead_ms: how far it is
 -- ahead of the database's clock, after that was set back. set_back_at: the store's time when that was noticed, set_back_ms:
 -- how far it was ahead then. accepted_ms: how far it was when an admin said that the clock is right; 0: none has.

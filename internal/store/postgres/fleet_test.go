@@ -1,0 +1,85 @@
+//go:build postgres
+
+package postgres
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"countersign/internal/testkit"
+)
+
+// raced is how many of racing callers, on all programs, are told true.
+func raced(t *testing.T, ds []*DB, do func(d *DB) (bool, error)) int64 {
+	t.Helper()
+	var all sync.WaitGroup
+	var won atomic.Int64
+	begin := make(chan struct{})
+	for i := range 16 {
+		all.Go(func() {
+			<-begin
+			ok, err := do(ds[i%len(ds)])
+			if err != nil {
+				t.Error(err)
+			}
+			if ok {
+				won.Add(1)
+			}
+		})
+	}
+	close(begin)
+	testkit.Wait(t, "all of them", all.Wait)
+	return won.Load()
+}
+
+// A key is taken by one of all callers, and again when its time is over; what is over is not kept.
+func TestOfAllProgramsOneTakesAKey(t *testing.T) {
+	url := database(t)
+	setClock(t, url, 0)
+	a, b := withClock(t, url), withClock(t, url)
+	take := func(d *DB) (bool, error) { return d.Once(t.Context(), "over calls agent:\x00bot", time.Hour) }
+	if n := raced(t, []*DB{a, b}, take); n != 1 {
+		t.Errorf("%d took it", n)
+	}
+	setClock(t, url, time.Hour-time.Minute)
+	keepTime(t, a, b)
+	if n := raced(t, []*DB{a, b}, take); n != 0 {
+		t.Errorf("%d took it before its time was over", n)
+	}
+	setClock(t, url, time.Hour+time.Minute)
+	keepTime(t, a, b)
+	if n := raced(t, []*DB{a, b}, take); n != 1 {
+		t.Errorf("%d took it after that", n)
+	}
+}
+
+// Of all programs one runs an entry each time that it is due, none for a time before that, and all know what came of
+// it.
+func TestOfAllProgramsOneRunsAnEntry(t *testing.T) {
+	url := emptied(t)
+	ds := []*DB{open(t, Options{URL: url}), open(t, Options{URL: url})}
+	for i := range 3 {
+		slot := time.Date(2026, 11, 29, 12, 5*i, 0, 0, time.UTC)
+		claim := func(slot time.Time) func(d *DB) (bool, error) {
+			return func(d *DB) (bool, error) { return d.ClaimBeat(t.Context(), "check", slot) }
+		}
+		if n := raced(t, ds, claim(slot)); n != 1 {
+			t.Errorf("%d run it at %v", n, slot)
+		}
+		if n := raced(t, ds, claim(slot.Add(-time.Minute))); n != 0 {
+			t.Errorf("%d run it at a time before %v", n, slot)
+		}
+	}
+	if got, err := ds[1].Beats(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("while it runs %v, %v are known", got, err)
+	}
+	if err := ds[0].PutBeat(t.Context(), "check", "failed: \x00"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ds[1].Beats(t.Context()); err != nil || !maps.Equal(got, map[string]string{"check": "failed: \x00"}) {
+		t.Errorf("%v, %v are known", got, err)
+	}
+}
