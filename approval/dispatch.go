@@ -75,31 +75,32 @@ func (w *Work) report(r Request, ran RunResult, who Actor) (Request, bool, error
 // LongestCall is longer than any call may take that is sent on, with the report of what came of it.
 const LongestCall = time.Hour + 5*time.Minute
 
-// Orphaned marks every call that was sent on and of which nobody said what came of it as [RunUnknown],
-// and returns how many that were. It is for start-up, before any call is let through: whoever sent them
-// may have gone with the last process.
-func (g *Gate) Orphaned(ctx context.Context) (int, error) {
-	return newUpkeep(ctx, g).unknown(0, Actor{Kind: System, Name: "restart"})
+// Orphaned marks every call that a runner has sent on and of which nobody said what came of it as [RunUnknown], and
+// returns how many that were. It is for a runner that is gone, see [Call.Runner]; and with "", for whoever it was, for
+// the start of a program that has the store for itself, before any call is let through: whoever sent them may have gone
+// with the last one.
+func (g *Gate) Orphaned(ctx context.Context, runner string) (int, error) {
+	return newUpkeep(ctx, g).unknown(runner, 0, Actor{Kind: System, Name: "restart"})
 }
 
 // Overdue does the same for what was sent on [LongestCall] ago or before: whoever sent it has gone. A report
 // that comes all the same takes its place.
 func (g *Gate) Overdue(ctx context.Context) (int, error) {
-	return newUpkeep(ctx, g).unknown(LongestCall, Actor{Kind: System, Name: "timeout"})
+	return newUpkeep(ctx, g).unknown("", LongestCall, Actor{Kind: System, Name: "timeout"})
 }
 
-func (w upkeep) unknown(age time.Duration, who Actor) (int, error) {
-	uses, err := w.unknownUses(age, who)
+func (w upkeep) unknown(runner string, age time.Duration, who Actor) (int, error) {
+	uses, err := w.unknownUses(runner, age, who)
 	if err != nil {
 		return uses, err
 	}
-	requests, err := w.unknownRequests(age, who)
+	requests, err := w.unknownRequests(runner, age, who)
 	return uses + requests, err
 }
 
-func (w upkeep) unknownRequests(age time.Duration, who Actor) (int, error) {
+func (w upkeep) unknownRequests(runner string, age time.Duration, who Actor) (int, error) {
 	return inSteps(w.ctx, w.Gate, WholeStore(), func(w *Work) (step, error) { // of all agents
-		hs, err := w.tx.UnderWay(stepRequests)
+		hs, err := w.tx.UnderWay(runner, stepRequests)
 		if err != nil {
 			return step{}, err
 		}

@@ -170,10 +170,10 @@ func TestTheNextRequestSaysWhatCameOfTheLast(t *testing.T) {
 		{"nothing came back", func(w *world, id string) error { return w.report(id, approval.RunUnknown) },
 			approval.RunUnknown},
 		{"failed", func(w *world, id string) error { return w.report(id, approval.RunFailed) }, approval.RunFailed},
-		{"the gate restarted", func(w *world, _ string) error { _, err := w.gate.Orphaned(w.ctx); return err },
+		{"the gate restarted", func(w *world, _ string) error { _, err := w.gate.Orphaned(w.ctx, ""); return err },
 			approval.RunUnknown},
 		{"it restarted, and then its wrapper said", func(w *world, id string) error {
-			_, err := w.gate.Orphaned(w.ctx)
+			_, err := w.gate.Orphaned(w.ctx, "")
 			if err != nil {
 				return err
 			}
@@ -230,7 +230,7 @@ func TestOrphaned(t *testing.T) {
 	}
 	kept, waits := w.dispatch(call(`{"amount_cents":1000}`)), w.expect(sent, approval.AnswerPending).Request.ID
 	for i, want := range []int{69, 0} { // the second time there is nothing to do
-		if n, err := w.gate.Orphaned(w.ctx); err != nil || n != want {
+		if n, err := w.gate.Orphaned(w.ctx, ""); err != nil || n != want {
 			t.Errorf("start %d: got %d, %v, want %d", i, n, err, want)
 		}
 		if n := w.count("call_outcome::unknown"); n != 69 {
@@ -249,6 +249,34 @@ func TestOrphaned(t *testing.T) {
 	for _, id := range []string{kept, waits} {
 		if got := w.request(id).RunResult; got != "" {
 			t.Errorf("what was not sent is %q", got)
+		}
+	}
+}
+
+// Where one of several programs is gone, what it has sent on is of unknown outcome, and nothing else: not what another
+// program has sent on, nor what an agent sends itself, which may be there still.
+func TestWhatAProgramThatIsGoneHasSentOnIsOfUnknownOutcome(t *testing.T) {
+	w := newWorld(t)
+	w.policy(func(approval.Call) approval.Verdict { return quarantine(approval.RiskHigh) })
+	runners := []string{"gone", "there", ""}
+	sentBy := map[string]string{}
+	for i := range 3 * 70 { // more than one transaction's of each
+		c := call(fmt.Sprintf(`{"amount_cents":%d}`, i))
+		c.Dispatch, c.Runner = true, runners[i%3]
+		sentBy[w.dispatch(c)] = c.Runner
+	}
+	for again, want := range []int{70, 0} {
+		if n, err := w.gate.Orphaned(w.ctx, "gone"); err != nil || n != want {
+			t.Errorf("look %d: got %d, %v, want %d", again, n, err, want)
+		}
+	}
+	for id, runner := range sentBy {
+		want := approval.RunResult("")
+		if runner == "gone" {
+			want = approval.RunUnknown
+		}
+		if r := w.request(id); r.RunResult != want || r.Runner != runner {
+			t.Fatalf("what %q has sent on is %q by %q", runner, r.RunResult, r.Runner)
 		}
 	}
 }
@@ -322,7 +350,7 @@ func TestDispatchSurvivesARestart(t *testing.T) {
 	if r := w.request(id); !r.DispatchedAt.Equal(start) || r.RunResult != "" {
 		t.Errorf("after the restart: %+v", r)
 	}
-	if n, err := w.gate.Orphaned(w.ctx); n != 1 || err != nil {
+	if n, err := w.gate.Orphaned(w.ctx, ""); n != 1 || err != nil {
 		t.Errorf("got %d, %v", n, err)
 	}
 	if out := w.expect(sent, approval.AnswerPending); out.Request.ID == id { // never let through again

@@ -106,7 +106,7 @@ func TestRule4_WhatStaysUsed(t *testing.T) {
 			_ = w.report(a.Request.ID, approval.RunFailed)
 			return a
 		},
-		"nobody knows": func(w *world, a approval.Answer) approval.Answer { _, _ = w.gate.Orphaned(w.ctx); return a },
+		"nobody knows": func(w *world, a approval.Answer) approval.Answer { _, _ = w.gate.Orphaned(w.ctx, ""); return a },
 		"the server was told": func(w *world, a approval.Answer) approval.Answer {
 			_ = w.gate.AddInput(w.ctx, bot, a.Request.ID, approval.Input{Method: "m", Answer: "{}"})
 			return a
@@ -350,7 +350,7 @@ func TestRule4_KilledWhileItIsGivenBack(t *testing.T) {
 		t.Fatalf("the child used %d and ended with %v", used, err)
 	}
 	w.open(path, rules{asks, terms})
-	if _, err := w.gate.Orphaned(w.ctx); err != nil {
+	if _, err := w.gate.Orphaned(w.ctx, ""); err != nil {
 		t.Fatal(err)
 	}
 	for n := range returned {

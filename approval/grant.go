@@ -78,6 +78,7 @@ type GrantUse struct {
 	CorrelationID string
 	At            time.Time
 	DispatchedAt  time.Time // set where whoever asked sends the call on itself
+	Runner        string    // who that is: see [Call.Runner]
 	RunResult     RunResult
 }
 

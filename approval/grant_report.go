@@ -97,9 +97,9 @@ func (w GrantWork) runSuspends(r *Request, ran RunResult) error {
 }
 
 // unknownUses is unknown for what grants let through.
-func (w upkeep) unknownUses(age time.Duration, who Actor) (int, error) {
+func (w upkeep) unknownUses(runner string, age time.Duration, who Actor) (int, error) {
 	return inSteps(w.ctx, w.Gate, WholeStore(), func(w *Work) (step, error) { // of all agents
-		uses, err := w.tx.RunningGrantUses(stepGrants)
+		uses, err := w.tx.RunningGrantUses(runner, stepGrants)
 		if err != nil {
 			return step{}, err
 		}

@@ -242,7 +242,7 @@ func (w GrantWork) useGrant(j *judged, gr *Grant, out Answer) (Answer, error) {
 	u := GrantUse{ID: w.tx.NewID(), GrantID: gr.ID, ArgsHash: j.key.ArgsHash, Session: j.call.SessionID,
 		CorrelationID: correlation.Of(w.ctx), At: w.tx.Now()}
 	if j.call.Dispatch {
-		u.DispatchedAt = u.At
+		u.DispatchedAt, u.Runner = u.At, j.call.Runner
 	}
 	gr.Used++
 	if err := w.tx.PutGrant(*gr); err != nil {

@@ -196,7 +196,7 @@ func TestGrant_OfAToolThatChanges(t *testing.T) {
 func TestGrant_AnUnknownOutcomeSuspendsIt(t *testing.T) {
 	w := grantWorld(t)
 	sent := transfer
-	sent.Dispatch = true
+	sent.Dispatch, sent.Runner = true, "gone"
 	g := w.granted(sent, approval.GrantWish{For: time.Hour})
 	use := w.expect(sent, approval.AnswerAllow).RunID
 	for _, bad := range []struct {
@@ -212,7 +212,10 @@ func TestGrant_AnUnknownOutcomeSuspendsIt(t *testing.T) {
 		wantCode(t, err, bad.code)
 	}
 	w.expect(sent, approval.AnswerAllow) // one that runs still is no reason to ask
-	if n, err := w.gate.Orphaned(w.ctx); n != 3 || err != nil {
+	if n, err := w.gate.Orphaned(w.ctx, "there"); n != 0 || err != nil {
+		t.Fatalf("%d of another program are unknown, %v", n, err)
+	}
+	if n, err := w.gate.Orphaned(w.ctx, "gone"); n != 3 || err != nil {
 		t.Fatalf("%d are unknown, %v", n, err)
 	}
 	if g = w.grant(g.ID); g.SuspendedAt.IsZero() || g.Unknown != 3 { // with the approved call itself

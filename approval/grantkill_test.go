@@ -66,7 +66,7 @@ func TestGrant_KilledWhileItIsUsed(t *testing.T) {
 	if n := w.count("grant_used"); gs[0].Used != n || n < len(told) {
 		t.Errorf("%d uses are counted, %d on record, %d told", gs[0].Used, n, len(told))
 	}
-	if n, err := w.gate.Orphaned(w.ctx); n != gs[0].Used+1 || err != nil {
+	if n, err := w.gate.Orphaned(w.ctx, ""); n != gs[0].Used+1 || err != nil {
 		t.Errorf("of %d calls it is not known what came of them, %v", n, err)
 	}
 	w.expect(sent, approval.AnswerPending)

@@ -84,6 +84,7 @@ type Request struct {
 	ToolSeen     bool   // the gate's own gateway saw the tool, and sends the call itself; else its agent said so
 	Task         bool   // the gate's side runs the call once it is approved
 	DispatchedAt time.Time
+	Runner       string    // who sent it on: see [Call.Runner]
 	RunResult    RunResult // what came of the dispatched call, "" while nobody has said
 	Returned     int       // how often it was given back, since the call that had used it did not run
 
@@ -124,8 +125,8 @@ func (r Request) Size() int {
 const smallRow = 512
 
 // Head is a request without what may be large: Args, Rationale, Preview and what is stored behind them, ToolDigest,
-// ToolSeen, Task, DispatchedAt, RunResult and Method (so that it has no Key), are not read, nor is what [Tx.NeedOf]
-// reads. It is what a step needs that ends or counts requests.
+// ToolSeen, Task, DispatchedAt, Runner, RunResult and Method (so that it has no Key), are not read, nor is what
+// [Tx.NeedOf] reads. It is what a step needs that ends or counts requests.
 type Head struct {
 	Request
 	Wide int // how many bytes Args, Rationale and Preview take: storing the row again costs as much

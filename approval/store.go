@@ -109,7 +109,8 @@ type Requests interface {
 	// most limit and the newest first. No letters find nothing.
 	EndingIn(suffix, since string, limit int) ([]string, error)
 	// UnderWay returns dispatched requests without an outcome, the oldest dispatched_at first; DispatchedAt is read too.
-	UnderWay(limit int) ([]Head, error)
+	// runner is who sent them on, "": whoever did.
+	UnderWay(runner string, limit int) ([]Head, error)
 	// AddSession records that session asked for the request, too; a repetition changes nothing.
 	AddSession(id, session string) error
 }
@@ -130,8 +131,9 @@ type Transitions interface {
 	// sets extended_at to Now.
 	Extend(id string, until time.Time) (bool, error)
 	// Consume sets consumed_at, and acked_at, to Now on an approved request that is neither consumed nor
-	// lapsed and whose use_by is after Now; and dispatched_at too, where the gate's own side sends the call on.
-	Consume(id string, dispatched bool) (bool, error)
+	// lapsed and whose use_by is after Now; and dispatched_at, and the runner, too, where the gate's own side sends the
+	// call on.
+	Consume(id string, dispatched bool, runner string) (bool, error)
 	// Return takes the use of an approval back: r is as it was read. It needs this very use, sent on and without an
 	// outcome, use_by after Now, and no other live request of the key; it puts the request back into the feed, last, with
 	// the next seq as ResolvedSeq, and its task has ended.
@@ -220,8 +222,9 @@ type Grants interface {
 	// PutGrantUse stores a use; of one that is there it changes the outcome.
 	PutGrantUse(u GrantUse) error
 	GrantUse(id string) (GrantUse, error)
-	// RunningGrantUses returns uses that were sent on and of which nobody has said what came of them, oldest first.
-	RunningGrantUses(limit int) ([]GrantUse, error)
+	// RunningGrantUses returns uses that were sent on and of which nobody has said what came of them, oldest first. runner
+	// is who sent them on, "": whoever did.
+	RunningGrantUses(runner string, limit int) ([]GrantUse, error)
 }
 
 // Policies are kept by their digests, as long as a request may name one.

@@ -11,7 +11,7 @@ func (w *Work) consume(r Request, c *Call) (Request, error) {
 	if err := w.refuseInDoubt(r.UseBy); err != nil {
 		return r, err
 	}
-	ok, err := w.tx.Consume(r.ID, c.Dispatch)
+	ok, err := w.tx.Consume(r.ID, c.Dispatch, c.Runner)
 	if err != nil {
 		return r, err
 	}
@@ -21,7 +21,7 @@ func (w *Work) consume(r Request, c *Call) (Request, error) {
 	r.ConsumedAt = w.tx.Now()
 	r.AckedAt = r.ConsumedAt
 	if c.Dispatch {
-		r.DispatchedAt = r.ConsumedAt
+		r.DispatchedAt, r.Runner = r.ConsumedAt, c.Runner
 	}
 	use := Use{RequestID: r.ID, ApprovedBy: r.WhoEnded(), ApprovedAt: r.ResolvedAt, ConsumedAt: r.ConsumedAt,
 		DispatchedAt: r.DispatchedAt}

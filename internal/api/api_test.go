@@ -88,7 +88,8 @@ func TestARequestComesBackAsItWas(t *testing.T) {
 			set(&r)
 			got := ToRequest(FromRequest(r, "what it does"))
 			same(t, got, r, "IgnoredArgs", "RuleDigest", "RequireReason", "Sentences", "ResolvedSeq", "AckedAt", "ToolDigest",
-				"ToolSeen", "Returned", "Need", "Stage", "Votes", "Policy", "CorrelationID", "ExtendedAt", "Before", "Annotations")
+				"Runner", "ToolSeen", "Returned", "Need", "Stage", "Votes", "Policy", "CorrelationID", "ExtendedAt", "Before",
+				"Annotations")
 			if got.FeedMessage() != r.FeedMessage() {
 				t.Errorf("it ended so:\n%s\nwant\n%s", got.FeedMessage(), r.FeedMessage())
 			}
@@ -114,7 +115,7 @@ func TestACallComesBackAsItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, ToCall(w, c.Agent, read), c, "ToolSeen", "Grouped", "PreviewFrom", "Differ", "ReadFor")
+	same(t, ToCall(w, c.Agent, read), c, "ToolSeen", "Grouped", "PreviewFrom", "Differ", "ReadFor", "Runner")
 	if got := ToCall(client.Call{Method: "tools/call"}, "", args.Args{}).Method; got != "" {
 		t.Errorf("a tool's call has the method %q", got)
 	}

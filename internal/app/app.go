@@ -230,11 +230,13 @@ func (e exactPaths) before(next http.Handler) http.Handler {
 // settleLastStop sees to what the last stop has left: calls of which it is not known what became, a policy that has
 // come into force since, and what was going on in a store that is an older one than was here before.
 func (a *App) settleLastStop() error {
-	if n, err := a.gate.Orphaned(a.work); err != nil {
-		return fmt.Errorf("calls that were sent on before the last stop: %w", err)
-	} else if n > 0 {
-		a.log.Warn("calls were sent to MCP servers before the last stop and were never answered: they may have run",
-			"calls", n)
+	if a.store.Replica() == "" { // else others may run
+		if n, err := a.gate.Orphaned(a.work, ""); err != nil {
+			return fmt.Errorf("calls that were sent on before the last stop: %w", err)
+		} else if n > 0 {
+			a.log.Warn("calls were sent to MCP servers before the last stop and were never answered: they may have run",
+				"calls", n)
+		}
 	}
 	if err := a.gate.KeepPolicy(a.work); err != nil {
 		return fmt.Errorf("the text of the policy in force: %w", err)
@@ -325,12 +327,29 @@ func (a *App) keepStore(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		a.store.keep(ctx, a.log)
+		if err := a.endOrphans(ctx); err != nil && ctx.Err() == nil {
+			a.log.WarnContext(ctx, "of calls that a program has sent on that is gone, it is not on record yet that they "+
+				"may have run; trying again", "error", err)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
 	}
+}
+
+// endOrphans puts on record that it is not known what came of calls that other programs have sent on, which are gone.
+func (a *App) endOrphans(ctx context.Context) error {
+	gone, err := a.store.Gone(ctx)
+	for i := 0; i < len(gone) && err == nil; i++ {
+		var n int
+		if n, err = a.gate.Orphaned(ctx, gone[i]); n > 0 {
+			a.log.WarnContext(ctx, "a program that is gone has sent calls to MCP servers that were never answered: they may "+
+				"have run", "calls", n, "replica", gone[i])
+		}
+	}
+	return err
 }
 
 func (a *App) spawn(fn func()) { a.running.Go(fn) }

@@ -29,7 +29,8 @@ import (
 // newGateway builds the MCP gateway that the configuration describes.
 func (a *App) newGateway(cfg *config.Config) (err error) {
 	o := gateway.Options{
-		Asker: a.gate, Hold: cfg.MCP.Hold, Version: a.o.Version, Logger: a.logger("gateway"), Stopping: a.stopping,
+		Asker: a.gate, Runner: a.store.Replica(), Hold: cfg.MCP.Hold, Version: a.o.Version,
+		Logger: a.logger("gateway"), Stopping: a.stopping,
 		Budgets: a.budgets, Called: a.metrics.countCall, Show: a.live.showAtKeyboard, Page: a.live.pageOf,
 		Tools:  []gateway.Tool{a.agents.permissionTool()},
 		Masker: func() gateway.Masker { return a.live.masker().ForLogs() },

@@ -36,6 +36,7 @@ func TestOnPostgreSQL(t *testing.T) {
 			url := server.Database(t, "")
 			setClock(t, url)
 			app.Share(file, url+"&pool_max_conns=8&search_path=public,pg_catalog")
+			databases.Store(file, url)
 		}
 	}
 	t.Cleanup(func() { chooseStore = nil })
@@ -54,10 +55,14 @@ func TestOnPostgreSQL(t *testing.T) {
 		"one of two programs is gone":     testOneOfTwoProgramsIsGone,
 		"two programs show one audit log": testTwoProgramsShowOneLog,
 		"two programs tell once":          testTwoProgramsTellOnce,
+		"a program that is gone ran it":   testAProgramThatIsGoneRanIt,
 	} {
 		t.Run(name, test)
 	}
 }
+
+// databases are the URLs of the databases in place of files.
+var databases sync.Map
 
 // setClock has a database show the time of the tests, which may be another day's, as the platforms do.
 func setClock(t *testing.T, url string) {
@@ -263,4 +268,53 @@ func testTwoProgramsTellOnce(t *testing.T) {
 	if of["agent:bot"] != 1 || of["agent:other"] != 1 {
 		t.Errorf("on record: %v", of)
 	}
+}
+
+// A call that one program has sent on goes on, whatever other programs start and stop; and nobody knows what came of
+// one whose program is gone.
+func testAProgramThatIsGoneRanIt(t *testing.T) {
+	server := newDeskServer(t, [][][]traceCall{{{{Tool: "transfer_credits"}}}})
+	one := newWorld(t, replacing("policy:\n",
+		"mcp: {hold: 0s, servers: [{name: desk, url: \""+server.url+"\", prefix: \"\"}]}\npolicy:\n"))
+	session := newMCPSession(t, one.url("/mcp"), secrets["AGENT_TOKEN"])
+	session.call("transfer_credits", transfer(2000).Args)
+	rs, err := one.hana.Approvals(one.ctx, client.ApprovalQuery{Status: "pending"})
+	if err != nil || len(rs.Items) != 1 {
+		t.Fatalf("%d are pending, %v; want one", len(rs.Items), err)
+	}
+	id := rs.Items[0].ID
+	if _, err := one.hana.Decide(one.ctx, id, client.Approve, ""); err != nil {
+		t.Fatal(err)
+	}
+	server.mu.Lock() // it does not answer yet
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		session.call("transfer_credits", transfer(2000).Args)
+	}()
+	one.eventually("it is sent on", func() bool { return !one.status(id).DispatchedAt.IsZero() })
+	one.second().stop()
+	other := one.second()
+	if ran := other.status(id).RunResult; ran != "" {
+		t.Errorf("while it runs it is %s", ran)
+	}
+	server.mu.Unlock()
+	testkit.Receive(t, "the answer", answered)
+	if ran := other.status(id).RunResult; ran != client.RunSucceeded {
+		t.Errorf("it has run, and is %q", ran)
+	}
+
+	url, _ := databases.Load(other.env["STORE"])
+	c, err := pgx.Connect(t.Context(), url.(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Exec(t.Context(), `UPDATE approval_requests SET outcome = NULL, runner = '01KAFHZX3T9W8Y7B6A5D4C3E2F'
+  WHERE id = $1`, id); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	other.eventually("nobody knows", func() bool { return other.status(id).RunResult == client.RunUnknown })
 }

@@ -25,6 +25,10 @@ type database interface {
 	AcceptRestored(ctx context.Context) error
 	// others is for how long what is to be sent is left to other programs on it, 0: there are none.
 	others() time.Duration
+	// Replica is this program among those on the store, "" where it has it for itself; Gone are those that have sent calls
+	// on and are gone.
+	Replica() string
+	Gone(ctx context.Context) ([]string, error)
 	// runs is where the heartbeat's runs are kept; nil: in this program's memory.
 	runs() heartbeat.Record
 	// once takes a key for so long, and reports whether no program had it; where it cannot be found out too.
@@ -75,6 +79,10 @@ func (f file) Problems() []string {
 }
 
 func (file) others() time.Duration { return 0 }
+
+func (file) Replica() string { return "" }
+
+func (file) Gone(context.Context) ([]string, error) { return nil, nil }
 
 func (file) runs() heartbeat.Record { return nil }
 

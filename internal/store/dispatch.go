@@ -16,8 +16,8 @@ func (t requests) SetInputs(id string, inputs []approval.Input) error {
 	return lateColumns.bind(t.write(setInputs), &approval.Request{Inputs: inputs}).text(id).put()
 }
 
-func (t requests) UnderWay(limit int) ([]approval.Head, error) {
-	return all(t.read(selectUnderWay), limit, func(s Scanner, h *approval.Head) {
+func (t requests) UnderWay(runner string, limit int) ([]approval.Head, error) {
+	return all(t.read(selectUnderWay).text(runner), limit, func(s Scanner, h *approval.Head) {
 		scanHead(s, h)
 		h.DispatchedAt = s.ColumnTime() // out of the index
 	})

@@ -46,8 +46,8 @@ func (t grants) GrantUse(id string) (approval.GrantUse, error) {
 	return one(t.read(selectGrantUse).text(id), grantUseColumns.scan)
 }
 
-func (t grants) RunningGrantUses(limit int) ([]approval.GrantUse, error) {
-	return all(t.read(selectRunningUses), limit, grantUseColumns.scan)
+func (t grants) RunningGrantUses(runner string, limit int) ([]approval.GrantUse, error) {
+	return all(t.read(selectRunningUses).text(runner), limit, grantUseColumns.scan)
 }
 
 func (t grants) LastSaid(agent, server, tool string) (approval.Said, error) {

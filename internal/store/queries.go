@@ -162,10 +162,10 @@ var queries = []string{
 	cancel:         endRequest + isLive,
 	consume: `UPDATE approval_requests SET consumed_at = $1, acked_at = $1
   WHERE id = $2 AND ` + isUnused + ` AND use_by > $1`,
-	consumeDispatched: `UPDATE approval_requests SET consumed_at = $1, acked_at = $1, dispatched_at = $1
-  WHERE id = $2 AND ` + isUnused + ` AND use_by > $1`,
-	giveBack: `UPDATE approval_requests SET consumed_at = NULL, dispatched_at = NULL, acked_at = NULL, task = 0,
-  returned = returned + 1, resolved_seq = $1
+	consumeDispatched: `UPDATE approval_requests SET consumed_at = $1, acked_at = $1, dispatched_at = $1,
+  runner = $2 WHERE id = $3 AND ` + isUnused + ` AND use_by > $1`,
+	giveBack: `UPDATE approval_requests SET consumed_at = NULL, dispatched_at = NULL, runner = NULL, acked_at = NULL,
+  task = 0, returned = returned + 1, resolved_seq = $1
   WHERE id = $2 AND status = 'approved' AND consumed_at = $3 AND dispatched_at = $3 AND returned = $4
     AND outcome IS NULL AND use_by > $5
     AND NOT EXISTS (SELECT 1 FROM approval_requests AS r
@@ -204,7 +204,7 @@ var queries = []string{
   WHERE id = $2 AND dispatched_at IS NOT NULL AND (outcome IS NULL OR outcome = 'unknown' AND $1 <> 'unknown')`,
 	setInputs: `UPDATE approval_requests SET inputs = $1 WHERE id = $2`,
 	selectUnderWay: `SELECT ` + headList + `, dispatched_at FROM approval_requests
-  WHERE dispatched_at IS NOT NULL AND outcome IS NULL ORDER BY dispatched_at`,
+  WHERE dispatched_at IS NOT NULL AND outcome IS NULL AND ($1 = '' OR runner = $1) ORDER BY dispatched_at`,
 	selectDispatched: `SELECT dispatched_at, outcome FROM approval_requests WHERE id = $1`,
 	selectTasks:      `SELECT ` + requestColumns.names() + ` FROM approval_requests WHERE ` + isLive + ` AND task = 1`,
 	selectTasksOf: `SELECT ` + requestColumns.names() + ` FROM approval_requests WHERE agent = $1 AND ` + isLive +
@@ -271,7 +271,7 @@ var queries = []string{
   ON CONFLICT (id) DO UPDATE SET outcome = excluded.outcome`,
 	selectGrantUse: `SELECT ` + grantUseColumns.names() + ` FROM grant_uses WHERE id = $1`,
 	selectRunningUses: `SELECT ` + grantUseColumns.names() + ` FROM grant_uses
-  WHERE dispatched_at IS NOT NULL AND outcome IS NULL ORDER BY dispatched_at`,
+  WHERE dispatched_at IS NOT NULL AND outcome IS NULL AND ($1 = '' OR runner = $1) ORDER BY dispatched_at`,
 	selectSaid: `SELECT ` + saidColumns.names() + ` FROM said WHERE agent = $1 AND server = $2 AND tool_name = $3`,
 	putSaid: `INSERT INTO said (agent, server, tool_name, ` + saidColumns.names() + `)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8)

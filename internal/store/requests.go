@@ -217,12 +217,11 @@ func (t requests) Resolve(r approval.Resolution) (bool, error) {
 }
 
 //nolint:revive // flag-parameter: dispatched is a fact to store
-func (t requests) Consume(id string, dispatched bool) (bool, error) {
-	q := consume
+func (t requests) Consume(id string, dispatched bool, runner string) (bool, error) {
 	if dispatched {
-		q = consumeDispatched
+		return t.write(consumeDispatched).time(t.Now()).optText(runner).text(id).expect()
 	}
-	return t.write(q).time(t.Now()).text(id).expect()
+	return t.write(consume).time(t.Now()).text(id).expect()
 }
 
 func (t requests) Return(r approval.Request) (bool, error) {

@@ -119,7 +119,8 @@ var (
 	lateColumns = columns[approval.Request]{
 		jsonList("inputs", func(r *approval.Request) *[]approval.Input { return &r.Inputs }),
 	}
-	returnedColumns = columns[approval.Request]{
+	sentColumns = columns[approval.Request]{
+		optText("runner", func(r *approval.Request) *string { return &r.Runner }),
 		number("returned", func(r *approval.Request) *int { return &r.Returned }),
 	}
 	newLastColumns = columns[approval.Request]{
@@ -132,7 +133,7 @@ var (
 
 	newRequestColumns = slices.Concat(headColumns, wideColumns, newNeedColumns, newLastColumns)
 	requestColumns    = slices.Concat(headColumns, wideColumns, newNeedColumns, lateNeedColumns, lateColumns,
-		newLastColumns, returnedColumns)
+		newLastColumns, sentColumns)
 	needColumns    = slices.Concat(headColumns[:1], reasonColumn, newNeedColumns, lateNeedColumns)
 	setNeedColumns = slices.Concat(newNeedColumns[:1], reasonColumn, newNeedColumns[1:4])
 )
@@ -352,6 +353,7 @@ var (
 		timestamp("at", func(r *approval.GrantUse) *time.Time { return &r.At }),
 		timestamp("dispatched_at", func(r *approval.GrantUse) *time.Time { return &r.DispatchedAt }),
 		optText("outcome", func(r *approval.GrantUse) *approval.RunResult { return &r.RunResult }),
+		optText("runner", func(r *approval.GrantUse) *string { return &r.Runner }),
 	}
 
 	// What a person said last, beside the tool that it was of.

@@ -58,6 +58,7 @@ CREATE TABLE approval_requests (
   preview_from   text,
   method         text COLLATE "C" NOT NULL DEFAULT '',
   returned       integer NOT NULL DEFAULT 0 CHECK (returned >= 0),
+  runner         text COLLATE "C", -- the program that has sent the call on
 
   CONSTRAINT pending_has_no_end CHECK (status <> 'pending'
     OR num_nonnulls(resolved_at, resolved_by, resolved_via, resolved_seq, resolve_reason, consumed_at, lapsed_at, acked_at,
@@ -279,6 +280,7 @@ CREATE TABLE grant_uses (
   at             timestamptz(3) NOT NULL,
   dispatched_at  timestamptz(3),
   outcome        text COLLATE "C" CHECK (outcome IN ('succeeded', 'failed', 'unknown')),
+  runner         text COLLATE "C",
   CONSTRAINT only_what_was_sent_has_an_outcome CHECK (outcome IS NULL OR dispatched_at IS NOT NULL)
 );
 CREATE INDEX grant_uses_running ON grant_uses (dispatched_at) WHERE dispatched_at IS NOT NULL AND outcome IS NULL;
@@ -428,6 +430,12 @@ CREATE INDEX audit_events_agent ON audit_events (agent, seq)
   WHERE event_type <> 'call_allowed' AND event_type <> 'call_denied'
     AND event_type <> 'notification_sent' AND event_type <> 'notification_retrying' AND event_type <> 'notification_failed';
 CREATE INDEX audit_events_decision ON audit_events (decision, seq) WHERE decision <> 'allow' AND decision <> 'approve';
+
+-- The programs on the database: each says every second that it is there.
+CREATE TABLE replicas (
+  id      text COLLATE "C" PRIMARY KEY CHECK (length(id) = 26),
+  seen_at timestamptz(3) NOT NULL
+);
 
 -- The heartbeat's entries. slot: when the last run that was begun was due, so that one program begins it. result: what
 -- the last run came to, NULL: none has ended.

@@ -55,7 +55,7 @@ func program(path, server, hold string) error {
 		return err
 	}
 	gate := approval.NewGate(approval.Options{Store: db, Broker: broker, Policy: rules, Masker: redact.New()})
-	if _, err := gate.Orphaned(ctx); err != nil {
+	if _, err := gate.Orphaned(ctx, ""); err != nil {
 		return err
 	}
 	go gate.Run(ctx)

@@ -85,6 +85,7 @@ type Options struct {
 	// the client has said what it can do, and speaks of itself through us.
 	Wrapper bool
 	Scope   string // of every call
+	Runner  string // of every call: see [approval.Call]
 	Tools   []Tool
 	// Show is what the person at an agent's keyboard is told of a request, secrets masked; nil: its message.
 	Show func(approval.Request) string

@@ -37,7 +37,7 @@ func TestAnOutcomeIsReportedWhenTheGateIsBackAfterTheCallWasAnswered(t *testing.
 			id := w.letThrough(g, `{"n":1}`)
 			w.interfere(tt.away)
 			briefly(t, g, id, approval.RunSucceeded, 50*time.Millisecond)
-			if n, err := w.gate.Orphaned(t.Context()); n != 1 || err != nil { // as at the gate's start-up
+			if n, err := w.gate.Orphaned(t.Context(), ""); n != 1 || err != nil { // as at the gate's start-up
 				t.Fatalf("got %d, %v", n, err)
 			}
 			w.interfere(nil)

@@ -2,12 +2,108 @@ package postgres
 
 import (
 	"context"
+	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/oklog/ulid/v2"
+
+	"countersign/internal/store"
 )
 
 // What the programs on one database do once, together. Nobody leads: a row says who has begun.
+
+// replicas are the programs that are there, of which this is one: each writes every second that it is.
+type replicas struct {
+	db    *DB
+	id    string // of this program, since its start
+	ended chan struct{}
+	done  sync.WaitGroup
+
+	mu      sync.Mutex
+	missing []string // at the last look
+}
+
+// goneAfter is how long a program has not said that it is there, before it is gone: it may stand still for a while, or
+// have no connection.
+const goneAfter = 30 * time.Second
+
+func (r *replicas) start(ctx context.Context, d *DB) error {
+	r.db, r.id, r.ended = d, store.NextID(ulid.ULID{}, d.Now()).String(), make(chan struct{})
+	if err := r.appear(ctx); err != nil {
+		return err
+	}
+	r.done.Go(r.loop)
+	return nil
+}
+
+func (r *replicas) loop() {
+	every := time.NewTicker(tick)
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+		case <-r.ended:
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		if err := r.appear(ctx); err != nil {
+			r.db.log.WarnContext(ctx, "other programs on the store could not be told that this one is there; trying again",
+				slog.Any("error", err))
+		}
+		cancel()
+	}
+}
+
+// appear writes that this program is there, and forgets what nobody needs any more.
+func (r *replicas) appear(ctx context.Context) error {
+	_, err := r.db.pool.Exec(ctx, `INSERT INTO replicas (id, seen_at) SELECT $1, at FROM store_state
+  ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`, r.id)
+	if err == nil { // not in one transaction: two would wait for each other
+		_, err = r.db.pool.Exec(ctx, `DELETE FROM replicas
+  WHERE seen_at < (SELECT at FROM store_state) - $1 * interval '1 millisecond'`, goneAfter.Milliseconds())
+	}
+	if err == nil {
+		_, err = r.db.pool.Exec(ctx, `DELETE FROM taken_once WHERE until < (SELECT at FROM store_state)`)
+	}
+	return err
+}
+
+// stop says that this program is gone.
+func (r *replicas) stop() {
+	close(r.ended)
+	r.done.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, _ = r.db.pool.Exec(ctx, `DELETE FROM replicas WHERE id = $1`, r.id) // else it is noticed
+}
+
+// Replica is the id of this program among those on the database, another one with each start.
+func (d *DB) Replica() string { return d.replicas.id }
+
+// Gone returns the programs that are gone and have sent calls on of which nobody has said what came of them. One is
+// gone that was not there at the last call either: after the database's clock was set, none seems to be for a moment.
+func (d *DB) Gone(ctx context.Context) ([]string, error) {
+	rows, err := d.pool.Query(ctx, `SELECT runner FROM approval_requests
+    WHERE dispatched_at IS NOT NULL AND outcome IS NULL AND runner IS NOT NULL
+  UNION SELECT runner FROM grant_uses WHERE dispatched_at IS NOT NULL AND outcome IS NULL AND runner IS NOT NULL
+  EXCEPT SELECT id FROM replicas
+    WHERE seen_at >= (SELECT at FROM store_state) - $1 * interval '1 millisecond'`, goneAfter.Milliseconds())
+	if err != nil {
+		return nil, fault(err)
+	}
+	missing, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fault(err)
+	}
+	d.replicas.mu.Lock()
+	defer d.replicas.mu.Unlock()
+	was := d.replicas.missing
+	d.replicas.missing = missing
+	return slices.DeleteFunc(slices.Clone(missing), func(id string) bool { return !slices.Contains(was, id) }), nil
+}
 
 // Once takes a key for so long, and reports whether nobody had taken it: of callers in all programs one gets it.
 func (d *DB) Once(ctx context.Context, key string, hold time.Duration) (bool, error) {

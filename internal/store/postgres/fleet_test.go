@@ -3,12 +3,15 @@
 package postgres
 
 import (
+	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"countersign/approval"
 	"countersign/internal/testkit"
 )
 
@@ -82,4 +85,58 @@ func TestOfAllProgramsOneRunsAnEntry(t *testing.T) {
 	if got, err := ds[1].Beats(t.Context()); err != nil || !maps.Equal(got, map[string]string{"check": "failed: \x00"}) {
 		t.Errorf("%v, %v are known", got, err)
 	}
+}
+
+// send has an approved call used that a program sends on.
+func send(t *testing.T, m *member, runner string, c approval.Call) (id string) {
+	t.Helper()
+	c.Dispatch, c.Runner = true, runner
+	id = m.approve(t, c)
+	m.check(t, c, approval.AnswerApproved)
+	return id
+}
+
+// A program that is gone is known by what it has sent on, at the second look: one that has stopped at once, one that
+// ended without a word when it has not been there for half a minute. One that is there, and what an agent sends itself,
+// is never among them.
+func TestAProgramIsGoneThatHasNotBeenThereForHalfAMinute(t *testing.T) {
+	url := emptied(t)
+	a, b := join(t, Options{URL: url}), join(t, Options{URL: url})
+	stopped, err := Open(t.Context(), Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stopped.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const killed = "01KAFHZX3T9W8Y7B6A5D4C3E2F"
+	for i, runner := range []string{"", a.Replica(), b.Replica(), stopped.Replica(), killed} {
+		send(t, a, runner, callOf(t, "bot", "send", fmt.Sprintf(`{"a":%d}`, i)))
+	}
+	seen := func(ago string) {
+		t.Helper()
+		execute(t, url, `INSERT INTO replicas SELECT '`+killed+`', at - interval '`+ago+`' FROM store_state
+  ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`)
+	}
+	look := func(want ...string) {
+		t.Helper()
+		got, err := b.Gone(t.Context())
+		slices.Sort(got)
+		slices.Sort(want)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v, %v, want %v", got, err, want)
+		}
+	}
+	seen("15 seconds")
+	look()
+	look(stopped.Replica())
+	seen("31 seconds")
+	look(stopped.Replica())
+	look(stopped.Replica(), killed)
+	seen("1 second") // it stood still
+	look(stopped.Replica())
+	if n, err := b.gate.Orphaned(t.Context(), stopped.Replica()); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	look()
 }

@@ -159,7 +159,7 @@ func TestWhatIsExpectedIsSeenTo(t *testing.T) {
 					return err
 				}
 			}
-			ok, err := tx.Consume(r.ID, false)
+			ok, err := tx.Consume(r.ID, false, "")
 			if told = append(told, ok); err != nil {
 				return err
 			}
@@ -205,7 +205,7 @@ func TestWhatWasWrittenIsSeen(t *testing.T) {
 		if _, err := tx.Request(id); err != nil {
 			return err
 		}
-		if _, err := tx.Consume(id, false); err != nil { // it is pending: the first run comes to nothing
+		if _, err := tx.Consume(id, false, ""); err != nil { // it is pending: the first run comes to nothing
 			return err
 		}
 		ok, err := tx.Resolve(approval.Resolution{ID: id, Status: approval.Denied, At: tx.Now(), By: "human:hana",

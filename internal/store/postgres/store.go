@@ -84,6 +84,7 @@ type DB struct {
 	owners       owners
 	numbering    numbering
 	wakes        wakes
+	replicas     replicas
 	records      chan *recording
 	recording    sync.WaitGroup
 	clock        clock
@@ -138,6 +139,11 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	if err == nil {
 		err = d.clock.start(ctx, d)
+	}
+	if err == nil {
+		if err = d.replicas.start(ctx, d); err != nil {
+			d.clock.stop()
+		}
 	}
 	if err != nil {
 		d.pool.Close()
@@ -228,6 +234,7 @@ func (d *DB) Close() error {
 		d.recording.Wait()
 		d.wakes.stop()
 		d.numbering.stop()
+		d.replicas.stop()
 		d.clock.stop()
 		d.pool.Close()
 	})

@@ -418,7 +418,7 @@ func BenchmarkLife(b *testing.B) {
 					Via: approval.Via("line"), UseBy: tx.Now().Add(time.Minute)})
 			case 2:
 				e.Type, e.Actor = approval.EventApprovalConsumed, "agent:agent-17"
-				ok, err = tx.Consume(c.id, false)
+				ok, err = tx.Consume(c.id, false, "")
 			}
 			if err != nil || !ok {
 				return fmt.Errorf("step %d changed a row: %v, %w", c.step, ok, err)

@@ -257,7 +257,7 @@ func TestKilledWhileUpgrading(t *testing.T) {
 		}
 		t.Logf("killed at %s: version %d, %d copies", point, version, len(copiesOf(t, path)))
 		d := open(t, Options{Path: path, Now: oldNow})
-		update(t, d, func(tx approval.Tx) error { return second(tx.Consume(oldApproved, false)) })
+		update(t, d, func(tx approval.Tx) error { return second(tx.Consume(oldApproved, false, "")) })
 		view(t, d, func(tx approval.Tx) error {
 			rs, err := tx.Requests(approval.RequestQuery{})
 			if len(rs) != 9 {

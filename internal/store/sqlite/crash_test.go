@@ -53,7 +53,7 @@ func crashing() bool {
 						return tx.Resolve(approval.Resolution{ID: id, Status: approval.Approved, At: tx.Now(), By: "hana",
 							Via: approval.Via("line"), UseBy: tx.Now().Add(time.Hour)})
 					},
-					func(tx approval.Tx) (bool, error) { return tx.Consume(id, true) },
+					func(tx approval.Tx) (bool, error) { return tx.Consume(id, true, "") },
 				} {
 					err := d.Update(context.Background(), approval.WholeStore(), func(tx approval.Tx) error {
 						ok, err := step(tx)
@@ -146,7 +146,7 @@ func TestKilled(t *testing.T) {
 func checkSent(t *testing.T, d *DB, sent map[string]bool) {
 	t.Helper()
 	view(t, d, func(tx approval.Tx) error {
-		rs, err := tx.UnderWay(0)
+		rs, err := tx.UnderWay("", 0)
 		if err != nil {
 			return err
 		}

@@ -163,7 +163,7 @@ func TestLifeIsAsInTheModel(t *testing.T) {
 			"consume": func(rt *rapid.T) {
 				r, dispatched := pick(rt), rapid.Bool().Draw(rt, "dispatched")
 				do(func(tx approval.Tx) error {
-					ok, err := tx.Consume(r.ID, dispatched)
+					ok, err := tx.Consume(r.ID, dispatched, "")
 					same("Consume", ok, r.Status == approval.Approved && r.Live() && tx.Now().Before(r.UseBy))
 					if ok {
 						r.ConsumedAt, r.AckedAt = tx.Now(), tx.Now()

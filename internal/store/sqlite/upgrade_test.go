@@ -188,7 +188,7 @@ func TestLiveRequestsSurviveTheUpgrade(t *testing.T) {
 				}
 			}
 			for n, want := range []bool{true, false} {
-				ok, err := tx.Consume(id, false)
+				ok, err := tx.Consume(id, false, "")
 				if ok != want || err != nil {
 					t.Errorf("use %d of %s: %v, %v", n+1, id, ok, err)
 				}

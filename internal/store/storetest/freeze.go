@@ -128,7 +128,7 @@ func liveBefore(t *testing.T, s approval.Store) {
 			approve(t, s, r.ID, time.Hour)
 		case 4:
 			approve(t, s, r.ID, time.Hour)
-			update(t, s, func(tx approval.Tx) error { return mustChange(tx.Consume(r.ID, false)) })
+			update(t, s, func(tx approval.Tx) error { return mustChange(tx.Consume(r.ID, false, "")) })
 		}
 	}
 	view(t, s, func(tx approval.Tx) error {

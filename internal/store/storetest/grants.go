@@ -185,7 +185,7 @@ func grantUses(t *testing.T, s approval.Store) {
 			u := approval.GrantUse{ID: tx.NewID(), GrantID: g.ID, ArgsHash: hash("args"), Session: "s", CorrelationID: "c",
 				At: tx.Now()}
 			if i > 0 {
-				u.DispatchedAt = tx.Now().Add(-time.Duration(i) * time.Minute)
+				u.DispatchedAt, u.Runner = tx.Now().Add(-time.Duration(i)*time.Minute), fmt.Sprint("runner ", i)
 			}
 			uses = append(uses, u)
 			return tx.PutGrantUse(u)
@@ -206,13 +206,18 @@ func grantUses(t *testing.T, s approval.Store) {
 				return err
 			}
 		}
-		running, err := tx.RunningGrantUses(0)
+		running, err := tx.RunningGrantUses("", 0)
 		equal(t, "RunningGrantUses", running, []approval.GrantUse{uses[3], uses[1]})
 		if err != nil {
 			return err
 		}
-		running, err = tx.RunningGrantUses(1)
+		running, err = tx.RunningGrantUses("", 1)
 		equal(t, "the first of them", running, []approval.GrantUse{uses[3]})
+		if err != nil {
+			return err
+		}
+		running, err = tx.RunningGrantUses("runner 1", 0)
+		equal(t, "those of a runner", running, []approval.GrantUse{uses[1]})
 		if _, err := tx.GrantUse("none"); !errors.Is(err, approval.ErrNotFound) {
 			t.Errorf("a use that is not there: %v", err)
 		}

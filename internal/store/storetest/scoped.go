@@ -255,9 +255,9 @@ func (t scopedRequests) EndingIn(suffix, since string, limit int) ([]string, err
 	return t.tx.EndingIn(suffix, since, limit)
 }
 
-func (t scopedRequests) UnderWay(limit int) ([]approval.Head, error) {
+func (t scopedRequests) UnderWay(runner string, limit int) ([]approval.Head, error) {
 	t.reads("")
-	return t.tx.UnderWay(limit)
+	return t.tx.UnderWay(runner, limit)
 }
 
 func (t scopedRequests) AddSession(id, session string) error {
@@ -285,9 +285,9 @@ func (t scopedRequests) Extend(id string, until time.Time) (bool, error) {
 	return t.tx.Extend(id, until)
 }
 
-func (t scopedRequests) Consume(id string, dispatched bool) (bool, error) {
+func (t scopedRequests) Consume(id string, dispatched bool, runner string) (bool, error) {
 	t.writesRequest(id)
-	return t.tx.Consume(id, dispatched)
+	return t.tx.Consume(id, dispatched, runner)
 }
 
 func (t scopedRequests) Return(r approval.Request) (bool, error) {
@@ -457,9 +457,9 @@ func (t scopedGrants) GrantUse(id string) (approval.GrantUse, error) {
 	return u, err
 }
 
-func (t scopedGrants) RunningGrantUses(limit int) ([]approval.GrantUse, error) {
+func (t scopedGrants) RunningGrantUses(runner string, limit int) ([]approval.GrantUse, error) {
 	t.reads("")
-	return t.tx.RunningGrantUses(limit)
+	return t.tx.RunningGrantUses(runner, limit)
 }
 
 func (t scopedGrants) PutPolicy(digest, text string) error        { return t.tx.PutPolicy(digest, text) }

@@ -217,7 +217,7 @@ func everyFieldSet[T any](t testing.TB, samples []T, except ...string) {
 func Head(r approval.Request) approval.Head {
 	h := approval.Head{Request: r, Wide: len(r.Args) + len(r.Rationale) + len(r.Preview)}
 	h.Args, h.Rationale, h.Preview, h.ToolDigest, h.ToolSeen = nil, "", "", "", false
-	h.Task, h.DispatchedAt, h.RunResult = false, time.Time{}, ""
+	h.Task, h.DispatchedAt, h.Runner, h.RunResult = false, time.Time{}, "", ""
 	h.Need, h.Stage, h.Votes, h.Who, h.EndCode, h.ReplacedBy, h.Replaces, h.Policy = nil, 0, nil, "", "", "", "", ""
 	h.CorrelationID, h.PreviewFrom, h.Method, h.RuleDigest = "", "", "", ""
 	h.ExtendedAt, h.Returned = time.Time{}, 0
@@ -265,9 +265,9 @@ func requestKeepsEverything(t *testing.T, s approval.Store) {
 		}
 		return tx.InsertRequest(ended)
 	})
-	// Lapse, Return, SetInputs, PutVote, Resolve and Extend have these.
+	// Consume, Lapse, Return, SetInputs, PutVote, Resolve and Extend have these.
 	everyFieldSet(t, []approval.Request{full, ended},
-		"LapsedAt", "Returned", "Inputs", "Votes", "Who", "EndCode", "ReplacedBy", "ExtendedAt")
+		"Runner", "LapsedAt", "Returned", "Inputs", "Votes", "Who", "EndCode", "ReplacedBy", "ExtendedAt")
 	equal(t, "the full request", get(t, s, full.ID), full)
 	equal(t, "the ended request", get(t, s, ended.ID), ended)
 	view(t, s, func(tx approval.Tx) error {
@@ -333,7 +333,7 @@ func liveEnds(t *testing.T, s approval.Store) {
 			return mustChange(tx.Resolve(e))
 		}},
 		{"consumed", func(tx approval.Tx, id string) error {
-			return errors.Join(mustChange(tx.Resolve(approvalOf(tx, id, time.Hour))), mustChange(tx.Consume(id, false)))
+			return errors.Join(mustChange(tx.Resolve(approvalOf(tx, id, time.Hour))), mustChange(tx.Consume(id, false, "")))
 		}},
 		{"lapsed", func(tx approval.Tx, id string) error {
 			return errors.Join(mustChange(tx.Resolve(approvalOf(tx, id, 0))), mustChange(tx.Lapse(id)))
@@ -581,7 +581,7 @@ func resolve(t *testing.T, s approval.Store) {
 		tooEarly.At = r.ExpiresAt.Add(-time.Millisecond)
 		return errors.Join(
 			mustNotChange(tx.Resolve(tooLate)), mustNotChange(tx.Resolve(tooEarly)),
-			mustNotChange(tx.Consume(r.ID, false)), mustNotChange(tx.Lapse(r.ID)), mustNotChange(tx.Ack("bot", r.ID)))
+			mustNotChange(tx.Consume(r.ID, false, "")), mustNotChange(tx.Lapse(r.ID)), mustNotChange(tx.Ack("bot", r.ID)))
 	})
 	equal(t, "after what must change nothing", get(t, s, r.ID), r)
 
@@ -604,7 +604,7 @@ func resolve(t *testing.T, s approval.Store) {
 	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Ack("bot", r.ID)) })
 	update(t, s, func(tx approval.Tx) error {
 		return errors.Join(mustChange(tx.Resolve(ending(tx, r.ID, approval.Cancelled))),
-			mustNotChange(tx.Consume(r.ID, false)), mustNotChange(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
+			mustNotChange(tx.Consume(r.ID, false, "")), mustNotChange(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
 	})
 	back := get(t, s, r.ID)
 	if back.Status != approval.Cancelled || back.Live() || !back.AckedAt.IsZero() || back.ResolvedSeq <= got.ResolvedSeq ||
@@ -619,7 +619,7 @@ func consume(t *testing.T, s approval.Store) {
 	var at time.Time
 	update(t, s, func(tx approval.Tx) error {
 		at = tx.Now()
-		return errors.Join(mustChange(tx.Consume(r.ID, false)), mustNotChange(tx.Consume(r.ID, false)),
+		return errors.Join(mustChange(tx.Consume(r.ID, false, "")), mustNotChange(tx.Consume(r.ID, false, "")),
 			mustNotChange(tx.Lapse(r.ID)), mustNotChange(tx.Resolve(ending(tx, r.ID, approval.Cancelled))))
 	})
 	got := get(t, s, r.ID)
@@ -629,7 +629,7 @@ func consume(t *testing.T, s approval.Store) {
 	late := insert(t, s, "bot", "late", nil)
 	update(t, s, func(tx approval.Tx) error {
 		// at use_by is too late
-		return errors.Join(mustChange(tx.Resolve(approvalOf(tx, late.ID, 0))), mustNotChange(tx.Consume(late.ID, false)))
+		return errors.Join(mustChange(tx.Resolve(approvalOf(tx, late.ID, 0))), mustNotChange(tx.Consume(late.ID, false, "")))
 	})
 }
 
@@ -638,7 +638,7 @@ func insertUsed(t testing.TB, s approval.Store, tool string, dispatched bool) ap
 	t.Helper()
 	r := insert(t, s, "bot", tool, nil)
 	approve(t, s, r.ID, time.Hour)
-	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Consume(r.ID, dispatched)) })
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Consume(r.ID, dispatched, "who sends "+tool)) })
 	return get(t, s, r.ID)
 }
 
@@ -658,11 +658,11 @@ func giveBack(t *testing.T, s approval.Store) {
 	})
 	got, back := get(t, s, kept.ID), kept
 	back.ConsumedAt, back.DispatchedAt, back.AckedAt = time.Time{}, time.Time{}, time.Time{}
-	back.Returned, back.ResolvedSeq = 1, got.ResolvedSeq
+	back.Runner, back.Returned, back.ResolvedSeq = "", 1, got.ResolvedSeq
 	if equal(t, "given back", got, back); got.ResolvedSeq <= kept.ResolvedSeq {
 		t.Errorf("it is not the last in the feed: %d after %d", got.ResolvedSeq, kept.ResolvedSeq)
 	}
-	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Consume(kept.ID, true)) })
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Consume(kept.ID, true, "")) })
 	again := get(t, s, kept.ID)
 	update(t, s, func(tx approval.Tx) error {
 		return errors.Join(mustNotChange(tx.Return(kept)), mustChange(tx.Report(kept.ID, approval.RunUnknown)),
@@ -679,7 +679,8 @@ func giveBack(t *testing.T, s approval.Store) {
 // An outcome is kept once, of what was dispatched; a known one takes the place of an unknown one.
 func dispatch(t *testing.T, s approval.Store) {
 	kept, sent := insertUsed(t, s, "kept", false), insertUsed(t, s, "sent", true)
-	if !kept.DispatchedAt.IsZero() || !sent.DispatchedAt.Equal(sent.ConsumedAt) || sent.RunResult != "" {
+	if !kept.DispatchedAt.IsZero() || kept.Runner != "" || sent.Runner == "" ||
+		!sent.DispatchedAt.Equal(sent.ConsumedAt) || sent.RunResult != "" {
 		t.Errorf("used %+v, dispatched %+v", kept, sent)
 	}
 	told := insertUsed(t, s, "told", true)
@@ -723,10 +724,10 @@ func underWay(t *testing.T, s approval.Store) {
 	}
 	insertUsed(t, s, "kept", false)
 	insert(t, s, "bot", "waits", nil)
-	look := func(limit int, want []string) {
+	look := func(runner string, limit int, want []string) {
 		t.Helper()
 		view(t, s, func(tx approval.Tx) error {
-			rs, err := tx.UnderWay(limit)
+			rs, err := tx.UnderWay(runner, limit)
 			for _, h := range rs {
 				full, err := tx.Request(h.ID)
 				narrow := Head(full)
@@ -744,13 +745,16 @@ func underWay(t *testing.T, s approval.Store) {
 			return err
 		})
 	}
-	look(0, sent)
-	look(2, sent[:2])
+	look("", 0, sent)
+	look("", 2, sent[:2])
+	look("who sends tool2", 0, sent[2:3])
+	look("who sends nothing", 0, []string{})
 	update(t, s, func(tx approval.Tx) error {
 		return errors.Join(mustChange(tx.Report(sent[0], approval.RunUnknown)),
 			mustChange(tx.Report(sent[2], approval.RunSucceeded)))
 	})
-	look(0, []string{sent[1], sent[3]})
+	look("", 0, []string{sent[1], sent[3]})
+	look("who sends tool2", 0, []string{})
 	view(t, s, func(tx approval.Tx) error {
 		at, ran, err := tx.Dispatched(sent[2])
 		if equal(t, "outcome", ran, approval.RunSucceeded); at.IsZero() {
@@ -773,7 +777,7 @@ func tasks(t *testing.T, s approval.Store) {
 	approve(t, s, approved, time.Hour)
 	approve(t, s, done, time.Hour)
 	update(t, s, func(tx approval.Tx) error {
-		return errors.Join(mustChange(tx.Consume(done, true)), mustChange(tx.Resolve(ending(tx, over, approval.Denied))))
+		return errors.Join(mustChange(tx.Consume(done, true, "")), mustChange(tx.Resolve(ending(tx, over, approval.Denied))))
 	})
 	for agent, want := range map[string][]string{"bot": {pending, approved}, "other": {other},
 		"": {pending, approved, other}, "none": {}} {
@@ -840,7 +844,7 @@ func lapse(t *testing.T, s approval.Store) {
 	before := get(t, s, late.ID)
 	update(t, s, func(tx approval.Tx) error {
 		return errors.Join(mustChange(tx.Lapse(late.ID)), mustNotChange(tx.Lapse(late.ID)),
-			mustNotChange(tx.Consume(late.ID, false)))
+			mustNotChange(tx.Consume(late.ID, false, "")))
 	})
 	got := get(t, s, late.ID)
 	if !got.LapsedAt.Equal(before.UseBy) || !got.AckedAt.IsZero() || got.Status != approval.Approved ||
@@ -950,7 +954,7 @@ func feed(t *testing.T, s approval.Store) {
 	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Lapse(rs[0].ID)) })
 	equal(t, "a lapse comes back, last", feedOf("", 0), []string{rs[1].ID, rs[0].ID})
 	approve(t, s, rs[3].ID, time.Hour)
-	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Consume(rs[3].ID, false)) })
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Consume(rs[3].ID, false, "")) })
 	equal(t, "consuming acknowledges", feedOf("", 0), []string{rs[1].ID, rs[0].ID})
 }
 
@@ -1498,7 +1502,7 @@ func notFound(t *testing.T, s approval.Store) {
 		}
 		for what, f := range map[string]func() (bool, error){
 			"Resolve": func() (bool, error) { return tx.Resolve(ending(tx, "none", approval.Denied)) },
-			"Consume": func() (bool, error) { return tx.Consume("none", false) },
+			"Consume": func() (bool, error) { return tx.Consume("none", false, "") },
 			"Lapse":   func() (bool, error) { return tx.Lapse("none") },
 			"Return":  func() (bool, error) { return tx.Return(approval.Request{ID: "none", DispatchedAt: tx.Now()}) },
 			"Report":  func() (bool, error) { return tx.Report("none", approval.RunFailed) },
@@ -1533,7 +1537,7 @@ func writes(tx approval.Tx, r *approval.Request) map[string]error {
 	return map[string]error{
 		"InsertRequest":      tx.InsertRequest(approval.Request{ID: "x"}),
 		"Resolve":            second(tx.Resolve(approval.Resolution{ID: r.ID, Status: approval.Denied})),
-		"Consume":            second(tx.Consume(r.ID, false)),
+		"Consume":            second(tx.Consume(r.ID, false, "")),
 		"Lapse":              second(tx.Lapse(r.ID)),
 		"Return":             second(tx.Return(*r)),
 		"Report":             second(tx.Report(r.ID, approval.RunFailed)),
@@ -2005,7 +2009,7 @@ func raceDeciders(t *testing.T, s approval.Store) {
 func raceConsumers(t *testing.T, s approval.Store) {
 	r := insert(t, s, "bot", "pay", nil)
 	approve(t, s, r.ID, time.Hour)
-	won := winners(t, s, func(tx approval.Tx, _ int) (bool, error) { return tx.Consume(r.ID, false) })
+	won := winners(t, s, func(tx approval.Tx, _ int) (bool, error) { return tx.Consume(r.ID, false, "") })
 	if len(won) != 1 {
 		t.Errorf("%d were let through, want one", len(won))
 	}
@@ -2027,7 +2031,7 @@ func raceConsumeAndCancel(t *testing.T, s approval.Store) {
 	approve(t, s, r.ID, time.Hour)
 	won := winners(t, s, func(tx approval.Tx, i int) (bool, error) {
 		if i%2 == 0 {
-			return tx.Consume(r.ID, false)
+			return tx.Consume(r.ID, false, "")
 		}
 		return tx.Resolve(ending(tx, r.ID, approval.Cancelled))
 	})
