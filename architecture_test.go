@@ -86,7 +86,7 @@ var arrows = map[string]struct {
 		"internal/auth/passkey", "internal/store", "internal/store/sqlite/sqlite3"}, "what keeps the rows, and no rules"},
 	"internal/store/sqlite/sqlite3": {nil, "SQLite's calls, and no tables"},
 	"internal/store/postgres": {[]string{"approval", "schema", "internal/auth/signin", "internal/auth/passkey",
-		"internal/store"}, "what keeps the rows where several programs write, and no rules"},
+		"internal/budget", "internal/store"}, "what keeps the rows where several programs write, and no rules"},
 	"internal/store/postgres/postgrestest": {[]string{"internal/testkit"}, "a server for tests, and nothing of its tables"},
 	"internal/store/storetest": {[]string{"approval", "internal/auth/signin", "internal/auth/passkey",
 		"approval/summary"}, "the contract is the domain's, for every store"},

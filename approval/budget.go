@@ -5,15 +5,16 @@ import (
 	"time"
 )
 
-// Budgets bound what agents have people and the store do.
+// Budgets bound what agents have people and the store do. What is used up in a transaction may be kept in it; if it
+// does not commit, it is taken back all the same.
 type Budgets interface {
 	// Take uses up that many requests and pushes of an agent's, or returns an [Error] with [CodeRateLimited]
 	// and uses up nothing.
-	Take(agent string, requests, pushes int) error
+	Take(tx Tx, agent string, requests, pushes int) error
 	// Push uses up pushes, over the budget too, and returns how long they have to wait for their turn.
-	Push(agent string, n Pushes) (wait time.Duration)
-	// Give takes a use back: the transaction that it was for did not commit.
-	Give(agent string, requests int, pushes Pushes)
+	Push(tx Tx, agent string, n Pushes) (wait time.Duration)
+	// Give takes a use back. tx is nil where the transaction that it was for did not commit.
+	Give(tx Tx, agent string, requests int, pushes Pushes)
 	// Turn waits until work on so many bytes of an agent's may begin, so that one agent's work does not keep the
 	// others from theirs, and counts it until release is called.
 	Turn(ctx context.Context, agent string, bytes int) (release func(), err error)
@@ -40,6 +41,7 @@ func takeTurn(ctx context.Context, budgets Budgets, calls ...Call) (release func
 // The zero bill is free.
 type bill struct {
 	budgets  Budgets
+	tx       Tx
 	agent    string
 	requests int
 	pushes   Pushes
@@ -50,7 +52,7 @@ func (b *bill) request() error {
 	if b.budgets == nil {
 		return nil
 	}
-	if err := b.budgets.Take(b.agent, 1, 0); err != nil {
+	if err := b.budgets.Take(b.tx, b.agent, 1, 0); err != nil {
 		return err
 	}
 	b.requests++
@@ -65,16 +67,16 @@ func (b *bill) push(n Pushes) (wait time.Duration) {
 	}
 	b.pushes.Asked, b.pushes.Out = b.pushes.Asked+n.Asked, b.pushes.Out+n.Out
 	if n.Asked <= 0 {
-		b.budgets.Give(b.agent, 0, Pushes{-n.Asked, -n.Out})
+		b.budgets.Give(b.tx, b.agent, 0, Pushes{-n.Asked, -n.Out})
 		return 0
 	}
-	return b.budgets.Push(b.agent, n)
+	return b.budgets.Push(b.tx, b.agent, n)
 }
 
 // void takes everything back: the transaction did not commit, or begins anew.
 func (b *bill) void() {
 	if b.requests > 0 || b.pushes.Asked > 0 {
-		b.budgets.Give(b.agent, b.requests, b.pushes)
+		b.budgets.Give(nil, b.agent, b.requests, b.pushes)
 		b.requests, b.pushes = 0, Pushes{}
 	}
 }
@@ -84,6 +86,7 @@ func updateBilled[T any](ctx context.Context, g *Gate, k Key, fn func(w *Work, b
 	b := bill{budgets: g.budgets, agent: k.Agent}
 	found, err := update(ctx, g, OfCall(k), func(w *Work) (T, error) {
 		b.void()
+		b.tx = w.tx
 		return fn(w, &b)
 	})
 	if err != nil {

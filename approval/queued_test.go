@@ -226,13 +226,13 @@ func TestRule12_WhatComesUpRemindersAndNewCardsShareOneBudget(t *testing.T) {
 	r := budget.NewRegistry(budget.Options{Now: func() time.Time { return start }})
 	r.Replace(map[budget.Principal]budget.Limits{
 		{Agent: true, Name: "bot"}: {Pushes: budget.Rate{Count: 1, Per: 10 * time.Minute}}})
-	if wait := r.Push("bot", approval.Pushes{Out: 1}); wait != 0 {
+	if wait := r.Push(nil, "bot", approval.Pushes{Out: 1}); wait != 0 {
 		t.Fatalf("what comes up first waits %v", wait)
 	}
-	if err := r.Take("bot", 0, 1); approval.CodeOf(err) != approval.CodeRateLimited {
+	if err := r.Take(nil, "bot", 0, 1); approval.CodeOf(err) != approval.CodeRateLimited {
 		t.Errorf("a reminder beside it: %v, want none", err)
 	}
-	if wait := r.Push("bot", approval.Pushes{Asked: 1, Out: 1}); wait != 10*time.Minute {
+	if wait := r.Push(nil, "bot", approval.Pushes{Asked: 1, Out: 1}); wait != 10*time.Minute {
 		t.Errorf("the next card waits %v, want 10m", wait)
 	}
 }

@@ -126,7 +126,7 @@ func (w cardWork) takeTurn(agent string) time.Time {
 	if w.o.budgets == nil {
 		return w.tx.Now()
 	}
-	wait := w.o.budgets.Push(agent, approval.Pushes{Out: 1})
+	wait := w.o.budgets.Push(w.tx, agent, approval.Pushes{Out: 1})
 	return latest(w.tx.Now(), w.tx.Now().Add(wait).Truncate(time.Millisecond))
 }
 

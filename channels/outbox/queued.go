@@ -120,7 +120,7 @@ func (w turnWork) planTurns() (ts []turn, err error) {
 		if err != nil {
 			return nil, err
 		}
-		card, wait := cmp.Or(n.BatchID, n.ApprovalID), w.o.budgets.Push(h.Agent, pushesOf(n))
+		card, wait := cmp.Or(n.BatchID, n.ApprovalID), w.o.budgets.Push(w.tx, h.Agent, pushesOf(n))
 		if of[card].IsZero() {
 			of[card] = w.tx.Now().Add(wait).Truncate(time.Millisecond)
 		}

@@ -229,7 +229,7 @@ func (w reminderWork) remind(a approval.Address, r reminder, paid *pushes) (queu
 		return queuedReminder{by: r.id}, err
 	}
 	if r.id == "" {
-		if !slices.ContainsFunc(due, func(h approval.Head) bool { return paid.take(h.Agent, 1) }) {
+		if !slices.ContainsFunc(due, func(h approval.Head) bool { return paid.take(w.tx, h.Agent, 1) }) {
 			return queuedReminder{}, nil
 		}
 		others, err := w.findPending(r.others)
@@ -386,11 +386,11 @@ type pushes struct {
 }
 
 // take reports whether the agent's budget has room for n pushes, and takes them.
-func (p *pushes) take(agent string, n int) bool {
+func (p *pushes) take(tx approval.Tx, agent string, n int) bool {
 	if p.budgets == nil {
 		return true
 	}
-	if err := p.budgets.Take(agent, 0, n); err != nil {
+	if err := p.budgets.Take(tx, agent, 0, n); err != nil {
 		return false
 	}
 	if p.taken == nil {
@@ -406,7 +406,7 @@ func (p *pushes) giveBack() {
 		return
 	}
 	for agent, n := range p.taken {
-		p.budgets.Give(agent, 0, approval.Pushes{Asked: n, Out: n})
+		p.budgets.Give(nil, agent, 0, approval.Pushes{Asked: n, Out: n})
 	}
 	clear(p.taken)
 }

@@ -88,6 +88,20 @@ type SenderOptions struct {
 	// Others is for how long what is due is left to other senders of the same queue, each of which is woken for what its
 	// own program has queued; and how often it is looked for what they have left. 0: there are none.
 	Others time.Duration
+	Holds  Holds // what platforms have asked of these others; nil: nothing
+}
+
+// Holds are until when platforms wish to be left alone by all senders of one queue. They keep little: a pause of a
+// channel is of one sender, whose credentials may be other ones than those of others.
+type Holds interface {
+	Hold(ctx context.Context, h Hold) error
+	Holds(ctx context.Context) ([]Hold, error)
+}
+
+// Hold is until when nothing of a kind is sent to a channel.
+type Hold struct {
+	Channel, Kind string // Kind: "card", "edit" or "reply"
+	Until         time.Time
 }
 
 // A send must be over, and recorded, before another sender may take the row for abandoned; and what was
@@ -120,6 +134,7 @@ type Sender struct {
 	queue     Queue
 	retries   Retries
 	others    time.Duration
+	holds     Holds
 	parallel  int
 	metrics   Metrics
 	log       *slog.Logger
@@ -155,12 +170,12 @@ type lane struct {
 }
 
 // class is what a platform limits together: new messages, edits, replies.
-type class int
+type class string
 
 const (
-	cards class = iota
-	edits
-	replies
+	cards   class = "card"
+	edits   class = "edit"
+	replies class = "reply"
 )
 
 func classOf(k approval.NotificationKind) class {
@@ -176,7 +191,7 @@ func classOf(k approval.NotificationKind) class {
 // NewSender returns a sender that does nothing until [Sender.Run].
 func NewSender(o SenderOptions) *Sender {
 	s := &Sender{
-		outbox: o.Outbox, queue: o.Queue, retries: o.Retries, others: o.Others, parallel: o.Parallel,
+		outbox: o.Outbox, queue: o.Queue, retries: o.Retries, others: o.Others, holds: o.Holds, parallel: o.Parallel,
 		metrics: o.Metrics, log: o.Log, now: o.Now, failpoint: o.Failpoint,
 		poke: make(chan struct{}, 1), busy: map[string]bool{}, sentOn: map[string]bool{},
 	}
@@ -341,6 +356,7 @@ func (s *Sender) scan(ctx context.Context) {
 	s.mu.Lock()
 	s.next, s.behind = time.Time{}, false
 	s.mu.Unlock()
+	s.readHolds(ctx)
 	// Rows that cannot be taken now, as those of a paused channel, must not hide the others: where all
 	// that was read is such, more is read.
 	for limit := scanLimit; limit <= scanMost; limit *= 4 {
@@ -502,7 +518,7 @@ func (s *Sender) finish(l *lane, n approval.Notification, r outcome) {
 		}
 		if e.RetryAfter > 0 && !e.Alone {
 			// It goes for all of its kind: to try the others now would only cost them attempts.
-			l.held[classOf(n.Kind)] = now.Add(e.RetryAfter)
+			s.hold(l, classOf(n.Kind), now.Add(e.RetryAfter))
 		}
 	}
 	if !r.retryAt.IsZero() {
@@ -526,6 +542,41 @@ func (s *Sender) finish(l *lane, n approval.Notification, r outcome) {
 	}
 	if s.behind && len(l.backlog) < s.parallel {
 		s.look()
+	}
+}
+
+// hold sends nothing of a class until then, and has the other senders send nothing.
+func (s *Sender) hold(l *lane, c class, until time.Time) {
+	l.held[c] = until
+	if s.holds == nil {
+		return
+	}
+	ctx := s.running
+	s.workers.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+		defer cancel()
+		if err := s.holds.Hold(ctx, Hold{l.name, string(c), until}); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "other programs were not told that a platform wishes to be left alone; it will tell them",
+				"channel", l.name, "until", until, "error", err)
+		}
+	})
+}
+
+// readHolds has the lanes be held for as long as platforms have asked of other senders.
+func (s *Sender) readHolds(ctx context.Context) {
+	if s.holds == nil {
+		return
+	}
+	held, err := s.holds.Holds(ctx)
+	if err != nil {
+		return // as is the queue, which says so
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range held {
+		if l := s.lanes[h.Channel]; l != nil && l.held[class(h.Kind)].Before(h.Until) {
+			l.held[class(h.Kind)] = h.Until
+		}
 	}
 }
 

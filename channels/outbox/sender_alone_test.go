@@ -1,6 +1,9 @@
 package outbox
 
 import (
+	"context"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +59,52 @@ func TestWhatIsDueSoonIsNotHiddenByWhatIsDueNow(t *testing.T) {
 		}
 		if late := q.times[0].Sub(soon.NextAttemptAt); late > 100*time.Millisecond {
 			t.Errorf("it left %s late", late)
+		}
+	})
+}
+
+// asked are what platforms have asked of the senders of a queue.
+type asked struct {
+	mu   sync.Mutex
+	held []Hold
+}
+
+func (a *asked) Hold(_ context.Context, h Hold) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.held = append(a.held, h)
+	return nil
+}
+
+func (a *asked) Holds(context.Context) ([]Hold, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.held), nil
+}
+
+// What a platform asks of one sender, others of the queue do as well: within a second, with what it asked it for, and
+// until then.
+func TestWhatAPlatformAsksOfOneSenderAllDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		holds := &asked{}
+		several := func(o *SenderOptions) { o.Others, o.Holds = time.Second, holds }
+		limited := &phone{name: "slack", answer: fail(channels.PushError{Reason: channels.ReasonRateLimited,
+			RetryAfter: 90 * time.Second})}
+		one := run(t, newMemory(), several, limited)
+		defer one.stop()
+		p := &phone{name: "slack"}
+		other := run(t, newMemory(), several, p)
+		defer other.stop()
+		one.put(row("1", "slack", approval.KindRequest))
+		after(1500 * time.Millisecond)
+		other.put(row("2", "slack", approval.KindRequest), row("3", "slack", approval.KindReply))
+		after(80 * time.Second)
+		if got := p.sent(); len(got) != 1 || got[0].To != "to-3" {
+			t.Fatalf("the other has sent %v while it was asked not to, want the reply alone", got)
+		}
+		after(10 * time.Second)
+		if n := other.get("2"); n.Status != approval.Sent || n.Attempt != 1 {
+			t.Errorf("then the card is %s after %d attempts", n.Status, n.Attempt)
 		}
 	})
 }

@@ -140,8 +140,6 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.onStop("channels", func(context.Context) error { a.live.Load().close(nil); return nil })
 	a.directory.Replace(cfg.Agents(), cfg.People())
 	a.overruns = &overruns{a.log, make(chan budget.Over, 64)}
-	a.budgets = budget.NewRegistry(budget.Options{Now: a.o.Now, Over: a.overruns.note, Room: checkRoom})
-	a.budgets.Replace(cfg.Budgets(auth.LocalAgent))
 
 	broker := approval.NewBroker()
 	a.listeners = &listeners{log: a.log, http: a.logger("http"), now: a.o.Now, live: &a.live, directory: a.directory,
@@ -152,6 +150,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 		return nil, err
 	}
 	a.onStop("store", func(context.Context) error { return a.store.Close() })
+	a.budgets = budget.NewRegistry(budget.Options{Now: a.o.Now, Over: a.overruns.note, Room: checkRoom,
+		Rows: a.store.budgetRows()})
+	a.budgets.Replace(cfg.Budgets(auth.LocalAgent))
 
 	kept := wrapStore(a.store)
 	audit := approval.NewAuditLog(first.maker.Masker)
@@ -186,6 +187,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 		Now:       a.store.Now,
 		Failpoint: o.Failpoint,
 		Others:    a.store.others(),
+		Holds:     a.store.holds(),
 	})
 
 	a.heartbeat, err = heartbeat.New(heartbeat.Options{Gate: upkeep{a.gate, a.outbox, a.signIn}, Entries: cfg.Heartbeat(),

@@ -93,7 +93,7 @@ func (d *agentDoor) waitHookTurn(ctx context.Context, asker client.Asker, bytes 
 }
 
 // refusals tells how often each principal was refused for being over a budget.
-type refusals struct{ budgets *budget.Registry }
+type refusals struct{ a *App }
 
 var limited = prometheus.NewDesc("countersign_limited_total",
 	"Times that somebody was refused for being over a budget, by who it was.",
@@ -104,7 +104,7 @@ func (r *refusals) Describe(ch chan<- *prometheus.Desc) { ch <- limited }
 
 // Collect implements [prometheus.Collector].
 func (r *refusals) Collect(ch chan<- prometheus.Metric) {
-	r.budgets.Each(func(p budget.Principal, k budget.Kind, n uint64) {
+	r.a.budgets.Each(func(p budget.Principal, k budget.Kind, n uint64) {
 		kind := "person"
 		if p.Agent {
 			kind = "agent"

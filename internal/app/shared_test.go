@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels/outbox"
 	"countersign/heartbeat"
+	"countersign/internal/budget"
 	"countersign/internal/store/postgres"
 )
 
@@ -53,6 +55,24 @@ func (server) WasRestored() bool                    { return false }
 func (server) AcceptRestored(context.Context) error { return nil }
 func (server) others() time.Duration                { return time.Second }
 func (s server) runs() heartbeat.Record             { return s.ran }
+
+func (s server) holds() outbox.Holds { return holds{s.DB} }
+
+// holds are those of a database.
+type holds struct{ d *postgres.DB }
+
+func (s holds) Hold(ctx context.Context, h outbox.Hold) error {
+	return s.d.Hold(ctx, h.Channel, h.Kind, h.Until)
+}
+
+func (s holds) Holds(ctx context.Context) (hs []outbox.Hold, err error) {
+	err = s.d.Holds(ctx, func(channel, kind string, until time.Time) {
+		hs = append(hs, outbox.Hold{Channel: channel, Kind: kind, Until: until})
+	})
+	return hs, err
+}
+
+func (s server) budgetRows() budget.RowsOf { return s.Budgets }
 
 func (s server) once(ctx context.Context, key string, hold time.Duration) bool {
 	ok, err := s.Once(ctx, key, hold)

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels/outbox"
 	"countersign/heartbeat"
+	"countersign/internal/budget"
 	"countersign/internal/store/sqlite"
 )
 
@@ -31,6 +33,10 @@ type database interface {
 	Gone(ctx context.Context) ([]string, error)
 	// runs is where the heartbeat's runs are kept; nil: in this program's memory.
 	runs() heartbeat.Record
+	// holds are what platforms ask of all programs on the store; nil: there is one.
+	holds() outbox.Holds
+	// budgetRows are where what agents use is kept, by whichever program; nil: in this program's memory.
+	budgetRows() budget.RowsOf
 	// once takes a key for so long, and reports whether no program had it; where it cannot be found out too.
 	once(ctx context.Context, key string, hold time.Duration) bool
 	// keep does what is to be done every few seconds.
@@ -85,6 +91,10 @@ func (file) Replica() string { return "" }
 func (file) Gone(context.Context) ([]string, error) { return nil, nil }
 
 func (file) runs() heartbeat.Record { return nil }
+
+func (file) holds() outbox.Holds { return nil }
+
+func (file) budgetRows() budget.RowsOf { return nil }
 
 func (file) once(context.Context, string, time.Duration) bool { return true }
 

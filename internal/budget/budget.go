@@ -116,6 +116,9 @@ type Options struct {
 	// Room refuses what a principal wants to hold for long, with the context of its request, where there is no room
 	// for it whatever its budget says; nil: there is. The error should be an [approval.Error].
 	Room func(ctx context.Context, who Principal) error
+	// Rows are where it is kept, in a transaction, what agents have used of requests and pushes: in all programs on its
+	// store. nil: what they have used in this one is kept here.
+	Rows RowsOf
 	// Over is told that a principal is over a budget, once an hour for each; it must not block. nil: nobody is.
 	Over func(Over)
 }
@@ -248,13 +251,7 @@ func (a *Account) Take(k Kind, n int) error {
 		return nil
 	}
 	i, r, now := index(k), a.limits.Load().rate(k), a.r.now()
-	wait, ok := a.buckets[i].take(r, now, int64(n))
-	if ok && k == Pushes { // these go out at once
-		if wait, ok = a.out.take(r, now, int64(n)); !ok {
-			a.buckets[i].give(r, int64(n))
-		}
-	}
-	if !ok {
+	if wait, ok := a.buckets[i].take(r, now, int64(n)); !ok {
 		return a.refuse(k, r.words(k), r.of(k), wait)
 	}
 	return nil
@@ -380,42 +377,4 @@ func (a *Account) refuse(k Kind, words, limit string, wait time.Duration) error 
 	return &approval.Error{Code: approval.CodeRateLimited, After: wait, Message: fmt.Sprintf(
 		"Over the budget of %s: %s may have %s. Try again in %s; whoever runs Countersign can raise %s.",
 		k, a.who, words, wait, where)}
-}
-
-// Take implements [approval.Budgets].
-func (r *Registry) Take(agent string, requests, pushes int) error {
-	a := r.Agent(agent)
-	if err := a.Take(Requests, requests); err != nil {
-		return err
-	}
-	if err := a.Take(Pushes, pushes); err != nil {
-		a.Give(Requests, requests)
-		return err
-	}
-	return nil
-}
-
-// Push implements [approval.Budgets].
-func (r *Registry) Push(agent string, n approval.Pushes) (wait time.Duration) {
-	a := r.Agent(agent)
-	if a == nil {
-		return 0
-	}
-	of, now := a.limits.Load().rate(Pushes), r.now()
-	asked := a.buckets[index(Pushes)].queue(of, now, int64(n.Asked))
-	if wait = max(asked, a.out.queue(of, now, int64(n.Out))); wait > 0 {
-		_ = a.refuse(Pushes, of.words(Pushes), of.of(Pushes), wait) // it is told, and nothing is refused
-	}
-	return wait
-}
-
-// Give implements [approval.Budgets].
-func (r *Registry) Give(agent string, requests int, pushes approval.Pushes) {
-	a := r.Agent(agent)
-	if a == nil {
-		return
-	}
-	a.Give(Requests, requests)
-	a.Give(Pushes, pushes.Asked)
-	a.out.give(a.limits.Load().rate(Pushes), int64(pushes.Out))
 }

@@ -437,6 +437,25 @@ CREATE TABLE replicas (
   seen_at timestamptz(3) NOT NULL
 );
 
+-- What an agent has used of its budgets of requests, of pushes, and of pushes that go out: of each, when all of it is
+-- free again, in nanoseconds of the store's time since 1970; and the rates that were in force then.
+CREATE TABLE budget_use (
+  agent        text COLLATE "C" PRIMARY KEY CHECK (agent <> ''),
+  requests     bigint NOT NULL,
+  pushes       bigint NOT NULL,
+  out          bigint NOT NULL,
+  request_rate text NOT NULL,
+  push_rate    text NOT NULL
+) WITH (fillfactor = 50);
+
+-- Until when a platform wishes to be left alone by all programs, with what is of a kind: card, edit or reply.
+CREATE TABLE channel_state (
+  channel    text COLLATE "C" CHECK (channel <> ''),
+  kind       text COLLATE "C" CHECK (kind <> ''),
+  held_until timestamptz(3) NOT NULL,
+  PRIMARY KEY (channel, kind)
+);
+
 -- The heartbeat's entries. slot: when the last run that was begun was due, so that one program begins it. result: what
 -- the last run came to, NULL: none has ended.
 CREATE TABLE beats (

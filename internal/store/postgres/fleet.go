@@ -114,6 +114,30 @@ func (d *DB) Once(ctx context.Context, key string, hold time.Duration) (bool, er
 	return tag.RowsAffected() > 0, fault(err)
 }
 
+// Hold keeps until when nothing of a kind is sent to a channel; what was kept for longer stays.
+func (d *DB) Hold(ctx context.Context, channel, kind string, until time.Time) error {
+	_, err := d.pool.Exec(ctx, `INSERT INTO channel_state (channel, kind, held_until) VALUES ($1, $2, $3)
+  ON CONFLICT (channel, kind) DO UPDATE SET held_until = greatest(channel_state.held_until, excluded.held_until)`,
+		channel, kind, until)
+	return fault(err)
+}
+
+// Holds calls fn with each of these times that is to come.
+func (d *DB) Holds(ctx context.Context, fn func(channel, kind string, until time.Time)) error {
+	rows, err := d.pool.Query(ctx, `SELECT channel, kind, held_until FROM channel_state
+  WHERE held_until > (SELECT at FROM store_state)`)
+	if err != nil {
+		return fault(err)
+	}
+	var channel, kind string
+	var until time.Time
+	_, err = pgx.ForEachRow(rows, []any{&channel, &kind, &until}, func() error {
+		fn(channel, kind, until)
+		return nil
+	})
+	return fault(err)
+}
+
 // ClaimBeat reports whether the caller is to run an entry of the heartbeat that is due at slot: one caller is, and none
 // once a later slot was claimed.
 func (d *DB) ClaimBeat(ctx context.Context, entry string, slot time.Time) (bool, error) {

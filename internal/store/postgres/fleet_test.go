@@ -59,6 +59,28 @@ func TestOfAllProgramsOneTakesAKey(t *testing.T) {
 	}
 }
 
+// What a platform asks of one program all know, until its time is over; and the longest of what it has asked.
+func TestAllProgramsKnowWhatAPlatformAsks(t *testing.T) {
+	url := emptied(t)
+	a, b := open(t, Options{URL: url}), open(t, Options{URL: url})
+	now := b.Now()
+	for kind, until := range map[string]time.Time{"card": now.Add(time.Hour), "edit": now.Add(-time.Hour)} {
+		for _, at := range []time.Time{until, until.Add(-time.Minute)} {
+			if err := a.Hold(t.Context(), "slack", kind, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	n := 0
+	if err := b.Holds(t.Context(), func(channel, kind string, until time.Time) {
+		if n++; channel != "slack" || kind != "card" || !until.Equal(now.Add(time.Hour)) {
+			t.Errorf("%s, %s until %v", channel, kind, until)
+		}
+	}); err != nil || n != 1 {
+		t.Errorf("%d are known, %v", n, err)
+	}
+}
+
 // Of all programs one runs an entry each time that it is due, none for a time before that, and all know what came of
 // it.
 func TestOfAllProgramsOneRunsAnEntry(t *testing.T) {

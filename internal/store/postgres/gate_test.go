@@ -18,6 +18,7 @@ import (
 	"countersign/approval/args"
 	"countersign/channels/outbox"
 	"countersign/channels/outbox/outboxtest"
+	"countersign/internal/budget"
 	"countersign/internal/store/sqlite"
 	"countersign/schema/schematest"
 )
@@ -25,7 +26,7 @@ import (
 var hana = approval.Actor{Kind: approval.Human, Name: "hana", Approver: true, Admin: true}
 
 // rules is a policy: a tool called pay asks two people, and all others one.
-type rules struct{}
+type rules struct{ maxPending int }
 
 func (rules) Evaluate(_ context.Context, c approval.Call) approval.Verdict {
 	v := approval.Verdict{Action: approval.Quarantine, Risk: approval.RiskMedium, Rule: "asks", RuleDigest: "asks-1",
@@ -39,18 +40,21 @@ func (rules) Evaluate(_ context.Context, c approval.Call) approval.Verdict {
 func (rules) Digest() string                 { return "" }
 func (rules) Source() string                 { return "" }
 func (rules) RuleDigests() map[string]string { return map[string]string{"asks": "asks-1"} }
-func (rules) Terms() approval.Terms {
-	return approval.Terms{UseWithin: 15 * time.Minute, RememberDenial: 10 * time.Minute, MaxPending: 3}
+func (r rules) Terms() approval.Terms {
+	return approval.Terms{UseWithin: 15 * time.Minute, RememberDenial: 10 * time.Minute, MaxPending: r.maxPending}
 }
 
 // gateOn returns a gate over a store, whose cards go to one address that can be edited.
-func gateOn(s approval.Store) (*approval.Gate, *outbox.Outbox) {
+func gateOn(s approval.Store) (*approval.Gate, *outbox.Outbox) { return boundedGateOn(s, nil, 3) }
+
+// boundedGateOn is gateOn with budgets, and so many requests of an agent that may be pending.
+func boundedGateOn(s approval.Store, bounds approval.Budgets, maxPending int) (*approval.Gate, *outbox.Outbox) {
 	audit := approval.NewAuditLog(nil)
 	to := outboxtest.To("slack", "C1")
 	to.Edits = []string{"slack"}
-	o := outbox.New(outbox.Options{Store: s, Audit: audit, Routing: to})
-	return approval.NewGate(approval.Options{Store: s, Broker: approval.NewBroker(), Policy: rules{}, Audit: audit,
-		Notifier: o}), o
+	o := outbox.New(outbox.Options{Store: s, Audit: audit, Routing: to, Budgets: bounds})
+	return approval.NewGate(approval.Options{Store: s, Broker: approval.NewBroker(), Policy: rules{maxPending},
+		Audit: audit, Notifier: o, Budgets: bounds}), o
 }
 
 func callOf(t testing.TB, agent, tool, json string) approval.Call {
@@ -67,7 +71,7 @@ func callOf(t testing.TB, agent, tool, json string) approval.Call {
 func TestRoundTripsOfTheGate(t *testing.T) {
 	counted := &trips{}
 	d := open(t, Options{tracer: counted})
-	g, o := gateOn(d)
+	g, o := boundedGateOn(d, budgetsOn(d, budget.DefaultAgent), 3)
 	ctx, c := t.Context(), callOf(t, "bot", "send", `{"a":1}`)
 	c.Dispatch = true
 	var out approval.Answer

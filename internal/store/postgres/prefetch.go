@@ -58,6 +58,7 @@ func (t *tx) prefetch() {
 	} else {
 		return
 	}
+	_ = t.Used(agent)
 	_, _ = t.Epoch(agent)
 	_, _ = t.Epoch("")
 }

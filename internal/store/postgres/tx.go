@@ -13,6 +13,7 @@ import (
 	"countersign/approval"
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/signin"
+	"countersign/internal/budget"
 	"countersign/internal/store"
 )
 
@@ -44,6 +45,8 @@ type tx struct {
 
 	lineage string // of the database
 	was     string // that which the store was last of
+
+	used map[string]budget.Used // what it has written of agents' budgets
 
 	ending   int64 // the resolved_seq given out last
 	endingTo int64 // and the last that may be
