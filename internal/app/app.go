@@ -169,14 +169,16 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 		Readers: chatReaders{a.who, a.o.Now, health{a}.status}, Whose: a.directory.ByChat})
 	a.reloader = &reloader{a: a, log: a.log, gate: a.gate, chat: a.chat}
 	a.signIn = signin.New(signin.Options{Store: kept, Rows: kept.SignIns, Audit: audit, Directory: a.who,
-		Logger: a.logger("signin"), Opener: a.live.opener})
+		Logger: a.logger("signin"), Opener: a.live.opener, Keys: a.store.keys("signin")})
 	a.platforms = &platforms{log: a.log, live: &a.live, relearn: make(chan struct{}, 1), rerun: make(chan struct{}, 1)}
-	a.openID = openid.New(openid.Options{Now: a.o.Now, Troubled: func() { wake(a.platforms.relearn) }})
+	a.openID = openid.New(openid.Options{Now: a.o.Now, Keys: a.store.keys("openid"),
+		Troubled: func() { wake(a.platforms.relearn) }})
 	a.platforms.openID = a.openID
 	a.openID.Configure(cfg.SignIn.OpenID, cfg.OpenIDPeople())
 	a.onStop("the OpenID provider", func(context.Context) error { a.openID.Close(); return nil })
 	a.passkeys = passkey.New(passkey.Options{Store: kept, Rows: kept.Passkeys, Audit: audit, Directory: a.who,
-		Teller: a.chat, Prover: prover, Base: a.listeners.base, Logger: a.logger("signin")})
+		Teller: a.chat, Prover: prover, Base: a.listeners.base, Logger: a.logger("signin"),
+		Keys: a.store.keys("passkeys")})
 	a.signIns.service, a.signIns.passkeys, a.signIns.chat = a.signIn, a.passkeys, a.chat
 	a.onStop("background work", func(context.Context) error { a.halt(); a.running.Wait(); return nil })
 	a.sender = outbox.NewSender(outbox.SenderOptions{

@@ -36,7 +36,8 @@ func (o *overruns) tell(ctx context.Context, store database, admins *chat.Servic
 	for {
 		select {
 		case over := <-o.queue:
-			if !store.once(ctx, "over "+string(over.Kind)+" "+over.Principal.String(), budget.TellAgain) {
+			key := "over " + string(over.Kind) + " " + over.Principal.String()
+			if mine, err := store.once(ctx, key, budget.TellAgain); err == nil && !mine {
 				continue
 			}
 			who := approval.Actor{Kind: approval.Human, Name: over.Principal.Name}

@@ -29,7 +29,7 @@ import (
 // newGateway builds the MCP gateway that the configuration describes.
 func (a *App) newGateway(cfg *config.Config) (err error) {
 	o := gateway.Options{
-		Asker: a.gate, Runner: a.store.Replica(), Hold: cfg.MCP.Hold, Version: a.o.Version,
+		Asker: a.gate, Fleet: a.fleet(), Hold: cfg.MCP.Hold, Version: a.o.Version,
 		Logger: a.logger("gateway"), Stopping: a.stopping,
 		Budgets: a.budgets, Called: a.metrics.countCall, Show: a.live.showAtKeyboard, Page: a.live.pageOf,
 		Tools:  []gateway.Tool{a.agents.permissionTool()},
@@ -50,6 +50,15 @@ func (a *App) newGateway(cfg *config.Config) (err error) {
 	}
 	a.onStop("MCP servers", a.gateway.Stop)
 	return nil
+}
+
+// fleet is what the gateway has together with those of other programs on the store; nil: there are none.
+func (a *App) fleet() *gateway.Fleet {
+	if a.store.Replica() == "" {
+		return nil
+	}
+	return &gateway.Fleet{Runner: a.store.Replica(), Keys: a.store.keys("requestState"), Now: a.store.Now,
+		Once: a.store.once}
 }
 
 // secretsOf is what a server's program is given, and is shown nowhere.

@@ -4,6 +4,8 @@ package app_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -33,10 +35,10 @@ func TestOnPostgreSQL(t *testing.T) {
 	})
 	chooseStore = func(t *testing.T, file string) {
 		if strings.HasPrefix(t.Name(), "TestOnPostgreSQL/") {
-			url := server.Database(t, "")
-			setClock(t, url)
-			app.Share(file, url+"&pool_max_conns=8&search_path=public,pg_catalog")
-			databases.Store(file, url)
+			at := server.Database(t, "")
+			setClock(t, at)
+			app.Share(file, at+"&pool_max_conns=8&search_path=public,pg_catalog")
+			databases.Store(file, at)
 		}
 	}
 	t.Cleanup(func() { chooseStore = nil })
@@ -56,6 +58,7 @@ func TestOnPostgreSQL(t *testing.T) {
 		"two programs show one audit log": testTwoProgramsShowOneLog,
 		"two programs tell once":          testTwoProgramsTellOnce,
 		"a program that is gone ran it":   testAProgramThatIsGoneRanIt,
+		"two programs know who signed in": testTwoProgramsKnowWhoSignedIn,
 	} {
 		t.Run(name, test)
 	}
@@ -65,9 +68,9 @@ func TestOnPostgreSQL(t *testing.T) {
 var databases sync.Map
 
 // setClock has a database show the time of the tests, which may be another day's, as the platforms do.
-func setClock(t *testing.T, url string) {
+func setClock(t *testing.T, at string) {
 	t.Helper()
-	c, err := pgx.Connect(t.Context(), url)
+	c, err := pgx.Connect(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,8 +307,8 @@ func testAProgramThatIsGoneRanIt(t *testing.T) {
 		t.Errorf("it has run, and is %q", ran)
 	}
 
-	url, _ := databases.Load(other.env["STORE"])
-	c, err := pgx.Connect(t.Context(), url.(string))
+	at, _ := databases.Load(other.env["STORE"])
+	c, err := pgx.Connect(t.Context(), at.(string))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,4 +320,28 @@ func testAProgramThatIsGoneRanIt(t *testing.T) {
 		t.Error(err)
 	}
 	other.eventually("nobody knows", func() bool { return other.status(id).RunResult == client.RunUnknown })
+}
+
+// A link that one program makes opens at the other, and who has signed in there decides here, with the session's key.
+func testTwoProgramsKnowWhoSignedIn(t *testing.T) {
+	one := newWorld(t)
+	other := one.second()
+	id := one.expect(transfer(2000), client.AnswerPending).ApprovalID
+	l, err := one.hana.SignInLink(one.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cookie := other.redeem(strings.Replace(l.URL, one.url("/"), other.url("/"), 1))
+	if !one.in(cookie) || !other.in(cookie) {
+		t.Error("one of them does not know the session")
+	}
+	form := url.Values{"viewer": {"hana"}, "do": {"approve"}, "v": {one.status(id).Version}, "key": {"none"}}
+	if got := one.page(one.url("/r/"+id+"/decide"), cookie, form); got.StatusCode == http.StatusSeeOther {
+		t.Errorf("without the session's key: %s", got.Status)
+	}
+	form.Set("key", other.key)
+	got := one.page(one.url("/r/"+id+"/decide"), cookie, form)
+	if got.StatusCode != http.StatusSeeOther || other.status(id).Status != "approved" {
+		t.Errorf("with it: %s", got.Status)
+	}
 }

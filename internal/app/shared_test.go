@@ -14,7 +14,9 @@ import (
 	"countersign/channels/outbox"
 	"countersign/heartbeat"
 	"countersign/internal/budget"
+	"countersign/internal/secret"
 	"countersign/internal/store/postgres"
+	"countersign/internal/store/storetest"
 )
 
 // shared are the URLs of the databases that tests have their programs use, by the file that is configured.
@@ -72,11 +74,16 @@ func (s holds) Holds(ctx context.Context) (hs []outbox.Hold, err error) {
 	return hs, err
 }
 
-func (s server) budgetRows() budget.RowsOf { return s.Budgets }
+func (s server) budgetRows() budget.RowsOf {
+	return func(tx approval.Tx) budget.Rows { return s.Budgets(storetest.Unscoped(tx)) }
+}
 
-func (s server) once(ctx context.Context, key string, hold time.Duration) bool {
-	ok, err := s.Once(ctx, key, hold)
-	return ok || err != nil
+func (s server) once(ctx context.Context, key string, hold time.Duration) (bool, error) {
+	return s.Once(ctx, key, hold)
+}
+
+func (server) keys(use string) secret.Keys {
+	return secret.DeriveKeys(secret.List{"what all programs on the store have"}, use)
 }
 
 func (s server) keep(ctx context.Context, log *slog.Logger) {

@@ -10,6 +10,7 @@ import (
 	"countersign/channels/outbox"
 	"countersign/heartbeat"
 	"countersign/internal/budget"
+	"countersign/internal/secret"
 	"countersign/internal/store/sqlite"
 )
 
@@ -37,8 +38,10 @@ type database interface {
 	holds() outbox.Holds
 	// budgetRows are where what agents use is kept, by whichever program; nil: in this program's memory.
 	budgetRows() budget.RowsOf
-	// once takes a key for so long, and reports whether no program had it; where it cannot be found out too.
-	once(ctx context.Context, key string, hold time.Duration) bool
+	// once takes a key for so long, and reports whether no program had it.
+	once(ctx context.Context, key string, hold time.Duration) (bool, error)
+	// keys are what this program signs and seals with for a use, for itself or for all programs on the store.
+	keys(use string) secret.Keys
 	// keep does what is to be done every few seconds.
 	keep(ctx context.Context, log *slog.Logger)
 }
@@ -96,7 +99,9 @@ func (file) holds() outbox.Holds { return nil }
 
 func (file) budgetRows() budget.RowsOf { return nil }
 
-func (file) once(context.Context, string, time.Duration) bool { return true }
+func (file) once(context.Context, string, time.Duration) (bool, error) { return true, nil }
+
+func (file) keys(string) secret.Keys { return secret.NewKeys() }
 
 func (f file) keep(ctx context.Context, log *slog.Logger) {
 	if err := f.KeepTime(ctx); err != nil && ctx.Err() == nil {

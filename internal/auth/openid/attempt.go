@@ -1,14 +1,14 @@
 package openid
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"countersign/internal/secret"
 )
 
 // Lifetime is how long a sign-in may take at the provider.
@@ -37,33 +37,15 @@ func (a attempt) holds(c *Config, now time.Time) bool {
 	return age > -time.Minute && age < Lifetime && a.Issuer == c.Issuer && a.Client == c.ClientID
 }
 
-// seal keeps attempts from being read, changed or made by the browser that holds the cookie. Its key is this process's:
-// a sign-in that a restart interrupts is begun anew.
-type seal struct{ aead cipher.AEAD }
-
-func newSeal() seal {
-	key := make([]byte, 32)
-	rand.Read(key) // it does not fail: crypto/rand ends the program instead
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		panic(err) // of a key of another length
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		panic(err)
-	}
-	return seal{aead}
-}
-
-// sealedFor keeps what is sealed here from being taken for something else.
-var sealedFor = []byte("countersign openid attempt")
+// seal keeps attempts from being read, changed or made by the browser that holds the cookie.
+type seal struct{ keys secret.Keys }
 
 func (s seal) close(a attempt) (string, error) {
 	plain, err := json.Marshal(a)
 	if err != nil {
 		return "", err
 	}
-	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, sealedFor)), nil
+	return base64.RawURLEncoding.EncodeToString(s.keys.Seal(plain)), nil
 }
 
 func (s seal) open(cookie string) (a attempt, ok bool) {
@@ -71,7 +53,7 @@ func (s seal) open(cookie string) (a attempt, ok bool) {
 	if err != nil {
 		return attempt{}, false
 	}
-	plain, err := s.aead.Open(nil, nil, sealed, sealedFor)
+	plain, err := s.keys.Open(sealed)
 	if err != nil || json.Unmarshal(plain, &a) != nil {
 		return attempt{}, false
 	}

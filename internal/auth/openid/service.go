@@ -15,6 +15,8 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+
+	"countersign/internal/secret"
 )
 
 // Options are what a [Service] is made of. Now is required.
@@ -25,6 +27,8 @@ type Options struct {
 	// Troubled is called when it is found out that no person can sign in any more, and must not block: the goroutine that
 	// it wakes calls [Service.Learn] until they can again. nil: nothing is.
 	Troubled func()
+	// Keys seal what a browser keeps of a sign-in that was begun; default: this process's own.
+	Keys secret.Keys
 }
 
 // Service signs people in. It is safe for concurrent use.
@@ -53,7 +57,7 @@ func New(o Options) *Service {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
-	return &Service{o: o, client: newClient(o.Timeout), seal: newSeal()}
+	return &Service{o: o, client: newClient(o.Timeout), seal: seal{o.Keys.OrNew()}}
 }
 
 // Configure puts a section and people in force. It asks the provider nothing. nil: nobody signs in this way.

@@ -428,6 +428,20 @@ func TestTheBrowserThatAsked(t *testing.T) {
 	if _, err := restarted.Finish(t.Context(), begun.Cookie, w.Visit(t, begun.URL)); reasonOf(t, err) != openid.Stale {
 		t.Errorf("another process takes the cookie: %v", err)
 	}
+
+	var programs []*openid.Service // which share a secret
+	for range 2 {
+		s := openid.New(openid.Options{Now: w.clock.Now, Keys: secret.DeriveKeys(secret.List{"of all"}, "openid")})
+		t.Cleanup(s.Close)
+		s.Configure(&w.cfg, w.people)
+		programs = append(programs, s)
+	}
+	if begun, err = programs[0].Begin(t.Context(), redirect); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := programs[1].Finish(t.Context(), begun.Cookie, w.Visit(t, begun.URL)); err != nil {
+		t.Errorf("what one of two programs has begun, the other cannot finish: %v", err)
+	}
 }
 
 // Two providers: what one of them says never counts as the other's word, whatever is in force in between.

@@ -1,9 +1,6 @@
 package passkey
 
 import (
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"slices"
 	"strconv"
@@ -12,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-webauthn/webauthn/webauthn"
+
+	"countersign/internal/secret"
 )
 
 // Lasts is how long a challenge can be answered.
@@ -89,59 +88,38 @@ func (cs *challenges) take(words, session string, p purpose, now time.Time) (cha
 }
 
 // tickets stand for the challenges of those who are not signed in, of which none is kept: strangers, however many they
-// are, have nothing here that could run full. A ticket says when a challenge was made, and under a key of this process
-// that it was made here. What is kept is which challenges were answered: only who has a passkey answers one.
-type tickets struct {
-	key [32]byte
-
-	mu    sync.Mutex
-	spent map[string]time.Time // when they were answered
-}
-
-func newTickets() *tickets {
-	t := &tickets{spent: map[string]time.Time{}}
-	_, _ = rand.Read(t.key[:]) // it does not fail
-	return t
-}
+// are, have nothing here that could run full. A ticket says when a challenge was made, and is signed. What is kept, in
+// the store, is which challenges were answered: only who has a passkey answers one.
+type tickets struct{ keys secret.Keys }
 
 // issue makes the ticket of a challenge for a host.
-func (t *tickets) issue(words, host string, now time.Time) string {
+func (t tickets) issue(words, host string, now time.Time) string {
 	made := strconv.FormatInt(now.UnixMilli(), 10)
-	return made + "." + base64.RawURLEncoding.EncodeToString(t.seal(words, host, made))
+	return made + "." + base64.RawURLEncoding.EncodeToString(t.keys.Sign(signed(words, host, made)))
 }
 
-func (t *tickets) seal(words, host, made string) []byte {
-	sum := hmac.New(sha256.New, t.key[:])
-	for _, part := range []string{words, host, made} {
-		sum.Write([]byte(strconv.Itoa(len(part)) + ":" + part))
+// signed is what a ticket's signature is of.
+func signed(parts ...string) string {
+	var b strings.Builder
+	for _, part := range parts {
+		b.WriteString(strconv.Itoa(len(part)) + ":" + part)
 	}
-	return sum.Sum(nil)
+	return b.String()
 }
 
 // holds reports whether a ticket is of these words and still good. It spends nothing.
-func (t *tickets) holds(ticket, words, host string, now time.Time) bool {
-	made, seal, _ := strings.Cut(ticket, ".")
+func (t tickets) holds(ticket, words, host string, now time.Time) bool {
+	made, signature, _ := strings.Cut(ticket, ".")
 	at, err := strconv.ParseInt(made, 10, 64)
-	got, err2 := base64.RawURLEncoding.DecodeString(seal)
-	if err != nil || err2 != nil || !hmac.Equal(got, t.seal(words, host, made)) {
+	got, err2 := base64.RawURLEncoding.DecodeString(signature)
+	if err != nil || err2 != nil || !t.keys.Holds(got, signed(words, host, made)) {
 		return false
 	}
 	age := now.Sub(time.UnixMilli(at))
 	return age >= -time.Millisecond && age < Lasts
 }
 
-// spend spends the words of a ticket that holds; false: they were.
-func (t *tickets) spend(words string, now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for w, when := range t.spent {
-		if now.Sub(when) >= Lasts {
-			delete(t.spent, w)
-		}
-	}
-	if _, there := t.spent[words]; there {
-		return false
-	}
-	t.spent[words] = now
-	return true
+// spend spends the words of a ticket that holds, in a transaction; false: they were.
+func (tickets) spend(tx Tx, words string) (bool, error) {
+	return tx.FirstSight("passkey challenge " + words)
 }

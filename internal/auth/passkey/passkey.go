@@ -19,6 +19,7 @@ import (
 	"countersign/approval/correlation"
 	"countersign/approval/legible"
 	"countersign/approval/proof"
+	"countersign/internal/secret"
 )
 
 const (
@@ -61,7 +62,7 @@ type Teller interface {
 	PasskeyBlocked(tx approval.Tx, person, name string) error
 }
 
-// Options are what a [Service] needs, all of it.
+// Options are what a [Service] needs, all of it but Keys.
 type Options struct {
 	Store     approval.Store
 	Rows      func(tx approval.Tx) Tx // a transaction of Store with the passkeys that it keeps
@@ -73,18 +74,20 @@ type Options struct {
 	// Base is where people reach the pages now, such as https://gate.example.com.
 	Base   func() string
 	Logger *slog.Logger
+	// Keys sign the tickets of those who are not signed in yet; default: this process's own.
+	Keys secret.Keys
 }
 
 // Service adds passkeys and checks what is proven by them. It is safe for concurrent use.
 type Service struct {
 	o         Options
 	waiting   challenges
-	tickets   *tickets
+	tickets   tickets
 	strangers perMinute // of refused sign-ins: strangers can cause those
 }
 
 // New returns the service.
-func New(o Options) *Service { return &Service{o: o, tickets: newTickets()} }
+func New(o Options) *Service { return &Service{o: o, tickets: tickets{o.Keys.OrNew()}} }
 
 // Browser is a browser that is signed in: what its session's cookie says, and nothing that it sends.
 type Browser struct {

@@ -12,6 +12,7 @@ import (
 	"countersign/approval/redact"
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/passkey/passkeytest"
+	"countersign/internal/secret"
 )
 
 // Anybody can send what is no passkey: it does not fill the audit log, and hides no refusal of somebody's own.
@@ -149,5 +150,28 @@ func TestWhoCannotBeLetInHasNotUsedThePasskey(t *testing.T) {
 		Open: func(context.Context, approval.Tx, passkey.Passkey) error { return shut }})
 	if all, _ := w.Of(t.Context(), "hana"); !errors.Is(err, shut) || len(all) != 1 || !all[0].UsedAt.IsZero() {
 		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// Who has begun to sign in at one of several programs goes on at any of them, once.
+func TestASignInGoesOnAtAnotherProgram(t *testing.T) {
+	w, ctx, key := newWorld(t), t.Context(), new(passkeytest.Authenticator)
+	w.add(key, w.browser("hana"), "")
+	keys := func() secret.Keys { return secret.DeriveKeys(secret.List{"of all"}, "passkeys") }
+	one, other, apart := w.program(keys()), w.program(keys()), w.Service
+	asked, ticket, err := one.BeginSignIn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := key.Get(origin, asked)
+	for _, at := range []struct {
+		name string
+		s    *passkey.Service
+		want error
+	}{{"apart", apart, passkey.ErrRefused}, {"other", other, nil}, {"one", one, passkey.ErrRefused},
+		{"other again", other, passkey.ErrRefused}} {
+		if _, err := at.s.FinishSignIn(ctx, ticket, answer, passkey.Door{}); !errors.Is(err, at.want) {
+			t.Errorf("%s: %v, want %v", at.name, err, at.want)
+		}
 	}
 }

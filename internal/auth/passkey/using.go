@@ -164,7 +164,7 @@ func (s *Service) FinishSignIn(ctx context.Context, ticket string, answer []byte
 					UserVerification: protocol.VerificationRequired}, parsed)
 			return cred, err
 		},
-		spend: func() bool { return s.tickets.spend(words, s.o.Store.Now()) },
+		spend: func(tx Tx) (bool, error) { return s.tickets.spend(tx, words) },
 	}, d)
 	return row.Passkey, err
 }
@@ -205,7 +205,7 @@ type assertion struct {
 	eligible bool                                         // what it says of copies on other devices
 	whose    func(tx Tx) (*owner, error)                  // finds whose passkeys it should be of
 	check    func(o *owner) (*webauthn.Credential, error) // checks it against those
-	spend    func() bool                                  // spends its challenge; false: it was. nil: that was done
+	spend    func(tx Tx) (bool, error)                    // spends its challenge; false: it was. nil: that was done
 }
 
 func eligible(parsed *protocol.ParsedCredentialAssertionData) bool {
@@ -266,7 +266,7 @@ func (s *Service) checkAssertion(ctx context.Context, a assertion, d Door) (Row,
 	return r, nil
 }
 
-// look judges an answer without writing anything, and spends its challenge if it is right.
+// look judges an answer without writing anything.
 func (s *Service) look(ctx context.Context, a assertion, d Door) (r Row, why refusal, err error) {
 	err = s.view(ctx, func(tx Tx) (err error) {
 		r, _, why, err = s.judge(tx, a)
@@ -280,19 +280,22 @@ func (s *Service) look(ctx context.Context, a assertion, d Door) (r Row, why ref
 			return r, "", err
 		}
 	}
-	if a.spend != nil && !a.spend() {
-		return r, refusedChallenge, nil
-	}
 	return r, "", nil
 }
 
-// take judges an answer by the rows of now, stores that its passkey was used and lets its owner in. A count that went
-// back blocks the passkey, in the same transaction.
+// take judges an answer by the rows of now, spends its challenge, stores that its passkey was used and lets its owner
+// in. A count that went back blocks the passkey, in the same transaction.
 func (s *Service) take(ctx context.Context, a assertion, d Door, person string) (r Row, why refusal, err error) {
 	err = s.update(ctx, approval.OfPerson(person), func(tx Tx) error {
 		var cred *webauthn.Credential
 		if r, cred, why, err = s.judge(tx, a); err != nil || why != "" {
 			return err
+		}
+		if a.spend != nil {
+			if fresh, err := a.spend(tx); err != nil || !fresh {
+				why = refusedChallenge
+				return err
+			}
 		}
 		if why, err = s.storeUse(ctx, tx, &r, cred); err != nil || why != "" || d.Open == nil {
 			return err

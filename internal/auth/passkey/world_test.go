@@ -16,6 +16,7 @@ import (
 	"countersign/approval/redact"
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/passkey/passkeytest"
+	"countersign/internal/secret"
 	"countersign/internal/store/sqlite"
 	"countersign/internal/store/storetest"
 	"countersign/internal/testkit"
@@ -85,12 +86,17 @@ func newWorld(t testing.TB) *world {
 	}
 	t.Cleanup(func() { w.db.Close() })
 	w.scoped = storetest.ScopedIn(t, w.db)
-	w.Service = passkey.New(passkey.Options{Store: w.scoped, Rows: w.scoped.Passkeys,
-		Audit: approval.NewAuditLog(redact.New()), Directory: w.dir,
+	w.Service = w.program(secret.Keys{})
+	return w
+}
+
+// program is the service of a program with these keys on the store.
+func (w *world) program(keys secret.Keys) *passkey.Service {
+	return passkey.New(passkey.Options{Store: w.scoped, Rows: w.scoped.Passkeys,
+		Audit: approval.NewAuditLog(redact.New()), Directory: w.dir, Keys: keys,
 		Teller: w.told, Prover: w.prover, Base: func() string {
 			return w.base
 		}, Logger: slog.New(slog.NewTextHandler(w.log, nil))})
-	return w
 }
 
 // FinishSignIn is that of the service, at a door that is open to everybody.

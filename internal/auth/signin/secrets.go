@@ -1,10 +1,8 @@
 package signin
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base32"
 	"encoding/hex"
 	"strings"
@@ -43,27 +41,23 @@ func isSecret(s string) bool {
 func NeedsKey(secret string) bool { return strings.HasPrefix(secret, ofMachine) }
 
 // Key is what a session whose secret [NeedsKey] proves itself with, and which. Only the answer to signing in holds it.
-// It follows from the session's id and a key that only this process has, so that after a restart one signs in anew.
+// It follows from the session's id and [Options].Keys: without them, as after a restart, one signs in anew.
 func (s *Service) Key(session string) (which, key string) {
 	return s.derive("which key " + session)[:16], s.derive("key " + session)
 }
 
 // IsKey reports whether a text is a session's key.
 func (s *Service) IsKey(session, text string) bool {
-	_, key := s.Key(session)
-	return subtle.ConstantTimeCompare([]byte(key), []byte(text)) == 1
+	signature, err := inText.DecodeString(strings.ToUpper(text))
+	return err == nil && asText(signature) == text && s.keys.Holds(signature, "key "+session)
 }
 
-// Token returns what the address of a link holds, again: it follows from the link's id and a key that only this process
-// has. It is drawn where it is shown, and so does not stand in a queue before that. After a restart it opens nothing.
+// Token returns what the address of a link holds, again: it follows from the link's id and [Options].Keys. It is drawn
+// where it is shown, and so does not stand in a queue before that. Where there are other keys by then it opens nothing.
 func (s *Service) Token(linkID string) string { return s.derive(linkID) }
 
-// derive is a secret that follows from a name and this process's key.
-func (s *Service) derive(name string) string {
-	sum := hmac.New(sha256.New, s.key[:])
-	sum.Write([]byte(name))
-	return asText(sum.Sum(nil))
-}
+// derive is a secret that follows from a name and the keys.
+func (s *Service) derive(name string) string { return asText(s.keys.Sign(name)) }
 
 func asText(b []byte) string { return strings.ToLower(inText.EncodeToString(b)) }
 

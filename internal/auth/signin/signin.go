@@ -2,13 +2,13 @@ package signin
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"strings"
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/secret"
 )
 
 const (
@@ -95,6 +95,8 @@ type Options struct {
 	// or [WayOpenID]; "": nothing. It is asked inside transactions and must not block. nil: whatever a link or session
 	// began with is not looked at.
 	Opener func(person, way string) string
+	// Keys are what the tokens of links, and the keys of sessions, follow from; default: this process's own.
+	Keys secret.Keys
 }
 
 // Ways to sign in besides [FromTerminal] and the names of channels. Passkeys are the store's: with one go the sessions
@@ -126,14 +128,13 @@ type Service struct {
 	opener   func(person, way string) string
 	attempts *attempts // by address and by person
 	told     perMinute // refusals that are put on record
-	key      [32]byte  // of the links' tokens, and of the keys of sessions
+	keys     secret.Keys
 }
 
 // New returns the service.
 func New(o Options) *Service {
 	s := &Service{store: o.Store, rows: o.Rows, audit: o.Audit, dir: o.Directory, log: o.Logger, opener: o.Opener,
-		attempts: newAttempts()}
-	_, _ = rand.Read(s.key[:]) // as in newSecret
+		attempts: newAttempts(), keys: o.Keys.OrNew()}
 	return s
 }
 

@@ -247,7 +247,7 @@ func (p *pendingCall) buildCall() *mcp.Error {
 // session either, the agent and its scope stand for one.
 func (r *clientRequest) callOf(l *link) approval.Call {
 	return approval.Call{Agent: r.client.Agent, Scope: r.g.o.Scope, Server: l.server.Name, SessionID: r.session.id,
-		Grouped: true, Dispatch: true, Runner: r.g.o.Runner}
+		Grouped: true, Dispatch: true, Runner: r.g.runner()}
 }
 
 // withCorrelation is the request's context with what finds its audit events again: the client's own id of the

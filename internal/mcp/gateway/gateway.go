@@ -16,6 +16,7 @@ import (
 	"countersign/internal/mcp"
 	"countersign/internal/mcp/downstream"
 	"countersign/internal/mcp/upstream"
+	"countersign/internal/secret"
 )
 
 // Asker decides calls: an [*approval.Gate], or in another process the API of one. It is more than client.Asker, in the
@@ -85,7 +86,6 @@ type Options struct {
 	// the client has said what it can do, and speaks of itself through us.
 	Wrapper bool
 	Scope   string // of every call
-	Runner  string // of every call: see [approval.Call]
 	Tools   []Tool
 	// Show is what the person at an agent's keyboard is told of a request, secrets masked; nil: its message.
 	Show func(approval.Request) string
@@ -101,6 +101,48 @@ type Options struct {
 	Budgets *budget.Registry
 	// Called is told of each gated request that was answered, and how. nil: no one is.
 	Called func(server, method, result string, took time.Duration)
+	Fleet  *Fleet // nil: the gateway is alone
+}
+
+// Fleet is what gateways have together that agents reach by one address: a client may come back to another one.
+type Fleet struct {
+	Runner string      // of every call: see [approval.Call]
+	Keys   secret.Keys // of what clients bring back
+	Now    func() time.Time
+	// Once takes a key for so long, and reports whether no gateway had it.
+	Once func(ctx context.Context, key string, hold time.Duration) (bool, error)
+}
+
+// runner is who sends on what the gateway lets through.
+func (g *Gateway) runner() string {
+	if g.o.Fleet == nil {
+		return ""
+	}
+	return g.o.Fleet.Runner
+}
+
+// stateTime is the time that says until when a state is good: that of all gateways which know it.
+func (g *Gateway) stateTime() time.Duration {
+	if g.o.Fleet == nil {
+		return g.clock.age()
+	}
+	return time.Duration(g.o.Fleet.Now().UnixNano())
+}
+
+// useOnce uses a key of what is used once, here and in the fleet.
+func (g *Gateway) useOnce(ctx context.Context, of *usedOnce, key string, good time.Duration) bool {
+	switch {
+	case !of.use(g.clock.age(), key, good):
+		return false
+	case g.o.Fleet == nil:
+		return true
+	}
+	fresh, err := g.o.Fleet.Once(ctx, key, good)
+	if err != nil {
+		g.log.WarnContext(ctx, "it cannot be found out whether something was used before, and so it is not used", "error",
+			err)
+	}
+	return err == nil && fresh
 }
 
 // Gateway serves clients. It implements [downstream.SessionOpener] and is safe for concurrent use.
@@ -154,9 +196,10 @@ func New(o Options) (*Gateway, error) {
 	if g.o.Called == nil {
 		g.o.Called = func(string, string, string, time.Duration) {}
 	}
-	var err error
-	if g.states.aead, err = newSeal(); err != nil {
-		return nil, err
+	if o.Fleet == nil {
+		g.states.keys = secret.NewKeys()
+	} else {
+		g.states.keys = o.Fleet.Keys
 	}
 	g.work, g.cancelWork = context.WithCancel(context.Background())
 	g.tools = append([]Tool{g.newFeedTool()}, o.Tools...)

@@ -36,7 +36,7 @@ func (k *keyboard) form(req *approval.Request) (mcp.Object, bool) {
 
 // askOnce reports whether the person was not asked about a request yet, and remembers that they are.
 func (k *keyboard) askOnce(req *approval.Request) bool {
-	return k.r.g.keyboardAsked.use(k.r.g.clock.age(), req.ID, waitLimit(*req)+taskRetention)
+	return k.r.g.useOnce(k.r.ctx, &k.r.g.keyboardAsked, "keyboard "+req.ID, waitLimit(*req)+taskRetention)
 }
 
 // elicitation is a question as a modern client is given it.

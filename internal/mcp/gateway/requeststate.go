@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -16,15 +14,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/internal/mcp"
+	"countersign/internal/secret"
 )
 
-// requestState is what a requestState of ours holds: whose call it continues, and how. It is encrypted with a
-// key that lives as long as the process, is good for a while, and once.
+// requestState is what a requestState of ours holds: whose call it continues, and how. It is encrypted, is
+// good for a while, and once.
 type requestState struct {
 	Agent string `json:"a"`
 	Call  string `json:"c"` // digest of server, method, tool and args
 	Once  string `json:"o"`
-	Until int64  `json:"u"` // the age of the gateway, in milliseconds
+	Until int64  `json:"u"` // in milliseconds, by [Gateway.stateTime]
 
 	Approval string `json:"r,omitempty"` // the approval that let the call through
 	GrantUse string `json:"g,omitempty"` // the use of a grant that did
@@ -41,18 +40,8 @@ const stateTTL = 10 * time.Minute
 
 // states seals the states of calls for their clients, and opens each once.
 type states struct {
-	aead cipher.AEAD
+	keys secret.Keys
 	used usedOnce
-}
-
-func newSeal() (cipher.AEAD, error) {
-	key := make([]byte, 32)
-	rand.Read(key)
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("gateway: %w", err)
-	}
-	return cipher.NewGCMWithRandomNonce(block)
 }
 
 // stateDigest names the call that a state is bound to.
@@ -64,17 +53,17 @@ func (p *pendingCall) stateDigest() string {
 // sealState makes a requestState that continues p.
 func (p *pendingCall) sealState(s requestState) (jsontext.Value, *mcp.Error) {
 	s.Agent, s.Call = p.r.client.Agent, p.stateDigest()
-	return p.r.g.states.seal(p.r.g.clock.age(), s)
+	return p.r.g.states.seal(p.r.g.stateTime(), s)
 }
 
 // seal makes a requestState of s.
-func (ss *states) seal(age time.Duration, s requestState) (jsontext.Value, *mcp.Error) {
-	s.Once, s.Until = rand.Text(), (age + stateTTL).Milliseconds()
+func (ss *states) seal(now time.Duration, s requestState) (jsontext.Value, *mcp.Error) {
+	s.Once, s.Until = rand.Text(), (now + stateTTL).Milliseconds()
 	plain, err := json.Marshal(s)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInternalError, "The state of the call cannot be kept.")
 	}
-	return mcp.Quote(base64.RawURLEncoding.EncodeToString(ss.aead.Seal(nil, nil, plain, nil))), nil
+	return mcp.Quote(base64.RawURLEncoding.EncodeToString(ss.keys.Seal(plain))), nil
 }
 
 var errState = mcp.Errorf(mcp.CodeInvalidParams,
@@ -83,10 +72,10 @@ var errState = mcp.Errorf(mcp.CodeInvalidParams,
 
 // openState reads a requestState that the client brought back for p, and uses it up.
 func (p *pendingCall) openState(v jsontext.Value) (requestState, *mcp.Error) {
-	ss, age := &p.r.g.states, p.r.g.clock.age()
+	ss := &p.r.g.states
 	s, err := ss.read(v)
 	if err != nil || p.r.client.Era != mcp.Modern || s.Agent != p.r.client.Agent || s.Call != p.stateDigest() ||
-		age.Milliseconds() >= s.Until || !ss.used.use(age, s.Once, stateTTL) {
+		p.r.g.stateTime().Milliseconds() >= s.Until || !p.r.g.useOnce(p.r.ctx, &ss.used, s.Once, stateTTL) {
 		return requestState{}, errState
 	}
 	return s, nil
@@ -98,7 +87,7 @@ func (ss *states) read(v jsontext.Value) (s requestState, err error) {
 	if err != nil {
 		return s, err
 	}
-	plain, err := ss.aead.Open(nil, nil, b, nil)
+	plain, err := ss.keys.Open(b)
 	if err != nil {
 		return s, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"countersign/internal/mcp/downstream"
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/mcp/upstream"
+	"countersign/internal/secret"
 	"countersign/internal/testkit"
 )
 
@@ -95,6 +97,38 @@ func TestAStateIsForOneCallOnce(t *testing.T) {
 	// None of that has used it up.
 	contains(t, "the right one", say(c.callTool("in", `{"n":1}`, accept, `"requestState":`+state)), "done")
 	contains(t, "once more", say(c.callTool("in", `{"n":1}`, accept, `"requestState":`+state)), refusal)
+}
+
+// together is a fleet of gateways that know of each other what was used.
+func together() *gateway.Fleet {
+	var used sync.Map
+	return &gateway.Fleet{Keys: secret.DeriveKeys(secret.List{"of all"}, "states"), Now: time.Now,
+		Once: func(_ context.Context, key string, _ time.Duration) (bool, error) {
+			_, there := used.LoadOrStore(key, true)
+			return !there, nil
+		}}
+}
+
+// A client may come back to another gateway than it was asked by: what that gave it is good there, once in all.
+func TestAStateOfOneGatewayIsGoodAtAnotherOnce(t *testing.T) {
+	t.Parallel()
+	up := newFake(mcp.Modern, stateful, "in")
+	fleet := together()
+	at := func(f *gateway.Fleet) *peer {
+		w := newWorld(t, allowAll, gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}, Fleet: f})
+		return join(t, w, mcp.Modern, `{"elicitation":{}}`)
+	}
+	one, other, apart := at(fleet), at(fleet), at(nil)
+	const refusal = "error -32602: Invalid params: this requestState does not belong to this call"
+	_, state := inputs(one.callTool("in", `{}`))
+	contains(t, "at a gateway that is alone", say(apart.callTool("in", `{}`, accept, `"requestState":`+state)), refusal)
+	contains(t, "at another one", say(other.callTool("in", `{}`, accept, `"requestState":`+state)), "done")
+	for what, c := range map[string]*peer{"the first": one, "the other": other} {
+		contains(t, "again at "+what, say(c.callTool("in", `{}`, accept, `"requestState":`+state)), refusal)
+	}
+	fleet.Once = func(context.Context, string, time.Duration) (bool, error) { return true, errors.New("away") }
+	_, state = inputs(one.callTool("in", `{}`))
+	contains(t, "where nobody knows", say(other.callTool("in", `{}`, accept, `"requestState":`+state)), refusal)
 }
 
 // Answers that cannot be read do not use a state up.

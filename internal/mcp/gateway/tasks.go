@@ -443,7 +443,7 @@ func (s *session) pendingCallOf(ctx context.Context, req approval.Request) (*pen
 			call: approval.Call{Agent: req.Agent, Scope: req.Scope, Server: req.Server, Tool: req.Tool, Args: parsed,
 				SessionID:  req.SessionID,
 				ToolDigest: t.digest, ListedDigest: t.listedDigest, ToolSeen: t.isSeenByAll(),
-				Annotations: t.annotations, Grouped: true, Dispatch: true, Runner: s.g.o.Runner,
+				Annotations: t.annotations, Grouped: true, Dispatch: true, Runner: s.g.runner(),
 				Task: true, AcceptsEdits: true},
 			answer: approval.Answer{Kind: approval.AnswerPending, Request: &first, Risk: req.Risk, Rule: req.Rule,
 				ReasonCode: req.ReasonCode}}, nil

@@ -71,6 +71,14 @@ func (s *ScopedStore) Passkeys(tx approval.Tx) passkey.Tx {
 	return &scopedPasskeys{t.asScoped(), s.Store.(Store).Passkeys(t.asScoped().tx)}
 }
 
+// Unscoped is the store's own transaction.
+func Unscoped(tx approval.Tx) approval.Tx {
+	if t, ok := tx.(interface{ asScoped() *scopedTx }); ok {
+		return t.asScoped().tx
+	}
+	return tx
+}
+
 // scopedTx has each method by itself, and embeds no transaction: one that is added is decided about here.
 type scopedTx struct {
 	*strays
