@@ -264,7 +264,7 @@ type Memory interface {
 	// LastSaid returns a person's last word about a tool of an agent, the zero Said for none; PutSaid stores it.
 	LastSaid(agent, server, tool string) (Said, error)
 	PutSaid(agent, server, tool string, s Said) error
-	// FirstSight records an inbound event's id and reports whether it was new.
+	// FirstSight records an inbound event's id and reports whether it was new. What comes once is one, too.
 	FirstSight(eventID string) (bool, error)
 	// Prune deletes webhook_events seen before events and recent_endings whose newest part is before
 	// endings, at most limit of each; it returns how many rows went.

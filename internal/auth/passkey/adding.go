@@ -28,8 +28,11 @@ func (s *Service) BeginAdding(ctx context.Context, b Browser, shown []byte) (jso
 			return nil, err
 		}
 	}
+	words, err := s.seal(challenge{Purpose: forAdding, Session: b.Session})
+	if err != nil {
+		return nil, err
+	}
 	var options *protocol.CredentialCreation
-	var session *webauthn.SessionData
 	err = s.update(ctx, approval.OfPerson(b.Person), func(tx Tx) error {
 		if !s.isPerson(b.Person) {
 			return refusedNobody
@@ -54,26 +57,27 @@ func (s *Service) BeginAdding(ctx context.Context, b Browser, shown []byte) (jso
 		for _, c := range o.WebAuthnCredentials() {
 			have = append(have, c.Descriptor())
 		}
-		options, session, err = p.BeginRegistration(o, webauthn.WithExclusions(have),
-			webauthn.WithCredentialParameters(webauthn.CredentialParametersRecommendedL3()))
+		options, _, err = p.BeginRegistration(o, webauthn.WithExclusions(have),
+			webauthn.WithCredentialParameters(accepted()),
+			func(of *protocol.PublicKeyCredentialCreationOptions) error {
+				of.Challenge = words
+				return nil
+			})
 		return err
 	})
 	if err != nil {
 		return nil, s.settle(ctx, err, eventData{Person: b.Person, For: string(forAdding), Session: b.Session})
 	}
-	s.keep(challenge{purpose: forAdding, browser: b, session: *session})
 	return json.Marshal(options.Response)
 }
+
+// accepted are the kinds of keys that a passkey may have.
+func accepted() []protocol.CredentialParameter { return webauthn.CredentialParametersRecommendedL3() }
 
 // isYoung reports whether a session is young enough to add a passkey by itself.
 func (s *Service) isYoung(b Browser) bool {
 	age := s.o.Store.Now().Sub(s.o.Store.FromWall(b.Since))
 	return age >= 0 && age < Young
-}
-
-func (s *Service) keep(c challenge) {
-	c.made = s.o.Store.Now()
-	s.waiting.keep(c, c.made)
 }
 
 // FinishAdding takes the browser's answer to [Service.BeginAdding] and stores the passkey, under a name. Its owner is
@@ -84,35 +88,35 @@ func (s *Service) FinishAdding(ctx context.Context, b Browser, name string, answ
 		return Passkey{}, err
 	}
 	about := eventData{Person: b.Person, For: string(forAdding), Session: b.Session}
-	made, c, err := s.readCreation(p, b, answer)
+	made, err := s.readCreation(ctx, p, b, answer)
 	if err != nil {
 		return Passkey{}, s.settle(ctx, err, about)
 	}
 	added, err := approval.Update(ctx, s.o.Store, approval.OfPerson(b.Person), func(tx approval.Tx) (Passkey, error) {
-		return s.add(ctx, s.o.Rows(tx), p, b, name, made, c)
+		return s.add(ctx, s.o.Rows(tx), p, b, name, made)
 	})
 	return s.byWall(added), s.settle(ctx, err, about)
 }
 
-// readCreation reads an answer and finds its challenge.
-func (s *Service) readCreation(p party, b Browser, answer []byte) (
-	*protocol.ParsedCredentialCreationData, challenge, error,
+// readCreation reads an answer, whose challenge is used up, wherever the answer was given.
+func (s *Service) readCreation(ctx context.Context, p party, b Browser, answer []byte) (
+	*protocol.ParsedCredentialCreationData, error,
 ) {
 	if len(answer) > maxAnswer {
-		return nil, challenge{}, refusedUnread
+		return nil, refusedUnread
 	}
 	made, err := protocol.ParseCredentialCreationResponseBytes(answer)
 	if err != nil {
-		return nil, challenge{}, refusedUnread
+		return nil, refusedUnread
 	}
-	c, ok := s.waiting.take(made.Response.CollectedClientData.Challenge, b.Session, forAdding, s.o.Store.Now())
-	if !ok {
-		return nil, challenge{}, refusedChallenge
+	data := made.Response.CollectedClientData
+	if _, err := s.takeChallenge(ctx, data.Challenge, b.Session, forAdding); err != nil {
+		return nil, err
 	}
-	if !sameOrigin(p, made.Response.CollectedClientData) {
-		return nil, challenge{}, refusedOrigin
+	if !sameOrigin(p, data) {
+		return nil, refusedOrigin
 	}
-	return made, c, nil
+	return made, nil
 }
 
 // sameOrigin holds that the browser was on our page, to the letter, and in no other's frame.
@@ -122,7 +126,7 @@ func sameOrigin(p party, c protocol.CollectedClientData) bool {
 
 // add checks what a browser has made and stores it.
 func (s *Service) add(ctx context.Context, tx Tx, p party, b Browser, name string,
-	made *protocol.ParsedCredentialCreationData, c challenge) (Passkey, error) {
+	made *protocol.ParsedCredentialCreationData) (Passkey, error) {
 	if !s.isPerson(b.Person) {
 		return Passkey{}, refusedNobody
 	}
@@ -133,7 +137,7 @@ func (s *Service) add(ctx context.Context, tx Tx, p party, b Browser, name strin
 	if len(o.rows) >= MaxPasskeys {
 		return Passkey{}, ErrTooMany
 	}
-	cred, err := p.CreateCredential(o, c.session, made)
+	cred, err := p.CreateCredential(o, o.asked(p, made.Response.CollectedClientData.Challenge), made)
 	if err != nil {
 		return Passkey{}, refusedInvalid
 	}

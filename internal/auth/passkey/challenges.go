@@ -1,27 +1,26 @@
 package passkey
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/base64"
-	"slices"
+	"encoding/hex"
+	"encoding/json"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-webauthn/webauthn/webauthn"
 
+	"countersign/approval"
 	"countersign/internal/secret"
 )
 
 // Lasts is how long a challenge can be answered.
 const Lasts = 5 * time.Minute
 
-// Challenges that wait for their answer: so many of one browser, and of one person in all their browsers. More replace
-// the oldest of that browser, or of that person; no one else's.
-const (
-	maxOfBrowser = 8
-	maxOfPerson  = 64
-)
+// apart is by how much the store's time of two programs may differ, for a moment.
+const apart = time.Second
 
 // purpose is what a challenge is for. An answer to one counts for no other.
 type purpose string
@@ -33,58 +32,77 @@ const (
 	forStepUp purpose = "step_up"
 )
 
-// challenge is one that was made and not answered yet, of a person who is signed in.
+// challenge is what a browser that is signed in is asked to sign for. It is sealed, and that is what is signed: until
+// it is answered nothing of it is kept here, and so nothing can run full, or be of another program.
 type challenge struct {
-	purpose purpose
-	browser Browser
-	wanted  Wanted // of a step-up
-	session webauthn.SessionData
-	made    time.Time
+	Purpose purpose `json:"p"`
+	Session string  `json:"s"`
+	Made    int64   `json:"t"`           // in milliseconds, of the store's time
+	Request string  `json:"r,omitempty"` // of a step-up
+	Wanted  string  `json:"w,omitempty"` // what that is to approve: its digest
 }
 
-// challenges are those that wait.
-type challenges struct {
-	mu      sync.Mutex
-	waiting []challenge // oldest first
+// seal makes the words of a challenge, which is made now.
+func (s *Service) seal(c challenge) ([]byte, error) {
+	c.Made = s.o.Store.Now().UnixMilli()
+	text, err := json.Marshal(c)
+	return s.keys.Seal(text), err
 }
 
-// keep keeps one until it is answered.
-func (cs *challenges) keep(c challenge, now time.Time) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	cs.waiting = slices.DeleteFunc(cs.waiting, func(old challenge) bool { return now.Sub(old.made) >= Lasts })
-	cs.makeRoom(maxOfBrowser, func(old challenge) bool { return old.browser.Session == c.browser.Session })
-	cs.makeRoom(maxOfPerson, func(old challenge) bool { return old.browser.Person == c.browser.Person })
-	cs.waiting = append(cs.waiting, c)
-}
-
-// makeRoom deletes the oldest of those that are like a new one, where there are as many as there may be.
-func (cs *challenges) makeRoom(most int, like func(challenge) bool) {
-	of := 0
-	for _, old := range cs.waiting {
-		if like(old) {
-			of++
-		}
+// takeChallenge returns the challenge of these words, once, if it is of this session and for this purpose. A browser
+// that brings an answer for another purpose, or another browser, has used it up too: it was signed, and has been seen.
+func (s *Service) takeChallenge(ctx context.Context, words, session string, p purpose) (c challenge, err error) {
+	sealed, err := base64.RawURLEncoding.DecodeString(words)
+	if err != nil {
+		return challenge{}, refusedChallenge
 	}
-	if of >= most {
-		i := slices.IndexFunc(cs.waiting, like)
-		cs.waiting = slices.Delete(cs.waiting, i, i+1)
+	text, err := s.keys.Open(sealed)
+	if err != nil || json.Unmarshal(text, &c) != nil {
+		return challenge{}, refusedChallenge
 	}
+	fresh, err := approval.Update(ctx, s.o.Store, approval.OfNothing(), func(tx approval.Tx) (bool, error) {
+		return spend(tx, encode(sealed))
+	})
+	if err != nil {
+		return challenge{}, err
+	}
+	age := s.o.Store.Now().Sub(time.UnixMilli(c.Made))
+	if !fresh || c.Session != session || c.Purpose != p || age < -apart || age >= Lasts {
+		return challenge{}, refusedChallenge
+	}
+	return c, nil
 }
 
-// take returns the challenge of these words, once, if it is of this browser and for this purpose. A browser that brings
-// an answer for another purpose, or another browser, has used it up too: it was signed, and has been seen.
-func (cs *challenges) take(words, session string, p purpose, now time.Time) (challenge, bool) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	i := slices.IndexFunc(cs.waiting, func(c challenge) bool { return c.session.Challenge == words })
-	if i < 0 {
-		return challenge{}, false
+// spend spends the words of a challenge; false: they were.
+func spend(tx approval.Tx, words string) (bool, error) {
+	return tx.FirstSight("passkey challenge " + hashOf(words))
+}
+
+func hashOf(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+// digest tells what is to be approved from everything else.
+func (w Wanted) digest() string { return hashOf(join(w.RequestID, w.Version, w.Args)) }
+
+// join is one text of several, and of no others.
+func join(parts ...string) string {
+	var b strings.Builder
+	for _, part := range parts {
+		b.WriteString(strconv.Itoa(len(part)) + ":" + part)
 	}
-	c := cs.waiting[i]
-	cs.waiting = slices.Delete(cs.waiting, i, i+1)
-	age := now.Sub(c.made)
-	return c, c.browser.Session == session && c.purpose == p && age >= 0 && age < Lasts
+	return b.String()
+}
+
+// asked is what the library knows of a challenge again.
+func (o *owner) asked(p party, words string) webauthn.SessionData {
+	d := webauthn.SessionData{Challenge: words, RelyingPartyID: p.Config.RPID, UserID: o.WebAuthnID(),
+		UserVerification: p.Config.AuthenticatorSelection.UserVerification, CredParams: accepted()}
+	for _, c := range o.WebAuthnCredentials() {
+		d.AllowedCredentialIDs = append(d.AllowedCredentialIDs, c.ID)
+	}
+	return d
 }
 
 // tickets stand for the challenges of those who are not signed in, of which none is kept: strangers, however many they
@@ -95,16 +113,7 @@ type tickets struct{ keys secret.Keys }
 // issue makes the ticket of a challenge for a host.
 func (t tickets) issue(words, host string, now time.Time) string {
 	made := strconv.FormatInt(now.UnixMilli(), 10)
-	return made + "." + base64.RawURLEncoding.EncodeToString(t.keys.Sign(signed(words, host, made)))
-}
-
-// signed is what a ticket's signature is of.
-func signed(parts ...string) string {
-	var b strings.Builder
-	for _, part := range parts {
-		b.WriteString(strconv.Itoa(len(part)) + ":" + part)
-	}
-	return b.String()
+	return made + "." + base64.RawURLEncoding.EncodeToString(t.keys.Sign(join(words, host, made)))
 }
 
 // holds reports whether a ticket is of these words and still good. It spends nothing.
@@ -112,14 +121,9 @@ func (t tickets) holds(ticket, words, host string, now time.Time) bool {
 	made, signature, _ := strings.Cut(ticket, ".")
 	at, err := strconv.ParseInt(made, 10, 64)
 	got, err2 := base64.RawURLEncoding.DecodeString(signature)
-	if err != nil || err2 != nil || !t.keys.Holds(got, signed(words, host, made)) {
+	if err != nil || err2 != nil || !t.keys.Holds(got, join(words, host, made)) {
 		return false
 	}
 	age := now.Sub(time.UnixMilli(at))
-	return age >= -time.Millisecond && age < Lasts
-}
-
-// spend spends the words of a ticket that holds, in a transaction; false: they were.
-func (tickets) spend(tx Tx, words string) (bool, error) {
-	return tx.FirstSight("passkey challenge " + words)
+	return age >= -apart && age < Lasts
 }

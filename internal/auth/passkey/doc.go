@@ -5,7 +5,8 @@
 // asked of one: to be added, to sign in, and to step up, which is to approve one request. Each begins with a
 // challenge that is made here, bound to the browser's session (or to a cookie, where no person is signed in yet) and to
 // what it is for, and that counts once, within [Lasts]: what was signed for one request approves no other, and nothing
-// signs twice. Of strangers nothing is kept: what their challenges are known by again is in their cookie, sealed.
+// signs twice. Until one is answered nothing is kept of it, and so strangers fill nothing: what it is for is sealed in
+// the challenge itself, and a stranger's is known again by their cookie.
 //
 // What a step-up proves leaves this package as an [proof.Proof], which is the only way to make one. Who signs in is
 // let in through a [Door], in the transaction in which the passkey is used. All else is refused with one error,

@@ -74,20 +74,23 @@ type Options struct {
 	// Base is where people reach the pages now, such as https://gate.example.com.
 	Base   func() string
 	Logger *slog.Logger
-	// Keys sign the tickets of those who are not signed in yet; default: this process's own.
+	// Keys seal challenges, and sign the tickets of those who are not signed in yet; default: this process's own.
 	Keys secret.Keys
 }
 
 // Service adds passkeys and checks what is proven by them. It is safe for concurrent use.
 type Service struct {
 	o         Options
-	waiting   challenges
+	keys      secret.Keys
 	tickets   tickets
 	strangers perMinute // of refused sign-ins: strangers can cause those
 }
 
 // New returns the service.
-func New(o Options) *Service { return &Service{o: o, tickets: tickets{o.Keys.OrNew()}} }
+func New(o Options) *Service {
+	keys := o.Keys.OrNew()
+	return &Service{o: o, keys: keys, tickets: tickets{keys}}
+}
 
 // Browser is a browser that is signed in: what its session's cookie says, and nothing that it sends.
 type Browser struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/passkey/passkeytest"
 	"countersign/internal/secret"
+	"countersign/internal/testkit"
 )
 
 // Anybody can send what is no passkey: it does not fill the audit log, and hides no refusal of somebody's own.
@@ -173,5 +175,57 @@ func TestASignInGoesOnAtAnotherProgram(t *testing.T) {
 		if _, err := at.s.FinishSignIn(ctx, ticket, answer, passkey.Door{}); !errors.Is(err, at.want) {
 			t.Errorf("%s: %v, want %v", at.name, err, at.want)
 		}
+	}
+}
+
+// Who is signed in adds a passkey, and approves with it, at whichever of several programs they come to: with what was
+// asked at any of them, once in all.
+func TestWhatOneProgramAsksAnotherTakesOnce(t *testing.T) {
+	w, ctx, key := newWorld(t), t.Context(), new(passkeytest.Authenticator)
+	keys := func() secret.Keys { return secret.DeriveKeys(secret.List{"of all"}, "passkeys") }
+	one, other, apart, hana := w.program(keys()), w.program(keys()), w.Service, w.browser("hana")
+	made := key.Create(origin, w.options(one.BeginAdding(ctx, hana, nil)))
+	for _, at := range []struct {
+		name string
+		s    *passkey.Service
+		want error
+	}{{"apart", apart, passkey.ErrRefused}, {"other", other, nil}, {"one", one, passkey.ErrRefused}} {
+		if _, err := at.s.FinishAdding(ctx, hana, "", made); !errors.Is(err, at.want) {
+			t.Errorf("adding at %s: %v, want %v", at.name, err, at.want)
+		}
+	}
+	said := key.Get(origin, w.options(one.BeginStepUp(ctx, hana, wanted)))
+	for _, at := range []struct {
+		name string
+		s    *passkey.Service
+		want error
+	}{{"apart", apart, passkey.ErrRefused}, {"other", other, nil}, {"one", one, passkey.ErrRefused},
+		{"other again", other, passkey.ErrRefused}} {
+		if _, err := at.s.FinishStepUp(ctx, hana, wanted, said); !errors.Is(err, at.want) {
+			t.Errorf("approving at %s: %v, want %v", at.name, err, at.want)
+		}
+	}
+}
+
+// Of all who post one answer at once, at whichever program, one is believed.
+func TestAnAnswerIsTakenOnceOfAllThatComeAtOnce(t *testing.T) {
+	w, ctx, key := newWorld(t), t.Context(), new(passkeytest.Authenticator)
+	hana := w.browser("hana")
+	w.add(key, hana, "")
+	said := key.Get(origin, w.options(w.BeginStepUp(ctx, hana, wanted)))
+	var won atomic.Int32
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, err := w.FinishStepUp(ctx, hana, wanted, said); err == nil {
+				won.Add(1)
+			} else if !errors.Is(err, passkey.ErrRefused) {
+				t.Error(err)
+			}
+		})
+	}
+	testkit.Wait(t, "all answers", all.Wait)
+	if won.Load() != 1 {
+		t.Errorf("%d were believed", won.Load())
 	}
 }

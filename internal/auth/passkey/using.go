@@ -23,13 +23,13 @@ type Wanted struct {
 // BeginShowing returns what a browser needs to show one of its owner's passkeys, for [Service.BeginAdding]. Errors:
 // [ErrNone], [ErrRefused], [ErrUnavailable].
 func (s *Service) BeginShowing(ctx context.Context, b Browser) (json.RawMessage, error) {
-	return s.ask(ctx, b, challenge{purpose: forOwner})
+	return s.ask(ctx, b, challenge{Purpose: forOwner})
 }
 
 // BeginStepUp returns what a browser needs to approve a request with one of its owner's passkeys (the argument of
 // navigator.credentials.get, as JSON). Errors: [ErrNone], [ErrRefused], [ErrUnavailable].
 func (s *Service) BeginStepUp(ctx context.Context, b Browser, w Wanted) (json.RawMessage, error) {
-	return s.ask(ctx, b, challenge{purpose: forStepUp, wanted: w})
+	return s.ask(ctx, b, challenge{Purpose: forStepUp, Request: w.RequestID, Wanted: w.digest()})
 }
 
 // ask makes a challenge for the passkeys of the person who is signed in.
@@ -47,17 +47,20 @@ func (s *Service) ask(ctx context.Context, b Browser, c challenge) (json.RawMess
 		return err
 	})
 	if err != nil {
-		return nil, s.settle(ctx, err, eventData{Person: b.Person, For: string(c.purpose), Session: b.Session})
+		return nil, s.settle(ctx, err, eventData{Person: b.Person, For: string(c.Purpose), Session: b.Session})
 	}
 	if len(o.WebAuthnCredentials()) == 0 {
 		return nil, ErrNone
 	}
-	options, session, err := p.BeginLogin(o)
+	c.Session = b.Session
+	words, err := s.seal(c)
 	if err != nil {
 		return nil, err
 	}
-	c.browser, c.session = b, *session
-	s.keep(c)
+	options, _, err := p.BeginLogin(o, webauthn.WithChallenge(words))
+	if err != nil {
+		return nil, err
+	}
 	return json.Marshal(options.Response)
 }
 
@@ -73,7 +76,7 @@ func (s *Service) FinishStepUp(ctx context.Context, b Browser, w Wanted, answer 
 	if err != nil {
 		return nil, err
 	}
-	if u.wanted != w {
+	if u.wanted != w.digest() {
 		return nil, s.recordRefusal(ctx, refusedChallenge, eventData{Person: b.Person, For: string(forStepUp),
 			Session: b.Session, Request: w.RequestID})
 	}
@@ -84,25 +87,27 @@ func (s *Service) FinishStepUp(ctx context.Context, b Browser, w Wanted, answer 
 // use is a passkey that was used, and what for.
 type use struct {
 	row    Row
-	wanted Wanted
+	wanted string
 }
 
 // takeAnswer takes an answer of a browser that is signed in.
 func (s *Service) takeAnswer(ctx context.Context, p party, b Browser, of purpose, answer []byte) (use, error) {
 	about := eventData{Person: b.Person, For: string(of), Session: b.Session}
-	parsed, c, err := s.readAssertion(p, b.Session, of, answer)
+	parsed, c, err := s.readAssertion(ctx, p, b.Session, of, answer)
 	if err != nil {
 		return use{}, s.settle(ctx, err, about)
 	}
-	about.Request = c.wanted.RequestID
+	about.Request = c.Request
 	row, err := s.checkAssertion(ctx, assertion{about: about, eligible: eligible(parsed),
 		whose: func(tx Tx) (*owner, error) {
 			o, _, err := s.ownerIn(tx, b.Person, p.Config.RPID)
 			return o, err
 		},
-		check: func(o *owner) (*webauthn.Credential, error) { return p.ValidateLogin(o, c.session, parsed) },
+		check: func(o *owner) (*webauthn.Credential, error) {
+			return p.ValidateLogin(o, o.asked(p, parsed.Response.CollectedClientData.Challenge), parsed)
+		},
 	}, Door{})
-	return use{row, c.wanted}, err
+	return use{row, c.Wanted}, err
 }
 
 // BeginSignIn returns what a browser needs to sign in a person who has a passkey for these pages, whichever that is,
@@ -164,7 +169,7 @@ func (s *Service) FinishSignIn(ctx context.Context, ticket string, answer []byte
 					UserVerification: protocol.VerificationRequired}, parsed)
 			return cred, err
 		},
-		spend: func(tx Tx) (bool, error) { return s.tickets.spend(tx, words) },
+		spend: func(tx Tx) (bool, error) { return spend(tx, words) },
 	}, d)
 	return row.Passkey, err
 }
@@ -185,18 +190,18 @@ func read(p party, answer []byte) (*protocol.ParsedCredentialAssertionData, erro
 }
 
 // readAssertion reads an answer and finds its challenge, which is used up, wherever the answer was given.
-func (s *Service) readAssertion(p party, session string, of purpose, answer []byte) (
+func (s *Service) readAssertion(ctx context.Context, p party, session string, of purpose, answer []byte) (
 	*protocol.ParsedCredentialAssertionData, challenge, error,
 ) {
-	parsed, err := read(p, answer)
+	parsed, unread := read(p, answer)
 	if parsed == nil {
+		return nil, challenge{}, unread
+	}
+	c, err := s.takeChallenge(ctx, parsed.Response.CollectedClientData.Challenge, session, of)
+	if err != nil {
 		return nil, challenge{}, err
 	}
-	c, ok := s.waiting.take(parsed.Response.CollectedClientData.Challenge, session, of, s.o.Store.Now())
-	if !ok {
-		return nil, challenge{}, refusedChallenge
-	}
-	return parsed, c, err
+	return parsed, c, unread
 }
 
 // assertion is an answer that is to be checked.
