@@ -128,7 +128,26 @@ func (u *server) addSessionLink(l *link) {
 func (u *server) makeRoom(l *link) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	n, oldest, unused := 0, time.Duration(0), (*link)(nil)
+	for {
+		n, unused := u.countConnections(l)
+		if n < maxSessionLinks {
+			break
+		}
+		if unused == nil {
+			return &upstream.Error{Err: errManySessions}
+		}
+		unused.closeUnused() // else a call has begun on it meanwhile
+	}
+	l.mu.Lock()
+	l.opening = true
+	l.mu.Unlock()
+	return nil
+}
+
+// countConnections returns how many connections the other sessions of a link's agent have, and the link of the one that
+// was not used for longest; nil: all are in use. u.mu is held.
+func (u *server) countConnections(l *link) (n int, unused *link) {
+	oldest := time.Duration(0)
 	for o := range u.sessionLinks {
 		if o == l || o.owner.client.Agent != l.owner.client.Agent {
 			continue
@@ -144,22 +163,18 @@ func (u *server) makeRoom(l *link) error {
 			oldest, unused = used, o
 		}
 	}
-	if n >= maxSessionLinks {
-		if unused == nil {
-			return &upstream.Error{Err: errManySessions}
-		}
-		unused.mu.Lock()
-		conn := unused.conn
-		unused.conn = nil
-		unused.mu.Unlock()
-		if conn != nil {
-			u.g.background.Go(func() { upstream.Retire(u.g.work, conn) }) // a call that has begun just now ends first
-		}
-	}
+	return n, unused
+}
+
+// closeUnused closes a link's connection, unless a call is in flight on it. A call that is about to begin there goes
+// over the next one.
+func (l *link) closeUnused() {
 	l.mu.Lock()
-	l.opening = true
-	l.mu.Unlock()
-	return nil
+	defer l.mu.Unlock()
+	if conn := l.conn; conn != nil && upstream.StopIfIdle(conn) {
+		l.conn = nil
+		l.server.g.background.Go(func() { conn.Close() })
+	}
 }
 
 // noteMissed remembers that an agent was not shown what the server has.

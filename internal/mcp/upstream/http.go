@@ -206,12 +206,12 @@ func (c *httpConn) setHeader(name, value string) {
 
 // beginExchange begins something in flight, unless the connection is over.
 func (c *httpConn) beginExchange(ctx context.Context) (*inflight, error) {
-	if err := c.Err(); err != nil {
-		return nil, err
-	}
 	x := &inflight{c: c, ctx: ctx}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
 	if c.closed {
 		return nil, errClosed
 	}
@@ -232,6 +232,22 @@ func (c *httpConn) endExchange(x *inflight) {
 func Busy(conn Conn) bool {
 	c, ok := conn.(*httpConn)
 	return !ok || c.untilIdle() != nil
+}
+
+// StopIfIdle has a connection over HTTP begin no more requests, and reports whether it does: one with requests in
+// flight stays as it is. It is still to be closed.
+func StopIfIdle(conn Conn) bool {
+	c, ok := conn.(*httpConn)
+	if !ok {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.inflight) > 0 {
+		return false
+	}
+	c.fail(errClosed)
+	return true
 }
 
 // untilIdle returns what is closed when nothing is in flight any more, nil where that is now.
