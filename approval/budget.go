@@ -15,6 +15,8 @@ type Budgets interface {
 	Push(tx Tx, agent string, n Pushes) (wait time.Duration)
 	// Give takes a use back. tx is nil where the transaction that it was for did not commit.
 	Give(tx Tx, agent string, requests int, pushes Pushes)
+	// Fit forgets what was used in advance: no more is owed than may be used at once.
+	Fit(tx Tx, agent string)
 	// Turn waits until work on so many bytes of an agent's may begin, so that one agent's work does not keep the
 	// others from theirs, and counts it until release is called.
 	Turn(ctx context.Context, agent string, bytes int) (release func(), err error)

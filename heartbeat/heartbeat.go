@@ -203,7 +203,7 @@ func (h *Heartbeat) Last(entry string) (Run, bool) { return h.o.Record.Last(entr
 func (e Entry) slot(now time.Time) time.Time {
 	schedule, err := cron.ParseStandard(e.Schedule)
 	if every, ok := schedule.(cron.ConstantDelaySchedule); ok && err == nil { // each program counts from its own start
-		return now.Round(time.Second).Truncate(every.Delay)
+		return now.Truncate(time.Second).Truncate(every.Delay)
 	}
 	return now.Round(time.Minute)
 }

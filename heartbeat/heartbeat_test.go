@@ -312,6 +312,7 @@ func TestAnEntryThatCannotBeClaimedIsNotRun(t *testing.T) {
 		}
 		h.Start()
 		time.Sleep(5*time.Minute + time.Second)
+		synctest.Wait()
 		if got := g.took(); got != "" || !strings.Contains(log.String(), "error=away") {
 			t.Errorf("%q was done; log:\n%s", got, log.String())
 		}

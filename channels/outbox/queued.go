@@ -80,7 +80,7 @@ func (o *Outbox) Requeue(ctx context.Context) error {
 	if o.budgets == nil {
 		return nil
 	}
-	ts, err := look(ctx, o, func(w *work) ([]turn, error) { return w.turns().planTurns() })
+	ts, err := update(ctx, o, approval.WholeStore(), func(w *work) ([]turn, error) { return w.turns().planTurns() })
 	if err != nil {
 		return err
 	}
@@ -111,6 +111,7 @@ func (w turnWork) planTurns() (ts []turn, err error) {
 	if err != nil {
 		return nil, err
 	}
+	fitted := map[string]bool{}             // agents of whom is forgotten what waits now
 	of := map[string]time.Time{}            // by card: all that it goes to get it together
 	for _, n := range slices.Backward(ns) { // the oldest first
 		if !n.TurnAt.After(w.tx.Now()) {
@@ -119,6 +120,10 @@ func (w turnWork) planTurns() (ts []turn, err error) {
 		h, err := w.tx.Head(n.ApprovalID)
 		if err != nil {
 			return nil, err
+		}
+		if !fitted[h.Agent] {
+			fitted[h.Agent] = true
+			w.o.budgets.Fit(w.tx, h.Agent)
 		}
 		card, wait := cmp.Or(n.BatchID, n.ApprovalID), w.o.budgets.Push(w.tx, h.Agent, pushesOf(n))
 		if of[card].IsZero() {

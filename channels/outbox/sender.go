@@ -547,7 +547,9 @@ func (s *Sender) finish(l *lane, n approval.Notification, r outcome) {
 
 // hold sends nothing of a class until then, and has the other senders send nothing.
 func (s *Sender) hold(l *lane, c class, until time.Time) {
-	l.held[c] = until
+	if l.held[c].Before(until) {
+		l.held[c] = until
+	}
 	if s.holds == nil {
 		return
 	}

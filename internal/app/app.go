@@ -192,8 +192,12 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 		Holds:     a.store.holds(),
 	})
 
-	a.heartbeat, err = heartbeat.New(heartbeat.Options{Gate: upkeep{a.gate, a.outbox, a.signIn}, Entries: cfg.Heartbeat(),
-		Logger: a.logger("heartbeat"), Now: a.o.Now, Observe: a.metrics.countBeat, Record: a.store.runs()})
+	beats := heartbeat.Options{Gate: upkeep{a.gate, a.outbox, a.signIn}, Entries: cfg.Heartbeat(),
+		Logger: a.logger("heartbeat"), Now: a.o.Now, Observe: a.metrics.countBeat, Record: a.store.runs()}
+	if beats.Record != nil { // a program whose clock is wrong keeps no other from its runs
+		beats.Now = a.store.Now
+	}
+	a.heartbeat, err = heartbeat.New(beats)
 	if err != nil {
 		return nil, err
 	}

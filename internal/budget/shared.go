@@ -42,16 +42,21 @@ func (a *Account) spending(tx approval.Tx, l *Limits) spending {
 	s.pushes.free.Store(convert(u.Pushes, now, u.PushRate, pushes))
 	s.out.free.Store(convert(u.Out, now, u.PushRate, pushes))
 	s.keep = func() {
-		if next := (Used{Requests: s.requests.free.Load(), Pushes: s.pushes.free.Load(), Out: s.out.free.Load(),
-			RequestRate: requests.String(), PushRate: pushes.String()}); next != u {
+		next := u
+		if requests.Count > 0 { // else nothing was used of it here, and another program may have a rate for it
+			next.Requests, next.RequestRate = s.requests.free.Load(), requests.String()
+		}
+		if pushes.Count > 0 {
+			next.Pushes, next.Out, next.PushRate = s.pushes.free.Load(), s.out.free.Load(), pushes.String()
+		}
+		if next != u {
 			rows.PutUsed(a.who.Name, next)
 		}
 	}
 	return s
 }
 
-// convert returns when as much is free again as at free, where another rate is in force than then: at most what that
-// allows at once is owed.
+// convert returns when as much is free again as at free, where another rate is in force than then.
 func convert(free int64, now time.Duration, rate string, to allowance) int64 {
 	if rate == to.String() {
 		return free
@@ -61,7 +66,7 @@ func convert(free int64, now time.Duration, rate string, to allowance) int64 {
 		return 0
 	}
 	owed := float64(max(time.Duration(free)-now, 0)) / float64(was.Per) * float64(was.Count)
-	return int64(now + time.Duration(min(owed/float64(to.Count)*float64(to.Per), float64(to.window()))))
+	return int64(now + time.Duration(min(owed/float64(to.Count)*float64(to.Per), float64(to.window()+mostQueued))))
 }
 
 // Take implements [approval.Budgets].
@@ -103,6 +108,20 @@ func (r *Registry) Push(tx approval.Tx, agent string, n approval.Pushes) (wait t
 	}
 	s.keep()
 	return wait
+}
+
+// Fit implements [approval.Budgets].
+func (r *Registry) Fit(tx approval.Tx, agent string) {
+	a := r.Agent(agent)
+	if a == nil {
+		return
+	}
+	l := a.limits.Load()
+	s := a.spending(tx, l)
+	s.requests.fit(l.rate(Requests), s.now)
+	s.pushes.fit(l.rate(Pushes), s.now)
+	s.out.fit(l.rate(Pushes), s.now)
+	s.keep()
 }
 
 // Give implements [approval.Budgets].

@@ -35,5 +35,6 @@ func (r *clientRequest) bringsDecision() bool {
 		return false
 	}
 	s, err := r.g.states.read(v)
-	return err == nil && s.Keyboard != "" && s.Agent == r.client.Agent && !r.g.states.used.contains(s.Once)
+	return err == nil && s.Keyboard != "" && s.Agent == r.client.Agent && r.g.stateTime().Milliseconds() < s.Until &&
+		!r.g.states.used.contains(s.Once)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,6 +167,25 @@ func TestRule12_TheKeyboardsAnswerIsNotRefused(t *testing.T) {
 			}
 			contains(t, "the next call", say(c.callTool("tool", `{}`)), "the budget of calls")
 		})
+	}
+}
+
+// What was asked at the keyboard is good for ten minutes, and spares no call after that.
+func TestRule12_AStateThatIsOverSparesNoBudget(t *testing.T) {
+	t.Parallel()
+	in, fleet, later := limited(budget.Limits{}), together(), atomic.Int64{}
+	fleet.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	up := newFake(mcp.Legacy, running, "tool")
+	w := newWorldIn(t, keyboardRules, gateway.Options{Hold: time.Minute,
+		Servers: []gateway.ServerConfig{up.over(t, "http")}, Fleet: fleet}, in)
+	c := join(t, w, mcp.Modern, `{"elicitation":{}}`)
+	_, state := inputs(c.callTool("tool", `{}`))
+	in.limit(budget.Limits{Calls: perMinute(1)})
+	_ = in.budgets.Agent("bot").Spend(budget.Calls, 1)
+	for after, want := range map[time.Duration]string{0: "requestState does not belong",
+		10 * time.Minute: "the budget of calls"} {
+		later.Store(int64(after))
+		contains(t, after.String(), say(c.callTool("tool", `{"other":1}`, `"requestState":`+state)), want)
 	}
 }
 

@@ -137,7 +137,7 @@ func (g *Gateway) useOnce(ctx context.Context, of *usedOnce, key string, good ti
 	case g.o.Fleet == nil:
 		return true
 	}
-	fresh, err := g.o.Fleet.Once(ctx, key, good)
+	fresh, err := g.o.Fleet.Once(ctx, key, good+time.Minute) // their time may differ for a moment
 	if err != nil {
 		g.log.WarnContext(ctx, "it cannot be found out whether something was used before, and so it is not used", "error",
 			err)
@@ -199,7 +199,7 @@ func New(o Options) (*Gateway, error) {
 	if o.Fleet == nil {
 		g.states.keys = secret.NewKeys()
 	} else {
-		g.states.keys = o.Fleet.Keys
+		g.states.keys = o.Fleet.Keys.OrNew()
 	}
 	g.work, g.cancelWork = context.WithCancel(context.Background())
 	g.tools = append([]Tool{g.newFeedTool()}, o.Tools...)

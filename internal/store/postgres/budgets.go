@@ -41,7 +41,8 @@ func (t *tx) Used(agent string) (u budget.Used) {
 
 // PutUsed implements [budget.Rows].
 func (t *tx) PutUsed(agent string, u budget.Used) {
-	if t.MayWrite() != nil {
+	if err := t.MayWrite(); err != nil {
+		_ = t.Fail(err) // makes the function fail
 		return
 	}
 	c := &cursor{t: t, sql: putUsed}

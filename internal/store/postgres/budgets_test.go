@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/channels/outbox"
 	"countersign/internal/budget"
 )
 
@@ -21,7 +22,7 @@ func budgetsOn(d *DB, l budget.Limits) *budget.Registry {
 	return r
 }
 
-// burst is a rate of which so many may be used at once, and then one more each half a minute or less often.
+// burst is a rate of which so many may be used at once, and then one more each two minutes or less often.
 func burst(n int64) budget.Rate { return budget.Rate{Count: 4 * n, Per: time.Hour} }
 
 // Rule 2.12: an agent has its budget of requests once, however many programs it asks, at once and after another.
@@ -31,7 +32,7 @@ func TestRule12_AnAgentHasItsBudgetOfRequestsOnceInAllPrograms(t *testing.T) {
 	gates := map[*DB]*approval.Gate{}
 	join := func() {
 		d := open(t, Options{URL: url})
-		gates[d], _ = boundedGateOn(d, budgetsOn(d, budget.Limits{Requests: burst(20)}), 100)
+		gates[d], _ = boundedGateOn(d, budgetsOn(d, budget.Limits{Requests: burst(4)}), 100)
 		ds = append(ds, d)
 	}
 	join()
@@ -45,8 +46,8 @@ func TestRule12_AnAgentHasItsBudgetOfRequestsOnceInAllPrograms(t *testing.T) {
 		return err == nil, err
 	}
 	made := raced(t, ds, ask) + raced(t, ds, ask) + raced(t, ds, ask)
-	if join(); made != 20 {
-		t.Errorf("%d requests were made, want 20", made)
+	if join(); made != 4 {
+		t.Errorf("%d requests were made, want 4", made)
 	}
 	if ok, err := ask(ds[2]); ok || err != nil {
 		t.Errorf("a program that has started since makes one more: %v", err)
@@ -87,7 +88,7 @@ func TestRule12_CardsOfAllProgramsWaitForTheirTurn(t *testing.T) {
 // where another rate is in force as much was used as before.
 func TestRule12_WhatIsUsedIsUsedWithTheTransaction(t *testing.T) {
 	d := open(t, Options{})
-	r := budgetsOn(d, budget.Limits{Requests: burst(20), Pushes: burst(20)})
+	r := budgetsOn(d, budget.Limits{Requests: burst(4), Pushes: burst(4)})
 	take := func(n int, then error) error {
 		return d.Update(t.Context(), approval.OfAgent("bot"), func(tx approval.Tx) error {
 			for range n {
@@ -100,15 +101,15 @@ func TestRule12_WhatIsUsedIsUsedWithTheTransaction(t *testing.T) {
 	}
 	own := errors.New("own")
 	for range 2 {
-		if err := take(20, own); !errors.Is(err, own) {
+		if err := take(4, own); !errors.Is(err, own) {
 			t.Fatal(err)
 		}
-		r.Give(nil, "bot", 20, approval.Pushes{Asked: 20, Out: 20}) // as is done then
+		r.Give(nil, "bot", 4, approval.Pushes{Asked: 4, Out: 4}) // as is done then
 	}
-	if err := take(21, nil); approval.CodeOf(err) != approval.CodeRateLimited {
-		t.Errorf("21 of 20: %v", err)
+	if err := take(5, nil); approval.CodeOf(err) != approval.CodeRateLimited {
+		t.Errorf("5 of 4: %v", err)
 	}
-	if err := take(20, nil); err != nil {
+	if err := take(4, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := take(1, nil); approval.CodeOf(err) != approval.CodeRateLimited {
@@ -123,15 +124,61 @@ func TestRule12_WhatIsUsedIsUsedWithTheTransaction(t *testing.T) {
 	if err := take(1, nil); err != nil {
 		t.Errorf("what was given back: %v", err)
 	}
-	r = budgetsOn(d, budget.Limits{Requests: burst(10), Pushes: burst(10)})
+	r = budgetsOn(d, budget.Limits{Requests: burst(2), Pushes: burst(2)})
 	if err := take(1, nil); approval.CodeOf(err) != approval.CodeRateLimited {
 		t.Errorf("one more, of half as many: %v", err)
 	}
-	r = budgetsOn(d, budget.Limits{Requests: burst(30), Pushes: burst(30)})
-	if err := take(11, nil); approval.CodeOf(err) != approval.CodeRateLimited {
-		t.Errorf("11 more, of 10 more than before: %v", err)
+	r = budgetsOn(d, budget.Limits{Requests: burst(6), Pushes: burst(6)})
+	if err := take(3, nil); approval.CodeOf(err) != approval.CodeRateLimited {
+		t.Errorf("3 more, of 2 more than before: %v", err)
 	}
-	if err := take(10, nil); err != nil {
-		t.Errorf("10 more, of 10 more than before: %v", err)
+	if err := take(2, nil); err != nil {
+		t.Errorf("2 more, of 2 more than before: %v", err)
+	}
+}
+
+// After a budget of pushes was raised, cards that wait have each a turn of its own, in their order, and new ones come
+// after them.
+func TestRule12_CardsThatWaitGetTheirTurnsAnew(t *testing.T) {
+	d := open(t, Options{})
+	ask := func(perHour int64, n ...int) *outbox.Outbox {
+		g, o := boundedGateOn(d, budgetsOn(d, budget.Limits{Pushes: budget.Rate{Count: perHour, Per: time.Hour}}), 100)
+		for _, i := range n {
+			if _, err := g.Check(t.Context(), callOf(t, "bot", "send", fmt.Sprintf(`{"a":%d}`, i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return o
+	}
+	ask(4, 1, 2, 3, 4, 5, 6, 7)
+	if err := ask(6).Requeue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ask(6, 8)
+	ns, err := approval.View(t.Context(), d, func(tx approval.Tx) ([]approval.Notification, error) {
+		return tx.Notifications(approval.NotificationQuery{Status: approval.Queued})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns = slices.DeleteFunc(ns, func(n approval.Notification) bool { return n.TurnAt.IsZero() })
+	slices.Reverse(ns)
+	if len(ns) != 4 {
+		t.Fatalf("%d cards wait", len(ns))
+	}
+	for i := range len(ns) - 1 {
+		if after := ns[i+1].TurnAt.Sub(ns[i].TurnAt); after < 9*time.Minute || after > 11*time.Minute {
+			t.Errorf("card %d comes %v after the one before", i+1, after)
+		}
+	}
+}
+
+// What is used is used in a transaction that writes.
+func TestWhatIsUsedIsNotKeptByALook(t *testing.T) {
+	d := open(t, Options{})
+	r := budgetsOn(d, budget.Limits{Requests: burst(4)})
+	if err := d.View(t.Context(), func(tx approval.Tx) error { return r.Take(tx, "bot", 1, 0) }); !errors.Is(err,
+		approval.ErrReadOnly) {
+		t.Error(err)
 	}
 }

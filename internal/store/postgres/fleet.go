@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -23,15 +22,20 @@ type replicas struct {
 	done  sync.WaitGroup
 
 	mu      sync.Mutex
-	missing []string // at the last look
+	missing map[string]time.Time // programs that seem to be gone, and since when, by this machine's own count
+	sure    time.Duration        // how long one must seem so
 }
 
-// goneAfter is how long a program has not said that it is there, before it is gone: it may stand still for a while, or
-// have no connection.
-const goneAfter = 30 * time.Second
+const (
+	// goneAfter is how long a program has not said that it is there, before it seems to be gone: it may stand still for a
+	// while, or have no connection.
+	goneAfter = 30 * time.Second
+	// goneFor is how long one must seem so. After the database was away, or its clock was set, all do for a moment.
+	goneFor = patience + 2*tick
+)
 
 func (r *replicas) start(ctx context.Context, d *DB) error {
-	r.db, r.id, r.ended = d, store.NextID(ulid.ULID{}, d.Now()).String(), make(chan struct{})
+	r.db, r.id, r.ended, r.sure = d, store.NextID(ulid.ULID{}, d.Now()).String(), make(chan struct{}), goneFor
 	if err := r.appear(ctx); err != nil {
 		return err
 	}
@@ -83,30 +87,48 @@ func (r *replicas) stop() {
 // Replica is the id of this program among those on the database, another one with each start.
 func (d *DB) Replica() string { return d.replicas.id }
 
-// Gone returns the programs that are gone and have sent calls on of which nobody has said what came of them. One is
-// gone that was not there at the last call either: after the database's clock was set, none seems to be for a moment.
+// Gone returns the programs that are gone and have sent calls on of which nobody has said what came of them: those that
+// have not been there since some earlier call. It is to be called every few seconds.
 func (d *DB) Gone(ctx context.Context) ([]string, error) {
+	missing, err := d.findMissing(ctx)
+	r, now := &d.replicas, d.clock.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was := r.missing
+	r.missing = map[string]time.Time{}
+	var gone []string
+	for _, id := range missing { // none after an error: it is not known who was there meanwhile
+		since, known := was[id]
+		if !known {
+			since = now
+		} else if now.Sub(since) >= r.sure {
+			gone = append(gone, id)
+		}
+		r.missing[id] = since
+	}
+	return gone, err
+}
+
+func (d *DB) findMissing(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	rows, err := d.pool.Query(ctx, `SELECT runner FROM approval_requests
-    WHERE dispatched_at IS NOT NULL AND outcome IS NULL AND runner IS NOT NULL
-  UNION SELECT runner FROM grant_uses WHERE dispatched_at IS NOT NULL AND outcome IS NULL AND runner IS NOT NULL
+    WHERE dispatched_at IS NOT NULL AND outcome IS NULL AND runner <> $2
+  UNION SELECT runner FROM grant_uses WHERE dispatched_at IS NOT NULL AND outcome IS NULL AND runner <> $2
   EXCEPT SELECT id FROM replicas
-    WHERE seen_at >= (SELECT at FROM store_state) - $1 * interval '1 millisecond'`, goneAfter.Milliseconds())
+    WHERE seen_at >= (SELECT at FROM store_state) - $1 * interval '1 millisecond'`, goneAfter.Milliseconds(),
+		d.replicas.id)
 	if err != nil {
 		return nil, fault(err)
 	}
 	missing, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fault(err)
-	}
-	d.replicas.mu.Lock()
-	defer d.replicas.mu.Unlock()
-	was := d.replicas.missing
-	d.replicas.missing = missing
-	return slices.DeleteFunc(slices.Clone(missing), func(id string) bool { return !slices.Contains(was, id) }), nil
+	return missing, fault(err)
 }
 
 // Once takes a key for so long, and reports whether nobody had taken it: of callers in all programs one gets it.
 func (d *DB) Once(ctx context.Context, key string, hold time.Duration) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	tag, err := d.pool.Exec(ctx, `INSERT INTO taken_once (key, until)
   SELECT $1, now.at + $2 * interval '1 millisecond' FROM (SELECT `+d.clock.nowSQL()+` AS at FROM store_state) AS now
   ON CONFLICT (key) DO UPDATE SET until = excluded.until
@@ -116,6 +138,8 @@ func (d *DB) Once(ctx context.Context, key string, hold time.Duration) (bool, er
 
 // Hold keeps until when nothing of a kind is sent to a channel; what was kept for longer stays.
 func (d *DB) Hold(ctx context.Context, channel, kind string, until time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	_, err := d.pool.Exec(ctx, `INSERT INTO channel_state (channel, kind, held_until) VALUES ($1, $2, $3)
   ON CONFLICT (channel, kind) DO UPDATE SET held_until = greatest(channel_state.held_until, excluded.held_until)`,
 		channel, kind, until)
@@ -124,6 +148,8 @@ func (d *DB) Hold(ctx context.Context, channel, kind string, until time.Time) er
 
 // Holds calls fn with each of these times that is to come.
 func (d *DB) Holds(ctx context.Context, fn func(channel, kind string, until time.Time)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	rows, err := d.pool.Query(ctx, `SELECT channel, kind, held_until FROM channel_state
   WHERE held_until > (SELECT at FROM store_state)`)
 	if err != nil {
@@ -141,6 +167,8 @@ func (d *DB) Holds(ctx context.Context, fn func(channel, kind string, until time
 // ClaimBeat reports whether the caller is to run an entry of the heartbeat that is due at slot: one caller is, and none
 // once a later slot was claimed.
 func (d *DB) ClaimBeat(ctx context.Context, entry string, slot time.Time) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	tag, err := d.pool.Exec(ctx, `INSERT INTO beats (entry, slot) VALUES ($1, $2)
   ON CONFLICT (entry) DO UPDATE SET slot = excluded.slot WHERE beats.slot < excluded.slot`, entry, slot)
 	return tag.RowsAffected() > 0, fault(err)
@@ -148,12 +176,16 @@ func (d *DB) ClaimBeat(ctx context.Context, entry string, slot time.Time) (bool,
 
 // PutBeat keeps what the last run of an entry came to.
 func (d *DB) PutBeat(ctx context.Context, entry, result string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	_, err := d.pool.Exec(ctx, `UPDATE beats SET result = $2 WHERE entry = $1`, entry, encode(result))
 	return fault(err)
 }
 
 // Beats returns what the last run of each entry came to, of those that one was kept of.
 func (d *DB) Beats(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	rows, err := d.pool.Query(ctx, `SELECT entry, result FROM beats WHERE result IS NOT NULL`)
 	if err != nil {
 		return nil, fault(err)

@@ -124,6 +124,7 @@ func send(t *testing.T, m *member, runner string, c approval.Call) (id string) {
 func TestAProgramIsGoneThatHasNotBeenThereForHalfAMinute(t *testing.T) {
 	url := emptied(t)
 	a, b := join(t, Options{URL: url}), join(t, Options{URL: url})
+	b.replicas.sure = 0
 	stopped, err := Open(t.Context(), Options{URL: url})
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +150,7 @@ func TestAProgramIsGoneThatHasNotBeenThereForHalfAMinute(t *testing.T) {
 			t.Errorf("%v, %v, want %v", got, err, want)
 		}
 	}
-	seen("15 seconds")
+	seen("1 second")
 	look()
 	look(stopped.Replica())
 	seen("31 seconds")
