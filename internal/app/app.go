@@ -274,13 +274,15 @@ func (a *App) Start() error {
 	if err := a.settleLastStop(); err != nil {
 		return err
 	}
-	a.reloader.cancelRemoved(a.work)
-	a.signIns.end(a.work)
-	a.spawn(func() {
-		a.reloader.mu.Lock()
-		defer a.reloader.mu.Unlock()
-		a.reloader.recheckNeeds(a.work) // the configuration may have changed while nothing ran
-	})
+	if _, behind := a.reloader.note(a.work, a.o.Config); !behind {
+		a.reloader.cancelRemoved(a.work)
+		a.signIns.end(a.work)
+		a.spawn(func() {
+			a.reloader.mu.Lock()
+			defer a.reloader.mu.Unlock()
+			a.reloader.recheckNeeds(a.work) // the configuration may have changed while nothing ran
+		})
+	}
 	a.spawn(func() { a.gate.Run(a.work) })
 	a.spawn(func() { a.keepStore(a.work) })
 	a.spawn(func() { a.overruns.tell(a.work, a.store, a.chat) })
@@ -335,6 +337,7 @@ func (a *App) keepStore(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		a.store.keep(ctx, a.log)
+		a.reloader.lookBehind(ctx)
 		if err := a.endOrphans(ctx); err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "of calls that a program has sent on that is gone, it is not on record yet that they "+
 				"may have run; trying again", "error", err)

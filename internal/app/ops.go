@@ -46,6 +46,10 @@ func (h health) readyz(w http.ResponseWriter, r *http.Request) {
 		}
 		h.a.log.ErrorContext(ctx, "not ready", "error", err)
 	}
+	if since := h.a.reloader.behind.Load(); since != nil && status == http.StatusOK &&
+		h.a.o.Now().Sub(*since) >= tooLongBehind {
+		status, out.Status = http.StatusServiceUnavailable, "its configuration is older than that of others"
+	}
 	out.Problems = append(out.Problems, h.problems()...)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -62,6 +66,10 @@ func (h health) problems() []string {
 	ps = append(ps, h.a.store.Problems()...)
 	if why := h.a.reloader.failed.Load(); why != nil {
 		ps = append(ps, "the configuration was not reloaded ("+*why+"): the earlier one stays in force")
+	}
+	if since := h.a.reloader.behind.Load(); since != nil {
+		ps = append(ps, "other programs on the store have a newer configuration since "+approval.FormatTime(*since)+
+			": give this one the same, or stop it")
 	}
 	for _, c := range h.a.listeners.certificates {
 		ps = append(ps, c.Problems()...)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -59,6 +61,7 @@ func TestOnPostgreSQL(t *testing.T) {
 		"two programs tell once":          testTwoProgramsTellOnce,
 		"a program that is gone ran it":   testAProgramThatIsGoneRanIt,
 		"two programs know who signed in": testTwoProgramsKnowWhoSignedIn,
+		"an older configuration":          testAnOlderConfigurationEndsNothing,
 	} {
 		t.Run(name, test)
 	}
@@ -92,9 +95,30 @@ func setClock(t *testing.T, at string) {
 // last.
 func (w *world) second() *world {
 	w.t.Helper()
-	s := &world{t: w.t, ctx: w.ctx, dir: w.dir, path: w.path, env: w.env, chat: w.chat, log: w.log}
+	return w.secondWith(w.path)
+}
+
+// secondWith is second with the configuration of another file.
+func (w *world) secondWith(path string) *world {
+	w.t.Helper()
+	s := &world{t: w.t, ctx: w.ctx, dir: w.dir, path: path, env: w.env, chat: w.chat, log: w.log}
 	s.start()
 	return s
+}
+
+// configure has a program read its configuration again, with something else in place of a part.
+func (w *world) configure(old, with string) {
+	w.t.Helper()
+	text, err := os.ReadFile(w.path)
+	if err == nil {
+		err = os.WriteFile(w.path, []byte(replacing(old, with)(string(text))), 0o600)
+	}
+	if err == nil {
+		err = w.app.Reload(w.ctx)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // race does something at both programs at once, so often, and returns what came of each.
@@ -343,5 +367,39 @@ func testTwoProgramsKnowWhoSignedIn(t *testing.T) {
 	got := one.page(one.url("/r/"+id+"/decide"), cookie, form)
 	if got.StatusCode != http.StatusSeeOther || other.status(id).Status != "approved" {
 		t.Errorf("with it: %s", got.Status)
+	}
+}
+
+// A program that starts with an older configuration than another has ends nothing of what that one has let begin, and
+// says so, until it is given the newer one. What is given back ends what it does not know.
+func testAnOlderConfigurationEndsNothing(t *testing.T) {
+	const without, with = "agents:\n", "agents:\n  - {name: other, token: \"${OTHER_TOKEN}\"}\n"
+	one := newWorld(t, replacing("  - {name: other, token: \"${OTHER_TOKEN}\"}\n", ""))
+	text, err := os.ReadFile(one.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := filepath.Join(one.dir, "old.yaml")
+	if err := os.WriteFile(old, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	one.configure(without, with)
+	a, err := one.client("OTHER_TOKEN").Call(one.ctx, transfer(2000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const problem = "other programs on the store have a newer configuration"
+	other := one.secondWith(old)
+	if got := one.status(a.ApprovalID).Status; got != "pending" || !strings.Contains(other.get("/readyz"), problem) ||
+		strings.Contains(one.get("/readyz"), problem) {
+		t.Errorf("the request is %s, and the programs say %s and %s", got, one.get("/readyz"), other.get("/readyz"))
+	}
+	other.configure(without, with)
+	if got := one.status(a.ApprovalID).Status; got != "pending" || strings.Contains(other.get("/readyz"), problem) {
+		t.Errorf("the request is %s, and the program that has the newer one says %s", got, other.get("/readyz"))
+	}
+	one.configure(with, without)
+	if got := one.status(a.ApprovalID).Status; got != "cancelled" {
+		t.Errorf("with what was given back the request is %s", got)
 	}
 }

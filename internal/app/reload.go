@@ -37,6 +37,8 @@ type reloader struct {
 	rechecks []func() // what a reload has looked at: whether those in hand are who they were
 	// failed says why the configuration was last not reloaded; nil: it was
 	failed atomic.Pointer[string]
+	// behind says since when another program on the store has a newer configuration; nil: none has
+	behind atomic.Pointer[time.Time]
 
 	// What the admins were told of already. They are mu's.
 	broken *[sha256.Size]byte // the content of the file that cannot be used, nil: the last could
@@ -106,23 +108,70 @@ func (r *reloader) reload(ctx context.Context, old *live, content []byte, err er
 	a.openID.Configure(cfg.SignIn.OpenID, cfg.OpenIDPeople())
 	a.budgets.Replace(cfg.Budgets(auth.LocalAgent))
 	r.recheck()
-	r.cancelRemoved(ctx)
-	r.requeue(ctx)
-	a.signIns.end(ctx)
+	isNew, behind := r.note(ctx, cfg)
+	if !behind {
+		r.cancelRemoved(ctx)
+		r.requeue(ctx)
+		a.signIns.end(ctx)
+	}
 	a.sender.Reload(next.maker, next.channels...)
 	old.close(next)
 	a.platforms.announceReload(a.receivers)
-	r.recheckNeeds(ctx)
+	if !behind {
+		r.recheckNeeds(ctx)
+	}
 	r.failed.Store(nil)
 	r.broken = nil
 	a.metrics.countReload(nil)
 	r.log.InfoContext(ctx, "the configuration was reloaded and is in force", "file", cfg.Path)
-	r.tellLoosened(ctx, loosened)
+	r.logLoosened(ctx, loosened)
+	if isNew { // else who had it first has told them
+		r.tellLoosened(ctx, loosened)
+	}
 	for _, s := range restartKeys(old.cfg, cfg) {
 		r.log.WarnContext(ctx, "this change needs a restart", "key", s)
 	}
 	return nil
 }
+
+// note has other programs on the store know which configuration this one has. It reports whether none of them had it
+// before, and whether one has a newer one: then it must not end what that one has let begin. Where that cannot be found
+// out, it is left to them.
+func (r *reloader) note(ctx context.Context, cfg *config.Config) (isNew, behind bool) {
+	isNew, err := r.a.store.configure(ctx, fmt.Sprintf("%x", cfg.Sum))
+	if err == nil {
+		behind, err = r.a.store.isBehind(ctx)
+	}
+	if err != nil {
+		r.log.ErrorContext(ctx, "it cannot be found out whether others have a newer configuration; what this one ends is "+
+			"left as it is until the next reload", "error", err)
+		return true, true
+	}
+	r.setBehind(behind)
+	return isNew, behind
+}
+
+// setBehind notes since when others have a newer configuration.
+func (r *reloader) setBehind(behind bool) {
+	now := r.a.o.Now()
+	switch {
+	case !behind:
+		r.behind.Store(nil)
+	case r.behind.Load() == nil:
+		r.behind.Store(&now)
+	}
+}
+
+// lookBehind looks whether others have a newer configuration by now.
+func (r *reloader) lookBehind(ctx context.Context) {
+	behind, err := r.a.store.isBehind(ctx)
+	if err == nil { // else the store says so
+		r.setBehind(behind)
+	}
+}
+
+// tooLongBehind is for how long others may have a newer configuration until this program is not ready any more.
+const tooLongBehind = 10 * time.Minute
 
 // requeue gives cards that wait over a budget of pushes the turn that they have with the budgets of now.
 func (r *reloader) requeue(ctx context.Context) {
@@ -131,13 +180,17 @@ func (r *reloader) requeue(ctx context.Context) {
 	}
 }
 
-// tellLoosened says what new rules let through more easily, in the log and to the admins.
+// logLoosened says in the log what new rules let through more easily.
+func (r *reloader) logLoosened(ctx context.Context, loosened []string) {
+	for _, s := range loosened {
+		r.log.WarnContext(ctx, "the new policy is looser", "what", s)
+	}
+}
+
+// tellLoosened tells the admins of that.
 func (r *reloader) tellLoosened(ctx context.Context, loosened []string) {
 	if len(loosened) == 0 {
 		return
-	}
-	for _, s := range loosened {
-		r.log.WarnContext(ctx, "the new policy is looser", "what", s)
 	}
 	if err := r.chat.RulesLoosened(ctx, loosened); err != nil {
 		r.log.ErrorContext(ctx, "the admins could not be told of the looser policy", "error", err)
@@ -206,6 +259,10 @@ func (r *reloader) tellBroken(ctx context.Context, content []byte, why string) {
 	}
 	sum := sha256.Sum256(content)
 	if r.broken != nil && *r.broken == sum {
+		return
+	}
+	if mine, err := r.a.store.once(ctx, fmt.Sprintf("broken configuration %x", sum), time.Hour); err == nil && !mine {
+		r.broken = &sum // another program has told them
 		return
 	}
 	if err := r.chat.ReloadFailed(ctx, why); err != nil {

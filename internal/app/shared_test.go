@@ -58,6 +58,12 @@ func (server) AcceptRestored(context.Context) error { return nil }
 func (server) others() time.Duration                { return time.Second }
 func (s server) runs() heartbeat.Record             { return s.ran }
 
+func (s server) configure(ctx context.Context, digest string) (isNew bool, err error) {
+	return s.Configure(ctx, digest)
+}
+
+func (s server) isBehind(ctx context.Context) (bool, error) { return s.IsBehind(ctx) }
+
 func (s server) holds() outbox.Holds { return holds{s.DB} }
 
 // holds are those of a database.

@@ -17,6 +17,7 @@ import (
 // database is a store as the program runs it.
 type database interface {
 	keeper
+	together
 	Ping(ctx context.Context) error
 	Close() error
 	// Problems says what keeps it from working as it should, each with what to do.
@@ -26,6 +27,12 @@ type database interface {
 	// WasRestored reports whether it is an older one than was here before, until AcceptRestored.
 	WasRestored() bool
 	AcceptRestored(ctx context.Context) error
+	// keep does what is to be done every few seconds.
+	keep(ctx context.Context, log *slog.Logger)
+}
+
+// together is what programs on one store do together.
+type together interface {
 	// others is for how long what is to be sent is left to other programs on it, 0: there are none.
 	others() time.Duration
 	// Replica is this program among those on the store, "" where it has it for itself; Gone are those that have sent calls
@@ -42,8 +49,11 @@ type database interface {
 	once(ctx context.Context, key string, hold time.Duration) (bool, error)
 	// keys are what this program signs and seals with for a use, for itself or for all programs on the store.
 	keys(use string) secret.Keys
-	// keep does what is to be done every few seconds.
-	keep(ctx context.Context, log *slog.Logger)
+	// configure notes which configuration this program has from now on, by its digest, and reports whether it is a new
+	// one: no other program had it before.
+	configure(ctx context.Context, digest string) (isNew bool, err error)
+	// isBehind reports whether another program has a newer configuration.
+	isBehind(ctx context.Context) (bool, error)
 }
 
 // openStore opens the store of the configuration. Tests open another one.
@@ -56,7 +66,7 @@ var openStore = func(ctx context.Context, a *App, broker *approval.Broker) (data
 	if err != nil {
 		return nil, err
 	}
-	return file{d}, nil
+	return file{DB: d}, nil
 }
 
 // committed counts what this program has committed, and wakes who waits for it.
@@ -68,7 +78,10 @@ func (a *App) committed(broker *approval.Broker) func(approval.Commit) {
 }
 
 // file is a store that one program has for itself.
-type file struct{ *sqlite.DB }
+type file struct {
+	*sqlite.DB
+	alone
+}
 
 func (f file) Ahead() time.Duration { return f.Clock().Ahead }
 
@@ -87,21 +100,28 @@ func (f file) Problems() []string {
 	return ps
 }
 
-func (file) others() time.Duration { return 0 }
+// alone is a program that has its store for itself.
+type alone struct{}
 
-func (file) Replica() string { return "" }
+func (alone) others() time.Duration { return 0 }
 
-func (file) Gone(context.Context) ([]string, error) { return nil, nil }
+func (alone) Replica() string { return "" }
 
-func (file) runs() heartbeat.Record { return nil }
+func (alone) Gone(context.Context) ([]string, error) { return nil, nil }
 
-func (file) holds() outbox.Holds { return nil }
+func (alone) runs() heartbeat.Record { return nil }
 
-func (file) budgetRows() budget.RowsOf { return nil }
+func (alone) holds() outbox.Holds { return nil }
 
-func (file) once(context.Context, string, time.Duration) (bool, error) { return true, nil }
+func (alone) budgetRows() budget.RowsOf { return nil }
 
-func (file) keys(string) secret.Keys { return secret.NewKeys() }
+func (alone) once(context.Context, string, time.Duration) (bool, error) { return true, nil }
+
+func (alone) keys(string) secret.Keys { return secret.NewKeys() }
+
+func (alone) configure(context.Context, string) (isNew bool, err error) { return true, nil }
+
+func (alone) isBehind(context.Context) (bool, error) { return false, nil }
 
 func (f file) keep(ctx context.Context, log *slog.Logger) {
 	if err := f.KeepTime(ctx); err != nil && ctx.Err() == nil {

@@ -431,11 +431,19 @@ CREATE INDEX audit_events_agent ON audit_events (agent, seq)
     AND event_type <> 'notification_sent' AND event_type <> 'notification_retrying' AND event_type <> 'notification_failed';
 CREATE INDEX audit_events_decision ON audit_events (decision, seq) WHERE decision <> 'allow' AND decision <> 'approve';
 
--- The programs on the database: each says every second that it is there.
+-- The programs on the database: each says every second that it is there. config_gen: its configuration, 0: none yet.
 CREATE TABLE replicas (
-  id      text COLLATE "C" PRIMARY KEY CHECK (length(id) = 26),
-  seen_at timestamptz(3) NOT NULL
+  id         text COLLATE "C" PRIMARY KEY CHECK (length(id) = 26),
+  seen_at    timestamptz(3) NOT NULL,
+  config_gen bigint NOT NULL DEFAULT 0
 );
+
+-- The configurations that the programs have had, as they came into force.
+CREATE TABLE configs (
+  gen    bigint PRIMARY KEY CHECK (gen > 0),
+  digest text COLLATE "C" NOT NULL CHECK (digest <> '')
+);
+CREATE INDEX configs_digest ON configs (digest);
 
 -- What an agent has used of its budgets of requests, of pushes, and of pushes that go out: of each, when all of it is
 -- free again, in nanoseconds of the store's time since 1970; and the rates that were in force then.

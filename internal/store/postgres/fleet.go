@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,6 +21,9 @@ type replicas struct {
 	id    string // of this program, since its start
 	ended chan struct{}
 	done  sync.WaitGroup
+
+	configuring sync.Mutex
+	gen         atomic.Int64 // of its configuration, 0: none was noted yet
 
 	mu      sync.Mutex
 	missing map[string]time.Time // programs that seem to be gone, and since when, by this machine's own count
@@ -63,8 +67,8 @@ func (r *replicas) loop() {
 
 // appear writes that this program is there, and forgets what nobody needs any more.
 func (r *replicas) appear(ctx context.Context) error {
-	_, err := r.db.pool.Exec(ctx, `INSERT INTO replicas (id, seen_at) SELECT $1, at FROM store_state
-  ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`, r.id)
+	_, err := r.db.pool.Exec(ctx, `INSERT INTO replicas (id, config_gen, seen_at) SELECT $1, $2, at FROM store_state
+  ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`, r.id, r.gen.Load())
 	if err == nil { // not in one transaction: two would wait for each other
 		_, err = r.db.pool.Exec(ctx, `DELETE FROM replicas
   WHERE seen_at < (SELECT at FROM store_state) - $1 * interval '1 millisecond'`, goneAfter.Milliseconds())

@@ -138,7 +138,7 @@ func TestAProgramIsGoneThatHasNotBeenThereForHalfAMinute(t *testing.T) {
 	}
 	seen := func(ago string) {
 		t.Helper()
-		execute(t, url, `INSERT INTO replicas SELECT '`+killed+`', at - interval '`+ago+`' FROM store_state
+		execute(t, url, `INSERT INTO replicas (id, seen_at) SELECT '`+killed+`', at - interval '`+ago+`' FROM store_state
   ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`)
 	}
 	look := func(want ...string) {
