@@ -91,11 +91,11 @@ type SenderOptions struct {
 	Holds  Holds // what platforms have asked of these others; nil: nothing
 }
 
-// Holds are until when platforms wish to be left alone by all senders of one queue. They keep little: a pause of a
-// channel is of one sender, whose credentials may be other ones than those of others.
+// Holds are until when platforms wish to be left alone by all senders of one queue. A pause of a channel is
+// not among them: it is of one sender, whose credentials may be other ones.
 type Holds interface {
-	Hold(ctx context.Context, h Hold) error
-	Holds(ctx context.Context) ([]Hold, error)
+	PutHold(ctx context.Context, h Hold) error
+	ReadHolds(ctx context.Context) ([]Hold, error)
 }
 
 // Hold is until when nothing of a kind is sent to a channel.
@@ -557,7 +557,7 @@ func (s *Sender) hold(l *lane, c class, until time.Time) {
 	s.workers.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 		defer cancel()
-		if err := s.holds.Hold(ctx, Hold{l.name, string(c), until}); err != nil && ctx.Err() == nil {
+		if err := s.holds.PutHold(ctx, Hold{l.name, string(c), until}); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "other programs were not told that a platform wishes to be left alone; it will tell them",
 				"channel", l.name, "until", until, "error", err)
 		}
@@ -569,7 +569,7 @@ func (s *Sender) readHolds(ctx context.Context) {
 	if s.holds == nil {
 		return
 	}
-	held, err := s.holds.Holds(ctx)
+	held, err := s.holds.ReadHolds(ctx)
 	if err != nil {
 		return // as is the queue, which says so
 	}

@@ -63,20 +63,20 @@ func TestWhatIsDueSoonIsNotHiddenByWhatIsDueNow(t *testing.T) {
 	})
 }
 
-// asked are what platforms have asked of the senders of a queue.
-type asked struct {
+// heldKinds are what platforms have asked of the senders of a queue.
+type heldKinds struct {
 	mu   sync.Mutex
 	held []Hold
 }
 
-func (a *asked) Hold(_ context.Context, h Hold) error {
+func (a *heldKinds) PutHold(_ context.Context, h Hold) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.held = append(a.held, h)
 	return nil
 }
 
-func (a *asked) Holds(context.Context) ([]Hold, error) {
+func (a *heldKinds) ReadHolds(context.Context) ([]Hold, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.held), nil
@@ -86,7 +86,7 @@ func (a *asked) Holds(context.Context) ([]Hold, error) {
 // until then.
 func TestWhatAPlatformAsksOfOneSenderAllDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		holds := &asked{}
+		holds := &heldKinds{}
 		several := func(o *SenderOptions) { o.Others, o.Holds = time.Second, holds }
 		limited := &phone{name: "slack", answer: fail(channels.PushError{Reason: channels.ReasonRateLimited,
 			RetryAfter: 90 * time.Second})}

@@ -274,7 +274,7 @@ func (a *App) Start() error {
 	if err := a.settleLastStop(); err != nil {
 		return err
 	}
-	if _, behind := a.reloader.note(a.work, a.o.Config); !behind {
+	if _, behind := a.reloader.noteConfiguration(a.work, a.o.Config); !behind {
 		a.reloader.cancelRemoved(a.work)
 		a.signIns.end(a.work)
 		a.spawn(func() {
@@ -352,7 +352,7 @@ func (a *App) keepStore(ctx context.Context) {
 
 // endOrphans puts on record that it is not known what came of calls that other programs have sent on, which are gone.
 func (a *App) endOrphans(ctx context.Context) error {
-	gone, err := a.store.Gone(ctx)
+	gone, err := a.store.FindGone(ctx)
 	for i := 0; i < len(gone) && err == nil; i++ {
 		var n int
 		if n, err = a.gate.Orphaned(ctx, gone[i]); n > 0 {

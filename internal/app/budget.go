@@ -38,7 +38,7 @@ func (o *overruns) tell(ctx context.Context, store database, admins *chat.Servic
 		select {
 		case over := <-o.queue:
 			key := "over " + string(over.Kind) + " " + over.Principal.String()
-			if mine, err := store.once(ctx, key, budget.TellAgain-time.Minute); err == nil && !mine {
+			if mine, err := store.takeOnce(ctx, key, budget.TellAgain-time.Minute); err == nil && !mine {
 				continue
 			}
 			who := approval.Actor{Kind: approval.Human, Name: over.Principal.Name}

@@ -58,7 +58,7 @@ func (a *App) fleet() *gateway.Fleet {
 		return nil
 	}
 	return &gateway.Fleet{Runner: a.store.Replica(), Keys: a.store.keys("requestState"), Now: a.store.Now,
-		Once: a.store.once}
+		TakeOnce: a.store.takeOnce}
 }
 
 // secretsOf is what a server's program is given, and is shown nowhere.

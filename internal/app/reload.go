@@ -108,7 +108,7 @@ func (r *reloader) reload(ctx context.Context, old *live, content []byte, err er
 	a.openID.Configure(cfg.SignIn.OpenID, cfg.OpenIDPeople())
 	a.budgets.Replace(cfg.Budgets(auth.LocalAgent))
 	r.recheck()
-	isNew, behind := r.note(ctx, cfg)
+	isNew, behind := r.noteConfiguration(ctx, cfg)
 	if !behind {
 		r.cancelRemoved(ctx)
 		r.requeue(ctx)
@@ -134,10 +134,10 @@ func (r *reloader) reload(ctx context.Context, old *live, content []byte, err er
 	return nil
 }
 
-// note has other programs on the store know which configuration this one has. It reports whether none of them had it
-// before, and whether one has a newer one: then it must not end what that one has let begin. Where that cannot be found
-// out, it is left to them.
-func (r *reloader) note(ctx context.Context, cfg *config.Config) (isNew, behind bool) {
+// noteConfiguration has other programs on the store know which configuration this one has. It reports whether none of
+// them had it before, and whether one has a newer one: then it must not end what that one has let begin. Where that
+// cannot be found out, it is left to them.
+func (r *reloader) noteConfiguration(ctx context.Context, cfg *config.Config) (isNew, behind bool) {
 	isNew, err := r.a.store.configure(ctx, fmt.Sprintf("%x", cfg.Sum))
 	if err == nil {
 		behind, err = r.a.store.isBehind(ctx)
@@ -261,7 +261,9 @@ func (r *reloader) tellBroken(ctx context.Context, content []byte, why string) {
 	if r.broken != nil && *r.broken == sum {
 		return
 	}
-	if mine, err := r.a.store.once(ctx, fmt.Sprintf("broken configuration %x", sum), time.Hour); err == nil && !mine {
+	// Others on the store read the same within a minute or so; whatever breaks it again later is told again.
+	key := fmt.Sprintf("broken configuration %x", sum)
+	if mine, err := r.a.store.takeOnce(ctx, key, 5*time.Minute); err == nil && !mine {
 		r.broken = &sum // another program has told them
 		return
 	}

@@ -69,12 +69,12 @@ func (s server) holds() outbox.Holds { return holds{s.DB} }
 // holds are those of a database.
 type holds struct{ d *postgres.DB }
 
-func (s holds) Hold(ctx context.Context, h outbox.Hold) error {
-	return s.d.Hold(ctx, h.Channel, h.Kind, h.Until)
+func (s holds) PutHold(ctx context.Context, h outbox.Hold) error {
+	return s.d.PutHold(ctx, h.Channel, h.Kind, h.Until)
 }
 
-func (s holds) Holds(ctx context.Context) (hs []outbox.Hold, err error) {
-	err = s.d.Holds(ctx, func(channel, kind string, until time.Time) {
+func (s holds) ReadHolds(ctx context.Context) (hs []outbox.Hold, err error) {
+	err = s.d.ReadHolds(ctx, func(channel, kind string, until time.Time) {
 		hs = append(hs, outbox.Hold{Channel: channel, Kind: kind, Until: until})
 	})
 	return hs, err
@@ -84,8 +84,8 @@ func (s server) budgetRows() budget.RowsOf {
 	return func(tx approval.Tx) budget.Rows { return s.Budgets(storetest.Unscoped(tx)) }
 }
 
-func (s server) once(ctx context.Context, key string, hold time.Duration) (bool, error) {
-	return s.Once(ctx, key, hold)
+func (s server) takeOnce(ctx context.Context, key string, hold time.Duration) (bool, error) {
+	return s.TakeOnce(ctx, key, hold)
 }
 
 func (server) keys(use string) secret.Keys {
@@ -141,7 +141,7 @@ func (r *runs) Last(entry string) (heartbeat.Run, bool) {
 
 // read has Last know of what others have kept.
 func (r *runs) read(ctx context.Context) error {
-	kept, err := r.d.Beats(ctx)
+	kept, err := r.d.ReadBeats(ctx)
 	if err != nil {
 		return err
 	}

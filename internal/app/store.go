@@ -17,7 +17,7 @@ import (
 // database is a store as the program runs it.
 type database interface {
 	keeper
-	together
+	fleet
 	Ping(ctx context.Context) error
 	Close() error
 	// Problems says what keeps it from working as it should, each with what to do.
@@ -31,22 +31,22 @@ type database interface {
 	keep(ctx context.Context, log *slog.Logger)
 }
 
-// together is what programs on one store do together.
-type together interface {
+// fleet is the programs on one store: what one of them asks of all.
+type fleet interface {
 	// others is for how long what is to be sent is left to other programs on it, 0: there are none.
 	others() time.Duration
-	// Replica is this program among those on the store, "" where it has it for itself; Gone are those that have sent calls
-	// on and are gone.
+	// Replica is this program among those on the store, "" where it has it for itself; FindGone returns those that have
+	// sent calls on and are gone.
 	Replica() string
-	Gone(ctx context.Context) ([]string, error)
+	FindGone(ctx context.Context) ([]string, error)
 	// runs is where the heartbeat's runs are kept; nil: in this program's memory.
 	runs() heartbeat.Record
 	// holds are what platforms ask of all programs on the store; nil: there is one.
 	holds() outbox.Holds
 	// budgetRows are where what agents use is kept, by whichever program; nil: in this program's memory.
 	budgetRows() budget.RowsOf
-	// once takes a key for so long, and reports whether no program had it.
-	once(ctx context.Context, key string, hold time.Duration) (bool, error)
+	// takeOnce takes a key for so long, and reports whether no program had it.
+	takeOnce(ctx context.Context, key string, hold time.Duration) (bool, error)
 	// keys are what this program signs and seals with for a use, for itself or for all programs on the store.
 	keys(use string) secret.Keys
 	// configure notes which configuration this program has from now on, by its digest, and reports whether it is a new
@@ -80,7 +80,7 @@ func (a *App) committed(broker *approval.Broker) func(approval.Commit) {
 // file is a store that one program has for itself.
 type file struct {
 	*sqlite.DB
-	alone
+	oneProgram
 }
 
 func (f file) Ahead() time.Duration { return f.Clock().Ahead }
@@ -100,28 +100,28 @@ func (f file) Problems() []string {
 	return ps
 }
 
-// alone is a program that has its store for itself.
-type alone struct{}
+// oneProgram is a program that has its store for itself.
+type oneProgram struct{}
 
-func (alone) others() time.Duration { return 0 }
+func (oneProgram) others() time.Duration { return 0 }
 
-func (alone) Replica() string { return "" }
+func (oneProgram) Replica() string { return "" }
 
-func (alone) Gone(context.Context) ([]string, error) { return nil, nil }
+func (oneProgram) FindGone(context.Context) ([]string, error) { return nil, nil }
 
-func (alone) runs() heartbeat.Record { return nil }
+func (oneProgram) runs() heartbeat.Record { return nil }
 
-func (alone) holds() outbox.Holds { return nil }
+func (oneProgram) holds() outbox.Holds { return nil }
 
-func (alone) budgetRows() budget.RowsOf { return nil }
+func (oneProgram) budgetRows() budget.RowsOf { return nil }
 
-func (alone) once(context.Context, string, time.Duration) (bool, error) { return true, nil }
+func (oneProgram) takeOnce(context.Context, string, time.Duration) (bool, error) { return true, nil }
 
-func (alone) keys(string) secret.Keys { return secret.NewKeys() }
+func (oneProgram) keys(string) secret.Keys { return secret.NewKeys() }
 
-func (alone) configure(context.Context, string) (isNew bool, err error) { return true, nil }
+func (oneProgram) configure(context.Context, string) (isNew bool, err error) { return true, nil }
 
-func (alone) isBehind(context.Context) (bool, error) { return false, nil }
+func (oneProgram) isBehind(context.Context) (bool, error) { return false, nil }
 
 func (f file) keep(ctx context.Context, log *slog.Logger) {
 	if err := f.KeepTime(ctx); err != nil && ctx.Err() == nil {

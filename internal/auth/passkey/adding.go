@@ -137,7 +137,7 @@ func (s *Service) add(ctx context.Context, tx Tx, p party, b Browser, name strin
 	if len(o.rows) >= MaxPasskeys {
 		return Passkey{}, ErrTooMany
 	}
-	cred, err := p.CreateCredential(o, o.asked(p, made.Response.CollectedClientData.Challenge), made)
+	cred, err := p.CreateCredential(o, o.sessionData(p, made.Response.CollectedClientData.Challenge), made)
 	if err != nil {
 		return Passkey{}, refusedInvalid
 	}

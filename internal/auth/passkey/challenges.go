@@ -19,8 +19,8 @@ import (
 // Lasts is how long a challenge can be answered.
 const Lasts = 5 * time.Minute
 
-// apart is by how much the store's time of two programs may differ, for a moment.
-const apart = time.Second
+// maxSkew is by how much the store's time of two programs may differ, for a moment.
+const maxSkew = time.Second
 
 // purpose is what a challenge is for. An answer to one counts for no other.
 type purpose string
@@ -67,7 +67,7 @@ func (s *Service) takeChallenge(ctx context.Context, words, session string, p pu
 		return challenge{}, err
 	}
 	age := s.o.Store.Now().Sub(time.UnixMilli(c.Made))
-	if !fresh || c.Session != session || c.Purpose != p || age < -apart || age >= Lasts {
+	if !fresh || c.Session != session || c.Purpose != p || age < -maxSkew || age >= Lasts {
 		return challenge{}, refusedChallenge
 	}
 	return c, nil
@@ -95,8 +95,8 @@ func join(parts ...string) string {
 	return b.String()
 }
 
-// asked is what the library knows of a challenge again.
-func (o *owner) asked(p party, words string) webauthn.SessionData {
+// sessionData is what the library knows of a challenge again.
+func (o *owner) sessionData(p party, words string) webauthn.SessionData {
 	d := webauthn.SessionData{Challenge: words, RelyingPartyID: p.Config.RPID, UserID: o.WebAuthnID(),
 		UserVerification: p.Config.AuthenticatorSelection.UserVerification, CredParams: accepted()}
 	for _, c := range o.WebAuthnCredentials() {
@@ -125,5 +125,5 @@ func (t tickets) holds(ticket, words, host string, now time.Time) bool {
 		return false
 	}
 	age := now.Sub(time.UnixMilli(at))
-	return age >= -apart && age < Lasts
+	return age >= -maxSkew && age < Lasts
 }

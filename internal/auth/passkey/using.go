@@ -104,7 +104,7 @@ func (s *Service) takeAnswer(ctx context.Context, p party, b Browser, of purpose
 			return o, err
 		},
 		check: func(o *owner) (*webauthn.Credential, error) {
-			return p.ValidateLogin(o, o.asked(p, parsed.Response.CollectedClientData.Challenge), parsed)
+			return p.ValidateLogin(o, o.sessionData(p, parsed.Response.CollectedClientData.Challenge), parsed)
 		},
 	}, Door{})
 	return use{row, c.Wanted}, err

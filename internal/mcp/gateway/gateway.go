@@ -109,8 +109,8 @@ type Fleet struct {
 	Runner string      // of every call: see [approval.Call]
 	Keys   secret.Keys // of what clients bring back
 	Now    func() time.Time
-	// Once takes a key for so long, and reports whether no gateway had it.
-	Once func(ctx context.Context, key string, hold time.Duration) (bool, error)
+	// TakeOnce takes a key for so long, and reports whether no gateway had it.
+	TakeOnce func(ctx context.Context, key string, hold time.Duration) (bool, error)
 }
 
 // runner is who sends on what the gateway lets through.
@@ -137,7 +137,7 @@ func (g *Gateway) useOnce(ctx context.Context, of *usedOnce, key string, good ti
 	case g.o.Fleet == nil:
 		return true
 	}
-	fresh, err := g.o.Fleet.Once(ctx, key, good+time.Minute) // their time may differ for a moment
+	fresh, err := g.o.Fleet.TakeOnce(ctx, key, good+time.Minute) // their time may differ for a moment
 	if err != nil {
 		g.log.WarnContext(ctx, "it cannot be found out whether something was used before, and so it is not used", "error",
 			err)

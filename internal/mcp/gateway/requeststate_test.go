@@ -103,7 +103,7 @@ func TestAStateIsForOneCallOnce(t *testing.T) {
 func together() *gateway.Fleet {
 	var used sync.Map
 	return &gateway.Fleet{Keys: secret.DeriveKeys(secret.List{"of all"}, "states"), Now: time.Now,
-		Once: func(_ context.Context, key string, _ time.Duration) (bool, error) {
+		TakeOnce: func(_ context.Context, key string, _ time.Duration) (bool, error) {
 			_, there := used.LoadOrStore(key, true)
 			return !there, nil
 		}}
@@ -126,7 +126,7 @@ func TestAStateOfOneGatewayIsGoodAtAnotherOnce(t *testing.T) {
 	for what, c := range map[string]*peer{"the first": one, "the other": other} {
 		contains(t, "again at "+what, say(c.callTool("in", `{}`, accept, `"requestState":`+state)), refusal)
 	}
-	fleet.Once = func(context.Context, string, time.Duration) (bool, error) { return true, errors.New("away") }
+	fleet.TakeOnce = func(context.Context, string, time.Duration) (bool, error) { return true, errors.New("away") }
 	_, state = inputs(one.callTool("in", `{}`))
 	contains(t, "where nobody knows", say(other.callTool("in", `{}`, accept, `"requestState":`+state)), refusal)
 }

@@ -27,19 +27,20 @@ type replicas struct {
 
 	mu      sync.Mutex
 	missing map[string]time.Time // programs that seem to be gone, and since when, by this machine's own count
-	sure    time.Duration        // how long one must seem so
+	goneFor time.Duration        // how long one must seem so
 }
 
 const (
 	// goneAfter is how long a program has not said that it is there, before it seems to be gone: it may stand still for a
 	// while, or have no connection.
 	goneAfter = 30 * time.Second
-	// goneFor is how long one must seem so. After the database was away, or its clock was set, all do for a moment.
-	goneFor = patience + 2*tick
+	// defaultGoneFor is how long one must seem so. After the database was away, or its clock was set, all do for a
+	// moment.
+	defaultGoneFor = patience + 2*tick
 )
 
 func (r *replicas) start(ctx context.Context, d *DB) error {
-	r.db, r.id, r.ended, r.sure = d, store.NextID(ulid.ULID{}, d.Now()).String(), make(chan struct{}), goneFor
+	r.db, r.id, r.ended, r.goneFor = d, store.NextID(ulid.ULID{}, d.Now()).String(), make(chan struct{}), defaultGoneFor
 	if err := r.appear(ctx); err != nil {
 		return err
 	}
@@ -91,9 +92,9 @@ func (r *replicas) stop() {
 // Replica is the id of this program among those on the database, another one with each start.
 func (d *DB) Replica() string { return d.replicas.id }
 
-// Gone returns the programs that are gone and have sent calls on of which nobody has said what came of them: those that
-// have not been there since some earlier call. It is to be called every few seconds.
-func (d *DB) Gone(ctx context.Context) ([]string, error) {
+// FindGone returns the programs that are gone and have sent calls on of which nobody has said what came of them: those
+// that have not been there since some earlier call. It is to be called every few seconds.
+func (d *DB) FindGone(ctx context.Context) ([]string, error) {
 	missing, err := d.findMissing(ctx)
 	r, now := &d.replicas, d.clock.now()
 	r.mu.Lock()
@@ -105,7 +106,7 @@ func (d *DB) Gone(ctx context.Context) ([]string, error) {
 		since, known := was[id]
 		if !known {
 			since = now
-		} else if now.Sub(since) >= r.sure {
+		} else if now.Sub(since) >= r.goneFor {
 			gone = append(gone, id)
 		}
 		r.missing[id] = since
@@ -129,8 +130,8 @@ func (d *DB) findMissing(ctx context.Context) ([]string, error) {
 	return missing, fault(err)
 }
 
-// Once takes a key for so long, and reports whether nobody had taken it: of callers in all programs one gets it.
-func (d *DB) Once(ctx context.Context, key string, hold time.Duration) (bool, error) {
+// TakeOnce takes a key for so long, and reports whether nobody had taken it: of callers in all programs one gets it.
+func (d *DB) TakeOnce(ctx context.Context, key string, hold time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tag, err := d.pool.Exec(ctx, `INSERT INTO taken_once (key, until)
@@ -140,8 +141,8 @@ func (d *DB) Once(ctx context.Context, key string, hold time.Duration) (bool, er
 	return tag.RowsAffected() > 0, fault(err)
 }
 
-// Hold keeps until when nothing of a kind is sent to a channel; what was kept for longer stays.
-func (d *DB) Hold(ctx context.Context, channel, kind string, until time.Time) error {
+// PutHold keeps until when nothing of a kind is sent to a channel; what was kept for longer stays.
+func (d *DB) PutHold(ctx context.Context, channel, kind string, until time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	_, err := d.pool.Exec(ctx, `INSERT INTO channel_state (channel, kind, held_until) VALUES ($1, $2, $3)
@@ -150,8 +151,8 @@ func (d *DB) Hold(ctx context.Context, channel, kind string, until time.Time) er
 	return fault(err)
 }
 
-// Holds calls fn with each of these times that is to come.
-func (d *DB) Holds(ctx context.Context, fn func(channel, kind string, until time.Time)) error {
+// ReadHolds calls fn with each of these times that is to come.
+func (d *DB) ReadHolds(ctx context.Context, fn func(channel, kind string, until time.Time)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	rows, err := d.pool.Query(ctx, `SELECT channel, kind, held_until FROM channel_state
@@ -186,8 +187,8 @@ func (d *DB) PutBeat(ctx context.Context, entry, result string) error {
 	return fault(err)
 }
 
-// Beats returns what the last run of each entry came to, of those that one was kept of.
-func (d *DB) Beats(ctx context.Context) (map[string]string, error) {
+// ReadBeats returns what the last run of each entry came to, of those that one was kept of.
+func (d *DB) ReadBeats(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	rows, err := d.pool.Query(ctx, `SELECT entry, result FROM beats WHERE result IS NOT NULL`)

@@ -43,7 +43,7 @@ func TestOfAllProgramsOneTakesAKey(t *testing.T) {
 	url := database(t)
 	setClock(t, url, 0)
 	a, b := withClock(t, url), withClock(t, url)
-	take := func(d *DB) (bool, error) { return d.Once(t.Context(), "over calls agent:\x00bot", time.Hour) }
+	take := func(d *DB) (bool, error) { return d.TakeOnce(t.Context(), "over calls agent:\x00bot", time.Hour) }
 	if n := raced(t, []*DB{a, b}, take); n != 1 {
 		t.Errorf("%d took it", n)
 	}
@@ -66,13 +66,13 @@ func TestAllProgramsKnowWhatAPlatformAsks(t *testing.T) {
 	now := b.Now()
 	for kind, until := range map[string]time.Time{"card": now.Add(time.Hour), "edit": now.Add(-time.Hour)} {
 		for _, at := range []time.Time{until, until.Add(-time.Minute)} {
-			if err := a.Hold(t.Context(), "slack", kind, at); err != nil {
+			if err := a.PutHold(t.Context(), "slack", kind, at); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	n := 0
-	if err := b.Holds(t.Context(), func(channel, kind string, until time.Time) {
+	if err := b.ReadHolds(t.Context(), func(channel, kind string, until time.Time) {
 		if n++; channel != "slack" || kind != "card" || !until.Equal(now.Add(time.Hour)) {
 			t.Errorf("%s, %s until %v", channel, kind, until)
 		}
@@ -98,13 +98,13 @@ func TestOfAllProgramsOneRunsAnEntry(t *testing.T) {
 			t.Errorf("%d run it at a time before %v", n, slot)
 		}
 	}
-	if got, err := ds[1].Beats(t.Context()); err != nil || len(got) != 0 {
+	if got, err := ds[1].ReadBeats(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("while it runs %v, %v are known", got, err)
 	}
 	if err := ds[0].PutBeat(t.Context(), "check", "failed: \x00"); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := ds[1].Beats(t.Context()); err != nil || !maps.Equal(got, map[string]string{"check": "failed: \x00"}) {
+	if got, err := ds[1].ReadBeats(t.Context()); err != nil || !maps.Equal(got, map[string]string{"check": "failed: \x00"}) {
 		t.Errorf("%v, %v are known", got, err)
 	}
 }
@@ -124,7 +124,7 @@ func send(t *testing.T, m *member, runner string, c approval.Call) (id string) {
 func TestAProgramIsGoneThatHasNotBeenThereForHalfAMinute(t *testing.T) {
 	url := emptied(t)
 	a, b := join(t, Options{URL: url}), join(t, Options{URL: url})
-	b.replicas.sure = 0
+	b.replicas.goneFor = 0
 	stopped, err := Open(t.Context(), Options{URL: url})
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func TestAProgramIsGoneThatHasNotBeenThereForHalfAMinute(t *testing.T) {
 	}
 	look := func(want ...string) {
 		t.Helper()
-		got, err := b.Gone(t.Context())
+		got, err := b.FindGone(t.Context())
 		slices.Sort(got)
 		slices.Sort(want)
 		if err != nil || !slices.Equal(got, want) {
