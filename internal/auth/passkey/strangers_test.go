@@ -155,59 +155,56 @@ func TestWhoCannotBeLetInHasNotUsedThePasskey(t *testing.T) {
 	}
 }
 
-// Who has begun to sign in at one of several programs goes on at any of them, once.
-func TestASignInGoesOnAtAnotherProgram(t *testing.T) {
-	w, ctx, key := newWorld(t), t.Context(), new(passkeytest.Authenticator)
-	w.add(key, w.browser("hana"), "")
+// programs are two that share a secret, and one that does not, on one store.
+type programs struct{ one, other, apart *passkey.Service }
+
+func (w *world) programs() programs {
 	keys := func() secret.Keys { return secret.DeriveKeys(secret.List{"of all"}, "passkeys") }
-	one, other, apart := w.program(keys()), w.program(keys()), w.Service
-	asked, ticket, err := one.BeginSignIn()
+	return programs{w.program(keys()), w.program(keys()), w.Service}
+}
+
+// takeOnce brings the answer to what one program has asked to all of them: the other takes it, and nobody again.
+func (p programs) takeOnce(t *testing.T, what string, bring func(s *passkey.Service) error) {
+	t.Helper()
+	for _, at := range []struct {
+		name string
+		s    *passkey.Service
+		want error
+	}{{"apart", p.apart, passkey.ErrRefused}, {"other", p.other, nil}, {"one", p.one, passkey.ErrRefused},
+		{"other again", p.other, passkey.ErrRefused}} {
+		if err := bring(at.s); !errors.Is(err, at.want) {
+			t.Errorf("%s at %s: %v, want %v", what, at.name, err, at.want)
+		}
+	}
+}
+
+// Who signs in, adds a passkey or approves with it goes on at whichever of several programs they come to, with what was
+// asked at any of them, once in all.
+func TestWhatOneProgramAsksAnotherTakesOnce(t *testing.T) {
+	w, ctx, key := newWorld(t), t.Context(), new(passkeytest.Authenticator)
+	p, hana := w.programs(), w.browser("hana")
+	made := key.Create(origin, w.options(p.one.BeginAdding(ctx, hana, nil)))
+	p.takeOnce(t, "adding", func(s *passkey.Service) error {
+		_, err := s.FinishAdding(ctx, hana, "", made)
+		return err
+	})
+	said := key.Get(origin, w.options(p.one.BeginStepUp(ctx, hana, wanted)))
+	p.takeOnce(t, "approving", func(s *passkey.Service) error {
+		_, err := s.FinishStepUp(ctx, hana, wanted, said)
+		return err
+	})
+	asked, ticket, err := p.one.BeginSignIn()
 	if err != nil {
 		t.Fatal(err)
 	}
 	answer := key.Get(origin, asked)
-	for _, at := range []struct {
-		name string
-		s    *passkey.Service
-		want error
-	}{{"apart", apart, passkey.ErrRefused}, {"other", other, nil}, {"one", one, passkey.ErrRefused},
-		{"other again", other, passkey.ErrRefused}} {
-		if _, err := at.s.FinishSignIn(ctx, ticket, answer, passkey.Door{}); !errors.Is(err, at.want) {
-			t.Errorf("%s: %v, want %v", at.name, err, at.want)
-		}
-	}
+	p.takeOnce(t, "signing in", func(s *passkey.Service) error {
+		_, err := s.FinishSignIn(ctx, ticket, answer, passkey.Door{})
+		return err
+	})
 }
 
-// Who is signed in adds a passkey, and approves with it, at whichever of several programs they come to: with what was
-// asked at any of them, once in all.
-func TestWhatOneProgramAsksAnotherTakesOnce(t *testing.T) {
-	w, ctx, key := newWorld(t), t.Context(), new(passkeytest.Authenticator)
-	keys := func() secret.Keys { return secret.DeriveKeys(secret.List{"of all"}, "passkeys") }
-	one, other, apart, hana := w.program(keys()), w.program(keys()), w.Service, w.browser("hana")
-	made := key.Create(origin, w.options(one.BeginAdding(ctx, hana, nil)))
-	for _, at := range []struct {
-		name string
-		s    *passkey.Service
-		want error
-	}{{"apart", apart, passkey.ErrRefused}, {"other", other, nil}, {"one", one, passkey.ErrRefused}} {
-		if _, err := at.s.FinishAdding(ctx, hana, "", made); !errors.Is(err, at.want) {
-			t.Errorf("adding at %s: %v, want %v", at.name, err, at.want)
-		}
-	}
-	said := key.Get(origin, w.options(one.BeginStepUp(ctx, hana, wanted)))
-	for _, at := range []struct {
-		name string
-		s    *passkey.Service
-		want error
-	}{{"apart", apart, passkey.ErrRefused}, {"other", other, nil}, {"one", one, passkey.ErrRefused},
-		{"other again", other, passkey.ErrRefused}} {
-		if _, err := at.s.FinishStepUp(ctx, hana, wanted, said); !errors.Is(err, at.want) {
-			t.Errorf("approving at %s: %v, want %v", at.name, err, at.want)
-		}
-	}
-}
-
-// Of all who post one answer at once, at whichever program, one is believed.
+// Of all who post one answer at once one is believed.
 func TestAnAnswerIsTakenOnceOfAllThatComeAtOnce(t *testing.T) {
 	w, ctx, key := newWorld(t), t.Context(), new(passkeytest.Authenticator)
 	hana := w.browser("hana")
