@@ -74,7 +74,8 @@ type Call struct {
 	// Dispatch says that whoever asks sends the call on itself and reports what came of it: an approval
 	// is marked as dispatched in the moment it is used.
 	Dispatch bool
-	// Runner is the one of several programs on the store that sends the call on; "": there is one, or whoever asks does.
+	// Runner is the one of several programs on the store that sends the call on, or runs it as a task; "": there is one,
+	// or whoever asks does.
 	Runner string
 	// Task says that the gate's side runs the call by itself once it is approved, as an MCP task.
 	Task bool

@@ -186,7 +186,7 @@ func (w editWork) editedRequest(r *Request, j *judged) Request {
 		Sentences:     v.Sentences,
 		RequireReason: v.RequireReason && v.Action == Quarantine, TurnID: r.TurnID, SessionID: r.SessionID,
 		Annotations: r.Annotations,
-		ToolDigest:  r.ToolDigest, ToolSeen: r.ToolSeen, Task: r.Task, Status: Pending, RequestedAt: now,
+		ToolDigest:  r.ToolDigest, ToolSeen: r.ToolSeen, Task: r.Task, Runner: r.Runner, Status: Pending, RequestedAt: now,
 		ExpiresAt: now.Add(timeout).Truncate(time.Millisecond), Policy: j.digest, Replaces: r.ID,
 		CorrelationID: r.CorrelationID,
 	}

@@ -239,6 +239,9 @@ func (w callWork) create(j *judged, recent Recent, terms Terms,
 		Status: Pending, RequestedAt: now, ExpiresAt: now.Add(v.Timeout).Truncate(time.Millisecond), BatchID: batchID,
 		Need: v.Need, Policy: j.digest, CorrelationID: correlation.Of(w.ctx), Annotations: c.Annotations,
 	}
+	if c.Task {
+		r.Runner = c.Runner
+	}
 	before, err := saidBefore(w.tx, &c)
 	if err != nil {
 		return Request{}, err

@@ -84,7 +84,7 @@ type Request struct {
 	ToolSeen     bool   // the gate's own gateway saw the tool, and sends the call itself; else its agent said so
 	Task         bool   // the gate's side runs the call once it is approved
 	DispatchedAt time.Time
-	Runner       string    // who sent it on: see [Call.Runner]
+	Runner       string    // who sent it on, or of a task is to: see [Call.Runner]
 	RunResult    RunResult // what came of the dispatched call, "" while nobody has said
 	Returned     int       // how often it was given back, since the call that had used it did not run
 

@@ -266,6 +266,20 @@ func (a *App) settleLastStop() error {
 	return nil
 }
 
+// settleConfiguration ends what the configuration has no place for any more: it may have changed while nothing ran.
+func (a *App) settleConfiguration() {
+	if _, behind := a.reloader.noteConfiguration(a.work, a.o.Config); behind {
+		return
+	}
+	a.reloader.cancelRemoved(a.work)
+	a.signIns.end(a.work)
+	a.spawn(func() {
+		a.reloader.mu.Lock()
+		defer a.reloader.mu.Unlock()
+		a.reloader.recheckNeeds(a.work)
+	})
+}
+
 // Start serves until Stop. It returns at once; [App.Failed] tells if serving ends by itself.
 func (a *App) Start() error {
 	if !a.started.CompareAndSwap(false, true) || a.stopping.Err() != nil {
@@ -274,15 +288,10 @@ func (a *App) Start() error {
 	if err := a.settleLastStop(); err != nil {
 		return err
 	}
-	if _, behind := a.reloader.noteConfiguration(a.work, a.o.Config); !behind {
-		a.reloader.cancelRemoved(a.work)
-		a.signIns.end(a.work)
-		a.spawn(func() {
-			a.reloader.mu.Lock()
-			defer a.reloader.mu.Unlock()
-			a.reloader.recheckNeeds(a.work) // the configuration may have changed while nothing ran
-		})
+	if err := a.store.AppearAt(a.work, "http://"+a.Addr()); err != nil {
+		return fmt.Errorf("other programs on the store cannot be told of this one: %w", err)
 	}
+	a.settleConfiguration()
 	a.spawn(func() { a.gate.Run(a.work) })
 	a.spawn(func() { a.keepStore(a.work) })
 	a.spawn(func() { a.overruns.tell(a.work, a.store, a.chat) })

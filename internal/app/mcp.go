@@ -58,7 +58,15 @@ func (a *App) fleet() *gateway.Fleet {
 		return nil
 	}
 	return &gateway.Fleet{Runner: a.store.Replica(), Keys: a.store.keys("requestState"), Now: a.store.Now,
-		TakeOnce: a.store.takeOnce}
+		TakeOnce: a.store.takeOnce, AddressOf: a.store.AddressOf, TakeTasks: a.store.TakeTasks}
+}
+
+// passingOn is to whom clients' requests are passed on that another program has begun; nil: there is no other.
+func (a *App) passingOn() *downstream.Fleet {
+	if a.store.Replica() == "" {
+		return nil
+	}
+	return &downstream.Fleet{ID: a.store.Replica(), AddressOf: a.store.AddressOf, Owner: a.gateway.Owner}
 }
 
 // secretsOf is what a server's program is given, and is shown nowhere.
@@ -93,7 +101,7 @@ func (a *App) mcp(cfg *config.Config, l net.Listener) http.Handler {
 	}
 	h := downstream.NewHTTP(downstream.HTTPOptions{Sessions: a.gateway, Authenticate: a.agents.caller,
 		Budget: budget.Messages{Registry: a.budgets},
-		Guard:  guard, Logger: a.logger("mcp"), Stopping: a.stopping})
+		Guard:  guard, Logger: a.logger("mcp"), Stopping: a.stopping, Fleet: a.passingOn()})
 	a.reloader.rechecks = append(a.reloader.rechecks, h.Recheck)
 	a.onStop("MCP clients", func(context.Context) error { h.Close(); return nil })
 	return h

@@ -4,6 +4,7 @@ package app_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -60,6 +61,8 @@ func TestOnPostgreSQL(t *testing.T) {
 		"two programs show one audit log": testTwoProgramsShowOneLog,
 		"two programs tell once":          testTwoProgramsTellOnce,
 		"a program that is gone ran it":   testAProgramThatIsGoneRanIt,
+		"a task outlives its program":     testATaskOutlivesItsProgram,
+		"a session through the other":     testASessionThroughTheOtherProgram,
 		"two programs know who signed in": testTwoProgramsKnowWhoSignedIn,
 		"an older configuration":          testAnOlderConfigurationEndsNothing,
 	} {
@@ -344,6 +347,114 @@ func testAProgramThatIsGoneRanIt(t *testing.T) {
 		t.Error(err)
 	}
 	other.eventually("nobody knows", func() bool { return other.status(id).RunResult == client.RunUnknown })
+}
+
+// modern sends a request of an MCP client that has tasks and no session, and returns its answer.
+func (w *world) modern(method, name, params string) string {
+	w.t.Helper()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{`+
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":`+
+		`{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`, method, params)
+	req, err := http.NewRequestWithContext(w.ctx, http.MethodPost, w.url("/mcp"), strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for key, value := range map[string]string{"Content-Type": "application/json", "Mcp-Method": method,
+		"Mcp-Protocol-Version": "2026-07-28", "Authorization": "Bearer " + secrets["AGENT_TOKEN"], "Mcp-Name": name} {
+		req.Header.Set(key, value)
+	}
+	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := c.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// A task that one program runs is asked for through the other, and run by that once the first is gone: once.
+func testATaskOutlivesItsProgram(t *testing.T) {
+	server := newDeskServer(t, [][][]traceCall{{{{Tool: "transfer_credits"}}}})
+	one := newWorld(t, replacing("policy:\n",
+		"mcp: {hold: 0s, servers: [{name: desk, url: \""+server.url+"\", prefix: \"\"}]}\npolicy:\n"))
+	other := one.second()
+	begin := func(credits int) string {
+		t.Helper()
+		answer := one.modern("tools/call", "transfer_credits",
+			fmt.Sprintf(`"name":"transfer_credits","arguments":%s`, transfer(credits).Args))
+		_, id, _ := strings.Cut(answer, `"taskId":"`)
+		id, _, ok := strings.Cut(id, `"`)
+		if !ok {
+			t.Fatalf("no task: %s", answer)
+		}
+		return id
+	}
+	getAt := func(w *world, id string) string { return w.modern("tasks/get", id, `"taskId":"`+id+`"`) }
+	get := func(id string) string { return getAt(other, id) }
+	ran, waits := begin(2000), begin(3000)
+	if _, err := other.hana.Decide(other.ctx, ran, client.Approve, ""); err != nil {
+		t.Fatal(err)
+	}
+	other.eventually("the result through the other", func() bool {
+		return strings.Contains(get(ran), `"status":"completed"`)
+	})
+	if got, want := get(ran), getAt(one, ran); got != want || strings.Contains(got, "restarted") {
+		t.Errorf("through the other it is %s; where it ran, %s", got, want)
+	}
+	one.stop()
+	if got := get(waits); !strings.Contains(got, `"status":"working"`) {
+		t.Errorf("while nobody has taken it up: %s", got)
+	}
+	if _, err := other.hana.Decide(other.ctx, waits, client.Approve, ""); err != nil {
+		t.Fatal(err)
+	}
+	other.eventually("the other runs it", func() bool { return strings.Contains(get(waits), `"status":"completed"`) })
+	if got := get(waits); strings.Contains(got, "restarted") {
+		t.Errorf("it was not the other that ran it: %s", got)
+	}
+	if got := get(ran); !strings.Contains(got, "its result was lost when the gate restarted") {
+		t.Errorf("what ran before: %s", got)
+	}
+	if n := server.count(); n != 2 {
+		t.Errorf("%d calls ran, want 2", n)
+	}
+}
+
+// A session that began at one program is used at the other, with no header twice on the way back.
+func testASessionThroughTheOtherProgram(t *testing.T) {
+	server := newDeskServer(t, [][][]traceCall{{{{Tool: "transfer_credits"}}}})
+	one := newWorld(t, replacing("policy:\n",
+		"mcp: {hold: 0s, servers: [{name: desk, url: \""+server.url+"\", prefix: \"\"}]}\npolicy:\n"))
+	other := one.second()
+	session := newMCPSession(t, one.url("/mcp"), secrets["AGENT_TOKEN"])
+	session.url = other.url("/mcp")
+	if kind, _ := session.call("transfer_credits", transfer(2000).Args); kind != client.AnswerPending {
+		t.Errorf("the call is %s", kind)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, session.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+session.token)
+	req.Header.Set("Mcp-Session-Id", session.id)
+	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusNoContent {
+		t.Errorf("the end is %s", res.Status)
+	}
+	for name, values := range res.Header {
+		if len(values) > 1 {
+			t.Errorf("%s: %q", name, values)
+		}
+	}
 }
 
 // A link that one program makes opens at the other, and who has signed in there decides here, with the session's key.

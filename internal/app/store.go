@@ -39,6 +39,11 @@ type fleet interface {
 	// sent calls on and are gone.
 	Replica() string
 	FindGone(ctx context.Context) ([]string, error)
+	// TakeTasks makes this program the one to run the tasks of those that are gone, and reports whether there were any.
+	TakeTasks(ctx context.Context) (bool, error)
+	// AppearAt has others know at which URL they reach this program; AddressOf returns that of another, "" if it is gone.
+	AppearAt(ctx context.Context, url string) error
+	AddressOf(ctx context.Context, replica string) (string, error)
 	// runs is where the heartbeat's runs are kept; nil: in this program's memory.
 	runs() heartbeat.Record
 	// holds are what platforms ask of all programs on the store; nil: there is one.
@@ -108,6 +113,12 @@ func (oneProgram) others() time.Duration { return 0 }
 func (oneProgram) Replica() string { return "" }
 
 func (oneProgram) FindGone(context.Context) ([]string, error) { return nil, nil }
+
+func (oneProgram) TakeTasks(context.Context) (bool, error) { return false, nil }
+
+func (oneProgram) AppearAt(context.Context, string) error { return nil }
+
+func (oneProgram) AddressOf(context.Context, string) (string, error) { return "", nil }
 
 func (oneProgram) runs() heartbeat.Record { return nil }
 

@@ -83,6 +83,7 @@ var (
 		"x-originating-ip": true, "x-original-host": true, "x-host": true, "x-appengine-user-ip": true,
 		"x-amzn-trace-id":  true,
 		"x-azure-clientip": true, "x-arr-log-id": true,
+		"x-countersign-hop": true, // another replica of the gate
 	}
 	carrierPrefixes = []string{"x-forward", "x-original-forwarded", "cf-", "x-envoy-", "tailscale-", "x-amz-cf-",
 		"x-vercel-", "fastly-", "x-akamai-"}

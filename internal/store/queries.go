@@ -130,6 +130,9 @@ const (
 	isUnused = `status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL`
 	isLive   = `(status = 'pending' OR ` + isUnused + `)`
 
+	// LiveTask is a request whose call the gate's own side is to run as a task.
+	LiveTask = isLive + ` AND task = 1`
+
 	// endRequest is what every end writes; when it may, each says.
 	endRequest = `UPDATE approval_requests SET status = $1, resolved_at = $2, resolved_by = $3, resolved_via = $4,
   resolve_reason = $5, resolved_seq = $6, use_by = $7, who = $8, end_code = $9, replaced_by = $10, acked_at = NULL
@@ -206,11 +209,10 @@ var queries = []string{
 	selectUnderWay: `SELECT ` + headList + `, dispatched_at FROM approval_requests
   WHERE dispatched_at IS NOT NULL AND outcome IS NULL AND ($1 = '' OR runner = $1) ORDER BY dispatched_at`,
 	selectDispatched: `SELECT dispatched_at, outcome FROM approval_requests WHERE id = $1`,
-	selectTasks:      `SELECT ` + requestColumns.names() + ` FROM approval_requests WHERE ` + isLive + ` AND task = 1`,
-	selectTasksOf: `SELECT ` + requestColumns.names() + ` FROM approval_requests WHERE agent = $1 AND ` + isLive +
-		` AND task = 1`,
-	liveAgents:   `SELECT DISTINCT agent FROM approval_requests WHERE ` + isLive,
-	selectLiveOf: `SELECT ` + headList + ` FROM approval_requests WHERE agent = $1 AND ` + isLive,
+	selectTasks:      `SELECT ` + requestColumns.names() + ` FROM approval_requests WHERE ` + LiveTask,
+	selectTasksOf:    `SELECT ` + requestColumns.names() + ` FROM approval_requests WHERE agent = $1 AND ` + LiveTask,
+	liveAgents:       `SELECT DISTINCT agent FROM approval_requests WHERE ` + isLive,
+	selectLiveOf:     `SELECT ` + headList + ` FROM approval_requests WHERE agent = $1 AND ` + isLive,
 	selectPin: `SELECT ` + pinColumns.names() + ` FROM tool_pins
   WHERE (` + pinKeyColumns.names() + `) = (` + pinKeyColumns.params() + `)`,
 	putPin: pinColumns.insert(`tool_pins`) + `

@@ -120,7 +120,6 @@ var (
 		jsonList("inputs", func(r *approval.Request) *[]approval.Input { return &r.Inputs }),
 	}
 	sentColumns = columns[approval.Request]{
-		optText("runner", func(r *approval.Request) *string { return &r.Runner }),
 		number("returned", func(r *approval.Request) *int { return &r.Returned }),
 	}
 	newLastColumns = columns[approval.Request]{
@@ -129,6 +128,7 @@ var (
 		jsonObject("sentences", func(r *approval.Request) **summary.Sentences { return &r.Sentences }),
 		optText("preview_from", func(r *approval.Request) *string { return &r.PreviewFrom }),
 		text("method", func(r *approval.Request) *string { return &r.Method }),
+		optText("runner", func(r *approval.Request) *string { return &r.Runner }),
 	}
 
 	newRequestColumns = slices.Concat(headColumns, wideColumns, newNeedColumns, newLastColumns)

@@ -58,7 +58,7 @@ CREATE TABLE approval_requests (
   preview_from   text,
   method         text COLLATE "C" NOT NULL DEFAULT '',
   returned       integer NOT NULL DEFAULT 0 CHECK (returned >= 0),
-  runner         text COLLATE "C", -- the program that has sent the call on
+  runner         text COLLATE "C", -- the program that has sent the call on, or is to run it as a task
 
   CONSTRAINT pending_has_no_end CHECK (status <> 'pending'
     OR num_nonnulls(resolved_at, resolved_by, resolved_via, resolved_seq, resolve_reason, consumed_at, lapsed_at, acked_at,
@@ -432,10 +432,12 @@ CREATE INDEX audit_events_agent ON audit_events (agent, seq)
 CREATE INDEX audit_events_decision ON audit_events (decision, seq) WHERE decision <> 'allow' AND decision <> 'approve';
 
 -- The programs on the database: each says every second that it is there. config_gen: its configuration, 0: none yet.
+-- address: where others reach it.
 CREATE TABLE replicas (
   id         text COLLATE "C" PRIMARY KEY CHECK (length(id) = 26),
   seen_at    timestamptz(3) NOT NULL,
-  config_gen bigint NOT NULL DEFAULT 0
+  config_gen bigint NOT NULL DEFAULT 0,
+  address    text NOT NULL DEFAULT ''
 );
 
 -- The configurations that the programs have had, as they came into force.

@@ -3,10 +3,10 @@ package downstream
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/http/httputil"
 	"sync"
 	"time"
 
@@ -33,6 +33,7 @@ type HTTPOptions struct {
 	MaxSessions int
 	// SessionIdle is how long a legacy session lives that is not used; default 1 h.
 	SessionIdle time.Duration
+	Fleet       *Fleet // nil: there is one program
 }
 
 // HTTP is the handler of streamable HTTP for both eras. It is safe for concurrent use. It extends the
@@ -50,6 +51,7 @@ type HTTP struct {
 	writeWait      time.Duration // that a client may take for one event where the server sets no limit
 	grace          time.Duration // that requests in flight have to be answered when the program stops
 	closeTimeout   time.Duration // of Close
+	proxy          *httputil.ReverseProxy
 	stopping       chan struct{}
 	stopWatching   func() bool
 
@@ -86,6 +88,7 @@ func NewHTTP(o HTTPOptions) *HTTP {
 	if h.o.Stopping == nil {
 		h.o.Stopping = context.Background()
 	}
+	h.proxy = h.newProxy()
 	h.stopWatching = context.AfterFunc(h.o.Stopping, func() {
 		close(h.stopping)
 		time.AfterFunc(h.grace, func() { h.cancelAll(errStopping) })
@@ -231,6 +234,9 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if owner := h.ownerOfSession(r); owner != "" && h.passOn(w, r, caller, owner, nil, nil) {
+		return
+	}
 	switch r.Method {
 	case http.MethodPost:
 		if !h.beginPost() {
@@ -339,7 +345,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 		return
 	}
 	h.route(&httpStream{h: h, w: w, since: time.Now(), accept: accept, caller: caller, overBudget: over,
-		params: meta.params, meta: meta.meta}, r, m, meta)
+		body: body, params: meta.params, meta: meta.meta}, r, m, meta)
 }
 
 // admitBody reads the body, and answers for one that is not taken. over refuses a message of an agent that is over a
@@ -442,6 +448,9 @@ func (h *HTTP) modern(x *httpStream, r *http.Request, m mcp.Message, meta reques
 	}
 	if m.IsNotification() && m.Method == methodCancelled { // what is given up here is its stream
 		x.w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if owner := h.ownerOfRequest(x, r, m); owner != "" && h.passOn(x.w, r, x.caller, owner, x.body, m.ID) {
 		return
 	}
 	s := h.o.Sessions.Open(Client{Era: mcp.Modern, Agent: x.caller.Agent, StillValid: x.caller.StillValid})
@@ -596,7 +605,7 @@ func (h *HTTP) initialize(x *httpStream, r *http.Request, m mcp.Message) {
 		refuse(x.w, http.StatusTooManyRequests, m.ID, overError(over))
 		return
 	}
-	c := &legacySession{id: rand.Text(), agent: x.caller.Agent, notifications: newNotificationQueue(h.log),
+	c := &legacySession{id: h.newSessionID(), agent: x.caller.Agent, notifications: newNotificationQueue(h.log),
 		ended: make(chan struct{}), used: x.since}
 	still := x.caller.StillValid // the session outlives x
 	c.still.Store(&still)

@@ -35,8 +35,9 @@ type httpStream struct {
 	asks           *pendingAsks // nil: the client cannot be asked
 	accept         acceptedTypes
 	overBudget     func() error // refuses it: the agent is over a budget; nil: it is not
-	params, meta   mcp.Object   // of its request, as they were read
-	headersLast    bool         // the headers depend on the answer: no stream before it
+	body           []byte
+	params, meta   mcp.Object // of its request, as they were read
+	headersLast    bool       // the headers depend on the answer: no stream before it
 	ctx            context.Context
 	cancel         context.CancelCauseFunc
 	keepAliveTimer *time.Timer

@@ -111,6 +111,11 @@ type Fleet struct {
 	Now    func() time.Time
 	// TakeOnce takes a key for so long, and reports whether no gateway had it.
 	TakeOnce func(ctx context.Context, key string, hold time.Duration) (bool, error)
+	// TakeTasks makes Runner the one to run the tasks of those that are gone, and reports whether there were any. It is
+	// called every few seconds.
+	TakeTasks func(ctx context.Context) (bool, error)
+	// AddressOf returns where a runner is reached, "" if it is gone.
+	AddressOf func(ctx context.Context, runner string) (string, error)
 }
 
 // runner is who sends on what the gateway lets through.
@@ -239,8 +244,17 @@ func (g *Gateway) Start() {
 			g.background.Go(func() { u.supervisor.Run(g.work) })
 		}
 	}
-	if !g.o.Wrapper {
-		g.background.Go(g.resumeTasks)
+	switch {
+	case g.local == nil || g.o.Wrapper:
+	case g.o.Fleet != nil:
+		g.background.Go(g.takeTasks)
+	default:
+		g.background.Go(func() {
+			if err := g.resumeTasks(); err != nil && g.work.Err() == nil {
+				g.log.Error("tasks that a restart interrupted cannot be listed; each continues when its client asks for it",
+					"error", err)
+			}
+		})
 	}
 }
 

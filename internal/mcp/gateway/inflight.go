@@ -129,7 +129,7 @@ func (p *pendingCall) suspend(f *inflight, q question) (jsontext.Value, *mcp.Err
 	key := rand.Text()
 	timer := time.AfterFunc(questionTimeout, func() { p.r.g.takeSuspended(f.id, f.agent) })
 	f.stream.setQuestion(q, key, timer)
-	return p.inputRequired(requestState{Inflight: f.id, Question: key},
+	return p.inputRequired(requestState{Inflight: f.id, Question: key, Runner: p.r.g.runner()},
 		mcp.Object{{Name: "input", Value: mcp.Object{{Name: "method", Value: mcp.Quote(q.method)},
 			{Name: "params", Value: objectOrEmpty(q.params)}}.Bytes()}})
 }

@@ -31,6 +31,7 @@ type requestState struct {
 	State    []byte `json:"s,omitempty"` // the server's own requestState, whose bytes JSON would not keep
 	Inflight string `json:"f,omitempty"` // the call that waits for an answer
 	Question string `json:"q,omitempty"`
+	Runner   string `json:"w,omitempty"` // the program where it waits
 	Keyboard string `json:"k,omitempty"` // the request that the keyboard was asked about
 	Page     string `json:"p,omitempty"` // the request whose page the person was sent to
 }

@@ -93,6 +93,15 @@ func (ts *tasks) add(age time.Duration, t *task) (*task, bool) {
 	return t, true
 }
 
+// remove forgets a task that another program runs now.
+func (ts *tasks) remove(t *task) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.byID[t.id] == t {
+		delete(ts.byID, t.id)
+	}
+}
+
 // waitLimit is how long a request may wait. Where the gate is elsewhere its two times can be of two machines, whose
 // clocks differ: never below nothing.
 func waitLimit(req approval.Request) time.Duration { return max(0, req.ExpiresAt.Sub(req.RequestedAt)) }
@@ -104,7 +113,12 @@ func (p *pendingCall) startTask() (jsontext.Value, *mcp.Error) {
 	if err != nil {
 		return p.gateFailure(err)
 	}
-	t := p.r.g.runTask(p, first, p.r.declared, p.r.client.StillValid)
+	var t *task
+	if p.r.g.isElsewhere(p.answer.Request) { // where the same call was asked for first
+		t = p.r.g.waitingTask(first)
+	} else {
+		t = p.r.g.runTask(p, first, p.r.declared, p.r.client.StillValid)
+	}
 	o := append(mcp.Object{{Name: "resultType", Value: mcp.Quote(mcp.ResultTask)}}, t.describe()...)
 	return o.Bytes(), nil
 }
@@ -127,13 +141,25 @@ func (g *Gateway) lastAsked(ctx context.Context, who approval.Actor, req approva
 	return req, err
 }
 
+// isElsewhere reports whether a task is another program's to run.
+func (g *Gateway) isElsewhere(req *approval.Request) bool {
+	return g.o.Fleet != nil && req != nil && req.Task && req.Runner != g.runner()
+}
+
+// waitingTask is a task that waits for an approval.
+func (g *Gateway) waitingTask(req approval.Request) *task {
+	return &task{g: g, id: req.ID, agent: req.Agent, created: req.RequestedAt, updated: g.clock.now(), status: taskWorking,
+		cancel: func() {}, questionSlot: make(chan struct{}, 1), ttl: waitLimit(req) + taskRetention,
+		message: "Waiting for a person's approval."}
+}
+
 // runTask has a call wait for its approval and run then, in the background. still looks at the credential
 // of the client that began it; nil: there is none to look at, as after a restart.
 func (g *Gateway) runTask(p *pendingCall, req approval.Request, from clientHello, still func() error) *task {
 	ctx, cancel := context.WithCancel(g.work)
-	t, isNew := g.tasks.add(g.clock.age(), &task{g: g, id: req.ID, agent: req.Agent, created: req.RequestedAt,
-		updated: g.clock.now(), status: taskWorking, cancel: cancel, questionSlot: make(chan struct{}, 1),
-		ttl: waitLimit(req) + taskRetention, message: "Waiting for a person's approval."})
+	t := g.waitingTask(req)
+	t.cancel = cancel
+	t, isNew := g.tasks.add(g.clock.age(), t)
 	if !isNew {
 		cancel()
 		return t
@@ -151,6 +177,10 @@ func (g *Gateway) runTask(p *pendingCall, req approval.Request, from clientHello
 		result, err := t.run(own)
 		if result == nil && g.work.Err() != nil {
 			return // nothing was sent: it goes on when the gate is back
+		}
+		if g.isElsewhere(own.answer.Request) { // another took it for gone
+			g.tasks.remove(t)
+			return
 		}
 		t.finish(result, err)
 		g.notifyTask(t)
@@ -349,8 +379,8 @@ func (e *listener) deliverTask(t *task, params mcp.Object) {
 	}
 }
 
-// requestedTask returns the task that a request is about: one of this process, or one that an earlier process
-// began, as far as its request still tells.
+// requestedTask returns the task that a request is about: one of this process, or one that another process began, as
+// far as its request still tells.
 func (r *clientRequest) requestedTask() (*task, *mcp.Error) {
 	if !r.declared.tasks {
 		return nil, &mcp.Error{Code: mcp.CodeMissingCapability, Message: "The client must declare the extension " +
@@ -382,8 +412,19 @@ func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Reque
 	from clientHello) (*task, *mcp.Error) {
 	first := req
 	req, err := g.lastAsked(ctx, s.agent(), req)
+	elsewhere := g.isElsewhere(&req)
+	if err == nil && elsewhere && !req.Live() { // whoever ran it knows more
+		var at string
+		if at, err = g.o.Fleet.AddressOf(ctx, req.Runner); at != "" {
+			return nil, mcp.Errorf(mcp.CodeUnavailable,
+				"The task was run by another replica of the gate, which cannot be reached now; try again later.")
+		}
+	}
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeUnavailable, "The gate cannot answer now; try again later.")
+	}
+	if elsewhere && req.Live() {
+		return g.waitingTask(first), nil
 	}
 	if req.Live() { // where other args are approved by then, they run
 		p, err := s.pendingCallOf(ctx, first)
@@ -413,7 +454,9 @@ func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Reque
 	if req.EndCode == approval.EndFrozen {
 		t.status, t.message, t.result, t.err = taskFailed, text, nil, mcp.Errorf(mcp.CodeDenied, "%s", text)
 	}
-	t, _ = g.tasks.add(g.clock.age(), t)
+	if !elsewhere {
+		t, _ = g.tasks.add(g.clock.age(), t)
+	}
 	return t, nil
 }
 
@@ -457,26 +500,33 @@ func (g *Gateway) ownsTask(req approval.Request) bool {
 	return req.Task && (g.o.Wrapper || req.ToolSeen)
 }
 
-// resumeTasks takes up the tasks that a restart interrupted.
-func (g *Gateway) resumeTasks() {
-	if g.local == nil {
-		return
-	}
-	rs, err := g.local.Tasks(g.work, "")
-	if err != nil {
-		if g.work.Err() == nil {
-			g.log.Error("tasks that a restart interrupted cannot be listed; each continues when its client asks for it", "error",
-				err)
+// takeTasks takes up the tasks of programs that are gone, while this one runs.
+func (g *Gateway) takeTasks() {
+	for owed, told := false, false; g.work.Err() == nil; g.sleep(g.work, resumeEvery) {
+		taken, err := g.o.Fleet.TakeTasks(g.work)
+		owed = owed || taken
+		if owed && err == nil {
+			err = g.resumeTasks()
+			owed = err != nil
 		}
-		return
+		if err != nil && !told && g.work.Err() == nil {
+			g.log.Warn("tasks of a program that is gone cannot be taken up; trying again", "error", err)
+		}
+		told = err != nil
 	}
+}
+
+// resumeTasks takes up the tasks that are this program's to run.
+func (g *Gateway) resumeTasks() error {
+	rs, err := g.local.Tasks(g.work, "")
 	from, _ := parseClientHello(nil, nil)
 	for _, req := range rs {
-		if req.Scope != g.o.Scope || !g.ownsTask(req) {
+		if req.Scope != g.o.Scope || !g.ownsTask(req) || g.isElsewhere(&req) {
 			continue
 		}
 		g.background.Go(func() { g.resumeTask(req, from) })
 	}
+	return err
 }
 
 // resumeEvery is how long a task that cannot go on waits before it is tried again.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,8 @@ type replicas struct {
 	configuring sync.Mutex
 	gen         atomic.Int64 // of its configuration, 0: none was noted yet
 
+	address atomic.Value // a string: see AppearAt
+
 	mu      sync.Mutex
 	missing map[string]time.Time // programs that seem to be gone, and since when, by this machine's own count
 	goneFor time.Duration        // how long one must seem so
@@ -34,13 +37,17 @@ const (
 	// goneAfter is how long a program has not said that it is there, before it seems to be gone: it may stand still for a
 	// while, or have no connection.
 	goneAfter = 30 * time.Second
+	// awayAfter is the same for what another can go on with without harm if it comes back.
+	awayAfter = 15 * time.Second
 	// defaultGoneFor is how long one must seem so. After the database was away, or its clock was set, all do for a
 	// moment.
 	defaultGoneFor = patience + 2*tick
 )
 
 func (r *replicas) start(ctx context.Context, d *DB) error {
-	r.db, r.id, r.ended, r.goneFor = d, store.NextID(ulid.ULID{}, d.Now()).String(), make(chan struct{}), defaultGoneFor
+	r.db, r.id, r.ended = d, store.NextID(ulid.ULID{}, d.Now()).String(), make(chan struct{})
+	r.address.Store("")
+	r.goneFor = defaultGoneFor
 	if err := r.appear(ctx); err != nil {
 		return err
 	}
@@ -68,8 +75,10 @@ func (r *replicas) loop() {
 
 // appear writes that this program is there, and forgets what nobody needs any more.
 func (r *replicas) appear(ctx context.Context) error {
-	_, err := r.db.pool.Exec(ctx, `INSERT INTO replicas (id, config_gen, seen_at) SELECT $1, $2, at FROM store_state
-  ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`, r.id, r.gen.Load())
+	_, err := r.db.pool.Exec(ctx, `INSERT INTO replicas (id, config_gen, address, seen_at)
+  SELECT $1, $2, $3, at FROM store_state ON CONFLICT (id)
+  DO UPDATE SET (address, seen_at) = (excluded.address, excluded.seen_at)`, r.id, r.gen.Load(),
+		r.address.Load())
 	if err == nil { // not in one transaction: two would wait for each other
 		_, err = r.db.pool.Exec(ctx, `DELETE FROM replicas
   WHERE seen_at < (SELECT at FROM store_state) - $1 * interval '1 millisecond'`, goneAfter.Milliseconds())
@@ -89,13 +98,25 @@ func (r *replicas) stop() {
 	_, _ = r.db.pool.Exec(ctx, `DELETE FROM replicas WHERE id = $1`, r.id) // else it is noticed
 }
 
+// AppearAt has others know at which URL they reach this program.
+func (d *DB) AppearAt(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	d.replicas.address.Store(url)
+	return fault(d.replicas.appear(ctx))
+}
+
 // Replica is the id of this program among those on the database, another one with each start.
 func (d *DB) Replica() string { return d.replicas.id }
 
 // FindGone returns the programs that are gone and have sent calls on of which nobody has said what came of them: those
 // that have not been there since some earlier call. It is to be called every few seconds.
 func (d *DB) FindGone(ctx context.Context) ([]string, error) {
-	missing, err := d.findMissing(ctx)
+	missing, err := d.collect(ctx, `SELECT runner FROM approval_requests
+    WHERE dispatched_at IS NOT NULL AND outcome IS NULL AND runner <> $2
+  UNION SELECT runner FROM grant_uses WHERE dispatched_at IS NOT NULL AND outcome IS NULL AND runner <> $2
+  EXCEPT SELECT id FROM replicas WHERE `+seenWithin+`$1 * interval '1 millisecond'`, goneAfter.Milliseconds(),
+		d.replicas.id)
 	r, now := &d.replicas, d.clock.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,20 +135,44 @@ func (d *DB) FindGone(ctx context.Context) ([]string, error) {
 	return gone, err
 }
 
-func (d *DB) findMissing(ctx context.Context) ([]string, error) {
+const seenWithin = `seen_at >= (SELECT at FROM store_state) - `
+
+// TakeTasks makes this program the one that is to run the tasks of the gate's own servers that wait and whose programs
+// are gone, and reports whether there were any. Of several programs that ask, one takes each.
+func (d *DB) TakeTasks(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	rows, err := d.pool.Query(ctx, `SELECT runner FROM approval_requests
-    WHERE dispatched_at IS NOT NULL AND outcome IS NULL AND runner <> $2
-  UNION SELECT runner FROM grant_uses WHERE dispatched_at IS NOT NULL AND outcome IS NULL AND runner <> $2
-  EXCEPT SELECT id FROM replicas
-    WHERE seen_at >= (SELECT at FROM store_state) - $1 * interval '1 millisecond'`, goneAfter.Milliseconds(),
-		d.replicas.id)
+	// What it was is compared by value: of a row that another has changed meanwhile, the rest is not looked at again.
+	tag, err := d.pool.Exec(ctx, `UPDATE approval_requests AS r SET runner = $2 FROM (
+    SELECT id, coalesce(runner, '') AS runner FROM approval_requests
+    WHERE `+store.LiveTask+` AND tool_seen = 1 AND coalesce(runner, '') <> $2) AS task
+  WHERE r.id = task.id AND coalesce(r.runner, '') = task.runner AND task.runner NOT IN (
+    SELECT id FROM replicas WHERE `+seenWithin+`$1 * interval '1 millisecond')`,
+		awayAfter.Milliseconds(), d.replicas.id)
+	return tag.RowsAffected() > 0, fault(err)
+}
+
+// collect returns a column of texts.
+func (d *DB) collect(ctx context.Context, sql string, args ...any) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	rows, err := d.pool.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fault(err)
 	}
-	missing, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return missing, fault(err)
+	texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return texts, fault(err)
+}
+
+// AddressOf returns where a program takes what others pass on to it, "" if it is not there, or nowhere.
+func (d *DB) AddressOf(ctx context.Context, replica string) (string, error) {
+	if _, err := ulid.ParseStrict(replica); err != nil {
+		return "", nil
+	}
+	at, err := d.collect(ctx, `SELECT address FROM replicas
+  WHERE id = $1 AND `+seenWithin+`$2 * interval '1 millisecond'`, replica,
+		awayAfter.Milliseconds())
+	return strings.Join(at, ""), err
 }
 
 // TakeOnce takes a key for so long, and reports whether nobody had taken it: of callers in all programs one gets it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -162,4 +163,50 @@ func TestAProgramIsGoneThatHasNotBeenThereForHalfAMinute(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	look()
+}
+
+// A task that waits is its program's to run, and another's once that is gone: of several one takes it, and none that an
+// agent runs itself. Who was away for a moment is not gone.
+func TestATaskIsTakenOnceItsProgramIsGone(t *testing.T) {
+	url := emptied(t)
+	a, b, c := join(t, Options{URL: url}), join(t, Options{URL: url}), join(t, Options{URL: url})
+	const away = "01KAFHZX3T9W8Y7B6A5D4C3E2F"
+	task := func(runner string, seen bool) string {
+		c := callOf(t, "bot", "send", fmt.Sprintf(`{"runner":%q,"seen":%t}`, runner, seen))
+		c.Task, c.Dispatch, c.Runner, c.ToolDigest, c.ToolSeen = true, true, runner, strings.Repeat("a", 64), seen
+		return a.check(t, c, approval.AnswerPending).ID
+	}
+	gone, mine, agents := task(away, true), task(a.Replica(), true), task("", false)
+	seen := func(ago string) {
+		t.Helper()
+		execute(t, url, `INSERT INTO replicas (id, address, seen_at)
+  SELECT '`+away+`', 'http://away', at - interval '`+ago+`' FROM store_state
+  ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`)
+	}
+	take := func(d *DB) (bool, error) { return d.TakeTasks(t.Context()) }
+	at := func(want string) {
+		t.Helper()
+		if got, err := b.AddressOf(t.Context(), away); err != nil || got != want {
+			t.Errorf("it is at %q, %v, want %q", got, err, want)
+		}
+	}
+	seen("14 seconds")
+	at("http://away")
+	if n := raced(t, []*DB{b.DB, c.DB}, take); n != 0 {
+		t.Errorf("%d took it while it was away for a moment", n)
+	}
+	seen("16 seconds")
+	at("")
+	if n := raced(t, []*DB{b.DB, c.DB}, take); n != 1 {
+		t.Errorf("%d took it, want one", n)
+	}
+	for id, want := range map[string][]string{gone: {b.Replica(), c.Replica()}, mine: {a.Replica()}, agents: {""}} {
+		r, err := a.gate.Request(t.Context(), approval.Actor{Kind: approval.Agent, Name: "bot"}, id)
+		if err != nil || !slices.Contains(want, r.Runner) {
+			t.Errorf("it is for %q, %v, want one of %q", r.Runner, err, want)
+		}
+	}
+	if at, err := b.AddressOf(t.Context(), "\x00 \xff"); at != "" || err != nil {
+		t.Errorf("what is no program's is at %q, %v", at, err)
+	}
 }
