@@ -85,8 +85,8 @@ var arrows = map[string]struct {
 	"internal/store/sqlite": {[]string{"approval", "internal/safefile", "schema", "internal/auth/signin",
 		"internal/auth/passkey", "internal/store", "internal/store/sqlite/sqlite3"}, "what keeps the rows, and no rules"},
 	"internal/store/sqlite/sqlite3": {nil, "SQLite's calls, and no tables"},
-	"internal/store/postgres": {[]string{"approval", "schema", "internal/auth/signin", "internal/auth/passkey",
-		"internal/budget", "internal/store"}, "what keeps the rows where several programs write, and no rules"},
+	"internal/store/postgres": {[]string{"approval", "schema", "internal/auth/signin",
+		"internal/auth/passkey", "internal/budget", "internal/store", "internal/ratelimitedlog"}, "what keeps the rows where several programs write, and no rules"},
 	"internal/store/postgres/postgrestest": {[]string{"internal/testkit"}, "a server for tests, and nothing of its tables"},
 	"internal/store/storetest": {[]string{"approval", "internal/auth/signin", "internal/auth/passkey",
 		"approval/summary"}, "the contract is the domain's, for every store"},
@@ -147,8 +147,8 @@ var arrows = map[string]struct {
 		"internal/config", "heartbeat", "internal/auth/bearer", "internal/loopback", "internal/ratelimitedlog",
 		"internal/listener", "internal/locale", "internal/mcp/downstream", "internal/mcp/gateway", "internal/mcp/upstream",
 		"channels/outbox", "internal/policy", "internal/rest", "internal/secret", "internal/auth/signin",
-		"internal/auth/passkey", "internal/auth/openid", "internal/store/sqlite", "internal/web", "webhook", "internal/lists",
-		"approval/proof"},
+		"internal/auth/passkey", "internal/auth/openid", "internal/store/sqlite", "internal/store/postgres", "internal/web",
+		"webhook", "internal/lists", "approval/proof"},
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"internal/web": {[]string{"approval", "approval/args", "approval/legible", "approval/redact",
 		"internal/auth", "internal/budget", "channels", "internal/history/export", "internal/history", "internal/loopback",
@@ -529,7 +529,8 @@ func TestNoTransactionIsAsserted(t *testing.T) {
 // transaction would wander from the gate to the outbox to app and back to the gate, and nobody could tell what it
 // reads. Those of its functions that take one all the same, and why:
 var appInTransactions = map[string]string{
-	"LinkIn": "whoever asks in a chat for a link to sign in is answered in the transaction that makes it: rows of sign-in",
+	"endAfterFailover": "one transaction notes that another server has taken over, ends what was open, and tells of it",
+	"LinkIn":           "whoever asks in a chat for a link to sign in is answered in the transaction that makes it: rows of sign-in",
 }
 
 func TestAppIsHandedNoTransaction(t *testing.T) {

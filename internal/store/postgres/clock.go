@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/oklog/ulid/v2"
+
+	"countersign/internal/ratelimitedlog"
 )
 
 // The store's time is the database's clock, and never goes back: after that was set back (by hand, or because another
@@ -36,7 +38,9 @@ type clock struct {
 	known time.Time // the store's time that was read last, and
 	when  time.Time // when that was, by this machine's own count
 	state clockState
+	skew  time.Duration // of the database's clock and this machine's
 
+	failed  ratelimitedlog.Counter
 	keeping sync.Mutex // held while the rest is looked at
 	seen    time.Time  // what the database's clock showed last
 	seenAt  time.Time  // and when, by this machine's own count
@@ -97,6 +101,14 @@ func (d *DB) Now() time.Time {
 	return c.give(now, false)
 }
 
+// Skew is how far the database's clock is ahead of this machine's, as they were looked at last.
+func (d *DB) Skew() time.Duration {
+	c := &d.clock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.skew
+}
+
 func (c *clock) start(ctx context.Context, d *DB) error {
 	c.db, c.ended = d, make(chan struct{})
 	if err := c.keep(ctx, nil); err != nil {
@@ -122,7 +134,7 @@ func (c *clock) loop() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		if err := c.keep(ctx, nil); err != nil {
-			c.db.log.WarnContext(ctx, "the store's time could not be written; trying again", slog.Any("error", err))
+			c.db.warn(ctx, &c.failed, "the store's time could not be written", err)
 		}
 		cancel()
 	}
@@ -189,6 +201,9 @@ func (c *clock) jump(clock time.Time) time.Duration {
 	now := c.now()
 	was, when := c.seen, c.seenAt
 	c.seen, c.seenAt = clock, now
+	c.mu.Lock()
+	c.skew = clock.Sub(now.Round(0)) // by what both show
+	c.mu.Unlock()
 	if off := clock.Sub(was) - now.Sub(when); !was.IsZero() && off >= stepThreshold {
 		return off
 	}

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"countersign/approval"
+	"countersign/internal/ratelimitedlog"
 )
 
 // The codes by which PostgreSQL tells what a caller acts on:
@@ -123,4 +125,12 @@ func notStarted(ctx context.Context) error {
 
 func errClosed() error {
 	return unavailable("The store is closed.", approval.ErrClosed)
+}
+
+// warn logs what failed and is tried again each second, at most once a minute.
+func (d *DB) warn(ctx context.Context, failed *ratelimitedlog.Counter, what string, err error) {
+	if times, log := failed.Add(d.clock.now()); log {
+		d.log.WarnContext(ctx, "what the store does each second failed; trying again", slog.String("what", what),
+			slog.Int("times", times), slog.Any("error", err))
+	}
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/oklog/ulid/v2"
 
+	"countersign/internal/ratelimitedlog"
 	"countersign/internal/store"
 )
 
@@ -26,6 +26,7 @@ type replicas struct {
 	configuring sync.Mutex
 	gen         atomic.Int64 // of its configuration, 0: none was noted yet
 
+	failed  ratelimitedlog.Counter
 	address atomic.Value // a string: see AppearAt
 
 	mu      sync.Mutex
@@ -66,8 +67,7 @@ func (r *replicas) loop() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		if err := r.appear(ctx); err != nil {
-			r.db.log.WarnContext(ctx, "other programs on the store could not be told that this one is there; trying again",
-				slog.Any("error", err))
+			r.db.warn(ctx, &r.failed, "other programs on the store could not be told that this one is there", err)
 		}
 		cancel()
 	}
@@ -247,4 +247,12 @@ func (d *DB) ReadBeats(ctx context.Context) (map[string]string, error) {
 		return nil
 	})
 	return results, fault(err)
+}
+
+// Size is how many bytes the database takes on its server.
+func (d *DB) Size(ctx context.Context) (n int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err = d.pool.QueryRow(ctx, `SELECT pg_database_size(current_database())`).Scan(&n)
+	return n, fault(err)
 }

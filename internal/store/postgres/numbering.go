@@ -3,13 +3,14 @@ package postgres
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"countersign/internal/ratelimitedlog"
 )
 
 // Events are committed into audit_inbox, without a number: a number that a transaction took would be held by it until
@@ -33,6 +34,7 @@ type numbering struct {
 	db       *DB
 	made     atomic.Int64 // commits with events
 	numbered atomic.Int64 // of them, those whose events have their numbers
+	failed   ratelimitedlog.Counter
 	kick     chan struct{}
 	woken    chan struct{} // another program has committed
 	ended    <-chan struct{}
@@ -91,8 +93,7 @@ func (n *numbering) loop(ctx context.Context, every time.Duration) {
 			err = n.db.wakes.readNews(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			n.db.log.WarnContext(ctx, "what was committed could not be numbered, or not be told; trying again",
-				slog.Any("error", err))
+			n.db.warn(ctx, &n.failed, "what was committed could not be numbered, or not be told", err)
 		}
 	}
 }
