@@ -44,7 +44,9 @@ const (
 	EventDelegated       EventType = "delegation_made"
 	EventDelegationEnded EventType = "delegation_ended"
 	EventFrozen          EventType = "frozen"
-	EventUnfrozen        EventType = "unfrozen"
+	// EventStoreFailover: another server has taken over for the store's, and may lack what was committed last.
+	EventStoreFailover EventType = "store_failover"
+	EventUnfrozen      EventType = "unfrozen"
 	// an admin said that the machine's clock is right after it had been set; Data says how far it was off
 	EventClockAccepted EventType = "clock_accepted"
 	// a decision was given for longer; Decision is approve or deny
@@ -77,7 +79,7 @@ var EventTypes = []EventType{
 	EventReasonAdded, EventChannelDead, EventChannelAlive,
 	EventCallOutcome, EventCallInput, EventToolPinned, EventToolAccepted,
 	EventRateLimited, EventDelegated, EventDelegationEnded,
-	EventFrozen, EventUnfrozen, EventClockAccepted, EventGranted, EventGrantUsed,
+	EventFrozen, EventStoreFailover, EventUnfrozen, EventClockAccepted, EventGranted, EventGrantUsed,
 	EventGrantEnded, EventDenialLifted,
 	EventSignInLink, EventSignedIn, EventSignedOut, EventSessionEnded,
 	EventSignInRefused, EventPasskeyAdded, EventPasskeyRemoved,

@@ -186,6 +186,15 @@ func (w FreezeWork) Restored() error {
 	return w.audit(Event{Type: EventFrozen, Actor: by.String(), Reason: EndRestored})
 }
 
+// FailedOver is Restored where another server has taken over for the store's, or its database was restored, while
+// programs run.
+func (w FreezeWork) FailedOver() error {
+	if err := w.Restored(); err != nil {
+		return err
+	}
+	return w.audit(Event{Type: EventStoreFailover, Actor: Actor{Kind: System, Name: "restore"}.String()})
+}
+
 // endAll ends what waits, what was approved and not used, and what was given for longer. What was frozen stays so.
 func (w *Work) endAll(by Actor, why string) error {
 	e, err := w.tx.Epoch("")

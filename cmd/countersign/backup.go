@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -40,6 +41,10 @@ func (c *backupCmd) Run(ctx context.Context, s *std) error {
 		if err != nil {
 			_, _ = problems.WriteTo(s.err)
 			return err
+		}
+		if cfg.IsDatabase() {
+			return errors.New("the store is a PostgreSQL database, and this copies SQLite files: use pg_dump, or what " +
+				"keeps the database for you (docs/replicas.md)")
 		}
 		path = cfg.StorePath
 	}

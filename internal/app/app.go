@@ -266,6 +266,9 @@ func (a *App) settleLastStop() error {
 	return nil
 }
 
+// ownAddress is where other programs on the store reach this one. Tests listen at any port.
+var ownAddress = func(a *App) string { return a.o.Config.ReplicaAddress() }
+
 // settleConfiguration ends what the configuration has no place for any more: it may have changed while nothing ran.
 func (a *App) settleConfiguration() {
 	if _, behind := a.reloader.noteConfiguration(a.work, a.o.Config); behind {
@@ -288,7 +291,7 @@ func (a *App) Start() error {
 	if err := a.settleLastStop(); err != nil {
 		return err
 	}
-	if err := a.store.AppearAt(a.work, "http://"+a.Addr()); err != nil {
+	if err := a.store.AppearAt(a.work, ownAddress(a)); err != nil {
 		return fmt.Errorf("other programs on the store cannot be told of this one: %w", err)
 	}
 	a.settleConfiguration()
@@ -324,7 +327,7 @@ func (a *App) Start() error {
 		})
 	}
 	a.log.Info("serving", "address", a.Addr(), "webhooks", a.WebhookAddr(), "socket",
-		a.who.socket, "store", a.o.Config.StorePath, "channels",
+		a.who.socket, "store", a.o.Config.Store, "channels",
 		strings.Join(a.o.Config.Channels.Names(), ","))
 	if base := a.o.Config.PublicURL; base != "" {
 		for _, k := range a.o.Config.Kinds() {

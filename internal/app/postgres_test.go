@@ -18,14 +18,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"countersign/client"
-	"countersign/internal/app"
 	"countersign/internal/emulator"
 	"countersign/internal/store/postgres/postgrestest"
 	"countersign/internal/testkit"
 )
 
-// The whole program on PostgreSQL, as on SQLite; and two of them on one database. The program opens it for tests alone
-// so far.
+// The whole program on PostgreSQL, as on SQLite; and two of them on one database.
 func TestOnPostgreSQL(t *testing.T) {
 	server, err := postgrestest.Start()
 	if err != nil {
@@ -36,13 +34,15 @@ func TestOnPostgreSQL(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	chooseStore = func(t *testing.T, file string) {
-		if strings.HasPrefix(t.Name(), "TestOnPostgreSQL/") {
-			at := server.Database(t, "")
-			setClock(t, at)
-			app.Share(file, at+"&pool_max_conns=8&search_path=public,pg_catalog")
-			databases.Store(file, at)
+	chooseStore = func(w *world) func(string) string {
+		if !strings.HasPrefix(w.t.Name(), "TestOnPostgreSQL/") {
+			return func(text string) string { return text }
 		}
+		at := server.Database(w.t, "")
+		setClock(w.t, at)
+		w.env["DATABASE"] = at + "&pool_max_conns=8&search_path=public,pg_catalog"
+		return replacing("store: sqlite:${STORE}\n",
+			"store: ${DATABASE}\nreplicas: {secret: \"${FLEET_SECRET}\", address: \"http://127.0.0.1:8787\"}\n")
 	}
 	t.Cleanup(func() { chooseStore = nil })
 	for name, test := range map[string]func(t *testing.T){
@@ -64,14 +64,13 @@ func TestOnPostgreSQL(t *testing.T) {
 		"a task outlives its program":     testATaskOutlivesItsProgram,
 		"a session through the other":     testASessionThroughTheOtherProgram,
 		"two programs know who signed in": testTwoProgramsKnowWhoSignedIn,
+		"another server takes over":       testAnotherServerTakesOver,
+		"a clock that is wrong":           testAClockThatIsWrong,
 		"an older configuration":          testAnOlderConfigurationEndsNothing,
 	} {
 		t.Run(name, test)
 	}
 }
-
-// databases are the URLs of the databases in place of files.
-var databases sync.Map
 
 // setClock has a database show the time of the tests, which may be another day's, as the platforms do.
 func setClock(t *testing.T, at string) {
@@ -334,18 +333,7 @@ func testAProgramThatIsGoneRanIt(t *testing.T) {
 		t.Errorf("it has run, and is %q", ran)
 	}
 
-	at, _ := databases.Load(other.env["STORE"])
-	c, err := pgx.Connect(t.Context(), at.(string))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Exec(t.Context(), `UPDATE approval_requests SET outcome = NULL, runner = '01KAFHZX3T9W8Y7B6A5D4C3E2F'
-  WHERE id = $1`, id); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	other.sql(`UPDATE approval_requests SET outcome = NULL, runner = '01KAFHZX3T9W8Y7B6A5D4C3E2F' WHERE id = $1`, id)
 	other.eventually("nobody knows", func() bool { return other.status(id).RunResult == client.RunUnknown })
 }
 
@@ -478,6 +466,66 @@ func testTwoProgramsKnowWhoSignedIn(t *testing.T) {
 	got := one.page(one.url("/r/"+id+"/decide"), cookie, form)
 	if got.StatusCode != http.StatusSeeOther || other.status(id).Status != "approved" {
 		t.Errorf("with it: %s", got.Status)
+	}
+}
+
+// Another server takes over for the database's, which may lack what was used: what was open ends, everybody signs in
+// anew, and the admins are told, once, and by one of the programs.
+func testAnotherServerTakesOver(t *testing.T) {
+	one := newWorld(t)
+	other := one.second()
+	waits := one.expect(transfer(2000), client.AnswerPending).ApprovalID
+	unused := one.expect(transfer(3000), client.AnswerPending).ApprovalID
+	if _, err := one.hana.Decide(one.ctx, unused, client.Approve, ""); err != nil {
+		t.Fatal(err)
+	}
+	l, err := one.hana.SignInLink(one.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cookie := one.redeem(l.URL)
+	one.sql(`UPDATE store_state SET lineage = lineage || '0'`)
+	for _, w := range []*world{other, one} {
+		w.expect(transfer(3000), client.AnswerPending)
+		for _, id := range []string{waits, unused} {
+			if got := w.status(id); got.Status != "cancelled" || got.EndCode != "restored" {
+				t.Errorf("%s is %s, %s", id, got.Status, got.EndCode)
+			}
+		}
+		if w.in(cookie) {
+			t.Error("still signed in")
+		}
+		if es := w.audit("store_failover"); len(es) != 1 || es[0].Actor != "system:restore" {
+			t.Errorf("on record: %+v", es)
+		}
+	}
+	one.told("Another server has taken over the gate's database")
+}
+
+// An operator is told where the clocks of the program's machine and of the database are apart.
+func testAClockThatIsWrong(t *testing.T) {
+	w := newWorld(t)
+	const problem = "behind the database's, which counts: see that both are right"
+	if got := w.get("/readyz"); strings.Contains(got, problem) {
+		t.Errorf("they are not: %s", got)
+	}
+	w.sql(`CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql
+  AS $$ SELECT pg_catalog.clock_timestamp() + interval '30 days' $$`)
+	w.eventually("it is told", func() bool { return strings.Contains(w.get("/readyz"), problem) })
+}
+
+// sql runs a statement in the program's database.
+func (w *world) sql(statement string, args ...any) {
+	w.t.Helper()
+	c, err := pgx.Connect(w.ctx, strings.Replace(w.env["DATABASE"], "pool_max_conns=8&", "", 1))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := c.Exec(w.ctx, statement, args...); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := c.Close(w.ctx); err != nil {
+		w.t.Error(err)
 	}
 }
 

@@ -21,6 +21,8 @@ func Strays() []string {
 }
 
 func init() {
+	ownTx = storetest.Unscoped
+	ownAddress = func(a *App) string { return "http://" + a.Addr() }
 	wrapStore = func(s keeper) keeper {
 		return storetest.NewScoped(s, func(problem string) {
 			strays.Lock()

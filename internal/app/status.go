@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"os"
 
 	"countersign/approval"
 	"countersign/approval/legible"
@@ -31,14 +30,11 @@ func (h health) statusPage(ctx context.Context, to approval.Actor) web.Status {
 		return err
 	})
 	s.Ready = err == nil && h.a.stopping.Err() == nil && h.a.store.Ping(ctx) == nil
-	path := h.a.live.Load().cfg.StorePath
-	s.Store = web.StoreStatus{Path: path, Restored: h.a.store.WasRestored()}
-	for _, suffix := range []string{"", "-wal"} {
-		if is, err := os.Stat(path + suffix); err == nil {
-			s.Store.Bytes += is.Size()
-		}
-	}
 	bound := h.a.o.Config
+	s.Store = web.StoreStatus{Path: bound.StorePath, Bytes: h.a.store.size(ctx), Restored: h.a.store.WasRestored()}
+	if bound.IsDatabase() {
+		s.Store.Database = bound.Store
+	}
 	for i, name := range []string{nameAPI, namePages, nameWebhook, nameSocket, nameDebug} {
 		l := h.a.metrics.listeners.open[name]
 		if l == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"countersign/approval"
@@ -27,6 +28,8 @@ type database interface {
 	// WasRestored reports whether it is an older one than was here before, until AcceptRestored.
 	WasRestored() bool
 	AcceptRestored(ctx context.Context) error
+	// size is how many bytes it takes, 0 where that cannot be found out.
+	size(ctx context.Context) int64
 	// keep does what is to be done every few seconds.
 	keep(ctx context.Context, log *slog.Logger)
 }
@@ -61,8 +64,11 @@ type fleet interface {
 	isBehind(ctx context.Context) (bool, error)
 }
 
-// openStore opens the store of the configuration. Tests open another one.
-var openStore = func(ctx context.Context, a *App, broker *approval.Broker) (database, error) {
+// openStore opens the store of the configuration.
+func openStore(ctx context.Context, a *App, broker *approval.Broker) (database, error) {
+	if a.o.Config.IsDatabase() {
+		return openServer(ctx, a, broker)
+	}
 	d, err := sqlite.Open(ctx, sqlite.Options{
 		Path: a.o.Config.StorePath, Logger: a.logger("store"), Now: a.o.Now, Elapsed: a.o.Elapsed, Failpoint: a.o.Failpoint,
 		OnCommit:     a.committed(broker),
@@ -71,7 +77,7 @@ var openStore = func(ctx context.Context, a *App, broker *approval.Broker) (data
 	if err != nil {
 		return nil, err
 	}
-	return file{DB: d}, nil
+	return file{DB: d, path: a.o.Config.StorePath}, nil
 }
 
 // committed counts what this program has committed, and wakes who waits for it.
@@ -86,6 +92,16 @@ func (a *App) committed(broker *approval.Broker) func(approval.Commit) {
 type file struct {
 	*sqlite.DB
 	oneProgram
+	path string
+}
+
+func (f file) size(context.Context) (n int64) {
+	for _, suffix := range []string{"", "-wal"} {
+		if is, err := os.Stat(f.path + suffix); err == nil {
+			n += is.Size()
+		}
+	}
+	return n
 }
 
 func (f file) Ahead() time.Duration { return f.Clock().Ahead }

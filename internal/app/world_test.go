@@ -51,7 +51,8 @@ var secrets = map[string]string{
 	"KEN_TOKEN": "test-person-token-ken", "LINE_SECRET": "test-line-channel-secret",
 	"LINE_TOKEN":  "test-line-access-token",
 	"SLACK_TOKEN": "test-slack-bot-token", "SLACK_SECRET": "test-slack-signing-secret",
-	"HOOK_SECRET": "whsec_dGhpcyBpcyBhIHRlc3QncyBzZWNyZXQsIG5vdCBhIHJlYWwgb25l",
+	"FLEET_SECRET": "test-secret-of-all-programs-on-the-database",
+	"HOOK_SECRET":  "whsec_dGhpcyBpcyBhIHRlc3QncyBzZWNyZXQsIG5vdCBhIHJlYWwgb25l",
 }
 
 const configText = `
@@ -135,8 +136,8 @@ func newChat(t testing.TB, now ...func() time.Time) *emulator.Emulator {
 	return chat
 }
 
-// chooseStore has a test's program keep its rows elsewhere than in the file of the configuration. nil: none does.
-var chooseStore func(t *testing.T, file string)
+// chooseStore has a test's program keep its rows elsewhere than in a file, by another configuration. nil: none does.
+var chooseStore func(w *world) func(text string) string
 
 // newWorld starts the program on configText as the changes leave it.
 func newWorld(t *testing.T, changes ...func(text string) string) *world {
@@ -149,7 +150,7 @@ func newWorld(t *testing.T, changes ...func(text string) string) *world {
 	}
 	w.env["STORE"] = filepath.Join(w.dir, "gate.db")
 	if chooseStore != nil {
-		chooseStore(t, w.env["STORE"])
+		changes = append(changes, chooseStore(w))
 	}
 	schematest.WriteFile(t, filepath.Join(w.dir, "gate.db"))
 	w.env["LINE_API"], w.env["SLACK_API"] = w.chat.LINE.URL(), w.chat.Slack.URL()

@@ -50,6 +50,12 @@ func (s *Service) ReloadFailed(ctx context.Context, why string) error {
 	})
 }
 
+// FailedOver tells the admins, in a transaction that was begun, that another server has taken over for the store's, and
+// what was ended for it.
+func (s *Service) FailedOver(tx approval.Tx) error {
+	return s.tellAdmins(tx, func(to approval.Actor) string { return s.sayTo(to, phrases.SayFailedOver) })
+}
+
 // RulesLoosened tells the admins what new rules let through more easily than those before.
 func (s *Service) RulesLoosened(ctx context.Context, what []string) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {

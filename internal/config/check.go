@@ -106,6 +106,7 @@ func (c *checker) check(root *yamlpos.Node) {
 	c.publicURL()
 	c.readPublished()
 	c.store()
+	c.replicas()
 	c.timeZone()
 	c.agents()
 	c.people()
@@ -173,9 +174,9 @@ func (c *checker) store() {
 	scheme, path, found := strings.Cut(c.cfg.Store, ":")
 	switch {
 	case found && (scheme == "postgres" || scheme == "postgresql"):
-		c.errorf("$.store", "PostgreSQL is not supported; use sqlite:PATH, such as %s", defaultStore)
+		c.database(path)
 	case !found || scheme != "sqlite":
-		c.errorf("$.store", "store must be sqlite:PATH, such as %s", defaultStore)
+		c.errorf("$.store", "store must be sqlite:PATH, such as %s, or a PostgreSQL database: postgres://…", defaultStore)
 	case strings.TrimSpace(path) == "", strings.ContainsRune(path, 0):
 		c.errorf("$.store", "store must name a file: sqlite:PATH, such as %s", defaultStore)
 	case path == ":memory:", strings.HasPrefix(path, "file:"):

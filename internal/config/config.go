@@ -46,7 +46,7 @@ type File struct {
 	// Socket is the path of a unix socket that the API is also served on; "": none.
 	Socket    string  `yaml:"socket,omitempty" json:"socket,omitempty"`
 	PublicURL string  `yaml:"public_url,omitempty" json:"public_url,omitempty"` // without a slash at its end
-	Store     string  `yaml:"store" json:"store"`                               // sqlite:PATH
+	Store     string  `yaml:"store" json:"store"`                               // sqlite:PATH, or postgres://HOST/NAME without secrets
 	TimeZone  string  `yaml:"time_zone" json:"time_zone"`                       // "": the machine's
 	Agents    []Agent `yaml:"agents" json:"agents"`
 	// AnonymousAgent is the agent that MCP clients without a token are; "": they are refused.
@@ -59,6 +59,8 @@ type File struct {
 	Notifications  Notifications `yaml:"notifications" json:"notifications"`
 	// Limits are the budgets of each agent and each person.
 	Limits Limits `yaml:"limits,omitempty" json:"limits,omitzero"`
+	// Replicas are what the programs on one database have together.
+	Replicas Replicas `yaml:"replicas,omitempty" json:"replicas,omitzero"`
 	// SignIn is how people sign in to the pages.
 	SignIn SignIn `yaml:"sign_in,omitempty" json:"sign_in,omitzero"`
 }
@@ -178,8 +180,11 @@ type Config struct {
 	Sum [sha256.Size]byte `yaml:"-" json:"-"`
 	// Files are further files of the gate, beside those that are named here, as given to Load.
 	Files []string `yaml:"-" json:"-"`
-	// StorePath is the path of the SQLite file, as written: relative paths are from the working directory.
+	// StorePath is the path of the SQLite file, as written: relative paths are from the working directory. "": the store
+	// is a database.
 	StorePath string `yaml:"-" json:"-"`
+	// StoreURL is the database's, with its password; "": the store is a file.
+	StoreURL secret.Value `yaml:"-" json:"-"`
 	// Location is where people's times are told.
 	Location *time.Location `yaml:"-" json:"-"`
 	// Policy is the compiled policy; a file without one quarantines everything.

@@ -12,6 +12,8 @@ func TestTheExamplesOfTheDocumentation(t *testing.T) {
 	env := func(name string) (string, bool) { // of the shapes that are asked for
 		value, ok := testEnv(name)
 		switch name {
+		case "FLEET_SECRET":
+			value = strings.Repeat(value, 2)
 		case "HANA_WEBHOOK":
 			value = "https://hooks.example.com/" + value
 		case "SLACK_APP_TOKEN":
@@ -21,7 +23,8 @@ func TestTheExamplesOfTheDocumentation(t *testing.T) {
 		}
 		return value, ok
 	}
-	for _, name := range []string{"policy.md", "configuration.md", "deciding.md", "presets.md", "openid.md"} {
+	for _, name := range []string{"policy.md", "configuration.md", "deciding.md", "presets.md", "openid.md",
+		"replicas.md"} {
 		data, err := os.ReadFile("../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)

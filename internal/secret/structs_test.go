@@ -37,7 +37,8 @@ var holders = []any{
 	&line.Channel{}, &line.Config{},
 	&slack.Channel{}, &slack.Config{}, &slack.Meta{}, &slack.Submission{},
 	&standardwebhooks.Config{},
-	&config.Agent{}, &config.Config{}, &config.File{}, &config.MCP{}, &config.Person{}, &config.Server{}, &config.SignIn{},
+	&config.Agent{}, &config.Config{}, &config.File{}, &config.MCP{}, &config.Person{}, &config.Replicas{},
+	&config.Server{}, &config.SignIn{},
 	&kind.Host{}, &demo.Demo{}, &openid.Config{},
 }
 

@@ -57,9 +57,11 @@ type ListenerStatus struct {
 	Open, Connections int
 }
 
-// StoreStatus is that of the store. Restored says that it was an older one than was here before, at the start.
+// StoreStatus is that of the store: a file, or a database. Restored says that the file was an older one than was here
+// before, at the start.
 type StoreStatus struct {
 	Path     string
+	Database string // its address, without secrets
 	Bytes    int64
 	Restored bool
 }
@@ -191,6 +193,10 @@ func storeFacts(x *exchange, st *StoreStatus) []fact {
 		restored = "status_restored"
 	}
 	size := strconv.FormatFloat(float64(st.Bytes)/mib, 'f', 1, 64)
+	if st.Database != "" {
+		return []fact{{x.lang.Say("status_database"), legible.Line(st.Database)},
+			{x.lang.Say("status_size"), x.lang.Say("status_mib", "size", size)}}
+	}
 	return []fact{{x.lang.Say("status_file"), legible.Line(st.Path)},
 		{x.lang.Say("status_size"), x.lang.Say("status_mib", "size", size)},
 		{x.lang.Say("status_backup"), x.lang.Say(restored)}}

@@ -33,6 +33,17 @@ func TestStatusForAdmins(t *testing.T) {
 		"/srv/gate.db", "3.0 MiB", "the store was older than expected")
 }
 
+func TestStatusOfADatabase(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(o *Options) {
+		o.Status = func(context.Context, approval.Actor) Status {
+			return Status{Store: StoreStatus{Database: "postgres://db.example.com/gate", Bytes: 3 << 20}}
+		}
+	})
+	w.get("root", "/status").is(http.StatusOK).has("Database", "postgres://db.example.com/gate",
+		"3.0 MiB").lacks("Backups")
+}
+
 // Approvers see what a chat tells them, and no more.
 func TestStatusForApprovers(t *testing.T) {
 	t.Parallel()

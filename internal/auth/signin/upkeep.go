@@ -75,6 +75,12 @@ func (s *Service) EndAfterRestore(ctx context.Context) error {
 	return err
 }
 
+// EndAfterFailover is EndAfterRestore in a transaction that was begun, about the whole store.
+func (s *Service) EndAfterFailover(ctx context.Context, tx approval.Tx) error {
+	_, err := s.endWhereIn(ctx, s.rows(tx), endedRestored, func(string) bool { return true })
+	return err
+}
+
 func (s *Service) endWhere(ctx context.Context, why string, ends func(person string) bool) (int, error) {
 	var ended int
 	err := s.update(ctx, approval.WholeStore(), func(tx Tx) (err error) { // of all people

@@ -66,6 +66,7 @@ const (
 	SayWelcomeBack   Phrase = "told_welcome_back"
 	SayOverBudget    Phrase = "told_over_budget"
 	SayReloadFailed  Phrase = "told_reload_failed"
+	SayFailedOver    Phrase = "told_failed_over"
 	SayRulesLoosened Phrase = "told_rules_loosened"
 	// SayPasskeysInDoubt is of passkeys that sign in yet, after what their adding session began with was taken back.
 	SayPasskeysInDoubt Phrase = "told_passkeys_in_doubt"
@@ -273,6 +274,8 @@ var English = map[Phrase]string{
 	SayPasskeysInDoubt: "A way to sign in was taken back, and its sessions were ended. These passkeys were added since " +
 		"those sessions began and still sign in. If their owner doesn't know one, they must remove it under Passkeys. " +
 		"Taking a person out of the configuration removes all of theirs:{what}",
+	SayFailedOver: "Another server has taken over the gate's database, or it was restored, and it may lack what was " +
+		"committed last. All that waited, and approvals not used yet, were cancelled; everybody must sign in again.",
 	SayRulesLoosened: "The configuration was changed, and the new rules let more calls through. If that wasn't " +
 		"intended, change it back:{what}",
 	SayLog:            "The newest notifications ({n}):",

@@ -1,11 +1,10 @@
-//go:build postgres
-
 package app
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -14,49 +13,81 @@ import (
 	"countersign/channels/outbox"
 	"countersign/heartbeat"
 	"countersign/internal/budget"
+	"countersign/internal/config"
 	"countersign/internal/secret"
 	"countersign/internal/store/postgres"
-	"countersign/internal/store/storetest"
 )
 
-// shared are the URLs of the databases that tests have their programs use, by the file that is configured.
-var shared sync.Map
-
-// Share has the programs that are configured for a file use a database.
-func Share(file, url string) { shared.Store(file, url) }
-
-func init() {
-	openFile := openStore
-	openStore = func(ctx context.Context, a *App, broker *approval.Broker) (database, error) {
-		url, ok := shared.Load(a.o.Config.StorePath)
-		if !ok {
-			return openFile(ctx, a, broker)
-		}
-		d, err := postgres.Open(ctx, postgres.Options{URL: url.(string), Logger: a.logger("store"),
-			OnCommit: a.committed(broker), BeforeCommit: broker.BeforeCommit, OnNews: broker.Publish,
-			Restored: func(ctx context.Context, tx approval.Tx) error { return a.gate.In(ctx, tx).Freezes().Restored() }})
-		if err != nil {
-			return nil, err
-		}
-		return server{d, &runs{d: d, last: map[string]heartbeat.Run{}}}, nil
+// openServer opens the database that the configuration names.
+func openServer(ctx context.Context, a *App, broker *approval.Broker) (database, error) {
+	cfg := a.o.Config
+	d, err := postgres.Open(ctx, postgres.Options{URL: cfg.StoreURL.Reveal(), Logger: a.logger("store"),
+		Lossless: cfg.Replicas.Lossless(), Restored: a.endAfterFailover,
+		OnCommit: a.committed(broker), BeforeCommit: broker.BeforeCommit, OnNews: broker.Publish})
+	if err != nil {
+		return nil, err
 	}
+	return server{d, cfg.Replicas, &runs{d: d, last: map[string]heartbeat.Run{}}}, nil
 }
+
+// endAfterFailover ends what was open in a database that may lack what was committed last, and tells the admins.
+func (a *App) endAfterFailover(ctx context.Context, tx approval.Tx) error {
+	if err := a.gate.In(ctx, tx).Freezes().FailedOver(); err != nil {
+		return err
+	}
+	if err := a.signIn.EndAfterFailover(ctx, tx); err != nil {
+		return err
+	}
+	return a.chat.FailedOver(tx)
+}
+
+// ownTx is the store's own transaction. Tests stand before it.
+var ownTx = func(tx approval.Tx) approval.Tx { return tx }
 
 // server is a store that several programs share.
 type server struct {
 	*postgres.DB
+	cfg config.Replicas
 	ran *runs
 }
 
 func (s server) Ping(ctx context.Context) error {
 	return s.Update(ctx, approval.OfNothing(), func(approval.Tx) error { return nil })
 }
-func (server) Problems() []string                   { return nil }
-func (server) Ahead() time.Duration                 { return 0 }
+
+// Problems says what is wrong with the clocks: the database's counts.
+func (s server) Problems() []string {
+	if off := s.Skew(); off.Abs() >= maxSkew {
+		which := "ahead of"
+		if off > 0 {
+			which = "behind"
+		}
+		return []string{fmt.Sprintf("this machine's clock is %v %s the database's, which counts: see that both are right",
+			off.Abs().Round(time.Second), which)}
+	}
+	return nil
+}
+
+// maxSkew is how far the clocks of this machine and of the database may be apart.
+const maxSkew = 2 * time.Second
+
+// Ahead is 0: the store's time is that of the database.
+func (server) Ahead() time.Duration { return 0 }
+
+// WasRestored is false: a database that was restored is noticed while the program runs, too. See endAfterFailover.
 func (server) WasRestored() bool                    { return false }
 func (server) AcceptRestored(context.Context) error { return nil }
-func (server) others() time.Duration                { return time.Second }
-func (s server) runs() heartbeat.Record             { return s.ran }
+
+func (s server) size(ctx context.Context) int64 {
+	n, err := s.Size(ctx)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (server) others() time.Duration    { return time.Second }
+func (s server) runs() heartbeat.Record { return s.ran }
 
 func (s server) configure(ctx context.Context, digest string) (isNew bool, err error) {
 	return s.Configure(ctx, digest)
@@ -81,16 +112,14 @@ func (s holds) ReadHolds(ctx context.Context) (hs []outbox.Hold, err error) {
 }
 
 func (s server) budgetRows() budget.RowsOf {
-	return func(tx approval.Tx) budget.Rows { return s.Budgets(storetest.Unscoped(tx)) }
+	return func(tx approval.Tx) budget.Rows { return s.Budgets(ownTx(tx)) }
 }
 
 func (s server) takeOnce(ctx context.Context, key string, hold time.Duration) (bool, error) {
 	return s.TakeOnce(ctx, key, hold)
 }
 
-func (server) keys(use string) secret.Keys {
-	return secret.DeriveKeys(secret.List{"what all programs on the store have"}, use)
-}
+func (s server) keys(use string) secret.Keys { return secret.DeriveKeys(s.cfg.Secret, use) }
 
 func (s server) keep(ctx context.Context, log *slog.Logger) {
 	if err := s.ran.read(ctx); err != nil && ctx.Err() == nil {

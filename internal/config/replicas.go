@@ -1,0 +1,127 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"countersign/internal/loopback"
+	"countersign/internal/secret"
+)
+
+// Replicas are what the programs on one database have together.
+type Replicas struct {
+	// Secret is the same for all, and never in the database; two while it is replaced, the new one first.
+	Secret secret.List `yaml:"secret" json:"secret"`
+	// Address is where the others reach this one; "": at Listen.
+	Address string `yaml:"address,omitempty" json:"address,omitempty"`
+	// Failover says whether a server that takes over may lack what was committed last.
+	Failover string `yaml:"failover,omitempty" json:"failover,omitempty"`
+}
+
+// What a failover of the database may do.
+const (
+	failoverMayLose  = "may_lose"
+	failoverLossless = "lossless"
+)
+
+// Lossless reports whether no server takes over for the database that lacks what was committed.
+func (r Replicas) Lossless() bool { return r.Failover == failoverLossless }
+
+// IsDatabase reports whether the store is a database that several programs may share.
+func (c *Config) IsDatabase() bool { return c.StoreURL != "" }
+
+// ReplicaAddress is the URL at which other programs on the database reach this one.
+func (c *Config) ReplicaAddress() string {
+	if c.Replicas.Address != "" || !c.IsDatabase() {
+		return c.Replicas.Address
+	}
+	scheme := "http://"
+	if c.TLS != nil {
+		scheme = "https://"
+	}
+	return scheme + c.Listen
+}
+
+// database checks the URL of a database, and has the configuration show what of it is no secret.
+func (c *checker) database(rest string) {
+	const example = "postgres://countersign:${DB_PASSWORD}@db.example.com:5432/countersign"
+	whole := secret.Value("postgres:" + rest)
+	at, ok := strings.CutPrefix(rest, "//")
+	if slip := secret.FindSlip(whole); slip != "" {
+		c.errorf("$.store", "the address of the database %s", slip)
+		return
+	}
+	if !ok || strings.ContainsFunc(at, func(r rune) bool { return r <= ' ' }) {
+		c.errorf("$.store", "store must be the address of a PostgreSQL database, such as %s", example)
+		return
+	}
+	c.cfg.StoreURL = whole
+	at, _, _ = strings.Cut(at, "?")
+	hosts, name, _ := strings.Cut(at, "/")
+	hosts = hosts[strings.LastIndex(hosts, "@")+1:]
+	c.cfg.Store = "postgres://" + hosts + "/" + name
+}
+
+// replicas checks what the programs on one database have together.
+func (c *checker) replicas() {
+	const at = "$.replicas"
+	r := c.cfg.File.Replicas
+	switch {
+	case c.Bad[at] || c.Bad["$.store"]:
+		return
+	case !c.cfg.IsDatabase():
+		if c.Said[at] {
+			c.errorf(at, "replicas are programs on one PostgreSQL database, and a file has one program: remove replicas, or "+
+				"set store to the address of a database")
+		}
+		return
+	case len(r.Secret) == 0:
+		c.errorf("$.store", "a store in PostgreSQL needs replicas.secret: at least %d characters that all programs on the "+
+			"database have, such as secret: ${FLEET_SECRET} (for instance: openssl rand -hex 32)", minFleetSecret)
+		return
+	}
+	for _, s := range r.Secret {
+		c.fleetSecret(at+".secret", s)
+	}
+	if r.Failover != "" && r.Failover != failoverMayLose && r.Failover != failoverLossless {
+		c.errorf(at+".failover", "failover must be %s, or %s where nothing committed is ever lost: each standby of the "+
+			"database that may take over is synchronous", failoverMayLose, failoverLossless)
+	}
+	c.replicaAddress(at + ".address")
+}
+
+// minFleetSecret is how long the secret of all programs must be, in characters: keys are derived from it.
+const minFleetSecret = 32
+
+func (c *checker) fleetSecret(path string, s secret.Value) {
+	if slip := secret.FindSlip(s); slip != "" {
+		c.errorf(path, "the secret %s", slip)
+	} else if utf8.RuneCountInString(s.Reveal()) < minFleetSecret {
+		c.errorf(path, "replicas.secret needs at least %d characters (for instance: openssl rand -hex 32)", minFleetSecret)
+	}
+	c.checkUnique(path, "secret", s.Reveal(), "replicas")
+}
+
+// replicaAddress checks where other programs reach this one.
+func (c *checker) replicaAddress(path string) {
+	s := c.cfg.File.Replicas.Address
+	if s == "" {
+		host, port, err := net.SplitHostPort(c.cfg.Listen)
+		ip, bad := netip.ParseAddr(host)
+		if err == nil && (host == "" || port == "0" || loopback.IsHost(host) || bad == nil && ip.IsUnspecified()) {
+			c.errorf("$.replicas", "replicas.address is needed where listen is %s: the address at which the other programs on "+
+				"the database reach this one, such as http://10.0.0.5:8787", c.cfg.Listen)
+		}
+		return
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil ||
+		u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" || strings.HasSuffix(s, "#") {
+		c.errorf(path, "replicas.address must be an address such as http://10.0.0.5:8787, without a path")
+		return
+	}
+	c.cfg.File.Replicas.Address = strings.TrimRight(s, "/")
+}
