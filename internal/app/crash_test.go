@@ -111,7 +111,25 @@ func (w *world) child(point string) (*exec.Cmd, *client.Client) {
 // childOf is child with somebody else's client.
 func (w *world) childOf(point, token string) (*exec.Cmd, *client.Client) {
 	w.t.Helper()
-	cmd := testkit.Command(w.t, os.Args[0])
+	cmd, url := w.childAt(point)
+	return cmd, w.clientOf(url, token)
+}
+
+// clientOf is somebody's client of a child.
+func (w *world) clientOf(url, token string) *client.Client {
+	w.t.Helper()
+	c, err := client.New(url, secrets[token], client.WithTimeout(testkit.Patience))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(c.Close)
+	return c
+}
+
+// childAt is child without a client: it returns where the program is.
+func (w *world) childAt(point string) (cmd *exec.Cmd, url string) {
+	w.t.Helper()
+	cmd = testkit.Command(w.t, os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+point, "CONFIG="+w.path)
 	for k, v := range w.env {
 		cmd.Env = append(cmd.Env, k+"="+v)
@@ -133,12 +151,7 @@ func (w *world) childOf(point, token string) (*exec.Cmd, *client.Client) {
 	addr := lines.Text()
 	fmt.Fprintln(in, "go")
 	lines.Scan() // armed
-	c, err := client.New("http://"+addr, secrets[token], client.WithTimeout(testkit.Patience))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(c.Close)
-	return cmd, c
+	return cmd, "http://" + addr
 }
 
 // TestRule7_KilledAtAnyPointNothingIsLostOrDoubled kills the program with SIGKILL at each named point

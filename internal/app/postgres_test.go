@@ -66,6 +66,7 @@ func TestOnPostgreSQL(t *testing.T) {
 		"two programs know who signed in": testTwoProgramsKnowWhoSignedIn,
 		"another server takes over":       testAnotherServerTakesOver,
 		"a clock that is wrong":           testAClockThatIsWrong,
+		"three programs under fire":       testReplicasUnderFire,
 		"an older configuration":          testAnOlderConfigurationEndsNothing,
 	} {
 		t.Run(name, test)
@@ -514,10 +515,15 @@ func testAClockThatIsWrong(t *testing.T) {
 	w.eventually("it is told", func() bool { return strings.Contains(w.get("/readyz"), problem) })
 }
 
+// database is the URL of the program's database for one connection.
+func (w *world) database() string {
+	return strings.Replace(w.env["DATABASE"], "pool_max_conns=8&", "", 1)
+}
+
 // sql runs a statement in the program's database.
 func (w *world) sql(statement string, args ...any) {
 	w.t.Helper()
-	c, err := pgx.Connect(w.ctx, strings.Replace(w.env["DATABASE"], "pool_max_conns=8&", "", 1))
+	c, err := pgx.Connect(w.ctx, w.database())
 	if err != nil {
 		w.t.Fatal(err)
 	}
