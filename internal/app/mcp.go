@@ -58,7 +58,15 @@ func (a *App) fleet() *gateway.Fleet {
 		return nil
 	}
 	return &gateway.Fleet{Runner: a.store.Replica(), Keys: a.store.keys("requestState"), Now: a.store.Now,
-		TakeOnce: a.store.takeOnce, AddressOf: a.store.AddressOf, TakeTasks: a.store.TakeTasks}
+		TakeOnce: a.store.takeOnce, AddressOf: a.store.AddressOf, TakeTasks: a.takeTasks}
+}
+
+// takeTasks takes up the tasks of programs that are gone, unless others have a newer configuration.
+func (a *App) takeTasks(ctx context.Context, servers []string) (bool, error) {
+	if behind, err := a.store.isBehind(ctx); behind || err != nil {
+		return false, err
+	}
+	return a.store.TakeTasks(ctx, servers)
 }
 
 // passingOn is to whom clients' requests are passed on that another program has begun; nil: there is no other.

@@ -39,7 +39,7 @@ func TestOnPostgreSQL(t *testing.T) {
 			return func(text string) string { return text }
 		}
 		at := server.Database(w.t, "")
-		setClock(w.t, at)
+		setClock(w.t, at, 0)
 		w.env["DATABASE"] = at + "&pool_max_conns=8&search_path=public,pg_catalog"
 		return replacing("store: sqlite:${STORE}\n",
 			"store: ${DATABASE}\nreplicas: {secret: \"${FLEET_SECRET}\", address: \"http://127.0.0.1:8787\"}\n")
@@ -73,19 +73,19 @@ func TestOnPostgreSQL(t *testing.T) {
 	}
 }
 
-// setClock has a database show the time of the tests, which may be another day's, as the platforms do.
-func setClock(t *testing.T, at string) {
+// setClock has a database show the time of the tests, which may be another day's, as the platforms do; or so much more.
+func setClock(t *testing.T, at string, ahead time.Duration) {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var now time.Time
-	if err := c.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&now); err != nil {
+	if err := c.QueryRow(t.Context(), "SELECT pg_catalog.clock_timestamp()").Scan(&now); err != nil {
 		t.Fatal(err)
 	}
-	sql := fmt.Sprintf(`CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql
-  AS $$ SELECT pg_catalog.clock_timestamp() + %d * interval '1 millisecond' $$`, time.Since(now).Milliseconds())
+	sql := fmt.Sprintf(`CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql
+  AS $$ SELECT pg_catalog.clock_timestamp() + %d * interval '1 millisecond' $$`, (time.Since(now) + ahead).Milliseconds())
 	if _, err := c.Exec(t.Context(), sql); err != nil {
 		t.Fatal(err)
 	}
@@ -510,8 +510,7 @@ func testAClockThatIsWrong(t *testing.T) {
 	if got := w.get("/readyz"); strings.Contains(got, problem) {
 		t.Errorf("they are not: %s", got)
 	}
-	w.sql(`CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql
-  AS $$ SELECT pg_catalog.clock_timestamp() + interval '30 days' $$`)
+	setClock(t, w.database(), 30*24*time.Hour)
 	w.eventually("it is told", func() bool { return strings.Contains(w.get("/readyz"), problem) })
 }
 

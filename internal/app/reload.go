@@ -138,7 +138,7 @@ func (r *reloader) reload(ctx context.Context, old *live, content []byte, err er
 // them had it before, and whether one has a newer one: then it must not end what that one has let begin. Where that
 // cannot be found out, it is left to them.
 func (r *reloader) noteConfiguration(ctx context.Context, cfg *config.Config) (isNew, behind bool) {
-	isNew, err := r.a.store.configure(ctx, fmt.Sprintf("%x", cfg.Sum))
+	isNew, err := r.a.store.configure(ctx, cfg.Shared)
 	if err == nil {
 		behind, err = r.a.store.isBehind(ctx)
 	}

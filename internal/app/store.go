@@ -42,8 +42,9 @@ type fleet interface {
 	// sent calls on and are gone.
 	Replica() string
 	FindGone(ctx context.Context) ([]string, error)
-	// TakeTasks makes this program the one to run the tasks of those that are gone, and reports whether there were any.
-	TakeTasks(ctx context.Context) (bool, error)
+	// TakeTasks makes this program the one to run the tasks of those that are gone, of some MCP servers, and reports
+	// whether there were any.
+	TakeTasks(ctx context.Context, servers []string) (bool, error)
 	// AppearAt has others know at which URL they reach this program; AddressOf returns that of another, "" if it is gone.
 	AppearAt(ctx context.Context, url string) error
 	AddressOf(ctx context.Context, replica string) (string, error)
@@ -130,7 +131,7 @@ func (oneProgram) Replica() string { return "" }
 
 func (oneProgram) FindGone(context.Context) ([]string, error) { return nil, nil }
 
-func (oneProgram) TakeTasks(context.Context) (bool, error) { return false, nil }
+func (oneProgram) TakeTasks(context.Context, []string) (bool, error) { return false, nil }
 
 func (oneProgram) AppearAt(context.Context, string) error { return nil }
 

@@ -178,6 +178,8 @@ type Config struct {
 	Path string `yaml:"-" json:"-"`
 	// Sum is the SHA-256 of what was read.
 	Sum [sha256.Size]byte `yaml:"-" json:"-"`
+	// Shared is the digest of what programs on one database are to have the same.
+	Shared string `yaml:"-" json:"-"`
 	// Files are further files of the gate, beside those that are named here, as given to Load.
 	Files []string `yaml:"-" json:"-"`
 	// StorePath is the path of the SQLite file, as written: relative paths are from the working directory. "": the store
@@ -259,6 +261,7 @@ func (r Reader) Parse(name string, data []byte, env func(string) (string, bool),
 	}
 	root, ok := yamlpos.Parse(data, c.lookup(env), c.spoil)
 	if ok {
+		c.cfg.Shared = sharedDigest(root)
 		doc := &document{}
 		c.Decoder = yamlpos.NewDecoder(c.failOnce)
 		doc.SetDefaults()

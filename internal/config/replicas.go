@@ -1,14 +1,20 @@
 package config
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"countersign/internal/loopback"
 	"countersign/internal/secret"
+	"countersign/internal/yamlpos"
 )
 
 // Replicas are what the programs on one database have together.
@@ -38,11 +44,44 @@ func (c *Config) ReplicaAddress() string {
 	if c.Replicas.Address != "" || !c.IsDatabase() {
 		return c.Replicas.Address
 	}
-	scheme := "http://"
-	if c.TLS != nil {
-		scheme = "https://"
+	return "http://" + c.Listen
+}
+
+// ofItsMachine are the keys of what may be another's on each machine.
+var ofItsMachine = []string{"listen", "webhook_listen", "pages_listen", "debug_listen", "tls", "webhook_tls",
+	"pages_tls", "socket", "published", "trusted_proxies"}
+
+// sharedDigest is the SHA-256, in hex, of what a configuration says of the gate, and not of the machine that it is on,
+// before variables are replaced: programs on one database are to have the same.
+func sharedDigest(root *yamlpos.Node) string {
+	sum := sha256.New()
+	if root == nil { // of an empty file
+		root = &yamlpos.Node{}
 	}
-	return scheme + c.Listen
+	for _, e := range root.Entries {
+		if slices.Contains(ofItsMachine, e.Key) {
+			continue
+		}
+		of := *e.Value
+		if e.Key == "replicas" {
+			of.Entries = slices.DeleteFunc(slices.Clone(of.Entries), func(e yamlpos.Entry) bool { return e.Key == "address" })
+		}
+		fmt.Fprintf(sum, "%q:", e.Key)
+		writeNode(sum, &of)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil))
+}
+
+func writeNode(w io.Writer, n *yamlpos.Node) {
+	fmt.Fprintf(w, "%v %q {", n.Kind, cmp.Or(n.Written, n.Source))
+	for _, item := range n.Items {
+		writeNode(w, item)
+	}
+	for _, e := range n.Entries {
+		fmt.Fprintf(w, "%q:", e.Key)
+		writeNode(w, e.Value)
+	}
+	fmt.Fprint(w, "}")
 }
 
 // database checks the URL of a database, and has the configuration show what of it is no secret.
@@ -58,11 +97,15 @@ func (c *checker) database(rest string) {
 		c.errorf("$.store", "store must be the address of a PostgreSQL database, such as %s", example)
 		return
 	}
+	before := strings.LastIndex(at, "@") // which is in a name or a password, if at all
+	if before >= 0 && strings.ContainsAny(at[:before], "/?#") {
+		c.errorf("$.store", "the name or the password in store holds a character that means something else in an address: "+
+			"write %%2F for /, %%3F for ?, %%23 for #, %%40 for @ and %%25 for %%")
+		return
+	}
 	c.cfg.StoreURL = whole
-	at, _, _ = strings.Cut(at, "?")
-	hosts, name, _ := strings.Cut(at, "/")
-	hosts = hosts[strings.LastIndex(hosts, "@")+1:]
-	c.cfg.Store = "postgres://" + hosts + "/" + name
+	at, _, _ = strings.Cut(at[before+1:], "?")
+	c.cfg.Store = "postgres://" + at
 }
 
 // replicas checks what the programs on one database have together.
@@ -70,7 +113,7 @@ func (c *checker) replicas() {
 	const at = "$.replicas"
 	r := c.cfg.File.Replicas
 	switch {
-	case c.Bad[at] || c.Bad["$.store"]:
+	case c.Bad[at] || c.cfg.StorePath == "" && !c.cfg.IsDatabase():
 		return
 	case !c.cfg.IsDatabase():
 		if c.Said[at] {
@@ -111,7 +154,10 @@ func (c *checker) replicaAddress(path string) {
 	if s == "" {
 		host, port, err := net.SplitHostPort(c.cfg.Listen)
 		ip, bad := netip.ParseAddr(host)
-		if err == nil && (host == "" || port == "0" || loopback.IsHost(host) || bad == nil && ip.IsUnspecified()) {
+		if c.cfg.TLS != nil {
+			c.errorf("$.replicas", "replicas.address is needed where listen speaks TLS: an address that begins with https:// "+
+				"and a name that the certificate is for, at which the other programs on the database reach this one")
+		} else if err == nil && (host == "" || port == "0" || loopback.IsHost(host) || bad == nil && ip.IsUnspecified()) {
 			c.errorf("$.replicas", "replicas.address is needed where listen is %s: the address at which the other programs on "+
 				"the database reach this one, such as http://10.0.0.5:8787", c.cfg.Listen)
 		}

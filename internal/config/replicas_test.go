@@ -13,7 +13,8 @@ func TestTheStoreShowsNoSecret(t *testing.T) {
 		"postgres://gate:a-password@db.example.com:5432/gate?sslmode=verify-full": "postgres://db.example.com:5432/gate",
 		"postgresql://gate:a-p@ssword@one:5432,two:5432/gate":                     "postgres://one:5432,two:5432/gate",
 		"postgres:///gate?host=/run/postgresql&password=a-password":               "postgres:///gate",
-		"postgres://db.example.com":                                               "postgres://db.example.com/",
+		"postgres://db.example.com":                                               "postgres://db.example.com",
+		"postgres://gate:a%2Fp%3Fa-ssword@db.example.com/gate":                    "postgres://db.example.com/gate",
 	} {
 		cfg, _ := parseText(t, "listen: 10.0.0.5:8787\nstore: "+store+"\nreplicas: {secret: \"${REPLICAS_SECRET_OF_THE_FLEET}\"}\n")
 		if cfg.Store != shown || cfg.StorePath != "" || !cfg.IsDatabase() ||
@@ -28,6 +29,29 @@ func TestTheStoreShowsNoSecret(t *testing.T) {
 			if strings.Contains(printed, "ssword") || strings.Contains(printed, "value-of-replicas") {
 				t.Errorf("%s shows a secret", printed)
 			}
+		}
+	}
+}
+
+// Programs are to have the same configuration, but for what is of each one's machine.
+func TestConfigurationsOfOneGateAreTheSame(t *testing.T) {
+	const text = "store: postgres://db.example.com/gate\nlisten: %s\ntime_zone: %s\n" +
+		"agents: [{name: %s, token: \"${A_TOKEN}\"}]\npolicy: {mode: %s}\n" +
+		"replicas: {secret: \"${REPLICAS_SECRET_OF_THE_FLEET}\", address: \"http://%s\"}\n"
+	digest := func(values ...any) string {
+		t.Helper()
+		cfg, _ := parseText(t, fmt.Sprintf(text, values...))
+		return cfg.Shared
+	}
+	first := digest("10.0.0.5:8787", "UTC", "bot", "enforce", "10.0.0.5:8787")
+	if digest("10.0.0.6:80", "UTC", "bot", "enforce", "10.0.0.6:80") != first {
+		t.Error("another machine's is taken for another configuration")
+	}
+	for _, other := range []string{digest("10.0.0.5:8787", "Asia/Tokyo", "bot", "enforce", "10.0.0.5:8787"),
+		digest("10.0.0.5:8787", "UTC", "other", "enforce", "10.0.0.5:8787"),
+		digest("10.0.0.5:8787", "UTC", "bot", "observe", "10.0.0.5:8787")} {
+		if other == first {
+			t.Error("another configuration is taken for the same")
 		}
 	}
 }

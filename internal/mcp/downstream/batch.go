@@ -31,11 +31,15 @@ type batched struct {
 // answered as if it had come by itself; requests are worked on at once, and their answers are one array. Nothing is
 // sent to the client before it, and the client is asked for nothing. Where the array as a whole is refused, nothing of
 // it ran.
-func (h *HTTP) batch(x *httpStream, r *http.Request, body []byte) {
+func (h *HTTP) batch(x *httpStream, r *http.Request) {
+	body := x.body
 	_, notTaken := mcp.Parse(body)
 	id, version := r.Header.Get(mcp.HeaderSession), r.Header.Get(mcp.HeaderVersion)
 	if id == "" || version != "" && version != versionOfBatches {
 		refuse(x.w, http.StatusBadRequest, nil, notTaken)
+		return
+	}
+	if owner := h.ownerOfSession(r); owner != "" && h.passOn(x, r, owner, nil) {
 		return
 	}
 	c := h.lookup(x.w, id, x.caller)

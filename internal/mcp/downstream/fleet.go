@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -69,17 +71,19 @@ func (h *HTTP) ownerOfRequest(x *httpStream, r *http.Request, m mcp.Message) str
 	return owner
 }
 
+// mayPassOn reports whether a request may go to another program: it was not passed on before, and shows that one who it
+// is from.
 func (h *HTTP) mayPassOn(r *http.Request) bool {
-	return h.o.Fleet != nil && len(r.Header[HeaderHop]) == 0
+	return h.o.Fleet != nil && len(r.Header[HeaderHop]) == 0 && r.Header.Get("Authorization") != ""
 }
 
 // passOn has another program answer, and reports false if that is gone: then it is answered here, as after its
-// restart. body is what was read of the request's, with its message's id; nil: nothing was.
-func (h *HTTP) passOn(w http.ResponseWriter, r *http.Request, caller Caller, owner string, body []byte,
-	id jsontext.Value) bool {
+// restart. Of x it needs who the request is from, and what was read of it: body, nil where nothing was, with the id of
+// its message.
+func (h *HTTP) passOn(x *httpStream, r *http.Request, owner string, id jsontext.Value) bool {
 	at, err := h.o.Fleet.AddressOf(r.Context(), owner)
 	if err != nil {
-		refuse(w, http.StatusServiceUnavailable, id, mcp.Errorf(mcp.CodeUnavailable,
+		refuse(x.w, http.StatusServiceUnavailable, id, mcp.Errorf(mcp.CodeUnavailable,
 			"The gate cannot answer now; try again later."))
 		return true
 	}
@@ -87,36 +91,74 @@ func (h *HTTP) passOn(w http.ResponseWriter, r *http.Request, caller Caller, own
 	if at == "" || err != nil {
 		return false
 	}
-	if !h.beginPost() {
-		refuse(w, http.StatusServiceUnavailable, id, errShuttingDown)
-		return true
-	}
-	defer h.endPost()
-	if body == nil {
-		// The program that answers charges the agent. Here a flood is slowed down.
-		if over := h.charge(caller.Agent, 0); over != nil && h.o.Budget != nil {
-			h.o.Budget.Pause(r.Context())
-		}
-	}
-	x := &httpStream{h: h, w: w, caller: caller}
-	x.ctx, x.cancel = context.WithCancelCause(context.WithValue(r.Context(), passingKey{}, passing{id, to, w.Header()}))
+	p := &passing{client: r.Context(), id: id, to: to, header: x.w.Header()}
+	x.ctx, x.cancel = context.WithCancelCause(context.WithValue(r.Context(), passingKey{}, p))
 	defer x.cancel(errAnswered)
 	h.addLive(x)
 	defer h.removeLive(x)
-	out := r.WithContext(x.ctx)
-	if body != nil {
-		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	watching := make(chan struct{})
+	defer func() { <-watching }()
+	defer x.cancel(errAnswered)
+	go func() {
+		defer close(watching)
+		h.watchOwner(x, owner)
+	}()
+	out := r.WithContext(httptrace.WithClientTrace(x.ctx, &httptrace.ClientTrace{
+		WroteHeaders: func() { p.sent.Store(true) }}))
+	if x.body != nil {
+		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(x.body)), int64(len(x.body))
 	}
-	h.proxy.ServeHTTP(&passedOn{w, h.newStreamWriter(w, r)}, out)
+	h.proxy.ServeHTTP(&passedOn{x.w, h.newStreamWriter(x.w, r)}, out)
 	return true
 }
 
+// passOnBare is passOn for a GET or a DELETE. A stream counts here, too.
+func (h *HTTP) passOnBare(w http.ResponseWriter, r *http.Request, caller Caller, owner string) bool {
+	if !h.beginPost() {
+		refuse(w, http.StatusServiceUnavailable, nil, errShuttingDown)
+		return true
+	}
+	defer h.endPost()
+	if r.Method == http.MethodGet && h.o.Budget != nil {
+		release, over := h.o.Budget.Stream(r.Context(), caller.Agent)
+		if over != nil {
+			refuseOver(w, over)
+			return true
+		}
+		defer release()
+	}
+	return h.passOn(&httpStream{h: h, w: w, caller: caller}, r, owner, nil)
+}
+
+// watchOwner gives a request up whose program is gone and has not closed the connection: it stands still, or is cut
+// off.
+func (h *HTTP) watchOwner(x *httpStream, owner string) {
+	again := time.NewTicker(h.watchEvery)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			if at, err := h.o.Fleet.AddressOf(x.ctx, owner); at == "" && err == nil {
+				x.cancel(errOwnerGone)
+			}
+		case <-x.ctx.Done():
+			return
+		}
+	}
+}
+
+var errOwnerGone = errors.New("the replica of the gate that has it is gone")
+
 // passing is a request on its way to another program, which the proxy finds in its context.
 type passing struct {
-	id     jsontext.Value // of its message, nil: it was not read
+	client context.Context // of the request as it came here
+	id     jsontext.Value  // of its message, nil: it was not read
 	to     *url.URL
 	header http.Header // of the answer, as far as it is known here
+	sent   atomic.Bool // it may have come there
 }
+
+func passingOf(r *http.Request) *passing { return r.Context().Value(passingKey{}).(*passing) }
 
 type passingKey struct{}
 
@@ -126,7 +168,7 @@ const dialTimeout = 3 * time.Second
 func (h *HTTP) newProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.SetURL(p.In.Context().Value(passingKey{}).(passing).to)
+			p.SetURL(passingOf(p.In).to)
 			p.Out.Host = p.In.Host
 			p.Out.Header.Set(HeaderHop, "1")
 		},
@@ -136,7 +178,7 @@ func (h *HTTP) newProxy() *httputil.ReverseProxy {
 		FlushInterval: -1,
 		ModifyResponse: func(r *http.Response) error {
 			for name := range r.Header { // it says the same of itself as this one
-				r.Request.Context().Value(passingKey{}).(passing).header.Del(name)
+				passingOf(r.Request).header.Del(name)
 			}
 			return nil
 		},
@@ -147,17 +189,20 @@ func (h *HTTP) newProxy() *httputil.ReverseProxy {
 
 // passingOnFailed answers a request whose program did not.
 func (h *HTTP) passingOnFailed(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil && !errors.Is(context.Cause(r.Context()), errStopping) {
+	p := passingOf(r)
+	if p.client.Err() != nil {
 		return // nobody is there to be answered
 	}
-	what := "it is not known what was done with the request."
-	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
-		what = "nothing was run; try again."
+	what := "nothing was run; try again."
+	if p.sent.Load() {
+		what = "it is not known what was done with the request."
 	}
-	h.log.WarnContext(r.Context(), "another replica of the gate has what a request is about, and could not be asked: see "+
-		"that each can reach the others at their replicas.address", "address", r.URL.Host, "error", err)
-	id := r.Context().Value(passingKey{}).(passing).id
-	refuse(w, http.StatusServiceUnavailable, id, mcp.Errorf(mcp.CodeUnavailable,
+	if cause := context.Cause(r.Context()); cause != nil {
+		err = cause
+	}
+	h.log.WarnContext(r.Context(), "another replica of the gate has what a request is about, and did not answer: see "+
+		"that each can reach the others at their replicas.address", "address", p.to.Host, "error", err)
+	refuse(w, http.StatusServiceUnavailable, p.id, mcp.Errorf(mcp.CodeUnavailable,
 		"Another replica of the gate has what this is about, and did not answer: %s", what))
 }
 

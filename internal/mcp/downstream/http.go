@@ -52,6 +52,7 @@ type HTTP struct {
 	grace          time.Duration // that requests in flight have to be answered when the program stops
 	closeTimeout   time.Duration // of Close
 	proxy          *httputil.ReverseProxy
+	watchEvery     time.Duration // how often it is looked whether a program is there that others wait for
 	stopping       chan struct{}
 	stopWatching   func() bool
 
@@ -69,7 +70,7 @@ type HTTP struct {
 // NewHTTP returns a handler. Call [HTTP.Close] to have its sessions end.
 func NewHTTP(o HTTPOptions) *HTTP {
 	h := &HTTP{o: o, log: o.Logger, keepAliveAfter: 10 * time.Second, keepAlive: 15 * time.Second,
-		writeWait: 30 * time.Second, grace: time.Second, closeTimeout: 5 * time.Second,
+		writeWait: 30 * time.Second, grace: time.Second, closeTimeout: 5 * time.Second, watchEvery: 5 * time.Second,
 		stopping: make(chan struct{}), sessions: map[string]*legacySession{}, counts: map[string]int{},
 		live: map[*httpStream]struct{}{}, recheck: make(chan struct{}), drained: make(chan struct{})}
 	if h.log == nil {
@@ -234,9 +235,6 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if owner := h.ownerOfSession(r); owner != "" && h.passOn(w, r, caller, owner, nil, nil) {
-		return
-	}
 	switch r.Method {
 	case http.MethodPost:
 		if !h.beginPost() {
@@ -249,6 +247,9 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// to end a session gives something back
 		if over := h.charge(caller.Agent, 0); over != nil && r.Method == http.MethodGet {
 			refuseOver(w, over())
+			return
+		}
+		if owner := h.ownerOfSession(r); owner != "" && h.passOnBare(w, r, caller, owner) {
 			return
 		}
 		c := h.find(w, r, caller)
@@ -327,7 +328,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, caller Caller) {
 		return
 	}
 	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] == '[' {
-		h.batch(&httpStream{h: h, w: w, accept: accept, caller: caller, overBudget: over}, r, body)
+		h.batch(&httpStream{h: h, w: w, accept: accept, caller: caller, overBudget: over, body: body}, r)
 		return
 	}
 	release, err := h.turn(r.Context(), caller.Agent, len(body))
@@ -410,6 +411,9 @@ func (h *HTTP) route(x *httpStream, r *http.Request, m mcp.Message, meta request
 			refuse(x.w, http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "The session has been initialized."))
 			return
 		}
+		if owner := h.ownerOfSession(r); owner != "" && h.passOn(x, r, owner, id) {
+			return
+		}
 		if c := h.lookup(x.w, session, x.caller); c != nil {
 			h.legacy(x, r, c, m)
 		}
@@ -450,7 +454,7 @@ func (h *HTTP) modern(x *httpStream, r *http.Request, m mcp.Message, meta reques
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	if owner := h.ownerOfRequest(x, r, m); owner != "" && h.passOn(x.w, r, x.caller, owner, x.body, m.ID) {
+	if owner := h.ownerOfRequest(x, r, m); owner != "" && h.passOn(x, r, owner, m.ID) {
 		return
 	}
 	s := h.o.Sessions.Open(Client{Era: mcp.Modern, Agent: x.caller.Agent, StillValid: x.caller.StillValid})

@@ -40,7 +40,7 @@ func newReplicas(t *testing.T, rules string, up *fake) *replicas {
 	for i, runner := range runners {
 		fleet := together()
 		fleet.Runner, fleet.AddressOf = runner, rs.addressOf
-		fleet.TakeTasks = func(ctx context.Context) (bool, error) {
+		fleet.TakeTasks = func(ctx context.Context, _ []string) (bool, error) {
 			if i == 0 {
 				return false, nil
 			}
@@ -198,6 +198,42 @@ func TestATaskThatAnotherReplicaTookUpRunsOnce(t *testing.T) {
 	}
 	if n := up.count(); n != 1 {
 		t.Errorf("it ran %d times", n)
+	}
+}
+
+// A task whose approval an identical call used, at the other replica, says so: nothing was restarted.
+func TestATaskWhoseApprovalTheOtherReplicaUsed(t *testing.T) {
+	t.Parallel()
+	up := newFake(mcp.Legacy, running, "tool")
+	rs := newReplicas(t, quarantineAll, up)
+	one, plain := rs.at(t, 0, mcp.Modern, withTasks), rs.at(t, 1, mcp.Modern, `{}`)
+	for n := range 16 { // whoever is quicker
+		args := fmt.Sprintf(`{"n":%d}`, n)
+		id := one.begin("tool", args)
+		var calling sync.WaitGroup
+		stop := make(chan struct{})
+		calling.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					plain.callTool("tool", args)
+				}
+			}
+		})
+		rs.resolve(t, true)
+		for _, c := range []*peer{rs.moved(one), one} {
+			got := c.becomes(id, "completed")
+			if got != "completed: ran" && !strings.Contains(got, "was already used at") {
+				t.Errorf("the task says: %s", got)
+			}
+		}
+		close(stop)
+		testkit.Wait(t, "the other caller", calling.Wait)
+		if r := rs.newest(t); r.ID != id { // it was asked for anew
+			rs.resolve(t, false)
+		}
 	}
 }
 

@@ -111,9 +111,9 @@ type Fleet struct {
 	Now    func() time.Time
 	// TakeOnce takes a key for so long, and reports whether no gateway had it.
 	TakeOnce func(ctx context.Context, key string, hold time.Duration) (bool, error)
-	// TakeTasks makes Runner the one to run the tasks of those that are gone, and reports whether there were any. It is
-	// called every few seconds.
-	TakeTasks func(ctx context.Context) (bool, error)
+	// TakeTasks makes Runner the one to run the tasks of those that are gone, of some servers, and reports whether there
+	// were any. It is called every few seconds.
+	TakeTasks func(ctx context.Context, servers []string) (bool, error)
 	// AddressOf returns where a runner is reached, "" if it is gone.
 	AddressOf func(ctx context.Context, runner string) (string, error)
 }
@@ -161,6 +161,7 @@ type Gateway struct {
 	states        states
 	keyboardAsked usedOnce // requests that a keyboard was asked about
 	tasks         tasks
+	resuming      sync.Map // the ids of requests whose tasks are being taken up
 	stopping      <-chan struct{}
 	closeIdle     []func() // closes connections that are not in use
 

@@ -37,8 +37,9 @@ func (g *Gateway) ownerOfTask(ctx context.Context, agent, id string) string {
 		return ""
 	}
 	who := approval.Actor{Kind: approval.Agent, Name: agent}
-	if downstream.OverBudget(ctx) != nil { // large rows are not for it, but where it cancels what waits
-		if h, err := g.local.RequestHead(ctx, who, id); err != nil || !h.Live() {
+	if downstream.OverBudget(ctx) != nil { // large rows are not for it, but where it cancels what waits or runs
+		h, err := g.local.RequestHead(ctx, who, id)
+		if running := !h.DispatchedAt.IsZero() && h.RunResult == ""; err != nil || !h.Live() && !running {
 			return ""
 		}
 	}

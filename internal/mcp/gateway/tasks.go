@@ -437,8 +437,12 @@ func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Reque
 		method: "tools/call"}
 	text := req.FeedMessage()
 	failed := true
+	// This program has run since, and knows of no such task: an identical call was let through here in its place.
+	usedHere := g.o.Fleet != nil && !elsewhere
 	switch {
 	case req.ConsumedAt.IsZero():
+	case usedHere:
+		text = approval.Ended(req).Message
 	case req.RunResult == approval.RunSucceeded:
 		text, failed = "The call ran and succeeded; its result was lost when the gate restarted.", false
 	case req.RunResult == approval.RunFailed:
@@ -502,8 +506,12 @@ func (g *Gateway) ownsTask(req approval.Request) bool {
 
 // takeTasks takes up the tasks of programs that are gone, while this one runs.
 func (g *Gateway) takeTasks() {
+	servers := make([]string, len(g.servers))
+	for i, u := range g.servers {
+		servers[i] = u.Name
+	}
 	for owed, told := false, false; g.work.Err() == nil; g.sleep(g.work, resumeEvery) {
-		taken, err := g.o.Fleet.TakeTasks(g.work)
+		taken, err := g.o.Fleet.TakeTasks(g.work, servers)
 		owed = owed || taken
 		if owed && err == nil {
 			err = g.resumeTasks()
@@ -524,7 +532,13 @@ func (g *Gateway) resumeTasks() error {
 		if req.Scope != g.o.Scope || !g.ownsTask(req) || g.isElsewhere(&req) {
 			continue
 		}
-		g.background.Go(func() { g.resumeTask(req, from) })
+		if _, begun := g.resuming.LoadOrStore(req.ID, true); begun {
+			continue
+		}
+		g.background.Go(func() {
+			defer g.resuming.Delete(req.ID)
+			g.resumeTask(req, from)
+		})
 	}
 	return err
 }

@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"context"
-	"strings"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +32,29 @@ type replicas struct {
 	mu      sync.Mutex
 	missing map[string]time.Time // programs that seem to be gone, and since when, by this machine's own count
 	goneFor time.Duration        // how long one must seem so
+	// When this program has said last that it is there, by the store's time and by this machine's count; and since when
+	// it could each second.
+	said, saidAt, steady time.Time
+}
+
+// note takes in that this program has said that it is there.
+func (r *replicas) note(said time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.db.clock.now()
+	passed := now.Sub(r.saidAt)
+	if r.saidAt.IsZero() || passed > 3*tick || said.Sub(r.said) > passed+3*tick {
+		r.steady = now // others could not say so either, or the time has jumped
+	}
+	r.said, r.saidAt = said, now
+}
+
+// isSteady reports whether programs that are there could say so for as long as one must seem gone.
+func (r *replicas) isSteady() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.db.clock.now()
+	return now.Sub(r.saidAt) <= 3*tick && now.Sub(r.steady) >= r.goneFor
 }
 
 const (
@@ -75,11 +98,15 @@ func (r *replicas) loop() {
 
 // appear writes that this program is there, and forgets what nobody needs any more.
 func (r *replicas) appear(ctx context.Context) error {
-	_, err := r.db.pool.Exec(ctx, `INSERT INTO replicas (id, config_gen, address, seen_at)
+	var said time.Time
+	err := r.db.pool.QueryRow(ctx, `INSERT INTO replicas (id, config_gen, address, seen_at)
   SELECT $1, $2, $3, at FROM store_state ON CONFLICT (id)
-  DO UPDATE SET (address, seen_at) = (excluded.address, excluded.seen_at)`, r.id, r.gen.Load(),
-		r.address.Load())
-	if err == nil { // not in one transaction: two would wait for each other
+  DO UPDATE SET (address, seen_at) = (excluded.address, excluded.seen_at) RETURNING seen_at`, r.id, r.gen.Load(),
+		r.address.Load()).Scan(&said)
+	if err == nil {
+		r.note(said)
+	}
+	if err == nil && r.isSteady() { // not in one transaction: two would wait for each other
 		_, err = r.db.pool.Exec(ctx, `DELETE FROM replicas
   WHERE seen_at < (SELECT at FROM store_state) - $1 * interval '1 millisecond'`, goneAfter.Milliseconds())
 	}
@@ -139,16 +166,20 @@ const seenWithin = `seen_at >= (SELECT at FROM store_state) - `
 
 // TakeTasks makes this program the one that is to run the tasks of the gate's own servers that wait and whose programs
 // are gone, and reports whether there were any. Of several programs that ask, one takes each.
-func (d *DB) TakeTasks(ctx context.Context) (bool, error) {
+func (d *DB) TakeTasks(ctx context.Context, servers []string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// What it was is compared by value: of a row that another has changed meanwhile, the rest is not looked at again.
+	away := awayAfter
+	if !d.replicas.isSteady() { // then those that have stopped
+		away = 100 * 365 * 24 * time.Hour
+	}
+	// Both look whether it waits: of a row that another has changed meanwhile, only the outer one looks again.
 	tag, err := d.pool.Exec(ctx, `UPDATE approval_requests AS r SET runner = $2 FROM (
-    SELECT id, coalesce(runner, '') AS runner FROM approval_requests
-    WHERE `+store.LiveTask+` AND tool_seen = 1 AND coalesce(runner, '') <> $2) AS task
-  WHERE r.id = task.id AND coalesce(r.runner, '') = task.runner AND task.runner NOT IN (
-    SELECT id FROM replicas WHERE `+seenWithin+`$1 * interval '1 millisecond')`,
-		awayAfter.Milliseconds(), d.replicas.id)
+    SELECT id AS of, coalesce(runner, '') AS was FROM approval_requests
+    WHERE `+store.LiveTask+` AND tool_seen = 1 AND server = ANY($3) AND coalesce(runner, '') <> $2) AS waiting
+  WHERE r.id = waiting.of AND `+store.LiveTask+` AND coalesce(r.runner, '') = waiting.was AND waiting.was NOT IN (
+    SELECT id FROM replicas WHERE `+seenWithin+`$1 * interval '1 millisecond')`, away.Milliseconds(), d.replicas.id,
+		servers)
 	return tag.RowsAffected() > 0, fault(err)
 }
 
@@ -164,16 +195,30 @@ func (d *DB) collect(ctx context.Context, sql string, args ...any) ([]string, er
 	return texts, fault(err)
 }
 
-// AddressOf returns where a program takes what others pass on to it, "" if it is not there, or nowhere.
+// AddressOf returns where a program takes what others pass on to it, "" if it is not there, or nowhere. Where it has
+// not said that it is there, and may not have been able to, that is an error.
 func (d *DB) AddressOf(ctx context.Context, replica string) (string, error) {
 	if _, err := ulid.ParseStrict(replica); err != nil {
 		return "", nil
 	}
-	at, err := d.collect(ctx, `SELECT address FROM replicas
-  WHERE id = $1 AND `+seenWithin+`$2 * interval '1 millisecond'`, replica,
-		awayAfter.Milliseconds())
-	return strings.Join(at, ""), err
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var at string
+	var seen bool
+	err := d.pool.QueryRow(ctx, `SELECT address, `+seenWithin+`$2 * interval '1 millisecond' FROM replicas WHERE id = $1`,
+		replica, awayAfter.Milliseconds()).Scan(&at, &seen)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return "", nil
+	case err == nil && !seen && !d.replicas.isSteady():
+		return "", errUnsteady
+	case err == nil && !seen:
+		return "", nil
+	}
+	return at, fault(err)
 }
+
+var errUnsteady = unavailable("It is not known yet which programs on the store's database are there.", nil)
 
 // TakeOnce takes a key for so long, and reports whether nobody had taken it: of callers in all programs one gets it.
 func (d *DB) TakeOnce(ctx context.Context, key string, hold time.Duration) (bool, error) {

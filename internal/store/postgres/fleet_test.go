@@ -125,7 +125,7 @@ func send(t *testing.T, m *member, runner string, c approval.Call) (id string) {
 func TestAProgramIsGoneThatHasNotBeenThereForHalfAMinute(t *testing.T) {
 	url := emptied(t)
 	a, b := join(t, Options{URL: url}), join(t, Options{URL: url})
-	b.replicas.goneFor = 0
+	hurry(b)
 	stopped, err := Open(t.Context(), Options{URL: url})
 	if err != nil {
 		t.Fatal(err)
@@ -165,8 +165,18 @@ func TestAProgramIsGoneThatHasNotBeenThereForHalfAMinute(t *testing.T) {
 	look()
 }
 
-// A task that waits is its program's to run, and another's once that is gone: of several one takes it, and none that an
-// agent runs itself. Who was away for a moment is not gone.
+// hurry has programs take for gone at once who seems to be.
+func hurry(ms ...*member) {
+	for _, m := range ms {
+		m.replicas.mu.Lock()
+		m.replicas.goneFor = 0
+		m.replicas.mu.Unlock()
+	}
+}
+
+// A task that waits is its program's to run, and another's once that is gone: of several one takes it, if it has the
+// server, and none that an agent runs itself. Who was away for a moment is not gone, and while nobody could say that
+// they are there, only who has stopped is.
 func TestATaskIsTakenOnceItsProgramIsGone(t *testing.T) {
 	url := emptied(t)
 	a, b, c := join(t, Options{URL: url}), join(t, Options{URL: url}), join(t, Options{URL: url})
@@ -174,6 +184,7 @@ func TestATaskIsTakenOnceItsProgramIsGone(t *testing.T) {
 	task := func(runner string, seen bool) string {
 		c := callOf(t, "bot", "send", fmt.Sprintf(`{"runner":%q,"seen":%t}`, runner, seen))
 		c.Task, c.Dispatch, c.Runner, c.ToolDigest, c.ToolSeen = true, true, runner, strings.Repeat("a", 64), seen
+		c.Server = "up"
 		return a.check(t, c, approval.AnswerPending).ID
 	}
 	gone, mine, agents := task(away, true), task(a.Replica(), true), task("", false)
@@ -183,21 +194,38 @@ func TestATaskIsTakenOnceItsProgramIsGone(t *testing.T) {
   SELECT '`+away+`', 'http://away', at - interval '`+ago+`' FROM store_state
   ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at`)
 	}
-	take := func(d *DB) (bool, error) { return d.TakeTasks(t.Context()) }
-	at := func(want string) {
+	take := func(servers ...string) int64 {
 		t.Helper()
-		if got, err := b.AddressOf(t.Context(), away); err != nil || got != want {
+		return raced(t, []*DB{b.DB, c.DB}, func(d *DB) (bool, error) { return d.TakeTasks(t.Context(), servers) })
+	}
+	at := func(want string, fails bool) {
+		t.Helper()
+		if got, err := b.AddressOf(t.Context(), away); (err != nil) != fails || got != want {
 			t.Errorf("it is at %q, %v, want %q", got, err, want)
 		}
 	}
-	seen("14 seconds")
-	at("http://away")
-	if n := raced(t, []*DB{b.DB, c.DB}, take); n != 0 {
+	hurry(b, c)
+	seen("5 seconds")
+	at("http://away", false)
+	if n := take("up"); n != 0 {
 		t.Errorf("%d took it while it was away for a moment", n)
 	}
-	seen("16 seconds")
-	at("")
-	if n := raced(t, []*DB{b.DB, c.DB}, take); n != 1 {
+	seen("25 seconds")
+	for _, m := range []*member{b, c} {
+		m.replicas.mu.Lock()
+		m.replicas.goneFor = time.Hour
+		m.replicas.mu.Unlock()
+	}
+	at("", true)
+	if n := take("up"); n != 0 {
+		t.Errorf("%d took it before it could say that it is there", n)
+	}
+	hurry(b, c)
+	at("", false)
+	if n := take("down", "other"); n != 0 {
+		t.Errorf("%d took it that do not have its server", n)
+	}
+	if n := take("other", "up"); n != 1 {
 		t.Errorf("%d took it, want one", n)
 	}
 	for id, want := range map[string][]string{gone: {b.Replica(), c.Replica()}, mine: {a.Replica()}, agents: {""}} {
@@ -208,5 +236,41 @@ func TestATaskIsTakenOnceItsProgramIsGone(t *testing.T) {
 	}
 	if at, err := b.AddressOf(t.Context(), "\x00 \xff"); at != "" || err != nil {
 		t.Errorf("what is no program's is at %q, %v", at, err)
+	}
+}
+
+// A task that ends while it is taken stays as it is.
+func TestATaskThatHasEndedIsNotTaken(t *testing.T) {
+	url := emptied(t)
+	a, b := join(t, Options{URL: url}), join(t, Options{URL: url})
+	hurry(b)
+	const away = "01KAFHZX3T9W8Y7B6A5D4C3E2F"
+	c := callOf(t, "bot", "send", `{}`)
+	c.Task, c.Dispatch, c.Runner, c.ToolDigest, c.ToolSeen = true, true, away, strings.Repeat("a", 64), true
+	c.Server = "up"
+	id := a.check(t, c, approval.AnswerPending).ID
+	blocks := connect(t, url)
+	if _, err := blocks.Exec(t.Context(), `BEGIN; UPDATE approval_requests SET status = 'cancelled', resolved_at = requested_at,
+  resolved_by = 'somebody', resolved_via = 'api', resolved_seq = 1 WHERE id = '`+id+`'`); err != nil {
+		t.Fatal(err)
+	}
+	took := make(chan bool, 1)
+	go func() {
+		taken, err := b.TakeTasks(t.Context(), []string{"up"})
+		if err != nil {
+			t.Error(err)
+		}
+		took <- taken
+	}()
+	testkit.Eventually(t, "it waits for the row", func() bool {
+		var waits bool
+		err := blocks.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)`).Scan(&waits)
+		return err == nil && waits
+	})
+	if _, err := blocks.Exec(t.Context(), `COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	if testkit.Receive(t, "the answer", took) {
+		t.Error("it was taken")
 	}
 }

@@ -107,7 +107,8 @@ var _ interface {
 func Open(ctx context.Context, o Options) (*DB, error) {
 	config, err := pgxpool.ParseConfig(o.URL)
 	if err != nil { // which may have the password in its text
-		return nil, unavailable("The store's URL cannot be read; write postgres://user:password@host:5432/database.", nil)
+		return nil, unavailable("The store's URL cannot be read; write postgres://user:password@host:5432/database, and in "+
+			"the password %2F for /, %3F for ?, %23 for #, %40 for @ and %25 for %.", nil)
 	}
 	config.ConnConfig.Tracer = o.tracer
 	config.ConnConfig.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {} // they would be kept for ever
