@@ -19,7 +19,7 @@ import (
 
 // Replicas are what the programs on one database have together.
 type Replicas struct {
-	// Secret is the same for all, and never in the database; two while it is replaced, the new one first.
+	// Secret is the same for all, and never in the database. The first is signed with, each is accepted.
 	Secret secret.List `yaml:"secret" json:"secret"`
 	// Address is where the others reach this one; "": at Listen.
 	Address string `yaml:"address,omitempty" json:"address,omitempty"`

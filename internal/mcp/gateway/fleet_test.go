@@ -178,16 +178,7 @@ func TestATaskThatAnotherReplicaTookUpRunsOnce(t *testing.T) {
 	rs := newReplicas(t, quarantineAll, up)
 	one := rs.at(t, 0, mcp.Modern, withTasks)
 	id := one.begin("tool", `{}`)
-	db, err := sql.Open("sqlite", "file:"+rs.path+"?_pragma=busy_timeout(5000)")
-	if err == nil {
-		_, err = db.ExecContext(t.Context(), `UPDATE approval_requests SET runner = $1 WHERE id = $2`, runners[1], id)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Error(err)
-	}
+	rs.sql(t, `UPDATE approval_requests SET runner = $1 WHERE id = $2`, runners[1], id)
 	rs.taken <- true
 	for _, c := range []*peer{one, rs.moved(one)} {
 		want(t, "while it waits", c.status(id), "working")
@@ -199,6 +190,36 @@ func TestATaskThatAnotherReplicaTookUpRunsOnce(t *testing.T) {
 	if n := up.count(); n != 1 {
 		t.Errorf("it ran %d times", n)
 	}
+}
+
+// sql changes what the gate has stored.
+func (rs *replicas) sql(t *testing.T, statement string, args ...any) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+rs.path+"?_pragma=busy_timeout(5000)")
+	if err == nil {
+		_, err = db.ExecContext(t.Context(), statement, args...)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A task whose result is forgotten is not told to have been another call's.
+func TestATaskThatIsForgottenDidRun(t *testing.T) {
+	t.Parallel()
+	up := newFake(mcp.Legacy, running, "tool")
+	rs := newReplicas(t, quarantineAll, up)
+	one := rs.at(t, 0, mcp.Modern, withTasks)
+	id := one.begin("tool", `{}`)
+	rs.resolve(t, true)
+	one.becomes(id, "completed")
+	rs.sql(t, `UPDATE approval_requests SET runner = $1, requested_at = $2, expires_at = $3 WHERE id = $4`, runners[1],
+		"2026-01-01T00:00:00.000Z", "2026-01-01T00:30:00.000Z", id)
+	want(t, "at the one that is to know of it", rs.moved(one).status(id),
+		"completed: The call ran and succeeded; its result was lost when the gate restarted.")
 }
 
 // A task whose approval an identical call used, at the other replica, says so: nothing was restarted.

@@ -178,7 +178,7 @@ func (g *Gateway) runTask(p *pendingCall, req approval.Request, from clientHello
 		if result == nil && g.work.Err() != nil {
 			return // nothing was sent: it goes on when the gate is back
 		}
-		if g.isElsewhere(own.answer.Request) { // another took it for gone
+		if g.isElsewhere(own.answer.Request) { // another has taken it up, or has let an identical call through
 			g.tasks.remove(t)
 			return
 		}
@@ -437,8 +437,9 @@ func (g *Gateway) reviveTask(ctx context.Context, s *session, req approval.Reque
 		method: "tools/call"}
 	text := req.FeedMessage()
 	failed := true
-	// This program has run since, and knows of no such task: an identical call was let through here in its place.
-	usedHere := g.o.Fleet != nil && !elsewhere
+	// A task of this program that is not forgotten yet, and not here: an identical call was let through in its place.
+	usedHere := g.o.Fleet != nil && !elsewhere &&
+		g.clock.now().Before(first.RequestedAt.Add(waitLimit(first)+taskRetention))
 	switch {
 	case req.ConsumedAt.IsZero():
 	case usedHere:
