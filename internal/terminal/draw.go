@@ -261,7 +261,11 @@ func (s *screen) foot() []string {
 	case typing:
 		return append(wrap(s.question+legible.Line(s.input.Value())+"█"), faint.Render("enter: go on  esc: back"))
 	case answering:
-		return append(wrap(bold.Render(s.question)), faint.Render("y: yes  any other key: no"))
+		question := bold.Render(s.question)
+		if s.tooSoon {
+			question += " That key came before this could be read: answer again."
+		}
+		return append(wrap(question), faint.Render("y: yes  any other key: no"))
 	}
 	keys := "a approve  d deny  v everything  e edit  g for longer  x select  / filter  ? keys  q quit"
 	if s.mode == reading {

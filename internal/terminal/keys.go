@@ -37,6 +37,7 @@ func (s *screen) key(k tea.KeyPressMsg) tea.Cmd {
 // takeAnswer takes the answer to a question: only y is a yes.
 func (s *screen) takeAnswer(name string) tea.Cmd {
 	if s.Now().Sub(s.asked) < settle { // typed before the question was there
+		s.tooSoon = true
 		return nil
 	}
 	yes := s.answer

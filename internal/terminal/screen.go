@@ -84,6 +84,7 @@ type screen struct {
 	drawn    int                        // how many lines of drawnOf were on the screen, from the first on
 	drawnOf  string                     // a request, its version, and how it is laid out
 	asked    time.Time                  // when the gate's answer became a question
+	tooSoon  bool                       // it was answered before it could be read
 
 	mode     mode
 	back     mode // where a question came from
@@ -387,7 +388,7 @@ func (s *screen) ask(question string, yes func(string) tea.Cmd) {
 	if s.mode != answering && s.mode != typing {
 		s.back = s.mode
 	}
-	s.mode, s.question, s.answer = answering, question, yes
+	s.mode, s.question, s.answer, s.tooSoon = answering, question, yes, false
 }
 
 // line wants a line of text.

@@ -318,7 +318,8 @@ func TestScreenAsksForAReasonAndAConfirmation(t *testing.T) {
 	d.read()
 	d.types("a")
 	d.shows("Approve?")
-	d.types("y") // at once: it was typed before the question was there
+	d.types("y") // at once: the clock stands
+	d.shows("answer again.")
 	d.read()
 	if a := w.Request(books); a.Status != "pending" {
 		t.Errorf("%+v", a)
