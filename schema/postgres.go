@@ -3,7 +3,6 @@ package schema
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"fmt"
 	"io/fs"
 
@@ -11,36 +10,32 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-//go:embed postgres/*.sql
-var postgres embed.FS
+// VersionPostgres returns the version that [MigratePostgres] brings a database to. It also says how old a program is.
+func VersionPostgres() int64 { return newest("postgres") }
 
 // MigratePostgres is [Migrate] for a PostgreSQL database, whichever of several programs calls it at once: one of them
-// changes the tables, and the others wait for that. A database of a newer program is no error: that program has seen to
-// it that this one can go on. It returns the version that the database has then.
-func MigratePostgres(ctx context.Context, db *sql.DB) (version int64, err error) {
-	files, err := fs.Sub(postgres, "postgres")
+// changes the tables, and the others wait for that. A database of a newer program is no error: store_state.min_program
+// says whether this one can work on it.
+func MigratePostgres(ctx context.Context, db *sql.DB) error {
+	files, err := fs.Sub(migrations, "postgres")
 	if err != nil {
-		return 0, fmt.Errorf("schema: %w", err)
+		return fmt.Errorf("schema: %w", err)
 	}
 	locker, err := lock.NewPostgresSessionLocker()
 	if err != nil {
-		return 0, fmt.Errorf("schema: %w", err)
+		return fmt.Errorf("schema: %w", err)
 	}
 	p, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
 	if err != nil {
-		return 0, fmt.Errorf("schema: %w", err)
+		return fmt.Errorf("schema: %w", err)
 	}
 	if err := checkOwner(ctx, db); err != nil {
-		return 0, err
+		return err
 	}
 	if _, err := p.Up(ctx); err != nil {
-		return 0, fmt.Errorf("schema: %w", err)
+		return fmt.Errorf("schema: %w", err)
 	}
-	version, err = p.GetDBVersion(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("schema: %w", err)
-	}
-	return version, nil
+	return nil
 }
 
 // checkOwner returns [ErrForeign] where the schema that tables are made in has some, but none of Countersign's.

@@ -3,7 +3,10 @@
 //
 // A migration that was released is never changed; what comes later is a file with the next number. Each
 // runs in a transaction of its own, so that a crash leaves the database at one version or the next. There
-// is no way back: a database that a newer program has migrated is refused, untouched.
+// is no way back: an SQLite database that a newer program has migrated is refused, untouched. On PostgreSQL, programs
+// of two versions run side by side while one after another is replaced, so each migration leaves the tables such that
+// the program before can work on them, or says that it does not (min_program): what is taken away goes one release
+// after the last program that uses it.
 package schema
 
 import (
@@ -20,7 +23,7 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-//go:embed sqlite/*.sql
+//go:embed sqlite/*.sql postgres/*.sql
 var migrations embed.FS
 
 // ErrForeign is what [Migrate] returns for a database that has tables, but none of Countersign's.
@@ -37,9 +40,11 @@ func (e *NewerError) Error() string {
 }
 
 // Version returns the version that [Migrate] brings a database to.
-func Version() int64 {
-	var newest int64
-	files, err := fs.Glob(migrations, "sqlite/*.sql")
+func Version() int64 { return newest("sqlite") }
+
+// newest is the number of the newest migration in a folder.
+func newest(folder string) (newest int64) {
+	files, err := fs.Glob(migrations, folder+"/*.sql")
 	if err != nil {
 		panic("schema: " + err.Error()) // the pattern is a constant
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -526,5 +527,27 @@ func TestMigratingToVotes(t *testing.T) {
 	}
 	if is := dump(t, other); is != was {
 		t.Errorf("it was changed:\n%s", is)
+	}
+}
+
+// A migration of tables that programs work on gives way to what they do, and takes nothing from the program before
+// without saying so.
+func TestPostgresMigrationsLeaveRoomForTheProgramBefore(t *testing.T) {
+	files, err := fs.Glob(migrations, "postgres/*.sql")
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files[1:] {
+		text, err := fs.ReadFile(migrations, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "SET LOCAL lock_timeout = '2s'") {
+			t.Errorf("%s has no SET LOCAL lock_timeout", name)
+		}
+		takes := regexp.MustCompile(`(?i)\b(DROP|RENAME|ALTER COLUMN|SET NOT NULL|ADD CONSTRAINT)\b`).FindString(string(text))
+		if takes != "" && !strings.Contains(string(text), "SET min_program = ") {
+			t.Errorf("%s has %s, and does not raise min_program", name, takes)
+		}
 	}
 }

@@ -99,8 +99,12 @@ func newMetrics(a *App) *metrics {
 			Help: "How long a platform took to answer a send.", Buckets: []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10}},
 			[]string{"channel"}),
 	}
+	var fleet prometheus.Labels // of what is the same at all programs on the store
+	if a.o.Config.IsDatabase() {
+		fleet = prometheus.Labels{"fleet": a.o.Config.Store}
+	}
 	pending := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_requests_pending",
-		Help: "Requests that wait for a person. -1: the store did not answer."},
+		Help: "Requests that wait for a person. -1: the store did not answer.", ConstLabels: fleet},
 		func() float64 {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			defer cancel()

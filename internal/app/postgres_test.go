@@ -254,6 +254,9 @@ func testOneOfTwoProgramsIsGone(t *testing.T) {
 func testTwoProgramsShowOneLog(t *testing.T) {
 	one := newWorld(t)
 	other := one.second()
+	if !strings.Contains(other.get("/metrics"), `countersign_requests_pending{fleet="postgres://`) {
+		t.Error("a gauge that is the same at both does not say so")
+	}
 	race(t, 40, one, other, func(w *world) client.Answer {
 		return ask(client.Call{Tool: "read_file", SessionID: fmt.Sprint("at ", w.app.Addr())})(w)
 	})

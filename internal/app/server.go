@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 func openServer(ctx context.Context, a *App, broker *approval.Broker) (database, error) {
 	cfg := a.o.Config
 	d, err := postgres.Open(ctx, postgres.Options{URL: cfg.StoreURL.Reveal(), Logger: a.logger("store"),
-		Lossless: cfg.Replicas.Lossless(), Restored: a.endAfterFailover,
+		Program: a.o.Version, Lossless: cfg.Replicas.Lossless(), Restored: a.endAfterFailover,
 		OnCommit: a.committed(broker), BeforeCommit: broker.BeforeCommit, OnNews: broker.Publish})
 	if err != nil {
 		return nil, err
@@ -84,6 +85,18 @@ func (s server) size(ctx context.Context) int64 {
 		return 0
 	}
 	return n
+}
+
+func (s server) programs(ctx context.Context) string {
+	there, err := s.Programs(ctx)
+	if err != nil {
+		return ""
+	}
+	var tell []string
+	for _, p := range there {
+		tell = append(tell, strings.TrimSpace(p.Version+" "+p.Address))
+	}
+	return strings.Join(tell, ", ")
 }
 
 func (server) others() time.Duration    { return time.Second }

@@ -33,7 +33,7 @@ func (h health) statusPage(ctx context.Context, to approval.Actor) web.Status {
 	bound := h.a.o.Config
 	s.Store = web.StoreStatus{Path: bound.StorePath, Bytes: h.a.store.size(ctx), Restored: h.a.store.WasRestored()}
 	if bound.IsDatabase() {
-		s.Store.Database = bound.Store
+		s.Store.Database, s.Store.Programs = bound.Store, h.a.store.programs(ctx)
 	}
 	for i, name := range []string{nameAPI, namePages, nameWebhook, nameSocket, nameDebug} {
 		l := h.a.metrics.listeners.open[name]

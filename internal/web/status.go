@@ -62,6 +62,7 @@ type ListenerStatus struct {
 type StoreStatus struct {
 	Path     string
 	Database string // its address, without secrets
+	Programs string // those on the database
 	Bytes    int64
 	Restored bool
 }
@@ -195,6 +196,7 @@ func storeFacts(x *exchange, st *StoreStatus) []fact {
 	size := strconv.FormatFloat(float64(st.Bytes)/mib, 'f', 1, 64)
 	if st.Database != "" {
 		return []fact{{x.lang.Say("status_database"), legible.Line(st.Database)},
+			{x.lang.Say("status_programs"), legible.Line(st.Programs)},
 			{x.lang.Say("status_size"), x.lang.Say("status_mib", "size", size)}}
 	}
 	return []fact{{x.lang.Say("status_file"), legible.Line(st.Path)},

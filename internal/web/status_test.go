@@ -37,11 +37,12 @@ func TestStatusOfADatabase(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(o *Options) {
 		o.Status = func(context.Context, approval.Actor) Status {
-			return Status{Store: StoreStatus{Database: "postgres://db.example.com/gate", Bytes: 3 << 20}}
+			return Status{Store: StoreStatus{Database: "postgres://db.example.com/gate", Bytes: 3 << 20,
+				Programs: "v1.3.0 http://10.0.0.5:8787, v1.2.0 http://10.0.0.6:8787"}}
 		}
 	})
 	w.get("root", "/status").is(http.StatusOK).has("Database", "postgres://db.example.com/gate",
-		"3.0 MiB").lacks("Backups")
+		"3.0 MiB", "v1.3.0 http://10.0.0.5:8787, v1.2.0 http://10.0.0.6:8787").lacks("Backups")
 }
 
 // Approvers see what a chat tells them, and no more.

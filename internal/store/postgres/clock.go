@@ -63,7 +63,7 @@ func (c *clock) read(t *tx, more string) queued {
 	return queued{sql: sql, take: func(r pgx.BatchResults) (err error) {
 		var now time.Time
 		var floor string
-		if err := r.QueryRow().Scan(&now, &t.xid, &floor, &t.was, &t.lineage); err != nil {
+		if err := r.QueryRow().Scan(&now, &t.xid, &floor, &t.was, &t.lineage, &t.shut); err != nil {
 			return err
 		}
 		if t.at = c.give(now, true); floor != "" {

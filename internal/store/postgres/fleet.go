@@ -18,10 +18,11 @@ import (
 
 // replicas are the programs that are there, of which this is one: each writes every second that it is.
 type replicas struct {
-	db    *DB
-	id    string // of this program, since its start
-	ended chan struct{}
-	done  sync.WaitGroup
+	db      *DB
+	id      string // of this program, since its start
+	program string // its version
+	ended   chan struct{}
+	done    sync.WaitGroup
 
 	configuring sync.Mutex
 	gen         atomic.Int64 // of its configuration, 0: none was noted yet
@@ -68,8 +69,9 @@ const (
 	defaultGoneFor = patience + 2*tick
 )
 
-func (r *replicas) start(ctx context.Context, d *DB) error {
+func (r *replicas) start(ctx context.Context, d *DB, program string) error {
 	r.db, r.id, r.ended = d, store.NextID(ulid.ULID{}, d.Now()).String(), make(chan struct{})
+	r.program = encode(program)
 	r.address.Store("")
 	r.goneFor = defaultGoneFor
 	if err := r.appear(ctx); err != nil {
@@ -99,10 +101,10 @@ func (r *replicas) loop() {
 // appear writes that this program is there, and forgets what nobody needs any more.
 func (r *replicas) appear(ctx context.Context) error {
 	var said time.Time
-	err := r.db.pool.QueryRow(ctx, `INSERT INTO replicas (id, config_gen, address, seen_at)
-  SELECT $1, $2, $3, at FROM store_state ON CONFLICT (id)
+	err := r.db.pool.QueryRow(ctx, `INSERT INTO replicas (id, config_gen, address, program, seen_at)
+  SELECT $1, $2, $3, $4, at FROM store_state ON CONFLICT (id)
   DO UPDATE SET (address, seen_at) = (excluded.address, excluded.seen_at) RETURNING seen_at`, r.id, r.gen.Load(),
-		r.address.Load()).Scan(&said)
+		r.address.Load(), r.program).Scan(&said)
 	if err == nil {
 		r.note(said)
 	}
@@ -135,6 +137,30 @@ func (d *DB) AppearAt(ctx context.Context, url string) error {
 
 // Replica is the id of this program among those on the database, another one with each start.
 func (d *DB) Replica() string { return d.replicas.id }
+
+// Program is one that is there.
+type Program struct {
+	Version string
+	Address string // where others reach it, "" until it has said that
+}
+
+// Programs are those that are there, by their addresses.
+func (d *DB) Programs(ctx context.Context) ([]Program, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	rows, err := d.pool.Query(ctx, `SELECT program, address FROM replicas
+  WHERE `+seenWithin+`$1 * interval '1 millisecond' ORDER BY address, id`, awayAfter.Milliseconds())
+	if err != nil {
+		return nil, fault(err)
+	}
+	var all []Program
+	var p Program
+	_, err = pgx.ForEachRow(rows, []any{&p.Version, &p.Address}, func() error {
+		all = append(all, Program{decode(p.Version), p.Address})
+		return nil
+	})
+	return all, fault(err)
+}
 
 // FindGone returns the programs that are gone and have sent calls on of which nobody has said what came of them: those
 // that have not been there since some earlier call. It is to be called every few seconds.

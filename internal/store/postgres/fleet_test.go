@@ -165,6 +165,27 @@ func TestAProgramIsGoneThatHasNotBeenThereForHalfAMinute(t *testing.T) {
 	look()
 }
 
+// An operator sees which programs are there, and of which version.
+func TestProgramsThatAreThere(t *testing.T) {
+	at := emptied(t)
+	a, b := open(t, Options{URL: at, Program: "v1.3.0"}), open(t, Options{URL: at, Program: "v1.2.0"})
+	execute(t, at, `INSERT INTO replicas (id, seen_at)
+  SELECT '01KAFHZX3T9W8Y7B6A5D4C3E2F', at - interval '16 seconds' FROM store_state`)
+	if err := b.AppearAt(t.Context(), "http://10.0.0.6:8787"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := a.Programs(t.Context())
+	if want := []Program{{"v1.3.0", ""}, {"v1.2.0", "http://10.0.0.6:8787"}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.Programs(t.Context()); err != nil || len(got) != 1 {
+		t.Errorf("with one stopped: %v, %v", got, err)
+	}
+}
+
 // hurry has programs take for gone at once who seems to be.
 func hurry(ms ...*member) {
 	for _, m := range ms {

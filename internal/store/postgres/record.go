@@ -40,7 +40,7 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text
     $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bigint[])
   AS c (id, event_type, correlation_id, actor, approval_id, agent, tool, risk_level, decision, reason, data,
     caller, owner, server, tool_name, digest, use_within_ms),
-  (SELECT NOW_SQL AS at FROM store_state WHERE lineage = LINEAGE_SQL) AS now
+  (SELECT NOW_SQL AS at FROM store_state WHERE lineage = LINEAGE_SQL AND IS_OPEN) AS now
 WHERE NOT EXISTS (SELECT 1 FROM epochs AS e WHERE e.frozen = 1 AND e.agent IN ('', c.caller))
   AND (c.digest = '' OR EXISTS (SELECT 1 FROM tool_pins AS p
     WHERE p.agent = c.owner AND p.server = c.server AND p.tool_name = c.tool_name
@@ -134,7 +134,8 @@ func (d *DB) recordAll(ctx context.Context, group []*recording) (map[string]bool
 	b.Queue(recordLimits)
 	b.Queue(`SELECT pg_advisory_xact_lock_shared($1)`, everything)
 	recorded := map[string]bool{}
-	sql := strings.NewReplacer("NOW_SQL", d.clock.nowSQL(), "LINEAGE_SQL", d.lineage).Replace(recordEvents)
+	sql := strings.NewReplacer("NOW_SQL", d.clock.nowSQL(), "LINEAGE_SQL", d.lineage, "IS_OPEN", isOpen).
+		Replace(recordEvents)
 	b.Queue(sql, d.recordArgs(group)...).Query(func(rows pgx.Rows) error {
 		ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		for _, id := range ids {

@@ -61,7 +61,8 @@ type Options struct {
 	// BeforeCommit is told of what is about to become durable, and may come to nothing yet.
 	BeforeCommit func(approval.Commit)
 
-	Connections int // to the database, at most, where the URL does not say it (pool_max_conns); default 32
+	Program     string // its version, for operators
+	Connections int    // to the database, at most, where the URL does not say it (pool_max_conns); default 32
 
 	clock     string       // what the database's clock is, for tests
 	failpoint func(string) // called at "before-commit", for tests
@@ -142,7 +143,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		err = d.clock.start(ctx, d)
 	}
 	if err == nil {
-		if err = d.replicas.start(ctx, d); err != nil {
+		if err = d.replicas.start(ctx, d, o.Program); err != nil {
 			d.clock.stop()
 		}
 	}
@@ -168,7 +169,10 @@ func migrate(ctx context.Context, config *pgx.ConnConfig) error {
 	db := stdlib.OpenDB(*config)
 	err := checkUsable(ctx, db)
 	if err == nil {
-		_, err = schema.MigratePostgres(ctx, db)
+		err = upgrade(ctx, db)
+	}
+	if err == nil {
+		err = checkShut(ctx, db)
 	}
 	if closeErr := db.Close(); err == nil {
 		err = closeErr
@@ -177,6 +181,21 @@ func migrate(ctx context.Context, config *pgx.ConnConfig) error {
 		return unavailable("The store's database is another program's; name another one.", err)
 	}
 	return fault(err)
+}
+
+// upgrade brings the tables up to date, also while others use them.
+func upgrade(ctx context.Context, db *sql.DB) error {
+	for try := 1; ; try++ {
+		err := schema.MigratePostgres(ctx, db)
+		if err == nil || try == tries || !mayRunAgain(err) {
+			return err
+		}
+		select {
+		case <-time.After(tick):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // oldest is the oldest version of PostgreSQL that the statements are for, as it numbers them.

@@ -64,11 +64,11 @@ func database(t testing.TB) (url string) {
 	return server.Database(t, name)
 }
 
-// used are databases whose test has ended: to empty one takes less time than to make one.
-var used struct {
+// used are databases whose test has ended, by what they were made of: to empty one takes less time than to make one.
+var used = struct {
 	mu   sync.Mutex
-	urls []string
-}
+	urls map[string][]string
+}{urls: map[string][]string{}}
 
 // emptyAll empties all tables, whatever refers to what, and begins all counts anew.
 const emptyAll = `DO $$
@@ -87,17 +87,23 @@ END $$`
 // emptied returns a database with empty tables, which another test may have had.
 func emptied(t testing.TB) (at string) {
 	t.Helper()
+	return emptiedOf(t, empty)
+}
+
+// emptiedOf is emptied for a database that is made of another.
+func emptiedOf(t testing.TB, template func() (string, error)) (at string) {
+	t.Helper()
+	name, err := template()
+	if err != nil {
+		t.Fatal(err)
+	}
 	used.mu.Lock()
-	if n := len(used.urls); n > 0 {
-		at, used.urls = used.urls[n-1], used.urls[:n-1]
+	if n := len(used.urls[name]); n > 0 {
+		at, used.urls[name] = used.urls[name][n-1], used.urls[name][:n-1]
 	}
 	used.mu.Unlock()
 	if at == "" {
-		name, err := empty()
-		if err == nil {
-			at, err = server.Create(name)
-		}
-		if err != nil {
+		if at, err = server.Create(name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,7 +121,7 @@ func emptied(t testing.TB) (at string) {
 		}
 		used.mu.Lock()
 		defer used.mu.Unlock()
-		used.urls = append(used.urls, at)
+		used.urls[name] = append(used.urls[name], at)
 	})
 	return at
 }
@@ -138,8 +144,10 @@ func open(t testing.TB, o Options) *DB {
 	return d
 }
 
+// The contract, on tables that the next program has changed: while programs are replaced one after another, this one
+// works on them. The other tests have its own.
 func TestContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, Options{}) })
+	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, Options{URL: emptiedOf(t, expanded)}) })
 }
 
 // execute runs a statement in a database.

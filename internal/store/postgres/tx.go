@@ -45,6 +45,7 @@ type tx struct {
 
 	lineage string // of the database
 	was     string // that which the store was last of
+	shut    string // why the tables are shut to this program
 
 	used map[string]budget.Used // what it has written of agents' budgets
 

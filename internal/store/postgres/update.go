@@ -105,6 +105,9 @@ func (r *run) attempt(ctx context.Context) error {
 		r.db.replace(err)
 		return err
 	}
+	if t.shut != "" {
+		return errShut(t.shut)
+	}
 	if t.was != t.lineage && !r.follows && isOther(t.was, t.lineage, false) {
 		return errMoved
 	}
@@ -163,7 +166,7 @@ func (t *tx) begin(ctx context.Context) error {
 		floor = newestID
 	}
 	t.queued = append(t.queued, t.db.clock.read(t, "pg_current_xact_id()::text, coalesce(("+floor+"), ''), "+
-		"coalesce(lineage, ''), "+t.db.lineage),
+		"coalesce(lineage, ''), "+t.db.lineage+", "+shutIs),
 		queued{sql: nextEndings, take: t.takeEndings})
 	t.prefetch()
 	return t.flush()
@@ -245,7 +248,7 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) error {
 	defer t.release()
 	t.queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	t.queue(limits)
-	t.queued = append(t.queued, d.clock.read(t, "'', '', '', ''"))
+	t.queued = append(t.queued, d.clock.read(t, "'', '', '', '', ''"))
 	defer func() {
 		t.ended = true
 		if t.late != nil {
