@@ -249,9 +249,11 @@ func TestANeedCostsACallNothing(t *testing.T) {
 	allocations := func(need string) float64 {
 		p := rules(t, `{tools: [x], when: args.n > 5`+need+`}`)
 		c := call(t, "x", `{"n":7}`)
-		least := math.Inf(1) // pools are emptied by chance, which only adds
-		for range 20 {
-			least = min(least, testing.AllocsPerRun(20, func() { p.Evaluate(t.Context(), c) }))
+		// Pools lose by chance what is put into them, a quarter of it under the race detector: that only adds, and an
+		// average of several runs has some of it each time.
+		least := math.Inf(1)
+		for range 1000 {
+			least = min(least, testing.AllocsPerRun(1, func() { p.Evaluate(t.Context(), c) }))
 		}
 		return least
 	}
