@@ -184,6 +184,10 @@ func (p *pendingCall) askGate() (conn upstream.Conn, next gateStep, result jsont
 			mcp.CodeUnavailable))
 	}
 	gate := p.r.g.o.Asker
+	if p.call.Task {
+		p.r.g.beginning.RLock()
+		defer p.r.g.beginning.RUnlock()
+	}
 	if p.answer, err = gate.Check(p.r.withCorrelation(), p.call); err != nil {
 		p.reservation.Release()
 		return answer(p.gateFailure(err))

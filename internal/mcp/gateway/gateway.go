@@ -162,8 +162,11 @@ type Gateway struct {
 	keyboardAsked usedOnce // requests that a keyboard was asked about
 	tasks         tasks
 	resuming      sync.Map // the ids of requests whose tasks are being taken up
-	stopping      <-chan struct{}
-	closeIdle     []func() // closes connections that are not in use
+	// beginning is held for reading from when a task's request may be stored until the task is there, which knows what its
+	// client can answer, and whose credential it has.
+	beginning sync.RWMutex
+	stopping  <-chan struct{}
+	closeIdle []func() // closes connections that are not in use
 
 	work       context.Context // ends when the gateway stops
 	cancelWork context.CancelFunc

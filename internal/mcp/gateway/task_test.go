@@ -74,6 +74,11 @@ func (c *peer) status(id string) string {
 func (c *peer) becomes(id, status string) string {
 	c.t.Helper()
 	var got string
+	defer func() {
+		if c.t.Failed() {
+			c.t.Logf("the task was last %s", got)
+		}
+	}()
 	testkit.Eventually(c.t, "the task is "+status, func() bool {
 		got = c.status(id)
 		return strings.HasPrefix(got, status)
@@ -308,6 +313,50 @@ func TestATaskAsksItsClient(t *testing.T) {
 			contains(t, name, got, `{"action":"accept","content":{"text":"`+m+`"}}`)
 		}
 	}
+}
+
+// listing has the gateway's start look for tasks in the moment in which one has been stored and is not there yet.
+type listing struct {
+	*approval.Gate
+	stored, listed chan struct{}
+	waits          func() // until whoever looks waits for the task to be there, or has taken it up
+}
+
+func (l *listing) Tasks(ctx context.Context, agent string) ([]approval.Request, error) {
+	select {
+	case <-l.stored:
+	case <-ctx.Done():
+	}
+	rs, err := l.Gate.Tasks(ctx, agent)
+	close(l.listed)
+	return rs, err
+}
+
+func (l *listing) Check(ctx context.Context, c approval.Call) (approval.Answer, error) {
+	a, err := l.Gate.Check(ctx, c)
+	if c.Task {
+		close(l.stored)
+		l.waits()
+	}
+	return a, err
+}
+
+// A task that a client begins while the gateway takes up tasks is that client's, which is asked what the server asks.
+func TestATaskThatBeginsIsNotTakenUp(t *testing.T) {
+	t.Parallel()
+	l := &listing{stored: make(chan struct{}), listed: make(chan struct{})}
+	w, _ := taskWorld(t, mcp.Modern, requiring, around{asker: func(g *approval.Gate) gateway.Asker {
+		l.Gate = g
+		return l
+	}})
+	l.waits = func() {
+		testkit.Receive(t, "the list of tasks", l.listed)
+		testkit.Eventually(t, "it is known whose the task is", w.gw.TakesUpOrWaits)
+	}
+	c := join(t, w, mcp.Modern, askableTasks)
+	id := c.begin("tool", `{"rounds":1}`)
+	w.resolve(t, true)
+	c.becomes(id, "input_required")
 }
 
 func TestATaskIsItsAgents(t *testing.T) {

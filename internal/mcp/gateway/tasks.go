@@ -528,6 +528,8 @@ func (g *Gateway) takeTasks() {
 // resumeTasks takes up the tasks that are this program's to run.
 func (g *Gateway) resumeTasks() error {
 	rs, err := g.local.Tasks(g.work, "")
+	g.beginning.Lock()   // a client may be beginning one of them: it is there then
+	g.beginning.Unlock() //nolint:staticcheck // it is only waited for
 	from, _ := parseClientHello(nil, nil)
 	for _, req := range rs {
 		if req.Scope != g.o.Scope || !g.ownsTask(req) || g.isElsewhere(&req) {
