@@ -87,6 +87,8 @@ var arrows = map[string]struct {
 	"internal/store/sqlite/sqlite3": {nil, "SQLite's calls, and no tables"},
 	"internal/store/postgres": {[]string{"approval", "schema", "internal/auth/signin",
 		"internal/auth/passkey", "internal/budget", "internal/store", "internal/ratelimitedlog"}, "what keeps the rows where several programs write, and no rules"},
+	"internal/store/move": {[]string{"internal/store", "internal/store/postgres", "internal/store/sqlite"},
+		"from one kind of database to the other, and nothing of what rows mean"},
 	"internal/store/postgres/postgrestest": {[]string{"internal/testkit"}, "a server for tests, and nothing of its tables"},
 	"internal/store/storetest": {[]string{"approval", "internal/auth/signin", "internal/auth/passkey",
 		"approval/summary"}, "the contract is the domain's, for every store"},
@@ -177,8 +179,8 @@ var arrows = map[string]struct {
 		"approval/args", "approval/redact", "client", "internal/config", "internal/demo", "internal/emulator",
 		"internal/history", "internal/terminal/inbox", "internal/safefile", "internal/loopback", "internal/locale",
 		"internal/agents/localgate", "internal/terminal/logins", "internal/mcp/stdioproxy", "internal/policy/presets",
-		"internal/secret", "internal/setup", "internal/store/sqlite", "internal/terminal", "internal/yamlpos"},
-		"flags and tables: the store only to copy it"},
+		"internal/secret", "internal/setup", "internal/store/move", "internal/store/sqlite", "internal/terminal",
+		"internal/yamlpos"}, "flags and tables: the store only to copy it"},
 }
 
 // outside says which other modules the packages that promise to be lean may import.
@@ -530,6 +532,7 @@ func TestNoTransactionIsAsserted(t *testing.T) {
 // reads. Those of its functions that take one all the same, and why:
 var appInTransactions = map[string]string{
 	"endAfterFailover": "one transaction notes that another server has taken over, ends what was open, and tells of it",
+	"endAfterMove":     "as endAfterFailover, where the rows have come from a file",
 	"LinkIn":           "whoever asks in a chat for a link to sign in is answered in the transaction that makes it: rows of sign-in",
 }
 

@@ -5,6 +5,7 @@ package app_test
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,15 +19,21 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"countersign/client"
+	"countersign/internal/app"
+	"countersign/internal/config"
 	"countersign/internal/emulator"
+	"countersign/internal/store/move"
 	"countersign/internal/store/postgres/postgrestest"
 	"countersign/internal/testkit"
 )
 
+// server is that of TestOnPostgreSQL.
+var server *postgrestest.Server
+
 // The whole program on PostgreSQL, as on SQLite; and two of them on one database.
 func TestOnPostgreSQL(t *testing.T) {
-	server, err := postgrestest.Start()
-	if err != nil {
+	var err error
+	if server, err = postgrestest.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -68,6 +75,7 @@ func TestOnPostgreSQL(t *testing.T) {
 		"a clock that is wrong":           testAClockThatIsWrong,
 		"three programs under fire":       testReplicasUnderFire,
 		"an older configuration":          testAnOlderConfigurationEndsNothing,
+		"a store moves and comes back":    testAStoreMovesAndComesBack,
 	} {
 		t.Run(name, test)
 	}
@@ -504,6 +512,96 @@ func testAnotherServerTakesOver(t *testing.T) {
 		}
 	}
 	one.told("Another server has taken over the gate's database")
+}
+
+// A store that is taken to a file, and from there to another database, is the same store: what was used is not used
+// again, what was open has ended, and who was signed in signs in anew. The program does not start where it was before.
+func testAStoreMovesAndComesBack(t *testing.T) {
+	w := newWorld(t)
+	approve := func(cents int) (id string) {
+		t.Helper()
+		id = w.expect(transfer(cents), client.AnswerPending).ApprovalID
+		if _, err := w.hana.Decide(w.ctx, id, client.Approve, ""); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	used := approve(3000)
+	w.expect(transfer(3000), client.AnswerApproved)
+	inDatabase := "store: ${DATABASE}\nreplicas: {secret: \"${FLEET_SECRET}\", address: \"http://127.0.0.1:8787\"}\n"
+	inFile := "store: sqlite:" + filepath.Join(w.dir, "moved.db") + "\n"
+	next := server.Database(t, "")
+	setClock(t, next, 0)
+	next += "&pool_max_conns=8&search_path=public,pg_catalog"
+	for _, step := range []struct {
+		from, to, was, is string
+		again             client.AnswerKind // to the call that was used
+	}{
+		{w.env["DATABASE"], "sqlite:" + filepath.Join(w.dir, "moved.db"), inDatabase, inFile, client.AnswerPending},
+		{"sqlite:" + filepath.Join(w.dir, "moved.db"), next, inFile, inDatabase, client.AnswerDenied},
+	} {
+		unused := approve(4000)
+		waits := w.expect(transfer(5000), client.AnswerPending).ApprovalID
+		cookie := w.signIn(w.hana)
+		w.stop()
+		way, err := move.Parse(step.from, step.to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := way.Run(w.ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		cfg, _, err := config.Load(w.path, w.lookup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := app.New(w.ctx, app.Options{Config: cfg, Env: w.lookup,
+			Logger: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), "was moved ") {
+			t.Errorf("it starts where it was: %v", err)
+		}
+		text, err := os.ReadFile(w.path)
+		if err == nil {
+			err = os.WriteFile(w.path, []byte(replacing(step.was, step.is)(string(text))), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.env["DATABASE"] = next
+		w.start()
+		if got := w.status(used); got.Status != "approved" || got.ConsumedAt.IsZero() {
+			t.Errorf("what was used: %+v", got)
+		}
+		for _, id := range []string{unused, waits} {
+			if got := w.status(id); got.Status != "cancelled" || got.EndCode != "restored" {
+				t.Errorf("what was open is %s, %s", got.Status, got.EndCode)
+			}
+		}
+		if w.in(cookie) {
+			t.Error("still signed in")
+		}
+		again := w.expect(transfer(3000), step.again).ApprovalID
+		if step.again == client.AnswerPending { // a denial goes along
+			if _, err := w.hana.Decide(w.ctx, again, client.Deny, "once is enough"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if es := w.audit("store_failover"); len(es) > 0 {
+		t.Errorf("taken for a failover: %+v", es)
+	}
+	var seqs []int64
+	page, err := w.hana.Audit(w.ctx, client.AuditQuery{Limit: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range page.Items {
+		seqs = append(seqs, e.Seq)
+	}
+	for i := range len(seqs) - 1 {
+		if seqs[i] != seqs[i+1]+1 {
+			t.Errorf("a hole between %d and %d", seqs[i+1], seqs[i])
+		}
+	}
 }
 
 // An operator is told where the clocks of the program's machine and of the database are apart.

@@ -23,7 +23,7 @@ import (
 func openServer(ctx context.Context, a *App, broker *approval.Broker) (database, error) {
 	cfg := a.o.Config
 	d, err := postgres.Open(ctx, postgres.Options{URL: cfg.StoreURL.Reveal(), Logger: a.logger("store"),
-		Program: a.o.Version, Lossless: cfg.Replicas.Lossless(), Restored: a.endAfterFailover,
+		Program: a.o.Version, Lossless: cfg.Replicas.Lossless(), Restored: a.endAfterFailover, Arrived: a.endAfterMove,
 		OnCommit: a.committed(broker), BeforeCommit: broker.BeforeCommit, OnNews: broker.Publish})
 	if err != nil {
 		return nil, err
@@ -40,6 +40,14 @@ func (a *App) endAfterFailover(ctx context.Context, tx approval.Tx) error {
 		return err
 	}
 	return a.chat.FailedOver(tx)
+}
+
+// endAfterMove ends what was open in the file that the rows of a database came from. Who has moved it knows.
+func (a *App) endAfterMove(ctx context.Context, tx approval.Tx) error {
+	if err := a.gate.In(ctx, tx).Freezes().Restored(); err != nil {
+		return err
+	}
+	return a.signIn.EndAfterFailover(ctx, tx)
 }
 
 // ownTx is the store's own transaction. Tests stand before it.

@@ -27,6 +27,7 @@ const (
 	codeCrash         = "57P02"
 	codeNoDatabase    = "3D000"
 	codeNoFunction    = "42883"
+	codeNoTable       = "42P01"
 	codeNotSupported  = "0A000"
 	codePrivilege     = "42501"
 )

@@ -84,12 +84,16 @@ func (d *DB) tells(ctx context.Context, sql string) (bool, error) {
 
 // endRestored ends what was open in a database of another lineage, and notes that.
 func (d *DB) endRestored(ctx context.Context) error {
-	ended := false
+	ended, came := false, false
 	r := run{db: d, about: approval.WholeStore(), of: approval.WholeStore(), follows: true}
 	r.fn = func(begun approval.Tx) error {
 		t := begun.(*tx)
-		if ended = isOther(t.was, t.lineage, d.lossless); ended && d.restored != nil { // no program was quicker
-			if err := d.restored(ctx, t); err != nil {
+		end := d.restored
+		if came = t.was == moved; came {
+			end = d.arrived
+		}
+		if ended = isOther(t.was, t.lineage, d.lossless); ended && end != nil { // no program was quicker
+			if err := end(ctx, t); err != nil {
 				return err
 			}
 		}
@@ -97,7 +101,11 @@ func (d *DB) endRestored(ctx context.Context) error {
 		return nil
 	}
 	err := r.attempt(ctx)
-	if err == nil && ended {
+	switch {
+	case err == nil && came:
+		d.log.WarnContext(ctx, "the store's rows were brought from a file; all that waits, and approvals not used yet, are "+
+			"cancelled, because they may have been used there since; everybody must sign in again")
+	case err == nil && ended:
 		d.log.WarnContext(ctx, "another server has taken over the store's database, or it was restored, and may lack what "+
 			"was committed last; all that waits, and approvals not used yet, are cancelled, because they may have been used "+
 			"since")

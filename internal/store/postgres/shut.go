@@ -31,8 +31,8 @@ const (
 // errShut is what a program is told to which the tables are shut.
 func errShut(why string) *approval.Error {
 	if to, moved := strings.CutPrefix(why, movedTo); moved {
-		return unavailable("The store was moved from this database to "+to+"; start the gate there. To bring it back, make "+
-			"an empty database, and run countersign migrate the other way.", nil)
+		return unavailable("The store was moved from this database to "+decode(to)+"; start the gate there. To bring it "+
+			"back, make an empty database, and run countersign migrate the other way.", nil)
 	}
 	return unavailable(fmt.Sprintf("A newer version of the program has changed the store's tables, and this one cannot "+
 		"work on them any more (they need schema %s; this program knows %s); run the newer version.",

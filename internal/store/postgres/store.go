@@ -56,6 +56,8 @@ type Options struct {
 	// in last, or another server has taken over, and may have lost what was committed. It is called before any other
 	// function runs on such a database, by one of the programs. nil: nothing is ended.
 	Restored func(ctx context.Context, tx approval.Tx) error
+	// Arrived is Restored where the rows were brought from a file, which may live on.
+	Arrived func(ctx context.Context, tx approval.Tx) error
 	// Lossless says that no server takes over that lacks anything of what was committed: its standbys are synchronous.
 	Lossless bool
 	// BeforeCommit is told of what is about to become durable, and may come to nothing yet.
@@ -79,6 +81,7 @@ type DB struct {
 	onNews       func(approval.Commit)
 	failpoint    func(string)
 	restored     func(ctx context.Context, tx approval.Tx) error
+	arrived      func(ctx context.Context, tx approval.Tx) error
 	lossless     bool
 	lineage      string // the expression that tells it
 	turns        turns
@@ -108,8 +111,7 @@ var _ interface {
 func Open(ctx context.Context, o Options) (*DB, error) {
 	config, err := pgxpool.ParseConfig(o.URL)
 	if err != nil { // which may have the password in its text
-		return nil, unavailable("The store's URL cannot be read; write postgres://user:password@host:5432/database, and in "+
-			"the password %2F for /, %3F for ?, %23 for #, %40 for @ and %25 for %.", nil)
+		return nil, errURL
 	}
 	config.ConnConfig.Tracer = o.tracer
 	config.ConnConfig.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {} // they would be kept for ever
@@ -123,7 +125,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		config.ConnConfig.ConnectTimeout = patience
 	}
 	d := &DB{log: o.Logger, onCommit: o.OnCommit, beforeCommit: o.BeforeCommit, failpoint: o.failpoint,
-		onNews: o.OnNews, restored: o.Restored, lossless: o.Lossless,
+		onNews: o.OnNews, restored: o.Restored, arrived: o.Arrived, lossless: o.Lossless,
 		records: make(chan *recording, recordsWaiting), closing: make(chan struct{})}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -156,6 +158,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	d.recording.Go(d.recordLoop)
 	return d, nil
 }
+
+var errURL = unavailable("The store's URL cannot be read; write postgres://user:password@host:5432/database, and in "+
+	"the password %2F for /, %3F for ?, %23 for #, %40 for @ and %25 for %.", nil)
 
 // namesSeveral reports whether a URL names several servers. There are fallbacks for one, too: with TLS, and without.
 func namesSeveral(c *pgx.ConnConfig) bool {

@@ -2,11 +2,9 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -24,11 +22,8 @@ const backupPatience = 10 * time.Second
 // is there under its name when it is on the disk, or not at all. Backup fails with [approval.CodeStoreUnavailable] and
 // what to do where there is no store at path, where it is another program's database, and where to is there already.
 func Backup(ctx context.Context, path, to string) (size int64, err error) {
-	switch info, err := os.Stat(path); {
-	case errors.Is(err, fs.ErrNotExist), err == nil && info.Size() == 0:
-		return 0, unavailable(fmt.Sprintf("There is no store at %s.", path), err)
-	case err != nil:
-		return 0, openFault(path, err)
+	if err := checkThere(path); err != nil {
+		return 0, err
 	}
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return 0, notOverwritten(to, err)
@@ -37,16 +32,11 @@ func Backup(ctx context.Context, path, to string) (size int64, err error) {
 	if err != nil {
 		return 0, openFault(path, err)
 	}
-	// Not mode=ro: a store that no process has open may have a log to be read, for which SQLite makes a file beside it.
-	dsn := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(abs), RawQuery: url.Values{
-		"mode": {"rw"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", backupPatience.Milliseconds()), "synchronous(FULL)"},
-	}.Encode()}
-	db, err := sql.Open("sqlite", dsn.String())
+	db, err := openBeside(abs)
 	if err != nil {
-		return 0, fmt.Errorf("store: %w", err)
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(1)
 	switch have, err := schema.Have(ctx, db); {
 	case errors.Is(err, schema.ErrForeign), err == nil && have == 0:
 		return 0, unavailable(fmt.Sprintf("%s is a database of another program; name the store.", path), err)

@@ -223,7 +223,9 @@ func (d *DB) migrate(ctx context.Context, o Options) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	db.SetMaxOpenConns(1)
-	err = d.upgrade(ctx, db, o)
+	if err = d.upgrade(ctx, db, o); err == nil {
+		err = d.checkMoved(ctx, db)
+	}
 	if closeErr := db.Close(); err == nil {
 		err = closeErr
 	}
