@@ -127,13 +127,14 @@ func (w *world) clientOf(url, token string) *client.Client {
 }
 
 // childAt is child without a client: it returns where the program is.
-func (w *world) childAt(point string) (cmd *exec.Cmd, url string) {
+func (w *world) childAt(point string, more ...string) (cmd *exec.Cmd, url string) {
 	w.t.Helper()
 	cmd = testkit.Command(w.t, os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+point, "CONFIG="+w.path)
 	for k, v := range w.env {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}
+	cmd.Env = append(cmd.Env, more...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		w.t.Fatal(err)

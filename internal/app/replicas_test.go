@@ -16,11 +16,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"countersign/client"
+	"countersign/internal/store/postgres/postgrestest"
 )
 
 // replica is a program on the database in a process of its own, to be killed and stood still.
 type replica struct {
 	cmd  *exec.Cmd
+	net  *postgrestest.Proxy // between it and the database
 	bot  *client.Client
 	hana *client.Client
 }
@@ -36,12 +38,13 @@ type fleet struct {
 
 func (f *fleet) startReplica() *replica {
 	f.t.Helper()
-	cmd, url := f.childAt("never")
+	between := postgrestest.NewProxy(f.t, f.env["DATABASE"])
+	cmd, url := f.childAt("never", "DATABASE="+between.URL)
 	f.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	return &replica{cmd, f.clientOf(url, "AGENT_TOKEN"), f.clientOf(url, "HANA_TOKEN")}
+	return &replica{cmd, between, f.clientOf(url, "AGENT_TOKEN"), f.clientOf(url, "HANA_TOKEN")}
 }
 
 // any returns the clients of one program after the other.
@@ -82,6 +85,17 @@ func (f *fleet) standStill(i int, d time.Duration) {
 	}
 }
 
+// partition has nothing come through between a program and the database for a while. What was on its way is lost.
+func (f *fleet) partition(i int, d time.Duration) {
+	f.mu.Lock()
+	between := f.others[i].net
+	f.mu.Unlock()
+	between.Set(true, true, true)
+	time.Sleep(d) // real: other programs go on meanwhile
+	between.Cut()
+	between.Set(false, false, false)
+}
+
 // cutOff ends every connection to the database, in whatever it is doing.
 func (f *fleet) cutOff() {
 	f.sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -119,8 +133,8 @@ func (f *fleet) transfer(cents int) (through int) {
 	return through
 }
 
-// Three programs on one database under load, while they are killed and stood still, and their connections are cut off:
-// no approval is used twice or lost, nobody gets a card twice, and all show one audit log without holes.
+// Three programs on one database under load, while they are killed, stood still and parted from it, and all connections
+// are cut off: no approval is used twice or lost, nobody gets a card twice, and all show one audit log without holes.
 func testReplicasUnderFire(t *testing.T) {
 	w := newWorld(t)
 	w.ctx = t.Context() // every wait below ends by itself
@@ -157,13 +171,15 @@ func testReplicasUnderFire(t *testing.T) {
 		if _, more := <-due; !more { // real: it is closed when the callers have ended
 			break
 		}
-		switch n % 4 {
-		case 0, 2:
-			f.restart(n / 2 % 2)
+		switch n % 6 {
+		case 0, 3:
+			f.restart(n / 3 % 2)
 		case 1:
 			f.cutOff()
-		case 3:
-			f.standStill(n/4%2, 3*time.Second)
+		case 2, 5:
+			f.partition(n/3%2, 3*time.Second)
+		case 4:
+			f.standStill(n/6%2, 3*time.Second)
 		}
 	}
 	t.Logf("%d transfers, %d answers did not come", transfers, f.failed.Load())

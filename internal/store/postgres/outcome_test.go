@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -21,113 +19,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"countersign/approval"
+	"countersign/internal/store/postgres/postgrestest"
 	"countersign/internal/testkit"
 )
-
-// proxy stands between a store and the server, and can cut what goes through.
-type proxy struct {
-	listener net.Listener
-	server   string
-	url      string
-	alter    func([]byte) []byte // what the store says; nil: nothing
-
-	mu      sync.Mutex
-	open    []net.Conn
-	deaf    bool // what the store says goes nowhere
-	mute    bool // what the server says goes nowhere
-	refuses bool // new connections are closed
-}
-
-func newProxy(t *testing.T, store string) *proxy {
-	t.Helper()
-	u, err := url.Parse(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{listener: l, server: u.Host}
-	u.Host = l.Addr().String()
-	p.url = u.String()
-	var done sync.WaitGroup
-	done.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			done.Go(func() { p.serve(c) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		p.cut()
-		testkit.Wait(t, "the proxy's connections", done.Wait)
-	})
-	return p
-}
-
-func (p *proxy) serve(c net.Conn) {
-	defer c.Close()
-	p.mu.Lock()
-	if p.refuses {
-		p.mu.Unlock()
-		return
-	}
-	s, err := net.Dial("tcp", p.server)
-	if err != nil {
-		p.mu.Unlock()
-		return
-	}
-	defer s.Close()
-	p.open = append(p.open, c, s)
-	alter := p.alter
-	p.mu.Unlock()
-	var both sync.WaitGroup
-	both.Go(func() { p.pass(s, c, &p.deaf, alter) })
-	both.Go(func() { p.pass(c, s, &p.mute, nil) })
-	both.Wait() // real: each side ends with its connection, which the test cuts
-}
-
-// pass passes on what comes, unless it is to go nowhere.
-func (p *proxy) pass(to, from net.Conn, lost *bool, alter func([]byte) []byte) {
-	defer to.Close()
-	b := make([]byte, 1<<16)
-	for {
-		n, err := from.Read(b)
-		p.mu.Lock()
-		gone := *lost
-		p.mu.Unlock()
-		said := b[:n]
-		if alter != nil {
-			said = alter(said)
-		}
-		if n > 0 && !gone {
-			_, _ = to.Write(said)
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// cut closes all connections.
-func (p *proxy) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.open {
-		_ = c.Close()
-	}
-	p.open, p.deaf, p.mute = nil, false, false
-}
-
-func (p *proxy) set(deaf, mute, refuses bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.deaf, p.mute, p.refuses = deaf, mute, refuses
-}
 
 // appended counts the events of an agent.
 func appended(t *testing.T, d *DB, agent string) (n int) {
@@ -153,32 +47,32 @@ func appends(agent string, runs *atomic.Int32) func(tx approval.Tx) error {
 // Rule 2.7: what a caller is told of an update is what is stored, also where the answer to the COMMIT does not come.
 func TestRule7_ACommitWithoutAnAnswerIsFoundOut(t *testing.T) {
 	for name, test := range map[string]struct {
-		cut  func(t *testing.T, p *proxy, committed func() bool)
+		cut  func(t *testing.T, p *postgrestest.Proxy, committed func() bool)
 		runs int32
 		told bool // it is known what has become of it
 	}{
-		"before the database heard of it": {func(_ *testing.T, p *proxy, _ func() bool) { p.cut() }, 2, true},
-		"after it had committed": {func(t *testing.T, p *proxy, committed func() bool) {
-			p.set(false, true, false)
+		"before the database heard of it": {func(_ *testing.T, p *postgrestest.Proxy, _ func() bool) { p.Cut() }, 2, true},
+		"after it had committed": {func(t *testing.T, p *postgrestest.Proxy, committed func() bool) {
+			p.Set(false, true, false)
 			go func() {
 				testkit.Eventually(t, "the commit", committed)
-				p.cut()
+				p.Cut()
 			}()
 		}, 1, true},
-		"and the database is gone": {func(t *testing.T, p *proxy, committed func() bool) {
-			p.set(false, true, true)
+		"and the database is gone": {func(t *testing.T, p *postgrestest.Proxy, committed func() bool) {
+			p.Set(false, true, true)
 			go func() {
 				testkit.Eventually(t, "the commit", committed)
-				p.cut()
+				p.Cut()
 			}()
 		}, 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			direct := database(t)
 			looking := open(t, Options{URL: direct})
-			p := newProxy(t, direct)
+			p := postgrestest.NewProxy(t, direct)
 			var armed atomic.Bool
-			d := open(t, Options{URL: p.url, Connections: 1, failpoint: func(string) {
+			d := open(t, Options{URL: p.URL, Connections: 1, failpoint: func(string) {
 				if armed.CompareAndSwap(true, false) {
 					test.cut(t, p, func() bool { return appended(t, looking, "bot") == 1 })
 				}
@@ -196,7 +90,7 @@ func TestRule7_ACommitWithoutAnAnswerIsFoundOut(t *testing.T) {
 			if (err == nil) != test.told || err != nil && approval.CodeOf(err) != approval.CodeStoreUnavailable {
 				t.Errorf("its caller is told %v", err)
 			}
-			p.set(false, false, false)
+			p.Set(false, false, false)
 		})
 	}
 }
@@ -429,9 +323,9 @@ func TestALockThatIsHeldForTooLongIsToldAsSuch(t *testing.T) {
 
 // An answer that does not come is not waited for for ever, also by those whose context does not end.
 func TestAnAnswerThatDoesNotComeIsGivenUp(t *testing.T) {
-	p := newProxy(t, database(t))
-	d := open(t, Options{URL: p.url})
-	p.set(false, true, false)
+	p := postgrestest.NewProxy(t, database(t))
+	d := open(t, Options{URL: p.URL})
+	p.Set(false, true, false)
 	updated, viewed := make(chan error, 1), make(chan error, 1)
 	go func() {
 		updated <- d.Update(context.Background(), approval.OfAgent("bot"), func(approval.Tx) error { return nil })
@@ -443,7 +337,7 @@ func TestAnAnswerThatDoesNotComeIsGivenUp(t *testing.T) {
 		})
 	}()
 	time.Sleep(300 * time.Millisecond) // real: both have asked by then, and the answers are lost
-	p.set(false, false, false)
+	p.Set(false, false, false)
 	if err := testkit.Receive(t, "the update", updated); err != nil {
 		t.Error(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/store/postgres/postgrestest"
 	"countersign/internal/testkit"
 )
 
@@ -99,13 +100,13 @@ func TestANotificationWakesTheOthers(t *testing.T) {
 func TestNewsWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	url := emptied(t)
-	p := newProxy(t, url)
+	p := postgrestest.NewProxy(t, url)
 	var h heard
-	open(t, Options{URL: p.url, OnNews: h.hear})
+	open(t, Options{URL: p.URL, OnNews: h.hear})
 	other := open(t, Options{URL: url})
 	for n := range 5 {
 		say(t, other, approval.EventDecision, "bot")
-		p.cut()
+		p.Cut()
 		testkit.Eventually(t, "it is told", func() bool { return len(h.events()) == n+1 })
 	}
 }
@@ -263,14 +264,12 @@ func TestAPoolerIsNoticed(t *testing.T) {
 	t.Parallel()
 	log := &testkit.Buffer{}
 	url := emptied(t)
-	p := newProxy(t, url)
-	p.mu.Lock()
-	p.alter = func(b []byte) []byte {
+	p := postgrestest.NewProxy(t, url)
+	p.Alter(func(b []byte) []byte {
 		return bytes.ReplaceAll(b, []byte("LISTEN countersign"), []byte("LISTEN another_one"))
-	}
-	p.mu.Unlock()
+	})
 	var h heard
-	d, err := Open(t.Context(), Options{URL: p.url, Logger: log.Logger(), OnNews: h.hear})
+	d, err := Open(t.Context(), Options{URL: p.URL, Logger: log.Logger(), OnNews: h.hear})
 	if err != nil {
 		t.Fatal(err)
 	}
