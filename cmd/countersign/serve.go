@@ -105,7 +105,10 @@ func (s *std) serveUntilStopped(ctx context.Context, a *app.App, log *slog.Logge
 // stopUnlessHurried stops a in good order; another signal ends it at once.
 func stopUnlessHurried(a *app.App, signals <-chan os.Signal) error {
 	stopped := make(chan error, 1)
-	go func() { stopped <- stop(a) }()
+	go func() {
+		a.Withdraw(context.Background())
+		stopped <- stop(a)
+	}()
 	for {
 		select {
 		case err := <-stopped:

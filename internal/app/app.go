@@ -80,12 +80,13 @@ type App struct {
 	listeners *listeners
 	pages     *web.Server
 
-	stopping context.Context // ends when Stop begins
-	begin    context.CancelFunc
-	work     context.Context // ends when the background work must
-	halt     context.CancelFunc
-	running  sync.WaitGroup
-	undo     []step // what Stop does, last in first out
+	stopping  context.Context // ends when Stop begins
+	withdrawn atomic.Bool     // nobody is to be sent here any more
+	begin     context.CancelFunc
+	work      context.Context // ends when the background work must
+	halt      context.CancelFunc
+	running   sync.WaitGroup
+	undo      []step // what Stop does, last in first out
 
 	started atomic.Bool
 	stop    sync.Once
@@ -389,6 +390,25 @@ func (a *App) WebhookAddr() string {
 		return a.listeners.webhooks.Addr().String()
 	}
 	return a.Addr()
+}
+
+// withdrawFor is for how long a program works on after it has said that it stops: a load balancer looks each second,
+// and gives it up after the second time.
+const withdrawFor = 5 * time.Second
+
+// Withdraw has a load balancer send callers to other programs on the store: /readyz says that this one stops, which
+// works on meanwhile. It returns after 5 s or when ctx ends, and at once where there is no other program.
+func (a *App) Withdraw(ctx context.Context) {
+	a.withdrawn.Store(true)
+	if !a.store.hasOthers(ctx) {
+		return
+	}
+	over := time.NewTimer(withdrawFor)
+	defer over.Stop()
+	select {
+	case <-over.C:
+	case <-ctx.Done():
+	}
 }
 
 // Stop stops the program; what is in hand is finished while ctx lives. It may be called at any time

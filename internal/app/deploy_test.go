@@ -242,3 +242,62 @@ func readDeploy(t *testing.T, name string, unmarshal func([]byte, any) error, in
 		t.Fatalf("%s: %v", name, err)
 	}
 }
+
+// What the documents say of containers is what compose.replicas.yaml and haproxy.cfg have.
+func TestReplicasInContainers(t *testing.T) {
+	var compose struct {
+		Services map[string]struct {
+			Hostname    string
+			Environment map[string]string
+			Networks    []string
+		}
+		Networks map[string]struct {
+			IPAM struct{ Config []struct{ Subnet string } }
+		}
+	}
+	text := fileText(t, "../../deploy/compose.replicas.yaml")
+	if err := yaml.Unmarshal([]byte(text), &compose); err != nil {
+		t.Fatal(err)
+	}
+	docs := fileText(t, "../../docs/replicas.md")
+	_, docs, _ = strings.Cut(docs, "## In containers")
+	_, docs, _ = strings.Cut(docs, "```yaml\n")
+	docs, _, _ = strings.Cut(docs, "```")
+	haproxy := fileText(t, "../../deploy/haproxy/haproxy.cfg")
+	for _, name := range []string{"gate-a", "gate-b"} {
+		gate := compose.Services[name]
+		if gate.Hostname != name || !strings.Contains(haproxy, "server "+name+" "+name+":8787\n") {
+			t.Errorf("%s is %q, and in HAProxy's configuration something else", name, gate.Hostname)
+		}
+		env := func(variable string) (string, bool) {
+			if variable == "HOSTNAME" {
+				return gate.Hostname, true
+			}
+			_, ok := gate.Environment[variable]
+			return strings.Repeat("s", 32), ok
+		}
+		cfg, problems, err := config.Parse("countersign.yaml", []byte(docs+"people: [{name: hana, roles: [approver]}]\n"), env)
+		if err != nil {
+			t.Fatalf("%v\n%v", err, problems)
+		}
+		database := compose.Services["database"].Environment
+		if at := "postgres://database/" + database["POSTGRES_DB"]; cfg.Store != at || cfg.ReplicaAddress() != "http://"+name+":8787" {
+			t.Errorf("%s: the store is %s, want %s; it is reached at %s", name, cfg.Store, at, cfg.ReplicaAddress())
+		}
+		if want := "postgres://" + database["POSTGRES_USER"] + ":"; !strings.HasPrefix(cfg.StoreURL.Reveal(), want) {
+			t.Errorf("%s signs in to the database as somebody else", name)
+		}
+	}
+	if subnet := compose.Networks["gates"].IPAM.Config[0].Subnet; !strings.Contains(docs, "trusted_proxies: ["+subnet+"]") {
+		t.Errorf("the gate does not trust HAProxy, in %s", subnet)
+	}
+}
+
+func fileText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

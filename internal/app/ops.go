@@ -37,7 +37,7 @@ func (h health) readyz(w http.ResponseWriter, r *http.Request) {
 	out := readiness{Status: "ready", Problems: []string{}}
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
-	if h.a.stopping.Err() != nil {
+	if h.a.stopping.Err() != nil || h.a.withdrawn.Load() {
 		status, out.Status = http.StatusServiceUnavailable, "stopping"
 	} else if err := h.a.store.Ping(ctx); err != nil {
 		status, out.Status = http.StatusServiceUnavailable, "the store does not answer"

@@ -3,6 +3,7 @@
 package app_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -75,6 +76,7 @@ func TestOnPostgreSQL(t *testing.T) {
 		"a clock that is wrong":           testAClockThatIsWrong,
 		"three programs under fire":       testReplicasUnderFire,
 		"an older configuration":          testAnOlderConfigurationEndsNothing,
+		"a program withdraws":             testAProgramWithdraws,
 		"a store moves and comes back":    testAStoreMovesAndComesBack,
 	} {
 		t.Run(name, test)
@@ -256,6 +258,27 @@ func testOneOfTwoProgramsIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.expect(transfer(3000), client.AnswerApproved)
+}
+
+// A program that is about to stop says so to a load balancer, and works on meanwhile, if others are there.
+func testAProgramWithdraws(t *testing.T) {
+	one := newWorld(t)
+	other := one.second()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		one.app.Withdraw(ctx)
+		close(done)
+	}()
+	one.eventually("it says so", func() bool { return strings.Contains(one.get("/readyz"), `"status":"stopping"`) })
+	one.expect(transfer(2000), client.AnswerPending)
+	if got := other.get("/readyz"); !strings.Contains(got, `"status":"ready"`) {
+		t.Errorf("the other says %s", got)
+	}
+	cancel()
+	testkit.Receive(t, "its end", done)
+	one.stop()
+	other.app.Withdraw(t.Context()) // nobody is there to be sent to
 }
 
 // Both show the same audit log, whoever has written it, without a hole.

@@ -95,6 +95,11 @@ func (s server) size(ctx context.Context) int64 {
 	return n
 }
 
+func (s server) hasOthers(ctx context.Context) bool {
+	there, err := s.Programs(ctx)
+	return err == nil && len(there) > 1
+}
+
 func (s server) programs(ctx context.Context) string {
 	there, err := s.Programs(ctx)
 	if err != nil {

@@ -29,7 +29,7 @@ func (h health) statusPage(ctx context.Context, to approval.Actor) web.Status {
 		s.Pending, err = tx.CountPending("")
 		return err
 	})
-	s.Ready = err == nil && h.a.stopping.Err() == nil && h.a.store.Ping(ctx) == nil
+	s.Ready = err == nil && h.a.stopping.Err() == nil && !h.a.withdrawn.Load() && h.a.store.Ping(ctx) == nil
 	bound := h.a.o.Config
 	s.Store = web.StoreStatus{Path: bound.StorePath, Bytes: h.a.store.size(ctx), Restored: h.a.store.WasRestored()}
 	if bound.IsDatabase() {

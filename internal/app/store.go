@@ -48,6 +48,8 @@ type fleet interface {
 	// AppearAt has others know at which URL they reach this program; AddressOf returns that of another, "" if it is gone.
 	AppearAt(ctx context.Context, url string) error
 	AddressOf(ctx context.Context, replica string) (string, error)
+	// hasOthers reports whether other programs are there.
+	hasOthers(ctx context.Context) bool
 	// programs tells those that are there, as an operator knows them.
 	programs(ctx context.Context) string
 	// runs is where the heartbeat's runs are kept; nil: in this program's memory.
@@ -138,6 +140,8 @@ func (oneProgram) TakeTasks(context.Context, []string) (bool, error) { return fa
 func (oneProgram) AppearAt(context.Context, string) error { return nil }
 
 func (oneProgram) AddressOf(context.Context, string) (string, error) { return "", nil }
+
+func (oneProgram) hasOthers(context.Context) bool { return false }
 
 func (oneProgram) programs(context.Context) string { return "" }
 
