@@ -135,6 +135,7 @@ func (r *replicated) pay(ctx context.Context, n int64) error {
 // While programs are replaced one after another, as for an upgrade, no caller notices. Where one is killed, callers go
 // on with the other.
 func TestReplicasBehindHAProxy(t *testing.T) {
+	t.Parallel()
 	r := replicate(t)
 	programs := [2]*exec.Cmd{r.program(0), r.program(1)}
 	ready := func(at string) {
