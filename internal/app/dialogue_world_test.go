@@ -162,12 +162,24 @@ func (d *dialogue) clock() time.Time {
 // moment is longer than calls of one turn wait for each other, and than a clock is set by in small steps.
 const moment = 5 * time.Second
 
-// later lets time pass.
+// later lets time pass. What is due by then ends before anybody does anything else: who is first would be chance.
 func (d *dialogue) later(by time.Duration, what string) {
+	d.t.Helper()
 	d.mu.Lock()
 	d.at = d.at.Add(by)
+	at := d.at
 	d.mu.Unlock()
 	fmt.Fprintf(&d.b, "\n(%s)\n", what)
+	d.eventually("what is due has ended", func() bool {
+		page, err := d.hana.Approvals(d.ctx, client.ApprovalQuery{})
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		return !slices.ContainsFunc(page.Items, func(a client.Approval) bool {
+			return a.Status == "pending" && !a.ExpiresAt.After(at) ||
+				a.Status == "approved" && a.ConsumedAt.IsZero() && a.LapsedAt.IsZero() && !a.UseBy.After(at)
+		})
+	})
 }
 
 var ulid = regexp.MustCompile(`(?i)\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b`)
