@@ -38,4 +38,6 @@ type MovedState struct {
 	At      time.Time // no time before it is given out
 	LastID  string    // no id before it is given out, "" if there is none yet
 	Endings int64     // the resolved_seq that was given out last
+	// Disorder is by how much the time of an event may be before that of one with a smaller seq.
+	Disorder time.Duration
 }

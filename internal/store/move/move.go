@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"hash"
 	"iter"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -74,7 +75,7 @@ func isServer(at string) bool {
 func (w Way) ToServer() bool { return w.toServer }
 
 // Run takes the rows along, and tells of it; nil: nobody. Its errors say what to do, and most are
-// [approval.CodeStoreUnavailable]; then nothing has changed.
+// [approval.CodeStoreUnavailable]. Then nothing has changed, unless it says otherwise.
 func (w Way) Run(ctx context.Context, tell Progress) (Moved, error) {
 	if tell == nil {
 		tell = func(string, int64, int64) {}
@@ -85,8 +86,8 @@ func (w Way) Run(ctx context.Context, tell Progress) (Moved, error) {
 	return toSQLite(ctx, w.url, w.file, tell)
 }
 
-// Count returns how many rows there are to be taken along, and changes nothing. It fails where Run would: where one of
-// the stores cannot be reached or used, or there are rows where these are to go.
+// Count returns how many rows there are to be taken along, and changes nothing. It fails where one of the stores cannot
+// be reached, or there are rows where these are to go.
 func (w Way) Count(ctx context.Context) (Moved, error) {
 	var from, to map[string]int64
 	var err error
@@ -131,12 +132,12 @@ func toPostgres(ctx context.Context, path, url string, tell Progress) (_ Moved, 
 	if err != nil {
 		return Moved{}, err
 	}
-	defer func() { err = errors.Join(err, from.Close()) }()
+	defer func() { _ = from.Close() }() // what it has come to is committed by then, or undone
 	to, err := postgres.BeginMove(ctx, url)
 	if err != nil {
 		return Moved{}, err
 	}
-	defer func() { err = errors.Join(err, to.Close()) }()
+	defer func() { _ = to.Close() }()
 	if err := to.CheckEmpty(ctx); err != nil {
 		return Moved{}, err
 	}
@@ -148,12 +149,15 @@ func toSQLite(ctx context.Context, url, path string, tell Progress) (_ Moved, er
 	if err != nil {
 		return Moved{}, err
 	}
-	defer func() { err = errors.Join(err, from.Close()) }()
+	defer func() { _ = from.Close() }()
 	to, err := sqlite.Arrive(ctx, path)
 	if err != nil {
 		return Moved{}, err
 	}
-	defer func() { err = errors.Join(err, to.Close()) }()
+	defer func() { _ = to.Close() }()
+	if path, err = filepath.Abs(path); err != nil {
+		return Moved{}, err
+	}
 	return take(ctx, from, to, from, path, tell)
 }
 
@@ -183,8 +187,14 @@ func take(ctx context.Context, from source, to target, known *postgres.Move, nam
 		tell(table, t.n, t.of)
 		m.Tables = append(m.Tables, Table{table, t.n})
 	}
-	if err := to.Arrive(ctx, state); err != nil {
+	if err := ctx.Err(); err != nil {
 		return Moved{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin) // both, or neither
+	defer cancel()
+	if err := to.Arrive(ctx, state); err != nil {
+		return Moved{}, fmt.Errorf("whether the rows are in %s is not known; look there before you start a gate: %w", name,
+			err)
 	}
 	if err := from.Leave(ctx, name); err != nil {
 		return Moved{}, fmt.Errorf("all rows are in %s, but where they were this could not be noted; start no gate there: %w",
@@ -192,6 +202,9 @@ func take(ctx context.Context, from source, to target, known *postgres.Move, nam
 	}
 	return m, nil
 }
+
+// settleWithin is how long it may take to commit, at the end.
+const settleWithin = 5 * time.Minute
 
 // tellEvery is after how many rows of a table it is told how far it is.
 const tellEvery = 100_000

@@ -352,6 +352,71 @@ func TestAServerGoesOnFromWhereTheFileWas(t *testing.T) {
 	}
 }
 
+// A server may give a later number to an event of an earlier time: in a file they are found all the same.
+func TestEventsAreFoundWhateverTheirOrder(t *testing.T) {
+	at, path := opened(t), filepath.Join(t.TempDir(), "gate.db")
+	begin := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	for seq := range 40 {
+		when := begin.Add(time.Duration(seq) * time.Second)
+		if seq%2 == 0 {
+			when = when.Add(15 * time.Second)
+		}
+		query[int64](t, at, fmt.Sprintf(`INSERT INTO audit_events (seq, id, at, event_type) VALUES
+  (%d, '01KAFHZX3T9W8Y7B6A5D4C3E%02d', '%s', 'frozen') RETURNING seq`, seq+1, seq, when.Format(time.RFC3339)))
+	}
+	query[int64](t, at, `UPDATE store_state SET seq = 40 RETURNING seq`)
+	run(t, at, "sqlite:"+path)
+	d, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.View(t.Context(), func(tx approval.Tx) error {
+		all, err := tx.Events(approval.EventQuery{Limit: 100})
+		if err != nil || len(all) != 40 {
+			t.Fatalf("%d events, %v", len(all), err)
+		}
+		for _, e := range all {
+			since, err := tx.Events(approval.EventQuery{Since: e.At, Until: e.At.Add(time.Millisecond), Limit: 100})
+			if err != nil || !slices.ContainsFunc(since, func(is approval.Event) bool { return is.Seq == e.Seq }) {
+				t.Errorf("event %d is not found at its time: %v, %v", e.Seq, since, err)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What the gate that had the file has sent on, and nobody has an answer for, is of a program that is gone.
+func TestWhatWasSentOnFromTheFileIsNobodys(t *testing.T) {
+	path, at := written(t), server.Database(t, "")
+	execute(t, path, `UPDATE grant_uses SET dispatched_at = at`)
+	run(t, "sqlite:"+path, at)
+	d, err := postgres.Open(t.Context(), postgres.Options{URL: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if runner := query[string](t, at, `SELECT runner FROM grant_uses`); runner != "file" {
+		t.Errorf("it is %q's", runner)
+	}
+}
+
+// A file that somebody has written to, in which something is missing, is told with the table.
+func TestWhatDoesNotFitIsSaid(t *testing.T) {
+	path, at := written(t), server.Database(t, "")
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), `DELETE FROM grants`); err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	fails(t, "A row of grant_uses does not fit: ", running(way(t, "sqlite:"+path, at))(t.Context()))
+}
+
 // Nothing is moved while a gate runs on either store, or where there are rows already; and what is cut off is undone.
 func TestWhatCannotBeMovedIsAsItWas(t *testing.T) {
 	path := written(t)

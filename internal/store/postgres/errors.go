@@ -17,6 +17,7 @@ import (
 // The codes by which PostgreSQL tells what a caller acts on:
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 const (
+	classConstraint   = "23"
 	codeForeignKey    = "23503"
 	codeSerialization = "40001"
 	codeDeadlock      = "40P01"

@@ -204,7 +204,8 @@ func (d *DB) TakeTasks(ctx context.Context, servers []string) (bool, error) {
     SELECT id AS of, coalesce(runner, '') AS was FROM approval_requests
     WHERE `+store.LiveTask+` AND tool_seen = 1 AND server = ANY($3) AND coalesce(runner, '') <> $2) AS waiting
   WHERE r.id = waiting.of AND `+store.LiveTask+` AND coalesce(r.runner, '') = waiting.was AND waiting.was NOT IN (
-    SELECT id FROM replicas WHERE `+seenWithin+`$1 * interval '1 millisecond')`, away.Milliseconds(), d.replicas.id,
+    SELECT id FROM replicas WHERE `+seenWithin+`$1 * interval '1 millisecond')
+    AND EXISTS (SELECT 1 FROM store_state WHERE `+isOpen+`)`, away.Milliseconds(), d.replicas.id,
 		servers)
 	return tag.RowsAffected() > 0, fault(err)
 }
@@ -290,7 +291,8 @@ func (d *DB) ReadHolds(ctx context.Context, fn func(channel, kind string, until 
 func (d *DB) ClaimBeat(ctx context.Context, entry string, slot time.Time) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	tag, err := d.pool.Exec(ctx, `INSERT INTO beats (entry, slot) VALUES ($1, $2)
+	tag, err := d.pool.Exec(ctx, `INSERT INTO beats (entry, slot)
+    SELECT $1, $2::timestamptz FROM store_state WHERE `+isOpen+`
   ON CONFLICT (entry) DO UPDATE SET slot = excluded.slot WHERE beats.slot < excluded.slot`, entry, slot)
 	return tag.RowsAffected() > 0, fault(err)
 }

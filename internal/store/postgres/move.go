@@ -13,7 +13,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"countersign/internal/store"
 )
@@ -29,6 +28,9 @@ type Move struct {
 // moved is the lineage of a store whose rows have just come from a file.
 const moved = "moved"
 
+// inFile is the runner of what the gate that had the file has sent on, and has no answer for: it is gone.
+const inFile = "file"
+
 // inbox is where events are that have no number yet.
 const inbox = "audit_inbox"
 
@@ -39,11 +41,11 @@ func BeginMove(ctx context.Context, url string) (_ *Move, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, config); err != nil {
+	if err := migrate(ctx, config.ConnConfig); err != nil {
 		return nil, err
 	}
-	m := &Move{name: nameOf(config)}
-	if m.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
+	m := &Move{name: nameOf(config.ConnConfig)}
+	if m.conn, err = pgx.ConnectConfig(ctx, config.ConnConfig); err != nil {
 		return nil, fault(err)
 	}
 	if err := m.begin(ctx); err != nil {
@@ -52,20 +54,11 @@ func BeginMove(ctx context.Context, url string) (_ *Move, err error) {
 	return m, nil
 }
 
-func parse(url string) (*pgx.ConnConfig, error) {
-	pool, err := pgxpool.ParseConfig(url) // as a configuration has it
-	if err != nil {
-		return nil, errURL
-	}
-	config := pool.ConnConfig
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = patience
-	}
-	return config, nil
-}
-
 // nameOf is a database as it is told.
 func nameOf(c *pgx.ConnConfig) string {
+	if strings.HasPrefix(c.Host, "/") { // a socket
+		return "postgres:///" + c.Database + "?host=" + c.Host
+	}
 	return "postgres://" + net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))) + "/" + c.Database
 }
 
@@ -217,12 +210,18 @@ func (m *Move) Put(ctx context.Context, table string, columns []store.MovedColum
 		return row, nil
 	})
 	_, err := m.tx.CopyFrom(ctx, pgx.Identifier{table}, strings.Split(names(columns), ", "), source)
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code[:2] == classConstraint {
+		return unavailable(fmt.Sprintf("A row of %s does not fit: %s.", table, e.Message), err)
+	}
 	return fault(err)
 }
 
 // State is what the store goes on from elsewhere, but for the ids.
 func (m *Move) State(ctx context.Context) (s store.MovedState, err error) {
-	err = m.tx.QueryRow(ctx, `SELECT seq, at, (SELECT coalesce(max(resolved_seq), 0) FROM approval_requests)
+	s.Disorder = disorder
+	// at is written each second; what was committed may be later.
+	err = m.tx.QueryRow(ctx, `SELECT seq, greatest(at, (SELECT max(at) FROM audit_events)),
+    (SELECT coalesce(max(resolved_seq), 0) FROM approval_requests)
   FROM store_state`).Scan(&s.Seq, &s.At, &s.Endings)
 	return s, fault(err)
 }
@@ -230,6 +229,12 @@ func (m *Move) State(ctx context.Context) (s store.MovedState, err error) {
 // Arrive goes on from a state, and commits. The first program on the database ends all that was open.
 func (m *Move) Arrive(ctx context.Context, s store.MovedState) error {
 	_, err := m.tx.Exec(ctx, `UPDATE store_state SET seq = $1, at = greatest(at, $2), lineage = $3`, s.Seq, s.At, moved)
+	for _, table := range []string{"approval_requests", "grant_uses"} {
+		if err == nil {
+			_, err = m.tx.Exec(ctx, "UPDATE "+table+" SET runner = $1 WHERE dispatched_at IS NOT NULL AND outcome IS NULL "+
+				"AND runner IS NULL", inFile)
+		}
+	}
 	if err == nil && s.Endings > 0 {
 		_, err = m.tx.Exec(ctx, `SELECT setval('request_endings', $1)`, s.Endings)
 	}
@@ -255,13 +260,14 @@ func (m *Move) Close() error {
 	return m.conn.Close(ctx)
 }
 
-// CountRows returns how many rows a database has in each table, and changes nothing.
+// CountRows returns how many rows a database has in each table, and changes nothing. It does not look for all that may
+// keep [BeginMove] from it.
 func CountRows(ctx context.Context, url string) (_ map[string]int64, err error) {
 	config, err := parse(url)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := pgx.ConnectConfig(ctx, config)
+	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		return nil, fault(err)
 	}

@@ -109,20 +109,14 @@ var _ interface {
 // Open connects to the database at o.URL and brings its tables up to date. It fails with an [approval.Error] of code
 // [approval.CodeStoreUnavailable] that says what to do where it cannot be reached or used.
 func Open(ctx context.Context, o Options) (*DB, error) {
-	config, err := pgxpool.ParseConfig(o.URL)
-	if err != nil { // which may have the password in its text
-		return nil, errURL
+	config, err := parse(o.URL)
+	if err != nil {
+		return nil, err
 	}
 	config.ConnConfig.Tracer = o.tracer
 	config.ConnConfig.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {} // they would be kept for ever
 	if !strings.Contains(o.URL, "pool_max_conns") {
 		config.MaxConns = int32(min(max(1, cmp.Or(o.Connections, 32)), 1<<15))
-	}
-	if namesSeveral(config.ConnConfig) { // the one that can be written
-		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	}
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = patience
 	}
 	d := &DB{log: o.Logger, onCommit: o.OnCommit, beforeCommit: o.BeforeCommit, failpoint: o.failpoint,
 		onNews: o.OnNews, restored: o.Restored, arrived: o.Arrived, lossless: o.Lossless,
@@ -157,6 +151,21 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	d.wakes.start()
 	d.recording.Go(d.recordLoop)
 	return d, nil
+}
+
+// parse reads a store's URL.
+func parse(url string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil { // which may have the password in its text
+		return nil, errURL
+	}
+	if namesSeveral(config.ConnConfig) { // the one that can be written
+		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = patience
+	}
+	return config, nil
 }
 
 var errURL = unavailable("The store's URL cannot be read; write postgres://user:password@host:5432/database, and in "+

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -75,6 +76,9 @@ func TestRule1_TablesThatAreShutAreNotWorkedOn(t *testing.T) {
 			}
 			if d.RecordAllowed(call, event) {
 				t.Error("an allowed call was recorded")
+			}
+			if mine, err := d.ClaimBeat(t.Context(), "expire", time.Now()); mine || err != nil {
+				t.Errorf("it runs the heartbeat: %v, %v", mine, err)
 			}
 			if _, err := Open(t.Context(), Options{URL: at}); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("opened again: %v", err)

@@ -138,7 +138,7 @@ func (l *Leaving) State(ctx context.Context) (s store.MovedState, err error) {
     max(at, coalesce((SELECT at FROM audit_events ORDER BY seq DESC LIMIT 1), '')),
     (SELECT coalesce(max(resolved_seq), 0) FROM approval_requests)
   FROM store_state`).Scan(&s.Seq, &at, &s.Endings)
-	if err == nil {
+	if s.Disorder = l.d.disorder; err == nil {
 		s.At, err = time.Parse(sqlite3.TimeFormat, at)
 	}
 	return s, fault(sqlite3.FromDriver(err))
@@ -162,10 +162,13 @@ func (l *Leaving) Leave(ctx context.Context, to string) error {
 // Close gives the store up.
 func (l *Leaving) Close() error { return errors.Join(l.db.Close(), l.d.Close()) }
 
-// checkMoved fails for a store whose rows were taken elsewhere.
+// checkMoved fails for a store whose rows were taken elsewhere. Of one whose rows came from elsewhere it finds out in
+// which order they may be.
 func (d *DB) checkMoved(ctx context.Context, db *sql.DB) error {
 	var to sql.NullString
-	if err := db.QueryRowContext(ctx, `SELECT moved_to FROM store_state`).Scan(&to); err != nil || !to.Valid {
+	var ms int64
+	err := db.QueryRowContext(ctx, `SELECT moved_to, disorder_ms FROM store_state`).Scan(&to, &ms)
+	if d.disorder = time.Duration(ms) * time.Millisecond; err != nil || !to.Valid {
 		return err
 	}
 	return unavailable(fmt.Sprintf("The store %s was moved to %s; set store: to that, and start again. To bring it back "+
@@ -292,8 +295,8 @@ func (a *Arriving) Put(ctx context.Context, table string, columns []store.MovedC
 // that starts on it ends all that was open.
 func (a *Arriving) Arrive(ctx context.Context, s store.MovedState) error {
 	_, err := a.tx.ExecContext(ctx, `UPDATE store_state
-  SET seq = $1, at = $2, last_id = coalesce(nullif($3, ''), last_id), endings = $4`,
-		s.Seq, s.At.UTC().Format(sqlite3.TimeFormat), s.LastID, s.Endings)
+  SET seq = $1, at = $2, last_id = coalesce(nullif($3, ''), last_id), endings = $4, disorder_ms = $5`,
+		s.Seq, s.At.UTC().Format(sqlite3.TimeFormat), s.LastID, s.Endings, s.Disorder.Milliseconds())
 	if err == nil {
 		_, err = a.tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", copiedVersion))
 	}

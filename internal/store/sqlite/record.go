@@ -59,8 +59,8 @@ func (t *tx) SyncTo(seq int64) error {
 	return nil
 }
 
-// Disorder is none: the writer gives out the time and the seq at once.
-func (*tx) Disorder() time.Duration { return 0 }
+// Disorder is none of what the writer has given the time and the seq at once. Rows may have come from elsewhere.
+func (t *tx) Disorder() time.Duration { return t.db.disorder }
 
 // levelFor is the level that the group is committed with. After a commit that could not be synced, none is left
 // unsynced until one could be.

@@ -88,8 +88,9 @@ type DB struct {
 	seq      atomic.Int64 // the newest that was committed
 	synced   atomic.Int64 // the newest that outlives a loss of power
 	restored bool
-	cutOff   bool     // the last process did not close the store
-	aside    []string // event logs that were damaged
+	disorder time.Duration // see [store.EventLog]
+	cutOff   bool          // the last process did not close the store
+	aside    []string      // event logs that were damaged
 	mark     *mark
 
 	claim    *claim
