@@ -201,7 +201,7 @@ func Arrive(ctx context.Context, path string) (_ *Arriving, err error) {
 		err = schema.Migrate(ctx, a.db)
 	}
 	if err == nil {
-		a.tx, err = a.db.BeginTx(ctx, nil)
+		a.tx, err = a.db.BeginTx(context.WithoutCancel(ctx), nil) // it would be rolled back while it is committed
 	}
 	if err != nil {
 		return nil, errors.Join(fault(sqlite3.FromDriver(err)), a.Close())
