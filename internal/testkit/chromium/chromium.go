@@ -216,8 +216,9 @@ func (p *Tab) Until(what, expression string) {
 		held, err = chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
 		select {
 		case <-ctx.Done():
-			p.T.Fatalf("never: %s (%s): %v; the focus is on %q\n%s", what, expression, err, p.Focused(),
-				Ask[string](p, `document.body.innerText.slice(0, 3000)`))
+			p.T.Fatalf("never: %s (%s): %v; the focus is on %q, which holds %q\n%s", what, expression, err, p.Focused(),
+				Ask[string](p, `String(document.activeElement?.value ?? "")`),
+				Ask[string](p, `document.body.innerText.slice(0, 30000)`))
 		case <-time.After(30 * time.Millisecond):
 		}
 	}
