@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // What goes along when the rows of a store are taken to a database of another kind.
 
@@ -14,6 +17,24 @@ func MovedTables() []string {
 
 // EventTable is the audit log, whose rows are in the order of seq when they are read.
 const EventTable = "audit_events"
+
+// MovedRows is the query that reads these columns of all rows of a table.
+func MovedRows(table string, columns []MovedColumn) string {
+	query := "SELECT " + strings.Join(MovedNames(columns), ", ") + " FROM " + table
+	if table == EventTable {
+		query += " ORDER BY seq"
+	}
+	return query
+}
+
+// MovedNames are the names of columns.
+func MovedNames(columns []MovedColumn) []string {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.Name
+	}
+	return names
+}
 
 // MovedColumn is a column of one of these tables. A value of it is nil, or an int64, a string, a []byte or a time.Time.
 type MovedColumn struct {

@@ -146,7 +146,7 @@ func (m *Move) Count(ctx context.Context, table string) (n int64, err error) {
 // Rows are those of a table. A row is valid until the next.
 func (m *Move) Rows(ctx context.Context, table string, columns []store.MovedColumn) iter.Seq2[[]any, error] {
 	return func(yield func([]any, error) bool) {
-		rows, err := m.tx.Query(ctx, "SELECT "+names(columns)+" FROM "+table+orderOf(table))
+		rows, err := m.tx.Query(ctx, store.MovedRows(table, columns))
 		if err != nil {
 			yield(nil, fault(err))
 			return
@@ -176,21 +176,6 @@ func (m *Move) Rows(ctx context.Context, table string, columns []store.MovedColu
 	}
 }
 
-func names(columns []store.MovedColumn) string {
-	var all []string
-	for _, c := range columns {
-		all = append(all, c.Name)
-	}
-	return strings.Join(all, ", ")
-}
-
-func orderOf(table string) string {
-	if table == store.EventTable {
-		return " ORDER BY seq"
-	}
-	return ""
-}
-
 // Put puts rows into a table.
 func (m *Move) Put(ctx context.Context, table string, columns []store.MovedColumn,
 	rows iter.Seq2[[]any, error]) error {
@@ -209,8 +194,8 @@ func (m *Move) Put(ctx context.Context, table string, columns []store.MovedColum
 		}
 		return row, nil
 	})
-	_, err := m.tx.CopyFrom(ctx, pgx.Identifier{table}, strings.Split(names(columns), ", "), source)
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code[:2] == classConstraint {
+	_, err := m.tx.CopyFrom(ctx, pgx.Identifier{table}, store.MovedNames(columns), source)
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(e.Code, classConstraint) {
 		return unavailable(fmt.Sprintf("A row of %s does not fit: %s.", table, e.Message), err)
 	}
 	return fault(err)

@@ -148,7 +148,7 @@ func (d *DB) whyRestored(c *sqlite3.Conn, found int64, life string) (why string,
 	}
 	switch {
 	case copied:
-		return "it is a copy that was made as a backup or before an upgrade", nil
+		return "it was made as a backup, before an upgrade, or by countersign migrate", nil
 	case errors.Is(err, fs.ErrNotExist) && found == 0:
 		return "", nil // it is new
 	case errors.Is(err, fs.ErrNotExist):

@@ -45,11 +45,7 @@ func (r reader) Count(ctx context.Context, table string) (n int64, err error) {
 // Rows are those of a table. A row is valid until the next.
 func (r reader) Rows(ctx context.Context, table string, columns []store.MovedColumn) iter.Seq2[[]any, error] {
 	return func(yield func([]any, error) bool) {
-		query := "SELECT " + names(columns) + " FROM " + table
-		if table == store.EventTable {
-			query += " ORDER BY seq"
-		}
-		rows, err := r.from.QueryContext(ctx, query)
+		rows, err := r.from.QueryContext(ctx, store.MovedRows(table, columns))
 		if err != nil {
 			yield(nil, fault(sqlite3.FromDriver(err)))
 			return
@@ -74,14 +70,6 @@ func (r reader) Rows(ctx context.Context, table string, columns []store.MovedCol
 			yield(nil, fault(sqlite3.FromDriver(err)))
 		}
 	}
-}
-
-func names(columns []store.MovedColumn) string {
-	var all []string
-	for _, c := range columns {
-		all = append(all, c.Name)
-	}
-	return strings.Join(all, ", ")
 }
 
 // Leave opens a store, as [Open] does, to take its rows elsewhere.
@@ -268,8 +256,8 @@ func (a *Arriving) Put(ctx context.Context, table string, columns []store.MovedC
 	for i := range params {
 		params[i] = "$" + strconv.Itoa(i+1)
 	}
-	insert, err := a.tx.PrepareContext(ctx, "INSERT INTO "+table+" ("+names(columns)+") VALUES ("+
-		strings.Join(params, ", ")+")")
+	insert, err := a.tx.PrepareContext(ctx, "INSERT INTO "+table+" ("+strings.Join(store.MovedNames(columns), ", ")+
+		") VALUES ("+strings.Join(params, ", ")+")")
 	if err != nil {
 		return fault(sqlite3.FromDriver(err))
 	}
