@@ -676,11 +676,11 @@ func (h *HTTP) unreserve(agent string) {
 	}
 }
 
-// register makes a session known under its id.
+// register makes a session known under its id. It reports false when nothing more is taken.
 func (h *HTTP) register(c *legacySession) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
+	if h.stopCause != nil {
 		return false
 	}
 	h.sessions[c.id] = c

@@ -582,19 +582,24 @@ func TestAQuestionThatNeedsNoAnswerIsTakenBack(t *testing.T) {
 }
 
 func TestASessionThatBeginsWhenAllEndsIsRefused(t *testing.T) {
-	s := newSite(t)
-	done := make(chan string)
-	go func() {
-		resp, body := s.post(t, nil, strings.Replace(initialize, mcp.VersionLegacy, "slow", 1))
-		done <- resp.Header.Get(mcp.HeaderSession) + body
-	}()
-	testkit.Receive(t, "a held call", s.holding)
-	s.h.Close()
-	if n := len(s.sessions()); n != 0 {
-		t.Errorf("%d sessions are open", n)
-	}
-	if got := testkit.Receive(t, "the answer", done); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":0,"error"`) {
-		t.Errorf("got %s", got)
+	for name, end := range map[string]func(h *HTTP){
+		"closed":            (*HTTP).Close,
+		"the grace is over": func(h *HTTP) { h.cancelAll(errStopping) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			done := make(chan string)
+			go func() {
+				resp, body := s.post(t, nil, strings.Replace(initialize, mcp.VersionLegacy, "slow", 1))
+				done <- resp.Header.Get(mcp.HeaderSession) + body
+			}()
+			testkit.Receive(t, "a held call", s.holding)
+			end(s.h)
+			if got := testkit.Receive(t, "the answer", done); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":0,"error"`) {
+				t.Errorf("got %s", got)
+			}
+			testkit.Eventually(t, "its end", func() bool { return len(s.sessions()) == 0 })
+		})
 	}
 }
 
