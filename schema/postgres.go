@@ -3,8 +3,10 @@ package schema
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -21,14 +23,15 @@ func MigratePostgres(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
-	locker, err := lock.NewPostgresSessionLocker()
+	p, err := goose.NewProvider(goose.DialectPostgres, db, files)
 	if err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
-	p, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+	turn, err := takeTurn(ctx, db)
 	if err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
+	defer turn.Rollback() //nolint:errcheck // it has changed nothing
 	if err := checkOwner(ctx, db); err != nil {
 		return err
 	}
@@ -36,6 +39,42 @@ func MigratePostgres(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("schema: %w", err)
 	}
 	return nil
+}
+
+const (
+	// turnEvery is how often a program looks that waits for another one that changes the tables. It holds no connection
+	// meanwhile: a pooler may have few.
+	turnEvery = 250 * time.Millisecond
+	// turnLooks is how many times it looks, in five minutes.
+	turnLooks = int(5 * time.Minute / turnEvery)
+)
+
+// takeTurn begins a transaction that holds goose's lock until its end. goose's own locker locks for a session, and a
+// pooler in transaction mode may have each statement in another one.
+func takeTurn(ctx context.Context, db *sql.DB) (*sql.Tx, error) {
+	for range turnLooks {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		var taken bool
+		if err := tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1)
+  FROM set_config('idle_in_transaction_session_timeout', '0', true)`, lock.DefaultLockID).Scan(&taken); err != nil {
+			return nil, errors.Join(err, tx.Rollback())
+		}
+		if taken {
+			return tx, nil
+		}
+		if err := tx.Rollback(); err != nil {
+			return nil, err
+		}
+		select {
+		case <-time.After(turnEvery):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return nil, errors.New("another program has been changing the tables for five minutes")
 }
 
 // checkOwner returns [ErrForeign] where the schema that tables are made in has some, but none of Countersign's.

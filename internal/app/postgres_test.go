@@ -28,8 +28,12 @@ import (
 	"countersign/internal/testkit"
 )
 
-// server is that of TestOnPostgreSQL.
-var server *postgrestest.Server
+var (
+	// server is that of TestOnPostgreSQL.
+	server *postgrestest.Server
+	// behind is the pooler through which it is reached; nil: none.
+	behind *postgrestest.Pooler
+)
 
 // The whole program on PostgreSQL, as on SQLite; and two of them on one database.
 func TestOnPostgreSQL(t *testing.T) {
@@ -48,7 +52,7 @@ func TestOnPostgreSQL(t *testing.T) {
 		}
 		at := server.Database(w.t, "")
 		setClock(w.t, at, 0)
-		w.env["DATABASE"] = at + "&pool_max_conns=8&search_path=public,pg_catalog"
+		w.env["DATABASE"] = reached(at)
 		return replacing("store: sqlite:${STORE}\n",
 			"store: ${DATABASE}\nreplicas: {secret: \"${FLEET_SECRET}\", address: \"http://127.0.0.1:8787\"}\n")
 	}
@@ -78,6 +82,29 @@ func TestOnPostgreSQL(t *testing.T) {
 		"an older configuration":          testAnOlderConfigurationEndsNothing,
 		"a program withdraws":             testAProgramWithdraws,
 		"a store moves and comes back":    testAStoreMovesAndComesBack,
+		"behind a pooler":                 testBehindAPooler,
+	} {
+		t.Run(name, test)
+	}
+}
+
+// reached is the URL at which programs reach a database.
+func reached(at string) string {
+	if behind != nil {
+		at = behind.URL(at) + "&default_query_exec_mode=exec"
+	}
+	return at + "&pool_max_conns=8"
+}
+
+// Behind PgBouncer, which may have each transaction in another session, the same holds.
+func testBehindAPooler(t *testing.T) {
+	behind = server.StartPooler(t)
+	defer func() { behind = nil }()
+	for name, test := range map[string]func(t *testing.T){
+		"a call, a tap in LINE and back": TestACallATapInLINEAndBack,
+		"two programs decide once":       testTwoProgramsDecideOnce,
+		"two programs wake and freeze":   testTwoProgramsWakeAndFreeze,
+		"a store moves and comes back":   testAStoreMovesAndComesBack,
 	} {
 		t.Run(name, test)
 	}
@@ -97,6 +124,11 @@ func setClock(t *testing.T, at string, ahead time.Duration) {
 	sql := fmt.Sprintf(`CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql
   AS $$ SELECT pg_catalog.clock_timestamp() + %d * interval '1 millisecond' $$`, (time.Since(now) + ahead).Milliseconds())
 	if _, err := c.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Exec(t.Context(), `DO $$ BEGIN
+  EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database());
+END $$`); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Close(t.Context()); err != nil {
@@ -555,7 +587,7 @@ func testAStoreMovesAndComesBack(t *testing.T) {
 	inFile := "store: sqlite:" + filepath.Join(w.dir, "moved.db") + "\n"
 	next := server.Database(t, "")
 	setClock(t, next, 0)
-	next += "&pool_max_conns=8&search_path=public,pg_catalog"
+	next = reached(next)
 	for _, step := range []struct {
 		from, to, was, is string
 		again             client.AnswerKind // to the call that was used
@@ -640,7 +672,7 @@ func testAClockThatIsWrong(t *testing.T) {
 
 // database is the URL of the program's database for one connection.
 func (w *world) database() string {
-	return strings.Replace(w.env["DATABASE"], "pool_max_conns=8&", "", 1)
+	return strings.Replace(w.env["DATABASE"], "&pool_max_conns=8", "", 1)
 }
 
 // sql runs a statement in the program's database.

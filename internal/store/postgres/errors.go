@@ -31,6 +31,8 @@ const (
 	codeNoTable       = "42P01"
 	codeNotSupported  = "0A000"
 	codePrivilege     = "42501"
+	codePreparedTwice = "42P05"
+	codeNotPrepared   = "26000"
 )
 
 // remedies says, by the class of a code, what an operator can do about a database that does not work.
@@ -47,10 +49,16 @@ var remedies = map[string]string{
 	codePrivilege:  "The store's user may not do what it must; make it the owner of the database's tables.",
 	codeIdle:       "The store's database has given up a transaction that stood still; try again.",
 
+	codePreparedTwice: pooled,
+	codeNotPrepared:   pooled,
+
 	codeSerialization: heldByOthers,
 	codeDeadlock:      heldByOthers,
 	codeLockTimeout:   heldByOthers,
 }
+
+const pooled = "The store's database is behind a pooler that has each transaction in another session; add " +
+	"default_query_exec_mode=exec to the store's URL."
 
 const heldByOthers = "What the store was to change was held by others for too long; nothing was done. Try again."
 
