@@ -30,10 +30,14 @@ type Options struct {
 	Program string
 	// Dir is a folder on the disk that is to be measured; "": the one for temporary files. What is written there is
 	// removed at the end.
-	Dir     string
-	Given   *Given   // nil: a gate is started
-	Only    []string // of Scenarios; none: all that can be measured
-	Rounds  int      // default 5
+	Dir string
+	// Store is a PostgreSQL database on which the gate that is started keeps its rows; "": it has a file in Dir.
+	Store   string
+	Gates   int           // how many are started on it; default 1
+	Delay   time.Duration // by how much later what they and the database say to each other arrives
+	Given   *Given        // nil: a gate is started
+	Only    []string      // of Scenarios; none: all that can be measured
+	Rounds  int           // default 5
 	Round   time.Duration
 	Calls   int // at most in a round of a figure; default 5000
 	Callers int // at once, where there are many; default 64
@@ -81,6 +85,7 @@ const (
 	ofOver  quantity = "over"  // how much longer the median takes, in seconds
 	ofAdded quantity = "added" // what is over a third figure, as a multiple of what the other is over it
 	ofCPU   quantity = "cpu"   // processor time, as a multiple of the other's
+	ofTrips quantity = "trips" // the median, in the other's
 )
 
 // Run puts load on a gate and reports what came of it. Beside [ErrFailed] there is a report.
@@ -94,7 +99,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if o.Given != nil {
 		r.w, err = newGiven(ctx, *o.Given)
 	} else {
-		r.w, err = own(ctx, o.Program, r.dir)
+		r.w, err = own(ctx, o, r.dir)
 	}
 	if err != nil {
 		return nil, err
@@ -109,7 +114,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		return nil, err
 	}
 	report := r.report()
-	if r.w.pid != 0 {
+	if r.w.isOurs() {
 		if err := r.onRecord(ctx); err != nil {
 			report.Problems = append(report.Problems, err.Error())
 		}
@@ -129,6 +134,9 @@ func (o *Options) fill() {
 	}
 	if o.Calls <= 0 {
 		o.Calls = 5000
+	}
+	if o.Gates <= 0 {
+		o.Gates = 1
 	}
 	if o.Callers <= 0 {
 		o.Callers = 64
@@ -161,7 +169,7 @@ func (r *run) wants(scenario string) bool {
 
 // measure takes all figures, in turns.
 func (r *run) measure(ctx context.Context) error {
-	ceilings, err := r.ceilings()
+	ceilings, err := r.ceilings(ctx)
 	if err != nil {
 		return err
 	}
@@ -225,11 +233,11 @@ func (r *run) ceiling(key, name string) *figure {
 }
 
 // take measures a figure for a round, unless too much of it has failed already.
-func (r *run) take(ctx context.Context, f *figure, callers, pid int, do operation) error {
+func (r *run) take(ctx context.Context, f *figure, callers int, pids []int, do operation) error {
 	if f.failed >= tooMany {
 		return nil
 	}
-	err := f.measure(ctx, load{callers: callers, count: int64(r.o.Calls), within: r.o.Round}, pid, do)
+	err := f.measure(ctx, load{callers: callers, count: int64(r.o.Calls), within: r.o.Round}, pids, do)
 	if f.check != "" {
 		r.made[f.check] += f.last().n
 	}
@@ -251,6 +259,13 @@ func (f *figure) compare(of quantity, to *figure, value float64) {
 
 // rateOf compares how much was done in a second.
 func (f *figure) rateOf(to *figure) { f.compare(ofRate, to, f.last().rate/to.last().rate) }
+
+// tripsOf compares how long the median takes, where the other was measured.
+func (f *figure) tripsOf(to *figure) {
+	if to != nil {
+		f.compare(ofTrips, to, float64(f.last().p50)/float64(to.last().p50))
+	}
+}
 
 // over compares how long the median takes.
 func (f *figure) over(to *figure) { f.compare(ofOver, to, (f.last().p50 - to.last().p50).Seconds()) }

@@ -14,14 +14,16 @@ import (
 // caller sends requests with one token, and costs next to nothing itself.
 type caller struct {
 	http    *http.Client
-	base    string
+	bases   []string
+	sent    atomic.Int64
 	token   string
 	session string // of MCP
 }
 
-// newCaller returns one that keeps as many connections as n callers need.
-func newCaller(base, token string, n int) *caller {
-	return &caller{base: base, token: token, http: &http.Client{
+// newCaller returns one that keeps as many connections as n callers need, and sends its requests to several servers in
+// turns.
+func newCaller(bases []string, token string, n int) *caller {
+	return &caller{bases: bases, token: token, http: &http.Client{
 		Timeout:       patience * 2,
 		Transport:     &http.Transport{Proxy: nil, MaxIdleConns: n, MaxIdleConnsPerHost: n, DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -32,7 +34,8 @@ func (c *caller) close() { c.http.CloseIdleConnections() }
 
 // send returns the answer to a request that has the wanted status; any other is an error.
 func (c *caller) send(ctx context.Context, method, path, body string, want int) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, method, c.base+path, strings.NewReader(body))
+	base := c.bases[int(c.sent.Add(1)-1)%len(c.bases)]
+	r, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

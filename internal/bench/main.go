@@ -97,6 +97,9 @@ func options(args []string) (o Options, asJSON bool) {
 	flags.IntVar(&o.Calls, "calls", 5000, "at most how many calls are made for a figure in a round")
 	flags.IntVar(&o.Callers, "callers", 64, "how many callers there are at once; over MCP at most 16")
 	flags.BoolVar(&asJSON, "json", false, "write the report as JSON")
+	flags.StringVar(&o.Store, "store", "", "an empty PostgreSQL database, as a URL, in place of a file; its tables stay")
+	flags.IntVar(&o.Gates, "gates", 1, "how many gates there are on it, which the calls are shared out to")
+	flags.DurationVar(&o.Delay, "delay", 0, "by how much later what a gate and it say to each other arrives, each way")
 	flags.StringVar(&given.URL, "server", "", "put the load on this gate instead of starting one")
 	token := flags.String("token", os.Getenv("COUNTERSIGN_TOKEN"), "the agent's token at that gate")
 	person := flags.String("person-token", "", "a person's token at that gate; without it no request is decided")
@@ -132,6 +135,10 @@ func (o *Options) check() error {
 	if o.Rounds < 1 || o.Rounds > 1000 || o.Round < time.Millisecond || o.Round > time.Minute || o.Calls < 1 ||
 		o.Callers < 1 || o.Callers > 1024 {
 		return errors.New("-rounds is 1 to 1000, -round 1ms to 1m, -calls at least 1, -callers 1 to 1024")
+	}
+	if o.Gates < 1 || o.Gates > 8 || o.Delay < 0 || o.Delay > time.Second ||
+		o.Store == "" && (o.Gates > 1 || o.Delay > 0) {
+		return errors.New("-gates is 1 to 8, -delay up to 1s, and both need -store")
 	}
 	for _, name := range o.Only {
 		if !slices.Contains(Scenarios, name) {

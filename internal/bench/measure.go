@@ -59,16 +59,16 @@ type load struct {
 }
 
 // measure has callers do an operation again and again, until it was done often or long enough, and adds what came of
-// it to the series. pid is the process whose processor time is counted; 0: none. It returns ctx's error alone: an
+// it to the series. pids are the processes whose processor time is counted. It returns ctx's error alone: an
 // operation that fails is counted, and ends the round when too many do.
-func (s *series) measure(ctx context.Context, l load, pid int, do operation) error {
+func (s *series) measure(ctx context.Context, l load, pids []int, do operation) error {
 	s.callers = l.callers
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var next, failed atomic.Int64
 	var mu sync.Mutex
 	var took Histogram
-	before := processorTime(pid)
+	before := processorTimes(pids)
 	watch := startStopwatch()
 	var wg sync.WaitGroup
 	for range l.callers {
@@ -102,13 +102,21 @@ func (s *series) measure(ctx context.Context, l load, pid int, do operation) err
 	}
 	wg.Wait()
 	r := round{n: took.n, rate: float64(took.n) / watch.read().Seconds(), p50: took.At(0.5)}
-	if took.n > 0 && pid != 0 {
-		r.cpu = (processorTime(pid) - before) / time.Duration(took.n)
+	if took.n > 0 {
+		r.cpu = (processorTimes(pids) - before) / time.Duration(took.n)
 	}
 	s.failed += failed.Load()
 	s.all.Merge(&took)
 	s.rounds = append(s.rounds, r)
 	return context.Cause(ctx)
+}
+
+// processorTimes is what processes have used so far.
+func processorTimes(pids []int) (sum time.Duration) {
+	for _, pid := range pids {
+		sum += processorTime(pid)
+	}
+	return sum
 }
 
 // add is a round of what was measured beside another figure, one caller at a time.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,8 +26,8 @@ const (
 // settle is how long a gate has, after it serves, to give back what only starting took.
 const settle = time.Second
 
-// own starts a gate with a store in dir, and all that is around it.
-func own(ctx context.Context, program, dir string) (_ *world, err error) {
+// own starts the gates, with a store in dir if they have no other, and all that is around them.
+func own(ctx context.Context, o Options, dir string) (_ *world, err error) {
 	w := &world{agent: secret.Value(rand.Text()), person: secret.Value(rand.Text()), askTool: quietTool,
 		allowTool: allowedTool, mcpHolds: lorem}
 	defer func() {
@@ -44,24 +45,51 @@ func own(ctx context.Context, program, dir string) (_ *world, err error) {
 		return nil, err
 	}
 	w.undo = append(w.undo, w.phone.close)
-	path := filepath.Join(dir, "countersign.yaml")
-	if err := os.WriteFile(path, []byte(w.configuration(dir)), 0o600); err != nil {
-		return nil, err
+	if w.store = o.Store; o.Delay > 0 {
+		n, at, err := newNetwork(o.Store, o.Delay)
+		if err != nil {
+			return nil, err
+		}
+		w.undo = append(w.undo, n.close)
+		w.store = at
 	}
-	gate, err := startProcess(ctx, []string{program, "serve", "--config", path, "--log-format", "json"}, serving)
-	if err != nil {
-		return nil, err
+	fleet := rand.Text() + rand.Text()
+	for i := range o.Gates {
+		listen, store := "127.0.0.1:0", fmt.Sprintf("store: %q\n", "sqlite:"+filepath.Join(dir, "countersign.db"))
+		if w.store != "" {
+			if listen, err = free(); err != nil {
+				return nil, err
+			}
+			store = fmt.Sprintf("store: %q\nreplicas: {secret: %q, address: %q}\n", w.store, fleet, "http://"+listen)
+		}
+		path := filepath.Join(dir, fmt.Sprintf("countersign%d.yaml", i))
+		if err := os.WriteFile(path, []byte(w.configuration(listen, store)), 0o600); err != nil {
+			return nil, err
+		}
+		gate, err := startProcess(ctx, []string{o.Program, "serve", "--config", path, "--log-format", "json"}, serving)
+		if err != nil {
+			return nil, err
+		}
+		w.undo = append(w.undo, gate.stop)
+		w.urls, w.pids = append(w.urls, gate.url()), append(w.pids, gate.cmd.Process.Pid)
+		w.phone.chat.SetWebhooks(gate.url()+"/webhook/line", "") // the last one's: agents wait at the first
 	}
-	w.undo = append(w.undo, gate.stop)
-	w.url, w.pid = gate.url(), gate.cmd.Process.Pid
-	w.phone.chat.SetWebhooks(w.url+"/webhook/line", "")
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-time.After(settle):
 	}
-	w.idle = resident(w.pid)
+	w.idle = resident(w.pids[0])
 	return w, nil
+}
+
+// free is an address that nobody listens at.
+func free() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
 }
 
 // serving finds the address in the gate's log.
@@ -76,13 +104,12 @@ func serving(line []byte) string {
 	return entry.Address
 }
 
-// configuration is the gate's: no limits, rules that do not match, and a person with a phone beside one without.
-func (w *world) configuration(dir string) string {
+// configuration is a gate's: no limits, rules that do not match, and a person with a phone beside one without.
+func (w *world) configuration(listen, store string) string {
 	var b strings.Builder
 	line := w.phone.chat.Config().LINE
-	fmt.Fprintf(&b, `listen: 127.0.0.1:0
-store: %q
-limits: none
+	fmt.Fprintf(&b, `listen: %s
+%slimits: none
 agents: [{name: bench, token: %q, group: call, cards_at_once: 0}]
 people:
   - {name: %s, roles: [approver], line: %s}
@@ -93,7 +120,7 @@ mcp:
   servers: [{name: up, url: %q, prefix: ""}]
 policy:
   rules:
-`, "sqlite:"+filepath.Join(dir, "countersign.db"), w.agent.Reveal(), personName, personLINE, w.person.Reveal(),
+`, listen, store, w.agent.Reveal(), personName, personLINE, w.person.Reveal(),
 		line.ChannelSecret, line.ChannelAccessToken, personName, w.phone.chat.LINE.URL(), w.echo.url()+mcpPath)
 	for i := range rules {
 		fmt.Fprintf(&b, "    - {tools: ['svc%d.delete_*', 'up/team%d.refund_*'], risk: high}\n", i, i)
@@ -119,7 +146,7 @@ type Given struct {
 
 // newGiven is the world of a gate that runs already.
 func newGiven(ctx context.Context, g Given) (_ *world, err error) {
-	w := &world{url: strings.TrimSuffix(g.URL, "/"), agent: g.Agent, person: g.Person, askTool: g.AskTool,
+	w := &world{urls: []string{strings.TrimSuffix(g.URL, "/")}, agent: g.Agent, person: g.Person, askTool: g.AskTool,
 		allowTool: g.AllowTool}
 	defer func() {
 		if err != nil {
@@ -138,7 +165,7 @@ func newGiven(ctx context.Context, g Given) (_ *world, err error) {
 	if err := w.beside(ctx); err != nil {
 		return nil, err
 	}
-	c := newCaller(w.url, "", 1)
+	c := newCaller(w.urls[:1], "", 1)
 	defer c.close()
 	if _, err := c.send(ctx, http.MethodGet, "/readyz", "", http.StatusOK); err != nil {
 		return nil, err

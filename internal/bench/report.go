@@ -50,7 +50,7 @@ type Figure struct {
 
 // Ratio sets a figure beside another: the median of the rounds.
 type Ratio struct {
-	Of    string  `json:"of"` // rate, over (microseconds at the median), added, cpu
+	Of    string  `json:"of"` // rate, over (microseconds at the median), added, cpu, trips
 	To    string  `json:"to"` // the other's key
 	Value float64 `json:"value"`
 	text  string
@@ -68,7 +68,7 @@ func (r *run) report() *Report {
 	out := &Report{Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		CPUs: runtime.NumCPU(), Gate: "own", Rounds: r.o.Rounds, RoundMS: r.o.Round.Milliseconds()}
 	if r.o.Given != nil {
-		out.Gate = r.w.url
+		out.Gate = r.w.urls[0]
 	}
 	for _, f := range r.figures {
 		out.Figures = append(out.Figures, f.report())
@@ -79,7 +79,7 @@ func (r *run) report() *Report {
 		}
 	}
 	if r.w.idle > 0 {
-		out.Memory = &Memory{Idle: r.w.idle, AfterLoad: resident(r.w.pid)}
+		out.Memory = &Memory{Idle: r.w.idle, AfterLoad: resident(r.w.pids[0])}
 		if info, err := os.Stat(r.o.Program); err == nil {
 			out.Memory.Binary = info.Size()
 		}
@@ -119,6 +119,8 @@ func (r *ratio) report() Ratio {
 		out.text = fmt.Sprintf("adds %.3g of what %s does", out.Value, r.to.name)
 	case ofCPU:
 		out.text = fmt.Sprintf("%.3g of the processor time of %s", out.Value, r.to.name)
+	case ofTrips:
+		out.text = fmt.Sprintf("p50 is %.3g of %s", out.Value, r.to.name)
 	case ofOver:
 		d := time.Duration(out.Value * float64(time.Second))
 		out.text, out.Value = fmt.Sprintf("p50 %s over %s", short(d), r.to.name), float64(d.Microseconds())
@@ -134,14 +136,20 @@ func (r *run) onRecord(ctx context.Context) error {
 			return nil // which is reported already, and what it has left is not known
 		}
 	}
-	c := newCaller(r.w.url, "", 1)
+	c := newCaller(r.w.urls, "", 1)
 	defer c.close()
 	for tries := 1; ; tries++ {
-		got, err := c.send(ctx, http.MethodGet, "/metrics", "", http.StatusOK)
-		if err != nil {
-			return fmt.Errorf("the gate's own count: %w", err)
+		recorded := map[string]int64{}
+		for range r.w.urls {
+			got, err := c.send(ctx, http.MethodGet, "/metrics", "", http.StatusOK)
+			if err != nil {
+				return fmt.Errorf("the gate's own count: %w", err)
+			}
+			for kind, n := range events(got) {
+				recorded[kind] += n
+			}
 		}
-		less, err := compareRecords(r.made, events(got))
+		less, err := compareRecords(r.made, recorded)
 		if !less || tries == recordTries {
 			return err
 		}

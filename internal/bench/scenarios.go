@@ -15,10 +15,11 @@ import (
 // yards are the ceilings that several figures are set beside.
 type yards struct {
 	sync, log, json, bare *figure
+	trip                  *figure // nil: there is no database
 }
 
 // ceilings are what this machine can do at all.
-func (r *run) ceilings() ([]step, error) {
+func (r *run) ceilings(ctx context.Context) ([]step, error) {
 	one, closeOne, err := oneSync(r.dir)
 	if err != nil {
 		return nil, err
@@ -31,28 +32,34 @@ func (r *run) ceilings() ([]step, error) {
 	r.undo = append(r.undo, closeMany)
 	r.yards = yards{sync: r.ceiling("sync", "append and sync"), log: r.ceiling("group_log", "the group log"),
 		json: r.ceiling("json", "echo of JSON"), bare: r.ceiling("bare", "a bare GET")}
-	c := r.caller(r.w.echo.url(), "", r.o.Callers)
-	return []step{
-		func(ctx context.Context) error { return r.take(ctx, r.yards.sync, 1, 0, one) },
-		func(ctx context.Context) error { return r.take(ctx, r.yards.log, r.o.Callers, 0, many) },
+	c := r.caller([]string{r.w.echo.url()}, "", r.o.Callers)
+	steps := []step{
+		func(ctx context.Context) error { return r.take(ctx, r.yards.sync, 1, nil, one) },
+		func(ctx context.Context) error { return r.take(ctx, r.yards.log, r.o.Callers, nil, many) },
 		func(ctx context.Context) error {
-			return r.take(ctx, r.yards.json, r.o.Callers, 0, func(ctx context.Context, _ int64) (time.Duration, error) {
+			return r.take(ctx, r.yards.json, r.o.Callers, nil, func(ctx context.Context, _ int64) (time.Duration, error) {
 				_, err := c.send(ctx, http.MethodPost, jsonPath, r.serial.call("echo"), http.StatusOK)
 				return 0, err
 			})
 		},
 		func(ctx context.Context) error {
-			return r.take(ctx, r.yards.bare, 1, 0, func(ctx context.Context, _ int64) (time.Duration, error) {
+			return r.take(ctx, r.yards.bare, 1, nil, func(ctx context.Context, _ int64) (time.Duration, error) {
 				_, err := c.send(ctx, http.MethodGet, barePath, "", http.StatusOK)
 				return 0, err
 			})
 		},
-	}, nil
+	}
+	if r.w.store == "" {
+		return steps, nil
+	}
+	trip, err := r.roundTrip(ctx)
+	r.yards.trip = r.ceiling("trip", "a round trip")
+	return append(steps, func(ctx context.Context) error { return r.take(ctx, r.yards.trip, 1, nil, trip) }), err
 }
 
 // caller returns one that is closed at the end.
-func (r *run) caller(base string, token secret.Value, n int) *caller {
-	c := newCaller(base, token.Reveal(), n)
+func (r *run) caller(bases []string, token secret.Value, n int) *caller {
+	c := newCaller(bases, token.Reveal(), n)
 	r.undo = append(r.undo, func() error { c.close(); return nil })
 	return c
 }
@@ -62,56 +69,74 @@ const (
 	eventAllowed  = "call_allowed"
 	eventAsked    = "approval_requested"
 	eventDecision = "hitl_decision"
+	eventUsed     = "approval_consumed"
 )
 
 // stepsQuarantined measures calls that a person is asked about.
 func (r *run) stepsQuarantined(context.Context) ([]step, error) {
-	c := r.caller(r.w.url, r.w.agent, r.o.Callers)
+	c := r.caller(r.w.urls, r.w.agent, r.o.Callers)
 	many, one := r.figure("quarantined", "quarantined"), r.figure("quarantined_one", "quarantined")
 	many.check, one.check = eventAsked, eventAsked
 	do := func(made *made) operation {
-		return func(ctx context.Context, _ int64) (time.Duration, error) {
-			id, err := c.ask(ctx, r.serial.call(r.w.askTool), "", http.StatusAccepted, "pending")
-			if err == nil {
-				made.add(id)
-			}
-			return 0, err
-		}
+		return func(ctx context.Context, _ int64) (time.Duration, error) { return 0, made.ask(ctx, c, r) }
 	}
 	return []step{func(ctx context.Context) error {
 		var made made
-		if err := r.take(ctx, many, r.o.Callers, r.w.pid, do(&made)); err != nil {
+		if err := r.take(ctx, many, r.o.Callers, r.w.pids, do(&made)); err != nil {
 			return err
 		}
 		many.rateOf(r.yards.log)
-		if err := r.take(ctx, one, 1, r.w.pid, do(&made)); err != nil {
+		if err := r.take(ctx, one, 1, r.w.pids, do(&made)); err != nil {
 			return err
 		}
 		one.rateOf(r.yards.sync)
-		return r.takeBack(ctx, c, made.ids)
+		one.tripsOf(r.yards.trip)
+		return r.takeBack(ctx, c, made.all)
 	}}, nil
 }
 
+// request is one that was made: its id, and the call.
+type request struct{ id, call string }
+
 // made are the requests that a round has made.
 type made struct {
-	mu  sync.Mutex
-	ids []string
+	mu   sync.Mutex
+	all  []request
+	next atomic.Int64
 }
 
-func (m *made) add(id string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.ids = append(m.ids, id)
+// ask makes one.
+func (m *made) ask(ctx context.Context, c *caller, r *run) error {
+	call := r.serial.call(r.w.askTool)
+	id, err := c.ask(ctx, call, "", http.StatusAccepted, "pending")
+	if err == nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.all = append(m.all, request{id, call})
+	}
+	return err
+}
+
+// each does something with each of them, once.
+func (m *made) each(do func(ctx context.Context, one request) error) operation {
+	m.next.Store(0)
+	return func(ctx context.Context, _ int64) (time.Duration, error) {
+		i := m.next.Add(1) - 1
+		if i >= int64(len(m.all)) {
+			return 0, errEnough
+		}
+		return 0, do(ctx, m.all[i])
+	}
 }
 
 // takeBack cancels requests at a gate that is not ours, so that nobody is left with cards of this run. What people
 // decided meanwhile stays as it is.
-func (r *run) takeBack(ctx context.Context, c *caller, ids []string) error {
-	if r.w.pid != 0 {
+func (r *run) takeBack(ctx context.Context, c *caller, made []request) error {
+	if r.w.isOurs() {
 		return nil
 	}
-	for _, id := range ids {
-		if _, err := c.send(ctx, http.MethodPost, "/v1/approvals/"+id+"/cancel", "{}", http.StatusOK); err != nil {
+	for _, one := range made {
+		if _, err := c.send(ctx, http.MethodPost, "/v1/approvals/"+one.id+"/cancel", "{}", http.StatusOK); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -123,15 +148,21 @@ func (r *run) takeBack(ctx context.Context, c *caller, ids []string) error {
 
 // stepsAllowed measures calls that run at once.
 func (r *run) stepsAllowed(context.Context) ([]step, error) {
-	c := r.caller(r.w.url, r.w.agent, r.o.Callers)
-	f := r.figure("allowed", "allowed")
-	f.check = eventAllowed
+	c := r.caller(r.w.urls, r.w.agent, r.o.Callers)
+	many, one := r.figure("allowed", "allowed"), r.figure("allowed_one", "allowed")
+	many.check, one.check = eventAllowed, eventAllowed
+	do := func(ctx context.Context, _ int64) (time.Duration, error) {
+		_, err := c.ask(ctx, r.serial.call(r.w.allowTool), "", http.StatusOK, "allow")
+		return 0, err
+	}
 	return []step{func(ctx context.Context) error {
-		err := r.take(ctx, f, r.o.Callers, r.w.pid, func(ctx context.Context, _ int64) (time.Duration, error) {
-			_, err := c.ask(ctx, r.serial.call(r.w.allowTool), "", http.StatusOK, "allow")
-			return 0, err
-		})
-		f.rateOf(r.yards.json)
+		err := r.take(ctx, many, r.o.Callers, r.w.pids, do)
+		many.rateOf(r.yards.json)
+		if err == nil {
+			err = r.take(ctx, one, 1, r.w.pids, do)
+		}
+		one.over(r.yards.bare)
+		one.tripsOf(r.yards.trip)
 		return err
 	}}, nil
 }
@@ -139,45 +170,54 @@ func (r *run) stepsAllowed(context.Context) ([]step, error) {
 // prepared is how many requests wait for a round of decisions at most.
 const prepared = 2000
 
-// stepsDecided measures approvals; the requests are made before.
+// stepsDecided measures approvals, of requests that are made before, and what agents do with them.
 func (r *run) stepsDecided(context.Context) ([]step, error) {
-	agent, person := r.caller(r.w.url, r.w.agent, r.o.Callers), r.caller(r.w.url, r.w.person, r.o.Callers)
+	agent, person := r.caller(r.w.urls, r.w.agent, r.o.Callers), r.caller(r.w.urls, r.w.person, r.o.Callers)
 	f := r.figure("decided", "decided")
 	f.check = eventDecision
+	var used *figure // at a gate of others nothing is done that was approved
+	if r.w.isOurs() {
+		used = r.figure("used", "used")
+		used.check = eventUsed
+	}
 	return []step{func(ctx context.Context) error {
 		if f.failed >= tooMany {
 			return nil
 		}
 		var made made
-		var asking series
-		err := asking.measure(ctx, load{r.o.Callers, int64(min(r.o.Calls, prepared)), patience}, 0,
-			func(ctx context.Context, _ int64) (time.Duration, error) {
-				id, err := agent.ask(ctx, r.serial.call(r.w.askTool), "", http.StatusAccepted, "pending")
-				if err == nil {
-					made.add(id)
-				}
-				return 0, err
-			})
+		err := r.prepare(ctx, agent, f, &made)
 		if err != nil {
 			return err
 		}
-		r.made[eventAsked] += asking.last().n
-		if f.failed += asking.failed; f.first == nil {
-			f.first = asking.first
-		}
-		var next atomic.Int64
-		err = r.take(ctx, f, r.o.Callers, r.w.pid, func(ctx context.Context, _ int64) (time.Duration, error) {
-			i := next.Add(1) - 1
-			if i >= int64(len(made.ids)) {
-				return 0, errEnough
-			}
-			_, err := person.send(ctx, http.MethodPost, "/v1/approvals/"+made.ids[i]+"/decide",
-				`{"decision":"approve"}`, http.StatusOK)
-			return 0, err
-		})
+		err = r.take(ctx, f, r.o.Callers, r.w.pids, made.each(func(ctx context.Context, one request) error {
+			_, err := person.send(ctx, http.MethodPost, "/v1/approvals/"+one.id+"/decide", `{"decision":"approve"}`,
+				http.StatusOK)
+			return err
+		}))
 		f.rateOf(r.yards.log)
-		return errors.Join(err, r.takeBack(ctx, agent, made.ids))
+		if err != nil || used == nil {
+			return errors.Join(err, r.takeBack(ctx, agent, made.all))
+		}
+		made.all = made.all[:min(f.last().n, int64(len(made.all)))]
+		err = r.take(ctx, used, r.o.Callers, r.w.pids, made.each(func(ctx context.Context, one request) error {
+			_, err := agent.ask(ctx, one.call, "", http.StatusOK, "approved")
+			return err
+		}))
+		used.rateOf(r.yards.log)
+		return err
 	}}, nil
+}
+
+// prepare makes the requests of a round of decisions. What fails counts as the figure's.
+func (r *run) prepare(ctx context.Context, agent *caller, f *figure, made *made) error {
+	var asking series
+	err := asking.measure(ctx, load{r.o.Callers, int64(min(r.o.Calls, prepared)), patience}, nil,
+		func(ctx context.Context, _ int64) (time.Duration, error) { return 0, made.ask(ctx, agent, r) })
+	r.made[eventAsked] += asking.last().n
+	if f.failed += asking.failed; f.first == nil {
+		f.first = asking.first
+	}
+	return err
 }
 
 // fewer is how many callers the gateway has at once at most: agents, not processes of one.
@@ -189,14 +229,14 @@ func (r *run) gateway(ctx context.Context) ([]step, error) { //nolint:funlen // 
 	type path struct {
 		callers   []*caller
 		one, many *figure
-		pid       int
+		pids      []int
 		call      string
 	}
-	open := func(key, name, base string, token secret.Value, pid int, call string,
+	open := func(key, name string, bases []string, token secret.Value, pids []int, call string,
 		figure func(_, _ string) *figure) (*path, error) {
-		p := &path{pid: pid, call: call, one: figure(key+"_one", name), many: figure(key, name)}
-		for range n {
-			c := r.caller(base, token, 1)
+		p := &path{pids: pids, call: call, one: figure(key+"_one", name), many: figure(key, name)}
+		for i := range n {
+			c := r.caller([]string{bases[i%len(bases)]}, token, 1) // a session is one gate's
 			if err := c.hello(ctx); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
@@ -208,20 +248,23 @@ func (r *run) gateway(ctx context.Context) ([]step, error) { //nolint:funlen // 
 	if err != nil {
 		return nil, err
 	}
-	direct, err := open("mcp", "the MCP server", r.w.echo.url(), "", r.w.echo.cmd.Process.Pid, ours, r.ceiling)
+	beside := func(key, name string, p *process) (*path, error) {
+		return open(key, name, []string{p.url()}, "", []int{p.cmd.Process.Pid}, ours, r.ceiling)
+	}
+	direct, err := beside("mcp", "the MCP server", r.w.echo)
 	if err != nil {
 		return nil, err
 	}
-	floor, err := open("floor", "a gateway's floor", r.w.floor.url(), "", r.w.floor.cmd.Process.Pid, ours, r.ceiling)
+	floor, err := beside("floor", "a gateway's floor", r.w.floor)
 	if err != nil {
 		return nil, err
 	}
-	gate, err := open("gateway", "over MCP", r.w.url, r.w.agent, r.w.pid, r.w.mcpCall, r.figure)
+	gate, err := open("gateway", "over MCP", r.w.urls, r.w.agent, r.w.pids, r.w.mcpCall, r.figure)
 	if err != nil {
 		return nil, err
 	}
 	gate.one.check, gate.many.check = eventAllowed, eventAllowed
-	if r.w.pid != 0 { // the gate's connection to the server may take a moment
+	if r.w.isOurs() { // the gate's connection to the server may take a moment
 		if err := until(ctx, "the gate's MCP server", func() error {
 			err := gate.callers[0].tool(ctx, gate.call, r.w.mcpHolds)
 			if err == nil {
@@ -241,7 +284,7 @@ func (r *run) gateway(ctx context.Context) ([]step, error) { //nolint:funlen // 
 		for _, c := range p.callers[:n] {
 			free <- c
 		}
-		return r.take(ctx, f, n, p.pid, func(ctx context.Context, _ int64) (time.Duration, error) {
+		return r.take(ctx, f, n, p.pids, func(ctx context.Context, _ int64) (time.Duration, error) {
 			c := <-free
 			defer func() { free <- c }()
 			return 0, c.tool(ctx, p.call, holds)
@@ -272,7 +315,7 @@ func (r *run) gateway(ctx context.Context) ([]step, error) { //nolint:funlen // 
 // people measures what people wait for: from an agent's call to the card, and from the press to the agent, which waits
 // for the answer meanwhile.
 func (r *run) people(ctx context.Context) ([]step, error) {
-	c := r.caller(r.w.url, r.w.agent, 1)
+	c := r.caller(r.w.urls[:1], r.w.agent, 1)
 	push, press := r.figure("push", "call to card"), r.figure("press", "press to agent")
 	push.check = eventAsked
 	watch := r.w.phone.watch
@@ -304,6 +347,7 @@ func (r *run) people(ctx context.Context) ([]step, error) {
 		_, _, err := once(ctx)
 		if err == nil {
 			r.made[eventDecision]++
+			r.made[eventUsed]++
 		}
 		return err
 	})
@@ -312,7 +356,7 @@ func (r *run) people(ctx context.Context) ([]step, error) {
 	}
 	return []step{func(ctx context.Context) error {
 		var answers Histogram
-		err := r.take(ctx, push, 1, r.w.pid, func(ctx context.Context, _ int64) (time.Duration, error) {
+		err := r.take(ctx, push, 1, r.w.pids, func(ctx context.Context, _ int64) (time.Duration, error) {
 			toCard, toAgent, err := once(ctx)
 			if err == nil {
 				answers.Add(toAgent)
@@ -321,8 +365,11 @@ func (r *run) people(ctx context.Context) ([]step, error) {
 		})
 		press.add(&answers, push.last().rate)
 		r.made[eventDecision] += answers.Count()
-		push.over(r.yards.bare)
-		press.over(r.yards.bare)
+		r.made[eventUsed] += answers.Count()
+		for _, f := range []*figure{push, press} {
+			f.over(r.yards.bare)
+			f.tripsOf(r.yards.trip)
+		}
 		return err
 	}}, nil
 }

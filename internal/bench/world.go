@@ -18,10 +18,11 @@ import (
 
 // world is what the load goes to.
 type world struct {
-	url           string // of the gate
+	urls          []string // of the gates
 	agent, person secret.Value
-	pid           int   // of the gate; 0: not ours
-	idle          int64 // what the gate has in memory before anything is asked of it; 0: not known
+	pids          []int  // of the gates, where they are ours
+	store         string // at which they reach the database; "": none
+	idle          int64  // what one has in memory before anything is asked of it; 0: not known
 	echo, floor   *process
 	phone         *phone // nil: nobody's
 
@@ -30,6 +31,9 @@ type world struct {
 
 	undo []func() error
 }
+
+// isOurs reports whether the gates were started for the run.
+func (w *world) isOurs() bool { return len(w.pids) > 0 }
 
 // close ends all of it, last things first.
 func (w *world) close() error {

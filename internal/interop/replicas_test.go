@@ -35,7 +35,8 @@ type replicated struct {
 	hana     *client.Client
 }
 
-func replicate(t *testing.T) *replicated {
+// startServer starts a database server that ends with the test.
+func startServer(t *testing.T) *postgrestest.Server {
 	t.Helper()
 	server, err := postgrestest.Start()
 	if err != nil {
@@ -46,6 +47,18 @@ func replicate(t *testing.T) *replicated {
 			t.Error(err)
 		}
 	})
+	return server
+}
+
+// Several programs on one database, over a slow network, have on record what was counted.
+func TestBenchMeasuresPrograms(t *testing.T) {
+	server := startServer(t)
+	measure(t, "-store", server.Database(t, ""), "-gates", "2", "-delay", "1ms")
+}
+
+func replicate(t *testing.T) *replicated {
+	t.Helper()
+	server := startServer(t)
 	r := &replicated{t: t, dir: t.TempDir(), at: [2]string{port(t), port(t)}, balancer: port(t)}
 	r.env = environ(t, "DATABASE="+server.Database(t, ""), "FLEET_SECRET=0123456789abcdef0123456789abcdef")
 	write(t, filepath.Join(r.dir, "countersign.yaml"), people+`listen: ${LISTEN}
