@@ -32,7 +32,7 @@ func MigratePostgres(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("schema: %w", err)
 	}
 	defer turn.Rollback() //nolint:errcheck // it has changed nothing
-	if err := checkOwner(ctx, db); err != nil {
+	if err := CheckPostgres(ctx, db); err != nil {
 		return err
 	}
 	if _, err := p.Up(ctx); err != nil {
@@ -77,8 +77,8 @@ func takeTurn(ctx context.Context, db *sql.DB) (*sql.Tx, error) {
 	return nil, errors.New("another program has been changing the tables for five minutes")
 }
 
-// checkOwner returns [ErrForeign] where the schema that tables are made in has some, but none of Countersign's.
-func checkOwner(ctx context.Context, db *sql.DB) error {
+// CheckPostgres returns [ErrForeign] where the schema that tables are made in has some, but none of Countersign's.
+func CheckPostgres(ctx context.Context, db *sql.DB) error {
 	var tables, known int
 	err := db.QueryRowContext(ctx, `SELECT count(*), count(*) FILTER (WHERE tablename IN ('store_state', $1))
   FROM pg_tables WHERE schemaname = current_schema()`, goose.DefaultTablename).Scan(&tables, &known)

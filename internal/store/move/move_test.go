@@ -439,9 +439,30 @@ func TestWhatCannotBeMovedIsAsItWas(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		fails(t, "A program of the gate works on postgres://", running(way(t, "sqlite:"+path, at))(t.Context()))
-		fails(t, "A program of the gate works on postgres://",
-			running(way(t, at, "sqlite:"+filepath.Join(t.TempDir(), "new.db")))(t.Context()))
+		for _, w := range []move.Way{way(t, "sqlite:"+path, at),
+			way(t, at, "sqlite:"+filepath.Join(t.TempDir(), "new.db"))} {
+			fails(t, "A program of the gate works on postgres://", running(w)(t.Context()))
+			fails(t, "A program of the gate works on postgres://", counting(w)(t.Context()))
+		}
+	})
+	t.Run("the database is another program's", func(t *testing.T) {
+		at := server.Database(t, "")
+		c, err := pgx.Connect(t.Context(), at)
+		if err == nil {
+			_, err = c.Exec(t.Context(), `CREATE TABLE invoices (id integer)`)
+			err = errors.Join(err, c.Close(t.Context()))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fails(t, "is another program's", running(way(t, "sqlite:"+path, at))(t.Context()))
+		fails(t, "is another program's", counting(way(t, "sqlite:"+path, at))(t.Context()))
+	})
+	t.Run("a newer program has changed the tables", func(t *testing.T) {
+		at := opened(t)
+		query[int](t, at, `UPDATE store_state SET min_program = 9001 RETURNING 1`)
+		fails(t, "run the newer version", running(way(t, "sqlite:"+path, at))(t.Context()))
+		fails(t, "run the newer version", counting(way(t, "sqlite:"+path, at))(t.Context()))
 	})
 	t.Run("there are rows", func(t *testing.T) {
 		at := opened(t)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
@@ -13,8 +14,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"countersign/internal/store"
+	"countersign/schema"
 )
 
 // Move is a database whose rows are taken to a file, or that gets those of one, in one transaction. No program works on
@@ -76,18 +79,24 @@ func (m *Move) begin(ctx context.Context) (err error) {
 		}
 	}
 	var there int
-	err = m.tx.QueryRow(ctx, `SELECT count(*) FROM replicas, store_state
-  WHERE seen_at > clock_timestamp() + (ahead_ms - $1) * interval '1 millisecond'`,
-		awayAfter.Milliseconds()).Scan(&there)
+	err = m.tx.QueryRow(ctx, programsThere, awayAfter.Milliseconds()).Scan(&there)
 	if err == nil && there > 0 {
-		err = unavailable(fmt.Sprintf("A program of the gate works on %s, or was killed less than %v ago; stop it first.",
-			m.name, awayAfter), nil)
+		err = errProgramsThere(m.name)
 	}
 	for n := int64(atOnce); err == nil && n == atOnce; {
 		tag, numberErr := m.tx.Exec(ctx, numberEvents, atOnce)
 		n, err = tag.RowsAffected(), numberErr
 	}
 	return err
+}
+
+// programsThere counts the programs that work on a database, by when they have said so last.
+const programsThere = `SELECT count(*) FROM replicas, store_state
+  WHERE seen_at > clock_timestamp() + (ahead_ms - $1) * interval '1 millisecond'`
+
+func errProgramsThere(name string) error {
+	return unavailable(fmt.Sprintf("A program of the gate works on %s, or was killed less than %v ago; stop it first.",
+		name, awayAfter), nil)
 }
 
 // Name tells which database it is, without secrets.
@@ -245,40 +254,49 @@ func (m *Move) Close() error {
 	return m.conn.Close(ctx)
 }
 
-// CountRows returns how many rows a database has in each table, and changes nothing. It does not look for all that may
-// keep [BeginMove] from it.
+// CountRows returns how many rows a database has in each table, and changes nothing. It fails where [BeginMove] would.
 func CountRows(ctx context.Context, url string) (_ map[string]int64, err error) {
 	config, err := parse(url)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
-	if err != nil {
-		return nil, fault(err)
-	}
-	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	db := stdlib.OpenDB(*config.ConnConfig)
+	defer func() { err = errors.Join(err, db.Close()) }()
 	counts := map[string]int64{}
-	for _, table := range append(store.MovedTables(), inbox) {
-		var n int64
+	err = checkUsable(ctx, db)
+	if err == nil {
+		err = schema.CheckPostgres(ctx, db)
+	}
+	for _, table := range append(store.MovedTables(), inbox, "replicas") {
 		var there bool
-		err := conn.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, table).Scan(&there)
-		if err == nil && there {
-			err = conn.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n)
+		if err == nil {
+			err = db.QueryRowContext(ctx, `SELECT to_regclass($1) IS NOT NULL`, table).Scan(&there)
 		}
-		if err != nil {
-			return nil, fault(err)
+		if n := int64(0); err == nil && there { // an older program's may have fewer
+			err = db.QueryRowContext(ctx, "SELECT count(*) FROM "+table).Scan(&n)
+			counts[table] = n
 		}
-		counts[table] = n
+	}
+	if _, there := counts["replicas"]; err == nil && there {
+		err = checkFree(ctx, db, nameOf(config.ConnConfig))
 	}
 	counts[store.EventTable] += counts[inbox]
-	delete(counts, inbox)
-	var to *string
-	err = conn.QueryRow(ctx, `SELECT to_jsonb(s) ->> 'moved_to' FROM store_state AS s`).Scan(&to) // an older one has none
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == codeNoTable {
-		return counts, nil
+	return counts, fault(foreign(err))
+}
+
+// checkFree looks at what keeps the rows of a database from being taken elsewhere, or others from coming to it.
+func checkFree(ctx context.Context, db *sql.DB, name string) error {
+	var knows bool // an older program's does not
+	err := db.QueryRowContext(ctx, `SELECT to_jsonb(s) ? 'moved_to' FROM store_state AS s`).Scan(&knows)
+	if err == nil && knows {
+		err = checkShut(ctx, db)
 	}
-	if err == nil && to != nil {
-		err = errShut(movedTo + *to)
+	var there int
+	if err == nil {
+		err = db.QueryRowContext(ctx, programsThere, awayAfter.Milliseconds()).Scan(&there)
 	}
-	return counts, fault(err)
+	if err == nil && there > 0 {
+		err = errProgramsThere(name)
+	}
+	return err
 }

@@ -191,10 +191,15 @@ func migrate(ctx context.Context, config *pgx.ConnConfig) error {
 	if closeErr := db.Close(); err == nil {
 		err = closeErr
 	}
+	return fault(foreign(err))
+}
+
+// foreign says it where a database is another program's.
+func foreign(err error) error {
 	if errors.Is(err, schema.ErrForeign) {
 		return unavailable("The store's database is another program's; name another one.", err)
 	}
-	return fault(err)
+	return err
 }
 
 // upgrade brings the tables up to date, also while others use them.
