@@ -12,6 +12,7 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/outbox"
+	"countersign/channels/outbox/outboxtest"
 )
 
 // Whatever joins, is drawn, sent, lost and decided in whatever order: the version of a card whose sending is begun has
@@ -78,8 +79,8 @@ func (w *world) cardModel(rt *rapid.T, agent string) {
 			i := rapid.IntRange(0, len(drawn)-1).Draw(rt, "which")
 			one := drawn[i]
 			drawn = slices.Delete(drawn, i, i+1)
-			ns, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: one.d.Notification,
-				Body: []byte(strings.Join(one.ids, " ")), Seen: one.d.Seen(), Lease: time.Minute}})
+			ns, err := outboxtest.Begin(w.ctx, w.outbox, outbox.Attempt{Notification: one.d.Notification,
+				Body: []byte(strings.Join(one.ids, " ")), Seen: one.d.Seen(), Lease: time.Minute})
 			must(err)
 			for _, n := range ns {
 				begun = append(begun, n)
@@ -155,8 +156,8 @@ func (w *world) drain(rt *rapid.T) (sent []channels.Delivery) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("x"),
-				Seen: d.Seen(), Lease: time.Minute}})
+			begun, err := outboxtest.Begin(w.ctx, w.outbox, outbox.Attempt{Notification: d.Notification, Body: []byte("x"),
+				Seen: d.Seen(), Lease: time.Minute})
 			if err != nil {
 				rt.Fatal(err)
 			}

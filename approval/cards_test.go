@@ -300,8 +300,8 @@ func TestRule6_ACardThatWasDrawnBeforeACallJoinedIsNotSent(t *testing.T) {
 	}
 	w.asked(inTurn("a", 2))
 	for _, d := range drawn {
-		begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("old"),
-			Seen: d.Seen(), Lease: time.Minute}})
+		begun, err := outboxtest.Begin(w.ctx, w.outbox, outbox.Attempt{Notification: d.Notification, Body: []byte("old"),
+			Seen: d.Seen(), Lease: time.Minute})
 		if err != nil || len(begun) != 0 {
 			t.Errorf("what one call was drawn as was begun: %v, %v", shown(begun), err)
 		}
@@ -334,7 +334,7 @@ func TestACardThatChangesOnItsWayIsEdited(t *testing.T) {
 				tries = append(tries, outbox.Attempt{Notification: d.Notification, Body: []byte("card"), Seen: d.Seen(),
 					Lease: time.Minute})
 			}
-			begun, err := w.outbox.Begin(w.ctx, tries)
+			begun, err := outboxtest.Begin(w.ctx, w.outbox, tries...)
 			if err != nil || len(begun) != 2 {
 				t.Fatal(len(begun), err)
 			}

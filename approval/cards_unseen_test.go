@@ -62,7 +62,7 @@ func (w *world) begin() []approval.Notification {
 		tries = append(tries, outbox.Attempt{Notification: d.Notification, Body: []byte("card"), Seen: d.Seen(),
 			Lease: time.Minute})
 	}
-	begun, err := w.outbox.Begin(w.ctx, tries)
+	begun, err := outboxtest.Begin(w.ctx, w.outbox, tries...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestRule6_ADrawingFromBeforeAnAttemptTakenBackIsNotSent(t *testing.T) {
 		old = append(old, outbox.Attempt{Notification: d.Notification, Body: []byte("two"), Seen: d.Seen(),
 			Lease: time.Minute})
 	}
-	begun, err := w.outbox.Begin(w.ctx, old)
+	begun, err := outboxtest.Begin(w.ctx, w.outbox, old...)
 	if err != nil || len(begun) != len(old) {
 		t.Fatal(begun, err)
 	}
@@ -318,7 +318,7 @@ func TestRule6_ADrawingFromBeforeAnAttemptTakenBackIsNotSent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if begun, err = w.outbox.Begin(w.ctx, old); err != nil || len(begun) > 0 {
+	if begun, err = outboxtest.Begin(w.ctx, w.outbox, old...); err != nil || len(begun) > 0 {
 		t.Errorf("%d were begun as they were drawn before the third joined, %v", len(begun), err)
 	}
 }

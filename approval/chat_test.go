@@ -216,8 +216,8 @@ func TestShowComesInOrder(t *testing.T) {
 		if err != nil || len(ready) != 1 || ready[0].Notification.Part != part || len(ready[0].Requests) != 1 {
 			t.Fatalf("part %d: %v, %+v", part, err, ready)
 		}
-		begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte(fmt.Sprint(part)),
-			More: part < 3, Lease: time.Second}})
+		begun, err := outboxtest.Begin(w.ctx, out, outbox.Attempt{Notification: ready[0].Notification,
+			Body: []byte(fmt.Sprint(part)), More: part < 3, Lease: time.Second})
 		if err != nil || len(begun) != 1 {
 			t.Fatal(err, begun)
 		}
@@ -262,7 +262,7 @@ func (w *world) fail(a approval.Address, reason string) {
 	}
 	for _, d := range ready {
 		if n := d.Notification; n.Channel == a.Channel && n.Recipient == a.To {
-			begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: n, Body: []byte("x"), Lease: time.Second}})
+			begun, err := outboxtest.Begin(w.ctx, out, outbox.Attempt{Notification: n, Body: []byte("x"), Lease: time.Second})
 			if err != nil || len(begun) != 1 {
 				w.t.Fatal(err, begun)
 			}
@@ -518,7 +518,7 @@ func TestAnEditShowsTheReasonThatCameMeanwhile(t *testing.T) {
 		}
 	}
 	w.types(hana, "wrong account")
-	if begun, err := out.Begin(w.ctx, drawn); err != nil || len(drawn) != 1 || len(begun) != 0 {
+	if begun, err := outboxtest.Begin(w.ctx, out, drawn...); err != nil || len(drawn) != 1 || len(begun) != 0 {
 		t.Errorf("%d edits were drawn and %d begun, %v", len(drawn), len(begun), err)
 	}
 	ready, _, err = w.ready(10)
@@ -547,8 +547,8 @@ func TestPartsDoNotHideTheQuestion(t *testing.T) {
 			if d.Notification.Part == 0 {
 				continue
 			}
-			begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("{}"), More: true,
-				Lease: time.Second}})
+			begun, err := outboxtest.Begin(w.ctx, out, outbox.Attempt{Notification: d.Notification,
+				Body: []byte("{}"), More: true, Lease: time.Second})
 			if err != nil || len(begun) != 1 {
 				t.Fatal(err, begun)
 			}

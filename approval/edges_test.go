@@ -47,8 +47,8 @@ func (w *world) lastEdit() string {
 			w.t.Fatal(err)
 		}
 		for _, d := range ready {
-			begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: drawn(d), Seen: d.Seen(),
-				Lease: 18 * time.Second}})
+			begun, err := outboxtest.Begin(w.ctx, out, outbox.Attempt{Notification: d.Notification,
+				Body: drawn(d), Seen: d.Seen(), Lease: 18 * time.Second})
 			if err != nil {
 				w.t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func TestAnEditDrawnBeforeAnotherDecisionIsDrawnAgain(t *testing.T) {
 	old := outbox.Attempt{Notification: ready[0].Notification, Body: drawn(ready[0]), Seen: ready[0].Seen(),
 		Lease: 18 * time.Second}
 	w.mustDecide(b, false, ken, "")
-	if begun, err := out.Begin(w.ctx, []outbox.Attempt{old}); err != nil || len(begun) != 0 {
+	if begun, err := outboxtest.Begin(w.ctx, out, old); err != nil || len(begun) != 0 {
 		t.Fatalf("the old picture goes out: %v, %v", begun, err)
 	}
 	if got, want := w.lastEdit(), `{"states":" approved denied"}`; got != want {
@@ -90,8 +90,8 @@ func TestAnEditThatIsTriedAgainDoesNotUndoANewerOne(t *testing.T) {
 	w.mustDecide(a, true, hana, "")
 	out := w.outbox
 	ready, _, _ := w.ready(10)
-	first, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: drawn(ready[0]),
-		Seen: ready[0].Seen(), Lease: 18 * time.Second}})
+	first, err := outboxtest.Begin(w.ctx, out, outbox.Attempt{Notification: ready[0].Notification, Body: drawn(ready[0]),
+		Seen: ready[0].Seen(), Lease: 18 * time.Second})
 	if err != nil || len(first) != 1 {
 		t.Fatal(first, err)
 	}
@@ -142,8 +142,8 @@ func TestAnyMessageOfAnAnswerCanBeQuoted(t *testing.T) {
 	w.tap(chat.Interaction{By: hana, Intent: chat.IntentPending, OneReply: true})
 	out := w.outbox
 	ready, _, _ := w.ready(1)
-	begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"),
-		Lease: time.Minute}})
+	begun, err := outboxtest.Begin(w.ctx, out, outbox.Attempt{Notification: ready[0].Notification, Body: []byte("{}"),
+		Lease: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,8 +230,8 @@ func TestASpentReplyTokenIsNotTriedAgain(t *testing.T) {
 	if err != nil || len(ready) != 1 || ready[0].Notification.ReplyTo == "" {
 		t.Fatal(ready, err)
 	}
-	begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"),
-		Lease: time.Minute}})
+	begun, err := outboxtest.Begin(w.ctx, out, outbox.Attempt{Notification: ready[0].Notification, Body: []byte("{}"),
+		Lease: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels/outbox"
+	"countersign/channels/outbox/outboxtest"
 )
 
 // lateTry has a try at an address fail, with the next one at a time.
@@ -20,8 +21,8 @@ func (w *world) lateTry(a approval.Address, next time.Time) {
 		if d.Notification.Address() != a {
 			continue
 		}
-		begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("x"),
-			Lease: time.Second}})
+		begun, err := outboxtest.Begin(w.ctx, w.outbox, outbox.Attempt{Notification: d.Notification, Body: []byte("x"),
+			Lease: time.Second})
 		if err != nil || len(begun) != 1 {
 			w.t.Fatal(err, begun)
 		}

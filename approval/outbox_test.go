@@ -10,6 +10,7 @@ import (
 	"countersign/approval"
 	"countersign/channels"
 	"countersign/channels/outbox"
+	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/chat"
 	"countersign/internal/lists"
 )
@@ -40,16 +41,16 @@ func TestRule7_ACrashedSendIsTriedAgainWithTheSameBytesAndKey(t *testing.T) {
 		t.Fatal(ready, err)
 	}
 	try := outbox.Attempt{Notification: ready[0].Notification, Body: []byte(`{"first":1}`), Lease: 15 * time.Second}
-	first, err := out.Begin(w.ctx, []outbox.Attempt{try})
+	first, err := outboxtest.Begin(w.ctx, out, try)
 	if err != nil || len(first) != 1 || first[0].Attempt != 1 {
 		t.Fatal(first, err)
 	}
-	if again, err := out.Begin(w.ctx, []outbox.Attempt{try}); err != nil || len(again) != 0 {
+	if again, err := outboxtest.Begin(w.ctx, out, try); err != nil || len(again) != 0 {
 		t.Fatalf("a second sender took it too: %v, %v", again, err)
 	}
 	w.clock.advance(15 * time.Second) // the sender died; nobody recorded anything
 	try.Body = []byte(`{"second":2}`)
-	again, err := out.Begin(w.ctx, []outbox.Attempt{try})
+	again, err := outboxtest.Begin(w.ctx, out, try)
 	if err != nil || len(again) != 1 {
 		t.Fatal(again, err)
 	}
@@ -79,7 +80,7 @@ func TestOneNotificationIsReadWithTheLookAtTheQueue(t *testing.T) {
 				t.Errorf("read %+v at once, %+v later, error %v", *whole, d, err)
 			}
 			try := outbox.Attempt{Notification: d.Notification, Body: []byte(`{}`), Lease: 15 * time.Second}
-			if begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{try}); err != nil || len(begun) != 1 {
+			if begun, err := outboxtest.Begin(w.ctx, w.outbox, try); err != nil || len(begun) != 1 {
 				t.Fatal(begun, err)
 			}
 			if ready, whole, _, err := w.outbox.LoadReady(w.ctx, id); err != nil || len(ready) != 0 || whole != nil {
@@ -111,7 +112,7 @@ func TestRule7_ACardThatWasDroppedOnItsWayAndArrivedIsEdited(t *testing.T) {
 	for _, d := range ready {
 		tries = append(tries, outbox.Attempt{Notification: d.Notification, Body: []byte(`{}`), Lease: 15 * time.Second})
 	}
-	begun, err := w.outbox.Begin(w.ctx, tries)
+	begun, err := outboxtest.Begin(w.ctx, w.outbox, tries...)
 	if err != nil || len(begun) != 2 {
 		t.Fatal(begun, err)
 	}
@@ -148,8 +149,8 @@ func TestACardOnItsWayWhenTheRequestEndsIsEditedToo(t *testing.T) {
 	out := w.outbox
 	ready, _, _ := w.ready(10)
 	slack := ready[slices.IndexFunc(ready, func(d channels.Delivery) bool { return d.Notification.Channel == "slack" })]
-	begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: slack.Notification, Body: []byte("{}"),
-		Lease: time.Minute}})
+	begun, err := outboxtest.Begin(w.ctx, out, outbox.Attempt{Notification: slack.Notification, Body: []byte("{}"),
+		Lease: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,8 +168,8 @@ func TestEditsOfOneCardDoNotOvertake(t *testing.T) {
 	w.mustDecide(id, true, hana, "")
 	out := w.outbox
 	ready, _, _ := w.ready(10)
-	begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"),
-		Seen: ready[0].Seen(), Lease: time.Minute}})
+	begun, err := outboxtest.Begin(w.ctx, out, outbox.Attempt{Notification: ready[0].Notification, Body: []byte("{}"),
+		Seen: ready[0].Seen(), Lease: time.Minute})
 	if err != nil || len(begun) != 1 {
 		t.Fatal(begun, err)
 	}
@@ -197,8 +198,8 @@ func TestAFailedSendWaitsAndAPausedChannelCostsNoAttempt(t *testing.T) {
 		if err != nil || len(ready) == 0 {
 			t.Fatal(ready, err)
 		}
-		begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"),
-			Lease: time.Minute}})
+		begun, err := outboxtest.Begin(w.ctx, out, outbox.Attempt{Notification: ready[0].Notification, Body: []byte("{}"),
+			Lease: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,8 +239,8 @@ func failAll(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	for _, d := range ready {
-		begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte("{}"),
-			Lease: time.Minute}})
+		begun, err := outboxtest.Begin(w.ctx, out, outbox.Attempt{Notification: d.Notification, Body: []byte("{}"),
+			Lease: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -400,8 +401,8 @@ func TestRule7_APressBeforeItsPushsAnswerIsDelivered(t *testing.T) {
 			if d.Notification.Channel != channel || d.Notification.Kind != approval.KindRequest {
 				continue
 			}
-			begun, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: d.Notification, Body: []byte(`{}`),
-				Lease: 20 * time.Second}})
+			begun, err := outboxtest.Begin(w.ctx, out, outbox.Attempt{Notification: d.Notification, Body: []byte(`{}`),
+				Lease: 20 * time.Second})
 			if err != nil || len(begun) != 1 {
 				w.t.Fatal(begun, err)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"countersign/approval"
 	"countersign/channels/outbox"
+	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/chat"
 	"countersign/internal/testkit"
 )
@@ -179,7 +180,8 @@ func (w *world) leaves(channel, to, id string, kind approval.NotificationKind) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	begun, err := w.outbox.Begin(w.ctx, []outbox.Attempt{{Notification: n, Body: []byte("{}"), Lease: time.Second}})
+	begun, err := outboxtest.Begin(w.ctx, w.outbox, outbox.Attempt{Notification: n, Body: []byte("{}"),
+		Lease: time.Second})
 	if err != nil || len(begun) != 1 {
 		w.t.Fatalf("%d cards left: %v", len(begun), err)
 	}

@@ -16,6 +16,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/correlation"
 	"countersign/channels/outbox"
+	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/lists"
 	"countersign/internal/testkit"
 )
@@ -687,8 +688,8 @@ func TestRule10_ARequestThatReachedNobodyIsSaidLoudly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := out.Begin(w.ctx, []outbox.Attempt{{Notification: ready[0].Notification, Body: []byte("{}"),
-			Lease: time.Second}})
+		n, err := outboxtest.Begin(w.ctx, out, outbox.Attempt{Notification: ready[0].Notification, Body: []byte("{}"),
+			Lease: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

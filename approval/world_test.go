@@ -329,7 +329,7 @@ func (w *world) send() []approval.Notification {
 		tries = append(tries, outbox.Attempt{Notification: d.Notification, Body: []byte(`{"card":1}`), Seen: d.Seen(),
 			Lease: 20 * time.Second})
 	}
-	begun, err := out.Begin(w.ctx, tries)
+	begun, err := outboxtest.Begin(w.ctx, out, tries...)
 	if err != nil {
 		w.t.Fatal(err)
 	}

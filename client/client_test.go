@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"countersign/channels/outbox"
+	"countersign/channels/outbox/outboxtest"
 	"countersign/client"
 	"countersign/internal/testkit"
 )
@@ -241,7 +242,7 @@ func TestTheLogs(t *testing.T) {
 	out := w.outbox
 	ds, _, err := out.Ready(ctx, nil, 10)
 	w.must(err)
-	ns, err := out.Begin(ctx, []outbox.Attempt{{Notification: ds[0], Body: []byte("{}"), Lease: time.Minute}})
+	ns, err := outboxtest.Begin(ctx, out, outbox.Attempt{Notification: ds[0], Body: []byte("{}"), Lease: time.Minute})
 	w.must(err)
 	w.must(out.NotSent(ctx, ns[0], outbox.Failure{Final: true, Reason: "bad_recipient", HTTPStatus: 400}))
 

@@ -28,8 +28,8 @@ type Deliveries interface {
 	// LoadReady is Ready of one, and Load of it in the same look where that is quick; else whole is nil.
 	LoadReady(ctx context.Context, id string) (
 		ready []approval.Notification, whole *channels.Delivery, next time.Time, err error)
-	// Begin takes notifications for a while and counts the attempt; it leaves out those it did not get.
-	Begin(ctx context.Context, tries []Attempt) ([]approval.Notification, error)
+	// Begin takes a notification for a while and counts the attempt; it reports false where it did not get it.
+	Begin(ctx context.Context, t Attempt) (approval.Notification, bool, error)
 	Sent(ctx context.Context, n approval.Notification, r channels.Receipt) error
 	NotSent(ctx context.Context, n approval.Notification, f Failure) error
 	// SendOn has cards go to other approvers, in time, that wait for a channel which sends nothing now. It returns those
@@ -676,8 +676,8 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 	}
 	leased, end := context.WithTimeout(context.WithoutCancel(ctx), lease) // in it the attempt is recorded, or not at all
 	defer end()
-	begun, err := s.outbox.Begin(ctx,
-		[]Attempt{{Notification: n, Body: body, More: more, Seen: d.Seen(), Lease: lease}})
+	taken, begun, err := s.outbox.Begin(ctx,
+		Attempt{Notification: n, Body: body, More: more, Seen: d.Seen(), Lease: lease})
 	if err != nil {
 		if ctx.Err() == nil {
 			s.log.WarnContext(ctx, "a notification could not be taken from the queue; trying again", "notification_id", n.ID,
@@ -685,13 +685,13 @@ func (s *Sender) attempt(ctx context.Context, ch channels.Channel, maker channel
 		}
 		return outcome{retryAt: s.now().Add(storeRetry)}
 	}
-	if len(begun) == 0 {
+	if !begun {
 		if n.Kind == approval.KindEdit || n.ShowsCard() { // it may have changed again since it was drawn
 			return outcome{retryAt: s.now().Add(drawAgain)}
 		}
 		return outcome{} // another sender has it
 	}
-	n = begun[0]
+	n = taken
 	s.point(FailBegun)
 
 	ctx = context.WithoutCancel(ctx)

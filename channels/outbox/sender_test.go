@@ -161,7 +161,7 @@ func (m *memory) LoadReady(ctx context.Context, id string) (
 	return ready, nil, next, err
 }
 
-func (m *memory) Begin(ctx context.Context, tries []Attempt) ([]approval.Notification, error) {
+func (m *memory) Begin(ctx context.Context, t Attempt) (approval.Notification, bool, error) {
 	m.mu.Lock()
 	hangs := m.hangs
 	m.hangs = 0
@@ -170,28 +170,24 @@ func (m *memory) Begin(ctx context.Context, tries []Attempt) ([]approval.Notific
 		time.Sleep(hangs) // bubble: a slow store, or a program that stands still
 	}()
 	if m.beginErr != nil {
-		return nil, m.beginErr
+		return approval.Notification{}, false, m.beginErr
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return approval.Notification{}, false, err
 	}
-	var begun []approval.Notification
-	for _, t := range tries {
-		n := m.find(t.Notification.ID)
-		if !open(n) || dueAt(n).After(m.now()) {
-			continue
-		}
-		n.Attempt++
-		n.LeaseUntil = m.now().Add(t.Lease)
-		if len(n.Body) == 0 {
-			n.Body = t.Body
-		}
-		if n.FirstTryAt.IsZero() {
-			n.FirstTryAt = m.now()
-		}
-		begun = append(begun, *n)
+	n := m.find(t.Notification.ID)
+	if !open(n) || dueAt(n).After(m.now()) {
+		return *n, false, nil
 	}
-	return begun, nil
+	n.Attempt++
+	n.LeaseUntil = m.now().Add(t.Lease)
+	if len(n.Body) == 0 {
+		n.Body = t.Body
+	}
+	if n.FirstTryAt.IsZero() {
+		n.FirstTryAt = m.now()
+	}
+	return *n, true, nil
 }
 
 func (m *memory) Sent(ctx context.Context, n approval.Notification, r channels.Receipt) error {

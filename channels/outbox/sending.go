@@ -167,29 +167,18 @@ func sendable(n approval.Notification, now time.Time) bool {
 		!n.LeaseUntil.After(now)
 }
 
-// Begin takes notifications for sending, in one transaction, and returns those it took: each counted
-// as one more attempt, with the body that is to be sent. A card whose request has ended is skipped
-// instead; a notification that another sender holds is left alone.
-func (o *Outbox) Begin(ctx context.Context, attempts []Attempt) ([]approval.Notification, error) {
-	about := approval.WholeStore() // several may be several agents'
-	if len(attempts) == 1 {
-		about = approval.OfNotification(attempts[0].Notification.ID)
-	}
-	return update(ctx, o, about, func(w *work) (begun []approval.Notification, err error) {
-		for _, t := range attempts {
-			n, ok, err := w.sending().beginOne(t)
-			if err != nil {
-				return nil, err
-			}
-			if ok {
-				begun = append(begun, n)
-			}
-		}
-		return begun, nil
+// Begin takes a notification for sending, and returns it: counted as one more attempt, with the body that is to be
+// sent. It reports false where it did not take it: a card whose request has ended is skipped instead; a notification
+// that another sender holds is left alone.
+func (o *Outbox) Begin(ctx context.Context, t Attempt) (n approval.Notification, begun bool, err error) {
+	err = o.update(ctx, approval.OfNotification(t.Notification.ID), func(w *work) (err error) {
+		n, begun, err = w.sending().begin(t)
+		return err
 	})
+	return n, begun && err == nil, err
 }
 
-func (w sendingWork) beginOne(t Attempt) (n approval.Notification, ok bool, err error) {
+func (w sendingWork) begin(t Attempt) (n approval.Notification, ok bool, err error) {
 	now, overtakes := w.tx.Now(), false
 	if n, err = w.tx.Notification(t.Notification.ID); err != nil || !sendable(n, now) {
 		return n, false, err

@@ -389,7 +389,7 @@ func (w *world) failNotification(requestID string) string {
 		if d.ApprovalID != requestID {
 			continue
 		}
-		ns, err := out.Begin(ctx, []outbox.Attempt{{Notification: d, Body: []byte("{}"), Lease: time.Minute}})
+		ns, err := outboxtest.Begin(ctx, out, outbox.Attempt{Notification: d, Body: []byte("{}"), Lease: time.Minute})
 		if err != nil || len(ns) != 1 {
 			w.t.Fatalf("Begin: %v, %v", ns, err)
 		}

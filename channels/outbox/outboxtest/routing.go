@@ -2,6 +2,7 @@
 package outboxtest
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -50,4 +51,19 @@ func (r Routing) QuietUntil(a approval.Address, at time.Time) time.Time {
 		return time.Time{}
 	}
 	return r.Hours(a, at)
+}
+
+// Begin begins attempts, one after another, and returns the notifications of those that were begun.
+func Begin(ctx context.Context, o *outbox.Outbox, attempts ...outbox.Attempt) ([]approval.Notification, error) {
+	var all []approval.Notification
+	for _, t := range attempts {
+		n, begun, err := o.Begin(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		if begun {
+			all = append(all, n)
+		}
+	}
+	return all, nil
 }
