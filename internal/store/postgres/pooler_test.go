@@ -68,9 +68,8 @@ func TestAPoolerThatWasNotToldOf(t *testing.T) {
 		if err == nil {
 			err = d.Close()
 		}
-		if approval.CodeOf(err) == approval.CodeStoreUnavailable && strings.Contains(err.Error(), inExecMode[1:]) {
-			return
+		if approval.CodeOf(err) != approval.CodeStoreUnavailable || !strings.Contains(err.Error(), inExecMode[1:]) {
+			t.Errorf("the start says %v", err)
 		}
 	}
-	t.Error("the second start says nothing of the pooler")
 }

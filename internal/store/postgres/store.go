@@ -178,8 +178,30 @@ func namesSeveral(c *pgx.ConnConfig) bool {
 	})
 }
 
+// checkSessions fails where each transaction may have another session, and the URL does not say so: what is prepared
+// on one connection is there on the next.
+func checkSessions(ctx context.Context, config *pgx.ConnConfig) error {
+	if config.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+		return nil
+	}
+	for range 2 {
+		c, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			return err
+		}
+		defer c.Close(ctx) //nolint:errcheck // nothing is lost
+		if _, err := c.Prepare(ctx, "countersign", "SELECT 1"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // migrate speaks to the database through database/sql, as goose does.
 func migrate(ctx context.Context, config *pgx.ConnConfig) error {
+	if err := checkSessions(ctx, config); err != nil {
+		return fault(err)
+	}
 	db := stdlib.OpenDB(*config)
 	err := checkUsable(ctx, db)
 	if err == nil {
