@@ -46,7 +46,7 @@ type Request struct {
 	Tool   string
 	Method string // as in [Call]
 
-	Args        []byte // canonical JSON, whole
+	Args        []byte // canonical JSON, whole; null once they were removed
 	ArgsHash    string // over Args less IgnoredArgs
 	IgnoredArgs []string
 
@@ -87,6 +87,9 @@ type Request struct {
 	Runner       string    // who sent it on, or of a task is to: see [Call.Runner]
 	RunResult    RunResult // what came of the dispatched call, "" while nobody has said
 	Returned     int       // how often it was given back, since the call that had used it did not run
+
+	ArgsRemovedAt time.Time // of a request that is over
+	ArgsBytes     int       // how long Args were, once they were removed
 
 	// Need is who must say yes, nil: any one approver. Stage is the one that is open, from 0; it counts only while the
 	// request is pending.

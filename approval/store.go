@@ -80,6 +80,7 @@ type Tx interface {
 	Notifications
 	Addresses
 	Events
+	Retention
 }
 
 // Requests are made once and found again.
@@ -322,6 +323,38 @@ type Events interface {
 	EventReach(q EventQuery, look int) (int64, error)
 	// SeqRange returns the oldest and the newest seq of the audit log, zeros when it is empty.
 	SeqRange() (oldest, newest int64, err error)
+}
+
+// Retention removes what is over and old.
+type Retention interface {
+	// OldRequests returns requests made before a time with ids greater than after, in the order of their ids.
+	OldRequests(after string, before time.Time, limit int) ([]OldRequest, error)
+	// OldNotifications is the same of notifications.
+	OldNotifications(after string, before time.Time, limit int) ([]OldNotification, error)
+	// RemoveArgs removes the arguments of a request that is over, and what was made of them: in the request but for its
+	// summary, in its grants, and in what people were sent about it. It sets ArgsRemovedAt to Now, and ArgsBytes.
+	RemoveArgs(id string) (bool, error)
+	// RemoveText removes what a notification that is over has said.
+	RemoveText(id string) (bool, error)
+	// RemoveNotification removes a notification that is over.
+	RemoveNotification(id string) (bool, error)
+	// RemoveRequest removes a request that is over and forgotten, with all that is about it but the audit log.
+	RemoveRequest(id string) (bool, error)
+}
+
+// OldRequest says what may be removed of a request.
+type OldRequest struct {
+	ID        string
+	Over      bool // it is not live, what came of its call is known, no grant made with it is live, and nothing is to be sent
+	Forgotten bool // its agent has acknowledged it, and it is no denial that is remembered
+	Emptied   bool // its arguments were removed
+}
+
+// OldNotification is the same of a notification.
+type OldNotification struct {
+	ID      string
+	Over    bool // it is not to be sent, nor again
+	Emptied bool // what it has said was removed, or there was nothing
 }
 
 // RequestQuery selects requests, newest first. Empty fields do not select.

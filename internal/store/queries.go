@@ -124,6 +124,23 @@ const (
 	selectPushes
 
 	eventTime
+
+	selectOldRequests
+	selectOldRequest
+	selectOldNotifications
+	removeArgs
+	removeGrantArgs
+	removeTextsOf
+	removeText
+	removeNotification
+	removeUses
+	removeGrants
+	removeReminded
+	removeNotificationsOf
+	removeVotes
+	removeRequestSessions
+	removeRequest
+	removeCard
 )
 
 const (
@@ -132,6 +149,21 @@ const (
 
 	// LiveTask is a request whose call the gate's own side is to run as a task.
 	LiveTask = isLive + ` AND task = 1`
+
+	// isOver and isForgotten are as [approval.OldRequest] says.
+	isOver = `NOT ` + isLive + ` AND (dispatched_at IS NULL OR outcome IS NOT NULL)
+    AND NOT EXISTS (SELECT 1 FROM grants AS g WHERE g.request = approval_requests.id AND g.ended_at IS NULL)
+    AND NOT EXISTS (SELECT 1 FROM approval_notifications AS n
+      WHERE n.approval_id = approval_requests.id AND (n.status = 'queued' OR n.status = 'retrying'))`
+	isForgotten = `acked_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM recent_endings AS e
+      WHERE (e.agent, e.scope, e.server, e.tool_name, e.args_hash, e.method) = (approval_requests.agent,
+        approval_requests.scope, approval_requests.server, approval_requests.tool_name, approval_requests.args_hash,
+        approval_requests.method) AND e.denied_id = approval_requests.id)`
+	oldRequest = `SELECT id, CASE WHEN ` + isOver + ` THEN 1 ELSE 0 END, CASE WHEN ` + isForgotten + ` THEN 1 ELSE 0 END,
+    CASE WHEN args_removed_at IS NULL THEN 0 ELSE 1 END
+  FROM approval_requests WHERE `
+	// isSaid is of a notification that is not to be sent, nor again.
+	isSaid = `status <> 'queued' AND status <> 'retrying'`
 
 	// endRequest is what every end writes; when it may, each says.
 	endRequest = `UPDATE approval_requests SET status = $1, resolved_at = $2, resolved_by = $3, resolved_via = $4,
@@ -337,4 +369,26 @@ var queries = []string{
   WHERE n.id >= $1 AND n.id < $2 ORDER BY n.id DESC`,
 
 	eventTime: `SELECT seq, at FROM audit_events WHERE seq >= $1 ORDER BY seq LIMIT 1`,
+
+	selectOldRequests: oldRequest + `id > $1 AND id < $2 ORDER BY id`,
+	selectOldRequest:  oldRequest + `id = $1`,
+	selectOldNotifications: `SELECT id, CASE WHEN ` + isSaid + ` THEN 1 ELSE 0 END,
+    CASE WHEN body IS NULL AND text IS NULL THEN 1 ELSE 0 END
+  FROM approval_notifications WHERE id > $1 AND id < $2 ORDER BY id`,
+	removeArgs: `UPDATE approval_requests SET args_bytes = octet_length(tool_args), tool_args = 'null', rationale = NULL,
+    preview = NULL, preview_from = NULL, inputs = NULL, args_removed_at = $1
+  WHERE id = $2 AND args_removed_at IS NULL AND ` + isOver,
+	removeGrantArgs:       `UPDATE grants SET args = 'null' WHERE request = $1 AND ended_at IS NOT NULL`,
+	removeTextsOf:         `UPDATE approval_notifications SET body = NULL, text = NULL WHERE approval_id = $1 AND ` + isSaid,
+	removeText:            `UPDATE approval_notifications SET body = NULL, text = NULL WHERE id = $1 AND ` + isSaid,
+	removeNotification:    `DELETE FROM approval_notifications WHERE id = $1 AND ` + isSaid,
+	removeUses:            `DELETE FROM grant_uses WHERE grant_id IN (SELECT id FROM grants WHERE request = $1)`,
+	removeGrants:          `DELETE FROM grants WHERE request = $1`,
+	removeReminded:        `DELETE FROM reminded WHERE request = $1`,
+	removeNotificationsOf: `DELETE FROM approval_notifications WHERE approval_id = $1`,
+	removeVotes:           `DELETE FROM approval_votes WHERE request = $1`,
+	removeRequestSessions: `DELETE FROM request_sessions WHERE request = $1`,
+	removeRequest:         `DELETE FROM approval_requests WHERE id = $1 AND ` + isOver + ` AND ` + isForgotten,
+	removeCard: `DELETE FROM cards
+  WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM approval_requests AS r WHERE r.batch_id = cards.id)`,
 }

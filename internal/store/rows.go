@@ -41,6 +41,7 @@ type Rows struct {
 	memory
 	notifications
 	events
+	retention
 	signIns
 	passkeys
 }
@@ -58,6 +59,7 @@ type (
 	memory        struct{ *access }
 	notifications struct{ *access }
 	events        struct{ *access }
+	retention     struct{ *access }
 	signIns       struct{ *access }
 	passkeys      struct{ *access }
 )
@@ -77,6 +79,7 @@ var _ interface {
 	approval.Memory
 	approval.Notifications
 	approval.Addresses
+	approval.Retention
 } = (*Rows)(nil)
 
 // Begin says which transaction the rows are read and written in.
@@ -86,7 +89,7 @@ func (r *Rows) Begin(e Engine) {
 	r.requests, r.votes, r.delegations = requests{a}, votes{a}, delegations{a}
 	r.cards, r.grants, r.policies = cards{a}, grants{a}, policies{a}
 	r.epochs, r.pins, r.memory = epochs{a}, pins{a}, memory{a}
-	r.notifications, r.events = notifications{a}, events{a}
+	r.notifications, r.events, r.retention = notifications{a}, events{a}, retention{a}
 	r.signIns, r.passkeys = signIns{a}, passkeys{a}
 }
 

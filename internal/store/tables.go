@@ -131,9 +131,14 @@ var (
 		optText("runner", func(r *approval.Request) *string { return &r.Runner }),
 	}
 
+	removedColumns = columns[approval.Request]{
+		timestamp("args_removed_at", func(r *approval.Request) *time.Time { return &r.ArgsRemovedAt }),
+		number("args_bytes", func(r *approval.Request) *int { return &r.ArgsBytes }),
+	}
+
 	newRequestColumns = slices.Concat(headColumns, wideColumns, newNeedColumns, newLastColumns)
 	requestColumns    = slices.Concat(headColumns, wideColumns, newNeedColumns, lateNeedColumns, lateColumns,
-		newLastColumns, sentColumns)
+		newLastColumns, sentColumns, removedColumns)
 	needColumns    = slices.Concat(headColumns[:1], reasonColumn, newNeedColumns, lateNeedColumns)
 	setNeedColumns = slices.Concat(newNeedColumns[:1], reasonColumn, newNeedColumns[1:4])
 )

@@ -523,6 +523,20 @@ func (t scopedGrants) Prune(events, endings time.Time, limit int) (int, error) {
 	return t.tx.Prune(events, endings, limit)
 }
 
+// What is over and old is removed whosever it is: the statements see to it that it is.
+func (t scopedGrants) OldRequests(after string, before time.Time, limit int) ([]approval.OldRequest, error) {
+	return t.tx.OldRequests(after, before, limit)
+}
+
+func (t scopedGrants) OldNotifications(after string, before time.Time, limit int) ([]approval.OldNotification, error) {
+	return t.tx.OldNotifications(after, before, limit)
+}
+
+func (t scopedGrants) RemoveArgs(id string) (bool, error)         { return t.tx.RemoveArgs(id) }
+func (t scopedGrants) RemoveText(id string) (bool, error)         { return t.tx.RemoveText(id) }
+func (t scopedGrants) RemoveNotification(id string) (bool, error) { return t.tx.RemoveNotification(id) }
+func (t scopedGrants) RemoveRequest(id string) (bool, error)      { return t.tx.RemoveRequest(id) }
+
 // scopedNotifications is what a transaction has of notifications, and of the audit log.
 type scopedNotifications struct{ *strays }
 

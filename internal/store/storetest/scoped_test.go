@@ -35,7 +35,8 @@ type stored struct {
 // another agent's, or another person's, and is reported; or else it is free, because what it does holds in any scope.
 func TestScopedReportsEveryKindOfRow(t *testing.T) {
 	free := strings.Fields(`Now NewID Scope Glance Delegation Delegations PutPolicy PolicyText Epoch Epochs FirstSight
-		Dead SetDead Append Prune PruneSignIns`)
+		Dead SetDead Append Prune PruneSignIns OldRequests OldNotifications RemoveArgs RemoveText RemoveNotification
+		RemoveRequest`)
 	db, s := fill(t)
 	var problems []string
 	scoped := storetest.NewScoped(db, func(problem string) { problems = append(problems, problem) })

@@ -75,6 +75,10 @@ var contract = []struct {
 	{"Figures", figures},
 	{"FirstSight", firstSight},
 	{"Prune", prune},
+	{"WhatIsOld", whatIsOld},
+	{"RemoveArgs", removesArgs},
+	{"RemoveRequest", removesRequests},
+	{"RemoveNotifications", removesNotifications},
 	{"NotFound", notFound},
 	{"ViewIsReadOnly", viewIsReadOnly},
 	{"ViewIsOneMoment", viewIsOneMoment},
@@ -220,7 +224,7 @@ func Head(r approval.Request) approval.Head {
 	h.Task, h.DispatchedAt, h.Runner, h.RunResult = false, time.Time{}, "", ""
 	h.Need, h.Stage, h.Votes, h.Who, h.EndCode, h.ReplacedBy, h.Replaces, h.Policy = nil, 0, nil, "", "", "", "", ""
 	h.CorrelationID, h.PreviewFrom, h.Method, h.RuleDigest = "", "", "", ""
-	h.ExtendedAt, h.Returned = time.Time{}, 0
+	h.ExtendedAt, h.Returned, h.ArgsRemovedAt, h.ArgsBytes = time.Time{}, 0, time.Time{}, 0
 	return h
 }
 
@@ -265,9 +269,10 @@ func requestKeepsEverything(t *testing.T, s approval.Store) {
 		}
 		return tx.InsertRequest(ended)
 	})
-	// Consume, Lapse, Return, SetInputs, PutVote, Resolve and Extend have these.
+	// Consume, Lapse, Return, SetInputs, PutVote, Resolve, Extend and RemoveArgs have these.
 	everyFieldSet(t, []approval.Request{full, ended},
-		"Runner", "LapsedAt", "Returned", "Inputs", "Votes", "Who", "EndCode", "ReplacedBy", "ExtendedAt")
+		"Runner", "LapsedAt", "Returned", "Inputs", "Votes", "Who", "EndCode", "ReplacedBy", "ExtendedAt", "ArgsRemovedAt",
+		"ArgsBytes")
 	equal(t, "the full request", get(t, s, full.ID), full)
 	equal(t, "the ended request", get(t, s, ended.ID), ended)
 	view(t, s, func(tx approval.Tx) error {
@@ -1558,6 +1563,10 @@ func writes(tx approval.Tx, r *approval.Request) map[string]error {
 		"UpdateNotification": second(tx.UpdateNotification(approval.Notification{ID: "x"}, approval.Queued, 0)),
 		"FirstSight":         second(tx.FirstSight("x")),
 		"Prune":              second(tx.Prune(tx.Now(), tx.Now(), 1)),
+		"RemoveArgs":         second(tx.RemoveArgs(r.ID)),
+		"RemoveText":         second(tx.RemoveText("x")),
+		"RemoveNotification": second(tx.RemoveNotification("x")),
+		"RemoveRequest":      second(tx.RemoveRequest(r.ID)),
 	}
 }
 

@@ -1,0 +1,284 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"countersign/approval"
+)
+
+// insertEnded makes a request that is denied and acknowledged: over, and forgotten.
+func insertEnded(t testing.TB, s approval.Store, tool string, change func(*approval.Request)) approval.Request {
+	t.Helper()
+	return insert(t, s, "bot", tool, func(r *approval.Request) {
+		r.Status, r.ResolvedAt, r.ResolvedBy, r.ResolvedVia, r.ResolvedSeq = approval.Denied, r.RequestedAt, "hana",
+			approval.ViaWeb, 1
+		r.AckedAt = r.RequestedAt
+		if change != nil {
+			change(r)
+		}
+	})
+}
+
+// used makes of a denied request one that was approved and used.
+func used(r *approval.Request) {
+	r.Status, r.UseBy, r.ConsumedAt = approval.Approved, r.RequestedAt.Add(time.Minute), r.RequestedAt
+}
+
+// oldRequests are all requests as OldRequests tells of them, by their tools.
+func oldRequests(t testing.TB, s approval.Store) map[string]approval.OldRequest {
+	t.Helper()
+	old := map[string]approval.OldRequest{}
+	view(t, s, func(tx approval.Tx) error {
+		rs, err := tx.OldRequests("", tx.Now().Add(time.Hour), 0)
+		if !slices.IsSortedFunc(rs, func(a, b approval.OldRequest) int { return compareIDs(a.ID, b.ID) }) {
+			t.Error("they are not in the order of their ids")
+		}
+		for _, r := range rs {
+			h, headErr := tx.Head(r.ID)
+			old[h.Tool] = r
+			err = errors.Join(err, headErr)
+		}
+		return err
+	})
+	return old
+}
+
+func compareIDs(a, b string) int {
+	if a < b {
+		return -1
+	}
+	return 1
+}
+
+// everyState makes a request in each state that matters to whether it may be removed, and returns of which each is.
+func everyState(t *testing.T, s approval.Store) (live, kept, over []string) {
+	t.Helper()
+	insert(t, s, "bot", "pending", nil)
+	unused := insert(t, s, "bot", "unused", nil)
+	approve(t, s, unused.ID, time.Hour)
+	insertEnded(t, s, "running", func(r *approval.Request) { used(r); r.DispatchedAt = r.ConsumedAt })
+	granted := insertEnded(t, s, "granted", used)
+	putGrant(t, s, "bot", "granted", func(g *approval.Grant) { g.RequestID = granted.ID })
+	telling := insertEnded(t, s, "telling", nil)
+	insertNotification(t, s, telling.ID, nil)
+
+	insertEnded(t, s, "unread", func(r *approval.Request) { r.AckedAt = time.Time{} })
+	remembered := insertEnded(t, s, "remembered", nil)
+	update(t, s, func(tx approval.Tx) error {
+		return tx.PutRecent(remembered.Key(), approval.Recent{DeniedID: remembered.ID, DeniedAt: tx.Now()})
+	})
+
+	insertEnded(t, s, "denied", nil)
+	insertEnded(t, s, "used", used)
+	insertEnded(t, s, "ran", func(r *approval.Request) {
+		used(r)
+		r.DispatchedAt, r.RunResult = r.ConsumedAt, approval.RunUnknown
+	})
+	ended := insertEnded(t, s, "grant over", used)
+	putGrant(t, s, "bot", "grant over", func(g *approval.Grant) {
+		g.RequestID = ended.ID
+		g.EndedAt, g.EndedBy, g.EndCode = g.MadeAt, "hana", "revoked"
+	})
+	told := insertEnded(t, s, "told", nil)
+	insertNotification(t, s, told.ID, func(n *approval.Notification) { n.Status = approval.Sent })
+	return []string{"pending", "unused", "running", "granted", "telling"}, []string{"unread", "remembered"},
+		[]string{"denied", "used", "ran", "grant over", "told"}
+}
+
+// What is live, or has something live, is not over; what its agent has not heard of, or is remembered, not forgotten.
+func whatIsOld(t *testing.T, s approval.Store) {
+	live, kept, over := everyState(t, s)
+	old := oldRequests(t, s)
+	if len(old) != len(live)+len(kept)+len(over) {
+		t.Errorf("%d requests", len(old))
+	}
+	for _, tool := range live {
+		if old[tool].Over {
+			t.Errorf("%s is over", tool)
+		}
+	}
+	for _, tool := range kept {
+		if !old[tool].Over || old[tool].Forgotten {
+			t.Errorf("%s: %+v", tool, old[tool])
+		}
+	}
+	for _, tool := range over {
+		if !old[tool].Over || !old[tool].Forgotten || old[tool].Emptied {
+			t.Errorf("%s: %+v", tool, old[tool])
+		}
+	}
+	update(t, s, func(tx approval.Tx) error {
+		for tool, r := range old {
+			removed, err := tx.RemoveRequest(r.ID)
+			if err != nil || removed != slices.Contains(over, tool) {
+				t.Errorf("%s was removed %v, %v", tool, removed, err)
+			}
+		}
+		return nil
+	})
+	if left := oldRequests(t, s); len(left) != len(live)+len(kept) {
+		t.Errorf("%d are left", len(left))
+	}
+	// They are told one part after another, and none from then on.
+	view(t, s, func(tx approval.Tx) error {
+		first, err := tx.OldRequests("", tx.Now().Add(time.Hour), 2)
+		if err != nil || len(first) != 2 {
+			t.Fatalf("%+v, %v", first, err)
+		}
+		rest, err := tx.OldRequests(first[1].ID, tx.Now().Add(time.Hour), 0)
+		equal(t, "the rest", len(rest), len(live)+len(kept)-2)
+		none, noneErr := tx.OldRequests("", tx.Now().Add(-time.Hour), 0)
+		equal(t, "before", len(none), 0)
+		return errors.Join(err, noneErr)
+	})
+}
+
+func removesArgs(t *testing.T, s approval.Store) {
+	live, _, _ := everyState(t, s)
+	r := insertEnded(t, s, "full", func(r *approval.Request) {
+		r.Args, r.Rationale, r.Preview, r.PreviewFrom = []byte(`{"secret":"é"}`), "because", "+ line", "read_file"
+	})
+	g := putGrant(t, s, "bot", "full", func(g *approval.Grant) {
+		g.RequestID, g.Args = r.ID, []byte(`{"secret":2}`)
+		g.EndedAt, g.EndedBy, g.EndCode = g.MadeAt, "hana", "revoked"
+	})
+	n := insertNotification(t, s, r.ID, func(n *approval.Notification) {
+		n.Status, n.Body, n.Text = approval.Sent, []byte("secret"), "secret"
+	})
+	before := get(t, s, r.ID)
+	var at time.Time
+	update(t, s, func(tx approval.Tx) error {
+		at = tx.Now()
+		return mustChange(tx.RemoveArgs(r.ID))
+	})
+	want := before
+	want.Args, want.Rationale, want.Preview, want.PreviewFrom = []byte(`null`), "", "", ""
+	want.ArgsRemovedAt, want.ArgsBytes = at, len(before.Args)
+	equal(t, "the request", get(t, s, r.ID), want)
+	view(t, s, func(tx approval.Tx) error {
+		grant, err := tx.Grant(g.ID)
+		equal(t, "the grant's arguments", string(grant.Args), "null")
+		sent, sentErr := tx.Notification(n.ID)
+		if len(sent.Body) > 0 || sent.Text != "" || sent.Status != approval.Sent {
+			t.Errorf("what was sent is %+v", sent)
+		}
+		return errors.Join(err, sentErr)
+	})
+	update(t, s, func(tx approval.Tx) error { return mustNotChange(tx.RemoveArgs(r.ID)) })
+	for tool, old := range oldRequests(t, s) {
+		if old.Emptied != (tool == "full") {
+			t.Errorf("%s: %+v", tool, old)
+		}
+		if slices.Contains(live, tool) {
+			update(t, s, func(tx approval.Tx) error { return mustNotChange(tx.RemoveArgs(old.ID)) })
+		}
+	}
+}
+
+// A request goes with all that is about it, and nothing of another goes.
+func removesRequests(t *testing.T, s approval.Store) {
+	var card string
+	update(t, s, func(tx approval.Tx) error {
+		card = tx.NewID()
+		return tx.PutCard(approval.Card{ID: card, Agent: "bot", Grouping: approval.GroupTurn, Risk: approval.RiskHigh,
+			Items: []approval.CardItem{{}}, OpenedAt: tx.Now(), LeavesAt: tx.Now(), JoinBy: tx.Now()})
+	})
+	about := func(tool string) (r approval.Request, g approval.Grant, n approval.Notification) {
+		r = insertEnded(t, s, tool, func(r *approval.Request) { r.BatchID = card })
+		g = putGrant(t, s, "bot", tool, func(g *approval.Grant) {
+			g.RequestID = r.ID
+			g.EndedAt, g.EndedBy, g.EndCode = g.MadeAt, "hana", "revoked"
+		})
+		n = insertNotification(t, s, r.ID, func(n *approval.Notification) { n.Status, n.BatchID = approval.Sent, card })
+		update(t, s, func(tx approval.Tx) error {
+			return errors.Join(tx.PutVote(r.ID, vote(tx, "ken")), tx.AddSession(r.ID, "session"),
+				tx.PutReminded(r.ID, n.ID),
+				tx.PutGrantUse(approval.GrantUse{ID: tx.NewID(), GrantID: g.ID, ArgsHash: hash(tool), At: tx.Now()}))
+		})
+		return r, g, n
+	}
+	first, gone, sent := about("first")
+	other, stays, told := about("other")
+	events := func() (n int) {
+		view(t, s, func(tx approval.Tx) error {
+			es, err := tx.Events(approval.EventQuery{ApprovalID: first.ID})
+			n = len(es)
+			return err
+		})
+		return n
+	}
+	update(t, s, func(tx approval.Tx) error {
+		_, err := tx.Append(approval.Event{Type: approval.EventDecision, ApprovalID: first.ID, Agent: "bot"})
+		return err
+	})
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.RemoveRequest(first.ID)) })
+	update(t, s, func(tx approval.Tx) error { return mustNotChange(tx.RemoveRequest(first.ID)) })
+	view(t, s, func(tx approval.Tx) error {
+		for what, err := range map[string]error{
+			"the request":      second(tx.Request(first.ID)),
+			"its grant":        second(tx.Grant(gone.ID)),
+			"its notification": second(tx.Notification(sent.ID)),
+		} {
+			if !errors.Is(err, approval.ErrNotFound) {
+				t.Errorf("%s is there: %v", what, err)
+			}
+		}
+		votes, err := tx.Votes(other.ID)
+		equal(t, "the other's votes", len(votes), 1)
+		return errors.Join(err, second(tx.Request(other.ID)), second(tx.Grant(stays.ID)), second(tx.Notification(told.ID)),
+			second(tx.Card(card)))
+	})
+	equal(t, "events", events(), 1)
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.RemoveRequest(other.ID)) })
+	view(t, s, func(tx approval.Tx) error {
+		if _, err := tx.Card(card); !errors.Is(err, approval.ErrNotFound) {
+			t.Errorf("the card of none is there: %v", err)
+		}
+		return nil
+	})
+}
+
+func removesNotifications(t *testing.T, s approval.Store) {
+	r := insert(t, s, "bot", "pay", nil)
+	for _, status := range []approval.NotificationStatus{approval.Queued, approval.Retrying, approval.Sent,
+		approval.Failed, approval.Skipped} {
+		insertNotification(t, s, r.ID, func(n *approval.Notification) {
+			n.Status, n.Text, n.Body = status, string(status), []byte("secret")
+		})
+	}
+	toBeSent := map[string]bool{}
+	old := func() (all []approval.OldNotification) {
+		view(t, s, func(tx approval.Tx) (err error) {
+			all, err = tx.OldNotifications("", tx.Now().Add(time.Hour), 0)
+			return err
+		})
+		return all
+	}
+	for _, n := range old() {
+		view(t, s, func(tx approval.Tx) error {
+			row, err := tx.Notification(n.ID)
+			toBeSent[n.ID] = row.Status == approval.Queued || row.Status == approval.Retrying
+			return err
+		})
+		if n.Over == toBeSent[n.ID] || n.Emptied {
+			t.Errorf("%+v, to be sent %v", n, toBeSent[n.ID])
+		}
+		update(t, s, func(tx approval.Tx) error {
+			removed, err := tx.RemoveText(n.ID)
+			equal(t, "removed", removed, !toBeSent[n.ID])
+			return err
+		})
+	}
+	for _, n := range old() {
+		equal(t, "emptied", n.Emptied, n.Over)
+		update(t, s, func(tx approval.Tx) error {
+			removed, err := tx.RemoveNotification(n.ID)
+			equal(t, "removed", removed, n.Over)
+			return err
+		})
+	}
+	equal(t, "left", len(old()), 2)
+}
