@@ -51,7 +51,7 @@ func TestOnPostgreSQL(t *testing.T) {
 			return func(text string) string { return text }
 		}
 		at := server.Database(w.t, "")
-		setClock(w.t, at, 0)
+		postgrestest.SetClock(w.t, at, 0)
 		w.env["DATABASE"] = reached(at)
 		return replacing("store: sqlite:${STORE}\n",
 			"store: ${DATABASE}\nreplicas: {secret: \"${FLEET_SECRET}\", address: \"http://127.0.0.1:8787\"}\n")
@@ -107,32 +107,6 @@ func testBehindAPooler(t *testing.T) {
 		"a store moves and comes back":   testAStoreMovesAndComesBack,
 	} {
 		t.Run(name, test)
-	}
-}
-
-// setClock has a database show the time of the tests, which may be another day's, as the platforms do; or so much more.
-func setClock(t *testing.T, at string, ahead time.Duration) {
-	t.Helper()
-	c, err := pgx.Connect(t.Context(), at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var now time.Time
-	if err := c.QueryRow(t.Context(), "SELECT pg_catalog.clock_timestamp()").Scan(&now); err != nil {
-		t.Fatal(err)
-	}
-	sql := fmt.Sprintf(`CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql
-  AS $$ SELECT pg_catalog.clock_timestamp() + %d * interval '1 millisecond' $$`, (time.Since(now) + ahead).Milliseconds())
-	if _, err := c.Exec(t.Context(), sql); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Exec(t.Context(), `DO $$ BEGIN
-  EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database());
-END $$`); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Close(t.Context()); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -586,7 +560,7 @@ func testAStoreMovesAndComesBack(t *testing.T) {
 	inDatabase := "store: ${DATABASE}\nreplicas: {secret: \"${FLEET_SECRET}\", address: \"http://127.0.0.1:8787\"}\n"
 	inFile := "store: sqlite:" + filepath.Join(w.dir, "moved.db") + "\n"
 	next := server.Database(t, "")
-	setClock(t, next, 0)
+	postgrestest.SetClock(t, next, 0)
 	next = reached(next)
 	for _, step := range []struct {
 		from, to, was, is string
@@ -666,7 +640,7 @@ func testAClockThatIsWrong(t *testing.T) {
 	if got := w.get("/readyz"); strings.Contains(got, problem) {
 		t.Errorf("they are not: %s", got)
 	}
-	setClock(t, w.database(), 30*24*time.Hour)
+	postgrestest.SetClock(t, w.database(), 30*24*time.Hour)
 	w.eventually("it is told", func() bool { return strings.Contains(w.get("/readyz"), problem) })
 }
 

@@ -5,8 +5,9 @@ package interop
 import (
 	"encoding/json"
 	"os/exec"
-	"path/filepath"
 	"testing"
+
+	"countersign/internal/testkit"
 )
 
 // What internal/bench counts is on the record of the program that it measures, or its exit code would say so.
@@ -15,15 +16,13 @@ func TestBenchMeasuresTheProgram(t *testing.T) { measure(t) }
 // measure has six calls of each figure made, in one round.
 func measure(t *testing.T, args ...string) {
 	t.Helper()
-	bench := filepath.Join(t.TempDir(), "bench")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bench,
-		"countersign/internal/bench").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	out, err := exec.CommandContext(t.Context(), bench, append(args, "-program", program, "-dir", t.TempDir(),
-		"-rounds", "1", "-round", "10s", "-calls", "6", "-callers", "3", "-json")...).Output()
+	c := exec.CommandContext(t.Context(), bench, append(args, "-program", program, "-dir", t.TempDir(),
+		"-rounds", "1", "-round", "10s", "-calls", "6", "-callers", "3", "-json")...)
+	said := &testkit.Buffer{}
+	c.Stderr = said
+	out, err := c.Output()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("%v\n%s\n%s", err, said, out)
 	}
 	var report struct {
 		Gate    string

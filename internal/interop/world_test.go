@@ -23,8 +23,9 @@ import (
 	"countersign/internal/testkit"
 )
 
-// program is the countersign that is tested. Under the race detector it is built with it, too.
-var program string
+// program is the countersign that is tested, and bench what loads it. Under the race detector they are built with it,
+// too.
+var program, bench string
 
 // fakeEnv makes this test binary into one of its fakes.
 const fakeEnv = "COUNTERSIGN_INTEROP_FAKE"
@@ -40,8 +41,9 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		defer os.RemoveAll(dir)
-		program = filepath.Join(dir, "countersign")
-		build := exec.Command("go", "build", "-o", program, "countersign/cmd/countersign") // real: a build
+		program, bench = filepath.Join(dir, "countersign"), filepath.Join(dir, "bench")
+		build := exec.Command("go", "build", "-o", dir, "countersign/cmd/countersign",
+			"countersign/internal/bench") // real: a build
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 			return 1

@@ -204,6 +204,33 @@ func (s *Server) Create(template string) (at string, err error) {
 	return s.URL(name), s.Execute(sql)
 }
 
+// SetClock has a database show the time of the tests, which may be another day's, as all do that they stand in for; or so
+// much more.
+func SetClock(t *testing.T, at string, ahead time.Duration) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var now time.Time
+	if err := c.QueryRow(t.Context(), "SELECT pg_catalog.clock_timestamp()").Scan(&now); err != nil {
+		t.Fatal(err)
+	}
+	sql := fmt.Sprintf(`CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql
+  AS $$ SELECT pg_catalog.clock_timestamp() + %d * interval '1 millisecond' $$`, (time.Since(now) + ahead).Milliseconds())
+	if _, err := c.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Exec(t.Context(), `DO $$ BEGIN
+  EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database());
+END $$`); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // Kill ends the server as a loss of power does.
 func (s *Server) Kill(t *testing.T) {
 	t.Helper()
