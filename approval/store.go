@@ -338,16 +338,17 @@ type Retention interface {
 	RemoveText(id string) (bool, error)
 	// RemoveNotification removes a notification that is over.
 	RemoveNotification(id string) (bool, error)
-	// RemoveRequest removes a request that is over and forgotten, with all that is about it but the audit log.
+	// RemoveRequest removes a request that is over, with all that is about it but the audit log.
 	RemoveRequest(id string) (bool, error)
 }
 
 // OldRequest says what may be removed of a request.
 type OldRequest struct {
-	ID        string
-	Over      bool // it is not live, what came of its call is known, no grant made with it is live, and nothing is to be sent
-	Forgotten bool // its agent has acknowledged it, and it is no denial that is remembered
-	Emptied   bool // its arguments were removed
+	ID string
+	// Over: it is not live, its agent has acknowledged it, and what came of its call is known; no grant made with it is
+	// live, no denial of it is remembered, and nothing is to be sent about it.
+	Over    bool
+	Emptied bool // its arguments were removed
 }
 
 // OldNotification is the same of a notification.

@@ -625,12 +625,7 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 			i.Notices = append(i.Notices, warning(m.say(TextDiffUnlike, "key", unlike)))
 		}
 	}
-	if slices.ContainsFunc(i.Rows, Row.invisible) {
-		i.Notices = append(i.Notices, warning(m.say(TextInvisible)))
-	}
-	if secrets > 0 {
-		i.Notices = append(i.Notices, notice(m.Words.Count(string(TextMasked), secrets)))
-	}
+	i.Notices = append(i.Notices, m.argsNotices(r, i.Rows, secrets)...)
 	if s := m.before(n, r); s != "" {
 		i.Notices = append(i.Notices, Notice{Text: s, Short: s, First: !r.Before.Approved}) // a person said no
 	}
@@ -660,6 +655,21 @@ func (m Maker) item(n approval.Notification, r approval.Request) Item {
 		i.Link = m.Link(r.ID)
 	}
 	return i
+}
+
+// argsNotices are what is to be said of the args as a whole.
+func (m Maker) argsNotices(r approval.Request, rows []Row, secrets int) (ns []Notice) {
+	if slices.ContainsFunc(rows, Row.invisible) {
+		ns = append(ns, warning(m.say(TextInvisible)))
+	}
+	if secrets > 0 {
+		ns = append(ns, notice(m.Words.Count(string(TextMasked), secrets)))
+	}
+	if !r.ArgsRemovedAt.IsZero() {
+		ns = append(ns, notice(m.say(TextArgsRemoved, "bytes", strconv.Itoa(r.ArgsBytes), "time",
+			m.time(r.ArgsRemovedAt))))
+	}
+	return ns
 }
 
 // facts are who asks, and from where: in the agent's own words, of which each has at most so many characters.

@@ -748,3 +748,14 @@ func TestACardSaysThatInvisibleCharactersAreShown(t *testing.T) {
 		}
 	}
 }
+
+// Of arguments that were removed nothing is made up: their size is told, and when they went.
+func TestRemovedArgsAreToldOf(t *testing.T) {
+	r := channelstest.Request(`{}`)
+	r.Args, r.ArgsRemovedAt, r.ArgsBytes = []byte(`null`), r.RequestedAt.Add(90*24*time.Hour), 1234
+	i := channelstest.Maker().Whole(r, r.RequestedAt)
+	if len(i.Rows) > 0 || i.Total != 0 || len(i.Notices) != 1 ||
+		!strings.Contains(i.Notices[0].Text, "The arguments (1234 bytes) were removed ") {
+		t.Errorf("%+v, %d, %+v", i.Rows, i.Total, i.Notices)
+	}
+}

@@ -129,6 +129,7 @@ const (
 	TextEditedBy    Text = "edited_by"
 	TextReplacedBy  Text = "replaced_by"
 	TextReplaces    Text = "replaces"
+	TextArgsRemoved Text = "args_removed"
 	TextFrozen      Text = "frozen"
 	TextFrozenBy    Text = "frozen_by"
 	TextWillRun     Text = "will_run"

@@ -114,7 +114,9 @@ type Approval struct {
 	Server        string          `json:"server" description:"The MCP server that has the tool; empty for an agent's own."`
 	Tool          string          `json:"tool"`
 	Method        string          `json:"method,omitempty" description:"If present, the call is not a tool's but one of this MCP method."`
-	Args          json.RawMessage `json:"args" nullable:"false" description:"The canonical args, whole and unmasked: what was hashed and what will run."`
+	Args          json.RawMessage `json:"args" nullable:"true" description:"The canonical args, whole and unmasked: what was hashed and what will run. null: they were removed."`
+	ArgsRemovedAt Time            `json:"args_removed_at,omitzero" description:"If present, the args of a request that is over were removed then, with what was made of them."`
+	ArgsBytes     int             `json:"args_bytes,omitempty" description:"If present, how long they were."`
 	ArgsHash      string          `json:"args_hash" description:"SHA-256, in hex, of the canonical args less those that the rule ignores." pattern:"^[0-9a-f]{64}$"`
 	RiskLevel     string          `json:"risk_level" enum:"low,medium,high,critical"`
 	Rule          string          `json:"rule" description:"The rule that decided; empty when none matched."`
@@ -598,4 +600,5 @@ type BeatCounts struct {
 	ReNotified int `json:"re_notified" description:"Requests that people were reminded of."`
 	Retried    int `json:"retried" description:"Failed notifications that got one more try."`
 	Unknown    int `json:"unknown" description:"Calls whose outcome nobody reported; it is now unknown."`
+	Removed    int `json:"removed" description:"Rows that retention has removed, or emptied of what they said."`
 }

@@ -1,6 +1,6 @@
 // Package heartbeat runs the gate's regular work on a cron table: it ends what is overdue, says of
 // calls that nobody reported back on that their outcome is unknown, reminds people of what they have not
-// answered, and gives failed notifications another try.
+// answered, and gives failed notifications another try. And it removes what has been kept long enough.
 //
 // It is a net, not the engine: deadlines are kept to the moment by the gate itself and cards leave
 // right after the commit that made them. What slipped through a crash, a sleeping machine or a platform's bad
@@ -22,8 +22,14 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// CheckPendingApprovals is the name of the one task there is: expire, give outcomes up, remind, retry, prune.
-const CheckPendingApprovals = "check_pending_approvals"
+// The tasks by name.
+const (
+	CheckPendingApprovals = "check_pending_approvals" // expire, give outcomes up, remind, retry, prune
+	RemoveOld             = "prune"                   // remove what has been kept long enough
+)
+
+// Tasks are the names of all.
+func Tasks() []string { return []string{CheckPendingApprovals, RemoveOld} }
 
 // Entry is one line of the cron table.
 type Entry struct {
@@ -33,7 +39,7 @@ type Entry struct {
 	Params   Params
 }
 
-// Params are an entry's settings.
+// Params are the settings of [CheckPendingApprovals].
 type Params struct {
 	RemindAfter  time.Duration // how long a request waits unanswered before people are reminded; 0: never
 	MaxReminders int           // rounds of reminders for one request; 0: none
@@ -47,10 +53,14 @@ func DefaultEntries() []Entry {
 	}}
 }
 
+// DefaultRemoval is the entry for [RemoveOld] of a table that has none, where the configuration says for how long
+// things are kept.
+func DefaultRemoval() Entry { return Entry{Name: RemoveOld, Schedule: "17 * * * *", Enabled: true} }
+
 // Validate says what is wrong with the entry, nil if nothing is.
 func (e Entry) Validate() error {
-	if e.Name != CheckPendingApprovals {
-		return fmt.Errorf("there is no task %q; the only one is %s", e.Name, CheckPendingApprovals)
+	if !slices.Contains(Tasks(), e.Name) {
+		return fmt.Errorf("there is no task %q; there are %s", e.Name, strings.Join(Tasks(), " and "))
 	}
 	if _, err := cron.ParseStandard(e.Schedule); err != nil {
 		return fmt.Errorf("schedule %q: %s", e.Schedule, strings.TrimPrefix(err.Error(), "failed to parse "))
@@ -69,18 +79,21 @@ type Gate interface {
 	RetryFailed(ctx context.Context) (int, error)
 	Prune(ctx context.Context) (int, error)
 	PendingCount(ctx context.Context) (int, error)
+	RemoveOld(ctx context.Context) (int, error)
 }
 
 // Counts says what one run moved.
 type Counts struct {
 	Pending, Expired, Unknown, Reminded, Retried, Pruned int // Unknown: calls of which nobody said what came of them
+
+	Removed int // rows that are gone, or have lost what they said
 }
 
 // LogValue gives the counts as one group.
 func (c Counts) LogValue() slog.Value {
 	return slog.GroupValue(slog.Int("pending", c.Pending), slog.Int("expired", c.Expired), slog.Int("unknown", c.Unknown),
 		slog.Int("reminded", c.Reminded),
-		slog.Int("retried", c.Retried), slog.Int("pruned", c.Pruned))
+		slog.Int("retried", c.Retried), slog.Int("pruned", c.Pruned), slog.Int("removed", c.Removed))
 }
 
 // String is the line that the log and the admins get.
@@ -88,8 +101,16 @@ func (c Counts) String() string {
 	return fmt.Sprintf("Approvals: %d pending, %d expired, %d re-notified", c.Pending, c.Expired, c.Reminded)
 }
 
+// summarize is the line that the log gets.
+func (e Entry) summarize(c Counts) string {
+	if e.Name == RemoveOld {
+		return fmt.Sprintf("Retention: %d rows removed or emptied", c.Removed)
+	}
+	return c.String()
+}
+
 // hasMoved reports whether the run changed anything worth a line in the log.
-func (c Counts) hasMoved() bool { return c.Expired+c.Unknown+c.Reminded+c.Retried > 0 }
+func (c Counts) hasMoved() bool { return c.Expired+c.Unknown+c.Reminded+c.Retried+c.Removed > 0 }
 
 // Options are what a [Heartbeat] is made of.
 type Options struct {
@@ -233,10 +254,10 @@ func (h *Heartbeat) tick(e Entry) {
 		h.o.Logger.Error("a heartbeat entry failed; its next run tries again", "entry", e.Name, "took", r.Took, "counts",
 			r.Counts, "error", r.Err)
 	case r.Counts.hasMoved():
-		h.o.Logger.Info(r.Counts.String(), //nolint:sloglint // operators read this line as it is
+		h.o.Logger.Info(e.summarize(r.Counts), //nolint:sloglint // operators read this line as it is
 			"entry", e.Name, "took", r.Took, "counts", r.Counts)
 	default:
-		h.o.Logger.Debug(r.Counts.String(), //nolint:sloglint // as above
+		h.o.Logger.Debug(e.summarize(r.Counts), //nolint:sloglint // as above
 			"entry", e.Name, "took", r.Took, "counts", r.Counts)
 	}
 }
@@ -269,10 +290,14 @@ func (h *Heartbeat) runRecovered(e Entry) (c Counts, err error) {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
+	if e.Name == RemoveOld {
+		c.Removed, err = h.o.Gate.RemoveOld(h.ctx)
+		return c, err
+	}
 	return RunOnce(h.ctx, h.o.Gate, e.Params)
 }
 
-// RunOnce does the work of one entry. Each step is tried even when one before it failed.
+// RunOnce does the work of [CheckPendingApprovals]. Each step is tried even when one before it failed.
 func RunOnce(ctx context.Context, g Gate, p Params) (Counts, error) {
 	var c Counts
 	var errs []error

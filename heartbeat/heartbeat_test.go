@@ -57,6 +57,7 @@ func (g *fakeGate) Remind(_ context.Context, after time.Duration, limit int) (in
 func (g *fakeGate) Overdue(context.Context) (int, error)      { g.note("overdue"); return 6, nil }
 func (g *fakeGate) RetryFailed(context.Context) (int, error)  { g.note("retry"); return 3, nil }
 func (g *fakeGate) Prune(context.Context) (int, error)        { g.note("prune"); return 4, nil }
+func (g *fakeGate) RemoveOld(context.Context) (int, error)    { g.note("remove"); return 7, nil }
 func (g *fakeGate) PendingCount(context.Context) (int, error) { g.note("count"); return 5, nil }
 
 func TestRunOnceDoesEveryStepAndCounts(t *testing.T) {
@@ -109,6 +110,31 @@ func TestEntriesRunOnTheirSchedule(t *testing.T) {
 		time.Sleep(time.Hour)
 		if got := g.took(); got != "" {
 			t.Errorf("ran after Stop: %s", got)
+		}
+	})
+}
+
+func TestWhatIsOldIsRemovedEachHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &fakeGate{}
+		var log bytes.Buffer
+		h, err := New(Options{Gate: g, Entries: []Entry{DefaultRemoval()}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Start()
+		time.Sleep(3 * time.Hour)
+		if err := h.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if got := g.took(); got != "remove remove remove" {
+			t.Errorf("in three hours: %q", got)
+		}
+		if r, ok := h.Last(RemoveOld); !ok || r.Counts != (Counts{Removed: 7}) {
+			t.Errorf("the last run: %+v", r)
+		}
+		if n := strings.Count(log.String(), "Retention: 7 rows removed or emptied"); n != 3 {
+			t.Errorf("%d lines in\n%s", n, &log)
 		}
 	})
 }
@@ -229,6 +255,7 @@ func (g *countedGate) Remind(context.Context, time.Duration, int) (int, error) {
 }
 func (g *countedGate) RetryFailed(context.Context) (int, error)  { return g.next().Retried, nil }
 func (g *countedGate) Prune(context.Context) (int, error)        { return g.next().Pruned, nil }
+func (g *countedGate) RemoveOld(context.Context) (int, error)    { return g.next().Removed, nil }
 func (g *countedGate) PendingCount(context.Context) (int, error) { return g.next().Pending, nil }
 
 type recorder func(slog.Record)

@@ -121,6 +121,10 @@ func beats(s *std, all []client.Beat, now time.Time) {
 			s.printf("\nHeartbeat %s, %s: failed; the server's log says why\n", name, at)
 			continue
 		}
+		if b.Entry == "prune" {
+			s.printf("\nHeartbeat %s, %s: %d rows removed or emptied\n", name, at, b.Counts.Removed)
+			continue
+		}
 		s.printf("\nHeartbeat %s, %s: %d pending, %d expired, %d re-notified\n", name, at, b.Counts.Pending, b.Counts.Expired,
 			b.Counts.ReNotified)
 	}

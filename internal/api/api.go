@@ -69,7 +69,8 @@ func FromAnswer(o approval.Answer) client.Answer {
 func FromRequest(r approval.Request, summary string) client.Approval {
 	return client.Approval{
 		ID: r.ID, Status: string(r.Status), Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
-		Method: r.Method, Args: r.Args, ArgsHash: r.ArgsHash, RiskLevel: string(r.Risk), Rule: r.Rule,
+		Method: r.Method, Args: r.Args, ArgsHash: r.ArgsHash, ArgsRemovedAt: At(r.ArgsRemovedAt),
+		ArgsBytes: r.ArgsBytes, RiskLevel: string(r.Risk), Rule: r.Rule,
 		ReasonCode: cmp.Or(r.EndCode, r.ReasonCode), EndCode: r.EndCode, Summary: summary, HumanMessage: r.HumanMessage,
 		Rationale: r.Rationale, Preview: r.Preview, PreviewFrom: r.PreviewFrom, TurnID: r.TurnID, SessionID: r.SessionID,
 		RequestedAt: At(r.RequestedAt), ExpiresAt: At(r.ExpiresAt), ResolvedAt: At(r.ResolvedAt),
@@ -149,7 +150,8 @@ func ToRequest(a client.Approval) approval.Request {
 	}
 	r := approval.Request{
 		ID: a.ID, Status: approval.Status(a.Status), Agent: a.Agent, Scope: a.Scope, Server: a.Server, Tool: a.Tool,
-		Method: a.Method, Args: a.Args, ArgsHash: a.ArgsHash, Risk: approval.Risk(a.RiskLevel), Rule: a.Rule,
+		Method: a.Method, Args: a.Args, ArgsHash: a.ArgsHash, ArgsRemovedAt: a.ArgsRemovedAt.Time,
+		ArgsBytes: a.ArgsBytes, Risk: approval.Risk(a.RiskLevel), Rule: a.Rule,
 		ReasonCode: a.ReasonCode, EndCode: a.EndCode, HumanMessage: a.HumanMessage,
 		Rationale: a.Rationale, Preview: a.Preview, PreviewFrom: a.PreviewFrom, TurnID: a.TurnID, SessionID: a.SessionID,
 		RequestedAt: a.RequestedAt.Time, ExpiresAt: a.ExpiresAt.Time, ResolvedAt: a.ResolvedAt.Time,

@@ -27,6 +27,7 @@ import (
 	"countersign/internal/chat"
 	"countersign/internal/config"
 	"countersign/internal/mcp/gateway"
+	"countersign/internal/retention"
 	"countersign/internal/web"
 )
 
@@ -193,7 +194,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 		Holds:     a.store.holds(),
 	})
 
-	beats := heartbeat.Options{Gate: upkeep{a.gate, a.outbox, a.signIn}, Entries: cfg.Heartbeat(),
+	beats := heartbeat.Options{Entries: cfg.Heartbeat(),
+		Gate:   upkeep{a.gate, a.outbox, a.signIn, retention.New(a.store), &a.live},
 		Logger: a.logger("heartbeat"), Now: a.o.Now, Observe: a.metrics.countBeat, Record: a.store.runs()}
 	if beats.Record != nil { // a program whose clock is wrong keeps no other from its runs
 		beats.Now = a.store.Now

@@ -17,7 +17,7 @@ func beats(of *heartbeat.Heartbeat) []client.Beat {
 		if r, ok := of.Last(entry); ok {
 			b.At, b.Result = &r.At, outcome(r.Err)
 			b.Counts = &client.BeatCounts{Pending: r.Counts.Pending, Expired: r.Counts.Expired, ReNotified: r.Counts.Reminded,
-				Retried: r.Counts.Retried, Unknown: r.Counts.Unknown}
+				Retried: r.Counts.Retried, Unknown: r.Counts.Unknown, Removed: r.Counts.Removed}
 		}
 		out = append(out, b)
 	}
@@ -31,6 +31,7 @@ func beatStatus(of *heartbeat.Heartbeat, to approval.Actor, reads locale.Reader)
 	for _, entry := range of.Enabled() {
 		r, ok := of.Last(entry)
 		switch {
+		case entry == heartbeat.RemoveOld && (!ok || r.Err == nil): // people are asked nothing by it
 		case !ok:
 			lines = append(lines, l.Say("status_beat_none"))
 		case r.Err != nil:

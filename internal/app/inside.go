@@ -15,6 +15,7 @@ import (
 	"countersign/internal/config"
 	"countersign/internal/lists"
 	"countersign/internal/locale/phrases"
+	"countersign/internal/retention"
 )
 
 // What the gate, the outbox and the chat ask inside their transactions is answered from memory, as the configuration in
@@ -148,6 +149,14 @@ type upkeep struct {
 	*approval.Gate
 	*outbox.Outbox
 	signIn *signin.Service
+	pruner *retention.Pruner
+	live   *inForce
+}
+
+// RemoveOld removes what has been kept long enough.
+func (u upkeep) RemoveOld(ctx context.Context) (int, error) {
+	r, err := u.pruner.Prune(ctx, u.live.Load().cfg.Keep)
+	return r.All(), err
 }
 
 // Prune drops what is not needed any more, of the gate and of who is signed in.

@@ -18,6 +18,7 @@ import (
 	"countersign/internal/chat"
 	"countersign/internal/config"
 	"countersign/internal/policy"
+	"countersign/internal/retention"
 )
 
 // Reload reads the configuration file again and puts it in force, whole or not at all. A file that does
@@ -314,7 +315,8 @@ func restartKeys(old, cfg *config.Config) []string {
 		{"store", old.Store != cfg.Store || old.StoreURL != cfg.StoreURL},
 		{"replicas", !reflect.DeepEqual(old.Replicas, cfg.Replicas)},
 		{"mcp", !reflect.DeepEqual(old.MCP, cfg.MCP)},
-		{"heartbeat", fmt.Sprint(old.Heartbeat()) != fmt.Sprint(cfg.Heartbeat())},
+		{"heartbeat", fmt.Sprint(old.File.Heartbeat) != fmt.Sprint(cfg.File.Heartbeat)},
+		{"retention", (old.Keep == retention.Keep{}) != (cfg.Keep == retention.Keep{})}, // it has a job
 		{"limits.connections", old.Connections() != cfg.Connections()},
 		{"notifications", old.Notifications != cfg.Notifications},
 	} {

@@ -119,6 +119,7 @@ func (c *checker) check(root *yamlpos.Node) {
 	c.anonymous()
 	c.socket()
 	c.heartbeat()
+	c.retention()
 	c.notifications()
 	if c.policy(root) {
 		c.reachable()
@@ -429,13 +430,28 @@ func (c *checker) task(path string, j *Job, names map[string]int) {
 		at = path
 	}
 	switch {
-	case j.Name == heartbeat.CheckPendingApprovals:
+	case slices.Contains(heartbeat.Tasks(), j.Name):
 		c.unique(at, "entry", j.Name, names)
+		c.params(path, j)
 	case at == path:
 		c.errorf(at, "this entry needs the task that it runs; write name: %s", heartbeat.CheckPendingApprovals)
 	default:
-		near := yamlpos.DidYouMean(j.Name, []string{heartbeat.CheckPendingApprovals})
-		c.errorf(at, "unknown heartbeat task %q%s", j.Name, cmp.Or(near, "; there is "+heartbeat.CheckPendingApprovals))
+		near := yamlpos.DidYouMean(j.Name, heartbeat.Tasks())
+		c.errorf(at, "unknown heartbeat task %q%s", j.Name, cmp.Or(near, "; there are "+strings.Join(heartbeat.Tasks(),
+			" and ")))
+	}
+}
+
+// params takes settings for reminders from an entry that reminds nobody, and reports those that were said.
+func (c *checker) params(path string, j *Job) {
+	if j.Name == heartbeat.CheckPendingApprovals {
+		return
+	}
+	j.Params = JobParams{}
+	for _, key := range []string{"remind_after", "max_reminders"} {
+		if at := path + ".params." + key; c.Said[at] {
+			c.errorf(at, "%s is of %s; %s reminds nobody", key, heartbeat.CheckPendingApprovals, j.Name)
+		}
 	}
 }
 

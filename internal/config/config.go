@@ -22,6 +22,7 @@ import (
 	"countersign/internal/auth"
 	"countersign/internal/listener"
 	"countersign/internal/policy"
+	"countersign/internal/retention"
 	"countersign/internal/secret"
 	"countersign/internal/yamlpos"
 )
@@ -59,6 +60,8 @@ type File struct {
 	Notifications  Notifications `yaml:"notifications" json:"notifications"`
 	// Limits are the budgets of each agent and each person.
 	Limits Limits `yaml:"limits,omitempty" json:"limits,omitzero"`
+	// Retention says for how long things are kept.
+	Retention Retention `yaml:"retention,omitempty" json:"retention,omitzero"`
 	// Replicas are what the programs on one database have together.
 	Replicas Replicas `yaml:"replicas,omitempty" json:"replicas,omitzero"`
 	// SignIn is how people sign in to the pages.
@@ -187,6 +190,8 @@ type Config struct {
 	StorePath string `yaml:"-" json:"-"`
 	// StoreURL is the database's, with its password; "": the store is a file.
 	StoreURL secret.Value `yaml:"-" json:"-"`
+	// Keep is what Retention says.
+	Keep retention.Keep `yaml:"-" json:"-"`
 	// Location is where people's times are told.
 	Location *time.Location `yaml:"-" json:"-"`
 	// Policy is the compiled policy; a file without one quarantines everything.
@@ -489,8 +494,13 @@ func (c *Config) allWays(p Person) approval.Route {
 // Heartbeat returns the heartbeat's table.
 func (c *Config) Heartbeat() []heartbeat.Entry {
 	entries := make([]heartbeat.Entry, len(c.File.Heartbeat))
+	removes := c.Keep == retention.Keep{}
 	for i, j := range c.File.Heartbeat {
 		entries[i] = j.entry()
+		removes = removes || j.Name == heartbeat.RemoveOld
+	}
+	if !removes {
+		entries = append(entries, heartbeat.DefaultRemoval())
 	}
 	return entries
 }

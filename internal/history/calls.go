@@ -139,7 +139,7 @@ func (h *head) advance() {
 // OfRequest returns the call that a request is about.
 func OfRequest(r *approval.Request) Record {
 	c := Record{ID: r.ID, At: r.RequestedAt, Agent: r.Agent, Scope: r.Scope, Server: r.Server, Tool: r.Tool,
-		Method: r.Method, Session: r.SessionID, Args: r.Args, Was: Was(r.Status), By: r.ResolvedBy,
+		Method: r.Method, Session: r.SessionID, Args: argsOf(r), Was: Was(r.Status), By: r.ResolvedBy,
 		Reason: r.ResolveReason, Rule: r.Rule, Risk: r.Risk, Card: r.BatchID,
 		Unknown: r.ReasonCode == approval.ReasonUnknownTool}
 	stages := r.Need.InStages()
@@ -150,4 +150,12 @@ func OfRequest(r *approval.Request) Record {
 		c.Was = WasCancelled // no person's word
 	}
 	return c
+}
+
+// argsOf are the args of a request, nil where they were removed.
+func argsOf(r *approval.Request) []byte {
+	if !r.ArgsRemovedAt.IsZero() {
+		return nil
+	}
+	return r.Args
 }

@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		program, bench = filepath.Join(dir, "countersign"), filepath.Join(dir, "bench")
-		build := exec.Command("go", "build", "-o", dir, "countersign/cmd/countersign",
-			"countersign/internal/bench") // real: a build
+		build := exec.Command("go", "build", "-o", dir, // real: a build
+			"countersign/cmd/countersign", "countersign/internal/bench")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 			return 1

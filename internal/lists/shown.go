@@ -75,7 +75,9 @@ func WithBefore(tx approval.Tx, r *approval.Request) error {
 		return err
 	}
 	before := *r.Before
-	before.Args = was.Args
+	if was.ArgsRemovedAt.IsZero() {
+		before.Args = was.Args
+	}
 	r.Before = &before
 	return nil
 }

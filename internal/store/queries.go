@@ -150,16 +150,16 @@ const (
 	// LiveTask is a request whose call the gate's own side is to run as a task.
 	LiveTask = isLive + ` AND task = 1`
 
-	// isOver and isForgotten are as [approval.OldRequest] says.
-	isOver = `NOT ` + isLive + ` AND (dispatched_at IS NULL OR outcome IS NOT NULL)
+	// isOver is as [approval.OldRequest] says.
+	isOver = `NOT ` + isLive + ` AND acked_at IS NOT NULL AND (dispatched_at IS NULL OR outcome IS NOT NULL)
     AND NOT EXISTS (SELECT 1 FROM grants AS g WHERE g.request = approval_requests.id AND g.ended_at IS NULL)
     AND NOT EXISTS (SELECT 1 FROM approval_notifications AS n
-      WHERE n.approval_id = approval_requests.id AND (n.status = 'queued' OR n.status = 'retrying'))`
-	isForgotten = `acked_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM recent_endings AS e
+      WHERE n.approval_id = approval_requests.id AND (n.status = 'queued' OR n.status = 'retrying'))
+    AND NOT EXISTS (SELECT 1 FROM recent_endings AS e
       WHERE (e.agent, e.scope, e.server, e.tool_name, e.args_hash, e.method) = (approval_requests.agent,
         approval_requests.scope, approval_requests.server, approval_requests.tool_name, approval_requests.args_hash,
         approval_requests.method) AND e.denied_id = approval_requests.id)`
-	oldRequest = `SELECT id, CASE WHEN ` + isOver + ` THEN 1 ELSE 0 END, CASE WHEN ` + isForgotten + ` THEN 1 ELSE 0 END,
+	oldRequest = `SELECT id, CASE WHEN ` + isOver + ` THEN 1 ELSE 0 END,
     CASE WHEN args_removed_at IS NULL THEN 0 ELSE 1 END
   FROM approval_requests WHERE `
 	// isSaid is of a notification that is not to be sent, nor again.
@@ -378,8 +378,9 @@ var queries = []string{
 	removeArgs: `UPDATE approval_requests SET args_bytes = octet_length(tool_args), tool_args = 'null', rationale = NULL,
     preview = NULL, preview_from = NULL, inputs = NULL, args_removed_at = $1
   WHERE id = $2 AND args_removed_at IS NULL AND ` + isOver,
-	removeGrantArgs:       `UPDATE grants SET args = 'null' WHERE request = $1 AND ended_at IS NOT NULL`,
-	removeTextsOf:         `UPDATE approval_notifications SET body = NULL, text = NULL WHERE approval_id = $1 AND ` + isSaid,
+	removeGrantArgs: `UPDATE grants SET args = 'null' WHERE request = $1 AND ended_at IS NOT NULL`,
+	removeTextsOf: `UPDATE approval_notifications SET body = NULL, text = NULL
+  WHERE approval_id = $1 AND ` + isSaid,
 	removeText:            `UPDATE approval_notifications SET body = NULL, text = NULL WHERE id = $1 AND ` + isSaid,
 	removeNotification:    `DELETE FROM approval_notifications WHERE id = $1 AND ` + isSaid,
 	removeUses:            `DELETE FROM grant_uses WHERE grant_id IN (SELECT id FROM grants WHERE request = $1)`,
@@ -388,7 +389,7 @@ var queries = []string{
 	removeNotificationsOf: `DELETE FROM approval_notifications WHERE approval_id = $1`,
 	removeVotes:           `DELETE FROM approval_votes WHERE request = $1`,
 	removeRequestSessions: `DELETE FROM request_sessions WHERE request = $1`,
-	removeRequest:         `DELETE FROM approval_requests WHERE id = $1 AND ` + isOver + ` AND ` + isForgotten,
+	removeRequest:         `DELETE FROM approval_requests WHERE id = $1 AND ` + isOver,
 	removeCard: `DELETE FROM cards
   WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM approval_requests AS r WHERE r.batch_id = cards.id)`,
 }

@@ -13,7 +13,7 @@ func (t retention) OldRequests(after string, before time.Time, limit int) ([]app
 
 func scanOldRequest(s Scanner, r *approval.OldRequest) {
 	r.ID = s.ColumnText()
-	r.Over, r.Forgotten, r.Emptied = s.ColumnInt() > 0, s.ColumnInt() > 0, s.ColumnInt() > 0
+	r.Over, r.Emptied = s.ColumnInt() > 0, s.ColumnInt() > 0
 }
 
 func (t retention) OldNotifications(after string, before time.Time, limit int) ([]approval.OldNotification, error) {
@@ -57,7 +57,7 @@ func (t retention) RemoveRequest(id string) (bool, error) {
 		return false, err
 	}
 	old, err := one(t.read(selectOldRequest).text(id), scanOldRequest)
-	if errors.Is(err, approval.ErrNotFound) || err == nil && (!old.Over || !old.Forgotten) {
+	if errors.Is(err, approval.ErrNotFound) || err == nil && !old.Over {
 		return false, nil
 	}
 	if err != nil {

@@ -69,7 +69,12 @@ func (v view) short(a client.Approval) []part {
 	}
 	out = append(out, v.votes(a)...)
 	out = append(out, v.before(a)...)
-	out = append(out, arguments(a.Args)...)
+	if a.ArgsRemovedAt.IsZero() {
+		out = append(out, arguments(a.Args)...)
+	} else {
+		out = append(out, part{quiet, fmt.Sprintf("The arguments (%d bytes) were removed %s, as they are kept only for so "+
+			"long.", a.ArgsBytes, v.clock(a.ArgsRemovedAt.Time))})
+	}
 	if a.HumanMessage != "" {
 		out = append(out, part{plain, "why it is asked: " + legible.Line(english.Why(a.HumanMessage, a.Target(), v.clock))})
 	}

@@ -49,6 +49,8 @@ type JobStatus struct {
 	At                                  time.Time
 	Failed                              bool
 	Pending, Expired, Reminded, Retried int
+	Removes                             bool // it removes what was kept long enough, and counts nothing else
+	Removed                             int
 }
 
 // ListenerStatus is what the program listens on.
@@ -171,6 +173,8 @@ func jobTable(x *exchange, js []JobStatus) table {
 			t.add(j.Name, x.lang.Say("status_never"), "")
 		case j.Failed:
 			t.add(j.Name, x.time(j.At), x.lang.Say("status_failed"))
+		case j.Removes:
+			t.add(j.Name, x.time(j.At), x.lang.Say("status_removed", "removed", strconv.Itoa(j.Removed)))
 		default:
 			t.add(j.Name, x.time(j.At), x.lang.Say("status_counts", "pending", strconv.Itoa(j.Pending),
 				"expired", strconv.Itoa(j.Expired), "reminded", strconv.Itoa(j.Reminded), "retried", strconv.Itoa(j.Retried)))

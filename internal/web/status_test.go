@@ -18,7 +18,7 @@ func statusOfTests(_ context.Context, viewer approval.Actor) Status {
 		Servers: []ServerStatus{{Name: "files", State: "down", Since: begin, Restarts: 3, Why: []string{nasty}},
 			{Name: "web", State: "up", Since: begin}},
 		Jobs: []JobStatus{{Name: "remind", At: begin, Pending: 4, Reminded: 2}, {Name: "prune", At: begin, Failed: true},
-			{Name: "late"}},
+			{Name: "late"}, {Name: "old", At: begin, Removes: true, Removed: 7}},
 		Listeners: []ListenerStatus{{Name: "api", Address: "127.0.0.1:8787", Open: 2, Connections: 2048}},
 		Store:     StoreStatus{Path: "/srv/gate.db", Bytes: 3 << 20, Restored: true}}
 }
@@ -28,7 +28,7 @@ func TestStatusForAdmins(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Status = statusOfTests })
 	w.get("root", "/status").is(http.StatusOK).harmless().has("1.2.3", "&lt;script&gt;", "told to root",
 		"200 of 200, as of today 10:00 UTC", "used up", "paused: ",
-		"in use", "<td>down</td>", "<td>up</td>", "4 waiting, 0 expired, 2 reminded", "failed; the log says why",
+		"in use", "<td>down</td>", "<td>up</td>", "4 waiting, 0 expired, 2 reminded", "failed; the log says why", "7 rows removed or emptied",
 		"not since the start", "127.0.0.1:8787", "2 / 2048",
 		"/srv/gate.db", "3.0 MiB", "the store was older than expected")
 }

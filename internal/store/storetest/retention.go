@@ -9,7 +9,7 @@ import (
 	"countersign/approval"
 )
 
-// insertEnded makes a request that is denied and acknowledged: over, and forgotten.
+// insertEnded makes a request that is denied and acknowledged: it is over.
 func insertEnded(t testing.TB, s approval.Store, tool string, change func(*approval.Request)) approval.Request {
 	t.Helper()
 	return insert(t, s, "bot", tool, func(r *approval.Request) {
@@ -54,7 +54,7 @@ func compareIDs(a, b string) int {
 }
 
 // everyState makes a request in each state that matters to whether it may be removed, and returns of which each is.
-func everyState(t *testing.T, s approval.Store) (live, kept, over []string) {
+func everyState(t *testing.T, s approval.Store) (needed, over []string) {
 	t.Helper()
 	insert(t, s, "bot", "pending", nil)
 	unused := insert(t, s, "bot", "unused", nil)
@@ -84,30 +84,20 @@ func everyState(t *testing.T, s approval.Store) (live, kept, over []string) {
 	})
 	told := insertEnded(t, s, "told", nil)
 	insertNotification(t, s, told.ID, func(n *approval.Notification) { n.Status = approval.Sent })
-	return []string{"pending", "unused", "running", "granted", "telling"}, []string{"unread", "remembered"},
+	return []string{"pending", "unused", "running", "granted", "telling", "unread", "remembered"},
 		[]string{"denied", "used", "ran", "grant over", "told"}
 }
 
-// What is live, or has something live, is not over; what its agent has not heard of, or is remembered, not forgotten.
+// What is live, or has something live, is not over; nor what its agent has not heard of, or is remembered.
 func whatIsOld(t *testing.T, s approval.Store) {
-	live, kept, over := everyState(t, s)
+	needed, over := everyState(t, s)
 	old := oldRequests(t, s)
-	if len(old) != len(live)+len(kept)+len(over) {
+	if len(old) != len(needed)+len(over) {
 		t.Errorf("%d requests", len(old))
 	}
-	for _, tool := range live {
-		if old[tool].Over {
-			t.Errorf("%s is over", tool)
-		}
-	}
-	for _, tool := range kept {
-		if !old[tool].Over || old[tool].Forgotten {
-			t.Errorf("%s: %+v", tool, old[tool])
-		}
-	}
-	for _, tool := range over {
-		if !old[tool].Over || !old[tool].Forgotten || old[tool].Emptied {
-			t.Errorf("%s: %+v", tool, old[tool])
+	for tool, r := range old {
+		if r.Over != slices.Contains(over, tool) || r.Emptied {
+			t.Errorf("%s: %+v", tool, r)
 		}
 	}
 	update(t, s, func(tx approval.Tx) error {
@@ -119,7 +109,7 @@ func whatIsOld(t *testing.T, s approval.Store) {
 		}
 		return nil
 	})
-	if left := oldRequests(t, s); len(left) != len(live)+len(kept) {
+	if left := oldRequests(t, s); len(left) != len(needed) {
 		t.Errorf("%d are left", len(left))
 	}
 	// They are told one part after another, and none from then on.
@@ -129,7 +119,7 @@ func whatIsOld(t *testing.T, s approval.Store) {
 			t.Fatalf("%+v, %v", first, err)
 		}
 		rest, err := tx.OldRequests(first[1].ID, tx.Now().Add(time.Hour), 0)
-		equal(t, "the rest", len(rest), len(live)+len(kept)-2)
+		equal(t, "the rest", len(rest), len(needed)-2)
 		none, noneErr := tx.OldRequests("", tx.Now().Add(-time.Hour), 0)
 		equal(t, "before", len(none), 0)
 		return errors.Join(err, noneErr)
@@ -137,7 +127,7 @@ func whatIsOld(t *testing.T, s approval.Store) {
 }
 
 func removesArgs(t *testing.T, s approval.Store) {
-	live, _, _ := everyState(t, s)
+	needed, _ := everyState(t, s)
 	r := insertEnded(t, s, "full", func(r *approval.Request) {
 		r.Args, r.Rationale, r.Preview, r.PreviewFrom = []byte(`{"secret":"é"}`), "because", "+ line", "read_file"
 	})
@@ -172,7 +162,7 @@ func removesArgs(t *testing.T, s approval.Store) {
 		if old.Emptied != (tool == "full") {
 			t.Errorf("%s: %+v", tool, old)
 		}
-		if slices.Contains(live, tool) {
+		if slices.Contains(needed, tool) {
 			update(t, s, func(tx approval.Tx) error { return mustNotChange(tx.RemoveArgs(old.ID)) })
 		}
 	}

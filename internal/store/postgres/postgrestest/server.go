@@ -204,8 +204,7 @@ func (s *Server) Create(template string) (at string, err error) {
 	return s.URL(name), s.Execute(sql)
 }
 
-// SetClock has a database show the time of the tests, which may be another day's, as all do that they stand in for; or so
-// much more.
+// SetClock has a database show the time of the tests, which may be another day's, or so much more.
 func SetClock(t *testing.T, at string, ahead time.Duration) {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), at)
@@ -217,7 +216,8 @@ func SetClock(t *testing.T, at string, ahead time.Duration) {
 		t.Fatal(err)
 	}
 	sql := fmt.Sprintf(`CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql
-  AS $$ SELECT pg_catalog.clock_timestamp() + %d * interval '1 millisecond' $$`, (time.Since(now) + ahead).Milliseconds())
+  AS $$ SELECT pg_catalog.clock_timestamp() + %d * interval '1 millisecond' $$`,
+		(time.Since(now) + ahead).Milliseconds())
 	if _, err := c.Exec(t.Context(), sql); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,49 @@
+package app_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/client"
+)
+
+// What is over loses its arguments after the time that the configuration says, and is gone after the other; what waits
+// stays. A repeated call is asked about anew.
+func TestWhatWasKeptLongEnoughIsRemoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, replacing("policy:\n", `retention: {args: 1d, requests: 3d}
+heartbeat:
+  - {name: prune, schedule: "@every 1s"}
+policy:
+`))
+	m := w.onMachine()
+	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
+	if _, err := w.hana.Decide(w.ctx, id, client.Approve, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(transfer(2000), client.AnswerApproved)
+	before := w.status(id)
+	m.pass(25 * time.Hour)
+	w.eventually("the arguments are gone", func() bool { return !w.status(id).ArgsRemovedAt.IsZero() })
+	if r := w.status(id); r.ArgsBytes != len(before.Args) || len(r.Args) > 0 && string(r.Args) != "null" ||
+		r.ArgsHash != before.ArgsHash || r.ResolvedBy != "hana" {
+		t.Errorf("%+v", r)
+	}
+	again := w.expect(transfer(2000), client.AnswerPending).ApprovalID
+	m.pass(50 * time.Hour)
+	w.eventually("the request is gone", func() bool {
+		_, err := w.hana.Approval(w.ctx, id)
+		e, ok := errors.AsType[*client.Error](err)
+		return ok && e.Status == 404
+	})
+	if r := w.status(again); !r.ArgsRemovedAt.IsZero() {
+		t.Error("a request that its agent does not know the end of has lost its arguments")
+	}
+	page, err := w.hana.Notifications(w.ctx, client.NotificationQuery{})
+	if err != nil || len(page.Heartbeat) != 1 || page.Heartbeat[0].Entry != "prune" {
+		t.Fatalf("%+v, %v", page.Heartbeat, err)
+	}
+	w.eventually("the log says it", func() bool { return strings.Contains(w.log.String(), "Retention: ") })
+}

@@ -1,0 +1,66 @@
+package config
+
+import (
+	"regexp"
+	"strconv"
+	"time"
+
+	"countersign/heartbeat"
+	"countersign/internal/retention"
+)
+
+// Retention says for how long things are kept, from when they were made: a number of days (90d) or years (2y), or
+// "forever", which holds where nothing is said.
+type Retention struct {
+	Args          string `yaml:"args,omitempty" json:"args,omitempty"`
+	Notifications string `yaml:"notifications,omitempty" json:"notifications,omitempty"`
+	Requests      string `yaml:"requests,omitempty" json:"requests,omitempty"`
+}
+
+const forever = "forever"
+
+// age is a number of days or years, of which a long one cannot be meant.
+var age = regexp.MustCompile(`^([1-9][0-9]{0,4})([dy])$`)
+
+// mostDays is the longest time that can be said: a hundred years.
+const mostDays = 36_500
+
+// retention reads for how long things are kept.
+func (c *checker) retention() {
+	r := c.cfg.File.Retention
+	for _, one := range []struct {
+		key, value string
+		into       *time.Duration
+	}{
+		{"args", r.Args, &c.cfg.Keep.Args},
+		{"notifications", r.Notifications, &c.cfg.Keep.Notifications},
+		{"requests", r.Requests, &c.cfg.Keep.Requests},
+	} {
+		path := "$.retention." + one.key
+		if !c.Said[path] && one.value == "" || one.value == forever || c.Bad[path] {
+			continue
+		}
+		m := age.FindStringSubmatch(one.value)
+		if m == nil {
+			c.errorf(path, `%s is a number of days or years, such as 90d or 2y, or "forever"`, one.key)
+			continue
+		}
+		days, _ := strconv.Atoi(m[1]) // five digits
+		if m[2] == "y" {
+			days *= 365
+		}
+		if days > mostDays {
+			c.errorf(path, `%s is at most 100y; write "forever" to keep all`, one.key)
+			continue
+		}
+		*one.into = time.Duration(days) * 24 * time.Hour
+	}
+	if c.cfg.Keep == (retention.Keep{}) {
+		for i, j := range c.cfg.File.Heartbeat {
+			if j.Name == heartbeat.RemoveOld && j.Enabled {
+				c.warnf("$.heartbeat["+strconv.Itoa(i)+"]", "%s has nothing to do: retention says for how long things are kept, "+
+					"and is not there", heartbeat.RemoveOld)
+			}
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package retention_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"countersign/approval"
+	"countersign/internal/retention"
+	"countersign/internal/store/sqlite"
+	"countersign/internal/testkit"
+	"countersign/schema/schematest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const day = 24 * time.Hour
+
+// world is a store in which a request is denied, acknowledged and told of each day.
+type world struct {
+	*sqlite.DB
+	t     *testing.T
+	clock *testkit.Clock
+	ids   []string // of the requests
+	sent  []string // of what was sent about them
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, clock: testkit.NewClock(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))}
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), Now: w.clock.Now,
+		Elapsed: w.clock.Elapsed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.DB = db
+	return w
+}
+
+func (w *world) update(fn func(tx approval.Tx) error) {
+	w.t.Helper()
+	if err := w.Update(w.t.Context(), approval.WholeStore(), fn); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// deny makes so many denied requests, a day passes after each.
+func (w *world) deny(n int, change func(*approval.Request)) {
+	w.t.Helper()
+	for range n {
+		w.update(func(tx approval.Tx) error {
+			now := tx.Now()
+			r := approval.Request{ID: tx.NewID(), Agent: "bot", Tool: "pay", Args: []byte(`{"a":1}`),
+				ArgsHash: fmt.Sprintf("%064d", len(w.ids)), Risk: approval.RiskHigh, ReasonCode: "approval_required",
+				Status: approval.Denied, RequestedAt: now, ExpiresAt: now.Add(time.Hour), ResolvedAt: now, ResolvedBy: "hana",
+				ResolvedVia: approval.ViaWeb, ResolvedSeq: int64(len(w.ids) + 1), AckedAt: now}
+			if change != nil {
+				change(&r)
+			}
+			sent := approval.Notification{ID: tx.NewID(), ApprovalID: r.ID, Channel: "line", Recipient: "U1",
+				Kind: approval.KindRequest, Status: approval.Sent, CreatedAt: now, UpdatedAt: now, Body: []byte("a is 1")}
+			w.ids, w.sent = append(w.ids, r.ID), append(w.sent, sent.ID)
+			return errors.Join(tx.InsertRequest(r), tx.InsertNotification(sent))
+		})
+		w.clock.Advance(day)
+	}
+}
+
+// left says of each request and what was sent what is left: "" it is gone, "-" it has lost what it said, "+" all.
+func (w *world) left() (requests, sent string) {
+	w.t.Helper()
+	if err := w.View(w.t.Context(), func(tx approval.Tx) error {
+		for i := range w.ids {
+			r, err := tx.Request(w.ids[i])
+			requests += mark(err, !r.ArgsRemovedAt.IsZero())
+			n, err := tx.Notification(w.sent[i])
+			sent += mark(err, n.Body == nil)
+		}
+		return nil
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	return requests, sent
+}
+
+func mark(err error, emptied bool) string {
+	switch {
+	case err != nil:
+		return "."
+	case emptied:
+		return "-"
+	}
+	return "+"
+}
+
+func (w *world) is(requests, sent string) {
+	w.t.Helper()
+	if r, s := w.left(); r != requests || s != sent {
+		w.t.Errorf("left are %s and %s, want %s and %s", r, s, requests, sent)
+	}
+}
+
+func TestWhatIsOldIsRemoved(t *testing.T) {
+	w := newWorld(t)
+	p := retention.New(w)
+	prune := func(keep retention.Keep, want retention.Removed) {
+		t.Helper()
+		got, err := p.Prune(t.Context(), keep)
+		if err != nil || got != want {
+			t.Errorf("removed %+v, %v, want %+v", got, err, want)
+		}
+	}
+	w.deny(6, nil)
+	prune(retention.Keep{}, retention.Removed{})
+	w.is("++++++", "++++++")
+	keep := retention.Keep{Args: 2 * day, Notifications: 4 * day, Requests: 5 * day}
+	prune(keep, retention.Removed{Args: 4, Notifications: 2, Requests: 1})
+	w.is(".---++", "..--++")
+	prune(keep, retention.Removed{})
+	w.clock.Advance(day)
+	prune(keep, retention.Removed{Args: 1, Notifications: 1, Requests: 1})
+	w.is("..---+", "...--+")
+	w.clock.Advance(10 * day)
+	prune(keep, retention.Removed{Args: 1, Notifications: 3, Requests: 4})
+	w.is("......", "......")
+}
+
+// What was in the way is looked at again, if not at once.
+func TestWhatWasInTheWayGoesLater(t *testing.T) {
+	w := newWorld(t)
+	p := retention.New(w)
+	w.deny(1, func(r *approval.Request) { r.AckedAt = time.Time{} })
+	w.deny(1, nil)
+	w.clock.Advance(10 * day)
+	keep := retention.Keep{Requests: day}
+	if _, err := p.Prune(t.Context(), keep); err != nil {
+		t.Fatal(err)
+	}
+	w.is("+.", "+.")
+	w.update(func(tx approval.Tx) error {
+		_, err := tx.Ack("bot", w.ids[0])
+		return err
+	})
+	runs := 0
+	for ; runs < 30; runs++ {
+		r, err := p.Prune(t.Context(), keep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Requests > 0 {
+			break
+		}
+	}
+	w.is("..", "..")
+	if runs >= 24 {
+		t.Errorf("it went after %d runs", runs)
+	}
+}
+
+// More than fits into one transaction goes in several, and a run that is cut off is gone on with.
+func TestManyGoInSeveralTransactions(t *testing.T) {
+	w := newWorld(t)
+	const many = 1050
+	for len(w.ids) < many {
+		w.update(func(tx approval.Tx) error {
+			now := tx.Now()
+			for range 50 {
+				r := approval.Request{ID: tx.NewID(), Agent: "bot", Tool: "pay", Args: []byte(`{}`),
+					ArgsHash: fmt.Sprintf("%064d", len(w.ids)), Risk: approval.RiskHigh, ReasonCode: "approval_required",
+					Status: approval.Denied, RequestedAt: now, ExpiresAt: now, ResolvedAt: now, ResolvedBy: "hana",
+					ResolvedVia: approval.ViaWeb, ResolvedSeq: 1, AckedAt: now}
+				w.ids = append(w.ids, r.ID)
+				if err := tx.InsertRequest(r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	w.clock.Advance(10 * day)
+	ctx, cancel := context.WithCancel(t.Context())
+	commits := 0
+	p := retention.New(counted{w.DB, func() {
+		if commits++; commits == 3 {
+			cancel()
+		}
+	}})
+	first, err := p.Prune(ctx, retention.Keep{Requests: day})
+	if !errors.Is(err, context.Canceled) || first.Requests != 3*20 {
+		t.Errorf("removed %+v, %v", first, err)
+	}
+	rest, err := p.Prune(t.Context(), retention.Keep{Requests: day})
+	if err != nil || first.Requests+rest.Requests != many {
+		t.Errorf("removed %+v and %+v, %v", first, rest, err)
+	}
+}
+
+// counted tells of each update.
+type counted struct {
+	approval.Store
+	then func()
+}
+
+func (c counted) Update(ctx context.Context, about approval.Scope, fn func(tx approval.Tx) error) error {
+	defer c.then()
+	return c.Store.Update(ctx, about, fn)
+}
