@@ -20,6 +20,9 @@ func FormatTime(t time.Time) string {
 // FeedMessage tells a model how the request ended, in the words of the feed; "" while it is pending.
 func (r Request) FeedMessage() string {
 	e := message.Ending{Tool: r.Target(), Args: r.Args, By: r.WhoEnded(), At: FormatTime(r.ResolvedAt)}
+	if !r.ArgsRemovedAt.IsZero() {
+		e.Args = []byte("…")
+	}
 	switch {
 	case r.Status == Expired:
 		return e.Expired(r.ExpiresAt.Sub(r.RequestedAt))

@@ -185,7 +185,11 @@ func (s *std) show(a client.Approval, now time.Time) {
 
 // texts prints what of a request does not fit into a row.
 func (s *std) texts(a client.Approval, now time.Time) {
-	s.printf("\nArguments\n%s\n", prettyArgs(a.Args))
+	if a.ArgsRemovedAt.IsZero() {
+		s.printf("\nArguments\n%s\n", prettyArgs(a.Args))
+	} else {
+		s.printf("\nArguments (%d bytes) were removed %s.\n", a.ArgsBytes, s.clock(a.ArgsRemovedAt.Time, now))
+	}
 	if a.Rationale != "" {
 		s.printf("\nWritten by the agent (not verified): why\n%s\n", visibleLines(a.Rationale))
 	}

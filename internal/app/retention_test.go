@@ -28,7 +28,7 @@ policy:
 	m.pass(25 * time.Hour)
 	w.eventually("the arguments are gone", func() bool { return !w.status(id).ArgsRemovedAt.IsZero() })
 	if r := w.status(id); r.ArgsBytes != len(before.Args) || len(r.Args) > 0 && string(r.Args) != "null" ||
-		r.ArgsHash != before.ArgsHash || r.ResolvedBy != "hana" {
+		r.ArgsHash != before.ArgsHash || r.ResolvedBy != "hana" || !strings.Contains(r.Message, "transfer_credits(…)") {
 		t.Errorf("%+v", r)
 	}
 	again := w.expect(transfer(2000), client.AnswerPending).ApprovalID

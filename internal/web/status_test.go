@@ -28,7 +28,8 @@ func TestStatusForAdmins(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Status = statusOfTests })
 	w.get("root", "/status").is(http.StatusOK).harmless().has("1.2.3", "&lt;script&gt;", "told to root",
 		"200 of 200, as of today 10:00 UTC", "used up", "paused: ",
-		"in use", "<td>down</td>", "<td>up</td>", "4 waiting, 0 expired, 2 reminded", "failed; the log says why", "7 rows removed or emptied",
+		"in use", "<td>down</td>", "<td>up</td>", "4 waiting, 0 expired, 2 reminded", "failed; the log says why",
+		"7 rows removed or emptied",
 		"not since the start", "127.0.0.1:8787", "2 / 2048",
 		"/srv/gate.db", "3.0 MiB", "the store was older than expected")
 }
