@@ -26,7 +26,11 @@ func (a *App) newPages() *web.Server {
 // explainer says how the policy of now answers the call of a request.
 type explainer struct{ live *inForce }
 
+// ExplainRequest returns nothing for a request whose arguments were removed.
 func (e explainer) ExplainRequest(r approval.Request) ([]web.RuleAnswer, error) {
+	if !r.ArgsRemovedAt.IsZero() {
+		return nil, nil
+	}
 	c, err := r.Call()
 	if err != nil {
 		return nil, err

@@ -31,6 +31,19 @@ policy:
 		r.ArgsHash != before.ArgsHash || r.ResolvedBy != "hana" || !strings.Contains(r.Message, "transfer_credits(…)") {
 		t.Errorf("%+v", r)
 	}
+	cookie := w.signIn(w.hana)
+	pages := func() {
+		t.Helper()
+		for _, page := range []string{"/", "/history", "/history?tool=transfer_credits", "/notifications", "/audit", "/stats",
+			"/grants", "/policy", "/status"} {
+			w.browse(w.url(page), cookie, nil)
+		}
+	}
+	pages()
+	if got := w.browse(w.url("/r/"+id), cookie, nil); !strings.Contains(got, "The arguments (34 bytes) were removed ") ||
+		!strings.Contains(got, before.ArgsHash) || strings.Contains(got, "null") {
+		t.Errorf("its page says %s", got)
+	}
 	again := w.expect(transfer(2000), client.AnswerPending).ApprovalID
 	m.pass(50 * time.Hour)
 	w.eventually("the request is gone", func() bool {
@@ -41,6 +54,7 @@ policy:
 	if r := w.status(again); !r.ArgsRemovedAt.IsZero() {
 		t.Error("a request that its agent does not know the end of has lost its arguments")
 	}
+	pages()
 	page, err := w.hana.Notifications(w.ctx, client.NotificationQuery{})
 	if err != nil || len(page.Heartbeat) != 1 || page.Heartbeat[0].Entry != "prune" {
 		t.Fatalf("%+v, %v", page.Heartbeat, err)
