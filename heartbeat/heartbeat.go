@@ -150,6 +150,9 @@ type Heartbeat struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	stop   sync.Once
+	// removing ends as Stop begins: what is removed can wait for the next start.
+	removing    context.Context
+	endRemoving context.CancelFunc
 }
 
 // New returns a heartbeat over the enabled entries. It does nothing before Start.
@@ -166,6 +169,7 @@ func New(o Options) (*Heartbeat, error) {
 	o.Entries = slices.Clone(o.Entries)
 	h := &Heartbeat{o: o}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.removing, h.endRemoving = context.WithCancel(h.ctx)
 	logger := cronLogger{o.Logger}
 	h.cron = cron.New(cron.WithLocation(time.UTC), cron.WithLogger(logger),
 		cron.WithChain(cron.SkipIfStillRunning(logger)))
@@ -188,10 +192,12 @@ func New(o Options) (*Heartbeat, error) {
 // Start starts the table.
 func (h *Heartbeat) Start() { h.cron.Start() }
 
-// Stop starts no further run, cancels the one in progress when ctx ends, and waits for it.
+// Stop starts no further run, cancels the one in progress when ctx ends, or at once if it removes what is old, and waits
+// for it.
 func (h *Heartbeat) Stop(ctx context.Context) error {
 	var err error
 	h.stop.Do(func() {
+		h.endRemoving()
 		done := h.cron.Stop().Done()
 		select {
 		case <-done:
@@ -291,7 +297,9 @@ func (h *Heartbeat) runRecovered(e Entry) (c Counts, err error) {
 		}
 	}()
 	if e.Name == RemoveOld {
-		c.Removed, err = h.o.Gate.RemoveOld(h.ctx)
+		if c.Removed, err = h.o.Gate.RemoveOld(h.removing); h.removing.Err() != nil {
+			err = nil // the next run goes on
+		}
 		return c, err
 	}
 	return RunOnce(h.ctx, h.o.Gate, e.Params)

@@ -24,6 +24,7 @@ type fakeGate struct {
 	after  time.Duration
 	limit  int
 	expire func(ctx context.Context) (int, error)
+	remove func(ctx context.Context) (int, error)
 }
 
 func (g *fakeGate) note(s string) {
@@ -54,10 +55,16 @@ func (g *fakeGate) Remind(_ context.Context, after time.Duration, limit int) (in
 	return 1, nil
 }
 
-func (g *fakeGate) Overdue(context.Context) (int, error)      { g.note("overdue"); return 6, nil }
-func (g *fakeGate) RetryFailed(context.Context) (int, error)  { g.note("retry"); return 3, nil }
-func (g *fakeGate) Prune(context.Context) (int, error)        { g.note("prune"); return 4, nil }
-func (g *fakeGate) RemoveOld(context.Context) (int, error)    { g.note("remove"); return 7, nil }
+func (g *fakeGate) Overdue(context.Context) (int, error)     { g.note("overdue"); return 6, nil }
+func (g *fakeGate) RetryFailed(context.Context) (int, error) { g.note("retry"); return 3, nil }
+func (g *fakeGate) Prune(context.Context) (int, error)       { g.note("prune"); return 4, nil }
+func (g *fakeGate) RemoveOld(ctx context.Context) (int, error) {
+	g.note("remove")
+	if g.remove != nil {
+		return g.remove(ctx)
+	}
+	return 7, nil
+}
 func (g *fakeGate) PendingCount(context.Context) (int, error) { g.note("count"); return 5, nil }
 
 func TestRunOnceDoesEveryStepAndCounts(t *testing.T) {
@@ -135,6 +142,29 @@ func TestWhatIsOldIsRemovedEachHour(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), "Retention: 7 rows removed or emptied"); n != 3 {
 			t.Errorf("%d lines in\n%s", n, &log)
+		}
+	})
+}
+
+// There may be much to remove, and nobody waits for that to end.
+func TestStopDoesNotWaitUntilAllThatIsOldIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &fakeGate{remove: func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			return 3, ctx.Err()
+		}}
+		h, err := New(Options{Gate: g, Entries: []Entry{DefaultRemoval()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Start()
+		time.Sleep(time.Hour)
+		begun := time.Now()
+		if err := h.Stop(context.Background()); err != nil || time.Since(begun) != 0 {
+			t.Errorf("stopping took %v, %v", time.Since(begun), err)
+		}
+		if r, _ := h.Last(RemoveOld); r.Err != nil || r.Counts.Removed != 3 {
+			t.Errorf("the run: %+v", r)
 		}
 	})
 }
