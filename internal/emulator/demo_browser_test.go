@@ -170,7 +170,7 @@ func seesFirstCard(t *testing.T, p *chromium.Tab, state, log string) {
 	t.Helper()
 	for _, text := range firstCard {
 		why := ""
-		for end := time.Now().Add(5 * time.Second); ; {
+		for end := time.Now().Add(testkit.Patience); ; {
 			why = chromium.Ask[string](p, fmt.Sprintf("%s(%s, %s)", seen, chromium.Quoted(log+" article *"),
 				chromium.Quoted(text)))
 			if why == "" || time.Now().After(end) {
