@@ -192,8 +192,8 @@ func New(o Options) (*Heartbeat, error) {
 // Start starts the table.
 func (h *Heartbeat) Start() { h.cron.Start() }
 
-// Stop starts no further run, cancels the one in progress when ctx ends, or at once if it removes what is old, and waits
-// for it.
+// Stop starts no further run, cancels the one in progress when ctx ends, or at once if it removes what is old, and
+// waits for it.
 func (h *Heartbeat) Stop(ctx context.Context) error {
 	var err error
 	h.stop.Do(func() {
