@@ -21,6 +21,9 @@ type Clock interface {
 	Off() time.Duration
 }
 
+// HoldFor is how long a jump ahead must stand before the store's time takes it over.
+const HoldFor = 5 * time.Minute
+
 // refuseInDoubt refuses to use what lasts until a moment that may be past: the machine's clock says so, and it is not
 // known yet whether that is right.
 func (w *Work) refuseInDoubt(until time.Time) error {

@@ -641,7 +641,16 @@ func testAClockThatIsWrong(t *testing.T) {
 		t.Errorf("they are not: %s", got)
 	}
 	postgrestest.SetClock(t, w.database(), 30*24*time.Hour)
-	w.eventually("it is told", func() bool { return strings.Contains(w.get("/readyz"), problem) })
+	w.eventually("it is told", func() bool {
+		got := w.get("/readyz")
+		return strings.Contains(got, problem) && strings.Contains(got, "the database's clock has jumped 720h0m")
+	})
+	if off, err := w.hana.AcceptClock(w.ctx); err != nil || (off-30*24*time.Hour).Abs() > time.Minute {
+		t.Errorf("accepted: %v, %v", off, err)
+	}
+	if got := w.get("/readyz"); strings.Contains(got, "jumped") {
+		t.Errorf("once it is accepted: %s", got)
+	}
 }
 
 // database is the URL of the program's database for one connection.

@@ -65,16 +65,22 @@ func (s server) Ping(ctx context.Context) error {
 }
 
 // Problems says what is wrong with the clocks: the database's counts.
-func (s server) Problems() []string {
+func (s server) Problems() (ps []string) {
 	if off := s.Skew(); off.Abs() >= maxSkew {
 		which := "ahead of"
 		if off > 0 {
 			which = "behind"
 		}
-		return []string{fmt.Sprintf("this machine's clock is %v %s the database's, which counts: see that both are right",
-			off.Abs().Round(time.Second), which)}
+		ps = append(ps, fmt.Sprintf("this machine's clock is %v %s the database's, which counts: see that both are right",
+			off.Abs().Round(time.Second), which))
 	}
-	return nil
+	switch off := s.Off(); {
+	case off > 0:
+		ps = append(ps, hasJumped("the database's", off, s.FollowsIn()))
+	case off < 0:
+		ps = append(ps, isBehind("the database's", -off))
+	}
+	return ps
 }
 
 // maxSkew is how far the clocks of this machine and of the database may be apart.

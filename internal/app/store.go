@@ -115,15 +115,24 @@ func (f file) Problems() []string {
 	ps := f.DB.Problems()
 	switch c := f.Clock(); {
 	case c.Lead > 0:
-		ps = append(ps, fmt.Sprintf("this machine's clock has jumped %v ahead; the store's time follows in %v and ends what "+
-			"is due then: if the clock is wrong, set it right by then; if it is right, an admin can say so at once: "+
-			"countersign clock accept", c.Lead.Round(time.Second), c.For.Round(time.Second)))
+		ps = append(ps, hasJumped("this machine's", c.Lead, c.For))
 	case c.Ahead >= time.Second && !c.Accepted:
-		ps = append(ps, fmt.Sprintf("this machine's clock is %v behind the store's time, which never goes back and runs a "+
-			"hundredth slower until they meet: see that the clock is right; if it is, an admin can say so: "+
-			"countersign clock accept", c.Ahead.Round(time.Second)))
+		ps = append(ps, isBehind("this machine's", c.Ahead))
 	}
 	return ps
+}
+
+// hasJumped is the problem of a clock that the store's time does not follow yet, isBehind of one that was set back.
+func hasJumped(whose string, by, left time.Duration) string {
+	return fmt.Sprintf("%s clock has jumped %v ahead; the store's time follows in %v and ends what is due then: if the "+
+		"clock is wrong, set it right by then; if it is right, an admin can say so at once: countersign clock accept",
+		whose, by.Round(time.Second), left.Round(time.Second))
+}
+
+func isBehind(whose string, by time.Duration) string {
+	return fmt.Sprintf("%s clock is %v behind the store's time, which never goes back and runs a hundredth slower until "+
+		"they meet: see that the clock is right; if it is, an admin can say so: countersign clock accept", whose,
+		by.Round(time.Second))
 }
 
 // oneProgram is a program that has its store for itself.

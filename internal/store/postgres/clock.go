@@ -9,12 +9,17 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/oklog/ulid/v2"
 
+	"countersign/approval"
 	"countersign/internal/ratelimitedlog"
 )
 
 // The store's time is the database's clock, and never goes back: after that was set back (by hand, or because another
 // server has taken over) it is ahead by what store_state says, and goes a hundredth slower until the two meet. Each
 // program writes every second how far the time has come, so that the next one to look notices.
+//
+// After the database's clock has jumped ahead of the time that has passed, by the count of a program that has looked
+// before and after, the store's goes on as before for [approval.HoldFor]: ahead is below 0 then. A jump that is taken
+// back meanwhile ends nothing.
 
 const (
 	// tick is how often the time is written.
@@ -27,8 +32,9 @@ const (
 
 // clock is the store's time, as far as this program knows it.
 type clock struct {
-	sql   string           // the database's clock
-	now   func() time.Time // this machine's own, of which only what passes is looked at
+	sql   string               // the database's clock
+	now   func() time.Time     // this machine's own, of which only what passes is looked at
+	count func() time.Duration // the time that passes, this machine's sleep included; nil: there is no such count
 	ended chan struct{}
 	done  sync.WaitGroup
 	db    *DB
@@ -42,14 +48,14 @@ type clock struct {
 
 	failed  ratelimitedlog.Counter
 	keeping sync.Mutex // held while the rest is looked at
-	seen    time.Time  // what the database's clock showed last
-	seenAt  time.Time  // and when, by this machine's own count
+	seen    look
 }
 
 // clockState is what store_state says of the time.
 type clockState struct {
 	at       time.Time
-	ahead    time.Duration // of the database's clock
+	ahead    time.Duration // of the database's clock; below 0: that has jumped ahead, and is not followed yet
+	held     time.Time     // the store's time when it jumped; zero: it is followed
 	setBack  time.Time     // zero: it never was
 	by       time.Duration
 	accepted time.Duration
@@ -73,9 +79,12 @@ func (c *clock) read(t *tx, more string) queued {
 	}}
 }
 
+// aheadBy is by how much the store's time is ahead of the database's clock, below 0: behind.
+const aheadBy = "(ahead_ms - held_ms) * interval '1 millisecond'"
+
 // nowSQL is the time of a statement that looks at store_state.
 func (c *clock) nowSQL() string {
-	return "least(greatest(at, " + c.sql + " + ahead_ms * interval '1 millisecond'), at + interval '10 seconds')"
+	return "least(greatest(at, " + c.sql + " + " + aheadBy + "), at + interval '10 seconds')"
 }
 
 // give gives out a time: none is before another. exact says that it was just read.
@@ -141,33 +150,37 @@ func (c *clock) loop() {
 }
 
 // stateColumns are what [clockState] is of.
-const stateColumns = `at, ahead_ms, set_back_at, set_back_ms, accepted_ms`
+const stateColumns = `at, ahead_ms, set_back_at, set_back_ms, accepted_ms, held_ms, held_since`
 
 // keep writes how far the time has come, with what change makes of it; nil: unless another program has just done so.
 func (c *clock) keep(ctx context.Context, change func(s *clockState)) error {
 	c.keeping.Lock()
 	defer c.keeping.Unlock()
 	for {
-		var clock time.Time
-		was, err := scanState(c.db.pool.QueryRow(ctx, "SELECT "+stateColumns+", "+c.sql+" FROM store_state"), &clock)
+		look := look{since: c.passed()}
+		was, err := scanState(c.db.pool.QueryRow(ctx, "SELECT "+stateColumns+", "+c.sql+" FROM store_state"), &look.clock)
 		if err != nil {
 			return err
 		}
-		next := was.next(clock, c.jump(clock))
+		next := was.next(look.clock, c.jump(look.clock))
 		switch {
 		case change != nil:
 			change(&next)
-		case next.at.After(was.at) && next.at.Sub(was.at) < tick/2:
+		case next.at.After(was.at) && next.at.Sub(was.at) < tick/2 && (next.ahead-was.ahead).Abs() < stepThreshold &&
+			next.held.Equal(was.held):
+			c.seen = look
 			c.take(was, was, next.at)
 			return nil
 		}
-		tag, err := c.db.pool.Exec(ctx, `UPDATE store_state SET (`+stateColumns+`) = ($1, $2, $3, $4, $5)
-  WHERE at = $6 AND ahead_ms = $7 AND accepted_ms = $8`, next.at, next.ahead.Milliseconds(), nullTime(next.setBack),
-			next.by.Milliseconds(), next.accepted.Milliseconds(), was.at, was.ahead.Milliseconds(), was.accepted.Milliseconds())
+		tag, err := c.db.pool.Exec(ctx, `UPDATE store_state SET (`+stateColumns+`) = ($1, $2, $3, $4, $5, $6, $7)
+  WHERE at = $8 AND ahead_ms - held_ms = $9 AND accepted_ms = $10`, next.at, max(0, next.ahead).Milliseconds(),
+			nullTime(next.setBack), next.by.Milliseconds(), next.accepted.Milliseconds(), max(0, -next.ahead).Milliseconds(),
+			nullTime(next.held), was.at, was.ahead.Milliseconds(), was.accepted.Milliseconds())
 		if err != nil {
 			return err
 		}
 		if tag.RowsAffected() > 0 {
+			c.seen = look
 			c.take(next, was, next.at)
 			return nil
 		}
@@ -175,16 +188,19 @@ func (c *clock) keep(ctx context.Context, change func(s *clockState)) error {
 }
 
 func scanState(r pgx.Row, clock *time.Time) (s clockState, err error) {
-	var setBack *time.Time
-	var ahead, by, accepted int64
-	if err := r.Scan(&s.at, &ahead, &setBack, &by, &accepted, clock); err != nil {
+	var setBack, heldSince *time.Time
+	var ahead, by, accepted, held int64
+	if err := r.Scan(&s.at, &ahead, &setBack, &by, &accepted, &held, &heldSince, clock); err != nil {
 		return s, err
 	}
 	if setBack != nil {
 		s.setBack = setBack.UTC()
 	}
+	if heldSince != nil {
+		s.held = heldSince.UTC()
+	}
 	s.at = s.at.UTC()
-	s.ahead, s.by, s.accepted = time.Duration(ahead)*time.Millisecond, time.Duration(by)*time.Millisecond,
+	s.ahead, s.by, s.accepted = time.Duration(ahead-held)*time.Millisecond, time.Duration(by)*time.Millisecond,
 		time.Duration(accepted)*time.Millisecond
 	return s, nil
 }
@@ -196,35 +212,64 @@ func nullTime(t time.Time) *time.Time {
 	return &t
 }
 
-// jump is by how much the database's clock was set ahead since it was last looked at, by this machine's own count.
-func (c *clock) jump(clock time.Time) time.Duration {
-	now := c.now()
-	was, when := c.seen, c.seenAt
-	c.seen, c.seenAt = clock, now
-	c.mu.Lock()
-	c.skew = clock.Sub(now.Round(0)) // by what both show
-	c.mu.Unlock()
-	if off := clock.Sub(was) - now.Sub(when); !was.IsZero() && off >= stepThreshold {
-		return off
+// look is what the database's clock has shown, and when that was asked, by this machine's count.
+type look struct {
+	clock time.Time
+	since time.Duration
+}
+
+// passed is this machine's count.
+func (c *clock) passed() time.Duration {
+	if c.count == nil {
+		return 0
 	}
-	return 0
+	return c.count()
+}
+
+// jump is by how much the database's clock was set ahead since the last look, at least: the answers of both took time.
+func (c *clock) jump(clock time.Time) time.Duration {
+	c.mu.Lock()
+	c.skew = clock.Sub(c.now().Round(0)) // by what both show
+	c.mu.Unlock()
+	if c.count == nil || c.seen.clock.IsZero() {
+		return 0
+	}
+	return max(0, clock.Sub(c.seen.clock)-(c.count()-c.seen.since))
 }
 
 // next is the state when the database's clock shows a time, and was set ahead by a jump: that the store's time was
-// ahead before is over by so much. Another program may have written of the jump before: then it leads back.
+// ahead before is over by so much, and beyond that it is held. Another program may have written of the jump before:
+// then the store's time has not gone on by as much.
 func (s clockState) next(clock time.Time, jump time.Duration) clockState {
 	clock = clock.UTC().Truncate(time.Millisecond)
-	jump = min(jump.Truncate(time.Millisecond), max(0, clock.Add(s.ahead).Sub(s.at)))
-	s.ahead -= min(s.ahead, jump)
+	if jump = min(jump.Truncate(time.Millisecond), clock.Add(s.ahead).Sub(s.at)); jump >= stepThreshold {
+		if s.ahead -= jump; s.ahead > -stepThreshold {
+			s.ahead = max(0, s.ahead)
+		} else {
+			s.held = s.at
+		}
+	}
 	passed := clock.Add(s.ahead).Sub(s.at)
 	if passed < 0 { // the clock was set back
 		s.ahead -= passed
-		if -passed >= stepThreshold {
+		switch {
+		case s.ahead >= stepThreshold && -passed >= stepThreshold:
 			s.setBack, s.by, s.accepted = s.at, s.ahead, 0
+		case s.ahead <= -stepThreshold && -passed >= stepThreshold: // by a part of its jump
+			s.held = s.at
 		}
+	}
+	if s.ahead > -stepThreshold || clock.Add(s.ahead).Sub(s.held) >= approval.HoldFor {
+		s.held = time.Time{}
+		s.ahead = max(0, s.ahead)
+	}
+	if passed < 0 {
 		return s
 	}
-	if s.ahead = max(0, s.ahead-passed/slewDivisor).Truncate(time.Millisecond); s.ahead < stepThreshold {
+	if s.ahead > 0 {
+		s.ahead = max(0, s.ahead-passed/slewDivisor).Truncate(time.Millisecond)
+	}
+	if s.ahead < stepThreshold {
 		s.accepted = 0
 	}
 	if now := clock.Add(s.ahead); now.After(s.at) {
@@ -244,6 +289,16 @@ func (c *clock) take(s, was clockState, now time.Time) {
 		c.db.log.Warn("the database's clock is behind the store's time, which never goes back; store time runs a hundredth "+
 			"slower until they meet", slog.Duration("ahead", s.ahead.Round(time.Second)),
 			slog.String("do", "see that the clock of the database's machine is right and kept so, as by NTP"))
+	case !s.held.Equal(was.held) && !s.held.IsZero():
+		c.db.log.Warn("the database's clock has jumped ahead; the store's time goes on as before until it has stood for a "+
+			"while", slog.Duration("by", -s.ahead.Round(time.Second)), slog.Duration("for", approval.HoldFor),
+			slog.String("do", "if the clock is wrong, set it right by then; if it is right and you do not want to wait: "+
+				"countersign clock accept"))
+	case !was.held.IsZero() && s.held.IsZero() && s.at.Sub(was.at) > -was.ahead/2:
+		c.db.log.Warn("the database's clock has stood where it jumped to, or was accepted, and is taken to be right: what "+
+			"is past its time by it ends", slog.Duration("by", -was.ahead.Round(time.Second)))
+	case !was.held.IsZero() && s.held.IsZero():
+		c.db.log.Info("the jump of the database's clock was taken back; it has ended nothing")
 	case was.ahead >= stepThreshold && s.ahead < stepThreshold:
 		c.db.log.Info("the database's clock has caught up with the store's time")
 	}
@@ -276,30 +331,47 @@ func (d *DB) FromWall(t time.Time) time.Time {
 		return t
 	}
 	if s.setBack.IsZero() {
-		return t.Add(s.ahead)
+		return t.Add(max(0, s.ahead))
 	}
 	passed := t.Sub(s.setBack.Add(-s.by))
 	if passed < 0 {
 		return t.Add(s.by)
 	}
 	slewed := s.setBack.Add(passed - passed/slewDivisor)
-	if met := t.Add(min(s.ahead, stepThreshold)); met.After(slewed) {
+	if met := t.Add(min(max(0, s.ahead), stepThreshold)); met.After(slewed) {
 		return met
 	}
 	return slewed
 }
 
-// Off is how far the database's clock is behind the store's time, below 0, where it was set back and nobody has said
-// that it is right.
+// Off is as [approval.Clock] has it, of the database's clock.
 func (d *DB) Off() time.Duration {
 	s := d.knownClock()
+	if s.ahead <= -stepThreshold {
+		return -s.ahead
+	}
 	if s.ahead < stepThreshold || s.accepted > 0 && s.ahead <= s.accepted+stepThreshold {
 		return 0
 	}
 	return -s.ahead
 }
 
-// AcceptClock takes the database's clock to be right: that the store's time is ahead of it is no trouble any more.
+// FollowsIn is how long the store's time does not follow a jump ahead yet, as far as this program knows.
+func (d *DB) FollowsIn() time.Duration {
+	s := d.knownClock()
+	if s.held.IsZero() {
+		return 0
+	}
+	return max(0, approval.HoldFor-d.Now().Sub(s.held))
+}
+
+// AcceptClock takes the database's clock to be right: the store's time follows a jump ahead at once, and that it is
+// ahead of the clock is no trouble any more.
 func (d *DB) AcceptClock(ctx context.Context) error {
-	return fault(d.clock.keep(ctx, func(s *clockState) { s.accepted = s.ahead }))
+	return fault(d.clock.keep(ctx, func(s *clockState) {
+		if s.ahead < 0 {
+			s.at, s.ahead, s.held = s.at.Add(-s.ahead), 0, time.Time{}
+		}
+		s.accepted = s.ahead
+	}))
 }

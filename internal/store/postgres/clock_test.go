@@ -3,12 +3,14 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"countersign/approval"
 	"countersign/internal/testkit"
+	"countersign/internal/uptime"
 )
 
 // setClock makes test_clock() the database's clock, so much ahead of the right one.
@@ -41,6 +43,24 @@ func keepTime(t *testing.T, ds ...*DB) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// pass has so much time pass since a test's beginning, for the database, whose clock has jumped, and for the machines
+// of programs.
+func pass(t *testing.T, url string, by, jumped time.Duration, ds ...*DB) {
+	t.Helper()
+	for _, d := range ds {
+		d.clock.keeping.Lock()
+		d.clock.count = func() time.Duration {
+			since, _ := uptime.SinceBoot()
+			return since + by
+		}
+	}
+	setClock(t, url, jumped+by)
+	for _, d := range ds {
+		d.clock.keeping.Unlock()
+	}
+	keepTime(t, ds...)
 }
 
 // near reports whether two times are the same but for what the test takes.
@@ -135,6 +155,105 @@ func TestAJumpAheadIsTakenInOnce(t *testing.T) {
 	}
 }
 
+// Rule 2.6: a jump of the database's clock that is taken back ends nothing, whichever program has seen it and even
+// where that ends; one that stands is followed after [approval.HoldFor], or at once where an admin says so.
+func TestRule6_AJumpOfTheDatabasesClockThatIsTakenBackEndsNothing(t *testing.T) {
+	const jump = 400 * 24 * time.Hour
+	start := func(t *testing.T) (url string, a, b *DB, begun time.Time) {
+		url = database(t)
+		setClock(t, url, 0)
+		a, b = withClock(t, url), withClock(t, url)
+		keepTime(t, a, b)
+		begun = timeOf(t, a)
+		setClock(t, url, jump)
+		keepTime(t, a, b, a)
+		for _, d := range []*DB{a, b} {
+			if now := timeOf(t, d); !near(now, begun) || !near(d.FromWall(now), now) || !near(d.ToWall(now), now) ||
+				(d.Off()-jump).Abs() > time.Minute {
+				t.Errorf("after the jump it is %v, and was %v; it is off by %v", now, begun, d.Off())
+			}
+		}
+		return url, a, b, begun
+	}
+	t.Run("it is taken back", func(t *testing.T) {
+		url, a, b, begun := start(t)
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c := withClock(t, url) // it has not seen the jump
+		setClock(t, url, 0)
+		keepTime(t, b, c)
+		for _, d := range []*DB{b, c} {
+			if now := timeOf(t, d); !near(now, begun) || d.Off() != 0 || d.knownClock().setBack != (time.Time{}) {
+				t.Errorf("after the jump was taken back it is %v, and was %v; it is off by %v", now, begun, d.Off())
+			}
+		}
+	})
+	t.Run("a part of it is taken back", func(t *testing.T) {
+		url, a, b, begun := start(t)
+		setClock(t, url, jump/2)
+		keepTime(t, a, b)
+		if now := timeOf(t, b); !near(now, begun) || (b.Off()-jump/2).Abs() > time.Minute {
+			t.Errorf("it is %v, and was %v; it is off by %v", now, begun, b.Off())
+		}
+	})
+	t.Run("it stands", func(t *testing.T) {
+		url, a, b, begun := start(t)
+		pass(t, url, approval.HoldFor-time.Minute, jump, a, b)
+		if left := b.FollowsIn(); (left - time.Minute).Abs() > 20*time.Second {
+			t.Errorf("it follows in %v, want a minute", left)
+		}
+		if now := timeOf(t, b); !near(now, begun.Add(approval.HoldFor-time.Minute)) {
+			t.Errorf("before the time is over it is %v, and was %v", now, begun)
+		}
+		pass(t, url, approval.HoldFor+time.Minute, jump, a, b)
+		for _, d := range []*DB{a, b} {
+			if now := timeOf(t, d); !near(now, begun.Add(jump+approval.HoldFor+time.Minute)) || d.Off() != 0 {
+				t.Errorf("after that it is %v, and was %v; it is off by %v", now, begun, d.Off())
+			}
+		}
+	})
+	t.Run("it is accepted", func(t *testing.T) {
+		_, a, b, begun := start(t)
+		if err := b.AcceptClock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		keepTime(t, a)
+		for _, d := range []*DB{a, b} {
+			if now := timeOf(t, d); !near(now, begun.Add(jump)) || d.Off() != 0 {
+				t.Errorf("it is %v, and was %v; it is off by %v", now, begun, d.Off())
+			}
+		}
+	})
+}
+
+// What a slow answer hides is no jump; and one that could not be written is not forgotten.
+func TestAJumpIsMeasuredAtLeast(t *testing.T) {
+	url := database(t)
+	setClock(t, url, 0)
+	d := withClock(t, url)
+	setClock(t, url, time.Hour)
+	gone, cancel := context.WithCancel(t.Context())
+	d.clock.keeping.Lock()
+	count := d.clock.count
+	d.clock.count = func() time.Duration { cancel(); return count() } // the time is read, and not written
+	d.clock.keeping.Unlock()
+	_ = d.clock.keep(gone, nil)
+	d.clock.keeping.Lock()
+	d.clock.count = count
+	d.clock.keeping.Unlock()
+	keepTime(t, d)
+	if off := d.Off(); (off - time.Hour).Abs() > time.Minute {
+		t.Errorf("it is off by %v", off)
+	}
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	c := clock{count: func() time.Duration { return 13 * time.Second }, now: time.Now,
+		seen: look{clock: at.Add(3 * time.Second), since: 0}} // its answer took until 3
+	if by := c.jump(at.Add(10 * time.Second)); by != 0 { // asked at 10, answered at 13
+		t.Errorf("there was a jump by %v", by)
+	}
+}
+
 // Between two transactions, the time that a program tells goes by the database's clock, and not by its machine's.
 func TestTheTimeOfAProgramThatRestsIsTheDatabases(t *testing.T) {
 	url := database(t)
@@ -146,7 +265,8 @@ func TestTheTimeOfAProgramThatRestsIsTheDatabases(t *testing.T) {
 	machine := testkit.NewClock(time.Now())
 	d.clock.now, d.clock.when = machine.Now, machine.Now()
 	d.clock.mu.Unlock()
-	d.clock.seenAt = machine.Now()
+	d.clock.count = machine.Elapsed
+	d.clock.seen.since = machine.Elapsed()
 	d.clock.keeping.Unlock()
 	for range 100 {
 		machine.Advance(time.Second) // of which next to nothing passes for the database

@@ -48,13 +48,11 @@ func TestOfAllProgramsOneTakesAKey(t *testing.T) {
 	if n := raced(t, []*DB{a, b}, take); n != 1 {
 		t.Errorf("%d took it", n)
 	}
-	setClock(t, url, time.Hour-time.Minute)
-	keepTime(t, a, b)
+	pass(t, url, time.Hour-time.Minute, 0, a, b)
 	if n := raced(t, []*DB{a, b}, take); n != 0 {
 		t.Errorf("%d took it before its time was over", n)
 	}
-	setClock(t, url, time.Hour+time.Minute)
-	keepTime(t, a, b)
+	pass(t, url, time.Hour+time.Minute, 0, a, b)
 	if n := raced(t, []*DB{a, b}, take); n != 1 {
 		t.Errorf("%d took it after that", n)
 	}

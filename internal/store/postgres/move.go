@@ -92,7 +92,7 @@ func (m *Move) begin(ctx context.Context) (err error) {
 
 // programsThere counts the programs that work on a database, by when they have said so last.
 const programsThere = `SELECT count(*) FROM replicas, store_state
-  WHERE seen_at > clock_timestamp() + (ahead_ms - $1) * interval '1 millisecond'`
+  WHERE seen_at > clock_timestamp() + (ahead_ms - held_ms - $1) * interval '1 millisecond'`
 
 func errProgramsThere(name string) error {
 	return unavailable(fmt.Sprintf("A program of the gate works on %s, or was killed less than %v ago; stop it first.",

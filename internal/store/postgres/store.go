@@ -37,6 +37,7 @@ import (
 	"countersign/internal/auth/passkey"
 	"countersign/internal/auth/signin"
 	"countersign/internal/store"
+	"countersign/internal/uptime"
 	"countersign/schema"
 )
 
@@ -126,6 +127,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	d.clock.sql = cmp.Or(o.clock, "clock_timestamp()")
 	d.clock.now = time.Now
+	if _, ok := uptime.SinceBoot(); ok {
+		d.clock.count = func() time.Duration { since, _ := uptime.SinceBoot(); return since }
+	}
 	if err := migrate(ctx, config.ConnConfig); err != nil {
 		return nil, err
 	}

@@ -95,7 +95,8 @@ func TestNobodyWaitsForTablesThatAreToBeChanged(t *testing.T) {
 	execute(t, at, `DROP INDEX grant_uses_grant;
   ALTER TABLE approval_requests DROP COLUMN args_removed_at, DROP COLUMN args_bytes;
   ALTER TABLE replicas DROP COLUMN program;
-  ALTER TABLE store_state DROP COLUMN moved_to, DROP COLUMN min_program;
+  ALTER TABLE store_state DROP COLUMN moved_to, DROP COLUMN min_program, DROP COLUMN held_ms,
+    DROP COLUMN held_since;
   DELETE FROM goose_db_version WHERE version_id >= 2`)
 	dump := dial(t, at)
 	query(t, dump, `BEGIN`)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/uptime"
 )
 
 // slewDivisor is the part of its speed that the store's time loses while it is ahead of the machine's clock: in 100
@@ -17,15 +18,12 @@ const slewDivisor = 100
 // that is taken for a change of the clock and not for its being kept right in small steps.
 const stepThreshold = time.Second
 
-// holdFor is how long a jump ahead of the machine's clock must stand before the store's time takes it over.
-const holdFor = 5 * time.Minute
-
 // clock gives out the store's time. It is the machine's while that goes on. When the machine's is set back,
 // the store's goes on by the time that passes, a hundredth slower, until the two meet.
 //
-// When the machine's jumps ahead of the time that has passed, the store's goes on as before for [holdFor]: where
-// the jump is taken back meanwhile, it ends nothing. All that follows reckons with the machine's clock less what is
-// held. That needs a count of the time that passes in which the machine's sleep is; where there is none the jump is
+// When the machine's jumps ahead of the time that has passed, the store's goes on as before for [approval.HoldFor]:
+// where the jump is taken back meanwhile, it ends nothing. All that follows reckons with the machine's clock less what
+// is held. That needs a count of the time that passes in which the machine's sleep is; where there is none the jump is
 // taken over at once.
 //
 // Of the last such difference it remembers since when it was there, so that times can be told in either
@@ -119,8 +117,8 @@ func newClock(wall func() time.Time, elapsed func() time.Duration, boot string, 
 // machine's sleep is in it.
 func measureElapsed(first time.Time) (elapsed func(time.Time) time.Duration, sleeps bool, boot string) {
 	if first != first.Round(0) { // it has a monotonic reading
-		if _, ok := sinceBoot(); ok {
-			return countMachine(func() time.Duration { now, _ := sinceBoot(); return now }), true, bootID()
+		if _, ok := uptime.SinceBoot(); ok {
+			return countMachine(func() time.Duration { now, _ := uptime.SinceBoot(); return now }), true, uptime.BootID()
 		}
 		start := time.Now()
 		return func(time.Time) time.Duration { return time.Since(start) }, false, ""
@@ -205,9 +203,9 @@ func (c *clock) hold(machine, when time.Duration) time.Duration {
 	case c.held == 0 || (lead-c.held).Abs() > stepThreshold:
 		c.held, c.heldSince = lead, when
 		c.log.Warn("the machine's clock has jumped ahead; the store's time goes on as before until it has stood for a while",
-			"by", lead.Round(time.Second), "for", holdFor, "do", "if the clock is wrong, set it right by then; if it is right "+
-				"and you do not want to wait: countersign clock accept")
-	case when-c.heldSince >= holdFor:
+			"by", lead.Round(time.Second), "for", approval.HoldFor, "do", "if the clock is wrong, set it right by then; if it "+
+				"is right and you do not want to wait: countersign clock accept")
+	case when-c.heldSince >= approval.HoldFor:
 		c.log.Warn("the machine's clock has stood where it jumped to, and is taken to be right: what is past its time by it "+
 			"ends", "by", lead.Round(time.Second))
 		c.held = 0
@@ -350,7 +348,7 @@ func (d *DB) Clock() Clock {
 	s := Clock{Ahead: at - c.machine, Lead: c.held}
 	s.Accepted = c.accepted > 0 && s.Ahead <= c.accepted+stepThreshold
 	if c.held > 0 {
-		s.For = max(0, holdFor-(c.elapsedAt-c.heldSince))
+		s.For = max(0, approval.HoldFor-(c.elapsedAt-c.heldSince))
 	}
 	return s
 }
@@ -371,7 +369,7 @@ func (d *DB) AcceptClock(ctx context.Context) error {
 	c := d.clock
 	c.mu.Lock()
 	c.read()
-	c.heldSince -= holdFor
+	c.heldSince -= approval.HoldFor
 	c.accepted, c.unsaved = max(0, c.read()-c.machine), true
 	c.mu.Unlock()
 	return d.KeepTime(ctx)

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"countersign/approval"
 	"countersign/internal/testkit"
 )
 
@@ -63,7 +64,7 @@ func TestRule6_StoreTimeGoesOnWhateverTheClockShows(t *testing.T) {
 				t.Fatalf("too slow: %v, want at least %v", now, least)
 			case now.Before(m.wall.Add(-c.held).Truncate(time.Millisecond)):
 				t.Fatalf("behind the machine's clock: %v, %v, with %v held", now, m.wall, c.held)
-			case c.held > 0 && m.elapsed-c.heldSince >= holdFor:
+			case c.held > 0 && m.elapsed-c.heldSince >= approval.HoldFor:
 				t.Fatalf("a jump of %v is held for %v", c.held, m.elapsed-c.heldSince)
 			case c.held > 0 && c.held <= stepThreshold:
 				t.Fatalf("%v is no jump", c.held)
@@ -137,7 +138,7 @@ func TestRule6_StoreTimeGoesOnWhateverTheClockShows(t *testing.T) {
 			},
 		})
 		for range 3 {
-			m.pass(slewDivisor*c.ahead() + holdFor)
+			m.pass(slewDivisor*c.ahead() + approval.HoldFor)
 			look(last)
 		}
 		if ahead := c.ahead(); ahead != 0 || c.held != 0 {
@@ -157,7 +158,7 @@ func TestRule6_TheDifferenceIsKept(t *testing.T) {
 	m.pass(time.Minute)
 	m.set(23 * time.Hour)
 	d.Now()
-	m.pass(holdFor)
+	m.pass(approval.HoldFor)
 	wrong, wrongWall := d.Now(), m.wall
 	m.pass(time.Minute)
 	m.set(-23 * time.Hour)
@@ -222,7 +223,7 @@ func TestRule6_MomentsAreToldAsTheyWere(t *testing.T) {
 		phase("before")
 		m.set(far)
 		c.now()
-		m.pass(holdFor)
+		m.pass(approval.HoldFor)
 		wrong = far
 		phase("wrong")
 		m.set(-far)
@@ -289,7 +290,7 @@ func TestRule6_AJumpAheadThatIsTakenBack(t *testing.T) {
 			if got := d.Now().Sub(first); got.Abs() > 4*time.Minute {
 				t.Errorf("%v: %v later by the store's time", jump, got)
 			}
-			if c := d.Clock(); c.Lead != jump || c.For <= 0 || c.For > holdFor || c.Ahead != 0 {
+			if c := d.Clock(); c.Lead != jump || c.For <= 0 || c.For > approval.HoldFor || c.Ahead != 0 {
 				t.Errorf("%v: %+v", jump, c)
 			}
 			m.pass(time.Minute)
@@ -299,7 +300,7 @@ func TestRule6_AJumpAheadThatIsTakenBack(t *testing.T) {
 		}
 		m.pass(2 * time.Minute)
 		d = open(t, o)
-		if c := d.Clock(); c.Lead != jump || c.For != holdFor {
+		if c := d.Clock(); c.Lead != jump || c.For != approval.HoldFor {
 			t.Errorf("%v, after a restart: %+v", jump, c)
 		}
 		m.set(-jump)
@@ -315,15 +316,15 @@ func TestRule6_AJumpAheadThatStands(t *testing.T) {
 	d := open(t, Options{Path: filepath.Join(t.TempDir(), "x.db"), Now: m.now, Elapsed: m.count})
 	m.set(time.Hour)
 	d.Now()
-	m.pass(holdFor - time.Second)
+	m.pass(approval.HoldFor - time.Second)
 	if c := d.Clock(); c.Lead != time.Hour || c.For != time.Second {
 		t.Errorf("%+v", c)
 	}
 	m.set(time.Hour) // another one begins anew
-	if c := d.Clock(); c.Lead != 2*time.Hour || c.For != holdFor {
+	if c := d.Clock(); c.Lead != 2*time.Hour || c.For != approval.HoldFor {
 		t.Errorf("%+v", c)
 	}
-	m.pass(holdFor)
+	m.pass(approval.HoldFor)
 	if got := d.Now(); !got.Equal(m.wall) || d.Clock() != (Clock{}) {
 		t.Errorf("%v, want %v; %+v", got, m.wall, d.Clock())
 	}
