@@ -350,7 +350,7 @@ func TestRule12_PruningGoesInSteps(t *testing.T) {
 		}
 	}
 	w.clock.advance(4 * 24 * time.Hour)
-	if n, err := w.gate.Prune(w.ctx); n != 1200 || err != nil {
+	if n, err := w.gate.Forget(w.ctx); n != 1200 || err != nil {
 		t.Errorf("%d pruned, %v", n, err)
 	}
 	if _, n := m.most(); n != 3 {

@@ -146,7 +146,7 @@ func TestGrant_EndsWithoutACall(t *testing.T) {
 		}},
 		{"expired", func(w *world, _ *people) error {
 			w.clock.advance(time.Hour)
-			_, err := w.gate.Prune(w.ctx)
+			_, err := w.gate.Forget(w.ctx)
 			return err
 		}},
 	} {

@@ -516,7 +516,7 @@ func TestGrantsAreAsTheirModel(t *testing.T) {
 				d.lift(rt, rapid.SampledFrom(sorted(m.denied)).Draw(rt, "args"))
 			},
 			"upkeep": func(rt *rapid.T) {
-				for _, err := range []error{second(d.gate.Prune(d.ctx)), second(d.gate.EndFrozen(d.ctx)),
+				for _, err := range []error{second(d.gate.Forget(d.ctx)), second(d.gate.EndFrozen(d.ctx)),
 					second(d.gate.Expire(d.ctx))} {
 					if err != nil {
 						rt.Fatal(err)

@@ -328,9 +328,9 @@ type Events interface {
 // Retention removes what is over and old.
 type Retention interface {
 	// OldRequests returns requests made before a time with ids greater than after, in the order of their ids.
-	OldRequests(after string, before time.Time, limit int) ([]OldRequest, error)
+	OldRequests(after string, before time.Time, limit int) ([]Old, error)
 	// OldNotifications is the same of notifications.
-	OldNotifications(after string, before time.Time, limit int) ([]OldNotification, error)
+	OldNotifications(after string, before time.Time, limit int) ([]Old, error)
 	// RemoveArgs removes the arguments of a request that is over, and what was made of them: in the request but for its
 	// summary, in its grants, and in what people were sent about it. It sets ArgsRemovedAt to Now, and ArgsBytes.
 	RemoveArgs(id string) (bool, error)
@@ -342,20 +342,14 @@ type Retention interface {
 	RemoveRequest(id string) (bool, error)
 }
 
-// OldRequest says what may be removed of a request.
-type OldRequest struct {
+// Old says what may be removed of a request or a notification.
+type Old struct {
 	ID string
-	// Over: it is not live, its agent has acknowledged it, and what came of its call is known; no grant made with it is
-	// live, no denial of it is remembered, and nothing is to be sent about it.
+	// Over: nothing needs it any more. A request is not live, its agent has acknowledged it, and what came of its call is
+	// known; no grant made with it is live, no denial of it is remembered, and nothing is to be sent about it. A
+	// notification is not to be sent, nor again.
 	Over    bool
-	Emptied bool // its arguments were removed
-}
-
-// OldNotification is the same of a notification.
-type OldNotification struct {
-	ID      string
-	Over    bool // it is not to be sent, nor again
-	Emptied bool // what it has said was removed, or there was nothing
+	Emptied bool // its arguments, or what it has said, were removed; or there was nothing
 }
 
 // RequestQuery selects requests, newest first. Empty fields do not select.

@@ -21,9 +21,9 @@ func (g *Gate) PendingCount(ctx context.Context) (int, error) {
 // How long a webhook event's id is remembered: longer than any platform delivers it again.
 const rememberEvent = 3 * 24 * time.Hour
 
-// Prune drops what is no longer needed: webhook event ids after three days, endings after a day or
+// Forget drops what is no longer needed: webhook event ids after three days, endings after a day or
 // remember_denial, whichever is longer. Grants whose time has come end.
-func (g *Gate) Prune(ctx context.Context) (int, error) {
+func (g *Gate) Forget(ctx context.Context) (int, error) {
 	if _, err := newUpkeep(ctx, g).endDueGrants(); err != nil {
 		return 0, err
 	}

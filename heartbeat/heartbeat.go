@@ -25,11 +25,11 @@ import (
 // The tasks by name.
 const (
 	CheckPendingApprovals = "check_pending_approvals" // expire, give outcomes up, remind, retry, prune
-	RemoveOld             = "prune"                   // remove what has been kept long enough
+	Prune                 = "prune"                   // remove what has been kept long enough
 )
 
 // Tasks are the names of all.
-func Tasks() []string { return []string{CheckPendingApprovals, RemoveOld} }
+func Tasks() []string { return []string{CheckPendingApprovals, Prune} }
 
 // Entry is one line of the cron table.
 type Entry struct {
@@ -53,9 +53,9 @@ func DefaultEntries() []Entry {
 	}}
 }
 
-// DefaultRemoval is the entry for [RemoveOld] of a table that has none, where the configuration says for how long
+// DefaultPrune is the entry for [Prune] of a table that has none, where the configuration says for how long
 // things are kept.
-func DefaultRemoval() Entry { return Entry{Name: RemoveOld, Schedule: "17 * * * *", Enabled: true} }
+func DefaultPrune() Entry { return Entry{Name: Prune, Schedule: "17 * * * *", Enabled: true} }
 
 // Validate says what is wrong with the entry, nil if nothing is.
 func (e Entry) Validate() error {
@@ -77,9 +77,9 @@ type Gate interface {
 	Overdue(ctx context.Context) (int, error)
 	Remind(ctx context.Context, after time.Duration, limit int) (int, error)
 	RetryFailed(ctx context.Context) (int, error)
-	Prune(ctx context.Context) (int, error)
+	Forget(ctx context.Context) (int, error)
 	PendingCount(ctx context.Context) (int, error)
-	RemoveOld(ctx context.Context) (int, error)
+	Prune(ctx context.Context) (int, error)
 }
 
 // Counts says what one run moved.
@@ -103,7 +103,7 @@ func (c Counts) String() string {
 
 // summarize is the line that the log gets.
 func (e Entry) summarize(c Counts) string {
-	if e.Name == RemoveOld {
+	if e.Name == Prune {
 		return fmt.Sprintf("Retention: %d rows removed or emptied", c.Removed)
 	}
 	return c.String()
@@ -296,8 +296,8 @@ func (h *Heartbeat) runRecovered(e Entry) (c Counts, err error) {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	if e.Name == RemoveOld {
-		if c.Removed, err = h.o.Gate.RemoveOld(h.removing); h.removing.Err() != nil {
+	if e.Name == Prune {
+		if c.Removed, err = h.o.Gate.Prune(h.removing); h.removing.Err() != nil {
 			err = nil // the next run goes on
 		}
 		return c, err
@@ -322,7 +322,7 @@ func RunOnce(ctx context.Context, g Gate, p Params) (Counts, error) {
 		step("remind", &c.Reminded, func() (int, error) { return g.Remind(ctx, p.RemindAfter, p.MaxReminders) })
 	}
 	step("retry", &c.Retried, func() (int, error) { return g.RetryFailed(ctx) })
-	step("prune", &c.Pruned, func() (int, error) { return g.Prune(ctx) })
+	step("prune", &c.Pruned, func() (int, error) { return g.Forget(ctx) })
 	step("count", &c.Pending, func() (int, error) { return g.PendingCount(ctx) })
 	return c, errors.Join(errs...)
 }

@@ -57,8 +57,8 @@ func (g *fakeGate) Remind(_ context.Context, after time.Duration, limit int) (in
 
 func (g *fakeGate) Overdue(context.Context) (int, error)     { g.note("overdue"); return 6, nil }
 func (g *fakeGate) RetryFailed(context.Context) (int, error) { g.note("retry"); return 3, nil }
-func (g *fakeGate) Prune(context.Context) (int, error)       { g.note("prune"); return 4, nil }
-func (g *fakeGate) RemoveOld(ctx context.Context) (int, error) {
+func (g *fakeGate) Forget(context.Context) (int, error)      { g.note("prune"); return 4, nil }
+func (g *fakeGate) Prune(ctx context.Context) (int, error) {
 	g.note("remove")
 	if g.remove != nil {
 		return g.remove(ctx)
@@ -125,7 +125,7 @@ func TestWhatIsOldIsRemovedEachHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &fakeGate{}
 		var log bytes.Buffer
-		h, err := New(Options{Gate: g, Entries: []Entry{DefaultRemoval()}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		h, err := New(Options{Gate: g, Entries: []Entry{DefaultPrune()}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestWhatIsOldIsRemovedEachHour(t *testing.T) {
 		if got := g.took(); got != "remove remove remove" {
 			t.Errorf("in three hours: %q", got)
 		}
-		if r, ok := h.Last(RemoveOld); !ok || r.Counts != (Counts{Removed: 7}) {
+		if r, ok := h.Last(Prune); !ok || r.Counts != (Counts{Removed: 7}) {
 			t.Errorf("the last run: %+v", r)
 		}
 		if n := strings.Count(log.String(), "Retention: 7 rows removed or emptied"); n != 3 {
@@ -153,7 +153,7 @@ func TestStopDoesNotWaitUntilAllThatIsOldIsRemoved(t *testing.T) {
 			<-ctx.Done()
 			return 3, ctx.Err()
 		}}
-		h, err := New(Options{Gate: g, Entries: []Entry{DefaultRemoval()}})
+		h, err := New(Options{Gate: g, Entries: []Entry{DefaultPrune()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestStopDoesNotWaitUntilAllThatIsOldIsRemoved(t *testing.T) {
 		if err := h.Stop(context.Background()); err != nil || time.Since(begun) != 0 {
 			t.Errorf("stopping took %v, %v", time.Since(begun), err)
 		}
-		if r, _ := h.Last(RemoveOld); r.Err != nil || r.Counts.Removed != 3 {
+		if r, _ := h.Last(Prune); r.Err != nil || r.Counts.Removed != 3 {
 			t.Errorf("the run: %+v", r)
 		}
 	})
@@ -284,8 +284,8 @@ func (g *countedGate) Remind(context.Context, time.Duration, int) (int, error) {
 	return g.next().Reminded, nil
 }
 func (g *countedGate) RetryFailed(context.Context) (int, error)  { return g.next().Retried, nil }
-func (g *countedGate) Prune(context.Context) (int, error)        { return g.next().Pruned, nil }
-func (g *countedGate) RemoveOld(context.Context) (int, error)    { return g.next().Removed, nil }
+func (g *countedGate) Forget(context.Context) (int, error)       { return g.next().Pruned, nil }
+func (g *countedGate) Prune(context.Context) (int, error)        { return g.next().Removed, nil }
 func (g *countedGate) PendingCount(context.Context) (int, error) { return g.next().Pending, nil }
 
 type recorder func(slog.Record)

@@ -153,15 +153,15 @@ type upkeep struct {
 	live   *inForce
 }
 
-// RemoveOld removes what has been kept long enough.
-func (u upkeep) RemoveOld(ctx context.Context) (int, error) {
+// Prune removes what has been kept long enough.
+func (u upkeep) Prune(ctx context.Context) (int, error) {
 	r, err := u.pruner.Prune(ctx, u.live.Load().cfg.Keep)
 	return r.All(), err
 }
 
-// Prune drops what is not needed any more, of the gate and of who is signed in.
-func (u upkeep) Prune(ctx context.Context) (int, error) {
-	n, err := u.Gate.Prune(ctx)
-	ended, endErr := u.signIn.Prune(ctx)
+// Forget drops what is not needed any more, of the gate and of who is signed in.
+func (u upkeep) Forget(ctx context.Context) (int, error) {
+	n, err := u.Gate.Forget(ctx)
+	ended, endErr := u.signIn.Forget(ctx)
 	return n + ended, errors.Join(err, endErr)
 }

@@ -80,7 +80,7 @@ func serverStatus(servers []gateway.ServerHealth, m *redact.Masker) []web.Server
 func jobStatus(beat *heartbeat.Heartbeat) []web.JobStatus {
 	var out []web.JobStatus
 	for _, entry := range beat.Enabled() {
-		j := web.JobStatus{Name: entry, Removes: entry == heartbeat.RemoveOld}
+		j := web.JobStatus{Name: entry, Removes: entry == heartbeat.Prune}
 		if r, ok := beat.Last(entry); ok {
 			j.At, j.Failed = r.At, r.Err != nil
 			j.Pending, j.Expired, j.Reminded, j.Retried = r.Counts.Pending, r.Counts.Expired, r.Counts.Reminded, r.Counts.Retried

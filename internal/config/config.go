@@ -497,10 +497,10 @@ func (c *Config) Heartbeat() []heartbeat.Entry {
 	removes := c.Keep == retention.Keep{}
 	for i, j := range c.File.Heartbeat {
 		entries[i] = j.entry()
-		removes = removes || j.Name == heartbeat.RemoveOld
+		removes = removes || j.Name == heartbeat.Prune
 	}
 	if !removes {
-		entries = append(entries, heartbeat.DefaultRemoval())
+		entries = append(entries, heartbeat.DefaultPrune())
 	}
 	return entries
 }

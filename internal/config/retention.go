@@ -57,9 +57,9 @@ func (c *checker) retention() {
 	}
 	if c.cfg.Keep == (retention.Keep{}) {
 		for i, j := range c.cfg.File.Heartbeat {
-			if j.Name == heartbeat.RemoveOld && j.Enabled {
+			if j.Name == heartbeat.Prune && j.Enabled {
 				c.warnf("$.heartbeat["+strconv.Itoa(i)+"]", "%s has nothing to do: retention says for how long things are kept, "+
-					"and is not there", heartbeat.RemoveOld)
+					"and is not there", heartbeat.Prune)
 			}
 		}
 	}

@@ -7,7 +7,10 @@
 package retention
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -52,109 +55,117 @@ const (
 )
 
 // Prune removes what is older than keep says. It goes on where the run before ended, and now and then from the
-// beginning. Where it fails, what it counts is removed all the same.
+// beginning. A row that cannot be removed is left, and the error names it; where it fails, what it counts is removed
+// all the same.
 func (p *Pruner) Prune(ctx context.Context, keep Keep) (r Removed, err error) {
 	if p.runs%wholeEvery == 0 {
 		p.args, p.texts, p.notifications, p.requests = "", "", "", ""
 	}
 	p.runs++
+	isOver := func(o approval.Old) bool { return o.Over }
+	isFull := func(o approval.Old) bool { return o.Over && !o.Emptied }
+	var failed error
 	for _, one := range []struct {
+		kind
 		after   *string
 		keep    time.Duration
 		removed *int
-		look    look
-		remove  remove
 	}{
-		{&p.args, keep.Args, &r.Args, oldRequests(func(r approval.OldRequest) bool { return r.Over && !r.Emptied }),
-			approval.Retention.RemoveArgs},
-		{&p.texts, keep.Args, new(int), oldNotifications(func(n approval.OldNotification) bool {
-			return n.Over && !n.Emptied
-		}), approval.Retention.RemoveText},
-		{&p.notifications, keep.Notifications, &r.Notifications, oldNotifications(func(n approval.OldNotification) bool {
-			return n.Over
-		}), approval.Retention.RemoveNotification},
-		{&p.requests, keep.Requests, &r.Requests, oldRequests(func(r approval.OldRequest) bool {
-			return r.Over
-		}), approval.Retention.RemoveRequest},
+		{kind{"the arguments of request", approval.Tx.OldRequests, isFull, approval.Retention.RemoveArgs},
+			&p.args, keep.Args, &r.Args},
+		{kind{"the text of notification", approval.Tx.OldNotifications, isFull, approval.Retention.RemoveText},
+			&p.texts, keep.Args, new(int)},
+		{kind{"notification", approval.Tx.OldNotifications, isOver, approval.Retention.RemoveNotification},
+			&p.notifications, keep.Notifications, &r.Notifications},
+		{kind{"request", approval.Tx.OldRequests, isOver, approval.Retention.RemoveRequest},
+			&p.requests, keep.Requests, &r.Requests},
 	} {
 		if one.keep <= 0 {
 			continue
 		}
-		n, err := p.run(ctx, one.after, one.keep, one.look, one.remove)
+		n, left, err := p.run(ctx, one.after, one.keep, one.kind)
+		failed = cmp.Or(failed, left)
 		if *one.removed += n; err != nil {
-			return r, err
+			return r, errors.Join(err, failed)
 		}
 	}
-	return r, nil
+	return r, failed
 }
 
-// look returns the ids of rows that may be removed, of so many after one; and the last one that it has looked at, ""
-// where there is none.
-type look func(tx approval.Tx, after string, before time.Time) (ids []string, last string, err error)
-
-// remove removes a row, or reports false where that must not be any more.
-type remove func(tx approval.Retention, id string) (bool, error)
-
-func oldRequests(may func(approval.OldRequest) bool) look {
-	return func(tx approval.Tx, after string, before time.Time) (ids []string, last string, err error) {
-		rows, err := tx.OldRequests(after, before, lookAtOnce)
-		for _, r := range rows {
-			if last = r.ID; may(r) {
-				ids = append(ids, r.ID)
-			}
-		}
-		return ids, last, err
-	}
+// kind is what is removed.
+type kind struct {
+	name string
+	// look returns what there is after an id and was made before a time, remove removes it, or reports false where that
+	// must not be any more.
+	look   func(tx approval.Tx, after string, before time.Time, limit int) ([]approval.Old, error)
+	may    func(approval.Old) bool
+	remove func(tx approval.Retention, id string) (bool, error)
 }
 
-func oldNotifications(may func(approval.OldNotification) bool) look {
-	return func(tx approval.Tx, after string, before time.Time) (ids []string, last string, err error) {
-		rows, err := tx.OldNotifications(after, before, lookAtOnce)
-		for _, n := range rows {
-			if last = n.ID; may(n) {
-				ids = append(ids, n.ID)
-			}
-		}
-		return ids, last, err
-	}
-}
-
-// run goes through what has become old, and returns how much of it was removed.
-func (p *Pruner) run(ctx context.Context, after *string, keep time.Duration, look look, remove remove,
-) (n int, err error) {
+// run goes through what has become old, and returns how much of it was removed, and why the first that is left because
+// it could not be.
+func (p *Pruner) run(ctx context.Context, after *string, keep time.Duration, of kind) (n int, left, err error) {
 	for {
-		var ids []string
-		var last string
+		var rows []approval.Old
 		if err := p.store.View(ctx, func(tx approval.Tx) (err error) {
-			ids, last, err = look(tx, *after, tx.Now().Add(-keep))
+			rows, err = of.look(tx, *after, tx.Now().Add(-keep), lookAtOnce)
 			return err
-		}); err != nil || last == "" {
-			return n, err
+		}); err != nil || len(rows) == 0 {
+			return n, left, err
 		}
-		for some := range slices.Chunk(ids, removeAtOnce) {
-			removed := 0
-			if err := p.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
-				removed = 0
-				for _, id := range some {
-					ok, err := remove(tx, id)
-					if err != nil {
-						return err
+		last := rows[len(rows)-1].ID
+		rows = slices.DeleteFunc(rows, func(o approval.Old) bool { return !of.may(o) })
+		for some := range slices.Chunk(rows, removeAtOnce) {
+			removed, err := p.remove(ctx, of, some)
+			if err != nil && !isStores(err) { // one of them cannot be removed: the others can
+				removed, err = 0, nil
+				for i := range some {
+					one, errOne := p.remove(ctx, of, some[i:i+1])
+					removed += one
+					if err = errOne; isStores(err) {
+						break
 					}
-					if ok {
-						removed++
+					if err != nil {
+						left, err = cmp.Or(left, fmt.Errorf("%s %s: %w", of.name, some[i].ID, err)), nil
 					}
 				}
-				return nil
-			}); err != nil {
-				return n, err
 			}
-			n += removed
+			if n += removed; err != nil {
+				return n, left, err
+			}
 			select {
 			case <-time.After(rest):
 			case <-ctx.Done():
-				return n, ctx.Err()
+				return n, left, ctx.Err()
 			}
 		}
 		*after = last
 	}
+}
+
+// isStores reports whether an error is of the store as it is now, and not of what was done.
+func isStores(err error) bool {
+	return approval.CodeOf(err) == approval.CodeStoreUnavailable || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded)
+}
+
+// remove removes some in one transaction, and returns how many.
+func (p *Pruner) remove(ctx context.Context, of kind, some []approval.Old) (removed int, err error) {
+	err = p.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
+		removed = 0
+		for _, o := range some {
+			ok, err := of.remove(tx, o.ID)
+			if err != nil {
+				return err
+			}
+			if ok {
+				removed++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return removed, nil
 }

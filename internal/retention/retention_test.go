@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -202,6 +203,52 @@ func TestManyGoInSeveralTransactions(t *testing.T) {
 	if err != nil || first.Requests+rest.Requests != many {
 		t.Errorf("removed %+v and %+v, %v", first, rest, err)
 	}
+}
+
+// A row that cannot be removed is named, and keeps no other; the store that does not work ends the run.
+func TestWhatCannotBeRemovedKeepsNothingElse(t *testing.T) {
+	w := newWorld(t)
+	w.deny(45, nil)
+	w.clock.Advance(10 * day)
+	broken := errors.New("broken")
+	p := retention.New(failing{w.DB, w.ids[21], broken})
+	r, err := p.Prune(t.Context(), retention.Keep{Requests: day, Notifications: day})
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "request "+w.ids[21]+": broken") ||
+		r != (retention.Removed{Requests: 44, Notifications: 45}) {
+		t.Errorf("removed %+v, %v", r, err)
+	}
+	w = newWorld(t)
+	w.deny(45, nil)
+	w.clock.Advance(10 * day)
+	p = retention.New(failing{w.DB, w.ids[21], approval.Errorf(approval.CodeStoreUnavailable, "full")})
+	r, err = p.Prune(t.Context(), retention.Keep{Requests: day})
+	if approval.CodeOf(err) != approval.CodeStoreUnavailable || r.Requests != 20 {
+		t.Errorf("removed %+v, %v", r, err)
+	}
+	w.is(strings.Repeat(".", 20)+strings.Repeat("+", 25), strings.Repeat(".", 20)+strings.Repeat("+", 25))
+}
+
+// failing is a store that cannot remove a request.
+type failing struct {
+	approval.Store
+	id  string
+	err error
+}
+
+func (f failing) Update(ctx context.Context, about approval.Scope, fn func(tx approval.Tx) error) error {
+	return f.Store.Update(ctx, about, func(tx approval.Tx) error { return fn(failingTx{tx, f}) })
+}
+
+type failingTx struct {
+	approval.Tx
+	f failing
+}
+
+func (t failingTx) RemoveRequest(id string) (bool, error) {
+	if id == t.f.id {
+		return false, t.f.err
+	}
+	return t.Tx.RemoveRequest(id)
 }
 
 // counted tells of each update.

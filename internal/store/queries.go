@@ -150,7 +150,7 @@ const (
 	// LiveTask is a request whose call the gate's own side is to run as a task.
 	LiveTask = isLive + ` AND task = 1`
 
-	// isOver is as [approval.OldRequest] says.
+	// isOver is as [approval.Old] says.
 	isOver = `NOT ` + isLive + ` AND acked_at IS NOT NULL AND (dispatched_at IS NULL OR outcome IS NOT NULL)
     AND NOT EXISTS (SELECT 1 FROM grants AS g WHERE g.request = approval_requests.id AND g.ended_at IS NULL)
     AND NOT EXISTS (SELECT 1 FROM approval_notifications AS n
@@ -162,8 +162,8 @@ const (
 	oldRequest = `SELECT id, CASE WHEN ` + isOver + ` THEN 1 ELSE 0 END,
     CASE WHEN args_removed_at IS NULL THEN 0 ELSE 1 END
   FROM approval_requests WHERE `
-	// isSaid is of a notification that is not to be sent, nor again.
-	isSaid = `status <> 'queued' AND status <> 'retrying'`
+	// isSent is of a notification that is not to be sent, nor again.
+	isSent = `status <> 'queued' AND status <> 'retrying'`
 
 	// endRequest is what every end writes; when it may, each says.
 	endRequest = `UPDATE approval_requests SET status = $1, resolved_at = $2, resolved_by = $3, resolved_via = $4,
@@ -372,7 +372,7 @@ var queries = []string{
 
 	selectOldRequests: oldRequest + `id > $1 AND id < $2 ORDER BY id`,
 	selectOldRequest:  oldRequest + `id = $1`,
-	selectOldNotifications: `SELECT id, CASE WHEN ` + isSaid + ` THEN 1 ELSE 0 END,
+	selectOldNotifications: `SELECT id, CASE WHEN ` + isSent + ` THEN 1 ELSE 0 END,
     CASE WHEN body IS NULL AND text IS NULL THEN 1 ELSE 0 END
   FROM approval_notifications WHERE id > $1 AND id < $2 ORDER BY id`,
 	removeArgs: `UPDATE approval_requests SET args_bytes = octet_length(tool_args), tool_args = 'null', rationale = NULL,
@@ -380,9 +380,9 @@ var queries = []string{
   WHERE id = $2 AND args_removed_at IS NULL AND ` + isOver,
 	removeGrantArgs: `UPDATE grants SET args = 'null' WHERE request = $1 AND ended_at IS NOT NULL`,
 	removeTextsOf: `UPDATE approval_notifications SET body = NULL, text = NULL
-  WHERE approval_id = $1 AND ` + isSaid,
-	removeText:            `UPDATE approval_notifications SET body = NULL, text = NULL WHERE id = $1 AND ` + isSaid,
-	removeNotification:    `DELETE FROM approval_notifications WHERE id = $1 AND ` + isSaid,
+  WHERE approval_id = $1 AND ` + isSent,
+	removeText:            `UPDATE approval_notifications SET body = NULL, text = NULL WHERE id = $1 AND ` + isSent,
+	removeNotification:    `DELETE FROM approval_notifications WHERE id = $1 AND ` + isSent,
 	removeUses:            `DELETE FROM grant_uses WHERE grant_id IN (SELECT id FROM grants WHERE request = $1)`,
 	removeGrants:          `DELETE FROM grants WHERE request = $1`,
 	removeReminded:        `DELETE FROM reminded WHERE request = $1`,

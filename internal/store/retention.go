@@ -7,22 +7,17 @@ import (
 	"countersign/approval"
 )
 
-func (t retention) OldRequests(after string, before time.Time, limit int) ([]approval.OldRequest, error) {
-	return all(t.read(selectOldRequests).text(after).text(firstID(before)), limit, scanOldRequest)
+func (t retention) OldRequests(after string, before time.Time, limit int) ([]approval.Old, error) {
+	return all(t.read(selectOldRequests).text(after).text(firstID(before)), limit, scanOld)
 }
 
-func scanOldRequest(s Scanner, r *approval.OldRequest) {
-	r.ID = s.ColumnText()
-	r.Over, r.Emptied = s.ColumnInt() > 0, s.ColumnInt() > 0
+func (t retention) OldNotifications(after string, before time.Time, limit int) ([]approval.Old, error) {
+	return all(t.read(selectOldNotifications).text(after).text(firstID(before)), limit, scanOld)
 }
 
-func (t retention) OldNotifications(after string, before time.Time, limit int) ([]approval.OldNotification, error) {
-	return all(t.read(selectOldNotifications).text(after).text(firstID(before)), limit, scanOldNotification)
-}
-
-func scanOldNotification(s Scanner, n *approval.OldNotification) {
-	n.ID = s.ColumnText()
-	n.Over, n.Emptied = s.ColumnInt() > 0, s.ColumnInt() > 0
+func scanOld(s Scanner, o *approval.Old) {
+	o.ID = s.ColumnText()
+	o.Over, o.Emptied = s.ColumnInt() > 0, s.ColumnInt() > 0
 }
 
 func (t retention) RemoveArgs(id string) (bool, error) {
@@ -56,7 +51,7 @@ func (t retention) RemoveRequest(id string) (bool, error) {
 	if err := t.MayWrite(); err != nil {
 		return false, err
 	}
-	old, err := one(t.read(selectOldRequest).text(id), scanOldRequest)
+	old, err := one(t.read(selectOldRequest).text(id), scanOld)
 	if errors.Is(err, approval.ErrNotFound) || err == nil && !old.Over {
 		return false, nil
 	}

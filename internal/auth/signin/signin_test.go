@@ -257,24 +257,24 @@ func TestNothingIsSignedInAfterABackupWasRestored(t *testing.T) {
 	is(t, "a link", err, signin.ErrRefused)
 }
 
-func TestPruneLeavesWhatIsOfUse(t *testing.T) {
+func TestForgetLeavesWhatIsOfUse(t *testing.T) {
 	w := newWorld(t)
 	w.link("hana")
 	idle, _ := w.signIn("hana")
 	busy, _ := w.signIn("ken")
-	if n, err := w.Prune(t.Context()); n != 0 || err != nil {
-		t.Errorf("Prune: %d, %v", n, err)
+	if n, err := w.Forget(t.Context()); n != 0 || err != nil {
+		t.Errorf("Forget: %d, %v", n, err)
 	}
 	w.clock.Advance(time.Hour)
 	w.signedInAs(busy)
 	token := w.link("ken")
 	w.clock.Advance(time.Hour - 55*time.Minute)
-	if n, err := w.Prune(t.Context()); n != 3 || err != nil { // three links
-		t.Errorf("Prune: %d, %v", n, err)
+	if n, err := w.Forget(t.Context()); n != 3 || err != nil { // three links
+		t.Errorf("Forget: %d, %v", n, err)
 	}
 	w.clock.Advance(55 * time.Minute)
-	if n, err := w.Prune(t.Context()); n != 2 || err != nil { // the session that was not seen, and the last link
-		t.Errorf("Prune: %d, %v", n, err)
+	if n, err := w.Forget(t.Context()); n != 2 || err != nil { // the session that was not seen, and the last link
+		t.Errorf("Forget: %d, %v", n, err)
 	}
 	if w.signedInAs(busy) != "ken" || w.signedInAs(idle) != "" || token == "" {
 		t.Error("the wrong ones went")

@@ -110,8 +110,8 @@ func (s *Service) endWhereIn(
 	return ended, nil
 }
 
-// Prune deletes what has come to its time, and says how many rows went. They were of no use already.
-func (s *Service) Prune(ctx context.Context) (int, error) {
+// Forget deletes what has come to its time, and says how many rows went. They were of no use already.
+func (s *Service) Forget(ctx context.Context) (int, error) {
 	var all int
 	for {
 		var n int

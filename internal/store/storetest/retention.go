@@ -28,12 +28,12 @@ func used(r *approval.Request) {
 }
 
 // oldRequests are all requests as OldRequests tells of them, by their tools.
-func oldRequests(t testing.TB, s approval.Store) map[string]approval.OldRequest {
+func oldRequests(t testing.TB, s approval.Store) map[string]approval.Old {
 	t.Helper()
-	old := map[string]approval.OldRequest{}
+	old := map[string]approval.Old{}
 	view(t, s, func(tx approval.Tx) error {
 		rs, err := tx.OldRequests("", tx.Now().Add(time.Hour), 0)
-		if !slices.IsSortedFunc(rs, func(a, b approval.OldRequest) int { return compareIDs(a.ID, b.ID) }) {
+		if !slices.IsSortedFunc(rs, func(a, b approval.Old) int { return compareIDs(a.ID, b.ID) }) {
 			t.Error("they are not in the order of their ids")
 		}
 		for _, r := range rs {
@@ -240,7 +240,7 @@ func removesNotifications(t *testing.T, s approval.Store) {
 		})
 	}
 	toBeSent := map[string]bool{}
-	old := func() (all []approval.OldNotification) {
+	old := func() (all []approval.Old) {
 		view(t, s, func(tx approval.Tx) (err error) {
 			all, err = tx.OldNotifications("", tx.Now().Add(time.Hour), 0)
 			return err

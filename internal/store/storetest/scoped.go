@@ -524,11 +524,11 @@ func (t scopedGrants) Prune(events, endings time.Time, limit int) (int, error) {
 }
 
 // What is over and old is removed whosever it is: the statements see to it that it is.
-func (t scopedGrants) OldRequests(after string, before time.Time, limit int) ([]approval.OldRequest, error) {
+func (t scopedGrants) OldRequests(after string, before time.Time, limit int) ([]approval.Old, error) {
 	return t.tx.OldRequests(after, before, limit)
 }
 
-func (t scopedGrants) OldNotifications(after string, before time.Time, limit int) ([]approval.OldNotification, error) {
+func (t scopedGrants) OldNotifications(after string, before time.Time, limit int) ([]approval.Old, error) {
 	return t.tx.OldNotifications(after, before, limit)
 }
 
