@@ -313,7 +313,7 @@ type Addresses interface {
 }
 
 // Events are the audit log. A View that reads it first finds in it all that was committed before; one that has read
-// something else may miss what another program has committed in the moment before that.
+// something else may miss what was committed in the moment before that.
 type Events interface {
 	// Append adds e to the audit log; it sets ID and At (Now) and returns the event. Its Seq is what Events tells after
 	// the commit: a store need not know it before.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,15 +30,13 @@ SELECT state.before + row_number() OVER (ORDER BY moved.seq), id, at, event_type
 
 // numbering numbers what this program has committed, soon after it has, and what others have left.
 type numbering struct {
-	db       *DB
-	made     atomic.Int64 // commits with events
-	numbered atomic.Int64 // of them, those whose events have their numbers
-	failed   ratelimitedlog.Counter
-	kick     chan struct{}
-	woken    chan struct{} // another program has committed
-	ended    <-chan struct{}
-	end      context.CancelFunc
-	done     sync.WaitGroup
+	db     *DB
+	failed ratelimitedlog.Counter
+	kick   chan struct{}
+	woken  chan struct{} // another program has committed
+	ended  <-chan struct{}
+	end    context.CancelFunc
+	done   sync.WaitGroup
 }
 
 const (
@@ -62,16 +59,10 @@ func (n *numbering) stop() {
 }
 
 // note says that events were committed.
-func (n *numbering) note() {
-	n.made.Add(1)
-	poke(n.kick)
-}
+func (n *numbering) note() { poke(n.kick) }
 
 // wake has what others have committed looked at now.
 func (n *numbering) wake() { poke(n.woken) }
-
-// isBehind reports whether events that this program has committed may have no number.
-func (n *numbering) isBehind() bool { return n.numbered.Load() < n.made.Load() }
 
 func (n *numbering) loop(ctx context.Context, every time.Duration) {
 	look := time.NewTicker(every)
@@ -115,7 +106,6 @@ func (n *numbering) gather(ctx context.Context) (err error) {
 }
 
 func (n *numbering) gatherOnce(ctx context.Context) error {
-	made := n.made.Load()
 	conn, err := n.db.pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -139,8 +129,6 @@ func (n *numbering) gatherOnce(ctx context.Context) error {
 			}
 			return err
 		}
-	}
-	for was := n.numbered.Load(); was < made && !n.numbered.CompareAndSwap(was, made); was = n.numbered.Load() {
 	}
 	return nil
 }

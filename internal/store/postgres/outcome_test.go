@@ -309,8 +309,11 @@ func TestALockThatIsHeldForTooLongIsToldAsSuch(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	for name, err := range map[string]error{
-		"a view, for which events are numbered": d.View(short, func(approval.Tx) error { return nil }),
-		"an update, after its last try":         fault(&pgconn.PgError{Code: codeLockTimeout}),
+		"a view, for which events are numbered": d.View(short, func(tx approval.Tx) error {
+			_, _, err := tx.SeqRange()
+			return err
+		}),
+		"an update, after its last try": fault(&pgconn.PgError{Code: codeLockTimeout}),
 	} {
 		if approval.CodeOf(err) != approval.CodeStoreUnavailable {
 			t.Errorf("%s: %v", name, err)

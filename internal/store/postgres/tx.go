@@ -260,7 +260,7 @@ func (t *tx) GatherEvents() error {
 		}
 		return t.Fail(err)
 	}
-	return nil // those of this program were, when the View began
+	return nil
 }
 
 // SyncTo has nothing to do: what has a seq is committed.

@@ -223,6 +223,18 @@ func (r *run) commit(t *tx) error {
 	return err
 }
 
+// end ends a View. Who has read does not wait for the database to know.
+func (t *tx) end() {
+	t.ended = true
+	if t.late != nil {
+		t.late.Stop()
+	}
+	t.db.running.Go(func() {
+		t.rollback()
+		t.release()
+	})
+}
+
 // View runs fn on the state of one moment, which is that of fn's first read or its first look at the time. When ctx
 // ends, its reads fail. NewID returns "" in fn.
 func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) error {
@@ -230,11 +242,6 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) error {
 		return err
 	}
 	defer d.end()
-	if d.numbering.isBehind() { // what this program has written is read
-		if err := d.numbering.gather(ctx); err != nil {
-			return fault(err)
-		}
-	}
 	within, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	t := &tx{db: d, ctx: within, about: approval.WholeStore(), reads: true, giveUp: giveUp}
@@ -245,17 +252,10 @@ func (d *DB) View(ctx context.Context, fn func(tx approval.Tx) error) error {
 		}
 		return fault(err)
 	}
-	defer t.release()
+	defer t.end()
 	t.queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	t.queue(limits)
 	t.queued = append(t.queued, d.clock.read(t, "'', '', '', '', ''"))
-	defer func() {
-		t.ended = true
-		if t.late != nil {
-			t.late.Stop()
-		}
-		t.rollback()
-	}()
 	err := fn(t)
 	if err == nil {
 		err = fault(t.broken)
