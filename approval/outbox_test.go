@@ -72,7 +72,7 @@ func TestOneNotificationIsReadWithTheLookAtTheQueue(t *testing.T) {
 			w.check(tt.call)
 			id := w.notifications(approval.NotificationQuery{Channel: "line"})[0].ID
 			ready, whole, next, err := w.outbox.LoadReady(w.ctx, id)
-			if err != nil || len(ready) != 1 || ready[0].ID != id || next.IsZero() || (whole != nil) != tt.whole {
+			if err != nil || len(ready) != 1 || ready[0].ID != id || !next.IsZero() || (whole != nil) != tt.whole {
 				t.Fatalf("ready %v, whole %v, next %v, error %v", ready, whole, next, err)
 			}
 			d, err := w.outbox.Load(w.ctx, id)

@@ -52,7 +52,7 @@ func (w sendingWork) listReady(ids []string, limit int) (ready []approval.Notifi
 }
 
 // LoadReady is Ready of one notification, and Load of it in the same look where that is quick: it is about one request,
-// which is not large. whole is nil otherwise.
+// which is not large. whole is nil otherwise. Where it can be sent, next is zero: when others are due is as it was.
 func (o *Outbox) LoadReady(ctx context.Context, id string) (
 	ready []approval.Notification, whole *channels.Delivery, next time.Time, err error,
 ) {
@@ -62,20 +62,22 @@ func (o *Outbox) LoadReady(ctx context.Context, id string) (
 		next  time.Time
 	}
 	found, err := look(ctx, o, func(w *work) (f due, err error) {
-		if f.ready, err = w.sending().listReady([]string{id}, 1); err != nil {
+		n, err := w.tx.Notification(id)
+		if err != nil && !errors.Is(err, approval.ErrNotFound) {
 			return f, err
 		}
-		if f.next, err = w.tx.NextSendable(); err != nil || len(f.ready) == 0 {
+		if err != nil || !sendable(n, w.tx.Now()) {
+			f.next, err = w.tx.NextSendable()
 			return f, err
 		}
-		n := f.ready[0]
+		f.ready = []approval.Notification{n}
 		if n.ApprovalID == "" || n.BatchID != "" {
 			return f, nil
 		}
 		if h, err := w.tx.Head(n.ApprovalID); err != nil || h.Wide > quicklyRead {
 			return f, nil
 		}
-		if d, err := w.sending().load(id); err == nil { // else the attempt meets the error, and sees to it
+		if d, err := w.sending().load(n); err == nil { // else the attempt meets the error, and sees to it
 			f.whole = &d
 		}
 		return f, nil
@@ -88,14 +90,18 @@ const quicklyRead = 16 << 10
 
 // Load returns a notification that is about to be sent, whole.
 func (o *Outbox) Load(ctx context.Context, id string) (channels.Delivery, error) {
-	return look(ctx, o, func(w *work) (channels.Delivery, error) { return w.sending().load(id) })
+	return look(ctx, o, func(w *work) (channels.Delivery, error) {
+		n, err := w.tx.Notification(id)
+		if err != nil {
+			return channels.Delivery{}, err
+		}
+		return w.sending().load(n)
+	})
 }
 
-func (w sendingWork) load(id string) (d channels.Delivery, err error) {
-	if d.Notification, err = w.tx.Notification(id); err != nil {
-		return d, err
-	}
-	if d.Notification.Note == approval.NoteQueued {
+// load reads what belongs to a notification.
+func (w sendingWork) load(n approval.Notification) (d channels.Delivery, err error) {
+	if d.Notification = n; n.Note == approval.NoteQueued {
 		if d.Queued, err = w.turns().countQueued(d.Notification.Address()); err != nil {
 			return d, err
 		}

@@ -55,12 +55,31 @@ func (t *tx) prefetch() {
 		t.prefetched[len(t.prefetched)-1].refetched = true // it is returned as it stands then
 		_, _ = t.Notifications(approval.NotificationQuery{ApprovalID: id, Narrow: true})
 		_, _ = t.HeldFor(agent, mostHeld)
+	} else if kind == approval.ScopeNotification {
+		_, _ = t.Notification(id)
+		t.prefetchHeadOf(id)
+		return
 	} else {
 		return
 	}
 	_ = t.Used(agent)
 	_, _ = t.Epoch(agent)
 	_, _ = t.Epoch("")
+}
+
+// prefetchHeadOf queues the narrow part of the request that a notification is about. Which that is, its row says.
+func (t *tx) prefetchHeadOf(notification string) {
+	_, _ = t.Head(notification)
+	head, q := t.prefetched[len(t.prefetched)-1], &t.queued[len(t.queued)-1]
+	q.sql = strings.Replace(q.sql, "WHERE id = $1",
+		"WHERE id = (SELECT approval_id FROM approval_notifications WHERE id = $1)", 1)
+	q.take = func(results pgx.BatchResults) error {
+		err := head.take(results)
+		if len(head.rows) > 0 {
+			head.args = append([]any{string(head.rows[0][0])}, head.args[1:]...) // what [tx.Head] will ask by
+		}
+		return err
+	}
 }
 
 // queuePrefetch queues a statement whose rows are kept.
