@@ -49,11 +49,15 @@ func (g *Gate) Turn(ctx context.Context, who Actor) (release func(), err error) 
 		}
 	}
 	select {
-	case own.slots <- struct{}{}:
-		return sync.OnceFunc(func() { <-own.slots; leave() }), nil
-	case <-ctx.Done():
-		leave()
-		return nil, &Error{Code: CodeRateLimited, After: time.Second, Err: ctx.Err(),
-			Message: "Several lists of yours are still being answered, or read slowly. Read those to their end and try again."}
+	case own.slots <- struct{}{}: // also where ctx has ended: a list that may be held is not refused as one too many
+	default:
+		select {
+		case own.slots <- struct{}{}:
+		case <-ctx.Done():
+			leave()
+			return nil, &Error{Code: CodeRateLimited, After: time.Second, Err: ctx.Err(),
+				Message: "Several lists of yours are still being answered, or read slowly. Read those to their end and try again."}
+		}
 	}
+	return sync.OnceFunc(func() { <-own.slots; leave() }), nil
 }
