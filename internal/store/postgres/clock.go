@@ -20,6 +20,9 @@ import (
 // After the database's clock has jumped ahead of the time that has passed, by the count of a program that has looked
 // before and after, the store's goes on as before for [approval.HoldFor]: ahead is below 0 then. A jump that is taken
 // back meanwhile ends nothing.
+//
+// Where a count leaves out the machine's sleep, as outside of Linux, a jump cannot be told from it. Then the store's
+// time is ahead by less after one, and follows the clock beyond that.
 
 const (
 	// tick is how often the time is written.
@@ -32,12 +35,13 @@ const (
 
 // clock is the store's time, as far as this program knows it.
 type clock struct {
-	sql   string               // the database's clock
-	now   func() time.Time     // this machine's own, of which only what passes is looked at
-	count func() time.Duration // the time that passes, this machine's sleep included; nil: there is no such count
-	ended chan struct{}
-	done  sync.WaitGroup
-	db    *DB
+	sql         string               // the database's clock
+	now         func() time.Time     // this machine's own, of which only what passes is looked at
+	count       func() time.Duration // the time that passes
+	countsSleep bool                 // this machine's sleep is counted too
+	ended       chan struct{}
+	done        sync.WaitGroup
+	db          *DB
 
 	mu    sync.Mutex
 	last  time.Time // given out
@@ -157,12 +161,12 @@ func (c *clock) keep(ctx context.Context, change func(s *clockState)) error {
 	c.keeping.Lock()
 	defer c.keeping.Unlock()
 	for {
-		look := look{since: c.passed()}
+		look := look{since: c.count()}
 		was, err := scanState(c.db.pool.QueryRow(ctx, "SELECT "+stateColumns+", "+c.sql+" FROM store_state"), &look.clock)
 		if err != nil {
 			return err
 		}
-		next := was.next(look.clock, c.jump(look.clock))
+		next := was.next(look.clock, c.jump(look.clock, was))
 		switch {
 		case change != nil:
 			change(&next)
@@ -218,23 +222,19 @@ type look struct {
 	since time.Duration
 }
 
-// passed is this machine's count.
-func (c *clock) passed() time.Duration {
-	if c.count == nil {
-		return 0
-	}
-	return c.count()
-}
-
 // jump is by how much the database's clock was set ahead since the last look, at least: the answers of both took time.
-func (c *clock) jump(clock time.Time) time.Duration {
+func (c *clock) jump(clock time.Time, was clockState) time.Duration {
 	c.mu.Lock()
 	c.skew = clock.Sub(c.now().Round(0)) // by what both show
 	c.mu.Unlock()
-	if c.count == nil || c.seen.clock.IsZero() {
+	if c.seen.clock.IsZero() {
 		return 0
 	}
-	return max(0, clock.Sub(c.seen.clock)-(c.count()-c.seen.since))
+	jump := clock.Sub(c.seen.clock) - (c.count() - c.seen.since)
+	if !c.countsSleep {
+		jump = min(jump, was.ahead)
+	}
+	return max(0, jump)
 }
 
 // next is the state when the database's clock shows a time, and was set ahead by a jump: that the store's time was

@@ -247,10 +247,37 @@ func TestAJumpIsMeasuredAtLeast(t *testing.T) {
 		t.Errorf("it is off by %v", off)
 	}
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	c := clock{count: func() time.Duration { return 13 * time.Second }, now: time.Now,
+	c := clock{count: func() time.Duration { return 13 * time.Second }, countsSleep: true, now: time.Now,
 		seen: look{clock: at.Add(3 * time.Second), since: 0}} // its answer took until 3
-	if by := c.jump(at.Add(10 * time.Second)); by != 0 { // asked at 10, answered at 13
+	if by := c.jump(at.Add(10*time.Second), clockState{}); by != 0 { // asked at 10, answered at 13
 		t.Errorf("there was a jump by %v", by)
+	}
+}
+
+// What may have been the machine's sleep is no jump to be held for; a clock that was set back, and is set right again,
+// skips no time all the same.
+func TestRule6_WithoutACountOfSleepNoTimeIsSkippedAndNoneHeld(t *testing.T) {
+	url := database(t)
+	setClock(t, url, 0)
+	d := withClock(t, url)
+	d.clock.keeping.Lock()
+	begun := time.Now()
+	d.clock.count, d.clock.countsSleep = func() time.Duration { return time.Since(begun) }, false
+	d.clock.seen = look{}
+	d.clock.keeping.Unlock()
+	keepTime(t, d)
+	at := timeOf(t, d)
+	setClock(t, url, -time.Hour)
+	keepTime(t, d)
+	setClock(t, url, 0)
+	keepTime(t, d)
+	if now := timeOf(t, d); !near(now, at) || d.Off() != 0 {
+		t.Errorf("after the clock was set back and right again it is %v, and was %v; it is off by %v", now, at, d.Off())
+	}
+	setClock(t, url, time.Hour)
+	keepTime(t, d)
+	if now := timeOf(t, d); !near(now, at.Add(time.Hour)) || d.FollowsIn() != 0 || d.Off() != 0 {
+		t.Errorf("after a jump it is %v, and was %v; it is held for %v, and off by %v", now, at, d.FollowsIn(), d.Off())
 	}
 }
 

@@ -127,8 +127,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	d.clock.sql = cmp.Or(o.clock, "clock_timestamp()")
 	d.clock.now = time.Now
+	begun := d.clock.now()
+	d.clock.count = func() time.Duration { return d.clock.now().Sub(begun) }
 	if _, ok := uptime.SinceBoot(); ok {
-		d.clock.count = func() time.Duration { since, _ := uptime.SinceBoot(); return since }
+		d.clock.count, d.clock.countsSleep = func() time.Duration { since, _ := uptime.SinceBoot(); return since }, true
 	}
 	if err := migrate(ctx, config.ConnConfig); err != nil {
 		return nil, err
