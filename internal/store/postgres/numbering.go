@@ -79,9 +79,13 @@ func (n *numbering) loop(ctx context.Context, every time.Duration) {
 		case <-n.ended:
 			return
 		}
-		err := n.gather(ctx)
-		if err == nil {
-			err = n.db.wakes.readNews(ctx)
+		var found *news
+		if n.db.onNews != nil {
+			found = &news{}
+		}
+		err := n.gather(ctx, found)
+		if err == nil && found != nil {
+			err = n.db.wakes.tell(ctx, found)
 		}
 		if err != nil && ctx.Err() == nil {
 			n.db.warn(ctx, &n.failed, "what was committed could not be numbered, or not be told", err)
@@ -89,13 +93,13 @@ func (n *numbering) loop(ctx context.Context, every time.Duration) {
 	}
 }
 
-// gather gives a number to all events that were committed before it was called. It tries again where a connection was
-// lost: what was numbered stays so.
-func (n *numbering) gather(ctx context.Context) (err error) {
+// gather gives a number to all events that were committed before it was called, and reads what is new then, where found
+// is not nil. It tries again where a connection was lost: what was numbered stays so.
+func (n *numbering) gather(ctx context.Context, found *news) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for try := 1; try <= tries; try++ {
-		if err = n.gatherOnce(ctx); err == nil || ctx.Err() != nil || !mayRunAgain(err) {
+		if err = n.gatherOnce(ctx, found); err == nil || ctx.Err() != nil || !mayRunAgain(err) {
 			break
 		}
 	}
@@ -105,7 +109,7 @@ func (n *numbering) gather(ctx context.Context) (err error) {
 	return err
 }
 
-func (n *numbering) gatherOnce(ctx context.Context) error {
+func (n *numbering) gatherOnce(ctx context.Context, found *news) error {
 	conn, err := n.db.pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -118,6 +122,9 @@ func (n *numbering) gatherOnce(ctx context.Context) error {
 		b.Queue(`SELECT pg_advisory_xact_lock($1)`, numbers)
 		b.Queue(numberEvents, atOnce)
 		b.Queue("COMMIT")
+		if found != nil {
+			n.db.wakes.read(&b, found)
+		}
 		b.QueuedQueries[3].Exec(func(tag pgconn.CommandTag) error {
 			moved = tag.RowsAffected()
 			return nil

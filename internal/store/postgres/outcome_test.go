@@ -196,7 +196,7 @@ func TestAllConnectionsLostMeanwhileAreReplaced(t *testing.T) {
 				return err
 			})
 		},
-		"numbering": func() error { return d.numbering.gather(t.Context()) },
+		"numbering": func() error { return d.numbering.gather(t.Context(), nil) },
 	} {
 		held, letGo := testkit.Latch()
 		t.Cleanup(letGo)
@@ -236,7 +236,7 @@ func TestEventsAreFoundByTimeWhateverTheirOrder(t *testing.T) {
 		return errors.Join(err, d.Update(t.Context(), approval.OfAgent("second"), func(tx approval.Tx) (err error) {
 			late, err = tx.Append(approval.Event{Type: approval.EventDecision, Agent: "second"})
 			return err
-		}), d.numbering.gather(t.Context()))
+		}), d.numbering.gather(t.Context(), nil))
 	}
 	if err := d.Update(t.Context(), approval.OfAgent("first"), first); err != nil {
 		t.Fatal(err)

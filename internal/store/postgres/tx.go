@@ -254,7 +254,7 @@ func (t *tx) GatherEvents() error {
 		return t.Fail(t.number())
 	case t.at.IsZero(): // nothing was sent yet: no connection is held while another is waited for
 		t.release()
-		err := t.db.numbering.gather(t.ctx)
+		err := t.db.numbering.gather(t.ctx, nil)
 		if err == nil {
 			err = t.take(t.ctx)
 		}

@@ -31,6 +31,7 @@ type wakes struct {
 	pending    chan struct{} // the others are to be notified
 	own        atomic.Uint32 // the process that serves the connection by which this program has notified last
 	seen       newest        // up to where events were passed on to onNews
+	owes       bool          // onNews was not told yet of a deadline that came with them
 	unreceived bool          // notifications do not arrive, which was logged
 	done       sync.WaitGroup
 	end        context.CancelFunc
@@ -182,36 +183,6 @@ func (w *wakes) listenOnce(ctx context.Context) (received bool, err error) {
 	}
 }
 
-// readNews passes on to onNews what was numbered since it did so last.
-func (w *wakes) readNews(ctx context.Context) error {
-	d := w.db
-	if d.onNews == nil {
-		return nil
-	}
-	for more := true; more; {
-		within, cancel := context.WithTimeout(ctx, patience)
-		was := w.seen
-		events, err := w.readEvents(within)
-		var deadline time.Time
-		if err == nil && len(events) > 0 {
-			deadline, err = approval.View(within, d, approval.Tx.NextDeadline)
-		}
-		cancel()
-		if err != nil {
-			w.seen = was // they are read again
-			return err
-		}
-		if more = len(events) == newsAtOnce; len(events) == 0 {
-			continue
-		}
-		if !deadline.IsZero() {
-			deadline = deadline.Add(leeway)
-		}
-		d.onNews(approval.Commit{Events: events, Deadline: deadline})
-	}
-	return nil
-}
-
 const (
 	// newsAtOnce is how many events are read at once.
 	newsAtOnce = 1000
@@ -219,35 +190,87 @@ const (
 	leeway = 250 * time.Millisecond
 )
 
-// readEvents returns the events after the last one that it has returned, but for allowed calls. Where the database may
-// have lost some, and given their numbers to others, it begins so far before that these are among them.
-func (w *wakes) readEvents(ctx context.Context) (events []approval.Event, err error) {
-	now, err := w.look(ctx)
-	if err != nil || now == w.seen {
-		return nil, err
-	}
-	if now.lineage != w.seen.lineage || now.seq < w.seen.seq {
-		w.seen.seq = min(w.seen.seq, now.seq) - newsAtOnce
-	}
-	rows, err := w.db.pool.Query(ctx, `SELECT seq, event_type, coalesce(approval_id, ''), coalesce(agent, ''),
-  coalesce(decision, '') FROM audit_events WHERE seq > $1 AND event_type <> 'call_allowed' ORDER BY seq LIMIT $2`,
-		w.seen.seq, newsAtOnce)
-	if err != nil {
-		return nil, err
-	}
-	events, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (e approval.Event, err error) {
-		err = r.Scan(&e.Seq, &e.Type, &e.ApprovalID, &e.Agent, &e.Decision)
-		e.Agent = decode(e.Agent)
-		return e, err
+// news is what was read of the numbered events, but for allowed calls: those up to a number.
+type news struct {
+	events []approval.Event
+	upTo   newest
+}
+
+const selectNews = `SELECT state.seq, coalesce(state.lineage, ''), coalesce(e.seq, 0), coalesce(e.event_type, ''),
+  coalesce(e.approval_id, ''), coalesce(e.agent, ''), coalesce(e.decision, '')
+FROM store_state AS state LEFT JOIN (SELECT seq, event_type, approval_id, agent, decision FROM audit_events
+  WHERE seq > $1 AND event_type <> 'call_allowed' ORDER BY seq LIMIT $2) AS e ON true ORDER BY e.seq`
+
+// read queues the reading of the events after the last one that was told.
+func (w *wakes) read(b *pgx.Batch, into *news) {
+	b.Queue(selectNews, w.seen.seq, newsAtOnce).Query(func(rows pgx.Rows) error {
+		var e approval.Event
+		*into = news{}
+		_, err := pgx.ForEachRow(rows, []any{&into.upTo.seq, &into.upTo.lineage, &e.Seq, &e.Type, &e.ApprovalID, &e.Agent,
+			&e.Decision}, func() error {
+			if e.Seq > 0 {
+				e.Agent = decode(e.Agent)
+				into.events = append(into.events, e)
+			}
+			return nil
+		})
+		return err
 	})
+}
+
+// tell passes on to onNews what was read, and all that there is after it.
+func (w *wakes) tell(ctx context.Context, n *news) error {
+	for {
+		more := w.see(n)
+		if len(n.events) > 0 {
+			w.db.onNews(approval.Commit{Events: n.events})
+			w.owes = true
+		}
+		if !more {
+			break
+		}
+		if err := w.readMore(ctx, n); err != nil {
+			return err
+		}
+	}
+	if !w.owes {
+		return nil
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	deadline, err := approval.View(within, w.db, approval.Tx.NextDeadline)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if n := len(events); n == newsAtOnce {
-		now.seq = events[n-1].Seq
-	} else if n > 0 {
-		now.seq = max(now.seq, events[n-1].Seq)
+	if w.owes = false; !deadline.IsZero() {
+		w.db.onNews(approval.Commit{Deadline: deadline.Add(leeway)})
 	}
-	w.seen = now
-	return events, nil
+	return nil
+}
+
+// see takes note of what was read, and reports whether there may be more. Where the database may have lost some events,
+// and given their numbers to others, none were read yet that may be these: it is gone back so far that they are among
+// those that are read next.
+func (w *wakes) see(n *news) (more bool) {
+	if n.upTo.lineage != w.seen.lineage || n.upTo.seq < w.seen.seq {
+		w.seen = newest{min(w.seen.seq, n.upTo.seq) - newsAtOnce, n.upTo.lineage}
+		n.events = nil
+		return true
+	}
+	last := len(n.events) - 1
+	if more = len(n.events) == newsAtOnce; more {
+		n.upTo.seq = n.events[last].Seq
+	} else if last >= 0 {
+		n.upTo.seq = max(n.upTo.seq, n.events[last].Seq)
+	}
+	w.seen = n.upTo
+	return more
+}
+
+func (w *wakes) readMore(ctx context.Context, n *news) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var b pgx.Batch
+	w.read(&b, n)
+	return w.db.pool.SendBatch(ctx, &b).Close()
 }

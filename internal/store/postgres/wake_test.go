@@ -38,6 +38,17 @@ func (h *heard) events() (all []approval.Event) {
 	return all
 }
 
+func (h *heard) deadlines() (all []time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.commits {
+		if !c.Deadline.IsZero() {
+			all = append(all, c.Deadline)
+		}
+	}
+	return all
+}
+
 func say(t *testing.T, s approval.Store, kind approval.EventType, agent string) {
 	t.Helper()
 	if err := s.Update(t.Context(), approval.OfNothing(), func(tx approval.Tx) error {
@@ -119,10 +130,8 @@ func TestDeadlinesOfOthers(t *testing.T) {
 	open(t, Options{URL: url, OnNews: h.hear})
 	m := join(t, Options{URL: url})
 	r := m.check(t, callOf(t, "bot", "send", `{"a":1}`), approval.AnswerPending)
-	testkit.Eventually(t, "it is told", func() bool { return len(h.events()) > 0 })
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if got := h.commits[len(h.commits)-1].Deadline; !got.Equal(r.ExpiresAt.Add(leeway)) {
+	testkit.Eventually(t, "it is told", func() bool { return len(h.deadlines()) > 0 })
+	if got := h.deadlines()[0]; !got.Equal(r.ExpiresAt.Add(leeway)) {
 		t.Errorf("%s, want %s after %s", got, leeway, r.ExpiresAt)
 	}
 }
@@ -176,7 +185,7 @@ func TestNewsAfterEventsWereLost(t *testing.T) {
 		d := open(t, Options{OnNews: h.hear, look: time.Hour})
 		tell := func() {
 			t.Helper()
-			if err := d.numbering.gather(t.Context()); err != nil {
+			if err := d.numbering.gather(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -198,16 +207,24 @@ func TestNewsAfterEventsWereLost(t *testing.T) {
 			say(t, d, approval.EventFrozen, "lost")
 		}
 		tell()
-		events, err := w.readEvents(t.Context())
+		var found news
+		var events []approval.Event
+		for more := true; more; {
+			if err := w.readMore(t.Context(), &found); err != nil {
+				t.Fatal(err)
+			}
+			more = w.see(&found)
+			events = append(events, found.events...)
+		}
 		events = slices.DeleteFunc(events, func(e approval.Event) bool { return e.Agent != "lost" })
-		if err != nil || len(events) != again {
-			t.Errorf("%d are told, want %d: %v", len(events), again, err)
+		if len(events) != again {
+			t.Errorf("%d are told, want %d", len(events), again)
 		}
 	}
 }
 
-// What could not be told is told the next time.
-func TestNewsSurviveAFailedLook(t *testing.T) {
+// Who waits is woken by news at once. A deadline that could not be read with it is told the next time.
+func TestADeadlineThatCouldNotBeReadIsTold(t *testing.T) {
 	t.Parallel()
 	var h heard
 	log, url := &testkit.Buffer{}, emptied(t)
@@ -220,7 +237,11 @@ func TestNewsSurviveAFailedLook(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	here := join(t, Options{URL: url})
+	here.check(t, callOf(t, "bot", "send", `{}`), approval.AnswerPending)
 	c := connect(t, url)
+	testkit.Eventually(t, "it is told when a request ends", func() bool { return len(h.deadlines()) > 0 })
+	before, told := len(h.deadlines()), len(h.events())
 	if _, err := c.Exec(t.Context(), `BEGIN; LOCK TABLE approval_requests IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
@@ -230,13 +251,19 @@ func TestNewsSurviveAFailedLook(t *testing.T) {
   AND relation = 'approval_requests'::regclass`)
 		return err == nil && strings.Contains(log.String(), "or not be told")
 	})
-	if n := len(h.events()); n != 0 {
-		t.Errorf("%d were told", n)
+	if n := len(h.events()); n != told+1 {
+		t.Errorf("%d were told, want one more than %d", n, told)
+	}
+	if n := len(h.deadlines()); n != before {
+		t.Errorf("%d deadlines were told, want the %d of before", n, before)
 	}
 	if err := c.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, "it is told", func() bool { return len(h.events()) == 1 })
+	testkit.Eventually(t, "the deadline is told", func() bool { return len(h.deadlines()) == before+1 })
+	if n := len(h.events()); n != told+1 {
+		t.Errorf("%d were told in the end, want one more than %d", n, told)
+	}
 }
 
 // A notification that arrives on a connection that is not for it, as behind a pooler, is not kept there.
