@@ -64,6 +64,10 @@ type Tx interface {
 	// Glance is the same transaction to read what lies beyond its scope, and so may be otherwise by the commit. What is
 	// found is only told to people, never changes, or would have been right a moment before.
 	Glance() Tx
+	// Ahead is told what the function will most likely read next, by read reading it: a store that is some way away has
+	// all of it come at once. What is found within read means nothing, and nothing can be written there. A store that is
+	// near does not call it.
+	Ahead(read func())
 
 	Requests
 	Transitions

@@ -144,8 +144,8 @@ func (w cardWork) bringForward(n approval.Notification, c card, at time.Time) ap
 // gone out, where there is no other that the press can have come from.
 func (o *Outbox) MarkDelivered(tx approval.Tx, from approval.Address, r approval.Request) error {
 	w := o.within(tx)
-	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Channel: from.Channel,
-		Narrow: true})
+	ns, err := tx.Notifications(approval.NotificationQuery{ApprovalID: r.ID, BatchID: r.BatchID, Narrow: true})
+	ns = slices.DeleteFunc(ns, func(n approval.Notification) bool { return n.Channel != from.Channel })
 	if err == nil {
 		err = w.needScope(r, ns)
 	}

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"slices"
 	"time"
 
 	"countersign/approval"
@@ -30,25 +31,17 @@ const (
 // A card that leaves as they are asked is as one that left right before.
 func (w typingWork) openUntil(a approval.Address) (time.Time, error) {
 	q := approval.NotificationQuery{Channel: a.Channel, Recipient: a.To,
-		Kind: approval.KindReply, Since: w.tx.Now().Add(-keyboardOpen), Narrow: true}
-	for _, q.Limit = range []int{1, lastReplies} { // the newest alone tells as a rule
-		ns, err := w.tx.Glance().Notifications(q)
-		if err != nil {
-			return time.Time{}, err
-		}
-		for _, n := range ns {
-			switch {
-			case n.Note.AsksReason():
-				return n.CreatedAt.Add(keyboardOpen), nil
-			case n.ReplyTo != "": // the answer to what they sent since
-				return time.Time{}, nil
-			}
-		}
-		if len(ns) < q.Limit {
-			break
+		Kind: approval.KindReply, Since: w.tx.Now().Add(-keyboardOpen), Limit: lastReplies, Narrow: true}
+	ns, err := w.tx.Glance().Notifications(q)
+	for _, n := range ns {
+		switch {
+		case n.Note.AsksReason():
+			return n.CreatedAt.Add(keyboardOpen), nil
+		case n.ReplyTo != "": // the answer to what they sent since
+			return time.Time{}, nil
 		}
 	}
-	return time.Time{}, nil
+	return time.Time{}, err
 }
 
 // postponeUntil returns when a card that is due goes out, where its reader may be typing until a time: then, or earlier
@@ -128,18 +121,21 @@ func (w typingWork) release(n approval.Notification, typing time.Time) error {
 	return err
 }
 
-// overtakeQuestions closes the questions whose answer would approve something at the place that a card of another
-// request leaves for: the next text there may be meant for the card. It is done before the card can be seen, whatever
-// becomes of the sending. What is in another place, such as a Slack channel beside direct messages, closes none: it is
-// answered there.
-func (w typingWork) overtakeQuestions(n approval.Notification) error {
+// openApprovals returns the questions whose answer would approve something at the place that a card of another request
+// leaves for: the next text there may be meant for the card. What is in another place, such as a Slack channel beside
+// direct messages, is answered there.
+func (w typingWork) openApprovals(n approval.Notification) ([]approval.Notification, error) {
 	// A question that is asked as the card leaves is as one that was asked after it.
 	replies, err := w.tx.Glance().Notifications(approval.NotificationQuery{Channel: n.Channel, Recipient: n.Recipient,
 		Kind: approval.KindReply, Since: w.tx.Now().Add(-questionKept), Limit: lastReplies, Narrow: true})
-	for _, q := range replies {
-		if q.Note != approval.NoteApprove || sameRequest(q, n) {
-			continue
-		}
+	return slices.DeleteFunc(replies, func(q approval.Notification) bool {
+		return q.Note != approval.NoteApprove || sameRequest(q, n)
+	}), err
+}
+
+// overtake closes questions before the card that leaves can be seen, whatever becomes of the sending.
+func (w typingWork) overtake(questions []approval.Notification) error {
+	for _, q := range questions {
 		if err := approval.NeedWholeStore(w.tx); err != nil { // it may be about another agent's request
 			return err
 		}
@@ -148,7 +144,7 @@ func (w typingWork) overtakeQuestions(n approval.Notification) error {
 			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // sameRequest reports whether a question and a card are about the same one request.

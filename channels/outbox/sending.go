@@ -74,6 +74,10 @@ func (o *Outbox) LoadReady(ctx context.Context, id string) (
 		if n.ApprovalID == "" || n.BatchID != "" {
 			return f, nil
 		}
+		w.tx.Ahead(func() {
+			_, _ = w.tx.Head(n.ApprovalID)
+			_, _ = w.tx.Request(n.ApprovalID)
+		})
 		if h, err := w.tx.Head(n.ApprovalID); err != nil || h.Wide > quicklyRead {
 			return f, nil
 		}
@@ -185,7 +189,8 @@ func (o *Outbox) Begin(ctx context.Context, t Attempt) (n approval.Notification,
 }
 
 func (w sendingWork) begin(t Attempt) (n approval.Notification, ok bool, err error) {
-	now, overtakes := w.tx.Now(), false
+	now := w.tx.Now()
+	var overtaken []approval.Notification
 	if n, err = w.tx.Notification(t.Notification.ID); err != nil || !sendable(n, now) {
 		return n, false, err
 	}
@@ -198,10 +203,16 @@ func (w sendingWork) begin(t Attempt) (n approval.Notification, ok bool, err err
 		if err != nil || over {
 			return n, false, err
 		}
+		w.tx.Ahead(func() {
+			_, _ = w.typing().openUntil(n.Address())
+			_, _ = w.typing().openApprovals(n)
+		})
 		if waits, err := w.typing().postpone(n); err != nil || waits {
 			return n, false, err
 		}
-		overtakes = true
+		if overtaken, err = w.typing().openApprovals(n); err != nil {
+			return n, false, err
+		}
 	case approval.KindReply:
 		if n.Note == approval.NoteQueued {
 			if waits, err := w.turns().countQueued(n.Address()); err != nil || waits == 0 {
@@ -235,8 +246,8 @@ func (w sendingWork) begin(t Attempt) (n approval.Notification, ok bool, err err
 	if _, signsIn := n.Note.SignIn(); signsIn {
 		kept.Body = nil // it holds a secret, and is drawn alike each time
 	}
-	if ok, err = w.tx.UpdateNotification(kept, was, attempt); err == nil && ok && overtakes {
-		err = w.typing().overtakeQuestions(n)
+	if ok, err = w.tx.UpdateNotification(kept, was, attempt); err == nil && ok {
+		err = w.typing().overtake(overtaken)
 	}
 	return n, ok, err
 }

@@ -172,6 +172,14 @@ func (s *Service) firstSight(ctx context.Context, tx approval.Tx, t Interaction)
 	if w.language = Language(w.Text); w.language != "" {
 		w.By.Locale = w.language
 	}
+	tx.Ahead(func() {
+		_ = s.outbox.ReleaseCards(tx, w.address())
+		_, _ = tx.Dead(w.address())
+		_, _ = w.openQuestion()
+		if w.RequestID != "" {
+			_, _ = w.aimAt()
+		}
+	})
 	if err := s.outbox.ReleaseCards(tx, w.address()); err != nil {
 		return w, InteractionResult{}, err
 	}

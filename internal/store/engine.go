@@ -57,8 +57,8 @@ type Engine interface {
 	Exec(c Cursor) (changed int, err error)
 	// Put is Exec of what always changes a row. An error may come later, and is the function's then.
 	Put(c Cursor) error
-	// Expect is Exec of what changes a row unless somebody was quicker, which whoever asks has looked for. It may report
-	// true before that is known; where it is not so, the function runs again, or is told.
+	// Expect is Exec of what changes a row but in rare cases, as where somebody was quicker. It may report true before
+	// that is known; where it is not so, the function runs again, or is told.
 	Expect(c Cursor) (changed bool, err error)
 	// Fail turns the error of a statement into the function's, which fails by it whatever it returns where nothing that it
 	// does after that can be trusted.

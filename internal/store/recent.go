@@ -26,7 +26,7 @@ func (t memory) PutRecent(k approval.Key, r approval.Recent) error {
 }
 
 func (t memory) FirstSight(eventID string) (bool, error) {
-	return t.write(firstSight).text(eventID).time(t.Now()).change()
+	return t.write(firstSight).text(eventID).time(t.Now()).expect()
 }
 
 func (t memory) Prune(events, endings time.Time, limit int) (int, error) {

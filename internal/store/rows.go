@@ -177,7 +177,7 @@ func (s stmt) change() (bool, error) {
 	return n > 0, err
 }
 
-// expect is change of a row that was looked at.
+// expect is change of what changes a row but in rare cases.
 func (s stmt) expect() (bool, error) {
 	if s.err != nil {
 		return false, s.err

@@ -20,6 +20,8 @@ import (
 	"countersign/channels/outbox"
 	"countersign/channels/outbox/outboxtest"
 	"countersign/internal/budget"
+	"countersign/internal/chat"
+	"countersign/internal/locale/phrases"
 	"countersign/internal/store/sqlite"
 	"countersign/schema/schematest"
 )
@@ -68,6 +70,15 @@ func callOf(t testing.TB, agent, tool, json string) approval.Call {
 		ToolSeen: true}
 }
 
+// english says all in English, and knows nobody.
+type english struct{}
+
+func (english) Say(_ approval.Actor, p phrases.Phrase, of ...any) string { return p.Say(of...) }
+func (english) NameOf(approval.Address) string                           { return "" }
+func (english) Agents() []string                                         { return nil }
+func (english) RouteOf(string) approval.Route                            { return nil }
+func (english) Status(approval.Actor) []string                           { return nil }
+
 // What agents and people wait for takes two or three round trips, whatever is looked at for it.
 func TestRoundTripsOfTheGate(t *testing.T) {
 	counted := &trips{}
@@ -90,6 +101,17 @@ func TestRoundTripsOfTheGate(t *testing.T) {
 			_, err := g.Decide(ctx, d)
 			return err
 		}
+	}
+	pressing, pressed := chat.New(chat.Options{Store: d, Gate: g, Audit: approval.NewAuditLog(nil), Outbox: o,
+		Readers: english{}}), 0
+	press := func() error {
+		pressed++
+		res, err := pressing.Interact(ctx, chat.Interaction{EventID: fmt.Sprint("press ", pressed), Channel: "slack",
+			By: hana, From: "C1", Intent: chat.IntentApprove, RequestID: out.Request.ID})
+		if err == nil && len(res.Decided) != 1 {
+			err = errors.New(res.Text)
+		}
+		return err
 	}
 	var sending channels.Delivery
 	load := func() error {
@@ -127,10 +149,16 @@ func TestRoundTripsOfTheGate(t *testing.T) {
 			{"the same once more", check(approval.AnswerPending), 2},
 			{"an approval before the card was sent", decide(true), 3},
 			{"the use of it", check(approval.AnswerApproved), 2},
+			{"one more", check(approval.AnswerPending), 4},
+			{"its card is read", load, 3},
+			{"its sending begins", begin, 3},
+			{"it was sent", sent, 2},
+			{"a press", press, 4},
+			{"the use of what was pressed", check(approval.AnswerApproved), 2},
 			{"what came of it", report, 5},
 			{"a call that was let through before", check(approval.AnswerPending), 3},
-			{"its card is read", load, 4},
-			{"its sending begins", begin, 4},
+			{"its card is read", load, 3},
+			{"its sending begins", begin, 3},
 			{"it was sent", sent, 2},
 			{"a denial of which the card tells", decide(false), 3},
 			{"a call that was denied", check(approval.AnswerDenied), 3},

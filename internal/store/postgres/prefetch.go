@@ -82,8 +82,27 @@ func (t *tx) prefetchHeadOf(notification string) {
 	}
 }
 
-// queuePrefetch queues a statement whose rows are kept.
+// Ahead implements [approval.Tx].
+func (t *tx) Ahead(read func()) {
+	if t.prefetching || t.MayRead() != nil {
+		return
+	}
+	before := len(t.queued)
+	t.prefetching = true
+	read()
+	if t.prefetching = false; len(t.queued) > before {
+		_ = t.Fail(t.flush()) // makes the function fail
+	}
+}
+
+// queuePrefetch queues a statement whose rows are kept, unless they are there.
 func (t *tx) queuePrefetch(sql string, args []any) *prefetched {
+	if a := t.lookUp(sql, args); a != nil {
+		if a.stale {
+			t.queued = append(t.queued, queued{sql: sql, args: args, take: a.take})
+		}
+		return a
+	}
 	a := &prefetched{sql: sql, args: args}
 	t.prefetched = append(t.prefetched, a)
 	t.queued = append(t.queued, queued{sql: sql, args: args, take: a.take})
@@ -109,16 +128,21 @@ func (p *prefetched) take(results pgx.BatchResults) error {
 	return rows.Err()
 }
 
-// findPrefetched returns the rows of a statement as they are now, if it was prefetched; else nil.
-func (t *tx) findPrefetched(sql string, args []any) (*prefetched, error) {
+// lookUp returns what was prefetched by a statement, nil where it was not.
+func (t *tx) lookUp(sql string, args []any) *prefetched {
 	i := slices.IndexFunc(t.prefetched, func(a *prefetched) bool {
 		return a.sql == sql && slices.EqualFunc(a.args, args, isSame)
 	})
 	if i < 0 {
-		return nil, nil
+		return nil
 	}
-	a := t.prefetched[i]
-	if !a.stale {
+	return t.prefetched[i]
+}
+
+// findPrefetched returns the rows of a statement as they are now, if it was prefetched; else nil.
+func (t *tx) findPrefetched(sql string, args []any) (*prefetched, error) {
+	a := t.lookUp(sql, args)
+	if a == nil || !a.stale {
 		return a, nil
 	}
 	if t.refetch(); !a.refetched {

@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -74,5 +75,62 @@ func TestRoundTrips(t *testing.T) {
 		if n := counted.n.Load() - before; n != test.want {
 			t.Errorf("%s: %d round trips, want %d", test.name, n, test.want)
 		}
+	}
+}
+
+// What is read ahead comes in one round trip, is as it is once something was written, and writes nothing.
+func TestReadAhead(t *testing.T) {
+	counted := &trips{}
+	m := join(t, Options{tracer: counted})
+	ctx := t.Context()
+	id := m.check(t, callOf(t, "bot", "send", `{"a":1}`), approval.AnswerPending).ID
+	ahead := func(tx approval.Tx) {
+		tx.Ahead(func() {
+			_, _ = tx.Head(id)
+			_, _ = tx.Card(id)
+			_, _ = tx.BatchHeads(id)
+			if _, err := tx.FirstSight("event"); !errors.Is(err, approval.ErrReadOnly) {
+				t.Errorf("a write is answered with %v", err)
+			}
+		})
+	}
+	read := func(tx approval.Tx, want approval.Status) {
+		t.Helper()
+		h, err := tx.Head(id)
+		_, none := tx.Card(id)
+		if hs, unlisted := tx.BatchHeads(id); errors.Join(err, unlisted) != nil || h.Status != want || len(hs) > 0 ||
+			!errors.Is(none, approval.ErrNotFound) {
+			t.Errorf("%s, want %s; %v, %v", h.Status, want, err, none)
+		}
+	}
+	for range 2 { // a connection learns each statement once
+		counted.n.Store(0)
+		if err := m.View(ctx, func(tx approval.Tx) error {
+			ahead(tx)
+			read(tx, approval.Pending)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := counted.n.Load(); n != 1 {
+		t.Errorf("%d round trips to look at three things, want 1", n)
+	}
+	if err := m.Update(ctx, approval.OfAgent("bot"), func(tx approval.Tx) error {
+		ahead(tx)
+		if _, err := tx.Resolve(approval.Resolution{ID: id, Status: approval.Denied, At: tx.Now(), By: "human:hana",
+			Via: approval.ViaAPI}); err != nil {
+			return err
+		}
+		read(tx, approval.Denied)
+		ahead(tx)
+		read(tx, approval.Denied)
+		fresh, err := tx.FirstSight("event")
+		if !fresh {
+			t.Error("it was seen")
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
 	}
 }

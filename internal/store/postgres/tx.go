@@ -206,7 +206,7 @@ func (t *tx) MayRead() error {
 }
 
 func (t *tx) MayWrite() error {
-	if t.reads && !t.ended {
+	if (t.reads || t.prefetching) && !t.ended {
 		return approval.ErrReadOnly
 	}
 	return t.MayRead()

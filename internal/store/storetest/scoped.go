@@ -104,6 +104,9 @@ func (t *scopedTx) Glance() approval.Tx {
 	return newScopedTx(&g)
 }
 
+// Ahead decides about nothing.
+func (t *scopedTx) Ahead(read func()) { t.tx.Ahead(read) }
+
 // strays finds what a transaction does outside of its scope.
 type strays struct {
 	tx       approval.Tx

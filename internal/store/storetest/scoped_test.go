@@ -34,7 +34,7 @@ type stored struct {
 // A scope's transaction is checked whatever it reads or writes: each method of a transaction is tried with what is
 // another agent's, or another person's, and is reported; or else it is free, because what it does holds in any scope.
 func TestScopedReportsEveryKindOfRow(t *testing.T) {
-	free := strings.Fields(`Now NewID Scope Glance Delegation Delegations PutPolicy PolicyText Epoch Epochs FirstSight
+	free := strings.Fields(`Now NewID Scope Glance Ahead Delegation Delegations PutPolicy PolicyText Epoch Epochs FirstSight
 		Dead SetDead Append Prune PruneSignIns OldRequests OldNotifications RemoveArgs RemoveText RemoveNotification
 		RemoveRequest`)
 	db, s := fill(t)
