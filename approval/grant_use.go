@@ -408,7 +408,7 @@ func (r *Request) isOfGrant() bool {
 // waitedGranted answers a caller who waited for a request that a grant took the place of: by the grant, if it covers
 // their call too.
 func (w waiter) waitedGranted(c *Call, r *Request, still func() error) (Answer, error) {
-	out, err := w.asJudged(*c, still, func(w *Work, j judged) (Answer, error) {
+	out, err := w.asJudged(*c, "", still, func(w *Work, j judged) (Answer, error) {
 		if err := checkAgent(w.g.dir, j.call.Agent); err != nil {
 			return Answer{}, err
 		}

@@ -20,9 +20,10 @@ import (
 // transaction reads beyond its scope it reads through [Tx.Glance], and where it finds that it must write there,
 // [NeedWholeStore].
 type Scope struct {
-	kind ScopeKind
-	name string
-	call Key // of an agent's: which call it is about, the zero Key for any
+	kind    ScopeKind
+	name    string
+	call    Key    // of an agent's: which call it is about, the zero Key for any
+	request string // the id of a request of that call, "" for none
 }
 
 // ScopeKind is what sort of thing a scope is of.
@@ -57,6 +58,11 @@ func OfAgent(name string) Scope {
 // read what is kept of it with the lock.
 func OfCall(k Key) Scope { return Scope{kind: ScopeAgent, name: k.Agent, call: k} }
 
+// OfCallFor is [OfCall] where a request of the agent's is what the call is answered by.
+func OfCallFor(k Key, request string) Scope {
+	return Scope{kind: ScopeAgent, name: k.Agent, call: k, request: request}
+}
+
 // OfAgents is the scope of one agent where several names are that one's, and else that of the whole store.
 func OfAgents(names ...string) Scope {
 	names = slices.Compact(slices.Clone(names))
@@ -89,6 +95,9 @@ func (s Scope) Of() (ScopeKind, string) { return s.kind, s.name }
 
 // Call returns the call that a scope is about, the zero Key where it is not about one alone.
 func (s Scope) Call() Key { return s.call }
+
+// Request returns the id of the request that a call is to be answered by, "" for none in particular.
+func (s Scope) Request() string { return s.request }
 
 // Person returns whose rows a scope holds, "" for no person's alone.
 func (s Scope) Person() string {

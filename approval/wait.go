@@ -188,7 +188,7 @@ func (w waiter) editedOf(c *Call, r *Request) (*Request, error) {
 
 // followEdit answers a caller who waited for a request that a person ended with an edit, or for the one in its place.
 func (w waiter) followEdit(c Call, r *Request, still func() error) (Answer, error) {
-	out, err := w.asJudged(c, still, func(w *Work, j judged) (Answer, error) {
+	out, err := w.asJudged(c, "", still, func(w *Work, j judged) (Answer, error) {
 		if err := checkAgent(w.g.dir, c.Agent); err != nil {
 			return Answer{}, err
 		}
@@ -239,21 +239,21 @@ func Ended(r Request) Answer {
 // use lets a caller who waited for an approval through, once: the caller, its token and the policy in
 // force are looked at again first.
 func (w waiter) use(c Call, id string, still func() error) (Answer, error) {
-	return w.asJudged(c, still, func(w *Work, j judged) (Answer, error) { return w.useOnce(j, id) })
+	return w.asJudged(c, id, still, func(w *Work, j judged) (Answer, error) { return w.useOnce(j, id) })
 }
 
 // useApproved is use right after the approval, or with the next commit after it, for who has not looked at the request
 // since. Without a kind, it is not approved, or not any more: how it stands is to be read.
 func (w waiter) useApproved(c Call, id string, still func() error) (Answer, error) {
-	return w.asJudged(c, still, func(w *Work, j judged) (Answer, error) {
+	return w.asJudged(c, id, still, func(w *Work, j judged) (Answer, error) {
 		out, _, err := w.tryUse(j, id)
 		return out, err
 	})
 }
 
 // asJudged runs fn in a write transaction with the call as the policy in force judges it, anew where that is replaced
-// meanwhile. still is asked right before, where it is not nil: its error is returned instead.
-func (w waiter) asJudged(c Call, still func() error,
+// meanwhile. id is of the request that fn looks at, "" for none in particular. still is asked right before, where it is not nil: its error is returned instead.
+func (w waiter) asJudged(c Call, id string, still func() error,
 	fn func(w *Work, j judged) (Answer, error)) (Answer, error) {
 	release, err := takeTurn(w.ctx, w.budgets, c)
 	if err != nil {
@@ -268,7 +268,7 @@ func (w waiter) asJudged(c Call, still func() error,
 				return Answer{}, err
 			}
 		}
-		out, err := update(w.ctx, w.Gate, OfCall(j.key), func(w *Work) (Answer, error) {
+		out, err := update(w.ctx, w.Gate, OfCallFor(j.key, id), func(w *Work) (Answer, error) {
 			if w.g.policy.Load() != in {
 				return Answer{}, errPolicyChanged
 			}
@@ -335,6 +335,10 @@ func (w waiter) read(id string) (*Request, error) {
 		due bool
 	}
 	f, err := Look(w.ctx, w.Gate, func(w *Work) (found, error) {
+		w.tx.Ahead(func() {
+			_, _ = w.tx.Request(id)
+			_, _ = w.tx.Epoch("")
+		})
 		r, err := w.tx.Request(id)
 		if err != nil {
 			return found{r: &r}, err

@@ -113,6 +113,10 @@ func TestRoundTripsOfTheGate(t *testing.T) {
 		}
 		return err
 	}
+	look := func() error {
+		_, err := g.Request(ctx, hana, out.Request.ID)
+		return err
+	}
 	var sending channels.Delivery
 	load := func() error {
 		ns, err := o.Notifications(ctx, approval.NotificationQuery{ApprovalID: out.Request.ID})
@@ -162,6 +166,7 @@ func TestRoundTripsOfTheGate(t *testing.T) {
 			{"it was sent", sent, 2},
 			{"a denial of which the card tells", decide(false), 3},
 			{"a call that was denied", check(approval.AnswerDenied), 3},
+			{"how it stands", look, 2},
 		} {
 			counted.n.Store(0)
 			if err := step.do(); err != nil {

@@ -50,6 +50,9 @@ func (t *tx) prefetch() {
 		_, _ = t.Recent(k)
 		_, _ = t.CountPending(k.Agent)
 		_, _ = t.LastSaid(k.Agent, k.Server, k.Tool)
+		if r := t.about.Request(); r != "" {
+			_, _ = t.Request(r)
+		}
 	} else if kind == approval.ScopeID {
 		_, _ = t.Request(id)
 		t.prefetched[len(t.prefetched)-1].refetched = true // it is returned as it stands then

@@ -116,6 +116,19 @@ func TestReadAhead(t *testing.T) {
 	if n := counted.n.Load(); n != 1 {
 		t.Errorf("%d round trips to look at three things, want 1", n)
 	}
+	for range 2 {
+		counted.n.Store(0)
+		if err := m.Update(ctx, approval.OfCallFor(approval.Key{Agent: "bot", Tool: "send"}, id),
+			func(tx approval.Tx) error {
+				_, err := tx.Request(id)
+				return err
+			}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := counted.n.Load(); n != 2 {
+		t.Errorf("%d round trips for the call and the request that it is answered by, want 2", n)
+	}
 	if err := m.Update(ctx, approval.OfAgent("bot"), func(tx approval.Tx) error {
 		ahead(tx)
 		if _, err := tx.Resolve(approval.Resolution{ID: id, Status: approval.Denied, At: tx.Now(), By: "human:hana",
