@@ -252,7 +252,8 @@ func (w waiter) useApproved(c Call, id string, still func() error) (Answer, erro
 }
 
 // asJudged runs fn in a write transaction with the call as the policy in force judges it, anew where that is replaced
-// meanwhile. id is of the request that fn looks at, "" for none in particular. still is asked right before, where it is not nil: its error is returned instead.
+// meanwhile. id is of the request that fn looks at, "" for none in particular. still is asked right before, where it is
+// not nil: its error is returned instead.
 func (w waiter) asJudged(c Call, id string, still func() error,
 	fn func(w *Work, j judged) (Answer, error)) (Answer, error) {
 	release, err := takeTurn(w.ctx, w.budgets, c)

@@ -49,6 +49,7 @@ func (w cardWork) drop(n approval.Notification) error {
 	if n.Kind == approval.KindReply { // a reply answers what a person sent, and goes out all the same
 		return w.markChanged(n)
 	}
+	w.tx.Ahead(func() { _, _ = w.allEnded(n) }) // once, for all the cards that show the same
 	over, err := w.allEnded(n)
 	switch {
 	case err != nil:

@@ -292,6 +292,11 @@ func (o *Outbox) ToRoute(tx approval.Tx, route approval.Route, n approval.Notifi
 // times. It marks where it goes as tried.
 func (w routeWork) tell(c card, routes []approval.Route, tried map[approval.Address]bool) (int, error) {
 	told := 0
+	w.tx.Ahead(func() {
+		for _, a := range slices.Concat(routes...) {
+			_, _ = w.tx.Dead(a)
+		}
+	})
 	for _, route := range routes {
 		a, ok, err := w.pick(route, tried)
 		if err != nil {

@@ -70,6 +70,17 @@ func callOf(t testing.TB, agent, tool, json string) approval.Call {
 		ToolSeen: true}
 }
 
+// hanas is a directory in which hana is told of everything.
+type hanas struct{}
+
+func (hanas) Person(name string) (approval.Actor, bool) { return hana, name == hana.Name }
+func (hanas) HasAgent(string) bool                      { return true }
+func (hanas) People() []approval.Actor                  { return []approval.Actor{hana} }
+func (hanas) Notified() []string                        { return []string{hana.Name} }
+func (hanas) Owner(string) string                       { return "" }
+func (hanas) Asks(string) approval.Asks                 { return approval.Asks{} }
+func (hanas) AtKeyboard(string) (approval.Actor, bool)  { return approval.Actor{}, false }
+
 // english says all in English, and knows nobody.
 type english struct{}
 
@@ -83,7 +94,12 @@ func (english) Status(approval.Actor) []string                           { retur
 func TestRoundTripsOfTheGate(t *testing.T) {
 	counted := &trips{}
 	d := open(t, Options{tracer: counted})
-	g, o := boundedGateOn(d, budgetsOn(d, budget.DefaultAgent), 3)
+	to := outboxtest.To("slack", "C1")
+	to.Edits, to.Cards = []string{"slack"}, append(to.Cards, approval.Route{{Channel: "slack", To: "C2"}})
+	audit, budgets := approval.NewAuditLog(nil), budgetsOn(d, budget.DefaultAgent)
+	o := outbox.New(outbox.Options{Store: d, Audit: audit, Routing: to, Budgets: budgets})
+	g := approval.NewGate(approval.Options{Store: d, Broker: approval.NewBroker(), Policy: rules{3}, Audit: audit,
+		Notifier: o, Budgets: budgets, Directory: hanas{}})
 	ctx, c := t.Context(), callOf(t, "bot", "send", `{"a":1}`)
 	c.Dispatch = true
 	var out approval.Answer
@@ -102,8 +118,7 @@ func TestRoundTripsOfTheGate(t *testing.T) {
 			return err
 		}
 	}
-	pressing, pressed := chat.New(chat.Options{Store: d, Gate: g, Audit: approval.NewAuditLog(nil), Outbox: o,
-		Readers: english{}}), 0
+	pressing, pressed := chat.New(chat.Options{Store: d, Gate: g, Audit: audit, Outbox: o, Readers: english{}}), 0
 	press := func() error {
 		pressed++
 		res, err := pressing.Interact(ctx, chat.Interaction{EventID: fmt.Sprint("press ", pressed), Channel: "slack",
@@ -117,28 +132,40 @@ func TestRoundTripsOfTheGate(t *testing.T) {
 		_, err := g.Request(ctx, hana, out.Request.ID)
 		return err
 	}
-	var sending channels.Delivery
+	var sending []channels.Delivery
 	load := func() error {
 		ns, err := o.Notifications(ctx, approval.NotificationQuery{ApprovalID: out.Request.ID})
 		if err != nil {
 			return err
 		}
 		counted.n.Store(0)
-		_, whole, _, err := o.LoadReady(ctx, ns[0].ID)
-		if err == nil {
-			sending = *whole
+		sending = nil
+		for _, n := range ns {
+			_, whole, _, err := o.LoadReady(ctx, n.ID)
+			if err != nil {
+				return err
+			}
+			sending = append(sending, *whole)
 		}
-		return err
+		return nil
 	}
 	begin := func() error {
-		n, begun, err := o.Begin(ctx, outbox.Attempt{Notification: sending.Notification, Body: []byte("{}"),
-			Lease: time.Minute})
-		if sending.Notification = n; err == nil && !begun {
-			err = errors.New("it was not begun")
+		for i, d := range sending {
+			n, begun, err := o.Begin(ctx, outbox.Attempt{Notification: d.Notification, Body: []byte("{}"),
+				Lease: time.Minute})
+			if err != nil || !begun {
+				return fmt.Errorf("begun: %v, %w", begun, err)
+			}
+			sending[i].Notification = n
+		}
+		return nil
+	}
+	sent := func() (err error) {
+		for _, d := range sending {
+			err = errors.Join(err, o.Sent(ctx, d.Notification, channels.Receipt{MessageID: "m1"}))
 		}
 		return err
 	}
-	sent := func() error { return o.Sent(ctx, sending.Notification, channels.Receipt{MessageID: "m1"}) }
 	report := func() error {
 		_, err := g.Report(ctx, approval.Actor{Kind: approval.Agent, Name: "bot"}, out.Request.ID, approval.RunSucceeded)
 		return err
@@ -151,19 +178,19 @@ func TestRoundTripsOfTheGate(t *testing.T) {
 		}{
 			{"a call that is asked about", check(approval.AnswerPending), 3},
 			{"the same once more", check(approval.AnswerPending), 2},
-			{"an approval before the card was sent", decide(true), 3},
+			{"an approval before the cards were sent", decide(true), 3},
 			{"the use of it", check(approval.AnswerApproved), 2},
 			{"one more", check(approval.AnswerPending), 4},
-			{"its card is read", load, 3},
-			{"its sending begins", begin, 3},
-			{"it was sent", sent, 2},
+			{"its two cards are read", load, 2 * 3},
+			{"their sending begins", begin, 2 * 3},
+			{"they were sent", sent, 2 * 2},
 			{"a press", press, 4},
 			{"the use of what was pressed", check(approval.AnswerApproved), 2},
 			{"what came of it", report, 5},
 			{"a call that was let through before", check(approval.AnswerPending), 3},
-			{"its card is read", load, 3},
-			{"its sending begins", begin, 3},
-			{"it was sent", sent, 2},
+			{"its two cards are read", load, 2 * 3},
+			{"their sending begins", begin, 2 * 3},
+			{"they were sent", sent, 2 * 2},
 			{"a denial of which the card tells", decide(false), 3},
 			{"a call that was denied", check(approval.AnswerDenied), 3},
 			{"how it stands", look, 2},

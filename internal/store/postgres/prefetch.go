@@ -41,33 +41,40 @@ func (t *tx) prefetch() {
 	t.prefetching = true
 	defer func() { t.prefetching = false }()
 	// What is not there yet is no error: there is no row so far, and nothing was sent.
-	if k := t.about.Call(); k != (approval.Key{}) {
-		if k.Server != "" {
-			_, _ = t.Pin("", k.Server, k.Tool)
-		}
-		_, _ = t.GrantsFor(k.Agent, k.Scope, k.Server, k.Tool)
-		_, _ = t.Live(k)
-		_, _ = t.Recent(k)
-		_, _ = t.CountPending(k.Agent)
-		_, _ = t.LastSaid(k.Agent, k.Server, k.Tool)
-		if r := t.about.Request(); r != "" {
-			_, _ = t.Request(r)
-		}
-	} else if kind == approval.ScopeID {
+	switch k := t.about.Call(); {
+	case k != (approval.Key{}):
+		t.prefetchCall(k)
+	case kind == approval.ScopeID:
 		_, _ = t.Request(id)
 		t.prefetched[len(t.prefetched)-1].refetched = true // it is returned as it stands then
 		_, _ = t.Notifications(approval.NotificationQuery{ApprovalID: id, Narrow: true})
 		_, _ = t.HeldFor(agent, mostHeld)
-	} else if kind == approval.ScopeNotification {
+	case kind == approval.ScopeNotification:
 		_, _ = t.Notification(id)
 		t.prefetchHeadOf(id)
 		return
-	} else {
+	default:
 		return
 	}
+	_, _ = t.Delegations()
 	_ = t.Used(agent)
 	_, _ = t.Epoch(agent)
 	_, _ = t.Epoch("")
+}
+
+// prefetchCall queues what a call is answered by.
+func (t *tx) prefetchCall(k approval.Key) {
+	if k.Server != "" {
+		_, _ = t.Pin("", k.Server, k.Tool)
+	}
+	_, _ = t.GrantsFor(k.Agent, k.Scope, k.Server, k.Tool)
+	_, _ = t.Live(k)
+	_, _ = t.Recent(k)
+	_, _ = t.CountPending(k.Agent)
+	_, _ = t.LastSaid(k.Agent, k.Server, k.Tool)
+	if r := t.about.Request(); r != "" {
+		_, _ = t.Request(r)
+	}
 }
 
 // prefetchHeadOf queues the narrow part of the request that a notification is about. Which that is, its row says.
@@ -94,6 +101,7 @@ func (t *tx) Ahead(read func()) {
 	t.prefetching = true
 	read()
 	if t.prefetching = false; len(t.queued) > before {
+		t.refetch()
 		_ = t.Fail(t.flush()) // makes the function fail
 	}
 }

@@ -311,6 +311,9 @@ func (t *tx) Room() *store.Room         { return &t.room }
 
 // Now settles the moment of a View, which is before what it returns.
 func (t *tx) Now() time.Time {
+	if t.prefetching && t.at.IsZero() {
+		return t.db.Now() // near enough to ask by
+	}
 	if t.at.IsZero() && t.MayRead() == nil {
 		_ = t.Fail(t.flush()) // makes the function fail when it returns
 	}
