@@ -194,6 +194,11 @@ func TestRoundTripsOfTheGate(t *testing.T) {
 			{"a denial of which the card tells", decide(false), 3},
 			{"a call that was denied", check(approval.AnswerDenied), 3},
 			{"how it stands", look, 2},
+			{"a call that two are asked about", func() error {
+				c.Tool = "pay"
+				return check(approval.AnswerPending)()
+			}, 3},
+			{"the first one's vote", decide(true), 3},
 		} {
 			counted.n.Store(0)
 			if err := step.do(); err != nil {

@@ -46,7 +46,10 @@ func (t *tx) prefetch() {
 		t.prefetchCall(k)
 	case kind == approval.ScopeID:
 		_, _ = t.Request(id)
-		t.prefetched[len(t.prefetched)-1].refetched = true // it is returned as it stands then
+		_, _ = t.Votes(id)
+		for _, p := range t.prefetched {
+			p.refetched = true // it is returned as it stands then
+		}
 		_, _ = t.Notifications(approval.NotificationQuery{ApprovalID: id, Narrow: true})
 		_, _ = t.HeldFor(agent, mostHeld)
 	case kind == approval.ScopeNotification:
