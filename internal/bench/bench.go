@@ -34,6 +34,7 @@ type Options struct {
 	// Store is a PostgreSQL database on which the gate that is started keeps its rows; "": it has a file in Dir.
 	Store   string
 	Gates   int           // how many are started on it; default 1
+	Agents  int           // whose calls they are, in turns; default 1
 	Delay   time.Duration // by how much later what they and the database say to each other arrives
 	Given   *Given        // nil: a gate is started
 	Only    []string      // of Scenarios; none: all that can be measured
@@ -137,6 +138,9 @@ func (o *Options) fill() {
 	}
 	if o.Gates <= 0 {
 		o.Gates = 1
+	}
+	if o.Agents <= 0 {
+		o.Agents = 1
 	}
 	if o.Callers <= 0 {
 		o.Callers = 64

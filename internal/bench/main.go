@@ -99,6 +99,7 @@ func options(args []string) (o Options, asJSON bool) {
 	flags.BoolVar(&asJSON, "json", false, "write the report as JSON")
 	flags.StringVar(&o.Store, "store", "", "an empty PostgreSQL database, as a URL, in place of a file; its tables stay")
 	flags.IntVar(&o.Gates, "gates", 1, "how many gates there are on it, which the calls are shared out to")
+	flags.IntVar(&o.Agents, "agents", 1, "how many agents the calls are shared out to, but for those over MCP and to LINE")
 	flags.DurationVar(&o.Delay, "delay", 0, "by how much later what a gate and it say to each other arrives, each way")
 	flags.StringVar(&given.URL, "server", "", "put the load on this gate instead of starting one")
 	token := flags.String("token", os.Getenv("COUNTERSIGN_TOKEN"), "the agent's token at that gate")
@@ -123,6 +124,9 @@ func options(args []string) (o Options, asJSON bool) {
 	if given.URL == "" {
 		return o, asJSON
 	}
+	if o.Agents > 1 {
+		fail("-agents is for gates that are started: -token is one agent's")
+	}
 	given.Agent, given.Person = secret.Value(*token), secret.Value(*person)
 	if err := given.check(*anywhere); err != nil {
 		fail("%v", err)
@@ -135,6 +139,9 @@ func (o *Options) check() error {
 	if o.Rounds < 1 || o.Rounds > 1000 || o.Round < time.Millisecond || o.Round > time.Minute || o.Calls < 1 ||
 		o.Callers < 1 || o.Callers > 1024 {
 		return errors.New("-rounds is 1 to 1000, -round 1ms to 1m, -calls at least 1, -callers 1 to 1024")
+	}
+	if o.Agents < 1 || o.Agents > 256 {
+		return errors.New("-agents is 1 to 256")
 	}
 	if o.Gates < 1 || o.Gates > 8 || o.Delay < 0 || o.Delay > time.Second ||
 		o.Store == "" && (o.Gates > 1 || o.Delay > 0) {

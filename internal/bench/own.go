@@ -28,8 +28,10 @@ const settle = time.Second
 
 // own starts the gates, with a store in dir if they have no other, and all that is around them.
 func own(ctx context.Context, o Options, dir string) (_ *world, err error) {
-	w := &world{agent: secret.Value(rand.Text()), person: secret.Value(rand.Text()), askTool: quietTool,
-		allowTool: allowedTool, mcpHolds: lorem}
+	w := &world{person: secret.Value(rand.Text()), askTool: quietTool, allowTool: allowedTool, mcpHolds: lorem}
+	for range o.Agents {
+		w.agents = append(w.agents, secret.Value(rand.Text()))
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
@@ -106,12 +108,15 @@ func serving(line []byte) string {
 
 // configuration is a gate's: no limits, rules that do not match, and a person with a phone beside one without.
 func (w *world) configuration(listen, store string) string {
-	var b strings.Builder
+	var b, agents strings.Builder
+	for i, token := range w.agents {
+		fmt.Fprintf(&agents, "  - {name: bench%d, token: %q, group: call, cards_at_once: 0}\n", i, token.Reveal())
+	}
 	line := w.phone.chat.Config().LINE
 	fmt.Fprintf(&b, `listen: %s
 %slimits: none
-agents: [{name: bench, token: %q, group: call, cards_at_once: 0}]
-people:
+agents:
+%speople:
   - {name: %s, roles: [approver], line: %s}
   - {name: kai, roles: [approver, admin], token: %q}
 channels:
@@ -120,7 +125,7 @@ mcp:
   servers: [{name: up, url: %q, prefix: ""}]
 policy:
   rules:
-`, listen, store, w.agent.Reveal(), personName, personLINE, w.person.Reveal(),
+`, listen, store, agents.String(), personName, personLINE, w.person.Reveal(),
 		line.ChannelSecret, line.ChannelAccessToken, personName, w.phone.chat.LINE.URL(), w.echo.url()+mcpPath)
 	for i := range rules {
 		fmt.Fprintf(&b, "    - {tools: ['svc%d.delete_*', 'up/team%d.refund_*'], risk: high}\n", i, i)
@@ -146,8 +151,8 @@ type Given struct {
 
 // newGiven is the world of a gate that runs already.
 func newGiven(ctx context.Context, g Given) (_ *world, err error) {
-	w := &world{urls: []string{strings.TrimSuffix(g.URL, "/")}, agent: g.Agent, person: g.Person, askTool: g.AskTool,
-		allowTool: g.AllowTool}
+	w := &world{urls: []string{strings.TrimSuffix(g.URL, "/")}, agents: []secret.Value{g.Agent}, person: g.Person,
+		askTool: g.AskTool, allowTool: g.AllowTool}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -64,6 +65,14 @@ func (r *run) caller(bases []string, token secret.Value, n int) *caller {
 	return c
 }
 
+// agents returns a caller for each.
+func (r *run) agents(n int) (all []*caller) {
+	for _, token := range r.w.agents {
+		all = append(all, r.caller(r.w.urls, token, n))
+	}
+	return all
+}
+
 // The types of the gate's events that are set beside what was counted here.
 const (
 	eventAllowed  = "call_allowed"
@@ -72,31 +81,64 @@ const (
 	eventUsed     = "approval_consumed"
 )
 
-// stepsQuarantined measures calls that a person is asked about.
+// stepsQuarantined measures calls that a person is asked about: of all agents, of one caller, and where there are
+// several agents those of all but one, each with one caller, by themselves and beside that one with all of the callers.
 func (r *run) stepsQuarantined(context.Context) ([]step, error) {
-	c := r.caller(r.w.urls, r.w.agent, r.o.Callers)
+	agents := r.agents(r.o.Callers)
 	many, one := r.figure("quarantined", "quarantined"), r.figure("quarantined_one", "quarantined")
 	many.check, one.check = eventAsked, eventAsked
-	do := func(made *made) operation {
-		return func(ctx context.Context, _ int64) (time.Duration, error) { return 0, made.ask(ctx, c, r) }
+	var others, beside *figure
+	if len(agents) > 1 {
+		others, beside = r.figure("others", "other agents"), r.figure("beside", "beside a busy one")
+		others.check, beside.check = eventAsked, eventAsked
 	}
 	return []step{func(ctx context.Context) error {
 		var made made
-		if err := r.take(ctx, many, r.o.Callers, r.w.pids, do(&made)); err != nil {
+		if err := r.take(ctx, many, r.o.Callers, r.w.pids, made.asking(agents, r)); err != nil {
 			return err
 		}
 		many.rateOf(r.yards.log)
-		if err := r.take(ctx, one, 1, r.w.pids, do(&made)); err != nil {
+		if err := r.take(ctx, one, 1, r.w.pids, made.asking(agents, r)); err != nil {
 			return err
 		}
 		one.rateOf(r.yards.sync)
 		one.tripsOf(r.yards.trip)
-		return r.takeBack(ctx, c, made.all)
+		if others == nil {
+			return r.takeBack(ctx, made.all)
+		}
+		if err := r.take(ctx, others, len(agents)-1, nil, made.asking(agents[1:], r)); err != nil {
+			return err
+		}
+		var busy series
+		var over atomic.Bool
+		var done sync.WaitGroup
+		ask := made.asking(agents[:1], r)
+		done.Go(func() {
+			_ = busy.measure(ctx, load{r.o.Callers, math.MaxInt64, patience}, nil,
+				func(ctx context.Context, n int64) (time.Duration, error) {
+					if over.Load() {
+						return 0, errEnough
+					}
+					return ask(ctx, n)
+				})
+		})
+		err := r.take(ctx, beside, len(agents)-1, nil, made.asking(agents[1:], r))
+		over.Store(true)
+		done.Wait()
+		r.made[eventAsked] += busy.last().n
+		if beside.failed += busy.failed; beside.first == nil {
+			beside.first = busy.first
+		}
+		beside.rateOf(others)
+		return err
 	}}, nil
 }
 
-// request is one that was made: its id, and the call.
-type request struct{ id, call string }
+// request is one that was made: its id, the call, and whose it is.
+type request struct {
+	id, call string
+	agent    *caller
+}
 
 // made are the requests that a round has made.
 type made struct {
@@ -105,16 +147,18 @@ type made struct {
 	next atomic.Int64
 }
 
-// ask makes one.
-func (m *made) ask(ctx context.Context, c *caller, r *run) error {
-	call := r.serial.call(r.w.askTool)
-	id, err := c.ask(ctx, call, "", http.StatusAccepted, "pending")
-	if err == nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.all = append(m.all, request{id, call})
+// asking makes them, of agents in turns.
+func (m *made) asking(agents []*caller, r *run) operation {
+	return func(ctx context.Context, n int64) (time.Duration, error) {
+		agent, call := agents[n%int64(len(agents))], r.serial.call(r.w.askTool)
+		id, err := agent.ask(ctx, call, "", http.StatusAccepted, "pending")
+		if err == nil {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.all = append(m.all, request{id, call, agent})
+		}
+		return 0, err
 	}
-	return err
 }
 
 // each does something with each of them, once.
@@ -131,12 +175,13 @@ func (m *made) each(do func(ctx context.Context, one request) error) operation {
 
 // takeBack cancels requests at a gate that is not ours, so that nobody is left with cards of this run. What people
 // decided meanwhile stays as it is.
-func (r *run) takeBack(ctx context.Context, c *caller, made []request) error {
+func (r *run) takeBack(ctx context.Context, made []request) error {
 	if r.w.isOurs() {
 		return nil
 	}
 	for _, one := range made {
-		if _, err := c.send(ctx, http.MethodPost, "/v1/approvals/"+one.id+"/cancel", "{}", http.StatusOK); err != nil {
+		if _, err := one.agent.send(ctx, http.MethodPost, "/v1/approvals/"+one.id+"/cancel", "{}",
+			http.StatusOK); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -148,11 +193,11 @@ func (r *run) takeBack(ctx context.Context, c *caller, made []request) error {
 
 // stepsAllowed measures calls that run at once.
 func (r *run) stepsAllowed(context.Context) ([]step, error) {
-	c := r.caller(r.w.urls, r.w.agent, r.o.Callers)
+	agents := r.agents(r.o.Callers)
 	many, one := r.figure("allowed", "allowed"), r.figure("allowed_one", "allowed")
 	many.check, one.check = eventAllowed, eventAllowed
-	do := func(ctx context.Context, _ int64) (time.Duration, error) {
-		_, err := c.ask(ctx, r.serial.call(r.w.allowTool), "", http.StatusOK, "allow")
+	do := func(ctx context.Context, n int64) (time.Duration, error) {
+		_, err := agents[n%int64(len(agents))].ask(ctx, r.serial.call(r.w.allowTool), "", http.StatusOK, "allow")
 		return 0, err
 	}
 	return []step{func(ctx context.Context) error {
@@ -172,7 +217,7 @@ const prepared = 2000
 
 // stepsDecided measures approvals, of requests that are made before, and what agents do with them.
 func (r *run) stepsDecided(context.Context) ([]step, error) {
-	agent, person := r.caller(r.w.urls, r.w.agent, r.o.Callers), r.caller(r.w.urls, r.w.person, r.o.Callers)
+	agents, person := r.agents(r.o.Callers), r.caller(r.w.urls, r.w.person, r.o.Callers)
 	f := r.figure("decided", "decided")
 	f.check = eventDecision
 	var used *figure // at a gate of others nothing is done that was approved
@@ -185,7 +230,7 @@ func (r *run) stepsDecided(context.Context) ([]step, error) {
 			return nil
 		}
 		var made made
-		err := r.prepare(ctx, agent, f, &made)
+		err := r.prepare(ctx, agents, f, &made)
 		if err != nil {
 			return err
 		}
@@ -196,11 +241,11 @@ func (r *run) stepsDecided(context.Context) ([]step, error) {
 		}))
 		f.rateOf(r.yards.log)
 		if err != nil || used == nil {
-			return errors.Join(err, r.takeBack(ctx, agent, made.all))
+			return errors.Join(err, r.takeBack(ctx, made.all))
 		}
 		made.all = made.all[:min(f.last().n, int64(len(made.all)))]
 		err = r.take(ctx, used, r.o.Callers, r.w.pids, made.each(func(ctx context.Context, one request) error {
-			_, err := agent.ask(ctx, one.call, "", http.StatusOK, "approved")
+			_, err := one.agent.ask(ctx, one.call, "", http.StatusOK, "approved")
 			return err
 		}))
 		used.rateOf(r.yards.log)
@@ -209,10 +254,10 @@ func (r *run) stepsDecided(context.Context) ([]step, error) {
 }
 
 // prepare makes the requests of a round of decisions. What fails counts as the figure's.
-func (r *run) prepare(ctx context.Context, agent *caller, f *figure, made *made) error {
+func (r *run) prepare(ctx context.Context, agents []*caller, f *figure, made *made) error {
 	var asking series
 	err := asking.measure(ctx, load{r.o.Callers, int64(min(r.o.Calls, prepared)), patience}, nil,
-		func(ctx context.Context, _ int64) (time.Duration, error) { return 0, made.ask(ctx, agent, r) })
+		made.asking(agents, r))
 	r.made[eventAsked] += asking.last().n
 	if f.failed += asking.failed; f.first == nil {
 		f.first = asking.first
@@ -259,7 +304,7 @@ func (r *run) gateway(ctx context.Context) ([]step, error) { //nolint:funlen // 
 	if err != nil {
 		return nil, err
 	}
-	gate, err := open("gateway", "over MCP", r.w.urls, r.w.agent, r.w.pids, r.w.mcpCall, r.figure)
+	gate, err := open("gateway", "over MCP", r.w.urls, r.w.agents[0], r.w.pids, r.w.mcpCall, r.figure)
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +360,7 @@ func (r *run) gateway(ctx context.Context) ([]step, error) { //nolint:funlen // 
 // people measures what people wait for: from an agent's call to the card, and from the press to the agent, which waits
 // for the answer meanwhile.
 func (r *run) people(ctx context.Context) ([]step, error) {
-	c := r.caller(r.w.urls[:1], r.w.agent, 1)
+	c := r.caller(r.w.urls[:1], r.w.agents[0], 1)
 	push, press := r.figure("push", "call to card"), r.figure("press", "press to agent")
 	push.check = eventAsked
 	watch := r.w.phone.watch

@@ -18,13 +18,14 @@ import (
 
 // world is what the load goes to.
 type world struct {
-	urls          []string // of the gates
-	agent, person secret.Value
-	pids          []int  // of the gates, where they are ours
-	store         string // at which they reach the database; "": none
-	idle          int64  // what one has in memory before anything is asked of it; 0: not known
-	echo, floor   *process
-	phone         *phone // nil: nobody's
+	urls        []string // of the gates
+	agents      []secret.Value
+	person      secret.Value
+	pids        []int  // of the gates, where they are ours
+	store       string // at which they reach the database; "": none
+	idle        int64  // what one has in memory before anything is asked of it; 0: not known
+	echo, floor *process
+	phone       *phone // nil: nobody's
 
 	askTool, allowTool string // "": none
 	mcpCall, mcpHolds  string // the message of a call over MCP, and what stands in its answer

@@ -5,6 +5,7 @@ package interop
 import (
 	"encoding/json"
 	"os/exec"
+	"slices"
 	"testing"
 
 	"countersign/internal/testkit"
@@ -38,7 +39,11 @@ func measure(t *testing.T, args ...string) {
 	for _, f := range report.Figures {
 		calls[f.Key] = f.Calls - f.Failed
 	}
-	for _, key := range []string{"quarantined", "allowed", "decided", "used", "gateway", "push", "press"} {
+	want := []string{"quarantined", "allowed", "decided", "used", "gateway", "push", "press"}
+	if slices.Contains(args, "-agents") {
+		want = append(want, "others", "beside")
+	}
+	for _, key := range want {
 		if calls[key] != 6 {
 			t.Errorf("%s: %d calls, want 6", key, calls[key])
 		}

@@ -54,7 +54,7 @@ func startServer(t *testing.T) *postgrestest.Server {
 func TestBenchMeasuresPrograms(t *testing.T) {
 	at := startServer(t).Database(t, "")
 	postgrestest.SetClock(t, at, 0) // LINE's presses are of the tests' day
-	measure(t, "-store", at, "-gates", "2", "-delay", "1ms")
+	measure(t, "-store", at, "-gates", "2", "-agents", "3", "-delay", "1ms")
 }
 
 func replicate(t *testing.T) *replicated {
