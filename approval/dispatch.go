@@ -51,6 +51,10 @@ func (w *Work) report(r Request, ran RunResult, who Actor) (Request, bool, error
 	if err != nil || !ok {
 		return r, false, err
 	}
+	w.tx.Ahead(func() {
+		_ = w.Grants().runSuspends(&r, ran)
+		_, _ = w.tx.Recent(r.Key())
+	})
 	if err := w.Grants().runSuspends(&r, ran); err != nil {
 		return r, false, err
 	}

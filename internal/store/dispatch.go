@@ -9,7 +9,7 @@ import (
 )
 
 func (t requests) Report(id string, ran approval.RunResult) (bool, error) {
-	return t.write(report).text(string(ran)).text(id).change()
+	return t.write(report).text(string(ran)).text(id).expect()
 }
 
 func (t requests) SetInputs(id string, inputs []approval.Input) error {
