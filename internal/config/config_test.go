@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -679,5 +680,37 @@ policy:
 	x, err := cfg.Explain(Question{Agent: "coder", Tool: "Read", Args: []byte(`{"file_path":"/srv/app/main.go"}`)})
 	if err != nil || x.Action != "allow" {
 		t.Errorf("another file: %s, %v", x.Action, err)
+	}
+}
+
+// Whoever has said nothing of it is told of a file that only grows, before the disk is full.
+func TestALargeStoreWithoutRetentionIsWarnedOf(t *testing.T) {
+	for _, test := range []struct {
+		size   int64
+		said   string
+		warned bool
+	}{
+		{muchToKeep, "", true},
+		{muchToKeep - 1, "", false},
+		{muchToKeep, "retention: {args: forever}\n", false},
+		{muchToKeep, "retention: {args: 90d}\n", false},
+		{-1, "", false}, // there is none yet
+	} {
+		path := filepath.Join(t.TempDir(), "countersign.db")
+		if test.size >= 0 {
+			if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, test.size)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, problems := parseText(t, fmt.Sprintf("store: %q\n%s", "sqlite:"+path, test.said))
+		i := slices.IndexFunc(problems, func(p Problem) bool {
+			return strings.Contains(p.Message, "nothing is ever removed")
+		})
+		if warned := i >= 0; warned != test.warned {
+			t.Errorf("of %d bytes, with %q: warned %v, want %v", test.size, test.said, warned, test.warned)
+		}
+		if i >= 0 && (!strings.Contains(problems[i].Message, "grown to 1.0 GiB") || problems[i].Line != 1) {
+			t.Errorf("%+v", problems[i])
+		}
 	}
 }

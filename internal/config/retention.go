@@ -1,6 +1,7 @@
 package config
 
 import (
+	"os"
 	"regexp"
 	"strconv"
 	"time"
@@ -56,6 +57,11 @@ func (c *checker) retention() {
 		*one.into = time.Duration(days) * 24 * time.Hour
 	}
 	if c.cfg.Keep == (retention.Keep{}) {
+		if size := sizeOf(c.cfg.StorePath); size >= muchToKeep && !c.Said["$.retention"] {
+			c.warnf("$.store", "the store has grown to %.1f GiB, and nothing is ever removed from it: retention says what is, "+
+				"such as retention: {args: 90d, notifications: 90d, requests: 400d}; \"forever\" for each keeps all",
+				float64(size)/(1<<30))
+		}
 		for i, j := range c.cfg.File.Heartbeat {
 			if j.Name == heartbeat.Prune && j.Enabled {
 				c.warnf("$.heartbeat["+strconv.Itoa(i)+"]", "%s has nothing to do: retention says for how long things are kept, "+
@@ -63,4 +69,16 @@ func (c *checker) retention() {
 			}
 		}
 	}
+}
+
+// muchToKeep is how large a store's file is, in bytes, of which nothing is ever removed without anybody having said so.
+const muchToKeep = 1 << 30
+
+// sizeOf is the size of a file in bytes, 0 where there is none.
+func sizeOf(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
 	"countersign/internal/config"
+	"countersign/internal/retention"
 	"countersign/internal/setup"
 )
 
@@ -119,6 +121,10 @@ func TestNewConfiguration(t *testing.T) {
 			if p := cfg.File.People[0]; p.Name != tt.answers.Person || len(p.Token.Reveal()) < 16 ||
 				vars[f.Token] != p.Token.Reveal() || cfg.File.Agents[0].Name != tt.answers.Agent {
 				t.Errorf("people %+v, agents %+v", cfg.File.People, cfg.File.Agents)
+			}
+			const day = 24 * time.Hour
+			if cfg.Keep != (retention.Keep{Args: 90 * day, Notifications: 90 * day, Requests: 400 * day}) {
+				t.Errorf("it is kept for %+v", cfg.Keep)
 			}
 			for _, h := range tt.holds {
 				if !strings.Contains(string(f.Config), h) {
