@@ -45,7 +45,9 @@ policy:
 		t.Errorf("its page says %s", got)
 	}
 	again := w.expect(transfer(2000), client.AnswerPending).ApprovalID
-	m.pass(50 * time.Hour)
+	m.pass(2 * time.Hour)
+	w.eventually("nobody has decided the other in time", func() bool { return w.status(again).Status == "expired" })
+	m.pass(48 * time.Hour)
 	w.eventually("the request is gone", func() bool {
 		_, err := w.hana.Approval(w.ctx, id)
 		e, ok := errors.AsType[*client.Error](err)
