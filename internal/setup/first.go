@@ -243,7 +243,7 @@ public_url: {{q .A.PublicURL}}
 {{- end}}
 store: {{.Store}}   # everything that was ever asked and decided
 time_zone: {{q .A.TimeZone}}   # how people are shown times
-retention:   # what is removed once it is over and so old; without its line, or with "forever", it stays (docs/retention.md)
+retention:   # what is removed once it is over and so old; no line, or "forever", keeps it (docs/retention.md)
   args: 90d   # the arguments of requests, and what people were sent
   notifications: 90d   # which messages went to whom
   requests: 400d   # whole requests; the audit log stays
