@@ -26,6 +26,7 @@ import (
 	"countersign/internal/budget"
 	"countersign/internal/chat"
 	"countersign/internal/config"
+	"countersign/internal/disk"
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/retention"
 	"countersign/internal/web"
@@ -47,6 +48,8 @@ type Options struct {
 	Now    func() time.Time // the machine's clock; default time.Now
 	// Elapsed is what [sqlite.Options] says of it.
 	Elapsed func() time.Duration
+	// Disk says how much room there is at a path; default [disk.Of].
+	Disk func(path string) (disk.Space, error)
 	// Failpoint is called at named points, so that a test can end the process there.
 	Failpoint func(name string)
 }
@@ -66,6 +69,7 @@ type App struct {
 	passkeys  *passkey.Service
 	budgets   *budget.Registry
 	overruns  *overruns
+	disk      *diskWatch
 	directory *auth.Directory
 	who       directory // that, as the gate and the chat ask it
 	sender    *outbox.Sender
@@ -142,6 +146,10 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.onStop("channels", func(context.Context) error { a.live.Load().close(nil); return nil })
 	a.directory.Replace(cfg.Agents(), cfg.People())
 	a.overruns = &overruns{a.log, make(chan budget.Over, 64)}
+	a.disk = &diskWatch{path: cfg.StorePath, of: o.Disk, log: a.log}
+	if a.disk.of == nil {
+		a.disk.of = disk.Of
+	}
 
 	broker := approval.NewBroker()
 	a.listeners = &listeners{log: a.log, http: a.logger("http"), now: a.o.Now, live: &a.live, directory: a.directory,
@@ -169,6 +177,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.signIns = &signIns{log: a.log, live: &a.live, at: a.listeners}
 	a.chat = chat.New(chat.Options{Store: kept, Gate: a.gate, Audit: audit, Outbox: a.outbox, SignIn: a.signIns,
 		Readers: chatReaders{a.who, a.o.Now, health{a}.status}, Whose: a.directory.ByChat})
+	a.disk.admins = a.chat
 	a.reloader = &reloader{a: a, log: a.log, gate: a.gate, chat: a.chat}
 	a.signIn = signin.New(signin.Options{Store: kept, Rows: kept.SignIns, Audit: audit, Directory: a.who,
 		Logger: a.logger("signin"), Opener: a.live.opener, Keys: a.store.keys("signin")})
@@ -352,6 +361,7 @@ func (a *App) keepStore(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		a.store.keep(ctx, a.log)
+		a.disk.look(ctx, a.store.Now())
 		a.reloader.lookBehind(ctx)
 		if err := a.endOrphans(ctx); err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "of calls that a program has sent on that is gone, it is not on record yet that they "+

@@ -57,7 +57,8 @@ func childMain() {
 	if err != nil {
 		panic(err)
 	}
-	a, err := app.New(context.Background(), app.Options{Config: cfg, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	a, err := app.New(context.Background(), app.Options{Config: cfg, Disk: roomy,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Failpoint: func(name string) {
 			select {
 			case <-armed:

@@ -228,7 +228,8 @@ func newPagerWorld(t *testing.T) *pagerWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.app, err = app.New(w.ctx, app.Options{Config: cfg, Env: w.lookup, Logger: slog.New(slog.NewTextHandler(w.log, nil))})
+	w.app, err = app.New(w.ctx, app.Options{Config: cfg, Disk: w.disk, Env: w.lookup,
+		Logger: slog.New(slog.NewTextHandler(w.log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

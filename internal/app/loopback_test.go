@@ -88,7 +88,7 @@ func TestRule8_TheGateDoesNotStartAtHalfOfLocalhost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := app.New(w.ctx, app.Options{Config: cfg, Env: w.lookup})
+			a, err := app.New(w.ctx, app.Options{Config: cfg, Disk: w.disk, Env: w.lookup})
 			if err == nil {
 				w.app = a
 				w.stop()

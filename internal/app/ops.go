@@ -64,6 +64,7 @@ func (h health) problems() []string {
 	ps = append(ps, problemsOf(l.channels)...)
 	ps = append(ps, problemsOf(h.a.receivers.handlers())...)
 	ps = append(ps, h.a.store.Problems()...)
+	ps = append(ps, h.a.disk.problems()...)
 	if why := h.a.reloader.failed.Load(); why != nil {
 		ps = append(ps, "the configuration was not reloaded ("+*why+"): the earlier one stays in force")
 	}

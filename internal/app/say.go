@@ -1,7 +1,7 @@
 package app
 
 import (
-	"strconv"
+	"fmt"
 	"time"
 
 	"countersign/approval"
@@ -15,14 +15,12 @@ func say(to approval.Actor, r locale.Reader, p phrases.Phrase, args ...any) stri
 	words := make([]string, 0, len(args))
 	for _, v := range args {
 		switch v := v.(type) {
-		case string:
-			words = append(words, v)
-		case int:
-			words = append(words, strconv.Itoa(v))
 		case time.Time:
 			words = append(words, l.When(v, r))
 		case []string:
 			words = append(words, l.List(v))
+		default:
+			words = append(words, fmt.Sprint(v))
 		}
 	}
 	return l.Say(string(p), words...)

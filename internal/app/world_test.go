@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"countersign/client"
 	"countersign/internal/app"
 	"countersign/internal/config"
+	"countersign/internal/disk"
 	"countersign/internal/emulator"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
@@ -106,9 +109,19 @@ type world struct {
 	lock      sync.Mutex // of env, once the program runs
 	// trouble is why the variables' file cannot be read.
 	trouble func() error
+	// free is what the disk has left of 100 GiB; 0: plenty.
+	free atomic.Int64
 	// loaded is called when the program has read its configuration and has not started.
 	loaded func()
 }
+
+// disk is as large in tests, and as full, on each machine.
+func (w *world) disk(string) (disk.Space, error) {
+	return disk.Space{Free: cmp.Or(w.free.Load(), 50<<30), All: 100 << 30}, nil
+}
+
+// roomy is that of a program without a world.
+func roomy(string) (disk.Space, error) { return new(world).disk("") }
 
 func newChat(t testing.TB, now ...func() time.Time) *emulator.Emulator {
 	t.Helper()
@@ -205,7 +218,7 @@ func (w *world) start() {
 		w.loaded()
 	}
 	a, err := app.New(w.ctx, app.Options{Config: cfg, Env: w.lookup, EnvTrouble: w.envTrouble, Version: "test", Now: w.now,
-		Elapsed: w.elapsed, Failpoint: w.failpoint,
+		Elapsed: w.elapsed, Failpoint: w.failpoint, Disk: w.disk,
 		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		w.t.Fatal(err)

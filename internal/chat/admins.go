@@ -41,6 +41,15 @@ func (s *Service) OverBudget(ctx context.Context, who approval.Actor, budget, li
 	})
 }
 
+// DiskLow tells the admins how many bytes are left on the disk of the store, and how much of it that is.
+func (s *Service) DiskLow(ctx context.Context, free int64, percent int) error {
+	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
+		return s.tellAdmins(tx, func(to approval.Actor) string {
+			return s.sayTo(to, phrases.SayDiskLow, "free", free>>20, "percent", percent)
+		})
+	})
+}
+
 // ReloadFailed tells the admins that a changed configuration cannot be used, and why.
 func (s *Service) ReloadFailed(ctx context.Context, why string) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {

@@ -66,6 +66,7 @@ const (
 	SayWelcomeBack   Phrase = "told_welcome_back"
 	SayOverBudget    Phrase = "told_over_budget"
 	SayReloadFailed  Phrase = "told_reload_failed"
+	SayDiskLow       Phrase = "told_disk_low"
 	SayFailedOver    Phrase = "told_failed_over"
 	SayRulesLoosened Phrase = "told_rules_loosened"
 	// SayPasskeysInDoubt is of passkeys that sign in yet, after what their adding session began with was taken back.
@@ -271,6 +272,8 @@ var English = map[Phrase]string{
 	SayOverBudget: "{who} is over its limit ({budget}: {limit}). Anything above that is refused until it slows " +
 		"down; nobody else is affected. Find out what it is doing, or raise its limits in the configuration.",
 	SayReloadFailed: "The configuration was changed but can't be used, so the previous one stays in force. {why}",
+	SayDiskLow: "The disk of the gate's store is running full: {free} MiB ({percent} %) are left. Make room on it. Once " +
+		"it is full, nobody can ask or decide.",
 	SayPasskeysInDoubt: "A way to sign in was taken back, and its sessions were ended. These passkeys were added since " +
 		"those sessions began and still sign in. If their owner doesn't know one, they must remove it under Passkeys. " +
 		"Taking a person out of the configuration removes all of theirs:{what}",

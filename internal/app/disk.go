@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"countersign/internal/chat"
+	"countersign/internal/disk"
+)
+
+// diskWatch sees a disk that is running full before it is.
+type diskWatch struct {
+	path   string // of the store's file; "": it has none
+	of     func(path string) (disk.Space, error)
+	log    *slog.Logger
+	admins *chat.Service
+
+	space atomic.Pointer[disk.Space] // nil: not known
+	low   bool
+	told  time.Time // when the admins were told last; zero: never, or it has had room for a day since
+}
+
+// tellDiskAgain is for how long the admins are not told once more, though the disk has had room meanwhile.
+const tellDiskAgain = 24 * time.Hour
+
+// look looks at the disk, and has an operator and the admins know where it is running full.
+func (d *diskWatch) look(ctx context.Context, now time.Time) {
+	if d.path == "" {
+		return
+	}
+	s, err := d.of(filepath.Dir(d.path))
+	if err != nil { // the store itself says what is wrong with it
+		d.space.Store(nil)
+		return
+	}
+	d.space.Store(&s)
+	was := d.low
+	switch d.low = s.IsLow(); {
+	case d.low && !was:
+		d.log.WarnContext(ctx, "the disk is running full; once it is, nothing can be asked or decided", "path", d.path,
+			"free", describe(s), "do", "make room on it; docs/retention.md says how to keep less")
+	case !d.low && was:
+		d.log.InfoContext(ctx, "the disk has room again", "path", d.path, "free", describe(s))
+	}
+	switch {
+	case d.low && d.told.IsZero():
+		if err := d.admins.DiskLow(ctx, s.Free, s.Percent()); err != nil {
+			d.log.WarnContext(ctx, "the admins could not be told that the disk is running full; trying again", "error", err)
+			return
+		}
+		d.told = now
+	case !d.low && now.Sub(d.told) >= tellDiskAgain:
+		d.told = time.Time{}
+	}
+}
+
+// problems names a disk that is running full.
+func (d *diskWatch) problems() []string {
+	s := d.space.Load()
+	if s == nil || !s.IsLow() {
+		return nil
+	}
+	return []string{fmt.Sprintf("the disk of %s is running full, %s left: make room on it; once it is full, nothing can "+
+		"be asked or decided", d.path, describe(*s))}
+}
+
+func describe(s disk.Space) string { return fmt.Sprintf("%d MiB (%d %%)", s.Free>>20, s.Percent()) }
+
+// metric is how much room there is, -1 where that is not known.
+func (d *diskWatch) metric() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_store_disk_free_bytes",
+		Help: "Bytes that are free on the disk of the store's file. -1: not known, as with a database."}, func() float64 {
+		if s := d.space.Load(); s != nil {
+			return float64(s.Free)
+		}
+		return -1
+	})
+}

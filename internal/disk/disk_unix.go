@@ -1,0 +1,16 @@
+//go:build linux || darwin
+
+package disk
+
+import "golang.org/x/sys/unix"
+
+// Of is the room where a folder lies.
+func Of(path string) (Space, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return Space{}, err
+	}
+	size := int64(s.Bsize) //nolint:unconvert // another type elsewhere
+	free := int64(s.Bavail) * size
+	return Space{Free: free, All: free + int64(s.Blocks-s.Bfree)*size}, nil
+}
