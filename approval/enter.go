@@ -168,6 +168,9 @@ func (w callWork) ask(j *judged, terms Terms, p *placer, b *bill,
 	if used, err := w.Grants().answerByGrant(j, out); err != nil || used.Kind != "" {
 		return used, err
 	}
+	if err := w.g.room(len(j.call.Args.Canonical())); err != nil {
+		return Answer{}, err
+	}
 	if err := b.request(); err != nil {
 		return Answer{}, err
 	}

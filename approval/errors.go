@@ -23,6 +23,7 @@ const (
 	CodeTooManyPending   Code = "too_many_pending"
 	CodeRateLimited      Code = "rate_limited"
 	CodeStoreUnavailable Code = "store_unavailable"
+	CodeStoreFull        Code = "store_full" // there is hardly room left, and what is there is for decisions
 	CodeInvalidArgs      Code = "invalid_args"
 	CodeInvalidTool      Code = "invalid_tool"
 	CodeInvalidParameter Code = "invalid_parameter"

@@ -171,8 +171,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	prover := proof.NewProver()
 	a.gate = approval.NewGate(approval.Options{
 		Store: kept, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.logger("gate"),
-		Directory: a.who, Notifier: a.outbox, Budgets: a.budgets, Schemas: schemas{a}, Prover: prover,
-		Page: func(id string) string { return a.live.Load().cfg.PageOf(id) },
+		Directory: a.who, Notifier: a.outbox, Budgets: a.budgets, Room: a.disk.room, Schemas: schemas{a},
+		Prover: prover,
+		Page:   func(id string) string { return a.live.Load().cfg.PageOf(id) },
 	})
 	a.signIns = &signIns{log: a.log, live: &a.live, at: a.listeners}
 	a.chat = chat.New(chat.Options{Store: kept, Gate: a.gate, Audit: audit, Outbox: a.outbox, SignIn: a.signIns,

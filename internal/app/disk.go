@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"countersign/approval"
 	"countersign/internal/chat"
 	"countersign/internal/disk"
 )
@@ -60,14 +61,36 @@ func (d *diskWatch) look(ctx context.Context, now time.Time) {
 	}
 }
 
+// largeRequest is how many bytes the args of a request have that is not kept any more while the disk is running full.
+const largeRequest = 64 << 10
+
+// room refuses new requests while there is hardly room for decisions, and large ones before that.
+func (d *diskWatch) room(bytes int) error {
+	switch s := d.space.Load(); {
+	case s == nil:
+		return nil
+	case s.IsFull():
+		return approval.Errorf(approval.CodeStoreFull, "The gate's disk is full but for what decisions need, so nothing new "+
+			"can be asked. Whoever runs the gate must make room on it.")
+	case s.IsLow() && bytes > largeRequest:
+		return approval.Errorf(approval.CodeStoreFull, "The gate's disk is running full, so nothing new can be asked with "+
+			"arguments of more than 64 KiB. Whoever runs the gate must make room on it.")
+	}
+	return nil
+}
+
 // problems names a disk that is running full.
 func (d *diskWatch) problems() []string {
 	s := d.space.Load()
 	if s == nil || !s.IsLow() {
 		return nil
 	}
-	return []string{fmt.Sprintf("the disk of %s is running full, %s left: make room on it; once it is full, nothing can "+
-		"be asked or decided", d.path, describe(*s))}
+	refused := "requests over 64 KiB are refused"
+	if s.IsFull() {
+		refused = "new requests are refused"
+	}
+	return []string{fmt.Sprintf("the disk of %s is running full, %s left, and %s: make room on it; once it is full, "+
+		"nothing can be decided either", d.path, describe(*s), refused)}
 }
 
 func describe(s disk.Space) string { return fmt.Sprintf("%d MiB (%d %%)", s.Free>>20, s.Percent()) }

@@ -17,21 +17,27 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func TestIsLow(t *testing.T) {
+func TestHowFull(t *testing.T) {
 	const mib, gib = 1 << 20, 1 << 30
 	for _, test := range []struct {
 		space   disk.Space
 		low     bool
+		full    bool
 		percent int
 	}{
-		{disk.Space{Free: 500 * mib, All: 5 * gib}, false, 9},
-		{disk.Space{Free: 500*mib - 1, All: 5 * gib}, true, 9},
-		{disk.Space{Free: 50 * gib, All: 1000 * gib}, false, 5},
-		{disk.Space{Free: 50*gib - 1, All: 1000 * gib}, true, 4},
-		{disk.Space{}, true, 0},
+		{disk.Space{Free: 500 * mib, All: 5 * gib}, false, false, 9},
+		{disk.Space{Free: 500*mib - 1, All: 5 * gib}, true, false, 9},
+		{disk.Space{Free: 50 * gib, All: 1000 * gib}, false, false, 5},
+		{disk.Space{Free: 50*gib - 1, All: 1000 * gib}, true, false, 4},
+		{disk.Space{Free: 100 * mib, All: 5 * gib}, true, false, 1},
+		{disk.Space{Free: 100*mib - 1, All: 5 * gib}, true, true, 1},
+		{disk.Space{Free: 10*gib - 1, All: 1000 * gib}, true, true, 0},
+		{disk.Space{}, true, true, 0},
 	} {
-		if got := test.space.IsLow(); got != test.low || test.space.Percent() != test.percent {
-			t.Errorf("%+v: low %v, %d %%; want %v, %d %%", test.space, got, test.space.Percent(), test.low, test.percent)
+		s := test.space
+		if s.IsLow() != test.low || s.IsFull() != test.full || s.Percent() != test.percent {
+			t.Errorf("%+v: low %v, full %v, %d %%; want %v, %v, %d %%", s, s.IsLow(), s.IsFull(), s.Percent(), test.low,
+				test.full, test.percent)
 		}
 	}
 }

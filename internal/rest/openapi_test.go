@@ -302,7 +302,7 @@ func TestCodesOfTheDomainAreKnownHere(t *testing.T) {
 		approval.CodeTooManyPending, approval.CodeRateLimited, approval.CodeStoreUnavailable, approval.CodeInvalidArgs,
 		approval.CodeInvalidTool, approval.CodeInvalidParameter, approval.CodeInternal, approval.CodeAlreadyVoted,
 		approval.CodeNotYourStage, approval.CodeConfirmRequired, approval.CodeChanged, approval.CodeStepUpRequired,
-		approval.CodePolicyDenied, approval.CodeAmbiguousID, approval.CodeGrantRefused,
+		approval.CodePolicyDenied, approval.CodeAmbiguousID, approval.CodeGrantRefused, approval.CodeStoreFull,
 	} {
 		if _, ok := kinds[c]; !ok {
 			t.Errorf("%s has no status", c)

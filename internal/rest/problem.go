@@ -51,6 +51,7 @@ var kinds = map[approval.Code]kind{
 	approval.CodeTooManyPending:   {http.StatusTooManyRequests, "Too many pending requests"},
 	approval.CodeRateLimited:      {http.StatusTooManyRequests, "Too many requests"},
 	approval.CodeStoreUnavailable: {http.StatusServiceUnavailable, "Store unavailable"},
+	approval.CodeStoreFull:        {http.StatusServiceUnavailable, "Store full"},
 	approval.CodeInvalidArgs:      {http.StatusBadRequest, "Invalid args"},
 	approval.CodeInvalidTool:      {http.StatusBadRequest, "Invalid tool"},
 	codeInvalidJSON:               {http.StatusBadRequest, "Invalid JSON"},
@@ -65,6 +66,7 @@ var retryAfter = map[approval.Code]int{
 	approval.CodeTooManyPending:   30,
 	approval.CodeRateLimited:      1,
 	approval.CodeStoreUnavailable: 2,
+	approval.CodeStoreFull:        60, // somebody has to make room
 }
 
 // typeOf is the URI that stands for a code as RFC 9457's type.

@@ -67,7 +67,7 @@ const (
 // table lists every path of the API.
 func (s *Server) table() []route { //nolint:funlen // a table
 	callErrors := []approval.Code{approval.CodeAgentsOnly, approval.CodeInvalidArgs, approval.CodeInvalidTool,
-		approval.CodeTooManyPending}
+		approval.CodeTooManyPending, approval.CodeStoreFull}
 	decideErrors := []approval.Code{approval.CodeNotFound, approval.CodePeopleOnly, approval.CodeNotAnApprover,
 		approval.CodeAlreadyResolved, approval.CodeExpired, approval.CodeReasonRequired, approval.CodeAlreadyVoted,
 		approval.CodeNotYourStage, approval.CodeConfirmRequired, approval.CodeChanged, approval.CodeStepUpRequired,

@@ -131,7 +131,7 @@ func (p *pendingCall) gateFailure(err error) (jsontext.Value, *mcp.Error) {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Invalid params: %s", message)
 	case approval.CodeUnauthorized:
 		return p.r.failure(message+" The call was not run, and no approval was used.", mcp.CodeUnavailable)
-	case approval.CodeTooManyPending, approval.CodeRateLimited:
+	case approval.CodeTooManyPending, approval.CodeRateLimited, approval.CodeStoreFull:
 		return p.r.failure(message+" The call was not run, and nobody was asked.", mcp.CodeUnavailable)
 	}
 	p.r.g.log.Error("the gate could not decide a call, so it was not run",
