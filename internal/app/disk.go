@@ -24,7 +24,8 @@ type diskWatch struct {
 
 	space atomic.Pointer[disk.Space] // nil: not known
 	low   bool
-	told  time.Time // when the admins were told last; zero: never, or it has had room for a day since
+	told  time.Time // when the admins were told last; zero: never, or it has had room a day after that
+	again time.Time // they are not told before, since it failed
 }
 
 // tellDiskAgain is for how long the admins are not told once more, though the disk has had room meanwhile.
@@ -50,9 +51,10 @@ func (d *diskWatch) look(ctx context.Context, now time.Time) {
 		d.log.InfoContext(ctx, "the disk has room again", "path", d.path, "free", describe(s))
 	}
 	switch {
-	case d.low && d.told.IsZero():
+	case d.low && d.told.IsZero() && !now.Before(d.again):
 		if err := d.admins.DiskLow(ctx, s.Free, s.Percent()); err != nil {
 			d.log.WarnContext(ctx, "the admins could not be told that the disk is running full; trying again", "error", err)
+			d.again = now.Add(time.Minute)
 			return
 		}
 		d.told = now
