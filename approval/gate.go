@@ -23,7 +23,7 @@ type Options struct {
 	Audit *AuditLog
 	// Budgets bound the requests and pushes of each agent. nil: nothing does.
 	Budgets Budgets
-	// Room returns an [Error] with [CodeStoreFull] where a new request with args of so many bytes is not to be kept. It is
+	// Room returns an [Error] with [CodeStoreFull] where a new request of so many bytes is not to be kept. It is
 	// asked inside transactions and must not block. nil: there is room for all.
 	Room func(bytes int) error
 	// Schemas are asked about args that a person approves in place of others. nil: nothing is known of any tool.

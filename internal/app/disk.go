@@ -24,11 +24,12 @@ type diskWatch struct {
 
 	space atomic.Pointer[disk.Space] // nil: not known
 	low   bool
-	told  time.Time // when the admins were told last; zero: never, or it has had room a day after that
+	tell  bool      // the admins are to be told
+	told  time.Time // when they were told last; zero: never
 	again time.Time // they are not told before, since it failed
 }
 
-// tellDiskAgain is for how long the admins are not told once more, though the disk has had room meanwhile.
+// tellDiskAgain is for how long the admins are not told once more, where the disk has had room meanwhile.
 const tellDiskAgain = 24 * time.Hour
 
 // look looks at the disk, and has an operator and the admins know where it is running full.
@@ -37,7 +38,7 @@ func (d *diskWatch) look(ctx context.Context, now time.Time) {
 		return
 	}
 	s, err := d.of(filepath.Dir(d.path))
-	if err != nil { // the store itself says what is wrong with it
+	if err != nil || s == (disk.Space{}) { // the store itself says what is wrong with it
 		d.space.Store(nil)
 		return
 	}
@@ -45,25 +46,25 @@ func (d *diskWatch) look(ctx context.Context, now time.Time) {
 	was := d.low
 	switch d.low = s.IsLow(); {
 	case d.low && !was:
+		d.tell = true
 		d.log.WarnContext(ctx, "the disk is running full; once it is, nothing can be asked or decided", "path", d.path,
 			"free", describe(s), "do", "make room on it; docs/retention.md says how to keep less")
 	case !d.low && was:
 		d.log.InfoContext(ctx, "the disk has room again", "path", d.path, "free", describe(s))
 	}
-	switch {
-	case d.low && d.told.IsZero() && !now.Before(d.again):
-		if err := d.admins.DiskLow(ctx, s.Free, s.Percent()); err != nil {
-			d.log.WarnContext(ctx, "the admins could not be told that the disk is running full; trying again", "error", err)
-			d.again = now.Add(time.Minute)
-			return
-		}
-		d.told = now
-	case !d.low && now.Sub(d.told) >= tellDiskAgain:
-		d.told = time.Time{}
+	if !d.low || !d.tell || now.Before(d.again) || !d.told.IsZero() && now.Sub(d.told) < tellDiskAgain {
+		return
 	}
+	if err := d.admins.DiskLow(ctx, s.Free, s.Percent()); err != nil {
+		d.log.WarnContext(ctx, "the admins could not be told that the disk is running full; trying again", "error", err)
+		d.again = now.Add(time.Minute)
+		return
+	}
+	d.tell, d.told = false, now
 }
 
-// largeRequest is how many bytes the args of a request have that is not kept any more while the disk is running full.
+// largeRequest is how many bytes a request has, with its preview, that is not kept any more while the disk is running
+// full.
 const largeRequest = 64 << 10
 
 // room refuses new requests while there is hardly room for decisions, and large ones before that.
@@ -75,8 +76,8 @@ func (d *diskWatch) room(bytes int) error {
 		return approval.Errorf(approval.CodeStoreFull, "The gate's disk is full but for what decisions need, so nothing new "+
 			"can be asked. Whoever runs the gate must make room on it.")
 	case s.IsLow() && bytes > largeRequest:
-		return approval.Errorf(approval.CodeStoreFull, "The gate's disk is running full, so nothing new can be asked with "+
-			"arguments of more than 64 KiB. Whoever runs the gate must make room on it.")
+		return approval.Errorf(approval.CodeStoreFull, "The gate's disk is running full, so nothing new of more than 64 KiB "+
+			"can be asked. Whoever runs the gate must make room on it.")
 	}
 	return nil
 }
@@ -97,13 +98,30 @@ func (d *diskWatch) problems() []string {
 
 func describe(s disk.Space) string { return fmt.Sprintf("%d MiB (%d %%)", s.Free>>20, s.Percent()) }
 
-// metric is how much room there is, -1 where that is not known.
-func (d *diskWatch) metric() prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "countersign_store_disk_free_bytes",
-		Help: "Bytes that are free on the disk of the store's file. -1: not known, as with a database."}, func() float64 {
-		if s := d.space.Load(); s != nil {
-			return float64(s.Free)
+var (
+	diskFree = prometheus.NewDesc("countersign_store_disk_free_bytes",
+		"Bytes that are free on the disk of the store's file. -1: not known, as with a database.", nil, nil)
+	diskState = prometheus.NewDesc("countersign_store_disk_state",
+		"0: that disk has room; 1: it is running full; 2: new requests are refused. -1: not known.", nil, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (d *diskWatch) Describe(ch chan<- *prometheus.Desc) {
+	ch <- diskFree
+	ch <- diskState
+}
+
+// Collect implements [prometheus.Collector].
+func (d *diskWatch) Collect(ch chan<- prometheus.Metric) {
+	free, state := int64(-1), -1.0
+	if s := d.space.Load(); s != nil {
+		free, state = s.Free, 0
+		if s.IsFull() {
+			state = 2
+		} else if s.IsLow() {
+			state = 1
 		}
-		return -1
-	})
+	}
+	ch <- prometheus.MustNewConstMetric(diskFree, prometheus.GaugeValue, float64(free))
+	ch <- prometheus.MustNewConstMetric(diskState, prometheus.GaugeValue, state)
 }

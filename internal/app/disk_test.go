@@ -46,7 +46,7 @@ func TestADiskThatIsRunningFullIsTold(t *testing.T) {
 			t.Errorf("it is answered with %+v", err)
 		}
 	}
-	refused(large, "more than 64 KiB")
+	refused(large, "of more than 64 KiB")
 	w.free.Store(512 << 20) // of 100 GiB
 	w.eventually("/readyz says so", func() bool { return strings.Contains(w.get("/readyz"), "new requests are refused") })
 	refused(transfer(4000), "nothing new can be asked")

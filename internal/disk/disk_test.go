@@ -27,12 +27,16 @@ func TestHowFull(t *testing.T) {
 	}{
 		{disk.Space{Free: 500 * mib, All: 5 * gib}, false, false, 9},
 		{disk.Space{Free: 500*mib - 1, All: 5 * gib}, true, false, 9},
-		{disk.Space{Free: 50 * gib, All: 1000 * gib}, false, false, 5},
-		{disk.Space{Free: 50*gib - 1, All: 1000 * gib}, true, false, 4},
+		{disk.Space{Free: 5 * gib, All: 100 * gib}, false, false, 5},
+		{disk.Space{Free: 5*gib - 1, All: 100 * gib}, true, false, 4},
+		{disk.Space{Free: 20 * gib, All: 10_000 * gib}, false, false, 0},
+		{disk.Space{Free: 20*gib - 1, All: 10_000 * gib}, true, false, 0},
+		{disk.Space{Free: 4 * gib, All: 10_000 * gib}, true, false, 0},
+		{disk.Space{Free: 4*gib - 1, All: 10_000 * gib}, true, true, 0},
 		{disk.Space{Free: 100 * mib, All: 5 * gib}, true, false, 1},
 		{disk.Space{Free: 100*mib - 1, All: 5 * gib}, true, true, 1},
-		{disk.Space{Free: 10*gib - 1, All: 1000 * gib}, true, true, 0},
-		{disk.Space{}, true, true, 0},
+		{disk.Space{Free: gib - 1, All: 100 * gib}, true, true, 0},
+		{disk.Space{Free: gib, All: 100 * gib}, true, false, 1},
 	} {
 		s := test.space
 		if s.IsLow() != test.low || s.IsFull() != test.full || s.Percent() != test.percent {

@@ -197,8 +197,7 @@ func tableOf(sql string) string {
 	sql = strings.TrimPrefix(sql, expected)
 	for _, verb := range []string{"INSERT INTO ", "UPDATE ", "DELETE FROM "} {
 		if rest, ok := strings.CutPrefix(sql, verb); ok {
-			name, _, _ := strings.Cut(rest, " ")
-			return name
+			return strings.Fields(rest)[0]
 		}
 	}
 	return ""

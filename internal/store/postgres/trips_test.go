@@ -5,13 +5,16 @@ package postgres
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"countersign/approval"
+	"countersign/internal/store"
 )
 
 // trips counts how often a store's transactions have waited for the database.
@@ -145,5 +148,24 @@ func TestReadAhead(t *testing.T) {
 		return err
 	}); err != nil {
 		t.Error(err)
+	}
+}
+
+// What was prefetched of a table is stale once that is written, however the statement is laid out.
+func TestTheTableOfAStatementIsKnown(t *testing.T) {
+	name, writes := regexp.MustCompile(`^[a-z_]+$`), 0
+	for _, sql := range store.Queries() {
+		if verb := strings.Fields(sql)[0]; verb == "SELECT" || verb == "WITH" {
+			continue
+		}
+		writes++
+		for _, sql := range []string{sql, orFail(sql)} {
+			if table := tableOf(sql); !name.MatchString(table) {
+				t.Errorf("%q is of the table %q", sql, table)
+			}
+		}
+	}
+	if writes < 50 {
+		t.Errorf("%d statements write", writes)
 	}
 }

@@ -1,8 +1,10 @@
-//go:build linux || darwin
-
 package disk
 
-import "golang.org/x/sys/unix"
+import (
+	"cmp"
+
+	"golang.org/x/sys/unix"
+)
 
 // Of is the room where a folder lies.
 func Of(path string) (Space, error) {
@@ -10,7 +12,7 @@ func Of(path string) (Space, error) {
 	if err := unix.Statfs(path, &s); err != nil {
 		return Space{}, err
 	}
-	size := int64(s.Bsize) //nolint:unconvert // another type elsewhere
+	size := cmp.Or(s.Frsize, s.Bsize) // what is counted in; the other is how much is best read at once
 	free := int64(s.Bavail) * size
 	return Space{Free: free, All: free + int64(s.Blocks-s.Bfree)*size}, nil
 }
