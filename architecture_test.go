@@ -174,7 +174,7 @@ var arrows = map[string]struct {
 	"internal/terminal/logins": {[]string{"internal/safefile", "internal/secret"},
 		"files with tokens, and nobody who uses them"},
 	"internal/agents/localgate": {nil, "it starts the program as a stranger would, and knows it by its socket"},
-	"internal/demo": {[]string{"internal/app", "client", "internal/config", "internal/emulator",
+	"internal/demo": {[]string{"internal/app", "client", "internal/config", "internal/disk", "internal/emulator",
 		"internal/listener", "internal/secret"}, "the program, its stand-ins and an agent, through the front doors"},
 	"internal/bench": {[]string{"internal/emulator", "internal/loopback", "internal/secret"},
 		"it loads the program by its front doors, and shares no code with it"},

@@ -14,6 +14,7 @@ import (
 
 	"countersign/internal/app"
 	"countersign/internal/config"
+	"countersign/internal/disk"
 	"countersign/internal/emulator"
 	"countersign/internal/setup"
 	"countersign/internal/testkit"
@@ -120,7 +121,8 @@ policy:
 func (w *world) run(t *testing.T) {
 	t.Helper()
 	var err error
-	if w.gate, err = app.New(t.Context(), app.Options{Config: w.config, Env: env}); err != nil {
+	if w.gate, err = app.New(t.Context(), app.Options{Config: w.config, Env: env,
+		Disk: func(string) (disk.Space, error) { return disk.Space{}, nil }}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
