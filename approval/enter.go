@@ -168,7 +168,7 @@ func (w callWork) ask(j *judged, terms Terms, p *placer, b *bill,
 	if used, err := w.Grants().answerByGrant(j, out); err != nil || used.Kind != "" {
 		return used, err
 	}
-	if err := w.g.room(len(j.call.Args.Canonical()) + len(j.call.Preview) + len(j.call.Rationale)); err != nil {
+	if err := w.g.space(len(j.call.Args.Canonical()) + len(j.call.Preview) + len(j.call.Rationale)); err != nil {
 		return Answer{}, err
 	}
 	if err := b.request(); err != nil {

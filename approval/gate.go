@@ -23,9 +23,9 @@ type Options struct {
 	Audit *AuditLog
 	// Budgets bound the requests and pushes of each agent. nil: nothing does.
 	Budgets Budgets
-	// Room returns an [Error] with [CodeStoreFull] where a new request of so many bytes is not to be kept. It is
-	// asked inside transactions and must not block. nil: there is room for all.
-	Room func(bytes int) error
+	// CheckSpace returns an [Error] with [CodeStoreFull] where a new request of so many bytes is not to be kept. It is
+	// asked inside transactions and must not block. nil: there is space for all.
+	CheckSpace func(bytes int) error
 	// Schemas are asked about args that a person approves in place of others. nil: nothing is known of any tool.
 	Schemas Schemas
 	// Page returns the address of a request's page, "" where there is none; nil: there is none.
@@ -45,7 +45,7 @@ type Gate struct {
 	dir      Directory // nil: none
 	notifier Notifier
 	budgets  Budgets
-	room     func(bytes int) error
+	space    func(bytes int) error
 	schemas  Schemas                       // nil: of no tool is known what it takes
 	prover   *proof.Prover                 // nil: no proof is taken
 	page     func(id string) string        // nil: no request has a page
@@ -61,12 +61,13 @@ type Gate struct {
 // NewGate returns a gate over o.Store. Call [Gate.Run] to have deadlines kept to the moment.
 func NewGate(o Options) *Gate {
 	g := &Gate{store: o.Store, broker: o.Broker, dir: o.Directory, notifier: o.Notifier, records: o.Audit,
-		budgets: o.Budgets, room: o.Room, schemas: o.Schemas, prover: o.Prover, page: o.Page, log: o.Logger, clock: o.Now}
+		budgets: o.Budgets, space: o.CheckSpace, schemas: o.Schemas, prover: o.Prover, page: o.Page, log: o.Logger,
+		clock: o.Now}
 	if g.notifier == nil {
 		g.notifier = silent{}
 	}
-	if g.room == nil {
-		g.room = func(int) error { return nil }
+	if g.space == nil {
+		g.space = func(int) error { return nil }
 	}
 	if g.records == nil {
 		g.records = NewAuditLog(o.Masker)

@@ -171,7 +171,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	prover := proof.NewProver()
 	a.gate = approval.NewGate(approval.Options{
 		Store: kept, Broker: broker, Policy: cfg.Policy, Masker: first.maker.Masker, Audit: audit, Logger: a.logger("gate"),
-		Directory: a.who, Notifier: a.outbox, Budgets: a.budgets, Room: a.disk.room, Schemas: schemas{a},
+		Directory: a.who, Notifier: a.outbox, Budgets: a.budgets, CheckSpace: a.disk.checkSpace, Schemas: schemas{a},
 		Prover: prover,
 		Page:   func(id string) string { return a.live.Load().cfg.PageOf(id) },
 	})

@@ -67,8 +67,8 @@ func (d *diskWatch) look(ctx context.Context, now time.Time) {
 // full.
 const largeRequest = 64 << 10
 
-// room refuses new requests while there is hardly room for decisions, and large ones before that.
-func (d *diskWatch) room(bytes int) error {
+// checkSpace refuses new requests while there is hardly space for decisions, and large ones before that.
+func (d *diskWatch) checkSpace(bytes int) error {
 	switch s := d.space.Load(); {
 	case s == nil:
 		return nil
