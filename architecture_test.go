@@ -613,6 +613,7 @@ var writesFiles = map[string]string{
 	"internal/bench/disk.go":          "a measurement",
 	"internal/bench/own.go":           "of a gate that lives as long as the measurement",
 	"cmd/countersign/open.go":         "a page that the browser reads once",
+	"internal/disk/reserve.go":        "it has nothing to lose",
 	"internal/demo/setting.go":        "of a gate that lives as long as the demo",
 	"internal/safefile/safefile.go":   "it is what does it",
 	"internal/agents/localgate/up.go": "a log for people, and a lock",

@@ -146,10 +146,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.onStop("channels", func(context.Context) error { a.live.Load().close(nil); return nil })
 	a.directory.Replace(cfg.Agents(), cfg.People())
 	a.overruns = &overruns{a.log, make(chan budget.Over, 64)}
-	a.disk = &diskWatch{path: cfg.StorePath, of: o.Disk, log: a.log}
-	if a.disk.of == nil {
-		a.disk.of = disk.Of
-	}
+	a.disk = newDiskWatch(cfg.StorePath, o.Disk, a.log)
 
 	broker := approval.NewBroker()
 	a.listeners = &listeners{log: a.log, http: a.logger("http"), now: a.o.Now, live: &a.live, directory: a.directory,
@@ -178,7 +175,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.signIns = &signIns{log: a.log, live: &a.live, at: a.listeners}
 	a.chat = chat.New(chat.Options{Store: kept, Gate: a.gate, Audit: audit, Outbox: a.outbox, SignIn: a.signIns,
 		Readers: chatReaders{a.who, a.o.Now, health{a}.status}, Whose: a.directory.ByChat})
-	a.disk.admins = a.chat
+	a.disk.tell = map[disk.Level]func(context.Context, int64, int) error{
+		disk.Low: a.chat.DiskLow, disk.Full: a.chat.DiskFull}
 	a.reloader = &reloader{a: a, log: a.log, gate: a.gate, chat: a.chat}
 	a.signIn = signin.New(signin.Options{Store: kept, Rows: kept.SignIns, Audit: audit, Directory: a.who,
 		Logger: a.logger("signin"), Opener: a.live.opener, Keys: a.store.keys("signin")})

@@ -57,6 +57,7 @@ func TestADiskThatIsRunningFullIsTold(t *testing.T) {
 		t.Error(err)
 	}
 	w.expect(transfer(2000), client.AnswerApproved)
+	w.lineCard("nearly full: 512 MiB (0 %) are left.", 1)
 	if n := w.lineCount(told); n != 1 {
 		t.Errorf("the admin was told %d times", n)
 	}

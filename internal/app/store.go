@@ -77,6 +77,7 @@ func openStore(ctx context.Context, a *App, broker *approval.Broker) (database, 
 	d, err := sqlite.Open(ctx, sqlite.Options{
 		Path: a.o.Config.StorePath, Logger: a.logger("store"), Now: a.o.Now, Elapsed: a.o.Elapsed, Failpoint: a.o.Failpoint,
 		OnCommit:     a.committed(broker),
+		OnFull:       a.disk.giveUpReserve,
 		BeforeCommit: broker.BeforeCommit,
 	})
 	if err != nil {

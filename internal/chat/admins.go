@@ -43,9 +43,18 @@ func (s *Service) OverBudget(ctx context.Context, who approval.Actor, budget, li
 
 // DiskLow tells the admins how many bytes are left on the disk of the store, and how much of it that is.
 func (s *Service) DiskLow(ctx context.Context, free int64, percent int) error {
+	return s.tellOfDisk(ctx, phrases.SayDiskLow, free, percent)
+}
+
+// DiskFull tells them that it is so little that nothing new can be asked.
+func (s *Service) DiskFull(ctx context.Context, free int64, percent int) error {
+	return s.tellOfDisk(ctx, phrases.SayDiskFull, free, percent)
+}
+
+func (s *Service) tellOfDisk(ctx context.Context, what phrases.Phrase, free int64, percent int) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.tellAdmins(tx, func(to approval.Actor) string {
-			return s.sayTo(to, phrases.SayDiskLow, "free", free>>20, "percent", percent)
+			return s.sayTo(to, what, "free", free>>20, "percent", percent)
 		})
 	})
 }

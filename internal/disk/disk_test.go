@@ -21,27 +21,25 @@ func TestHowFull(t *testing.T) {
 	const mib, gib = 1 << 20, 1 << 30
 	for _, test := range []struct {
 		space   disk.Space
-		low     bool
-		full    bool
+		level   disk.Level
 		percent int
 	}{
-		{disk.Space{Free: 500 * mib, All: 5 * gib}, false, false, 9},
-		{disk.Space{Free: 500*mib - 1, All: 5 * gib}, true, false, 9},
-		{disk.Space{Free: 5 * gib, All: 100 * gib}, false, false, 5},
-		{disk.Space{Free: 5*gib - 1, All: 100 * gib}, true, false, 4},
-		{disk.Space{Free: 20 * gib, All: 10_000 * gib}, false, false, 0},
-		{disk.Space{Free: 20*gib - 1, All: 10_000 * gib}, true, false, 0},
-		{disk.Space{Free: 4 * gib, All: 10_000 * gib}, true, false, 0},
-		{disk.Space{Free: 4*gib - 1, All: 10_000 * gib}, true, true, 0},
-		{disk.Space{Free: 100 * mib, All: 5 * gib}, true, false, 1},
-		{disk.Space{Free: 100*mib - 1, All: 5 * gib}, true, true, 1},
-		{disk.Space{Free: gib - 1, All: 100 * gib}, true, true, 0},
-		{disk.Space{Free: gib, All: 100 * gib}, true, false, 1},
+		{disk.Space{Free: 500 * mib, All: 5 * gib}, disk.Roomy, 9},
+		{disk.Space{Free: 500*mib - 1, All: 5 * gib}, disk.Low, 9},
+		{disk.Space{Free: 5 * gib, All: 100 * gib}, disk.Roomy, 5},
+		{disk.Space{Free: 5*gib - 1, All: 100 * gib}, disk.Low, 4},
+		{disk.Space{Free: 20 * gib, All: 10_000 * gib}, disk.Roomy, 0},
+		{disk.Space{Free: 20*gib - 1, All: 10_000 * gib}, disk.Low, 0},
+		{disk.Space{Free: 4 * gib, All: 10_000 * gib}, disk.Low, 0},
+		{disk.Space{Free: 4*gib - 1, All: 10_000 * gib}, disk.Full, 0},
+		{disk.Space{Free: 100 * mib, All: 5 * gib}, disk.Low, 1},
+		{disk.Space{Free: 100*mib - 1, All: 5 * gib}, disk.Full, 1},
+		{disk.Space{Free: gib - 1, All: 100 * gib}, disk.Full, 0},
+		{disk.Space{Free: gib, All: 100 * gib}, disk.Low, 1},
 	} {
 		s := test.space
-		if s.IsLow() != test.low || s.IsFull() != test.full || s.Percent() != test.percent {
-			t.Errorf("%+v: low %v, full %v, %d %%; want %v, %v, %d %%", s, s.IsLow(), s.IsFull(), s.Percent(), test.low,
-				test.full, test.percent)
+		if s.Level() != test.level || s.Percent() != test.percent {
+			t.Errorf("%+v: level %d, %d %%; want %d, %d %%", s, s.Level(), s.Percent(), test.level, test.percent)
 		}
 	}
 }

@@ -67,6 +67,7 @@ const (
 	SayOverBudget    Phrase = "told_over_budget"
 	SayReloadFailed  Phrase = "told_reload_failed"
 	SayDiskLow       Phrase = "told_disk_low"
+	SayDiskFull      Phrase = "told_disk_full"
 	SayFailedOver    Phrase = "told_failed_over"
 	SayRulesLoosened Phrase = "told_rules_loosened"
 	// SayPasskeysInDoubt is of passkeys that sign in yet, after what their adding session began with was taken back.
@@ -274,6 +275,8 @@ var English = map[Phrase]string{
 	SayReloadFailed: "The configuration was changed but can't be used, so the previous one stays in force. {why}",
 	SayDiskLow: "The disk of the gate's store is running full: {free} MiB ({percent} %) are left. Make room on it. Once " +
 		"it is full, nobody can ask or decide.",
+	SayDiskFull: "The disk of the gate's store is nearly full: {free} MiB ({percent} %) are left. Agents can't ask for " +
+		"anything new until you make room on it. What waits can still be decided.",
 	SayPasskeysInDoubt: "A way to sign in was taken back, and its sessions were ended. These passkeys were added since " +
 		"those sessions began and still sign in. If their owner doesn't know one, they must remove it under Passkeys. " +
 		"Taking a person out of the configuration removes all of theirs:{what}",

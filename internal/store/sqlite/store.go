@@ -65,6 +65,10 @@ type Options struct {
 	// concerns can get ready. It is called as OnCommit is; nil: no one is told.
 	BeforeCommit func(approval.Commit)
 
+	// OnFull is told that the disk was full when something was to be committed, which is tried once more then. It is
+	// called as OnCommit is; nil: no one is told.
+	OnFull func()
+
 	BatchMax    int           // updates in one commit; default 128
 	GroupTime   time.Duration // after which a commit takes up no further update; default 50 ms
 	Readers     int           // connections that read; default 4

@@ -346,6 +346,33 @@ func TestCommitsAreToldInOrder(t *testing.T) {
 	}
 }
 
+// Where the disk is full and room is made on it, what was to be committed is, and its caller hears of nothing.
+func TestRoomMadeOnAFullDiskIsUsed(t *testing.T) {
+	var d *DB
+	asked := 0
+	d = open(t, Options{pragmas: []string{"max_page_count = 200"}, OnFull: func() {
+		asked++
+		d.testPragmas = nil // of the next connection
+	}})
+	many := func(tx approval.Tx) error {
+		for i := range 1000 {
+			if _, err := create(tx, "bot", fmt.Sprint("of many ", i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	one := func(tx approval.Tx) error { return second(create(tx, "bot", "one")) }
+	for i, err := range grouped(t, d, one, many) {
+		if err != nil {
+			t.Errorf("function %d: %v", i, err)
+		}
+	}
+	if n := len(checkWhole(t, d)); n != 1001 || asked != 1 {
+		t.Errorf("%d requests stored, and room was asked for %d times", n, asked)
+	}
+}
+
 // An error that a function does not pass on must not commit half of what it meant to do.
 func TestSwallowedErrorUndoes(t *testing.T) {
 	d := open(t, Options{pragmas: []string{"max_page_count = 200"}})

@@ -106,6 +106,7 @@ type writer struct {
 	groupTime    time.Duration
 	onCommit     func(approval.Commit)
 	beforeCommit func(approval.Commit) // Options.BeforeCommit
+	onFull       func()                // Options.OnFull
 	failpoint    func(string)
 
 	committed atomic.Pointer[chan struct{}] // closed when the next group has been committed
@@ -153,7 +154,7 @@ type writer struct {
 func newWriter(d *DB, o Options) (_ *writer, err error) {
 	w := &writer{
 		db: d, batchMax: o.BatchMax, groupTime: o.GroupTime, onCommit: o.OnCommit,
-		beforeCommit: o.BeforeCommit, failpoint: o.Failpoint,
+		beforeCommit: o.BeforeCommit, onFull: o.OnFull, failpoint: o.Failpoint,
 		queue: make(chan *job, 4*o.BatchMax), stopped: make(chan struct{}),
 	}
 	committed := make(chan struct{})
@@ -435,6 +436,7 @@ func (w *writer) loop() {
 		}
 		if err != nil {
 			w.abort()
+			w.noteFull(err)
 			w.db.log.Warn("a group of updates could not be committed; trying them one by one", "updates", len(w.group), "error",
 				err)
 			for _, j := range w.group {
@@ -443,6 +445,14 @@ func (w *writer) loop() {
 				}
 			}
 		}
+	}
+}
+
+// noteFull has room made on the disk where there was none.
+func (w *writer) noteFull(err error) {
+	e, ok := errors.AsType[*sqlite3.Error](err)
+	if ok && e.Code.Primary() == sqlite3.CodeFull && w.onFull != nil {
+		w.onFull()
 	}
 }
 
@@ -586,6 +596,7 @@ func (w *writer) restand() error {
 // refuse answers every caller in the group with what keeps it from being committed.
 func (w *writer) refuse(err error) {
 	w.db.events.stalled.Store(true)
+	w.noteFull(err)
 	err = fault(err)
 	for _, j := range w.group {
 		if j != nil && j.start() {
