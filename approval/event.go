@@ -67,6 +67,8 @@ const (
 	EventPasskeyRefused EventType = "passkey_refused" // Reason says why
 	// EventAuditGap names what is missing in the audit log: Data says of which numbers, or how many records; Reason why.
 	EventAuditGap EventType = "audit_gap"
+	// EventAuditPruned says which events were removed as old: Data names the first and last seq and the SHA-256 of all.
+	EventAuditPruned EventType = "audit_pruned"
 )
 
 // EventTypes are all of them.
@@ -83,7 +85,7 @@ var EventTypes = []EventType{
 	EventGrantEnded, EventDenialLifted,
 	EventSignInLink, EventSignedIn, EventSignedOut, EventSessionEnded,
 	EventSignInRefused, EventPasskeyAdded, EventPasskeyRemoved,
-	EventPasskeyBlocked, EventPasskeyRefused, EventAuditGap,
+	EventPasskeyBlocked, EventPasskeyRefused, EventAuditGap, EventAuditPruned,
 }
 
 // EventDecisions are what the Decision of an event can be.

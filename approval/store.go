@@ -344,6 +344,8 @@ type Retention interface {
 	RemoveNotification(id string) (bool, error)
 	// RemoveRequest removes a request that is over, with all that is about it but the audit log.
 	RemoveRequest(id string) (bool, error)
+	// RemoveEvents removes the audit events up to a seq, and returns how many there were.
+	RemoveEvents(upTo int64) (int, error)
 }
 
 // Old says what may be removed of a request or a notification.

@@ -13,7 +13,7 @@ import (
 // stays. A repeated call is asked about anew.
 func TestWhatWasKeptLongEnoughIsRemoved(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, replacing("policy:\n", `retention: {args: 1d, requests: 3d}
+	w := newWorld(t, replacing("policy:\n", `retention: {args: 1d, requests: 3d, audit: 3d}
 heartbeat:
   - {name: prune, schedule: "@every 1s"}
 policy:
@@ -61,5 +61,13 @@ policy:
 	if err != nil || len(page.Heartbeat) != 1 || page.Heartbeat[0].Entry != "prune" {
 		t.Fatalf("%+v, %v", page.Heartbeat, err)
 	}
+	m.pass(48 * time.Hour)
+	w.eventually("the audit log is without its beginning, and says so", func() bool {
+		used, err := w.hana.Audit(w.ctx, client.AuditQuery{EventType: "approval_consumed"})
+		said, saidErr := w.hana.Audit(w.ctx, client.AuditQuery{EventType: "audit_pruned"})
+		return err == nil && saidErr == nil && len(used.Items) == 0 && len(said.Items) > 0
+	})
+	cookie = w.signIn(w.hana)
+	pages()
 	w.eventually("the log says it", func() bool { return strings.Contains(w.log.String(), "Retention: ") })
 }

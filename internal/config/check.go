@@ -523,7 +523,7 @@ func (c *checker) policy(root *yamlpos.Node) bool {
 // gateFiles are the gate's own files, as far as they are known from here.
 func (c *checker) gateFiles() []string {
 	var files []string
-	names := append([]string{c.name, EnvPath(c.name), c.cfg.StorePath, c.cfg.Socket}, c.cfg.Files...)
+	names := append([]string{c.name, EnvPath(c.name), c.cfg.StorePath, c.cfg.Socket, c.cfg.Keep.Export}, c.cfg.Files...)
 	for _, pair := range []*listener.Pair{c.cfg.TLS, c.cfg.WebhookTLS, c.cfg.PagesTLS} {
 		if pair != nil {
 			names = append(names, pair.Key)

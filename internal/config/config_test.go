@@ -663,6 +663,7 @@ func TestRule5_TheGuardKnowsTheGatesOwnFiles(t *testing.T) {
 	cfg, _, err := Parse("/srv/gate/gate.yaml", []byte(`agents: [{name: coder, token: coder-token-0123456789}]
 store: sqlite:/var/lib/g/requests.db
 socket: /run/g/api.sock
+retention: {audit: 7y, export: /var/lib/exports}
 policy:
   guard: gate_files
   rules: [{tools: ["*"], action: allow}]
@@ -671,7 +672,7 @@ policy:
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/srv/gate/gate.yaml", "/srv/gate/gate.env", "/var/lib/g/requests.db-wal",
-		"/run/g/api.sock", "/opt/vars/g.env"} {
+		"/run/g/api.sock", "/opt/vars/g.env", "/var/lib/exports/audit-2026-11-21-000000000001.ndjson.gz"} {
 		x, err := cfg.Explain(Question{Agent: "coder", Tool: "Read", Args: []byte(`{"file_path":"` + path + `"}`)})
 		if err != nil || x.Action != "quarantine" || x.Risk != "critical" {
 			t.Errorf("%s: %s, %s, %v", path, x.Action, x.Risk, err)
@@ -680,6 +681,32 @@ policy:
 	x, err := cfg.Explain(Question{Agent: "coder", Tool: "Read", Args: []byte(`{"file_path":"/srv/app/main.go"}`)})
 	if err != nil || x.Action != "allow" {
 		t.Errorf("another file: %s, %v", x.Action, err)
+	}
+}
+
+// What is said of the audit log's age is checked against that of the requests, which it tells of.
+func TestRetentionOfTheAuditLog(t *testing.T) {
+	for said, want := range map[string]string{
+		"{audit: 7y, requests: 400d}":           "",
+		"{audit: 400d, requests: 400d}":         "",
+		"{audit: 30d}":                          "",
+		"{audit: 7y, export: /var/lib/exports}": "",
+		"{audit: 399d, requests: 400d}":         "audit must not be shorter than requests",
+		"{audit: 7y, export: ''}":               "export is a folder",
+		"{export: /var/lib/exports}":            "export has nothing to do",
+		"{audit: forever, export: /exports}":    "export has nothing to do",
+		"{audit: 0d}":                           "audit is a number of days or years",
+	} {
+		_, problems, _ := Parse("test.yaml", []byte("retention: "+said+"\n"), testEnv)
+		got := ""
+		for _, p := range problems {
+			if strings.HasPrefix(p.Message, "audit") || strings.HasPrefix(p.Message, "export") {
+				got += p.Message
+			}
+		}
+		if !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", said, got, want)
+		}
 	}
 }
 

@@ -16,6 +16,8 @@ type Retention struct {
 	Args          string `yaml:"args,omitempty" json:"args,omitempty"`
 	Notifications string `yaml:"notifications,omitempty" json:"notifications,omitempty"`
 	Requests      string `yaml:"requests,omitempty" json:"requests,omitempty"`
+	Audit         string `yaml:"audit,omitempty" json:"audit,omitempty"`
+	Export        string `yaml:"export,omitempty" json:"export,omitempty"` // a folder
 }
 
 const forever = "forever"
@@ -36,6 +38,7 @@ func (c *checker) retention() {
 		{"args", r.Args, &c.cfg.Keep.Args},
 		{"notifications", r.Notifications, &c.cfg.Keep.Notifications},
 		{"requests", r.Requests, &c.cfg.Keep.Requests},
+		{"audit", r.Audit, &c.cfg.Keep.Audit},
 	} {
 		path := "$.retention." + one.key
 		if !c.Said[path] && one.value == "" || one.value == forever || c.Bad[path] {
@@ -56,10 +59,11 @@ func (c *checker) retention() {
 		}
 		*one.into = time.Duration(days) * 24 * time.Hour
 	}
+	checkAuditRetention(c)
 	if c.cfg.Keep == (retention.Keep{}) {
 		if size := sizeOf(c.cfg.StorePath); size >= muchToKeep && !c.Said["$.retention"] {
 			c.warnf("$.store", "the store has grown to %.1f GiB, and nothing is ever removed from it: retention says what is, "+
-				"such as retention: {args: 90d, notifications: 90d, requests: 400d}; \"forever\" for each keeps all",
+				"such as retention: {args: 90d, notifications: 90d, requests: 400d, audit: 7y}; \"forever\" for each keeps all",
 				float64(size)/(1<<30))
 		}
 		for i, j := range c.cfg.File.Heartbeat {
@@ -68,6 +72,22 @@ func (c *checker) retention() {
 					"and is not there", heartbeat.Prune)
 			}
 		}
+	}
+}
+
+// checkAuditRetention reads what becomes of the audit log.
+func checkAuditRetention(c *checker) {
+	k, r := &c.cfg.Keep, c.cfg.File.Retention
+	if k.Audit > 0 && k.Audit < k.Requests {
+		c.errorf("$.retention.audit", "audit must not be shorter than requests, of which it says what happened to them")
+	}
+	switch {
+	case c.Said["$.retention.export"] && r.Export == "":
+		c.errorf("$.retention.export", "export is a folder, to which audit events are written before they are removed")
+	case r.Export != "" && k.Audit == 0:
+		c.warnf("$.retention.export", "export has nothing to do: audit says after what time events are removed")
+	case k.Audit > 0:
+		k.Export = r.Export
 	}
 }
 

@@ -1,5 +1,6 @@
 // Package retention removes what is over and has been kept long enough: the arguments of requests first, with what was
-// made of them; then what people were sent; then whole requests. The audit log stays.
+// made of them; then what people were sent; then whole requests; and the audit log from its beginning on, once an event
+// says what goes.
 //
 // It works beside everybody else: it looks for what is old in transactions that only read, removes a little in each of
 // many short ones, and waits between two. What is live stays whatever its age, and so does what the agent has not
@@ -22,15 +23,17 @@ type Keep struct {
 	Args          time.Duration // of requests that are over, what their previews show, and what people were sent
 	Notifications time.Duration
 	Requests      time.Duration
+	Audit         time.Duration // events, by whole days of UTC
+	Export        string        // the folder that events are written to before they go; "": they are not
 }
 
 // Removed counts what was removed.
 type Removed struct {
-	Args, Notifications, Requests int
+	Args, Notifications, Requests, Events int
 }
 
 // All is how many rows that were, or lost what they said.
-func (r Removed) All() int { return r.Args + r.Notifications + r.Requests }
+func (r Removed) All() int { return r.Args + r.Notifications + r.Requests + r.Events }
 
 // Pruner removes what is old from a store. Its methods must not be called at once.
 type Pruner struct {
@@ -89,6 +92,11 @@ func (p *Pruner) Prune(ctx context.Context, keep Keep) (r Removed, err error) {
 			return r, errors.Join(err, failed)
 		}
 	}
+	if keep.Audit > 0 {
+		if r.Events, err = p.pruneAudit(ctx, keep); err != nil {
+			return r, errors.Join(err, failed)
+		}
+	}
 	return r, failed
 }
 
@@ -133,13 +141,21 @@ func (p *Pruner) run(ctx context.Context, after *string, keep time.Duration, of 
 			if n += removed; err != nil {
 				return n, left, err
 			}
-			select {
-			case <-time.After(rest):
-			case <-ctx.Done():
-				return n, left, ctx.Err()
+			if err := wait(ctx); err != nil {
+				return n, left, err
 			}
 		}
 		*after = last
+	}
+}
+
+// wait lets others have the store.
+func wait(ctx context.Context) error {
+	select {
+	case <-time.After(rest):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -246,7 +246,8 @@ time_zone: {{q .A.TimeZone}}   # how people are shown times
 retention:   # what is removed once it is over and so old; no line, or "forever", keeps it (docs/retention.md)
   args: 90d   # the arguments of requests, and what people were sent
   notifications: 90d   # which messages went to whom
-  requests: 400d   # whole requests; the audit log stays
+  requests: 400d   # whole requests
+  audit: 7y   # events of the audit log
 
 agents:   # who asks; an agent can never decide
   - name: {{q .A.Agent}}

@@ -123,7 +123,8 @@ func TestNewConfiguration(t *testing.T) {
 				t.Errorf("people %+v, agents %+v", cfg.File.People, cfg.File.Agents)
 			}
 			const day = 24 * time.Hour
-			if cfg.Keep != (retention.Keep{Args: 90 * day, Notifications: 90 * day, Requests: 400 * day}) {
+			if cfg.Keep != (retention.Keep{Args: 90 * day, Notifications: 90 * day, Requests: 400 * day,
+				Audit: 7 * 365 * day}) {
 				t.Errorf("it is kept for %+v", cfg.Keep)
 			}
 			for _, h := range tt.holds {

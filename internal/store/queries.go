@@ -140,6 +140,7 @@ const (
 	removeVotes
 	removeRequestSessions
 	removeRequest
+	removeEvents
 	removeCard
 )
 
@@ -389,6 +390,7 @@ var queries = []string{
 	removeNotificationsOf: `DELETE FROM approval_notifications WHERE approval_id = $1`,
 	removeVotes:           `DELETE FROM approval_votes WHERE request = $1`,
 	removeRequestSessions: `DELETE FROM request_sessions WHERE request = $1`,
+	removeEvents:          `DELETE FROM audit_events WHERE seq <= $1`,
 	removeRequest:         `DELETE FROM approval_requests WHERE id = $1 AND ` + isOver,
 	removeCard: `DELETE FROM cards
   WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM approval_requests AS r WHERE r.batch_id = cards.id)`,

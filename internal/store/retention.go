@@ -44,6 +44,10 @@ func (t retention) RemoveNotification(id string) (bool, error) {
 	return t.write(removeNotification).text(id).change()
 }
 
+func (t retention) RemoveEvents(upTo int64) (int, error) {
+	return t.write(removeEvents).number(upTo).exec()
+}
+
 // errInUse undoes the removal of a request that has come to be needed meanwhile.
 var errInUse = errors.New("store: a request that was to be removed has come to be needed meanwhile")
 

@@ -3,6 +3,7 @@ package export
 import (
 	"bytes"
 	"encoding/csv"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -109,7 +110,7 @@ func (e *Writer[R]) Rows(rows []R) (n int, err error) {
 	if e.format == CSV {
 		err = e.csv(rows)
 	} else {
-		err = e.ndjson(rows)
+		err = WriteLines(&e.buf, e.columns, rows)
 	}
 	return e.buf.Len() - before, err
 }
@@ -159,23 +160,24 @@ func isFormula(v string) bool {
 	return strings.ContainsRune("=+-@＝＋－＠", first)
 }
 
-func (e *Writer[R]) ndjson(rows []R) error {
+// WriteLines writes rows as NDJSON, to any writer.
+func WriteLines[R any](w io.Writer, columns []Column[R], rows []R) error {
 	// Text that is not UTF-8, as a platform may have sent, is shown as far as it is.
-	enc := jsontext.NewEncoder(&e.buf, jsontext.AllowInvalidUTF8(true))
+	enc := jsontext.NewEncoder(w, jsontext.AllowInvalidUTF8(true))
 	for _, r := range rows {
-		if err := e.object(enc, r); err != nil {
+		if err := writeLine(enc, columns, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// object writes a row as one line.
-func (e *Writer[R]) object(enc *jsontext.Encoder, r R) error {
+// writeLine writes a row as one line.
+func writeLine[R any](enc *jsontext.Encoder, columns []Column[R], r R) error {
 	if err := enc.WriteToken(jsontext.BeginObject); err != nil {
 		return err
 	}
-	for _, c := range e.columns {
+	for _, c := range columns {
 		if err := enc.WriteToken(jsontext.String(c.Name)); err != nil {
 			return err
 		}

@@ -272,3 +272,63 @@ func removesNotifications(t *testing.T, s approval.Store) {
 	}
 	equal(t, "left", len(old()), 2)
 }
+
+// The audit log can be without its beginning, also without all there was: what is appended gets numbers that were not
+// given yet.
+func removesEvents(t *testing.T, s approval.Store) {
+	appendSome := func() {
+		update(t, s, func(tx approval.Tx) error {
+			for range 5 {
+				if _, err := tx.Append(approval.Event{Type: approval.EventVote, Agent: "bot"}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	seqs := func(q approval.EventQuery) (seqs []int64, oldest, newest int64) {
+		q.Ascending = true
+		view(t, s, func(tx approval.Tx) error {
+			es, err := tx.Events(q)
+			for _, e := range es {
+				seqs = append(seqs, e.Seq)
+			}
+			if err == nil {
+				oldest, newest, err = tx.SeqRange()
+			}
+			return err
+		})
+		return seqs, oldest, newest
+	}
+	remove := func(upTo int64, want int) {
+		t.Helper()
+		update(t, s, func(tx approval.Tx) error {
+			n, err := tx.RemoveEvents(upTo)
+			equal(t, "events removed", n, want)
+			return err
+		})
+	}
+	appendSome()
+	all, oldest, _ := seqs(approval.EventQuery{})
+	remove(oldest-1, 0)
+	remove(all[2], 3)
+	left, oldest, newest := seqs(approval.EventQuery{})
+	equal(t, "seqs left", left, all[3:])
+	equal(t, "the oldest", oldest, all[3])
+	for name, q := range map[string]approval.EventQuery{
+		"from what is gone on": {AfterSeq: all[0]}, "by type": {Type: approval.EventVote}, "by agent": {Agent: "bot"},
+		"by time": {Since: time.Unix(1, 0)},
+	} {
+		found, _, _ := seqs(q)
+		equal(t, "seqs "+name, found, all[3:])
+	}
+	remove(newest+100, 2)
+	left, oldest, newest = seqs(approval.EventQuery{Since: time.Unix(1, 0)})
+	if len(left) > 0 || oldest != 0 || newest != 0 {
+		t.Errorf("left are %d, from %d to %d", left, oldest, newest)
+	}
+	appendSome()
+	if left, _, _ := seqs(approval.EventQuery{}); len(left) != 5 || left[0] != all[4]+1 {
+		t.Errorf("the seqs go on with %d, want %d", left, all[4]+1)
+	}
+}

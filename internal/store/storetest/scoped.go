@@ -539,6 +539,7 @@ func (t scopedGrants) RemoveArgs(id string) (bool, error)         { return t.tx.
 func (t scopedGrants) RemoveText(id string) (bool, error)         { return t.tx.RemoveText(id) }
 func (t scopedGrants) RemoveNotification(id string) (bool, error) { return t.tx.RemoveNotification(id) }
 func (t scopedGrants) RemoveRequest(id string) (bool, error)      { return t.tx.RemoveRequest(id) }
+func (t scopedGrants) RemoveEvents(upTo int64) (int, error)       { return t.tx.RemoveEvents(upTo) }
 
 // scopedNotifications is what a transaction has of notifications, and of the audit log.
 type scopedNotifications struct{ *strays }

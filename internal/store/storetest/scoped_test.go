@@ -36,7 +36,7 @@ type stored struct {
 func TestScopedReportsEveryKindOfRow(t *testing.T) {
 	free := strings.Fields(`Now NewID Scope Glance Ahead Delegation Delegations PutPolicy PolicyText Epoch Epochs FirstSight
 		Dead SetDead Append Prune PruneSignIns OldRequests OldNotifications RemoveArgs RemoveText RemoveNotification
-		RemoveRequest`)
+		RemoveRequest RemoveEvents`)
 	db, s := fill(t)
 	var problems []string
 	scoped := storetest.NewScoped(db, func(problem string) { problems = append(problems, problem) })

@@ -79,6 +79,7 @@ var contract = []struct {
 	{"RemoveArgs", removesArgs},
 	{"RemoveRequest", removesRequests},
 	{"RemoveNotifications", removesNotifications},
+	{"RemoveEvents", removesEvents},
 	{"NotFound", notFound},
 	{"ViewIsReadOnly", viewIsReadOnly},
 	{"ViewIsOneMoment", viewIsOneMoment},
@@ -1567,6 +1568,7 @@ func writes(tx approval.Tx, r *approval.Request) map[string]error {
 		"RemoveText":         second(tx.RemoveText("x")),
 		"RemoveNotification": second(tx.RemoveNotification("x")),
 		"RemoveRequest":      second(tx.RemoveRequest(r.ID)),
+		"RemoveEvents":       second(tx.RemoveEvents(1)),
 	}
 }
 
