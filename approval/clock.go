@@ -39,7 +39,7 @@ func (w *Work) refuseInDoubt(until time.Time) error {
 // ByWall returns r with its times as the machine's clock has them. Nothing inside the gate may be judged by them.
 func (r Request) ByWall(c Clock) Request {
 	for _, t := range []*time.Time{&r.RequestedAt, &r.ExpiresAt, &r.ResolvedAt, &r.UseBy, &r.ConsumedAt, &r.LapsedAt,
-		&r.AckedAt, &r.DispatchedAt, &r.ExtendedAt} {
+		&r.AckedAt, &r.DispatchedAt, &r.ExtendedAt, &r.ArgsRemovedAt} {
 		*t = c.ToWall(*t)
 	}
 	if len(r.Votes) > 0 {

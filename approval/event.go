@@ -67,6 +67,8 @@ const (
 	EventPasskeyRefused EventType = "passkey_refused" // Reason says why
 	// EventAuditGap names what is missing in the audit log: Data says of which numbers, or how many records; Reason why.
 	EventAuditGap EventType = "audit_gap"
+	// EventErased: an admin has removed what a request said.
+	EventErased EventType = "request_erased"
 	// EventAuditPruned says which events were removed as old: Data names the first and last seq and the SHA-256 of all.
 	EventAuditPruned EventType = "audit_pruned"
 )
@@ -85,7 +87,7 @@ var EventTypes = []EventType{
 	EventGrantEnded, EventDenialLifted,
 	EventSignInLink, EventSignedIn, EventSignedOut, EventSessionEnded,
 	EventSignInRefused, EventPasskeyAdded, EventPasskeyRemoved,
-	EventPasskeyBlocked, EventPasskeyRefused, EventAuditGap, EventAuditPruned,
+	EventPasskeyBlocked, EventPasskeyRefused, EventAuditGap, EventErased, EventAuditPruned,
 }
 
 // EventDecisions are what the Decision of an event can be.

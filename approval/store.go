@@ -338,6 +338,10 @@ type Retention interface {
 	// RemoveArgs removes the arguments of a request that is over, and what was made of them: in the request but for its
 	// summary, in its grants, and in what people were sent about it. It sets ArgsRemovedAt to Now, and ArgsBytes.
 	RemoveArgs(id string) (bool, error)
+	// EraseTexts removes what RemoveArgs does and the summary, and what people were told of why they were asked. It may be
+	// of a request whose agent has not acknowledged it, and of one whose denial is remembered. Where nothing of it is
+	// left, and where it is needed, it reports false.
+	EraseTexts(id string) (bool, error)
 	// RemoveText removes what a notification that is over has said.
 	RemoveText(id string) (bool, error)
 	// RemoveNotification removes a notification that is over.

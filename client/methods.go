@@ -361,6 +361,39 @@ func (c *Client) AcceptClock(ctx context.Context) (time.Duration, error) {
 	return time.Duration(out.OffMS) * time.Millisecond, err
 }
 
+// Erased counts requests: those of which arguments and texts were removed, and those that are as they were, since
+// something is still to come of them or nothing was left.
+type Erased struct {
+	Requests int    `json:"requests"`
+	Kept     int    `json:"kept"`
+	Next     string `json:"next,omitempty"` // of one call where there are many
+}
+
+// EraseRequest removes the arguments of a request that is over, with all texts made of them or with them, for good. The
+// end of its id is enough. For admins.
+func (c *Client) EraseRequest(ctx context.Context, id string) (Erased, error) {
+	return c.erase(ctx, map[string]string{"request": id})
+}
+
+// EraseAgent is EraseRequest of all requests of an agent, also of one that is not configured any more. It takes many
+// calls where there are many; where one fails, those before have counted, and it can be called again.
+func (c *Client) EraseAgent(ctx context.Context, agent string) (all Erased, err error) {
+	for body := map[string]string{"agent": agent}; ; {
+		some, err := c.erase(ctx, body)
+		all.Requests += some.Requests
+		all.Kept += some.Kept
+		if err != nil || some.Next == "" {
+			return all, err
+		}
+		body["after"] = some.Next
+	}
+}
+
+func (c *Client) erase(ctx context.Context, what map[string]string) (e Erased, err error) {
+	err = c.do(ctx, http.MethodPost, "/v1/erase", nil, what, &e, 0)
+	return e, err
+}
+
 // SignInLink makes a link that signs the caller in to the pages, once and within ten minutes. For people.
 func (c *Client) SignInLink(ctx context.Context) (SignInLink, error) {
 	var l SignInLink

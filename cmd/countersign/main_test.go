@@ -278,6 +278,12 @@ func (f *fakeGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			off["off_ms"] = -3_600_000
 		}
 		answer(w, 200, off)
+	case path == "erase" && strings.Contains(string(body), `"after"`):
+		answer(w, 200, map[string]any{"requests": 2, "kept": 0})
+	case path == "erase" && strings.Contains(string(body), `"agent"`):
+		answer(w, 200, map[string]any{"requests": 1000, "kept": 24, "next": pendingID})
+	case path == "erase":
+		answer(w, 200, map[string]any{"requests": 1, "kept": 0})
 	case path == "freeze" || strings.HasPrefix(path, "delegations"):
 		switches(w, r, body)
 	case path == "audit" && r.URL.Query().Get("format") == "ndjson" && token == "hana-no-admin":

@@ -68,6 +68,7 @@ type commandLine struct {
 	Notifications notificationsCmd `cmd:"" group:"people" help:"Show the notification log (admins)."`
 	Retry         retryCmd         `cmd:"" group:"people" help:"Send a failed notification again (admins)."`
 	Audit         auditCmd         `cmd:"" group:"people" help:"Look into the audit log (admins)."`
+	Erase         eraseCmd         `cmd:"" group:"people" help:"Remove what requests said, for good (admins)."`
 	Stats         statsCmd         `cmd:"" group:"people" help:"Count how often people were asked, what they said and how long they took."`
 	Suggest       suggestCmd       `cmd:"" group:"people" help:"Propose rules for calls that people approved every time."`
 	Replay        replayCmd        `cmd:"" group:"people" help:"Try another policy on recorded calls, and show what it would have let through."`

@@ -191,7 +191,7 @@ func TestRule8_AnAnonymousCallerIsOnlyAnAgent(t *testing.T) {
 		case strings.Contains(path, id), strings.Contains(path, nid), path == "grants/"+unknownID: // another's, or nobody's
 			r.is(404, "not_found")
 		case path == "approvals", path == "notifications", path == "audit", path == "approvals/decide", path == "stats",
-			path == "sign-in-links", path == "clock/accept",
+			path == "sign-in-links", path == "clock/accept", path == "erase",
 			strings.HasPrefix(path, "freeze"), strings.HasPrefix(path, "delegations"), strings.HasPrefix(path, "policies"):
 			r.is(403, "people_only")
 		default:

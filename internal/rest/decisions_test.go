@@ -333,6 +333,48 @@ func TestRule6_AnAdminAcceptsTheClock(t *testing.T) {
 	}
 }
 
+func TestAnAdminErasesWhatRequestsSaid(t *testing.T) {
+	w := newWorld(t)
+	waits, over := w.ask(transfer), w.ask(wireCall)
+	w.decide(kenToken, over, "deny", "").is(200)
+	erase := func(token, body string) reply { return w.do(token, "POST", "/v1/erase", body) }
+	one := `{"request":"` + over + `"}`
+	erase(botToken, one).is(403, "people_only")
+	erase(kenToken, one).is(403, "not_admin")
+	erase(rootToken, `{}`).is(400, "invalid_parameter")
+	erase(rootToken, `{"request":"`+over+`","agent":"bot"}`).is(400, "invalid_parameter")
+	erase(rootToken, `{"request":"abc"}`).is(400, "invalid_parameter")
+	erase(rootToken, `{"agent":"no body"}`).is(400, "invalid_parameter")
+	erase(rootToken, `{"agent":"nobody"}`).is(404, "not_found")
+	erase(rootToken, `{"request":"`+unknownID+`"}`).is(404, "not_found")
+	erase(rootToken, `{"agent":"bot","after":"x"}`).is(400, "invalid_parameter")
+	erase(rootToken, `{"request":"`+over+`","after":"`+over+`"}`).is(400, "invalid_parameter")
+	like(t, "what is older", erase(rootToken, `{"agent":"bot","after":"`+waits+`"}`).is(200).object(),
+		`{"requests":0,"kept":0}`)
+	before := w.do(hanaToken, "GET", "/v1/approvals/"+over, "").is(200).object()
+	like(t, "the answer", erase(rootToken, `{"request":"`+over[20:]+`"}`).is(200).object(), `{"requests":1,"kept":0}`)
+	r := w.do(hanaToken, "GET", "/v1/approvals/"+over, "").is(200)
+	for _, key := range []string{"args_hash", "status", "tool", "agent", "resolved_by", "resolved_at"} {
+		if r.object()[key] != before[key] {
+			t.Errorf("%s is %v, and was %v", key, r.object()[key], before[key])
+		}
+	}
+	if r.str("human_message") != "" || r.object()["args"] != nil || r.str("args_removed_at") == "" ||
+		strings.Contains(string(r.body), "amount") {
+		t.Errorf("left is %s", r.body)
+	}
+	like(t, "all of the agent's", erase(rootToken, `{"agent":"bot"}`).is(200).object(), `{"requests":0,"kept":2}`)
+	if got := w.do(hanaToken, "GET", "/v1/approvals/"+waits, "").is(200); got.object()["args"] == nil {
+		t.Errorf("what waits has lost what it said: %s", got.body)
+	}
+	for kind, want := range map[string]int{"request_erased": 1, "decision_refused": 1} {
+		events := w.do(rootToken, "GET", "/v1/audit?event_type="+kind, "").is(200)
+		if n := strings.Count(string(events.body), `"`+kind+`"`); n != want {
+			t.Errorf("on record are %d times %s: %s", n, kind, events.body)
+		}
+	}
+}
+
 func TestAFreezeDeniesEverythingUntilAnAdminLiftsIt(t *testing.T) {
 	w := newWorld(t)
 	id := w.ask(transfer)

@@ -44,6 +44,7 @@ func targets(id, nid string) []target {
 		{"GET", "/v1/freeze", ""},
 		{"DELETE", "/v1/freeze?agent=bot", ""},
 		{"POST", "/v1/clock/accept", ""},
+		{"POST", "/v1/erase", `{"agent":"bot"}`},
 		{"POST", "/v1/delegations", `{"to":"ken","until":"2026-11-22T10:00:00Z"}`},
 		{"GET", "/v1/delegations", ""},
 		{"DELETE", "/v1/delegations/" + unknownID, ""},

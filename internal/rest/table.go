@@ -289,6 +289,17 @@ func (s *Server) table() []route { //nolint:funlen // a table
 				errors:  []approval.Code{approval.CodePeopleOnly, approval.CodeNotAdmin, approval.CodeNotFound}},
 		},
 		{
+			method: http.MethodPost, path: "/v1/erase", audience: people, handle: s.erase,
+			doc: routeDoc{id: "erase", tag: "admins", summary: "Remove what requests said, now and for good.",
+				description: "Their arguments, and all texts made of them or with them. The hash stays, and who decided what, " +
+					"when and why; the audit log keeps what it has. Requests that are live, or of which something is still to " +
+					"come, are kept.",
+				header: []queryParam{clientHeader}, body: eraseBody{},
+				answers: []answerDoc{{http.StatusOK, "What was erased.", erased{}, ""}},
+				errors: []approval.Code{approval.CodePeopleOnly, approval.CodeNotAdmin, approval.CodeNotFound,
+					approval.CodeAmbiguousID}},
+		},
+		{
 			method: http.MethodPost, path: "/v1/delegations", audience: people, handle: s.delegate,
 			doc: routeDoc{id: "delegate", tag: "people", summary: "Let somebody vote in your place for a while.",
 				description: "At most 30 days. Only an admin sets one up for others. The person who votes must be an approver, " +

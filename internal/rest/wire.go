@@ -356,6 +356,20 @@ type freezeBody struct {
 	_      struct{} `additionalProperties:"false"`
 }
 
+type eraseBody struct {
+	Request string   `json:"request" nullable:"true" description:"One request; the end of its id is enough. Either this or agent."`
+	Agent   string   `json:"agent" nullable:"true" description:"All requests of this agent, also of one that is not configured any more."`
+	After   string   `json:"after" nullable:"true" description:"With agent: the next of the answer before."`
+	_       struct{} `additionalProperties:"false"`
+}
+
+// erased is what was erased; the document calls it Erased.
+type erased struct {
+	Requests int    `json:"requests" required:"true" description:"Of how many requests arguments and texts were removed."`
+	Kept     int    `json:"kept" required:"true" description:"How many are as they were: live, or nothing is left of them, or something is still to come of them."`
+	Next     string `json:"next,omitempty" description:"With agent, and if there may be more: the after to go on with."`
+}
+
 type delegationBody struct {
 	To    string   `json:"to" required:"true" description:"Who votes: a person with the role approver."`
 	Until string   `json:"until" required:"true" format:"date-time" description:"When it ends; exclusive, and at most 30 days after it begins."`

@@ -139,6 +139,8 @@ const (
 	removeNotificationsOf
 	removeVotes
 	removeRequestSessions
+	eraseTexts
+	eraseTextsOf
 	removeRequest
 	removeEvents
 	removeCard
@@ -151,11 +153,13 @@ const (
 	// LiveTask is a request whose call the gate's own side is to run as a task.
 	LiveTask = isLive + ` AND task = 1`
 
-	// isOver is as [approval.Old] says.
-	isOver = `NOT ` + isLive + ` AND acked_at IS NOT NULL AND (dispatched_at IS NULL OR outcome IS NOT NULL)
+	// hasEnded is of a request that nothing can come of any more.
+	hasEnded = `NOT ` + isLive + ` AND (dispatched_at IS NULL OR outcome IS NOT NULL)
     AND NOT EXISTS (SELECT 1 FROM grants AS g WHERE g.request = approval_requests.id AND g.ended_at IS NULL)
     AND NOT EXISTS (SELECT 1 FROM approval_notifications AS n
-      WHERE n.approval_id = approval_requests.id AND (n.status = 'queued' OR n.status = 'retrying'))
+      WHERE n.approval_id = approval_requests.id AND (n.status = 'queued' OR n.status = 'retrying'))`
+	// isOver is as [approval.Old] says.
+	isOver = hasEnded + ` AND acked_at IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM recent_endings AS e
       WHERE (e.agent, e.scope, e.server, e.tool_name, e.args_hash, e.method) = (approval_requests.agent,
         approval_requests.scope, approval_requests.server, approval_requests.tool_name, approval_requests.args_hash,
@@ -379,9 +383,16 @@ var queries = []string{
 	removeArgs: `UPDATE approval_requests SET args_bytes = octet_length(tool_args), tool_args = 'null', rationale = NULL,
     preview = NULL, preview_from = NULL, inputs = NULL, args_removed_at = $1
   WHERE id = $2 AND args_removed_at IS NULL AND ` + isOver,
+	eraseTexts: `UPDATE approval_requests SET
+    args_bytes = CASE WHEN args_removed_at IS NULL THEN octet_length(tool_args) ELSE args_bytes END,
+    args_removed_at = coalesce(args_removed_at, $1), tool_args = 'null', rationale = NULL, preview = NULL,
+    preview_from = NULL, inputs = NULL, human_message = '', sentences = NULL
+  WHERE id = $2 AND (args_removed_at IS NULL OR human_message <> '' OR sentences IS NOT NULL) AND ` + hasEnded,
 	removeGrantArgs: `UPDATE grants SET args = 'null' WHERE request = $1 AND ended_at IS NOT NULL`,
 	removeTextsOf: `UPDATE approval_notifications SET body = NULL, text = NULL
   WHERE approval_id = $1 AND ` + isSent,
+	eraseTextsOf: `UPDATE approval_notifications SET body = NULL, text = NULL
+  WHERE (approval_id = $1 OR batch_id = (SELECT batch_id FROM approval_requests WHERE id = $1)) AND ` + isSent,
 	removeText:            `UPDATE approval_notifications SET body = NULL, text = NULL WHERE id = $1 AND ` + isSent,
 	removeNotification:    `DELETE FROM approval_notifications WHERE id = $1 AND ` + isSent,
 	removeUses:            `DELETE FROM grant_uses WHERE grant_id IN (SELECT id FROM grants WHERE request = $1)`,

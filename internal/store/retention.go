@@ -28,6 +28,14 @@ func (t retention) RemoveArgs(id string) (bool, error) {
 	return removed && err == nil, err
 }
 
+func (t retention) EraseTexts(id string) (bool, error) {
+	erased, err := t.write(eraseTexts).time(t.Now()).text(id).change()
+	if err == nil && erased {
+		err = t.execAll(id, removeGrantArgs, eraseTextsOf)
+	}
+	return erased && err == nil, err
+}
+
 // execAll runs statements that are about one request, however many rows each changes.
 func (t retention) execAll(id string, qs ...Query) error {
 	for _, q := range qs {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/approval/summary"
 )
 
 // insertEnded makes a request that is denied and acknowledged: it is over.
@@ -166,6 +167,58 @@ func removesArgs(t *testing.T, s approval.Store) {
 			update(t, s, func(tx approval.Tx) error { return mustNotChange(tx.RemoveArgs(old.ID)) })
 		}
 	}
+}
+
+// What requests said can be erased once nothing can come of them, also where their agents have not acknowledged them or
+// their denials are remembered, and also what is left of it once their arguments were removed.
+func erasesTexts(t *testing.T, s approval.Store) {
+	everyState(t, s)
+	erased := []string{"unread", "remembered", "denied", "used", "ran", "grant over", "told"}
+	for tool, old := range oldRequests(t, s) {
+		update(t, s, func(tx approval.Tx) error {
+			ok, err := tx.EraseTexts(old.ID)
+			if err != nil || ok != slices.Contains(erased, tool) {
+				t.Errorf("%s was erased: %v, %v", tool, ok, err)
+			}
+			return nil
+		})
+	}
+	batch := ""
+	r := insertEnded(t, s, "full", func(r *approval.Request) {
+		r.Args, r.Rationale, r.Preview, r.PreviewFrom = []byte(`{"secret":"é"}`), "because", "+ line", "read_file"
+		r.Sentences = &summary.Sentences{Summary: summary.Wording{"": "pays é"}}
+		r.BatchID = r.ID
+		batch = r.BatchID
+	})
+	own := insertNotification(t, s, r.ID, func(n *approval.Notification) {
+		n.Status, n.Body, n.Text = approval.Sent, []byte("secret"), "secret"
+	})
+	first := insertEnded(t, s, "of the same card", func(r *approval.Request) { r.BatchID = batch })
+	grouped := insertNotification(t, s, first.ID, func(n *approval.Notification) {
+		n.BatchID, n.Status, n.Body, n.Text = batch, approval.Sent, []byte("secret"), "secret"
+	})
+	before := get(t, s, r.ID)
+	var at time.Time
+	update(t, s, func(tx approval.Tx) error {
+		at = tx.Now()
+		return mustChange(tx.RemoveArgs(r.ID))
+	})
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.EraseTexts(r.ID)) })
+	update(t, s, func(tx approval.Tx) error { return mustNotChange(tx.EraseTexts(r.ID)) })
+	want := before
+	want.Args, want.Rationale, want.Preview, want.PreviewFrom = []byte(`null`), "", "", ""
+	want.Sentences, want.HumanMessage = nil, ""
+	want.ArgsRemovedAt, want.ArgsBytes = at, len(before.Args)
+	equal(t, "the request", get(t, s, r.ID), want)
+	view(t, s, func(tx approval.Tx) error {
+		for _, id := range []string{own.ID, grouped.ID} {
+			n, err := tx.Notification(id)
+			if err != nil || len(n.Body) > 0 || n.Text != "" || n.Status != approval.Sent {
+				t.Errorf("what was sent is %+v, %v", n, err)
+			}
+		}
+		return nil
+	})
 }
 
 // A request goes with all that is about it, and nothing of another goes.

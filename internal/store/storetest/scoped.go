@@ -535,6 +535,7 @@ func (t scopedGrants) OldNotifications(after string, before time.Time, limit int
 	return t.tx.OldNotifications(after, before, limit)
 }
 
+func (t scopedGrants) EraseTexts(id string) (bool, error)         { return t.tx.EraseTexts(id) }
 func (t scopedGrants) RemoveArgs(id string) (bool, error)         { return t.tx.RemoveArgs(id) }
 func (t scopedGrants) RemoveText(id string) (bool, error)         { return t.tx.RemoveText(id) }
 func (t scopedGrants) RemoveNotification(id string) (bool, error) { return t.tx.RemoveNotification(id) }

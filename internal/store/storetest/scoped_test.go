@@ -35,8 +35,8 @@ type stored struct {
 // another agent's, or another person's, and is reported; or else it is free, because what it does holds in any scope.
 func TestScopedReportsEveryKindOfRow(t *testing.T) {
 	free := strings.Fields(`Now NewID Scope Glance Ahead Delegation Delegations PutPolicy PolicyText Epoch Epochs FirstSight
-		Dead SetDead Append Prune PruneSignIns OldRequests OldNotifications RemoveArgs RemoveText RemoveNotification
-		RemoveRequest RemoveEvents`)
+		Dead SetDead Append Prune PruneSignIns OldRequests OldNotifications RemoveArgs EraseTexts RemoveText
+		RemoveNotification RemoveRequest RemoveEvents`)
 	db, s := fill(t)
 	var problems []string
 	scoped := storetest.NewScoped(db, func(problem string) { problems = append(problems, problem) })
