@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -236,6 +237,9 @@ func (s *survey) countsLater(tx approval.Tx, r *approval.Request) error {
 	}
 	for _, id := range later {
 		other, err := s.lookUp(tx, id)
+		if errors.Is(err, approval.ErrNotFound) { // it is counted nowhere
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -315,3 +315,75 @@ func BenchmarkStatsOfMany(b *testing.B) {
 		})
 	}
 }
+
+// remove removes a request that is over, as retention does.
+func (r *record) remove(q approval.Request) {
+	r.t.Helper()
+	r.update(func(tx approval.Tx) error {
+		if _, err := tx.Ack(q.Agent, q.ID); err != nil {
+			return err
+		}
+		if ok, err := tx.RemoveRequest(q.ID); err != nil || !ok {
+			return fmt.Errorf("%s was removed %v, %w", q.ID, ok, err)
+		}
+		return nil
+	})
+}
+
+func (r *record) append(e approval.Event) {
+	r.t.Helper()
+	r.update(func(tx approval.Tx) error {
+		_, err := tx.Append(e)
+		return err
+	})
+}
+
+// The audit log has votes on requests that were removed since, and uses of grants that were made with them: the others
+// are counted all the same.
+func TestStatsPassOverWhatIsOfRequestsThatWereRemoved(t *testing.T) {
+	r := newRecord(t)
+	for _, gone := range []bool{true, false} {
+		voted, granted := r.ask(nil), r.ask(nil)
+		r.append(approval.Event{Type: approval.EventVote, ApprovalID: voted.ID, Agent: "bot", Tool: "pay", Actor: "ken"})
+		r.clock.Advance(time.Second)
+		r.ends(approval.Denied, "hana", voted)
+		r.ends(approval.Denied, "hana", granted)
+		r.append(approval.Event{Type: approval.EventGrantUsed, ApprovalID: granted.ID, Agent: "bot", Tool: "pay",
+			Decision: "allow"})
+		if gone {
+			r.remove(voted)
+			r.remove(granted)
+		}
+	}
+	got := stats(t, r, history.Query{})
+	equal(t, "total", got.Total, history.Figures{Asked: 2, Denied: 2, Granted: 1, Decisions: 3, P50: time.Second,
+		P90: time.Second})
+}
+
+// One press decides a request of the time that is counted and votes on one that was made later, which is gone: nothing
+// but the first has it.
+func TestStatsCountAPressWhoseOtherRequestWasRemoved(t *testing.T) {
+	const card = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+	onCard := func(q *approval.Request) { q.BatchID = card }
+	r := newRecord(t)
+	first := r.ask(onCard)
+	r.clock.Advance(time.Second)
+	until := r.clock.Now()
+	r.clock.Advance(time.Second)
+	later := r.ask(onCard)
+	r.clock.Advance(time.Second)
+	r.update(func(tx approval.Tx) error {
+		_, err := tx.Append(approval.Event{Type: approval.EventVote, ApprovalID: later.ID, Agent: "bot", Tool: "pay",
+			Actor: "hana"})
+		if err != nil {
+			return err
+		}
+		_, err = tx.Resolve(approval.Resolution{ID: first.ID, Status: approval.Denied, At: tx.Now(), By: "hana",
+			Via: approval.ViaWeb})
+		return err
+	})
+	r.clock.Advance(time.Second)
+	r.ends(approval.Denied, "ken", later)
+	r.remove(later)
+	equal(t, "decisions", stats(t, r, history.Query{Until: until}).Total.Decisions, 1)
+}

@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -174,6 +175,9 @@ func (s *survey) events(t approval.EventType, count func(r *approval.Request, e 
 				continue
 			}
 			r, err := s.lookUp(tx, e.ApprovalID)
+			if errors.Is(err, approval.ErrNotFound) { // it was removed since: the audit log stays
+				continue
+			}
 			if err != nil {
 				return nil, ends, err
 			}
@@ -183,7 +187,8 @@ func (s *survey) events(t approval.EventType, count func(r *approval.Request, e 
 	}}
 }
 
-// lookUp returns what figures are made of in a request. What is asked for again soon is kept.
+// lookUp returns what figures are made of in a request, [approval.ErrNotFound] where it was removed. What is asked for
+// again soon is kept.
 func (s *survey) lookUp(tx approval.Requests, id string) (*approval.Request, error) {
 	if r := s.known[id]; r != nil {
 		return r, nil
