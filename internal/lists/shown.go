@@ -9,7 +9,8 @@ import (
 )
 
 // Shown returns the requests whose card a notification is. Those that stand on no card of an agent's may be several
-// agents': whoever changes one of them needs the whole store where that is to show, so nothing here is older.
+// agents': whoever changes one of them needs the whole store where that is to show, so nothing here is older. What was
+// removed since is left out.
 func Shown(tx approval.Tx, n approval.Notification) ([]approval.Request, error) {
 	switch {
 	case n.BatchID != "" && len(n.Cards) == 0:
@@ -24,6 +25,9 @@ func Shown(tx approval.Tx, n approval.Notification) ([]approval.Request, error) 
 		rs := make([]approval.Request, 0, len(n.Cards))
 		for _, id := range n.Cards {
 			r, err := tx.Glance().Request(id)
+			if errors.Is(err, approval.ErrNotFound) {
+				continue
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -57,6 +61,9 @@ func ShownHeads(tx approval.Tx, n approval.Notification) ([]approval.Head, error
 	hs := make([]approval.Head, 0, len(ids))
 	for _, id := range ids {
 		h, err := tx.Head(id)
+		if errors.Is(err, approval.ErrNotFound) && len(n.Cards) > 0 {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package lists
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"countersign/approval"
@@ -155,12 +156,17 @@ func readListed(tx approval.Tx, h *approval.Head, room *int) (approval.Request, 
 	return tx.Request(h.ID)
 }
 
-// ReadRows returns requests of which the narrow parts were found, each whole where a list has room for it.
+// ReadRows returns requests of which the narrow parts were found, each whole where a list has room for it. What was
+// removed since is as it was found.
 func ReadRows(ctx context.Context, g *approval.Gate, found []approval.Head) ([]approval.Request, error) {
 	return approval.Look(ctx, g, func(w *approval.Work) ([]approval.Request, error) {
 		rs, room := make([]approval.Request, len(found)), mostSummed
 		for i := range found {
 			r, err := readListed(w.Tx(), &found[i], &room)
+			if errors.Is(err, approval.ErrNotFound) {
+				rs[i] = found[i].Request
+				continue
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -169,7 +175,7 @@ func ReadRows(ctx context.Context, g *approval.Gate, found []approval.Head) ([]a
 				continue
 			}
 			need, err := w.Tx().NeedOf(r.ID)
-			if err != nil {
+			if err != nil && !errors.Is(err, approval.ErrNotFound) {
 				return nil, err
 			}
 			rs[i].Who = need.Who
