@@ -175,6 +175,9 @@ func asRecord(a client.Approval) history.Record {
 	r.Needs = len(a.Needs) > 1 || slices.ContainsFunc(a.Needs, func(s client.Stage) bool {
 		return s.Count > 1 || s.Group != "" || len(s.Approvers) > 0
 	})
+	if !a.ArgsRemovedAt.IsZero() {
+		r.Args = nil // they are null, which no call's were
+	}
 	if r.Was == history.WasDenied && a.ResolvedVia == string(approval.ViaSystem) {
 		r.Was = history.WasCancelled // no person's word
 	}

@@ -202,7 +202,7 @@ type called struct {
 func newCalled(r Record) called {
 	c := called{Record: r, args: map[string]string{}}
 	var raw map[string]json.RawMessage
-	if json.Unmarshal(r.Args, &raw) != nil || len(raw) > maxKeys {
+	if json.Unmarshal(r.Args, &raw) != nil || raw == nil || len(raw) > maxKeys {
 		c.odd = true
 		return c
 	}

@@ -415,3 +415,21 @@ func TestToolsThatNoRuleIsForAreListed(t *testing.T) {
 		}
 	}
 }
+
+// Of calls whose arguments were removed nothing is known, and so they are no calls without any.
+func TestCallsWhoseArgumentsWereRemovedSpeakForNoRule(t *testing.T) {
+	for name, gone := range map[string][]byte{"not there": nil, "as the API has them": []byte(`null`)} {
+		got, err := history.Suggest(t.Context(), func(yield func(history.Record, error) bool) {
+			for i := range 10 {
+				at := begin.Add(-time.Duration(i) * time.Minute)
+				if !yield(history.Record{ID: fmt.Sprint(i), At: at, Agent: "bot", Tool: "wipe", Args: gone,
+					Was: history.WasApproved, Risk: approval.RiskMedium, Rule: "asks"}, nil) {
+					return
+				}
+			}
+		})
+		if err != nil || got.Calls != 10 || len(got.Suggestions) != 0 {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}

@@ -164,7 +164,9 @@ func argument(value json.RawMessage) string {
 // everything is all that the gate tells of a request.
 func (v view) everything(a client.Approval) []part {
 	out := v.short(a)
-	out = append(out, part{heading, "Arguments as JSON, exactly"}, part{exact, legible.Line(string(a.Args))})
+	if a.ArgsRemovedAt.IsZero() {
+		out = append(out, part{heading, "Arguments as JSON, exactly"}, part{exact, legible.Line(string(a.Args))})
+	}
 	read := a.Preview != "" && a.PreviewFrom != ""
 	if a.Rationale != "" || a.Preview != "" && !read {
 		out = append(out, part{heading, "Written by the agent (not verified)"})

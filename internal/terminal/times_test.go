@@ -47,3 +47,21 @@ func TestRule3_NothingIsDroppedWhereALineBreaks(t *testing.T) {
 		}
 	}
 }
+
+// Arguments that were removed are not shown as if they were null.
+func TestArgumentsThatWereRemovedAreNotShown(t *testing.T) {
+	a := client.Approval{Args: []byte(`null`), ArgsBytes: 1234}
+	a.ArgsRemovedAt.Time = time.Date(2026, 11, 22, 9, 46, 0, 0, time.UTC)
+	removed := 0
+	for _, p := range (view{zone: time.UTC}).everything(a) {
+		if strings.Contains(p.text, "null") || strings.Contains(p.text, "exactly") {
+			t.Errorf("it says %q", p.text)
+		}
+		if strings.Contains(p.text, "(1234 bytes) were removed") {
+			removed++
+		}
+	}
+	if removed != 1 {
+		t.Errorf("it says %d times that they were removed", removed)
+	}
+}
