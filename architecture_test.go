@@ -155,7 +155,7 @@ var arrows = map[string]struct {
 		"internal/config", "internal/disk", "heartbeat", "internal/auth/bearer", "internal/loopback",
 		"internal/ratelimitedlog", "internal/listener", "internal/locale", "internal/mcp/downstream",
 		"internal/mcp/gateway", "internal/mcp/upstream",
-		"channels/outbox", "internal/policy", "internal/rest", "internal/retention", "internal/secret",
+		"channels/outbox", "internal/history", "internal/policy", "internal/rest", "internal/retention", "internal/secret",
 		"internal/auth/signin",
 		"internal/auth/passkey", "internal/auth/openid", "internal/store/sqlite", "internal/store/postgres", "internal/web",
 		"webhook", "internal/lists", "approval/proof"},

@@ -232,15 +232,20 @@ type Policy struct {
 // Next is not zero, that is only the newest part of the time that was asked for: it begins at WindowSince, and the same
 // query from there until Next has the part before. The figures of all parts add up, but for the times to a decision.
 type Stats struct {
-	Since       Time      `json:"since" description:"At or after. If next is not null, this is later than the since that was asked for: only the newest part was counted."`
-	Until       Time      `json:"until" description:"Before."`
-	Next        Time      `json:"next" nullable:"true" description:"The until of the part before this one; null if all of the time was counted."`
-	WindowSince Time      `json:"window_since,omitzero" description:"The since of the part before this one: when the time that was asked for begins. Absent if next is null."`
-	Total       Figures   `json:"total"`
-	ByTool      []Figures `json:"by_tool" nullable:"false"`
-	ByRule      []Figures `json:"by_rule" nullable:"false" description:"By name; empty: no rule matched. A rule without a name is called by its place and the start of its digest, as rule 3 (9f2c1a)."`
-	ByAgent     []Figures `json:"by_agent" nullable:"false"`
-	ByPerson    []Figures `json:"by_person" nullable:"false" description:"asked: how many requests they decided; pushes: what went to their addresses."`
+	Since       Time `json:"since" description:"At or after. If next is not null, this is later than the since that was asked for: only the newest part was counted."`
+	Until       Time `json:"until" description:"Before."`
+	Next        Time `json:"next" nullable:"true" description:"The until of the part before this one; null if all of the time was counted."`
+	WindowSince Time `json:"window_since,omitzero" description:"The since of the part before this one: when the time that was asked for begins. Absent if next is null."`
+	// KnownSince is not zero where some of what the figures count was removed, and CallsKnownSince where calls were, or
+	// their args, within the time that was asked for: all is there from then on.
+	KnownSince      Time `json:"known_since,omitzero" description:"If present, older requests or messages were removed: the figures are complete only from then on."`
+	CallsKnownSince Time `json:"calls_known_since,omitzero" description:"If present, older requests or their arguments were removed: what suggest and replay read is complete only from then on."`
+
+	Total    Figures   `json:"total"`
+	ByTool   []Figures `json:"by_tool" nullable:"false"`
+	ByRule   []Figures `json:"by_rule" nullable:"false" description:"By name; empty: no rule matched. A rule without a name is called by its place and the start of its digest, as rule 3 (9f2c1a)."`
+	ByAgent  []Figures `json:"by_agent" nullable:"false"`
+	ByPerson []Figures `json:"by_person" nullable:"false" description:"asked: how many requests they decided; pushes: what went to their addresses."`
 }
 
 // Figures count what became of calls that needed a person.

@@ -134,7 +134,12 @@ func (s *std) doing(format string, args ...any) {
 
 func (s *std) stats(x client.Stats) {
 	now := s.now()
-	s.printf("From %s to %s\n\n", s.clock(x.Since.Time, now), s.clock(x.Until.Time, now))
+	s.printf("From %s to %s\n", s.clock(x.Since.Time, now), s.clock(x.Until.Time, now))
+	if !x.KnownSince.IsZero() {
+		s.printf("Older requests or messages were removed. The figures are complete from %s on.\n",
+			s.clock(x.KnownSince.Time, now))
+	}
+	s.printf("\n")
 	if x.Total.Quarantined == 0 && x.Total.Pushes == 0 {
 		s.printf("No call needed a person.\n")
 		return

@@ -233,7 +233,7 @@ func proves(w http.ResponseWriter, r *http.Request) {
 	who := auth.NewDirectory(nil, []auth.Person{{Name: "hana", Token: "hana-token-0123456789"},
 		{Name: "a", Token: "hana-token"},
 		{Name: "b", Token: "hana-no-record"}, {Name: "c", Token: "hana-no-secrets"}, {Name: "d", Token: "hana-no-admin"},
-		{Name: "f", Token: "hana-no-rule"},
+		{Name: "f", Token: "hana-no-rule"}, {Name: "g", Token: "hana-no-past"},
 		{Name: "bot", Token: "agent-token-0123456789"}, {Name: "e", Token: "agent-token"}})
 	if proof, ok := who.TokenProof(q.Get("token"), q.Get("nonce"), q.Get("address")); ok {
 		answer(w, 200, map[string]any{"proof": proof})
@@ -434,6 +434,9 @@ func stats(w http.ResponseWriter, r *http.Request) {
 		"total": figures("", 40, 2), "by_tool": []any{figures("write\x1b[2J", 40, 2)},
 		"by_rule": []any{figures("", 40, 2)}, "by_agent": []any{figures("bot", 40, 2)},
 		"by_person": []any{figures("hana", 40, 0)}}
+	if r.Header.Get("Authorization") == "Bearer hana-no-past" {
+		out["known_since"], out["calls_known_since"] = "2026-11-01T09:30:00.000Z", "2026-11-11T09:30:00.000Z"
+	}
 	if r.URL.Query().Get("agent") == "nobody" {
 		out["total"] = figures("", 0, 0)
 	}

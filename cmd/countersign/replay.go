@@ -63,6 +63,10 @@ func (c *replayCmd) Run(ctx context.Context, s *std) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	r := reading{g: g, s: s, since: since}
+	known, err := r.knownSince(ctx)
+	if err != nil {
+		return g.failure(err)
+	}
 	result, err := history.Replay(ctx, cfg.Policy, hintsOf(cfg.Policy.Rules()), r.everything(ctx))
 	s.clear()
 	if err != nil {
@@ -72,9 +76,10 @@ func (c *replayCmd) Run(ctx context.Context, s *std) error {
 		s.warn("only admins read the audit log: the calls that rules or grants decided were not judged")
 	}
 	if c.forPrograms() {
-		err = c.print(s, replayJSON(result, c.Policy, cfg.Policy.Digest(), since))
+		err = c.print(s, withKnown(replayJSON(result, c.Policy, cfg.Policy.Digest(), since), known))
 	} else {
 		end := s.startPager()
+		s.printKnown(known)
 		s.printReplay(c.Policy, result)
 		end()
 	}
@@ -116,6 +121,33 @@ func (r *reading) everything(ctx context.Context) iter.Seq2[history.Record, erro
 			}
 		}
 	}
+}
+
+// knownSince is from when on the gate has all calls with their arguments, where it has removed some since the start of
+// the time that is read; else the zero time.
+func (r *reading) knownSince(ctx context.Context) (time.Time, error) {
+	// No figures are wanted, only what comes with them.
+	stats, err := r.g.Stats(ctx, client.StatsQuery{Since: r.since, Until: r.since.Add(time.Millisecond)})
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Code == "not_an_approver" {
+		return time.Time{}, nil // but whoever reads the record otherwise may
+	}
+	return stats.CallsKnownSince.Time, err
+}
+
+// printKnown says from when on all is known, unless that is the whole time.
+func (s *std) printKnown(known time.Time) {
+	if !known.IsZero() {
+		s.printf("Older calls or their arguments were removed. The record is complete from %s on.\n\n",
+			s.clock(known, s.now()))
+	}
+}
+
+// withKnown has an answer for programs say the same.
+func withKnown(answer map[string]any, known time.Time) map[string]any {
+	if !known.IsZero() {
+		answer["known_since"] = approval.FormatTime(known)
+	}
+	return answer
 }
 
 func (r *reading) progress() {

@@ -47,15 +47,20 @@ func (c *suggestCmd) Run(ctx context.Context, s *std) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	r := reading{g: g, s: s, since: since}
+	known, err := r.knownSince(ctx)
+	if err != nil {
+		return g.failure(err)
+	}
 	found, err := history.Suggest(ctx, r.requests(ctx))
 	s.clear()
 	if err != nil {
 		return g.failure(err)
 	}
 	if c.forPrograms() {
-		return c.print(s, suggestJSON(found, since))
+		return c.print(s, withKnown(suggestJSON(found, since), known))
 	}
 	defer s.startPager()()
+	s.printKnown(known)
 	s.printSuggestions(found)
 	return nil
 }

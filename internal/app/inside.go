@@ -13,6 +13,7 @@ import (
 	"countersign/internal/auth"
 	"countersign/internal/auth/signin"
 	"countersign/internal/config"
+	"countersign/internal/history"
 	"countersign/internal/lists"
 	"countersign/internal/locale/phrases"
 	"countersign/internal/retention"
@@ -157,6 +158,12 @@ type upkeep struct {
 func (u upkeep) Prune(ctx context.Context) (int, error) {
 	r, err := u.pruner.Prune(ctx, u.live.Load().cfg.Keep)
 	return r.All(), err
+}
+
+// kept is for how long the record is kept, by the configuration in force.
+func (l *inForce) kept() history.Kept {
+	keep := l.Load().cfg.Keep
+	return history.Kept{Requests: keep.Requests, Args: keep.Args, Pushes: keep.Notifications}
 }
 
 // Forget drops what is not needed any more, of the gate and of who is signed in.

@@ -187,7 +187,7 @@ func (a *App) listen(cfg *config.Config) (err error) {
 		return err
 	}
 	api := rest.New(rest.Options{Gate: a.gate, Directory: a.directory, Notifications: a.outbox, Freezes: a.chat,
-		Granted: a.chat, History: a.store, NameOf: a.who.nameOf, SignIn: a.signIns, Budgets: a.budgets,
+		Granted: a.chat, History: a.store, NameOf: a.who.nameOf, Kept: a.live.kept, SignIn: a.signIns, Budgets: a.budgets,
 		Logger: a.logger("rest"), Version: a.o.Version, Stopping: a.stopping, Summary: a.live.summary,
 		Anonymous: a.who.anonymous, Authenticated: markKnown, Remote: a.listeners.remote,
 		Quotas:    func() []client.Quota { return a.live.Load().quotas() },

@@ -16,7 +16,7 @@ import (
 func (a *App) newPages() *web.Server {
 	return web.New(web.Options{Gate: a.gate, Directory: a.directory, Sessions: web.SignedIn(a.signIn),
 		Roster: roster{a.who}, Freezes: a.chat, Status: health{a}.statusPage, History: a.store, NameOf: a.who.nameOf,
-		Budgets: a.budgets, SignIn: a.signIn, OpenID: a.openID, Passkeys: a.passkeys,
+		Kept: a.live.kept, Budgets: a.budgets, SignIn: a.signIn, OpenID: a.openID, Passkeys: a.passkeys,
 		Address: a.listeners.remote, Base: a.listeners.base, Masker: a.live.masker,
 		Notifications: a.outbox, Granted: a.chat, Pushes: a.outbox, Explainer: explainer{&a.live}, Describer: a.gateway,
 		Room:  func(at approval.Address) bool { return slices.Contains(a.live.Load().rooms, at) },

@@ -57,6 +57,10 @@ policy:
 		t.Error("a request that its agent does not know the end of has lost its arguments")
 	}
 	pages()
+	stats, err := w.hana.Stats(w.ctx, client.StatsQuery{})
+	if err != nil || stats.KnownSince.IsZero() || !stats.CallsKnownSince.After(stats.KnownSince.Time) {
+		t.Errorf("all is known since %s, all calls since %s, %v", stats.KnownSince, stats.CallsKnownSince, err)
+	}
 	page, err := w.hana.Notifications(w.ctx, client.NotificationQuery{})
 	if err != nil || len(page.Heartbeat) != 1 || page.Heartbeat[0].Entry != "prune" {
 		t.Fatalf("%+v, %v", page.Heartbeat, err)

@@ -75,7 +75,10 @@ func (s *Server) stats(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.answer(http.StatusOK, wireStats(report))
+	out, kept := wireStats(report), s.kept()
+	out.KnownSince = api.At(kept.StatsSince(s.history, report.Since))
+	out.CallsKnownSince = api.At(kept.CallsSince(s.history, q.Since))
+	return x.answer(http.StatusOK, out)
 }
 
 // readStep is one step of a reading that may be long: it takes its turn as every other reading, and the store may take

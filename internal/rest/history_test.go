@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/history"
 )
 
 // named is a policy with a digest and a text.
@@ -51,6 +52,29 @@ func TestThePolicyThatJudgedARequestCanBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.do(kenToken, "GET", "/v1/policies/"+digest[:8], "").is(409, approval.CodeAmbiguousID)
+}
+
+// Where some of the time was removed the answer says from when on all is there.
+func TestStatsSayFromWhenOnTheyKnow(t *testing.T) {
+	w := newWorld(t)
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		kept           history.Kept
+		figures, calls string // "": absent
+	}{
+		{history.Kept{}, "", ""},
+		{history.Kept{Requests: 400 * day}, "", ""},
+		{history.Kept{Requests: 25 * day, Args: 10 * day, Pushes: 400 * day}, "2026-10-27T10:00:00.000Z",
+			"2026-11-11T10:00:00.000Z"},
+	} {
+		w.rest.kept = func() history.Kept { return c.kept }
+		got := w.do(kenToken, "GET", "/v1/stats", "").is(200).object()
+		for name, want := range map[string]string{"known_since": c.figures, "calls_known_since": c.calls} {
+			if is, _ := got[name].(string); is != want {
+				t.Errorf("%+v: %s is %q, want %q", c.kept, name, is, want)
+			}
+		}
+	}
 }
 
 func TestStatsSayHowOftenPeopleWereAsked(t *testing.T) {

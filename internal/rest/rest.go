@@ -44,6 +44,8 @@ type Options struct {
 	// one is, "" for no person's; nil: all are no person's.
 	History history.Reader
 	NameOf  func(a approval.Address) string
+	// Kept says for how long the record is kept, now. nil: for ever.
+	Kept func() history.Kept
 	// Summary says in a sentence what will happen by a request. nil: what its rule says of that.
 	Summary func(r approval.Request) string
 	// Freezes are told of what is frozen and lifted here. nil: no one is.
@@ -99,6 +101,7 @@ type Server struct {
 	gate      *approval.Gate
 	pushes    Notifications
 	history   history.Reader
+	kept      func() history.Kept
 	nameOf    func(approval.Address) string
 	signIn    SignIn  // nil: there are no pages
 	freezes   Freezes // nil: nobody is told
@@ -131,12 +134,15 @@ func New(o Options) *Server {
 	s := &Server{gate: o.Gate, pushes: o.Notifications, freezes: o.Freezes, signIn: o.SignIn,
 		made: o.Granted, dir: o.Directory, summary: o.Summary,
 		log:     o.Logger,
-		history: o.History, nameOf: o.NameOf,
+		history: o.History, kept: o.Kept, nameOf: o.NameOf,
 		version: o.Version, stopping: o.Stopping, quotas: o.Quotas, beats: o.Heartbeat,
 		callers:  auth.Callers{Directory: o.Directory, Anonymous: o.Anonymous},
 		admitted: o.Authenticated, remote: o.Remote, budgets: o.Budgets, patience: o.Patience, keepAlive: 15 * time.Second,
 		look: defaultLooking,
 		mux:  http.NewServeMux(), known: http.NewServeMux()}
+	if s.kept == nil {
+		s.kept = func() history.Kept { return history.Kept{} }
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

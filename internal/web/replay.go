@@ -40,6 +40,7 @@ type problemShown struct {
 
 type replayShown struct {
 	Stopped string // where it stopped early
+	Known   string // said where some of the time was removed
 	Judged  string
 	None    bool // nothing was denied that would run
 	Cases   []caseShown
@@ -146,7 +147,9 @@ func (p *policyPages) judge(ctx context.Context, x *exchange, other *policy.Poli
 	if err != nil {
 		return nil, err
 	}
-	return replayOf(x, found, b), nil
+	d := replayOf(x, found, b)
+	d.Known = p.record.sayKnown(x, q.Since)
+	return d, nil
 }
 
 // bounded ends a reading at so many calls, or when its time is over.

@@ -55,6 +55,7 @@ type statsData struct {
 	Part         string // said where only the newest part of the time was counted
 	Before       string // where the part before it is, "" for none
 	Whole        string // where all of it is, "" where that is here
+	Known        string // said where some of that time was removed
 	Busy         bool
 	Total        []fact
 	Kinds        []kindShown
@@ -106,6 +107,9 @@ func (p *statsPages) show(ctx context.Context, x *exchange) error {
 		d.Part = x.lang.Say("stats_part", "since", x.time(since))
 		d.Before = statsLink(query, "from", approval.FormatTime(report.From), "before", approval.FormatTime(report.Next))
 		d.Whole = statsLink(query, "whole", "true")
+	}
+	if known := p.record.kept().StatsSince(p.record.history, since); !known.IsZero() {
+		d.Known = x.lang.Say("stats_known", "since", x.time(known))
 	}
 	d.Between = x.lang.Say("stats_between", "since", x.time(since), "until", x.time(until))
 	switch {
@@ -160,9 +164,19 @@ func (p *statsPages) count(ctx context.Context, x *exchange, q history.Query) (h
 // record is what was asked and what came of it, with how long it is read.
 type record struct {
 	history   history.Reader // nil: there is none
-	patience  time.Duration  // with each step
-	pieceTime time.Duration  // [pieceTime], but in tests
+	kept      func() history.Kept
+	patience  time.Duration // with each step
+	pieceTime time.Duration // [pieceTime], but in tests
 	stopping  context.Context
+}
+
+// sayKnown says from when on all calls are there with their args, "" where that is so since a time.
+func (r *record) sayKnown(x *exchange, since time.Time) string {
+	known := r.kept().CallsSince(r.history, since)
+	if known.IsZero() {
+		return ""
+	}
+	return x.lang.Say("stats_calls_known", "since", x.time(known))
 }
 
 // begin bounds a reading, which ends with the server too.

@@ -25,6 +25,7 @@ const (
 type suggestData struct {
 	Busy     bool // nothing could be read in time
 	Stopped  string
+	Known    string // said where some of the time was removed
 	Calls    string
 	Rules    []suggestionShown
 	More     string
@@ -55,7 +56,9 @@ func (p *statsPages) suggest(ctx context.Context, x *exchange, q history.Query) 
 	case err != nil:
 		return nil, err
 	}
-	return suggestionsOf(x, found, b), nil
+	d := suggestionsOf(x, found, b)
+	d.Known = p.record.sayKnown(x, q.Since)
+	return d, nil
 }
 
 // maskAll are calls without their secrets: a rule is read by many.

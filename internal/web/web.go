@@ -65,6 +65,8 @@ type Options struct {
 	// History is the record. nil: there are no statistics. NameOf says whose address one is, "" for nobody's.
 	History history.Reader
 	NameOf  func(a approval.Address) string
+	// Kept says for how long it is kept, now; nil: for ever.
+	Kept func() history.Kept
 	// Room reports whether an address is one where several people see a card; default: none is.
 	Room func(a approval.Address) bool
 	// Known is told of a request whose sender is signed in; nil: nobody is.
@@ -140,7 +142,10 @@ func New(o Options) *Server {
 		s.Now = time.Now
 	}
 	s.live = &liveUpdates{gate: s.Gate, directory: s.Directory, stopping: s.Stopping, every: liveEvery, check: liveCheck}
-	s.record = &record{history: s.History, patience: s.Patience, pieceTime: pieceTime, stopping: s.Stopping}
+	if s.Kept == nil {
+		s.Kept = func() history.Kept { return history.Kept{} }
+	}
+	s.record = &record{history: s.History, kept: s.Kept, patience: s.Patience, pieceTime: pieceTime, stopping: s.Stopping}
 	s.exports = &exports{patience: s.Patience, stopping: s.Stopping, logger: s.Logger}
 	for _, rt := range s.table() {
 		s.mux.Handle(rt.method+" "+rt.path, s.handler(rt))
