@@ -163,7 +163,8 @@ func (u upkeep) Prune(ctx context.Context) (int, error) {
 // kept is for how long the record is kept, by the configuration in force.
 func (l *inForce) kept() history.Kept {
 	keep := l.Load().cfg.Keep
-	return history.Kept{Requests: keep.Requests, Args: keep.Args, Pushes: keep.Notifications}
+	return history.Kept{Requests: keep.Requests, Args: keep.Args, Pushes: keep.Notifications,
+		Audit: keep.Audit}
 }
 
 // Forget drops what is not needed any more, of the gate and of who is signed in.

@@ -21,6 +21,7 @@ func TestWhatIsKnownBeginsWithTheShortestTime(t *testing.T) {
 		{"requests", history.Kept{Requests: 400 * day}, 1000 * day, 400 * day, 400 * day},
 		{"args", history.Kept{Requests: 400 * day, Args: 90 * day}, 1000 * day, 400 * day, 90 * day},
 		{"pushes", history.Kept{Requests: 400 * day, Pushes: 90 * day}, 1000 * day, 90 * day, 400 * day},
+		{"the audit log", history.Kept{Requests: 400 * day, Audit: 30 * day}, 1000 * day, 30 * day, 30 * day},
 		{"asked for less", history.Kept{Requests: 400 * day, Args: 90 * day, Pushes: 90 * day}, 90 * day, 0, 0},
 		{"asked for a little more", history.Kept{Args: 90 * day}, 90*day + time.Millisecond, 0, 90 * day},
 	} {

@@ -163,12 +163,17 @@ const (
     AND NOT EXISTS (SELECT 1 FROM recent_endings AS e
       WHERE (e.agent, e.scope, e.server, e.tool_name, e.args_hash, e.method) = (approval_requests.agent,
         approval_requests.scope, approval_requests.server, approval_requests.tool_name, approval_requests.args_hash,
-        approval_requests.method) AND e.denied_id = approval_requests.id)`
+        approval_requests.method) AND e.denied_id = approval_requests.id)
+    AND NOT EXISTS (SELECT 1 FROM approval_requests AS r WHERE r.batch_id = approval_requests.batch_id AND ` + isLive + `)`
 	oldRequest = `SELECT id, CASE WHEN ` + isOver + ` THEN 1 ELSE 0 END,
     CASE WHEN args_removed_at IS NULL THEN 0 ELSE 1 END
   FROM approval_requests WHERE `
 	// isSent is of a notification that is not to be sent, nor again.
 	isSent = `status <> 'queued' AND status <> 'retrying'`
+	// isDone is of one that is not to be changed any more either: nothing waits that it shows.
+	isDone = isSent + `
+    AND NOT EXISTS (SELECT 1 FROM approval_requests AS r WHERE r.id = approval_notifications.approval_id AND ` + isLive + `)
+    AND NOT EXISTS (SELECT 1 FROM approval_requests AS r WHERE r.batch_id = approval_notifications.batch_id AND ` + isLive + `)`
 
 	// endRequest is what every end writes; when it may, each says.
 	endRequest = `UPDATE approval_requests SET status = $1, resolved_at = $2, resolved_by = $3, resolved_via = $4,
@@ -377,7 +382,7 @@ var queries = []string{
 
 	selectOldRequests: oldRequest + `id > $1 AND id < $2 ORDER BY id`,
 	selectOldRequest:  oldRequest + `id = $1`,
-	selectOldNotifications: `SELECT id, CASE WHEN ` + isSent + ` THEN 1 ELSE 0 END,
+	selectOldNotifications: `SELECT id, CASE WHEN ` + isDone + ` THEN 1 ELSE 0 END,
     CASE WHEN body IS NULL AND text IS NULL THEN 1 ELSE 0 END
   FROM approval_notifications WHERE id > $1 AND id < $2 ORDER BY id`,
 	removeArgs: `UPDATE approval_requests SET args_bytes = octet_length(tool_args), tool_args = 'null', rationale = NULL,
@@ -393,8 +398,8 @@ var queries = []string{
   WHERE approval_id = $1 AND ` + isSent,
 	eraseTextsOf: `UPDATE approval_notifications SET body = NULL, text = NULL
   WHERE (approval_id = $1 OR batch_id = (SELECT batch_id FROM approval_requests WHERE id = $1)) AND ` + isSent,
-	removeText:            `UPDATE approval_notifications SET body = NULL, text = NULL WHERE id = $1 AND ` + isSent,
-	removeNotification:    `DELETE FROM approval_notifications WHERE id = $1 AND ` + isSent,
+	removeText:            `UPDATE approval_notifications SET body = NULL, text = NULL WHERE id = $1 AND ` + isDone,
+	removeNotification:    `DELETE FROM approval_notifications WHERE id = $1 AND ` + isDone,
 	removeUses:            `DELETE FROM grant_uses WHERE grant_id IN (SELECT id FROM grants WHERE request = $1)`,
 	removeGrants:          `DELETE FROM grants WHERE request = $1`,
 	removeReminded:        `DELETE FROM reminded WHERE request = $1`,

@@ -285,7 +285,7 @@ func removesRequests(t *testing.T, s approval.Store) {
 }
 
 func removesNotifications(t *testing.T, s approval.Store) {
-	r := insert(t, s, "bot", "pay", nil)
+	r := insertEnded(t, s, "pay", nil)
 	for _, status := range []approval.NotificationStatus{approval.Queued, approval.Retrying, approval.Sent,
 		approval.Failed, approval.Skipped} {
 		insertNotification(t, s, r.ID, func(n *approval.Notification) {
@@ -324,6 +324,48 @@ func removesNotifications(t *testing.T, s approval.Store) {
 		})
 	}
 	equal(t, "left", len(old()), 2)
+}
+
+// What waits keeps its messages, and what is over on one card with it: they are still to say how it ends.
+func whatWaitsKeepsItsMessages(t *testing.T, s approval.Store) {
+	card := ""
+	ended := insertEnded(t, s, "over", func(r *approval.Request) { card = r.ID; r.BatchID = card })
+	waits := insert(t, s, "bot", "waits", func(r *approval.Request) { r.BatchID = card })
+	ids := map[string]string{}
+	for name, of := range map[string]string{"of the card": ended.ID, "of what waits": waits.ID} {
+		ids[name] = insertNotification(t, s, of, func(n *approval.Notification) {
+			n.Status, n.Text = approval.Sent, "text"
+			if of == ended.ID {
+				n.BatchID = card
+			}
+		}).ID
+	}
+	goes := func(want bool) {
+		t.Helper()
+		equal(t, "the request is over", oldRequests(t, s)["over"].Over, want)
+		update(t, s, func(tx approval.Tx) error {
+			all, err := tx.OldNotifications("", tx.Now().Add(time.Hour), 0)
+			for _, n := range all {
+				if n.Over != want {
+					t.Errorf("%+v, want %v", n, want)
+				}
+			}
+			for name, id := range ids {
+				text, textErr := tx.RemoveText(id)
+				row, rowErr := tx.RemoveNotification(id)
+				if text != want || row != want {
+					t.Errorf("the message %s lost its text %v, and is removed %v; want %v", name, text, row, want)
+				}
+				err = errors.Join(err, textErr, rowErr)
+			}
+			removed, removeErr := tx.RemoveRequest(ended.ID)
+			equal(t, "the request is removed", removed, want)
+			return errors.Join(err, removeErr)
+		})
+	}
+	goes(false)
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.Resolve(ending(tx, waits.ID, approval.Denied))) })
+	goes(true)
 }
 
 // The audit log can be without its beginning, also without all there was: what is appended gets numbers that were not
