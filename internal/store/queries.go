@@ -150,6 +150,9 @@ const (
 	isUnused = `status = 'approved' AND consumed_at IS NULL AND lapsed_at IS NULL`
 	isLive   = `(status = 'pending' OR ` + isUnused + `)`
 
+	// aLiveOne begins the search for a live request r.
+	aLiveOne = `SELECT 1 FROM approval_requests AS r WHERE ` + isLive + ` AND `
+
 	// LiveTask is a request whose call the gate's own side is to run as a task.
 	LiveTask = isLive + ` AND task = 1`
 
@@ -164,7 +167,7 @@ const (
       WHERE (e.agent, e.scope, e.server, e.tool_name, e.args_hash, e.method) = (approval_requests.agent,
         approval_requests.scope, approval_requests.server, approval_requests.tool_name, approval_requests.args_hash,
         approval_requests.method) AND e.denied_id = approval_requests.id)
-    AND NOT EXISTS (SELECT 1 FROM approval_requests AS r WHERE r.batch_id = approval_requests.batch_id AND ` + isLive + `)`
+    AND NOT EXISTS (` + aLiveOne + `r.batch_id = approval_requests.batch_id)`
 	oldRequest = `SELECT id, CASE WHEN ` + isOver + ` THEN 1 ELSE 0 END,
     CASE WHEN args_removed_at IS NULL THEN 0 ELSE 1 END
   FROM approval_requests WHERE `
@@ -172,8 +175,8 @@ const (
 	isSent = `status <> 'queued' AND status <> 'retrying'`
 	// isDone is of one that is not to be changed any more either: nothing waits that it shows.
 	isDone = isSent + `
-    AND NOT EXISTS (SELECT 1 FROM approval_requests AS r WHERE r.id = approval_notifications.approval_id AND ` + isLive + `)
-    AND NOT EXISTS (SELECT 1 FROM approval_requests AS r WHERE r.batch_id = approval_notifications.batch_id AND ` + isLive + `)`
+    AND NOT EXISTS (` + aLiveOne + `r.id = approval_notifications.approval_id)
+    AND NOT EXISTS (` + aLiveOne + `r.batch_id = approval_notifications.batch_id)`
 
 	// endRequest is what every end writes; when it may, each says.
 	endRequest = `UPDATE approval_requests SET status = $1, resolved_at = $2, resolved_by = $3, resolved_via = $4,
