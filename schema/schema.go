@@ -73,6 +73,12 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	case have > want:
 		return &NewerError{Have: have, Want: want}
 	}
+	if have == 0 {
+		// Only a file that has no table yet can be made one that shrinks without being written anew.
+		if _, err := db.ExecContext(ctx, `PRAGMA auto_vacuum = INCREMENTAL`); err != nil {
+			return fmt.Errorf("schema: %w", err)
+		}
+	}
 	files, err := fs.Sub(migrations, "sqlite")
 	if err != nil {
 		return fmt.Errorf("schema: %w", err)

@@ -93,6 +93,9 @@ func (server) Ahead() time.Duration { return 0 }
 func (server) WasRestored() bool                    { return false }
 func (server) AcceptRestored(context.Context) error { return nil }
 
+// Shrink has nothing to do: PostgreSQL's own vacuum does that.
+func (server) Shrink(context.Context) error { return nil }
+
 func (s server) size(ctx context.Context) int64 {
 	n, err := s.Size(ctx)
 	if err != nil {

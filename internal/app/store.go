@@ -28,6 +28,8 @@ type database interface {
 	// WasRestored reports whether it is an older one than was here before, until AcceptRestored.
 	WasRestored() bool
 	AcceptRestored(ctx context.Context) error
+	// Shrink gives room that is free in it back to the disk, where that does not happen by itself.
+	Shrink(ctx context.Context) error
 	// size is how many bytes it takes, 0 where that cannot be found out.
 	size(ctx context.Context) int64
 	// keep does what is to be done every few seconds.

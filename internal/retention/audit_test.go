@@ -159,7 +159,7 @@ func checkExport(t *testing.T, path, sum string, of []approval.Event) {
 
 // cutOff is a store that ends a program with its last update.
 type cutOff struct {
-	approval.Store
+	retention.Store
 	left int
 }
 

@@ -4,7 +4,7 @@
 //
 // It works beside everybody else: it looks for what is old in transactions that only read, removes a little in each of
 // many short ones, and waits between two. What is live stays whatever its age, and so does what the agent has not
-// acknowledged; which that is, the store's own statements say.
+// acknowledged; which that is, the store's own statements say. In the end the store gives the room back.
 package retention
 
 import (
@@ -35,16 +35,24 @@ type Removed struct {
 // All is how many rows that were, or lost what they said.
 func (r Removed) All() int { return r.Args + r.Notifications + r.Requests + r.Events }
 
+// Store is what is removed from.
+type Store interface {
+	approval.Store
+	// Shrink gives room that is free to the disk again, beside callers and without their waiting for it, where the store
+	// can do that.
+	Shrink(ctx context.Context) error
+}
+
 // Pruner removes what is old from a store. Its methods must not be called at once.
 type Pruner struct {
-	store approval.Store
+	store Store
 	runs  int
 	// What is not newer than these was looked at.
 	args, texts, notifications, requests string
 }
 
 // New returns a pruner.
-func New(s approval.Store) *Pruner { return &Pruner{store: s} }
+func New(s Store) *Pruner { return &Pruner{store: s} }
 
 const (
 	// lookAtOnce is how many rows are looked at in one transaction.
@@ -59,7 +67,7 @@ const (
 
 // Prune removes what is older than keep says. It goes on where the run before ended, and now and then from the
 // beginning. A row that cannot be removed is left, and the error names it; where it fails, what it counts is removed
-// all the same.
+// all the same. Then the store shrinks.
 func (p *Pruner) Prune(ctx context.Context, keep Keep) (r Removed, err error) {
 	if p.runs%wholeEvery == 0 {
 		p.args, p.texts, p.notifications, p.requests = "", "", "", ""
@@ -97,7 +105,7 @@ func (p *Pruner) Prune(ctx context.Context, keep Keep) (r Removed, err error) {
 			return r, errors.Join(err, failed)
 		}
 	}
-	return r, failed
+	return r, errors.Join(failed, p.store.Shrink(ctx))
 }
 
 // kind is what is removed.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +26,7 @@ const day = 24 * time.Hour
 // world is a store in which a request is denied, acknowledged and told of each day.
 type world struct {
 	*sqlite.DB
+	path  string
 	t     *testing.T
 	clock *testkit.Clock
 	ids   []string // of the requests
@@ -32,8 +35,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, clock: testkit.NewClock(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))}
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: schematest.NewFile(t), Now: w.clock.Now,
+	w := &world{t: t, path: schematest.NewFile(t), clock: testkit.NewClock(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))}
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: w.path, Now: w.clock.Now,
 		Elapsed: w.clock.Elapsed})
 	if err != nil {
 		t.Fatal(err)
@@ -205,6 +208,48 @@ func TestManyGoInSeveralTransactions(t *testing.T) {
 	}
 }
 
+// What the store has free in the end it gives back to the disk, while others write.
+func TestTheFileShrinksAfterARun(t *testing.T) {
+	w := newWorld(t)
+	args := []byte(`{"text":"` + strings.Repeat("x", 8000) + `"}`)
+	w.deny(1500, func(r *approval.Request) { r.Args = args })
+	w.clock.Advance(10 * day)
+	size := func() int64 {
+		info, err := os.Stat(w.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	before := size()
+	stop, letGo := testkit.Latch()
+	defer letGo()
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := w.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
+				_, err := tx.Append(approval.Event{Type: approval.EventCallAllowed, Agent: "bot", Tool: "read"})
+				return err
+			}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	r, err := retention.New(w).Prune(t.Context(), retention.Keep{Requests: day})
+	if err != nil || r.Requests != 1500 {
+		t.Errorf("removed %+v, %v", r, err)
+	}
+	testkit.Eventually(t, "the file is smaller while the store is written to", func() bool { return size() < before*2/3 })
+	letGo()
+	testkit.Wait(t, "the writer", writer.Wait)
+}
+
 // A row that cannot be removed is named, and keeps no other; the store that does not work ends the run.
 func TestWhatCannotBeRemovedKeepsNothingElse(t *testing.T) {
 	w := newWorld(t)
@@ -230,7 +275,7 @@ func TestWhatCannotBeRemovedKeepsNothingElse(t *testing.T) {
 
 // failing is a store that cannot remove a request.
 type failing struct {
-	approval.Store
+	retention.Store
 	id  string
 	err error
 }
@@ -253,7 +298,7 @@ func (t failingTx) RemoveRequest(id string) (bool, error) {
 
 // counted tells of each update.
 type counted struct {
-	approval.Store
+	retention.Store
 	then func()
 }
 

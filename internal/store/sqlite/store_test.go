@@ -22,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if crashing() || upgrading() || recordingUntilKilled() {
+	if crashing() || upgrading() || recordingUntilKilled() || shrinking() {
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -136,6 +136,13 @@ func checkWhole(t *testing.T, d *DB) map[string]bool {
 		}
 		return nil
 	})
+	checkSound(t, d)
+	return stored
+}
+
+// checkSound checks that the file is.
+func checkSound(t *testing.T, d *DB) {
+	t.Helper()
 	update(t, d, func(x approval.Tx) error {
 		s := x.(*tx).c.Prepare("PRAGMA integrity_check")
 		defer s.Finalize()
@@ -147,7 +154,6 @@ func checkWhole(t *testing.T, d *DB) map[string]bool {
 		}
 		return nil
 	})
-	return stored
 }
 
 // grouped runs fns in one group of the writer, in this order, and returns their errors.
