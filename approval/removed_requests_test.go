@@ -28,25 +28,6 @@ func (w *world) remove(id string) {
 	}
 }
 
-// A card with a request that waits has had others, which are over and were removed.
-func TestWhatWaitsOnACardIsDecidedWhereAnotherOfItWasRemoved(t *testing.T) {
-	for gone := range 3 {
-		w, ids, card := together(t, byTool)
-		w.send()
-		w.mustDecide(ids[gone], true, hana, "")
-		w.expect(inTurn("a", gone+1), approval.AnswerApproved)
-		w.send()
-		w.remove(ids[gone])
-		out := w.tap(all(chat.IntentApprove, card, 2, 0))
-		for i, id := range ids {
-			if i != gone && w.request(id).Status != approval.Approved {
-				t.Errorf("%d is %s where %d was removed; %q", i, w.request(id).Status, gone, out.Text)
-			}
-		}
-		w.send()
-	}
-}
-
 // A reminder shows requests of several cards, of which one is over and was removed: what ends since is shown on it, and
 // who quotes it is told of the others.
 func TestARequestEndsOnAReminderOfWhichAnotherWasRemoved(t *testing.T) {

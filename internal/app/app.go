@@ -70,6 +70,7 @@ type App struct {
 	budgets   *budget.Registry
 	overruns  *overruns
 	disk      *diskWatch
+	growth    *growth
 	directory *auth.Directory
 	who       directory // that, as the gate and the chat ask it
 	sender    *outbox.Sender
@@ -147,6 +148,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.directory.Replace(cfg.Agents(), cfg.People())
 	a.overruns = &overruns{a.log, make(chan budget.Over, 64)}
 	a.disk = newDiskWatch(cfg.StorePath, o.Disk, a.log)
+	a.growth = &growth{disk: a.disk, log: a.log}
 
 	broker := approval.NewBroker()
 	a.listeners = &listeners{log: a.log, http: a.logger("http"), now: a.o.Now, live: &a.live, directory: a.directory,
@@ -156,6 +158,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	if a.store, err = openStore(ctx, a, broker); err != nil {
 		return nil, err
 	}
+	a.growth.store = a.store
 	a.onStop("store", func(context.Context) error { return a.store.Close() })
 	a.budgets = budget.NewRegistry(budget.Options{Now: a.o.Now, Over: a.overruns.note, Room: checkRoom,
 		Rows: a.store.budgetRows()})
@@ -361,6 +364,7 @@ func (a *App) keepStore(ctx context.Context) {
 	for {
 		a.store.keep(ctx, a.log)
 		a.disk.look(ctx, a.store.Now())
+		a.growth.read(ctx, a.store.Now())
 		a.reloader.lookBehind(ctx)
 		if err := a.endOrphans(ctx); err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "of calls that a program has sent on that is gone, it is not on record yet that they "+

@@ -32,6 +32,10 @@ func (h health) statusPage(ctx context.Context, to approval.Actor) web.Status {
 	s.Ready = err == nil && h.a.stopping.Err() == nil && !h.a.withdrawn.Load() && h.a.store.Ping(ctx) == nil
 	bound := h.a.o.Config
 	s.Store = web.StoreStatus{Path: bound.StorePath, Bytes: h.a.store.size(ctx), Restored: h.a.store.WasRestored()}
+	if is := h.a.growth.is.Load(); is != nil && is.perDay >= 0 {
+		s.Store.PerDay, s.Store.Grows = is.perDay, true
+		s.Store.FullIn = int(h.a.growth.fullIn().Hours() / 24)
+	}
 	if bound.IsDatabase() {
 		s.Store.Database, s.Store.Programs = bound.Store, h.a.store.programs(ctx)
 	}

@@ -77,9 +77,6 @@ func (w work) aimAt() (found targets, err error) {
 	var over []string
 	for _, i := range card.Items {
 		h, err := w.tx.Head(i.ID)
-		if errors.Is(err, approval.ErrNotFound) { // it is over, and was removed
-			continue
-		}
 		if err != nil {
 			return targets{}, err
 		}

@@ -66,6 +66,9 @@ type StoreStatus struct {
 	Database string // its address, without secrets
 	Programs string // those on the database
 	Bytes    int64
+	Grows    bool  // it is known by how much
+	PerDay   int64 // bytes, without what is removed
+	FullIn   int   // days, after which its disk is full then; 0: that is not known
 	Restored bool
 }
 
@@ -198,12 +201,18 @@ func storeFacts(x *exchange, st *StoreStatus) []fact {
 		restored = "status_restored"
 	}
 	size := strconv.FormatFloat(float64(st.Bytes)/mib, 'f', 1, 64)
-	if st.Database != "" {
-		return []fact{{x.lang.Say("status_database"), legible.Line(st.Database)},
-			{x.lang.Say("status_programs"), legible.Line(st.Programs)},
-			{x.lang.Say("status_size"), x.lang.Say("status_mib", "size", size)}}
+	sizes := []fact{{x.lang.Say("status_size"), x.lang.Say("status_mib", "size", size)}}
+	if st.Grows {
+		grows := x.lang.Say("status_mib_a_day", "size", strconv.FormatFloat(float64(st.PerDay)/mib, 'f', 1, 64))
+		if st.FullIn > 0 {
+			grows += " " + x.lang.Say("status_full_in", "days", strconv.Itoa(st.FullIn))
+		}
+		sizes = append(sizes, fact{x.lang.Say("status_growth"), grows})
 	}
-	return []fact{{x.lang.Say("status_file"), legible.Line(st.Path)},
-		{x.lang.Say("status_size"), x.lang.Say("status_mib", "size", size)},
-		{x.lang.Say("status_backup"), x.lang.Say(restored)}}
+	if st.Database != "" {
+		return append([]fact{{x.lang.Say("status_database"), legible.Line(st.Database)},
+			{x.lang.Say("status_programs"), legible.Line(st.Programs)}}, sizes...)
+	}
+	facts := append([]fact{{x.lang.Say("status_file"), legible.Line(st.Path)}}, sizes...)
+	return append(facts, fact{x.lang.Say("status_backup"), x.lang.Say(restored)})
 }

@@ -20,7 +20,8 @@ func statusOfTests(_ context.Context, viewer approval.Actor) Status {
 		Jobs: []JobStatus{{Name: "remind", At: begin, Pending: 4, Reminded: 2}, {Name: "prune", At: begin, Failed: true},
 			{Name: "late"}, {Name: "old", At: begin, Removes: true, Removed: 7}},
 		Listeners: []ListenerStatus{{Name: "api", Address: "127.0.0.1:8787", Open: 2, Connections: 2048}},
-		Store:     StoreStatus{Path: "/srv/gate.db", Bytes: 3 << 20, Restored: true}}
+		Store: StoreStatus{Path: "/srv/gate.db", Bytes: 3 << 20, Grows: true, PerDay: 1 << 19, FullIn: 40,
+			Restored: true}}
 }
 
 func TestStatusForAdmins(t *testing.T) {
@@ -31,7 +32,8 @@ func TestStatusForAdmins(t *testing.T) {
 		"in use", "<td>down</td>", "<td>up</td>", "4 waiting, 0 expired, 2 reminded", "failed; the log says why",
 		"7 rows removed or emptied",
 		"not since the start", "127.0.0.1:8787", "2 / 2048",
-		"/srv/gate.db", "3.0 MiB", "the store was older than expected")
+		"/srv/gate.db", "3.0 MiB", "0.5 MiB a day came to it in the last week. If nothing is removed, the disk is full in "+
+			"about 40 days.", "the store was older than expected")
 }
 
 func TestStatusOfADatabase(t *testing.T) {
@@ -43,7 +45,7 @@ func TestStatusOfADatabase(t *testing.T) {
 		}
 	})
 	w.get("root", "/status").is(http.StatusOK).has("Database", "postgres://db.example.com/gate",
-		"3.0 MiB", "v1.3.0 http://10.0.0.5:8787, v1.2.0 http://10.0.0.6:8787").lacks("Backups")
+		"3.0 MiB", "v1.3.0 http://10.0.0.5:8787, v1.2.0 http://10.0.0.6:8787").lacks("Backups", "a day came")
 }
 
 // Approvers see what a chat tells them, and no more.
