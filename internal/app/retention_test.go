@@ -75,3 +75,36 @@ policy:
 	pages()
 	w.eventually("the log says it", func() bool { return strings.Contains(w.log.String(), "Retention: ") })
 }
+
+// What an admin erases is gone from the pages, which say who did that.
+func TestWhatIsErasedIsOnNoPage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.expect(transfer(2000), client.AnswerPending).ApprovalID
+	w.lineCard("transfer_credits", 1)
+	if _, err := w.hana.Decide(w.ctx, id, client.Deny, "too much"); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("nothing is to be sent any more", func() bool {
+		e, err := w.hana.EraseRequest(w.ctx, id)
+		return err == nil && e == client.Erased{Requests: 1}
+	})
+	cookie := w.signIn(w.hana)
+	for _, page := range []string{"/r/" + id, "/history", "/audit", "/notifications", "/stats"} {
+		got := w.browse(w.url(page), cookie, nil)
+		if strings.Contains(got, "0xAbC") && page != "/audit" { // which has what it had
+			t.Errorf("%s has an argument: %s", page, got)
+		}
+	}
+	got := w.browse(w.url("/r/"+id), cookie, nil)
+	for _, part := range []string{"The arguments (34 bytes) were removed ", "Arguments and texts erased", "too much"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("its page lacks %q: %s", part, got)
+		}
+	}
+	for range 2 { // and the denial is remembered
+		if a := w.expect(transfer(2000), client.AnswerDenied); a.ApprovalID != id {
+			t.Errorf("its agent is told of %+v", a)
+		}
+	}
+}

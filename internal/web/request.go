@@ -245,7 +245,10 @@ func stepOf(x *exchange, m channels.Maker, e *approval.Event) (step, bool) {
 		text = "" // a word for programs
 	}
 	kind, name, ok := strings.Cut(e.Actor, ":")
-	if !ok || kind == "system" {
+	switch {
+	case e.Type == approval.EventErased: // whose word nothing else on the page has
+		name = e.Actor
+	case !ok || kind == "system":
 		name = ""
 	}
 	return step{e.At, said, m.Line(name), m.Line(legible.Cut(text, 1000))}, true
