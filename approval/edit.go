@@ -28,6 +28,9 @@ func approveEdited(ctx context.Context, g *Gate, d Decision) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
+	if !asked.ArgsRemovedAt.IsZero() { // it is over
+		asked.Args = d.Args.Canonical()
+	}
 	c, err := asked.call()
 	if err != nil {
 		return Request{}, err

@@ -1,6 +1,7 @@
 package approval_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,42 @@ func TestRule3_AnEditIsNotUsedForAToolThatChanged(t *testing.T) {
 		}
 		if o := w.expect(c, approval.AnswerApproved); string(o.Args) != `{"amount_cents":600,"to":"0xAbC"}` {
 			t.Errorf("%+v", o)
+		}
+	}
+}
+
+// An edit that waits for others longer than its call is remembered is followed all the same.
+func TestAnEditIsFollowedHoweverLongItWaits(t *testing.T) {
+	for name, wait := range map[string]func(w *council, c approval.Call, first approval.Answer,
+		last string) (approval.Answer, error){
+		"on": func(w *council, c approval.Call, first approval.Answer, _ string) (approval.Answer, error) {
+			return w.gate.Wait(w.ctx, c, first, approval.WaitOptions{For: time.Minute})
+		},
+		"for the edit": func(w *council, c approval.Call, _ approval.Answer, last string) (approval.Answer, error) {
+			return w.gate.CheckWait(w.ctx, c, approval.WaitOptions{For: time.Minute, Request: last})
+		},
+	} {
+		w := newCouncil(t, financeTwice, fHana, fKen, fMei)
+		c := transfer
+		c.AcceptsEdits = true
+		first := w.expect(c, approval.AnswerPending)
+		next, err := w.edit(first.Request.ID, "hana", `{"amount_cents":700,"to":"0xAbC"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, err := w.edit(next.ID, "ken", less)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
+			return errors.Join(tx.PutRecent(first.Request.Key(), approval.Recent{}), tx.PutRecent(next.Key(), approval.Recent{}))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.approve(last.ID, "mei")
+		o, err := wait(w, c, first, last.ID)
+		if err != nil || o.Kind != approval.AnswerApproved || string(o.Args) != less {
+			t.Errorf("%s: %+v, %v", name, o, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package approval_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"countersign/approval"
 )
@@ -42,5 +43,41 @@ func TestAnAgentsRequestsAreErasedSomeAtATime(t *testing.T) {
 	e.By = ken
 	if _, err := w.gate.Erase(w.ctx, e); approval.CodeOf(err) != approval.CodeNotAdmin {
 		t.Errorf("one who is no admin gets %v", err)
+	}
+}
+
+// An approval of what was erased since cannot be given for longer, and asking whether it can fails nothing: a card that
+// is still to be changed asks that.
+func TestWhatWasErasedIsNotGivenForLonger(t *testing.T) {
+	for _, approve := range []bool{true, false} {
+		w := newWorld(t)
+		w.policy(func(c approval.Call) approval.Verdict {
+			v := asks(c)
+			v.Grants, v.RuleDigest = &approval.GrantTerms{}, "digest"
+			return v
+		})
+		id := w.expect(call(`{"n":1}`), approval.AnswerPending).Request.ID
+		w.mustDecide(id, approve, hana, "")
+		if approve {
+			w.expect(call(`{"n":1}`), approval.AnswerApproved)
+		}
+		w.send()
+		if did, err := w.gate.Erase(w.ctx, approval.Erasure{RequestID: id, By: root}); err != nil || did.Requests != 1 {
+			t.Fatalf("%+v, %v", did, err)
+		}
+		if may, err := approval.Look(w.ctx, w.gate, func(wk *approval.Work) (bool, error) {
+			return wk.Grants().May(w.request(id), hana)
+		}); err != nil || may {
+			t.Errorf("approved %v: it may be given for longer: %v, %v", approve, may, err)
+		}
+		_, err := approval.Update(w.ctx, w.store, approval.WholeStore(), func(tx approval.Tx) (approval.Grant, error) {
+			return w.gate.In(w.ctx, tx).Grants().Make(hana, approval.ViaWeb, id, approval.GrantWish{For: time.Hour})
+		})
+		if approval.CodeOf(err) != approval.CodeGrantRefused {
+			t.Errorf("approved %v: it is given for longer: %v", approve, err)
+		}
+		if _, err := w.edits(id, hana, `{"n":2}`); approval.CodeOf(err) != approval.CodeAlreadyResolved {
+			t.Errorf("approved %v: to decide it with other args gives %v", approve, err)
+		}
 	}
 }

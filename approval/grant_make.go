@@ -213,6 +213,8 @@ func (w GrantWork) mayGrantAfter(r *Request, d *Decision) (refusal *Error, forWh
 		return refuse(CodeNotAnApprover, "Only the person who decided it can let the decision last longer.")
 	case !decided:
 		return refuse(CodeGrantRefused, "This request was not simply approved or denied.")
+	case !r.ArgsRemovedAt.IsZero():
+		return refuse(CodeGrantRefused, "The arguments of this request were removed. Let the next decision last longer.")
 	case w.tx.Now().Sub(r.ResolvedAt) >= grantAfter:
 		return refuse(CodeGrantRefused, "It was decided too long ago. Let the next decision last longer instead.")
 	}

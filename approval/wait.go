@@ -169,21 +169,20 @@ func (w waiter) useApproval(c *Call, still func() error, r *Request) (Answer, er
 
 // editedOf returns the request of a call in whose place r was approved, nil where r is the call's own.
 func (w waiter) editedOf(c *Call, r *Request) (*Request, error) {
-	j := w.judge(w.ctx, w.Policy(), *c)
-	if j.key == r.Key() {
+	key := w.judge(w.ctx, w.Policy(), *c).key
+	if key == r.Key() {
 		return nil, nil
 	}
-	return Look(w.ctx, w.Gate, func(w *Work) (*Request, error) {
-		recent, err := w.tx.Recent(j.key)
-		if err != nil || recent.DeniedID == "" {
+	for r.Replaces != "" {
+		var err error
+		if r, err = w.read(r.Replaces); err != nil {
 			return nil, err
 		}
-		was, err := w.tx.Request(recent.DeniedID)
-		if err != nil || was.EndCode != EndEdited {
-			return nil, err
+		if r.Key() == key {
+			return r, nil
 		}
-		return &was, nil
-	})
+	}
+	return nil, nil
 }
 
 // followEdit answers a caller who waited for a request that a person ended with an edit, or for the one in its place.

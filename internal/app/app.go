@@ -148,7 +148,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.directory.Replace(cfg.Agents(), cfg.People())
 	a.overruns = &overruns{a.log, make(chan budget.Over, 64)}
 	a.disk = newDiskWatch(cfg.StorePath, o.Disk, a.log)
-	a.growth = &growth{disk: a.disk, log: a.log}
+	a.growth = &growth{disk: a.disk, log: a.log, live: &a.live}
 
 	broker := approval.NewBroker()
 	a.listeners = &listeners{log: a.log, http: a.logger("http"), now: a.o.Now, live: &a.live, directory: a.directory,

@@ -45,6 +45,9 @@ const (
 )
 
 func newDiskWatch(path string, of func(string) (disk.Space, error), log *slog.Logger) *diskWatch {
+	if is, err := filepath.EvalSymlinks(path); err == nil { // the store lies where a link leads
+		path = is
+	}
 	d := &diskWatch{path: path, of: of, log: log, told: map[disk.Level]time.Time{}}
 	if d.of == nil {
 		d.of = disk.Of
@@ -95,6 +98,13 @@ func (d *diskWatch) read() (s disk.Space, known bool) {
 	return s, err == nil && s != disk.Space{}
 }
 
+// makeRoom has the store open on a disk that is full already.
+func (d *diskWatch) makeRoom() {
+	if s, known := d.read(); known && s.Free < reserveAtLast && d.reserve.file.IsThere() {
+		d.giveUpReserve()
+	}
+}
+
 // giveUpReserve gives decisions room on a disk that has none left, if there is a reserve yet.
 func (d *diskWatch) giveUpReserve() {
 	if s, known := d.read(); known {
@@ -118,10 +128,10 @@ type reserve struct {
 }
 
 // keep makes the reserve where there is room for it, gives it up where there is hardly any, and returns what is free
-// beside it: as if it were there, since it comes first when there is room again.
+// beside it: as if it were there, where it was given up.
 func (r *reserve) keep(ctx context.Context, s disk.Space) disk.Space {
 	r.mu.Lock()
-	is, rest := r.file.IsThere(), r.rest
+	is, rest, gone := r.file.IsThere(), r.rest, r.gone
 	r.rest = max(0, rest-1)
 	r.helped = r.helped || s.Free-r.before >= r.file.Bytes/2
 	r.mu.Unlock()
@@ -131,11 +141,15 @@ func (r *reserve) keep(ctx context.Context, s disk.Space) disk.Space {
 	if is {
 		return r.giveUp(ctx, s)
 	}
-	if s = s.Without(r.file.Bytes); s.Level() == disk.Full || rest > 0 {
+	without := s.Without(r.file.Bytes)
+	switch {
+	case gone && (without.Level() == disk.Full || rest > 0): // it comes first when there is room again
+		return without
+	case without.Level() == disk.Full: // a disk that has never had room for it
 		return s
 	}
 	r.make(ctx)
-	return s
+	return without
 }
 
 func (r *reserve) make(ctx context.Context) {

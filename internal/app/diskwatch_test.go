@@ -121,6 +121,50 @@ func TestAWriteThatFindsNoRoomGetsTheReserve(t *testing.T) {
 	}
 }
 
+// A gate that starts on a full disk gets the reserve as well, and one on a disk that has never had room for it asks as
+// before.
+func TestTheReserveAtTheStart(t *testing.T) {
+	w := watchDisk(t)
+	w.gives = false
+	w.mib = 512 // of 100 GiB: the disk is full for new requests, and there is no reserve yet
+	w.makeRoom()
+	if said := w.after(0, 1080); w.reserve.file.IsThere() || strings.Contains(said, "new requests") {
+		t.Errorf("with little room: %q; it is there: %v", said, w.reserve.file.IsThere())
+	}
+	w.after(time.Second, 50<<10)
+	again := watchDisk(t)
+	again.reserve.file = w.reserve.file
+	again.mib = 16
+	again.makeRoom()
+	if !again.reserve.file.IsThere() {
+		t.Error("it is given up with 16 MiB left")
+	}
+	again.mib = 3
+	again.makeRoom()
+	if again.reserve.file.IsThere() {
+		t.Error("it is not given up on a full disk")
+	}
+}
+
+// The reserve lies on the disk of the store, and not on that of a link to it.
+func TestTheReserveIsWhereTheStoreIs(t *testing.T) {
+	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link.db")
+	path := filepath.Join(dir, "gate.db")
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Symlink(path, link)); err != nil {
+		t.Fatal(err)
+	}
+	looked := ""
+	d := newDiskWatch(link, func(at string) (disk.Space, error) {
+		looked = at
+		return disk.Space{Free: 50 << 30, All: 100 << 30}, nil
+	}, slog.New(slog.DiscardHandler))
+	d.look(t.Context(), time.Unix(1_000_000, 0))
+	is, err := filepath.EvalSymlinks(dir)
+	if err != nil || looked != is || d.reserve.file.Path != filepath.Join(is, "gate.db.reserve") {
+		t.Errorf("looked at %s, and the reserve is %s; %v", looked, d.reserve.file.Path, err)
+	}
+}
+
 // A gate without a file, or on a disk of which nothing is known, keeps nothing on it.
 func TestNoReserveOnADiskThatIsNotKnown(t *testing.T) {
 	dir := t.TempDir()

@@ -17,6 +17,7 @@ type growth struct {
 	store database
 	disk  *diskWatch
 	log   *slog.Logger
+	live  *inForce
 
 	is   atomic.Pointer[grown]
 	next time.Time // when it is read again
@@ -50,7 +51,7 @@ func (g *growth) read(ctx context.Context, now time.Time) {
 
 // readGrowth returns by how many bytes a store of so many grows in a day: what came of the audit log in the last days
 // has its part of all, as each event goes with rows of its own. What is removed meanwhile is not taken off. Below 0 it
-// is too young to tell.
+// is not known: the store is too young, or its events are not all there.
 func readGrowth(ctx context.Context, s approval.Store, bytes int64) (int64, error) {
 	perDay := int64(-1)
 	err := s.View(ctx, func(tx approval.Tx) error {
@@ -59,8 +60,9 @@ func readGrowth(ctx context.Context, s approval.Store, bytes int64) (int64, erro
 			return err
 		}
 		over := min(growthOver, tx.Now().Sub(first[0].At))
-		if over < growthAtLeast {
-			return nil
+		gone, err := tx.Events(approval.EventQuery{Type: approval.EventAuditPruned, Limit: 1})
+		if err != nil || over < growthAtLeast || len(gone) > 0 {
+			return err
 		}
 		oldest, newest, err := tx.SeqRange()
 		if err != nil {
@@ -90,10 +92,10 @@ func (g *growth) fullIn() time.Duration {
 	return time.Duration(min(float64(space.Free)/float64(is.perDay), most) * 24 * float64(time.Hour))
 }
 
-// problems names a disk that will soon be full.
+// problems names a disk that will soon be full of a store from which nothing is removed.
 func (g *growth) problems() []string {
 	in := g.fullIn()
-	if in == 0 || in >= fullSoon {
+	if in == 0 || in >= fullSoon || g.live.Load().cfg.Keep.Requests > 0 {
 		return nil
 	}
 	is := g.is.Load()

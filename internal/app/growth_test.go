@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/config"
 	"countersign/internal/disk"
+	"countersign/internal/retention"
 	"countersign/internal/store/sqlite"
 	"countersign/internal/testkit"
 )
@@ -66,10 +68,21 @@ func TestHowFastTheStoreGrows(t *testing.T) {
 	if n := perDay(21); n != 0 {
 		t.Errorf("after a week without anything it grows by %d", n)
 	}
+	if err := db.Update(t.Context(), approval.OfNothing(), func(tx approval.Tx) error {
+		_, err := tx.Append(approval.Event{Type: approval.EventAuditPruned})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := perDay(21); n != -1 {
+		t.Errorf("with a part of its events it grows by %d", n)
+	}
 }
 
 // An operator is told of a disk that is full within a month.
 func TestADiskThatIsFullSoonIsTold(t *testing.T) {
+	var l inForce
+	l.Store(&live{cfg: &config.Config{}})
 	for _, test := range []struct {
 		name         string
 		free, perDay int64 // MiB
@@ -84,7 +97,7 @@ func TestADiskThatIsFullSoonIsTold(t *testing.T) {
 	} {
 		d := newDiskWatch("gate.db", nil, slog.New(slog.DiscardHandler))
 		d.space.Store(&disk.Space{Free: test.free << 20, All: 1 << 62})
-		g := &growth{disk: d}
+		g := &growth{disk: d, live: &l}
 		if g.fullIn() != 0 || g.problems() != nil {
 			t.Errorf("%s: before it is read it is %s, %q", test.name, g.fullIn(), g.problems())
 		}
@@ -95,8 +108,17 @@ func TestADiskThatIsFullSoonIsTold(t *testing.T) {
 			t.Errorf("%s: full in %d days, %q", test.name, days, said)
 		}
 	}
-	d := newDiskWatch("", nil, slog.New(slog.DiscardHandler))
-	g := &growth{disk: d}
+	d := newDiskWatch("gate.db", nil, slog.New(slog.DiscardHandler))
+	d.space.Store(&disk.Space{Free: 1000 << 20, All: 1 << 62})
+	g := &growth{disk: d, live: &l}
+	g.is.Store(&grown{bytes: 1 << 30, perDay: 100 << 20})
+	l.Store(&live{cfg: &config.Config{Keep: retention.Keep{Requests: time.Hour}}})
+	if g.problems() != nil {
+		t.Errorf("where requests are removed it says %q", g.problems())
+	}
+	l.Store(&live{cfg: &config.Config{}})
+	d = newDiskWatch("", nil, slog.New(slog.DiscardHandler))
+	g = &growth{disk: d, live: &l}
 	g.is.Store(&grown{bytes: 1 << 30, perDay: 1 << 30})
 	if g.fullIn() != 0 || g.problems() != nil {
 		t.Errorf("of a database's disk is told %s, %q", g.fullIn(), g.problems())

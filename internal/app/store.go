@@ -76,6 +76,7 @@ func openStore(ctx context.Context, a *App, broker *approval.Broker) (database, 
 	if a.o.Config.IsDatabase() {
 		return openServer(ctx, a, broker)
 	}
+	a.disk.makeRoom()
 	d, err := sqlite.Open(ctx, sqlite.Options{
 		Path: a.o.Config.StorePath, Logger: a.logger("store"), Now: a.o.Now, Elapsed: a.o.Elapsed, Failpoint: a.o.Failpoint,
 		OnCommit:     a.committed(broker),

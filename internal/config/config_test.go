@@ -663,7 +663,7 @@ func TestRule5_TheGuardKnowsTheGatesOwnFiles(t *testing.T) {
 	cfg, _, err := Parse("/srv/gate/gate.yaml", []byte(`agents: [{name: coder, token: coder-token-0123456789}]
 store: sqlite:/var/lib/g/requests.db
 socket: /run/g/api.sock
-retention: {audit: 7y, export: /var/lib/exports}
+retention: {requests: 7y, audit: 7y, export: /var/lib/exports}
 policy:
   guard: gate_files
   rules: [{tools: ["*"], action: allow}]
@@ -689,10 +689,10 @@ func TestRetentionOfTheAuditLog(t *testing.T) {
 	for said, want := range map[string]string{
 		"{audit: 7y, requests: 400d}":           "",
 		"{audit: 400d, requests: 400d}":         "",
-		"{audit: 30d}":                          "",
-		"{audit: 7y, export: /var/lib/exports}": "",
-		"{audit: 399d, requests: 400d}":         "audit must not be shorter than requests",
-		"{audit: 7y, export: ''}":               "export is a folder",
+		"{audit: 30d}":                          "audit must not be shorter than requests (forever)",
+		"{audit: 7y, requests: 7y, export: /x}": "",
+		"{audit: 399d, requests: 400d}":         "audit must not be shorter than requests (400d)",
+		"{audit: 7y, requests: 1y, export: ''}": "export is a folder",
 		"{export: /var/lib/exports}":            "export has nothing to do",
 		"{audit: forever, export: /exports}":    "export has nothing to do",
 		"{audit: 0d}":                           "audit is a number of days or years",

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"os"
 	"regexp"
 	"strconv"
@@ -78,8 +79,9 @@ func (c *checker) retention() {
 // checkAuditRetention reads what becomes of the audit log.
 func checkAuditRetention(c *checker) {
 	k, r := &c.cfg.Keep, c.cfg.File.Retention
-	if k.Audit > 0 && k.Audit < k.Requests {
-		c.errorf("$.retention.audit", "audit must not be shorter than requests, of which it says what happened to them")
+	if k.Audit > 0 && (k.Requests == 0 || k.Audit < k.Requests) {
+		c.errorf("$.retention.audit", "audit must not be shorter than requests (%s), of which it says what happened to them",
+			cmp.Or(r.Requests, forever))
 	}
 	switch {
 	case c.Said["$.retention.export"] && r.Export == "":

@@ -16,7 +16,7 @@ type Reserve struct {
 // IsThere reports whether the file is there and whole.
 func (r Reserve) IsThere() bool {
 	info, err := os.Lstat(r.Path)
-	return err == nil && info.Mode().IsRegular() && info.Size() == r.Bytes
+	return err == nil && info.Mode().IsRegular() && info.Size() == r.Bytes && takes(info) >= r.Bytes
 }
 
 // Make makes the file, or completes one whose making was cut off. It leaves none that is not whole, and nothing in

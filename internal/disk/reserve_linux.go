@@ -2,7 +2,9 @@ package disk
 
 import (
 	"errors"
+	"io/fs"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,12 +19,20 @@ func allocate(f *os.File, bytes int64) error {
 	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
 		return err
 	}
-	var s unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &s); err != nil {
+	info, err := f.Stat()
+	if err != nil {
 		return err
 	}
-	if s.Blocks*statBlock < bytes {
+	if takes(info) < bytes {
 		return fill(f, bytes)
 	}
 	return f.Sync()
+}
+
+// takes is how many bytes of the disk a file takes: a copy of the reserve may be one with holes.
+func takes(info fs.FileInfo) int64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return s.Blocks * statBlock
+	}
+	return info.Size()
 }

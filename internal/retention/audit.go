@@ -157,7 +157,8 @@ func (w *pieceWriter) write(es []approval.Event, before time.Time) (n int, err e
 	if w.piece.Events == 0 && len(es) > 0 {
 		w.piece.FromSeq, w.day = es[0].Seq, es[0].At.UTC().Truncate(day)
 	}
-	for n < len(es) && es[n].At.Before(before) && es[n].At.UTC().Truncate(day).Equal(w.day) {
+	// On a database the times of events may be a little out of order: those of the day before do not end the piece.
+	for n < len(es) && es[n].At.Before(before) && es[n].At.Before(w.day.Add(day)) {
 		w.bytes += es[n].Size()
 		w.piece.ToSeq = es[n].Seq
 		n++
@@ -179,7 +180,9 @@ func (w *pieceWriter) finish(dir string) (pruned, error) {
 	if err := w.zip.Close(); err != nil {
 		return pruned{}, err
 	}
-	w.piece.File = fmt.Sprintf("audit-%s-%012d.ndjson.gz", w.day.Format(time.DateOnly), w.piece.FromSeq)
+	// Other events have another name: those of another gate, or what a program saw of them that was too slow.
+	w.piece.File = fmt.Sprintf("audit-%s-%012d-%.8s.ndjson.gz", w.day.Format(time.DateOnly), w.piece.FromSeq,
+		w.piece.SHA256)
 	if err := safefile.Write(filepath.Join(dir, w.piece.File), w.file.Bytes(), 0o600); err != nil {
 		return pruned{}, fmt.Errorf("the events that are to be removed could not be exported first: %w", err)
 	}

@@ -111,7 +111,7 @@ func TestRule11_WhatGoesOfTheAuditLogIsOnRecord(t *testing.T) {
 				checkExport(t, filepath.Join(dir, s.File), s.SHA256, of)
 			}
 		}
-		if dir != "" && said[0].File != "audit-2026-11-21-000000000001.ndjson.gz" {
+		if dir != "" && said[0].File != "audit-2026-11-21-000000000001-"+said[0].SHA256[:8]+".ndjson.gz" {
 			t.Errorf("the file is %s", said[0].File)
 		}
 		w.clock.Advance(30 * day)
@@ -249,5 +249,21 @@ func TestALargeDayGoesInPieces(t *testing.T) {
 	said := w.pruned()
 	if len(said) != 2 || said[0].Events+said[1].Events != 51_000 || said[1].FromSeq != said[0].ToSeq+1 {
 		t.Errorf("it says %+v", said)
+	}
+}
+
+// Two gates that export to one folder leave each other's files alone.
+func TestExportsOfTwoGatesDoNotMeet(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		w := newWorld(t)
+		w.append(3)
+		w.clock.Advance(30 * day)
+		if _, err := retention.New(w).Prune(t.Context(), retention.Keep{Audit: day, Export: dir}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
+		t.Errorf("%d files, %v", len(files), err)
 	}
 }

@@ -158,7 +158,9 @@ const (
 
 	// hasEnded is of a request that nothing can come of any more.
 	hasEnded = `NOT ` + isLive + ` AND (dispatched_at IS NULL OR outcome IS NOT NULL)
-    AND NOT EXISTS (SELECT 1 FROM grants AS g WHERE g.request = approval_requests.id AND g.ended_at IS NULL)
+    AND NOT EXISTS (SELECT 1 FROM grants AS g WHERE g.request = approval_requests.id AND (g.ended_at IS NULL
+      OR EXISTS (SELECT 1 FROM grant_uses AS u
+        WHERE u.grant_id = g.id AND u.dispatched_at IS NOT NULL AND u.outcome IS NULL)))
     AND NOT EXISTS (SELECT 1 FROM approval_notifications AS n
       WHERE n.approval_id = approval_requests.id AND (n.status = 'queued' OR n.status = 'retrying'))`
 	// isOver is as [approval.Old] says.
@@ -168,6 +170,9 @@ const (
         approval_requests.scope, approval_requests.server, approval_requests.tool_name, approval_requests.args_hash,
         approval_requests.method) AND e.denied_id = approval_requests.id)
     AND NOT EXISTS (` + aLiveOne + `r.batch_id = approval_requests.batch_id)`
+	// mayGo is of one that may be removed: none is left in whose place an edit has put another, which leads back to it.
+	mayGo = isOver + `
+    AND NOT EXISTS (SELECT 1 FROM approval_requests AS r WHERE r.id = approval_requests.replaced_by)`
 	oldRequest = `SELECT id, CASE WHEN ` + isOver + ` THEN 1 ELSE 0 END,
     CASE WHEN args_removed_at IS NULL THEN 0 ELSE 1 END
   FROM approval_requests WHERE `
@@ -384,7 +389,7 @@ var queries = []string{
 	eventTime: `SELECT seq, at FROM audit_events WHERE seq >= $1 ORDER BY seq LIMIT 1`,
 
 	selectOldRequests: oldRequest + `id > $1 AND id < $2 ORDER BY id`,
-	selectOldRequest:  oldRequest + `id = $1`,
+	selectOldRequest:  `SELECT id, CASE WHEN ` + mayGo + ` THEN 1 ELSE 0 END, 0 FROM approval_requests WHERE id = $1`,
 	selectOldNotifications: `SELECT id, CASE WHEN ` + isDone + ` THEN 1 ELSE 0 END,
     CASE WHEN body IS NULL AND text IS NULL THEN 1 ELSE 0 END
   FROM approval_notifications WHERE id > $1 AND id < $2 ORDER BY id`,
@@ -410,7 +415,7 @@ var queries = []string{
 	removeVotes:           `DELETE FROM approval_votes WHERE request = $1`,
 	removeRequestSessions: `DELETE FROM request_sessions WHERE request = $1`,
 	removeEvents:          `DELETE FROM audit_events WHERE seq <= $1`,
-	removeRequest:         `DELETE FROM approval_requests WHERE id = $1 AND ` + isOver,
+	removeRequest:         `DELETE FROM approval_requests WHERE id = $1 AND ` + mayGo,
 	removeCard: `DELETE FROM cards
   WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM approval_requests AS r WHERE r.batch_id = cards.id)`,
 }

@@ -63,6 +63,15 @@ func everyState(t *testing.T, s approval.Store) (needed, over []string) {
 	insertEnded(t, s, "running", func(r *approval.Request) { used(r); r.DispatchedAt = r.ConsumedAt })
 	granted := insertEnded(t, s, "granted", used)
 	putGrant(t, s, "bot", "granted", func(g *approval.Grant) { g.RequestID = granted.ID })
+	using := insertEnded(t, s, "grant in use", used)
+	g := putGrant(t, s, "bot", "grant in use", func(g *approval.Grant) {
+		g.RequestID = using.ID
+		g.EndedAt, g.EndedBy, g.EndCode = g.MadeAt, "hana", "revoked"
+	})
+	update(t, s, func(tx approval.Tx) error {
+		return tx.PutGrantUse(approval.GrantUse{ID: tx.NewID(), GrantID: g.ID, ArgsHash: hash("args"), At: tx.Now(),
+			DispatchedAt: tx.Now(), Runner: "r"})
+	})
 	telling := insertEnded(t, s, "telling", nil)
 	insertNotification(t, s, telling.ID, nil)
 
@@ -85,7 +94,7 @@ func everyState(t *testing.T, s approval.Store) (needed, over []string) {
 	})
 	told := insertEnded(t, s, "told", nil)
 	insertNotification(t, s, told.ID, func(n *approval.Notification) { n.Status = approval.Sent })
-	return []string{"pending", "unused", "running", "granted", "telling", "unread", "remembered"},
+	return []string{"pending", "unused", "running", "granted", "grant in use", "telling", "unread", "remembered"},
 		[]string{"denied", "used", "ran", "grant over", "told"}
 }
 
@@ -282,6 +291,34 @@ func removesRequests(t *testing.T, s approval.Store) {
 		}
 		return nil
 	})
+}
+
+// A request in whose place an edit has put another stays as long as that does: who waits for either is led from one to
+// the other.
+func editedStays(t *testing.T, s approval.Store) {
+	last := insertEnded(t, s, "last", nil)
+	first := insert(t, s, "bot", "edited", nil)
+	update(t, s, func(tx approval.Tx) error {
+		e := ending(tx, first.ID, approval.Denied)
+		e.Code, e.ReplacedBy = approval.EndEdited, last.ID
+		if err := mustChange(tx.Resolve(e)); err != nil {
+			return err
+		}
+		_, err := tx.Ack("bot", first.ID)
+		return err
+	})
+	remove := func(id string, want bool) {
+		t.Helper()
+		update(t, s, func(tx approval.Tx) error {
+			removed, err := tx.RemoveRequest(id)
+			equal(t, "removed", removed, want)
+			return err
+		})
+	}
+	remove(first.ID, false)
+	update(t, s, func(tx approval.Tx) error { return mustChange(tx.RemoveArgs(first.ID)) })
+	remove(last.ID, true)
+	remove(first.ID, true)
 }
 
 func removesNotifications(t *testing.T, s approval.Store) {

@@ -80,6 +80,7 @@ var contract = []struct {
 	{"EraseTexts", erasesTexts},
 	{"RemoveRequest", removesRequests},
 	{"RemoveNotifications", removesNotifications},
+	{"EditedStays", editedStays},
 	{"WhatWaitsKeepsItsMessages", whatWaitsKeepsItsMessages},
 	{"RemoveEvents", removesEvents},
 	{"NotFound", notFound},
