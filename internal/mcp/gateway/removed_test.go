@@ -1,12 +1,10 @@
 package gateway_test
 
 import (
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"countersign/approval"
 	"countersign/internal/mcp"
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/testkit"
@@ -70,38 +68,4 @@ func TestRule1_RemovedAgentsHeldCallDoesNotRun(t *testing.T) {
 			t.Errorf("ran %d times, used at %s", up.count(), r.ConsumedAt)
 		}
 	}
-}
-
-// A task whose first request is over and was removed goes on with the one that took its place, also after a restart.
-func TestATaskGoesOnWhereItsFirstRequestWasRemoved(t *testing.T) {
-	t.Parallel()
-	up := newFake(mcp.Legacy, running, "tool")
-	o := gateway.Options{Servers: []gateway.ServerConfig{up.over(t, "http")}}
-	w := newWorldIn(t, twoRules, o, (&council{}).around(around{}))
-	first := join(t, w, mcp.Modern, withTasks).begin("tool", more)
-	next := w.edit(less)
-	if err := w.db.Update(t.Context(), approval.WholeStore(), func(tx approval.Tx) error {
-		if _, err := tx.Ack(next.Agent, first); err != nil {
-			return err
-		}
-		r, err := tx.Request(first)
-		if err != nil {
-			return err
-		}
-		if err := tx.PutRecent(r.Key(), approval.Recent{}); err != nil { // nothing remembers it any more
-			return err
-		}
-		if ok, err := tx.RemoveRequest(first); err != nil || !ok {
-			return fmt.Errorf("removed %v, %w", ok, err)
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	w.restart(t, o)
-	w.votes(next.ID, "ken")
-	if ran := w.ran(next.ID); ran != approval.RunSucceeded {
-		t.Errorf("what came of it: %q", ran)
-	}
-	want(t, "sent", string(up.nth(0).Get("arguments")), less)
 }

@@ -123,20 +123,13 @@ func (p *pendingCall) startTask() (jsontext.Value, *mcp.Error) {
 	return o.Bytes(), nil
 }
 
-// firstAsked returns the request that a task was begun with, or the first that is left of it: people may have put other
-// args in its place since, and what is over is removed in time.
+// firstAsked returns the request that a task was begun with: people may have put other args in its place since.
 func (g *Gateway) firstAsked(ctx context.Context, who approval.Actor, req approval.Request) (approval.Request, error) {
-	for req.Replaces != "" {
-		before, err := g.o.Asker.Request(ctx, who, req.Replaces)
-		if approval.CodeOf(err) == approval.CodeNotFound {
-			return req, nil
-		}
-		if err != nil {
-			return before, err
-		}
-		req = before
+	var err error
+	for err == nil && req.Replaces != "" {
+		req, err = g.o.Asker.Request(ctx, who, req.Replaces)
 	}
-	return req, nil
+	return req, err
 }
 
 // lastAsked returns the request that a task waits for now.
