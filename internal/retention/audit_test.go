@@ -214,15 +214,27 @@ func TestRule11_APruningThatIsCutOffLeavesNothingUnexplained(t *testing.T) {
 	}
 }
 
-// Nothing goes that could not be exported first.
+// shrinking is a store that counts how often it is to shrink.
+type shrinking struct {
+	retention.Store
+	times int
+}
+
+func (s *shrinking) Shrink(ctx context.Context) error {
+	s.times++
+	return s.Store.Shrink(ctx)
+}
+
+// Nothing goes that could not be exported first, and all else goes on.
 func TestWhatCannotBeExportedStays(t *testing.T) {
 	w := newWorld(t)
 	w.append(3)
 	w.clock.Advance(30 * day)
 	keep := retention.Keep{Audit: day, Export: filepath.Join(t.TempDir(), "nothing")}
-	if r, err := retention.New(w).Prune(t.Context(), keep); !errors.Is(err, os.ErrNotExist) || r.Events != 0 ||
-		!strings.Contains(err.Error(), "could not be exported") {
-		t.Errorf("removed %+v, %v", r, err)
+	s := &shrinking{Store: w}
+	if r, err := retention.New(s).Prune(t.Context(), keep); !errors.Is(err, os.ErrNotExist) || r.Events != 0 ||
+		!strings.Contains(err.Error(), "could not be exported") || s.times != 1 {
+		t.Errorf("removed %+v, %v, and shrank %d times", r, err, s.times)
 	}
 	if es := w.events(); len(es) != 3 {
 		t.Errorf("left are %s", lines(es))

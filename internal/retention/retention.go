@@ -101,9 +101,8 @@ func (p *Pruner) Prune(ctx context.Context, keep Keep) (r Removed, err error) {
 		}
 	}
 	if keep.Audit > 0 {
-		if r.Events, err = p.pruneAudit(ctx, keep); err != nil {
-			return r, errors.Join(err, failed)
-		}
+		r.Events, err = p.pruneAudit(ctx, keep)
+		failed = errors.Join(failed, err)
 	}
 	return r, errors.Join(failed, p.store.Shrink(ctx))
 }
