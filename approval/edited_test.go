@@ -59,19 +59,26 @@ func TestRule4_WhoWaitsFollowsAnEditThatOthersMustJoin(t *testing.T) {
 	}
 }
 
+// editTwice has people put other args in the place of a call's, and others in the place of those.
+func (w *council) editTwice(c approval.Call) (first approval.Answer, next, last approval.Request) {
+	w.t.Helper()
+	first = w.expect(c, approval.AnswerPending)
+	next, err := w.edit(first.Request.ID, "hana", `{"amount_cents":700,"to":"0xAbC"}`)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	last, err = w.edit(next.ID, "ken", less)
+	if err != nil || last.Status != approval.Pending {
+		w.t.Fatal(last.Status, err)
+	}
+	return first, next, last
+}
+
 func TestAnEditOfAnEditIsFollowed(t *testing.T) {
 	w := newCouncil(t, financeTwice, fHana, fKen, fMei)
 	c := transfer
 	c.AcceptsEdits = true
-	first := w.expect(c, approval.AnswerPending)
-	next, err := w.edit(first.Request.ID, "hana", `{"amount_cents":700,"to":"0xAbC"}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	last, err := w.edit(next.ID, "ken", less)
-	if err != nil || last.Status != approval.Pending {
-		t.Fatal(last.Status, err)
-	}
+	first, _, last := w.editTwice(c)
 	if o := w.expect(c, approval.AnswerPending); o.Request.ID != last.ID {
 		t.Error("it waits for another one")
 	}
@@ -125,15 +132,7 @@ func TestAnEditIsFollowedHoweverLongItWaits(t *testing.T) {
 		w := newCouncil(t, financeTwice, fHana, fKen, fMei)
 		c := transfer
 		c.AcceptsEdits = true
-		first := w.expect(c, approval.AnswerPending)
-		next, err := w.edit(first.Request.ID, "hana", `{"amount_cents":700,"to":"0xAbC"}`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		last, err := w.edit(next.ID, "ken", less)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first, next, last := w.editTwice(c)
 		if err := w.store.Update(w.ctx, approval.WholeStore(), func(tx approval.Tx) error {
 			return errors.Join(tx.PutRecent(first.Request.Key(), approval.Recent{}), tx.PutRecent(next.Key(), approval.Recent{}))
 		}); err != nil {

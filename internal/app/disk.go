@@ -39,8 +39,8 @@ const (
 	reserveBytes = 64 << 20
 	// reserveAtLast is with how few bytes left the reserve is given up before a write has failed.
 	reserveAtLast = 16 << 20
-	// reserveRest is how often is looked before the reserve is made anew: the disk may say that it has room, and have
-	// none for the store.
+	// reserveRest is how many looks pass before the reserve is made anew that a write has given up: the disk may say
+	// that it has room, and have none for the store.
 	reserveRest = 12
 )
 
@@ -78,7 +78,7 @@ func (d *diskWatch) look(ctx context.Context, now time.Time) {
 	if d.untold == disk.Roomy || now.Before(d.again) {
 		return
 	}
-	if last, was := d.told[d.untold]; was && now.Sub(last) < tellDiskAgain {
+	if last, ever := d.told[d.untold]; ever && now.Sub(last) < tellDiskAgain {
 		return
 	}
 	if err := d.tell[d.untold](ctx, s.Free, s.Percent()); err != nil {
@@ -109,7 +109,7 @@ func (d *diskWatch) makeRoom() {
 func (d *diskWatch) giveUpReserve() {
 	if s, known := d.read(); known {
 		s = d.reserve.giveUp(context.Background(), s)
-		d.reserve.wait()
+		d.reserve.postpone()
 		d.space.Store(&s)
 	}
 }
@@ -120,7 +120,7 @@ type reserve struct {
 	file  disk.Reserve
 
 	mu      sync.Mutex
-	rest    int   // how often is still to be looked before it is made anew
+	rest    int   // how many looks are left before it is made anew
 	gone    bool  // it was given up, and is not there again
 	before  int64 // how many bytes were free then
 	helped  bool  // there were more after
@@ -185,8 +185,8 @@ func (r *reserve) giveUp(ctx context.Context, s disk.Space) disk.Space {
 	return s.Without(r.file.Bytes)
 }
 
-// wait has the reserve made anew only after a while.
-func (r *reserve) wait() {
+// postpone has the reserve made anew only after a while.
+func (r *reserve) postpone() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rest = reserveRest

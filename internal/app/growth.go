@@ -19,12 +19,12 @@ type growth struct {
 	log   *slog.Logger
 	live  *inForce
 
-	is   atomic.Pointer[grown]
+	is   atomic.Pointer[storeSize]
 	next time.Time // when it is read again
 }
 
-// grown is how large a store is. PerDay is how many bytes come in a day; below 0: it is too young to tell.
-type grown struct{ bytes, perDay int64 }
+// storeSize is how large a store is. PerDay is how many bytes come in a day; below 0: it is not known.
+type storeSize struct{ bytes, perDay int64 }
 
 const (
 	readGrowthEvery = 10 * time.Minute
@@ -41,7 +41,7 @@ func (g *growth) read(ctx context.Context, now time.Time) {
 		return
 	}
 	g.next = now.Add(readGrowthEvery)
-	is := grown{bytes: g.store.size(ctx), perDay: -1}
+	is := storeSize{bytes: g.store.size(ctx), perDay: -1}
 	var err error
 	if is.perDay, err = readGrowth(ctx, g.store, is.bytes); err != nil && ctx.Err() == nil {
 		g.log.WarnContext(ctx, "how fast the store grows could not be read; trying again", "error", err)
@@ -120,7 +120,7 @@ func (g *growth) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (g *growth) Collect(ch chan<- prometheus.Metric) {
-	is := grown{-1, -1}
+	is := storeSize{-1, -1}
 	if now := g.is.Load(); now != nil {
 		is = *now
 	}

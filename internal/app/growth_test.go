@@ -101,7 +101,7 @@ func TestADiskThatIsFullSoonIsTold(t *testing.T) {
 		if g.fullIn() != 0 || g.problems() != nil {
 			t.Errorf("%s: before it is read it is %s, %q", test.name, g.fullIn(), g.problems())
 		}
-		g.is.Store(&grown{bytes: 1 << 30, perDay: test.perDay << 20})
+		g.is.Store(&storeSize{bytes: 1 << 30, perDay: test.perDay << 20})
 		said := strings.Join(g.problems(), "\n")
 		if days := int(g.fullIn().Hours() / 24); days != test.days || (said == "") != (test.told == "") ||
 			!strings.HasPrefix(said, test.told) {
@@ -111,7 +111,7 @@ func TestADiskThatIsFullSoonIsTold(t *testing.T) {
 	d := newDiskWatch("gate.db", nil, slog.New(slog.DiscardHandler))
 	d.space.Store(&disk.Space{Free: 1000 << 20, All: 1 << 62})
 	g := &growth{disk: d, live: &l}
-	g.is.Store(&grown{bytes: 1 << 30, perDay: 100 << 20})
+	g.is.Store(&storeSize{bytes: 1 << 30, perDay: 100 << 20})
 	l.Store(&live{cfg: &config.Config{Keep: retention.Keep{Requests: time.Hour}}})
 	if g.problems() != nil {
 		t.Errorf("where requests are removed it says %q", g.problems())
@@ -119,7 +119,7 @@ func TestADiskThatIsFullSoonIsTold(t *testing.T) {
 	l.Store(&live{cfg: &config.Config{}})
 	d = newDiskWatch("", nil, slog.New(slog.DiscardHandler))
 	g = &growth{disk: d, live: &l}
-	g.is.Store(&grown{bytes: 1 << 30, perDay: 1 << 30})
+	g.is.Store(&storeSize{bytes: 1 << 30, perDay: 1 << 30})
 	if g.fullIn() != 0 || g.problems() != nil {
 		t.Errorf("of a database's disk is told %s, %q", g.fullIn(), g.problems())
 	}
