@@ -136,7 +136,7 @@ func (s *std) stats(x client.Stats) {
 	now := s.now()
 	s.printf("From %s to %s\n", s.clock(x.Since.Time, now), s.clock(x.Until.Time, now))
 	if !x.KnownSince.IsZero() {
-		s.printf("Older requests or messages were removed. The figures are complete from %s on.\n",
+		s.printf("Older requests or messages are not kept. The figures are complete from %s on.\n",
 			s.clock(x.KnownSince.Time, now))
 	}
 	s.printf("\n")

@@ -137,7 +137,7 @@ func (r *reading) knownSince(ctx context.Context) (time.Time, error) {
 // printKnown says from when on all is known, unless that is the whole time.
 func (s *std) printKnown(known time.Time) {
 	if !known.IsZero() {
-		s.printf("Older calls or their arguments were removed. The record is complete from %s on.\n\n",
+		s.printf("Older calls or their arguments are not kept. The record is complete from %s on.\n\n",
 			s.clock(known, s.now()))
 	}
 }
