@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/safefile"
 	"countersign/internal/store/sqlite/sqlite3"
 	"countersign/schema"
 )
@@ -18,45 +19,79 @@ import (
 const backupPatience = 10 * time.Second
 
 // Backup copies the store at path to a new file, and returns how many bytes it has. The store may be in use: the copy
-// is what it was at one moment, whole, what is only in the write-ahead log included. The copy is its owner's alone. It
-// is there under its name when it is on the disk, or not at all. Backup fails with [approval.CodeStoreUnavailable] and
-// what to do where there is no store at path, where it is another program's database, and where to is there already.
+// is what it was at one moment, whole and checked, what is only in the write-ahead log included. The copy is its
+// owner's alone. It is there under its name when it is on the disk, or not at all. Backup fails with
+// [approval.CodeStoreUnavailable] and what to do where there is no store at path, where it is another program's
+// database or is damaged, and where to is there already.
 func Backup(ctx context.Context, path, to string) (size int64, err error) {
-	if err := checkThere(path); err != nil {
-		return 0, err
-	}
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return 0, notOverwritten(to, err)
 	}
+	folder := filepath.Dir(to)
+	c, err := MakeCopy(ctx, path, folder)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if err := nameCopy(c.Name(), to); err != nil {
+		return 0, notBackedUp(to, err)
+	}
+	return c.Bytes, safefile.SyncFolder(folder)
+}
+
+// Copy is a copy of a store, in a file that is its owner's alone, and is gone once it is closed.
+type Copy struct {
+	*os.File
+	Bytes int64
+}
+
+// MakeCopy is [Backup] to a file in folder that has no name of its own. What a process left there that ended while it
+// copied is removed.
+func MakeCopy(ctx context.Context, path, folder string) (_ *Copy, err error) {
+	if err := checkThere(path); err != nil {
+		return nil, err
+	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return 0, openFault(path, err)
+		return nil, openFault(path, err)
 	}
 	db, err := openBeside(abs)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	switch have, err := schema.Have(ctx, db); {
 	case errors.Is(err, schema.ErrForeign), err == nil && have == 0:
-		return 0, unavailable(fmt.Sprintf("%s is a database of another program; name the store.", path), err)
+		return nil, unavailable(fmt.Sprintf("%s is a database of another program; name the store.", path), err)
 	case err != nil:
-		return 0, fault(sqlite3.FromDriver(err))
+		return nil, fault(sqlite3.FromDriver(err))
 	}
-	if err := copyTo(ctx, db, to); err != nil {
-		return 0, notBackedUp(to, err)
+	f, err := copyPart(ctx, db, folder)
+	if err != nil {
+		return nil, notBackedUp(folder, err)
 	}
+	c := &Copy{File: f}
 	// While it was copied nothing could leave the write-ahead log, which has grown. The gate would have one of its callers
 	// wait until that is made up for; here it hinders no caller.
 	if _, err := db.ExecContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
-		return 0, fault(sqlite3.FromDriver(err))
+		return nil, errors.Join(fault(sqlite3.FromDriver(err)), c.Close())
 	}
-	info, err := os.Stat(to)
-	if err != nil {
-		return 0, fmt.Errorf("store: %w", err)
+	if err = checkCopy(ctx, f.Name()); err == nil {
+		var info fs.FileInfo
+		if info, err = f.Stat(); err == nil {
+			c.Bytes = info.Size()
+			return c, nil
+		}
 	}
-	return info.Size(), nil
+	if e, ok := errors.AsType[*notWhole](asNotWhole(err)); ok {
+		err = unavailable(fmt.Sprintf("No backup was made: %v. The store itself may be damaged: look at the disk and the "+
+			"system's log, and keep the backups that you have.", e), err)
+	}
+	return nil, errors.Join(err, c.Close())
 }
+
+// Close removes the file, if it has got no name of its own.
+func (c *Copy) Close() error { return removePart(c.File) }
 
 // notOverwritten refuses a name that is taken; err is nil, or why that is not known.
 func notOverwritten(to string, err error) error {
@@ -66,7 +101,7 @@ func notOverwritten(to string, err error) error {
 	return unavailable(fmt.Sprintf("%s exists already, and a backup overwrites nothing; name another file.", to), nil)
 }
 
-// notBackedUp says what to do about a backup that could not be written; nothing of it is left.
+// notBackedUp says what to do about a backup that could not be written there; nothing of it is left.
 func notBackedUp(to string, err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return notOverwritten(to, nil)
@@ -77,5 +112,5 @@ func notBackedUp(to string, err error) error {
 	} else if e, ok := errors.AsType[*approval.Error](err); ok {
 		do = e.Message
 	}
-	return unavailable(fmt.Sprintf("The backup %s could not be written. %s", to, do), err)
+	return unavailable(fmt.Sprintf("The backup could not be written (%s). %s", to, do), err)
 }

@@ -76,27 +76,40 @@ func (d *DB) copyBeside(ctx context.Context, db *sql.DB, now time.Time) (path st
 // copyTo makes a copy that is on the disk, or none. It fails with [fs.ErrExist] where the name is taken.
 func copyTo(ctx context.Context, db *sql.DB, path string) error {
 	folder := filepath.Dir(path)
-	if err := removeParts(folder); err != nil {
-		return err
-	}
-	f, err := makePart(folder)
+	f, err := copyPart(ctx, db, folder)
 	if err != nil {
 		return err
 	}
-	part := f.Name()
-	err = errors.Join(writeCopy(ctx, db, f), f.Close())
-	if err == nil {
-		err = nameCopy(part, path)
+	if err := errors.Join(nameCopy(f.Name(), path), removePart(f)); err != nil {
+		return err
 	}
-	if err == nil {
-		return safefile.SyncFolder(folder)
+	return safefile.SyncFolder(folder)
+}
+
+// copyPart makes a copy in a folder that has no name yet, and is removed by removePart.
+func copyPart(ctx context.Context, db *sql.DB, folder string) (*os.File, error) {
+	if err := removeParts(folder); err != nil {
+		return nil, err
 	}
-	for _, left := range []string{part, part + "-journal"} {
-		if leftErr := os.Remove(left); leftErr != nil && !errors.Is(leftErr, fs.ErrNotExist) {
-			err = errors.Join(err, leftErr)
+	f, err := makePart(folder)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeCopy(ctx, db, f); err != nil {
+		return nil, errors.Join(err, removePart(f))
+	}
+	return f, nil
+}
+
+// removePart removes what copyPart has made, unless it has got its name.
+func removePart(f *os.File) error {
+	errs := []error{f.Close()}
+	for _, left := range []string{f.Name(), f.Name() + "-journal"} {
+		if err := os.Remove(left); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
 		}
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // makePart makes the file that a copy is written to. The process that writes one has it locked: what is not locked is
@@ -163,8 +176,11 @@ func nameCopy(part, path string) error {
 const atUserVersion = 60
 
 // writeCopy has SQLite write all of the database, as a transaction sees it, to an empty file that is its owner's alone,
-// and notes in it that it is a copy.
+// and notes in it that it is a copy. The copy is a file that shrinks ([DB.Shrink]), also where the database is none.
 func writeCopy(ctx context.Context, db *sql.DB, f *os.File) error {
+	if _, err := chooseShrinking(ctx, db); err != nil {
+		return fault(sqlite3.FromDriver(err))
+	}
 	if _, err := db.ExecContext(ctx, `VACUUM INTO $1`, f.Name()); err != nil {
 		return fault(sqlite3.FromDriver(err))
 	}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"log/slog"
 	"strconv"
@@ -89,6 +90,17 @@ func (d *DB) readRoom(ctx context.Context) (r room, shrinks bool, err error) {
 		return t.Fail(err)
 	})
 	return r, shrinks, err
+}
+
+// chooseShrinking has the next VACUUM of a connection make a file that shrinks, and reports whether the database is none.
+// Nothing is written to it: on one that shrinks already, the statement would write.
+func chooseShrinking(ctx context.Context, db *sql.DB) (chosen bool, err error) {
+	var mode int64
+	if err := db.QueryRowContext(ctx, `PRAGMA auto_vacuum`).Scan(&mode); err != nil || mode == incremental {
+		return false, err
+	}
+	_, err = db.ExecContext(ctx, `PRAGMA auto_vacuum = INCREMENTAL`)
+	return err == nil, err
 }
 
 // incremental is what SQLite calls auto_vacuum=INCREMENTAL.

@@ -1,0 +1,280 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"countersign/internal/safefile"
+	"countersign/internal/store/sqlite/sqlite3"
+	"countersign/schema"
+)
+
+// A copy that is put in the place of a store says in itself that it is one (mark.go). The first gate that starts on it
+// ends all that was open in it, before it lets any call through.
+
+// Restoration is a copy on its way into the place of a store, which no gate can open meanwhile.
+type Restoration struct {
+	Copy About
+
+	path  string
+	claim *claim
+	fresh bool // there was no store
+	part  *os.File
+}
+
+// header is how a database file begins, and of what the next two bytes say by which kind of log it is written.
+const (
+	header     = "SQLite format 3\x00"
+	atJournals = 18
+)
+
+// PrepareRestore writes a copy beside the store at path, where there may be none, checks it, and brings its tables up to
+// date. Nothing of the store is changed: it fails where a gate runs on it, and where the copy is not whole, no store, or
+// one of a newer program.
+func PrepareRestore(ctx context.Context, path string, from io.Reader) (_ *Restoration, err error) {
+	if path, err = realPath(path); err != nil {
+		return nil, openFault(path, err)
+	}
+	r := &Restoration{path: path}
+	if r.fresh, err = isEmpty(path); err != nil {
+		return nil, openFault(path, err)
+	}
+	if r.claim, err = takeClaim(path); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	folder := filepath.Dir(path)
+	if err := removeParts(folder); err != nil {
+		return nil, openFault(path, err)
+	}
+	if r.part, err = makePart(folder); err != nil {
+		return nil, openFault(path, err)
+	}
+	if err := r.write(ctx, from); err != nil {
+		return nil, notRestored(err)
+	}
+	if err := r.prepare(ctx); err != nil {
+		return nil, notRestored(err)
+	}
+	return r, r.part.Sync()
+}
+
+// isEmpty reports whether there is nothing at path, or an empty file.
+func isEmpty(path string) (bool, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return err == nil && info.Size() == 0, err
+}
+
+// notRestored says of a copy that it is not put in the place of the store.
+func notRestored(err error) error {
+	if errors.Is(err, schema.ErrForeign) {
+		err = &notWhole{"it is a database of another program"}
+	}
+	if newer, ok := errors.AsType[*schema.NewerError](err); ok {
+		return unavailable(fmt.Sprintf("Nothing was restored: the copy was made by a newer version of the program (schema %d; "+
+			"this one knows %d); restore it with that version.", newer.Have, newer.Want), err)
+	}
+	if e, ok := errors.AsType[*notWhole](asNotWhole(err)); ok {
+		return unavailable(fmt.Sprintf("Nothing was restored: %v. Restore another one.", e), err)
+	}
+	return unavailable(fmt.Sprintf("Nothing was restored: the copy cannot be written beside the store, or not be read (%v).",
+		err), err)
+}
+
+// write writes the copy to the part, as a file that has no log of its own.
+func (r *Restoration) write(ctx context.Context, from io.Reader) error {
+	_, err := io.Copy(r.part, contextReader{ctx, from})
+	if err != nil {
+		return err
+	}
+	head := make([]byte, len(header))
+	if _, err := r.part.ReadAt(head, 0); err != nil || !bytes.Equal(head, []byte(header)) {
+		return &notWhole{"it is no database"}
+	}
+	_, err = r.part.WriteAt([]byte{1, 1}, atJournals)
+	return err
+}
+
+// contextReader gives up when its context ends.
+type contextReader struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (r contextReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.from.Read(p)
+}
+
+// prepare checks the copy, and has it be one that the gate takes for restored.
+func (r *Restoration) prepare(ctx context.Context) (err error) {
+	db, err := openBeside(r.part.Name())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if have, err := schema.Have(ctx, db); err != nil {
+		return err
+	} else if have == 0 {
+		return &notWhole{"it is an empty database"}
+	}
+	if err := checkRows(ctx, db); err != nil {
+		return err
+	}
+	if err := schema.Migrate(ctx, db); err != nil {
+		return err
+	}
+	if chosen, err := chooseShrinking(ctx, db); err != nil {
+		return fault(sqlite3.FromDriver(err))
+	} else if chosen {
+		if _, err := db.ExecContext(ctx, `VACUUM`); err != nil {
+			return fault(sqlite3.FromDriver(err))
+		}
+	}
+	if r.Copy, err = readAbout(ctx, db); err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", copiedVersion))
+	return fault(sqlite3.FromDriver(err))
+}
+
+// restoreNames is how many names are tried for the file that a copy takes the place of.
+const restoreNames = 5
+
+// logSuffixes are of the files beside a store that belong to what is in it.
+var logSuffixes = []string{"-wal", "-shm", eventLogSuffix}
+
+// Put puts the copy in the place of the store, whose files are kept beside it under the name that is returned, "" where
+// there was none. A death at any moment leaves the old store or the copy, and a gate that starts on it lets nothing
+// through twice: an old store that has lost its log is taken for restored, too.
+func (r *Restoration) Put(now time.Time) (kept string, err error) {
+	owner, err := os.Stat(filepath.Dir(r.path))
+	if err == nil && !r.fresh {
+		owner, err = os.Stat(r.path)
+	}
+	// Some systems rename no file that is open.
+	if err = errors.Join(err, r.claim.db.Close(), giveTo(owner, r.part.Name(), r.path+lockSuffix)); err != nil {
+		return "", openFault(r.path, err)
+	}
+	r.claim.db = nil
+	if !r.fresh {
+		if kept, err = r.keep(now); err != nil {
+			return "", errors.Join(openFault(r.path, err), r.putBack(kept))
+		}
+	}
+	if err := errors.Join(r.part.Close(), os.Rename(r.part.Name(), r.path)); err != nil {
+		return "", errors.Join(openFault(r.path, err), r.putBack(kept))
+	}
+	r.part, r.fresh = nil, false
+	return kept, safefile.SyncFolder(filepath.Dir(r.path))
+}
+
+// keep has the files of the old store get other names. The database itself stays, and has a second one, where there can
+// be one.
+func (r *Restoration) keep(now time.Time) (kept string, err error) {
+	for range restoreNames {
+		kept = fmt.Sprintf("%s.before-restore-%s", r.path, now.UTC().Format(copyTime))
+		if _, err = os.Lstat(kept); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		now = now.Add(time.Second)
+	}
+	for _, suffix := range logSuffixes {
+		if err := os.Rename(r.path+suffix, kept+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return kept, err
+		}
+	}
+	if err := os.Link(r.path, kept); err == nil {
+		return kept, nil
+	}
+	return kept, os.Rename(r.path, kept)
+}
+
+// putBack has the files of the old store get their names again.
+func (r *Restoration) putBack(kept string) error {
+	if kept == "" {
+		return nil
+	}
+	errs := []error{os.Remove(kept)}
+	if _, err := os.Lstat(r.path); errors.Is(err, fs.ErrNotExist) {
+		errs[0] = os.Rename(kept, r.path)
+	}
+	for _, suffix := range logSuffixes {
+		errs = append(errs, os.Rename(kept+suffix, r.path+suffix))
+	}
+	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, fs.ErrNotExist) })...)
+}
+
+// Close gives up what was not put in the place of the store.
+func (r *Restoration) Close() error {
+	var errs []error
+	if r.part != nil {
+		errs = append(errs, removePart(r.part))
+	}
+	if r.fresh { // made by the claim
+		if err := os.Remove(r.path); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, r.claim.close())...)
+}
+
+// MarkRestored has the next gate that starts on the store at path take it for one that was restored: a whole folder was
+// put back, which is not seen otherwise. It fails where a gate runs on it.
+func MarkRestored(ctx context.Context, path string) (about About, err error) {
+	if err := checkThere(path); err != nil {
+		return about, err
+	}
+	if path, err = realPath(path); err != nil {
+		return about, openFault(path, err)
+	}
+	c, err := takeClaim(path)
+	if err != nil {
+		return about, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	if err := c.checkLog(); err != nil {
+		return about, err
+	}
+	db, err := openBeside(path)
+	if err != nil {
+		return about, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return markRestored(ctx, db, path)
+}
+
+func markRestored(ctx context.Context, db *sql.DB, path string) (about About, err error) {
+	have, err := schema.Have(ctx, db)
+	switch {
+	case errors.Is(err, schema.ErrForeign), err == nil && have == 0:
+		return about, unavailable(fmt.Sprintf("%s is a database of another program; name the store.", path), err)
+	case err != nil:
+		return about, fault(sqlite3.FromDriver(err))
+	}
+	if _, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", copiedVersion)); err != nil {
+		return about, fault(sqlite3.FromDriver(err))
+	}
+	if have != schema.Version() {
+		return about, nil // the next start brings its tables up to date
+	}
+	return readAbout(ctx, db)
+}
