@@ -23,9 +23,11 @@ var layouts = map[string]string{
 	"internal/emulator/socket.go":         "Slack's own API",
 	"internal/listener/certificate.go":    "the log",
 	"internal/release/pack/bill.go":       "the bill of materials",
+	"internal/backup/backup.go":           "the name of a file",
 	"internal/retention/audit.go":         "the name of a file",
 	"internal/store/sqlite/copy.go":       "the name of a file",
 	"internal/store/sqlite/leftovers.go":  "the name of a file",
+	"internal/store/sqlite/restore.go":    "the name of a file",
 	"internal/web/download.go":            "the name of a file",
 }
 

@@ -26,10 +26,11 @@ import (
 const (
 	CheckPendingApprovals = "check_pending_approvals" // expire, give outcomes up, remind, retry, prune
 	Prune                 = "prune"                   // remove what has been kept long enough
+	Backup                = "backup"                  // copy the store, where that is due
 )
 
 // Tasks are the names of all.
-func Tasks() []string { return []string{CheckPendingApprovals, Prune} }
+func Tasks() []string { return []string{CheckPendingApprovals, Prune, Backup} }
 
 // Entry is one line of the cron table.
 type Entry struct {
@@ -57,10 +58,14 @@ func DefaultEntries() []Entry {
 // things are kept.
 func DefaultPrune() Entry { return Entry{Name: Prune, Schedule: "17 * * * *", Enabled: true} }
 
+// DefaultBackup is the entry for [Backup] of a table that has none, where the configuration says where copies are kept.
+// It looks often whether one is due: one that failed, or was due while nothing ran, is made up for.
+func DefaultBackup() Entry { return Entry{Name: Backup, Schedule: "*/5 * * * *", Enabled: true} }
+
 // Validate says what is wrong with the entry, nil if nothing is.
 func (e Entry) Validate() error {
 	if !slices.Contains(Tasks(), e.Name) {
-		return fmt.Errorf("there is no task %q; there are %s", e.Name, strings.Join(Tasks(), " and "))
+		return fmt.Errorf("there is no task %q; there are %s", e.Name, strings.Join(Tasks(), ", "))
 	}
 	if _, err := cron.ParseStandard(e.Schedule); err != nil {
 		return fmt.Errorf("schedule %q: %s", e.Schedule, strings.TrimPrefix(err.Error(), "failed to parse "))
@@ -80,6 +85,7 @@ type Gate interface {
 	Forget(ctx context.Context) (int, error)
 	PendingCount(ctx context.Context) (int, error)
 	Prune(ctx context.Context) (int, error)
+	Backup(ctx context.Context) error
 }
 
 // Counts says what one run moved.
@@ -103,14 +109,19 @@ func (c Counts) String() string {
 
 // summarize is the line that the log gets.
 func (e Entry) summarize(c Counts) string {
-	if e.Name == Prune {
+	switch e.Name {
+	case Prune:
 		return fmt.Sprintf("Retention: %d rows removed or emptied", c.Removed)
+	case Backup:
+		return "Backup: one is there"
 	}
 	return c.String()
 }
 
 // hasMoved reports whether the run changed anything worth a line in the log.
-func (c Counts) hasMoved() bool { return c.Expired+c.Unknown+c.Reminded+c.Retried+c.Removed > 0 }
+func (c Counts) hasMoved() bool {
+	return c.Expired+c.Unknown+c.Reminded+c.Retried+c.Removed > 0
+}
 
 // Options are what a [Heartbeat] is made of.
 type Options struct {
@@ -150,9 +161,9 @@ type Heartbeat struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	stop   sync.Once
-	// removing ends as Stop begins: what is removed can wait for the next start.
-	removing    context.Context
-	endRemoving context.CancelFunc
+	// deferring ends as Stop begins: what is removed or copied can wait for the next start.
+	deferring    context.Context
+	endDeferring context.CancelFunc
 }
 
 // New returns a heartbeat over the enabled entries. It does nothing before Start.
@@ -169,7 +180,7 @@ func New(o Options) (*Heartbeat, error) {
 	o.Entries = slices.Clone(o.Entries)
 	h := &Heartbeat{o: o}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	h.removing, h.endRemoving = context.WithCancel(h.ctx)
+	h.deferring, h.endDeferring = context.WithCancel(h.ctx)
 	logger := cronLogger{o.Logger}
 	h.cron = cron.New(cron.WithLocation(time.UTC), cron.WithLogger(logger),
 		cron.WithChain(cron.SkipIfStillRunning(logger)))
@@ -192,12 +203,12 @@ func New(o Options) (*Heartbeat, error) {
 // Start starts the table.
 func (h *Heartbeat) Start() { h.cron.Start() }
 
-// Stop starts no further run, cancels the one in progress when ctx ends, or at once if it removes what is old, and
-// waits for it.
+// Stop starts no further run, cancels the one in progress when ctx ends, or at once if it removes what is old or copies
+// the store, and waits for it.
 func (h *Heartbeat) Stop(ctx context.Context) error {
 	var err error
 	h.stop.Do(func() {
-		h.endRemoving()
+		h.endDeferring()
 		done := h.cron.Stop().Done()
 		select {
 		case <-done:
@@ -296,13 +307,18 @@ func (h *Heartbeat) runRecovered(e Entry) (c Counts, err error) {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	if e.Name == Prune {
-		if c.Removed, err = h.o.Gate.Prune(h.removing); h.removing.Err() != nil {
-			err = nil // the next run goes on
-		}
-		return c, err
+	switch e.Name {
+	case Prune:
+		c.Removed, err = h.o.Gate.Prune(h.deferring)
+	case Backup:
+		err = h.o.Gate.Backup(h.deferring)
+	default:
+		return RunOnce(h.ctx, h.o.Gate, e.Params)
 	}
-	return RunOnce(h.ctx, h.o.Gate, e.Params)
+	if h.deferring.Err() != nil {
+		err = nil // the next run goes on
+	}
+	return c, err
 }
 
 // RunOnce does the work of [CheckPendingApprovals]. Each step is tried even when one before it failed.

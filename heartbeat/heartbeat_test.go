@@ -65,6 +65,14 @@ func (g *fakeGate) Prune(ctx context.Context) (int, error) {
 	}
 	return 7, nil
 }
+func (g *fakeGate) Backup(ctx context.Context) error {
+	g.note("copy")
+	if g.remove != nil {
+		_, err := g.remove(ctx)
+		return err
+	}
+	return nil
+}
 func (g *fakeGate) PendingCount(context.Context) (int, error) { g.note("count"); return 5, nil }
 
 func TestRunOnceDoesEveryStepAndCounts(t *testing.T) {
@@ -146,27 +154,50 @@ func TestWhatIsOldIsRemovedEachHour(t *testing.T) {
 	})
 }
 
-// There may be much to remove, and nobody waits for that to end.
-func TestStopDoesNotWaitUntilAllThatIsOldIsRemoved(t *testing.T) {
+func TestCopiesAreLookedAfterEveryFiveMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &fakeGate{remove: func(ctx context.Context) (int, error) {
-			<-ctx.Done()
-			return 3, ctx.Err()
-		}}
-		h, err := New(Options{Gate: g, Entries: []Entry{DefaultPrune()}})
+		g := &fakeGate{}
+		h, err := New(Options{Gate: g, Entries: []Entry{DefaultBackup()}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		h.Start()
-		time.Sleep(time.Hour)
-		begun := time.Now()
-		if err := h.Stop(context.Background()); err != nil || time.Since(begun) != 0 {
-			t.Errorf("stopping took %v, %v", time.Since(begun), err)
+		time.Sleep(10 * time.Minute)
+		if err := h.Stop(context.Background()); err != nil {
+			t.Error(err)
 		}
-		if r, _ := h.Last(Prune); r.Err != nil || r.Counts.Removed != 3 {
-			t.Errorf("the run: %+v", r)
+		if got := g.took(); got != "copy copy" {
+			t.Errorf("in ten minutes: %q", got)
+		}
+		if r, ok := h.Last(Backup); !ok || r.Err != nil || r.Counts != (Counts{}) {
+			t.Errorf("the last run: %+v", r)
 		}
 	})
+}
+
+// There may be much to remove or to copy, and nobody waits for that to end.
+func TestStopDoesNotWaitForWhatIsRemovedOrCopied(t *testing.T) {
+	for name, entry := range map[string]Entry{Prune: DefaultPrune(), Backup: DefaultBackup()} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &fakeGate{remove: func(ctx context.Context) (int, error) {
+				<-ctx.Done()
+				return 3, ctx.Err()
+			}}
+			h, err := New(Options{Gate: g, Entries: []Entry{entry}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Start()
+			time.Sleep(time.Hour)
+			begun := time.Now()
+			if err := h.Stop(context.Background()); err != nil || time.Since(begun) != 0 {
+				t.Errorf("%s: stopping took %v, %v", name, time.Since(begun), err)
+			}
+			if r, ok := h.Last(name); !ok || r.Err != nil || r.Counts.Removed != 3 && name == Prune {
+				t.Errorf("%s: the run: %+v", name, r)
+			}
+		})
+	}
 }
 
 func TestARunIsSkippedWhileOneIsGoingAndStopWaits(t *testing.T) {
@@ -285,6 +316,7 @@ func (g *countedGate) Remind(context.Context, time.Duration, int) (int, error) {
 }
 func (g *countedGate) RetryFailed(context.Context) (int, error)  { return g.next().Retried, nil }
 func (g *countedGate) Forget(context.Context) (int, error)       { return g.next().Pruned, nil }
+func (*countedGate) Backup(context.Context) error                { return nil }
 func (g *countedGate) Prune(context.Context) (int, error)        { return g.next().Removed, nil }
 func (g *countedGate) PendingCount(context.Context) (int, error) { return g.next().Pending, nil }
 

@@ -132,6 +132,13 @@ func (s *std) doing(format string, args ...any) {
 	}
 }
 
+// done takes away what doing has written.
+func (s *std) done() {
+	if isTerminal(s.err) {
+		fmt.Fprint(s.err, "\r\x1b[K")
+	}
+}
+
 func (s *std) stats(x client.Stats) {
 	now := s.now()
 	s.printf("From %s to %s\n", s.clock(x.Since.Time, now), s.clock(x.Until.Time, now))

@@ -1,7 +1,8 @@
 // Countersign is the gate between an AI agent and its tools, and the command line to it.
 //
 // serve runs the gate and demo shows it with stand-ins for the chat platforms; init and manifest begin a
-// configuration, check and explain judge one without running it, backup copies the database, and verify
+// configuration, check and explain judge one without running it, backup copies the database and restore puts a copy
+// back, and verify
 // tries on a running gate what must not decide; call asks as an agent does, mcp puts the gate around an MCP
 // server, hook answers the hooks of coding agents and install writes them into their settings; pending, show, approve,
 // deny, extend, cancel, freeze and delegate are a person's, unfreeze, notifications, retry and audit an admin's; stats,

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -69,9 +68,7 @@ func (s *std) movedSoFar(table string, rows, of int64) {
 		s.doing("%s: %d of %d rows", table, rows, of)
 		return
 	}
-	if isTerminal(s.err) {
-		fmt.Fprint(s.err, "\r\x1b[K")
-	}
+	s.done()
 	s.printf("%-24s %12d\n", table, rows)
 }
 

@@ -33,6 +33,7 @@ type commandLine struct {
 	Serve    serveCmd    `cmd:"" group:"gate" help:"Run the gate."`
 	Check    checkCmd    `cmd:"" group:"gate" help:"Check a configuration; problems come as file:line:column. With --online, ask the platforms too."`
 	Backup   backupCmd   `cmd:"" group:"gate" help:"Copy the database to a new file; the gate may be running."`
+	Restore  restoreCmd  `cmd:"" group:"gate" help:"Put a backup in the place of the store; the gate is stopped."`
 	Migrate  migrateCmd  `cmd:"" group:"gate" help:"Take the store's rows from a file to PostgreSQL, or back; the gate is stopped."`
 	Verify   verifyCmd   `cmd:"" group:"gate" help:"Send a running gate forged, stale and strangers' taps, then ask for yours, and print which checks passed."`
 	Explain  explainCmd  `cmd:"" group:"gate" help:"Show the rules in the order they are tried, which one decides a call, and why."`

@@ -71,6 +71,7 @@ type App struct {
 	overruns  *overruns
 	disk      *diskWatch
 	growth    *growth
+	backups   *backups
 	directory *auth.Directory
 	who       directory // that, as the gate and the chat ask it
 	sender    *outbox.Sender
@@ -149,6 +150,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.overruns = &overruns{a.log, make(chan budget.Over, 64)}
 	a.disk = newDiskWatch(cfg.StorePath, o.Disk, a.log)
 	a.growth = &growth{disk: a.disk, log: a.log, live: &a.live}
+	a.backups = &backups{path: cfg.StorePath, disk: a.disk, live: &a.live, log: a.logger("backup")}
 
 	broker := approval.NewBroker()
 	a.listeners = &listeners{log: a.log, http: a.logger("http"), now: a.o.Now, live: &a.live, directory: a.directory,
@@ -159,6 +161,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 		return nil, err
 	}
 	a.growth.store = a.store
+	a.backups.now = a.store.Now
 	a.onStop("store", func(context.Context) error { return a.store.Close() })
 	a.budgets = budget.NewRegistry(budget.Options{Now: a.o.Now, Over: a.overruns.note, Room: checkRoom,
 		Rows: a.store.budgetRows()})
@@ -180,6 +183,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 		Readers: chatReaders{a.who, a.o.Now, health{a}.status}, Whose: a.directory.ByChat})
 	a.disk.tell = map[disk.Level]func(context.Context, int64, int) error{
 		disk.Low: a.chat.DiskLow, disk.Full: a.chat.DiskFull}
+	a.backups.tell = a.chat.BackupFailed
 	a.reloader = &reloader{a: a, log: a.log, gate: a.gate, chat: a.chat}
 	a.signIn = signin.New(signin.Options{Store: kept, Rows: kept.SignIns, Audit: audit, Directory: a.who,
 		Logger: a.logger("signin"), Opener: a.live.opener, Keys: a.store.keys("signin")})
@@ -206,7 +210,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	})
 
 	beats := heartbeat.Options{Entries: cfg.Heartbeat(),
-		Gate:   upkeep{a.gate, a.outbox, a.signIn, retention.New(a.store), &a.live},
+		Gate:   upkeep{a.gate, a.outbox, a.signIn, retention.New(a.store), a.backups, &a.live},
 		Logger: a.logger("heartbeat"), Now: a.o.Now, Observe: a.metrics.countBeat, Record: a.store.runs()}
 	if beats.Record != nil { // a program whose clock is wrong keeps no other from its runs
 		beats.Now = a.store.Now
@@ -318,6 +322,7 @@ func (a *App) Start() error {
 			a.log.Error("the sender of notifications ended; no cards go out any more", "error", err)
 		}
 	})
+	a.spawn(func() { a.backups.begin() })
 	a.spawn(func() { a.platforms.learn(a.work) })
 	a.spawn(func() { a.platforms.run(a.work) })
 	if a.o.Config.Path != "" {

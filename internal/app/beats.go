@@ -31,7 +31,7 @@ func beatStatus(of *heartbeat.Heartbeat, to approval.Actor, reads locale.Reader)
 	for _, entry := range of.Enabled() {
 		r, ok := of.Last(entry)
 		switch {
-		case entry == heartbeat.Prune && (!ok || r.Err == nil): // it asks nobody; that it fails is told
+		case entry != heartbeat.CheckPendingApprovals && (!ok || r.Err == nil): // it asks nobody; that it fails is told
 		case !ok:
 			lines = append(lines, l.Say("status_beat_none"))
 		case r.Err != nil:

@@ -151,6 +151,7 @@ type upkeep struct {
 	*outbox.Outbox
 	signIn *signin.Service
 	pruner *retention.Pruner
+	copies *backups
 	live   *inForce
 }
 
@@ -159,6 +160,9 @@ func (u upkeep) Prune(ctx context.Context) (int, error) {
 	r, err := u.pruner.Prune(ctx, u.live.Load().cfg.Keep)
 	return r.All(), err
 }
+
+// Backup copies the store if that is due.
+func (u upkeep) Backup(ctx context.Context) error { return u.copies.run(ctx) }
 
 // kept is for how long the record is kept, by the configuration in force.
 func (l *inForce) kept() history.Kept {

@@ -129,7 +129,7 @@ func newMetrics(a *App) *metrics {
 	build.Set(1)
 	m.listeners = &listenerStates{a.listeners.limits, map[string]*listener.Listener{}, map[string]*listener.Certificate{}}
 	m.registry.MustRegister(m.listeners, m.events, m.tries, m.took, m.paused, m.webhooks, m.heartbeats, m.reloads, m.mcp,
-		m.mcpTook, &serverStates{a}, &refusals{a}, a.disk, a.growth, pending, ahead, build,
+		m.mcpTook, &serverStates{a}, &refusals{a}, a.disk, a.growth, a.backups, pending, ahead, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

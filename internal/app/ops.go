@@ -66,6 +66,7 @@ func (h health) problems() []string {
 	ps = append(ps, h.a.store.Problems()...)
 	ps = append(ps, h.a.disk.problems()...)
 	ps = append(ps, h.a.growth.problems()...)
+	ps = append(ps, h.a.backups.problems()...)
 	if why := h.a.reloader.failed.Load(); why != nil {
 		ps = append(ps, "the configuration was not reloaded ("+*why+"): the earlier one stays in force")
 	}

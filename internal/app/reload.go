@@ -317,6 +317,7 @@ func restartKeys(old, cfg *config.Config) []string {
 		{"mcp", !reflect.DeepEqual(old.MCP, cfg.MCP)},
 		{"heartbeat", fmt.Sprint(old.File.Heartbeat) != fmt.Sprint(cfg.File.Heartbeat)},
 		{"retention", (old.Keep == retention.Keep{}) != (cfg.Keep == retention.Keep{})}, // it has a job
+		{"backup", old.Backups.IsSet() != cfg.Backups.IsSet()},                          // as well
 		{"limits.connections", old.Connections() != cfg.Connections()},
 		{"notifications", old.Notifications != cfg.Notifications},
 	} {

@@ -36,6 +36,10 @@ func (h health) statusPage(ctx context.Context, to approval.Actor) web.Status {
 		s.Store.PerDay, s.Store.Grows = is.perDay, true
 		s.Store.FullIn = int(h.a.growth.fullIn().Hours() / 24)
 	}
+	if s.Store.Copied = h.a.live.Load().cfg.Backups.IsSet(); s.Store.Copied {
+		newest, since, why := h.a.backups.state()
+		s.Store.BackupAt, s.Store.BackupBytes, s.Store.FailingSince, s.Store.Why = newest.At, newest.Bytes, since, why
+	}
 	if bound.IsDatabase() {
 		s.Store.Database, s.Store.Programs = bound.Store, h.a.store.programs(ctx)
 	}
@@ -84,7 +88,7 @@ func serverStatus(servers []gateway.ServerHealth, m *redact.Masker) []web.Server
 func jobStatus(beat *heartbeat.Heartbeat) []web.JobStatus {
 	var out []web.JobStatus
 	for _, entry := range beat.Enabled() {
-		j := web.JobStatus{Name: entry, Removes: entry == heartbeat.Prune}
+		j := web.JobStatus{Name: entry, Removes: entry == heartbeat.Prune, Copies: entry == heartbeat.Backup}
 		if r, ok := beat.Last(entry); ok {
 			j.At, j.Failed = r.At, r.Err != nil
 			j.Pending, j.Expired, j.Reminded, j.Retried = r.Counts.Pending, r.Counts.Expired, r.Counts.Reminded, r.Counts.Retried

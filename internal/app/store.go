@@ -104,9 +104,12 @@ type file struct {
 	path string
 }
 
-func (f file) size(context.Context) (n int64) {
+func (f file) size(context.Context) int64 { return fileSize(f.path) }
+
+// fileSize is how many bytes a store's file takes, with its write log.
+func fileSize(path string) (n int64) {
 	for _, suffix := range []string{"", "-wal"} {
-		if is, err := os.Stat(f.path + suffix); err == nil {
+		if is, err := os.Stat(path + suffix); err == nil {
 			n += is.Size()
 		}
 	}

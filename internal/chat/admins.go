@@ -59,11 +59,20 @@ func (s *Service) tellOfDisk(ctx context.Context, what phrases.Phrase, free int6
 	})
 }
 
+// BackupFailed tells the admins that no backup of the store could be made, and why.
+func (s *Service) BackupFailed(ctx context.Context, why string) error {
+	return s.tellWhy(ctx, phrases.SayBackupFailed, why)
+}
+
 // ReloadFailed tells the admins that a changed configuration cannot be used, and why.
 func (s *Service) ReloadFailed(ctx context.Context, why string) error {
+	return s.tellWhy(ctx, phrases.SayReloadFailed, why)
+}
+
+func (s *Service) tellWhy(ctx context.Context, what phrases.Phrase, why string) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.tellAdmins(tx, func(to approval.Actor) string {
-			return s.sayTo(to, phrases.SayReloadFailed, "why", legible.Cut(legible.Line(why), maxWhy))
+			return s.sayTo(to, what, "why", legible.Cut(legible.Line(why), maxWhy))
 		})
 	})
 }

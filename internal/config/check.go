@@ -120,6 +120,7 @@ func (c *checker) check(root *yamlpos.Node) {
 	c.socket()
 	c.heartbeat()
 	c.retention()
+	checkBackup(c)
 	c.notifications()
 	if c.policy(root) {
 		c.reachable()
@@ -438,7 +439,7 @@ func (c *checker) task(path string, j *Job, names map[string]int) {
 	default:
 		near := yamlpos.DidYouMean(j.Name, heartbeat.Tasks())
 		c.errorf(at, "unknown heartbeat task %q%s", j.Name, cmp.Or(near, "; there are "+strings.Join(heartbeat.Tasks(),
-			" and ")))
+			", ")))
 	}
 }
 
@@ -523,7 +524,8 @@ func (c *checker) policy(root *yamlpos.Node) bool {
 // gateFiles are the gate's own files, as far as they are known from here.
 func (c *checker) gateFiles() []string {
 	var files []string
-	names := append([]string{c.name, EnvPath(c.name), c.cfg.StorePath, c.cfg.Socket, c.cfg.Keep.Export}, c.cfg.Files...)
+	names := append([]string{c.name, EnvPath(c.name), c.cfg.StorePath, c.cfg.Socket, c.cfg.Keep.Export, c.cfg.Backups.Dir},
+		c.cfg.Files...)
 	for _, pair := range []*listener.Pair{c.cfg.TLS, c.cfg.WebhookTLS, c.cfg.PagesTLS} {
 		if pair != nil {
 			names = append(names, pair.Key)

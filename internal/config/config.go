@@ -20,6 +20,7 @@ import (
 	"countersign/channels/kind"
 	"countersign/heartbeat"
 	"countersign/internal/auth"
+	"countersign/internal/backup"
 	"countersign/internal/listener"
 	"countersign/internal/policy"
 	"countersign/internal/retention"
@@ -62,6 +63,8 @@ type File struct {
 	Limits Limits `yaml:"limits,omitempty" json:"limits,omitzero"`
 	// Retention says for how long things are kept.
 	Retention Retention `yaml:"retention,omitempty" json:"retention,omitzero"`
+	// Backup says where copies of the store are kept.
+	Backup Backup `yaml:"backup,omitempty" json:"backup,omitzero"`
 	// Replicas are what the programs on one database have together.
 	Replicas Replicas `yaml:"replicas,omitempty" json:"replicas,omitzero"`
 	// SignIn is how people sign in to the pages.
@@ -192,6 +195,8 @@ type Config struct {
 	StoreURL secret.Value `yaml:"-" json:"-"`
 	// Keep is what Retention says.
 	Keep retention.Keep `yaml:"-" json:"-"`
+	// Backups is what Backup says.
+	Backups backup.Plan `yaml:"-" json:"-"`
 	// Location is where people's times are told.
 	Location *time.Location `yaml:"-" json:"-"`
 	// Policy is the compiled policy; a file without one quarantines everything.
@@ -494,13 +499,16 @@ func (c *Config) allWays(p Person) approval.Route {
 // Heartbeat returns the heartbeat's table.
 func (c *Config) Heartbeat() []heartbeat.Entry {
 	entries := make([]heartbeat.Entry, len(c.File.Heartbeat))
-	removes := c.Keep == retention.Keep{}
+	listed := map[string]bool{}
 	for i, j := range c.File.Heartbeat {
 		entries[i] = j.entry()
-		removes = removes || j.Name == heartbeat.Prune
+		listed[j.Name] = true
 	}
-	if !removes {
+	if c.Keep != (retention.Keep{}) && !listed[heartbeat.Prune] {
 		entries = append(entries, heartbeat.DefaultPrune())
+	}
+	if c.Backups.IsSet() && !listed[heartbeat.Backup] {
+		entries = append(entries, heartbeat.DefaultBackup())
 	}
 	return entries
 }

@@ -20,9 +20,11 @@ import (
 	"countersign/channels/slack"
 	"countersign/heartbeat"
 	"countersign/internal/auth"
+	"countersign/internal/backup"
 	"countersign/internal/secret"
 	"countersign/internal/testkit"
 
+	"filippo.io/age"
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -664,6 +666,7 @@ func TestRule5_TheGuardKnowsTheGatesOwnFiles(t *testing.T) {
 store: sqlite:/var/lib/g/requests.db
 socket: /run/g/api.sock
 retention: {requests: 7y, audit: 7y, export: /var/lib/exports}
+backup: {dir: /var/backups/gate}
 policy:
   guard: gate_files
   rules: [{tools: ["*"], action: allow}]
@@ -672,7 +675,8 @@ policy:
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/srv/gate/gate.yaml", "/srv/gate/gate.env", "/var/lib/g/requests.db-wal",
-		"/run/g/api.sock", "/opt/vars/g.env", "/var/lib/exports/audit-2026-11-21-000000000001.ndjson.gz"} {
+		"/run/g/api.sock", "/opt/vars/g.env", "/var/lib/exports/audit-2026-11-21-000000000001.ndjson.gz",
+		"/var/backups/gate/countersign-20261124T000000Z.db.zst"} {
 		x, err := cfg.Explain(Question{Agent: "coder", Tool: "Read", Args: []byte(`{"file_path":"` + path + `"}`)})
 		if err != nil || x.Action != "quarantine" || x.Risk != "critical" {
 			t.Errorf("%s: %s, %s, %v", path, x.Action, x.Risk, err)
@@ -707,6 +711,62 @@ func TestRetentionOfTheAuditLog(t *testing.T) {
 		if !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", said, got, want)
 		}
+	}
+}
+
+// What is said of backups is checked, and a secret key that was put in the place of a public one is not repeated.
+func TestBackups(t *testing.T) {
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for said, want := range map[string]string{
+		"backup: {dir: /var/backups/gate}":                                                    "",
+		"backup: {dir: b, every: 1h, keep: 1, recipients: [" + id.Recipient().String() + "]}": "",
+		"backup: {every: 24h}":                                                                "dir is missing",
+		"backup: {dir: ''}":                                                                   "dir is missing",
+		"backup: {dir: b, every: 59m}":                                                        "every is how long it is from one backup to the next, from 1h to 744h",
+		"backup: {dir: b, every: 745h}":                                                       "every is how long",
+		"backup: {dir: b, keep: 0}":                                                           "keep is how many backups are kept, from 1 to 1000",
+		"backup: {dir: b, keep: -1}":                                                          "keep is how many",
+		"backup: {dir: b, often: 1h}":                                                         "unknown key \"often\"",
+		"backup: /var/backups":                                                                "backup must be",
+		"backup: {dir: b, recipients: x}":                                                     "recipients must be",
+		"backup: {dir: b, recipients: [" + id.String() + "]}":                                 "a recipient is a public key of age",
+		"backup: {dir: b, recipients: ['']}":                                                  "a recipient is a public key of age",
+		"heartbeat: [{name: backup, schedule: '@daily'}]":                                     "backup has nothing to do",
+		"heartbeat: [{name: backup, schedule: '@daily'}]\nbackup: {dir: b}":                   "",
+		"store: postgres://gate@db.example.com/gate\nreplicas: {secret: 0123456789012345678901234567890123456789}\n" +
+			"backup: {dir: b}": "backup copies the file of an SQLite store",
+	} {
+		_, problems, _ := Parse("test.yaml", []byte(said+"\n"), testEnv)
+		got := ""
+		for _, p := range problems {
+			if !strings.Contains(p.Message, "the policy asks people") && !strings.Contains(p.Message, "there are no agents") &&
+				!strings.HasPrefix(p.Message, "nobody") {
+				got += p.Message
+			}
+			if strings.Contains(p.String(), "AGE-SECRET") {
+				t.Errorf("the secret key is repeated: %s", p)
+			}
+		}
+		if !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", said, got, want)
+		}
+	}
+	cfg, _, err := Parse("test.yaml", []byte(`backup: {dir: /var/backups/gate}
+agents: [{name: coder, token: coder-token-0123456789}]
+people: [{name: hana, roles: [approver], token: hanas-own-token-0123}]
+`), testEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := backup.Plan{Dir: "/var/backups/gate", Every: 24 * time.Hour, Keep: 14}
+	if diff := cmp.Diff(want, cfg.Backups); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if es := cfg.Heartbeat(); es[len(es)-1] != heartbeat.DefaultBackup() {
+		t.Errorf("the table ends with %+v", es[len(es)-1])
 	}
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"regexp"
 	"strconv"
@@ -23,8 +24,8 @@ type Retention struct {
 
 const forever = "forever"
 
-// age is a number of days or years, of which a long one cannot be meant.
-var age = regexp.MustCompile(`^([1-9][0-9]{0,4})([dy])$`)
+// span is a number of days or years, of which a long one cannot be meant.
+var span = regexp.MustCompile(`^([1-9][0-9]{0,4})([dy])$`)
 
 // mostDays is the longest time that can be said: a hundred years.
 const mostDays = 36_500
@@ -45,7 +46,7 @@ func (c *checker) retention() {
 		if !c.Said[path] && one.value == "" || one.value == forever || c.Bad[path] {
 			continue
 		}
-		m := age.FindStringSubmatch(one.value)
+		m := span.FindStringSubmatch(one.value)
 		if m == nil {
 			c.errorf(path, `%s is a number of days or years, such as 90d or 2y, or "forever"`, one.key)
 			continue
@@ -67,11 +68,15 @@ func (c *checker) retention() {
 				"such as retention: {args: 90d, notifications: 90d, requests: 400d, audit: 7y}; \"forever\" for each keeps all",
 				float64(size)/(1<<30))
 		}
-		for i, j := range c.cfg.File.Heartbeat {
-			if j.Name == heartbeat.Prune && j.Enabled {
-				c.warnf("$.heartbeat["+strconv.Itoa(i)+"]", "%s has nothing to do: retention says for how long things are kept, "+
-					"and is not there", heartbeat.Prune)
-			}
+		warnOfIdle(c, heartbeat.Prune, "retention says for how long things are kept, and is not there")
+	}
+}
+
+// warnOfIdle warns of a job in the heartbeat's table that has nothing to do.
+func warnOfIdle(c *checker, job, why string) {
+	for i, j := range c.cfg.File.Heartbeat {
+		if j.Name == job && j.Enabled {
+			c.warnf(fmt.Sprintf("$.heartbeat[%d]", i), "%s has nothing to do: %s", job, why)
 		}
 	}
 }

@@ -222,7 +222,7 @@ func (g *guard) compile(folders []string) {
 	hint(".mcp.json")
 	add(&ps, `\.(claude|mcp)\.json`)
 	add(&ps, `countersign\S?\s+(un)?install`)
-	add(&ps, `countersign(\.exe)?["']?\s+backup\b`) // it copies the database, whatever it is called
+	add(&ps, `countersign(\.exe)?["']?\s+(backup|restore)\b`) // they copy and replace the database, whatever it is called
 	g.logins(func(p string) { add(&ps, p) })
 	hint(".config")
 	g.exact = regexp.MustCompile(`(?is)` + strings.Join(ps, "|"))

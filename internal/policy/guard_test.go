@@ -445,6 +445,7 @@ func TestRule5_TheGuardKnowsWherePeoplesTokensAre(t *testing.T) {
 		{"Bash", app, "command", "yes | countersign inbox --plain"},
 		{"Bash", app, "command", "countersign login --here < token"},
 		{"Bash", app, "command", "./bin/countersign backup /tmp/x"},
+		{"Bash", app, "command", "countersign restore --yes /tmp/x"},
 	} {
 		if v := verdict(c.tool, c.scope, c.name, c.text); v.Action != approval.Quarantine ||
 			v.Risk != approval.RiskCritical || v.ReasonCode != "gate_files" {

@@ -32,6 +32,20 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 	return SyncFolder(filepath.Dir(path))
 }
 
+// Name gives a file that was written under another name its own, and takes none that is taken: it fails with
+// [fs.ErrExist] then. Where a file system knows no second names, that is only looked at before. The folder is to be
+// synced after it.
+func Name(written, path string) error {
+	err := os.Link(written, path)
+	if err == nil {
+		return os.Remove(written)
+	}
+	if _, taken := os.Lstat(path); taken == nil {
+		return fs.ErrExist
+	}
+	return os.Rename(written, path)
+}
+
 // Remove takes a file away for good: it is not back after a loss of power.
 func Remove(path string) error {
 	if err := os.Remove(path); err != nil {

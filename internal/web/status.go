@@ -51,6 +51,7 @@ type JobStatus struct {
 	Pending, Expired, Reminded, Retried int
 	Removes                             bool // it removes what was kept long enough, and counts nothing else
 	Removed                             int
+	Copies                              bool // it copies the store, and counts nothing
 }
 
 // ListenerStatus is what the program listens on.
@@ -70,6 +71,12 @@ type StoreStatus struct {
 	PerDay   int64 // bytes, without what is removed
 	FullIn   int   // days, after which its disk is full then; 0: that is not known
 	Restored bool
+
+	Copied       bool      // backups are configured
+	BackupAt     time.Time // of the newest; zero: there is none
+	BackupBytes  int64
+	FailingSince time.Time // none could be made since; zero: the last one was
+	Why          string
 }
 
 // statusPages are how the program is doing.
@@ -176,6 +183,8 @@ func jobTable(x *exchange, js []JobStatus) table {
 			t.add(j.Name, x.lang.Say("status_never"), "")
 		case j.Failed:
 			t.add(j.Name, x.time(j.At), x.lang.Say("status_failed"))
+		case j.Copies:
+			t.add(j.Name, x.time(j.At), x.lang.Say("status_done"))
 		case j.Removes:
 			t.add(j.Name, x.time(j.At), x.lang.Say("status_removed", "removed", strconv.Itoa(j.Removed)))
 		default:
@@ -214,5 +223,24 @@ func storeFacts(x *exchange, st *StoreStatus) []fact {
 			{x.lang.Say("status_programs"), legible.Line(st.Programs)}}, sizes...)
 	}
 	facts := append([]fact{{x.lang.Say("status_file"), legible.Line(st.Path)}}, sizes...)
-	return append(facts, fact{x.lang.Say("status_backup"), x.lang.Say(restored)})
+	return append(facts, fact{x.lang.Say("status_last_backup"), lastBackup(x, st)},
+		fact{x.lang.Say("status_backup"), x.lang.Say(restored)})
+}
+
+// lastBackup tells of the newest backup, and that none can be made now.
+func lastBackup(x *exchange, st *StoreStatus) string {
+	said := ""
+	switch {
+	case !st.Copied:
+		return x.lang.Say("status_backup_unset")
+	case st.BackupAt.IsZero():
+		said = x.lang.Say("status_backup_none")
+	default:
+		said = x.lang.Say("status_backup_of", "time", x.time(st.BackupAt), "size",
+			strconv.FormatFloat(float64(st.BackupBytes)/(1<<20), 'f', 1, 64))
+	}
+	if !st.FailingSince.IsZero() {
+		said += " " + x.lang.Say("status_backup_failing", "time", x.time(st.FailingSince), "why", legible.Line(st.Why))
+	}
+	return said
 }

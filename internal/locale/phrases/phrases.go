@@ -68,6 +68,7 @@ const (
 	SayReloadFailed  Phrase = "told_reload_failed"
 	SayDiskLow       Phrase = "told_disk_low"
 	SayDiskFull      Phrase = "told_disk_full"
+	SayBackupFailed  Phrase = "told_backup_failed"
 	SayFailedOver    Phrase = "told_failed_over"
 	SayRulesLoosened Phrase = "told_rules_loosened"
 	// SayPasskeysInDoubt is of passkeys that sign in yet, after what their adding session began with was taken back.
@@ -277,6 +278,8 @@ var English = map[Phrase]string{
 		"it is full, nobody can ask or decide.",
 	SayDiskFull: "The disk of the gate's store is nearly full: {free} MiB ({percent} %) are left. Agents can't ask for " +
 		"anything new until you make room on it. What waits can still be decided.",
+	SayBackupFailed: "No backup of the gate's store could be made. {why} The gate tries again each hour; until it " +
+		"succeeds, the newest backup only gets older.",
 	SayPasskeysInDoubt: "A way to sign in was taken back, and its sessions were ended. These passkeys were added since " +
 		"those sessions began and still sign in. If their owner doesn't know one, they must remove it under Passkeys. " +
 		"Taking a person out of the configuration removes all of theirs:{what}",

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"countersign/approval"
@@ -80,6 +81,38 @@ func (d *DB) tells(ctx context.Context, sql string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// restored is the lineage of a store that is said to be restored: of none.
+const restored = "restored"
+
+// MarkRestored has whichever program writes next to the database at a URL take it for one that was restored: what was
+// put back is not always of another lineage. Programs may run. It returns the database's name, without secrets.
+func MarkRestored(ctx context.Context, url string) (name string, err error) {
+	config, err := parse(url)
+	if err != nil {
+		return "", err
+	}
+	name = nameOf(config.ConnConfig)
+	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
+	if err != nil {
+		return name, fault(err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, everything); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `UPDATE store_state SET lineage = $1`, restored)
+		if err == nil && tag.RowsAffected() != 1 {
+			err = errors.New("store_state is empty")
+		}
+		return err
+	})
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == codeNoTable {
+		return name, unavailable("There is no store in "+name+".", err)
+	}
+	return name, fault(err)
 }
 
 // endRestored ends what was open in a database of another lineage, and notes that.

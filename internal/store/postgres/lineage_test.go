@@ -170,6 +170,33 @@ func TestLosslessServersEndNothing(t *testing.T) {
 	}
 }
 
+// Whoever has put a database back that looks as it did says so, and nothing of it lives again: programs may run, and
+// may have been told that no server takes over that lacks what was committed.
+func TestRule4_ADatabaseThatWasPutBackIsMarked(t *testing.T) {
+	at := database(t)
+	m := join(t, Options{URL: at, Lossless: true})
+	c := callOf(t, "bot", "send", `{"a":1}`)
+	m.approve(t, c)
+	name, err := MarkRestored(t.Context(), at)
+	if err != nil || !strings.HasPrefix(name, "postgres://") || strings.Contains(name, "@") {
+		t.Errorf("%q, %v", name, err)
+	}
+	for range 2 {
+		m.check(t, c, approval.AnswerPending)
+	}
+	if m.restored != 1 {
+		t.Errorf("ended %d times", m.restored)
+	}
+	config, err := pgconn.ParseConfig(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := strings.Replace(at, config.Database, "postgres", 1)
+	if _, err := MarkRestored(t.Context(), empty); err == nil || !strings.Contains(err.Error(), "There is no store in") {
+		t.Errorf("where there is no store: %v", err)
+	}
+}
+
 // What could not be ended lets nothing through, and is tried again.
 func TestRule4_WhatCannotBeEndedIsTriedAgain(t *testing.T) {
 	m := join(t, Options{})

@@ -33,7 +33,7 @@ func Backup(ctx context.Context, path, to string) (size int64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	if err := nameCopy(c.Name(), to); err != nil {
+	if err := safefile.Name(c.Name(), to); err != nil {
 		return 0, notBackedUp(to, err)
 	}
 	return c.Bytes, safefile.SyncFolder(folder)
@@ -85,7 +85,7 @@ func MakeCopy(ctx context.Context, path, folder string) (_ *Copy, err error) {
 	}
 	if e, ok := errors.AsType[*notWhole](asNotWhole(err)); ok {
 		err = unavailable(fmt.Sprintf("No backup was made: %v. The store itself may be damaged: look at the disk and the "+
-			"system's log, and keep the backups that you have.", e), err)
+			"system's log, and keep the backups that you have.", e), nil)
 	}
 	return nil, errors.Join(err, c.Close())
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/internal/safefile"
 	"countersign/internal/testkit"
 	"countersign/schema/schematest"
 )
@@ -89,7 +90,7 @@ func TestABackupOverwritesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := nameCopy(part, to); !errors.Is(err, os.ErrExist) {
+	if err := safefile.Name(part, to); !errors.Is(err, os.ErrExist) {
 		t.Errorf("a name that was taken: %v", err)
 	}
 	if text, err := os.ReadFile(to); err != nil || string(text) != to {

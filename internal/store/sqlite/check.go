@@ -34,8 +34,8 @@ func asNotWhole(err error) error {
 	return err
 }
 
-// checkCopy looks at all of a copy: pages, indexes, rows beside the constraints of their tables, among them which states
-// a request can be in, and references. It fails where any is not as it must be.
+// checkCopy looks at all of a copy: pages, indexes, rows beside the constraints of their tables, among them which
+// states a request can be in, and references. It fails where any is not as it must be.
 func checkCopy(ctx context.Context, path string) (err error) {
 	db, err := openBeside(path, "query_only(1)")
 	if err != nil {

@@ -80,7 +80,7 @@ func copyTo(ctx context.Context, db *sql.DB, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(nameCopy(f.Name(), path), removePart(f)); err != nil {
+	if err := errors.Join(safefile.Name(f.Name(), path), removePart(f)); err != nil {
 		return err
 	}
 	return safefile.SyncFolder(folder)
@@ -157,19 +157,6 @@ func removeParts(folder string) error {
 		}
 	}
 	return nil
-}
-
-// nameCopy gives what was written its name, and takes none that another process took meanwhile. Where a file system
-// knows no second names, that is only looked at before.
-func nameCopy(part, path string) error {
-	err := os.Link(part, path)
-	if err == nil {
-		return os.Remove(part)
-	}
-	if _, taken := os.Lstat(path); taken == nil {
-		return fs.ErrExist
-	}
-	return os.Rename(part, path)
 }
 
 // atUserVersion is where the header of a database has its user_version.

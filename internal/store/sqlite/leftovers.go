@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"countersign/approval"
+	"countersign/internal/safefile"
 )
 
 // leftovers is what a process that was cut off has left in the event log, for the next one. Some of it may be damaged:
@@ -137,7 +138,7 @@ func (l *eventLog) setAside(now time.Time) (err error) {
 	if err := l.file.Close(); err != nil {
 		l.db.log.Warn("the damaged event log could not be closed", slog.Any("error", err))
 	}
-	if err := nameCopy(path, aside); err != nil {
+	if err := safefile.Name(path, aside); err != nil {
 		l.db.log.Error("the event log beside the store is damaged, and could not be set aside", slog.Any("error", err))
 	}
 	l.file, err = openOwn(path, os.O_CREATE)

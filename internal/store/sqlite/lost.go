@@ -50,7 +50,7 @@ func (r *Restoration) Lost(ctx context.Context) (_ *Lost, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, fresh.Close()) }()
-	l := &Lost{Since: r.Copy.At}
+	l := &Lost{Since: r.Copy.At, Erased: []string{}}
 	if err := l.count(ctx, old, r.Copy); err != nil {
 		return nil, fault(sqlite3.FromDriver(err))
 	}
@@ -128,8 +128,8 @@ func readFreezes(ctx context.Context, db *sql.DB) (all []Freeze, err error) {
 }
 
 // without are the freezes of agents that others freeze none of.
-func without(all, others []Freeze) (rest []Freeze) {
-	has := map[string]bool{}
+func without(all, others []Freeze) []Freeze {
+	rest, has := []Freeze{}, map[string]bool{}
 	for _, f := range others {
 		has[f.Agent] = true
 	}

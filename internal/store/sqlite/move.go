@@ -300,7 +300,7 @@ func (a *Arriving) Arrive(ctx context.Context, s store.MovedState) error {
 	if err := a.part.Sync(); err != nil {
 		return openFault(a.path, err)
 	}
-	if err := nameCopy(a.part.Name(), a.path); err != nil {
+	if err := safefile.Name(a.part.Name(), a.path); err != nil {
 		return openFault(a.path, err)
 	}
 	return safefile.SyncFolder(filepath.Dir(a.path))

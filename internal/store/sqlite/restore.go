@@ -37,9 +37,9 @@ const (
 	atJournals = 18
 )
 
-// PrepareRestore writes a copy beside the store at path, where there may be none, checks it, and brings its tables up to
-// date. Nothing of the store is changed: it fails where a gate runs on it, and where the copy is not whole, no store, or
-// one of a newer program.
+// PrepareRestore writes a copy beside the store at path, where there may be none, checks it, and brings its tables up
+// to date. Nothing of the store is changed: it fails where a gate runs on it, and where the copy is not whole, no
+// store, or one of a newer program.
 func PrepareRestore(ctx context.Context, path string, from io.Reader) (_ *Restoration, err error) {
 	if path, err = realPath(path); err != nil {
 		return nil, openFault(path, err)
@@ -63,7 +63,7 @@ func PrepareRestore(ctx context.Context, path string, from io.Reader) (_ *Restor
 	if r.part, err = makePart(folder); err != nil {
 		return nil, openFault(path, err)
 	}
-	if err := r.write(ctx, from); err != nil {
+	if err := r.write(from); err != nil {
 		return nil, notRestored(err)
 	}
 	if err := r.prepare(ctx); err != nil {
@@ -87,41 +87,26 @@ func notRestored(err error) error {
 		err = &notWhole{"it is a database of another program"}
 	}
 	if newer, ok := errors.AsType[*schema.NewerError](err); ok {
-		return unavailable(fmt.Sprintf("Nothing was restored: the copy was made by a newer version of the program (schema %d; "+
-			"this one knows %d); restore it with that version.", newer.Have, newer.Want), err)
+		return unavailable(fmt.Sprintf("Nothing was restored: the copy was made by a newer version of the program (schema "+
+			"%d; this one knows %d); restore it with that version.", newer.Have, newer.Want), nil)
 	}
 	if e, ok := errors.AsType[*notWhole](asNotWhole(err)); ok {
-		return unavailable(fmt.Sprintf("Nothing was restored: %v. Restore another one.", e), err)
+		return unavailable(fmt.Sprintf("Nothing was restored: %v. Restore another one.", e), nil)
 	}
-	return unavailable(fmt.Sprintf("Nothing was restored: the copy cannot be written beside the store, or not be read (%v).",
-		err), err)
+	return unavailable("Nothing was restored: the copy could not be read, or not be written beside the store.", err)
 }
 
 // write writes the copy to the part, as a file that has no log of its own.
-func (r *Restoration) write(ctx context.Context, from io.Reader) error {
-	_, err := io.Copy(r.part, contextReader{ctx, from})
-	if err != nil {
+func (r *Restoration) write(from io.Reader) error {
+	if _, err := io.Copy(r.part, from); err != nil {
 		return err
 	}
 	head := make([]byte, len(header))
 	if _, err := r.part.ReadAt(head, 0); err != nil || !bytes.Equal(head, []byte(header)) {
 		return &notWhole{"it is no database"}
 	}
-	_, err = r.part.WriteAt([]byte{1, 1}, atJournals)
+	_, err := r.part.WriteAt([]byte{1, 1}, atJournals)
 	return err
-}
-
-// contextReader gives up when its context ends.
-type contextReader struct {
-	ctx  context.Context
-	from io.Reader
-}
-
-func (r contextReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.from.Read(p)
 }
 
 // prepare checks the copy, and has it be one that the gate takes for restored.

@@ -185,7 +185,8 @@ func damage(t *testing.T, path string, statements ...string) {
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	for _, s := range append([]string{`PRAGMA ignore_check_constraints = ON`, `PRAGMA foreign_keys = OFF`}, statements...) {
+	off := []string{`PRAGMA ignore_check_constraints = ON`, `PRAGMA foreign_keys = OFF`}
+	for _, s := range append(off, statements...) {
 		if _, err := db.Exec(s); err != nil {
 			t.Fatal(err)
 		}

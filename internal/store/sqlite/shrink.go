@@ -92,8 +92,8 @@ func (d *DB) readRoom(ctx context.Context) (r room, shrinks bool, err error) {
 	return r, shrinks, err
 }
 
-// chooseShrinking has the next VACUUM of a connection make a file that shrinks, and reports whether the database is none.
-// Nothing is written to it: on one that shrinks already, the statement would write.
+// chooseShrinking has the next VACUUM of a connection make a file that shrinks, and reports whether the database is
+// none. Nothing is written to it: on one that shrinks already, the statement would write.
 func chooseShrinking(ctx context.Context, db *sql.DB) (chosen bool, err error) {
 	var mode int64
 	if err := db.QueryRowContext(ctx, `PRAGMA auto_vacuum`).Scan(&mode); err != nil || mode == incremental {

@@ -190,6 +190,10 @@ func (w *writer) load(o Options) error {
 		return err
 	}
 	w.life = kept.life
+	if kept.seq > 0 { // after a folder was put back, an operator sees it here
+		w.db.log.Info("the store goes on from where it was left", slog.Time("at", fromEpoch(kept.clock.at)),
+			slog.Int64("event", kept.seq))
+	}
 	if err := w.openEvents(&kept, o.Now()); err != nil {
 		return err
 	}
