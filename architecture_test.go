@@ -165,7 +165,7 @@ var arrows = map[string]struct {
 		"the only place that knows concrete types; the stand-ins are not of the program"},
 	"internal/web": {[]string{"approval", "approval/args", "approval/legible", "approval/redact",
 		"internal/auth", "internal/budget", "channels", "internal/history/export", "internal/history", "internal/loopback",
-		"internal/ratelimitedlog", "internal/locale", "internal/policy", "internal/auth/signin", "internal/auth/passkey",
+		"internal/ratelimitedlog", "internal/locale", "internal/policy", "internal/retention", "internal/auth/signin", "internal/auth/passkey",
 		"internal/auth/openid", "internal/yamlpos", "internal/lists", "approval/correlation"},
 		"pages: they show what cards show, whole, and have the gate decide"},
 	"internal/terminal/inbox": {[]string{"client"}, "a list and what is decided on it, on no terminal"},

@@ -72,6 +72,7 @@ type App struct {
 	disk      *diskWatch
 	growth    *growth
 	backups   *backups
+	pruner    *retention.Pruner
 	directory *auth.Directory
 	who       directory // that, as the gate and the chat ask it
 	sender    *outbox.Sender
@@ -162,6 +163,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	}
 	a.growth.store = a.store
 	a.backups.now = a.store.Now
+	a.pruner = retention.New(a.store)
+	a.growth.due = a.pruner.Due
 	a.onStop("store", func(context.Context) error { return a.store.Close() })
 	a.budgets = budget.NewRegistry(budget.Options{Now: a.o.Now, Over: a.overruns.note, Room: checkRoom,
 		Rows: a.store.budgetRows()})
@@ -210,7 +213,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	})
 
 	beats := heartbeat.Options{Entries: cfg.Heartbeat(),
-		Gate:   upkeep{a.gate, a.outbox, a.signIn, retention.New(a.store), a.backups, &a.live},
+		Gate:   upkeep{a.gate, a.outbox, a.signIn, a.pruner, a.backups, &a.live},
 		Logger: a.logger("heartbeat"), Now: a.o.Now, Observe: a.metrics.countBeat, Record: a.store.runs()}
 	if beats.Record != nil { // a program whose clock is wrong keeps no other from its runs
 		beats.Now = a.store.Now

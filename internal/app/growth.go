@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"countersign/approval"
+	"countersign/internal/retention"
 )
 
 // growth knows how large the store is, and by how much it grows.
@@ -18,6 +19,8 @@ type growth struct {
 	disk  *diskWatch
 	log   *slog.Logger
 	live  *inForce
+	// due is what retention will remove soon, nil where that is not known.
+	due func() *retention.Removed
 
 	is   atomic.Pointer[storeSize]
 	next time.Time // when it is read again
@@ -107,6 +110,9 @@ func (g *growth) problems() []string {
 var (
 	storeBytes = prometheus.NewDesc("countersign_store_bytes",
 		"Bytes that the store takes, its write log included. -1: not known.", nil, nil)
+	retentionDue = prometheus.NewDesc("countersign_retention_due",
+		"What retention removes within a day, as its last run has found: requests that lose their args, notifications, "+
+			"requests. At most 50000 of each are counted.", []string{"what"}, nil)
 	storeGrowth = prometheus.NewDesc("countersign_store_growth_bytes_per_day",
 		"Bytes that came to the store per day, over the last seven days, without what was removed. -1: not known yet.",
 		nil, nil)
@@ -116,6 +122,7 @@ var (
 func (g *growth) Describe(ch chan<- *prometheus.Desc) {
 	ch <- storeBytes
 	ch <- storeGrowth
+	ch <- retentionDue
 }
 
 // Collect implements [prometheus.Collector].
@@ -126,4 +133,9 @@ func (g *growth) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(storeBytes, prometheus.GaugeValue, float64(is.bytes))
 	ch <- prometheus.MustNewConstMetric(storeGrowth, prometheus.GaugeValue, float64(is.perDay))
+	if due := g.due(); due != nil {
+		for what, n := range map[string]int{"args": due.Args, "notifications": due.Notifications, "requests": due.Requests} {
+			ch <- prometheus.MustNewConstMetric(retentionDue, prometheus.GaugeValue, float64(n), what)
+		}
+	}
 }

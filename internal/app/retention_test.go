@@ -31,7 +31,13 @@ policy:
 		r.ArgsHash != before.ArgsHash || r.ResolvedBy != "hana" || !strings.Contains(r.Message, "transfer_credits(…)") {
 		t.Errorf("%+v", r)
 	}
+	w.eventually("what goes within a day is told", func() bool {
+		return strings.Contains(w.get("/metrics"), "\ncountersign_retention_due{what=\"requests\"} 0\n")
+	})
 	cookie := w.signIn(w.hana)
+	if got := w.browse(w.url("/status"), cookie, nil); !strings.Contains(got, "Within a day, 0 requests lose their arg") {
+		t.Errorf("/status says %s", got)
+	}
 	pages := func() {
 		t.Helper()
 		for _, page := range []string{"/", "/history", "/history?tool=transfer_credits", "/notifications", "/audit", "/stats",

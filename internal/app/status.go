@@ -12,6 +12,7 @@ import (
 	"countersign/internal/locale"
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/mcp/upstream"
+	"countersign/internal/retention"
 	"countersign/internal/web"
 )
 
@@ -35,6 +36,9 @@ func (h health) statusPage(ctx context.Context, to approval.Actor) web.Status {
 	if is := h.a.growth.is.Load(); is != nil && is.perDay >= 0 {
 		s.Store.PerDay, s.Store.Grows = is.perDay, true
 		s.Store.FullIn = int(h.a.growth.fullIn().Hours() / 24)
+	}
+	if s.Store.Removes = h.a.live.Load().cfg.Keep != (retention.Keep{}); s.Store.Removes {
+		s.Store.Due = h.a.pruner.Due()
 	}
 	if s.Store.Copied = h.a.live.Load().cfg.Backups.IsSet(); s.Store.Copied {
 		newest, since, why := h.a.backups.state()

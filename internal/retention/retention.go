@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"countersign/approval"
@@ -43,10 +44,11 @@ type Store interface {
 	Shrink(ctx context.Context) error
 }
 
-// Pruner removes what is old from a store. Its methods must not be called at once.
+// Pruner removes what is old from a store. [Pruner.Prune] must not be called at once.
 type Pruner struct {
 	store Store
 	runs  int
+	due   atomic.Pointer[Removed]
 	// What is not newer than these was looked at.
 	args, texts, notifications, requests string
 }
@@ -73,15 +75,26 @@ func (p *Pruner) Prune(ctx context.Context, keep Keep) (r Removed, err error) {
 		p.args, p.texts, p.notifications, p.requests = "", "", "", ""
 	}
 	p.runs++
+	var failed error
+	for _, one := range p.kinds(keep, &r) {
+		n, left, err := p.run(ctx, one.after, one.keep, one.kind)
+		failed = cmp.Or(failed, left)
+		if *one.count += n; err != nil {
+			return r, errors.Join(err, failed)
+		}
+	}
+	if keep.Audit > 0 {
+		r.Events, err = p.pruneAudit(ctx, keep)
+		failed = errors.Join(failed, err)
+	}
+	return r, errors.Join(failed, p.store.Shrink(ctx), p.lookAhead(ctx, keep))
+}
+
+// kinds are what is removed that has an id and an age, in this order, each with where its counts go.
+func (p *Pruner) kinds(keep Keep, r *Removed) []aging {
 	isOver := func(o approval.Old) bool { return o.Over }
 	isFull := func(o approval.Old) bool { return o.Over && !o.Emptied }
-	var failed error
-	for _, one := range []struct {
-		kind
-		after   *string
-		keep    time.Duration
-		removed *int
-	}{
+	return slices.DeleteFunc([]aging{
 		{kind{"the arguments of request", approval.Tx.OldRequests, isFull, approval.Retention.RemoveArgs},
 			&p.args, keep.Args, &r.Args},
 		{kind{"the text of notification", approval.Tx.OldNotifications, isFull, approval.Retention.RemoveText},
@@ -90,21 +103,52 @@ func (p *Pruner) Prune(ctx context.Context, keep Keep) (r Removed, err error) {
 			&p.notifications, keep.Notifications, &r.Notifications},
 		{kind{"request", approval.Tx.OldRequests, isOver, approval.Retention.RemoveRequest},
 			&p.requests, keep.Requests, &r.Requests},
-	} {
-		if one.keep <= 0 {
-			continue
-		}
-		n, left, err := p.run(ctx, one.after, one.keep, one.kind)
-		failed = cmp.Or(failed, left)
-		if *one.removed += n; err != nil {
-			return r, errors.Join(err, failed)
+	}, func(a aging) bool { return a.keep <= 0 })
+}
+
+// aging is a kind, from which on it is looked at, for how long it is kept, and how many of it were found.
+type aging struct {
+	kind
+	after *string
+	keep  time.Duration
+	count *int
+}
+
+const (
+	// Ahead is how far [Pruner.Due] looks ahead, and DueAtMost how many it counts of each kind.
+	Ahead     = 24 * time.Hour
+	DueAtMost = 50_000
+)
+
+// Due is what will be old enough within [Ahead], as the last run that removed all has found: its arguments,
+// notifications and requests, at most [DueAtMost] of each. nil: there was none yet.
+func (p *Pruner) Due() *Removed { return p.due.Load() }
+
+// lookAhead counts what will be old enough soon.
+func (p *Pruner) lookAhead(ctx context.Context, keep Keep) error {
+	var r Removed
+	for _, one := range p.kinds(keep, &r) {
+		after := *one.after
+		for more := true; more && *one.count < DueAtMost; {
+			if err := p.store.View(ctx, func(tx approval.Tx) error {
+				rows, err := one.look(tx, after, tx.Now().Add(Ahead-one.keep), lookAtOnce)
+				for _, o := range rows {
+					if after = o.ID; one.may(o) {
+						*one.count++
+					}
+				}
+				more = len(rows) == lookAtOnce
+				return err
+			}); err != nil {
+				return err
+			}
+			if err := wait(ctx); err != nil {
+				return err
+			}
 		}
 	}
-	if keep.Audit > 0 {
-		r.Events, err = p.pruneAudit(ctx, keep)
-		failed = errors.Join(failed, err)
-	}
-	return r, errors.Join(failed, p.store.Shrink(ctx))
+	p.due.Store(&r)
+	return nil
 }
 
 // kind is what is removed.

@@ -306,3 +306,23 @@ func (c counted) Update(ctx context.Context, about approval.Scope, fn func(tx ap
 	defer c.then()
 	return c.Store.Update(ctx, about, fn)
 }
+
+// What will be old enough tomorrow is counted, and nothing of it removed.
+func TestWhatIsDueWithinADayIsCounted(t *testing.T) {
+	w := newWorld(t)
+	p := retention.New(w)
+	if p.Due() != nil {
+		t.Errorf("before any run: %+v", p.Due())
+	}
+	w.deny(6, nil) // the oldest is six days old, the newest one
+	keep := retention.Keep{Args: 3*day + 12*time.Hour, Notifications: 4*day + 12*time.Hour, Requests: 5*day + 12*time.Hour}
+	if r, err := p.Prune(t.Context(), keep); err != nil || r != (retention.Removed{Args: 3, Notifications: 2, Requests: 1}) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if due := p.Due(); due == nil || *due != (retention.Removed{Args: 1, Notifications: 1, Requests: 1}) {
+		t.Errorf("due are %+v", due)
+	}
+	if _, err := p.Prune(t.Context(), retention.Keep{Requests: 100 * day}); err != nil || *p.Due() != (retention.Removed{}) {
+		t.Errorf("due are %+v, %v", p.Due(), err)
+	}
+}

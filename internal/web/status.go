@@ -9,6 +9,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/legible"
+	"countersign/internal/retention"
 )
 
 // Status is how the program is doing.
@@ -71,6 +72,9 @@ type StoreStatus struct {
 	PerDay   int64 // bytes, without what is removed
 	FullIn   int   // days, after which its disk is full then; 0: that is not known
 	Restored bool
+
+	Removes bool               // retention is configured
+	Due     *retention.Removed // what it removes soon; nil: that is not known
 
 	Copied       bool      // backups are configured
 	BackupAt     time.Time // of the newest; zero: there is none
@@ -218,6 +222,7 @@ func storeFacts(x *exchange, st *StoreStatus) []fact {
 		}
 		sizes = append(sizes, fact{x.lang.Say("status_growth"), grows})
 	}
+	sizes = append(sizes, fact{x.lang.Say("status_retention"), retained(x, st)})
 	if st.Database != "" {
 		return append([]fact{{x.lang.Say("status_database"), legible.Line(st.Database)},
 			{x.lang.Say("status_programs"), legible.Line(st.Programs)}}, sizes...)
@@ -225,6 +230,24 @@ func storeFacts(x *exchange, st *StoreStatus) []fact {
 	facts := append([]fact{{x.lang.Say("status_file"), legible.Line(st.Path)}}, sizes...)
 	return append(facts, fact{x.lang.Say("status_last_backup"), lastBackup(x, st)},
 		fact{x.lang.Say("status_backup"), x.lang.Say(restored)})
+}
+
+// retained tells what is removed soon.
+func retained(x *exchange, st *StoreStatus) string {
+	switch {
+	case !st.Removes:
+		return x.lang.Say("status_retention_unset")
+	case st.Due == nil:
+		return x.lang.Say("status_retention_unknown")
+	}
+	n := func(n int) string {
+		if n >= retention.DueAtMost {
+			return strconv.Itoa(n) + "+"
+		}
+		return strconv.Itoa(n)
+	}
+	return x.lang.Say("status_retention_due", "args", n(st.Due.Args), "notifications", n(st.Due.Notifications), "requests",
+		n(st.Due.Requests))
 }
 
 // lastBackup tells of the newest backup, and that none can be made now.
