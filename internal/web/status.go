@@ -229,7 +229,7 @@ func storeFacts(x *exchange, st *StoreStatus) []fact {
 	}
 	facts := append([]fact{{x.lang.Say("status_file"), legible.Line(st.Path)}}, sizes...)
 	return append(facts, fact{x.lang.Say("status_last_backup"), lastBackup(x, st)},
-		fact{x.lang.Say("status_backup"), x.lang.Say(restored)})
+		fact{x.lang.Say("status_restore"), x.lang.Say(restored)})
 }
 
 // retained tells what is removed soon.
@@ -260,7 +260,7 @@ func lastBackup(x *exchange, st *StoreStatus) string {
 		said = x.lang.Say("status_backup_none")
 	default:
 		said = x.lang.Say("status_backup_of", "time", x.time(st.BackupAt), "size",
-			strconv.FormatFloat(float64(st.BackupBytes)/(1<<20), 'f', 1, 64))
+			strconv.FormatFloat(max(0.1, float64(st.BackupBytes)/(1<<20)), 'f', 1, 64))
 	}
 	if !st.FailingSince.IsZero() {
 		said += " " + x.lang.Say("status_backup_failing", "time", x.time(st.FailingSince), "why", legible.Line(st.Why))
