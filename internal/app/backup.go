@@ -31,8 +31,9 @@ type backups struct {
 	begun  time.Time     // when the first was looked for
 	since  time.Time     // since when none could be made; zero: the last one was
 	why    string        // it could not
-	again  time.Time     // none is tried before
 	told   time.Time     // when the admins were told of it last
+
+	again time.Time // none is tried before; of run alone
 }
 
 const (
@@ -74,44 +75,55 @@ func (b *backups) run(ctx context.Context) error {
 	}
 	now := b.now()
 	all, err := b.look(plan)
-	b.mu.Lock()
-	rests := now.Before(b.again)
-	b.mu.Unlock()
-	if rests || err == nil && !plan.IsDue(all, now) {
-		return nil
-	}
-	var made backup.Backup
-	if err == nil {
-		made, err = b.make(ctx, plan, now)
-	}
 	switch {
+	case err == nil && !plan.IsDue(all, now): // also where somebody has made one by hand
+		b.settle()
+		return nil
+	case err == nil && now.Before(b.again):
+		return nil
 	case err == nil:
-		b.mu.Lock()
-		b.newest, b.since, b.again, b.told = made, time.Time{}, time.Time{}, time.Time{}
-		b.mu.Unlock()
-		b.log.InfoContext(ctx, "a backup of the store was made", "path", made.Path, "bytes", made.Bytes, "took",
-			b.now().Sub(now))
-	case ctx.Err() == nil:
+		err = b.make(ctx, plan, now)
+	}
+	if err != nil && ctx.Err() == nil {
 		b.fail(ctx, now, err)
 	}
 	return err
 }
 
+// settle notes that the newest copy is there.
+func (b *backups) settle() {
+	b.again = time.Time{}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.since, b.told = time.Time{}, time.Time{}
+}
+
 // make makes a copy. It lies beside the store before it is compressed and encrypted: what is in it is not in the clear
 // anywhere else.
-func (b *backups) make(ctx context.Context, plan *backup.Plan, now time.Time) (made backup.Backup, err error) {
+func (b *backups) make(ctx context.Context, plan *backup.Plan, now time.Time) (err error) {
+	b.again = now.Add(tryBackupAgain)
 	if s, known := b.disk.read(); known {
 		if size := fileSize(b.path); s.Without(size).Level() == disk.Full {
-			return made, fmt.Errorf("it takes %d MiB beside the store for a while, and its disk has %s left", size>>20,
+			return fmt.Errorf("it takes %d MiB beside the store for a while, and its disk has %s left", size>>20,
 				describe(s))
 		}
 	}
 	c, err := sqlite.MakeCopy(ctx, b.path, filepath.Dir(b.path))
 	if err != nil {
-		return made, err
+		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	return plan.Write(ctx, c, now)
+	made, err := plan.Write(ctx, c, now)
+	if err != nil {
+		return err
+	}
+	b.settle()
+	b.mu.Lock()
+	b.newest = made
+	b.mu.Unlock()
+	b.log.InfoContext(ctx, "a backup of the store was made", "path", made.Path, "bytes", made.Bytes, "took",
+		b.now().Sub(now))
+	return nil
 }
 
 // fail notes that no copy could be made, and tells the admins.
@@ -124,7 +136,7 @@ func (b *backups) fail(ctx context.Context, now time.Time, err error) {
 	if b.since.IsZero() {
 		b.since = now
 	}
-	b.why, b.again = why, now.Add(tryBackupAgain)
+	b.why = why
 	tell := b.told.IsZero() || now.Sub(b.told) >= tellBackupAgain
 	b.mu.Unlock()
 	if !tell {

@@ -103,8 +103,11 @@ func (p *Plan) Write(ctx context.Context, from io.Reader, at time.Time) (b Backu
 		return b, err
 	}
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
+		if err == nil {
+			return
+		}
+		if left := os.Remove(f.Name()); !errors.Is(left, fs.ErrNotExist) { // it has got its name
+			err = errors.Join(err, left)
 		}
 	}()
 	sum := sha256.New()
