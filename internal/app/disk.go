@@ -45,7 +45,7 @@ const (
 )
 
 func newDiskWatch(path string, of func(string) (disk.Space, error), log *slog.Logger) *diskWatch {
-	if is, err := filepath.EvalSymlinks(path); err == nil { // the store lies where a link leads
+	if is, err := filepath.EvalSymlinks(path); path != "" && err == nil { // the store lies where a link leads
 		path = is
 	}
 	d := &diskWatch{path: path, of: of, log: log, told: map[disk.Level]time.Time{}}

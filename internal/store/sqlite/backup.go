@@ -46,8 +46,8 @@ type Copy struct {
 }
 
 // MakeCopy is [Backup] to a file in folder that has no name of its own. What a process left there that ended while it
-// copied is removed.
-func MakeCopy(ctx context.Context, path, folder string) (_ *Copy, err error) {
+// copied is removed. The process has the store not open itself: see [DB.MakeCopy].
+func MakeCopy(ctx context.Context, path, folder string) (*Copy, error) {
 	if err := checkThere(path); err != nil {
 		return nil, err
 	}
@@ -55,7 +55,19 @@ func MakeCopy(ctx context.Context, path, folder string) (_ *Copy, err error) {
 	if err != nil {
 		return nil, openFault(path, err)
 	}
-	db, err := openBeside(abs)
+	if err := checkLogOf(abs); err != nil {
+		return nil, err
+	}
+	return makeCopy(ctx, abs, folder)
+}
+
+// MakeCopy is the function MakeCopy of an open store.
+func (d *DB) MakeCopy(ctx context.Context, folder string) (*Copy, error) {
+	return makeCopy(ctx, d.path, folder)
+}
+
+func makeCopy(ctx context.Context, path, folder string) (_ *Copy, err error) {
+	db, err := openBeside(path)
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +118,14 @@ func notBackedUp(to string, err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return notOverwritten(to, nil)
 	}
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
 	do := "See that its folder is there and can be written, and that the disk has room for it."
 	if e, ok := errors.AsType[*sqlite3.Error](err); ok && e.Code.Primary() == sqlite3.CodeFull {
 		do = "The disk is full: free as much as the store takes, or name a file on another disk."
 	} else if e, ok := errors.AsType[*approval.Error](err); ok {
 		do = e.Message
 	}
-	return unavailable(fmt.Sprintf("The backup could not be written (%s). %s", to, do), err)
+	return unavailable(fmt.Sprintf("The backup could not be written to %s. %s", to, do), err)
 }

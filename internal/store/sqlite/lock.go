@@ -59,18 +59,31 @@ func takeClaim(path string) (_ *claim, err error) {
 
 // checkLog fails where the write-ahead log beside the database is another's: that of the file which was here before a
 // copy was put in its place. SQLite would take what is in it for the copy's. A copy's header says that it has none.
-func (c *claim) checkLog() error {
-	const rollbackJournal, atVersion = 1, 18
-	cutOff, err := wasCutOff(c.path)
+func (c *claim) checkLog() error { return checkLog(c.path, c.db) }
+
+func checkLog(path string, db io.ReaderAt) error {
+	const rollbackJournal = 1
+	cutOff, err := wasCutOff(path)
 	if err != nil {
-		return openFault(c.path, err)
+		return openFault(path, err)
 	}
 	version := make([]byte, 1)
-	if _, err := c.db.ReadAt(version, atVersion); err != nil || version[0] != rollbackJournal || !cutOff {
+	if _, err := db.ReadAt(version, atJournals); err != nil || version[0] != rollbackJournal || !cutOff {
 		return nil // what else is wrong with it SQLite says
 	}
 	return unavailable(fmt.Sprintf("%s-wal is of the database that was here before, and not of the copy that is at %s "+
-		"now; move it away, and %s-shm with it, and start again.", c.path, c.path, c.path), nil)
+		"now; move it away, and %s-shm with it, and start again.", path, path, path), nil)
+}
+
+// checkLogOf is checkLog for a process that has no connection to the database: to close any file of it would take
+// SQLite's own locks away.
+func checkLogOf(path string) (err error) {
+	db, err := os.Open(path)
+	if err != nil {
+		return openFault(path, err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return checkLog(path, db)
 }
 
 func inUse(path, owner string) error {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"countersign/approval"
 	"countersign/internal/store/sqlite/sqlite3"
+	"countersign/schema"
 )
 
 // Lost is what the store has that a copy has not, which takes its place.
@@ -40,6 +42,9 @@ func (r *Restoration) Lost(ctx context.Context) (_ *Lost, err error) {
 	if r.fresh {
 		return nil, nil
 	}
+	if err := r.claim.checkLog(); err != nil { // SQLite would mix it with a file that it is not of
+		return nil, err
+	}
 	old, err := openBeside(r.path, "query_only(1)")
 	if err != nil {
 		return nil, err
@@ -50,6 +55,13 @@ func (r *Restoration) Lost(ctx context.Context) (_ *Lost, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, fresh.Close()) }()
+	switch have, err := schema.Have(ctx, old); {
+	case err != nil:
+		return nil, fault(sqlite3.FromDriver(err))
+	case have != schema.Version():
+		return nil, fmt.Errorf("it is of another version of the program (schema %d; this one reads %d)", have,
+			schema.Version())
+	}
 	l := &Lost{Since: r.Copy.At, Erased: []string{}}
 	if err := l.count(ctx, old, r.Copy); err != nil {
 		return nil, fault(sqlite3.FromDriver(err))

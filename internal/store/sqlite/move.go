@@ -221,6 +221,9 @@ func CountRows(ctx context.Context, path string) (_ map[string]int64, err error)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.claim.close()) }()
+	if err := d.claim.checkLog(); err != nil {
+		return nil, err
+	}
 	db, err := openBeside(path, "query_only(1)")
 	if err != nil {
 		return nil, err

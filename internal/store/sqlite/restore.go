@@ -25,10 +25,13 @@ import (
 type Restoration struct {
 	Copy About
 
-	path  string
-	claim *claim
-	fresh bool // there was no store
-	part  *os.File
+	path    string
+	claim   *claim
+	owner   fs.FileInfo // whose the store is
+	fresh   bool        // there was no store
+	newLock bool        // nor a lock
+	alien   bool        // the log beside the store is another's
+	part    *os.File
 }
 
 // header is how a database file begins, and of what the next two bytes say by which kind of log it is written.
@@ -48,7 +51,10 @@ func PrepareRestore(ctx context.Context, path string, from io.Reader) (_ *Restor
 	if r.fresh, err = isEmpty(path); err != nil {
 		return nil, openFault(path, err)
 	}
-	if r.claim, err = takeClaim(path); err != nil {
+	if r.newLock, err = isEmpty(path + lockSuffix); err != nil {
+		return nil, openFault(path, err)
+	}
+	if r.claim, r.owner, err = claimFor(path); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -57,9 +63,10 @@ func PrepareRestore(ctx context.Context, path string, from io.Reader) (_ *Restor
 		}
 	}()
 	folder := filepath.Dir(path)
-	if err := removeParts(folder); err != nil {
+	if err := errors.Join(removeParts(folder), r.removeTwins()); err != nil {
 		return nil, openFault(path, err)
 	}
+	r.alien = r.claim.checkLog() != nil
 	if r.part, err = makePart(folder); err != nil {
 		return nil, openFault(path, err)
 	}
@@ -70,6 +77,45 @@ func PrepareRestore(ctx context.Context, path string, from io.Reader) (_ *Restor
 		return nil, notRestored(err)
 	}
 	return r, r.part.Sync()
+}
+
+// claimFor claims a store for a process that may be root, whose the store is not: the gate must be able to open what
+// it makes.
+func claimFor(path string) (*claim, fs.FileInfo, error) {
+	owner, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		owner, err = os.Stat(filepath.Dir(path))
+	}
+	if err != nil {
+		return nil, nil, openFault(path, err)
+	}
+	c, err := takeClaim(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := giveTo(owner, path, path+lockSuffix); err != nil {
+		return nil, nil, errors.Join(openFault(path, err), c.close())
+	}
+	return c, owner, nil
+}
+
+// removeTwins removes second names of the store that a restore has made which died before it was done: what is kept
+// under them would change with the store.
+func (r *Restoration) removeTwins() error {
+	if r.fresh {
+		return nil
+	}
+	is, err := os.Stat(r.path)
+	if err != nil {
+		return err
+	}
+	kept, err := (&DB{path: r.path}).beside(keptPattern)
+	for _, path := range kept {
+		if twin, statErr := os.Stat(path); statErr == nil && os.SameFile(twin, is) {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	return err
 }
 
 // isEmpty reports whether there is nothing at path, or an empty file.
@@ -141,69 +187,107 @@ func (r *Restoration) prepare(ctx context.Context) (err error) {
 	return fault(sqlite3.FromDriver(err))
 }
 
-// restoreNames is how many names are tried for the file that a copy takes the place of.
-const restoreNames = 5
+const (
+	keptMark    = ".before-restore-"
+	keptPattern = `\.before-restore-[0-9]{8}T[0-9]{6}Z`
+	// keptNames is how many names are tried for the file that a copy takes the place of.
+	keptNames = 60
+)
 
-// logSuffixes are of the files beside a store that belong to what is in it.
-var logSuffixes = []string{"-wal", "-shm", eventLogSuffix}
+// besides are of the files beside a store that belong to what is in it, in the order in which they are renamed. Without
+// its mark a store is taken for a restored one: so the mark is the first to go.
+var besides = []string{markSuffix, "-wal", "-shm", eventLogSuffix}
 
 // Put puts the copy in the place of the store, whose files are kept beside it under the name that is returned, "" where
-// there was none. A death at any moment leaves the old store or the copy, and a gate that starts on it lets nothing
-// through twice: an old store that has lost its log is taken for restored, too.
+// there was nothing. A death at any moment leaves the old store or the copy, and a gate that starts on either takes it
+// for restored, from the moment on that the first file has another name.
 func (r *Restoration) Put(now time.Time) (kept string, err error) {
-	owner, err := os.Stat(filepath.Dir(r.path))
-	if err == nil && !r.fresh {
-		owner, err = os.Stat(r.path)
-	}
 	// Some systems rename no file that is open.
-	if err = errors.Join(err, r.claim.db.Close(), giveTo(owner, r.part.Name(), r.path+lockSuffix)); err != nil {
+	if err = errors.Join(r.claim.db.Close(), giveTo(r.owner, r.part.Name())); err != nil {
 		return "", openFault(r.path, err)
 	}
 	r.claim.db = nil
-	if !r.fresh {
-		if kept, err = r.keep(now); err != nil {
-			return "", errors.Join(openFault(r.path, err), r.putBack(kept))
-		}
+	if kept, err = r.freeName(now); err != nil {
+		return "", openFault(r.path, err)
 	}
-	if err := errors.Join(r.part.Close(), os.Rename(r.part.Name(), r.path)); err != nil {
+	some, err := r.keep(kept)
+	if err == nil {
+		err = errors.Join(r.part.Close(), rename(r.part.Name(), r.path))
+	}
+	if err != nil {
 		return "", errors.Join(openFault(r.path, err), r.putBack(kept))
 	}
 	r.part, r.fresh = nil, false
+	if !some {
+		kept = ""
+	}
 	return kept, safefile.SyncFolder(filepath.Dir(r.path))
 }
 
-// keep has the files of the old store get other names. The database itself stays, and has a second one, where there can
-// be one.
-func (r *Restoration) keep(now time.Time) (kept string, err error) {
-	for range restoreNames {
-		kept = fmt.Sprintf("%s.before-restore-%s", r.path, now.UTC().Format(copyTime))
-		if _, err = os.Lstat(kept); errors.Is(err, fs.ErrNotExist) {
-			break
+// freeName returns a name by the time that neither a kept store has nor anything that belonged to one.
+func (r *Restoration) freeName(now time.Time) (string, error) {
+	for i := range keptNames {
+		name := r.path + keptMark + now.UTC().Add(time.Duration(i)*time.Second).Format(copyTime)
+		free := true
+		for _, suffix := range append([]string{""}, besides...) {
+			_, err := os.Lstat(name + suffix)
+			free = free && errors.Is(err, fs.ErrNotExist)
 		}
-		now = now.Add(time.Second)
-	}
-	for _, suffix := range logSuffixes {
-		if err := os.Rename(r.path+suffix, kept+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return kept, err
+		if free {
+			return name, nil
 		}
 	}
-	if err := os.Link(r.path, kept); err == nil {
-		return kept, nil
-	}
-	return kept, os.Rename(r.path, kept)
+	return "", fs.ErrExist
 }
+
+// keep has the files of the old store get other names, and reports whether there were any. The database itself stays
+// until the copy takes its place, and has a second one, where there can be one.
+func (r *Restoration) keep(kept string) (some bool, err error) {
+	for _, suffix := range besides {
+		switch err := rename(r.path+suffix, r.nameOf(kept, suffix)); {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return some, err
+		}
+		some = true
+		if suffix == markSuffix { // before the log is not there any more
+			if err := safefile.SyncFolder(filepath.Dir(r.path)); err != nil {
+				return some, err
+			}
+		}
+	}
+	if r.fresh {
+		return some, nil
+	}
+	if err := os.Link(r.path, kept); err == nil || errors.Is(err, fs.ErrExist) {
+		return true, err
+	}
+	return true, rename(r.path, kept)
+}
+
+// nameOf is what a file beside the store is kept as. A log that is another's does not come to lie beside the store again:
+// SQLite would take it for its own.
+func (r *Restoration) nameOf(kept, suffix string) string {
+	if r.alien && (suffix == "-wal" || suffix == "-shm") {
+		return kept + ".other" + suffix
+	}
+	return kept + suffix
+}
+
+// rename is replaced by tests.
+var rename = os.Rename
 
 // putBack has the files of the old store get their names again.
 func (r *Restoration) putBack(kept string) error {
-	if kept == "" {
-		return nil
-	}
-	errs := []error{os.Remove(kept)}
+	var errs []error
 	if _, err := os.Lstat(r.path); errors.Is(err, fs.ErrNotExist) {
-		errs[0] = os.Rename(kept, r.path)
+		errs = append(errs, rename(kept, r.path))
+	} else {
+		errs = append(errs, os.Remove(kept))
 	}
-	for _, suffix := range logSuffixes {
-		errs = append(errs, os.Rename(kept+suffix, r.path+suffix))
+	for _, suffix := range slices.Backward(besides) { // the mark last
+		errs = append(errs, rename(r.nameOf(kept, suffix), r.path+suffix))
 	}
 	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, fs.ErrNotExist) })...)
 }
@@ -215,10 +299,12 @@ func (r *Restoration) Close() error {
 		errs = append(errs, removePart(r.part))
 	}
 	if r.fresh { // made by the claim
-		if err := os.Remove(r.path); !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
+		errs = append(errs, os.Remove(r.path))
+		if r.newLock {
+			errs = append(errs, os.Remove(r.path+lockSuffix))
 		}
 	}
+	errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, fs.ErrNotExist) })
 	return errors.Join(append(errs, r.claim.close())...)
 }
 
@@ -231,7 +317,7 @@ func MarkRestored(ctx context.Context, path string) (about About, err error) {
 	if path, err = realPath(path); err != nil {
 		return about, openFault(path, err)
 	}
-	c, err := takeClaim(path)
+	c, _, err := claimFor(path)
 	if err != nil {
 		return about, err
 	}

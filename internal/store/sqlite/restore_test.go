@@ -287,7 +287,7 @@ func TestNothingIsRestoredWhileAGateRuns(t *testing.T) {
 	if _, err := PrepareRestore(t.Context(), fresh, strings.NewReader("")); err == nil {
 		t.Error("nothing was restored")
 	}
-	if names := files(t, filepath.Dir(fresh)); !slices.Equal(names, []string{"store.db.lock"}) {
+	if names := files(t, filepath.Dir(fresh)); len(names) > 0 {
 		t.Errorf("a restore that failed left %q", names)
 	}
 }
@@ -324,37 +324,126 @@ func TestABackupOfAFileThatDoesNotShrinkDoes(t *testing.T) {
 	}
 }
 
-// As each step of a restore was the last before a death.
+// As any step of a restore was the last before a death, also where the mark is behind what was answered, as a loss of
+// power leaves it.
 func TestRule4_ADeathWhileAStoreIsRestoredLetsNothingLiveAgain(t *testing.T) {
-	for _, step := range []string{"kept", "moved"} {
-		path := closed(t, 1)
-		copied := backedUp(t, path)
-		d := open(t, Options{Path: path})
-		update(t, d, oneEvent)
-		dead := dies(t, d)
-		r := prepared(t, dead, copied)
-		if err := r.claim.db.Close(); err != nil {
-			t.Fatal(err)
+	path := closed(t, 1)
+	copied := backedUp(t, path)
+	startOnce(t, path, 2, false)
+	behind, err := os.ReadFile(path + markSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, Options{Path: path})
+	update(t, d, oneEvent)
+	logged(t, d, "a")
+	dead := dies(t, d)
+	if err := os.WriteFile(dead+markSuffix, behind, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var died []string
+	t.Cleanup(func() { rename = os.Rename })
+	rename = func(from, to string) error {
+		err := os.Rename(from, to)
+		at := filepath.Join(t.TempDir(), "store.db")
+		readFiles(t, dead, "", "-wal", eventLogSuffix, markSuffix).write(t, at)
+		died = append(died, at)
+		return err
+	}
+	restore(t, dead, copied)
+	if len(died) < 4 { // its mark, its log, its event log, and the copy
+		t.Fatalf("%d files got other names", len(died))
+	}
+	for i, at := range died {
+		if restored, _ := startOnce(t, at, 0, false); !restored {
+			t.Errorf("killed after step %d of %d: the store is taken for the newest", i+1, len(died))
 		}
-		r.claim.db = nil
-		kept, err := r.keep(time.Now())
-		if err != nil {
-			t.Fatal(err)
+	}
+}
+
+// A restore that died before it was done has left the store a second name: what is kept is not to change with it.
+func TestAKeptStoreIsNotTheOneInUse(t *testing.T) {
+	path := closed(t, 1)
+	twin := path + ".before-restore-20261123T050000Z"
+	if err := os.Link(path, twin); err != nil {
+		t.Fatal(err)
+	}
+	r := prepared(t, path, backedUp(t, path))
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(twin); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the second name: %v", err)
+	}
+}
+
+// As many restores as there may be within one second each keep what was there.
+func TestEachRestoreKeepsWhatWasThere(t *testing.T) {
+	path := closed(t, 1)
+	copied, kept := backedUp(t, path), map[string]bool{}
+	for range 8 {
+		kept[restore(t, path, copied)] = true
+	}
+	for name := range kept {
+		if _, ok := rowsOf(t, name, "pragma_integrity_check"); !slices.Equal(ok, []string{"'ok'"}) {
+			t.Errorf("%s: %q", name, ok)
 		}
-		if step == "moved" {
-			if err := os.Rename(r.part.Name(), dead); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if restored, _ := startOnce(t, dead, 0, false); !restored {
-			t.Errorf("killed when it was %s: the store is taken for the newest", step)
-		}
-		if _, err := os.Stat(kept + "-wal"); err != nil {
-			t.Errorf("the old store's log: %v", err)
-		}
+	}
+	if len(kept) != 8 {
+		t.Errorf("%d names for 8 stores", len(kept))
+	}
+}
+
+// An operator has put a backup in its place by hand and left the old log: neither a backup nor a restore that is not
+// gone through with mixes the two, and after one that is they do not lie beside each other.
+func TestRule4_ALogOfAnotherStoreIsMixedWithNone(t *testing.T) {
+	path := closed(t, 1)
+	copied := backedUp(t, path)
+	old := oldStore(t)
+	withLog(t, old)
+	readFiles(t, copied, "").write(t, path)
+	readFiles(t, old, "-wal").write(t, path)
+	was := readFiles(t, path, "", "-wal")
+	if _, err := Backup(t.Context(), path, filepath.Join(t.TempDir(), "b.db")); err == nil ||
+		!strings.Contains(err.Error(), "is of the database that was here before") {
+		t.Errorf("a backup: %v", err)
+	}
+	if _, err := CountRows(t.Context(), path); err == nil {
+		t.Error("rows are counted")
+	}
+	r := prepared(t, path, copied)
+	if _, err := r.Lost(t.Context()); err == nil {
+		t.Error("what is lost is told")
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(was, readFiles(t, path, "", "-wal")); diff != "" {
+		t.Errorf("the files have changed: %s", diff)
+	}
+	kept := restore(t, path, copied)
+	if diff := cmp.Diff(fileSet{"": was[""], ".other-wal": was["-wal"]}, readFiles(t, kept, "", "-wal",
+		".other-wal")); diff != "" {
+		t.Errorf("what is kept has changed: %s", diff)
+	}
+}
+
+// Where the database alone was lost, what lies beside is not taken for the copy's.
+func TestARestoreLeavesNoLogOfWhatWasLost(t *testing.T) {
+	path := closed(t, 1)
+	copied := backedUp(t, path)
+	old := oldStore(t)
+	withLog(t, old)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	readFiles(t, old, "-wal").write(t, path)
+	kept := restore(t, path, copied)
+	if _, err := os.Stat(kept + "-wal"); err != nil {
+		t.Errorf("the log is kept nowhere: %v", err)
+	}
+	if restored, _ := startOnce(t, path, 0, false); !restored {
+		t.Error("it is not taken for a restored one")
 	}
 }
 
