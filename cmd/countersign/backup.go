@@ -99,7 +99,11 @@ func (c *backupCmd) add(ctx context.Context, s *std, plan *backup.Plan) (made ba
 		return made, err
 	}
 	defer func() { err = errors.Join(err, copied.Close()) }()
-	return plan.Write(ctx, copied, s.now())
+	now := s.now()
+	if made, err = plan.Write(ctx, copied, now); err != nil {
+		return made, err
+	}
+	return made, plan.RemoveOld(now)
 }
 
 // megabytes tells how large a file is: "0.3 MB".

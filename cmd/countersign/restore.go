@@ -47,8 +47,8 @@ type restored struct {
 	Store      string       `json:"store"`
 	Backup     string       `json:"backup,omitempty"`
 	Kept       string       `json:"kept,omitempty"` // where the store is that was there
-	Copy       sqlite.About `json:"copy"`
-	Lost       *sqlite.Lost `json:"lost"`                 // null: there was no store, or it cannot be read
+	Copy       sqlite.About `json:"copy,omitzero"`
+	Lost       *sqlite.Lost `json:"lost,omitempty"`       // not there: there was no store, or it cannot be read
 	Unreadable string       `json:"unreadable,omitempty"` // why it cannot
 }
 
@@ -82,7 +82,7 @@ func (c *restoreCmd) inPlace(ctx context.Context, s *std, cfg *config.Config) er
 	if cfg != nil && cfg.IsDatabase() {
 		what, next = "the store in "+cfg.Store, "The next program that writes to it"
 	}
-	err := c.ask(s, "Have all that waits in "+what+" cancelled, and approvals and grants that are not used")
+	err := c.ask(ctx, s, "Have all that waits in "+what+" cancelled, and approvals and grants that are not used")
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (c *restoreCmd) restore(ctx context.Context, s *std) (err error) {
 	if !c.forPrograms() {
 		s.toRestore(&is)
 	}
-	if err := c.ask(s, "Put the backup in the place of "+c.Store); err != nil {
+	if err := c.ask(ctx, s, "Put the backup in the place of "+c.Store); err != nil {
 		return err
 	}
 	if is.Kept, err = r.Put(s.now()); err != nil {
@@ -165,18 +165,24 @@ func (c *restoreCmd) restore(ctx context.Context, s *std) (err error) {
 }
 
 // ask asks whether to go on.
-func (c *restoreCmd) ask(s *std, what string) error {
+func (c *restoreCmd) ask(ctx context.Context, s *std, what string) error {
 	if c.Yes {
-		return nil
+		return ctx.Err()
 	}
-	if !isTerminalIn(s.in) {
+	if c.forPrograms() || !isTerminalIn(s.in) {
 		return usagef("nothing was changed: there is nobody to ask; give --yes")
 	}
 	fmt.Fprintf(s.err, "%s? [y/N] ", visible(what))
-	if !yes(s) {
-		return &exitError{exitFailed, "nothing was changed"}
+	answered := make(chan bool, 1)
+	go func() { answered <- yes(s) }()
+	select {
+	case is := <-answered:
+		if is && ctx.Err() == nil {
+			return nil
+		}
+	case <-ctx.Done(): // ctrl-c
 	}
-	return nil
+	return &exitError{exitFailed, "nothing was changed"}
 }
 
 // identities are the secret keys by which an encrypted backup is read. What their file says is never repeated.

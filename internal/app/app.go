@@ -163,6 +163,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	}
 	a.growth.store = a.store
 	a.backups.now = a.store.Now
+	if f, is := a.store.(file); is {
+		a.backups.copy = f.MakeCopy
+	}
 	a.pruner = retention.New(a.store)
 	a.growth.due = a.pruner.Due
 	a.onStop("store", func(context.Context) error { return a.store.Close() })

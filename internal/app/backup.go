@@ -25,6 +25,8 @@ type backups struct {
 	log  *slog.Logger
 	now  func() time.Time // the store's
 	tell func(ctx context.Context, why string) error
+	// copy makes a copy of the store in a folder.
+	copy func(ctx context.Context, folder string) (*sqlite.Copy, error)
 
 	mu     sync.Mutex
 	newest backup.Backup // the zero Backup: none is known
@@ -33,7 +35,9 @@ type backups struct {
 	why    string        // it could not
 	told   time.Time     // when the admins were told of it last
 
-	again time.Time // none is tried before; of run alone
+	// Of run alone: none is tried before again, in the folder where one has failed.
+	again time.Time
+	dir   string
 }
 
 const (
@@ -53,8 +57,8 @@ func (b *backups) look(plan *backup.Plan) ([]backup.Backup, error) {
 	}
 	if err == nil {
 		b.newest = backup.Backup{}
-		if len(all) > 0 {
-			b.newest = all[0]
+		if past := backup.Until(all, b.now()); len(past) > 0 {
+			b.newest = past[0]
 		}
 	}
 	return all, err
@@ -72,6 +76,9 @@ func (b *backups) run(ctx context.Context) error {
 	plan := &b.live.Load().cfg.Backups
 	if !plan.IsSet() {
 		return nil
+	}
+	if plan.Dir != b.dir { // another may work
+		b.dir, b.again = plan.Dir, time.Time{}
 	}
 	now := b.now()
 	all, err := b.look(plan)
@@ -95,7 +102,7 @@ func (b *backups) settle() {
 	b.again = time.Time{}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.since, b.told = time.Time{}, time.Time{}
+	b.since = time.Time{}
 }
 
 // make makes a copy. It lies beside the store before it is compressed and encrypted: what is in it is not in the clear
@@ -103,12 +110,16 @@ func (b *backups) settle() {
 func (b *backups) make(ctx context.Context, plan *backup.Plan, now time.Time) (err error) {
 	b.again = now.Add(tryBackupAgain)
 	if s, known := b.disk.read(); known {
-		if size := fileSize(b.path); s.Without(size).Level() == disk.Full {
-			return fmt.Errorf("it takes %d MiB beside the store for a while, and its disk has %s left", size>>20,
+		size := fileSize(b.path)
+		if disk.IsSame(filepath.Dir(b.path), plan.Dir) { // what becomes of it is smaller, but may be nearly as large
+			size *= 2
+		}
+		if s.Without(size).Level() == disk.Full {
+			return fmt.Errorf("it takes up to %d MiB on the store's disk for a while, which has %s left", size>>20,
 				describe(s))
 		}
 	}
-	c, err := sqlite.MakeCopy(ctx, b.path, filepath.Dir(b.path))
+	c, err := b.copy(ctx, filepath.Dir(b.path))
 	if err != nil {
 		return err
 	}
@@ -116,6 +127,10 @@ func (b *backups) make(ctx context.Context, plan *backup.Plan, now time.Time) (e
 	made, err := plan.Write(ctx, c, now)
 	if err != nil {
 		return err
+	}
+	if err := plan.RemoveOld(now); err != nil {
+		b.log.WarnContext(ctx, "backups that are too many could not be removed; trying again with the next one", "error",
+			err)
 	}
 	b.settle()
 	b.mu.Lock()

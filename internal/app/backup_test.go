@@ -167,7 +167,7 @@ func TestABackupDoesNotFillTheDisk(t *testing.T) {
 	}
 	w.start()
 	w.eventually("/readyz names it", func() bool {
-		return strings.Contains(w.get("/readyz"), "beside the store for a while, and its disk has 1024 MiB (1 %) left")
+		return strings.Contains(w.get("/readyz"), "on the store's disk for a while, which has 1024 MiB (1 %) left")
 	})
 	if all, err := backup.List(dir); err != nil || len(all) > 0 {
 		t.Errorf("made: %v, %v", all, err)

@@ -84,6 +84,16 @@ func List(dir string) ([]Backup, error) {
 	return all, nil
 }
 
+// Until returns the copies that are not later than a time, of a list whose newest come first.
+func Until(all []Backup, now time.Time) []Backup {
+	for i, b := range all {
+		if !b.At.After(now) {
+			return all[i:]
+		}
+	}
+	return nil
+}
+
 // IsDue reports whether a copy is to be made now, beside those that there are: one in each stretch of the plan's
 // length, counted in UTC. One of later, by a clock that was wrong, hinders none.
 func (p *Plan) IsDue(all []Backup, now time.Time) bool {
@@ -92,8 +102,8 @@ func (p *Plan) IsDue(all []Backup, now time.Time) bool {
 	})
 }
 
-// Write keeps what it reads as the copy of a moment, and removes those that are too many then. The copy is there under
-// its name when it is on the disk, or not at all. It fails with [fs.ErrExist] where there is one of that second.
+// Write keeps what it reads as the copy of a moment. The copy is there under its name when it is on the disk, or not at
+// all.
 func (p *Plan) Write(ctx context.Context, from io.Reader, at time.Time) (b Backup, err error) {
 	if err := removeParts(p.Dir, at); err != nil {
 		return b, err
@@ -123,7 +133,9 @@ func (p *Plan) Write(ctx context.Context, from io.Reader, at time.Time) (b Backu
 		name += ".age"
 	}
 	b = Backup{Path: filepath.Join(p.Dir, name), At: at.UTC().Truncate(time.Second)}
-	if err := safefile.Name(f.Name(), b.Path); err != nil {
+	if err := safefile.Name(f.Name(), b.Path); errors.Is(err, fs.ErrExist) {
+		return b, fmt.Errorf("there is %s already, made in the same second: try again", name)
+	} else if err != nil {
 		return b, err
 	}
 	// As sha256sum writes and checks it. It syncs the folder, too.
@@ -136,7 +148,7 @@ func (p *Plan) Write(ctx context.Context, from io.Reader, at time.Time) (b Backu
 		return b, err
 	}
 	b.Bytes = info.Size()
-	return b, p.removeOld(b)
+	return b, nil
 }
 
 // pack compresses and encrypts. One thread and a window of a megabyte are enough: the gate answers callers meanwhile.
@@ -153,22 +165,27 @@ func (p *Plan) pack(to io.Writer, from io.Reader) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(z, from)
-	err = errors.Join(err, z.Close())
-	for _, c := range done {
-		err = errors.Join(err, c.Close())
+	if _, err := io.Copy(z, from); err != nil {
+		_ = z.Close() // fails for the same reason
+		return err
 	}
-	return err
+	for _, c := range append([]io.Closer{z}, done...) {
+		if err := c.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// removeOld removes the oldest copies where there are more than the plan keeps, and never the one that was just made.
-func (p *Plan) removeOld(made Backup) error {
+// RemoveOld removes the oldest copies where there are more than the plan keeps. Those that are later than now, by a
+// clock that was wrong, do not count and stay.
+func (p *Plan) RemoveOld(now time.Time) error {
 	all, err := List(p.Dir)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(b Backup) bool { return b.Path == made.Path })
-	for _, b := range all[min(len(all), max(p.Keep-1, 0)):] {
+	all = Until(all, now)
+	for _, b := range all[min(len(all), p.Keep):] {
 		for _, path := range []string{b.Path, b.Path + sumSuffix} {
 			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("an old backup cannot be removed: %w", err)
@@ -238,7 +255,7 @@ func Open(ctx context.Context, path string, identities ...age.Identity) (_ io.Re
 			return nil, fmt.Errorf("%s is encrypted for others: none of the identities can read it", path)
 		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s cannot be decrypted: %w", path, err)
 		}
 		r = bufio.NewReaderSize(open, 1<<16)
 	}
@@ -266,6 +283,9 @@ func begins(r *bufio.Reader, with string) bool {
 	return err == nil && bytes.Equal(head, []byte(with))
 }
 
+// sha256Hex is a SHA-256 in a line, however the program writes it that made it.
+var sha256Hex = regexp.MustCompile(`\b[0-9A-Fa-f]{64}\b`)
+
 // checkSum fails where a copy does not have the SHA-256 that lies beside it, if one does.
 func checkSum(ctx context.Context, f *os.File) error {
 	line, err := os.ReadFile(f.Name() + sumSuffix)
@@ -279,7 +299,10 @@ func checkSum(ctx context.Context, f *os.File) error {
 	if _, err := io.Copy(sum, contextReader{ctx, f}); err != nil {
 		return err
 	}
-	want, _, _ := strings.Cut(string(line), " ")
+	want := sha256Hex.FindString(string(line))
+	if want == "" {
+		return fmt.Errorf("%s holds no SHA-256; move it away to go on without", f.Name()+sumSuffix)
+	}
 	if !strings.EqualFold(hex.EncodeToString(sum.Sum(nil)), want) {
 		return fmt.Errorf("%s is damaged: it does not have the SHA-256 that %s says", f.Name(),
 			filepath.Base(f.Name())+sumSuffix)

@@ -1,7 +1,12 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -33,6 +38,9 @@ func checkBackup(c *checker) {
 	const at = "$.backup"
 	if !c.Said[at] {
 		warnOfIdle(c, heartbeat.Backup, "backup says where backups are kept, and is not there")
+		if c.Places[at].Line > 0 {
+			c.errorf(at, "backup is empty: dir is missing, the folder that backups are written to")
+		}
 	}
 	if !c.Said[at] || c.Bad[at] {
 		return
@@ -52,16 +60,38 @@ func checkBackup(c *checker) {
 	if (b.Keep < 1 || b.Keep > mostBackups) && !c.Bad[at+".keep"] {
 		c.errorf(at+".keep", "keep is how many backups are kept, from 1 to %d", mostBackups)
 	}
+	warnOfFolder(c, b.Dir)
 	plan := &c.cfg.Backups
 	plan.Dir, plan.Every, plan.Keep = b.Dir, b.Every, b.Keep
 	for i, text := range b.Recipients {
 		// What is no recipient is not repeated: it may be the secret key.
 		r, err := age.ParseRecipients(strings.NewReader(text))
 		if err != nil || len(r) != 1 {
-			c.errorf(fmt.Sprintf("%s.recipients[%d]", at, i), "a recipient is a public key of age that begins with age1: what "+
-				"age-keygen says after \"Public key:\"; the secret key belongs elsewhere than to the gate")
+			c.errorf(fmt.Sprintf("%s.recipients[%d]", at, i), "a recipient is a public key of age itself, and not of a plugin: "+
+				"what age-keygen says after \"Public key:\"; the secret key belongs elsewhere than to the gate")
 			continue
 		}
 		plan.Recipients = append(plan.Recipients, r...)
+	}
+	if len(plan.Recipients) > 1 {
+		if _, err := age.Encrypt(io.Discard, plan.Recipients...); err != nil {
+			c.errorf(at+".recipients", "these recipients cannot read one backup together: all must be post-quantum (age1pq1…), "+
+				"or none")
+		}
+	}
+}
+
+// warnOfFolder warns of a folder for backups that cannot be one.
+func warnOfFolder(c *checker, dir string) {
+	if dir == "" {
+		return
+	}
+	if is, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !is.IsDir() {
+		c.warnf("$.backup.dir", "there is no folder %s, and until there is no backup can be made", dir)
+		return
+	}
+	own, ownErr := os.Stat(filepath.Dir(c.cfg.StorePath))
+	if is, err := os.Stat(dir); err == nil && ownErr == nil && os.SameFile(is, own) {
+		c.warnf("$.backup.dir", "dir is the folder of the store itself: whatever takes the one takes the other")
 	}
 }

@@ -720,22 +720,34 @@ func TestBackups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	other, err := age.GenerateHybridIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
 	for said, want := range map[string]string{
-		"backup: {dir: /var/backups/gate}":                                                    "",
-		"backup: {dir: b, every: 1h, keep: 1, recipients: [" + id.Recipient().String() + "]}": "",
-		"backup: {every: 24h}":                                                                "dir is missing",
-		"backup: {dir: ''}":                                                                   "dir is missing",
-		"backup: {dir: b, every: 59m}":                                                        "every is how long it is from one backup to the next, from 1h to 744h",
-		"backup: {dir: b, every: 745h}":                                                       "every is how long",
-		"backup: {dir: b, keep: 0}":                                                           "keep is how many backups are kept, from 1 to 1000",
-		"backup: {dir: b, keep: -1}":                                                          "keep is how many",
-		"backup: {dir: b, often: 1h}":                                                         "unknown key \"often\"",
-		"backup: /var/backups":                                                                "backup must be",
-		"backup: {dir: b, recipients: x}":                                                     "recipients must be",
-		"backup: {dir: b, recipients: [" + id.String() + "]}":                                 "a recipient is a public key of age",
-		"backup: {dir: b, recipients: ['']}":                                                  "a recipient is a public key of age",
-		"heartbeat: [{name: backup, schedule: '@daily'}]":                                     "backup has nothing to do",
-		"heartbeat: [{name: backup, schedule: '@daily'}]\nbackup: {dir: b}":                   "",
+		"backup: {dir: " + dir + "}": "",
+		"backup: {dir: " + dir + ", every: 1h, keep: 1, recipients: [" + id.Recipient().String() + "]}": "",
+		"backup: {dir: " + dir + ", recipients: [" + other.Recipient().String() + "]}":                  "",
+		"backup: {dir: b, recipients: [" + id.Recipient().String() + ", " + other.Recipient().String() + "]}": "cannot " +
+			"read one backup together",
+		"backup: {dir: /nowhere/at/all}":           "there is no folder /nowhere/at/all, and until there is no backup can be made",
+		"backup: {dir: .}":                         "dir is the folder of the store itself",
+		"backup: {dir: b, " + id.String() + ": x}": "it is too long to be one",
+		"backup:":                                             "backup is empty: dir is missing",
+		"backup: {every: 24h}":                                "dir is missing",
+		"backup: {dir: ''}":                                   "dir is missing",
+		"backup: {dir: b, every: 59m}":                        "every is how long it is from one backup to the next, from 1h to 744h",
+		"backup: {dir: b, every: 745h}":                       "every is how long",
+		"backup: {dir: b, keep: 0}":                           "keep is how many backups are kept, from 1 to 1000",
+		"backup: {dir: b, keep: -1}":                          "keep is how many",
+		"backup: {dir: b, often: 1h}":                         "unknown key \"often\"",
+		"backup: /var/backups":                                "backup must be",
+		"backup: {dir: b, recipients: x}":                     "recipients must be",
+		"backup: {dir: b, recipients: [" + id.String() + "]}": "a recipient is a public key of age itself",
+		"backup: {dir: b, recipients: ['']}":                  "a recipient is a public key of age itself",
+		"heartbeat: [{name: backup, schedule: '@daily'}]":     "backup has nothing to do",
+		"heartbeat: [{name: backup, schedule: '@daily'}]\nbackup: {dir: " + dir + "}": "",
 		"store: postgres://gate@db.example.com/gate\nreplicas: {secret: 0123456789012345678901234567890123456789}\n" +
 			"backup: {dir: b}": "backup copies the file of an SQLite store",
 	} {
@@ -754,14 +766,14 @@ func TestBackups(t *testing.T) {
 			t.Errorf("%s: %q, want %q", said, got, want)
 		}
 	}
-	cfg, _, err := Parse("test.yaml", []byte(`backup: {dir: /var/backups/gate}
+	cfg, _, err := Parse("test.yaml", []byte(`backup: {dir: /nowhere/at/all}
 agents: [{name: coder, token: coder-token-0123456789}]
 people: [{name: hana, roles: [approver], token: hanas-own-token-0123}]
 `), testEnv)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := backup.Plan{Dir: "/var/backups/gate", Every: 24 * time.Hour, Keep: 14}
+	want := backup.Plan{Dir: "/nowhere/at/all", Every: 24 * time.Hour, Keep: 14}
 	if diff := cmp.Diff(want, cfg.Backups); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

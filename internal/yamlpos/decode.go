@@ -284,6 +284,10 @@ func unknown(name, path string, fields map[string]reflect.Value) string {
 	if path != "$" {
 		where = " in " + LastKey(path)
 	}
+	const longest = 40 // a longer one may be a secret that was put in the wrong place
+	if len(name) > longest {
+		return fmt.Sprintf("unknown key%s: it is too long to be one, and is not repeated, as it may be a secret", where)
+	}
 	known := slices.Sorted(maps.Keys(fields))
 	if hint := DidYouMean(name, known); hint != "" {
 		return fmt.Sprintf("unknown key %q%s%s", name, where, hint)
