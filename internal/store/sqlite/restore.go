@@ -266,8 +266,8 @@ func (r *Restoration) keep(kept string) (some bool, err error) {
 	return true, rename(r.path, kept)
 }
 
-// nameOf is what a file beside the store is kept as. A log that is another's does not come to lie beside the store again:
-// SQLite would take it for its own.
+// nameOf is what a file beside the store is kept as. A log that is another's does not come to lie beside the store
+// again: SQLite would take it for its own.
 func (r *Restoration) nameOf(kept, suffix string) string {
 	if r.alien && (suffix == "-wal" || suffix == "-shm") {
 		return kept + ".other" + suffix
