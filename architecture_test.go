@@ -184,6 +184,8 @@ var arrows = map[string]struct {
 	"internal/bench": {[]string{"internal/emulator", "internal/loopback", "internal/secret"},
 		"it loads the program by its front doors, and shares no code with it"},
 	"internal/interop": {nil, "it knows the program by its front doors"},
+	"internal/campaign": {nil,
+		"a model that shared code with the gate would share its mistakes: it knows what was seen from outside"},
 	"internal/setup": {[]string{"channels", "channels/line", "channels/slack", "channels/standardwebhooks",
 		"client", "internal/config", "internal/locale"}, "it asks the platforms, and a running gate, from outside"},
 	"internal/release/pack": {nil, "binaries in, a release out, and nothing of what they do"},

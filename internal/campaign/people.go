@@ -1,0 +1,110 @@
+package campaign
+
+import (
+	"slices"
+)
+
+// checkDecisions holds each decision that was answered as made against who may make it, and against what became of it.
+func (c *checker) checkDecisions() {
+	for _, ds := range c.decides {
+		for _, d := range ds {
+			if d.Made() && d.Answer.Status != "" {
+				c.checkMay(d)
+				c.checkKept(d)
+			}
+		}
+	}
+	for _, o := range c.Ops {
+		if o.Kind == Cancel && o.Made() {
+			c.checkCancel(o)
+		}
+	}
+}
+
+// checkMay reports a decision that was taken from somebody who may not, or without what it needs.
+func (c *checker) checkMay(d *Op) {
+	r := c.requests[d.ID]
+	if r == nil {
+		return
+	}
+	if d.Forged {
+		c.report("decided by nobody", r.ID, "a decision with no valid proof of who made it was taken: %v", d)
+		return
+	}
+	if !c.any(d, func(s *Setting) bool { return s.mayDecide(r, d) }) {
+		c.report("decided by one who may not", r.ID, "%s may not decide %s, or not so: %v", d.Who, r.Tool, d)
+	}
+}
+
+// mayDecide reports whether a decision may be one under a setting. Whoever is of any stage may say no.
+func (s *Setting) mayDecide(r *Request, d *Op) bool {
+	v := *d
+	if !d.Approve {
+		v.Confirmed = true
+	}
+	return slices.ContainsFunc(s.Tools[r.Tool].stages(), func(stage Stage) bool { return s.mayVote(r, stage, &v) })
+}
+
+// checkKept reports a decision that was answered as made and is not there at the end.
+func (c *checker) checkKept(d *Op) {
+	r := c.requests[d.ID]
+	if d.NewArgs != "" {
+		r = c.requests[d.Answer.ID]
+	}
+	if r == nil {
+		c.report("lost", d.ID, "there is no request any more that was decided: %v", d)
+		return
+	}
+	has := slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.Person == d.Who })
+	kept := map[string][]string{"pending": {"pending", "approved", "denied", "expired", "cancelled"},
+		"approved": {"approved", "cancelled"}, "denied": {"denied"}}[d.Answer.Status]
+	if !slices.Contains(kept, r.Status) || !has && r.Status != "cancelled" && r.EndCode != "edited" {
+		c.report("a decision is kept", r.ID, "it is %s with the votes %v, after %v", r.Status, r.Votes, d)
+	}
+}
+
+// checkCancel reports what was taken back by somebody who may not, or is not taken back.
+func (c *checker) checkCancel(o *Op) {
+	r := c.requests[o.ID]
+	if r == nil {
+		return
+	}
+	if r.Status != "cancelled" {
+		c.report("a decision is kept", r.ID, "it is %s after %v", r.Status, o)
+	}
+	may := o.Who == r.Agent || slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.Person == o.Who }) ||
+		slices.ContainsFunc(c.decides[r.ID], func(d *Op) bool { return d.Who == o.Who && d.Approve && d.Maybe() }) ||
+		c.any(o, func(s *Setting) bool { return s.People[o.Who].Admin })
+	if !may {
+		c.report("cancelled by one who may not", r.ID, "%s may not take it back from %s: %v", o.Who, r.Agent, o)
+	}
+}
+
+// checkEdits holds each edit that was answered as made against the two requests that it is about.
+func (c *checker) checkEdits() {
+	for _, o := range c.Ops {
+		if o.Kind != Decide || o.NewArgs == "" || !o.Made() {
+			continue
+		}
+		old, is := c.requests[o.ID], c.requests[o.Answer.ID]
+		switch {
+		case old == nil || is == nil:
+			c.report("an edit is kept", o.ID, "a request of it is not there: %v", o)
+		case old.Status != "denied" || old.EndCode != "edited" || old.ReplacedBy != is.ID || is.Replaces != old.ID:
+			c.report("an edit is kept", o.ID, "it is %s (%s), replaced by %s, after %v", old.Status, old.EndCode,
+				old.ReplacedBy, o)
+		case string(is.Args) != o.NewArgs:
+			c.report("an edit is kept", is.ID, "its arguments are %s, after %v", is.Args, o)
+		}
+	}
+}
+
+// checkReads reports what was shown to another agent than the request's.
+func (c *checker) checkReads() {
+	for _, o := range c.Ops {
+		if r := c.requests[o.ID]; o.Kind == Read && o.Made() && r != nil && o.Who != r.Agent &&
+			!c.any(o, func(s *Setting) bool { _, is := s.People[o.Who]; return is }) {
+			c.report("shown to another", r.ID, "%s was shown what %s asked: %v", o.Who, r.Agent, o)
+		}
+	}
+}
