@@ -30,6 +30,7 @@ type Op struct {
 	Way        string // how it came in: rest, hook, line and so on
 	Who        string // the agent or person whose credential it bore
 	Forged     bool   // it bore no valid one
+	Pressed    bool   // it was a press on a button, and its answer says that it was taken and not what it did
 	Start, End time.Duration
 	Answered   bool
 	Fault      string // what kept it from an answer, for people
@@ -136,6 +137,7 @@ type Card struct {
 	To      string // a person, or a room
 	ID      string // the request
 	Pushed  bool   // it came by itself, and not in answer to something
+	Once    bool   // its platform knows a message that comes to it twice
 	Buttons bool   // it can still be pressed
 }
 

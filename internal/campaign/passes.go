@@ -192,30 +192,34 @@ func (c *checker) enoughEver(r *Request) bool {
 	return false
 }
 
-// checkRuns holds what MCP servers were told to run against what is on record as let through: for each call by its very
-// arguments, no more runs than uses.
+// checkRuns holds what ran against what is on record as let through: for each call by its very arguments, no more runs
+// than uses. What an agent was told to run counts as run.
 func (c *checker) checkRuns() {
-	ran := map[string]int{}
+	ran, may := map[string]int{}, map[string]int{}
 	for _, o := range c.Ops {
-		if o.Kind == Run && c.Settings[c.First].Tools[o.Tool].Action != "allow" {
-			ran[strings.Join([]string{o.Agent, o.Tool, o.Args}, " ")]++
+		switch {
+		case o.Kind == Run && c.Settings[c.First].Tools[o.Tool].Action != "allow",
+			o.passes() && o.Answer.Word == "allow" && o.Answer.Grant != "":
+			ran[exactly(o.Agent, o.Tool, o.Args)]++
+		case o.passes() && o.Answer.Word == "approved":
+			ran[exactly(o.Agent, o.Tool, string(o.Answer.Args))]++
 		}
 	}
-	may := map[string]int{}
 	for id, r := range c.requests {
-		k := strings.Join([]string{r.Agent, r.Tool, string(r.Args)}, " ")
-		may[k] += c.count(id, "approval_consumed") - c.count(id, "approval_returned")
+		may[exactly(r.Agent, r.Tool, string(r.Args))] += c.count(id, "approval_consumed") - c.count(id, "approval_returned")
 	}
 	for _, e := range c.Events {
 		if e.Type == "grant_used" {
 			var d struct{ Args string }
 			_ = json.Unmarshal(e.Data, &d)
-			may[strings.Join([]string{e.Agent, e.Tool[strings.IndexByte(e.Tool, '/')+1:], d.Args}, " ")]++
+			may[exactly(e.Agent, e.Tool[strings.IndexByte(e.Tool, '/')+1:], d.Args)]++
 		}
 	}
 	for k, n := range ran {
 		if n > may[k] {
-			c.report("ran too often", "", "a server ran %s %d times, and %d were let through", k, n, may[k])
+			c.report("ran too often", "", "%s ran %d times, and was let through %d times", k, n, may[k])
 		}
 	}
 }
+
+func exactly(agent, tool, args string) string { return strings.Join([]string{agent, tool, args}, " ") }

@@ -68,7 +68,7 @@ func (c *checker) checkAgreement() {
 				c.report("not on record", id, "it was decided, and is not on record: %v", d)
 			case d.Answered && slices.Contains(refusedOnRecord, d.Code) && c.people(d) && !refused:
 				c.report("not on record", id, "it was refused, and is not on record: %v", d)
-			case d.Way == "line" && d.Made() && c.Steady && c.plain(id) && !decided && !refused:
+			case d.Pressed && d.Made() && c.Steady && c.plain(id) && !decided && !refused:
 				c.report("not on record", id, "a press was taken, and is not on record: %v", d)
 			}
 		}

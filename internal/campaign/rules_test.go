@@ -19,6 +19,7 @@ var ruleCases = []struct {
 	}},
 	{"used once", "given back once, and used three times", func(m *made) {
 		approved(m)
+		m.Ops[2].Answer = campaign.Answer{Word: "ran"}
 		m.record(campaign.Event{Type: "approval_returned", ApprovalID: "R1"})
 		m.use("R1")
 	}, func(m *made) { m.use("R1") }},
@@ -171,6 +172,7 @@ var ruleCases = []struct {
 	}, func(m *made) { m.Grants[0].ExpiresAt = m.now() }},
 	{"ran too often", "one approval, two runs", func(m *made) {
 		approved(m)
+		m.Ops[2].Answer = campaign.Answer{Word: "ran"}
 		m.do(campaign.Op{Kind: campaign.Run, Agent: "bot", Tool: "pay", Args: `{"n":1}`})
 	}, func(m *made) { m.do(campaign.Op{Kind: campaign.Run, Agent: "bot", Tool: "pay", Args: `{"n":1}`}) }},
 	{"two ends", "denied and expired", func(m *made) {
@@ -249,7 +251,7 @@ var ruleCases = []struct {
 	}, func(m *made) { m.drop("decision_refused") }},
 	{"not on record", "a press that was taken", func(m *made) {
 		m.ask("R1", "pay")
-		m.do(campaign.Op{Kind: campaign.Decide, Who: "ken", ID: "R1", Approve: true, Way: "line"})
+		m.do(campaign.Op{Kind: campaign.Decide, Who: "ken", ID: "R1", Approve: true, Pressed: true})
 		m.record(campaign.Event{Type: "decision_refused", ApprovalID: "R1", Actor: "ken", Decision: "approve"})
 	}, func(m *made) { m.drop("decision_refused") }},
 	{"the feed keeps endings", "not taken note of", func(m *made) {
