@@ -163,6 +163,7 @@ func (m *made) edit(id, to, args string) *campaign.Op {
 		Args: json.RawMessage(args), RequestedAt: m.now(), ResolvedAt: m.now(), ExpiresAt: m.now().Add(time.Hour),
 		UseBy: m.now().Add(time.Hour), Replaces: id, Votes: []campaign.Vote{{Person: "hana", Decision: "approve"}}})
 	m.record(campaign.Event{Type: "approval_requested", ApprovalID: to})
+	m.record(campaign.Event{Type: "hitl_decision", ApprovalID: id, Actor: "hana", Decision: "deny"})
 	m.record(campaign.Event{Type: "hitl_decision", ApprovalID: to, Actor: "hana", Decision: "approve"})
 	return o
 }

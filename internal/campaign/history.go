@@ -138,6 +138,8 @@ type Card struct {
 	ID      string // the request
 	Pushed  bool   // it came by itself, and not in answer to something
 	Once    bool   // its platform knows a message that comes to it twice
+	Unknown bool   // the gate was not told that it arrived
+	Repeats bool   // it may come by itself more than once, as when more people are asked
 	Buttons bool   // it can still be pressed
 }
 

@@ -93,8 +93,8 @@ func (c *checker) checkApproved(o *Op) {
 	}
 }
 
-// ends reports whether a decision that was made ended its request for good: a no, or an approval of other arguments.
-func ends(o *Op) bool { return !o.Approve || o.NewArgs != "" }
+// ends reports whether a decision was answered with an end for good: a no, or an approval of other arguments.
+func ends(o *Op) bool { return o.Answer.Status == "denied" || o.NewArgs != "" && o.Answer.Status != "" }
 
 // wasThere reports whether a request was seen before an operation began.
 func (c *checker) wasThere(id string, o *Op) bool {

@@ -55,7 +55,8 @@ func (c *checker) checkKept(d *Op) {
 		c.report("lost", d.ID, "there is no request any more that was decided: %v", d)
 		return
 	}
-	has := slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.Person == d.Who })
+	has := slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.Person == d.Who }) ||
+		d.NewArgs != "" && d.Answer.Status == "pending" // whoever edits may be of a later stage
 	kept := map[string][]string{"pending": {"pending", "approved", "denied", "expired", "cancelled"},
 		"approved": {"approved", "cancelled"}, "denied": {"denied"}}[d.Answer.Status]
 	if !slices.Contains(kept, r.Status) || !has && r.Status != "cancelled" && r.EndCode != "edited" {

@@ -56,11 +56,8 @@ func (c *checker) checkAgreement() {
 	for id, ds := range c.decides {
 		for _, d := range ds {
 			made := d.Made() && d.Answer.Status != ""
-			about := id
-			if d.NewArgs != "" {
-				about = d.Answer.ID
-			}
-			decided := said["hitl_decision "+d.Who+" "+about] || said["hitl_vote "+d.Who+" "+about]
+			// An edit is on record with the request that it ends, and what it says of the new one may be no vote yet.
+			decided := said["hitl_decision "+d.Who+" "+id] || said["hitl_vote "+d.Who+" "+id]
 			refused := said["decision_refused "+d.Who+" "+id]
 			switch {
 			case d.Forged:
@@ -68,7 +65,7 @@ func (c *checker) checkAgreement() {
 				c.report("not on record", id, "it was decided, and is not on record: %v", d)
 			case d.Answered && slices.Contains(refusedOnRecord, d.Code) && c.people(d) && !refused:
 				c.report("not on record", id, "it was refused, and is not on record: %v", d)
-			case d.Pressed && d.Made() && c.Steady && c.plain(id) && !decided && !refused:
+			case d.Pressed && d.Made() && c.Steady && c.plain(d) && !decided && !refused:
 				c.report("not on record", id, "a press was taken, and is not on record: %v", d)
 			}
 		}
@@ -81,14 +78,15 @@ func (c *checker) people(d *Op) bool {
 	return c.any(d, func(s *Setting) bool { _, is := s.People[d.Who]; return is })
 }
 
-// plain reports whether one press decides a request, and nothing is asked back.
-func (c *checker) plain(id string) bool {
-	r := c.requests[id]
+// plain reports whether one press is a decision, and nothing is asked back, whichever setting is in force.
+func (c *checker) plain(d *Op) bool {
+	r := c.requests[d.ID]
 	if r == nil {
 		return false
 	}
 	for _, s := range c.Settings {
-		if t := s.Tools[r.Tool]; t.Confirm || t.Reason {
+		_, is := s.People[d.Who]
+		if t := s.Tools[r.Tool]; !is || t.Confirm || t.Reason {
 			return false
 		}
 	}

@@ -251,8 +251,8 @@ var ruleCases = []struct {
 	}, func(m *made) { m.drop("decision_refused") }},
 	{"not on record", "a press that was taken", func(m *made) {
 		m.ask("R1", "pay")
-		m.do(campaign.Op{Kind: campaign.Decide, Who: "ken", ID: "R1", Approve: true, Pressed: true})
-		m.record(campaign.Event{Type: "decision_refused", ApprovalID: "R1", Actor: "ken", Decision: "approve"})
+		m.do(campaign.Op{Kind: campaign.Decide, Who: "hana", ID: "R1", Approve: true, Pressed: true})
+		m.record(campaign.Event{Type: "decision_refused", ApprovalID: "R1", Actor: "hana", Decision: "approve"})
 	}, func(m *made) { m.drop("decision_refused") }},
 	{"the feed keeps endings", "not taken note of", func(m *made) {
 		m.ask("R1", "pay")

@@ -70,7 +70,7 @@ func Tell(h *History, id string) string {
 		}
 	}
 	for _, e := range h.Events {
-		if e.ApprovalID == id && id != "" {
+		if e.ApprovalID == id && id != "" && e.Type != "notification_sent" {
 			fmt.Fprintf(&b, "on record: %d %s %s by %s, %s %s %s\n", e.Seq, e.At, e.Type, e.Actor, e.Decision, e.Reason,
 				e.Data)
 		}

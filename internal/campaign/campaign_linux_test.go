@@ -1,0 +1,112 @@
+package campaign_test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"countersign/internal/campaign"
+	"countersign/internal/testkit"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "the campaign's seed; 0: another one each time")
+	forFlag   = flag.Duration("for", 0, "how long the campaign goes on; 0: 40s, or nightly ten minutes")
+	roundFlag = flag.Duration("round", 8*time.Second, "how long the load of one round lasts")
+	onceFlag  = flag.Bool("first", false, "stop at the first violation, and do not look for a smaller set")
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(gateEnv) != "" {
+		childMain()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestCampaign plays rounds, each with a store of its own, until the time is over or a promise is broken.
+func TestCampaign(t *testing.T) {
+	seed := cmp.Or(*seedFlag, uint64(time.Now().UnixNano()))
+	length := *forFlag
+	if length == 0 {
+		length = 40 * time.Second
+		if testkit.Nightly() {
+			length = 10 * time.Minute
+		}
+	}
+	t.Logf("the campaign's seed is %d", seed)
+	counts := map[string]int{}
+	began := time.Now()
+	for n := 0; n == 0 || time.Since(began) < length && !t.Failed(); n++ {
+		p := newPlan(seed, n, min(*roundFlag, max(length-time.Since(began), time.Second)))
+		t.Run(fmt.Sprint("round ", n), func(t *testing.T) {
+			h, found, some := play(t, p)
+			for k, v := range some {
+				counts[k] += v
+			}
+			counts["requests"] += len(h.Requests)
+			counts["events"] += len(h.Events)
+			if len(found) == 0 {
+				return
+			}
+			t.Errorf("with -seed %d, in round %d (%v):\n%s", seed, n, p, told(h, found))
+			if !*onceFlag {
+				shrink(t, p, found[0].Rule)
+			}
+		})
+	}
+	var lines []string
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		lines = append(lines, fmt.Sprintf("%s %d", k, counts[k]))
+	}
+	t.Logf("in %s: %s", time.Since(began).Round(time.Second), strings.Join(lines, ", "))
+}
+
+// told tells violations, and of the first one the piece of the history that it is about.
+func told(h *campaign.History, found []campaign.Violation) string {
+	var b strings.Builder
+	for i, v := range found {
+		if i == 8 {
+			fmt.Fprintf(&b, "… and %d more\n", len(found)-i)
+			break
+		}
+		fmt.Fprintln(&b, v)
+	}
+	b.WriteString("\nthe piece of the history:\n" + campaign.Tell(h, found[0].ID))
+	return b.String()
+}
+
+// shrink plays a round that broke a rule again with fewer kinds of operations and faults, and tells the smallest set
+// with which the rule was still broken. What happens at once may go otherwise each time, so each set is tried twice.
+func shrink(t *testing.T, p plan, rule string) {
+	breaks := func(p plan) (text string, broken bool) {
+		for range 2 {
+			h, found, _ := play(t, p)
+			if i := slices.IndexFunc(found, func(v campaign.Violation) bool { return v.Rule == rule }); i >= 0 {
+				return told(h, found[i:]), true
+			}
+		}
+		return "", false
+	}
+	least := ""
+	until := time.Now().Add(3 * time.Minute)
+	for _, kind := range slices.Concat(p.faults, p.ops) {
+		if time.Now().After(until) {
+			break
+		}
+		if text, broken := breaks(p.without(kind)); broken {
+			p, least = p.without(kind), text
+		}
+	}
+	if least == "" {
+		t.Logf("%q was broken with all of it only, or not again", rule)
+		return
+	}
+	t.Logf("%q is still broken with no more than: %v\n%s", rule, p, least)
+}

@@ -1,0 +1,402 @@
+package campaign_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"countersign/internal/campaign"
+	"countersign/internal/emulator"
+	"countersign/internal/testkit"
+	"countersign/schema/schematest"
+)
+
+// room is the channel in Slack where all cards stand.
+const room = "C0APPROVALS"
+
+// agentNames and peopleNames are who there is. leo is not in the setting "fewer"; mio is an admin and no approver.
+var (
+	agentNames  = []string{"a1", "a2", "a3"}
+	peopleNames = []string{"hana", "ken", "mei", "rio", "leo", "mio"}
+)
+
+func token(name string) string { return "test-token-of-" + name + "-in-the-campaign" }
+
+func lineID(name string) string { return "U" + fmt.Sprintf("%032x", []byte(name)) }
+
+func slackID(name string) string { return "U0" + strings.ToUpper(name) }
+
+// configText is the gate's configuration under a setting, of which the model's is [settings].
+func configText(setting, group string) string {
+	leo, notify, move := `
+  - {name: leo, roles: [approver], line: `+lineID("leo")+`, token: `+token("leo")+`}`, "hana, mei, rio, leo", ""
+	if setting == "fewer" {
+		leo, notify, move = "", "hana, mei, rio", ", approvals: [{count: 2}]"
+	}
+	return `
+listen: 127.0.0.1:0
+store: sqlite:${STORE}
+time_zone: UTC
+limits: none
+agents:
+  - {name: a1, token: ` + token("a1") + `, owner: hana}
+  - {name: a2, token: ` + token("a2") + `, owner: ken}
+  - {name: a3, token: ` + token("a3") + `}
+people:
+  - {name: hana, roles: [approver, admin], groups: [finance], line: ` + lineID("hana") + `, slack: U0HANA, token: ` +
+		token("hana") + `}
+  - {name: ken, roles: [approver], groups: [finance], slack: U0KEN, token: ` + token("ken") + `}
+  - {name: mei, roles: [approver], groups: [finance], line: ` + lineID("mei") + `, slack: U0MEI, token: ` +
+		token("mei") + `}
+  - {name: rio, roles: [approver], groups: [security], line: ` + lineID("rio") + `, token: ` + token("rio") + `}
+  - {name: mio, roles: [admin], slack: U0MIO, token: ` + token("mio") + `}` + leo + `
+channels:
+  line: {channel_secret: test-line-channel-secret, channel_access_token: test-line-access-token, notify: [` + notify + `],
+    api_url: "${LINE_API}"}
+  slack: {bot_token: test-slack-bot-token, signing_secret: test-slack-signing-secret, channel: ` + room + `,
+    api_url: "${SLACK_API}"}
+mcp: {hold: 400ms, servers: [{name: desk, url: "${DESK}", prefix: ""}]}
+notifications: {max_retries: 12, first_retry: 1s, max_backoff: 1s}
+heartbeat: [{name: check_pending_approvals, schedule: "*/5 * * * *", enabled: true, params: {remind_after: 12h}}]
+policy:
+  use_within: 3s
+  group: ` + group + `
+  group_within: 50ms
+  rules:
+    - {name: reading, tools: [read, desk/look], risk: low, action: allow}
+    - {name: erasing, tools: [erase], risk: critical, action: deny, reason_code: forbidden, message: Never.}
+    - {name: paying, tools: [pay, desk/put], risk: medium, timeout: 1h, allow_skip: true}
+    - {name: spending, tools: [spend], risk: medium, timeout: 1h, allow_skip: true,
+       grants: {vary: {amount: {at_most: 50, total: 80}}}}
+    - {name: moving, tools: [move], risk: high, timeout: 1h` + move + `}
+    - {name: wiring, tools: [wire], risk: high, timeout: 1h, approvals: [{group: finance, count: 2}], separate_duties: true}
+    - {name: shipping, tools: [ship], risk: high, timeout: 1h, approvals: [{group: finance}, {group: security}]}
+    - {name: short, tools: [brief], risk: medium, timeout: 2s}
+    - {name: closing, tools: [close], risk: critical, timeout: 1h, require_reason: true}
+    - {name: opening, tools: [open], risk: high, timeout: 1h, confirm: true}
+    - {name: noting, tools: [note], risk: medium, timeout: 1h, ignore_args: [memo]}
+`
+}
+
+// settings are the same for the model.
+func settings() map[string]*campaign.Setting {
+	hour := time.Hour
+	tools := map[string]campaign.Tool{
+		"read": {Action: "allow"}, "look": {Action: "allow"}, "erase": {Action: "deny"},
+		"pay": {Grants: true, Timeout: hour}, "put": {Grants: true, Timeout: hour},
+		"spend": {Grants: true, AtMost: 50, Total: 80, Timeout: hour}, "move": {Timeout: hour},
+		"wire":  {Stages: []campaign.Stage{{Group: "finance", Count: 2}}, Separate: true, Timeout: hour},
+		"ship":  {Stages: []campaign.Stage{{Group: "finance", Count: 1}, {Group: "security", Count: 1}}, Timeout: hour},
+		"brief": {Timeout: 2 * time.Second}, "close": {Reason: true, Timeout: hour}, "open": {Confirm: true, Timeout: hour},
+		"note": {Ignore: "memo", Timeout: hour},
+	}
+	finance := []string{"finance"}
+	people := map[string]campaign.Person{
+		"hana": {Approver: true, Admin: true, Groups: finance}, "ken": {Approver: true, Groups: finance},
+		"mei": {Approver: true, Groups: finance}, "rio": {Approver: true, Groups: []string{"security"}},
+		"leo": {Approver: true}, "mio": {Admin: true},
+	}
+	owners := map[string]string{"a1": "hana", "a2": "ken"}
+	all := &campaign.Setting{People: people, Owners: owners, Tools: tools}
+	fewer := &campaign.Setting{People: map[string]campaign.Person{}, Owners: owners, Tools: map[string]campaign.Tool{}}
+	for name, p := range people {
+		if name != "leo" {
+			fewer.People[name] = p
+		}
+	}
+	for name, tool := range tools {
+		if name == "move" {
+			tool.Stages = []campaign.Stage{{Count: 2}}
+		}
+		fewer.Tools[name] = tool
+	}
+	return map[string]*campaign.Setting{"all": all, "fewer": fewer}
+}
+
+// world is a gate with everybody around it, for one round.
+type world struct {
+	t       testing.TB
+	plan    plan
+	dir     string
+	log     *testkit.Buffer
+	chat    *emulator.Emulator
+	server  *mcpServer
+	http    *http.Client
+	began   time.Time
+	setting string // in the file
+
+	mu      sync.Mutex // of all below
+	gate    gate
+	base    string
+	history campaign.History
+	board   []*known
+	grants  []string
+	counts  map[string]int
+	off     time.Duration
+
+	calls atomic.Int64
+	halt  atomic.Bool
+}
+
+// known is a request that somebody has heard of.
+type known struct{ id, agent, tool, args string }
+
+func newWorld(t testing.TB, p plan) *world {
+	t.Helper()
+	w := &world{t: t, plan: p, dir: t.TempDir(), log: &testkit.Buffer{}, setting: "all", counts: map[string]int{},
+		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
+	w.history = campaign.History{First: "all", Settings: settings(), Failed: map[string]bool{},
+		Feed: map[string][]string{}, Steady: true, Calm: true}
+	w.chat, w.server = newChat(t), newMCPServer(w)
+	t.Cleanup(w.server.Close)
+	t.Cleanup(w.http.CloseIdleConnections)
+	schematest.WriteFile(t, filepath.Join(w.dir, "gate.db"))
+	w.writeConfig("all")
+	w.began = time.Now()
+	w.start()
+	t.Cleanup(func() { w.gate.signal(contSignal); w.gate.kill() })
+	return w
+}
+
+func newChat(t testing.TB) *emulator.Emulator {
+	t.Helper()
+	var people []emulator.Person
+	for _, name := range peopleNames {
+		p := emulator.Person{Name: name, LINE: lineID(name), Slack: slackID(name)}
+		people = append(people, p)
+	}
+	chat, err := emulator.New(emulator.Config{
+		LINE: emulator.LINEConfig{ChannelSecret: "test-line-channel-secret", ChannelAccessToken: "test-line-access-token",
+			BotUserID: "U0123456789abcdef0123456789abcdef"},
+		Slack: emulator.SlackConfig{BotToken: "test-slack-bot-token", SigningSecret: "test-slack-signing-secret",
+			TeamID: "T0TEAM", AppID: "A0APP", BotID: "B0BOT", BotUserID: "U0BOT",
+			Channels: []emulator.Channel{{ID: room, Name: "approvals"}}},
+		People: people,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := chat.Start("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { chat.Close() })
+	return chat
+}
+
+func (w *world) writeConfig(setting string) {
+	path := filepath.Join(w.dir, "countersign.yaml")
+	if err := os.WriteFile(path+".new", []byte(configText(setting, w.plan.group)), 0o600); err != nil {
+		w.t.Error(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		w.t.Error(err)
+	}
+	w.setting = setting
+}
+
+// start starts the gate on what is in the folder. The setting in the file is then in force.
+func (w *world) start() {
+	w.t.Helper()
+	o := &campaign.Op{Kind: campaign.Reload, Way: "start", Setting: w.setting, Start: time.Since(w.began)}
+	env := []string{"STORE=" + filepath.Join(w.dir, "gate.db"), "LINE_API=" + w.chat.LINE.URL(),
+		"SLACK_API=" + w.chat.Slack.URL(), "DESK=" + w.server.URL, clockEnv + "=" + w.off.String()}
+	path := filepath.Join(w.dir, "countersign.yaml")
+	var g gate
+	var err error
+	if w.plan.inside {
+		g, err = startInside(w.t, path, env, w.log)
+	} else {
+		g, err = startProcess(w.t, path, env, w.log)
+	}
+	if err != nil {
+		w.t.Fatalf("the gate does not start: %v", err)
+	}
+	api, webhooks := g.addresses()
+	w.chat.SetWebhooks("http://"+webhooks+"/webhook/line", "http://"+webhooks+"/webhook/slack")
+	w.mu.Lock()
+	w.gate, w.base = g, "http://"+api
+	w.mu.Unlock()
+	o.Answered, o.Status = true, 200
+	w.note(o)
+}
+
+// note ends an operation and keeps it.
+func (w *world) note(o *campaign.Op) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o.End = time.Since(w.began)
+	o.N = len(w.history.Ops) + 1
+	w.history.Ops = append(w.history.Ops, o)
+	w.counts[string(o.Kind)]++
+	w.counts["way "+o.Way]++
+}
+
+// faulted counts a fault, and says what it takes away of what can be known.
+func (w *world) faulted(kind string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts["fault "+kind]++
+	if kind != "reload" && kind != "webhooks" {
+		w.history.Calm = false
+	}
+	if kind == "clock" {
+		w.history.Steady = false
+	}
+}
+
+// at logs how long a round has taken so far.
+func (w *world) at(what string) {
+	w.t.Logf("%s after %s", what, time.Since(w.began).Round(time.Millisecond))
+}
+
+func (w *world) url() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.base
+}
+
+// learn keeps a request that somebody has heard of.
+func (w *world) learn(k *known) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if k.id != "" && !slices.ContainsFunc(w.board, func(b *known) bool { return b.id == k.id }) {
+		w.board = append(w.board, k)
+	}
+}
+
+// patience is how long an observer waits for an answer before it is taken for lost.
+const patience = 5 * time.Second
+
+// ask sends a request over HTTP for an operation, and notes how that went. The body of the answer is returned, nil
+// where there is none; it is left to the caller to note the operation.
+func (w *world) ask(ctx context.Context, o *campaign.Op, as, method, path string, body any) []byte {
+	return w.send(ctx, o, as, method, w.url()+path, body, nil)
+}
+
+func (w *world) send(ctx context.Context, o *campaign.Op, as, method, url string, body any, head http.Header) []byte {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var reader io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		reader = strings.NewReader(b)
+	default:
+		text, err := json.Marshal(b)
+		if err != nil {
+			panic(err)
+		}
+		reader = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, reader)
+	if err != nil {
+		panic(err)
+	}
+	for name, values := range head {
+		req.Header[name] = values
+	}
+	req.Header.Set("Authorization", "Bearer "+token(as))
+	if reader != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	o.Start = time.Since(w.began)
+	res, err := w.http.Do(req)
+	if err != nil {
+		o.Fault = err.Error()
+		return nil
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		o.Fault = err.Error()
+		return nil
+	}
+	o.Answered, o.Status = true, res.StatusCode
+	if res.StatusCode/100 != 2 {
+		var problem struct{ Code string }
+		_ = json.Unmarshal(text, &problem)
+		o.Code = problem.Code
+		if o.Code == "" {
+			o.Code = fmt.Sprint("status ", res.StatusCode)
+		}
+		return nil
+	}
+	return text
+}
+
+// mcpServer is an MCP server that keeps what it was told to run, and dies on demand between that and its answer.
+type mcpServer struct {
+	*httptest.Server
+	w   *world
+	die atomic.Int64 // how many calls more are run and not answered
+}
+
+func newMCPServer(w *world) *mcpServer {
+	s := &mcpServer{w: w}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
+	return s
+}
+
+func (s *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		} `json:"params"`
+	}
+	if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&m) != nil {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	answer := `"error":{"code":-32601,"message":"no"}`
+	switch m.Method {
+	case "initialize":
+		answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"desk","version":"1"}}`
+	case "tools/list":
+		answer = `"result":{"tools":[{"name":"look","inputSchema":{"type":"object"}},{"name":"put","inputSchema":{"type":"object"}}]}`
+	case "tools/call":
+		if s.run(m.Params.Name, m.Params.Arguments) {
+			panic(http.ErrAbortHandler) // the connection breaks: it has run, and nobody is told
+		}
+		answer = `"result":{"content":[]}`
+	case "notifications/initialized":
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer)
+}
+
+// run keeps a call, and reports whether the server dies of it.
+func (s *mcpServer) run(tool string, args json.RawMessage) bool {
+	var by struct{ By string }
+	_ = json.Unmarshal(args, &by)
+	at := time.Since(s.w.began)
+	s.w.note(&campaign.Op{Kind: campaign.Run, Way: "mcp", Who: "desk", Agent: by.By, Server: "desk", Tool: tool,
+		Args: string(args), Start: at, Answered: true, Status: 200})
+	return s.die.Load() > 0 && s.die.Add(-1) >= 0
+}
+
+// dial reports whether anybody listens at an address.
+func dial(address string) bool {
+	c, err := net.DialTimeout("tcp", address, time.Second)
+	if err == nil {
+		c.Close()
+	}
+	return err == nil
+}
