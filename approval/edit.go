@@ -162,7 +162,8 @@ func (w editWork) replace(r Request, d Decision, j *judged, next *Request) (reso
 	if err != nil {
 		return resolved{}, err
 	}
-	if made && n.Status == Pending {
+	// Where the editor's vote has met a stage, the people of the next one have the card already, from that vote.
+	if made && n.Status == Pending && n.Stage == next.Stage {
 		made := []Request{n}
 		to, err := w.Votes().audiences(made)
 		if err != nil {

@@ -183,3 +183,30 @@ func TestAnEditByWhoStandsInSaysForWhom(t *testing.T) {
 		t.Error(o.Message)
 	}
 }
+
+// The people who must agree to an edit get one card of it each, whether they are of the stage that the editor's vote
+// leaves open or of the one that it opens.
+func TestRule2_AnEditIsPushedOnceToWhomItIsUpTo(t *testing.T) {
+	for name, need := range map[string]*approval.Need{
+		"of the same stage": financeTwice, "of the next stage": stages(of("finance", 1), of("security", 1)),
+	} {
+		w := newCouncil(t, need, fHana, fKen, sAbe)
+		first := w.expect(transfer, approval.AnswerPending)
+		next, err := w.edit(first.Request.ID, "hana", less)
+		if err != nil || next.Status != approval.Pending {
+			t.Fatal(next.Status, err)
+		}
+		pushed := map[string]int{}
+		for _, n := range w.notifications(approval.NotificationQuery{ApprovalID: next.ID, Kind: approval.KindRequest}) {
+			pushed[n.Channel+" "+n.Recipient]++
+		}
+		if len(pushed) == 0 {
+			t.Errorf("%s: nobody is asked", name)
+		}
+		for to, n := range pushed {
+			if n != 1 {
+				t.Errorf("%s: %s got %d cards", name, to, n)
+			}
+		}
+	}
+}
