@@ -6,11 +6,12 @@ func (c *checker) checkCards() {
 		channel, to, id string
 		once            bool
 	}
-	pushed, has, repeats := map[address]int{}, map[string]bool{}, map[string]bool{}
+	pushed, has, repeats := map[address][]string{}, map[string]bool{}, map[string]bool{}
 	for _, card := range c.Cards {
 		has[card.ID] = true
 		if card.Pushed {
-			pushed[address{card.Channel, card.To, card.ID, card.Once}]++
+			at := address{card.Channel, card.To, card.ID, card.Once}
+			pushed[at] = append(pushed[at], card.What)
 		}
 		repeats[card.ID] = repeats[card.ID] || card.Repeats
 	}
@@ -21,10 +22,10 @@ func (c *checker) checkCards() {
 			c.report("buttons go", r.ID, "it is %s, and its card in %s (%s) still has buttons", r.Status, card.Channel, card.To)
 		}
 	}
-	for a, n := range pushed {
+	for a, cards := range pushed {
 		// Where a platform does not know a message that is sent again, two of them say something in a calm history alone.
-		if n > 1 && (c.Calm || a.once) && !repeats[a.id] {
-			c.report("pushed once", a.id, "%s got %d cards of it over %s", a.to, n, a.channel)
+		if len(cards) > 1 && (c.Calm || a.once) && !repeats[a.id] {
+			c.report("pushed once", a.id, "%s got %d cards of it over %s: %q", a.to, len(cards), a.channel, cards)
 		}
 	}
 	for id, r := range c.requests {

@@ -133,6 +133,7 @@ type Event struct {
 
 // Card is a message about a request as its recipient has it at the end.
 type Card struct {
+	What    string // which message it is, for people
 	Channel string
 	To      string // a person, or a room
 	ID      string // the request
@@ -156,6 +157,7 @@ type History struct {
 	Cards    []Card              //
 	Failed   map[string]bool     // requests of which a message could not be delivered
 	Feed     map[string][]string // by agent: the endings that it has not acknowledged
+	Sent     map[string][]string // by request: what people were sent of it, for people
 	// Steady says that no clock was set, so that times of different answers can be compared.
 	Steady bool
 	// Calm says that no platform failed and the program was not interrupted.

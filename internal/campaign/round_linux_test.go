@@ -19,6 +19,7 @@ import (
 
 // play plays a round and returns what was seen in it, and what of that breaks a promise.
 func play(t testing.TB, p plan) (*campaign.History, []campaign.Violation, map[string]int) {
+	t.Logf("%v", p)
 	w := newWorld(t, p)
 	ctx, cancel := context.WithTimeout(t.Context(), p.length+2*testkit.Patience)
 	defer cancel()
@@ -112,17 +113,37 @@ type notification struct {
 	ApprovalID string `json:"approval_id"`
 	MessageID  string `json:"message_id"`
 	Status     string
+	Kind       string
+	Channel    string
+	Attempt    int
+	Error      string
+	Created    string `json:"created_at"`
+	Next       string `json:"next_attempt_at"`
+	Sent       string `json:"sent_at"`
+	To         string `json:"recipient"`
 }
 
 // settle waits until everything that people were to be sent was sent, or could not be.
 func (w *world) settle() {
-	testkit.Eventually(w.t, "all was sent", func() bool {
-		for _, status := range []string{"queued", "retrying"} {
-			if len(pages[notification](w, "/v1/notifications?status="+status+"&", "notifications")) > 0 {
-				return false
-			}
+	var left []notification
+	defer func() {
+		if len(left) > 0 {
+			w.t.Errorf("not sent by %s: %+v", time.Now(), left)
 		}
-		return true
+	}()
+	testkit.Eventually(w.t, "all was sent", func() bool {
+		// What is about to end ends first, or its cards would change while they are read.
+		if len(pages[campaign.Request](w, "/v1/approvals?status=pending&tool=brief&", "approvals")) > 0 ||
+			slices.ContainsFunc(pages[campaign.Request](w, "/v1/approvals?status=approved&", "approvals"), func(r campaign.Request) bool {
+				return r.ConsumedAt.IsZero() && r.LapsedAt.IsZero()
+			}) {
+			return false
+		}
+		left = nil
+		for _, status := range []string{"queued", "retrying"} {
+			left = append(left, pages[notification](w, "/v1/notifications?status="+status+"&", "notifications")...)
+		}
+		return len(left) == 0
 	})
 }
 
@@ -132,19 +153,9 @@ func (w *world) readAll() {
 	arrived := map[string]bool{}
 	for _, n := range pages[notification](w, "/v1/notifications?", "notifications") {
 		arrived[n.MessageID] = true
+		h.Sent[n.ApprovalID] = append(h.Sent[n.ApprovalID], fmt.Sprintf("%+v", n))
 		if n.Status == "failed" {
 			h.Failed[n.ApprovalID] = true
-		}
-	}
-	for _, a := range agentNames {
-		var feed struct{ Approvals []campaign.Request }
-		o := &campaign.Op{}
-		text := w.ask(context.Background(), o, a, "GET", "/v1/approvals/resolved", nil)
-		if text == nil || json.Unmarshal(text, &feed) != nil {
-			w.t.Fatalf("the feed of %s: %v", a, o)
-		}
-		for _, r := range feed.Approvals {
-			h.Feed[a] = append(h.Feed[a], r.ID)
 		}
 	}
 	type batched struct {
@@ -157,6 +168,17 @@ func (w *world) readAll() {
 		cards[r.ID] = append(cards[r.ID], r.ID)
 		if r.BatchID != "" {
 			cards[r.BatchID] = append(cards[r.BatchID], r.ID)
+		}
+	}
+	for _, a := range agentNames {
+		var feed struct{ Approvals []campaign.Request }
+		o := &campaign.Op{}
+		text := w.ask(context.Background(), o, a, "GET", "/v1/approvals/resolved", nil)
+		if text == nil || json.Unmarshal(text, &feed) != nil {
+			w.t.Fatalf("the feed of %s: %v", a, o)
+		}
+		for _, r := range feed.Approvals {
+			h.Feed[a] = append(h.Feed[a], r.ID)
 		}
 	}
 	h.Grants = pages[campaign.Grant](w, "/v1/grants?all=true&", "grants")
@@ -182,7 +204,7 @@ func (w *world) readLINE(on map[string][]string) {
 			w.mention(on, text, campaign.Card{Channel: "line", To: name})
 			for _, press := range presses.FindAllStringSubmatch(text, -1) {
 				w.addCard(campaign.Card{Channel: "line", To: name, ID: press[1], Once: true, Pushed: m.Via == "push",
-					Repeats: !w.isPlain(press[1])})
+					What: m.ID + " " + m.RetryKey + " " + m.Text, Repeats: !w.isPlain(press[1])})
 			}
 		}
 	}
@@ -201,7 +223,7 @@ func (w *world) readSlack(on map[string][]string, arrived map[string]bool) {
 		}
 		w.mention(on, string(m.Blocks), campaign.Card{Channel: "slack", To: room})
 		for _, id := range buttons(first) {
-			w.addCard(campaign.Card{Channel: "slack", To: room, ID: id, Pushed: true, Repeats: !w.isPlain(id)})
+			w.addCard(campaign.Card{Channel: "slack", To: room, ID: id, Pushed: true, Repeats: !w.isPlain(id), What: m.TS})
 		}
 		for _, id := range buttons(m.Blocks) {
 			w.addCard(campaign.Card{Channel: "slack", To: room, ID: id, Buttons: true, Unknown: !arrived[m.TS]})

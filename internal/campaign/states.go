@@ -11,6 +11,8 @@ type sight struct {
 	state string
 }
 
+func (s sight) String() string { return s.state + " by " + s.op.String() }
+
 // ranks order the states of a request. Those of the last rank are ends: none follows another.
 var ranks = map[string]int{"pending": 0, "approved": 1, "used": 2, "lapsed": 2, "denied": 2, "expired": 2, "cancelled": 2}
 

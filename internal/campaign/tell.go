@@ -75,5 +75,8 @@ func Tell(h *History, id string) string {
 				e.Data)
 		}
 	}
+	for _, line := range h.Sent[id] {
+		fmt.Fprintf(&b, "sent: %s\n", line)
+	}
 	return b.String()
 }

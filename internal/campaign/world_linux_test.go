@@ -159,7 +159,7 @@ func newWorld(t testing.TB, p plan) *world {
 	w := &world{t: t, plan: p, dir: t.TempDir(), log: &testkit.Buffer{}, setting: "all", counts: map[string]int{},
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
 	w.history = campaign.History{First: "all", Settings: settings(), Failed: map[string]bool{},
-		Feed: map[string][]string{}, Steady: true, Calm: true}
+		Feed: map[string][]string{}, Sent: map[string][]string{}, Steady: true, Calm: true}
 	w.chat, w.server = newChat(t), newMCPServer(w)
 	t.Cleanup(w.server.Close)
 	t.Cleanup(w.http.CloseIdleConnections)
