@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	"countersign/internal/campaign"
@@ -65,7 +66,9 @@ func (a *agent) act() {
 // draw makes up a call, or takes one up that waits.
 func (a *agent) draw(from []string) known {
 	if len(a.waiting) > 0 && a.r.IntN(5) < 3 {
-		return a.waiting[a.r.IntN(len(a.waiting))]
+		if k := a.waiting[a.r.IntN(len(a.waiting))]; slices.Contains(from, k.tool) {
+			return k
+		}
 	}
 	k := known{agent: a.name, tool: from[a.r.IntN(len(from))]}
 	n := a.calls.Add(1)/60*4 + int64(a.r.IntN(4))

@@ -38,7 +38,7 @@ func Check(h *History) []Violation {
 	c.sort()
 	for _, rule := range []func(){c.checkPasses, c.checkUses, c.checkRuns, c.checkDecisions, c.checkStates, c.checkTimes,
 		c.checkOneLive, c.checkGrants, c.checkEdits, c.checkCards, c.checkRecord, c.checkAgreement, c.checkFeeds,
-		c.checkReads, c.checkDenials} {
+		c.checkReads, c.checkDenials, c.checkWords} {
 		rule()
 	}
 	slices.SortStableFunc(c.found, func(a, b Violation) int { return cmp.Compare(a.Rule, b.Rule) })

@@ -55,6 +55,9 @@ func (c *checker) checkKept(d *Op) {
 		c.report("lost", d.ID, "there is no request any more that was decided: %v", d)
 		return
 	}
+	if !d.Approve && d.Answer.Status != "denied" {
+		c.report("one denial ends it", r.ID, "it is %s after %v", d.Answer.Status, d)
+	}
 	has := slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.Person == d.Who }) ||
 		d.NewArgs != "" && d.Answer.Status == "pending" // whoever edits may be of a later stage
 	kept := map[string][]string{"pending": {"pending", "approved", "denied", "expired", "cancelled"},
@@ -74,10 +77,21 @@ func (c *checker) checkCancel(o *Op) {
 		c.report("a decision is kept", r.ID, "it is %s after %v", r.Status, o)
 	}
 	may := o.Who == r.Agent || slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.Person == o.Who }) ||
-		slices.ContainsFunc(c.decides[r.ID], func(d *Op) bool { return d.Who == o.Who && d.Approve && d.Maybe() }) ||
+		slices.ContainsFunc(c.votesFor(r, nil), func(d *Op) bool { return d.Who == o.Who }) ||
 		c.any(o, func(s *Setting) bool { return s.People[o.Who].Admin })
 	if !may {
 		c.report("cancelled by one who may not", r.ID, "%s may not take it back from %s: %v", o.Who, r.Agent, o)
+	}
+}
+
+// checkWords finds requests that are told to be denied although no person said no.
+func (c *checker) checkWords() {
+	for id, r := range c.requests {
+		if r.Status == "denied" && r.EndCode == "" && !slices.ContainsFunc(c.decides[id], func(d *Op) bool {
+			return !d.Approve && d.Maybe()
+		}) {
+			c.report("endings are told apart", id, "it is denied by %s, and nobody said no", r.ResolvedBy)
+		}
 	}
 }
 

@@ -202,9 +202,10 @@ func (w *world) readLINE(on map[string][]string) {
 			}
 			text := strings.ReplaceAll(string(m.JSON), `\u0026`, "&")
 			w.mention(on, text, campaign.Card{Channel: "line", To: name})
-			for _, press := range presses.FindAllStringSubmatch(text, -1) {
+			all := presses.FindAllStringSubmatch(text, -1)
+			for _, press := range all {
 				w.addCard(campaign.Card{Channel: "line", To: name, ID: press[1], Once: true, Pushed: m.Via == "push",
-					What: m.ID + " " + m.RetryKey + " " + m.Text, Repeats: !w.isPlain(press[1])})
+					What: m.ID + " " + m.RetryKey + " " + m.Text, Repeats: len(all) > 1 || !w.isPlain(press[1])})
 			}
 		}
 	}
@@ -222,8 +223,10 @@ func (w *world) readSlack(on map[string][]string, arrived map[string]bool) {
 			w.mention(on, string(first), campaign.Card{Channel: "slack", To: room})
 		}
 		w.mention(on, string(m.Blocks), campaign.Card{Channel: "slack", To: room})
-		for _, id := range buttons(first) {
-			w.addCard(campaign.Card{Channel: "slack", To: room, ID: id, Pushed: true, Repeats: !w.isPlain(id), What: m.TS})
+		shown := buttons(first)
+		for _, id := range shown {
+			w.addCard(campaign.Card{Channel: "slack", To: room, ID: id, Pushed: true, What: m.TS,
+				Repeats: len(shown) > 1 || !w.isPlain(id)})
 		}
 		for _, id := range buttons(m.Blocks) {
 			w.addCard(campaign.Card{Channel: "slack", To: room, ID: id, Buttons: true, Unknown: !arrived[m.TS]})
@@ -242,8 +245,9 @@ func (w *world) mention(on map[string][]string, text string, c campaign.Card) {
 	}
 }
 
-// isPlain reports whether a request is one of which each address gets one push: no other setting asks for more, and no
-// press is answered with a question.
+// isPlain reports whether a request is one of which each address gets one push, as long as it is alone on its card: no
+// other setting asks for more, and no press is answered with a question. Of a card with several, those of a later stage
+// get what is theirs once more, when it is their turn.
 func (w *world) isPlain(id string) bool {
 	for _, r := range w.history.Requests {
 		if r.ID == id {

@@ -259,6 +259,16 @@ var ruleCases = []struct {
 		m.no("hana", "R1")
 		m.Feed["bot"] = []string{"R1"}
 	}, func(m *made) { m.Feed["bot"] = nil }},
+	{"one denial ends it", "it goes on", func(m *made) {
+		m.ask("R1", "pay")
+		m.no("hana", "R1")
+		m.Feed["bot"] = []string{"R1"}
+	}, func(m *made) { m.Ops[1].Answer.Status = "pending" }},
+	{"endings are told apart", "nobody said no", func(m *made) {
+		m.ask("R1", "pay")
+		m.no("hana", "R1")
+		m.Feed["bot"] = []string{"R1"}
+	}, func(m *made) { m.Ops = m.Ops[:1] }},
 	{"shown to another", "another agent", func(m *made) {
 		m.ask("R1", "pay")
 		m.do(campaign.Op{Kind: campaign.Read, Who: "bot", ID: "R1", Answer: campaign.Answer{Status: "pending"}})
