@@ -114,12 +114,13 @@ func (a *agent) op(way string, k known) *campaign.Op {
 	return &campaign.Op{Kind: campaign.Call, Way: way, Who: a.name, Agent: a.name, Tool: k.tool, Args: k.args}
 }
 
-// told reads the answer to a call. What an agent runs is what it is told to, and else what it asked for.
-func (a *agent) told(o *campaign.Op, body []byte) {
+// told reads the answer to a call. An agent that has said that it accepts edits runs what it is told to, and any other
+// what it has asked for.
+func (a *agent) told(o *campaign.Op, asked map[string]any, body []byte) {
 	if err := json.Unmarshal(body, &o.Answer); err != nil {
 		a.t.Errorf("an answer that is none: %s", body)
 	}
-	if len(o.Answer.Args) == 0 {
+	if asked["accepts_edits"] == nil || len(o.Answer.Args) == 0 {
 		o.Answer.Args = json.RawMessage(o.Args)
 	}
 }
@@ -145,7 +146,7 @@ func (a *agent) call(way, query string) {
 	body := a.callBody(k)
 	text := a.ask(a.ctx, o, a.name, http.MethodPost, "/v1/calls"+query, body)
 	if text != nil {
-		a.told(o, text)
+		a.told(o, body, text)
 	}
 	a.note(o)
 	a.remember(k, o)
@@ -174,7 +175,7 @@ func (a *agent) batch() {
 		o := a.op("batch", k)
 		o.Start, o.Answered, o.Status, o.Code, o.Fault = whole.Start, whole.Answered, whole.Status, whole.Code, whole.Fault
 		if text != nil {
-			a.told(o, results.Results[i])
+			a.told(o, bodies[i], results.Results[i])
 		}
 		a.note(o)
 		a.remember(k, o)

@@ -19,6 +19,7 @@ var (
 	seedFlag  = flag.Uint64("seed", 0, "the campaign's seed; 0: another one each time")
 	forFlag   = flag.Duration("for", 0, "how long the campaign goes on; 0: 40s, or nightly ten minutes")
 	roundFlag = flag.Duration("round", 8*time.Second, "how long the load of one round lasts")
+	faultFlag = flag.String("faults", "", "the kinds of faults of all rounds, and no others")
 	onceFlag  = flag.Bool("first", false, "stop at the first violation, and do not look for a smaller set")
 )
 
@@ -45,6 +46,10 @@ func TestCampaign(t *testing.T) {
 	began := time.Now()
 	for n := 0; n == 0 || time.Since(began) < length && !t.Failed(); n++ {
 		p := newPlan(seed, n, min(*roundFlag, max(length-time.Since(began), time.Second)))
+		if *faultFlag != "" {
+			p.faults = strings.Fields(*faultFlag)
+			p.inside = p.inside && !slices.ContainsFunc(p.faults, func(f string) bool { return slices.Contains(ofProcess, f) })
+		}
 		t.Run(fmt.Sprint("round ", n), func(t *testing.T) {
 			h, found, some := play(t, p)
 			for k, v := range some {

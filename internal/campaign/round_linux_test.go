@@ -74,8 +74,14 @@ func play(t testing.TB, p plan) (*campaign.History, []campaign.Violation, map[st
 // get reads as hana, who may see all, and must be answered.
 func (w *world) get(path string, into any) {
 	var text []byte
+	o := &campaign.Op{}
+	defer func() {
+		if text == nil {
+			w.t.Errorf("%s: %v", path, o)
+		}
+	}()
 	testkit.Eventually(w.t, path+" is answered", func() bool {
-		o := &campaign.Op{}
+		o = &campaign.Op{}
 		text = w.ask(context.Background(), o, "hana", "GET", path, nil)
 		if o.Answered && o.Status < 500 && text == nil {
 			w.t.Fatalf("%s: %v", path, o)
@@ -201,11 +207,10 @@ func (w *world) readLINE(on map[string][]string) {
 				continue
 			}
 			text := strings.ReplaceAll(string(m.JSON), `\u0026`, "&")
-			w.mention(on, text, campaign.Card{Channel: "line", To: name})
-			all := presses.FindAllStringSubmatch(text, -1)
-			for _, press := range all {
+			several := w.mention(on, text, campaign.Card{Channel: "line", To: name}) > 1
+			for _, press := range presses.FindAllStringSubmatch(text, -1) {
 				w.addCard(campaign.Card{Channel: "line", To: name, ID: press[1], Once: true, Pushed: m.Via == "push",
-					What: m.ID + " " + m.RetryKey + " " + m.Text, Repeats: len(all) > 1 || !w.isPlain(press[1])})
+					What: m.ID + " " + m.RetryKey + " " + m.Text, Repeats: several || !w.isPlain(press[1])})
 			}
 		}
 	}
@@ -223,10 +228,10 @@ func (w *world) readSlack(on map[string][]string, arrived map[string]bool) {
 			w.mention(on, string(first), campaign.Card{Channel: "slack", To: room})
 		}
 		w.mention(on, string(m.Blocks), campaign.Card{Channel: "slack", To: room})
-		shown := buttons(first)
-		for _, id := range shown {
+		several := w.mention(on, string(first), campaign.Card{Channel: "slack", To: room}) > 1
+		for _, id := range buttons(first) {
 			w.addCard(campaign.Card{Channel: "slack", To: room, ID: id, Pushed: true, What: m.TS,
-				Repeats: len(shown) > 1 || !w.isPlain(id)})
+				Repeats: several || !w.isPlain(id)})
 		}
 		for _, id := range buttons(m.Blocks) {
 			w.addCard(campaign.Card{Channel: "slack", To: room, ID: id, Buttons: true, Unknown: !arrived[m.TS]})
@@ -236,13 +241,17 @@ func (w *world) readSlack(on map[string][]string, arrived map[string]bool) {
 
 func (w *world) addCard(c campaign.Card) { w.history.Cards = append(w.history.Cards, c) }
 
-// mention adds a card for each request that a message is about, by its own id or that of its batch.
-func (w *world) mention(on map[string][]string, text string, c campaign.Card) {
+// mention adds a card for each request that a message is about, by its own id or that of its batch, and returns how
+// many these are.
+func (w *world) mention(on map[string][]string, text string, c campaign.Card) int {
+	about := map[string]bool{}
 	for _, id := range ulids.FindAllString(text, -1) {
 		for _, c.ID = range on[id] {
 			w.addCard(c)
+			about[c.ID] = true
 		}
 	}
+	return len(about)
 }
 
 // isPlain reports whether a request is one of which each address gets one push, as long as it is alone on its card: no
