@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"slices"
 	"time"
 
@@ -70,6 +71,12 @@ func (a *agent) draw(from []string) known {
 			return k
 		}
 	}
+	if k, ok := a.pickGranted(a.r, a.name); ok && a.r.IntN(3) == 0 && slices.Contains(from, k.tool) {
+		if k.tool == "spend" || a.r.IntN(4) == 0 {
+			k.args = a.vary(k.args)
+		}
+		return k
+	}
 	k := known{agent: a.name, tool: from[a.r.IntN(len(from))]}
 	n := a.calls.Add(1)/60*4 + int64(a.r.IntN(4))
 	switch k.tool {
@@ -89,6 +96,21 @@ func (a *agent) draw(from []string) known {
 		k.args = fmt.Sprintf(`{"n":%d}`, n)
 	}
 	return k
+}
+
+// digits are the numbers in arguments.
+var digits = regexp.MustCompile(`\d+`)
+
+// vary makes other arguments of some: an amount that may do or not, or another number.
+func (a *agent) vary(args string) string {
+	first := true
+	return digits.ReplaceAllStringFunc(args, func(n string) string {
+		if !first {
+			return n
+		}
+		first = false
+		return fmt.Sprint(10 * a.r.IntN(8))
+	})
 }
 
 // remember keeps a call that is to be made again, and forgets one that was answered for good.
@@ -313,8 +335,14 @@ func (w *world) pick(r *rand.Rand) *known {
 	if len(w.board) == 0 {
 		return nil
 	}
-	back := min(len(w.board), 1+r.IntN(1+r.IntN(30)))
-	return w.board[len(w.board)-back]
+	var k *known
+	for range 1 + r.IntN(4) { // some look twice for one that has not ended
+		k = w.board[len(w.board)-min(len(w.board), 1+r.IntN(1+r.IntN(30)))]
+		if !k.over {
+			break
+		}
+	}
+	return k
 }
 
 // cancel takes a request back, its own or, if it comes to that, another's.

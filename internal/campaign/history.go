@@ -152,6 +152,7 @@ type History struct {
 	Ops      []*Op // in the order in which they ended
 
 	Requests []Request
+	ReadAt   time.Time // when the requests began to be read
 	Grants   []Grant
 	Events   []Event             // in their order
 	Cards    []Card              //

@@ -89,7 +89,10 @@ func (w *world) decide(k *known, who string, d decision) {
 	}
 	w.note(o)
 	if o.NewArgs != "" && o.Answer.ID != "" {
-		w.learn(&known{o.Answer.ID, k.agent, k.tool, d.args})
+		w.learn(&known{id: o.Answer.ID, agent: k.agent, tool: k.tool, args: d.args})
+	}
+	if d.grant != nil && o.Answer.Status == "approved" {
+		w.allow(*k)
 	}
 }
 
@@ -153,6 +156,12 @@ func (p *person) edit(k *known) {
 
 // grant approves for longer: for a while, or for so many uses.
 func (p *person) grant(k *known) {
+	for range 20 { // one of those that can be
+		if k.tool == "pay" || k.tool == "spend" || k.tool == "put" {
+			break
+		}
+		k = p.pick(p.r)
+	}
 	terms := map[string]any{"for": "1h", "uses": 1 + p.r.IntN(2)}
 	switch p.r.IntN(3) {
 	case 0:

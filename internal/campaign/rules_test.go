@@ -205,6 +205,10 @@ var ruleCases = []struct {
 	{"the deadline is exact", "used too late", approved, func(m *made) {
 		m.Requests[0].UseBy = m.Requests[0].ConsumedAt
 	}},
+	{"the deadline is exact", "not ended when it was read", func(m *made) {
+		m.ask("R1", "pay")
+		m.ReadAt = m.now()
+	}, func(m *made) { m.ReadAt = m.now().Add(2 * time.Hour) }},
 	{"extended once", "twice", func(m *made) {
 		m.ask("R1", "pay")
 		m.record(campaign.Event{Type: "approval_extended", ApprovalID: "R1"})

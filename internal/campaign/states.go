@@ -104,6 +104,7 @@ func (c *checker) checkTimes() {
 		case r.Status == "expired" && !r.ResolvedAt.Equal(r.ExpiresAt):
 			c.report("the deadline is exact", id, "it expired at %s, and its deadline was %s", r.ResolvedAt, r.ExpiresAt)
 		}
+		c.checkOver(r)
 		long := r.ExpiresAt.Sub(r.RequestedAt)
 		if most := c.Settings[c.First].Tools[r.Tool].Timeout; c.Steady && most > 0 && long > most+time.Hour {
 			c.report("extended once", id, "its time is %s, and the rule gives %s", long, most)
@@ -111,6 +112,17 @@ func (c *checker) checkTimes() {
 		if n := c.count(id, "approval_extended"); n > 1 {
 			c.report("extended once", id, "it was extended %d times", n)
 		}
+	}
+}
+
+// checkOver reports a request that was live at the end although its time was up: whoever reads it has it ended.
+func (c *checker) checkOver(r *Request) {
+	until := r.ExpiresAt
+	if r.Status == "approved" {
+		until = r.UseBy
+	}
+	if c.Steady && r.end().IsZero() && until.Before(c.ReadAt) {
+		c.report("the deadline is exact", r.ID, "it was still %s at %s, and was to end at %s", r.Status, c.ReadAt, until)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -75,6 +75,7 @@ policy:
   use_within: 3s
   group: ` + group + `
   group_within: 50ms
+  join_after: 10s
   rules:
     - {name: reading, tools: [read, desk/look], risk: low, action: allow}
     - {name: erasing, tools: [erase], risk: critical, action: deny, reason_code: forbidden, message: Never.}
@@ -143,6 +144,7 @@ type world struct {
 	base    string
 	history campaign.History
 	board   []*known
+	granted []known // calls that may pass without asking
 	grants  []string
 	counts  map[string]int
 	off     time.Duration
@@ -152,7 +154,10 @@ type world struct {
 }
 
 // known is a request that somebody has heard of.
-type known struct{ id, agent, tool, args string }
+type known struct {
+	id, agent, tool, args string
+	over                  bool // it has ended, as somebody was told
+}
 
 func newWorld(t testing.TB, p plan) *world {
 	t.Helper()
@@ -242,6 +247,11 @@ func (w *world) note(o *campaign.Op) {
 	w.history.Ops = append(w.history.Ops, o)
 	w.counts[string(o.Kind)]++
 	w.counts["way "+o.Way]++
+	if s := o.Answer.Status; s != "" && s != "pending" || o.Code == "already_resolved" {
+		for _, b := range w.board {
+			b.over = b.over || b.id == o.ID
+		}
+	}
 }
 
 // faulted counts a fault, and says what it takes away of what can be known.
@@ -275,6 +285,24 @@ func (w *world) learn(k *known) {
 	if k.id != "" && !slices.ContainsFunc(w.board, func(b *known) bool { return b.id == k.id }) {
 		w.board = append(w.board, k)
 	}
+}
+
+// allow keeps a call that may pass without asking, so that its agent makes it again.
+func (w *world) allow(k known) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.granted = append(w.granted, k)
+}
+
+// pickGranted takes one of the last of them that are an agent's.
+func (w *world) pickGranted(r *rand.Rand, agent string) (known, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	own := slices.DeleteFunc(slices.Clone(w.granted), func(k known) bool { return k.agent != agent })
+	if len(own) == 0 {
+		return known{}, false
+	}
+	return own[len(own)-1-r.IntN(min(len(own), 5))], true
 }
 
 // patience is how long an observer waits for an answer before it is taken for lost.
@@ -390,13 +418,4 @@ func (s *mcpServer) run(tool string, args json.RawMessage) bool {
 	s.w.note(&campaign.Op{Kind: campaign.Run, Way: "mcp", Who: "desk", Agent: by.By, Server: "desk", Tool: tool,
 		Args: string(args), Start: at, Answered: true, Status: 200})
 	return s.die.Load() > 0 && s.die.Add(-1) >= 0
-}
-
-// dial reports whether anybody listens at an address.
-func dial(address string) bool {
-	c, err := net.DialTimeout("tcp", address, time.Second)
-	if err == nil {
-		c.Close()
-	}
-	return err == nil
 }
