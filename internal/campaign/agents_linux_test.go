@@ -99,7 +99,7 @@ func (a *agent) draw(from []string) known {
 }
 
 // digits are the numbers in arguments.
-var digits = regexp.MustCompile(`\d+`)
+var digits = regexp.MustCompile(`:\d+`)
 
 // vary makes other arguments of some: an amount that may do or not, or another number.
 func (a *agent) vary(args string) string {
@@ -109,7 +109,7 @@ func (a *agent) vary(args string) string {
 			return n
 		}
 		first = false
-		return fmt.Sprint(10 * a.r.IntN(8))
+		return fmt.Sprintf(":%d", 10*a.r.IntN(8))
 	})
 }
 

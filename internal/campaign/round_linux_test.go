@@ -180,6 +180,7 @@ func (w *world) readAll() {
 		h.Requests = append(h.Requests, r.Request)
 		cards[r.ID] = append(cards[r.ID], r.ID)
 		if r.BatchID != "" {
+			w.shared[r.ID] = true
 			cards[r.BatchID] = append(cards[r.BatchID], r.ID)
 		}
 	}
@@ -214,10 +215,10 @@ func (w *world) readLINE(on map[string][]string) {
 				continue
 			}
 			text := strings.ReplaceAll(string(m.JSON), `\u0026`, "&")
-			several := w.mention(on, text, campaign.Card{Channel: "line", To: name}) > 1
+			w.mention(on, text, campaign.Card{Channel: "line", To: name})
 			for _, press := range presses.FindAllStringSubmatch(text, -1) {
 				w.addCard(campaign.Card{Channel: "line", To: name, ID: press[1], Once: true, Pushed: m.Via == "push",
-					What: m.ID + " " + m.RetryKey + " " + m.Text, Repeats: several || !w.isPlain(press[1])})
+					What: m.ID + " " + m.RetryKey + " " + m.Text, Repeats: !w.isPlain(press[1])})
 			}
 		}
 	}
@@ -235,10 +236,9 @@ func (w *world) readSlack(on map[string][]string, arrived map[string]bool) {
 			w.mention(on, string(first), campaign.Card{Channel: "slack", To: room})
 		}
 		w.mention(on, string(m.Blocks), campaign.Card{Channel: "slack", To: room})
-		several := w.mention(on, string(first), campaign.Card{Channel: "slack", To: room}) > 1
 		for _, id := range buttons(first) {
 			w.addCard(campaign.Card{Channel: "slack", To: room, ID: id, Pushed: true, What: m.TS,
-				Repeats: several || !w.isPlain(id)})
+				Repeats: !w.isPlain(id)})
 		}
 		for _, id := range buttons(m.Blocks) {
 			w.addCard(campaign.Card{Channel: "slack", To: room, ID: id, Buttons: true, Unknown: !arrived[m.TS]})
@@ -248,26 +248,22 @@ func (w *world) readSlack(on map[string][]string, arrived map[string]bool) {
 
 func (w *world) addCard(c campaign.Card) { w.history.Cards = append(w.history.Cards, c) }
 
-// mention adds a card for each request that a message is about, by its own id or that of its batch, and returns how
-// many these are.
-func (w *world) mention(on map[string][]string, text string, c campaign.Card) int {
-	about := map[string]bool{}
+// mention adds a card for each request that a message is about, by its own id or that of its batch.
+func (w *world) mention(on map[string][]string, text string, c campaign.Card) {
 	for _, id := range ulids.FindAllString(text, -1) {
 		for _, c.ID = range on[id] {
 			w.addCard(c)
-			about[c.ID] = true
 		}
 	}
-	return len(about)
 }
 
-// isPlain reports whether a request is one of which each address gets one push, as long as it is alone on its card: no
-// other setting asks for more, and no press is answered with a question. Of a card with several, those of a later stage
-// get what is theirs once more, when it is their turn.
+// isPlain reports whether a request is one of which each address gets one push: it is alone on its card, no other
+// setting asks for more, and no press is answered with a question. Of a card with several, those of a later stage get
+// what is theirs once more, when it is their turn.
 func (w *world) isPlain(id string) bool {
 	for _, r := range w.history.Requests {
 		if r.ID == id {
-			return r.Tool != "move" && r.Tool != "open" && !slices.Contains(w.plan.faults, "reload")
+			return !w.shared[id] && r.Tool != "move" && r.Tool != "open" && !slices.Contains(w.plan.faults, "reload")
 		}
 	}
 	return false

@@ -144,7 +144,8 @@ type world struct {
 	base    string
 	history campaign.History
 	board   []*known
-	granted []known // calls that may pass without asking
+	shared  map[string]bool // requests that share a card
+	granted []known         // calls that may pass without asking
 	grants  []string
 	counts  map[string]int
 	off     time.Duration
@@ -161,7 +162,7 @@ type known struct {
 
 func newWorld(t testing.TB, p plan) *world {
 	t.Helper()
-	w := &world{t: t, plan: p, dir: t.TempDir(), log: &testkit.Buffer{}, setting: "all", counts: map[string]int{},
+	w := &world{t: t, plan: p, dir: t.TempDir(), log: &testkit.Buffer{}, setting: "all", counts: map[string]int{}, shared: map[string]bool{},
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
 	w.history = campaign.History{First: "all", Settings: settings(), Failed: map[string]bool{},
 		Feed: map[string][]string{}, Sent: map[string][]string{}, Steady: true, Calm: true}
