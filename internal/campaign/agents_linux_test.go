@@ -71,14 +71,14 @@ func (a *agent) draw(from []string) known {
 			return k
 		}
 	}
-	if k, ok := a.pickGranted(a.r, a.name); ok && a.r.IntN(3) == 0 && slices.Contains(from, k.tool) {
+	if k, ok := a.pickGranted(a.r, a.name); ok && a.r.IntN(2) == 0 && slices.Contains(from, k.tool) {
 		if k.tool == "spend" || a.r.IntN(4) == 0 {
 			k.args = a.vary(k.args)
 		}
 		return k
 	}
 	k := known{agent: a.name, tool: from[a.r.IntN(len(from))]}
-	n := a.calls.Add(1)/60*4 + int64(a.r.IntN(4))
+	n := a.calls.Add(1)/24*4 + int64(a.r.IntN(4))
 	switch k.tool {
 	case "note":
 		k.args = fmt.Sprintf(`{"memo":"m%d","n":%d}`, a.r.IntN(3), n)
@@ -149,7 +149,7 @@ func (a *agent) told(o *campaign.Op, asked map[string]any, body []byte) {
 
 func (a *agent) callBody(k known) map[string]any {
 	body := map[string]any{"tool": k.tool, "args": json.RawMessage(k.args)}
-	if k.tool == "pay" && a.plan.has("report") {
+	if k.tool == "pay" && a.plan.has("report") && a.r.IntN(3) == 0 {
 		body["dispatch"] = true
 	}
 	if k.tool == "pay" || k.tool == "note" && a.r.IntN(2) == 0 {
@@ -161,9 +161,12 @@ func (a *agent) callBody(k known) map[string]any {
 	return body
 }
 
-// call asks about a call over /v1, and reports what came of it where that was asked for.
-func (a *agent) call(way, query string) {
-	k := a.draw(tools)
+// call asks about a call over /v1.
+func (a *agent) call(way, query string) { a.askAbout(a.draw(tools), way, query) }
+
+// askAbout asks about a call, and reports what came of it where that was asked for. One that a grant lets through is
+// made again, mostly.
+func (a *agent) askAbout(k known, way, query string) {
 	o := a.op(way, k)
 	body := a.callBody(k)
 	text := a.ask(a.ctx, o, a.name, http.MethodPost, "/v1/calls"+query, body)
@@ -177,6 +180,12 @@ func (a *agent) call(way, query string) {
 		outcome := []string{"succeeded", "succeeded", "failed", "unknown"}[a.r.IntN(4)]
 		a.ask(a.ctx, report, a.name, http.MethodPost, "/v1/approvals/"+id+"/outcome", map[string]string{"outcome": outcome})
 		a.note(report)
+	}
+	if o.Answer.Grant != "" && a.r.IntN(4) > 0 {
+		if k.tool == "spend" {
+			k.args = a.vary(k.args)
+		}
+		a.askAbout(k, "rest", "")
 	}
 }
 
@@ -336,7 +345,7 @@ func (w *world) pick(r *rand.Rand) *known {
 		return nil
 	}
 	var k *known
-	for range 1 + r.IntN(4) { // some look twice for one that has not ended
+	for range 1 + r.IntN(10) { // most look again for one that has not ended
 		k = w.board[len(w.board)-min(len(w.board), 1+r.IntN(1+r.IntN(30)))]
 		if !k.over {
 			break

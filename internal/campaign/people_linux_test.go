@@ -34,7 +34,7 @@ func (p *person) act() {
 		{"slack", 3, p.pressSlack},
 		{"typed", 2, p.typed},
 		{"edit", 2, func(k *known) { p.edit(k) }},
-		{"grant", 3, func(k *known) { p.grant(k) }},
+		{"grant", 6, func(k *known) { p.grant(k) }},
 		{"revoke", 1, func(*known) { p.revoke() }},
 		{"extend", 1, func(k *known) { p.extend(k) }},
 		{"cancel", 1, func(k *known) { p.take(k, p.name) }},
@@ -43,7 +43,7 @@ func (p *person) act() {
 		{"", 3, func(k *known) { p.readAs(k, p.name) }},
 	}
 	k := p.pick(p.r)
-	n := p.r.IntN(33)
+	n := p.r.IntN(36)
 	for _, x := range actions {
 		if n -= x.often; n < 0 {
 			if k != nil && (x.op == "" || p.plan.has(x.op)) {
@@ -156,8 +156,8 @@ func (p *person) edit(k *known) {
 
 // grant approves for longer: for a while, or for so many uses.
 func (p *person) grant(k *known) {
-	for range 20 { // one of those that can be
-		if k.tool == "pay" || k.tool == "spend" || k.tool == "put" {
+	for range 30 { // one of those that can be
+		if !k.over && (k.tool == "pay" || k.tool == "spend" || k.tool == "put") {
 			break
 		}
 		k = p.pick(p.r)
@@ -175,7 +175,7 @@ func (p *person) grant(k *known) {
 func (p *person) revoke() {
 	p.mu.Lock()
 	n, id := len(p.grants), ""
-	if n > 0 {
+	if n > 0 && p.r.IntN(3) == 0 {
 		id = p.grants[p.r.IntN(n)]
 	}
 	p.mu.Unlock()

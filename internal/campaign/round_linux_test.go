@@ -36,7 +36,7 @@ func play(t testing.TB, p plan) (*campaign.History, []campaign.Violation, map[st
 			}
 		})
 	}
-	for _, name := range slices.Concat(agentNames, agentNames) {
+	for _, name := range slices.Concat(agentNames, agentNames, agentNames) {
 		loop(30*time.Millisecond, func(r *rand.Rand) func() { return (&agent{world: w, ctx: ctx, r: r, name: name}).act })
 	}
 	for _, name := range peopleNames {

@@ -248,6 +248,15 @@ func (w *world) note(o *campaign.Op) {
 	w.history.Ops = append(w.history.Ops, o)
 	w.counts[string(o.Kind)]++
 	w.counts["way "+o.Way]++
+	if o.Answer.Word != "" {
+		w.counts["answer "+o.Answer.Word]++
+	}
+	if o.Grants {
+		w.counts["grant "+o.Code+o.Answer.Status]++
+	}
+	if o.Answer.Grant != "" {
+		w.counts["answer granted"]++
+	}
 	if s := o.Answer.Status; s != "" && s != "pending" || o.Code == "already_resolved" {
 		for _, b := range w.board {
 			b.over = b.over || b.id == o.ID
