@@ -69,8 +69,10 @@ var variants = []variant{
 		`(d.IsZero() || e.FrozenAt.Before(d)) && !isBroken("a freeze ends what waits") {`},
 	{"a freeze ends grants", "approval/grant_use.go", `if gr.ID < e.ID && e.FrozenAt.Before(gr.ExpiresAt) {`,
 		`if gr.ID < e.ID && e.FrozenAt.Before(gr.ExpiresAt) && !isBroken("a freeze ends grants") {`},
-	{"a grant's uses", "approval/grant_use.go", `if gr.Uses == 0 || gr.Used < gr.Uses {`,
-		`if gr.Uses == 0 || gr.Used < gr.Uses || isBroken("a grant's uses") {`},
+	// The database holds by itself that no more uses are counted than there are: what is taken out is the counting.
+	{"a grant's uses", "approval/grant_use.go",
+		"\tgr.Used++\n\tif err := w.tx.PutGrant(*gr); err != nil {\n\t\treturn Answer{}, err\n\t}\n\tif err := w.tx.PutGrantUse(u)",
+		"\tif !isBroken(\"a grant's uses\") {\n\t\tgr.Used++\n\t}\n\tif err := w.tx.PutGrant(*gr); err != nil {\n\t\treturn Answer{}, err\n\t}\n\tif err := w.tx.PutGrantUse(u)"},
 	{"a grant's time", "approval/grant_use.go", `if over, err := w.endOver(&gr); err != nil || over {`,
 		`if over, err := w.endOver(&gr); err != nil || over && !isBroken("a grant's time") {`},
 	{"a grant's args", "approval/grant_use.go", `if gr.ArgsHash != j.call.Args.Hash(gr.IgnoredArgs...) {`,
