@@ -28,8 +28,8 @@ type agent struct {
 }
 
 // tools are what agents call over /v1, the more often the more often they stand here.
-var tools = []string{"read", "read", "erase", "pay", "pay", "pay", "spend", "spend", "move", "move", "wire", "wire", "ship",
-	"ship", "brief", "close", "open", "note", "note", "odd"}
+var tools = []string{"read", "read", "erase", "pay", "pay", "pay", "spend", "spend", "spend", "move", "move", "wire",
+	"wire", "ship", "ship", "brief", "close", "open", "note", "note", "odd"}
 
 // pause is how long whoever it is thinks.
 func (w *world) pause(r *rand.Rand, most time.Duration) {
@@ -258,7 +258,8 @@ func (a *agent) mcp() {
 				Decision string `json:"countersign/decision"`
 				ID       string `json:"countersign/approval_id"`
 			} `json:"_meta"`
-			IsError bool `json:"isError"`
+			IsError bool            `json:"isError"`
+			Content json.RawMessage `json:"content"`
 		} `json:"result"`
 	}
 	switch {
@@ -266,6 +267,9 @@ func (a *agent) mcp() {
 		o.Answered, o.Fault, a.session = false, cmp.Or(o.Fault, string(text)), ""
 	case m.Result.Meta.Decision != "":
 		o.Answer.Word, o.Answer.ID = m.Result.Meta.Decision, m.Result.Meta.ID
+		if o.Answer.Word == "denied" && !bytes.Contains(m.Result.Content, []byte("denied by")) {
+			o.Answer.ID = "" // another call has used the approval: it says nothing of how the request ended
+		}
 	case !m.Result.IsError:
 		o.Answer.Word = "ran"
 	}
@@ -365,7 +369,8 @@ func (a *agent) cancel() {
 
 func (w *world) take(k *known, who string) {
 	o := &campaign.Op{Kind: campaign.Cancel, Way: "rest", Who: who, ID: k.id}
-	if text := w.ask(context.Background(), o, who, http.MethodPost, "/v1/approvals/"+k.id+"/cancel", map[string]any{}); text != nil {
+	text := w.ask(context.Background(), o, who, http.MethodPost, "/v1/approvals/"+k.id+"/cancel", map[string]any{})
+	if text != nil {
 		w.readState(o, text)
 	}
 	w.note(o)

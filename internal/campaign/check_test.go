@@ -81,6 +81,8 @@ func (m *made) askAs(agent, id, tool, args string) {
 }
 
 // yes has somebody approve a request; the last yes makes it approved.
+//
+//nolint:revive // flag-parameter: it is what the answer says
 func (m *made) yes(who, id string, last bool) *campaign.Op {
 	r := m.request(id)
 	o := m.do(campaign.Op{Kind: campaign.Decide, Who: who, ID: id, Approve: true,

@@ -28,9 +28,9 @@ func (w *world) fault(r *rand.Rand, kind string) {
 	case "die":
 		w.dieAt(r)
 	case "stop":
-		w.gate.signal(stopSignal)
+		w.gate.send(stopSignal)
 		w.pause(r, 1500*time.Millisecond)
-		w.gate.signal(contSignal)
+		w.gate.send(contSignal)
 	case "full":
 		w.tell("full")
 		w.pause(r, 500*time.Millisecond)

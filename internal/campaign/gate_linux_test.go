@@ -31,8 +31,8 @@ type gate interface {
 	tell(what string) error
 	// kill ends it, as roughly as that can be done.
 	kill()
-	// signal stops the program where it stands, or has it go on.
-	signal(s unix.Signal)
+	// send sends it a signal: to stop where it stands, or to go on.
+	send(s unix.Signal)
 }
 
 // The environment of a gate in a process of its own: its configuration's file, and how far its clock is off.
@@ -204,7 +204,7 @@ func (p *process) kill() {
 	}
 }
 
-func (p *process) signal(s unix.Signal) { _ = p.cmd.Process.Signal(s) }
+func (p *process) send(s unix.Signal) { _ = p.cmd.Process.Signal(s) }
 
 // inside is the gate in this process. It cannot be killed: what ends it is an ordinary stop.
 type inside struct {
@@ -230,7 +230,7 @@ func startInside(t testing.TB, path string, env []string, log *testkit.Buffer) (
 
 func (g *inside) addresses() (api, webhooks string) { return g.m.app.Addr(), g.m.app.WebhookAddr() }
 func (g *inside) tell(what string) error            { return g.m.obey(context.Background(), what) }
-func (g *inside) signal(unix.Signal)                {}
+func (g *inside) send(unix.Signal)                  {}
 func (g *inside) kill() {
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()

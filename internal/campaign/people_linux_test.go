@@ -157,16 +157,17 @@ func (p *person) edit(k *known) {
 // grant approves for longer: for a while, or for so many uses.
 func (p *person) grant(k *known) {
 	for range 30 { // one of those that can be
-		if !k.over && (k.tool == "pay" || k.tool == "spend" || k.tool == "put") {
+		other := k.tool == "pay" || k.tool == "put"
+		if !k.over && (k.tool == "spend" || other && p.r.IntN(2) == 0) {
 			break
 		}
 		k = p.pick(p.r)
 	}
 	terms := map[string]any{"for": "1h", "uses": 1 + p.r.IntN(2)}
-	switch p.r.IntN(3) {
+	switch p.r.IntN(4) {
 	case 0:
 		terms = map[string]any{"for": "2s"}
-	case 1:
+	case 1, 2:
 		terms = map[string]any{"for": "8h"}
 	}
 	p.decide(k, p.name, decision{approve: true, reason: "for longer", grant: terms})

@@ -42,8 +42,8 @@ func (p plan) without(kind string) plan {
 }
 
 // allOps are the kinds of operations that a round can do without.
-var allOps = []string{"batch", "wait", "hook", "mcp", "feed", "report", "cancel", "extend", "line", "slack", "typed", "edit", "grant",
-	"revoke", "freeze", "strangers", "many"}
+var allOps = []string{"batch", "wait", "hook", "mcp", "feed", "report", "cancel", "extend", "line", "slack", "typed",
+	"edit", "grant", "revoke", "freeze", "strangers", "many"}
 
 // allFaults are the kinds of faults: those of a process come first.
 var allFaults = []string{"kill", "die", "stop", "full", "slow", "restart", "platforms", "webhooks", "clock", "reload",

@@ -14,7 +14,8 @@ type sight struct {
 func (s sight) String() string { return s.state + " by " + s.op.String() }
 
 // ranks order the states of a request. Those of the last rank are ends: none follows another.
-var ranks = map[string]int{"pending": 0, "approved": 1, "used": 2, "lapsed": 2, "denied": 2, "expired": 2, "cancelled": 2}
+var ranks = map[string]int{"pending": 0, "approved": 1, "used": ended, "lapsed": ended, "denied": ended,
+	"expired": ended, "cancelled": ended}
 
 const ended = 2
 
@@ -52,7 +53,6 @@ func (c *checker) noteEnds() {
 	}
 }
 
-//nolint:revive // flag-parameter: these are facts about a request
 func stateOf(status string, used, lapsed bool) string {
 	switch {
 	case used:

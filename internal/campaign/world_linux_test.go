@@ -162,8 +162,8 @@ type known struct {
 
 func newWorld(t testing.TB, p plan) *world {
 	t.Helper()
-	w := &world{t: t, plan: p, dir: t.TempDir(), log: &testkit.Buffer{}, setting: "all", counts: map[string]int{}, shared: map[string]bool{},
-		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
+	w := &world{t: t, plan: p, dir: t.TempDir(), log: &testkit.Buffer{}, setting: "all", counts: map[string]int{},
+		shared: map[string]bool{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
 	w.history = campaign.History{First: "all", Settings: settings(), Failed: map[string]bool{},
 		Feed: map[string][]string{}, Sent: map[string][]string{}, Steady: true, Calm: true}
 	w.chat, w.server = newChat(t), newMCPServer(w)
@@ -173,7 +173,7 @@ func newWorld(t testing.TB, p plan) *world {
 	w.writeConfig("all")
 	w.began = time.Now()
 	w.start()
-	t.Cleanup(func() { w.gate.signal(contSignal); w.gate.kill() })
+	t.Cleanup(func() { w.gate.send(contSignal); w.gate.kill() })
 	return w
 }
 
