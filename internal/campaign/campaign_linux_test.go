@@ -17,7 +17,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "the campaign's seed; 0: another one each time")
-	forFlag   = flag.Duration("for", 0, "how long the campaign goes on; 0: 40s, or nightly ten minutes")
+	forFlag   = flag.Duration("for", 0, "how long the campaign goes on; 0: 30s, or nightly ten minutes")
 	roundFlag = flag.Duration("round", 8*time.Second, "how long the load of one round lasts")
 	faultFlag = flag.String("faults", "", "the kinds of faults of all rounds, and no others")
 	onceFlag  = flag.Bool("first", false, "stop at the first violation, and do not look for a smaller set")
@@ -36,7 +36,7 @@ func TestCampaign(t *testing.T) {
 	seed := cmp.Or(*seedFlag, uint64(time.Now().UnixNano()))
 	length := *forFlag
 	if length == 0 {
-		length = 40 * time.Second
+		length = 30 * time.Second
 		if testkit.Nightly() {
 			length = 10 * time.Minute
 		}
