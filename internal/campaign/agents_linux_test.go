@@ -68,6 +68,9 @@ func (a *agent) act() {
 func (a *agent) draw(from []string) known {
 	if len(a.waiting) > 0 && a.r.IntN(5) < 3 {
 		if k := a.waiting[a.r.IntN(len(a.waiting))]; slices.Contains(from, k.tool) {
+			if k.tool == "note" { // what the rule ignores is written anew each time
+				k.args = memos.ReplaceAllString(k.args, fmt.Sprintf(`"m%d"`, a.r.IntN(3)))
+			}
 			return k
 		}
 	}
@@ -97,6 +100,9 @@ func (a *agent) draw(from []string) known {
 	}
 	return k
 }
+
+// memos are what the rule of notes ignores.
+var memos = regexp.MustCompile(`"m\d"`)
 
 // digits are the numbers in arguments.
 var digits = regexp.MustCompile(`:\d+`)

@@ -251,7 +251,7 @@ func TestEachBrokenVariantIsCaught(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*testkit.Patience)
 			defer cancel()
 			run := exec.CommandContext(ctx, program, "-test.run", "^TestCampaign$", "-first", "-seed", "7", "-for", "1m",
-				"-faults", bringsOut[name])
+				"-round", "8s", "-faults", bringsOut[name])
 			run.Env = append(os.Environ(), brokenEnv+"="+name)
 			out, err := run.CombinedOutput()
 			if _, failed := errors.AsType[*exec.ExitError](err); !failed || !strings.Contains(string(out), "with -seed") {

@@ -18,7 +18,7 @@ import (
 var (
 	seedFlag  = flag.Uint64("seed", 0, "the campaign's seed; 0: another one each time")
 	forFlag   = flag.Duration("for", 0, "how long the campaign goes on; 0: 30s, or nightly ten minutes")
-	roundFlag = flag.Duration("round", 8*time.Second, "how long the load of one round lasts")
+	roundFlag = flag.Duration("round", 0, "how long the load of one round lasts; 0: 8s, or nightly 40s")
 	faultFlag = flag.String("faults", "", "the kinds of faults of all rounds, and no others")
 	onceFlag  = flag.Bool("first", false, "stop at the first violation, and do not look for a smaller set")
 )
@@ -34,7 +34,10 @@ func TestMain(m *testing.M) {
 // TestCampaign plays rounds, each with a store of its own, until the time is over or a promise is broken.
 func TestCampaign(t *testing.T) {
 	seed := cmp.Or(*seedFlag, uint64(time.Now().UnixNano()))
-	length := *forFlag
+	length, round := *forFlag, cmp.Or(*roundFlag, 8*time.Second)
+	if testkit.Nightly() {
+		round = cmp.Or(*roundFlag, 40*time.Second)
+	}
 	if length == 0 {
 		length = 30 * time.Second
 		if testkit.Nightly() {
@@ -45,7 +48,7 @@ func TestCampaign(t *testing.T) {
 	counts := map[string]int{}
 	began := time.Now()
 	for n := 0; n == 0 || time.Since(began) < length && !t.Failed(); n++ {
-		p := newPlan(seed, n, min(*roundFlag, max(length-time.Since(began), time.Second)))
+		p := newPlan(seed, n, min(round, max(length-time.Since(began), time.Second)))
 		if *faultFlag != "" {
 			p.faults = strings.Fields(*faultFlag)
 			p.inside = p.inside && !slices.ContainsFunc(p.faults, func(f string) bool { return slices.Contains(ofProcess, f) })

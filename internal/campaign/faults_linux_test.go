@@ -15,6 +15,12 @@ import (
 var points = []string{"before-begin", "before-commit", "before-commit", "after-commit", "after-commit", "begun",
 	"sent-not-recorded"}
 
+// What a program sends is another's to send once it has stood still for twenty seconds. That takes a long round.
+const (
+	longRound  = 30 * time.Second
+	pastLeases = 30 * time.Second
+)
+
 // fault does one thing to the gate, its platforms or its servers, and mends it again.
 func (w *world) fault(r *rand.Rand, kind string) {
 	w.faulted(kind)
@@ -29,6 +35,9 @@ func (w *world) fault(r *rand.Rand, kind string) {
 		w.dieAt(r)
 	case "stop":
 		w.gate.send(stopSignal)
+		if w.plan.length >= longRound && r.IntN(3) == 0 {
+			w.pause(r, pastLeases)
+		}
 		w.pause(r, 1500*time.Millisecond)
 		w.gate.send(contSignal)
 	case "full":
