@@ -242,7 +242,7 @@ func buildBroken(t *testing.T) string {
 // Each variant of the gate that lacks a rule is caught by the campaign within a minute.
 func TestEachBrokenVariantIsCaught(t *testing.T) {
 	if !testkit.Nightly() {
-		return // forty minutes: nightly, and by hand
+		return // a quarter of an hour: nightly, and by hand
 	}
 	program := buildBroken(t)
 	for _, name := range variantNames() {
