@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"regexp"
@@ -298,22 +297,13 @@ func (a *agent) post(o *campaign.Op, body string) []byte {
 		req.Header.Set("Mcp-Session-Id", a.session)
 		req.Header.Set("MCP-Protocol-Version", "2025-11-25")
 	}
-	o.Start = time.Since(a.began)
-	res, err := a.http.Do(req)
-	if err != nil {
-		o.Fault = err.Error()
-		return nil
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		o.Fault = err.Error()
+	res, text := a.do(o, req)
+	if res == nil {
 		return nil
 	}
 	if s := res.Header.Get("Mcp-Session-Id"); s != "" {
 		a.session = s
 	}
-	o.Answered, o.Status = true, res.StatusCode
 	for line := range bytes.Lines(text) { // the response is the last event of a stream
 		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
 			text = data

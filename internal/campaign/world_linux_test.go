@@ -350,19 +350,10 @@ func (w *world) send(ctx context.Context, o *campaign.Op, as, method, url string
 	if reader != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	o.Start = time.Since(w.began)
-	res, err := w.http.Do(req)
-	if err != nil {
-		o.Fault = err.Error()
+	res, text := w.do(o, req)
+	if res == nil {
 		return nil
 	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		o.Fault = err.Error()
-		return nil
-	}
-	o.Answered, o.Status = true, res.StatusCode
 	if res.StatusCode/100 != 2 {
 		var problem struct{ Code string }
 		_ = json.Unmarshal(text, &problem)
@@ -373,6 +364,24 @@ func (w *world) send(ctx context.Context, o *campaign.Op, as, method, url string
 		return nil
 	}
 	return text
+}
+
+// do sends a request and notes whether it was answered; nil: it was not, or not to the end.
+func (w *world) do(o *campaign.Op, req *http.Request) (*http.Response, []byte) {
+	o.Start = time.Since(w.began)
+	res, err := w.http.Do(req)
+	if err != nil {
+		o.Fault = err.Error()
+		return nil, nil
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		o.Fault = err.Error()
+		return nil, nil
+	}
+	o.Answered, o.Status = true, res.StatusCode
+	return res, text
 }
 
 // mcpServer is an MCP server that keeps what it was told to run, and dies on demand between that and its answer.
