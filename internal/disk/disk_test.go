@@ -2,6 +2,7 @@ package disk_test
 
 import (
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"countersign/internal/disk"
@@ -14,6 +15,19 @@ func TestOf(t *testing.T) {
 	}
 	if _, err := disk.Of(filepath.Join(t.TempDir(), "nothing")); err == nil {
 		t.Error("there is room at nothing")
+	}
+}
+
+func TestIsSame(t *testing.T) {
+	dir := t.TempDir()
+	if !disk.IsSame(dir, dir) {
+		t.Error("a folder lies on another disk than itself")
+	}
+	if runtime.GOOS == "linux" && disk.IsSame(dir, "/proc") {
+		t.Error("a folder lies on the disk of /proc")
+	}
+	if disk.IsSame(dir, "") && runtime.GOOS != "windows" {
+		t.Error("a folder lies where nothing is")
 	}
 }
 
