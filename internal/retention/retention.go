@@ -76,7 +76,7 @@ func (p *Pruner) Prune(ctx context.Context, keep Keep) (r Removed, err error) {
 	}
 	p.runs++
 	var failed error
-	for _, one := range p.kinds(keep, &r) {
+	for _, one := range p.passes(keep, &r) {
 		n, left, err := p.run(ctx, one.after, one.keep, one.kind)
 		failed = cmp.Or(failed, left)
 		if *one.count += n; err != nil {
@@ -90,11 +90,11 @@ func (p *Pruner) Prune(ctx context.Context, keep Keep) (r Removed, err error) {
 	return r, errors.Join(failed, p.store.Shrink(ctx), p.lookAhead(ctx, keep))
 }
 
-// kinds are what is removed that has an id and an age, in this order, each with where its counts go.
-func (p *Pruner) kinds(keep Keep, r *Removed) []aging {
+// passes are those over what is removed that has an id and an age, in this order.
+func (p *Pruner) passes(keep Keep, r *Removed) []pass {
 	isOver := func(o approval.Old) bool { return o.Over }
 	isFull := func(o approval.Old) bool { return o.Over && !o.Emptied }
-	return slices.DeleteFunc([]aging{
+	return slices.DeleteFunc([]pass{
 		{kind{"the arguments of request", approval.Tx.OldRequests, isFull, approval.Retention.RemoveArgs},
 			&p.args, keep.Args, &r.Args},
 		{kind{"the text of notification", approval.Tx.OldNotifications, isFull, approval.Retention.RemoveText},
@@ -103,11 +103,11 @@ func (p *Pruner) kinds(keep Keep, r *Removed) []aging {
 			&p.notifications, keep.Notifications, &r.Notifications},
 		{kind{"request", approval.Tx.OldRequests, isOver, approval.Retention.RemoveRequest},
 			&p.requests, keep.Requests, &r.Requests},
-	}, func(a aging) bool { return a.keep <= 0 })
+	}, func(of pass) bool { return of.keep <= 0 })
 }
 
-// aging is a kind, from which on it is looked at, for how long it is kept, and how many of it were found.
-type aging struct {
+// pass is one over the rows of a kind: from which on, for how long they are kept, and where their count goes.
+type pass struct {
 	kind
 	after *string
 	keep  time.Duration
@@ -127,7 +127,7 @@ func (p *Pruner) Due() *Removed { return p.due.Load() }
 // lookAhead counts what will be old enough soon.
 func (p *Pruner) lookAhead(ctx context.Context, keep Keep) error {
 	var r Removed
-	for _, one := range p.kinds(keep, &r) {
+	for _, one := range p.passes(keep, &r) {
 		after := *one.after
 		for more := true; more && *one.count < DueAtMost; {
 			if err := p.store.View(ctx, func(tx approval.Tx) error {

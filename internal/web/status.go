@@ -222,18 +222,18 @@ func storeFacts(x *exchange, st *StoreStatus) []fact {
 		}
 		sizes = append(sizes, fact{x.lang.Say("status_growth"), grows})
 	}
-	sizes = append(sizes, fact{x.lang.Say("status_retention"), retained(x, st)})
+	sizes = append(sizes, fact{x.lang.Say("status_retention"), describeRetention(x, st)})
 	if st.Database != "" {
 		return append([]fact{{x.lang.Say("status_database"), legible.Line(st.Database)},
 			{x.lang.Say("status_programs"), legible.Line(st.Programs)}}, sizes...)
 	}
 	facts := append([]fact{{x.lang.Say("status_file"), legible.Line(st.Path)}}, sizes...)
-	return append(facts, fact{x.lang.Say("status_last_backup"), lastBackup(x, st)},
+	return append(facts, fact{x.lang.Say("status_last_backup"), describeBackup(x, st)},
 		fact{x.lang.Say("status_restore"), x.lang.Say(restored)})
 }
 
-// retained tells what is removed soon.
-func retained(x *exchange, st *StoreStatus) string {
+// describeRetention tells what is removed soon.
+func describeRetention(x *exchange, st *StoreStatus) string {
 	switch {
 	case !st.Removes:
 		return x.lang.Say("status_retention_unset")
@@ -250,8 +250,8 @@ func retained(x *exchange, st *StoreStatus) string {
 		n(st.Due.Requests))
 }
 
-// lastBackup tells of the newest backup, and that none can be made now.
-func lastBackup(x *exchange, st *StoreStatus) string {
+// describeBackup tells of the newest backup, and that none can be made now.
+func describeBackup(x *exchange, st *StoreStatus) string {
 	said := ""
 	switch {
 	case !st.Copied:
