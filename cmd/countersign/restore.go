@@ -30,7 +30,7 @@ type restoreCmd struct {
 func (*restoreCmd) Help() string {
 	return `Stop the gate first. The backup is read and checked before anything is changed. Then it takes the place of the store, which is kept beside it.
 
-What waits in a backup, and approvals and grants in it, may have been used since it was made. The gate's next start cancels them (restored), whatever else lies beside the store: agents ask again, and everybody signs in again. The command lists what the present store has and the backup has not, among it freezes, and asks before it goes on.
+What waits in a backup, and approvals and grants in it, may have been used since it was made. The gate's next start cancels them (restored), whatever else lies beside the store: agents ask again, and everybody signs in again. The command lists what the present store has that the backup lacks, such as freezes, and asks before it goes on.
 
 Where a whole folder, volume or PostgreSQL database was put back, use --in-place: nothing tells that from a restart. The gate's next start cancels the same then.
 
@@ -42,14 +42,14 @@ Examples:
     countersign restore --in-place --config /etc/countersign/countersign.yaml`
 }
 
-// restored is what a restore has done, for programs.
-type restored struct {
-	Store      string       `json:"store"`
-	Backup     string       `json:"backup,omitempty"`
-	Kept       string       `json:"kept,omitempty"` // where the store is that was there
-	Copy       sqlite.About `json:"copy,omitzero"`
-	Lost       *sqlite.Lost `json:"lost,omitempty"`       // not there: there was no store, or it cannot be read
-	Unreadable string       `json:"unreadable,omitempty"` // why it cannot
+// restoration is what a restore has done, for programs.
+type restoration struct {
+	Store      string          `json:"store"`
+	Backup     string          `json:"backup,omitempty"`
+	Kept       string          `json:"kept,omitempty"` // where the store is that was there
+	Copy       sqlite.Contents `json:"copy,omitzero"`
+	Lost       *sqlite.Loss    `json:"lost,omitempty"`       // not there: there was no store, or it cannot be read
+	Unreadable string          `json:"unreadable,omitempty"` // why it cannot
 }
 
 func (c *restoreCmd) Run(ctx context.Context, s *std) error {
@@ -77,7 +77,7 @@ func (c *restoreCmd) Run(ctx context.Context, s *std) error {
 
 // inPlace has the next start take what is there for restored.
 func (c *restoreCmd) inPlace(ctx context.Context, s *std, cfg *config.Config) error {
-	is, next := restored{Store: c.Store}, "The gate's next start"
+	is, next := restoration{Store: c.Store}, "The gate's next start"
 	what := "the store " + c.Store
 	if cfg != nil && cfg.IsDatabase() {
 		what, next = "the store in "+cfg.Store, "The next program that writes to it"
@@ -139,12 +139,12 @@ func (c *restoreCmd) restore(ctx context.Context, s *std) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	is := restored{Store: c.Store, Backup: c.From, Copy: r.Copy}
-	if is.Lost, err = r.Lost(ctx); err != nil {
+	is := restoration{Store: c.Store, Backup: c.From, Copy: r.Copy}
+	if is.Lost, err = r.FindLoss(ctx); err != nil {
 		is.Unreadable = err.Error()
 	}
 	if !c.forPrograms() {
-		s.toRestore(&is)
+		s.printLoss(&is)
 	}
 	if err := c.ask(ctx, s, "Put the backup in the place of "+c.Store); err != nil {
 		return err
@@ -203,8 +203,8 @@ func (c *restoreCmd) identities() ([]age.Identity, error) {
 	return ids, nil
 }
 
-// toRestore tells what a backup has, and what is lost with the store whose place it takes.
-func (s *std) toRestore(is *restored) {
+// printLoss tells what a backup has, and what is lost with the store whose place it takes.
+func (s *std) printLoss(is *restoration) {
 	now := s.now()
 	s.printf("The backup is whole: %s and %s, up to %s.\n", count(int(is.Copy.Requests), "request", "requests"),
 		count(int(is.Copy.Events), "audit event", "audit events"), s.clock(is.Copy.At, now))
@@ -225,10 +225,10 @@ func (s *std) toRestore(is *restored) {
 		"grants; %s in all.\n", count(l.Requests, "request", "requests"), count(l.Decisions, "decision", "decisions"),
 		count(l.Uses, "use", "uses"), count(l.Events, "audit event", "audit events"))
 	for _, f := range l.Frozen {
-		s.printf("  Frozen since, and no longer: %s. Freeze again what must not run.\n", freezeText(f))
+		s.printf("  Frozen since, and no longer: %s. Freeze again what must not run.\n", describeFreeze(f))
 	}
 	for _, f := range l.Unfrozen {
-		s.printf("  Unfrozen since, and frozen again: %s.\n", freezeText(f))
+		s.printf("  Unfrozen since, and frozen again: %s.\n", describeFreeze(f))
 	}
 	if len(l.Erased) > 0 {
 		s.printf("  Erased since, and there again: %s. Erase again: %s.\n", count(len(l.Erased), "request", "requests"),
@@ -244,6 +244,6 @@ func (s *std) toRestore(is *restored) {
 	}
 }
 
-func freezeText(f sqlite.Freeze) string {
+func describeFreeze(f sqlite.Freeze) string {
 	return fmt.Sprintf("%s, by %s (%s)", cmp.Or(visible(f.Agent), "all agents"), visible(f.By), visible(f.Reason))
 }

@@ -57,7 +57,7 @@ func (b *backups) look(plan *backup.Plan) ([]backup.Backup, error) {
 	}
 	if err == nil {
 		b.newest = backup.Backup{}
-		if past := backup.Until(all, b.now()); len(past) > 0 {
+		if past := backup.DropLater(all, b.now()); len(past) > 0 {
 			b.newest = past[0]
 		}
 	}

@@ -40,7 +40,7 @@ func (w *world) newestOf(dir string, since time.Time) (b backup.Backup) {
 }
 
 // restore puts a backup in the place of the store at path, as the command does.
-func (w *world) restore(path string, b backup.Backup, ids ...age.Identity) (lost *sqlite.Lost) {
+func (w *world) restore(path string, b backup.Backup, ids ...age.Identity) (lost *sqlite.Loss) {
 	w.t.Helper()
 	from, err := backup.Open(w.ctx, b.Path, ids...)
 	if err != nil {
@@ -50,7 +50,7 @@ func (w *world) restore(path string, b backup.Backup, ids ...age.Identity) (lost
 	if err := errors.Join(err, from.Close()); err != nil {
 		w.t.Fatal(err)
 	}
-	lost, err = r.Lost(w.ctx)
+	lost, err = r.FindLoss(w.ctx)
 	if err != nil {
 		w.t.Error(err)
 	}

@@ -84,8 +84,8 @@ func List(dir string) ([]Backup, error) {
 	return all, nil
 }
 
-// Until returns the copies that are not later than a time, of a list whose newest come first.
-func Until(all []Backup, now time.Time) []Backup {
+// DropLater returns the copies that are not later than a time, of a list whose newest come first.
+func DropLater(all []Backup, now time.Time) []Backup {
 	for i, b := range all {
 		if !b.At.After(now) {
 			return all[i:]
@@ -184,7 +184,7 @@ func (p *Plan) RemoveOld(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	all = Until(all, now)
+	all = DropLater(all, now)
 	for _, b := range all[min(len(all), p.Keep):] {
 		for _, path := range []string{b.Path, b.Path + sumSuffix} {
 			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

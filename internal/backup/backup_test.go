@@ -201,7 +201,7 @@ func TestTheNewestAreKept(t *testing.T) {
 	}
 	now := noon.Add(-364 * 24 * time.Hour)
 	all, err := List(p.Dir)
-	if err != nil || len(all) != 4 || len(Until(all, now)) != 2 || !Until(all, now)[0].At.Equal(noon.Add(
+	if err != nil || len(all) != 4 || len(DropLater(all, now)) != 2 || !DropLater(all, now)[0].At.Equal(noon.Add(
 		2*time.Hour-365*24*time.Hour)) {
 		t.Errorf("kept: %+v, %v", all, err)
 	}

@@ -10,8 +10,8 @@ import (
 	"countersign/internal/store/sqlite/sqlite3"
 )
 
-// About says what a copy holds.
-type About struct {
+// Contents says what a copy holds.
+type Contents struct {
 	At       time.Time `json:"at"` // its own time: nothing in it is later
 	Requests int64     `json:"requests"`
 	Events   int64     `json:"events"` // of the audit log
@@ -71,8 +71,8 @@ func checkRows(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// readAbout reads what a store of today's tables holds.
-func readAbout(ctx context.Context, db *sql.DB) (a About, err error) {
+// readContents reads what a store of today's tables holds.
+func readContents(ctx context.Context, db *sql.DB) (a Contents, err error) {
 	var at string
 	// Rows may be ahead of the state (stateFollows).
 	err = db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM approval_requests),

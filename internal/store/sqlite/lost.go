@@ -12,8 +12,8 @@ import (
 	"countersign/schema"
 )
 
-// Lost is what the store has that a copy has not, which takes its place.
-type Lost struct {
+// Loss is what the store has that a copy has not, which takes its place.
+type Loss struct {
 	Since     time.Time `json:"since"` // the copy's own time
 	Requests  int       `json:"requests"`
 	Decisions int       `json:"decisions"` // by people
@@ -36,9 +36,9 @@ type Freeze struct {
 	Reason string `json:"reason"`
 }
 
-// Lost finds out what is lost with the store whose place the copy takes, nil where there is none. It fails where the
-// store cannot be read.
-func (r *Restoration) Lost(ctx context.Context) (_ *Lost, err error) {
+// FindLoss finds out what is lost with the store whose place the copy takes, nil where there is none. It fails where
+// the store cannot be read.
+func (r *Restoration) FindLoss(ctx context.Context) (_ *Loss, err error) {
 	if r.fresh {
 		return nil, nil
 	}
@@ -62,7 +62,7 @@ func (r *Restoration) Lost(ctx context.Context) (_ *Lost, err error) {
 		return nil, fmt.Errorf("it is of another version of the program (schema %d; this one reads %d)", have,
 			schema.Version())
 	}
-	l := &Lost{Since: r.Copy.At, Erased: []string{}}
+	l := &Loss{Since: r.Copy.At, Erased: []string{}}
 	if err := l.count(ctx, old, r.Copy); err != nil {
 		return nil, fault(sqlite3.FromDriver(err))
 	}
@@ -80,7 +80,7 @@ func (r *Restoration) Lost(ctx context.Context) (_ *Lost, err error) {
 
 // count counts the events of the store that are later than the copy: by their numbers, unless one of the two was
 // restored since and counts anew.
-func (l *Lost) count(ctx context.Context, old *sql.DB, copied About) error {
+func (l *Loss) count(ctx context.Context, old *sql.DB, copied Contents) error {
 	var life string
 	if err := old.QueryRowContext(ctx, `SELECT life FROM store_state`).Scan(&life); err != nil {
 		return err

@@ -213,8 +213,9 @@ func CountRows(ctx context.Context, path string) (_ map[string]int64, err error)
 	if err := checkThere(path); err != nil {
 		return nil, err
 	}
-	if path, err = realPath(path); err != nil {
-		return nil, openFault(path, err)
+	given := path
+	if path, err = realPath(given); err != nil {
+		return nil, openFault(given, err)
 	}
 	d := &DB{path: path}
 	if d.claim, err = takeClaim(path); err != nil {

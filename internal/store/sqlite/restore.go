@@ -23,15 +23,15 @@ import (
 
 // Restoration is a copy on its way into the place of a store, which no gate can open meanwhile.
 type Restoration struct {
-	Copy About
+	Copy Contents
 
-	path    string
-	claim   *claim
-	owner   fs.FileInfo // whose the store is
-	fresh   bool        // there was no store
-	newLock bool        // nor a lock
-	alien   bool        // the log beside the store is another's
-	part    *os.File
+	path       string
+	claim      *claim
+	owner      fs.FileInfo // whose the store is
+	fresh      bool        // there was no store
+	newLock    bool        // nor a lock
+	foreignLog bool        // the log beside the store is another's
+	part       *os.File
 }
 
 // header is how a database file begins, and of what the next two bytes say by which kind of log it is written.
@@ -44,8 +44,9 @@ const (
 // to date. Nothing of the store is changed: it fails where a gate runs on it, and where the copy is not whole, no
 // store, or one of a newer program.
 func PrepareRestore(ctx context.Context, path string, from io.Reader) (_ *Restoration, err error) {
-	if path, err = realPath(path); err != nil {
-		return nil, openFault(path, err)
+	given := path
+	if path, err = realPath(given); err != nil {
+		return nil, openFault(given, err)
 	}
 	r := &Restoration{path: path}
 	if r.fresh, err = isEmpty(path); err != nil {
@@ -63,10 +64,10 @@ func PrepareRestore(ctx context.Context, path string, from io.Reader) (_ *Restor
 		}
 	}()
 	folder := filepath.Dir(path)
-	if err := errors.Join(removeParts(folder), r.removeTwins()); err != nil {
+	if err := errors.Join(removeParts(folder), removeTwins(path)); err != nil {
 		return nil, openFault(path, err)
 	}
-	r.alien = r.claim.checkLog() != nil
+	r.foreignLog = r.claim.checkLog() != nil
 	if r.part, err = makePart(folder); err != nil {
 		return nil, openFault(path, err)
 	}
@@ -101,15 +102,12 @@ func claimFor(path string) (*claim, fs.FileInfo, error) {
 
 // removeTwins removes second names of the store that a restore has made which died before it was done: what is kept
 // under them would change with the store.
-func (r *Restoration) removeTwins() error {
-	if r.fresh {
-		return nil
-	}
-	is, err := os.Stat(r.path)
+func removeTwins(store string) error {
+	is, err := os.Stat(store)
 	if err != nil {
 		return err
 	}
-	kept, err := (&DB{path: r.path}).beside(keptPattern)
+	kept, err := (&DB{path: store}).beside(keptPattern)
 	for _, path := range kept {
 		if twin, statErr := os.Stat(path); statErr == nil && os.SameFile(twin, is) {
 			err = errors.Join(err, os.Remove(path))
@@ -180,7 +178,7 @@ func (r *Restoration) prepare(ctx context.Context) (err error) {
 			return fault(sqlite3.FromDriver(err))
 		}
 	}
-	if r.Copy, err = readAbout(ctx, db); err != nil {
+	if r.Copy, err = readContents(ctx, db); err != nil {
 		return err
 	}
 	_, err = db.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", copiedVersion))
@@ -194,9 +192,9 @@ const (
 	keptNames = 60
 )
 
-// besides are of the files beside a store that belong to what is in it, in the order in which they are renamed. Without
-// its mark a store is taken for a restored one: so the mark is the first to go.
-var besides = []string{markSuffix, "-wal", "-shm", eventLogSuffix}
+// contentSuffixes are of the files beside a store that belong to what is in it, in the order in which they are renamed.
+// Without its mark a store is taken for a restored one: so the mark is the first to go.
+var contentSuffixes = []string{markSuffix, "-wal", "-shm", eventLogSuffix}
 
 // Put puts the copy in the place of the store, whose files are kept beside it under the name that is returned, "" where
 // there was nothing. A death at any moment leaves the old store or the copy, and a gate that starts on either takes it
@@ -229,7 +227,7 @@ func (r *Restoration) freeName(now time.Time) (string, error) {
 	for i := range keptNames {
 		name := r.path + keptMark + now.UTC().Add(time.Duration(i)*time.Second).Format(copyTime)
 		free := true
-		for _, suffix := range append([]string{""}, besides...) {
+		for _, suffix := range append([]string{""}, contentSuffixes...) {
 			_, err := os.Lstat(name + suffix)
 			free = free && errors.Is(err, fs.ErrNotExist)
 		}
@@ -243,7 +241,7 @@ func (r *Restoration) freeName(now time.Time) (string, error) {
 // keep has the files of the old store get other names, and reports whether there were any. The database itself stays
 // until the copy takes its place, and has a second one, where there can be one.
 func (r *Restoration) keep(kept string) (some bool, err error) {
-	for _, suffix := range besides {
+	for _, suffix := range contentSuffixes {
 		switch err := rename(r.path+suffix, r.nameOf(kept, suffix)); {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
@@ -269,7 +267,7 @@ func (r *Restoration) keep(kept string) (some bool, err error) {
 // nameOf is what a file beside the store is kept as. A log that is another's does not come to lie beside the store
 // again: SQLite would take it for its own.
 func (r *Restoration) nameOf(kept, suffix string) string {
-	if r.alien && (suffix == "-wal" || suffix == "-shm") {
+	if r.foreignLog && (suffix == "-wal" || suffix == "-shm") {
 		return kept + ".other" + suffix
 	}
 	return kept + suffix
@@ -286,7 +284,7 @@ func (r *Restoration) putBack(kept string) error {
 	} else {
 		errs = append(errs, os.Remove(kept))
 	}
-	for _, suffix := range slices.Backward(besides) { // the mark last
+	for _, suffix := range slices.Backward(contentSuffixes) { // the mark last
 		errs = append(errs, rename(r.nameOf(kept, suffix), r.path+suffix))
 	}
 	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, fs.ErrNotExist) })...)
@@ -310,12 +308,13 @@ func (r *Restoration) Close() error {
 
 // MarkRestored has the next gate that starts on the store at path take it for one that was restored: a whole folder was
 // put back, which is not seen otherwise. It fails where a gate runs on it.
-func MarkRestored(ctx context.Context, path string) (about About, err error) {
+func MarkRestored(ctx context.Context, path string) (about Contents, err error) {
 	if err := checkThere(path); err != nil {
 		return about, err
 	}
-	if path, err = realPath(path); err != nil {
-		return about, openFault(path, err)
+	given := path
+	if path, err = realPath(given); err != nil {
+		return about, openFault(given, err)
 	}
 	c, _, err := claimFor(path)
 	if err != nil {
@@ -333,7 +332,7 @@ func MarkRestored(ctx context.Context, path string) (about About, err error) {
 	return markRestored(ctx, db, path)
 }
 
-func markRestored(ctx context.Context, db *sql.DB, path string) (about About, err error) {
+func markRestored(ctx context.Context, db *sql.DB, path string) (about Contents, err error) {
 	have, err := schema.Have(ctx, db)
 	switch {
 	case errors.Is(err, schema.ErrForeign), err == nil && have == 0:
@@ -347,5 +346,5 @@ func markRestored(ctx context.Context, db *sql.DB, path string) (about About, er
 	if have != schema.Version() {
 		return about, nil // the next start brings its tables up to date
 	}
-	return readAbout(ctx, db)
+	return readContents(ctx, db)
 }

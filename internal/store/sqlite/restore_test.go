@@ -368,12 +368,25 @@ func TestAKeptStoreIsNotTheOneInUse(t *testing.T) {
 	if err := os.Link(path, twin); err != nil {
 		t.Fatal(err)
 	}
+	startOnce(t, path, 1, false)
+	if _, err := os.Lstat(twin); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the second name after a start: %v", err)
+	}
+	if err := os.Link(path, twin); err != nil {
+		t.Fatal(err)
+	}
 	r := prepared(t, path, backedUp(t, path))
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(twin); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the second name: %v", err)
+		t.Errorf("the second name after a restore was prepared: %v", err)
+	}
+	other := path + ".before-restore-20261123T050001Z"
+	readFiles(t, path, "").write(t, other)
+	startOnce(t, path, 1, false)
+	if _, err := os.Lstat(other); err != nil {
+		t.Errorf("a kept store is gone: %v", err)
 	}
 }
 
@@ -412,7 +425,7 @@ func TestRule4_ALogOfAnotherStoreIsMixedWithNone(t *testing.T) {
 		t.Error("rows are counted")
 	}
 	r := prepared(t, path, copied)
-	if _, err := r.Lost(t.Context()); err == nil {
+	if _, err := r.FindLoss(t.Context()); err == nil {
 		t.Error("what is lost is told")
 	}
 	if err := r.Close(); err != nil {
@@ -511,7 +524,7 @@ func TestWhatARestoreLosesIsTold(t *testing.T) {
 		}
 		return nil
 	})
-	want := &Lost{Requests: 1, Decisions: 2, Uses: 2, Events: 10, Frozen: []Freeze{{"since", "human:hana", "odd"}},
+	want := &Loss{Requests: 1, Decisions: 2, Uses: 2, Events: 10, Frozen: []Freeze{{"since", "human:hana", "odd"}},
 		Unfrozen: []Freeze{{"before", "human:hana", "odd"}}, Erased: []string{"01J"}, Passkeys: 1, Delegations: 1}
 	for name, prepare := range map[string]func(){
 		"the same store": func() {},
@@ -519,11 +532,11 @@ func TestWhatARestoreLosesIsTold(t *testing.T) {
 	} {
 		prepare()
 		r := prepared(t, path, copied)
-		is, err := r.Lost(t.Context())
+		is, err := r.FindLoss(t.Context())
 		if err != nil || is.Since != r.Copy.At || r.Copy.Requests != 1 {
 			t.Errorf("%s: %+v of %+v, %v", name, is, r.Copy, err)
 		}
-		if diff := cmp.Diff(want, is, cmpopts.IgnoreFields(Lost{}, "Since")); diff != "" {
+		if diff := cmp.Diff(want, is, cmpopts.IgnoreFields(Loss{}, "Since")); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)
 		}
 		if err := r.Close(); err != nil {
@@ -534,7 +547,7 @@ func TestWhatARestoreLosesIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := prepared(t, path, copied)
-	if _, err := r.Lost(t.Context()); err == nil {
+	if _, err := r.FindLoss(t.Context()); err == nil {
 		t.Error("a store that cannot be read tells what is lost")
 	}
 	if _, err := r.Put(time.Now()); err != nil {

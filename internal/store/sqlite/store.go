@@ -194,8 +194,8 @@ func (d *DB) tidy() error {
 	if err := makePrivate(d.path); err != nil {
 		return openFault(d.path, err)
 	}
-	if err := removeParts(filepath.Dir(d.path)); err != nil {
-		d.log.Warn("what a backup or an upgrade left that was cut off cannot be removed", slog.Any("error", err))
+	if err := errors.Join(removeParts(filepath.Dir(d.path)), removeTwins(d.path)); err != nil {
+		d.log.Warn("what a backup, a restore or an upgrade left that was cut off cannot be removed", slog.Any("error", err))
 	}
 	return d.claim.checkLog()
 }
