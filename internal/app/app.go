@@ -151,7 +151,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.overruns = &overruns{a.log, make(chan budget.Over, 64)}
 	a.disk = newDiskWatch(cfg.StorePath, o.Disk, a.log)
 	a.growth = &growth{disk: a.disk, log: a.log, live: &a.live}
-	a.backups = &backups{path: cfg.StorePath, disk: a.disk, live: &a.live, log: a.logger("backup")}
+	a.backups = &backups{disk: a.disk, live: &a.live, log: a.logger("backup")}
 
 	broker := approval.NewBroker()
 	a.listeners = &listeners{log: a.log, http: a.logger("http"), now: a.o.Now, live: &a.live, directory: a.directory,

@@ -19,7 +19,6 @@ import (
 
 // backups has copies of the store made when they are due, and knows how that went.
 type backups struct {
-	path string // of the store's file; "": it has none
 	disk *diskWatch
 	live *inForce
 	log  *slog.Logger
@@ -110,8 +109,8 @@ func (b *backups) settle() {
 func (b *backups) make(ctx context.Context, plan *backup.Plan, now time.Time) (err error) {
 	b.again = now.Add(tryBackupAgain)
 	if s, known := b.disk.read(); known {
-		size := fileSize(b.path)
-		if disk.IsSame(filepath.Dir(b.path), plan.Dir) { // what becomes of it is smaller, but may be nearly as large
+		size := fileSize(b.disk.path)
+		if disk.IsSame(filepath.Dir(b.disk.path), plan.Dir) { // what becomes of it is smaller, but may be nearly as large
 			size *= 2
 		}
 		if s.Without(size).Level() == disk.Full {
@@ -119,7 +118,7 @@ func (b *backups) make(ctx context.Context, plan *backup.Plan, now time.Time) (e
 				describe(s))
 		}
 	}
-	c, err := b.copy(ctx, filepath.Dir(b.path))
+	c, err := b.copy(ctx, filepath.Dir(b.disk.path))
 	if err != nil {
 		return err
 	}
