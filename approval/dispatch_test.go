@@ -53,7 +53,7 @@ func TestDispatchByAWaiterIsOnRecord(t *testing.T) {
 	w := newWorld(t)
 	first := w.expect(sent, approval.AnswerPending)
 	w.mustDecide(first.Request.ID, true, hana, "")
-	out, err := w.gate.Wait(w.ctx, sent, first, approval.WaitOptions{For: time.Minute})
+	out, err := w.holdOn(sent, first, time.Minute)
 	if err != nil || out.Kind != approval.AnswerApproved {
 		t.Fatalf("got %+v, %v", out, err)
 	}
@@ -67,7 +67,7 @@ func TestWaitOnlyForWhatIsPending(t *testing.T) {
 	w := newWorld(t)
 	for _, first := range []approval.Answer{{Kind: approval.AnswerAllow, Message: "m"}, {Kind: approval.AnswerDenied,
 		Request: &approval.Request{ID: "x"}}, {Kind: approval.AnswerPending}} {
-		out, err := w.gate.Wait(w.ctx, sent, first, approval.WaitOptions{For: time.Hour})
+		out, err := w.holdOn(sent, first, time.Hour)
 		if err != nil || out.Kind != first.Kind || out.Message != first.Message {
 			t.Errorf("got %+v, %v, want %+v", out, err, first)
 		}

@@ -80,11 +80,11 @@ func TestRule4_WhoWaitsIsLetThroughWithTheNewArgs(t *testing.T) {
 	if _, err := w.edit(first.Request.ID, "hana", less); err != nil {
 		t.Fatal(err)
 	}
-	o, err := w.gate.Wait(w.ctx, c, first, approval.WaitOptions{For: time.Minute})
+	o, err := w.holdOn(c, first, time.Minute)
 	if err != nil || o.Kind != approval.AnswerApproved || string(o.Args) != less {
 		t.Fatalf("%+v, %v", o, err)
 	}
-	o, err = w.gate.Wait(w.ctx, c, first, approval.WaitOptions{For: time.Minute}) // the other one who waited
+	o, err = w.holdOn(c, first, time.Minute) // the other one who waited
 	if err != nil || o.Kind != approval.AnswerDenied {
 		t.Fatalf("%+v, %v", o, err)
 	}

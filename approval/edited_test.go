@@ -14,7 +14,7 @@ import (
 func TestRule4_WhoWaitsFollowsAnEditThatOthersMustJoin(t *testing.T) {
 	for name, waits := range map[string]func(w *council, c approval.Call, first approval.Answer) (approval.Answer, error){
 		"on": func(w *council, c approval.Call, first approval.Answer) (approval.Answer, error) {
-			return w.gate.Wait(w.ctx, c, first, approval.WaitOptions{For: time.Minute})
+			return w.holdOn(c, first, time.Minute)
 		},
 		"anew": func(w *council, c approval.Call, _ approval.Answer) (approval.Answer, error) {
 			return w.gate.CheckWait(w.ctx, c, approval.WaitOptions{For: time.Minute})
@@ -83,7 +83,7 @@ func TestAnEditOfAnEditIsFollowed(t *testing.T) {
 		t.Error("it waits for another one")
 	}
 	w.approve(last.ID, "mei")
-	o, err := w.gate.Wait(w.ctx, c, first, approval.WaitOptions{For: time.Minute})
+	o, err := w.holdOn(c, first, time.Minute)
 	if err != nil || o.Kind != approval.AnswerApproved || string(o.Args) != less {
 		t.Errorf("%+v, %v", o, err)
 	}
@@ -123,7 +123,7 @@ func TestAnEditIsFollowedHoweverLongItWaits(t *testing.T) {
 	for name, wait := range map[string]func(w *council, c approval.Call, first approval.Answer,
 		last string) (approval.Answer, error){
 		"on": func(w *council, c approval.Call, first approval.Answer, _ string) (approval.Answer, error) {
-			return w.gate.Wait(w.ctx, c, first, approval.WaitOptions{For: time.Minute})
+			return w.holdOn(c, first, time.Minute)
 		},
 		"for the edit": func(w *council, c approval.Call, _ approval.Answer, last string) (approval.Answer, error) {
 			return w.gate.CheckWait(w.ctx, c, approval.WaitOptions{For: time.Minute, Request: last})

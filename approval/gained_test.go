@@ -54,7 +54,7 @@ func TestRule4_WhatAnApprovalTakesByNowIsAskedForBeforeTheUse(t *testing.T) {
 					return w.gate.Check(w.ctx, transfer)
 				},
 				"waited": func(w *council, first approval.Answer) (approval.Answer, error) {
-					return w.gate.Wait(w.ctx, transfer, first, approval.WaitOptions{For: time.Minute})
+					return w.holdOn(transfer, first, time.Minute)
 				},
 			} {
 				w := newCouncil(t, nil, fHana, fKen)

@@ -337,7 +337,7 @@ func TestAWaiterDoesNotUseAnApprovalOfAnotherTool(t *testing.T) {
 			if c.observe {
 				w.policy(func(approval.Call) approval.Verdict { v := quarantine(approval.RiskHigh); v.Observe = true; return v })
 			}
-			out, err := w.gate.Wait(w.ctx, of(c.waits), first, approval.WaitOptions{For: time.Minute})
+			out, err := w.holdOn(of(c.waits), first, time.Minute)
 			if err != nil || out.Kind != c.word {
 				t.Fatalf("got %+v, %v, want %s", out, err, c.word)
 			}
@@ -356,7 +356,7 @@ func TestAWaiterUsesTheApprovalThatAcceptsTheTool(t *testing.T) {
 	w.expect(read(1, `{}`), approval.AnswerAllow)
 	first := w.expect(read(2, `{}`), approval.AnswerPending)
 	w.mustDecide(first.Request.ID, true, hana, "")
-	out, err := w.gate.Wait(w.ctx, read(2, `{}`), first, approval.WaitOptions{For: time.Minute})
+	out, err := w.holdOn(read(2, `{}`), first, time.Minute)
 	if err != nil || out.Kind != approval.AnswerApproved {
 		t.Errorf("got %+v, %v", out, err)
 	}

@@ -55,7 +55,7 @@ func TestRule1_RemovedAgentsAreLetThroughNowhere(t *testing.T) {
 			return w.gate.CheckWait(w.ctx, approved, approval.WaitOptions{For: time.Minute})
 		},
 		"Wait, for what is approved": func() (approval.Answer, error) {
-			return w.gate.Wait(w.ctx, waited, held, approval.WaitOptions{For: time.Minute})
+			return w.holdOn(waited, held, time.Minute)
 		},
 	} {
 		if out, err := ask(); approval.CodeOf(err) != approval.CodeUnauthorized {

@@ -57,7 +57,7 @@ func TestRule3_AnApprovalLetsThroughOnlyWhatWasShown(t *testing.T) {
 			return as[0], nil
 		},
 		"waits": func(w *world, c approval.Call, first approval.Answer) (approval.Answer, error) {
-			return w.gate.Wait(w.ctx, c, first, approval.WaitOptions{For: time.Minute})
+			return w.holdOn(c, first, time.Minute)
 		},
 		"waits for the request": func(w *world, c approval.Call, first approval.Answer) (approval.Answer, error) {
 			return w.gate.CheckWait(w.ctx, c, approval.WaitOptions{For: time.Minute, Request: first.Request.ID})
@@ -113,11 +113,11 @@ func TestRule3_AnEditOfWhatIsIgnoredIsAnEdit(t *testing.T) {
 		if o := w.expect(pays("drop prod"), approval.AnswerDenied); o.Message != want {
 			t.Errorf("%s: %s", name, o.Message)
 		}
-		o, err := w.gate.Wait(w.ctx, pays("drop prod"), first, approval.WaitOptions{For: time.Minute})
+		o, err := w.holdOn(pays("drop prod"), first, time.Minute)
 		if err != nil || o.Message != want {
 			t.Errorf("%s: who waited is told %s, %v", name, o.Message, err)
 		}
-		o, err = w.gate.Wait(w.ctx, accepting(pays("drop prod")), first, approval.WaitOptions{For: time.Minute})
+		o, err = w.holdOn(accepting(pays("drop prod")), first, time.Minute)
 		if err != nil || o.Kind != approval.AnswerApproved || string(o.Args) != edit || !strings.Contains(o.Note,
 			"hana changed") {
 			t.Errorf("%s: %+v, %v", name, o, err)
@@ -133,7 +133,7 @@ func TestRule3_WhoAsksForAnEditOfWhatIsIgnoredIsLetThrough(t *testing.T) {
 	if _, err := w.edits(first.Request.ID, hana, `{"memo":"safe","n":1}`); err != nil {
 		t.Fatal(err)
 	}
-	o, err := w.gate.Wait(w.ctx, pays("safe"), joined, approval.WaitOptions{For: time.Minute})
+	o, err := w.holdOn(pays("safe"), joined, time.Minute)
 	if err != nil || o.Kind != approval.AnswerApproved || o.Args != nil {
 		t.Errorf("%+v, %v", o, err)
 	}

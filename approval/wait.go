@@ -30,11 +30,11 @@ type WaitOptions struct {
 // is up the outcome is pending, in the words of the first answer. A w.Request that the agent did not ask for is
 // [CodeNotFound], one of another call [CodeInvalidParameter].
 func (g *Gate) CheckWait(ctx context.Context, c Call, o WaitOptions) (Answer, error) {
-	first, err := newWaiter(ctx, g).waitsFor(c, o.Request)
-	if err != nil {
-		return first, err
+	a, err := newWaiter(ctx, g).waitsFor(&c, o.Request)
+	if err == nil {
+		a, err = g.Wait(ctx, &c, a, o)
 	}
-	return g.Wait(ctx, c, first, o)
+	return *a, err
 }
 
 // waiter is a caller who waits for a person, and what comes of it.
@@ -46,25 +46,26 @@ type waiter struct {
 func newWaiter(ctx context.Context, g *Gate) waiter { return waiter{g, ctx} }
 
 // waitsFor answers a call that goes on waiting for the request with that id, as a call that joins it is answered.
-func (w waiter) waitsFor(c Call, id string) (Answer, error) {
+func (w waiter) waitsFor(c *Call, id string) (*Answer, error) {
 	if id == "" {
-		return w.Check(w.ctx, c)
+		a, err := w.Check(w.ctx, *c)
+		return &a, err
 	}
 	if err := c.Validate(); err != nil {
-		return Answer{}, err
+		return new(Answer), err
 	}
 	r, err := w.Request(w.ctx, Actor{Kind: Agent, Name: c.Agent}, id)
 	if err != nil {
-		return Answer{}, err
+		return new(Answer), err
 	}
-	is, err := w.isOf(&c, r)
+	is, err := w.isOf(c, r)
+	if err == nil && !is {
+		err = Errorf(CodeInvalidParameter, "Request %s belongs to another call.", r.ID)
+	}
 	if err != nil {
-		return Answer{}, err
+		return new(Answer), err
 	}
-	if !is {
-		return Answer{}, Errorf(CodeInvalidParameter, "Request %s belongs to another call.", r.ID)
-	}
-	return Answer{Kind: AnswerPending, Message: message.Pending(r.ID), Risk: r.Risk, Rule: r.Rule,
+	return &Answer{Kind: AnswerPending, Message: message.Pending(r.ID), Risk: r.Risk, Rule: r.Rule,
 		ReasonCode: r.ReasonCode, Request: &r}, nil
 }
 
@@ -91,37 +92,38 @@ func (w waiter) isOf(c *Call, r Request) (bool, error) {
 
 // Wait is the second half of [Gate.CheckWait]: for a caller who was answered first already, and holds on
 // now until the request of that answer ends. What waits for nobody is returned as it is.
-func (g *Gate) Wait(ctx context.Context, c Call, first Answer, o WaitOptions) (Answer, error) {
+// Thousands may wait, each with a stack that has twice the room of what lies there. So what is large is handed on by
+// address here, and what comes of a wait is apart from it.
+func (g *Gate) Wait(ctx context.Context, c *Call, first *Answer, o WaitOptions) (*Answer, error) {
 	if first.Kind != AnswerPending || first.Request == nil || o.For <= 0 {
 		return first, nil
 	}
 	over, stop := after(o.For)
 	defer stop()
-	var approved <-chan struct{}
+	ends := waitEnds{over: over, stop: o.Stop}
 	if !c.AcceptsEdits { // else another request may be the one that is approved
 		wake, cancel := g.broker.Approved(first.Request.ID)
 		defer cancel()
-		approved = wake
+		ends.approved = wake
 	}
-	for {
-		id := first.Request.ID
-		r, now, err := newWaiter(ctx, g).await(id, waitEnds{over, o.Stop, approved})
-		if err != nil {
-			return Answer{}, err
-		}
-		if now {
-			out, err := newWaiter(ctx, g).useApproved(c, id, o.Still)
-			if err == nil && out.Kind != "" || err != nil && CodeOf(err) != CodeStoreUnavailable {
+	w := newWaiter(ctx, g)
+	for a := first; ; {
+		r, approved, err := w.await(a.Request.ID, &ends)
+		switch {
+		case err != nil:
+			return new(Answer), err
+		case approved:
+			ends.approved = nil // if something else became of it, or it could not be stored, it is looked at
+			if out, err := w.useApproved(c, a.Request.ID, o.Still); out != nil || err != nil {
 				return out, err
 			}
-			approved = nil // something else became of it, or the approval could not be stored: it is looked at
-			continue
+		default:
+			out, err := w.answerWaited(c, a, o.Still, r)
+			if err != nil || out.Kind != AnswerPending || out.Request.ID == a.Request.ID {
+				return out, err
+			}
+			a = out // other args wait for a person in its place
 		}
-		out, err := newWaiter(ctx, g).answerWaited(&c, &first, o.Still, r)
-		if err != nil || out.Kind != AnswerPending || out.Request.ID == id {
-			return out, err
-		}
-		first = out // other args wait for a person in its place
 	}
 }
 
@@ -132,24 +134,24 @@ func after(d time.Duration) (over <-chan struct{}, stop func()) {
 	return done, func() { timer.Stop() }
 }
 
-// answerWaited answers a caller whose wait is over. It is apart from the wait: thousands may wait, each with a stack.
-func (w waiter) answerWaited(c *Call, first *Answer, still func() error, r *Request) (Answer, error) {
-	if r.Status == Approved && r.Live() {
-		return w.useApproval(c, still, r)
-	}
+// answerWaited answers a caller whose wait is over.
+func (w waiter) answerWaited(c *Call, first *Answer, still func() error, r *Request) (*Answer, error) {
 	told := r.ByWall(w.store)
-	if r.Status == Pending {
-		out := *first
+	out := *first
+	var err error
+	switch {
+	case r.Status == Approved && r.Live():
+		out, err = w.useApproval(c, still, r)
+	case r.Status == Pending:
 		out.Request = &told
-		return out, nil
+	case r.EndCode == EndEdited:
+		out, err = w.followEdit(*c, r, still)
+	case r.isOfGrant():
+		out, err = w.waitedGranted(c, r, still)
+	default:
+		out = Ended(told)
 	}
-	if r.EndCode == EndEdited {
-		return w.followEdit(*c, r, still)
-	}
-	if r.isOfGrant() {
-		return w.waitedGranted(c, r, still)
-	}
-	return Ended(told), nil
+	return &out, err
 }
 
 // useApproval lets a caller who waited through with an approval: their own, or one of other args in its place.
@@ -242,12 +244,16 @@ func (w waiter) use(c Call, id string, still func() error) (Answer, error) {
 }
 
 // useApproved is use right after the approval, or with the next commit after it, for who has not looked at the request
-// since. Without a kind, it is not approved, or not any more: how it stands is to be read.
-func (w waiter) useApproved(c Call, id string, still func() error) (Answer, error) {
-	return w.asJudged(c, id, still, func(w *Work, j judged) (Answer, error) {
+// since. nil: it is not approved, or not any more, or the store has no word on it: how it stands is to be read.
+func (w waiter) useApproved(c *Call, id string, still func() error) (*Answer, error) {
+	out, err := w.asJudged(*c, id, still, func(w *Work, j judged) (Answer, error) {
 		out, _, err := w.tryUse(j, id)
 		return out, err
 	})
+	if err == nil && out.Kind == "" || CodeOf(err) == CodeStoreUnavailable {
+		return nil, nil
+	}
+	return &out, err
 }
 
 // asJudged runs fn in a write transaction with the call as the policy in force judges it, anew where that is replaced
@@ -291,8 +297,9 @@ type waitEnds struct {
 }
 
 // await returns the request once it is no longer pending, or as it stands when the wait ends before that. Where ends
-// says so, approved means that it was approved since it was read, or is about to be.
-func (w waiter) await(id string, ends waitEnds) (r *Request, approved bool, err error) {
+// says so, approved means that it was approved since it was read, or is about to be. Meanwhile it holds nothing of the
+// request, which may be large.
+func (w waiter) await(id string, ends *waitEnds) (r *Request, approved bool, err error) {
 	wake, cancel := w.broker.Request(id)
 	defer cancel()
 	clock := time.NewTimer(0)
@@ -303,26 +310,27 @@ func (w waiter) await(id string, ends waitEnds) (r *Request, approved bool, err 
 		if err != nil || r.Status != Pending || last {
 			return r, false, err
 		}
+		due := r.ExpiresAt
 		for waiting := true; waiting; {
-			clock.Reset(min(lookAtClock, max(r.ExpiresAt.Sub(w.clock()), time.Millisecond)))
+			clock.Reset(min(lookAtClock, max(due.Sub(w.clock()), time.Millisecond)))
 			select {
 			case <-ends.approved:
-				return r, true, nil
+				return nil, true, nil
 			case <-wake: // of an approval too, which comes first
 				select {
 				case <-ends.approved:
-					return r, true, nil
+					return nil, true, nil
 				default:
 					waiting = false
 				}
 			case <-clock.C:
-				waiting = w.clock().Before(r.ExpiresAt)
+				waiting = w.clock().Before(due)
 			case <-ends.over:
 				last, waiting = true, false
 			case <-ends.stop:
 				last, waiting = true, false
 			case <-w.ctx.Done():
-				return r, false, w.ctx.Err()
+				return new(Request), false, w.ctx.Err()
 			}
 		}
 	}
@@ -431,7 +439,7 @@ func (g *Gate) WaitRequest(ctx context.Context, who Actor, id string, d time.Dur
 	}
 	over, stop := after(d)
 	defer stop()
-	ended, _, err := newWaiter(ctx, g).await(id, waitEnds{over: over})
+	ended, _, err := newWaiter(ctx, g).await(id, &waitEnds{over: over})
 	return visibleTo(who, ended.ByWall(g.store), err)
 }
 

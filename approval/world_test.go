@@ -235,6 +235,12 @@ func (w *world) check(c approval.Call) approval.Answer {
 	return o
 }
 
+// holdOn has a call that was answered so wait for a person.
+func (w *world) holdOn(c approval.Call, first approval.Answer, d time.Duration) (approval.Answer, error) {
+	a, err := w.gate.Wait(w.ctx, &c, &first, approval.WaitOptions{For: d})
+	return *a, err
+}
+
 // expect checks a call and returns the outcome, whose word must be want.
 func (w *world) expect(c approval.Call, want approval.AnswerKind) approval.Answer {
 	w.t.Helper()

@@ -26,7 +26,8 @@ type Asker interface {
 	// Check answers a call without waiting for a person, as approval.Gate.Check does.
 	Check(ctx context.Context, c approval.Call) (approval.Answer, error)
 	// Wait holds until the request of a pending outcome ends, as approval.Gate.Wait does.
-	Wait(ctx context.Context, c approval.Call, first approval.Answer, w approval.WaitOptions) (approval.Answer, error)
+	Wait(ctx context.Context, c *approval.Call, first *approval.Answer,
+		w approval.WaitOptions) (*approval.Answer, error)
 	// Report records what came of a dispatched call.
 	Report(ctx context.Context, who approval.Actor, id string, ran approval.RunResult) (approval.Request, error)
 	// AddInput puts on record what the server of an approved call is about to be told that no approver saw.

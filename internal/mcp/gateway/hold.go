@@ -37,11 +37,11 @@ func (p *pendingCall) hold(conn upstream.Conn) error {
 	closed := p.keyboard.ask(ctx, p.answer.Request)
 	gate, o := p.r.g.o.Asker, approval.WaitOptions{For: max(p.r.g.o.Hold, time.Millisecond), Stop: p.r.g.stopping,
 		Still: func() error { return p.checkUsable(conn) }}
-	out, err := gate.Wait(ctx, p.call, p.answer, o)
+	out, err := gate.Wait(ctx, &p.call, &p.answer, o)
 	cancel()
 	stopped()
 	closed()
-	p.answer = out // reportWaiting and the keyboard have read the one before
+	p.answer = *out // reportWaiting and the keyboard have read the one before
 	return err
 }
 

@@ -246,8 +246,8 @@ type slowToSay struct {
 	waited chan struct{}
 }
 
-func (g *slowToSay) Wait(ctx context.Context, c approval.Call, a approval.Answer,
-	o approval.WaitOptions) (approval.Answer, error) {
+func (g *slowToSay) Wait(ctx context.Context, c *approval.Call, a *approval.Answer,
+	o approval.WaitOptions) (*approval.Answer, error) {
 	defer close(g.waited)
 	return g.Gate.Wait(ctx, c, a, o)
 }

@@ -200,7 +200,7 @@ func (noStream) Ask(context.Context, string, jsontext.Value) (mcp.Message, error
 func (t *task) run(p *pendingCall) (jsontext.Value, *mcp.Error) {
 	r := p.r
 	for p.answer.Kind == approval.AnswerPending {
-		out, err := r.g.o.Asker.Wait(r.ctx, p.call, p.answer, approval.WaitOptions{For: time.Hour, Still: func() error {
+		out, err := r.g.o.Asker.Wait(r.ctx, &p.call, &p.answer, approval.WaitOptions{For: time.Hour, Still: func() error {
 			if r.client.StillValid != nil {
 				if err := r.client.StillValid(); err != nil {
 					return err
@@ -221,7 +221,7 @@ func (t *task) run(p *pendingCall) (jsontext.Value, *mcp.Error) {
 		down, ok := errors.AsType[*upstream.Error](err)
 		switch {
 		case err == nil:
-			p.answer = out
+			p.answer = *out
 			continue
 		case r.ctx.Err() != nil:
 		case ok:

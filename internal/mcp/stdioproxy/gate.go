@@ -144,8 +144,8 @@ const patience = time.Second
 // none whose connection is gone: that is how w.Still and w.Stop keep an approval unused. A gate that goes
 // away meanwhile has the request in its store, so the call goes on waiting for it; one that is not back when
 // the time is up leaves it pending.
-func (g *RemoteGate) Wait(ctx context.Context, c approval.Call, first approval.Answer,
-	w approval.WaitOptions) (approval.Answer, error) {
+func (g *RemoteGate) Wait(ctx context.Context, c *approval.Call, first *approval.Answer,
+	w approval.WaitOptions) (*approval.Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done, watched := make(chan struct{}), make(chan struct{})
@@ -158,7 +158,7 @@ func (g *RemoteGate) Wait(ctx context.Context, c approval.Call, first approval.A
 			return first, nil
 		}
 		begin := time.Now()
-		a, err := g.goOn(ctx, c, id, min(left, client.MaxWait))
+		a, err := g.goOn(ctx, *c, id, min(left, client.MaxWait))
 		stopped, lost := stopping(context.Cause(ctx))
 		switch {
 		case err == nil && a.RunID != "" && lost != nil:
@@ -166,22 +166,22 @@ func (g *RemoteGate) Wait(ctx context.Context, c approval.Call, first approval.A
 			brief, end := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 			_, _ = g.Report(brief, approval.Actor{}, a.RunID, approval.RunFailed) // else it counts as unknown
 			end()
-			return approval.Answer{}, unreadable(fmt.Sprintf("%s. The approval was used up meanwhile; ask again if the call "+
+			return new(approval.Answer), unreadable(fmt.Sprintf("%s. The approval was used up meanwhile; ask again if the call "+
 				"is still needed.", lost))
 		case err == nil && a.Kind != approval.AnswerPending:
-			return a, nil
+			return &a, nil
 		case stopped:
 			return first, nil
 		case lost != nil:
-			return approval.Answer{}, lost
+			return new(approval.Answer), lost
 		case err != nil && (ctx.Err() != nil || !client.Temporary(err)):
-			return approval.Answer{}, asOurs(err)
+			return new(approval.Answer), asOurs(err)
 		case err != nil:
 			if err := g.renew(ctx, err); err != nil {
-				return approval.Answer{}, err
+				return new(approval.Answer), err
 			}
 		case a.Request.ID != id: // other args wait for a person in its place
-			first, id = a, a.Request.ID
+			first, id = &a, a.Request.ID
 		}
 		if spent := time.Since(begin); spent < patience { // it does not hold requests
 			select {

@@ -24,7 +24,8 @@ import (
 // asker is the part of a gate by which calls are decided, in this process or another.
 type asker interface {
 	Check(ctx context.Context, c approval.Call) (approval.Answer, error)
-	Wait(ctx context.Context, c approval.Call, first approval.Answer, w approval.WaitOptions) (approval.Answer, error)
+	Wait(ctx context.Context, c *approval.Call, first *approval.Answer,
+		w approval.WaitOptions) (*approval.Answer, error)
 }
 
 func mustArgs(t testing.TB, s string) args.Args {
@@ -62,7 +63,8 @@ func TestRule9_EveryOutcomeIsToldAsInOneProcess(t *testing.T) {
 		return o
 	}
 	hold := func(_ *world, g asker, c approval.Call, o approval.Answer, d time.Duration) (approval.Answer, error) {
-		return g.Wait(context.Background(), c, o, approval.WaitOptions{For: d})
+		a, err := g.Wait(context.Background(), &c, &o, approval.WaitOptions{For: d})
+		return *a, err
 	}
 	// waited has then happen while the call is held.
 	waited := func(then func(w *world, id string)) func(*world, asker) (approval.Answer, error) {
@@ -295,7 +297,7 @@ func TestACallWhoseToolHasChangedIsAskedAboutAnew(t *testing.T) {
 	}
 	w.decide(first.Request.ID, true, "")
 	c.ToolDigest = strings.Repeat("b", 64)
-	o, err := g.Wait(t.Context(), c, first, approval.WaitOptions{For: time.Minute})
+	o, err := g.Wait(t.Context(), &c, &first, approval.WaitOptions{For: time.Minute})
 	if err != nil || o.Kind != approval.AnswerCancelled || o.ReasonCode != "tool_changed" {
 		t.Errorf("got %+v, %v", o, err)
 	}
@@ -307,7 +309,7 @@ func TestACallWhoseToolHasChangedIsAskedAboutAnew(t *testing.T) {
 		t.Fatalf("got %+v, %v", next, err)
 	}
 	w.decide(next.Request.ID, true, "")
-	if o, err = g.Wait(t.Context(), c, next, approval.WaitOptions{For: time.Minute}); err != nil ||
+	if o, err = g.Wait(t.Context(), &c, &next, approval.WaitOptions{For: time.Minute}); err != nil ||
 		o.Kind != approval.AnswerApproved {
 		t.Errorf("got %+v, %v", o, err)
 	}
@@ -425,14 +427,14 @@ func TestRule1_NoFaultOfTheGateIsAYes(t *testing.T) {
 				return times.Add(1) < 3 && fault.with(rw, r)
 			})
 			w.decide(first.Request.ID, true, "")
-			o, err = g.Wait(t.Context(), c, first, approval.WaitOptions{For: time.Minute})
+			out, err := g.Wait(t.Context(), &c, &first, approval.WaitOptions{For: time.Minute})
 			if fault.final {
-				check("waiting", o, err)
+				check("waiting", *out, err)
 				if !w.request(first.Request.ID).ConsumedAt.IsZero() {
 					t.Error("the approval was used")
 				}
-			} else if err != nil || o.Kind != approval.AnswerApproved {
-				t.Errorf("waiting for it to pass: got %+v, %v", o, err)
+			} else if err != nil || out.Kind != approval.AnswerApproved {
+				t.Errorf("waiting for it to pass: got %+v, %v", out, err)
 			}
 		})
 	}
@@ -450,16 +452,16 @@ func TestAGateThatDoesNotAnswerIsNotWaitedForForEver(t *testing.T) {
 	}
 	defer c.Close()
 	g := &RemoteGate{Client: c}
-	o, err := g.Check(t.Context(), call(t, "write", "{}"))
+	asked := call(t, "write", "{}")
+	o, err := g.Check(t.Context(), asked)
 	if o.Kind != "" || approval.CodeOf(err) != approval.CodeStoreUnavailable {
 		t.Errorf("asking: got %+v, %v", o, err)
 	}
 	first := approval.Answer{Kind: approval.AnswerPending, Message: "pending",
 		Request: &approval.Request{ID: "01K00000000000000000000000"}}
-	if o, err = g.Wait(t.Context(), call(t, "write", "{}"), first,
-		approval.WaitOptions{For: 200 * time.Millisecond}); err != nil || o.Kind != approval.AnswerPending ||
-		o.Message != "pending" {
-		t.Errorf("waiting: got %+v, %v, want the pending outcome", o, err)
+	out, err := g.Wait(t.Context(), &asked, &first, approval.WaitOptions{For: 200 * time.Millisecond})
+	if err != nil || out.Kind != approval.AnswerPending || out.Message != "pending" {
+		t.Errorf("waiting: got %+v, %v, want the pending outcome", out, err)
 	}
 }
 
@@ -473,7 +475,7 @@ func TestNothingIsAskedAboutACallOnceItsWaitHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	var asked, answered atomic.Int64
-	o, err := g.Wait(t.Context(), c, first, approval.WaitOptions{For: 2 * patience / 5, Still: func() error {
+	o, err := g.Wait(t.Context(), &c, &first, approval.WaitOptions{For: 2 * patience / 5, Still: func() error {
 		asked.Add(1)
 		time.Sleep(patience / 2) // real: it still looks when the wait ends; where it does not, it has answered
 		answered.Add(1)
@@ -500,7 +502,7 @@ func TestRule4_OfManyWhoWaitAtTheirOwnWrapperOneRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		wg.Go(func() {
-			o, err := g.Wait(t.Context(), c, first, approval.WaitOptions{For: time.Minute})
+			o, err := g.Wait(t.Context(), &c, &first, approval.WaitOptions{For: time.Minute})
 			switch {
 			case err != nil:
 				t.Error(err)
@@ -542,7 +544,7 @@ func TestRule4_WhoComesToAnApprovalThatWasJustUsedAsksForNoOther(t *testing.T) {
 		}
 		return false
 	})
-	o, err := g.Wait(t.Context(), c, first, approval.WaitOptions{For: 2 * patience})
+	o, err := g.Wait(t.Context(), &c, &first, approval.WaitOptions{For: 2 * patience})
 	if err != nil || o.Kind != approval.AnswerDenied || o.ReasonCode != "already_used" {
 		t.Errorf("got %+v, %v", o, err)
 	}
@@ -579,7 +581,7 @@ func TestRule4_WhoMayNotUseAnApprovalAnyMoreUsesNone(t *testing.T) {
 			var lost atomic.Bool
 			stop := make(chan struct{})
 			time.AfterFunc(200*time.Millisecond, func() { tt.end(w, cancel, &lost, stop) })
-			o, err := g.Wait(ctx, c, first, approval.WaitOptions{For: time.Minute, Stop: stop, Still: func() error {
+			o, err := g.Wait(ctx, &c, &first, approval.WaitOptions{For: time.Minute, Stop: stop, Still: func() error {
 				if lost.Load() {
 					return errors.New("the server has gone")
 				}
@@ -632,7 +634,7 @@ func TestRule1_WhatWasLetThroughForNobodyDoesNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.decide(first.Request.ID, true, "")
-	o, err := g.Wait(t.Context(), c, first, approval.WaitOptions{For: time.Minute, Still: func() error {
+	o, err := g.Wait(t.Context(), &c, &first, approval.WaitOptions{For: time.Minute, Still: func() error {
 		select {
 		case <-arrived:
 			return errors.New("the server has gone")
