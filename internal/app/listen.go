@@ -40,10 +40,13 @@ var keyOf = map[string]string{nameAPI: "tls", nameWebhook: "webhook_tls", namePa
 
 // How many connections each listener but the API's holds at most, where there are enough file descriptors for all.
 const (
-	webhookConnections = 256
-	socketConnections  = 256
-	pagesConnections   = 512
-	debugConnections   = 8
+	// strangersConnections are those of the API's on which nobody known is being answered. They come before what waits,
+	// where file descriptors are few.
+	strangersConnections = 2048
+	webhookConnections   = 256
+	socketConnections    = 256
+	pagesConnections     = 512
+	debugConnections     = 8
 	// ownDescriptors are set aside for the store, MCP servers, and what goes out to the platforms.
 	ownDescriptors = 256
 )
@@ -82,10 +85,25 @@ func newLimits(cfg *config.Config, socket string) *limits {
 			Within: 5 * time.Second}),
 		known: listener.NewBodies(listener.BodyLimits{Count: 512, Bytes: 128 << 20}),
 	}
-	for i, n := range listener.Share(free, wants...) {
+	for i, n := range divide(free, wants) {
 		l.connections[names[i]] = n
 	}
 	return l
+}
+
+// divide shares file descriptors among listeners, of which the API's is the first: what it wants for those who wait
+// comes after what all others want. free < 0 is as many as anybody wants.
+func divide(free int, wants []int) []int {
+	shares := listener.Share(free, append([]int{min(wants[0], strangersConnections)}, wants[1:]...)...)
+	more := wants[0] - shares[0]
+	if free >= 0 {
+		for _, n := range shares {
+			free -= n
+		}
+		more = max(0, min(more, free))
+	}
+	shares[0] += more
+	return shares
 }
 
 // markKnown notes that the sender of a request has shown who they are.
@@ -252,8 +270,10 @@ func (l *listeners) bind(key, address string) (net.Listener, error) {
 // certificate; nil: plain HTTP.
 func (l *listeners) serveOn(name string, bound net.Listener, pair *listener.Pair, h http.Handler) error {
 	connections := l.limits.connections[name]
-	open := listener.New(bound, listener.Options{Connections: connections, PerAddress: max(1, connections/8),
-		Bodies: l.bodies, Refused: l.countRefusals(name),
+	strangers := min(connections, strangersConnections)
+	open := listener.New(bound, listener.Options{Connections: connections, Strangers: strangers,
+		PerAddress: max(1, strangers/8),
+		Bodies:     l.bodies, Refused: l.countRefusals(name),
 		Shared: func(from netip.Addr) bool { return l.live.Load().cfg.Proxies.Trust(from) }})
 	s := &http.Server{
 		Handler: open.Handler(h), ConnContext: open.Context, ErrorLog: slog.NewLogLogger(l.http.Handler(), slog.LevelDebug),

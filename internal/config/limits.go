@@ -20,7 +20,7 @@ type Limits struct {
 type Connections int
 
 // defaultConnections is how many connections the API's listener holds where nothing is said.
-const defaultConnections = 2048
+const defaultConnections = 16384
 
 var errConnections = errors.New("must be a whole number from 64 to 1000000")
 

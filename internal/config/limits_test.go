@@ -60,7 +60,7 @@ func TestRule12_Limits(t *testing.T) {
 }
 
 func TestConnectionsOfTheAPI(t *testing.T) {
-	for text, want := range map[string]int{"": 2048, "limits: none": 2048, "limits: {connections: 64}": 64} {
+	for text, want := range map[string]int{"": 16384, "limits: none": 16384, "limits: {connections: 64}": 64} {
 		if cfg, _ := parseText(t, "agents: [{name: bot, token: \"${BOT_TOKEN}\"}]\n"+text+"\n"); cfg.Connections() != want {
 			t.Errorf("%q: %d connections, want %d", text, cfg.Connections(), want)
 		}

@@ -15,6 +15,9 @@ import (
 type Options struct {
 	// Connections is how many there are at most; required.
 	Connections int
+	// Strangers is how many of them may be such on which nobody known is being answered; 0: all. What waits for long is
+	// by somebody known, so there may be thousands of those and no more that cost without a token.
+	Strangers int
 	// PerAddress is how many of them one remote address may have beside those on which somebody known is
 	// being answered; 0: all. Of IPv6 the first 64 bits count, which one subscriber usually has.
 	PerAddress int
@@ -63,6 +66,9 @@ type Stats struct {
 
 // New returns a listener that takes its connections from l.
 func New(l net.Listener, o Options) *Listener {
+	if o.Strangers <= 0 || o.Strangers > o.Connections {
+		o.Strangers = o.Connections
+	}
 	if o.PerAddress <= 0 {
 		o.PerAddress = o.Connections
 	}
@@ -132,10 +138,10 @@ func (l *Listener) admit(c *conn) bool {
 	switch {
 	case c.from.IsValid() && l.from[c.from] >= l.o.PerAddress && l.countUnidentified(c.from) >= l.o.PerAddress:
 		ok = l.evict(func(other *conn) bool { return other.from == c.from })
-	case len(l.conns) >= l.o.Connections:
+	case l.full():
 		ok = l.evict(func(*conn) bool { return true })
 	}
-	if ok && len(l.conns) >= l.o.Connections {
+	if ok && l.full() {
 		ok = l.evict(func(*conn) bool { return true })
 	}
 	if !ok {
@@ -145,6 +151,12 @@ func (l *Listener) admit(c *conn) bool {
 	l.conns[c] = struct{}{}
 	l.from[c.from]++
 	return true
+}
+
+// full reports whether there is no room for one more connection. l.mu is held.
+func (l *Listener) full() bool {
+	open := len(l.conns)
+	return open >= l.o.Connections || open-int(l.known.Load()) >= l.o.Strangers
 }
 
 // countUnidentified counts an address's connections but for those on which somebody known is being answered.

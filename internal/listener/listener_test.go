@@ -176,6 +176,42 @@ func TestRule12_IdleConnectionsMakeRoomForNewOnes(t *testing.T) {
 	})
 }
 
+// Rule 2.12: there may be thousands of connections for those who wait, and no more that cost without a token.
+func TestRule12_StrangersAreFewBesideThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		w := newWorld(t, Options{Connections: 16, Strangers: 4}, func(_ http.ResponseWriter, r *http.Request) {
+			Known(r.Context(), Agents)
+			<-release
+		})
+		strangers := func(want int) {
+			t.Helper()
+			for range 20 {
+				w.dial("203.0.113.7")
+			}
+			if n := w.l.Stats().Open; n != want {
+				t.Errorf("%d connections are open, want %d", n, want)
+			}
+		}
+		strangers(4)
+		var held []*client
+		for range 12 {
+			c := w.dial("198.51.100.1")
+			c.send(hello)
+			held = append(held, c)
+		}
+		strangers(16)
+		close(release)
+		synctest.Wait()
+		for _, c := range held {
+			if got := c.status(time.Second); got != http.StatusOK {
+				t.Errorf("somebody who waited got %d", got)
+			}
+		}
+		strangers(4) // whoever waited and asks for nothing more is spared, too
+	})
+}
+
 // The order in which connections can be spared.
 func TestRule12_WhoHasMostLosesTheOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
