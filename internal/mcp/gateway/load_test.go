@@ -192,7 +192,7 @@ func BenchmarkHeld(b *testing.B) {
 	for _, test := range []struct {
 		name, era string
 		sessions  int
-	}{{"legacy-shared-by-few", "legacy", 10}, {"legacy-one-each", "legacy", calls}, {"modern", "modern", 1}} {
+	}{{"legacy", "legacy", 10}, {"modern", "modern", 1}} {
 		b.Run(test.name, func(b *testing.B) {
 			for b.Loop() {
 				up := newFake(mcp.Legacy, running, "tool", "free")
