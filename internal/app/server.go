@@ -24,7 +24,8 @@ func openServer(ctx context.Context, a *App, broker *approval.Broker) (database,
 	cfg := a.o.Config
 	d, err := postgres.Open(ctx, postgres.Options{URL: cfg.StoreURL.Reveal(), Logger: a.logger("store"),
 		Program: a.o.Version, Lossless: cfg.Replicas.Lossless(), Restored: a.endAfterFailover, Arrived: a.endAfterMove,
-		OnCommit: a.committed(broker), BeforeCommit: broker.BeforeCommit, OnNews: broker.Publish})
+		OnCommit: a.committed(broker), BeforeCommit: broker.BeforeCommit, OnNews: broker.Publish,
+		Failpoint: a.o.Failpoint})
 	if err != nil {
 		return nil, err
 	}

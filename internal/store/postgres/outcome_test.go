@@ -72,7 +72,7 @@ func TestRule7_ACommitWithoutAnAnswerIsFoundOut(t *testing.T) {
 			looking := open(t, Options{URL: direct})
 			p := postgrestest.NewProxy(t, direct)
 			var armed atomic.Bool
-			d := open(t, Options{URL: p.URL, Connections: 1, failpoint: func(string) {
+			d := open(t, Options{URL: p.URL, Connections: 1, Failpoint: func(string) {
 				if armed.CompareAndSwap(true, false) {
 					test.cut(t, p, func() bool { return appended(t, looking, "bot") == 1 })
 				}

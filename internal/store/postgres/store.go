@@ -64,13 +64,16 @@ type Options struct {
 	// BeforeCommit is told of what is about to become durable, and may come to nothing yet.
 	BeforeCommit func(approval.Commit)
 
+	// Failpoint, if set, is called at "before-commit" and "after-commit" of each update, so that a test can end the
+	// process there.
+	Failpoint func(name string)
+
 	Program     string // its version, for operators
 	Connections int    // to the database, at most, where the URL does not say it (pool_max_conns); default 32
 
-	clock     string       // what the database's clock is, for tests
-	failpoint func(string) // called at "before-commit", for tests
-	tracer    pgx.QueryTracer
-	look      time.Duration // how often it is looked for what others have committed, for tests
+	clock  string // what the database's clock is, for tests
+	tracer pgx.QueryTracer
+	look   time.Duration // how often it is looked for what others have committed, for tests
 }
 
 // DB is an open store. It is safe for concurrent use.
@@ -119,7 +122,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if !strings.Contains(o.URL, "pool_max_conns") {
 		config.MaxConns = int32(min(max(1, cmp.Or(o.Connections, 32)), 1<<15))
 	}
-	d := &DB{log: o.Logger, onCommit: o.OnCommit, beforeCommit: o.BeforeCommit, failpoint: o.failpoint,
+	if o.Failpoint == nil {
+		o.Failpoint = func(string) {}
+	}
+	d := &DB{log: o.Logger, onCommit: o.OnCommit, beforeCommit: o.BeforeCommit, failpoint: o.Failpoint,
 		onNews: o.OnNews, restored: o.Restored, arrived: o.Arrived, lossless: o.Lossless,
 		records: make(chan *recording, recordsWaiting), closing: make(chan struct{})}
 	if d.log == nil {

@@ -132,6 +132,7 @@ func (r *run) attempt(ctx context.Context) error {
 	if err := r.commit(t); err != nil {
 		return err
 	}
+	r.db.failpoint("after-commit")
 	if kind, agent := t.of.Of(); kind == approval.ScopeAgent {
 		r.db.owners.learn(agent, t.made...)
 	}
@@ -197,9 +198,7 @@ func (t *tx) rollback() {
 
 // commit commits the transaction, with what waits to be sent.
 func (r *run) commit(t *tx) error {
-	if r.db.failpoint != nil {
-		r.db.failpoint("before-commit")
-	}
+	r.db.failpoint("before-commit")
 	results, err := t.send("COMMIT", nil)
 	if err == nil {
 		tag, commitErr := results.Exec()

@@ -20,11 +20,12 @@ type Proxy struct {
 	deaf    bool                // what the store says goes nowhere
 	mute    bool                // what the server says goes nowhere
 	refuses bool                // new connections are closed
+	stalled chan struct{}       // nothing comes through until it is closed; nil: it does
 	alter   func([]byte) []byte // what the store says; nil: nothing
 }
 
 // NewProxy makes a proxy for a store at a URL. It ends with the test.
-func NewProxy(t *testing.T, store string) *Proxy {
+func NewProxy(t testing.TB, store string) *Proxy {
 	t.Helper()
 	u, err := url.Parse(store)
 	if err != nil {
@@ -49,6 +50,7 @@ func NewProxy(t *testing.T, store string) *Proxy {
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
+		p.Resume()
 		p.Cut()
 		testkit.Wait(t, "the proxy's connections", done.Wait)
 	})
@@ -84,6 +86,12 @@ func (p *Proxy) pass(to, from net.Conn, lost *bool, alter func([]byte) []byte) {
 	for {
 		n, err := from.Read(b)
 		p.mu.Lock()
+		stalled := p.stalled
+		p.mu.Unlock()
+		if stalled != nil {
+			<-stalled // real: the test lets it go on
+		}
+		p.mu.Lock()
 		gone := *lost
 		p.mu.Unlock()
 		said := b[:n]
@@ -107,6 +115,25 @@ func (p *Proxy) Cut() {
 		_ = c.Close()
 	}
 	p.open, p.deaf, p.mute = nil, false, false
+}
+
+// Stall has nothing come through, in either direction, until Resume: then all of it does.
+func (p *Proxy) Stall() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stalled == nil {
+		p.stalled = make(chan struct{})
+	}
+}
+
+// Resume ends a Stall.
+func (p *Proxy) Resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stalled != nil {
+		close(p.stalled)
+	}
+	p.stalled = nil
 }
 
 // Alter has what the store says altered on connections that are made from now on.

@@ -31,6 +31,8 @@ import (
 type Server struct {
 	Port    string
 	dir     string
+	program string
+	attr    *syscall.SysProcAttr
 	process *exec.Cmd
 	exited  chan error
 	nth     atomic.Int64
@@ -106,22 +108,33 @@ func StartOn(makes string, args ...string) (_ *Server, err error) {
 	if s.Port, err = freePort(); err != nil {
 		return nil, err
 	}
-	s.process = exec.Command(postgres, "-D", s.dir, "-p", s.Port) // real: stop ends it, or the end of this process
+	s.program, s.attr = postgres, attr
+	if err := s.run(); err != nil {
+		return nil, err
+	}
+	return s, s.ready()
+}
+
+// run starts the server's program.
+func (s *Server) run() error {
+	log, err := os.OpenFile(filepath.Join(filepath.Dir(s.dir), "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	s.process = exec.Command(s.program, "-D", s.dir, "-p", s.Port) // real: stop ends it, or the end of this process
 	s.process.Args = append(s.process.Args, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 		"-c", "max_connections=300")
-	s.process.Dir, s.process.SysProcAttr = s.dir, attr
-	log, err := os.Create(filepath.Join(parent, "log"))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	s.process.Stdout, s.process.Stderr = log, log
-	runtime.LockOSThread() // the server ends with the thread that has started it: it must live as long as the tests
-	if err := s.process.Start(); err != nil {
-		return nil, err
-	}
-	go func() { s.exited <- s.process.Wait() }()
-	return s, s.ready()
+	s.process.Dir, s.process.SysProcAttr, s.process.Stdout, s.process.Stderr = s.dir, s.attr, log, log
+	started := make(chan error)
+	go func(c *exec.Cmd) {
+		runtime.LockOSThread() // the server ends with the thread that has started it
+		err := c.Start()
+		if started <- err; err == nil {
+			s.exited <- c.Wait()
+		}
+	}(s.process)
+	err = <-started // real: it has started or not
+	return errors.Join(err, log.Close())
 }
 
 func freePort() (string, error) {
@@ -205,7 +218,7 @@ func (s *Server) Create(template string) (at string, err error) {
 }
 
 // SetClock has a database show the time of the tests, which may be another day's, or so much more.
-func SetClock(t *testing.T, at string, ahead time.Duration) {
+func SetClock(t testing.TB, at string, ahead time.Duration) {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), at)
 	if err != nil {
@@ -230,6 +243,26 @@ END $$`); err != nil {
 		t.Error(err)
 	}
 }
+
+// Restart has the server begin anew where it was.
+func (s *Server) Restart(t testing.TB, how Ending) {
+	t.Helper()
+	if err := s.process.Process.Signal(syscall.Signal(how)); err != nil {
+		t.Fatal(err)
+	}
+	_ = testkit.Receive(t, "the server's end", s.exited) // as it was told
+	if err := errors.Join(s.run(), s.ready()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Ending is how a server ends.
+type Ending syscall.Signal
+
+const (
+	Stopped = Ending(syscall.SIGINT)  // in order, with all that it has kept
+	Crashed = Ending(syscall.SIGQUIT) // as a loss of power ends it
+)
 
 // Kill ends the server as a loss of power does.
 func (s *Server) Kill(t *testing.T) {
