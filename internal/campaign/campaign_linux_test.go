@@ -32,25 +32,23 @@ func TestMain(m *testing.M) {
 }
 
 // TestCampaign plays rounds, each with a store of its own, until the time is over or a promise is broken.
-func TestCampaign(t *testing.T) {
-	seed, length, round := cmp.Or(*seedFlag, 1), *forFlag, cmp.Or(*roundFlag, 8*time.Second)
+func TestCampaign(t *testing.T) { campaignOn(t, onFile, 30*time.Second) }
+
+func campaignOn(t *testing.T, on flavour, length time.Duration) {
+	seed, round := cmp.Or(*seedFlag, 1), cmp.Or(*roundFlag, 8*time.Second)
 	if testkit.Nightly() {
 		seed, round = cmp.Or(*seedFlag, uint64(time.Now().UnixNano())), cmp.Or(*roundFlag, 40*time.Second)
+		length = 10 * time.Minute
 	}
-	if length == 0 {
-		length = 30 * time.Second
-		if testkit.Nightly() {
-			length = 10 * time.Minute
-		}
-	}
+	length = cmp.Or(*forFlag, length)
 	t.Logf("the campaign's seed is %d", seed)
 	counts := map[string]int{}
 	began := time.Now()
 	for n := 0; n == 0 || time.Since(began) < length && !t.Failed(); n++ {
-		p := newPlan(seed, n, min(round, max(length-time.Since(began), time.Second)))
+		p := newPlan(on, seed, n, min(round, max(length-time.Since(began), time.Second)))
 		if *faultFlag != "" {
 			p.faults = strings.Fields(*faultFlag)
-			p.inside = p.inside && !slices.ContainsFunc(p.faults, func(f string) bool { return slices.Contains(ofProcess, f) })
+			p.inside = p.inside && !(p.isAlone() && slices.ContainsFunc(p.faults, isOfProcess))
 		}
 		t.Run(fmt.Sprint("round ", n), func(t *testing.T) {
 			h, found, some := play(t, p)

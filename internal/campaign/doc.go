@@ -7,7 +7,9 @@
 // imports nothing of ours. What it cannot know it leaves open: an operation without an answer may have happened or
 // not, and of two that overlapped either may have been first. It reports only what no order of events explains.
 //
-// The load, the faults and the broken variants of the gate are in the tests:
+// The load, the faults and the broken variants of the gate are in the tests, for one program with its file and, under
+// the build tag postgres, for three that share a database:
 //
 //	go test ./internal/campaign -run Campaign -seed 7 -for 1h
+//	go test -tags=postgres ./internal/campaign -run CampaignOnPostgreSQL -seed 7 -for 1h -timeout 2h
 package campaign

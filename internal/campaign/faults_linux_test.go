@@ -3,6 +3,7 @@ package campaign_test
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,35 +22,71 @@ const (
 	pastLeases = 30 * time.Second
 )
 
+// target is what a loop does faults to; without a program to what all have.
+type target struct {
+	program *program
+	kinds   []string
+}
+
+// faulty are the loops that do faults: one, and where several programs share a database one more for each, so that
+// several have one at once.
+func (w *world) faulty() (all []target) {
+	var ofOne, ofAll []string
+	for _, kind := range w.plan.without("webhooks").faults { // which those have who press
+		if slices.Contains(ofProgram, kind) {
+			ofOne = append(ofOne, kind)
+		} else {
+			ofAll = append(ofAll, kind)
+		}
+	}
+	if w.shared == nil {
+		return []target{{w.gates[0], append(ofOne, ofAll...)}}
+	}
+	all = append(all, target{nil, ofAll})
+	for _, p := range w.gates {
+		kinds := slices.Clone(ofOne)
+		if w.plan.inside && p.n == 0 {
+			kinds = slices.DeleteFunc(kinds, isOfProcess)
+		}
+		all = append(all, target{p, kinds})
+	}
+	return all
+}
+
 // fault does one thing to the gate, its platforms or its servers, and mends it again.
-func (w *world) fault(r *rand.Rand, kind string) {
+func (w *world) fault(r *rand.Rand, kind string, p *program) {
 	w.faulted(kind)
+	if slices.Contains(ofProgram, kind) {
+		p.fault.Lock()
+		defer p.fault.Unlock()
+	}
 	switch kind {
-	case "kill":
-		w.gate.kill()
-		w.start()
-	case "restart":
-		w.gate.kill()
-		w.start()
+	case "kill", "restart":
+		p.gate.kill()
+		w.start(p)
 	case "die":
-		w.dieAt(r)
+		w.dieAt(r, p)
 	case "stop":
-		w.gate.send(stopSignal)
+		p.gate.send(stopSignal)
 		if w.plan.length >= longRound && r.IntN(3) == 0 {
 			w.pause(r, pastLeases)
 		}
 		w.pause(r, 1500*time.Millisecond)
-		w.gate.send(contSignal)
+		p.gate.send(contSignal)
 	case "full":
-		w.tell("full")
+		w.tell(p, "full")
 		w.pause(r, 500*time.Millisecond)
-		w.tell("room")
+		w.tell(p, "room")
 	case "slow":
-		w.tell("slow " + points[r.IntN(len(points))])
+		w.tell(p, "slow "+points[r.IntN(len(points))])
 		w.pause(r, time.Second)
-		w.tell("steady")
+		w.tell(p, "steady")
+	case "skew":
+		w.moveMachine(p, draw(r))
+		w.pause(r, time.Second)
+		w.moveMachine(p, 0)
 	case "clock":
-		w.moveClock(time.Duration(r.Int64N(int64(4*time.Hour))) - 2*time.Hour)
+		w.moveClock(draw(r))
 		w.pause(r, time.Second)
 		w.moveClock(0)
 	case "reload":
@@ -58,42 +95,80 @@ func (w *world) fault(r *rand.Rand, kind string) {
 		w.failPlatform(r)
 	case "servers":
 		w.server.die.Store(int64(1 + r.IntN(3)))
+	default:
+		w.shared.fault(w, r, kind, p)
 	}
 }
 
-func (w *world) tell(what string) {
-	if err := w.gate.tell(what); err != nil {
+// draw draws by how much a clock is off.
+func draw(r *rand.Rand) time.Duration {
+	return time.Duration(r.Int64N(int64(4*time.Hour))) - 2*time.Hour
+}
+
+func (w *world) tell(p *program, what string) {
+	if err := p.gate.tell(what); err != nil {
 		w.t.Errorf("%s: %v", what, err)
 	}
 }
 
 // dieAt has the process kill itself the next time that it comes to a point, and starts it again.
-func (w *world) dieAt(r *rand.Rand) {
-	w.tell("die " + points[r.IntN(len(points))])
-	p, ok := w.gate.(*process)
+func (w *world) dieAt(r *rand.Rand, p *program) {
+	w.tell(p, "die "+points[r.IntN(len(points))])
+	is, ok := p.gate.(*process)
 	if !ok {
 		return
 	}
 	select {
-	case <-p.over:
+	case <-is.over:
 	case <-time.After(time.Duration(r.Int64N(int64(time.Second)))):
 	}
-	w.gate.kill()
-	w.start()
+	p.gate.kill()
+	w.start(p)
 }
 
+// moveMachine sets the clock of a program's machine.
+func (w *world) moveMachine(p *program, off time.Duration) {
+	p.off = off
+	w.tell(p, "clock "+off.String())
+}
+
+// moveClock sets the clock that counts: the machine's, or the database's.
 func (w *world) moveClock(off time.Duration) {
+	if w.shared == nil {
+		w.moveMachine(w.gates[0], off)
+		return
+	}
 	w.off = off
-	w.tell("clock " + off.String())
+	w.shared.setClock(w.t, off)
 }
 
-// reload puts a setting in force.
+// reload puts a setting in force, in one program after the other.
 func (w *world) reload(setting string) {
 	o := &campaign.Op{Kind: campaign.Reload, Way: "file", Setting: setting, Start: time.Since(w.began)}
 	w.writeConfig(setting)
-	w.tell("reload")
+	for _, p := range w.gates {
+		w.reloadOne(p)
+	}
 	o.Answered, o.Status = true, 200
 	w.note(o)
+}
+
+// reloadOne has one program read its file, once nothing is done to it.
+func (w *world) reloadOne(p *program) {
+	p.fault.Lock()
+	defer p.fault.Unlock()
+	if w.shared == nil {
+		w.tell(p, "reload")
+		return
+	}
+	var err error // of a database that is away
+	for tries := range 60 {
+		if err = p.gate.tell("reload"); err == nil {
+			return
+		}
+		time.Sleep(time.Duration(tries) * 10 * time.Millisecond) // real: an operator tries again
+	}
+	w.t.Errorf("reload: %v", err)
 }
 
 // failPlatform has one of the platforms fail for a moment.
@@ -121,6 +196,11 @@ func (w *world) failPlatform(r *rand.Rand) {
 // mend ends all faults, so that what is to come about comes about.
 func (w *world) mend() {
 	w.server.die.Store(0)
+	for _, p := range w.gates {
+		if p.off != 0 {
+			w.moveMachine(p, 0)
+		}
+	}
 	if w.off != 0 {
 		w.moveClock(0)
 	}

@@ -35,6 +35,15 @@ type gate interface {
 	send(s unix.Signal)
 }
 
+// program is one of those that are the gate.
+type program struct {
+	n             int
+	off           time.Duration // of its machine's clock
+	api, webhooks string        // under the world's mu
+	fault         sync.Mutex    // held while something is done to it
+	gate          gate
+}
+
 // The environment of a gate in a process of its own: its configuration's file, and how far its clock is off.
 const (
 	gateEnv  = "COUNTERSIGN_CAMPAIGN_GATE"

@@ -159,11 +159,16 @@ type History struct {
 	Failed   map[string]bool     // requests of which a message could not be delivered
 	Feed     map[string][]string // by agent: the endings that it has not acknowledged
 	Sent     map[string][]string // by request: what people were sent of it, for people
+	// Outages are when what was kept was lost as far as it was not synced.
+	Outages []Outage
 	// Steady says that no clock was set, so that times of different answers can be compared.
 	Steady bool
 	// Calm says that no platform failed and the program was not interrupted.
 	Calm bool
 }
+
+// Outage is a time in which the power was lost, or what comes to the same.
+type Outage struct{ Start, End time.Duration }
 
 // Setting is what a configuration says, as far as the model wants to know it.
 type Setting struct {

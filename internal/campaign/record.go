@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 )
 
 // checkRecord reads the audit log by itself: its numbers follow each other, and a hole is named by an event.
@@ -113,7 +114,7 @@ func (c *checker) checkCounts() {
 			tool = o.Server + "/" + tool
 		}
 		switch {
-		case o.passes() && o.Answer.Word == "allow" && o.Answer.Grant == "":
+		case o.passes() && o.Answer.Word == "allow" && o.Answer.Grant == "" && !c.mayBeLost(o):
 			told["call_allowed "+o.Agent+" "+tool]++
 		case o.Kind == Freeze && o.Made():
 			told["frozen "+o.Agent+" "]++
@@ -129,6 +130,16 @@ func (c *checker) checkCounts() {
 			c.report("not on record", "", "%s: %d were answered, and %d are on record", k, n, kept[k])
 		}
 	}
+}
+
+// unsynced is for how long an allowed call may be on record without being synced.
+const unsynced = time.Second
+
+// mayBeLost reports whether an allowed call was answered so shortly before an outage that it need not be on record.
+func (c *checker) mayBeLost(o *Op) bool {
+	return slices.ContainsFunc(c.Outages, func(out Outage) bool {
+		return o.End > out.Start-unsynced && o.Start < out.End
+	})
 }
 
 // checkFeeds finds endings that are in no feed although their agent has not taken note of them.

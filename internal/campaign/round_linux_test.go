@@ -45,13 +45,15 @@ func play(t testing.TB, p plan) (*campaign.History, []campaign.Violation, map[st
 	if p.has("freeze") {
 		loop(4*time.Second, func(r *rand.Rand) func() { return func() { w.pause(r, time.Second); w.freeze(r) } })
 	}
-	loop(1200*time.Millisecond, func(r *rand.Rand) func() {
-		return func() {
-			if kinds := p.without("webhooks").faults; len(kinds) > 0 { // which those have who press
-				w.fault(r, kinds[r.IntN(len(kinds))])
+	for _, f := range w.faulty() {
+		loop(1200*time.Millisecond, func(r *rand.Rand) func() {
+			return func() {
+				if len(f.kinds) > 0 {
+					w.fault(r, f.kinds[r.IntN(len(f.kinds))], f.program)
+				}
 			}
-		}
-	})
+		})
+	}
 	time.AfterFunc(p.length, func() { w.halt.Store(true) })
 	testkit.Wait(t, "all actors to come to an end", actors.Wait)
 	w.at("the load")
@@ -180,7 +182,7 @@ func (w *world) readAll() {
 		h.Requests = append(h.Requests, r.Request)
 		cards[r.ID] = append(cards[r.ID], r.ID)
 		if r.BatchID != "" {
-			w.shared[r.ID] = true
+			w.grouped[r.ID] = true
 			cards[r.BatchID] = append(cards[r.BatchID], r.ID)
 		}
 	}
@@ -263,7 +265,7 @@ func (w *world) mention(on map[string][]string, text string, c campaign.Card) {
 func (w *world) isPlain(id string) bool {
 	for _, r := range w.history.Requests {
 		if r.ID == id {
-			return !w.shared[id] && r.Tool != "move" && r.Tool != "open" && !slices.Contains(w.plan.faults, "reload")
+			return !w.grouped[id] && r.Tool != "move" && r.Tool != "open" && !slices.Contains(w.plan.faults, "reload")
 		}
 	}
 	return false

@@ -247,6 +247,11 @@ var ruleCases = []struct {
 	{"not on record", "a request", approved, func(m *made) { m.drop("approval_requested") }},
 	{"not on record", "an allowed call", func(m *made) { m.allowed("read", "{}") },
 		func(m *made) { m.drop("call_allowed") }},
+	{"not on record", "an allowed call, long before an outage", func(m *made) {
+		m.allowed("read", "{}")
+		m.Outages = []campaign.Outage{{Start: m.at + time.Second/2, End: m.at + time.Second}}
+		m.drop("call_allowed")
+	}, func(m *made) { m.Outages[0].Start += time.Second }},
 	{"not on record", "a freeze", func(m *made) { m.freeze("bot") }, func(m *made) { m.drop("frozen") }},
 	{"not on record", "a refusal", func(m *made) {
 		approved(m)

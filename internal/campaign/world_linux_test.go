@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -40,15 +41,19 @@ func lineID(name string) string { return "U" + fmt.Sprintf("%032x", []byte(name)
 func slackID(name string) string { return "U0" + strings.ToUpper(name) }
 
 // configText is the gate's configuration under a setting, of which the model's is [settings].
-func configText(setting, group string) string {
+func configText(p plan, setting string) string {
 	leo, notify, move := `
   - {name: leo, roles: [approver], line: `+lineID("leo")+`, token: `+token("leo")+`}`, "hana, mei, rio, leo", ""
 	if setting == "fewer" {
 		leo, notify, move = "", "hana, mei, rio", ", approvals: [{count: 2}]"
 	}
+	store := "sqlite:${STORE}"
+	if p.on.open != nil {
+		store = "${STORE}\nreplicas: {secret: the-secret-of-the-campaigns-fleet, address: \"http://${LISTEN}\"}"
+	}
 	return `
-listen: 127.0.0.1:0
-store: sqlite:${STORE}
+listen: ${LISTEN}
+store: ` + store + `
 time_zone: UTC
 limits: none
 agents:
@@ -73,7 +78,7 @@ notifications: {max_retries: 12, first_retry: 1s, max_backoff: 1s}
 heartbeat: [{name: check_pending_approvals, schedule: "*/5 * * * *", enabled: true, params: {remind_after: 12h}}]
 policy:
   use_within: 3s
-  group: ` + group + `
+  group: ` + p.group + `
   group_within: 50ms
   join_after: 10s
   rules:
@@ -137,20 +142,21 @@ type world struct {
 	server  *mcpServer
 	http    *http.Client
 	began   time.Time
-	setting string // in the file
+	setting string        // in the file
+	shared  database      // nil: the store is a file
+	gates   []*program    // one, unless they share a database
+	off     time.Duration // of the database's clock
 
 	mu      sync.Mutex // of all below
-	gate    gate
-	base    string
 	history campaign.History
 	board   []*known
-	shared  map[string]bool // requests that share a card
+	grouped map[string]bool // requests that share a card
 	granted []known         // calls that may pass without asking
 	grants  []string
 	counts  map[string]int
-	off     time.Duration
 
 	calls atomic.Int64
+	next  atomic.Int64
 	halt  atomic.Bool
 }
 
@@ -163,17 +169,30 @@ type known struct {
 func newWorld(t testing.TB, p plan) *world {
 	t.Helper()
 	w := &world{t: t, plan: p, dir: t.TempDir(), log: &testkit.Buffer{}, setting: "all", counts: map[string]int{},
-		shared: map[string]bool{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
+		grouped: map[string]bool{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
 	w.history = campaign.History{First: "all", Settings: settings(), Failed: map[string]bool{},
 		Feed: map[string][]string{}, Sent: map[string][]string{}, Steady: true, Calm: true}
 	w.chat, w.server = newChat(t), newMCPServer(w)
 	t.Cleanup(w.server.Close)
 	t.Cleanup(w.http.CloseIdleConnections)
-	schematest.WriteFile(t, filepath.Join(w.dir, "gate.db"))
+	if p.on.open == nil {
+		schematest.WriteFile(t, filepath.Join(w.dir, "gate.db"))
+	} else {
+		w.shared = p.on.open(t)
+		w.chat.SetWebhooks(balance(w, "/webhook/line"), balance(w, "/webhook/slack"))
+	}
 	w.writeConfig("all")
 	w.began = time.Now()
-	w.start()
-	t.Cleanup(func() { w.gate.send(contSignal); w.gate.kill() })
+	for n := range p.on.programs {
+		w.gates = append(w.gates, &program{n: n})
+		w.start(w.gates[n])
+	}
+	t.Cleanup(func() {
+		for _, p := range w.gates {
+			p.gate.send(contSignal)
+			p.gate.kill()
+		}
+	})
 	return w
 }
 
@@ -204,7 +223,7 @@ func newChat(t testing.TB) *emulator.Emulator {
 
 func (w *world) writeConfig(setting string) {
 	path := filepath.Join(w.dir, "countersign.yaml")
-	if err := os.WriteFile(path+".new", []byte(configText(setting, w.plan.group)), 0o600); err != nil {
+	if err := os.WriteFile(path+".new", []byte(configText(w.plan, setting)), 0o600); err != nil {
 		w.t.Error(err)
 	}
 	if err := os.Rename(path+".new", path); err != nil {
@@ -213,30 +232,50 @@ func (w *world) writeConfig(setting string) {
 	w.setting = setting
 }
 
-// start starts the gate on what is in the folder. The setting in the file is then in force.
-func (w *world) start() {
+// start starts a program on what is kept. The setting in the file is then in force, if it is the only one.
+func (w *world) start(p *program) {
 	w.t.Helper()
 	o := &campaign.Op{Kind: campaign.Reload, Way: "start", Setting: w.setting, Start: time.Since(w.began)}
-	env := []string{"STORE=" + filepath.Join(w.dir, "gate.db"), "LINE_API=" + w.chat.LINE.URL(),
-		"SLACK_API=" + w.chat.Slack.URL(), "DESK=" + w.server.URL, clockEnv + "=" + w.off.String()}
-	path := filepath.Join(w.dir, "countersign.yaml")
-	var g gate
 	var err error
-	if w.plan.inside {
-		g, err = startInside(w.t, path, env, w.log)
-	} else {
-		g, err = startProcess(w.t, path, env, w.log)
+	for tries := range 60 { // a database may be away, or another have taken the port
+		if p.gate, err = w.startOnce(p); err == nil || w.shared == nil {
+			break
+		}
+		time.Sleep(time.Duration(tries) * 10 * time.Millisecond) // real: so does what starts programs
 	}
 	if err != nil {
 		w.t.Fatalf("the gate does not start: %v", err)
 	}
-	api, webhooks := g.addresses()
-	w.chat.SetWebhooks("http://"+webhooks+"/webhook/line", "http://"+webhooks+"/webhook/slack")
+	api, webhooks := p.gate.addresses()
 	w.mu.Lock()
-	w.gate, w.base = g, "http://"+api
+	p.api, p.webhooks = "http://"+api, "http://"+webhooks
 	w.mu.Unlock()
+	if w.shared != nil {
+		return // what the others do is in force as well
+	}
+	w.chat.SetWebhooks(p.webhooks+"/webhook/line", p.webhooks+"/webhook/slack")
 	o.Answered, o.Status = true, 200
 	w.note(o)
+}
+
+func (w *world) startOnce(p *program) (gate, error) {
+	env := []string{"LISTEN=127.0.0.1:0", "STORE=" + filepath.Join(w.dir, "gate.db"), "LINE_API=" + w.chat.LINE.URL(),
+		"SLACK_API=" + w.chat.Slack.URL(), "DESK=" + w.server.URL, clockEnv + "=" + p.off.String()}
+	if w.shared != nil { // others are to know where this one is
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		if err := l.Close(); err != nil {
+			return nil, err
+		}
+		env[0], env[1] = "LISTEN="+l.Addr().String(), "STORE="+w.shared.reach(p.n)
+	}
+	path := filepath.Join(w.dir, "countersign.yaml")
+	if w.plan.inside && p.n == 0 {
+		return startInside(w.t, path, env, w.log)
+	}
+	return startProcess(w.t, path, env, w.log)
 }
 
 // note ends an operation and keeps it.
@@ -282,10 +321,18 @@ func (w *world) at(what string) {
 	w.t.Logf("%s after %s", what, time.Since(w.began).Round(time.Millisecond))
 }
 
+// url is where a program is reached, any of them.
 func (w *world) url() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.base
+	return w.gates[int(w.next.Add(1))%len(w.gates)].api
+}
+
+// webhooks is the same for platforms.
+func (w *world) webhooks() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gates[int(w.next.Add(1))%len(w.gates)].webhooks
 }
 
 // learn keeps a request that somebody has heard of.
