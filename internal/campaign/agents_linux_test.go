@@ -24,6 +24,8 @@ type agent struct {
 	waiting []known // calls that it was told to come back with
 	session string  // of MCP
 	last    int
+	starts  bool // its client starts a server of its own
+	wrapper *wrapper
 }
 
 // tools are what agents call over /v1, the more often the more often they stand here.
@@ -47,12 +49,13 @@ func (a *agent) act() {
 		{"batch", 2, a.batch},
 		{"hook", 3, a.hook},
 		{"mcp", 6, a.mcp},
+		{"stdio", 8, a.stdio},
 		{"feed", 2, a.feed},
 		{"cancel", 1, a.cancel},
 		{"strangers", 2, a.meddle},
 		{"", 1, func() { a.read(a.name) }},
 	}
-	n := a.r.IntN(31)
+	n := a.r.IntN(39)
 	for _, x := range actions {
 		if n -= x.often; n < 0 {
 			if x.op == "" || a.plan.has(x.op) {
@@ -257,6 +260,15 @@ func (a *agent) mcp() {
 	a.last++
 	text := a.post(o, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`,
 		a.last, k.tool, k.args))
+	if !a.readResult(o, text) {
+		a.session = ""
+	}
+	a.note(o)
+	a.remember(k, o)
+}
+
+// readResult reads what a call of a tool was answered, and reports whether it is a result.
+func (a *agent) readResult(o *campaign.Op, text []byte) bool {
 	var m struct {
 		Result *struct {
 			Meta struct {
@@ -269,7 +281,8 @@ func (a *agent) mcp() {
 	}
 	switch {
 	case json.Unmarshal(text, &m) != nil || m.Result == nil:
-		o.Answered, o.Fault, a.session = false, cmp.Or(o.Fault, string(text)), ""
+		o.Answered, o.Fault = false, cmp.Or(o.Fault, string(text))
+		return false
 	case m.Result.Meta.Decision != "":
 		o.Answer.Word, o.Answer.ID = m.Result.Meta.Decision, m.Result.Meta.ID
 		if o.Answer.Word == "denied" && !bytes.Contains(m.Result.Content, []byte("denied by")) {
@@ -278,8 +291,7 @@ func (a *agent) mcp() {
 	case !m.Result.IsError:
 		o.Answer.Word = "ran"
 	}
-	a.note(o)
-	a.remember(k, o)
+	return true
 }
 
 // post sends a message of MCP and returns the response.

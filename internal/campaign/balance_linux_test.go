@@ -9,9 +9,8 @@ import (
 	"net/http/httptest"
 )
 
-// balance makes a load balancer for what platforms post to a path, and returns its URL: each request goes to another of
-// the programs, once.
-func balance(w *world, path string) string {
+// balance makes a load balancer, and returns its URL: each request goes to where at says then, once.
+func balance(w *world, at func() string) string {
 	s := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -19,7 +18,7 @@ func balance(w *world, path string) string {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, r.Method, w.webhooks()+path, bytes.NewReader(body))
+		req, err := http.NewRequestWithContext(ctx, r.Method, at()+r.URL.RequestURI(), bytes.NewReader(body))
 		if err != nil {
 			panic(err)
 		}

@@ -24,11 +24,16 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(gateEnv) != "" {
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == asDesk:
+		deskMain()
+	case os.Getenv(wrapperEnv) != "":
+		wrapperMain()
+	case os.Getenv(gateEnv) != "":
 		childMain()
-		return
+	default:
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
 }
 
 // TestCampaign plays rounds, each with a store of its own, until the time is over or a promise is broken.

@@ -29,6 +29,8 @@ type checker struct {
 	seen     map[string][]sight
 	reloads  []*Op
 	freezes  []*Op
+
+	delegations []*Op
 }
 
 // Check replays a history against the design's promises and returns those that were broken, in order.
@@ -64,6 +66,8 @@ func (c *checker) sort() {
 			c.reloads = append(c.reloads, o)
 		case Freeze:
 			c.freezes = append(c.freezes, o)
+		case Delegate:
+			c.delegations = append(c.delegations, o)
 		}
 		c.noteSight(o)
 	}

@@ -21,7 +21,8 @@ type made struct {
 func newMade() *made {
 	m := &made{began: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	people := map[string]campaign.Person{"hana": {Approver: true, Admin: true, Groups: []string{"finance"}},
-		"ken": {Approver: true, Groups: []string{"finance"}}, "mio": {Admin: true}}
+		"ken": {Approver: true, Groups: []string{"finance"}}, "mio": {Admin: true},
+		"leo": {Approver: true}}
 	tools := map[string]campaign.Tool{
 		"read": {Action: "allow"}, "erase": {Action: "deny"}, "pay": {Grants: true},
 		"wire":  {Stages: []campaign.Stage{{Group: "finance", Count: 2}}, Separate: true},
@@ -133,6 +134,12 @@ func (m *made) allowed(tool, args string) {
 	m.do(campaign.Op{Kind: campaign.Call, Who: "bot", Agent: "bot", Tool: tool, Args: args,
 		Answer: campaign.Answer{Word: "allow"}})
 	m.record(campaign.Event{Type: "call_allowed", Agent: "bot", Tool: tool})
+}
+
+// delegate has somebody stand in for another.
+func (m *made) delegate(principal, to string) {
+	o := m.do(campaign.Op{Kind: campaign.Delegate, Who: principal, For: principal, To: to, Lasts: time.Hour})
+	o.Answer.Delegation = "D" + principal
 }
 
 // grant has hana approve a request for longer.

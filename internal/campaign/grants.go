@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"encoding/json"
+	"slices"
 )
 
 // checkGrants holds each call that a grant let through against the grant, and each grant against its uses.
@@ -85,13 +86,10 @@ func (c *checker) couldMake(g *Grant, s *Setting, until *Op) bool {
 	if r == nil {
 		return false
 	}
-	for _, v := range c.votesFor(r, until) {
-		if v.Who == g.MadeBy && v.Grants && s.mayVote(r, s.Tools[r.Tool].stages()[0], v) &&
-			s.Tools[r.Tool].stages()[0].Count == 1 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.votesFor(r, until), func(v *Op) bool {
+		return v.Who == g.MadeBy && v.Grants && s.Tools[r.Tool].stages()[0].Count == 1 &&
+			meet(c.ballots(r, s, []*Op{v}, until), []int{1}, map[string]bool{})
+	})
 }
 
 // wasMade reports whether the decision that made a grant was answered before an operation began.

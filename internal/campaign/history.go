@@ -20,6 +20,9 @@ const (
 	Read     Kind = "read"     // a request was looked at
 	Ack      Kind = "ack"      // an agent has taken note of an ending
 	Run      Kind = "run"      // an MCP server was told to run a call
+	// Delegate has To vote for For, for a time of Lasts; Undelegate ends the delegation ID.
+	Delegate   Kind = "delegate"
+	Undelegate Kind = "undelegate"
 )
 
 // Op is one operation as whoever did it saw it. Start and End are since the history began, by the observer's clock.
@@ -44,6 +47,8 @@ type Op struct {
 	NewArgs                                   string // approved in place of those that were asked for
 	Grants                                    bool   // the approval was to be given for longer
 	Setting                                   string
+	For, To                                   string
+	Lasts                                     time.Duration
 
 	// What was answered.
 	Status int    // of HTTP
@@ -53,16 +58,18 @@ type Op struct {
 
 // Answer is what the gate said.
 type Answer struct {
-	Word     string `json:"decision"` // of a call: allow, approved, denied and so on; ran where a server answered
-	ID       string `json:"approval_id"`
-	Grant    string `json:"grant_id"`
-	Code     string `json:"reason_code"`
-	EndCode  string `json:"end_code"`
-	Args     json.RawMessage
-	Status   string // of the request, where one was told
-	Used     bool   // the request was used, where one was told
-	Lapsed   bool
-	Replaces string
+	Word  string `json:"decision"` // of a call: allow, approved, denied and so on; ran where a server answered
+	ID    string `json:"approval_id"`
+	Grant string `json:"grant_id"`
+	// Delegation is the id of one that was made.
+	Delegation string `json:"-"`
+	Code       string `json:"reason_code"`
+	EndCode    string `json:"end_code"`
+	Args       json.RawMessage
+	Status     string // of the request, where one was told
+	Used       bool   // the request was used, where one was told
+	Lapsed     bool
+	Replaces   string
 }
 
 // Made reports whether the operation is known to have been carried out.
@@ -99,6 +106,7 @@ type Request struct {
 // Vote is one person's word on a request.
 type Vote struct {
 	Person   string `json:"person"`
+	For      string `json:"for"` // for whom it was given; "": in their own name
 	Decision string `json:"decision"`
 }
 

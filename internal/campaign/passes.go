@@ -115,21 +115,11 @@ func (c *checker) votesFor(r *Request, until *Op) (votes []*Op) {
 // isEnough reports whether the approvals that may count meet what a setting asks for: in each stage enough people of
 // its group, and as many different people as all stages take.
 func (c *checker) isEnough(r *Request, s *Setting, until *Op) bool {
-	t := s.Tools[r.Tool]
-	stages := t.stages()
-	total, people := 0, map[string]bool{}
-	for _, stage := range stages {
-		in := map[string]bool{}
-		for _, v := range c.votesFor(r, until) {
-			if s.mayVote(r, stage, v) {
-				in[v.Who], people[v.Who] = true, true
-			}
-		}
-		if total += stage.Count; len(in) < stage.Count {
-			return false
-		}
+	var short []int
+	for _, stage := range s.Tools[r.Tool].stages() {
+		short = append(short, stage.Count)
 	}
-	return len(people) >= total
+	return meet(c.ballots(r, s, c.votesFor(r, until), until), short, map[string]bool{})
 }
 
 func (t Tool) stages() []Stage {
@@ -142,8 +132,13 @@ func (t Tool) stages() []Stage {
 // mayVote reports whether a person's yes counts in a stage, as they gave it.
 func (s *Setting) mayVote(r *Request, stage Stage, v *Op) bool {
 	t, p := s.Tools[r.Tool], s.People[v.Who]
-	return p.Approver && (stage.Group == "" || slices.Contains(p.Groups, stage.Group)) &&
-		!(t.Separate && s.Owners[r.Agent] == v.Who) && (!t.Reason || v.Reason != "") && (!t.Confirm || v.Confirmed)
+	return s.serves(r, v) && (stage.Group == "" || slices.Contains(p.Groups, stage.Group)) &&
+		(!t.Reason || v.Reason != "") && (!t.Confirm || v.Confirmed)
+}
+
+// serves reports whether a person's word, as they gave it, counts for a request at all.
+func (s *Setting) serves(r *Request, v *Op) bool {
+	return s.People[v.Who].Approver && !(s.Tools[r.Tool].Separate && s.Owners[r.Agent] == v.Who)
 }
 
 func (c *checker) tellVotes(r *Request) string {

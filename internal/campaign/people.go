@@ -31,18 +31,18 @@ func (c *checker) checkMay(d *Op) {
 		c.report("decided by nobody", r.ID, "a decision with no valid proof of who made it was taken: %v", d)
 		return
 	}
-	if !c.any(d, func(s *Setting) bool { return s.mayDecide(r, d) }) {
+	if !c.any(d, func(s *Setting) bool { return c.mayDecide(r, s, d) }) {
 		c.report("decided by one who may not", r.ID, "%s may not decide %s, or not so: %v", d.Who, r.Tool, d)
 	}
 }
 
 // mayDecide reports whether a decision may be one under a setting. Whoever is of any stage may say no.
-func (s *Setting) mayDecide(r *Request, d *Op) bool {
+func (c *checker) mayDecide(r *Request, s *Setting, d *Op) bool {
 	v := *d
 	if !d.Approve {
 		v.Confirmed = true
 	}
-	return slices.ContainsFunc(s.Tools[r.Tool].stages(), func(stage Stage) bool { return s.mayVote(r, stage, &v) })
+	return slices.ContainsFunc(c.ballots(r, s, []*Op{&v}, nil), func(b ballot) bool { return len(b.options) > 0 })
 }
 
 // checkKept reports a decision that was answered as made and is not there at the end.
@@ -76,8 +76,9 @@ func (c *checker) checkCancel(o *Op) {
 	if r.Status != "cancelled" {
 		c.report("a decision is kept", r.ID, "it is %s after %v", r.Status, o)
 	}
-	may := o.Who == r.Agent || slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.Person == o.Who }) ||
-		slices.ContainsFunc(c.votesFor(r, nil), func(d *Op) bool { return d.Who == o.Who }) ||
+	may := o.Who == r.Agent || slices.ContainsFunc(r.Votes, func(v Vote) bool {
+		return v.Person == o.Who || v.For == o.Who
+	}) || slices.ContainsFunc(c.votesFor(r, nil), func(d *Op) bool { return d.Who == o.Who }) ||
 		c.any(o, func(s *Setting) bool { return s.People[o.Who].Admin })
 	if !may {
 		c.report("cancelled by one who may not", r.ID, "%s may not take it back from %s: %v", o.Who, r.Agent, o)

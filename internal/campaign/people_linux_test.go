@@ -20,6 +20,8 @@ type person struct {
 	ctx  context.Context
 	r    *rand.Rand
 	name string
+
+	browser browser
 }
 
 func (p *person) act() {
@@ -38,12 +40,14 @@ func (p *person) act() {
 		{"revoke", 1, func(*known) { p.revoke() }},
 		{"extend", 1, func(k *known) { p.extend(k) }},
 		{"cancel", 1, func(k *known) { p.take(k, p.name) }},
+		{"page", 5, p.onPage},
+		{"delegate", 3, func(*known) { p.delegate() }},
 		{"many", 1, func(*known) { p.many() }},
 		{"strangers", 3, p.forge},
 		{"", 3, func(k *known) { p.readAs(k, p.name) }},
 	}
 	k := p.pick(p.r)
-	n := p.r.IntN(36)
+	n := p.r.IntN(44)
 	for _, x := range actions {
 		if n -= x.often; n < 0 {
 			if k != nil && (x.op == "" || p.plan.has(x.op)) {
@@ -279,24 +283,29 @@ func (p *person) pressLINE(k *known) {
 	}
 }
 
-// card finds the message in Slack that has a request's buttons.
-func (w *world) card(id string) string {
-	all := w.chat.Slack.Messages(room)
-	for i := len(all) - 1; i >= 0; i-- {
-		if strings.Contains(string(all[i].Blocks), id) {
-			return all[i].TS
+// card finds the message in Slack that has a request's buttons: in the channel, or what a person was sent alone.
+func (p *person) card(id string) (place, ts string) {
+	for _, place := range []string{room, p.name} {
+		if place != room && !isOn(onSlack, place) {
+			continue
+		}
+		all := p.chat.Slack.Messages(place)
+		for i := len(all) - 1; i >= 0; i-- {
+			if strings.Contains(string(all[i].Blocks), id) {
+				return place, all[i].TS
+			}
 		}
 	}
-	return ""
+	return room, ""
 }
 
 func (p *person) pressSlack(k *known) {
-	ts := p.card(k.id)
+	place, ts := p.card(k.id)
 	if ts == "" || !isOn(onSlack, p.name) {
 		return
 	}
 	o := p.press("slack", k, true)
-	payload, err := p.chat.Slack.BlockActions(p.name, room, ts, "approve", k.id)
+	payload, err := p.chat.Slack.BlockActions(p.name, place, ts, "approve", k.id)
 	if err != nil {
 		p.t.Error(err)
 		return
@@ -345,7 +354,8 @@ func (p *person) forge(k *known) {
 		p.delivered(o, d, err)
 		return
 	}
-	payload, err := p.chat.Slack.BlockActions(p.name, room, p.card(k.id), "approve", k.id)
+	place, ts := p.card(k.id)
+	payload, err := p.chat.Slack.BlockActions(p.name, place, ts, "approve", k.id)
 	if err != nil {
 		p.t.Error(err)
 		return

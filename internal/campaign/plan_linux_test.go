@@ -66,8 +66,8 @@ func (p plan) without(kind string) plan {
 }
 
 // allOps are the kinds of operations that a round can do without.
-var allOps = []string{"batch", "wait", "hook", "mcp", "feed", "report", "cancel", "extend", "line", "slack", "typed",
-	"edit", "grant", "revoke", "freeze", "strangers", "many"}
+var allOps = []string{"batch", "wait", "hook", "mcp", "stdio", "feed", "report", "cancel", "extend", "line", "slack",
+	"typed", "page", "edit", "grant", "revoke", "delegate", "freeze", "strangers", "many"}
 
 // allFaults are the kinds of faults that a gate with a file has.
 var allFaults = []string{"kill", "die", "stop", "full", "slow", "restart", "platforms", "webhooks", "clock", "reload",

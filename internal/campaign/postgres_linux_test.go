@@ -11,6 +11,8 @@ import (
 	"countersign/internal/store/postgres/postgrestest"
 )
 
+func init() { hasPostgreSQL = true }
+
 // shared is a database on a server of the test's own, with a way there for each program.
 type shared struct {
 	server *postgrestest.Server

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"countersign/internal/campaign"
+	"countersign/internal/emulator"
 	"countersign/internal/testkit"
 )
 
@@ -36,11 +37,13 @@ func play(t testing.TB, p plan) (*campaign.History, []campaign.Violation, map[st
 			}
 		})
 	}
-	for _, name := range slices.Concat(agentNames, agentNames, agentNames) {
-		loop(30*time.Millisecond, func(r *rand.Rand) func() { return (&agent{world: w, ctx: ctx, r: r, name: name}).act })
+	for i, name := range slices.Concat(agentNames, agentNames, agentNames) {
+		loop(30*time.Millisecond, func(r *rand.Rand) func() {
+			return (&agent{world: w, ctx: ctx, r: r, name: name, starts: i < len(agentNames)}).act
+		})
 	}
 	for _, name := range peopleNames {
-		loop(40*time.Millisecond, func(r *rand.Rand) func() { return (&person{w, ctx, r, name}).act })
+		loop(40*time.Millisecond, func(r *rand.Rand) func() { return (&person{world: w, ctx: ctx, r: r, name: name}).act })
 	}
 	if p.has("freeze") {
 		loop(4*time.Second, func(r *rand.Rand) func() { return func() { w.pause(r, time.Second); w.freeze(r) } })
@@ -226,25 +229,29 @@ func (w *world) readLINE(on map[string][]string) {
 	}
 }
 
-// readSlack reads what stands in the channel, and what stood there before it was edited.
+// readSlack reads what stands in the channel and in people's direct messages, and what stood there before an edit.
 func (w *world) readSlack(on map[string][]string, arrived map[string]bool) {
-	for _, m := range w.chat.Slack.Messages(room) {
-		if !m.FromBot || m.Ephemeral != "" || m.Deleted {
-			continue
+	for _, place := range append([]string{room}, onSlack...) {
+		for _, m := range w.chat.Slack.Messages(place) {
+			if m.FromBot && m.Ephemeral == "" && !m.Deleted {
+				w.readMessage(place, m, on, arrived)
+			}
 		}
-		first := m.Blocks
-		for i := len(m.Edits) - 1; i >= 0; i-- {
-			first = m.Edits[i].Blocks
-			w.mention(on, string(first), campaign.Card{Channel: "slack", To: room})
-		}
-		w.mention(on, string(m.Blocks), campaign.Card{Channel: "slack", To: room})
-		for _, id := range buttons(first) {
-			w.addCard(campaign.Card{Channel: "slack", To: room, ID: id, Pushed: true, What: m.TS,
-				Repeats: !w.isPlain(id)})
-		}
-		for _, id := range buttons(m.Blocks) {
-			w.addCard(campaign.Card{Channel: "slack", To: room, ID: id, Buttons: true, Unknown: !arrived[m.TS]})
-		}
+	}
+}
+
+func (w *world) readMessage(place string, m emulator.SlackMessage, on map[string][]string, arrived map[string]bool) {
+	first := m.Blocks
+	for i := len(m.Edits) - 1; i >= 0; i-- {
+		first = m.Edits[i].Blocks
+		w.mention(on, string(first), campaign.Card{Channel: "slack", To: place})
+	}
+	w.mention(on, string(m.Blocks), campaign.Card{Channel: "slack", To: place})
+	for _, id := range buttons(first) {
+		w.addCard(campaign.Card{Channel: "slack", To: place, ID: id, Pushed: true, What: m.TS, Repeats: !w.isPlain(id)})
+	}
+	for _, id := range buttons(m.Blocks) {
+		w.addCard(campaign.Card{Channel: "slack", To: place, ID: id, Buttons: true, Unknown: !arrived[m.TS]})
 	}
 }
 
@@ -265,7 +272,9 @@ func (w *world) mention(on map[string][]string, text string, c campaign.Card) {
 func (w *world) isPlain(id string) bool {
 	for _, r := range w.history.Requests {
 		if r.ID == id {
-			return !w.grouped[id] && r.Tool != "move" && r.Tool != "open" && !slices.Contains(w.plan.faults, "reload")
+			twice := r.Tool == "ship" && w.counts["delegate"] > 0 // whoever stands in for one stage may be of the next
+			return !w.grouped[id] && !twice && r.Tool != "move" && r.Tool != "open" &&
+				!slices.Contains(w.plan.faults, "reload")
 		}
 	}
 	return false

@@ -148,6 +148,14 @@ var ruleCases = []struct {
 		m.grant("R1", "G1", 0)
 		m.useGrant("G1", "pay", `{"n":1}`)
 	}, func(m *made) { m.useGrant("G1", "pay", `{"n":2}`) }},
+	{"no sufficient yes", "a stand-in of nobody", standing, func(m *made) { m.Ops[0].Status = 403 }},
+	{"no sufficient yes", "the delegation was over", standing, func(m *made) {
+		m.do(campaign.Op{Kind: campaign.Undelegate, Who: "hana", ID: "Dhana"})
+		m.use("R1")
+	}},
+	{"no sufficient yes", "the delegation's time was over", standing, func(m *made) { m.Ops[0].Lasts = time.Second }},
+	{"no sufficient yes", "a stand-in and whom they stand in for", standing, func(m *made) { m.Ops[3].Who = "hana" }},
+	{"decided by one who may not", "a stand-in of nobody", standing, func(m *made) { m.Ops[0].To = "ken" }},
 	{"other args", "more than a grant may vary", spending, func(m *made) {
 		m.useGrant("G1", "spend", `{"amount":51,"n":1}`)
 	}},
@@ -288,6 +296,15 @@ var ruleCases = []struct {
 func approved(m *made) {
 	m.ask("R1", "pay")
 	m.yes("hana", "R1", true)
+	m.use("R1")
+}
+
+// standing is the same with a vote that was given for another.
+func standing(m *made) {
+	m.delegate("hana", "leo")
+	m.ask("R1", "wire")
+	m.yes("leo", "R1", false)
+	m.yes("ken", "R1", true)
 	m.use("R1")
 }
 

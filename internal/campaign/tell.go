@@ -15,7 +15,7 @@ func (o *Op) String() string {
 	fmt.Fprintf(&b, "#%d %s–%s %s", o.N, seconds(o.Start), seconds(o.End), o.Kind)
 	for _, part := range []struct{ name, value string }{{"over", o.Way}, {"by", o.Who}, {"of", o.Agent},
 		{"", o.Server}, {"", o.Tool}, {"", o.Args}, {"on", o.ID}, {"reason", o.Reason}, {"with", o.NewArgs},
-		{"to", o.Setting}} {
+		{"to", o.Setting}, {"for", o.For}, {"to", o.To}} {
 		if part.value != "" {
 			b.WriteString(strings.TrimRight(" "+part.name, " ") + " " + part.value)
 		}
@@ -64,7 +64,8 @@ func Tell(h *History, id string) string {
 	for _, o := range h.Ops {
 		about := o.ID == id || o.Answer.ID == id || o.Answer.Grant == id || o.Kind == Reload ||
 			o.Tool != "" && o.Tool+" "+o.Args == key && o.Agent == agent ||
-			(o.Kind == Freeze || o.Kind == Unfreeze) && (o.Agent == agent || o.Agent == "")
+			o.Kind == Delegate || o.Kind == Undelegate || (o.Kind == Freeze || o.Kind == Unfreeze) &&
+			(o.Agent == agent || o.Agent == "")
 		if id != "" && about {
 			fmt.Fprintf(&b, "%v\n", o)
 		}

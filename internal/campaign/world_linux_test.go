@@ -134,26 +134,28 @@ func settings() map[string]*campaign.Setting {
 
 // world is a gate with everybody around it, for one round.
 type world struct {
-	t       testing.TB
-	plan    plan
-	dir     string
-	log     *testkit.Buffer
-	chat    *emulator.Emulator
-	server  *mcpServer
-	http    *http.Client
-	began   time.Time
-	setting string        // in the file
-	shared  database      // nil: the store is a file
-	gates   []*program    // one, unless they share a database
-	off     time.Duration // of the database's clock
+	t        testing.TB
+	plan     plan
+	dir      string
+	log      *testkit.Buffer
+	chat     *emulator.Emulator
+	server   *mcpServer
+	http     *http.Client
+	began    time.Time
+	entrance string        // a URL of the API that stays
+	setting  string        // in the file
+	shared   database      // nil: the store is a file
+	gates    []*program    // one, unless they share a database
+	off      time.Duration // of the database's clock
 
-	mu      sync.Mutex // of all below
-	history campaign.History
-	board   []*known
-	grouped map[string]bool // requests that share a card
-	granted []known         // calls that may pass without asking
-	grants  []string
-	counts  map[string]int
+	mu       sync.Mutex // of all below
+	history  campaign.History
+	board    []*known
+	grouped  map[string]bool // requests that share a card
+	granted  []known         // calls that may pass without asking
+	grants   []string
+	standIns map[string][]string // delegations, by who is stood in for
+	counts   map[string]int
 
 	calls atomic.Int64
 	next  atomic.Int64
@@ -169,7 +171,9 @@ type known struct {
 func newWorld(t testing.TB, p plan) *world {
 	t.Helper()
 	w := &world{t: t, plan: p, dir: t.TempDir(), log: &testkit.Buffer{}, setting: "all", counts: map[string]int{},
-		grouped: map[string]bool{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
+		grouped: map[string]bool{}, standIns: map[string][]string{},
+		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	w.history = campaign.History{First: "all", Settings: settings(), Failed: map[string]bool{},
 		Feed: map[string][]string{}, Sent: map[string][]string{}, Steady: true, Calm: true}
 	w.chat, w.server = newChat(t), newMCPServer(w)
@@ -179,8 +183,10 @@ func newWorld(t testing.TB, p plan) *world {
 		schematest.WriteFile(t, filepath.Join(w.dir, "gate.db"))
 	} else {
 		w.shared = p.on.open(t)
-		w.chat.SetWebhooks(balance(w, "/webhook/line"), balance(w, "/webhook/slack"))
+		webhooks := balance(w, w.webhooks)
+		w.chat.SetWebhooks(webhooks+"/webhook/line", webhooks+"/webhook/slack")
 	}
+	w.entrance = balance(w, w.url)
 	w.writeConfig("all")
 	w.began = time.Now()
 	for n := range p.on.programs {
@@ -301,6 +307,12 @@ func (w *world) note(o *campaign.Op) {
 			b.over = b.over || b.id == o.ID
 		}
 	}
+}
+
+func (w *world) count(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[what]++
 }
 
 // faulted counts a fault, and says what it takes away of what can be known.
