@@ -30,7 +30,7 @@ type agent struct {
 
 // tools are what agents call over /v1, the more often the more often they stand here.
 var tools = []string{"read", "read", "erase", "pay", "pay", "pay", "spend", "spend", "spend", "move", "move", "wire",
-	"wire", "ship", "ship", "brief", "close", "open", "note", "note", "odd"}
+	"wire", "wire", "ship", "ship", "brief", "close", "open", "note", "note", "odd"}
 
 // pause is how long whoever it is thinks.
 func (w *world) pause(r *rand.Rand, most time.Duration) {

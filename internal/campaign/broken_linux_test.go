@@ -147,6 +147,8 @@ var variants = []variant{
 			`[isBroken("a freeze holds beside transactions")], "NOW_SQL",`},
 	{"what became of a commit", "internal/store/postgres/update.go", "\tif committed {",
 		"\tif committed || isBroken(\"what became of a commit\") {"},
+	{"synced, then answered", "internal/store/sqlite/record.go", `if j != nil && j.durability == durable {`,
+		`if j != nil && j.durability == durable && !isBroken("synced, then answered") {`},
 	{"committed, then answered", "internal/store/sqlite/writer.go",
 		"\t\tif _, err := w.c.Stmt(commit).Exec(); err != nil {",
 		"\t\tif isBroken(\"committed, then answered\") && w.seq%16 == 0 {\n\t\t\tif err := w.c.Exec(\"ROLLBACK\"); err != nil {\n\t\t\t\treturn err\n\t\t\t}\n" +
@@ -156,7 +158,7 @@ var variants = []variant{
 // bringsOut are the faults without which some variants do as the gate does.
 var bringsOut = map[string]string{
 	"votes count at the use": "reload", "one key for all attempts": "platforms", "committed, then answered": "kill",
-	"what became of a commit": "backends cut",
+	"synced, then answered": "power", "what became of a commit": "backends cut",
 }
 
 // onPostgreSQL are the variants that lack a rule of several programs; hasPostgreSQL says that the test has those.

@@ -185,7 +185,7 @@ func (p *person) delegate() {
 	p.mu.Lock()
 	own := p.standIns[p.name]
 	p.mu.Unlock()
-	if len(own) > 0 && p.r.IntN(2) == 0 {
+	if len(own) > 0 && p.r.IntN(3) == 0 {
 		o := &campaign.Op{Kind: campaign.Undelegate, Way: "rest", Who: p.name, ID: own[p.r.IntN(len(own))]}
 		p.ask(p.ctx, o, p.name, http.MethodDelete, "/v1/delegations/"+o.ID, nil)
 		p.note(o)
@@ -197,7 +197,7 @@ func (p *person) delegate() {
 		return
 	}
 	to := peopleNames[p.r.IntN(len(peopleNames))]
-	if p.r.IntN(2) == 0 {
+	if p.r.IntN(4) > 0 {
 		to = []string{"leo", "rio"}[p.r.IntN(2)] // who may say less by themselves
 	}
 	o := &campaign.Op{Kind: campaign.Delegate, Way: "rest", Who: p.name, For: p.name, To: to, Lasts: drawLength(p.r)}
@@ -207,7 +207,7 @@ func (p *person) delegate() {
 	if text != nil && json.Unmarshal(text, &is) == nil {
 		o.Answer.Delegation = is.ID
 		p.mu.Lock()
-		p.standIns[p.name] = append(p.standIns[p.name], is.ID)
+		p.standIns[p.name], p.standIn[p.name] = append(p.standIns[p.name], is.ID), to
 		p.mu.Unlock()
 	}
 	p.note(o)

@@ -2,7 +2,12 @@ package campaign_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -77,6 +82,12 @@ func (w *world) fault(r *rand.Rand, kind string, p *program) {
 		w.tell(p, "full")
 		w.pause(r, 500*time.Millisecond)
 		w.tell(p, "room")
+	case "power":
+		w.cutPower(r, p)
+	case "sync":
+		w.tell(p, "sync "+[]string{"fails", "stalls"}[r.IntN(2)])
+		w.pause(r, time.Second)
+		w.tell(p, "sync works")
 	case "slow":
 		w.tell(p, "slow "+points[r.IntN(len(points))])
 		w.pause(r, time.Second)
@@ -90,7 +101,7 @@ func (w *world) fault(r *rand.Rand, kind string, p *program) {
 		w.pause(r, time.Second)
 		w.moveClock(0)
 	case "reload":
-		w.reload(map[string]string{"all": "fewer", "fewer": "all"}[w.setting])
+		w.reload(map[string]string{"all": "fewer", "fewer": "all"}[w.inFile()])
 	case "platforms":
 		w.failPlatform(r)
 	case "servers":
@@ -123,6 +134,37 @@ func (w *world) dieAt(r *rand.Rand, p *program) {
 	case <-time.After(time.Duration(r.Int64N(int64(time.Second)))):
 	}
 	p.gate.kill()
+	w.start(p)
+}
+
+// cutPower has the machine lose its power: what was not synced is gone, but for some of the log's end.
+func (w *world) cutPower(r *rand.Rand, p *program) {
+	is, ok := p.gate.(*process)
+	if !ok {
+		return
+	}
+	began := time.Since(w.began)
+	more := []int{0, 0, r.IntN(200_000)}[r.IntN(3)]
+	_ = p.gate.tell(fmt.Sprint("power ", more)) // there is nobody to say that it is done
+	<-is.over                                   // real: it has killed itself
+	path := filepath.Join(w.dir, "gate.db")
+	for _, suffix := range []string{"", "-wal"} {
+		if err := os.Rename(path+leftSuffix+suffix, path+suffix); err != nil {
+			w.t.Error(err)
+		}
+	}
+	gone := []string{"-shm"}
+	if r.IntN(2) == 0 { // what the program's kernel kept for it
+		gone = append(gone, "-events")
+	}
+	for _, suffix := range gone {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			w.t.Error(err)
+		}
+	}
+	w.mu.Lock()
+	w.history.Outages = append(w.history.Outages, campaign.Outage{Start: began, End: time.Since(w.began)})
+	w.mu.Unlock()
 	w.start(p)
 }
 
@@ -204,7 +246,7 @@ func (w *world) mend() {
 	if w.off != 0 {
 		w.moveClock(0)
 	}
-	if w.setting != "all" {
+	if w.inFile() != "all" {
 		w.reload("all")
 	}
 	for _, agent := range append([]string{""}, agentNames...) {

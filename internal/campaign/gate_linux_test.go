@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,8 @@ import (
 	"countersign/internal/config"
 	"countersign/internal/disk"
 	"countersign/internal/testkit"
+	"countersign/internal/testkit/powercut"
+	"countersign/internal/uptime"
 )
 
 // gate is one run of the program, in a process of its own or in this one.
@@ -44,10 +47,12 @@ type program struct {
 	gate          gate
 }
 
-// The environment of a gate in a process of its own: its configuration's file, and how far its clock is off.
+// The environment of a gate in a process of its own: its configuration's file, how far its clock is off, and
+// the file that it keeps on a disk whose power may go.
 const (
 	gateEnv  = "COUNTERSIGN_CAMPAIGN_GATE"
 	clockEnv = "COUNTERSIGN_CAMPAIGN_CLOCK"
+	diskEnv  = "COUNTERSIGN_CAMPAIGN_DISK"
 )
 
 // machine is what the program runs on, as the campaign moves it.
@@ -56,6 +61,8 @@ type machine struct {
 	die   atomic.Value // the fail point at which the process ends itself, or at which it is slow
 	app   *app.App
 	limit unix.Rlimit
+	disk  *powercut.Disk       // nil: the real one
+	count func() time.Duration // what it measures time by; nil: as it does
 }
 
 func (m *machine) now() time.Time { return time.Now().Add(time.Duration(m.off.Load())) }
@@ -80,7 +87,7 @@ func (m *machine) start(ctx context.Context, path string, env func(string) (stri
 		return err
 	}
 	m.app, err = app.New(ctx, app.Options{Config: cfg, Env: env, Version: "test", Now: m.now, Disk: roomy,
-		Failpoint: m.failpoint, Logger: log})
+		Failpoint: m.failpoint, Logger: log, Elapsed: m.count})
 	if err != nil {
 		return err
 	}
@@ -88,7 +95,8 @@ func (m *machine) start(ctx context.Context, path string, env func(string) (stri
 }
 
 // obey does what a line says: "clock 3h", "reload", "die before-commit", "slow before-commit", "steady", "full" and
-// "room", of which the last two are of a process of its own.
+// "room", "power 0", "sync fails", "sync stalls" and "sync works", of which those from "full" on are of a process of
+// its own.
 func (m *machine) obey(ctx context.Context, line string) error {
 	word, rest, _ := strings.Cut(line, " ")
 	switch word {
@@ -106,10 +114,32 @@ func (m *machine) obey(ctx context.Context, line string) error {
 			return err
 		}
 		return unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1, Max: m.limit.Max})
+	case "power":
+		more, err := strconv.Atoi(rest)
+		if err != nil {
+			return err
+		}
+		path := os.Getenv(diskEnv)
+		return m.disk.Cut(path, path+leftSuffix, more, func() { _ = unix.Kill(os.Getpid(), unix.SIGKILL); select {} })
+	case "sync":
+		m.disk.Fail(rest == "fails")
+		m.disk.Stall(map[bool]time.Duration{true: 100 * time.Millisecond}[rest == "stalls"])
+		return nil
 	case "room":
 		return unix.Setrlimit(unix.RLIMIT_FSIZE, &m.limit)
 	}
 	return fmt.Errorf("the machine does not know %q", line)
+}
+
+// leftSuffix is what the names of a store's files end in that hold what a loss of power has left of it.
+const leftSuffix = ".left"
+
+// ownDisk has the machine have a disk whose power may go. Such a machine is another after each start: the count of time
+// has no name then that it shares with the one before.
+func (m *machine) ownDisk() (err error) {
+	m.disk, _, err = powercut.Watch()
+	m.count = func() time.Duration { since, _ := uptime.SinceBoot(); return since }
+	return err
 }
 
 // childMain is a gate in a process of its own, which is told what to do over its standard input.
@@ -117,6 +147,9 @@ func childMain() {
 	signal.Ignore(unix.SIGXFSZ)
 	m := &machine{}
 	off, err := time.ParseDuration(os.Getenv(clockEnv))
+	if err == nil && os.Getenv(diskEnv) != "" {
+		err = m.ownDisk()
+	}
 	if err == nil {
 		m.off.Store(int64(off))
 		err = m.start(context.Background(), os.Getenv(gateEnv), os.LookupEnv,

@@ -11,6 +11,7 @@ func (c *checker) checkDecisions() {
 			if d.Made() && d.Answer.Status != "" {
 				c.checkMay(d)
 				c.checkKept(d)
+				c.checkLast(d)
 			}
 		}
 	}
@@ -31,6 +32,10 @@ func (c *checker) checkMay(d *Op) {
 		c.report("decided by nobody", r.ID, "a decision with no valid proof of who made it was taken: %v", d)
 		return
 	}
+	voted := slices.ContainsFunc(c.votesFor(r, d), func(v *Op) bool { return v.Who == d.Who })
+	if !d.Approve && voted { // whoever has said yes may take that back, also who no longer stands in for anybody
+		return
+	}
 	if !c.any(d, func(s *Setting) bool { return c.mayDecide(r, s, d) }) {
 		c.report("decided by one who may not", r.ID, "%s may not decide %s, or not so: %v", d.Who, r.Tool, d)
 	}
@@ -43,6 +48,17 @@ func (c *checker) mayDecide(r *Request, s *Setting, d *Op) bool {
 		v.Confirmed = true
 	}
 	return slices.ContainsFunc(c.ballots(r, s, []*Op{&v}, nil), func(b ballot) bool { return len(b.options) > 0 })
+}
+
+// checkLast reports an approval that was answered as the last that it takes, and is not.
+func (c *checker) checkLast(d *Op) {
+	r := c.requests[d.ID]
+	if r == nil || d.Answer.Status != "approved" || d.NewArgs != "" {
+		return
+	}
+	if !c.any(d, func(s *Setting) bool { return c.isEnough(r, s, d) }) {
+		c.report("no sufficient yes", r.ID, "it was approved with %s", c.tellVotes(r))
+	}
 }
 
 // checkKept reports a decision that was answered as made and is not there at the end.

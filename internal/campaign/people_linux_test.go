@@ -31,7 +31,7 @@ func (p *person) act() {
 		do    func(k *known)
 	}
 	actions := []action{
-		{"", 9, func(k *known) { p.decide(k, p.name, p.draw()) }},
+		{"", 9, p.say},
 		{"line", 4, p.pressLINE},
 		{"slack", 3, p.pressSlack},
 		{"typed", 2, p.typed},
@@ -73,8 +73,20 @@ func (p *person) draw() decision {
 	return d
 }
 
+// say decides over /v1. Whoever stands in for the person may say the same right after, for them.
+func (p *person) say(k *known) {
+	d := p.draw()
+	voted := p.decide(k, p.name, d).Answer.Status == "pending"
+	p.mu.Lock()
+	standIn := p.standIn[p.name]
+	p.mu.Unlock()
+	if voted && standIn != "" {
+		p.decide(k, standIn, d)
+	}
+}
+
 // decide sends a decision over /v1.
-func (w *world) decide(k *known, who string, d decision) {
+func (w *world) decide(k *known, who string, d decision) *campaign.Op {
 	o := &campaign.Op{Kind: campaign.Decide, Way: "rest", Who: who, ID: k.id, Approve: d.approve, Confirmed: d.confirmed,
 		Reason: d.reason, NewArgs: d.args, Grants: d.grant != nil}
 	body := map[string]any{"decision": "deny", "reason": d.reason, "confirmed": d.confirmed}
@@ -98,6 +110,7 @@ func (w *world) decide(k *known, who string, d decision) {
 	if d.grant != nil && o.Answer.Status == "approved" {
 		w.allow(*k)
 	}
+	return o
 }
 
 func (w *world) readDecided(o *campaign.Op, text []byte) {

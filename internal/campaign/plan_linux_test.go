@@ -70,12 +70,12 @@ var allOps = []string{"batch", "wait", "hook", "mcp", "stdio", "feed", "report",
 	"typed", "page", "edit", "grant", "revoke", "delegate", "freeze", "strangers", "many"}
 
 // allFaults are the kinds of faults that a gate with a file has.
-var allFaults = []string{"kill", "die", "stop", "full", "slow", "restart", "platforms", "webhooks", "clock", "reload",
-	"servers"}
+var allFaults = []string{"kill", "die", "stop", "full", "power", "sync", "slow", "restart", "platforms", "webhooks",
+	"clock", "reload", "servers"}
 
 // ofProcess are the faults that need a process of its own; ofProgram are those of one program among others.
 var (
-	ofProcess = []string{"kill", "die", "stop", "full"}
+	ofProcess = []string{"kill", "die", "stop", "full", "power", "sync"}
 	ofProgram = append([]string{"slow", "restart", "skew", "cut", "stall"}, ofProcess...)
 )
 

@@ -132,8 +132,9 @@ func (c *checker) checkCounts() {
 	}
 }
 
-// unsynced is for how long an allowed call may be on record without being synced.
-const unsynced = time.Second
+// unsynced is for how long an allowed call may be on record without being synced: a second, and more where the machine
+// has much to do.
+const unsynced = 5 * time.Second
 
 // mayBeLost reports whether an allowed call was answered so shortly before an outage that it need not be on record.
 func (c *checker) mayBeLost(o *Op) bool {

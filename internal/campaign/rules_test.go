@@ -2,6 +2,7 @@ package campaign_test
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"countersign/internal/campaign"
@@ -148,6 +149,11 @@ var ruleCases = []struct {
 		m.grant("R1", "G1", 0)
 		m.useGrant("G1", "pay", `{"n":1}`)
 	}, func(m *made) { m.useGrant("G1", "pay", `{"n":2}`) }},
+	{"no sufficient yes", "approved by one of two", func(m *made) {
+		m.ask("R1", "wire")
+		m.yes("hana", "R1", false)
+		m.yes("ken", "R1", true)
+	}, func(m *made) { m.Ops[1].Answer.Status = "approved" }},
 	{"no sufficient yes", "a stand-in of nobody", standing, func(m *made) { m.Ops[0].Status = 403 }},
 	{"no sufficient yes", "the delegation was over", standing, func(m *made) {
 		m.do(campaign.Op{Kind: campaign.Undelegate, Who: "hana", ID: "Dhana"})
@@ -155,6 +161,14 @@ var ruleCases = []struct {
 	}},
 	{"no sufficient yes", "the delegation's time was over", standing, func(m *made) { m.Ops[0].Lasts = time.Second }},
 	{"no sufficient yes", "a stand-in and whom they stand in for", standing, func(m *made) { m.Ops[3].Who = "hana" }},
+	{"decided by one who may not", "a denial by a stand-in of before who has said nothing", func(m *made) {
+		m.delegate("hana", "leo")
+		m.ask("R1", "wire")
+		m.yes("leo", "R1", false)
+		m.do(campaign.Op{Kind: campaign.Undelegate, Who: "hana", ID: "Dhana"})
+		m.no("leo", "R1")
+		m.Feed["bot"] = []string{"R1"}
+	}, func(m *made) { m.Ops = slices.Delete(m.Ops, 2, 3) }},
 	{"decided by one who may not", "a stand-in of nobody", standing, func(m *made) { m.Ops[0].To = "ken" }},
 	{"other args", "more than a grant may vary", spending, func(m *made) {
 		m.useGrant("G1", "spend", `{"amount":51,"n":1}`)
@@ -259,7 +273,7 @@ var ruleCases = []struct {
 		m.allowed("read", "{}")
 		m.Outages = []campaign.Outage{{Start: m.at + time.Second/2, End: m.at + time.Second}}
 		m.drop("call_allowed")
-	}, func(m *made) { m.Outages[0].Start += time.Second }},
+	}, func(m *made) { m.Outages[0].Start += time.Minute; m.Outages[0].End += time.Minute }},
 	{"not on record", "a freeze", func(m *made) { m.freeze("bot") }, func(m *made) { m.drop("frozen") }},
 	{"not on record", "a refusal", func(m *made) {
 		approved(m)

@@ -143,18 +143,19 @@ type world struct {
 	http     *http.Client
 	began    time.Time
 	entrance string        // a URL of the API that stays
-	setting  string        // in the file
 	shared   database      // nil: the store is a file
 	gates    []*program    // one, unless they share a database
 	off      time.Duration // of the database's clock
 
 	mu       sync.Mutex // of all below
+	setting  string     // in the file
 	history  campaign.History
 	board    []*known
 	grouped  map[string]bool // requests that share a card
 	granted  []known         // calls that may pass without asking
 	grants   []string
 	standIns map[string][]string // delegations, by who is stood in for
+	standIn  map[string]string   // who stands in last, by who is stood in for
 	counts   map[string]int
 
 	calls atomic.Int64
@@ -171,7 +172,7 @@ type known struct {
 func newWorld(t testing.TB, p plan) *world {
 	t.Helper()
 	w := &world{t: t, plan: p, dir: t.TempDir(), log: &testkit.Buffer{}, setting: "all", counts: map[string]int{},
-		grouped: map[string]bool{}, standIns: map[string][]string{},
+		grouped: map[string]bool{}, standIns: map[string][]string{}, standIn: map[string]string{},
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	w.history = campaign.History{First: "all", Settings: settings(), Failed: map[string]bool{},
@@ -235,13 +236,22 @@ func (w *world) writeConfig(setting string) {
 	if err := os.Rename(path+".new", path); err != nil {
 		w.t.Error(err)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.setting = setting
+}
+
+// inFile is the setting in the file.
+func (w *world) inFile() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.setting
 }
 
 // start starts a program on what is kept. The setting in the file is then in force, if it is the only one.
 func (w *world) start(p *program) {
 	w.t.Helper()
-	o := &campaign.Op{Kind: campaign.Reload, Way: "start", Setting: w.setting, Start: time.Since(w.began)}
+	o := &campaign.Op{Kind: campaign.Reload, Way: "start", Setting: w.inFile(), Start: time.Since(w.began)}
 	var err error
 	for tries := range 60 { // a database may be away, or another have taken the port
 		if p.gate, err = w.startOnce(p); err == nil || w.shared == nil {
@@ -276,6 +286,9 @@ func (w *world) startOnce(p *program) (gate, error) {
 			return nil, err
 		}
 		env[0], env[1] = "LISTEN="+l.Addr().String(), "STORE="+w.shared.reach(p.n)
+	}
+	if slices.Contains(w.plan.faults, "power") || slices.Contains(w.plan.faults, "sync") {
+		env = append(env, diskEnv+"="+filepath.Join(w.dir, "gate.db"))
 	}
 	path := filepath.Join(w.dir, "countersign.yaml")
 	if w.plan.inside && p.n == 0 {

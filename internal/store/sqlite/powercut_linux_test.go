@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,148 +8,40 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-	"unsafe"
-
-	"modernc.org/libc"
-	lib "modernc.org/sqlite/lib"
 
 	"countersign/approval"
 	"countersign/internal/testkit"
+	"countersign/internal/testkit/powercut"
 	"countersign/schema/schematest"
 )
 
 // disk sees what SQLite syncs: what it has not synced is gone when the power is.
-type disk struct {
-	mu     sync.Mutex
-	names  map[uintptr]string // of open files
-	synced map[string][]byte  // what of each is safe
-}
-
-// Where C has what is replaced here, on machines of 64 bits.
-const (
-	vfsSize, vfsOpen         = 168, 40
-	methodsSize, methodsSync = 152, 40
-)
-
-var theDisk struct {
-	*disk
-	once         sync.Once
-	vfs, realVFS uintptr
-	openReal     uintptr
-	tables       map[uintptr]uintptr // a file's methods, and the same with ours
-	syncReal     map[uintptr]uintptr
-	tablesMu     sync.Mutex
-}
-
-func pointerOf(f any) uintptr { return (*[2]uintptr)(unsafe.Pointer(&f))[1] }
-
-type (
-	openFunc = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, out uintptr) int32
-	syncFunc = func(tls *libc.TLS, file uintptr, flags int32) int32
-)
-
-func word(at uintptr) []byte { return libc.GoBytes(at, 8) }
-
-func pointerAt(at uintptr) uintptr { return uintptr(binary.NativeEndian.Uint64(word(at))) }
-
-func setPointer(at, p uintptr) { binary.NativeEndian.PutUint64(word(at), uint64(p)) }
+type disk struct{ *powercut.Disk }
 
 // watchDisk has all stores that are opened in the test seen by a disk.
-func watchDisk(t *testing.T) *disk {
+func watchDisk(t *testing.T) disk {
 	t.Helper()
-	tls := libc.NewTLS()
-	defer tls.Close()
-	k := &theDisk
-	k.once.Do(func() {
-		k.realVFS = lib.Xsqlite3_vfs_find(tls, 0)
-		k.vfs = libc.Xmalloc(tls, vfsSize)
-		copy(libc.GoBytes(k.vfs, vfsSize), libc.GoBytes(k.realVFS, vfsSize))
-		name, err := libc.CString("watched")
-		if err != nil {
-			t.Fatal(err)
-		}
-		setPointer(k.vfs+24, name)
-		k.openReal = pointerAt(k.vfs + vfsOpen)
-		k.tables, k.syncReal = map[uintptr]uintptr{}, map[uintptr]uintptr{}
-		setPointer(k.vfs+vfsOpen, pointerOf(openFunc(openWatched)))
-	})
-	k.disk = &disk{names: map[uintptr]string{}, synced: map[string][]byte{}}
-	if rc := lib.Xsqlite3_vfs_register(tls, k.vfs, 1); rc != lib.SQLITE_OK {
-		t.Fatal(rc)
+	d, end, err := powercut.Watch()
+	if err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		tls := libc.NewTLS()
-		defer tls.Close()
-		if rc := lib.Xsqlite3_vfs_register(tls, k.realVFS, 1); rc != lib.SQLITE_OK {
-			t.Error(rc)
+		if err := end(); err != nil {
+			t.Error(err)
 		}
 	})
-	return k.disk
-}
-
-func openWatched(tls *libc.TLS, _, name, file uintptr, flags int32, out uintptr) int32 {
-	k := &theDisk
-	open := *(*openFunc)(unsafe.Pointer(&struct{ uintptr }{k.openReal}))
-	rc := open(tls, k.realVFS, name, file, flags, out)
-	if rc != lib.SQLITE_OK || name == 0 {
-		return rc
-	}
-	k.tablesMu.Lock()
-	defer k.tablesMu.Unlock()
-	table := pointerAt(file)
-	ours, ok := k.tables[table]
-	if !ok {
-		ours = libc.Xmalloc(tls, methodsSize)
-		copy(libc.GoBytes(ours, methodsSize), libc.GoBytes(table, methodsSize))
-		k.syncReal[ours] = pointerAt(table + methodsSync)
-		setPointer(ours+methodsSync, pointerOf(syncFunc(syncWatched)))
-		k.tables[table] = ours
-	}
-	setPointer(file, ours)
-	k.disk.mu.Lock()
-	defer k.disk.mu.Unlock()
-	k.names[file] = libc.GoString(name)
-	return rc
-}
-
-func syncWatched(tls *libc.TLS, file uintptr, flags int32) int32 {
-	k := &theDisk
-	k.tablesMu.Lock()
-	method := k.syncReal[pointerAt(file)]
-	k.tablesMu.Unlock()
-	rc := (*(*syncFunc)(unsafe.Pointer(&struct{ uintptr }{method})))(tls, file, flags)
-	if rc == lib.SQLITE_OK {
-		k.disk.mu.Lock()
-		defer k.disk.mu.Unlock()
-		if content, err := os.ReadFile(k.names[file]); err == nil {
-			k.synced[k.names[file]] = content
-		}
-	}
-	return rc
+	return disk{d}
 }
 
 // cut returns a folder with what is left of the store at path when the power goes: of its log what was synced, and of
 // the rest so many bytes as more says.
-func (k *disk) cut(t *testing.T, path string, more int) string {
+func (k disk) cut(t *testing.T, path string, more int) string {
 	t.Helper()
 	dir := t.TempDir()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, suffix := range []string{"", "-wal"} {
-		safe, ok := k.synced[path+suffix]
-		now, err := os.ReadFile(path + suffix)
-		if err != nil || !ok && suffix == "" {
-			safe = now
-		}
-		if suffix == "-wal" && more > 0 && len(now) > len(safe) {
-			safe = now[:min(len(now), len(safe)+more)]
-		}
-		if err := os.WriteFile(filepath.Join(dir, "store.db"+suffix), safe, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := k.Cut(path, filepath.Join(dir, "store.db"), more, func() {}); err != nil {
+		t.Fatal(err)
 	}
 	if mark, err := os.ReadFile(path + markSuffix); err == nil {
 		if err := os.WriteFile(filepath.Join(dir, "store.db"+markSuffix), mark, 0o600); err != nil {
