@@ -225,10 +225,14 @@ func (w *world) freeze(r *rand.Rand) {
 	w.ask(context.Background(), o, who, http.MethodPost, "/v1/freeze", body)
 	w.note(o)
 	w.pause(r, 400*time.Millisecond)
-	w.unfreeze(agent)
+	for range 4 { // else a lost answer would end all that this agent could do
+		if w.unfreeze(agent).Made() || w.halt.Load() {
+			return
+		}
+	}
 }
 
-func (w *world) unfreeze(agent string) {
+func (w *world) unfreeze(agent string) *campaign.Op {
 	o := &campaign.Op{Kind: campaign.Unfreeze, Way: "rest", Who: "hana", Agent: agent}
 	path := "/v1/freeze"
 	if agent != "" {
@@ -236,6 +240,7 @@ func (w *world) unfreeze(agent string) {
 	}
 	w.ask(context.Background(), o, "hana", http.MethodDelete, path, nil)
 	w.note(o)
+	return o
 }
 
 // press is the operation of a press, or of typed words.

@@ -48,8 +48,9 @@ func play(t testing.TB, p plan) (*campaign.History, []campaign.Violation, map[st
 	if p.has("freeze") {
 		loop(4*time.Second, func(r *rand.Rand) func() { return func() { w.pause(r, time.Second); w.freeze(r) } })
 	}
-	for _, f := range w.faulty() {
-		loop(1200*time.Millisecond, func(r *rand.Rand) func() {
+	all := w.faulty()
+	for _, f := range all { // the more of them have faults, the rarer each one's are: calls are to get through as well
+		loop(time.Duration(len(all))*1200*time.Millisecond, func(r *rand.Rand) func() {
 			return func() {
 				if len(f.kinds) > 0 {
 					w.fault(r, f.kinds[r.IntN(len(f.kinds))], f.program)
