@@ -45,6 +45,7 @@ func (l *AuditLog) prepare(ctx context.Context, e Event) Event {
 		e.Reason, _ = l.masker.Load().Text(e.Reason) // a person's or an agent's own words
 		e.Reason = legible.Lines(e.Reason)
 	}
+	e.Data = correlation.Stamp(ctx, e.Data)
 	return e
 }
 

@@ -1,7 +1,9 @@
-// Package correlation has what is put on record name the call or the press that it comes from.
+// Package correlation has what is put on record name the call or the press that it comes from, and the span of a trace
+// that it was done in.
 package correlation
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"strings"
@@ -12,9 +14,49 @@ import (
 
 type key struct{}
 
-// With returns a context whose audit events carry id.
+// cause is what audit events carry.
+type cause struct{ id, traceparent string }
+
+func causeOf(ctx context.Context) cause {
+	c, _ := ctx.Value(key{}).(cause)
+	return c
+}
+
+// With returns a context whose audit events carry id. Those of "" have no cause, and so no trace either.
 func With(ctx context.Context, id string) context.Context {
-	return context.WithValue(ctx, key{}, id)
+	c := cause{id: id}
+	if id != "" {
+		c.traceparent = causeOf(ctx).traceparent
+	}
+	return context.WithValue(ctx, key{}, c)
+}
+
+// WithTrace returns a context whose audit events carry a traceparent of W3C's Trace Context, which is a valid one.
+func WithTrace(ctx context.Context, traceparent string) context.Context {
+	return context.WithValue(ctx, key{}, cause{causeOf(ctx).id, traceparent})
+}
+
+// TraceOf returns the traceparent given to [WithTrace], or "".
+func TraceOf(ctx context.Context) string { return causeOf(ctx).traceparent }
+
+// Stamp adds the traceparent to what an audit event holds, a JSON object or nothing.
+func Stamp(ctx context.Context, data []byte) []byte {
+	traceparent := TraceOf(ctx)
+	if traceparent == "" {
+		return data
+	}
+	before, isObject := bytes.CutSuffix(data, []byte("}"))
+	stamped := make([]byte, 0, len(data)+len(traceparent)+len(`{"traceparent":""}`))
+	switch {
+	case !isObject:
+		stamped = append(stamped, '{')
+	case len(before) == 1: // it was empty
+		stamped = append(stamped, before...)
+	default:
+		stamped = append(append(stamped, before...), ',')
+	}
+	stamped = append(append(stamped, `"traceparent":"`...), traceparent...)
+	return append(stamped, `"}`...)
 }
 
 // maxChosen is how long an id may be that somebody else chose.
@@ -40,6 +82,5 @@ func Theirs(id string) string {
 
 // Of returns the id given to [With], or "".
 func Of(ctx context.Context) string {
-	id, _ := ctx.Value(key{}).(string)
-	return id
+	return causeOf(ctx).id
 }

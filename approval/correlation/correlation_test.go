@@ -1,6 +1,7 @@
 package correlation_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -36,5 +37,37 @@ func TestCorrelationsGrowWithTime(t *testing.T) {
 			t.Fatalf("%s and %s follow %s", a, b, last)
 		}
 		last = max(a, b)
+	}
+}
+
+// An event carries the trace that it was done in, whatever it holds beside, and none where it has no cause.
+func TestEventsCarryTheirTrace(t *testing.T) {
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	traced := correlation.WithTrace(t.Context(), parent)
+	for held, want := range map[string]string{
+		"":         `{"traceparent":"` + parent + `"}`,
+		"{}":       `{"traceparent":"` + parent + `"}`,
+		`{"a":{}}`: `{"a":{},"traceparent":"` + parent + `"}`,
+	} {
+		if got := string(correlation.Stamp(correlation.With(traced, "turn-7"), []byte(held))); got != want {
+			t.Errorf("%s became %s, want %s", held, got, want)
+		}
+		for _, ctx := range []context.Context{t.Context(), correlation.With(t.Context(), "turn-7"),
+			correlation.With(traced, "")} {
+			if got := string(correlation.Stamp(ctx, []byte(held))); got != held {
+				t.Errorf("%s became %s without a trace", held, got)
+			}
+		}
+	}
+	if id := correlation.Of(correlation.WithTrace(correlation.With(t.Context(), "turn-7"), parent)); id != "turn-7" {
+		t.Errorf("the id became %q", id)
+	}
+}
+
+// A call without a trace pays nothing for those that have one.
+func TestWithoutATraceNothingIsAllocated(t *testing.T) {
+	ctx, data := correlation.With(t.Context(), "turn-7"), []byte(`{"a":1}`)
+	if n := testing.AllocsPerRun(100, func() { data = correlation.Stamp(ctx, data) }); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
