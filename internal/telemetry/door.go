@@ -1,0 +1,103 @@
+package telemetry
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"countersign/approval"
+	"countersign/approval/correlation"
+)
+
+// BeginHTTP begins the span of calls that came in at a route, below the one that traceparent names. The context is for
+// all that is done for them; end ends the span with what they were answered.
+func (t *Telemetry) BeginHTTP(ctx context.Context, route, traceparent string,
+	calls ...approval.Call) (_ context.Context, end func(error, ...approval.Answer)) {
+	attrs := []attribute.KeyValue{attribute.String("http.request.method", "POST"), attribute.String("http.route", route)}
+	if len(calls) == 1 {
+		attrs = append(attrs, toolAttributes(calls[0].Server, calls[0].Tool)...)
+	}
+	span := t.begin("POST "+route, traceparent, attrs)
+	return correlation.WithTrace(ctx, format(span.SpanContext())), func(err error, answers ...approval.Answer) {
+		if err != nil {
+			failed(span, string(approval.CodeOf(err)))
+		}
+		if len(answers) == 1 {
+			span.SetAttributes(answerAttributes(answers[0])...)
+		}
+		span.End(trace.WithTimestamp(t.o.Now()))
+	}
+}
+
+// MCPRequest is what is told of a request of an MCP client.
+type MCPRequest struct {
+	Method, Session     string
+	Traceparent, CallID string // of the client's own; "": it says nothing
+	Server, Tool        string // Tool "": another method than tools/call
+}
+
+// BeginMCP begins the span of an MCP client's request, and returns the traceparent that it is on record with. failure
+// is why it could not be answered as asked, "" if it was.
+func (t *Telemetry) BeginMCP(r MCPRequest) (traceparent string, end func(a approval.Answer, failure string)) {
+	name := r.Method
+	attrs := []attribute.KeyValue{attribute.String("mcp.method.name", r.Method)}
+	if r.Tool != "" {
+		name += " " + r.Tool
+		attrs = append(attrs, attribute.String("gen_ai.operation.name", "execute_tool"))
+	}
+	attrs = append(attrs, toolAttributes(r.Server, r.Tool)...)
+	if r.Session != "" {
+		attrs = append(attrs, attribute.String("mcp.session.id", r.Session))
+	}
+	if r.CallID != "" {
+		attrs = append(attrs, attribute.String("gen_ai.tool.call.id", t.o.Mask(r.CallID)))
+	}
+	span := t.begin(name, r.Traceparent, attrs)
+	return format(span.SpanContext()), func(a approval.Answer, failure string) {
+		if failure != "" {
+			failed(span, failure)
+		}
+		span.SetAttributes(answerAttributes(a)...)
+		span.End(trace.WithTimestamp(t.o.Now()))
+	}
+}
+
+// begin begins a span that audit events name.
+func (t *Telemetry) begin(name, traceparent string, attrs []attribute.KeyValue) trace.Span {
+	_, span := t.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), parse(traceparent)), name,
+		trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(t.o.Now()), trace.WithAttributes(attrs...))
+	return span
+}
+
+func failed(span trace.Span, why string) {
+	span.SetStatus(codes.Error, "")
+	span.SetAttributes(attribute.String("error.type", why))
+}
+
+// toolAttributes name a tool.
+func toolAttributes(server, tool string) (attrs []attribute.KeyValue) {
+	if tool != "" {
+		attrs = append(attrs, attribute.String("gen_ai.tool.name", tool))
+	}
+	if server != "" {
+		attrs = append(attrs, attribute.String("countersign.server", server))
+	}
+	return attrs
+}
+
+func answerAttributes(a approval.Answer) (attrs []attribute.KeyValue) {
+	if a.Kind != "" {
+		attrs = append(attrs, attribute.String("countersign.answer", string(a.Kind)))
+	}
+	if a.Risk != "" {
+		attrs = append(attrs, attribute.String("countersign.risk", string(a.Risk)))
+	}
+	if a.Request != nil {
+		attrs = append(attrs, requestID(a.Request.ID))
+	}
+	return attrs
+}
+
+func requestID(id string) attribute.KeyValue { return attribute.String("countersign.request.id", id) }
