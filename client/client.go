@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -47,6 +48,20 @@ func WithName(name string) Option {
 // stream of [Client.Events] is not bounded.
 func WithTimeout(d time.Duration) Option {
 	return func(c *Client) { c.timeout = d }
+}
+
+type traceKey struct{}
+
+// traceparentForm is that of a traceparent, also of a later version.
+var traceparentForm = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]{0,64})?$`)
+
+// WithTraceparent returns a context whose requests tell the server in which trace they are made: traceparent is that of
+// W3C's Trace Context, as an agent has it in the variable TRACEPARENT. What is not one, such as "", changes nothing.
+func WithTraceparent(ctx context.Context, traceparent string) context.Context {
+	if !traceparentForm.MatchString(traceparent) {
+		return ctx
+	}
+	return context.WithValue(ctx, traceKey{}, traceparent)
 }
 
 // New returns a client of the server at baseURL, such as http://127.0.0.1:8787, acting for the agent
@@ -185,6 +200,9 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	}
 	if c.name != "" {
 		req.Header.Set("X-Countersign-Client", c.name)
+	}
+	if t, ok := ctx.Value(traceKey{}).(string); ok {
+		req.Header.Set("traceparent", t)
 	}
 	sent := time.Now()
 	resp, err := c.http.Do(req)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"countersign/client"
 	"countersign/internal/yamlpos"
 
 	"github.com/alecthomas/kong"
@@ -139,6 +140,7 @@ type ended struct{ code int }
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer,
 	env func(string) (string, bool)) (code int) {
 	s := &std{in: stdin, out: stdout, err: stderr, env: env, now: time.Now, terminal: isTerminal(stdout)}
+	ctx = client.WithTraceparent(ctx, s.getenv("TRACEPARENT"))
 	nothing := len(args) == 0
 	defer func() {
 		switch r := recover().(type) {

@@ -11,6 +11,7 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/approval/correlation"
 	"countersign/client"
 	"countersign/internal/api"
 )
@@ -112,6 +113,7 @@ func (g *RemoteGate) renew(ctx context.Context, err error) error {
 
 // Check asks whether a call may run now.
 func (g *RemoteGate) Check(ctx context.Context, c approval.Call) (approval.Answer, error) {
+	ctx = withTrace(ctx)
 	a, err := g.Client.Call(ctx, api.FromCall(c))
 	if client.Unreachable(err) && g.Renew != nil {
 		// It may have gone since: nothing was decided, so it is asked once more when it is back.
@@ -207,11 +209,16 @@ func stopping(cause error) (stopped bool, lost error) {
 // domain.
 func (g *RemoteGate) goOn(ctx context.Context, c approval.Call, id string,
 	wait time.Duration) (approval.Answer, error) {
-	a, err := g.Client.WaitFor(ctx, api.FromCall(c), id, wait)
+	a, err := g.Client.WaitFor(withTrace(ctx), api.FromCall(c), id, wait)
 	if err != nil {
 		return approval.Answer{}, err
 	}
 	return answer(a)
+}
+
+// withTrace has the gate know in which trace it is asked, where the client has said.
+func withTrace(ctx context.Context) context.Context {
+	return client.WithTraceparent(ctx, correlation.TraceOf(ctx))
 }
 
 // asOurs is err as one of the domain.
