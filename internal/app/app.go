@@ -29,6 +29,7 @@ import (
 	"countersign/internal/disk"
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/retention"
+	"countersign/internal/telemetry"
 	"countersign/internal/web"
 )
 
@@ -84,6 +85,7 @@ type App struct {
 	reloader  *reloader
 	gateway   *gateway.Gateway
 	metrics   *metrics
+	telemetry *telemetry.Telemetry // nil: nothing is sent
 
 	listeners *listeners
 	pages     *web.Server
@@ -158,6 +160,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 		limits: newLimits(cfg, a.who.socket), onStop: a.onStop}
 	a.metrics = newMetrics(a)
 	a.listeners.states = a.metrics.listeners
+	if err := a.newTelemetry(cfg); err != nil {
+		return nil, err
+	}
 	if a.store, err = openStore(ctx, a, broker); err != nil {
 		return nil, err
 	}
@@ -169,6 +174,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	a.pruner = retention.New(a.store)
 	a.growth.due = a.pruner.Due
 	a.onStop("store", func(context.Context) error { return a.store.Close() })
+	a.onStop("telemetry", func(ctx context.Context) error { a.telemetry.Close(ctx); return nil }) // reads the store
 	a.budgets = budget.NewRegistry(budget.Options{Now: a.o.Now, Over: a.overruns.note, Room: checkRoom,
 		Rows: a.store.budgetRows()})
 	a.budgets.Replace(cfg.Budgets(auth.LocalAgent))
@@ -227,6 +233,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	}
 	a.onStop("heartbeat", a.heartbeat.Stop)
 	a.agents = &agentDoor{gate: a.gate, live: &a.live, budgets: a.budgets, stopping: a.stopping, log: a.log,
+		trace:   a.traceHTTP(),
 		callers: auth.Callers{Directory: a.directory, Anonymous: a.who.anonymous}}
 	if err := a.newGateway(cfg); err != nil {
 		return nil, err
@@ -312,6 +319,7 @@ func (a *App) Start() error {
 	if !a.started.CompareAndSwap(false, true) || a.stopping.Err() != nil {
 		return errors.New("app: started twice, or stopped")
 	}
+	a.telemetry.Start(a.told())
 	if err := a.settleLastStop(); err != nil {
 		return err
 	}

@@ -210,6 +210,7 @@ func (a *App) listen(cfg *config.Config) (err error) {
 		Anonymous: a.who.anonymous, Authenticated: markKnown, Remote: a.listeners.remote,
 		Quotas:    func() []client.Quota { return a.live.Load().quotas() },
 		Heartbeat: func() []client.Beat { return beats(a.heartbeat) },
+		Trace:     a.traceHTTP(),
 		Published: func() []netip.AddrPort { return a.live.Load().cfg.LedTo }})
 	ours := exactPaths{"/healthz": http.HandlerFunc(healthz), "/readyz": http.HandlerFunc(health{a}.readyz),
 		"/metrics": a.metrics.handler(), "/mcp": a.mcp(cfg, a.listeners.api),

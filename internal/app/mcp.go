@@ -24,6 +24,7 @@ import (
 	"countersign/internal/mcp/downstream"
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/mcp/upstream"
+	"countersign/internal/telemetry"
 )
 
 // newGateway builds the MCP gateway that the configuration describes.
@@ -44,6 +45,11 @@ func (a *App) newGateway(cfg *config.Config) (err error) {
 			Prefix: strings.TrimSuffix(s.ToolPrefix(), "__"), Tools: s.Tools, Timeout: s.Timeout,
 			MaskResults: s.MaskResults,
 		})
+	}
+	if a.telemetry != nil {
+		o.Trace = func(r gateway.TracedRequest) (string, func(approval.Answer, string)) {
+			return a.telemetry.BeginMCP(telemetry.MCPRequest(r))
+		}
 	}
 	if a.gateway, err = gateway.New(o); err != nil {
 		return err
@@ -130,6 +136,7 @@ type agentDoor struct {
 	budgets  *budget.Registry
 	stopping context.Context // ends when Stop begins
 	log      *slog.Logger
+	trace    traceHTTP
 }
 
 // caller says which agent a request comes from.
@@ -181,8 +188,14 @@ func (d *agentDoor) asker(r *http.Request) (client.Asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hooks.Gate{Gate: d.gate, Agent: c.Agent, Still: c.StillValid, Hold: d.callers.Directory.Hold,
-		Occupy: d.occupy(c.Agent), Stop: d.stopping.Done(), Turn: d.waitTurn(c.Agent)}, nil
+	g := hooks.Gate{Gate: d.gate, Agent: c.Agent, Still: c.StillValid, Hold: d.callers.Directory.Hold,
+		Occupy: d.occupy(c.Agent), Stop: d.stopping.Done(), Turn: d.waitTurn(c.Agent)}
+	if d.trace != nil {
+		g.Trace = func(ctx context.Context, calls ...approval.Call) (context.Context, func(error, ...approval.Answer)) {
+			return d.trace(ctx, r.URL.Path, r.Header.Get("traceparent"), calls...)
+		}
+	}
+	return g, nil
 }
 
 // showAtKeyboard is what the person at an agent's keyboard is told of a request: what a card says, or where its rule

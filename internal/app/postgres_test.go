@@ -25,6 +25,7 @@ import (
 	"countersign/internal/emulator"
 	"countersign/internal/store/move"
 	"countersign/internal/store/postgres/postgrestest"
+	"countersign/internal/telemetry/telemetrytest"
 	"countersign/internal/testkit"
 )
 
@@ -82,6 +83,7 @@ func TestOnPostgreSQL(t *testing.T) {
 		"an older configuration":          testAnOlderConfigurationEndsNothing,
 		"a program withdraws":             testAProgramWithdraws,
 		"a store moves and comes back":    testAStoreMovesAndComesBack,
+		"a life over two programs":        testALifeOverTwoProgramsIsOneTrace,
 		"behind a pooler":                 testBehindAPooler,
 	} {
 		t.Run(name, test)
@@ -376,6 +378,21 @@ func testAProgramThatIsGoneRanIt(t *testing.T) {
 
 	other.sql(`UPDATE approval_requests SET outcome = NULL, runner = '01KAFHZX3T9W8Y7B6A5D4C3E2F' WHERE id = $1`, id)
 	other.eventually("nobody knows", func() bool { return other.status(id).RunResult == client.RunUnknown })
+}
+
+// What one program was asked is told by the other, where people press and the approval is used: in the same trace.
+func testALifeOverTwoProgramsIsOneTrace(t *testing.T) {
+	c := telemetrytest.New(t)
+	one := newWorld(t, tracing(c))
+	id := one.ask(traceparent, client.AnswerPending).ApprovalID
+	one.lineCard(id, 1)
+	one.eventually("the cards have gone out", func() bool { return len(one.audit("notification_sent")) == 2 })
+	other := one.second() // it is called by the platforms
+	other.tapLINE("hana", id, "approve")
+	other.ask("00-"+laterTrace+"-"+laterSpan+"-01", client.AnswerApproved)
+	one.stop()
+	other.stop()
+	checkLife(t, c, id)
 }
 
 // modern sends a request of an MCP client that has tasks and no session, and returns its answer.

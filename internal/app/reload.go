@@ -319,6 +319,7 @@ func restartKeys(old, cfg *config.Config) []string {
 		{"retention", (old.Keep == retention.Keep{}) != (cfg.Keep == retention.Keep{})}, // it has a job
 		{"backup", old.Backups.IsSet() != cfg.Backups.IsSet()},                          // as well
 		{"limits.connections", old.Connections() != cfg.Connections()},
+		{"telemetry", old.Telemetry != cfg.Telemetry},
 		{"notifications", old.Notifications != cfg.Notifications},
 	} {
 		if k.changed {

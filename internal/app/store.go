@@ -94,6 +94,7 @@ func (a *App) committed(broker *approval.Broker) func(approval.Commit) {
 	return func(c approval.Commit) {
 		a.metrics.countCommit(c)
 		broker.Publish(c)
+		a.telemetry.Follow(c)
 	}
 }
 

@@ -121,6 +121,7 @@ func (c *checker) check(root *yamlpos.Node) {
 	c.heartbeat()
 	c.retention()
 	checkBackup(c)
+	checkTelemetry(c)
 	c.notifications()
 	if c.policy(root) {
 		c.reachable()

@@ -65,6 +65,8 @@ type File struct {
 	Retention Retention `yaml:"retention,omitempty" json:"retention,omitzero"`
 	// Backup says where copies of the store are kept.
 	Backup Backup `yaml:"backup,omitempty" json:"backup,omitzero"`
+	// Telemetry says where traces and metrics are sent.
+	Telemetry Telemetry `yaml:"telemetry,omitempty" json:"telemetry,omitzero"`
 	// Replicas are what the programs on one database have together.
 	Replicas Replicas `yaml:"replicas,omitempty" json:"replicas,omitzero"`
 	// SignIn is how people sign in to the pages.

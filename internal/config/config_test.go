@@ -782,6 +782,48 @@ people: [{name: hana, roles: [approver], token: hanas-own-token-0123}]
 	}
 }
 
+// What is said of telemetry is checked, and what may hold a password is not repeated.
+func TestTelemetry(t *testing.T) {
+	const address = "otlp is the address of an OpenTelemetry collector"
+	for said, want := range map[string]string{
+		"telemetry: {otlp: http://localhost:4318}":                 "",
+		"telemetry: {otlp: \"https://otlp.example.com/v2/otlp/\"}": "",
+		"telemetry: {otlp: \"http://[::1]:4318\"}":                 "",
+		"telemetry:":                                           "otlp is missing",
+		"telemetry: {}":                                        "otlp is missing",
+		"telemetry: {otlp: ''}":                                "otlp is missing",
+		"telemetry: {otlp: localhost:4318}":                    address,
+		"telemetry: {otlp: collector}":                         address,
+		"telemetry: {otlp: \"http://\"}":                       address,
+		"telemetry: {otlp: \"http://:4318\"}":                  address,
+		"telemetry: {otlp: grpc://localhost}":                  address,
+		"telemetry: {otlp: \"http://%zz\"}":                    address,
+		"telemetry: {otlp: \"http://bot:hidden-word@c:4318\"}": "otlp must have no user, query or fragment",
+		"telemetry: {otlp: \"http://c:4318?key=hidden-word\"}": "otlp must have no user",
+		"telemetry: {otlp: \"http://c:4318#hidden-word\"}":     "otlp must have no user",
+		"telemetry: {otlp: \"ftp://bot:hidden-word@c\"}":       address,
+		"telemetry: {otlp: http://localhost:4317}":             "4317 is the usual port of OTLP over gRPC",
+		"telemetry: {otlp: [a]}":                               "otlp must be",
+		"telemetry: http://localhost:4318":                     "telemetry must be",
+		"telemetry: {endpoint: http://localhost:4318}":         "unknown key \"endpoint\"",
+	} {
+		_, problems, _ := Parse("test.yaml", []byte(said+"\n"), testEnv)
+		got := ""
+		for _, p := range problems {
+			if strings.Contains(p.Message, "otlp") || strings.Contains(p.Message, "OTLP") ||
+				strings.HasPrefix(p.Message, "telemetry") || strings.Contains(p.Message, "unknown key") {
+				got += p.Message
+			}
+			if strings.Contains(p.String(), "hidden-word") {
+				t.Errorf("what may be a password is repeated: %s", p)
+			}
+		}
+		if !strings.Contains(got, want) || want == "" && got != "" || strings.Count(got, "otlp is") > 1 {
+			t.Errorf("%s: %q, want %q", said, got, want)
+		}
+	}
+}
+
 // Whoever has said nothing of it is told of a file that only grows, before the disk is full.
 func TestALargeStoreWithoutRetentionIsWarnedOf(t *testing.T) {
 	for _, test := range []struct {

@@ -35,6 +35,7 @@ func (s *Server) call(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
+	ctx, traced := s.beginTrace(ctx, x, c)
 	var out approval.Answer
 	if x.wait > 0 {
 		x.hold(x.wait)
@@ -50,6 +51,7 @@ func (s *Server) call(ctx context.Context, x *exchange) error {
 	} else {
 		out, err = s.gate.Check(ctx, c)
 	}
+	traced(err, out)
 	if err != nil {
 		return err
 	}
@@ -75,9 +77,22 @@ func (s *Server) callBatch(ctx context.Context, x *exchange) error {
 	if err := x.account.Take(budget.Calls, len(calls)-1); err != nil { // the request itself was the first
 		return err
 	}
+	ctx, traced := s.beginTrace(ctx, x, calls...)
 	outs, err := s.gate.CheckBatch(ctx, calls)
+	traced(err, outs...)
 	if err != nil {
 		return err
 	}
 	return x.answer(http.StatusOK, batchAnswer{Results: api.Each(outs, api.FromAnswer)})
+}
+
+func untraced(error, ...approval.Answer) {}
+
+// beginTrace begins the span of calls that are asked about, where there are any.
+func (s *Server) beginTrace(ctx context.Context, x *exchange,
+	calls ...approval.Call) (_ context.Context, end func(error, ...approval.Answer)) {
+	if s.trace == nil {
+		return ctx, untraced
+	}
+	return s.trace(ctx, x.route.path, x.r.Header.Get("traceparent"), calls...)
 }

@@ -73,6 +73,10 @@ type Options struct {
 	Published func() []netip.AddrPort
 	// Budgets are those of agents and people. nil: there are none.
 	Budgets *budget.Registry
+	// Trace begins a span of calls that came in at a route, of an agent that sent a traceparent or "". The calls are asked
+	// about in the context that it returns, and it is told at the end how. nil: there are no spans.
+	Trace func(ctx context.Context, route, traceparent string,
+		calls ...approval.Call) (context.Context, func(error, ...approval.Answer))
 	// Patience is how long the store may take before the answer is 503; default 10 s.
 	Patience time.Duration
 }
@@ -118,6 +122,7 @@ type Server struct {
 	admitted  func(*http.Request, approval.Actor) // Options.Authenticated
 	remote    func(*http.Request) string
 	budgets   *budget.Registry
+	trace     func(context.Context, string, string, ...approval.Call) (context.Context, func(error, ...approval.Answer))
 	published func() []netip.AddrPort
 	keepAlive time.Duration
 	look      looking
@@ -138,8 +143,9 @@ func New(o Options) *Server {
 		version: o.Version, stopping: o.Stopping, quotas: o.Quotas, beats: o.Heartbeat,
 		callers:  auth.Callers{Directory: o.Directory, Anonymous: o.Anonymous},
 		admitted: o.Authenticated, remote: o.Remote, budgets: o.Budgets, patience: o.Patience, keepAlive: 15 * time.Second,
-		look: defaultLooking,
-		mux:  http.NewServeMux(), known: http.NewServeMux()}
+		trace: o.Trace,
+		look:  defaultLooking,
+		mux:   http.NewServeMux(), known: http.NewServeMux()}
 	if s.kept == nil {
 		s.kept = func() history.Kept { return history.Kept{} }
 	}

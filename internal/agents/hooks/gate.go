@@ -28,6 +28,9 @@ type Gate struct {
 	// Turn waits until work on so many bytes of the agent's may begin, and counts it until release is called. nil:
 	// nothing waits.
 	Turn func(ctx context.Context, bytes int) (release func(), err error)
+	// Trace begins the span of calls, in whose context they are asked about, and is told at the end how. nil: there are
+	// no spans.
+	Trace func(ctx context.Context, calls ...approval.Call) (context.Context, func(error, ...approval.Answer))
 }
 
 // Ask asks the gate.
@@ -55,7 +58,12 @@ func (g Gate) Ask(ctx context.Context, c client.Call, wait time.Duration) (clien
 	}
 	call := api.ToCall(c, g.Agent, arguments)
 	call.Grouped, call.Waits = true, wait > 0
+	traced := func(error, ...approval.Answer) {}
+	if g.Trace != nil {
+		ctx, traced = g.Trace(ctx, call)
+	}
 	out, err := g.Gate.CheckWait(ctx, call, approval.WaitOptions{For: wait, Still: g.Still, Stop: g.Stop})
+	traced(err, out)
 	if e, ours := errors.AsType[*approval.Error](context.Cause(ctx)); err != nil && ours {
 		err = e
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -72,6 +73,8 @@ type pendingCall struct {
 
 	keyboard keyboard
 
+	traceparent string // of the call's span; "": there is none
+
 	reservation *upstream.Reservation // kept for it at the server, before an approval is used
 	begun       bool                  // the server has answered, and wanted more before its result
 }
@@ -95,7 +98,11 @@ func (r *clientRequest) gate(l *link, params mcp.Object, t *tool) (jsontext.Valu
 	if r.client.Era == mcp.Modern { // unasked they go along with what policy allows, never with what a person approved
 		p.responses = r.params.Get("inputResponses")
 	}
+	traced := p.beginTrace()
 	result, err := p.askAndForward()
+	if traced != nil {
+		traced(p.answer, p.failureOf(result, err))
+	}
 	word := string(p.answer.Kind)
 	if word == "" {
 		word = "failed"
@@ -188,7 +195,7 @@ func (p *pendingCall) askGate() (conn upstream.Conn, next gateStep, result jsont
 		p.r.g.beginning.RLock()
 		defer p.r.g.beginning.RUnlock()
 	}
-	if p.answer, err = gate.Check(p.r.withCorrelation(), p.call); err != nil {
+	if p.answer, err = gate.Check(p.withCause(), p.call); err != nil {
 		p.reservation.Release()
 		return answer(p.gateFailure(err))
 	}
@@ -257,16 +264,61 @@ func (r *clientRequest) callOf(l *link) approval.Call {
 // withCorrelation is the request's context with what finds its audit events again: the client's own id of the
 // call where it sends one, which has no authority.
 func (r *clientRequest) withCorrelation() context.Context {
-	id := ""
-	for _, name := range []string{"claudecode/toolUseId", "callId"} {
-		if id = correlation.Theirs(r.meta.Text(name)); id != "" {
-			break
-		}
-	}
+	id := r.callID()
 	if id == "" {
 		id = correlation.New(r.g.clock.now())
 	}
 	return correlation.With(r.ctx, id)
+}
+
+// callID is the client's own id of the call, "" where it sends none.
+func (r *clientRequest) callID() string {
+	for _, name := range []string{"claudecode/toolUseId", "callId"} {
+		if id := correlation.Theirs(r.meta.Text(name)); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// withCause is withCorrelation of a call that may have a span.
+func (p *pendingCall) withCause() context.Context {
+	ctx := p.r.withCorrelation()
+	if p.traceparent != "" {
+		ctx = correlation.WithTrace(ctx, p.traceparent)
+	}
+	return ctx
+}
+
+// beginTrace begins the call's span; nil: there are none.
+func (p *pendingCall) beginTrace() (end func(approval.Answer, string)) {
+	r := p.r
+	if r.g.o.Trace == nil {
+		return nil
+	}
+	of := TracedRequest{Method: p.method, Session: r.session.id, Traceparent: r.meta.Text("traceparent"),
+		CallID: r.callID(), Server: p.link.server.Name}
+	if p.tool != nil {
+		of.Tool = p.tool.name
+	}
+	p.traceparent, end = r.g.o.Trace(of)
+	return end
+}
+
+// failureOf is why a request was not answered as it asked, in a word; "": it was, or people decide.
+func (p *pendingCall) failureOf(result jsontext.Value, err *mcp.Error) string {
+	if err != nil {
+		return strconv.Itoa(err.Code)
+	}
+	switch p.answer.Kind {
+	case "":
+		return "gate_error"
+	case approval.AnswerAllow, approval.AnswerApproved:
+		if o, bad := mcp.ReadObject(result); bad == nil && runResult(o) == approval.RunFailed {
+			return "tool_error"
+		}
+	}
+	return ""
 }
 
 // applyAnswer does what the gate said.

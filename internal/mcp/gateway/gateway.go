@@ -102,7 +102,17 @@ type Options struct {
 	Budgets *budget.Registry
 	// Called is told of each gated request that was answered, and how. nil: no one is.
 	Called func(server, method, result string, took time.Duration)
-	Fleet  *Fleet // nil: the gateway is alone
+	// Trace begins the span of a gated request. What it returns is the traceparent that the gate is asked under, "" for
+	// none, and what ends the span, nil for nothing. nil: there are no spans.
+	Trace func(r TracedRequest) (traceparent string, end func(a approval.Answer, failure string))
+	Fleet *Fleet // nil: the gateway is alone
+}
+
+// TracedRequest is what is told of a gated request before it is decided.
+type TracedRequest struct {
+	Method, Session     string
+	Traceparent, CallID string // as the client's metadata has them; "": it has none
+	Server, Tool        string // Tool "": another method than tools/call
 }
 
 // Fleet is what gateways have together that agents reach by one address: a client may come back to another one.

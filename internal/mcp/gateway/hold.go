@@ -31,7 +31,7 @@ func (p *pendingCall) hold(conn upstream.Conn) error {
 		}
 		defer release()
 	}
-	ctx, cancel := context.WithCancel(p.r.withCorrelation())
+	ctx, cancel := context.WithCancel(p.withCause())
 	defer cancel()
 	stopped := p.reportWaiting(ctx)
 	closed := p.keyboard.ask(ctx, p.answer.Request)

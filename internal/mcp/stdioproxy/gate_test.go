@@ -17,7 +17,9 @@ import (
 
 	"countersign/approval"
 	"countersign/approval/args"
+	"countersign/approval/correlation"
 	"countersign/client"
+	"countersign/internal/mcp/gateway"
 	"countersign/internal/testkit"
 )
 
@@ -694,6 +696,32 @@ func TestAGateThatHasGoneIsRenewedOnce(t *testing.T) {
 	w.interfere(faults["no store"].with)
 	if _, err := g.Check(t.Context(), call(t, "write", "{}")); err == nil {
 		t.Error("no error")
+	}
+}
+
+// The gate elsewhere is asked in the trace that the client's metadata names.
+func TestTheGateIsAskedInTheClientsTrace(t *testing.T) {
+	t.Parallel()
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	w := newWorld(t, allowAll)
+	got := make(chan string, 2)
+	w.interfere(func(_ http.ResponseWriter, r *http.Request) bool {
+		got <- r.Header.Get("Traceparent")
+		return false
+	})
+	g := w.remote()
+	for _, given := range []string{parent, "x\r\nX-Evil: 1"} {
+		traced, end := passOnTrace(gateway.TracedRequest{Traceparent: given})
+		if end != nil {
+			t.Error("the wrapper has spans of its own")
+		}
+		if _, err := g.Check(correlation.WithTrace(t.Context(), traced), call(t, "write", "{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first, second := testkit.Receive(t, "a request", got), testkit.Receive(t, "another", got); first != parent ||
+		second != "" {
+		t.Errorf("the gate was asked in %q and %q", first, second)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"countersign/approval"
 	"countersign/internal/mcp/downstream"
 	"countersign/internal/mcp/gateway"
 	"countersign/internal/mcp/upstream"
@@ -37,7 +38,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	g, err := gateway.New(gateway.Options{
 		Asker: o.Gate, Hold: o.Hold, Wrapper: true, Scope: Scope(o.Dir, o.Command), Version: o.Version, Logger: o.Logger,
-		Stopping: ctx,
+		Stopping: ctx, Trace: passOnTrace,
 		Servers: []gateway.ServerConfig{{Config: upstream.Config{Name: o.Name, Command: o.Command,
 			Env: serverEnv(os.Environ()), Stderr: o.Stderr, Logger: o.Logger, StartTimeout: startTimeout}}},
 	})
@@ -53,6 +54,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	o.Gate.Finish()
 	return err
+}
+
+// passOnTrace has the gate asked under the client's own span: the gate elsewhere makes those below it.
+func passOnTrace(r gateway.TracedRequest) (traceparent string, end func(approval.Answer, string)) {
+	return r.Traceparent, nil
 }
 
 // startTimeout bounds a server's start, which may take a download. The client gives up sooner, as it would
