@@ -191,8 +191,8 @@ func (d *agentDoor) asker(r *http.Request) (client.Asker, error) {
 	g := hooks.Gate{Gate: d.gate, Agent: c.Agent, Still: c.StillValid, Hold: d.callers.Directory.Hold,
 		Occupy: d.occupy(c.Agent), Stop: d.stopping.Done(), Turn: d.waitTurn(c.Agent)}
 	if d.trace != nil {
-		g.Trace = func(ctx context.Context, calls ...approval.Call) (context.Context, func(error, ...approval.Answer)) {
-			return d.trace(ctx, r.URL.Path, r.Header.Get("traceparent"), calls...)
+		g.Trace = func(ctx context.Context, c approval.Call) (context.Context, func(error, approval.Answer)) {
+			return d.trace(ctx, r.URL.Path, r.Header.Get("traceparent"), c)
 		}
 	}
 	return g, nil

@@ -24,9 +24,9 @@ func (a *App) newTelemetry(cfg *config.Config) (err error) {
 	return err
 }
 
-// traceHTTP begins the span of calls that came in over HTTP.
+// traceHTTP begins the span of a call, or of a batch, that came in over HTTP.
 type traceHTTP = func(ctx context.Context, route, traceparent string,
-	calls ...approval.Call) (context.Context, func(error, ...approval.Answer))
+	c approval.Call) (context.Context, func(error, approval.Answer))
 
 // traceHTTP is nil where there are no spans.
 func (a *App) traceHTTP() traceHTTP {

@@ -77,22 +77,22 @@ func (s *Server) callBatch(ctx context.Context, x *exchange) error {
 	if err := x.account.Take(budget.Calls, len(calls)-1); err != nil { // the request itself was the first
 		return err
 	}
-	ctx, traced := s.beginTrace(ctx, x, calls...)
+	ctx, traced := s.beginTrace(ctx, x, approval.Call{})
 	outs, err := s.gate.CheckBatch(ctx, calls)
-	traced(err, outs...)
+	traced(err, approval.Answer{})
 	if err != nil {
 		return err
 	}
 	return x.answer(http.StatusOK, batchAnswer{Results: api.Each(outs, api.FromAnswer)})
 }
 
-func untraced(error, ...approval.Answer) {}
+func untraced(error, approval.Answer) {}
 
-// beginTrace begins the span of calls that are asked about, where there are any.
+// beginTrace begins the span of a call, where there are spans.
 func (s *Server) beginTrace(ctx context.Context, x *exchange,
-	calls ...approval.Call) (_ context.Context, end func(error, ...approval.Answer)) {
+	c approval.Call) (_ context.Context, end func(error, approval.Answer)) {
 	if s.trace == nil {
 		return ctx, untraced
 	}
-	return s.trace(ctx, x.route.path, x.r.Header.Get("traceparent"), calls...)
+	return s.trace(ctx, x.route.path, x.r.Header.Get("traceparent"), c)
 }

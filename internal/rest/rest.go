@@ -73,10 +73,10 @@ type Options struct {
 	Published func() []netip.AddrPort
 	// Budgets are those of agents and people. nil: there are none.
 	Budgets *budget.Registry
-	// Trace begins a span of calls that came in at a route, of an agent that sent a traceparent or "". The calls are asked
-	// about in the context that it returns, and it is told at the end how. nil: there are no spans.
+	// Trace begins a span of a call that came in at a route, of an agent that sent a traceparent or ""; the zero one is a
+	// batch. It is asked about in the context that Trace returns, which is told at the end how. nil: there are no spans.
 	Trace func(ctx context.Context, route, traceparent string,
-		calls ...approval.Call) (context.Context, func(error, ...approval.Answer))
+		c approval.Call) (context.Context, func(error, approval.Answer))
 	// Patience is how long the store may take before the answer is 503; default 10 s.
 	Patience time.Duration
 }
@@ -122,7 +122,7 @@ type Server struct {
 	admitted  func(*http.Request, approval.Actor) // Options.Authenticated
 	remote    func(*http.Request) string
 	budgets   *budget.Registry
-	trace     func(context.Context, string, string, ...approval.Call) (context.Context, func(error, ...approval.Answer))
+	trace     func(context.Context, string, string, approval.Call) (context.Context, func(error, approval.Answer))
 	published func() []netip.AddrPort
 	keepAlive time.Duration
 	look      looking

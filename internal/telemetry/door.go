@@ -11,22 +11,18 @@ import (
 	"countersign/approval/correlation"
 )
 
-// BeginHTTP begins the span of calls that came in at a route, below the one that traceparent names. The context is for
-// all that is done for them; end ends the span with what they were answered.
+// BeginHTTP begins the span of a call that came in at a route, below the one that traceparent names; the zero one is a
+// batch. The context is for all that is done for it; end ends the span with what was answered.
 func (t *Telemetry) BeginHTTP(ctx context.Context, route, traceparent string,
-	calls ...approval.Call) (_ context.Context, end func(error, ...approval.Answer)) {
+	c approval.Call) (_ context.Context, end func(error, approval.Answer)) {
 	attrs := []attribute.KeyValue{attribute.String("http.request.method", "POST"), attribute.String("http.route", route)}
-	if len(calls) == 1 {
-		attrs = append(attrs, toolAttributes(calls[0].Server, calls[0].Tool)...)
-	}
+	attrs = append(attrs, toolAttributes(c.Server, c.Tool)...)
 	span := t.begin("POST "+route, traceparent, attrs)
-	return correlation.WithTrace(ctx, format(span.SpanContext())), func(err error, answers ...approval.Answer) {
+	return correlation.WithTrace(ctx, format(span.SpanContext())), func(err error, a approval.Answer) {
 		if err != nil {
 			failed(span, string(approval.CodeOf(err)))
 		}
-		if len(answers) == 1 {
-			span.SetAttributes(answerAttributes(answers[0])...)
-		}
+		span.SetAttributes(answerAttributes(a)...)
 		span.End(trace.WithTimestamp(t.o.Now()))
 	}
 }

@@ -28,9 +28,9 @@ type Gate struct {
 	// Turn waits until work on so many bytes of the agent's may begin, and counts it until release is called. nil:
 	// nothing waits.
 	Turn func(ctx context.Context, bytes int) (release func(), err error)
-	// Trace begins the span of calls, in whose context they are asked about, and is told at the end how. nil: there are
-	// no spans.
-	Trace func(ctx context.Context, calls ...approval.Call) (context.Context, func(error, ...approval.Answer))
+	// Trace begins the span of a call, in whose context it is asked about, and is told at the end how. nil: there are no
+	// spans.
+	Trace func(ctx context.Context, c approval.Call) (context.Context, func(error, approval.Answer))
 }
 
 // Ask asks the gate.
@@ -58,7 +58,7 @@ func (g Gate) Ask(ctx context.Context, c client.Call, wait time.Duration) (clien
 	}
 	call := api.ToCall(c, g.Agent, arguments)
 	call.Grouped, call.Waits = true, wait > 0
-	traced := func(error, ...approval.Answer) {}
+	traced := func(error, approval.Answer) {}
 	if g.Trace != nil {
 		ctx, traced = g.Trace(ctx, call)
 	}
