@@ -136,8 +136,7 @@ func after(d time.Duration) (over <-chan struct{}, stop func()) {
 
 // answerWaited answers a caller whose wait is over.
 func (w waiter) answerWaited(c *Call, first *Answer, still func() error, r *Request) (*Answer, error) {
-	told := r.ByWall(w.store)
-	out := *first
+	out, told := *first, r.ByWall(w.store)
 	var err error
 	switch {
 	case r.Status == Approved && r.Live():
