@@ -49,16 +49,25 @@ func (a *App) toldOf(ctx context.Context, id string) (telemetry.Request, error) 
 			return r, err
 		}
 		r = telemetry.Request{Server: h.Server, Tool: h.Tool, Risk: h.Risk, RequestedAt: h.RequestedAt,
-			ConsumedAt: h.ConsumedAt, Replaces: h.Replaces}
+			ConsumedAt: h.ConsumedAt}
 		es, err := tx.Events(approval.EventQuery{ApprovalID: id, Type: approval.EventApprovalRequested, Limit: 1})
-		if err != nil || len(es) == 0 {
+		if err != nil {
 			return r, err
 		}
-		var data struct {
-			Traceparent string `json:"traceparent"`
+		if len(es) > 0 {
+			var data struct {
+				Traceparent string `json:"traceparent"`
+			}
+			_ = json.Unmarshal(es[0].Data, &data) // none, then
+			r.Traceparent = data.Traceparent
 		}
-		_ = json.Unmarshal(es[0].Data, &data) // none, then
-		r.Traceparent = data.Traceparent
+		if r.Traceparent == "" { // no call made it: it may be a person's edit
+			need, err := tx.NeedOf(id)
+			if err != nil {
+				return r, err
+			}
+			r.Replaces = need.Replaces
+		}
 		return r, nil
 	})
 }

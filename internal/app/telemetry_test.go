@@ -123,6 +123,41 @@ func TestALifeIsOneTraceAcrossARestart(t *testing.T) {
 	checkLife(t, c, id)
 }
 
+// A person who approves other arguments makes a request without a call: it is in the trace of the one that it replaces.
+func TestAnEditIsInTheTraceOfWhatItReplaces(t *testing.T) {
+	t.Parallel()
+	for flags, sampled := range map[string]bool{"01": true, "00": false} {
+		c := telemetrytest.New(t)
+		w := newWorld(t, tracing(c))
+		first := w.ask("00-"+agentTrace+"-"+agentSpan+"-"+flags, client.AnswerPending).ApprovalID
+		w.stop()
+		w.start()
+		d, err := w.hana.Decide(w.ctx, first, client.Approve, "", client.WithArgs(json.RawMessage(`{"amount_cents":1}`)))
+		if err != nil || d.Replaces != first {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		w.stop()
+		var old, edited telemetrytest.Span
+		for _, s := range c.Named("approval transfer_credits") {
+			if s.Attributes["countersign.request.id"] == first {
+				old = s
+			} else {
+				edited = s
+			}
+		}
+		if !sampled {
+			if spans := c.Spans(); len(spans) != 0 {
+				t.Errorf("spans were sent: %+v", spans)
+			}
+			continue
+		}
+		if old.Trace != agentTrace || edited.Trace != agentTrace || edited.Parent != old.ID ||
+			edited.Attributes["countersign.request.id"] != d.ID {
+			t.Errorf("the edit is not below what it replaces: %+v", c.Spans())
+		}
+	}
+}
+
 func TestATraceIsTheRequestsOwnWhereTheAgentHasNone(t *testing.T) {
 	t.Parallel()
 	for _, hostile := range []string{"", "00-" + strings.Repeat("0", 32) + "-" + agentSpan + "-01",
