@@ -803,6 +803,7 @@ func TestTelemetry(t *testing.T) {
 		"telemetry: {otlp: \"http://c:4318#hidden-word\"}":     "otlp must have no user",
 		"telemetry: {otlp: \"ftp://bot:hidden-word@c\"}":       address,
 		"telemetry: {otlp: http://localhost:4317}":             "4317 is the usual port of OTLP over gRPC",
+		"telemetry: {otlp: http://c:4318/v1/traces/}":          "otlp ends in what the gate adds to it",
 		"telemetry: {otlp: [a]}":                               "otlp must be",
 		"telemetry: http://localhost:4318":                     "telemetry must be",
 		"telemetry: {endpoint: http://localhost:4318}":         "unknown key \"endpoint\"",

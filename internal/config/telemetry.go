@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"strings"
 )
 
 // Telemetry says where traces and metrics are sent.
@@ -29,8 +30,11 @@ func checkTelemetry(c *checker) {
 		c.errorf(key, "otlp is the address of an OpenTelemetry collector for OTLP over HTTP, such as http://localhost:4318; "+
 			"the gate adds /v1/traces and /v1/metrics")
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		c.errorf(key, "otlp must have no user, query or fragment; what the collector asks for belongs into the variable "+
-			"OTEL_EXPORTER_OTLP_HEADERS, such as Authorization=Bearer%%20TOKEN")
+		c.errorf(key, "otlp must have no user, query or fragment; a token that the collector asks for belongs into the "+
+			"variable OTEL_EXPORTER_OTLP_HEADERS")
+	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v1/traces"),
+		strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v1/metrics"):
+		c.warnf(key, "otlp ends in what the gate adds to it: /v1/traces and /v1/metrics")
 	case u.Port() == "4317":
 		c.warnf(key, "4317 is the usual port of OTLP over gRPC, which the gate does not speak; over HTTP it is 4318")
 	}

@@ -17,13 +17,13 @@ func (t *Telemetry) BeginHTTP(ctx context.Context, route, traceparent string,
 	c approval.Call) (_ context.Context, end func(error, approval.Answer)) {
 	attrs := []attribute.KeyValue{attribute.String("http.request.method", "POST"), attribute.String("http.route", route)}
 	attrs = append(attrs, toolAttributes(c.Server, c.Tool)...)
-	span := t.begin("POST "+route, traceparent, attrs)
+	span, ended := t.begin("POST "+route, traceparent, attrs)
 	return correlation.WithTrace(ctx, format(span.SpanContext())), func(err error, a approval.Answer) {
 		if err != nil {
 			failed(span, string(approval.CodeOf(err)))
 		}
 		span.SetAttributes(answerAttributes(a)...)
-		span.End(trace.WithTimestamp(t.o.Now()))
+		ended()
 	}
 }
 
@@ -40,7 +40,9 @@ func (t *Telemetry) BeginMCP(r MCPRequest) (traceparent string, end func(a appro
 	name := r.Method
 	attrs := []attribute.KeyValue{attribute.String("mcp.method.name", r.Method)}
 	if r.Tool != "" {
-		name += " " + r.Tool
+		if approval.ValidName(r.Tool) {
+			name += " " + r.Tool
+		}
 		attrs = append(attrs, attribute.String("gen_ai.operation.name", "execute_tool"))
 	}
 	attrs = append(attrs, toolAttributes(r.Server, r.Tool)...)
@@ -50,21 +52,22 @@ func (t *Telemetry) BeginMCP(r MCPRequest) (traceparent string, end func(a appro
 	if r.CallID != "" {
 		attrs = append(attrs, attribute.String("gen_ai.tool.call.id", t.o.Mask(r.CallID)))
 	}
-	span := t.begin(name, r.Traceparent, attrs)
+	span, ended := t.begin(name, r.Traceparent, attrs)
 	return format(span.SpanContext()), func(a approval.Answer, failure string) {
 		if failure != "" {
 			failed(span, failure)
 		}
 		span.SetAttributes(answerAttributes(a)...)
-		span.End(trace.WithTimestamp(t.o.Now()))
+		ended()
 	}
 }
 
-// begin begins a span that audit events name.
-func (t *Telemetry) begin(name, traceparent string, attrs []attribute.KeyValue) trace.Span {
-	_, span := t.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), parse(traceparent)), name,
-		trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(t.o.Now()), trace.WithAttributes(attrs...))
-	return span
+// begin begins a span that audit events name. It takes as long as it takes, also where the clock is set meanwhile.
+func (t *Telemetry) begin(name, traceparent string, attrs []attribute.KeyValue) (span trace.Span, end func()) {
+	from := t.o.Now()
+	_, span = t.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), parse(traceparent)), name,
+		trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(from), trace.WithAttributes(attrs...))
+	return span, func() { span.End(trace.WithTimestamp(from.Add(max(t.o.Now().Sub(from), 0)))) }
 }
 
 func failed(span trace.Span, why string) {
@@ -72,12 +75,12 @@ func failed(span trace.Span, why string) {
 	span.SetAttributes(attribute.String("error.type", why))
 }
 
-// toolAttributes name a tool.
+// toolAttributes name a tool. What is no name is refused: it may be anything that the agent says, and of any length.
 func toolAttributes(server, tool string) (attrs []attribute.KeyValue) {
-	if tool != "" {
+	if approval.ValidName(tool) {
 		attrs = append(attrs, attribute.String("gen_ai.tool.name", tool))
 	}
-	if server != "" {
+	if approval.ValidName(server) {
 		attrs = append(attrs, attribute.String("countersign.server", server))
 	}
 	return attrs

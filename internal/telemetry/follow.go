@@ -20,7 +20,7 @@ type Request struct {
 	Server, Tool            string
 	Risk                    approval.Risk
 	RequestedAt, ConsumedAt time.Time
-	Replaces                string // the request of which it has other arguments
+	Replaces                string // the request of which it has other arguments; told where no call made this one
 	Traceparent             string // of the call that made it; "": none is on record
 }
 
@@ -206,8 +206,11 @@ func (f *follower) end(s *story, e approval.Event, data eventData, at time.Time)
 	if s.call.IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, s.call)
 	}
-	span := f.begin(ctx, s, "approval "+s.Tool, e, data, f.source.ToWall(s.RequestedAt),
-		[]attribute.KeyValue{attribute.String("countersign.decision", e.Decision)})
+	var attrs []attribute.KeyValue
+	if e.Decision != "" { // nobody decides what is cancelled
+		attrs = append(attrs, attribute.String("countersign.decision", e.Decision))
+	}
+	span := f.begin(ctx, s, "approval "+s.Tool, e, data, f.source.ToWall(s.RequestedAt), attrs)
 	span.End(trace.WithTimestamp(at))
 }
 

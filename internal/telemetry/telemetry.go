@@ -24,8 +24,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -81,9 +83,10 @@ type Telemetry struct {
 	closing  sync.Once
 	closed   chan struct{} // no event is taken any more
 
-	failures, drops ratelimitedlog.Counter
-	exports         *prometheus.CounterVec
-	dropped         prometheus.Counter
+	failures, drops, mistakes ratelimitedlog.Counter
+
+	exports *prometheus.CounterVec
+	dropped prometheus.Counter
 }
 
 // queueSize is how many events wait to become spans, at most.
@@ -104,12 +107,17 @@ func New(o Options) (*Telemetry, error) {
 	}
 	t.reading, t.endReads = context.WithCancel(context.Background())
 	t.stopping, t.halt = context.WithCancel(context.Background())
+	library := fromLibrary{t, new(sync.Map)}
+	otel.SetLogger(logr.FromSlogHandler(library))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(library.wentWrong))
 	ctx := context.Background()
-	spans, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(at.JoinPath("v1", "traces").String()))
+	spans, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(at.JoinPath("v1", "traces").String()),
+		otlptracehttp.WithProxy(straight))
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	metrics, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(at.JoinPath("v1", "metrics").String()))
+	metrics, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(at.JoinPath("v1", "metrics").String()),
+		otlpmetrichttp.WithProxy(straight))
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
@@ -120,8 +128,10 @@ func New(o Options) (*Telemetry, error) {
 		resource.WithAttributes(attribute.String("service.name", "countersign"),
 			attribute.String("service.version", o.Version), attribute.String("service.instance.id", rand.Text())),
 		resource.WithFromEnv())
-	if err != nil {
-		return nil, fmt.Errorf("telemetry: OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	if errors.Is(err, resource.ErrPartialResource) {
+		library.wentWrong(err) // the gate does not stay down for it
+	} else if err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	t.spans = sdktrace.NewTracerProvider(sdktrace.WithBatcher(spanExporter{spans, t}), sdktrace.WithIDGenerator(ids{}),
 		sdktrace.WithResource(t.resource), sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())))

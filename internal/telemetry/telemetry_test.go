@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +142,99 @@ func TestSecretsAreNotSentOrLogged(t *testing.T) {
 	if !strings.Contains(log.String(), "401") || strings.Contains(log.String(), "hidden-part") ||
 		!strings.Contains(log.String(), c.URL) || strings.Count(log.String(), "does not take") != 1 {
 		t.Errorf("the log: %s", &log)
+	}
+}
+
+// What an agent calls a tool that is refused for its name is none: it may be anything, and of any length.
+func TestWhatIsNoNameIsNotSent(t *testing.T) {
+	t.Parallel()
+	var log testkit.Buffer
+	c := telemetrytest.New(t)
+	x := open(t, c, &log)
+	x.Start(source(nil))
+	const said = "words of an agent"
+	_, end := x.BeginHTTP(t.Context(), "/v1/calls", "", approval.Call{Server: said, Tool: said})
+	end(approval.Errorf(approval.CodeInvalidTool, "no"), approval.Answer{})
+	_, ended := x.BeginMCP(MCPRequest{Method: "tools/call", Server: "desk", Tool: strings.Repeat("x", 1<<20)})
+	ended(approval.Answer{}, "")
+	x.Close(t.Context())
+	if c.Holds(said) || c.Holds("xxx") {
+		t.Error("it was sent")
+	}
+	if got := c.Only("POST /v1/calls").Attributes["error.type"]; got != "invalid_tool" {
+		t.Errorf("error.type is %q", got)
+	}
+	if got := c.Only("tools/call").Attributes["countersign.server"]; got != "desk" {
+		t.Errorf("the server is %q", got)
+	}
+}
+
+// Whoever the collector sends the gate to gets nothing of it, least of all its headers; and the log says so.
+func TestNobodyElseIsSentAnything(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-api-key=test-key")
+	other := telemetrytest.New(t)
+	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
+		var log testkit.Buffer
+		c := httptest.NewServer(http.RedirectHandler(other.URL, status))
+		x := open(t, &telemetrytest.Collector{URL: c.URL}, &log)
+		x.Start(source(nil))
+		_, end := x.BeginHTTP(t.Context(), "/v1/calls", "", approval.Call{Tool: "x"})
+		end(nil, approval.Answer{Kind: approval.AnswerAllow})
+		x.Close(t.Context())
+		c.Close()
+		if other.Asked() != 0 {
+			t.Errorf("after a %d another was asked", status)
+		}
+		if !strings.Contains(log.String(), "sends the gate elsewhere") {
+			t.Errorf("the log: %s", &log)
+		}
+	}
+}
+
+// The libraries would write variables that they cannot read to standard error, tokens and all.
+func TestABadVariableIsLoggedWithoutItsValue(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "Bearer hidden-word,Authorization=%ZZhidden-word,hidden word=x")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "hidden-word") // and the gate starts
+	var log testkit.Buffer
+	open(t, telemetrytest.New(t), &log)
+	if got := log.String(); strings.Contains(got, "hidden") || strings.Count(got, "parse headers") != 1 ||
+		strings.Count(got, "escape header value") != 1 || !strings.Contains(got, "read OTEL_RESOURCE_ATTRIBUTES") {
+		t.Errorf("the log: %s", got)
+	}
+}
+
+// A clock that is set back during a call makes no span that ends before it begins.
+func TestASpanEndsAfterItBegan(t *testing.T) {
+	t.Parallel()
+	var log testkit.Buffer
+	c := telemetrytest.New(t)
+	x := open(t, c, &log)
+	x.Start(source(nil))
+	at := x.o.Now()
+	x.o.Now = func() time.Time { at = at.Add(-time.Hour); return at }
+	_, end := x.BeginHTTP(t.Context(), "/v1/calls", "", approval.Call{Tool: "x"})
+	end(nil, approval.Answer{Kind: approval.AnswerAllow})
+	x.o.Now = time.Now
+	x.Close(t.Context())
+	if s := c.Only("POST /v1/calls"); s.End.Before(s.Start) {
+		t.Errorf("it ends %v before it begins", s.Start.Sub(s.End))
+	}
+}
+
+// What several exports say is on one line, and nothing is made safe twice.
+func TestAReasonIsOneLine(t *testing.T) {
+	t.Parallel()
+	var log testkit.Buffer
+	x := open(t, &telemetrytest.Collector{URL: "http://c/a%2Fb"}, &log)
+	for _, tt := range []struct{ said, want string }{
+		{"http://c/a/b/hidden-part/v1/traces: 404", "http://c/…/v1/traces: 404"},
+		{"late\nlate", "late"},
+		{"no\nnever", "no; never"},
+		{"http://c/a%2Fb/hidden-part/v1/traces: 404", "http://c/…/v1/traces: 404"},
+	} {
+		if got := x.explain(errors.New(tt.said)); got != tt.want {
+			t.Errorf("%q became %q, want %q", tt.said, got, tt.want)
+		}
 	}
 }
 
