@@ -20,6 +20,7 @@ var (
 	forFlag   = flag.Duration("for", 0, "how long the campaign goes on; 0: 30s, or nightly ten minutes")
 	roundFlag = flag.Duration("round", 0, "how long the load of one round lasts; 0: 8s, or nightly 40s")
 	faultFlag = flag.String("faults", "", "the kinds of faults of all rounds, and no others")
+	opsFlag   = flag.String("ops", "", "the kinds of operations of all rounds that they could do without, and no others")
 	onceFlag  = flag.Bool("first", false, "stop at the first violation, and do not look for a smaller set")
 )
 
@@ -54,6 +55,9 @@ func campaignOn(t *testing.T, on flavour, length time.Duration) {
 		if *faultFlag != "" {
 			p.faults = strings.Fields(*faultFlag)
 			p.inside = p.inside && !(p.isAlone() && slices.ContainsFunc(p.faults, isOfProcess))
+		}
+		if *opsFlag != "" {
+			p.ops = strings.Fields(*opsFlag)
 		}
 		t.Run(fmt.Sprint("round ", n), func(t *testing.T) {
 			h, found, some := play(t, p)
