@@ -111,13 +111,19 @@ func New(o Options) (*Telemetry, error) {
 	otel.SetLogger(logr.FromSlogHandler(library))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(library.wentWrong))
 	ctx := context.Background()
-	spans, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(at.JoinPath("v1", "traces").String()),
-		otlptracehttp.WithProxy(straight))
+	toTraces := []otlptracehttp.Option{otlptracehttp.WithEndpointURL(at.JoinPath("v1", "traces").String()),
+		otlptracehttp.WithProxy(straight)}
+	toMetrics := []otlpmetrichttp.Option{otlpmetrichttp.WithEndpointURL(at.JoinPath("v1", "metrics").String()),
+		otlpmetrichttp.WithProxy(straight)}
+	if at.Scheme == "http" { // a certificate in the environment is for others: the exporters would not start with it
+		toTraces = append(toTraces, otlptracehttp.WithTLSClientConfig(nil))
+		toMetrics = append(toMetrics, otlpmetrichttp.WithTLSClientConfig(nil))
+	}
+	spans, err := otlptracehttp.New(ctx, toTraces...)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	metrics, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(at.JoinPath("v1", "metrics").String()),
-		otlpmetrichttp.WithProxy(straight))
+	metrics, err := otlpmetrichttp.New(ctx, toMetrics...)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}

@@ -2,10 +2,13 @@ package telemetry
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -219,6 +222,26 @@ func TestASpanEndsAfterItBegan(t *testing.T) {
 	if s := c.Only("POST /v1/calls"); s.End.Before(s.Start) {
 		t.Errorf("it ends %v before it begins", s.Start.Sub(s.End))
 	}
+}
+
+// A certificate in the environment is for collectors that are asked over TLS: this one is not, and the gate starts.
+func TestACertificateIsNotInTheWayOfPlainHTTP(t *testing.T) {
+	secure := httptest.NewTLSServer(nil)
+	defer secure.Close()
+	path := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+		Bytes: secure.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", path)
+	var log testkit.Buffer
+	c := telemetrytest.New(t)
+	x := open(t, c, &log)
+	x.Start(source(nil))
+	_, end := x.BeginHTTP(t.Context(), "/v1/calls", "", approval.Call{Tool: "x"})
+	end(nil, approval.Answer{Kind: approval.AnswerAllow})
+	x.Close(t.Context())
+	c.Only("POST /v1/calls")
 }
 
 // What several exports say is on one line, and nothing is made safe twice.
