@@ -362,7 +362,8 @@ func (r *run) gateway(ctx context.Context) ([]step, error) { //nolint:funlen // 
 func (r *run) people(ctx context.Context) ([]step, error) {
 	c := r.caller(r.w.urls[:1], r.w.agents[0], 1)
 	push, press := r.figure("push", "call to card"), r.figure("press", "press to agent")
-	push.check = eventAsked
+	life, agent := r.figure("life", "asked, pushed, pressed, used"), r.caller(r.w.urls[:1], r.w.agents[0], r.o.Callers)
+	push.check, life.check = eventAsked, eventAsked
 	watch := r.w.phone.watch
 	once := func(ctx context.Context) (toCard, toAgent time.Duration, err error) {
 		r.w.phone.forget()
@@ -415,6 +416,44 @@ func (r *run) people(ctx context.Context) ([]step, error) {
 			f.over(r.yards.bare)
 			f.tripsOf(r.yards.trip)
 		}
+		if err != nil {
+			return err
+		}
+		err = r.liveAtOnce(ctx, life, agent)
+		life.rateOf(r.yards.log)
 		return err
 	}}, nil
+}
+
+// liveAtOnce measures whole lives, many at once: an agent asks and waits, its card is pressed as soon as it comes, and
+// the agent uses the approval.
+func (r *run) liveAtOnce(ctx context.Context, life *figure, agent *caller) error {
+	r.w.phone.forget()
+	pressing, cancel := context.WithCancelCause(ctx)
+	var presses sync.WaitGroup
+	for range r.o.Callers {
+		presses.Go(func() {
+			for {
+				got, err := r.w.phone.next(pressing)
+				if pressing.Err() != nil {
+					return
+				}
+				if err == nil {
+					err = r.w.phone.press(ctx, got.request)
+				}
+				if err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	err := r.take(ctx, life, r.o.Callers, r.w.pids, func(context.Context, int64) (time.Duration, error) {
+		_, err := agent.ask(pressing, r.serial.call(pushedTool), "?wait=30s", http.StatusOK, "approved")
+		return 0, err
+	})
+	cancel(nil)
+	presses.Wait()
+	r.made[eventDecision] += life.last().n
+	r.made[eventUsed] += life.last().n
+	return err
 }
