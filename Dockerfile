@@ -17,5 +17,7 @@ USER 65532:65532
 WORKDIR /data
 VOLUME /data
 EXPOSE 8787
+# It asks http://127.0.0.1:8787, unless COUNTERSIGN_SERVER says where the gate listens.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["/countersign", "health"]
 ENTRYPOINT ["/countersign"]
 CMD ["serve", "--config", "/data/countersign.yaml"]

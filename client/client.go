@@ -69,6 +69,15 @@ func WithTraceparent(ctx context.Context, traceparent string) context.Context {
 // may be "": then none is sent, and the server decides who that is. Where the system tells whose process is at
 // the other end of a socket, one of another user than this process's and root is not talked to: it could say yes.
 func New(baseURL, token string, opts ...Option) (*Client, error) {
+	c, err := newClient(baseURL, token, opts)
+	if err == nil && token == "" && !c.socket {
+		return nil, errors.New("client: no token")
+	}
+	return c, err
+}
+
+// newClient is New that does not miss a token.
+func newClient(baseURL, token string, opts []Option) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil {
 		return nil, errors.New("client: the server's address is not a URL")
@@ -87,8 +96,6 @@ func New(baseURL, token string, opts ...Option) (*Client, error) {
 		return nil, errors.New("client: the server's address must begin with http:// or https:// and name a host")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("client: the server's address must have no user, query or fragment")
-	case token == "" && socket == "":
-		return nil, errors.New("client: no token")
 	}
 	for i := range len(token) {
 		if token[i] <= ' ' || token[i] > '~' {

@@ -33,6 +33,7 @@ type commandLine struct {
 	Manifest manifestCmd `cmd:"" group:"gate" help:"Print the Slack app's manifest, to paste into Slack."`
 	Serve    serveCmd    `cmd:"" group:"gate" help:"Run the gate."`
 	Check    checkCmd    `cmd:"" group:"gate" help:"Check a configuration; problems come as file:line:column. With --online, ask the platforms too."`
+	Health   healthCmd   `cmd:"" group:"gate" help:"Ask a running gate whether it can decide calls, and what is wrong."`
 	Backup   backupCmd   `cmd:"" group:"gate" help:"Copy the database to a new file; the gate may be running."`
 	Restore  restoreCmd  `cmd:"" group:"gate" help:"Put a backup in the place of the store; the gate is stopped."`
 	Migrate  migrateCmd  `cmd:"" group:"gate" help:"Take the store's rows from a file to PostgreSQL, or back; the gate is stopped."`
