@@ -213,7 +213,7 @@ func (a *App) listen(cfg *config.Config) (err error) {
 		Trace:     a.traceHTTP(),
 		Published: func() []netip.AddrPort { return a.live.Load().cfg.LedTo }})
 	ours := exactPaths{"/healthz": http.HandlerFunc(healthz), "/readyz": http.HandlerFunc(health{a}.readyz),
-		"/metrics": a.metrics.handler(), "/mcp": a.mcp(cfg, a.listeners.api),
+		"/metrics": a.metrics.handler(), "/openapi.json": api, "/mcp": a.mcp(cfg, a.listeners.api),
 		"/hooks/claude-code": &hooks.Handler{Asker: a.agents.asker, CheckBudget: a.agents.checkHook,
 			Charge: a.agents.chargeHook, Turn: a.agents.waitHookTurn, Pause: budget.Pause, Log: a.logger("hooks"), Now: a.o.Now}}
 	local := maps.Clone(ours)

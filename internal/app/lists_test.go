@@ -214,3 +214,36 @@ func jsonOf(s string) string {
 	b, _ := json.Marshal(s)
 	return strings.Trim(string(b), `"`)
 }
+
+// Who mistypes an address in a browser gets a page with a way on; programs get JSON, as everywhere.
+func TestAnUnknownPathIsAPageInABrowser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, c := range []struct {
+		path, accept string
+		status       int
+		kind, holds  string
+	}{
+		{"/nowhere", "text/html,application/xhtml+xml,*/*;q=0.8", 404, "text/html; charset=utf-8", `href="/"`},
+		{"/nowhere", "*/*", 404, "application/problem+json", "There is no such path."},
+		{"/v1/nowhere", "text/html", 401, "application/problem+json", "bearer token"},
+		{"/openapi.json", "text/html", 200, "application/json", `"openapi"`},
+		{"/readyz", "text/html", 200, "application/json", `"ready"`},
+	} {
+		r, err := http.NewRequestWithContext(w.ctx, http.MethodGet, w.url(c.path), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", c.accept)
+		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != c.status || res.Header.Get("Content-Type") != c.kind ||
+			!strings.Contains(string(body), c.holds) {
+			t.Errorf("%+v: %s, %s, %v\n%s", c, res.Status, res.Header.Get("Content-Type"), err, body)
+		}
+	}
+}

@@ -46,10 +46,11 @@ func (e explainer) ExplainRequest(r approval.Request) ([]web.RuleAnswer, error) 
 	return all, nil
 }
 
-// pagesBefore has the pages answer what is theirs, and next the rest.
+// pagesBefore has the pages answer what is theirs, and what a browser looks for that is nobody's, and next the rest.
 func pagesBefore(pages *web.Server, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, "/v1/") && pages.Has(r.URL.Path) {
+		isAPI := strings.HasPrefix(r.URL.Path, "/v1/")
+		if !isAPI && (pages.Has(r.URL.Path) || strings.Contains(r.Header.Get("Accept"), "text/html")) {
 			pages.ServeHTTP(w, r)
 			return
 		}
