@@ -64,13 +64,13 @@ func TestRule5_ALatePressNamesTheStateAndWhatToDo(t *testing.T) {
 		{"policy changed", ended(approval.Cancelled, "system:policy", approval.ViaSystem, "policy_changed"), "hana",
 			map[string]string{
 				"en":    "Cancelled (today 19:00), because the policy has changed since the agent asked. If the agent asks again, you'll get a new card. Decide on that one.",
-				"ja":    "申請の後にポリシーが変わったため、取り消されました（今日 19:00）。エージェントがもう一度申請すると新しいカードが届きます。そちらで判断してください。",
+				"ja":    "申請の後にポリシーが変わったため、取り消されました（今日 19:00）。エージェントがもう一度申請すると新しいカードが届きます。そちらで決定してください。",
 				"th":    "ถูกยกเลิก (วันนี้ 19:00 น.) เพราะนโยบายเปลี่ยนไปหลังจากที่ขอ หากเอเจนต์ขออีกครั้ง จะมีการ์ดใหม่มา ให้ตัดสินใจที่การ์ดนั้น",
 				"zh-TW": "提出申請後政策已變更，因此已取消（今天 19:00）。若 AI 代理再次申請，會有新的卡片，請在新卡片上決定。"}},
 		{"tool changed", ended(approval.Cancelled, "system:policy", approval.ViaSystem, "tool_changed"), "hana",
 			map[string]string{
 				"en":    "Cancelled (today 19:00), because the tool has changed since the agent asked. If the agent asks again, you'll get a new card. Decide on that one.",
-				"ja":    "申請の後にツールが変わったため、取り消されました（今日 19:00）。エージェントがもう一度申請すると新しいカードが届きます。そちらで判断してください。",
+				"ja":    "申請の後にツールが変わったため、取り消されました（今日 19:00）。エージェントがもう一度申請すると新しいカードが届きます。そちらで決定してください。",
 				"th":    "ถูกยกเลิก (วันนี้ 19:00 น.) เพราะเครื่องมือเปลี่ยนไปหลังจากที่ขอ หากเอเจนต์ขออีกครั้ง จะมีการ์ดใหม่มา ให้ตัดสินใจที่การ์ดนั้น",
 				"zh-TW": "提出申請後工具已變更，因此已取消（今天 19:00）。若 AI 代理再次申請，會有新的卡片，請在新卡片上決定。"}},
 		{"lapsed", with(approved, used, time.Time{}), "hana", map[string]string{

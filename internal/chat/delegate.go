@@ -87,13 +87,14 @@ var units = []struct {
 	unit  time.Duration
 	words []string
 }{
-	{7 * 24 * time.Hour, []string{"w", "week", "weeks", "週間", "週", "สัปดาห์"}},
+	{7 * 24 * time.Hour, []string{"w", "week", "weeks", "週間", "週", "星期", "สัปดาห์"}},
 	{24 * time.Hour, []string{"d", "day", "days", "日", "日間", "天", "วัน"}},
 	{time.Hour, []string{"h", "hour", "hours", "時間", "小時", "ชั่วโมง"}},
 }
 
 // dates are the ways in which a time is typed. A day begins at midnight.
-var dates = []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02"}
+var dates = []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02",
+	"2006年1月2日 15:04", "2006年1月2日"}
 
 // lasts reports whether a text says how long something lasts.
 func lasts(said string) bool {
@@ -101,7 +102,8 @@ func lasts(said string) bool {
 	return ok
 }
 
-// lastsUntil reads how long something lasts from now on: "3d", "2 weeks", "until 2026-12-01 18:00" in a zone.
+// lastsUntil reads how long something lasts from now on: "3d", "2 weeks", "until 2026-12-01 18:00" in a zone, or
+// as Japanese and Chinese write them.
 func lastsUntil(said string, now time.Time, zone *time.Location) (until time.Time, ok bool) {
 	said = plain(strings.Trim(strings.TrimSpace(said), ".!。"))
 	if n := strings.IndexFunc(said, func(r rune) bool { return r < '0' || r > '9' }); n > 0 {

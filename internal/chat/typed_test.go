@@ -1,12 +1,16 @@
 package chat
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"countersign/internal/locale"
+	"countersign/internal/locale/phrases"
 )
 
 // An approval is the word, and the id or the quote. Whatever else is typed decides nothing.
@@ -284,6 +288,14 @@ func TestTypedHowLong(t *testing.T) {
 		"2026-12-01まで":                     time.Date(2026, 12, 1, 0, 0, 0, 0, tokyo),
 		"ถึง 2026-12-01":                   time.Date(2026, 12, 1, 0, 0, 0, 0, tokyo),
 		"到 2026-12-01":                     time.Date(2026, 12, 1, 0, 0, 0, 0, tokyo),
+		"至 2026-12-01":                     time.Date(2026, 12, 1, 0, 0, 0, 0, tokyo),
+		"3日":                               now.Add(72 * time.Hour),
+		"3天":                               now.Add(72 * time.Hour),
+		"2 星期":                             now.Add(14 * 24 * time.Hour),
+		"2026年12月1日まで":                     time.Date(2026, 12, 1, 0, 0, 0, 0, tokyo),
+		"2026年12月1日 18:30まで":               time.Date(2026, 12, 1, 18, 30, 0, 0, tokyo),
+		"至2026年12月1日":                      time.Date(2026, 12, 1, 0, 0, 0, 0, tokyo),
+		"２０２６年１２月１日 まで":                    time.Date(2026, 12, 1, 0, 0, 0, 0, tokyo),
 		"until 2026-12-01T09:00+09:00":     time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC),
 		"until 2026-12-01t09:00:00+09:00.": time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC),
 	} {
@@ -292,9 +304,37 @@ func TestTypedHowLong(t *testing.T) {
 		}
 	}
 	for _, said := range []string{"", "3", "0d", "soon", "d3", "3 months", "99999d", "until tomorrow", "2026-13-01",
-		"-3d"} {
+		"-3d", "3日まで", "至3日", "2026年13月1日"} { // 3日まで is until the third, of no month in particular
 		if got, ok := lastsUntil(said, now, tokyo); ok {
 			t.Errorf("%q lasts until %v", said, got)
+		}
+	}
+}
+
+// What people are told to type is in their own words, how long a delegation lasts too, and is understood.
+func TestHowLongIsToldInTheOwnWords(t *testing.T) {
+	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	inThreeDays, then := now.Add(72*time.Hour), time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+	said := regexp.MustCompile(`<[^>]*> ([^」：:·,，.。]*)`)
+	for tag, of := range map[string]map[phrases.Phrase][]time.Time{
+		"ja":    {phrases.SayHelp: {inThreeDays}, phrases.SayDelegateHow: {inThreeDays, then}},
+		"th":    {phrases.SayHelp: {inThreeDays}},
+		"zh-TW": {phrases.SayHelp: {inThreeDays}, phrases.SayDelegateHow: {inThreeDays, then}},
+	} {
+		for phrase, want := range of {
+			var got []time.Time
+			for _, m := range said.FindAllStringSubmatch(locale.Get(tag).Say(string(phrase)), -1) {
+				until, ok := lastsUntil(m[1], now, time.UTC)
+				if !ok {
+					continue
+				}
+				if got = append(got, until); strings.ContainsAny(m[1], "abcdefghijklmnopqrstuvwxyz") {
+					t.Errorf("%s: %s tells people to type %q", tag, phrase, m[1])
+				}
+			}
+			if !slices.EqualFunc(got, want, time.Time.Equal) {
+				t.Errorf("%s: what %s tells is read as %v, want %v", tag, phrase, got, want)
+			}
 		}
 	}
 }

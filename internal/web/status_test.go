@@ -66,5 +66,5 @@ func TestStatusSaysThatNothingCanBeDecided(t *testing.T) {
 	})
 	w.get("root", "/status").has("No call can be decided now.", `role="alert"`,
 		"No channel is configured").lacks("Everything works")
-	w.get("som", "/status").has("ตอนนี้ตัดสินการเรียกใช้ไม่ได้")
+	w.get("som", "/status").has("ขณะนี้ระบบยังไม่พร้อมทำงาน")
 }
