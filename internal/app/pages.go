@@ -41,7 +41,7 @@ func (e explainer) ExplainRequest(r approval.Request) ([]web.RuleAnswer, error) 
 			continue
 		}
 		all = append(all, web.RuleAnswer{Rule: cmp.Or(step.Rule.Name, step.Rule.Action.Word()),
-			Decides: step.Result == policy.StepDecides, Why: step.Why})
+			Decides: step.Result == policy.StepDecides, Why: step.Why, Said: step.Said})
 	}
 	return all, nil
 }

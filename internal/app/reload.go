@@ -17,6 +17,7 @@ import (
 	"countersign/internal/auth"
 	"countersign/internal/chat"
 	"countersign/internal/config"
+	"countersign/internal/locale/phrases"
 	"countersign/internal/policy"
 	"countersign/internal/retention"
 )
@@ -100,7 +101,7 @@ func (r *reloader) reload(ctx context.Context, old *live, content []byte, err er
 		return r.recordFailure(ctx, content, err)
 	}
 	loosened := policy.Loosenings(old.cfg.Policy, cfg.Policy)
-	if err := r.gate.SetPolicy(ctx, cfg.Policy, loosened); err != nil {
+	if err := r.gate.SetPolicy(ctx, cfg.Policy, phrases.InEnglish(loosened)); err != nil {
 		return r.recordFailure(ctx, content, err)
 	}
 	r.gate.SetMasker(next.maker.Masker)
@@ -182,14 +183,14 @@ func (r *reloader) requeue(ctx context.Context) {
 }
 
 // logLoosened says in the log what new rules let through more easily.
-func (r *reloader) logLoosened(ctx context.Context, loosened []string) {
-	for _, s := range loosened {
+func (r *reloader) logLoosened(ctx context.Context, loosened []phrases.Said) {
+	for _, s := range phrases.InEnglish(loosened) {
 		r.log.WarnContext(ctx, "the new policy is looser", "what", s)
 	}
 }
 
-// tellLoosened tells the admins of that.
-func (r *reloader) tellLoosened(ctx context.Context, loosened []string) {
+// tellLoosened tells the admins of that, each in their language.
+func (r *reloader) tellLoosened(ctx context.Context, loosened []phrases.Said) {
 	if len(loosened) == 0 {
 		return
 	}

@@ -151,6 +151,24 @@ func TestRule10_AdminsAreToldOfRulesThatLetMoreThrough(t *testing.T) {
 	}
 }
 
+func TestRule10_AdminsAreToldOfLooserRulesInTheirLanguage(t *testing.T) {
+	t.Parallel()
+	for locale, want := range map[string][]string{
+		"ja":    {"ルールが以前より緩くなりました", "ルール「transfers」：finance による承認が不要になりました"},
+		"th":    {"กฎใหม่ปล่อยให้ทำงานโดยไม่ถามมากกว่าเดิม", "กฎ “transfers”: ไม่ต้องได้รับอนุมัติจาก finance แล้ว"},
+		"zh-TW": {"新規則比先前寬鬆", "規則「transfers」：不再需要 finance 的核准"},
+	} {
+		w := newWorld(t, inGroups, replacing("slack: U02HANA,", "slack: U02HANA, locale: "+locale+","))
+		w.reload(replacing("      approvals: [{group: finance}]\n", ""))
+		for _, text := range want {
+			w.told(text)
+		}
+		if n := w.lineCount("no longer needed"); n != 0 {
+			t.Errorf("%s: told in English", locale)
+		}
+	}
+}
+
 func TestRule10_AdminsAreToldOfRequestsThatNobodyIsLeftToApprove(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, inGroups)

@@ -84,10 +84,14 @@ func (s *Service) FailedOver(tx approval.Tx) error {
 }
 
 // RulesLoosened tells the admins what new rules let through more easily than those before.
-func (s *Service) RulesLoosened(ctx context.Context, what []string) error {
+func (s *Service) RulesLoosened(ctx context.Context, what []phrases.Said) error {
 	return s.store.Update(ctx, approval.OfNothing(), func(tx approval.Tx) error {
 		return s.tellAdmins(tx, func(to approval.Actor) string {
-			return s.sayTo(to, phrases.SayRulesLoosened, "what", writeList(what))
+			entries := make([]string, len(what))
+			for i, said := range what {
+				entries[i] = said.In(s.sayer(to))
+			}
+			return s.sayTo(to, phrases.SayRulesLoosened, "what", writeList(entries))
 		})
 	})
 }

@@ -2,6 +2,7 @@ package locale
 
 import (
 	"regexp"
+	"strings"
 	"time"
 
 	"countersign/approval"
@@ -27,6 +28,23 @@ func (l *Language) Why(why, target string, when func(time.Time) string) string {
 	}
 	return l.Say(string(phrases.SayToolSeen), "tool", target, "when", when(at))
 }
+
+// Rule is what a rule is called. The rules of the presets, such as "preset/files: writing files", have a name in each
+// language behind that of their preset; any other is called as it is in the configuration.
+func (l *Language) Rule(name string) string {
+	preset, rule, found := strings.Cut(name, ": ")
+	if !found || !strings.HasPrefix(preset, "preset/") {
+		return name
+	}
+	id := "presets_" + strings.Trim(notInIDs.ReplaceAllString(rule, "_"), "_")
+	if said := l.Say(id); said != id {
+		return preset + ": " + said
+	}
+	return name
+}
+
+// notInIDs are the characters of a rule's name that an id has not.
+var notInIDs = regexp.MustCompile("[^a-z0-9]+")
 
 // forPrograms is a time as the gate writes it for programs.
 var forPrograms = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\b`)

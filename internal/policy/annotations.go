@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"countersign/approval"
+	"countersign/internal/locale/phrases"
 )
 
 var annotationSynonyms = map[string]string{
@@ -72,7 +73,7 @@ func (r RuleInfo) AnnotationsInWords() string {
 // annotationsInWords tells what is said of a tool: "readOnly: true, destructive: false".
 func annotationsInWords(a *approval.Annotations) string {
 	if a == nil {
-		return "nothing"
+		return phrases.StepNothing.Say()
 	}
 	var parts []string
 	all := hints(a)
@@ -82,7 +83,16 @@ func annotationsInWords(a *approval.Annotations) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "nothing"
+		return phrases.StepNothing.Say()
 	}
 	return strings.Join(parts, ", ")
+}
+
+// annotationsSaid is annotationsInWords, to be said in any language: the hints are called alike in all.
+func annotationsSaid(a *approval.Annotations) any {
+	words := annotationsInWords(a)
+	if words == phrases.StepNothing.Say() {
+		return said(phrases.StepNothing)
+	}
+	return words
 }

@@ -12,6 +12,7 @@ import (
 	"countersign/approval"
 	"countersign/approval/legible"
 	"countersign/approval/summary"
+	"countersign/internal/locale/phrases"
 )
 
 // RuleInfo is a compiled rule as data: everything that a person needs to see what it does.
@@ -124,6 +125,8 @@ type Step struct {
 	Rule   RuleInfo   `json:"rule"`
 	Result StepResult `json:"result"`
 	Why    string     `json:"why"` // a phrase; it may quote arguments
+	// Said is the same for whoever reads another language; none of an error, which is told as it is.
+	Said phrases.Said `json:"-"`
 }
 
 // Explanation tells why a call gets its verdict. It quotes arguments, so it is for people who may see them.
@@ -135,6 +138,8 @@ type Explanation struct {
 	Guard  *GuardStep `json:"guard,omitempty"` // none: there is no guard
 	Mode   Mode       `json:"mode"`            // in observe the call is allowed whatever the action
 	Reason string     `json:"reason"`          // why the action is not the rule's own, "" if it is
+	// ReasonSaid is the same for whoever reads another language, where it is the guard.
+	ReasonSaid phrases.Said `json:"-"`
 
 	Action        approval.Action     `json:"action"`
 	Risk          approval.Risk       `json:"risk_level"`
@@ -163,28 +168,32 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 	decided, held := false, false
 	for i := range p.rules {
 		r := &p.rules[i]
-		step := Step{Rule: r.info(), Result: StepNotReached, Why: "an earlier rule decided"}
+		step := Step{Rule: r.info(), Result: StepNotReached, Said: said(phrases.StepEarlier)}
 		if !decided {
 			var err error
-			step.Result, step.Why, err = r.explain(e)
+			step.Result, step.Said, err = r.explain(e)
 			switch step.Result {
 			case StepMayMatch:
 				held = true
 			case StepDecides:
 				v, decided = p.verdict(r, e), true
 			case StepError:
-				v, decided = p.errorVerdict(r, err), true
+				v, decided, step.Why = p.errorVerdict(r, err), true, err.Error()
 			}
+		}
+		if step.Result != StepError {
+			step.Why = step.Said.String()
 		}
 		x.Steps = append(x.Steps, step)
 	}
 	otherwise := p.fallback(methodOf(&c))
-	last := Step{Rule: otherwise.info(), Result: StepNotReached, Why: "a rule decided"}
+	last := Step{Rule: otherwise.info(), Result: StepNotReached, Said: said(phrases.StepDecided)}
 	if !decided {
 		e.unplaced = ""
 		v = p.verdict(otherwise, e)
-		last.Result, last.Why = StepDecides, "no rule matched"
+		last.Result, last.Said = StepDecides, said(phrases.StepNone)
 	}
+	last.Why = last.Said.String()
 	x.Steps = append(x.Steps, last)
 	if c.Args.Ambiguous() || p.suspects(e) || held {
 		set := make(ruleSet, (len(p.rules)+63)/64)
@@ -195,7 +204,8 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 		strict, where := p.applyGuard(v, e)
 		x.Guard = &GuardStep{GuardInfo: *info, Touched: where, Decides: !reflect.DeepEqual(strict, v)}
 		if x.Guard.Decides {
-			v, x.Reason = strict, fmt.Sprintf("the guard decides: %s names what is guarded", legible.Line(where))
+			v, x.ReasonSaid = strict, said(phrases.StepGuard, "arg", legible.Line(where))
+			x.Reason = x.ReasonSaid.String()
 		}
 	}
 	x.Action, x.Risk, x.Rule, x.ReasonCode, x.Message = v.Action, v.Risk, v.Rule, v.ReasonCode, v.Message
@@ -208,10 +218,13 @@ func (p *Policy) Explain(c approval.Call) Explanation {
 	return x
 }
 
+// said is a phrase, to be said in any language.
+func said(p phrases.Phrase, args ...any) phrases.Said { return phrases.Said{Phrase: p, Args: args} }
+
 // explain is concerns and match with their reasons.
-func (r *rule) explain(e *evaluation) (StepResult, string, error) {
+func (r *rule) explain(e *evaluation) (StepResult, phrases.Said, error) {
 	if method := methodOf(e.call); !r.judges(method) {
-		return StepNoMatch, fmt.Sprintf("method %s is not among %s", method, join(r.methods)), nil
+		return StepNoMatch, said(phrases.StepMethod, "method", method, "methods", join(r.methods)), nil
 	}
 	tool := false
 	for _, t := range r.targets {
@@ -219,31 +232,29 @@ func (r *rule) explain(e *evaluation) (StepResult, string, error) {
 	}
 	if !tool {
 		if r.preset != "" && r.action == approval.Allow && e.call.Server != "" {
-			return StepNoMatch, fmt.Sprintf("tool %s is of an MCP server, and a preset allows only those of servers "+
-				"that it names", e.call.Target()), nil
+			return StepNoMatch, said(phrases.StepPresetTool, "tool", e.call.Target()), nil
 		}
-		return StepNoMatch, fmt.Sprintf("tool %s is not among %s", e.call.Target(), join(r.targets)), nil
+		return StepNoMatch, said(phrases.StepTool, "tool", e.call.Target(), "tools", join(r.targets)), nil
 	}
 	if !r.concerns(e.call.Agent) {
-		return StepNoMatch, fmt.Sprintf("agent %s is not among %s", strconv.Quote(e.call.Agent), join(r.agents)), nil
+		return StepNoMatch, said(phrases.StepAgent, "agent", strconv.Quote(e.call.Agent), "agents", join(r.agents)), nil
 	}
 	if !r.matchesAnnotations(e.call.Annotations) {
-		return StepNoMatch, fmt.Sprintf("its server does not say %s of the tool, but %s", annotationsInWords(r.annotations),
-			annotationsInWords(e.call.Annotations)), nil
+		return StepNoMatch, said(phrases.StepAnnotations, "want", annotationsSaid(r.annotations),
+			"have", annotationsSaid(e.call.Annotations)), nil
 	}
 	matched, err := r.match(e)
 	switch {
 	case err != nil:
-		return StepError, err.Error(), err
+		return StepError, phrases.Said{}, err
 	case matched && e.unplaced != "":
 		result := StepDecides
 		if r.action != approval.Deny {
 			result = StepMayMatch
 		}
-		return result, fmt.Sprintf("matched; %s %s cannot be placed, so it counts as under every folder", e.unplaced,
-			e.quote(e.unplaced)), nil
+		return result, said(phrases.StepUnplaced, "param", e.unplaced, "value", e.quote(e.unplaced)), nil
 	case matched:
-		return StepDecides, "matched", nil
+		return StepDecides, said(phrases.StepMatched), nil
 	}
 	for i := range r.conditions {
 		c := &r.conditions[i]
@@ -252,16 +263,17 @@ func (r *rule) explain(e *evaluation) (StepResult, string, error) {
 		case err != nil || j.out != fails:
 			continue
 		case !j.found:
-			names := make([]string, len(c.params))
-			for i, p := range c.params {
-				names[i] = p.path
+			var names any = c.params[0].path
+			for _, p := range c.params[1:] {
+				names = said(phrases.StepOr, "first", names, "next", p.path)
 			}
-			return StepNoMatch, fmt.Sprintf("condition %d did not match: there is no %s", i+1, strings.Join(names, " or ")), nil
+			return StepNoMatch, said(phrases.StepNoParam, "nth", i+1, "param", names), nil
 		}
 		_, not := j.failed.phrase()
-		return StepNoMatch, fmt.Sprintf("condition %d did not match: %s %s %s", i+1, j.param, e.quote(j.param), not), nil
+		return StepNoMatch, said(phrases.StepCondition, "nth", i+1, "param", j.param, "value", e.quote(j.param),
+			"not", not), nil
 	}
-	return StepNoMatch, "when did not hold: " + strings.TrimSpace(r.when.source), nil
+	return StepNoMatch, said(phrases.StepWhen, "when", strings.TrimSpace(r.when.source)), nil
 }
 
 // quote shows the value of a param as JSON, shortened, with nothing in it invisible.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"countersign/approval"
+	"countersign/internal/locale/phrases"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -199,18 +200,18 @@ func TestLoosenedTellsOfGrants(t *testing.T) {
 			"{name: r, tools: [d/get], action: deny, annotations: {readOnly: true, openWorld: true}}",
 			`rule "r": its conditions changed, so calls that it stopped may pass it`},
 	} {
-		said := strings.Join(Loosenings(rules(t, c.older), rules(t, c.newer)), "; ")
+		said := strings.Join(phrases.InEnglish(Loosenings(rules(t, c.older), rules(t, c.newer))), "; ")
 		if said != c.want {
 			t.Errorf("from %s to %s is told as\n%q; want\n%q", c.older, c.newer, said, c.want)
 		}
 	}
-	said := Loosenings(rules(t, "{name: pay, tools: [pay], risk: medium}"), compile(t,
-		"policy: {rules: [{name: pay, tools: [pay], risk: medium}], levels: {medium: {allow_skip: true}}}\n"))
+	said := phrases.InEnglish(Loosenings(rules(t, "{name: pay, tools: [pay], risk: medium}"), compile(t,
+		"policy: {rules: [{name: pay, tools: [pay], risk: medium}], levels: {medium: {allow_skip: true}}}\n")))
 	if len(said) != 1 || !strings.Contains(said[0], "allow_skip is on") {
 		t.Errorf("allow_skip on a level is told as %q", said)
 	}
-	said = Loosenings(rules(t, "{name: pay, tools: [pay]}"),
-		rules(t, "{name: skips, tools: [pay], agents: [bot], allow_skip: true}", "{name: pay, tools: [pay]}"))
+	said = phrases.InEnglish(Loosenings(rules(t, "{name: pay, tools: [pay]}"),
+		rules(t, "{name: skips, tools: [pay], agents: [bot], allow_skip: true}", "{name: pay, tools: [pay]}")))
 	want := `rule "skips" now asks about pay by bot, and an approval of them can let more calls through than under rule "pay"`
 	if len(said) != 1 || said[0] != want {
 		t.Errorf("a rule before another one is told as %q; want %q", said, want)

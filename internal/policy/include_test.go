@@ -88,7 +88,7 @@ func TestWhatIsIncludedCountsForTheDigest(t *testing.T) {
 func TestLoosenedTellsOfAnIncludedPreset(t *testing.T) {
 	havePresets(t, agentPreset)
 	said := Loosenings(compile(t, "policy: {}\n"), compile(t, "policy: {include: [preset/agent]}\n"))
-	if len(said) != 1 || !strings.Contains(said[0], `rule "preset/agent: reading" now allows`) {
+	if len(said) != 1 || !strings.Contains(said[0].String(), `rule "preset/agent: reading" now allows`) {
 		t.Errorf("said is %q", said)
 	}
 }

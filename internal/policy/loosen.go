@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"countersign/approval"
+	"countersign/internal/locale/phrases"
 )
 
-// Loosenings tells, in sentences for the log and the audit, what newer lets through more easily than older
+// Loosenings tells, in sentences for the log, the audit and the admins, what newer lets through more easily than older
 // did: rules that became laxer, tools that a laxer rule now decides, and terms that widened. It
 // compares patterns, not expressions: where a condition changed it says so, not whether it matters.
 // Nothing is loosened from a nil policy.
-func Loosenings(older, newer *Policy) []string {
+func Loosenings(older, newer *Policy) []phrases.Said {
 	if older == nil || newer == nil {
 		return nil
 	}
@@ -27,7 +28,7 @@ func Loosenings(older, newer *Policy) []string {
 			l.compare(o, l.pair[o])
 		}
 	}
-	l.limits("calls that no rule covers", &older.otherwise, &newer.otherwise)
+	l.limits(said(phrases.LooserOtherwise), &older.otherwise, &newer.otherwise)
 	l.probe()
 	return l.said
 }
@@ -35,35 +36,34 @@ func Loosenings(older, newer *Policy) []string {
 type loosening struct {
 	old, new *Policy
 	pair     map[*rule]*rule // the new form of an old rule
-	said     []string
+	said     []phrases.Said
 }
 
-func (l *loosening) say(format string, args ...any) {
-	l.said = append(l.said, fmt.Sprintf(format, args...))
+func (l *loosening) say(p phrases.Phrase, args ...any) {
+	l.said = append(l.said, said(p, args...))
 }
 
 func (l *loosening) terms() {
 	if l.new.observe && !l.old.observe {
-		l.say("mode went from enforce to observe: every call is allowed")
+		l.say(phrases.LooserObserve)
 	}
 	o, n := l.old.terms, l.new.terms
 	if n.UseWithin > o.UseWithin {
-		l.say("use_within went from %s to %s: an approval can be used longer", spell(o.UseWithin), spell(n.UseWithin))
+		l.say(phrases.LooserUseWithin, "from", spell(o.UseWithin), "to", spell(n.UseWithin))
 	}
 	if n.RememberDenial < o.RememberDenial {
-		l.say("remember_denial went from %s to %s: a denied call can be asked again sooner", spell(o.RememberDenial),
-			spell(n.RememberDenial))
+		l.say(phrases.LooserRemember, "from", spell(o.RememberDenial), "to", spell(n.RememberDenial))
 	}
 	for _, risk := range n.Elicitation {
 		if !slices.Contains(o.Elicitation, risk) {
-			l.say("level %s: elicitation is on: the person at the agent's keyboard may decide", risk)
+			l.say(phrases.LooserKeyboard, "level", risk)
 		}
 	}
 	switch {
 	case o.MaxPending > 0 && n.MaxPending == 0:
-		l.say("max_pending went from %d to no limit", o.MaxPending)
+		l.say(phrases.LooserPendingNone, "from", o.MaxPending)
 	case o.MaxPending > 0 && n.MaxPending > o.MaxPending:
-		l.say("max_pending went from %d to %d", o.MaxPending, n.MaxPending)
+		l.say(phrases.LooserPending, "from", o.MaxPending, "to", n.MaxPending)
 	}
 }
 
@@ -73,21 +73,22 @@ func (l *loosening) guard() {
 	case o == nil:
 		return
 	case n == nil:
-		l.say("the guard of the gate's files is gone: the rules alone decide calls that touch them")
+		l.say(phrases.LooserGuardGone)
 		return
 	}
 	for _, name := range o.entries {
 		if !slices.Contains(n.entries, name) && len(n.entries) > 0 {
-			l.say("guard no longer names %s", name)
+			l.say(phrases.LooserGuardEntry, "entry", name)
 		}
 	}
+	name := said(phrases.LooserGuard)
 	if n.timeout > o.timeout {
-		l.say("guard: timeout went from %s to %s", spell(o.timeout), spell(n.timeout))
+		l.say(phrases.LooserTimeout, "rule", name, "from", spell(o.timeout), "to", spell(n.timeout))
 	}
 	if o.requireReason && !n.requireReason {
-		l.say("guard: a reason is no longer required")
+		l.say(phrases.LooserReason, "rule", name)
 	}
-	l.need("guard", o.need, n.need)
+	l.need(name, o.need, n.need)
 }
 
 // match pairs rules by the name they were given, and those without one by what they match.
@@ -140,40 +141,40 @@ func strictness(a approval.Action) int {
 }
 
 func (l *loosening) compare(o, n *rule) {
-	name := n.nameInWords()
+	name := n.said()
 	if strictness(n.action) < strictness(o.action) {
-		l.say("%s: action went from %s to %s", name, o.action.Word(), n.action.Word())
+		l.say(phrases.LooserAction, "rule", name, "from", o.action.Word(), "to", n.action.Word())
 	} else {
 		l.limits(name, o, n)
 	}
 	if o.strict && !n.strict && n.action != approval.Deny {
-		l.say("%s: audit went from strict to normal: an allowed call may be sent before it is on record", name)
+		l.say(phrases.LooserAudit, "rule", name)
 	}
 	if was, is := o.conditional(), n.conditional(); was != is {
 		switch {
 		case n.action == approval.Allow && is == "":
-			l.say("%s allows without conditions now", name)
+			l.say(phrases.LooserAllowsAll, "rule", name)
 		case n.action == approval.Allow:
-			l.say("%s allows under changed conditions", name)
+			l.say(phrases.LooserAllowsChanged, "rule", name)
 		case is != "":
-			l.say("%s: its conditions changed, so calls that it stopped may pass it", name)
+			l.say(phrases.LooserConditions, "rule", name)
 		}
 	}
 }
 
 // limits compares what holds for the requests that a rule makes.
-func (l *loosening) limits(name string, o, n *rule) {
+func (l *loosening) limits(name phrases.Said, o, n *rule) {
 	if o.action != approval.Quarantine || n.action != approval.Quarantine {
 		return
 	}
 	if n.risk.Rank() < o.risk.Rank() {
-		l.say("%s: risk went from %s to %s", name, o.risk, n.risk)
+		l.say(phrases.LooserRisk, "rule", name, "from", o.risk, "to", n.risk)
 	}
 	if n.timeout > o.timeout {
-		l.say("%s: timeout went from %s to %s", name, spell(o.timeout), spell(n.timeout))
+		l.say(phrases.LooserTimeout, "rule", name, "from", spell(o.timeout), "to", spell(n.timeout))
 	}
 	if o.requireReason && !n.requireReason {
-		l.say("%s: a reason is no longer required", name)
+		l.say(phrases.LooserReason, "rule", name)
 	}
 	var grown []string
 	for _, a := range n.ignoreArgs {
@@ -182,22 +183,22 @@ func (l *loosening) limits(name string, o, n *rule) {
 		}
 	}
 	if len(grown) > 0 {
-		l.say("%s: ignore_args now has %s", name, strings.Join(grown, ", "))
+		l.say(phrases.LooserIgnore, "rule", name, "args", strings.Join(grown, ", "))
 	}
 	l.need(name, o.need, n.need)
 	l.grants(name, o.grants, n.grants)
 }
 
 // grants compares for what an approval may be given for longer.
-func (l *loosening) grants(name string, o, n *approval.GrantTerms) {
+func (l *loosening) grants(name phrases.Said, o, n *approval.GrantTerms) {
 	switch {
 	case n == nil:
 		return
 	case o == nil:
-		l.say("%s: allow_skip is on: an approval can let later calls through, %s", name, asksInfo("", n).GrantsInWords())
+		l.say(phrases.LooserSkip, "rule", name, "how", grantsSaid(n))
 		return
 	case n.AnyArgs && !o.AnyArgs:
-		l.say("%s: grants cover any args now", name)
+		l.say(phrases.LooserAnyArgs, "rule", name)
 		return
 	case o.AnyArgs:
 		return
@@ -205,15 +206,15 @@ func (l *loosening) grants(name string, o, n *approval.GrantTerms) {
 	for _, arg := range slices.Sorted(maps.Keys(n.Vary)) {
 		switch was, ok := o.Vary[arg]; {
 		case !ok:
-			l.say("%s: grants let %s vary now %s", name, arg, varyInWords(n.Vary[arg]))
+			l.say(phrases.LooserVary, "rule", name, "arg", arg, "how", varySaid(n.Vary[arg]))
 		case !isNoWider(n.Vary[arg], was):
-			l.say("%s: grants let %s vary more: %s, from %s", name, arg, varyInWords(n.Vary[arg]), varyInWords(was))
+			l.say(phrases.LooserVaryMore, "rule", name, "arg", arg, "to", varySaid(n.Vary[arg]), "from", varySaid(was))
 		}
 	}
 }
 
 // need compares who must say yes.
-func (l *loosening) need(name string, o, n *approval.Need) {
+func (l *loosening) need(name phrases.Said, o, n *approval.Need) {
 	before := len(l.said)
 	was, is := votes(o), votes(n)
 	var seen []string
@@ -225,25 +226,29 @@ func (l *loosening) need(name string, o, n *approval.Need) {
 		seen = append(seen, of)
 		switch w, i := was[of], is[of]; {
 		case i == 0:
-			l.say("%s: %s no longer needed", name, approvals(w, outOf(s)))
+			if w == 1 {
+				l.say(phrases.LooserNeedOne, "rule", name, "of", outOfSaid(s))
+			} else {
+				l.say(phrases.LooserNeedMany, "rule", name, "count", w, "of", outOfSaid(s))
+			}
 		case i < w:
-			l.say("%s: approvals needed out of %s went from %d to %d", name, outOf(s), w, i)
+			l.say(phrases.LooserNeedFewer, "rule", name, "of", outOfSaid(s), "from", w, "to", i)
 		}
 	}
 	if len(l.said) == before && n.Total() < o.Total() {
-		l.say("%s: approvals needed went from %d to %d", name, o.Total(), n.Total())
+		l.say(phrases.LooserNeedTotal, "rule", name, "from", o.Total(), "to", n.Total())
 	}
 	if o.IsZero() {
 		return
 	}
 	if o.SeparateDuties && (n == nil || !n.SeparateDuties) {
-		l.say("%s: who owns the agent may approve its calls", name)
+		l.say(phrases.LooserOwner, "rule", name)
 	}
 	if o.Confirm && (n == nil || !n.Confirm) {
-		l.say("%s: an approval is no longer asked for once more", name)
+		l.say(phrases.LooserConfirm, "rule", name)
 	}
 	if o.StepUp && (n == nil || !n.StepUp) {
-		l.say("%s: an approval no longer takes a passkey", name)
+		l.say(phrases.LooserPasskey, "rule", name)
 	}
 	if was[""] > 0 || n == nil {
 		return // whom an escalation adds could approve before
@@ -252,17 +257,46 @@ func (l *loosening) need(name string, o, n *approval.Need) {
 	for _, e := range n.Escalate {
 		for _, to := range e.To {
 			if at, ok := earlier[to]; !ok || e.After < at {
-				l.say("%s: after %s %s may approve too", name, spell(e.After), to)
+				l.say(phrases.LooserEscalate, "rule", name, "after", spell(e.After), "who", to)
 			}
 		}
 	}
 }
 
-func approvals(n int, of string) string {
-	if n == 1 {
-		return "an approval out of " + of + " is"
+// outOfSaid names those out of whom a stage's approvals are.
+func outOfSaid(s approval.Stage) any {
+	if s.Group == "" && s.Approvers == nil {
+		return said(phrases.LooserApprovers)
 	}
-	return fmt.Sprintf("%d approvals out of %s are", n, of)
+	return outOf(s)
+}
+
+// grantsSaid is [AsksInfo.GrantsInWords], to be said in any language.
+func grantsSaid(g *approval.GrantTerms) phrases.Said {
+	switch {
+	case g.AnyArgs:
+		return said(phrases.LooserAny)
+	case len(g.Vary) == 0:
+		return said(phrases.LooserSame)
+	}
+	var but []phrases.Said
+	for _, arg := range slices.Sorted(maps.Keys(g.Vary)) {
+		but = append(but, said(phrases.LooserArg, "arg", arg, "how", varySaid(g.Vary[arg])))
+	}
+	return said(phrases.LooserSameBut, "args", but)
+}
+
+// varySaid says how an arg may vary.
+func varySaid(v approval.Vary) phrases.Said {
+	switch {
+	case v.Any:
+		return said(phrases.LooserVaryAny)
+	case v.Total == "":
+		return said(phrases.LooserVaryMost, "most", v.AtMost)
+	case v.AtMost == "":
+		return said(phrases.LooserVaryTotal, "total", v.Total)
+	}
+	return said(phrases.LooserVaryBoth, "most", v.AtMost, "total", v.Total)
 }
 
 // people names those out of whom a stage's are, in one way; "": any approver.
@@ -301,6 +335,14 @@ func (r *rule) nameInWords() string {
 		return fmt.Sprintf("rule %q", r.name)
 	}
 	return r.name
+}
+
+// said is nameInWords, to be said in any language.
+func (r *rule) said() phrases.Said {
+	if r.named {
+		return said(phrases.LooserRule, "name", r.name)
+	}
+	return said(phrases.LooserNthRule, "number", r.number)
 }
 
 // anyName stands in probes for a name that no pattern spells out; no valid name holds it.
@@ -346,23 +388,27 @@ func (l *loosening) probe() {
 		}
 	}
 	for _, c := range order {
-		which := joinNames(found[c])
-		switch {
-		case c.to.action == c.from.action && c.to.number == 0:
-			l.say("no rule covers %s any more, and %s than under %s", which, easier(c.from, c.to), c.from.nameInWords())
-		case c.to.action == c.from.action && c.from.number == 0:
-			l.say("%s %s %s, and %s than where no rule covers them", c.to.nameInWords(), present(c.to), which,
-				easier(c.from, c.to))
-		case c.to.action == c.from.action:
-			l.say("%s %s %s, and %s than under %s", c.to.nameInWords(), present(c.to), which, easier(c.from, c.to),
-				c.from.nameInWords())
-		case c.to.number == 0:
-			l.say("no rule covers %s any more, which %s %s", which, c.from.nameInWords(), past(c.from.action))
-		case c.from.number == 0:
-			l.say("%s %s %s, which no rule covered", c.to.nameInWords(), present(c.to), which)
-		default:
-			l.say("%s %s %s, which %s %s", c.to.nameInWords(), present(c.to), which, c.from.nameInWords(), past(c.from.action))
-		}
+		l.tellChange(c.from, c.to, joinNames(found[c]))
+	}
+}
+
+// tellChange tells that calls which one rule decided are another one's now.
+func (l *loosening) tellChange(from, to *rule, calls phrases.Said) {
+	now := said(present(to), "rule", to.said(), "calls", calls)
+	if to.number == 0 {
+		now = said(phrases.LooserNone, "calls", calls)
+	}
+	switch {
+	case to.action == from.action && from.number == 0:
+		l.say(phrases.LooserThanNone, "now", now, "easier", easier(from, to))
+	case to.action == from.action:
+		l.say(phrases.LooserThan, "now", now, "easier", easier(from, to), "was", from.said())
+	case from.number == 0 && to.number != 0:
+		l.say(phrases.LooserWasNone, "now", now)
+	case from.action == approval.Deny:
+		l.say(phrases.LooserWasDenied, "now", now, "was", from.said())
+	default:
+		l.say(phrases.LooserWasAsked, "now", now, "was", from.said())
 	}
 }
 
@@ -390,26 +436,26 @@ func (l *loosening) laxerBy(o, n *rule) int {
 	if by := strictness(o.action) - strictness(n.action); by != 0 {
 		return max(0, 1+by)
 	}
-	if o.action == approval.Quarantine && easier(o, n) != "" {
+	if o.action == approval.Quarantine && easier(o, n).Phrase != "" {
 		return 1
 	}
 	return 0
 }
 
-// easier says how one rule that asks people is laxer than another one, "" if it is not.
-func easier(o, n *rule) string {
+// easier says how one rule that asks people is laxer than another one, nothing if it is not.
+func easier(o, n *rule) (how phrases.Said) {
 	var needs, grants loosening
 	if !o.need.IsZero() {
-		needs.need("", o.need, n.need)
+		needs.need(how, o.need, n.need)
 	}
-	grants.grants("", o.grants, n.grants)
+	grants.grants(how, o.grants, n.grants)
 	switch {
 	case len(needs.said) > 0:
-		return "it takes less to approve them"
+		how.Phrase = phrases.LooserLess
 	case len(grants.said) > 0:
-		return "an approval of them can let more calls through"
+		how.Phrase = phrases.LooserLetsMore
 	}
-	return ""
+	return how
 }
 
 // chain returns the rules that can decide a call, in order, down to the first that always does.
@@ -492,7 +538,7 @@ func display(server, tool, agent string) string {
 }
 
 // joinNames joins what was found, the general cases standing for the special ones.
-func joinNames(names []string) string {
+func joinNames(names []string) phrases.Said {
 	var kept []string
 	for _, n := range names {
 		bare := n
@@ -506,26 +552,30 @@ func joinNames(names []string) string {
 		}
 	}
 	const most = 8
+	var listed []phrases.Said
+	for _, n := range kept[:min(len(kept), most)] {
+		tool, agent, by := strings.Cut(n, " by ")
+		one := said(phrases.LooserCall, "tool", tool)
+		if by {
+			one = said(phrases.LooserBy, "tool", tool, "agent", agent)
+		}
+		listed = append(listed, one)
+	}
 	if more := len(kept) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(kept[:most], ", "), more)
+		return said(phrases.LooserMore, "calls", listed, "more", more)
 	}
-	return strings.Join(kept, ", ")
+	return said(phrases.LooserCalls, "calls", listed)
 }
 
-func past(a approval.Action) string {
-	if a == approval.Deny {
-		return "denied"
+// present is the phrase for what a rule does now.
+func present(r *rule) phrases.Phrase {
+	switch asks := r.action == approval.Quarantine; {
+	case asks && r.unconditional():
+		return phrases.LooserNowAsks
+	case asks:
+		return phrases.LooserMayAsk
+	case r.unconditional():
+		return phrases.LooserNowAllows
 	}
-	return "asked about"
-}
-
-func present(r *rule) string {
-	one, other := "allows", "allow"
-	if r.action == approval.Quarantine {
-		one, other = "asks about", "ask about"
-	}
-	if !r.unconditional() {
-		return "may now " + other
-	}
-	return "now " + one
+	return phrases.LooserMayAllow
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"countersign/internal/locale/phrases"
 )
 
 func TestLoosened(t *testing.T) {
@@ -202,7 +204,7 @@ func TestLoosened(t *testing.T) {
 				}
 				return compile(t, "policy: "+s+"\n")
 			}
-			got := Loosenings(block(test.old), block(test.new))
+			got := phrases.InEnglish(Loosenings(block(test.old), block(test.new)))
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
@@ -21,6 +22,7 @@ import (
 	"countersign/approval/redact"
 	"countersign/channels"
 	"countersign/internal/locale"
+	"countersign/internal/locale/phrases"
 )
 
 // Viewer is who looks at a page, with what they may do now.
@@ -54,6 +56,20 @@ type exchange struct {
 	form   url.Values // of a POST: what a page has sent, for whoever is signed in now
 	since  int64      // the newest event before the answer was begun
 	now    time.Time  // when it was begun
+}
+
+// said says a phrase in the reader's language, or a text as it is where there is no phrase.
+func (x *exchange) said(s phrases.Said, text string) string {
+	if s.Phrase == "" {
+		return text
+	}
+	return s.In(func(p phrases.Phrase, args ...any) string {
+		values := make([]string, len(args))
+		for i, v := range args {
+			values[i] = fmt.Sprint(v)
+		}
+		return x.lang.Say(string(p), values...)
+	})
 }
 
 // maxForm is how much a form may hold: arguments that are edited are up to 1 MiB, and are escaped. Nobody who is not

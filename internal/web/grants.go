@@ -204,7 +204,7 @@ func grantOf(x *exchange, g *approval.Grant, last time.Time) grantShown {
 	tell("by", g.Maker()+", "+x.time(g.MadeAt))
 	reason, _ := x.masker().Text(g.Reason)
 	tell("reason", reason)
-	tell("rule", g.Rule)
+	tell("rule", x.lang.Rule(g.Rule))
 	if v.Ended {
 		tell("ended", endedWords(x, g))
 	}

@@ -180,7 +180,7 @@ func clockText(c auth.Clock) string { return fmt.Sprintf("%02d:%02d", int(c)/60,
 
 func (p *peoplePages) standInOf(x *exchange, d approval.Delegation) standInShown {
 	rule, holds := d.RuleNow(p.gate.Policy())
-	if !holds {
+	if rule = x.lang.Rule(rule); !holds {
 		rule = x.lang.Say("people_rule_gone", "rule", rule)
 	}
 	v := standInShown{ID: d.ID, Title: x.lang.Say("people_stand_in", "delegate", legible.Line(d.Delegate),

@@ -106,13 +106,17 @@ var actionClasses = map[approval.Action]string{approval.Allow: "approved", appro
 	approval.Deny: "denied"}
 
 func ruleOf(x *exchange, r policy.RuleInfo) ruleShown {
-	v := ruleShown{Title: strconv.Itoa(r.Number) + ". " + legible.Line(r.Name),
+	name := x.lang.Rule(r.Name)
+	v := ruleShown{Title: strconv.Itoa(r.Number) + ". " + legible.Line(name),
 		Action: x.lang.Say("policy_action_" + string(r.Action)), Class: actionClasses[r.Action]}
 	tell := func(id, text string) {
 		if text != "" {
 			masked, _ := x.masker().Text(text)
 			v.Facts = append(v.Facts, fact{x.lang.Say("policy_" + id), legible.Line(masked)})
 		}
+	}
+	if name != r.Name { // by this it is named in the configuration, in a delegation and in the audit log
+		tell("name", r.Name)
 	}
 	tell("tools", x.lang.List(r.Tools))
 	tell("methods", x.lang.List(r.Methods))
@@ -193,18 +197,18 @@ func explanationShown(x *exchange, e policy.Explanation) *answerShown {
 	a := &answerShown{Observe: e.Mode == policy.Observe}
 	a.Facts = []fact{{x.lang.Say("policy_action"), x.lang.Say("policy_action_" + string(e.Action))},
 		{x.lang.Say("policy_risk"), x.lang.Say("risk_" + strings.ToLower(string(e.Risk)))},
-		{x.lang.Say("policy_by_rule"), legible.Line(cmp.Or(e.Rule, x.lang.Say("policy_no_rule")))}}
+		{x.lang.Say("policy_by_rule"), legible.Line(cmp.Or(x.lang.Rule(e.Rule), x.lang.Say("policy_no_rule")))}}
 	if e.Reason != "" {
-		a.Facts = append(a.Facts, fact{x.lang.Say("policy_why"), legible.Line(e.Reason)})
+		a.Facts = append(a.Facts, fact{x.lang.Say("policy_why"), legible.Line(x.said(e.ReasonSaid, e.Reason))})
 	}
 	a.Facts = append(a.Facts, fact{x.lang.Say("policy_message"), legible.Line(e.Message)})
 	for _, step := range e.Steps {
-		name := strconv.Itoa(step.Rule.Number) + ". " + legible.Line(step.Rule.Name)
+		name := strconv.Itoa(step.Rule.Number) + ". " + legible.Line(x.lang.Rule(step.Rule.Name))
 		if step.Rule.Number == 0 {
 			name = x.lang.Say("policy_otherwise")
 		}
-		a.Steps = append(a.Steps, stepShown{name, x.lang.Say("policy_step_" + string(step.Result)), legible.Line(step.Why),
-			step.Result == policy.StepDecides})
+		a.Steps = append(a.Steps, stepShown{name, x.lang.Say("policy_step_" + string(step.Result)),
+			legible.Line(x.said(step.Said, step.Why)), step.Result == policy.StepDecides})
 	}
 	if e.Guard != nil {
 		a.Steps = append(a.Steps, guardStep(x, e.Guard))

@@ -8,6 +8,9 @@ import (
 
 	"countersign/approval"
 	"countersign/internal/lists"
+	"countersign/internal/locale"
+	"countersign/internal/policy"
+	"countersign/internal/policy/presets"
 )
 
 func TestThePolicyIsShown(t *testing.T) {
@@ -112,5 +115,53 @@ func TestATriedCallTellsOfTheGuard(t *testing.T) {
 	} {
 		w.post("ken", "/policy/try", url.Values{"agent": {"bot"}, "tool": {tt.tool}, "args": {tt.args}}).is(
 			http.StatusOK).has(tt.want)
+	}
+}
+
+// Why a rule decides, and what the rules of a preset are called, is told in the reader's language.
+func TestATriedCallIsExplainedInTheReadersLanguage(t *testing.T) {
+	t.Parallel()
+	w := adminWorld(t)
+	const included = "policy: {include: [preset/coding-agent, preset/files]}\n"
+	if err := w.gate.SetPolicy(w.ctx, policyOf(t, included), nil); err != nil {
+		t.Fatal(err)
+	}
+	form := url.Values{"agent": {"bot"}, "tool": {"delete_file"}, "args": {`{"path":"/srv/x"}`}}
+	w.post("ken", "/policy/try", form).has("<dd>preset/files: deleting files</dd>", "(matched)",
+		"(tool delete_file is not among").lacks("<dt>Name</dt>")
+	for reader, want := range map[string][]string{
+		"yuki": {"<dd>preset/files: ファイルの削除</dd>", "(一致)", "(ツール delete_file は対象外です", "(先のルールで決まりました)"},
+		"som":  {"<dd>preset/files: การลบไฟล์</dd>", "(ตรงกับกฎ)", "(เครื่องมือ delete_file ไม่อยู่ใน", "(กฎก่อนหน้าตัดสินแล้ว)"},
+		"mei":  {"<dd>preset/files: 刪除檔案</dd>", "(符合)", "(工具 delete_file 不在", "(先前的規則已決定)"},
+	} {
+		w.post(reader, "/policy/try", form).is(http.StatusOK).has(want...).lacks("matched", "is not among",
+			"an earlier rule")
+	}
+	// Whoever names a rule elsewhere needs what the configuration calls it.
+	w.get("yuki", "/policy").has("preset/files: ファイルの削除", "<dd>preset/files: deleting files</dd>")
+}
+
+func TestEveryRuleOfAPresetHasANameInEachLanguage(t *testing.T) {
+	for _, preset := range presets.Names() {
+		text, _ := presets.Text(preset)
+		rules, problems := policy.ReadPreset(preset, text)
+		if len(problems) > 0 {
+			t.Fatalf("%s: %v", preset, problems)
+		}
+		for _, r := range rules {
+			for _, tag := range locale.Tags() {
+				switch said := locale.Get(tag).Rule(r.Name); {
+				case tag == locale.Default && said != r.Name:
+					t.Errorf("%q is called %q in English", r.Name, said)
+				case tag != locale.Default && said == r.Name:
+					t.Errorf("%s: %q has no name", tag, r.Name)
+				}
+			}
+		}
+	}
+	for _, name := range []string{"", "payments", "rule 3", "preset/payments", "preset/payments: mine"} {
+		if said := locale.Get("ja").Rule(name); said != name {
+			t.Errorf("%q is called %q", name, said)
+		}
 	}
 }

@@ -230,7 +230,7 @@ func ruleName(x *exchange, name string) string {
 	if name == "" {
 		return x.lang.Say("policy_no_rule")
 	}
-	return word(name)
+	return word(x.lang.Rule(name))
 }
 
 func requestLink(id string) string { return "/r/" + id }

@@ -18,6 +18,7 @@ import (
 	"countersign/channels"
 	"countersign/internal/auth/passkey"
 	"countersign/internal/lists"
+	"countersign/internal/locale/phrases"
 )
 
 // requestPages are what is told of one request, and what is done with it.
@@ -49,6 +50,8 @@ type RuleAnswer struct {
 	Rule    string
 	Decides bool
 	Why     string // it may quote arguments
+	// Said is the same for whoever reads another language; none of an error.
+	Said phrases.Said
 }
 
 // Explainer says by which rules a request is asked for.
@@ -77,6 +80,7 @@ type typed struct {
 type requestData struct {
 	lists.Details
 	Item      channels.Item
+	RuleName  string // in the reader's language
 	Version   string // as it is shown: the forms carry it
 	Risk      RiskMark
 	Sentence  string
@@ -183,7 +187,7 @@ func (p *requestPages) showRequest(ctx context.Context, x *exchange, status int,
 	if n := d.Standing; n.Needed > 1 {
 		d.Progress = x.lang.Say("inbox_votes", "have", strconv.Itoa(n.Total), "needed", strconv.Itoa(n.Needed))
 	}
-	d.Voters = x.voters(details.Voters)
+	d.Voters, d.RuleName = x.voters(details.Voters), x.lang.Rule(d.Rule)
 	d.Words = serverWordsOf(x, p.describer, &r)
 	d.Grants = grantChoices(x, &details, t.For)
 	if err := p.around(ctx, x, m, &d); err != nil {
@@ -219,7 +223,8 @@ func (p *requestPages) around(ctx context.Context, x *exchange, m channels.Maker
 		return err
 	}
 	for i := range d.Rules {
-		d.Rules[i].Rule, d.Rules[i].Why = legible.Line(d.Rules[i].Rule), m.Line(d.Rules[i].Why)
+		a := &d.Rules[i]
+		a.Rule, a.Why = legible.Line(x.lang.Rule(a.Rule)), m.Line(x.said(a.Said, a.Why))
 	}
 	return nil
 }

@@ -293,6 +293,9 @@ func kindOf(x *exchange, name string, all []history.Named) kindShown {
 			names[i] = x.lang.Say("stats_no_rule")
 		default:
 			names[i] = word(n.Name)
+			if name == "rule" {
+				names[i] = word(x.lang.Rule(n.Name))
+			}
 		}
 		k.Rows = append(k.Rows, append([]string{names[i]}, figureCells(x, n.Figures)...))
 	}

@@ -139,7 +139,7 @@ func suggestionPlace(x *exchange, rules []string) string {
 	var named []string
 	for _, r := range rules {
 		if r != "" {
-			named = append(named, word(r))
+			named = append(named, word(x.lang.Rule(r)))
 		}
 	}
 	return x.lang.Say("stats_suggest_place", "rules",
