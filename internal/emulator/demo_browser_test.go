@@ -255,7 +255,7 @@ func TestTablesKeepTheirColumns(t *testing.T) {
 	}
 }
 
-// TestTheLanguageOnThePage switches, by keyboard, what the program sends.
+// TestTheLanguageOnThePage switches, by keyboard, what the program sends, and the page's own words.
 func TestTheLanguageOnThePage(t *testing.T) {
 	t.Parallel()
 	d := showDemo(t, 50*time.Millisecond)
@@ -266,8 +266,11 @@ func TestTheLanguageOnThePage(t *testing.T) {
 	p.Keys(kb.ArrowDown)
 	p.Says("#news", "日本語")
 	p.HasFocus("language-pick")
+	p.Says("#line-owner", "hana のスマートフォン")
+	p.Says("#part-rows", "ゲートの保存内容")
+	p.Says(lineLog, "中身を見る")
 	p.Axe("what has just happened")
-	p.Click("#news button", "Close this message")
+	p.Click("#news button", "このメッセージを閉じる")
 	p.Click(first+" .fx-button", "Approve")
 	p.Says(lineLog, "config/limits.yaml を変更")
 	p.Says(approvalsLog, "config/limits.yaml を変更")

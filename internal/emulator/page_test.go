@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -406,6 +407,57 @@ func TestPageLeadsToTheInbox(t *testing.T) {
 		}
 		if to := res.Header.Get("Location"); want == http.StatusSeeOther && to != "http://localhost:1/signin/link?for=hana" {
 			t.Errorf("led to %q", to)
+		}
+	}
+}
+
+// What the page says itself is there in each language, with the same names to be filled in.
+func TestThePagesWordsAreInEachLanguage(t *testing.T) {
+	t.Parallel()
+	read := func(name string) string {
+		text, err := os.ReadFile("page/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	words := map[string]bool{}
+	names := regexp.MustCompile(`\{[a-z]+\}`)
+	for _, line := range regexp.MustCompile(`(?m)^  ("(?:[^"\\]|\\.)*"): (\[.*\]),$`).FindAllStringSubmatch(read("words.js"), -1) {
+		var english string
+		var others []string
+		if err := errors.Join(json.Unmarshal([]byte(line[1]), &english), json.Unmarshal([]byte(line[2]), &others)); err != nil ||
+			len(others) != 3 {
+			t.Errorf("%s: %v", line[0], err)
+			continue
+		}
+		words[english] = true
+		want := names.FindAllString(english, -1)
+		slices.Sort(want)
+		for _, other := range others {
+			got := names.FindAllString(other, -1)
+			if slices.Sort(got); !slices.Equal(got, want) || other == english {
+				t.Errorf("%q is %q", english, other)
+			}
+		}
+	}
+	said := regexp.MustCompile(`say\(([^()]*)\)`).FindAllStringSubmatch(read("app.js"), -1)
+	if len(words) < 80 || len(said) < 40 {
+		t.Fatalf("%d words, said in %d places", len(words), len(said))
+	}
+	for _, call := range said {
+		for _, english := range regexp.MustCompile(`"([^"]{2,})"`).FindAllStringSubmatch(call[1], -1) {
+			if !words[english[1]] {
+				t.Errorf("%q is said and in no other language", english[1])
+			}
+		}
+	}
+	html := read("index.html")
+	shown := regexp.MustCompile(`>([^<>{}]*[a-z][^<>{}]*)<|aria-label="([^"]*)"`).FindAllStringSubmatch(html, -1)
+	for _, s := range shown {
+		if text := strings.TrimSpace(s[1] + s[2]); !words[text] && !slices.Contains([]string{"Countersign", "LINE", "Slack",
+			"This page draws its chats with JavaScript."}, text) {
+			t.Errorf("%q is shown and in no other language", text)
 		}
 	}
 }

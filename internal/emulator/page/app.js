@@ -1,5 +1,6 @@
 // Draws two phones, the agent's panel and the gate's rows from the state that the server streams.
 import { $, make, icon, button, clock, speak, drawList, settle, forget, tabKeys, hold } from "./dom.js";
+import { say, speakIn, locale } from "./words.js";
 import { drawLINE } from "./flex.js";
 import { drawBlocks, textObject, mrkdwn, setNames, refreshDates, fieldValue, complain } from "./blocks.js";
 
@@ -49,29 +50,31 @@ async function post(action) {
 }
 
 async function act(platform, action) {
-  const say = (text, bad) => {
+  const tell = (text, bad) => {
     const status = $(platform + "-status");
     status.className = bad ? "status bad" : "status";
     status.textContent = text;
   };
-  say("Sending…");
+  tell(say("Sending…"));
   if (narrow.matches && telling === "first") endStory(); // it stands where one writes
   try {
     const answer = await post(action);
-    if (answer.error) say(answer.error, true);
-    else if (!answer.status) say("");
+    if (answer.error) tell(answer.error, true);
+    else if (!answer.status) tell("");
     else {
       const ok = answer.status >= 200 && answer.status < 300;
-      say(`${ok ? "✓ Signed and delivered" : "The gate refused it"}: HTTP ${answer.status} in ${answer.latency_ms} ms`, !ok);
+      tell(say(ok ? "✓ Signed and delivered: HTTP {status} in {ms} ms" : "The gate refused it: HTTP {status} in {ms} ms",
+        { status: answer.status, ms: answer.latency_ms }), !ok);
     }
     return answer;
   } catch {
-    say("The demo cannot be reached. Is it still running?", true);
+    tell(say("The demo cannot be reached. Is it still running?"), true);
     return { error: "unreachable" };
   }
 }
 
 function draw() {
+  if (speakIn(state.language)) redraw();
   drawAlerts();
   drawPeople();
   drawInbox();
@@ -84,8 +87,19 @@ function draw() {
   drawParts();
 }
 
+// redraw has all that has words of the page's own drawn anew.
+function redraw() {
+  for (const id of ["line-log", "slack-log"]) quietly($(id), () => forget($(id)));
+  for (const id of ["part-agent", "tables"]) {
+    $(id).replaceChildren();
+    $(id).drawn = new Map();
+  }
+  for (const id of ["table-tabs", "parts"]) $(id).replaceChildren();
+  $("slack-home").dataset.hash = $("people").dataset.names = "";
+}
+
 function drawAlerts() {
-  const texts = [lost ? "The demo cannot be reached. Start it again; this page comes back by itself." : "", ...(state?.notice ?? "").split("\n")].filter(Boolean);
+  const texts = [lost ? say("The demo cannot be reached. Start it again; this page comes back by itself.") : "", ...(state?.notice ?? "").split("\n")].filter(Boolean);
   const box = $("alerts");
   if (box.dataset.said === texts.join("\n")) return;
   box.dataset.said = texts.join("\n");
@@ -105,7 +119,7 @@ function drawNews() {
 
 function tellNews(text, bad) {
   const box = $("news");
-  const close = named(button("tool", () => box.replaceChildren(), icon("close")), "Close this message");
+  const close = named(button("tool", () => box.replaceChildren(), icon("close")), say("Close this message"));
   box.replaceChildren(make("p", bad ? "bad" : "", make("span", "", text), close));
   clearTimeout(newsEnds);
   if (!bad) newsEnds = setTimeout(() => { if (!box.matches(":hover, :focus-within")) box.replaceChildren(); }, 20_000);
@@ -135,7 +149,7 @@ $("language-pick").addEventListener("change", async () => {
   try {
     wrong = (await post({ kind: "language", tag: pick.value })).error ?? "";
   } catch {
-    wrong = "The demo cannot be reached. Is it still running?";
+    wrong = say("The demo cannot be reached. Is it still running?");
   }
   pick.disabled = false;
   pick.focus({ preventScroll: true });
@@ -159,7 +173,7 @@ function drawPeople() {
       input.value = p.name;
       input.addEventListener("change", () => choose(p.name));
       const label = make("label", "", input, p.name);
-      if (p.stranger) label.title = "On both platforms, but nobody who may decide";
+      if (p.stranger) label.title = say("On both platforms, but nobody who may decide");
       box.append(label);
     }
   }
@@ -199,28 +213,28 @@ function quietly(log, change) {
 
 function drawPhoneLINE() {
   const line = state.line;
-  $("line-owner").textContent = line.on ? `${person}’s phone` : `${person} is not on LINE`;
+  $("line-owner").textContent = say(line.on ? "{person}’s phone" : "{person} is not on LINE", { person });
   $("line-bot").textContent = line.on ? line.bot : "LINE";
   document.querySelector(".phone.line").classList.toggle("off", !line.on);
   $("line-block").hidden = !line.on;
-  $("line-block").textContent = line.blocked ? "Unblock" : "Block";
-  $("line-block").setAttribute("aria-label", (line.blocked ? "Unblock " : "Block ") + line.bot);
+  $("line-block").textContent = say(line.blocked ? "Unblock" : "Block");
+  $("line-block").setAttribute("aria-label", say(line.blocked ? "Unblock {bot}" : "Block {bot}", { bot: line.bot }));
   $("line-text").disabled = !line.on || line.blocked;
   $("line-form").querySelector("[type=submit]").disabled = !line.on || line.blocked;
   const items = line.messages.map((m, i) => ({ ...m, day: day(m.at, line.messages[i - 1]?.at) }));
-  if (line.blocked) items.push({ key: "blocked", note: `You have blocked ${line.bot}. Nothing it sends reaches this phone.` });
+  if (line.blocked) items.push({ key: "blocked", note: say("You have blocked {bot}. Nothing it sends reaches this phone.", { bot: line.bot }) });
   if (line.loading) items.push({ key: "loading", loading: true });
   drawQuick(line.messages.at(-1)); // first: it takes its room from the log
-  drawList($("line-log"), items, drawLINEMessage, !line.on ? `${person} has no LINE account here.`
-    : stranger() ? ["No cards come here: a stranger may not decide.", make("br"), "Write something, or press a button on the Slack phone, and see."]
-      : ["Nothing yet.", make("br"), "When the agent wants something that needs a yes, its card appears here."]);
+  drawList($("line-log"), items, drawLINEMessage, !line.on ? say("{person} has no LINE account here.", { person })
+    : stranger() ? [say("No cards come here: a stranger may not decide."), make("br"), say("Write something, or press a button on the Slack phone, and see.")]
+      : [say("Nothing yet."), make("br"), say("When the agent wants something that needs a yes, its card appears here.")]);
 }
 
 // day is the heading over the first message of a day, or "".
 function day(at, before) {
   const d = new Date(at);
   if (before && new Date(before).toDateString() === d.toDateString()) return "";
-  return d.toDateString() === new Date().toDateString() ? "Today" : d.toLocaleDateString([], { weekday: "short", month: "short", day: "numeric" });
+  return d.toDateString() === new Date().toDateString() ? say("Today") : d.toLocaleDateString(locale() ?? [], { weekday: "short", month: "short", day: "numeric" });
 }
 
 function drawLINEMessage(m) {
@@ -233,15 +247,15 @@ function drawLINEMessage(m) {
   if (m.loading) {
     const dots = make("div", "balloon dots", make("i"), make("i"), make("i"));
     dots.setAttribute("role", "img");
-    dots.setAttribute("aria-label", state.line.bot + " is writing");
+    dots.setAttribute("aria-label", say("{bot} is writing", { bot: state.line.bot }));
     return make("div", "msg", face(), dots);
   }
   const card = m.message.type === "flex" || m.message.type === "template";
   const tap = (path, action) => tapLINE(m.id, path, action);
   const reply = button("tool", () => { quote(m); $("line-text").focus(); }, icon("reply"));
-  reply.setAttribute("aria-label", "Reply to: " + m.text.slice(0, 60));
-  const meta = make("div", "meta", m.from_bot ? null : make("span", "", "Read"), make("time", "", clock(m.at)),
-    make("span", "tools", m.via === "postback" ? null : reply, inspectButton(m.message, m.text, SENT[m.via])));
+  reply.setAttribute("aria-label", say("Reply to: {text}", { text: m.text.slice(0, 60) }));
+  const meta = make("div", "meta", m.from_bot ? null : make("span", "", say("Read")), make("time", "", clock(m.at)),
+    make("span", "tools", m.via === "postback" ? null : reply, inspectButton(m.message, m.text, say(SENT[m.via] ?? ""))));
   const body = make("div", card ? "what wide" : "what", make("div", "said", drawLINE(m.message, m.quoted, tap)), meta);
   const root = make("article", m.from_bot ? "msg" : "msg own", m.from_bot ? face() : null, body);
   root.setAttribute("aria-label", `${m.from_bot ? state.line.bot : person}, ${clock(m.at)}`);
@@ -292,7 +306,7 @@ async function tapLINE(message, path, action) {
 function quote(m) {
   quoting = m;
   $("line-quote").hidden = !m;
-  $("line-quote").firstElementChild.textContent = m ? `Reply to ${m.from_bot ? state.line.bot : person}: ${m.text}` : "";
+  $("line-quote").firstElementChild.textContent = m ? say("Reply to {who}: {text}", { who: m.from_bot ? state.line.bot : person, text: m.text }) : "";
 }
 
 // ---- Slack ----
@@ -300,7 +314,7 @@ function quote(m) {
 function drawPhoneSlack() {
   const slack = state.slack;
   setNames({ ...slack.names, ...Object.fromEntries(slack.conversations.map((c) => [c.id, c.name])) });
-  $("slack-owner").textContent = slack.on ? `${person}’s phone` : `${person} is not on Slack`;
+  $("slack-owner").textContent = say(slack.on ? "{person}’s phone" : "{person} is not on Slack", { person });
   $("slack-team").textContent = slack.team;
   document.querySelector(".phone.slack .team").textContent = slack.team.slice(0, 1).toUpperCase();
   const ids = slack.conversations.map((c) => c.id);
@@ -343,7 +357,7 @@ function badge(tab, unread) {
   if (unread <= 0) { old?.remove(); return; }
   if (old?.dataset.n === String(unread)) return;
   old?.remove();
-  const e = make("span", "badge", make("span", "", String(unread)), make("span", "hidden", " new"));
+  const e = make("span", "badge", make("span", "", String(unread)), make("span", "hidden", say(" new")));
   e.dataset.n = unread;
   tab.append(e);
 }
@@ -376,10 +390,10 @@ function drawConversation(open) {
   const input = $("slack-text");
   input.disabled = !open;
   $("slack-form").querySelector("[type=submit]").disabled = !open;
-  input.placeholder = !open ? "" : thread ? "Reply in the thread" : open.im ? "Message " + slack.bot : `@${slack.bot} … or /command`;
-  drawList($("slack-log"), items, drawSlackMessage, !open ? `${person} has no Slack account here.`
-    : open.im ? ["Nothing yet.", make("br"), "Answers that concern only you, and what you type to the app, appear here."]
-      : ["Nothing yet.", make("br"), "When the agent wants something that needs a yes, its card appears here."]);
+  input.placeholder = !open ? "" : say(thread ? "Reply in the thread" : open.im ? "Message {bot}" : "@{bot} … or /command", { bot: slack.bot });
+  drawList($("slack-log"), items, drawSlackMessage, !open ? say("{person} has no Slack account here.", { person })
+    : open.im ? [say("Nothing yet."), make("br"), say("Answers that concern only you, and what you type to the app, appear here.")]
+      : [say("Nothing yet."), make("br"), say("When the agent wants something that needs a yes, its card appears here.")]);
 }
 
 function openConversation(id) {
@@ -416,26 +430,26 @@ function drawHome(view) {
   root.dataset.hash = hash;
   const focused = root.contains(document.activeElement);
   root.replaceChildren(view ? make("div", "homeview", ...drawBlocks(view.blocks, pressing({ kind: "slack.home.tap" })))
-    : make("p", "empty", "The app has not published a Home for you."));
+    : make("p", "empty", say("The app has not published a Home for you.")));
   if (focused) root.focus();
 }
 
 function drawSlackMessage(m) {
   const sent = make("time", "when", clock(m.at));
   const threadable = !thread && !m.ephemeral;
-  const tools = make("span", "tools", threadable ? named(button("tool", () => openThread(m), icon("thread")), "Reply in a thread to " + m.name) : null,
+  const tools = make("span", "tools", threadable ? named(button("tool", () => openThread(m), icon("thread")), say("Reply in a thread to {name}", { name: m.name })) : null,
     inspectButton({ text: m.text, ...(m.blocks ? { blocks: m.blocks } : {}) }, m.text));
   const head = make("div", "headline", make("span", "who", m.name), m.from_bot ? make("span", "app", "APP") : null, sent,
-    m.edits && !m.blocks ? make("span", "only", "(edited)") : null, tools); // Slack marks no edit that comes with blocks
+    m.edits && !m.blocks ? make("span", "only", say("(edited)")) : null, tools); // Slack marks no edit that comes with blocks
   const body = make("div", "blocks");
   if (m.blocks) body.append(...drawBlocks(m.blocks, pressing({ kind: "slack.tap", channel: m.channel, ts: m.ts })));
   else body.append(mrkdwn(m.text));
-  const replies = m.replies ? button("replies", () => openThread(m), `${m.replies} ${m.replies === 1 ? "reply" : "replies"}`) : null;
-  const what = make("div", "what", m.ephemeral ? make("p", "only", "👁 Only visible to you") : null, m.thread && !thread ? make("p", "only", "↳ in a thread") : null, head, body, replies);
+  const replies = m.replies ? button("replies", () => openThread(m), say(m.replies === 1 ? "{n} reply" : "{n} replies", { n: m.replies })) : null;
+  const what = make("div", "what", m.ephemeral ? make("p", "only", say("👁 Only visible to you")) : null, m.thread && !thread ? make("p", "only", say("↳ in a thread")) : null, head, body, replies);
   const avatar = make("span", m.from_bot ? "avatar" : "avatar person", m.name.slice(0, 1).toUpperCase());
   avatar.setAttribute("aria-hidden", "true");
   const root = make("article", m.ephemeral ? "row ephemeral" : "row", avatar, what);
-  root.setAttribute("aria-label", `${m.name}, ${clock(m.at)}${m.edits ? ", edited" : ""}${m.ephemeral ? ", only visible to you" : ""}`);
+  root.setAttribute("aria-label", `${m.name}, ${clock(m.at)}${m.edits ? say(", edited") : ""}${m.ephemeral ? say(", only visible to you") : ""}`);
   return root;
 }
 
@@ -501,7 +515,7 @@ function drawView(view) {
   $("view-status").textContent = "";
   $("view-submit").hidden = !view.submit;
   if (view.submit) $("view-submit").replaceChildren(textObject(view.submit));
-  $("view-close").replaceChildren(view.close ? textObject(view.close) : "Close");
+  $("view-close").replaceChildren(view.close ? textObject(view.close) : say("Close"));
   // On a phone a modal covers the app; here it covers the phone where there is one.
   const screen = document.querySelector(".phone.slack").getBoundingClientRect();
   d.classList.toggle("sheet", screen.width > 0 && screen.height > 420 && innerWidth > 760 && screen.bottom <= innerHeight + 20);
@@ -519,15 +533,15 @@ $("view-form").addEventListener("submit", async (event) => {
     const value = fieldValue(box);
     (values[box.dataset.block] ??= {})[box.dataset.action] = value;
     const least = Number(box.dataset.least ?? 0);
-    const wrong = "required" in box.dataset && value.trim() === "" ? "Please complete this required field."
-      : value !== "" && value.length < least ? `Please enter at least ${least} characters.` : "";
+    const wrong = "required" in box.dataset && value.trim() === "" ? say("Please complete this required field.")
+      : value !== "" && value.length < least ? say("Please enter at least {n} characters.", { n: least }) : "";
     const field = complain(box, wrong);
     if (wrong) first ??= field;
   }
   if (first) { first.focus(); return; }
   const answer = await act("slack", { kind: "slack.submit", view: $("view").dataset.id, values });
   if (!$("view").open) return;
-  $("view-status").textContent = answer.error || (answer.status && answer.status !== 200) ? "We had some trouble connecting. Try again?" : "";
+  $("view-status").textContent = answer.error || (answer.status && answer.status !== 200) ? say("We had some trouble connecting. Try again?") : "";
   for (const [id, text] of Object.entries(answer.errors ?? {})) {
     const box = boxes.find((b) => b.dataset.block === id);
     if (box) {
@@ -550,7 +564,7 @@ function inspectButton(object, text, how = "") {
     $("raw-json").textContent = JSON.stringify(object, null, 2);
     hold($("raw"), null);
     $("raw-json").scrollTop = 0;
-  }, "Inspect"), "Inspect: " + text.slice(0, 60));
+  }, say("Inspect")), say("Inspect: {text}", { text: text.slice(0, 60) }));
 }
 
 // ---- beside the phones ----
@@ -565,17 +579,17 @@ function drawPanels() {
       title.id = "panel-" + i;
       const head = make("header", "head", title);
       if (/^https?:\/\//.test(p.url)) {
-        const a = make("a", "", "Open");
+        const a = make("a", "", say("Open"));
         a.href = p.url;
         a.target = "_blank";
         a.rel = "noopener noreferrer";
-        head.append(named(a, "Open " + p.title));
+        head.append(named(a, say("Open {title}", { title: p.title })));
       }
       list = make("div", "lines");
       list.setAttribute("role", "region");
-      list.setAttribute("aria-label", p.title + ", line by line");
+      list.setAttribute("aria-label", say("{title}, line by line", { title: p.title }));
       list.tabIndex = 0;
-      const newer = named(button("newer", () => toEnd(list), icon("down")), "To the newest line");
+      const newer = named(button("newer", () => toEnd(list), icon("down")), say("To the newest line"));
       newer.hidden = true;
       const section = make("section", "card", head, make("div", "fill", list, newer));
       section.setAttribute("aria-labelledby", title.id);
@@ -590,13 +604,13 @@ function drawPanels() {
       turn = l.turn || turn;
       items.push({ key: l.n, ...l });
     }
-    drawList(list, items, drawLine, "Nothing yet. What happens on this side is told here, turn by turn.");
+    drawList(list, items, drawLine, say("Nothing yet. What happens on this side is told here, turn by turn."));
   });
 }
 
 function drawLine(l) {
   if (l.text === undefined) {
-    const h = make("h3", "turn", "Turn " + l.turn);
+    const h = make("h3", "turn", say("Turn {n}", { n: l.turn }));
     return h;
   }
   const mark = l.word ? make("span", "word " + tone(l.word), l.word) : null;
@@ -620,7 +634,7 @@ const refusals = new Map(); // how many refusals a table had when it was last lo
 function drawTables() {
   const root = $("tables");
   if (state.tables.length === 0) {
-    if (!root.querySelector(".empty")) root.append(make("p", "empty", "Nothing yet. Requests, notifications and the audit log appear here as rows."));
+    if (!root.querySelector(".empty")) root.append(make("p", "empty", say("Nothing yet. Requests, notifications and the audit log appear here as rows.")));
     return;
   }
   root.querySelector(":scope > .empty")?.remove();
@@ -698,7 +712,7 @@ function fillTable(body, t) {
     return tr;
   }));
   if (t.rows.length === 0) {
-    const none = role(make("td", "empty", "No rows yet"), "cell");
+    const none = role(make("td", "empty", say("No rows yet")), "cell");
     none.colSpan = t.columns.length;
     body.append(role(make("tr", "", none), "row"));
   }
@@ -721,7 +735,7 @@ function drawParts() {
   const list = $("parts");
   if (list.children.length === 0) {
     list.append(...PARTS.map(([id, name]) => {
-      const b = button("", () => openPart(id), name);
+      const b = button("", () => openPart(id), say(name));
       b.id = "to-" + id;
       b.dataset.part = id;
       return b;
@@ -729,7 +743,7 @@ function drawParts() {
   }
   const tabs = narrow.matches;
   if (tabs) list.setAttribute("role", "tablist"); else list.removeAttribute("role");
-  if (tabs) list.setAttribute("aria-label", "Parts of the page"); else list.removeAttribute("aria-label");
+  if (tabs) list.setAttribute("aria-label", say("Parts of the page")); else list.removeAttribute("aria-label");
   list.hidden = !tabs;
   for (const [id] of PARTS) {
     const section = $(id);

@@ -41,7 +41,7 @@ export function language(text) {
 }
 
 export function speak(e, text) {
-  const lang = language(text);
+  const lang = language(text) || (document.documentElement.lang === "en" ? "" : "en"); // records stay English
   if (lang) e.lang = lang;
   return e;
 }
