@@ -416,13 +416,8 @@ func (r *run) people(ctx context.Context) ([]step, error) {
 			f.over(r.yards.bare)
 			f.tripsOf(r.yards.trip)
 		}
-		if err != nil {
-			return err
-		}
-		err = r.liveAtOnce(ctx, life, agent)
-		life.rateOf(r.yards.log)
 		return err
-	}}, nil
+	}, func(ctx context.Context) error { return r.liveAtOnce(ctx, life, agent) }}, nil
 }
 
 // liveAtOnce measures whole lives, many at once: an agent asks and waits, its card is pressed as soon as it comes, and
@@ -455,5 +450,6 @@ func (r *run) liveAtOnce(ctx context.Context, life *figure, agent *caller) error
 	presses.Wait()
 	r.made[eventDecision] += life.last().n
 	r.made[eventUsed] += life.last().n
+	life.rateOf(r.yards.log)
 	return err
 }
