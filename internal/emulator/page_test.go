@@ -426,8 +426,8 @@ func TestThePagesWordsAreInEachLanguage(t *testing.T) {
 	for _, line := range regexp.MustCompile(`(?m)^  ("(?:[^"\\]|\\.)*"): (\[.*\]),$`).FindAllStringSubmatch(read("words.js"), -1) {
 		var english string
 		var others []string
-		if err := errors.Join(json.Unmarshal([]byte(line[1]), &english), json.Unmarshal([]byte(line[2]), &others)); err != nil ||
-			len(others) != 3 {
+		err := errors.Join(json.Unmarshal([]byte(line[1]), &english), json.Unmarshal([]byte(line[2]), &others))
+		if err != nil || len(others) != 3 {
 			t.Errorf("%s: %v", line[0], err)
 			continue
 		}

@@ -377,7 +377,8 @@ func TestRule5_LosingTheGuardIsLoosening(t *testing.T) {
 	if said := phrases.InEnglish(Loosenings(with, without)); len(said) != 1 || !strings.Contains(said[0], "guard") {
 		t.Errorf("said %q", said)
 	}
-	if said := phrases.InEnglish(Loosenings(more, with)); len(said) != 1 || !strings.Contains(said[0], "/home/u/cc-work/") {
+	said := phrases.InEnglish(Loosenings(more, with))
+	if len(said) != 1 || !strings.Contains(said[0], "/home/u/cc-work/") {
 		t.Errorf("said %q", said)
 	}
 	if said := append(Loosenings(without, with), Loosenings(with, more)...); len(said) != 0 {
