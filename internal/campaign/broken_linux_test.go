@@ -164,7 +164,7 @@ var bringsOut = map[string]string{
 // among are the operations among which some variants do soon enough what the gate does not: the others are left out.
 var among = map[string]string{
 	"a grant's time": "batch wait grant", "a grant is revoked": "batch wait grant revoke",
-	"a grant's total": "batch wait grant", "one key for all attempts": "batch line", "extended once": "wait extend",
+	"a grant's total": "batch wait grant", "one key for all attempts": "batch", "extended once": "wait extend",
 }
 
 // onPostgreSQL are the variants that lack a rule of several programs; hasPostgreSQL says that the test has those.

@@ -228,9 +228,9 @@ func (w *world) failPlatform(r *rand.Rand) {
 		emulator.LostResponse(), emulator.LostResponse(), emulator.RateLimited(time.Second), emulator.ServerError(),
 		emulator.Slow(700 * time.Millisecond)}
 	if strings.HasPrefix(string(endpoint), "/") || endpoint == emulator.AnyLINE {
-		faults = append(faults, emulator.LostResponse())
+		faults = append(faults, emulator.LostResponse(), emulator.LostResponse(), emulator.LostResponse())
 	}
-	failing := w.chat.Fail(endpoint, 1+r.IntN(4), faults[r.IntN(len(faults))])
+	failing := w.chat.Fail(endpoint, 1+r.IntN(12), faults[r.IntN(len(faults))])
 	w.pause(r, time.Second)
 	failing.Cancel()
 }
