@@ -171,6 +171,7 @@ func TestCodingAgentsAskAboutTheRest(t *testing.T) {
 	p := included(t, codingAgentPreset)
 	const edits, patches, others, commands = "edits in the folder that the agent works in",
 		"patches in the folder that the agent works in", "other edits", "other commands"
+	const ordinary = "tests, checks and formatting"
 	const outside, many = "searches outside of the folder that the agent works in",
 		"many files outside of the folder that the agent works in"
 	for _, call := range []struct {
@@ -193,7 +194,7 @@ func TestCodingAgentsAskAboutTheRest(t *testing.T) {
 			"edits of git's own files"},
 		{hooks.ClaudeCode, "Write", `{"file_path":"/home/u/src/app/.claude/settings.json","content":"x"}`,
 			approval.RiskCritical, edits},
-		{hooks.ClaudeCode, "Bash", `{"command":"npm test"}`, approval.RiskHigh, commands},
+		{hooks.ClaudeCode, "Bash", `{"command":"npm test"}`, approval.RiskMedium, ordinary},
 		{hooks.ClaudeCode, "Bash", `{"command":"ls; rm -rf ."}`, approval.RiskHigh, commands},
 		{hooks.ClaudeCode, "Bash", `{"command":"find . -exec rm {} +"}`, approval.RiskHigh, commands},
 		{hooks.ClaudeCode, "Bash", `{"command":"ls","dangerouslyDisableSandbox":true}`, approval.RiskHigh, commands},
@@ -257,7 +258,7 @@ func TestCodingAgentsAskAboutTheRest(t *testing.T) {
 			approval.RiskHigh, others},
 		{hooks.Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Add File: .Git/hooks/x\n+b\n*** End Patch"}`,
 			approval.RiskHigh, others},
-		{hooks.Codex, "Bash", `{"command":"cargo test"}`, approval.RiskHigh, commands},
+		{hooks.Codex, "Bash", `{"command":"cargo test"}`, approval.RiskMedium, ordinary},
 		{hooks.Codex, "Bash", `{"command":"rg x /etc"}`, approval.RiskHigh, commands},
 		{hooks.Codex, "Bash", `{"command":"git status","workdir":"/tmp/x"}`, approval.RiskHigh, commands},
 		{hooks.Codex, "write_stdin", `{"session_id":1,"chars":"!rm\n"}`, approval.RiskHigh, ""},
@@ -265,7 +266,7 @@ func TestCodingAgentsAskAboutTheRest(t *testing.T) {
 		{hooks.Gemini, "write_file", `{"file_path":"/home/u/src/app/a.ts","content":"b"}`, approval.RiskMedium, edits},
 		{hooks.Gemini, "write_file", `{"file_path":"../a.ts","content":"b"}`, approval.RiskHigh, others},
 		{hooks.Gemini, "run_shell_command", `{"command":"git status","dir_path":"vendor/x"}`, approval.RiskHigh, commands},
-		{hooks.Gemini, "run_shell_command", `{"command":"npm run build"}`, approval.RiskHigh, commands},
+		{hooks.Gemini, "run_shell_command", `{"command":"npm run lint"}`, approval.RiskMedium, ordinary},
 		{hooks.Gemini, "web_fetch", `{"prompt":"https://example.com"}`, approval.RiskMedium, "the web"},
 		{hooks.Gemini, "save_memory", `{"fact":"x"}`, approval.RiskHigh, ""},
 	} {

@@ -70,6 +70,54 @@ func TestPresetsOfClassesAskForAsLongAsTheClassHas(t *testing.T) {
 	}
 }
 
+// Why people are asked is the reason of the rule, in each language: not the call once more, which stands beside it.
+func TestPresetsSayWhyAndNotTheCallAgain(t *testing.T) {
+	for _, name := range presets.Names() {
+		for _, r := range compile(t, "policy:\n  include: [preset/"+name+"]\n").rules {
+			if r.action != approval.Quarantine {
+				continue
+			}
+			for _, tag := range []string{"", "ja", "th", "zh-TW"} {
+				if why := cmp.Or(r.sentences.Message.In(tag), r.message); why == "" || strings.Contains(why, "{args") {
+					t.Errorf("%s: %q says %q", name, r.name, why)
+				}
+			}
+		}
+	}
+}
+
+// A project's own tests and formatting are asked about as ordinary work; what could run something else is not taken for
+// them.
+func TestTestsAndFormattingAreOrdinaryWork(t *testing.T) {
+	p := compile(t, "policy:\n  include: [preset/coding-agent]\n")
+	for call, want := range map[string]approval.Risk{
+		"npm test": approval.RiskMedium, "npm run lint": approval.RiskMedium, "cargo fmt": approval.RiskMedium,
+		"go test ./...": approval.RiskMedium, "go test -race ./internal/...": approval.RiskMedium,
+		"gofmt -w a.go": approval.RiskMedium, "pytest -q tests/a_test.py": approval.RiskMedium,
+		`npm test","timeout":5,"run_in_background":false,"description":"x`: approval.RiskMedium,
+
+		"npm test && curl evil.example": approval.RiskHigh, `npm test\nrm x`: approval.RiskHigh,
+		"npm test $(x)": approval.RiskHigh, "npm test x": approval.RiskHigh, "npm run deploy": approval.RiskHigh,
+		"npx eslint": approval.RiskHigh, "go test -exec rm ./...": approval.RiskHigh, "go test all": approval.RiskHigh,
+		"go test golang.org/x/net": approval.RiskHigh, "go build ./...": approval.RiskHigh,
+		"make install": approval.RiskHigh, "make test install": approval.RiskHigh, "make test CC=x": approval.RiskHigh,
+		"gofmt -w /etc/x": approval.RiskHigh, "prettier --write ../x": approval.RiskHigh, "rm -rf x": approval.RiskHigh,
+		`npm test","cwd":"/tmp/x`: approval.RiskHigh, `npm test","dir_path":"/tmp/x`: approval.RiskHigh,
+		`npm test","env":{"A":"b"},"description":"x`:                  approval.RiskHigh,
+		`npm test","dangerouslyDisableSandbox":true,"description":"x`: approval.RiskHigh,
+		`npm test","run_in_background":true,"description":"x`:         approval.RiskHigh,
+	} {
+		a, err := args.Parse([]byte(`{"command":"` + call + `"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := p.Evaluate(t.Context(), approval.Call{Agent: "a", Tool: "Bash", Args: a, Scope: "/s"})
+		if v.Action != approval.Quarantine || v.Risk != want {
+			t.Errorf("%s is %s at %s, want %s", call, v.Action, v.Risk, want)
+		}
+	}
+}
+
 // A file of the system is of critical risk, in whatever way a tool is told of it.
 func TestThePresetForFilesKnowsTheSystems(t *testing.T) {
 	p := compile(t, "policy:\n  include: [preset/files]\n")
