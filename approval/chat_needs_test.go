@@ -70,12 +70,14 @@ func TestAPressIsAnsweredByHowFarItBringsTheRequest(t *testing.T) {
 	}{
 		{mei, chat.IntentApprove, theCall(id) +
 			": It's not your turn yet: this is waiting for 2 of finance, then 1 of security.", approval.CodeNotYourStage},
-		{hana, chat.IntentApprove, theCall(id) + ": Your approval counts: 1 of 3.", ""},
+		{hana, chat.IntentApprove, "Your approval of " + theCall(id) +
+			" counts: 1 of 3. Waiting for 1 of finance, then 1 of security.", ""},
 		{hana, chat.IntentApprove, theCall(id) + ": You already approved this (2026-11-21T10:00:00.000Z).",
 			approval.CodeAlreadyVoted},
 		{mei, chat.IntentApprove, theCall(id) +
 			": It's not your turn yet: this is waiting for 1 of finance, then 1 of security.", approval.CodeNotYourStage},
-		{ken, chat.IntentApprove, theCall(id) + ": Your approval counts: 2 of 3.", ""},
+		{ken, chat.IntentApprove, "Your approval of " + theCall(id) +
+			" counts: 2 of 3. Waiting for 1 of security.", ""},
 		{yuki, chat.IntentApprove, theCall(id) + ": It's not your turn yet: this is waiting for 1 of security.",
 			approval.CodeNotYourStage},
 		{mei, chat.IntentApprove, "Approved: " + theCall(id) + ". The agent may run it once.", ""},
@@ -95,7 +97,8 @@ func TestWhoWasVotedForIsToldByWhom(t *testing.T) {
 		"mei stands in for you until 2026-11-24T10:00:00.000Z.") {
 		t.Fatalf("delegating is answered %q", out.Text)
 	}
-	if out := w.tap(press(mei, chat.IntentApprove, id)); out.Text != theCall(id)+": Your approval counts: 1 of 3." {
+	if out := w.tap(press(mei, chat.IntentApprove, id)); out.Text != "Your approval of "+theCall(id)+
+		" counts: 1 of 3. Waiting for 1 of finance, then 1 of security." {
 		t.Errorf("who stands in is told %q", out.Text)
 	}
 	if out := w.tap(press(yuki, chat.IntentApprove, id)); out.Text != theCall(id)+

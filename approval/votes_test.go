@@ -713,8 +713,9 @@ func TestRule5_ApproveAllAcrossDifferentNeeds(t *testing.T) {
 		t.Errorf("hana's vote on two: %+v", r.Votes)
 	}
 	short := func(n int) string { return outs[n].Request.ID[26-approval.ShortID:] }
-	for _, want := range []string{"one (bot, " + short(0) + "): You may not decide this request.", "two (bot, " +
-		short(1) + "): Your approval counts: 1 of 2.", "Approved: three (bot, " + short(2) + ")."} {
+	for _, want := range []string{"one (bot, " + short(0) + "): You may not decide this request.",
+		"Your approval of two (bot, " + short(1) + ") counts: 1 of 2. Waiting for 1 of finance.",
+		"Approved: three (bot, " + short(2) + ")."} {
 		if !strings.Contains(out.Text, want) {
 			t.Errorf("%q is not in %q", want, out.Text)
 		}

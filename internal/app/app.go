@@ -192,7 +192,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) { //nolint:funlen /
 	})
 	a.signIns = &signIns{log: a.log, live: &a.live, at: a.listeners}
 	a.chat = chat.New(chat.Options{Store: kept, Gate: a.gate, Audit: audit, Outbox: a.outbox, SignIn: a.signIns,
-		Readers: chatReaders{a.who, a.o.Now, health{a}.status}, Whose: a.directory.ByChat})
+		Readers: chatReaders{a.who, a.o.Now, health{a}.status}, Whose: a.directory.ByChat,
+		Summary: a.live.summaryTo})
 	a.disk.tell = map[disk.Level]func(context.Context, int64, int) error{
 		disk.Low: a.chat.DiskLow, disk.Full: a.chat.DiskFull}
 	a.backups.tell = a.chat.BackupFailed

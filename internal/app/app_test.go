@@ -39,7 +39,7 @@ func TestACallATapInLINEAndBack(t *testing.T) {
 		t.Errorf("asking again made %s", again.ApprovalID)
 	}
 	w.tapLINE("hana", first.ApprovalID, "approve")
-	w.told("Approved: transfer_credits (bot, ")
+	w.told("Approved: “Run transfer_credits: ")
 
 	news, err := w.bot.Resolved(w.ctx, "s1", 10*time.Second)
 	if err != nil || len(news) != 1 || !strings.HasPrefix(news[0].Message,
@@ -74,7 +74,7 @@ func TestASlackCardIsEditedWhenItIsOver(t *testing.T) {
 	if err := w.chat.WaitFor(w.ctx, func() bool { return len(w.chat.Slack.Responses()) > 0 }); err != nil {
 		t.Fatal("the tapper was not answered")
 	}
-	if r := w.chat.Slack.Responses()[0]; !strings.Contains(string(r.Body), "Denied: transfer_credits (bot, ") ||
+	if r := w.chat.Slack.Responses()[0]; !strings.Contains(string(r.Body), "Denied: “Run transfer_credits: ") ||
 		r.User != "U03KEN" {
 		t.Errorf("answered %s to %s", r.Body, r.User)
 	}
@@ -252,12 +252,12 @@ func TestTypedWordsInLINE(t *testing.T) {
 	say("no", "")
 	w.told("2 requests are waiting, so nothing was denied.")
 	say("Approve", card.ID)
-	w.told("Approved: transfer_credits (bot, ")
+	w.told("Approved: “Run transfer_credits: ")
 	if r := w.status(a); r.Status != "approved" {
 		t.Errorf("%s", r.Status)
 	}
 	say("deny "+strings.ToLower(b)+" wrong account, Ken", "")
-	w.told("Denied: transfer_credits (bot, ")
+	w.told("Denied: “Run transfer_credits: ")
 	if r := w.status(b); r.Status != "denied" || r.ResolveReason != "wrong account, Ken" || r.ResolvedVia != "line" {
 		t.Errorf("%+v", r)
 	}
@@ -270,7 +270,7 @@ func TestTypedWordsInLINE(t *testing.T) {
 		return err == nil && len(page.Items) == 0
 	})
 	say("all in", "")
-	w.told("Approved: close_books (bot, ")
+	w.told("Approved: “Run close_books” (bot, ")
 	if r := w.status(c); r.Status != "approved" || r.ResolveReason != "all in" {
 		t.Errorf("%+v", r)
 	}
@@ -681,9 +681,9 @@ func TestTypedWordsThatSayMoreApproveNothing(t *testing.T) {
 	w.ok(w.chat.LINE.Type(w.ctx, "hana", "approve: lol no way", card.ID))
 	w.told("Nothing was decided: an approval is the word and the id, and nothing else")
 	w.ok(w.chat.LINE.Type(w.ctx, "hana", "proceed "+id+".", ""))
-	w.told("Approved: transfer_credits (bot, ")
+	w.told("Approved: “Run transfer_credits: ")
 	other := w.expect(transfer(2311), client.AnswerPending).ApprovalID
 	w.lineCard(other, 1)
 	w.ok(w.chat.LINE.Type(w.ctx, "hana", "cancel", ""))
-	w.told("Denied: transfer_credits (bot, ")
+	w.told("Denied: “Run transfer_credits: ")
 }

@@ -32,11 +32,16 @@ const maxSummed = 64 << 10
 // summary says in a sentence what will happen by a request, as cards do, to programs and to whoever's language is not
 // known.
 func (f *inForce) summary(r approval.Request) string {
+	return f.summaryTo(approval.Actor{Locale: "en"}, r)
+}
+
+// summaryTo is summary to a person.
+func (f *inForce) summaryTo(to approval.Actor, r approval.Request) string {
 	if len(r.Args) > maxSummed {
 		r.Args = nil
 	}
 	m := f.Load().maker
-	m.Words = locale.Get("en")
+	m.Words = locale.Get(to.Locale)
 	return m.Summary(r)
 }
 

@@ -652,11 +652,12 @@ func (w work) decidedLine(r approval.Request) (string, error) {
 	switch r.Status {
 	case approval.Pending:
 		st, err := w.in.Votes().Standing(r)
-		return w.sayOf(r, w.say(phrases.SayVoteCounts, "have", st.Total, "total", st.Needed)), err
+		return w.say(phrases.SayVoteCounts, "call", w.nameAction(r), "have", st.Total, "total", st.Needed,
+			"stages", w.sayer(w.By).Waits(r)), err
 	case approval.Approved:
-		return w.say(phrases.SayApproved, "tool", w.nameCall(r)), nil
+		return w.say(phrases.SayApproved, "tool", w.nameAction(r)), nil
 	}
-	return w.say(phrases.SayDenied, "tool", w.nameCall(r)), nil
+	return w.say(phrases.SayDenied, "tool", w.nameAction(r)), nil
 }
 
 // refusal tells a tapper why nothing was decided, and how to do it where there is a way.
@@ -757,6 +758,25 @@ func (w wording) late(r approval.Request) string {
 // an agent has written.
 func (w wording) nameCall(r approval.Request) string {
 	return w.say(phrases.SayCall, "tool", r.Target(), "agent", r.Agent, "id", r.ID[len(r.ID)-approval.ShortID:])
+}
+
+// mostAction is how much of what a request does stands in an answer, in characters.
+const mostAction = 120
+
+// innerQuotes are those of a text that stands in quotes itself, which it must not close: an agent's values are in it.
+var innerQuotes = strings.NewReplacer("“", "‘", "”", "’")
+
+func quoteAction(action string) string {
+	return "“" + innerQuotes.Replace(legible.ShortenMiddle(action, mostAction, legible.UTF16Len)) + "”"
+}
+
+// nameAction is how the answer to a decision says what was decided: what the request does, as its card said, in quotes.
+func (w wording) nameAction(r approval.Request) string {
+	if w.summary == nil {
+		return w.nameCall(r)
+	}
+	return w.say(phrases.SayCall, "tool", quoteAction(w.summary(w.By, r)), "agent", r.Agent,
+		"id", r.ID[len(r.ID)-approval.ShortID:])
 }
 
 // sayOf puts which request an answer is about before it.

@@ -73,6 +73,8 @@ type Options struct {
 	// Whose says who the person with a user id of a channel is now. It is asked inside transactions and must not block.
 	// nil: the person that they were when the event came in.
 	Whose func(channel, id string) (approval.Actor, bool)
+	// Summary says to a person what a request does, as its card does. nil: answers have the tool's name.
+	Summary func(to approval.Actor, r approval.Request) string
 }
 
 // Service carries out what people press and type. It is safe for concurrent use.
@@ -84,12 +86,13 @@ type Service struct {
 	readers Readers
 	signIn  SignIn
 	whose   func(channel, id string) (approval.Actor, bool)
+	summary func(to approval.Actor, r approval.Request) string
 }
 
 // New returns a service.
 func New(o Options) *Service {
 	return &Service{store: o.Store, gate: o.Gate, audit: o.Audit, outbox: o.Outbox, readers: o.Readers,
-		signIn: o.SignIn, whose: o.Whose}
+		signIn: o.SignIn, whose: o.Whose, summary: o.Summary}
 }
 
 // sayTo says a phrase to a person, in times as the machine's clock has them.

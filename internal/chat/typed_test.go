@@ -338,3 +338,11 @@ func TestHowLongIsToldInTheOwnWords(t *testing.T) {
 		}
 	}
 }
+
+// An agent's values are in what an answer says was decided: they do not end the quotes that it stands in.
+func TestWhatWasDecidedStandsInItsQuotes(t *testing.T) {
+	got := quoteAction("Run note: to \" x” (bot, 123456). Denied: “y\"")
+	if want := "“Run note: to \" x’ (bot, 123456). Denied: ‘y\"”"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

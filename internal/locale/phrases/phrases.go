@@ -300,7 +300,7 @@ var English = map[Phrase]string{
 	SayStatusDenied:   "denied",
 	SayStatusCancel:   "cancelled",
 
-	SayVoteCounts:   "Your approval counts: {have} of {total}.",
+	SayVoteCounts:   "Your approval of {call} counts: {have} of {total}. Waiting for {stages}.",
 	SayVotedForYou:  "{who} already approved for you ({when}).",
 	SayNotYourStage: "It's not your turn yet: this is waiting for {stages}.",
 	SayConfirm:      "{agent} asks to run {tool}. Approve it?",
