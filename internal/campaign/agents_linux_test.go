@@ -366,6 +366,13 @@ func (w *world) pick(r *rand.Rand) *known {
 	return k
 }
 
+// isOver reports whether a request has ended, as somebody was told.
+func (w *world) isOver(k *known) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return k.over
+}
+
 // cancel takes a request back, its own or, if it comes to that, another's.
 func (a *agent) cancel() {
 	k := a.pick(a.r)

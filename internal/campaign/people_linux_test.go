@@ -175,7 +175,7 @@ func (p *person) edit(k *known) {
 func (p *person) grant(k *known) {
 	for range 30 { // one of those that can be
 		other := k.tool == "pay" || k.tool == "put"
-		if !k.over && (k.tool == "spend" || other && p.r.IntN(2) == 0) {
+		if !p.isOver(k) && (k.tool == "spend" || other && p.r.IntN(2) == 0) {
 			break
 		}
 		k = p.pick(p.r)

@@ -166,7 +166,7 @@ type world struct {
 // known is a request that somebody has heard of.
 type known struct {
 	id, agent, tool, args string
-	over                  bool // it has ended, as somebody was told
+	over                  bool // it has ended, as somebody was told; behind world.mu
 }
 
 func newWorld(t testing.TB, p plan) *world {
