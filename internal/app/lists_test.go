@@ -224,7 +224,8 @@ func TestAnUnknownPathIsAPageInABrowser(t *testing.T) {
 		status       int
 		kind, holds  string
 	}{
-		{"/nowhere", "text/html,application/xhtml+xml,*/*;q=0.8", 404, "text/html; charset=utf-8", `href="/"`},
+		{"/nowhere", "text/html,application/xhtml+xml,*/*;q=0.8", 404, "text/html; charset=utf-8",
+			"There is no page at this address."},
 		{"/nowhere", "*/*", 404, "application/problem+json", "There is no such path."},
 		{"/v1/nowhere", "text/html", 401, "application/problem+json", "bearer token"},
 		{"/openapi.json", "text/html", 200, "application/json", `"openapi"`},

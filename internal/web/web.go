@@ -150,8 +150,8 @@ func New(o Options) *Server {
 	for _, rt := range s.table() {
 		s.mux.Handle(rt.method+" "+rt.path, s.handler(rt))
 	}
-	lost := s.handler(route{audience: everyone, handle: func(context.Context, *exchange) error {
-		return approval.ErrNotFound
+	lost := s.handler(route{audience: everyone, handle: func(_ context.Context, x *exchange) error {
+		return approval.Errorf(approval.CodeNotFound, "%s", x.lang.Say("frame_lost"))
 	}})
 	s.mux.Handle("/", lost)
 	origins := http.NewCrossOriginProtection()
