@@ -172,6 +172,15 @@ func TestWhatIsNoNameIsNotSent(t *testing.T) {
 	}
 }
 
+// sendOne has the span of one call exported.
+func sendOne(t *testing.T, x *Telemetry) {
+	t.Helper()
+	x.Start(source(nil))
+	_, end := x.BeginHTTP(t.Context(), "/v1/calls", "", approval.Call{Tool: "x"})
+	end(nil, approval.Answer{Kind: approval.AnswerAllow})
+	x.Close(t.Context())
+}
+
 // Whoever the collector sends the gate to gets nothing of it, least of all its headers; and the log says so.
 func TestNobodyElseIsSentAnything(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-api-key=test-key")
@@ -180,10 +189,7 @@ func TestNobodyElseIsSentAnything(t *testing.T) {
 		var log testkit.Buffer
 		c := httptest.NewServer(http.RedirectHandler(other.URL, status))
 		x := open(t, &telemetrytest.Collector{URL: c.URL}, &log)
-		x.Start(source(nil))
-		_, end := x.BeginHTTP(t.Context(), "/v1/calls", "", approval.Call{Tool: "x"})
-		end(nil, approval.Answer{Kind: approval.AnswerAllow})
-		x.Close(t.Context())
+		sendOne(t, x)
 		c.Close()
 		if other.Asked() != 0 {
 			t.Errorf("after a %d another was asked", status)
@@ -237,10 +243,7 @@ func TestACertificateIsNotInTheWayOfPlainHTTP(t *testing.T) {
 	var log testkit.Buffer
 	c := telemetrytest.New(t)
 	x := open(t, c, &log)
-	x.Start(source(nil))
-	_, end := x.BeginHTTP(t.Context(), "/v1/calls", "", approval.Call{Tool: "x"})
-	end(nil, approval.Answer{Kind: approval.AnswerAllow})
-	x.Close(t.Context())
+	sendOne(t, x)
 	c.Only("POST /v1/calls")
 }
 
@@ -306,10 +309,7 @@ func TestHeadersComeFromTheEnvironment(t *testing.T) {
 	var log testkit.Buffer
 	c := telemetrytest.New(t)
 	x := open(t, c, &log)
-	x.Start(source(nil))
-	_, end := x.BeginHTTP(t.Context(), "/v1/calls", "", approval.Call{Tool: "x"})
-	end(nil, approval.Answer{Kind: approval.AnswerAllow})
-	x.Close(t.Context())
+	sendOne(t, x)
 	if len(c.Headers()) == 0 || len(c.Spans()) != 1 {
 		t.Fatalf("it was not sent to where the configuration says; the log: %s", &log)
 	}
